@@ -1,0 +1,215 @@
+//! What a lab file says, after `for` is unrolled and every name is checked.
+//!
+//! A [`Lab`] is valid by construction of the parser: names are unique, every end of a link exists,
+//! no interface is used twice. It holds no addresses but those given by hand; the plan adds the rest.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use serde::{Deserialize, Serialize};
+
+/// A whole lab.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lab {
+    /// `[A-Za-z0-9][A-Za-z0-9._-]*`, at most 63 bytes.
+    pub name: String,
+    /// Where automatic addresses are taken from.
+    pub pool: Pool,
+    /// Whether routers get shortest-path routes and hosts default routes (`routing: auto|none`).
+    pub routing: bool,
+    /// In the order of the file.
+    pub nodes: Vec<Node>,
+    /// In the order of the file.
+    pub switches: Vec<Switch>,
+    /// In the order of the file.
+    pub links: Vec<Link>,
+}
+
+/// The prefixes that automatic addresses come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pool {
+    /// Default `10.0.0.0/8`; at most /16. `None` when the lab has no IPv4 (`ipv4: none`).
+    pub ipv4: Option<Ipv4Net>,
+    /// Default `fd00::/8`; at most /32. `None` when the lab has no IPv6 (`ipv6: none`).
+    pub ipv6: Option<Ipv6Net>,
+}
+
+/// A node: an isolated network stack with its processes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Node {
+    /// Unique in the lab, among nodes and switches. A host name: letters, digits, `-`, `_`, `.`;
+    /// any length up to 253.
+    pub name: String,
+    /// A router: forwards between its interfaces, gets routes and is a default gateway.
+    pub forwarding: bool,
+    /// What its processes may use together.
+    pub limits: Limits,
+    /// A directory to be the root of its file system; the host's under an overlay when `None`.
+    pub root: Option<PathBuf>,
+    /// Programs started in order when the network stands.
+    pub run: Vec<Program>,
+    /// Environment of its programs and of `exec`.
+    pub env: BTreeMap<String, String>,
+    /// Files put into it before anything runs.
+    pub files: Vec<FileSpec>,
+    /// All must hold before `up` returns.
+    pub ready: Ready,
+    /// Sysctls below `net.` set after the defaults, `net.ipv4.tcp_ecn` -> `1`.
+    pub sysctls: BTreeMap<String, String>,
+    /// Routes by hand; they replace the computed ones when `Some`.
+    pub routes: Option<Vec<RouteSpec>>,
+}
+
+/// Limits on a node's processes together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Thousandths of one CPU: 500 is half a CPU, 2000 two. At least 10.
+    pub cpu_milli: Option<u32>,
+    /// Bytes of memory.
+    pub memory: Option<u64>,
+    /// Number of processes and threads.
+    pub processes: Option<u32>,
+}
+
+impl Limits {
+    /// Whether nothing is limited.
+    pub fn is_empty(&self) -> bool {
+        *self == Limits::default()
+    }
+}
+
+/// A program that a node's init starts and watches.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    /// The argument list; never empty. No shell.
+    pub command: Vec<String>,
+    /// What to do when it ends.
+    pub restart: Restart,
+}
+
+/// What init does when a program ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Restart {
+    /// Leave it.
+    #[default]
+    Never,
+    /// Start it again when its exit status was not 0.
+    OnFailure,
+    /// Start it again always.
+    Always,
+}
+
+/// A file of a node's own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileSpec {
+    /// Absolute path inside the node, without `..`.
+    pub path: String,
+    /// What it holds.
+    pub content: FileContent,
+    /// Permission bits, e.g. `0o644`.
+    pub mode: u32,
+}
+
+/// Where a file's bytes come from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FileContent {
+    /// The text itself.
+    Text(String),
+    /// A path on the host, relative to the lab file.
+    From(PathBuf),
+}
+
+/// When a node counts as ready.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ready {
+    /// A TCP socket listens on each of these ports.
+    pub tcp: Vec<u16>,
+    /// This command exits with 0.
+    pub exec: Option<Vec<String>>,
+    /// Each of these paths exists in the node.
+    pub files: Vec<String>,
+    /// How long it may take. Default 30 s.
+    pub timeout: Duration,
+}
+
+impl Default for Ready {
+    fn default() -> Self {
+        Ready { tcp: vec![], exec: None, files: vec![], timeout: Duration::from_secs(30) }
+    }
+}
+
+/// A route by hand.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RouteSpec {
+    /// Destination; `None` is the default route of the next hop's family.
+    pub to: Option<IpNet>,
+    /// The next hop: an address, or the name of a neighbour node.
+    pub via: Option<Via>,
+    /// The interface to leave by, needed when `via` is `None`.
+    pub dev: Option<String>,
+}
+
+/// A next hop.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Via {
+    /// Its address.
+    Address(std::net::IpAddr),
+    /// A node that shares a segment.
+    Node(String),
+}
+
+/// A switch in the lab's core namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Switch {
+    /// Unique in the lab, among nodes and switches.
+    pub name: String,
+    /// Prefixes for the segment (at most one a family), instead of automatic ones.
+    pub subnets: Vec<IpNet>,
+    /// MTU of the segment's interfaces; 1500 when `None`.
+    pub mtu: Option<u32>,
+}
+
+/// A link between two ends.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Link {
+    /// A name by hand; the plan makes `A:eth0--B:eth1` where there is none.
+    pub name: Option<String>,
+    /// Both ends, in the order of the file.
+    pub ends: [End; 2],
+    /// Addresses by hand, by end (index 0 or 1): at most one a family for each.
+    pub addresses: [Vec<IpNet>; 2],
+    /// Prefixes for a node-node segment, instead of automatic ones.
+    pub subnets: Vec<IpNet>,
+    /// MTU of both ends; 1500 when `None`.
+    pub mtu: Option<u32>,
+}
+
+/// One end of a link.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum End {
+    /// A node, by index into [`Lab::nodes`]; the plan picks `ethN` where no interface is named.
+    Node {
+        /// Index into [`Lab::nodes`].
+        node: usize,
+        /// The interface's name, at most 15 bytes.
+        iface: Option<String>,
+    },
+    /// A switch, by index into [`Lab::switches`].
+    Switch {
+        /// Index into [`Lab::switches`].
+        switch: usize,
+    },
+    /// An interface of the host, bridged into the lab. The other end is a node or a switch.
+    Host {
+        /// Its name on the host.
+        iface: String,
+    },
+    /// The host's network by NAT. The other end is a node or a switch.
+    Internet,
+}

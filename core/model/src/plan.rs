@@ -1,0 +1,165 @@
+//! The complete list of what is to exist: the lab with every name, MAC, address and route decided.
+//!
+//! A plan is a pure function of the [`Lab`](crate::Lab). Automatic addresses come from names, so
+//! that adding a link at the end of the file never changes those of the others.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+use crate::lab::{FileSpec, Limits, Program, Ready};
+
+/// Everything that is to exist.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The lab's name.
+    pub lab: String,
+    /// Identifies the plan's content: equal plans have equal digests (hex, 16 digits).
+    pub digest: String,
+    /// In the order of the file; a node's index here is its identity on the machine.
+    pub nodes: Vec<PlannedNode>,
+    /// In the order of the file.
+    pub switches: Vec<PlannedSwitch>,
+    /// In the order of the file.
+    pub links: Vec<PlannedLink>,
+    /// The text of `/etc/hosts` in every node.
+    pub hosts: String,
+}
+
+/// A node to make.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedNode {
+    /// Its name, and its host name.
+    pub name: String,
+    /// Whether it routes.
+    pub forwarding: bool,
+    /// Limits on its processes.
+    pub limits: Limits,
+    /// Root directory by hand.
+    pub root: Option<std::path::PathBuf>,
+    /// Programs to run.
+    pub run: Vec<Program>,
+    /// Environment, sorted by name.
+    pub env: Vec<(String, String)>,
+    /// Files to put in.
+    pub files: Vec<FileSpec>,
+    /// Readiness.
+    pub ready: Ready,
+    /// Sysctls as paths below `/proc/sys/`, in order of writing: netloom's own, then the file's.
+    pub sysctls: Vec<(String, String)>,
+    /// In the order `eth0, eth1, …` of the links that name no interface, by link order otherwise.
+    pub interfaces: Vec<Interface>,
+    /// Routes to install, connected ones excluded.
+    pub routes: Vec<Route>,
+    /// Whether it reaches the host's network by NAT, so that it needs the host's name servers.
+    pub internet: bool,
+}
+
+/// An interface of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interface {
+    /// Its name in the node, at most 15 bytes.
+    pub name: String,
+    /// The link it is an end of: index into [`Plan::links`].
+    pub link: usize,
+    /// Locally administered, from lab, node and interface name.
+    pub mac: [u8; 6],
+    /// Bytes.
+    pub mtu: u32,
+    /// Address with the segment's prefix length.
+    pub addresses: Vec<IpNet>,
+}
+
+/// A route of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Route {
+    /// Destination, `0.0.0.0/0` or `::/0` for a default route.
+    pub to: IpNet,
+    /// Next hop; on-link when `None`.
+    pub via: Option<IpAddr>,
+    /// Leaves by this interface: index into [`PlannedNode::interfaces`].
+    pub interface: usize,
+}
+
+/// A kernel bridge to make in the lab's core namespace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedSwitch {
+    /// Its name in the lab.
+    pub name: String,
+    /// The bridge's name in the core namespace: the name itself where it fits, at most 15 bytes.
+    pub bridge: String,
+    /// Locally administered.
+    pub mac: [u8; 6],
+    /// Bytes.
+    pub mtu: u32,
+}
+
+/// A link to make.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedLink {
+    /// `A:eth0--B:eth1`, or the name by hand. A switch's end reads `s1`, a door's `host:eth1`,
+    /// and `internet`.
+    pub name: String,
+    /// In the order of the file.
+    pub ends: [PlannedEnd; 2],
+    /// Bytes.
+    pub mtu: u32,
+}
+
+/// One end of a link to make.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PlannedEnd {
+    /// An interface of a node.
+    Node {
+        /// Index into [`Plan::nodes`].
+        node: usize,
+        /// Index into [`PlannedNode::interfaces`].
+        interface: usize,
+    },
+    /// A port of a bridge in the core namespace.
+    Port {
+        /// Index into [`Plan::switches`].
+        switch: usize,
+        /// The port's interface name in the core namespace: unique there, at most 15 bytes.
+        name: String,
+        /// Locally administered.
+        mac: [u8; 6],
+    },
+    /// A port of a bridge that holds this interface of the host.
+    Host {
+        /// Name of the host's interface.
+        iface: String,
+    },
+    /// The host's side of a NAT door.
+    Internet {
+        /// The host's addresses on the segment, with its prefix length; they are the gateway.
+        addresses: Vec<IpNet>,
+    },
+}
+
+impl Plan {
+    /// The index of a node by name.
+    pub fn node(&self, name: &str) -> Option<usize> {
+        self.nodes.iter().position(|n| n.name == name)
+    }
+}
+
+impl PlannedNode {
+    /// The IPv4 address its name resolves to: the first of its interfaces'.
+    pub fn ipv4(&self) -> Option<Ipv4Addr> {
+        self.interfaces.iter().flat_map(|i| &i.addresses).find_map(|a| match a.addr() {
+            IpAddr::V4(a) => Some(a),
+            IpAddr::V6(_) => None,
+        })
+    }
+
+    /// The IPv6 address its name resolves to: the first of its interfaces'.
+    pub fn ipv6(&self) -> Option<Ipv6Addr> {
+        self.interfaces.iter().flat_map(|i| &i.addresses).find_map(|a| match a.addr() {
+            IpAddr::V6(a) => Some(a),
+            IpAddr::V4(_) => None,
+        })
+    }
+}
