@@ -1,1 +1,20 @@
-//! Placeholder.
+//! The edge to Linux: processes and namespaces, mounts, control groups, capabilities, descriptors
+//! passed between processes, and the list of probed features.
+//!
+//! Thin, with owned descriptors, and knowing nothing of labs. What decides stands above; what is
+//! here only acts and says exactly what was refused. Set-up sequences go through
+//! [`setup::Setup`], which has a recording fake, so that their order is tested without privilege.
+//! Links and addresses are netlink's, not ours.
+
+pub mod caps;
+pub mod cgroup;
+mod error;
+pub mod feature;
+pub mod mountinfo;
+pub mod namespace;
+pub mod process;
+pub mod scm;
+pub mod setup;
+pub mod terminal;
+
+pub use error::{Error, Result, Unsupported};

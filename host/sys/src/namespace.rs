@@ -1,0 +1,131 @@
+//! Namespaces: open those of a process, enter them, run a function in one.
+//!
+//! A thread that entered another network namespace is never reused: [`run_in`] makes a thread, lets
+//! it enter, run and end. See namespaces(7), setns(2).
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::process::Pid;
+use rustix::thread::{LinkNameSpaceType, ThreadNameSpaceType, UnshareFlags};
+
+use crate::{Error, Result};
+
+/// Opens the network namespace of a process.
+pub fn network_of(pid: Pid) -> Result<OwnedFd> {
+    open(&format!("/proc/{}/ns/net", pid.as_raw_nonzero()))
+}
+
+/// Opens the network namespace of the calling thread.
+pub fn current_network() -> Result<OwnedFd> {
+    open("/proc/thread-self/ns/net")
+}
+
+/// Opens the user namespace of a process.
+pub fn user_of(pid: Pid) -> Result<OwnedFd> {
+    open(&format!("/proc/{}/ns/user", pid.as_raw_nonzero()))
+}
+
+fn open(path: &str) -> Result<OwnedFd> {
+    rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|e| Error::path(path, "open namespace", e))
+}
+
+/// Moves the calling thread into a network namespace. Only for threads that end soon after.
+pub fn enter_network(ns: impl AsFd) -> Result<()> {
+    rustix::thread::move_into_link_name_space(ns.as_fd(), Some(LinkNameSpaceType::Network))
+        .map_err(|e| Error::call("network namespace", "enter", e))
+}
+
+/// Moves the calling, single-threaded process into a user namespace.
+pub fn enter_user(ns: impl AsFd) -> Result<()> {
+    rustix::thread::move_into_link_name_space(ns.as_fd(), Some(LinkNameSpaceType::User))
+        .map_err(|e| Error::call("user namespace", "enter", e))
+}
+
+/// Moves the calling, single-threaded process into all namespaces of a node's init: those of
+/// [`Namespaces::NODE`](crate::process::Namespaces::NODE) and, if `user`, the user namespace first.
+/// Children made afterwards are in its PID namespace; the process itself is not.
+pub fn enter_node(pidfd: BorrowedFd<'_>, user: bool) -> Result<()> {
+    let mut kinds = ThreadNameSpaceType::NETWORK
+        | ThreadNameSpaceType::MOUNT
+        | ThreadNameSpaceType::PROCESS_ID
+        | ThreadNameSpaceType::HOST_NAME_AND_NIS_DOMAIN_NAME
+        | ThreadNameSpaceType::INTER_PROCESS_COMMUNICATION;
+    if user {
+        kinds |= ThreadNameSpaceType::USER;
+    }
+    rustix::thread::move_into_thread_name_spaces(pidfd, kinds)
+        .map_err(|e| Error::call("namespaces of the node", "enter", e))
+}
+
+/// Gives the calling process a mount namespace of its own whose mounts are private.
+pub fn private_mounts() -> Result<()> {
+    // SAFETY: a new mount namespace shares no descriptor table; no other thread relies on the old one.
+    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }
+        .map_err(|e| Error::call("mount namespace", "unshare", e))?;
+    rustix::mount::mount_change(
+        "/",
+        rustix::mount::MountPropagationFlags::PRIVATE | rustix::mount::MountPropagationFlags::REC,
+    )
+    .map_err(|e| Error::path("/", "make mounts private", e))
+}
+
+/// Gives the calling thread a network namespace of its own.
+pub fn new_network() -> Result<()> {
+    // SAFETY: a new network namespace shares no descriptor table.
+    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }
+        .map_err(|e| Error::call("network namespace", "unshare", e))
+}
+
+/// Gives the calling, single-threaded process a user namespace of its own, without maps yet.
+pub fn new_user() -> Result<()> {
+    // SAFETY: a new user namespace shares no descriptor table.
+    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWUSER) }
+        .map_err(|e| Error::call("user namespace", "unshare", e))
+}
+
+/// Maps the one user and group `uid`, `gid` of the outer namespace to root in this process's.
+pub fn map_self_to_root(uid: u32, gid: u32) -> Result<()> {
+    let write = |path: &str, text: &str| {
+        std::fs::write(path, text).map_err(|e| Error::path(path, "write", e))
+    };
+    write("/proc/self/setgroups", "deny")?;
+    write("/proc/self/uid_map", &format!("0 {uid} 1"))?;
+    write("/proc/self/gid_map", &format!("0 {gid} 1"))
+}
+
+/// Runs `f` on a fresh thread inside the network namespace `ns`, and ends the thread.
+///
+/// # Errors
+/// When the namespace cannot be entered; what `f` returns otherwise.
+pub fn run_in<T, E, F>(ns: BorrowedFd<'_>, name: &str, f: F) -> std::result::Result<T, E>
+where
+    T: Send,
+    E: Send + From<Error>,
+    F: FnOnce() -> std::result::Result<T, E> + Send,
+{
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn_scoped(scope, move || {
+                enter_network(ns).map_err(E::from)?;
+                f()
+            })
+            .map_err(|e| E::from(Error::call(format!("thread {name:?}"), "start", e)))?;
+        match thread.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
+/// Whether two descriptors or paths are the same namespace.
+pub fn same(a: &Path, b: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    match (std::fs::metadata(a), std::fs::metadata(b)) {
+        (Ok(a), Ok(b)) => a.ino() == b.ino() && a.dev() == b.dev(),
+        _ => false,
+    }
+}

@@ -1,0 +1,297 @@
+//! Processes: fork into namespaces, wait, signal by descriptor.
+//!
+//! [`fork`] is `fork(2)` with namespaces and a cgroup of the v2 hierarchy: the child goes on with a
+//! copy of the caller's memory. It must only be called while the process has one thread, which is
+//! the caller's duty and why it is `unsafe`. See clone(2), pidfd_open(2), pid_namespaces(7).
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
+
+use crate::{Error, Result};
+
+/// Which namespaces a forked child gets of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Namespaces(u64);
+
+impl Namespaces {
+    /// Those of a node: network, mount, PID, UTS and IPC.
+    pub const NODE: Namespaces = Namespaces(
+        (libc::CLONE_NEWNET
+            | libc::CLONE_NEWNS
+            | libc::CLONE_NEWPID
+            | libc::CLONE_NEWUTS
+            | libc::CLONE_NEWIPC) as u64,
+    );
+    /// None: a plain fork.
+    pub const NONE: Namespaces = Namespaces(0);
+}
+
+/// In which of the two processes a fork returned.
+#[derive(Debug)]
+pub enum Forked {
+    /// In the parent, with the child's id in the parent's PID namespace.
+    Parent(Pid),
+    /// In the child.
+    Child,
+}
+
+/// `struct clone_args` of clone3(2), first published size with `cgroup` (88 bytes).
+#[repr(C)]
+#[derive(Default)]
+struct CloneArgs {
+    flags: u64,
+    pidfd: u64,
+    child_tid: u64,
+    parent_tid: u64,
+    exit_signal: u64,
+    stack: u64,
+    stack_size: u64,
+    tls: u64,
+    set_tid: u64,
+    set_tid_size: u64,
+    cgroup: u64,
+}
+
+/// `CLONE_INTO_CGROUP` of linux/sched.h.
+const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+
+/// Forks into `namespaces` and, where given, into the v2 cgroup whose directory is `cgroup`.
+///
+/// # Safety
+/// The calling process must have exactly one thread: locks held by other threads would stay locked
+/// in the child for ever.
+///
+/// # Errors
+/// The kernel's refusal, e.g. EPERM without privilege or ENOSPC at a limit on namespaces.
+pub unsafe fn fork(namespaces: Namespaces, cgroup: Option<BorrowedFd<'_>>) -> Result<Forked> {
+    let mut args = CloneArgs {
+        flags: namespaces.0,
+        #[allow(clippy::cast_sign_loss, reason = "SIGCHLD is a small positive constant")]
+        exit_signal: libc::SIGCHLD as u64,
+        ..CloneArgs::default()
+    };
+    if let Some(dir) = cgroup {
+        args.flags |= CLONE_INTO_CGROUP;
+        #[allow(clippy::cast_sign_loss, reason = "an open descriptor is never negative")]
+        let fd = dir.as_raw_fd() as u64;
+        args.cgroup = fd;
+    }
+    // SAFETY: args is a valid clone_args of the size given and outlives the call; no stack is given
+    // and CLONE_VM is not set, so the child runs on its own copy of this stack, as after fork(2).
+    // The caller guarantees a single thread.
+    let ret =
+        unsafe { libc::syscall(libc::SYS_clone3, &raw mut args, std::mem::size_of::<CloneArgs>()) };
+    match ret {
+        0 => Ok(Forked::Child),
+        pid if pid > 0 => {
+            #[allow(clippy::cast_possible_truncation, reason = "a pid fits in i32")]
+            let pid = Pid::from_raw(pid as i32);
+            Ok(pid.map_or(Forked::Child, Forked::Parent))
+        }
+        _ => Err(Error::call("child process", "clone", io::Error::last_os_error())),
+    }
+}
+
+/// A descriptor for the process `pid`.
+pub fn pidfd(pid: Pid) -> Result<OwnedFd> {
+    rustix::process::pidfd_open(pid, PidfdFlags::empty())
+        .map_err(|e| Error::call(format!("process {}", pid.as_raw_nonzero()), "open a pidfd", e))
+}
+
+/// Sends a signal to the process behind a pidfd; that it is gone already is success.
+pub fn signal(pidfd: impl AsFd, signal: Signal) -> Result<()> {
+    match rustix::process::pidfd_send_signal(pidfd, signal) {
+        Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+        Err(e) => Err(Error::call("process", "send a signal", e)),
+    }
+}
+
+/// How a child ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// With this status.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+impl Exit {
+    /// As a shell shows it: the status, or 128 + the signal.
+    pub fn shell_code(self) -> i32 {
+        match self {
+            Exit::Code(c) => c,
+            Exit::Signal(s) => 128 + s,
+        }
+    }
+}
+
+/// Reaps one ended child of this process, if there is one; `Ok(None)` when all still run.
+///
+/// # Errors
+/// ECHILD when there are no children at all is reported as `Ok(None)`.
+pub fn reap() -> Result<Option<(Pid, Exit)>> {
+    loop {
+        match rustix::process::waitpid(None, rustix::process::WaitOptions::NOHANG) {
+            Ok(Some((pid, status))) => {
+                if let Some(exit) = exit_of(status) {
+                    return Ok(Some((pid, exit)));
+                }
+            }
+            Ok(None) | Err(rustix::io::Errno::CHILD) => return Ok(None),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(Error::call("children", "wait", e)),
+        }
+    }
+}
+
+fn exit_of(status: rustix::process::WaitStatus) -> Option<Exit> {
+    status.exit_status().map(Exit::Code).or_else(|| status.terminating_signal().map(Exit::Signal))
+}
+
+/// Waits until the child `pid` ends or stops. A stop is given as `None`.
+pub fn wait_or_stop(pid: Pid) -> Result<Option<Exit>> {
+    loop {
+        match rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::UNTRACED) {
+            Ok(Some((_, status))) if status.stopped() => return Ok(None),
+            Ok(Some((_, status))) => {
+                if let Some(exit) = exit_of(status) {
+                    return Ok(Some(exit));
+                }
+            }
+            Ok(None) | Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(Error::call("child", "wait", e)),
+        }
+    }
+}
+
+/// Whether the process behind a pidfd has ended (a zombie counts as ended).
+pub fn has_ended(pidfd: BorrowedFd<'_>) -> bool {
+    let mut fds = [rustix::event::PollFd::new(&pidfd, rustix::event::PollFlags::IN)];
+    let zero = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+    matches!(rustix::event::poll(&mut fds, Some(&zero)), Ok(n) if n > 0)
+}
+
+/// Reaps the child behind a pidfd without waiting. Not a child of ours is no error.
+pub fn reap_pidfd(pidfd: BorrowedFd<'_>) {
+    // A process that is no child of ours gives ECHILD; somebody else reaps it.
+    let _ = rustix::process::waitid(
+        WaitId::PidFd(pidfd),
+        WaitIdOptions::EXITED | WaitIdOptions::NOHANG,
+    );
+}
+
+/// Gives this process a short name in the process list (15 bytes are kept).
+pub fn set_name(name: &str) {
+    if let Ok(name) = std::ffi::CString::new(name) {
+        // Only cosmetic: a refusal changes nothing else.
+        let _ = rustix::thread::set_name(&name);
+    }
+}
+
+/// Asks for SIGKILL when the parent ends; `false` withdraws it.
+pub fn die_with_parent(on: bool) -> Result<()> {
+    rustix::process::set_parent_process_death_signal(on.then_some(Signal::KILL))
+        .map_err(|e| Error::call("parent-death signal", "set", e))
+}
+
+/// Closes every descriptor above the standard three but `keep`.
+pub fn close_all_but(keep: &[BorrowedFd<'_>]) {
+    let mut kept: Vec<u32> =
+        keep.iter().filter_map(|fd| u32::try_from(fd.as_raw_fd()).ok()).collect();
+    kept.sort_unstable();
+    let mut first = 3;
+    for fd in kept {
+        if fd >= first {
+            if fd > first {
+                close_range(first, fd - 1);
+            }
+            first = fd + 1;
+        }
+    }
+    close_range(first, u32::MAX);
+}
+
+fn close_range(first: u32, last: u32) {
+    // SAFETY: the callers are processes just forked, which use none of the descriptors in the range
+    // again: every owner of one has been forgotten or is never dropped.
+    unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+}
+
+/// Blocks every signal for this thread; programs started later must unblock them.
+pub fn block_signals() {
+    set_mask(libc::SIG_BLOCK);
+}
+
+/// Unblocks every signal for this thread.
+pub fn unblock_signals() {
+    set_mask(libc::SIG_UNBLOCK);
+}
+
+fn set_mask(how: i32) {
+    let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: sigfillset initialises the set it is given.
+    unsafe { libc::sigfillset(set.as_mut_ptr()) };
+    // SAFETY: the set was initialised above; no old mask is asked for.
+    unsafe { libc::sigprocmask(how, set.as_ptr(), std::ptr::null_mut()) };
+}
+
+/// A descriptor that becomes readable when one of `signals` is pending. They must be blocked.
+pub fn signalfd(signals: &[i32]) -> Result<OwnedFd> {
+    use std::os::fd::FromRawFd;
+    let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: sigemptyset initialises the set it is given.
+    unsafe { libc::sigemptyset(set.as_mut_ptr()) };
+    for s in signals {
+        // SAFETY: the set was initialised above; a wrong number is refused with EINVAL.
+        unsafe { libc::sigaddset(set.as_mut_ptr(), *s) };
+    }
+    // SAFETY: the set is initialised and only read.
+    let fd = unsafe { libc::signalfd(-1, set.as_ptr(), libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
+    if fd < 0 {
+        return Err(Error::call("signalfd", "create", io::Error::last_os_error()));
+    }
+    // SAFETY: the kernel has just given us this descriptor and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Sets what this process does on a signal: ignore it, or the default.
+pub fn set_ignored(signal: i32, ignore: bool) {
+    // SAFETY: SIG_IGN and SIG_DFL install no code of ours.
+    unsafe { libc::signal(signal, if ignore { libc::SIG_IGN } else { libc::SIG_DFL }) };
+}
+
+/// The number of the next pending signal of a [`signalfd`], without waiting.
+pub fn next_signal(fd: impl AsFd) -> Option<i32> {
+    let mut info = [0u8; 128];
+    match rustix::io::read(fd, &mut info) {
+        Ok(n) if n == info.len() => {
+            let number = u32::from_ne_bytes([info[0], info[1], info[2], info[3]]);
+            i32::try_from(number).ok()
+        }
+        _ => None,
+    }
+}
+
+/// Installs `handler`-less forwarding: signals in the list set a flag in the returned descriptor
+/// (see [`signalfd`]) instead of acting.
+pub fn catch(signals: &[i32]) -> Result<OwnedFd> {
+    let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: sigemptyset initialises the set it is given.
+    unsafe { libc::sigemptyset(set.as_mut_ptr()) };
+    for s in signals {
+        // SAFETY: the set was initialised above.
+        unsafe { libc::sigaddset(set.as_mut_ptr(), *s) };
+    }
+    // SAFETY: the set was initialised above; no old mask is asked for.
+    unsafe { libc::sigprocmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut()) };
+    signalfd(signals)
+}
+
+/// Ends this process at once, without running anything registered for exit: for forked children,
+/// whose parent's buffers and handlers are not theirs.
+pub fn exit_now(code: i32) -> ! {
+    // SAFETY: _exit only ends the process.
+    unsafe { libc::_exit(code) }
+}

@@ -1,0 +1,84 @@
+//! Descriptors sent from process to process over a UNIX socket (SCM_RIGHTS, unix(7)).
+//!
+//! One message carries bytes and up to [`MAX_FDS`] descriptors; on the receiving side they are owned
+//! and close-on-exec from the first moment.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags,
+};
+
+use crate::{Error, Result};
+
+/// Most descriptors in one message.
+pub const MAX_FDS: usize = 16;
+
+/// Sends one message.
+///
+/// # Errors
+/// The kernel's refusal, EPIPE when the peer is gone (no SIGPIPE).
+pub fn send(socket: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Result<usize> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
+        return Err(Error::call(
+            "socket",
+            "send so many descriptors",
+            std::io::Error::from(std::io::ErrorKind::InvalidInput),
+        ));
+    }
+    loop {
+        match rustix::net::sendmsg(
+            &socket,
+            &[IoSlice::new(bytes)],
+            &mut control,
+            SendFlags::NOSIGNAL,
+        ) {
+            Ok(n) => return Ok(n),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(Error::call("socket", "send", e)),
+        }
+    }
+}
+
+/// Receives one message into `buffer`: how many bytes, and the descriptors that came with them.
+pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> Result<(usize, Vec<OwnedFd>)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let received = loop {
+        match rustix::net::recvmsg(
+            &socket,
+            &mut [IoSliceMut::new(buffer)],
+            &mut control,
+            RecvFlags::CMSG_CLOEXEC,
+        ) {
+            Ok(r) => break r.bytes,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(Error::call("socket", "receive", e)),
+        }
+    };
+    let mut fds = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = message {
+            fds.extend(rights);
+        }
+    }
+    Ok((received, fds))
+}
+
+/// The user id of the process at the other end, translated into our user namespace.
+pub fn peer_uid(socket: impl AsFd) -> Result<u32> {
+    let cred = rustix::net::sockopt::socket_peercred(socket)
+        .map_err(|e| Error::call("socket", "read the peer's credentials", e))?;
+    Ok(cred.uid.as_raw())
+}
+
+/// The process at the other end: for a listening socket's peer, the one that called listen(2).
+/// `None` when it is not visible in our PID namespace or has ended.
+pub fn peer_pid(socket: impl AsFd) -> Option<rustix::process::Pid> {
+    rustix::net::sockopt::socket_peercred(socket).ok().map(|c| c.pid)
+}

@@ -1,0 +1,209 @@
+//! The steps that make a node's view of the machine, behind a trait with a recording fake.
+//!
+//! [`Setup`] is what set-up code may do: mount, make directories and files, change root. [`Real`]
+//! does it; [`Recorder`] writes each step down, so that the order is tested without privilege.
+
+use std::cell::RefCell;
+use std::ffi::CString;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::Mode;
+use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
+
+use crate::{Error, Result};
+
+/// Steps of a set-up.
+pub trait Setup {
+    /// Mounts a new file system of type `fstype` at `target`.
+    fn mount(&self, fstype: &str, target: &Path, flags: MountFlags, data: &str) -> Result<()>;
+    /// Makes the tree at `source` appear at `target`, with what is mounted below it if `deep`.
+    fn bind(&self, source: &Path, target: &Path, deep: bool) -> Result<()>;
+    /// Makes the bind mount at `target` read-only.
+    fn read_only(&self, target: &Path) -> Result<()>;
+    /// Makes one directory; that it exists is success.
+    fn mkdir(&self, path: &Path, mode: u32) -> Result<()>;
+    /// Writes a file whole, with these permission bits.
+    fn write(&self, path: &Path, content: &[u8], mode: u32) -> Result<()>;
+    /// Copies a file's bytes, with these permission bits.
+    fn copy(&self, from: &Path, to: &Path, mode: u32) -> Result<()>;
+    /// Makes a symbolic link at `path`.
+    fn symlink(&self, points_to: &str, path: &Path) -> Result<()>;
+    /// Makes a character device.
+    fn device(&self, path: &Path, major: u32, minor: u32, mode: u32) -> Result<()>;
+    /// Makes `root` the root directory and lets go of the old one.
+    fn change_root(&self, root: &Path) -> Result<()>;
+    /// Sets the host name.
+    fn hostname(&self, name: &str) -> Result<()>;
+}
+
+/// Does what it is asked.
+pub struct Real;
+
+impl Setup for Real {
+    fn mount(&self, fstype: &str, target: &Path, flags: MountFlags, data: &str) -> Result<()> {
+        let text = CString::new(data)
+            .map_err(|e| Error::path(target, "mount", std::io::Error::from(e)))?;
+        rustix::mount::mount(fstype, target, fstype, flags, Some(text.as_c_str()))
+            .map_err(|e| Error::path(target, mount_operation(fstype), e))
+    }
+
+    fn bind(&self, source: &Path, target: &Path, deep: bool) -> Result<()> {
+        let done = if deep {
+            rustix::mount::mount_bind_recursive(source, target)
+        } else {
+            rustix::mount::mount_bind(source, target)
+        };
+        done.map_err(|e| Error::path(source, "bind", e))
+    }
+
+    fn read_only(&self, target: &Path) -> Result<()> {
+        let flags = MountFlags::BIND | MountFlags::RDONLY | locked_flags(target);
+        rustix::mount::mount_remount(target, flags, "")
+            .map_err(|e| Error::path(target, "remount read-only", e))
+    }
+
+    fn mkdir(&self, path: &Path, mode: u32) -> Result<()> {
+        match rustix::fs::mkdir(path, Mode::from_raw_mode(mode)) {
+            Ok(()) => rustix::fs::chmod(path, Mode::from_raw_mode(mode))
+                .map_err(|e| Error::path(path, "set permissions of directory", e)),
+            Err(rustix::io::Errno::EXIST) => Ok(()),
+            Err(e) => Err(Error::path(path, "make directory", e)),
+        }
+    }
+
+    fn write(&self, path: &Path, content: &[u8], mode: u32) -> Result<()> {
+        std::fs::write(path, content).map_err(|e| Error::path(path, "write", e))?;
+        rustix::fs::chmod(path, Mode::from_raw_mode(mode))
+            .map_err(|e| Error::path(path, "set permissions of file", e))
+    }
+
+    fn copy(&self, from: &Path, to: &Path, mode: u32) -> Result<()> {
+        std::fs::copy(from, to).map_err(|e| Error::path(from, "copy", e))?;
+        rustix::fs::chmod(to, Mode::from_raw_mode(mode))
+            .map_err(|e| Error::path(to, "set permissions of file", e))
+    }
+
+    fn symlink(&self, points_to: &str, path: &Path) -> Result<()> {
+        rustix::fs::symlink(points_to, path).map_err(|e| Error::path(path, "make symbolic link", e))
+    }
+
+    fn device(&self, path: &Path, major: u32, minor: u32, mode: u32) -> Result<()> {
+        let fail = |e| Error::path(path, "make device", e);
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            path,
+            rustix::fs::FileType::CharacterDevice,
+            Mode::from_raw_mode(mode),
+            rustix::fs::makedev(major, minor),
+        )
+        .map_err(fail)?;
+        rustix::fs::chmod(path, Mode::from_raw_mode(mode)).map_err(fail)
+    }
+
+    fn change_root(&self, root: &Path) -> Result<()> {
+        let fail = |operation| move |e: rustix::io::Errno| Error::path(root, operation, e);
+        rustix::process::chdir(root).map_err(fail("enter"))?;
+        // The old root is stacked on the new one at "." and taken away from there.
+        rustix::process::pivot_root(".", ".").map_err(fail("pivot to"))?;
+        rustix::mount::unmount(".", UnmountFlags::DETACH).map_err(fail("leave the old root of"))?;
+        rustix::process::chdir("/").map_err(fail("enter"))
+    }
+
+    fn hostname(&self, name: &str) -> Result<()> {
+        // The kernel keeps 64 bytes; a longer name is cut at a label where it can be.
+        let short = if name.len() > 64 { name.split('.').next().unwrap_or(name) } else { name };
+        let cut = &short.as_bytes()[..short.len().min(64)];
+        rustix::system::sethostname(cut).map_err(|e| Error::call("host name", "set", e))
+    }
+}
+
+fn mount_operation(fstype: &str) -> &'static str {
+    match fstype {
+        "overlay" => "mount overlay",
+        "tmpfs" => "mount tmpfs",
+        "proc" => "mount proc",
+        "sysfs" => "mount sysfs",
+        "devpts" => "mount devpts",
+        _ => "mount",
+    }
+}
+
+/// Flags that a remount in a user namespace must keep, or is refused.
+fn locked_flags(target: &Path) -> MountFlags {
+    use rustix::fs::StatVfsMountFlags as S;
+    let Ok(vfs) = rustix::fs::statvfs(target) else { return MountFlags::empty() };
+    [
+        (S::NOSUID, MountFlags::NOSUID),
+        (S::NODEV, MountFlags::NODEV),
+        (S::NOEXEC, MountFlags::NOEXEC),
+        (S::NOATIME, MountFlags::NOATIME),
+        (S::NODIRATIME, MountFlags::NODIRATIME),
+        (S::RELATIME, MountFlags::RELATIME),
+    ]
+    .into_iter()
+    .filter(|(seen, _)| vfs.f_flag.contains(*seen))
+    .fold(MountFlags::empty(), |all, (_, flag)| all | flag)
+}
+
+/// Makes every mount of this namespace private, so that nothing travels to others.
+pub fn make_private() -> Result<()> {
+    rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
+        .map_err(|e| Error::path("/", "make mounts private", e))
+}
+
+/// Writes down what it is asked, one line a step.
+#[derive(Default)]
+pub struct Recorder {
+    steps: RefCell<Vec<String>>,
+    /// Targets whose mount is to be refused with EINVAL, to test the way round.
+    pub refuse: Vec<PathBuf>,
+}
+
+impl Recorder {
+    /// The steps so far.
+    pub fn steps(&self) -> Vec<String> {
+        self.steps.borrow().clone()
+    }
+
+    fn note(&self, step: String) -> Result<()> {
+        self.steps.borrow_mut().push(step);
+        Ok(())
+    }
+}
+
+impl Setup for Recorder {
+    fn mount(&self, fstype: &str, target: &Path, _: MountFlags, data: &str) -> Result<()> {
+        if self.refuse.iter().any(|r| r == target) {
+            return Err(Error::path(target, mount_operation(fstype), rustix::io::Errno::INVAL));
+        }
+        self.note(format!("mount {fstype} {} {data}", target.display()).trim_end().to_owned())
+    }
+    fn bind(&self, source: &Path, target: &Path, deep: bool) -> Result<()> {
+        let word = if deep { "rbind" } else { "bind" };
+        self.note(format!("{word} {} {}", source.display(), target.display()))
+    }
+    fn read_only(&self, target: &Path) -> Result<()> {
+        self.note(format!("read-only {}", target.display()))
+    }
+    fn mkdir(&self, path: &Path, mode: u32) -> Result<()> {
+        self.note(format!("mkdir {} {mode:o}", path.display()))
+    }
+    fn write(&self, path: &Path, content: &[u8], mode: u32) -> Result<()> {
+        self.note(format!("write {} {} bytes {mode:o}", path.display(), content.len()))
+    }
+    fn copy(&self, from: &Path, to: &Path, mode: u32) -> Result<()> {
+        self.note(format!("copy {} {} {mode:o}", from.display(), to.display()))
+    }
+    fn symlink(&self, points_to: &str, path: &Path) -> Result<()> {
+        self.note(format!("symlink {} -> {points_to}", path.display()))
+    }
+    fn device(&self, path: &Path, major: u32, minor: u32, mode: u32) -> Result<()> {
+        self.note(format!("device {} {major}:{minor} {mode:o}", path.display()))
+    }
+    fn change_root(&self, root: &Path) -> Result<()> {
+        self.note(format!("root {}", root.display()))
+    }
+    fn hostname(&self, name: &str) -> Result<()> {
+        self.note(format!("hostname {name}"))
+    }
+}

@@ -1,0 +1,38 @@
+//! The controlling terminal's foreground group, for programs that run in a node.
+//!
+//! A shell in a node takes the terminal for its own process group; when it has ended the terminal
+//! is taken back, so that the caller's shell goes on as before. See tcsetpgrp(3), setpgid(2).
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::process::Pid;
+
+/// Remembers who had the terminal and gives it back on drop.
+pub struct Foreground<'a> {
+    terminal: BorrowedFd<'a>,
+    group: Pid,
+}
+
+impl<'a> Foreground<'a> {
+    /// `None` when `terminal` is no terminal, or this process is not in its foreground group.
+    pub fn remember(terminal: &'a impl AsFd) -> Option<Foreground<'a>> {
+        let terminal = terminal.as_fd();
+        let group = rustix::process::getpgrp();
+        let front = rustix::termios::tcgetpgrp(terminal).ok()?;
+        (front == group).then_some(Foreground { terminal, group })
+    }
+
+    /// Gives the terminal to another process group.
+    pub fn give(&self, group: Pid) {
+        // The caller is in the foreground, so no SIGTTOU; a refusal leaves the terminal where it was.
+        let _ = rustix::termios::tcsetpgrp(self.terminal, group);
+    }
+}
+
+impl Drop for Foreground<'_> {
+    fn drop(&mut self) {
+        crate::process::set_ignored(libc::SIGTTOU, true);
+        let _ = rustix::termios::tcsetpgrp(self.terminal, self.group);
+        crate::process::set_ignored(libc::SIGTTOU, false);
+    }
+}
