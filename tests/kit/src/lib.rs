@@ -1,1 +1,27 @@
-//! Placeholder.
+//! Fixtures that all tests share: the binary, scratch folders, runs, leftovers, skips, terminals.
+//!
+//! A test that cannot run here says so with [`skip!`], which `cargo xtask test` counts and compares
+//! with `tests/expected-skips.txt`. Nothing here sleeps for a fixed time or tries a thing again:
+//! [`wait_until`] observes a condition and has a bound. Failures panic, as assertions do.
+
+#![forbid(unsafe_code)]
+
+mod binary;
+mod isolate;
+mod leftovers;
+mod processes;
+mod pty;
+mod run;
+mod scratch;
+mod skip;
+mod wait;
+
+pub use binary::{Binary, workspace_root};
+pub use isolate::{run_isolated, userns_allowed};
+pub use leftovers::{Snapshot, assert_same};
+pub use processes::{Process, processes};
+pub use pty::Terminal;
+pub use run::{Finished, Run};
+pub use scratch::{LabGuard, Scratch};
+pub use skip::{Skip, is_root, program, record_skip, test_name};
+pub use wait::wait_until;

@@ -1,0 +1,83 @@
+//! Runs one test in fresh network, mount and process namespaces, as root or in a user namespace.
+//!
+//! [`isolated!`] starts the test executable again for that one test under `unshare`, so that the
+//! test owns its network wholly, needs no root, and leaves nothing: the process namespace ends with
+//! it. `lo` is down and the only link. Where user namespaces are refused the test is skipped.
+
+use std::process::{Command, Stdio};
+
+use crate::{is_root, record_skip};
+
+/// Says inside which test we are already isolated.
+const MARK: &str = "NETLOOM_ISOLATED";
+
+/// Runs the body of a test in fresh namespaces: `isolated!({ ... })` as the test's only statement.
+#[macro_export]
+macro_rules! isolated {
+    ($body:block) => {{
+        fn here() {}
+        if !$crate::run_isolated(&$crate::test_name(&here)) {
+            return;
+        }
+        $body
+    }};
+}
+
+/// Whether the caller is inside already (then it runs the body); else runs `test` inside and waits.
+///
+/// # Panics
+/// When the test failed inside.
+pub fn run_isolated(test: &str) -> bool {
+    if std::env::var(MARK).is_ok_and(|inside| inside == test) {
+        return true;
+    }
+    if !is_root() && !userns_allowed() {
+        record_skip(test, "no-userns: user namespaces are refused to ordinary users here");
+        return false;
+    }
+    let out = unshare()
+        .arg(std::env::current_exe().expect("own path"))
+        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .env(MARK, test)
+        .output()
+        .expect("start unshare");
+    let stdout = String::from_utf8_lossy(&out.stdout);
+    let stderr = String::from_utf8_lossy(&out.stderr);
+    let ran = stdout.contains("1 passed");
+    assert!(out.status.success() && ran, "in fresh namespaces:\n{stdout}\n{stderr}");
+    eprint!("{stderr}");
+    false
+}
+
+/// Whether this user may make a user namespace and a network namespace in it.
+pub fn userns_allowed() -> bool {
+    let tried = unshare().arg("true").stderr(Stdio::null()).status();
+    tried.is_ok_and(|status| status.success())
+}
+
+fn unshare() -> Command {
+    let mut command = Command::new("unshare");
+    if !is_root() {
+        command.args(["--user", "--map-root-user"]);
+    }
+    command.args(["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]);
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn only_lo_is_seen_and_pids_start_anew() {
+        crate::isolated!({
+            let links: Vec<_> = std::fs::read_to_string("/proc/net/dev")
+                .unwrap()
+                .lines()
+                .skip(2)
+                .map(|line| line.split(':').next().unwrap().trim().to_owned())
+                .filter(|name| name == "lo" || name.starts_with("eth"))
+                .collect();
+            assert_eq!(links, ["lo"]);
+            assert!(std::process::id() < 10);
+        });
+    }
+}

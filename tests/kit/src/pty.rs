@@ -1,0 +1,146 @@
+//! A terminal for a program under test: what it shows, what is typed, its size.
+//!
+//! The program gets a session of its own with this terminal as the controlling one, by `setsid`.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+use crate::wait_until;
+
+/// A program on a terminal.
+#[derive(Debug)]
+pub struct Terminal {
+    master: File,
+    child: Child,
+    shown: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Terminal {
+    /// Starts `program` on a terminal of 80 columns and 24 rows.
+    ///
+    /// # Panics
+    /// When no terminal can be had or the program cannot be started.
+    pub fn start(program: &Path, args: &[&str], env: &[(&str, &Path)]) -> Terminal {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)
+            .expect("open a terminal");
+        grantpt(&master).expect("grant terminal");
+        unlockpt(&master).expect("unlock terminal");
+        let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&master, size).expect("set terminal size");
+        let name = ptsname(&master, Vec::new()).expect("name of terminal");
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let side = rustix::fs::open(&name, flags, Mode::empty()).expect("open terminal's side");
+        let stdio = || Stdio::from(side.try_clone().expect("duplicate terminal"));
+        let mut command = Command::new("setsid");
+        command.arg("--ctty").arg(program).args(args).env("TERM", "xterm");
+        command.envs(env.iter().copied()).stdin(stdio()).stdout(stdio()).stderr(stdio());
+        let child = command.spawn().expect("start program on terminal");
+        let master = File::from(master);
+        let shown = collect(master.try_clone().expect("duplicate terminal"));
+        Terminal { master, child, shown }
+    }
+
+    /// Types text; `\x03` is Ctrl-C, `\x04` end of input.
+    ///
+    /// # Panics
+    /// When the terminal is gone.
+    pub fn type_text(&mut self, text: &str) {
+        self.master.write_all(text.as_bytes()).expect("type on terminal");
+    }
+
+    /// Changes the size: the program gets SIGWINCH.
+    ///
+    /// # Panics
+    /// When the terminal is gone.
+    pub fn resize(&self, columns: u16, rows: u16) {
+        let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&self.master, size).expect("set terminal size");
+    }
+
+    /// All that was shown so far.
+    ///
+    /// # Panics
+    /// Never in practice: the reader does not panic.
+    pub fn screen(&self) -> String {
+        String::from_utf8_lossy(&self.shown.lock().expect("reader lives")).into_owned()
+    }
+
+    /// Waits until the text was shown, 20 s at most.
+    ///
+    /// # Panics
+    /// With all that was shown, when it was not.
+    pub fn expect(&self, text: &str) {
+        let end = std::time::Instant::now() + Duration::from_secs(20);
+        while !self.screen().contains(text) {
+            let late = std::time::Instant::now() > end;
+            assert!(!late, "terminal never showed `{text}` but:\n{}", self.screen());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Waits for its end, 20 s at most.
+    ///
+    /// # Panics
+    /// When it does not end.
+    pub fn finish(mut self) -> ExitStatus {
+        wait_until("end of the program on the terminal", Duration::from_secs(20), || {
+            self.child.try_wait().expect("wait for child")
+        })
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+fn collect(mut master: File) -> Arc<Mutex<Vec<u8>>> {
+    let shown = Arc::new(Mutex::new(vec![]));
+    let sink = Arc::clone(&shown);
+    std::thread::spawn(move || {
+        let mut buffer = [0; 4096];
+        // The end of the other side shows as an error (EIO).
+        while let Ok(count) = master.read(&mut buffer) {
+            if count == 0 {
+                break;
+            }
+            sink.lock().expect("no holder panics").extend_from_slice(&buffer[..count]);
+        }
+    });
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_sees_a_terminal_its_size_and_keys() {
+        let script = "test -t 0 && test -t 1 && stty size && read x && echo got:$x";
+        let mut terminal = Terminal::start(Path::new("/bin/sh"), &["-c", script], &[]);
+        terminal.expect("24 80");
+        terminal.type_text("hello\n");
+        terminal.expect("got:hello");
+        assert!(terminal.finish().success());
+    }
+
+    #[test]
+    fn ctrl_c_reaches_the_program() {
+        use std::os::unix::process::ExitStatusExt;
+        let script = "echo ready; exec tail -f /dev/null";
+        let mut terminal = Terminal::start(Path::new("/bin/sh"), &["-c", script], &[]);
+        terminal.expect("ready");
+        terminal.type_text("\x03");
+        assert_eq!(terminal.finish().signal(), Some(2));
+    }
+}

@@ -1,0 +1,119 @@
+//! A private folder per test, with a runtime directory of its own; gone at the end, also on panic.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use crate::{Binary, Run};
+
+/// A folder (0700) and in it a runtime directory for `netloom`.
+#[derive(Debug)]
+pub struct Scratch {
+    folder: tempfile::TempDir,
+    binary: Binary,
+    serial: u32,
+}
+
+impl Scratch {
+    /// Makes one.
+    ///
+    /// # Panics
+    /// When the folder cannot be made.
+    pub fn new() -> Scratch {
+        static SERIAL: AtomicU32 = AtomicU32::new(0);
+        let folder = private_folder();
+        std::fs::create_dir(folder.path().join("run")).expect("runtime directory");
+        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+        Scratch { folder, binary: Binary::find(), serial }
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// What `NETLOOM_RUNTIME_DIR` is set to.
+    pub fn runtime_dir(&self) -> PathBuf {
+        self.path().join("run")
+    }
+
+    /// A lab name that no other test uses, starting with `base`.
+    pub fn lab(&self, base: &str) -> String {
+        format!("{base}-{}-{}", std::process::id(), self.serial)
+    }
+
+    /// Writes a file into the folder and gives its path.
+    ///
+    /// # Panics
+    /// When it cannot be written.
+    pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path().join(name);
+        std::fs::write(&path, content).expect("write file");
+        path
+    }
+
+    /// A run of `netloom` with these arguments in this folder's runtime directory.
+    pub fn netloom<S: AsRef<std::ffi::OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Run {
+        self.binary.run(args).env("NETLOOM_RUNTIME_DIR", self.runtime_dir()).dir(self.path())
+    }
+
+    /// Takes down all labs of this folder when dropped. Make it before the first `up`.
+    pub fn guard(&self) -> LabGuard<'_> {
+        LabGuard(self)
+    }
+}
+
+fn private_folder() -> tempfile::TempDir {
+    let owner_only = std::fs::Permissions::from_mode(0o700);
+    let made = tempfile::Builder::new().prefix("netloom-test-").permissions(owner_only).tempdir();
+    made.expect("make scratch folder")
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Runs `netloom down --all` on drop.
+#[derive(Debug)]
+pub struct LabGuard<'a>(&'a Scratch);
+
+impl Drop for LabGuard<'_> {
+    fn drop(&mut self) {
+        let mut down = std::process::Command::new(self.0.binary.path());
+        down.args(["down", "--all"]).env("NETLOOM_RUNTIME_DIR", self.0.runtime_dir());
+        down.stdin(Stdio::null()).stdout(Stdio::null());
+        // On the way out of a failed test a second panic would hide the first: only tell.
+        let Ok(mut child) = down.spawn() else { return eprintln!("cannot start netloom down") };
+        let end = std::time::Instant::now() + Duration::from_secs(60);
+        while let Ok(None) = child.try_wait() {
+            if std::time::Instant::now() > end {
+                eprintln!("netloom down --all is not done after 60 s, killed");
+                drop(child.kill());
+                drop(child.wait());
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_folder_is_private_and_goes_even_on_panic() {
+        let folder = super::private_folder();
+        let path = folder.path().to_owned();
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
+            let _held = folder;
+            panic!("on purpose");
+        }));
+        assert!(result.is_err() && !path.exists());
+    }
+}
