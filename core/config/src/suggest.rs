@@ -1,0 +1,74 @@
+//! Words for messages: the name that was probably meant, and values in quotes.
+
+/// Longer words are not compared: nobody misspells a word of this length by two letters.
+const LONGEST: usize = 64;
+
+/// The candidate that `word` most probably stands for, if one is near enough: at most one edit for
+/// each three letters (a swap of neighbours is one edit), or equal but for upper and lower case.
+pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let length = word.chars().count();
+    if length == 0 || length > LONGEST {
+        return None;
+    }
+    let allowed = (length / 3).max(1);
+    let mut best: Option<(usize, &str)> = None;
+    for candidate in candidates {
+        if candidate == word
+            || candidate.len() > LONGEST
+            || candidate.len().abs_diff(word.len()) > 3 * allowed
+        {
+            continue;
+        }
+        let distance = if candidate.eq_ignore_ascii_case(word) {
+            0
+        } else {
+            strsim::damerau_levenshtein(word, candidate)
+        };
+        if distance <= allowed && best.is_none_or(|(d, _)| distance < d) {
+            best = Some((distance, candidate));
+        }
+    }
+    best.map(|(_, candidate)| candidate)
+}
+
+/// Text in double quotes, on one line, cut after 60 characters.
+pub fn quote(text: &str) -> String {
+    format!("\"{}\"", cut(text))
+}
+
+/// A number or word as written, on one line, cut after 60 characters.
+pub(crate) fn quote_plain(text: &str) -> String {
+    cut(text)
+}
+
+fn cut(text: &str) -> String {
+    const SHOWN: usize = 60;
+    let mut shown: String = text.chars().take(SHOWN).flat_map(char::escape_debug).collect();
+    if text.chars().nth(SHOWN).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_words_are_found_and_far_ones_are_not() {
+        let keys = ["forwarding", "limits", "root", "run", "env"];
+        assert_eq!(closest("forwading", keys), Some("forwarding"));
+        assert_eq!(closest("forwradnig", keys), Some("forwarding"));
+        assert_eq!(closest("Limits", keys), Some("limits"));
+        assert_eq!(closest("rnu", keys), Some("run"));
+        assert_eq!(closest("zebra", keys), None);
+        assert_eq!(closest("", keys), None);
+        assert_eq!(closest(&"x".repeat(65), keys), None);
+    }
+
+    #[test]
+    fn quoted_text_stays_on_one_line() {
+        assert_eq!(quote("a\n\"b\""), r#""a\n\"b\"""#);
+        assert_eq!(quote(&"x".repeat(99)).chars().count(), 63);
+    }
+}
