@@ -1,0 +1,144 @@
+//! A list of requests to the kernel, each tied to the object it is about.
+//!
+//! Requests are encoded when they are pushed, one behind the other, ready to be sent as they
+//! stand. Sequence numbers are written when the batch is run. Invariant: `entries[i].end` is where
+//! message `i` ends and message `i + 1` begins.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::uapi::{ACK, HEADER};
+
+/// What a request does to its object; decides what a tolerant request forgives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Makes something new: that it exists already can be forgiven.
+    Create,
+    /// Alters or removes something: that it is absent can be forgiven.
+    Touch,
+}
+
+impl Purpose {
+    fn forgives(self, errno: i32) -> bool {
+        match self {
+            Self::Create => errno == libc::EEXIST,
+            Self::Touch => {
+                [libc::ENODEV, libc::ENOENT, libc::ESRCH, libc::EADDRNOTAVAIL].contains(&errno)
+            }
+        }
+    }
+}
+
+/// A change that a [`Batch`] can carry. Implemented by the request types of this crate.
+pub trait Request: sealed::Encode {
+    /// The verb used in error texts, e.g. `create`.
+    fn operation(&self) -> &'static str;
+    /// What the request does to its object.
+    fn purpose(&self) -> Purpose;
+}
+
+pub(crate) mod sealed {
+    /// Appends the message of a request.
+    pub trait Encode {
+        /// Appends one whole netlink message to `bytes`.
+        fn encode(&self, bytes: &mut Vec<u8>);
+    }
+}
+
+/// Requests in order, to be run by [`Socket::run`](crate::Socket::run).
+#[derive(Debug, Default)]
+pub struct Batch {
+    bytes: Vec<u8>,
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) object: Arc<str>,
+    pub(crate) operation: &'static str,
+    forgives: Option<Purpose>,
+    end: usize,
+}
+
+impl Entry {
+    pub(crate) fn forgives(&self, errno: i32) -> bool {
+        self.forgives.is_some_and(|purpose| purpose.forgives(errno))
+    }
+}
+
+impl Batch {
+    /// An empty batch.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a request. `object` names what it is about in errors, with its kind and in quotes:
+    /// `link "h1:eth0--r1:eth1"`. A name shared by many requests is cheapest as a cloned `Arc`.
+    pub fn push(&mut self, object: impl Into<Arc<str>>, request: &impl Request) {
+        self.add(object.into(), request, None);
+    }
+
+    /// Adds a request that may find its work done: creating what exists (`EEXIST`), altering or
+    /// removing what is absent (`ENODEV`, `ENOENT`, `ESRCH`, `EADDRNOTAVAIL`) is no failure.
+    pub fn push_tolerant(&mut self, object: impl Into<Arc<str>>, request: &impl Request) {
+        self.add(object.into(), request, Some(request.purpose()));
+    }
+
+    /// Number of requests.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is no request.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Forgets all requests and keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.entries.clear();
+    }
+
+    pub(crate) fn entry(&self, index: usize) -> &Entry {
+        &self.entries[index]
+    }
+
+    /// The longest run of requests from `first` within both limits, at least one.
+    pub(crate) fn chunk(&self, first: usize, bytes: usize, count: usize) -> Range<usize> {
+        let limit = self.start(first) + bytes;
+        let last = self.entries.len().min(first + count.max(1));
+        let fitting = self.entries[first..last].partition_point(|entry| entry.end <= limit);
+        first..first + fitting.max(1)
+    }
+
+    /// Numbers the messages of `chunk` from `sequence`, asks for an answer to the last of them
+    /// (errors are answered anyway) and gives their bytes.
+    pub(crate) fn stamp(&mut self, chunk: Range<usize>, sequence: u32) -> &[u8] {
+        let (from, to) = (self.start(chunk.start), self.entries[chunk.end - 1].end);
+        let mut number = sequence;
+        for index in chunk.clone() {
+            let start = self.start(index);
+            debug_assert!(self.entries[index].end >= start + HEADER);
+            self.bytes[start + 8..start + 12].copy_from_slice(&number.to_ne_bytes());
+            number = number.wrapping_add(1);
+        }
+        let last = self.start(chunk.end - 1);
+        let flags = u16::from_ne_bytes([self.bytes[last + 6], self.bytes[last + 7]]) | ACK;
+        self.bytes[last + 6..last + 8].copy_from_slice(&flags.to_ne_bytes());
+        &self.bytes[from..to]
+    }
+
+    fn start(&self, index: usize) -> usize {
+        index.checked_sub(1).map_or(0, |before| self.entries[before].end)
+    }
+
+    fn add(&mut self, object: Arc<str>, request: &impl Request, forgives: Option<Purpose>) {
+        request.encode(&mut self.bytes);
+        let end = self.bytes.len();
+        self.entries.push(Entry { object, operation: request.operation(), forgives, end });
+    }
+}

@@ -1,0 +1,94 @@
+//! What can go wrong: the socket itself, refusals by the kernel, answers that make no sense.
+//!
+//! A [`Failure`] is one refused request with its object; [`Error::Refused`] carries all of them.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+/// Result of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// An error of the netlink edge.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The netlink socket could not be opened, set up, written or read.
+    #[error("netlink socket: {operation}")]
+    Socket {
+        /// What was being done with the socket.
+        operation: &'static str,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The kernel refused these requests; all others of the batch were done.
+    #[error("{}", join(.0))]
+    Refused(Vec<Failure>),
+    /// A table kept changing while it was listed.
+    #[error("{table}: list: changed during each of {tries} tries")]
+    Changing {
+        /// Which table was listed.
+        table: &'static str,
+        /// How often it was tried.
+        tries: u32,
+    },
+    /// The kernel's answer did not hold what it must.
+    #[error("{object}: {operation}: answer of the kernel is not understood")]
+    Answer {
+        /// What the question was about.
+        object: String,
+        /// What was asked.
+        operation: &'static str,
+    },
+    /// The kernel lacks something.
+    #[error("{feature}: not supported here: needs {needs}")]
+    Unsupported {
+        /// The missing feature.
+        feature: &'static str,
+        /// What would provide it.
+        needs: &'static str,
+        /// The system's reason.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// The refusals of [`Error::Refused`], else none.
+    #[must_use]
+    pub fn failures(&self) -> &[Failure] {
+        match self {
+            Self::Refused(failures) => failures,
+            _ => &[],
+        }
+    }
+}
+
+/// One request that the kernel refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The object as named by the caller, e.g. `link "h1:eth0--r1:eth1"`.
+    pub object: Arc<str>,
+    /// What was to be done with it, e.g. `create`.
+    pub operation: &'static str,
+    /// The kernel's error number (positive, as in errno.h).
+    pub errno: i32,
+    /// The kernel's own explanation, where it gave one.
+    pub explanation: Option<String>,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reason = io::Error::from_raw_os_error(self.errno);
+        write!(f, "{}: {}: {reason}", self.object, self.operation)?;
+        match &self.explanation {
+            Some(text) => write!(f, ": {}", text.trim_end_matches(['.', '\n'])),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+fn join(failures: &[Failure]) -> String {
+    failures.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,376 @@
+//! Questions about links, addresses and routes of the socket's namespace.
+//!
+//! Lists are complete and of one moment: a table that changed while it was read is read again.
+//! Entries that do not parse are left out. Specification: rtnetlink(7).
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+use crate::decode::{Message, array_at, attributes, i32_at, string, u8_at, u16_at, u32_at, u64_at};
+use crate::encode::Encoder;
+use crate::error::{Error, Failure, Result};
+use crate::link::{LinkRef, addressed, header};
+use crate::socket::Socket;
+use crate::uapi::*;
+
+/// State of a link as the kernel sums it up (RFC 2863).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operational {
+    /// Not told by the driver; loopback and dummy links are here.
+    Unknown,
+    /// A part is missing.
+    NotPresent,
+    /// No carrier, or set down.
+    Down,
+    /// The link below is down.
+    LowerLayerDown,
+    /// In a test.
+    Testing,
+    /// Waits for an event.
+    Dormant,
+    /// Can carry packets.
+    Up,
+}
+
+impl Operational {
+    fn from_kernel(state: u8) -> Self {
+        match state {
+            1 => Self::NotPresent,
+            2 => Self::Down,
+            3 => Self::LowerLayerDown,
+            4 => Self::Testing,
+            5 => Self::Dormant,
+            6 => Self::Up,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// What went through a link since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Packets received.
+    pub rx_packets: u64,
+    /// Packets sent.
+    pub tx_packets: u64,
+    /// Bytes received.
+    pub rx_bytes: u64,
+    /// Bytes sent.
+    pub tx_bytes: u64,
+    /// Damaged packets received.
+    pub rx_errors: u64,
+    /// Packets that could not be sent for an error.
+    pub tx_errors: u64,
+    /// Packets received and dropped for want of room or takers.
+    pub rx_dropped: u64,
+    /// Packets dropped on their way out.
+    pub tx_dropped: u64,
+}
+
+/// A link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkInfo {
+    /// Interface index.
+    pub index: u32,
+    /// Name.
+    pub name: String,
+    /// Hardware address, if it has one of six bytes.
+    pub mac: Option<[u8; 6]>,
+    /// Largest packet in bytes, link header excluded.
+    pub mtu: u32,
+    /// Whether it is set up.
+    pub up: bool,
+    /// Whether it has a carrier.
+    pub carrier: bool,
+    /// The kernel's summary of its state.
+    pub operational: Operational,
+    /// Kind, e.g. `veth`, `bridge`; none for hardware and loopback.
+    pub kind: Option<String>,
+    /// Index of the bridge it is a port of.
+    pub master: Option<u32>,
+    /// Index of its peer or of the link below, in the namespace of `peer_netns`.
+    pub peer: Option<u32>,
+    /// The kernel's number, in this namespace, for the namespace of the peer; none when it is the
+    /// same.
+    pub peer_netns: Option<i32>,
+    /// Counters; zero where they were not asked for.
+    pub traffic: Traffic,
+}
+
+/// An address of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AddressInfo {
+    /// Interface index.
+    pub link: u32,
+    /// Address and length of its prefix.
+    pub address: IpNet,
+}
+
+/// Address family of a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+impl Family {
+    fn number(self) -> u8 {
+        match self {
+            Self::V4 => AF_INET,
+            Self::V6 => AF_INET6,
+        }
+    }
+}
+
+/// A unicast route of the main table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RouteInfo {
+    /// Where it leads.
+    pub to: IpNet,
+    /// The next router; none for a destination on the link, or for several paths.
+    pub via: Option<IpAddr>,
+    /// Indexes of the links it leaves by: one, or one for each of several paths.
+    pub links: Vec<u32>,
+    /// Preference, lower first.
+    pub metric: u32,
+    /// Who made it: 2 the kernel, 3 at boot, 4 by hand (`linux/rtnetlink.h`, `RTPROT_*`).
+    pub origin: u8,
+}
+
+impl Socket {
+    /// All links, with counters.
+    ///
+    /// # Errors
+    /// As [`Socket::addresses`].
+    pub fn links(&mut self) -> Result<Vec<LinkInfo>> {
+        let mut question = dump_question(RTM_GETLINK, &header(0, 0, 0));
+        self.dump(&mut question, "links", read_link)
+    }
+
+    /// One link by name or index, with counters; none when there is no such link.
+    ///
+    /// # Errors
+    /// [`Error::Refused`], [`Error::Socket`] or [`Error::Answer`].
+    pub fn link<'a>(&mut self, link: impl Into<LinkRef<'a>>) -> Result<Option<LinkInfo>> {
+        self.ask_link(link.into(), 0)
+    }
+
+    /// The index of the link with this name.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with `ENODEV` when there is none; else as [`Socket::link`].
+    pub fn index_of(&mut self, name: &str) -> Result<u32> {
+        match self.ask_link(LinkRef::Name(name), RTEXT_FILTER_SKIP_STATS)? {
+            Some(link) => Ok(link.index),
+            None => Err(Error::Refused(vec![Failure {
+                object: format!("link {name:?}").into(),
+                operation: "find",
+                errno: libc::ENODEV,
+                explanation: None,
+            }])),
+        }
+    }
+
+    /// All addresses, both families.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] or [`Error::Socket`]; [`Error::Changing`] when the table never stood
+    /// still.
+    pub fn addresses(&mut self) -> Result<Vec<AddressInfo>> {
+        let mut question = dump_question(RTM_GETADDR, &[0; 8]);
+        self.dump(&mut question, "addresses", read_address)
+    }
+
+    /// The unicast routes of the main table in one family.
+    ///
+    /// # Errors
+    /// As [`Socket::addresses`].
+    pub fn routes(&mut self, family: Family) -> Result<Vec<RouteInfo>> {
+        let mut main = [0; 12];
+        main[0] = family.number();
+        main[4] = RT_TABLE_MAIN;
+        let mut question = dump_question(RTM_GETROUTE, &main);
+        // A strict kernel says ENOENT for a family that has no such table yet.
+        match self.dump(&mut question, "routes", read_route) {
+            Err(Error::Refused(failures)) if failures[0].errno == libc::ENOENT => Ok(Vec::new()),
+            outcome => outcome,
+        }
+    }
+
+    /// Indexes of the links that default routes leave by, both families, best metric first within
+    /// each, no index twice.
+    ///
+    /// # Errors
+    /// As [`Socket::addresses`].
+    pub fn uplinks(&mut self) -> Result<Vec<u32>> {
+        let mut found = Vec::new();
+        for family in [Family::V4, Family::V6] {
+            let mut routes = self.routes(family)?;
+            routes.retain(|route| route.to.prefix_len() == 0);
+            routes.sort_by_key(|route| route.metric);
+            for link in routes.iter().flat_map(|route| &route.links) {
+                if !found.contains(link) {
+                    found.push(*link);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn ask_link(&mut self, link: LinkRef<'_>, filter: u32) -> Result<Option<LinkInfo>> {
+        let object = match link {
+            LinkRef::Index(index) => format!("link {index}"),
+            LinkRef::Name(name) => format!("link {name:?}"),
+        };
+        let mut question = Vec::with_capacity(64);
+        Encoder::message(&mut question, RTM_GETLINK, REQUEST, |encoder| {
+            addressed(encoder, link, 0, 0);
+            encoder.u32(IFLA_EXT_MASK, filter);
+        });
+        self.ask(&mut question, (&object, "find"), &[libc::ENODEV], read_link)
+    }
+}
+
+fn dump_question(kind: u16, header: &[u8]) -> Vec<u8> {
+    let mut question = Vec::with_capacity(64);
+    Encoder::message(&mut question, kind, REQUEST | DUMP, |encoder| encoder.fixed(header));
+    question
+}
+
+/// Reads `struct ifinfomsg` and its attributes.
+fn read_link(message: &Message<'_>) -> Option<LinkInfo> {
+    if message.kind != RTM_NEWLINK {
+        return None;
+    }
+    let mut link = LinkInfo {
+        index: u32_at(message.payload, 4)?,
+        name: String::new(),
+        mac: None,
+        mtu: 0,
+        up: u32_at(message.payload, 8)? & IFF_UP != 0,
+        carrier: false,
+        operational: Operational::Unknown,
+        kind: None,
+        master: None,
+        peer: None,
+        peer_netns: None,
+        traffic: Traffic::default(),
+    };
+    for (kind, value) in attributes(message.payload.get(16..)?) {
+        read_link_attribute(&mut link, kind, value);
+    }
+    Some(link)
+}
+
+fn read_link_attribute(link: &mut LinkInfo, kind: u16, value: &[u8]) {
+    match kind {
+        IFLA_IFNAME => link.name = string(value),
+        IFLA_ADDRESS => link.mac = value.try_into().ok(),
+        IFLA_MTU => link.mtu = u32_at(value, 0).unwrap_or(0),
+        IFLA_MASTER => link.master = u32_at(value, 0).filter(|index| *index != 0),
+        IFLA_LINK => link.peer = u32_at(value, 0).filter(|index| *index != 0),
+        IFLA_LINK_NETNSID => link.peer_netns = i32_at(value, 0),
+        IFLA_CARRIER => link.carrier = u8_at(value, 0) == Some(1),
+        IFLA_OPERSTATE => link.operational = Operational::from_kernel(u8_at(value, 0).unwrap_or(0)),
+        IFLA_STATS64 => link.traffic = read_traffic(value).unwrap_or_default(),
+        IFLA_LINKINFO => {
+            let info = attributes(value).find(|(kind, _)| *kind == IFLA_INFO_KIND);
+            link.kind = info.map(|(_, value)| string(value));
+        }
+        _ => {}
+    }
+}
+
+/// The head of `struct rtnl_link_stats64`.
+fn read_traffic(value: &[u8]) -> Option<Traffic> {
+    Some(Traffic {
+        rx_packets: u64_at(value, 0)?,
+        tx_packets: u64_at(value, 8)?,
+        rx_bytes: u64_at(value, 16)?,
+        tx_bytes: u64_at(value, 24)?,
+        rx_errors: u64_at(value, 32)?,
+        tx_errors: u64_at(value, 40)?,
+        rx_dropped: u64_at(value, 48)?,
+        tx_dropped: u64_at(value, 56)?,
+    })
+}
+
+fn read_address(message: &Message<'_>) -> Option<AddressInfo> {
+    if message.kind != RTM_NEWADDR {
+        return None;
+    }
+    let family = u8_at(message.payload, 0)?;
+    let prefix = u8_at(message.payload, 1)?;
+    let link = u32_at(message.payload, 4)?;
+    let (mut own, mut shared) = (None, None);
+    for (kind, value) in attributes(message.payload.get(8..)?) {
+        match kind {
+            IFA_LOCAL => own = read_ip(family, value),
+            IFA_ADDRESS => shared = read_ip(family, value),
+            _ => {}
+        }
+    }
+    // On point-to-point links IFA_ADDRESS is the other side's.
+    let address = IpNet::new(own.or(shared)?, prefix).ok()?;
+    Some(AddressInfo { link, address })
+}
+
+/// Reads `struct rtmsg` and its attributes; `None` for other tables and kinds of routes.
+fn read_route(message: &Message<'_>) -> Option<RouteInfo> {
+    let fixed: [u8; 8] = array_at(message.payload, 0)?;
+    let [family, length, _, _, table, origin, _, kind] = fixed;
+    let cloned = u32_at(message.payload, 8)? & RTM_F_CLONED != 0;
+    if message.kind != RTM_NEWROUTE || kind != RTN_UNICAST || cloned {
+        return None;
+    }
+    let mut table = u32::from(table);
+    let mut to = unspecified(family)?;
+    let mut route =
+        RouteInfo { to: IpNet::new(to, 0).ok()?, via: None, links: Vec::new(), metric: 0, origin };
+    for (kind, value) in attributes(message.payload.get(12..)?) {
+        match kind {
+            RTA_TABLE => table = u32_at(value, 0)?,
+            RTA_DST => to = read_ip(family, value)?,
+            RTA_GATEWAY => route.via = read_ip(family, value),
+            RTA_OIF => route.links.extend(u32_at(value, 0)),
+            RTA_PRIORITY => route.metric = u32_at(value, 0)?,
+            RTA_MULTIPATH => route.links.extend(next_hops(value)),
+            _ => {}
+        }
+    }
+    route.to = IpNet::new(to, length).ok()?;
+    (table == u32::from(RT_TABLE_MAIN)).then_some(route)
+}
+
+/// The links in a list of `struct rtnexthop`: length, flags, weight, index, attributes.
+fn next_hops(list: &[u8]) -> impl Iterator<Item = u32> {
+    let mut rest = list;
+    std::iter::from_fn(move || {
+        let length = usize::from(u16_at(rest, 0)?);
+        let link = u32_at(rest, 4)?;
+        rest = rest.get(length.max(8).next_multiple_of(4)..).unwrap_or_default();
+        Some(link)
+    })
+}
+
+fn unspecified(family: u8) -> Option<IpAddr> {
+    match family {
+        AF_INET => Some(IpAddr::from([0u8; 4])),
+        AF_INET6 => Some(IpAddr::from([0u8; 16])),
+        _ => None,
+    }
+}
+
+fn read_ip(family: u8, value: &[u8]) -> Option<IpAddr> {
+    match family {
+        AF_INET => array_at::<4>(value, 0).map(IpAddr::from),
+        AF_INET6 => array_at::<16>(value, 0).map(IpAddr::from),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,127 @@
+//! Requests about routes of the main table.
+//!
+//! Routes made here carry the origin `static`. A default route is one to `0.0.0.0/0` or `::/0`.
+//! Specification: rtnetlink(7).
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+use crate::address::{family, ip};
+use crate::batch::sealed::Encode;
+use crate::batch::{Purpose, Request};
+use crate::encode::Encoder;
+use crate::uapi::*;
+
+/// Adds a route.
+#[derive(Clone, Copy, Debug)]
+pub struct Route {
+    /// Where it leads; bits beyond the prefix are ignored.
+    pub to: IpNet,
+    /// The next router, of the same family; none where the destination is on the link itself.
+    pub via: Option<IpAddr>,
+    /// Index of the link it leaves by; found through `via` if none.
+    pub link: Option<u32>,
+    /// Preference, lower first; the family's default if none (IPv4 0, IPv6 1024).
+    pub metric: Option<u32>,
+    /// Whether it takes the place of a route to the same destination with the same metric.
+    pub replace: bool,
+}
+
+impl Route {
+    /// A new route by the link with this index.
+    #[must_use]
+    pub fn new(to: IpNet, via: Option<IpAddr>, link: u32) -> Self {
+        Self { to, via, link: Some(link), metric: None, replace: false }
+    }
+}
+
+impl Encode for Route {
+    fn encode(&self, bytes: &mut Vec<u8>) {
+        let mode = if self.replace { REPLACE } else { EXCLUSIVE };
+        let scope = if self.via.is_none() && self.to.addr().is_ipv4() {
+            RT_SCOPE_LINK
+        } else {
+            RT_SCOPE_UNIVERSE
+        };
+        Encoder::message(bytes, RTM_NEWROUTE, REQUEST | CREATE | mode, |encoder| {
+            encoder.fixed(&header(self.to, RTPROT_STATIC, scope, RTN_UNICAST));
+            path(encoder, self.to, self.via, self.link, self.metric);
+        });
+    }
+}
+
+impl Request for Route {
+    fn operation(&self) -> &'static str {
+        "add"
+    }
+    fn purpose(&self) -> Purpose {
+        Purpose::Create
+    }
+}
+
+/// Removes the first route to a destination that fits what is given.
+#[derive(Clone, Copy, Debug)]
+pub struct DeleteRoute {
+    /// Where it leads.
+    pub to: IpNet,
+    /// Its next router; any if none.
+    pub via: Option<IpAddr>,
+    /// Index of its link; any if none.
+    pub link: Option<u32>,
+    /// Its metric; any if none.
+    pub metric: Option<u32>,
+}
+
+impl DeleteRoute {
+    /// Removes a route to this destination, whatever its way.
+    #[must_use]
+    pub fn new(to: IpNet) -> Self {
+        Self { to, via: None, link: None, metric: None }
+    }
+}
+
+impl Encode for DeleteRoute {
+    fn encode(&self, bytes: &mut Vec<u8>) {
+        Encoder::message(bytes, RTM_DELROUTE, REQUEST, |encoder| {
+            encoder.fixed(&header(self.to, 0, RT_SCOPE_NOWHERE, 0));
+            path(encoder, self.to, self.via, self.link, self.metric);
+        });
+    }
+}
+
+impl Request for DeleteRoute {
+    fn operation(&self) -> &'static str {
+        "delete"
+    }
+    fn purpose(&self) -> Purpose {
+        Purpose::Touch
+    }
+}
+
+/// `struct rtmsg`: family, lengths of destination and source, tos, table, origin, scope, type,
+/// flags.
+fn header(to: IpNet, origin: u8, scope: u8, kind: u8) -> [u8; 12] {
+    [family(to.addr()), to.prefix_len(), 0, 0, RT_TABLE_MAIN, origin, scope, kind, 0, 0, 0, 0]
+}
+
+fn path(
+    encoder: &mut Encoder<'_>,
+    to: IpNet,
+    via: Option<IpAddr>,
+    link: Option<u32>,
+    metric: Option<u32>,
+) {
+    if to.prefix_len() > 0 {
+        ip(encoder, RTA_DST, to.network());
+    }
+    if let Some(via) = via {
+        ip(encoder, RTA_GATEWAY, via);
+    }
+    if let Some(link) = link {
+        encoder.u32(RTA_OIF, link);
+    }
+    if let Some(metric) = metric {
+        encoder.u32(RTA_PRIORITY, metric);
+    }
+}

@@ -1,0 +1,324 @@
+//! The netlink socket: sends batches, matches answers, lists tables.
+//!
+//! The kernel works on a netlink message within `sendmsg`, in order, so only the last message of
+//! a chunk asks for an answer; refusals are answered unasked. A chunk is never larger than the
+//! send buffer takes, nor longer than the receive buffer can hold answers, so none is lost even
+//! if every message is refused. Connected to the kernel: nobody else can write to it.
+//! Specification: netlink(7).
+
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::net::netlink::SocketAddrNetlink;
+use rustix::net::{
+    AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, sockopt,
+};
+
+use crate::batch::Batch;
+use crate::decode::{Message, answer, i32_at, messages};
+use crate::error::{Error, Failure, Result};
+use crate::uapi::{DUMP_INTERRUPTED, HEADER, NLMSG_DONE, NLMSG_ERROR};
+
+/// What is asked of the system for each direction, in bytes.
+const WANTED_BUFFER: usize = 4 << 20;
+/// Bytes per `sendmsg`; larger ones gain nothing and need larger kernel allocations.
+const CHUNK_BYTES: usize = 256 << 10;
+/// What one answer may take of the receive buffer (the kernel's own bookkeeping included; an
+/// answer with an explanation is below 1 KiB, and memory is counted in rounded-up blocks).
+const ANSWER_COST: usize = 2304;
+/// The kernel sizes the datagrams of a dump by the reader's buffer, up to 32 KiB.
+const RECEIVE_BYTES: usize = 64 << 10;
+/// The answer stands in the queue when `sendmsg` returns; this only bounds the wait on a fault.
+const ANSWER_WAIT: Duration = Duration::from_secs(30);
+/// How often a dump is begun again because the table changed meanwhile.
+const DUMP_TRIES: u32 = 16;
+
+/// A netlink socket of one network namespace.
+#[derive(Debug)]
+pub struct Socket {
+    fd: OwnedFd,
+    sequence: u32,
+    received: Vec<u8>,
+    chunk_bytes: usize,
+    chunk_count: usize,
+}
+
+impl Socket {
+    /// Opens a route socket in the network namespace of the calling thread. It stays there,
+    /// wherever the thread goes.
+    ///
+    /// # Errors
+    /// [`Error::Socket`] when the system refuses the socket or one of its settings.
+    pub fn open() -> Result<Self> {
+        let socket = Self::open_protocol(None)?;
+        // Without it (before Linux 4.20) filters of dumps are ignored; answers are filtered here
+        // as well, so nothing depends on it.
+        let _ = socket.enable(libc::NETLINK_GET_STRICT_CHK);
+        Ok(socket)
+    }
+
+    pub(crate) fn open_protocol(protocol: Option<Protocol>) -> Result<Self> {
+        let fd = rustix::net::socket_with(
+            AddressFamily::NETLINK,
+            SocketType::RAW,
+            SocketFlags::CLOEXEC,
+            protocol,
+        )
+        .map_err(failed("open"))?;
+        let kernel = SocketAddrNetlink::new(0, 0);
+        rustix::net::connect(&fd, &kernel).map_err(failed("connect"))?;
+        grow_buffers(&fd).map_err(failed("set buffer size"))?;
+        let timeout = sockopt::Timeout::Recv;
+        sockopt::set_socket_timeout(&fd, timeout, Some(ANSWER_WAIT))
+            .map_err(failed("set timeout"))?;
+        let send_buffer = sockopt::socket_send_buffer_size(&fd).map_err(failed("read size"))?;
+        let receive_buffer = sockopt::socket_recv_buffer_size(&fd).map_err(failed("read size"))?;
+        let socket = Self {
+            fd,
+            sequence: 1,
+            received: vec![0; RECEIVE_BYTES],
+            // The kernel keeps 32 bytes of the send buffer for itself.
+            chunk_bytes: CHUNK_BYTES.min(send_buffer.saturating_sub(32)),
+            chunk_count: (receive_buffer / ANSWER_COST).max(1),
+        };
+        // Refusals then come without the request's body, which bounds their size; without
+        // explanations (before Linux 4.12) errors are only less wordy.
+        socket.enable(libc::NETLINK_CAP_ACK).map_err(failed("set short answers"))?;
+        let _ = socket.enable(libc::NETLINK_EXT_ACK);
+        Ok(socket)
+    }
+
+    /// Sends all requests, in order, and goes on past refusals. The batch is empty afterwards.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with every refused request; [`Error::Socket`] when sending or receiving
+    /// itself failed, after which it is not known which of the remaining requests were done.
+    pub fn run(&mut self, batch: &mut Batch) -> Result<()> {
+        let mut failures = Vec::new();
+        let outcome = self.run_chunks(batch, &mut failures);
+        batch.clear();
+        outcome?;
+        if failures.is_empty() { Ok(()) } else { Err(Error::Refused(failures)) }
+    }
+
+    fn run_chunks(&mut self, batch: &mut Batch, failures: &mut Vec<Failure>) -> Result<()> {
+        let mut first = 0;
+        while first < batch.len() {
+            let chunk = batch.chunk(first, self.chunk_bytes, self.chunk_count);
+            first = chunk.end;
+            self.run_chunk(batch, chunk, failures)?;
+        }
+        Ok(())
+    }
+
+    fn run_chunk(
+        &mut self,
+        batch: &mut Batch,
+        chunk: Range<usize>,
+        failures: &mut Vec<Failure>,
+    ) -> Result<()> {
+        let count = chunk.len();
+        let sequence = self.take_sequence(count);
+        self.send(batch.stamp(chunk.clone(), sequence))?;
+        let mut answered = false;
+        while !answered {
+            let length = self.receive()?;
+            for message in messages(&self.received[..length]) {
+                let Some(place) = place_of(&message, sequence, count) else { continue };
+                answered |= place + 1 == count;
+                failures.extend(refusal(&message, batch, chunk.start + place));
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends one question that has one answer, and reads the answer with `read`; `None` when the
+    /// kernel answers with one of the error numbers in `absent`.
+    pub(crate) fn ask<T>(
+        &mut self,
+        question: &mut [u8],
+        (object, operation): (&str, &'static str),
+        absent: &[i32],
+        read: impl Fn(&Message<'_>) -> Option<T>,
+    ) -> Result<Option<T>> {
+        let sequence = self.begin(question)?;
+        loop {
+            let length = self.receive()?;
+            for message in messages(&self.received[..length]) {
+                if message.sequence != sequence {
+                    continue;
+                }
+                if message.kind == NLMSG_ERROR {
+                    let failure = failure_of(&message, object, operation);
+                    return match failure {
+                        Some(failure) if absent.contains(&failure.errno) => Ok(None),
+                        Some(failure) => Err(Error::Refused(vec![failure])),
+                        None => Err(Error::Answer { object: object.into(), operation }),
+                    };
+                }
+                let answer = read(&message);
+                let unclear = || Error::Answer { object: object.into(), operation };
+                return answer.map(Some).ok_or_else(unclear);
+            }
+        }
+    }
+
+    /// Lists a table: sends the dump request `question` and reads every message with `read`, which
+    /// gives `None` for entries to be left out. Begins again when the table changed meanwhile.
+    pub(crate) fn dump<T>(
+        &mut self,
+        question: &mut [u8],
+        table: &'static str,
+        read: impl Fn(&Message<'_>) -> Option<T>,
+    ) -> Result<Vec<T>> {
+        for _ in 0..DUMP_TRIES {
+            if let Some(entries) = self.dump_once(question, table, &read)? {
+                return Ok(entries);
+            }
+        }
+        Err(Error::Changing { table, tries: DUMP_TRIES })
+    }
+
+    fn dump_once<T>(
+        &mut self,
+        question: &mut [u8],
+        table: &'static str,
+        read: impl Fn(&Message<'_>) -> Option<T>,
+    ) -> Result<Option<Vec<T>>> {
+        let sequence = self.begin(question)?;
+        let mut entries = Vec::new();
+        let mut changed = false;
+        loop {
+            let length = self.receive()?;
+            for message in messages(&self.received[..length]) {
+                if message.sequence != sequence {
+                    continue;
+                }
+                changed |= message.flags & DUMP_INTERRUPTED != 0;
+                match message.kind {
+                    NLMSG_DONE | NLMSG_ERROR => {
+                        refuse_dump(&message, table)?;
+                        return Ok((!changed).then_some(entries));
+                    }
+                    _ => entries.extend(read(&message)),
+                }
+            }
+        }
+    }
+
+    /// Numbers and sends one question.
+    fn begin(&mut self, question: &mut [u8]) -> Result<u32> {
+        let sequence = self.take_sequence(1);
+        debug_assert!(question.len() >= HEADER);
+        question[8..12].copy_from_slice(&sequence.to_ne_bytes());
+        self.send(question)?;
+        Ok(sequence)
+    }
+
+    pub(crate) fn take_sequence(&mut self, count: usize) -> u32 {
+        let first = self.sequence;
+        // Numbers may wrap; an answer is only compared with those outstanding.
+        #[expect(clippy::cast_possible_truncation)]
+        let step = count as u32;
+        self.sequence = first.wrapping_add(step);
+        first
+    }
+
+    pub(crate) fn send(&self, bytes: &[u8]) -> Result<()> {
+        rustix::io::retry_on_intr(|| rustix::net::send(&self.fd, bytes, SendFlags::empty()))
+            .map(drop)
+            .map_err(failed("send"))
+    }
+
+    /// Reads one datagram into the buffer and gives its length.
+    fn receive(&mut self) -> Result<usize> {
+        let buffer = &mut self.received;
+        let (_, length) = rustix::io::retry_on_intr(|| {
+            rustix::net::recv(&self.fd, buffer.as_mut_slice(), RecvFlags::TRUNC)
+        })
+        .map_err(failed("receive"))?;
+        if length > buffer.len() {
+            let source = io::Error::from_raw_os_error(libc::EMSGSIZE);
+            return Err(Error::Socket { operation: "receive", source });
+        }
+        Ok(length)
+    }
+
+    fn enable(&self, option: libc::c_int) -> rustix::io::Result<()> {
+        let on: libc::c_int = 1;
+        // SAFETY: the descriptor is open as long as `self` lives; the value is a c_int on this
+        // stack and the length given is its size.
+        let code = unsafe {
+            libc::setsockopt(
+                self.fd.as_raw_fd(),
+                libc::SOL_NETLINK,
+                option,
+                (&raw const on).cast(),
+                size_of::<libc::c_int>() as libc::socklen_t,
+            )
+        };
+        if code == 0 { Ok(()) } else { Err(last_errno()) }
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Where in a chunk of `count` messages from `first` this answer belongs.
+fn place_of(message: &Message<'_>, first: u32, count: usize) -> Option<usize> {
+    let place = usize::try_from(message.sequence.wrapping_sub(first)).ok()?;
+    (message.kind == NLMSG_ERROR && place < count).then_some(place)
+}
+
+fn refusal(message: &Message<'_>, batch: &Batch, index: usize) -> Option<Failure> {
+    let entry = batch.entry(index);
+    // An answer too short to read is a refusal whose reason is not known.
+    let (errno, explanation) = answer(message).unwrap_or((libc::EPROTO, None));
+    let failure =
+        Failure { object: entry.object.clone(), operation: entry.operation, errno, explanation };
+    (errno != 0 && !entry.forgives(errno)).then_some(failure)
+}
+
+fn failure_of(message: &Message<'_>, object: &str, operation: &'static str) -> Option<Failure> {
+    let (errno, explanation) = answer(message)?;
+    let failure = Failure { object: object.into(), operation, errno, explanation };
+    (errno != 0).then_some(failure)
+}
+
+/// The end of a dump carries its outcome, as an error does.
+fn refuse_dump(message: &Message<'_>, table: &'static str) -> Result<()> {
+    let errno = i32_at(message.payload, 0).map_or(0, i32::saturating_neg);
+    if errno == 0 {
+        return Ok(());
+    }
+    let explanation =
+        if message.kind == NLMSG_ERROR { answer(message).and_then(|(_, text)| text) } else { None };
+    Err(Error::Refused(vec![Failure {
+        object: table.into(),
+        operation: "list",
+        errno,
+        explanation,
+    }]))
+}
+
+/// Beyond the system's limit where allowed, else as far as the limit goes.
+fn grow_buffers(fd: &OwnedFd) -> rustix::io::Result<()> {
+    sockopt::set_socket_send_buffer_size_force(fd, WANTED_BUFFER)
+        .or_else(|_| sockopt::set_socket_send_buffer_size(fd, WANTED_BUFFER))?;
+    sockopt::set_socket_recv_buffer_size_force(fd, WANTED_BUFFER)
+        .or_else(|_| sockopt::set_socket_recv_buffer_size(fd, WANTED_BUFFER))
+}
+
+fn last_errno() -> rustix::io::Errno {
+    rustix::io::Errno::from_io_error(&io::Error::last_os_error())
+        .unwrap_or(rustix::io::Errno::INVAL)
+}
+
+pub(crate) fn failed(operation: &'static str) -> impl Fn(rustix::io::Errno) -> Error {
+    move |errno| Error::Socket { operation, source: errno.into() }
+}

@@ -1,0 +1,244 @@
+//! Links, addresses, routes and neighbours as the kernel then shows them.
+
+mod fresh;
+
+use fresh::with_netns;
+use netloom_netlink::{
+    Address, Batch, BridgeSpec, Change, DeleteAddress, DeleteLink, DeleteRoute, EndSpec, Family,
+    MoveLink, Neighbour, Operational, Route, Socket, VethSpec,
+};
+
+const MAC_A: [u8; 6] = [2, 0, 0, 0, 0, 0xa];
+const MAC_B: [u8; 6] = [2, 0, 0, 0, 0, 0xb];
+
+#[test]
+fn both_ends_of_a_veth_are_made_in_their_namespaces() {
+    with_netns("both_ends_of_a_veth_are_made_in_their_namespaces", |[core, left, right]| {
+        core.run(|| {
+            let a = EndSpec {
+                netns: Some(left.fd()),
+                index: Some(77),
+                mac: Some(MAC_A),
+                mtu: Some(9000),
+                ..EndSpec::new("eth0")
+            };
+            let b = EndSpec {
+                netns: Some(right.fd()),
+                index: Some(77),
+                mac: Some(MAC_B),
+                mtu: Some(9000),
+                ..EndSpec::new("eth0")
+            };
+            let mut batch = Batch::new();
+            batch.push("link \"l--r\"", &VethSpec { a_up: true, ..VethSpec::new(a, b) });
+            let mut socket = Socket::open().unwrap();
+            socket.run(&mut batch).unwrap();
+            assert!(batch.is_empty());
+            assert_eq!(socket.links().unwrap().len(), 1, "only lo in the socket's namespace");
+        });
+        for (space, mac, up) in [(&left, MAC_A, true), (&right, MAC_B, false)] {
+            let link = space.run(|| Socket::open().unwrap().link("eth0").unwrap().unwrap());
+            assert_eq!((link.index, link.mac, link.mtu, link.up), (77, Some(mac), 9000, up));
+            assert_eq!(link.kind.as_deref(), Some("veth"));
+            assert_eq!(link.peer, Some(77));
+            assert!(link.peer_netns.is_some());
+            assert!(!link.carrier);
+        }
+        right.run(|| {
+            let mut batch = Batch::new();
+            batch.push("link \"r:eth0\"", &Change::of(77).up());
+            let mut socket = Socket::open().unwrap();
+            socket.run(&mut batch).unwrap();
+            let link = socket.link(77).unwrap().unwrap();
+            assert!(link.up && link.carrier);
+            assert_eq!(link.operational, Operational::Up);
+        });
+    });
+}
+
+#[test]
+fn a_bridge_is_plain_and_takes_ports_at_their_creation() {
+    with_netns("a_bridge_is_plain_and_takes_ports_at_their_creation", |[core, node]| {
+        core.run(|| {
+            let mut socket = Socket::open().unwrap();
+            let mut batch = Batch::new();
+            let bridge = BridgeSpec { index: Some(500), mac: Some(MAC_A), ..BridgeSpec::new("s1") };
+            batch.push("switch \"s1\"", &bridge);
+            let a = EndSpec { index: Some(501), ..EndSpec::new("p1") };
+            let b = EndSpec { netns: Some(node.fd()), index: Some(2), ..EndSpec::new("eth0") };
+            let pair = VethSpec { a_up: true, a_master: Some(500), ..VethSpec::new(a, b) };
+            batch.push("link \"h1--s1\"", &pair);
+            socket.run(&mut batch).unwrap();
+
+            let bridge = socket.link("s1").unwrap().unwrap();
+            assert_eq!((bridge.index, bridge.up, bridge.mac), (500, true, Some(MAC_A)));
+            assert_eq!(bridge.kind.as_deref(), Some("bridge"));
+            assert_eq!(socket.link("p1").unwrap().unwrap().master, Some(500));
+            assert_eq!(socket.index_of("p1").unwrap(), 501);
+
+            batch.push("link \"p1\"", &Change::of("p1").release());
+            socket.run(&mut batch).unwrap();
+            assert_eq!(socket.link("p1").unwrap().unwrap().master, None);
+            batch.push("link \"p1\"", &Change::of("p1").enslave(500).promiscuous(true));
+            socket.run(&mut batch).unwrap();
+            assert_eq!(socket.link("p1").unwrap().unwrap().master, Some(500));
+        });
+    });
+}
+
+#[test]
+fn links_are_changed_renamed_moved_and_deleted() {
+    with_netns("links_are_changed_renamed_moved_and_deleted", |[here, there]| {
+        here.run(|| {
+            let mut socket = Socket::open().unwrap();
+            let mut batch = Batch::new();
+            let a = EndSpec { index: Some(10), ..EndSpec::new("one") };
+            let b = EndSpec { index: Some(11), ..EndSpec::new("two") };
+            batch.push("pair", &VethSpec::new(a, b));
+            batch.push("one", &Change::of("one").mtu(1400).mac(MAC_A).up());
+            batch.push("two", &Change::rename(11, "second"));
+            batch.push("one", &Change::of(10).down());
+            socket.run(&mut batch).unwrap();
+            let one = socket.link(10).unwrap().unwrap();
+            assert_eq!((one.mtu, one.mac, one.up), (1400, Some(MAC_A), false));
+            assert_eq!(socket.link("two").unwrap(), None);
+            assert_eq!(socket.index_of("second").unwrap(), 11);
+
+            let away = MoveLink { name: Some("far"), ..MoveLink::new(11, there.fd()) };
+            batch.push("second", &away);
+            socket.run(&mut batch).unwrap();
+            let far = there.run(|| Socket::open().unwrap().link("far").unwrap());
+            assert_eq!(far.unwrap().peer, Some(10));
+
+            batch.push("one", &DeleteLink::new("one"));
+            socket.run(&mut batch).unwrap();
+            assert_eq!(there.run(|| Socket::open().unwrap().link("far").unwrap()), None);
+        });
+    });
+}
+
+#[test]
+fn refusals_name_their_objects_and_the_rest_is_done() {
+    with_netns("refusals_name_their_objects_and_the_rest_is_done", |[here]| {
+        here.run(|| {
+            let mut socket = Socket::open().unwrap();
+            let mut batch = Batch::new();
+            batch.push("switch \"s1\"", &BridgeSpec::new("s1"));
+            batch.push("switch \"again\"", &BridgeSpec::new("s1"));
+            batch.push("link \"none\"", &Change::of("none").up());
+            batch.push_tolerant("link \"gone\"", &DeleteLink::new("gone"));
+            batch.push_tolerant("switch \"s1\"", &BridgeSpec::new("s1"));
+            batch.push("name", &BridgeSpec::new("nul\0in"));
+            batch.push("switch \"s2\"", &BridgeSpec::new("s2"));
+            let error = socket.run(&mut batch).unwrap_err();
+            let failures = error.failures();
+            assert_eq!(failures.len(), 3, "{error}");
+            assert_eq!(
+                failures[0].to_string().split(": ").take(3).collect::<Vec<_>>(),
+                ["switch \"again\"", "create", "File exists (os error 17)"]
+            );
+            assert_eq!(failures[1].errno, libc::ENODEV);
+            assert_eq!(failures[1].operation, "set up");
+            assert_eq!(failures[2].errno, libc::EINVAL);
+            assert!(socket.link("s2").unwrap().is_some());
+            assert_eq!(socket.index_of("s3").unwrap_err().failures()[0].errno, libc::ENODEV);
+        });
+    });
+}
+
+#[test]
+fn every_one_of_many_refusals_comes_back() {
+    with_netns("every_one_of_many_refusals_comes_back", |[here]| {
+        here.run(|| {
+            let mut socket = Socket::open().unwrap();
+            let mut batch = Batch::new();
+            for number in 0..30_000 {
+                batch.push(format!("link {number}"), &DeleteLink::new(number + 100));
+            }
+            let error = socket.run(&mut batch).unwrap_err();
+            assert_eq!(error.failures().len(), 30_000);
+            assert!((0..30_000).all(|n| *error.failures()[n].object == *format!("link {n}")));
+        });
+    });
+}
+
+#[test]
+fn addresses_routes_and_neighbours_are_set_and_listed() {
+    with_netns("addresses_routes_and_neighbours_are_set_and_listed", |[here]| {
+        here.run(|| {
+            let mut socket = Socket::open().unwrap();
+            let mut batch = Batch::new();
+            let net = |text: &str| text.parse::<ipnet::IpNet>().unwrap();
+            let ip = |text: &str| text.parse::<std::net::IpAddr>().unwrap();
+            let a = EndSpec { index: Some(10), ..EndSpec::new("one") };
+            let b = EndSpec { index: Some(11), ..EndSpec::new("two") };
+            batch.push("pair", &VethSpec::new(a, b));
+            for link in [1, 10, 11] {
+                batch.push(format!("link {link}"), &Change::of(link).up());
+            }
+            for address in ["10.0.0.1/24", "10.0.1.0/31", "10.0.2.1/32", "fd00::1/64"] {
+                batch.push(format!("address {address}"), &Address::new(10, net(address)));
+            }
+            let again = Address { replace: true, ..Address::new(10, net("fd00::1/64")) };
+            batch.push("again", &again);
+            batch.push("default 4", &Route::new(net("0.0.0.0/0"), Some(ip("10.0.0.2")), 10));
+            batch.push("default 6", &Route::new(net("::/0"), Some(ip("fd00::2")), 10));
+            batch.push("on link", &Route::new(net("10.9.0.0/16"), None, 11));
+            let other = Route::new(net("0.0.0.0/0"), Some(ip("10.0.0.3")), 10);
+            batch.push("replaced", &Route { replace: true, ..other });
+            let six =
+                Route { metric: Some(7), ..Route::new(net("fd01::/48"), Some(ip("fd00::2")), 10) };
+            batch.push("metric", &six);
+            for address in ["10.0.0.3", "fd00::2"] {
+                batch.push("neighbour", &Neighbour { link: 10, address: ip(address), mac: MAC_B });
+            }
+            socket.run(&mut batch).unwrap();
+
+            let addresses = socket.addresses().unwrap();
+            for address in ["10.0.0.1/24", "10.0.1.0/31", "10.0.2.1/32", "fd00::1/64"] {
+                let found = addresses.iter().filter(|a| a.address == net(address) && a.link == 10);
+                assert_eq!(found.count(), 1, "{address} in {addresses:?}");
+            }
+            let four = socket.routes(Family::V4).unwrap();
+            let default = four.iter().find(|route| route.to == net("0.0.0.0/0")).unwrap();
+            assert_eq!((default.via, &default.links[..]), (Some(ip("10.0.0.3")), &[10][..]));
+            assert_eq!(default.origin, 4);
+            assert!(four.iter().any(|route| route.to == net("10.9.0.0/16") && route.via.is_none()));
+            let six = socket.routes(Family::V6).unwrap();
+            let found = six.iter().find(|route| route.to == net("fd01::/48")).unwrap();
+            assert_eq!((found.via, found.metric), (Some(ip("fd00::2")), 7));
+            assert_eq!(socket.uplinks().unwrap(), [10]);
+
+            for to in ["0.0.0.0/0", "::/0", "fd01::/48"] {
+                batch.push(to, &DeleteRoute::new(net(to)));
+                batch.push_tolerant(to, &DeleteRoute::new(net(to)));
+            }
+            for address in ["10.0.0.1/24", "fd00::1/64"] {
+                let gone = DeleteAddress { link: 10, address: net(address) };
+                batch.push(address, &gone);
+                batch.push_tolerant(address, &gone);
+            }
+            socket.run(&mut batch).unwrap();
+            assert!(socket.uplinks().unwrap().is_empty());
+            assert!(!socket.addresses().unwrap().iter().any(|a| a.address == net("fd00::1/64")));
+        });
+    });
+}
+
+#[test]
+fn an_ipv6_address_is_ready_at_once() {
+    with_netns("an_ipv6_address_is_ready_at_once", |[here]| {
+        here.run(|| {
+            let mut socket = Socket::open().unwrap();
+            let mut batch = Batch::new();
+            let a = EndSpec { index: Some(10), ..EndSpec::new("one") };
+            let b = EndSpec { index: Some(11), ..EndSpec::new("two") };
+            batch.push("pair", &VethSpec::new(a, b));
+            batch.push("one", &Change::of(10).up());
+            batch.push("two", &Change::of(11).up());
+            batch.push("address", &Address::new(10, "fd00::1/64".parse().unwrap()));
+            socket.run(&mut batch).unwrap();
+            std::net::UdpSocket::bind("[fd00::1]:0").expect("no waiting for duplicates");
+        });
+    });
+}
