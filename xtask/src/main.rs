@@ -1,2 +1,63 @@
-//! Placeholder.
-fn main() {}
+//! The one command of the workspace: `cargo xtask VERB`. Each verb is a module.
+//!
+//! It never runs cargo as another user than the one who called it.
+
+#![forbid(unsafe_code)]
+
+mod bench;
+mod check;
+mod codegen;
+mod dist;
+mod fuzz;
+mod man;
+mod test;
+mod workspace;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+const HELP: &str = "\
+usage: cargo xtask VERB
+
+  check                     layers, module headers, licences, unsafe; prints long files and functions
+  test [RUNG [FILTER]]      rungs: unit, netns, e2e; without one: all
+  test kill --seed S --n N  the crash test: N kills at random moments
+  codegen [--check]         write (or compare) the files that are made from the code
+  man [DIR]                 man pages, by default into target/man
+  dist                      a tarball in dist/: binary, man pages, completions, README, licences
+  fuzz [SECONDS]            every fuzz target, by default 60 s each (needs cargo-fuzz and nightly)
+  bench [NAME]              experiments of the release binary, by default all
+";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match run(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &[String]) -> Result<()> {
+    let (verb, rest) = match args.split_first() {
+        Some((verb, rest)) => (verb.as_str(), rest),
+        None => ("help", args),
+    };
+    match verb {
+        "check" => check::run(),
+        "test" => test::run(rest),
+        "codegen" => codegen::run(rest),
+        "man" => man::run(rest),
+        "dist" => dist::run(),
+        "fuzz" => fuzz::run(rest),
+        "bench" => bench::run(rest),
+        "help" | "--help" | "-h" => {
+            print!("{HELP}");
+            Ok(())
+        }
+        other => bail!("no verb `{other}`\n{HELP}"),
+    }
+}

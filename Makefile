@@ -1,0 +1,65 @@
+# Two commands for a fresh machine: `make demo` and `make test`. The rest is `make help`.
+# What needs more than a line is done by scripts/ and by `cargo xtask`.
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+SECONDS_EACH ?= 60
+
+# Rust from rustup is found in the same call that installed it, before a distribution's older one.
+CARGO_BIN := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin
+export PATH := $(CARGO_BIN):$(PATH):/usr/sbin:/sbin
+
+BIN = $(DESTDIR)$(PREFIX)/bin
+SHARE = $(DESTDIR)$(PREFIX)/share
+
+.PHONY: help demo test bench install dist peers fuzz check setup build clean
+
+help:
+	@echo 'make demo      bring up a network of two sites, download through two routers, take it down'
+	@echo 'make test      all tests, as an ordinary user and as root where the kernel asks for it'
+	@echo 'make bench     all measurements, beside the peers that are installed'
+	@echo 'make peers     install programs that tests and benches run beside netloom'
+	@echo 'make install   binary, man pages and completions below PREFIX=$(PREFIX) (and DESTDIR)'
+	@echo 'make dist      a tarball of the same in dist/'
+	@echo 'make check     formatting, lints, layers of the workspace'
+	@echo 'make fuzz      every fuzz target for SECONDS_EACH=$(SECONDS_EACH)'
+	@echo 'make clean     remove what was built'
+	@echo 'demo and test install what is missing on Debian, Ubuntu and dnf systems, and say so.'
+
+setup:
+	@sh scripts/setup.sh tools
+
+build: setup
+	cargo build --release --package netloom
+
+demo: build
+	@sh scripts/demo.sh "$$(sh scripts/binary.sh)"
+
+test: setup
+	cargo xtask test
+
+bench: setup
+	cargo xtask bench
+
+peers:
+	@sh scripts/setup.sh peers
+
+# Builds as whoever calls; `sudo make install` after `make build` only copies.
+install:
+	@sh scripts/install.sh "$(BIN)" "$(SHARE)"
+
+dist: setup
+	cargo xtask dist
+
+check: setup
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- --deny warnings
+	cargo xtask check
+	cargo xtask codegen --check
+
+fuzz: setup
+	cargo xtask fuzz $(SECONDS_EACH)
+
+clean:
+	cargo clean
+	rm -rf dist

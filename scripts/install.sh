@@ -1,0 +1,31 @@
+#!/bin/sh
+# Installs the release binary, its man pages and completions: install.sh BIN-FOLDER SHARE-FOLDER
+set -eu
+bin=$1
+share=$2
+cd "$(dirname -- "$0")/.."
+netloom=$(sh scripts/binary.sh)
+# The owner of the checkout brings the binary up to date; anybody else (`sudo make install`) only
+# copies what is there, so that cargo never runs as root in somebody's folder.
+if [ ! -x "$netloom" ] || [ "$(stat -c %u Cargo.toml)" = "$(id -u)" ]; then
+    sh scripts/setup.sh tools
+    cargo build --release --package netloom
+fi
+pages=$(mktemp -d)
+trap 'rm -rf "$pages"' EXIT
+"$netloom" man "$pages/man"
+install -d "$bin" "$share/man/man1" "$share/bash-completion/completions" \
+    "$share/zsh/site-functions" "$share/fish/vendor_completions.d"
+install -m 755 "$netloom" "$bin/netloom"
+for page in "$pages"/man/*.1; do
+    install -m 644 "$page" "$share/man/man1/"
+done
+
+complete() {
+    "$netloom" completions "$1" >"$pages/completion"
+    install -m 644 "$pages/completion" "$2"
+}
+complete bash "$share/bash-completion/completions/netloom"
+complete zsh "$share/zsh/site-functions/_netloom"
+complete fish "$share/fish/vendor_completions.d/netloom.fish"
+echo "installed: $bin/netloom, man pages and completions below $share"

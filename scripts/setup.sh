@@ -1,0 +1,142 @@
+#!/bin/sh
+# Makes a fresh Debian, Ubuntu or Fedora-like machine able to build and test netloom.
+#
+#   setup.sh tools     compiler, Rust and the programs that the demo and the tests run
+#   setup.sh peers     programs that tests and benches run beside netloom; what is not
+#                      available is told and left out
+#
+# Says what is missing and why it is installed, then installs it (through sudo when not
+# root). Silent and without any network access when nothing is missing.
+set -eu
+
+root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
+
+say() { printf 'setup: %s\n' "$*"; }
+die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
+
+# The folders of system programs, which an ordinary user's PATH may lack.
+PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
+have() { command -v "$1" >/dev/null 2>&1; }
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        "$@"
+    elif have sudo; then
+        sudo "$@"
+    else
+        die "needs root and finds no sudo; as root, run: $*"
+    fi
+}
+
+system() {
+    if have apt-get; then echo apt
+    elif have dnf; then echo dnf
+    else echo unknown
+    fi
+}
+
+# program | package in apt | package in dnf | what for
+tools() {
+    cat <<'LIST'
+cc|gcc libc6-dev|gcc glibc-devel|links Rust programs
+curl|curl|curl|downloads in the demo and the tests; fetches rustup
+ip|iproute2|iproute|second opinion on links and routes in tests and benches
+ping|iputils-ping|iputils|checks that nodes reach each other
+python3|python3|python3|web server of the example lab
+unshare|util-linux|util-linux|fresh namespaces for tests
+git|git|git|version of what is built
+tar|tar|tar|packs the tarball
+LIST
+}
+
+peers() {
+    cat <<'LIST'
+iperf3|iperf3|iperf3|throughput in the demo, tests and benches
+tcpdump|tcpdump|tcpdump|sees packets in tests
+nft|nftables|nftables|leftovers check and NAT tests
+setpriv|util-linux|util-linux|tests as an ordinary user
+mn|mininet|mininet|peer in benches
+LIST
+}
+
+# Packages of the list on stdin whose program is missing, each told with its reason on stderr.
+missing() {
+    while IFS='|' read -r program apt dnf why; do
+        have "$program" && continue
+        case $1 in apt) packages=$apt ;; *) packages=$dnf ;; esac
+        say "missing: $program ($why): installing $packages" >&2
+        printf '%s ' "$packages"
+    done
+    # Certificates are files, not a program.
+    if [ ! -e /etc/ssl/certs/ca-certificates.crt ] && [ ! -e /etc/pki/tls/certs/ca-bundle.crt ] &&
+        [ ! -e /etc/ssl/cert.pem ]; then
+        say "missing: CA certificates (checks what is downloaded): installing ca-certificates" >&2
+        printf 'ca-certificates '
+    fi
+}
+
+install_packages() {
+    case $(system) in
+    apt)
+        as_root apt-get update -q
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@"
+        ;;
+    dnf) as_root dnf install -y -q "$@" ;;
+    *) die "knows apt and dnf only; please install by hand: $*" ;;
+    esac
+}
+
+setup_tools() {
+    wanted=$(tools | missing "$(system)")
+    # Unquoted on purpose: a list of packages.
+    # shellcheck disable=SC2086
+    [ -z "$wanted" ] || install_packages $wanted
+}
+
+setup_peers() {
+    wanted=$(peers | missing "$(system)")
+    [ -n "$wanted" ] || return 0
+    # One by one: a distribution may lack one of them, and the others are wanted all the same.
+    for package in $wanted; do
+        install_packages "$package" || say "not available here: $package (left out)"
+    done
+}
+
+# Whether version $1 is at least $2 (numbers separated by dots).
+at_least() {
+    [ "$(printf '%s\n%s\n' "$2" "$1" | sort -t. -k1,1n -k2,2n -k3,3n | head -n 1)" = "$2" ]
+}
+
+needed_rust() { sed -n 's/^rust-version = "\(.*\)"/\1/p' "$root/Cargo.toml" | head -n 1; }
+
+present_rust() { rustc --version 2>/dev/null | sed -n 's/^rustc \([0-9.]*\).*/\1/p'; }
+
+setup_rust() {
+    PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"
+    need=$(needed_rust)
+    found=$(cd "$root" && present_rust)
+    if have cargo && [ -n "$found" ] && at_least "$found" "$need"; then
+        return 0
+    fi
+    say "missing: Rust $need or newer (found: ${found:-none}): installing it by rustup into ${CARGO_HOME:-$HOME/.cargo}"
+    if have rustup; then
+        rustup toolchain install stable --profile minimal --no-self-update
+        rustup default stable
+    else
+        script=$(mktemp)
+        curl --proto '=https' --tlsv1.2 -fsSL https://sh.rustup.rs -o "$script" ||
+            { rm -f "$script"; die "cannot fetch rustup; install Rust $need or newer by hand"; }
+        # The distribution's older rustc may stay in place: ours comes first in PATH.
+        env RUSTUP_INIT_SKIP_PATH_CHECK=yes sh "$script" -y --profile minimal \
+            --default-toolchain stable --no-modify-path || { rm -f "$script"; die "rustup failed"; }
+        rm -f "$script"
+    fi
+    found=$(cd "$root" && present_rust)
+    at_least "${found:-0}" "$need" || die "Rust is ${found:-absent} after installing; needs $need"
+}
+
+case ${1:-tools} in
+tools) setup_tools && setup_rust ;;
+peers) setup_peers ;;
+*) die "usage: setup.sh tools|peers" ;;
+esac

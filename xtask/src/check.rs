@@ -1,0 +1,31 @@
+//! `check`: what the compiler does not look at. Prints every finding; fails if one is forbidden.
+//!
+//! Forbidden: an edge against the layers, a module without a `//!` header, a licence that is not in
+//! the list, `unsafe` outside `host/` and `parts/vdeplug`. Told only: long files and functions.
+
+mod layers;
+mod licences;
+mod source;
+
+use anyhow::{Result, bail};
+
+use crate::workspace;
+
+pub(crate) fn run() -> Result<()> {
+    let metadata = workspace::metadata()?;
+    let mut wrong = layers::check(&metadata)?;
+    wrong.extend(licences::check(&metadata));
+    let sources = source::check(&workspace::root())?;
+    wrong.extend(sources.wrong);
+    for long in &sources.long {
+        println!("long: {long}");
+    }
+    for finding in &wrong {
+        println!("wrong: {finding}");
+    }
+    if !wrong.is_empty() {
+        bail!("{} findings", wrong.len());
+    }
+    println!("check: layers, headers, licences and unsafe are as they should be");
+    Ok(())
+}

@@ -1,0 +1,32 @@
+//! `codegen`: files that are made from the code and committed; `--check` only compares.
+
+use std::fs;
+
+use anyhow::{Context, Result, bail};
+
+use crate::workspace;
+
+/// Arguments of the binary, and the file that holds what it prints.
+const GENERATED: &[(&[&str], &str)] = &[(&["schema"], "docs/lab.schema.json")];
+
+pub(crate) fn run(args: &[String]) -> Result<()> {
+    let only_compare = match args {
+        [] => false,
+        [flag] if flag == "--check" => true,
+        other => bail!("codegen takes --check or nothing, got {other:?}"),
+    };
+    let binary = workspace::netloom(false)?;
+    for (arguments, file) in GENERATED {
+        let fresh = workspace::output(std::process::Command::new(&binary).args(*arguments))?;
+        let path = workspace::root().join(file);
+        if fs::read(&path).is_ok_and(|known| known == fresh) {
+            println!("{file}: as it should be");
+        } else if only_compare {
+            bail!("{file} is not what the code gives: run `cargo xtask codegen`");
+        } else {
+            fs::write(&path, fresh).with_context(|| format!("write {file}"))?;
+            println!("{file}: written");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,54 @@
+//! `test`: builds all tests once, runs each executable as an ordinary user and, where the kernel asks
+//! for it, as root; counts every single test and prints `N passed, N failed, N skipped` last.
+//!
+//! Nothing is run twice in one way. A test that was listed but gave no result (a crash) has failed. A
+//! skip is counted with its reason and has failed when `tests/expected-skips.txt` does not expect it.
+
+mod execute;
+mod kill;
+mod outcome;
+mod plan;
+mod skips;
+mod stage;
+
+use anyhow::{Result, bail};
+
+use crate::workspace;
+use execute::Outcome;
+use plan::{Rung, Selection};
+
+pub(crate) fn run(args: &[String]) -> Result<()> {
+    let selection = Selection::parse(args)?;
+    let binary = workspace::netloom(false)?;
+    let built = workspace::build(&selection.build_args())?;
+    let stage = stage::Stage::new(&binary)?;
+    let expected = skips::Expected::read()?;
+    let mut total = Outcome::default();
+    for job in plan::jobs(&built, &selection, stage.rights()) {
+        let mut outcome = execute::run(&job, &stage, &selection)?;
+        expected.judge(&job, &mut outcome);
+        if outcome.tests() > 0 {
+            println!("{:<44} {}", job.title(), outcome.tally());
+        }
+        total.add(outcome);
+    }
+    if selection.includes(Rung::Unit) {
+        let outcome = execute::doc_tests(selection.filter.as_deref())?;
+        println!("{:<44} {}", "documentation examples", outcome.tally());
+        total.add(outcome);
+    }
+    for (test, reason) in &total.skipped {
+        println!("skipped: {test}: {reason}");
+    }
+    for test in &total.failed {
+        println!("failed: {test}");
+    }
+    if total.tests() == 0 {
+        bail!("no test matches");
+    }
+    println!("{}", total.tally());
+    if !total.failed.is_empty() {
+        bail!("tests failed");
+    }
+    Ok(())
+}

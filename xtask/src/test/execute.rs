@@ -1,0 +1,175 @@
+//! Running one test executable: list, run, read, count. Its output is shown only when it failed.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use super::outcome::{self, Verdict};
+use super::plan::{Job, Rung, Selection, User};
+use super::stage::Stage;
+use crate::workspace;
+
+/// An executable that takes longer hangs: it is killed and its unfinished tests have failed.
+const BOUND: Duration = Duration::from_secs(30 * 60);
+
+/// What became of the tests.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    pub(super) passed: usize,
+    /// Names with their executable.
+    pub(super) failed: Vec<String>,
+    /// Names with their executable, and reasons.
+    pub(super) skipped: Vec<(String, String)>,
+}
+
+impl Outcome {
+    pub(super) fn tally(&self) -> String {
+        let (failed, skipped) = (self.failed.len(), self.skipped.len());
+        format!("{} passed, {failed} failed, {skipped} skipped", self.passed)
+    }
+
+    /// How many there were.
+    pub(super) fn tests(&self) -> usize {
+        self.passed + self.failed.len() + self.skipped.len()
+    }
+
+    pub(super) fn add(&mut self, other: Outcome) {
+        self.passed += other.passed;
+        self.failed.extend(other.failed);
+        self.skipped.extend(other.skipped);
+    }
+}
+
+pub(super) fn run(job: &Job, stage: &Stage, selection: &Selection) -> Result<Outcome> {
+    let extra = selection.kill.map(|kill| kill.variables().to_vec()).unwrap_or_default();
+    let log = stage.skip_log(job.user);
+    let _ = fs::remove_file(&log);
+    let command = || -> Result<Command> {
+        let mut command = stage.command(&job.built.file, job.user, &extra)?;
+        command.args(&selection.filter);
+        Ok(command)
+    };
+    let mut list = command()?;
+    let listed = workspace::output(list.args(["--list", "--format", "terse"]))?;
+    let names = outcome::listed(&String::from_utf8_lossy(&listed));
+    let mut tests = command()?;
+    if job.rung == Rung::EndToEnd {
+        // The leftovers check looks at the whole machine: one test at a time.
+        tests.arg("--test-threads=1");
+    }
+    if selection.kill.is_some() {
+        tests.arg("--nocapture");
+    }
+    let (status, text) = captured(&mut tests, stage, job.user)?;
+    let skips = read_skips(&log);
+    let outcome = count(&job.title(), &names, &text, &skips, status);
+    if !outcome.failed.is_empty() || selection.kill.is_some() {
+        println!("--- {}\n{text}", job.title());
+    }
+    Ok(outcome)
+}
+
+/// The examples in doc comments; rustdoc builds and runs them itself, as the caller.
+pub(super) fn doc_tests(filter: Option<&str>) -> Result<Outcome> {
+    let mut cargo =
+        workspace::cargo(&["test", "--workspace", "--doc", "--quiet", "--", "--format=pretty"]);
+    let out = cargo.args(filter).stdin(Stdio::null()).output().context("start cargo test --doc")?;
+    let text = String::from_utf8_lossy(&out.stdout);
+    let outcome = count("documentation", &[], &text, &[], out.status);
+    if !outcome.failed.is_empty() {
+        println!("{text}\n{}", String::from_utf8_lossy(&out.stderr));
+    }
+    Ok(outcome)
+}
+
+fn count(
+    title: &str,
+    names: &[String],
+    text: &str,
+    skips: &[(String, String)],
+    status: ExitStatus,
+) -> Outcome {
+    let verdicts = outcome::verdicts(text);
+    let mut outcome = Outcome::default();
+    for (name, verdict) in &verdicts {
+        let full = format!("{title}: {name}");
+        let skip = skips.iter().find(|(test, _)| test == name);
+        match (verdict, skip) {
+            (Verdict::Failed, _) => outcome.failed.push(full),
+            (Verdict::Ignored(reason), _) => {
+                outcome.skipped.push((full, format!("ignored: {reason}")));
+            }
+            (Verdict::Passed, Some((_, reason))) => outcome.skipped.push((full, reason.clone())),
+            (Verdict::Passed, None) => outcome.passed += 1,
+        }
+    }
+    let silent = names.iter().filter(|name| !verdicts.contains_key(*name));
+    outcome.failed.extend(silent.map(|name| format!("{title}: {name} (no result, {status})")));
+    if !status.success() && outcome.failed.is_empty() {
+        outcome.failed.push(format!("{title}: the executable itself ({status})"));
+    }
+    outcome
+}
+
+/// Standard output, then standard error; by files, so that nothing left running can hold us up.
+fn captured(command: &mut Command, stage: &Stage, user: User) -> Result<(ExitStatus, String)> {
+    let out = stage.path().join(format!("out-{user:?}"));
+    let err = stage.path().join(format!("err-{user:?}"));
+    command.stdout(File::create(&out)?).stderr(File::create(&err)?);
+    let mut child = command.spawn().with_context(|| format!("start {command:?}"))?;
+    let end = Instant::now() + BOUND;
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if Instant::now() > end {
+            child.kill().context("kill a test that hangs")?;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    let text = |path: &Path| fs::read(path).map(|b| String::from_utf8_lossy(&b).into_owned());
+    Ok((status, format!("{}\n{}", text(&out)?, text(&err)?)))
+}
+
+fn read_skips(log: &Path) -> Vec<(String, String)> {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let split = |line: &str| line.split_once('\t').map(|(a, b)| (a.to_owned(), b.to_owned()));
+    text.lines().filter_map(split).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
+    use super::*;
+
+    fn names(of: &[&str]) -> Vec<String> {
+        of.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn a_test_without_result_has_failed() {
+        let died = ExitStatus::from_raw(11);
+        let text = "test a ... ok\ntest b ... ";
+        let outcome = count("x", &names(&["a", "b"]), text, &[], died);
+        assert_eq!(outcome.tally(), "1 passed, 1 failed, 0 skipped");
+        assert!(outcome.failed[0].starts_with("x: b (no result"));
+    }
+
+    #[test]
+    fn a_logged_skip_is_no_pass() {
+        let skips = [("a".to_owned(), "root-only: b".to_owned())];
+        let outcome =
+            count("x", &names(&["a"]), "test a ... ok\n", &skips, ExitStatus::from_raw(0));
+        assert_eq!(outcome.tally(), "0 passed, 0 failed, 1 skipped");
+    }
+
+    #[test]
+    fn a_failure_after_all_tests_passed_is_told() {
+        let outcome = count("x", &names(&["a"]), "test a ... ok\n", &[], ExitStatus::from_raw(256));
+        assert_eq!(outcome.tally(), "1 passed, 1 failed, 0 skipped");
+    }
+}

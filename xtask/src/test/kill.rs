@@ -1,0 +1,38 @@
+//! `test kill --seed S --n N`: the arguments of the crash test, handed on by the environment.
+
+use anyhow::{Result, bail};
+
+use super::plan::number;
+
+/// How the crash test is run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct KillRun {
+    seed: u64,
+    count: u64,
+}
+
+impl KillRun {
+    /// The executable in `tests/e2e` that holds it.
+    pub(super) const TARGET: &'static str = "kill";
+
+    pub(super) fn parse(args: &[String]) -> Result<KillRun> {
+        let mut run = KillRun { seed: 1, count: 200 };
+        let mut args = args.iter();
+        while let Some(flag) = args.next() {
+            match flag.as_str() {
+                "--seed" => run.seed = number(flag, args.next())?,
+                "--n" => run.count = number(flag, args.next())?,
+                other => bail!("test kill: no option `{other}`: --seed S, --n N"),
+            }
+        }
+        println!("crash test: seed {}, {} kills for each user", run.seed, run.count);
+        Ok(run)
+    }
+
+    pub(super) fn variables(self) -> [(&'static str, String); 2] {
+        [
+            ("NETLOOM_KILL_SEED", self.seed.to_string()),
+            ("NETLOOM_KILL_COUNT", self.count.to_string()),
+        ]
+    }
+}

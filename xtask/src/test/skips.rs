@@ -1,0 +1,191 @@
+//! Which skips are expected on which kind of machine: `tests/expected-skips.txt`.
+//!
+//! A line is `CONDITION TEST REASON`; `*` in test and reason stands for anything. The condition is
+//! checked here and now, so that a skip on a machine that has what the test needs is a failure:
+//! `ordinary` and `root` are the user it ran as, `missing:PROGRAM` and `no-file:PATH` the machine,
+//! `no-userns` and `no-cgroups` what an ordinary user may not do; several are joined by `+`.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use super::execute::Outcome;
+use super::plan::{Job, User};
+use crate::workspace;
+
+/// The list.
+#[derive(Debug)]
+pub(super) struct Expected(Vec<Line>);
+
+#[derive(Debug)]
+struct Line {
+    conditions: Vec<String>,
+    test: String,
+    reason: String,
+}
+
+impl Expected {
+    pub(super) fn read() -> Result<Expected> {
+        let path = workspace::root().join("tests/expected-skips.txt");
+        let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+        parse(&text)
+    }
+
+    /// Turns every skip that nothing expects into a failure.
+    pub(super) fn judge(&self, job: &Job, outcome: &mut Outcome) {
+        let skipped = std::mem::take(&mut outcome.skipped);
+        for (full, reason) in skipped {
+            let name = full.split_once(": ").map_or(full.as_str(), |(_, name)| name);
+            let test = format!("{}::{name}", job.prefix());
+            let expects = |line: &Line| {
+                matches(&line.test, &test)
+                    && matches(&line.reason, &reason)
+                    && line.conditions.iter().all(|condition| holds(condition, job.user))
+            };
+            if self.0.iter().any(expects) {
+                outcome.skipped.push((full, reason));
+            } else {
+                outcome.failed.push(format!("{full} (skipped unexpectedly: {reason})"));
+            }
+        }
+    }
+}
+
+fn parse(text: &str) -> Result<Expected> {
+    let mut lines = vec![];
+    for (number, line) in text.lines().enumerate() {
+        if line.trim().is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let mut parts = line.splitn(3, char::is_whitespace);
+        let (Some(conditions), Some(test), Some(reason)) =
+            (parts.next(), parts.next(), parts.next())
+        else {
+            bail!("tests/expected-skips.txt:{}: not `CONDITION TEST REASON`", number + 1);
+        };
+        let conditions: Vec<String> = conditions.split('+').map(str::to_owned).collect();
+        if let Some(wrong) = conditions.iter().find(|condition| !known(condition)) {
+            bail!("tests/expected-skips.txt:{}: no condition `{wrong}`", number + 1);
+        }
+        let (test, reason) = (test.to_owned(), reason.trim().to_owned());
+        lines.push(Line { conditions, test, reason });
+    }
+    Ok(Expected(lines))
+}
+
+fn known(condition: &str) -> bool {
+    matches!(condition, "ordinary" | "root" | "no-userns" | "no-cgroups")
+        || condition.starts_with("missing:")
+        || condition.starts_with("no-file:")
+}
+
+fn holds(condition: &str, user: User) -> bool {
+    match condition.split_once(':').unwrap_or((condition, "")) {
+        ("ordinary", _) => {
+            user != User::Root && !rustix::process::geteuid().is_root() || user == User::Ordinary
+        }
+        ("root", _) => user == User::Root,
+        ("missing", program) => !installed(program),
+        ("no-file", path) => !Path::new(path).exists(),
+        ("no-userns", _) => user != User::Root && !userns_allowed(),
+        ("no-cgroups", _) => user == User::Ordinary && !delegated(),
+        _ => false,
+    }
+}
+
+fn installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let known = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
+    known.map(|dir| dir.join(program)).any(|file| file.is_file())
+}
+
+fn userns_allowed() -> bool {
+    let mut unshare = Command::new("unshare");
+    if rustix::process::geteuid().is_root() {
+        unshare = Command::new("setpriv");
+        unshare.args(["--reuid=65534", "--regid=65534", "--clear-groups", "unshare"]);
+    }
+    unshare.args(["--user", "--map-root-user", "--net", "true"]).stderr(Stdio::null());
+    unshare.status().is_ok_and(|status| status.success())
+}
+
+/// Whether the caller's own cgroup2 folder is writable; `nobody` under root never owns one.
+fn delegated() -> bool {
+    if rustix::process::geteuid().is_root() {
+        return false;
+    }
+    let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    own.lines().filter_map(|line| line.strip_prefix("0::")).any(|path| {
+        let dir = format!("/sys/fs/cgroup{path}");
+        rustix::fs::access(dir.as_str(), rustix::fs::Access::WRITE_OK).is_ok()
+    })
+}
+
+/// Whether `text` is `pattern`, with `*` for anything.
+fn matches(pattern: &str, text: &str) -> bool {
+    let Some((head, rest)) = pattern.split_once('*') else { return pattern == text };
+    let Some(text) = text.strip_prefix(head) else { return false };
+    (0..=text.len()).filter(|at| text.is_char_boundary(*at)).any(|at| matches(rest, &text[at..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::Rung;
+    use super::*;
+    use crate::workspace::Built;
+
+    fn judged(list: &str, user: User) -> Outcome {
+        let built = Built {
+            dir: "tests/e2e".into(),
+            target: "exec".into(),
+            file: "x".into(),
+            is_test: true,
+        };
+        let job = Job { built, rung: Rung::EndToEnd, user };
+        let full = format!("{}: pipes", job.title());
+        let mut outcome =
+            Outcome { skipped: vec![(full, "root-only: why".into())], ..Outcome::default() };
+        parse(list).unwrap().judge(&job, &mut outcome);
+        outcome
+    }
+
+    #[test]
+    fn an_expected_skip_stays_one() {
+        let outcome = judged("ordinary tests-e2e/exec::* root-only: *\n", User::Ordinary);
+        assert_eq!(outcome.tally(), "0 passed, 0 failed, 1 skipped");
+    }
+
+    #[test]
+    fn any_other_fails() {
+        for list in [
+            "",
+            "# ordinary * *\n",
+            "ordinary tests-e2e/logs::* *",
+            "ordinary * peer:*",
+            "missing:sh * *",
+            "ordinary+missing:sh * *",
+        ] {
+            assert_eq!(
+                judged(list, User::Ordinary).tally(),
+                "0 passed, 1 failed, 0 skipped",
+                "{list}"
+            );
+        }
+        assert_eq!(judged("ordinary * *", User::Root).failed.len(), 1);
+    }
+
+    #[test]
+    fn a_wrong_list_is_told_with_its_line() {
+        let error = parse("# a\nsometimes * *\n").unwrap_err().to_string();
+        assert!(error.contains("txt:2: no condition `sometimes`"), "{error}");
+        assert!(parse("ordinary *\n").is_err());
+    }
+
+    #[test]
+    fn patterns_match_whole_texts() {
+        assert!(matches("a*c", "abbc") && matches("*", "") && matches("a::*::b", "a::x::y::b"));
+        assert!(!matches("a*c", "abcd") && !matches("a", "ab"));
+    }
+}

@@ -1,0 +1,92 @@
+//! The workspace as cargo sees it, and running cargo in it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+/// The folder of the workspace.
+pub(crate) fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_owned()
+}
+
+/// A cargo command in the workspace.
+pub(crate) fn cargo(args: &[&str]) -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(args).current_dir(root());
+    cargo
+}
+
+/// Runs a command with its output shown; an error names it.
+pub(crate) fn must(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("start {command:?}"))?;
+    if !status.success() {
+        bail!("{command:?}: {status}");
+    }
+    Ok(())
+}
+
+/// Runs a command and gives its standard output; an error names it.
+pub(crate) fn output(command: &mut Command) -> Result<Vec<u8>> {
+    let out = command.stderr(Stdio::inherit()).output();
+    let out = out.with_context(|| format!("start {command:?}"))?;
+    if !out.status.success() {
+        bail!("{command:?}: {}", out.status);
+    }
+    Ok(out.stdout)
+}
+
+/// `cargo metadata`, with all dependencies.
+pub(crate) fn metadata() -> Result<Value> {
+    let text = output(&mut cargo(&["metadata", "--format-version", "1"]))?;
+    serde_json::from_slice(&text).context("read cargo metadata")
+}
+
+/// Builds and gives the executables that cargo tells of: (manifest path, target name, file, is test).
+pub(crate) fn build(args: &[&str]) -> Result<Vec<Built>> {
+    let text = output(cargo(args).arg("--message-format=json-render-diagnostics"))?;
+    let mut built = vec![];
+    for line in String::from_utf8_lossy(&text).lines().filter(|line| line.starts_with('{')) {
+        let message: Value = serde_json::from_str(line).context("read cargo's message")?;
+        built.extend(executable(&message));
+    }
+    Ok(built)
+}
+
+/// An executable made by cargo.
+#[derive(Clone, Debug)]
+pub(crate) struct Built {
+    /// The package's folder, relative to the workspace.
+    pub(crate) dir: PathBuf,
+    /// The target's name.
+    pub(crate) target: String,
+    /// The file.
+    pub(crate) file: PathBuf,
+    /// Whether it was built with the test harness' profile.
+    pub(crate) is_test: bool,
+}
+
+fn executable(message: &Value) -> Option<Built> {
+    let file = message.get("executable")?.as_str()?;
+    let manifest = Path::new(message.get("manifest_path")?.as_str()?);
+    let dir = manifest.parent()?.strip_prefix(root()).ok()?;
+    Some(Built {
+        dir: dir.to_owned(),
+        target: message["target"]["name"].as_str()?.to_owned(),
+        file: file.into(),
+        is_test: message["profile"]["test"].as_bool()?,
+    })
+}
+
+/// Builds the `netloom` binary and gives its path.
+pub(crate) fn netloom(release: bool) -> Result<PathBuf> {
+    let mut args = vec!["build", "--package", "netloom"];
+    if release {
+        args.push("--release");
+    }
+    let built = build(&args)?;
+    let found = built.into_iter().find(|built| built.target == "netloom" && !built.is_test);
+    Ok(found.context("cargo built no binary `netloom`")?.file)
+}
