@@ -1,14 +1,47 @@
 //! The complete list of what is to exist: the lab with every name, MAC, address and route decided.
 //!
 //! A plan is a pure function of the [`Lab`](crate::Lab). Automatic addresses come from names, so
-//! that adding a link at the end of the file never changes those of the others.
+//! that adding a link at the end of the file never changes those of the others; only one that gives
+//! something by hand (a name or an address already picked, a prefix in the way) or joins two
+//! switches does. One module per decision: `names`, `mac`, `segment`, `pool`, `address`, `graph`,
+//! `route`, `by_hand`, `sysctl`; `build` puts them together.
+
+mod address;
+mod build;
+mod by_hand;
+mod door;
+mod error;
+mod family;
+mod graph;
+mod hash;
+mod mac;
+mod names;
+mod pool;
+mod route;
+mod segment;
+mod slots;
+mod sysctl;
+#[cfg(test)]
+mod tests;
+
+pub use error::PlanError;
+pub use sysctl::is_of_an_interface;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use crate::lab::{FileSpec, Limits, Program, Ready};
+use crate::lab::{FileSpec, Lab, Limits, Program, Ready};
+
+/// Decides everything a lab leaves open.
+///
+/// # Errors
+/// [`PlanError`] when addresses run out or clash, a bridge would have too many ports, or a route by
+/// hand leads nowhere; it names the object.
+pub fn plan(lab: &Lab) -> Result<Plan, PlanError> {
+    build::build(lab)
+}
 
 /// Everything that is to exist.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,8 +80,10 @@ pub struct PlannedNode {
     /// Readiness.
     pub ready: Ready,
     /// Sysctls as paths below `/proc/sys/`, in order of writing: netloom's own, then the file's.
+    /// All are to be written before the node has interfaces, but those of one interface
+    /// ([`is_of_an_interface`]), which are to be written after.
     pub sysctls: Vec<(String, String)>,
-    /// In the order `eth0, eth1, …` of the links that name no interface, by link order otherwise.
+    /// In the order of the links; those that the file does not name are `eth0, eth1, …`.
     pub interfaces: Vec<Interface>,
     /// Routes to install, connected ones excluded.
     pub routes: Vec<Route>,
@@ -143,6 +178,11 @@ impl Plan {
     /// The index of a node by name.
     pub fn node(&self, name: &str) -> Option<usize> {
         self.nodes.iter().position(|n| n.name == name)
+    }
+
+    /// The index of a link by name.
+    pub fn link(&self, name: &str) -> Option<usize> {
+        self.links.iter().position(|l| l.name == name)
     }
 }
 

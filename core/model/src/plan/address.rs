@@ -1,0 +1,352 @@
+//! The prefix of every segment and the address of every end.
+//!
+//! What is given by hand stands. A segment's prefix is that of its switch or link, else that of its
+//! first address by hand (unless that is a lone host's, /32 or /128), else an automatic one. Then
+//! every end without an address of a family gets a number in the prefix: by its side on a plain
+//! link, by the hash of its node's name on a switch; the same number in both families where free.
+//!
+//! Invariant: a link without anything by hand that is added at the end of the file, and does not
+//! join two switches, changes no prefix and no number of those before it. Therefore switches take
+//! their prefixes whether or not anything is plugged in, and links in the order of the file.
+
+use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+use super::error::PlanError;
+use super::family::{Family, host_numbers, number, overlap, range};
+use super::hash::hash;
+use super::names::{Names, end_name};
+use super::pool::{Allocator, Block};
+use super::segment::{EndRef, Segment, Topology};
+use crate::lab::{End, Lab, Link};
+
+/// IPv6 numbers on a switch are below this where no IPv4 number says otherwise, to be short.
+const SHORT_NUMBERS: u128 = 2046;
+
+/// The prefix of a segment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Prefix {
+    pub(crate) net: IpNet,
+    /// The owner's block that it lies in, where it is the automatic one of a plain link.
+    pub(crate) block: Option<usize>,
+}
+
+/// What a lab's segments and ends are called on the wire, in one family.
+pub(crate) struct Addressing {
+    /// By segment.
+    pub(crate) prefixes: Vec<Option<Prefix>>,
+    /// The owners' blocks.
+    pub(crate) blocks: Vec<Block>,
+    /// By link and side: the address with its prefix length.
+    pub(crate) ends: Vec<[Option<IpNet>; 2]>,
+}
+
+/// Gives every end of one family its address. `numbers` holds those of the other family, if any.
+pub(crate) fn assign(
+    lab: &Lab,
+    names: &Names,
+    topology: &Topology,
+    family: Family,
+    like: Option<&Addressing>,
+) -> Result<Addressing, PlanError> {
+    let view = View { lab, names, topology, family };
+    let given = view.given_prefixes()?;
+    view.check_given(&given)?;
+    let (prefixes, blocks) = view.prefixes(&given)?;
+    let mut ends = vec![[None, None]; lab.links.len()];
+    for (segment, prefix) in topology.segments.iter().zip(&prefixes) {
+        view.number_ends(segment, prefix.as_ref(), like, &mut ends)?;
+    }
+    Ok(Addressing { prefixes, blocks, ends })
+}
+
+struct View<'a> {
+    lab: &'a Lab,
+    names: &'a Names,
+    topology: &'a Topology,
+    family: Family,
+}
+
+impl View<'_> {
+    fn of_family<'n>(&self, nets: &'n [IpNet]) -> Option<&'n IpNet> {
+        nets.iter().find(|net| Family::of_net(net) == self.family)
+    }
+
+    fn by_hand(&self, end: EndRef) -> Option<IpNet> {
+        self.of_family(&self.lab.links[end.link].addresses[end.side]).copied()
+    }
+
+    fn label(&self, end: EndRef) -> String {
+        let interface = self.names.interfaces[end.link][end.side].as_deref();
+        let of = &self.lab.links[end.link].ends[end.side];
+        match of {
+            End::Internet => format!("link {:?}: end internet", self.names.links[end.link]),
+            _ => format!("interface {:?}", end_name(self.lab, of, interface)),
+        }
+    }
+
+    fn segment_label(&self, segment: &Segment) -> String {
+        match (segment.switches.first(), segment.links.first()) {
+            (Some(switch), _) => format!("switch {:?}", self.lab.switches[*switch].name),
+            (None, Some(link)) => format!("link {:?}", self.names.links[*link]),
+            (None, None) => String::new(),
+        }
+    }
+
+    /// By segment: the prefix that the file gives, by subnet or by address.
+    fn given_prefixes(&self) -> Result<Vec<Option<IpNet>>, PlanError> {
+        self.topology.segments.iter().map(|segment| self.given_prefix(segment)).collect()
+    }
+
+    fn given_prefix(&self, segment: &Segment) -> Result<Option<IpNet>, PlanError> {
+        let switches = segment.switches.iter().map(|s| &self.lab.switches[*s]);
+        let switches = switches.map(|s| (format!("switch {:?}", s.name), &s.subnets));
+        let links = segment.links.iter();
+        let links = links.map(|l| (*l, &self.lab.links[*l].subnets)).filter(|l| !l.1.is_empty());
+        let links = links.map(|(l, nets)| (format!("link {:?}", self.names.links[l]), nets));
+        let mut given: Option<IpNet> = None;
+        for (object, subnets) in switches.chain(links) {
+            let Some(subnet) = self.of_family(subnets).map(IpNet::trunc) else { continue };
+            let first = *given.get_or_insert(subnet);
+            if first != subnet {
+                return Err(PlanError::SubnetConflict { object, first, second: subnet });
+            }
+        }
+        let alone = self.family.width();
+        let addresses = segment.ends.iter().filter_map(|end| self.by_hand(*end));
+        let from_address = || addresses.map(|a| a.trunc()).find(|net| net.prefix_len() != alone);
+        Ok(given.or_else(from_address))
+    }
+
+    /// Under automatic routing no prefix by hand may overlap another.
+    fn check_given(&self, given: &[Option<IpNet>]) -> Result<(), PlanError> {
+        if !self.lab.routing {
+            return Ok(());
+        }
+        let segments = self.topology.segments.iter().zip(given);
+        let mut sorted: Vec<_> = segments.filter_map(|(s, net)| Some((s, (*net)?))).collect();
+        sorted.sort_by_key(|(_, net)| (number(net.network()), net.prefix_len()));
+        // Sorted by start, the first of any overlapping run overlaps its successor.
+        match sorted.windows(2).find(|pair| overlap(&pair[0].1, &pair[1].1)) {
+            None => Ok(()),
+            Some(pair) => Err(PlanError::PrefixOverlap {
+                first: self.segment_label(pair[0].0),
+                second: self.segment_label(pair[1].0),
+                prefix: pair[1].1,
+            }),
+        }
+    }
+
+    /// By segment its prefix: the given one, else an automatic one if the family has a pool.
+    fn prefixes(
+        &self,
+        given: &[Option<IpNet>],
+    ) -> Result<(Vec<Option<Prefix>>, Vec<Block>), PlanError> {
+        let as_given = |net: &Option<IpNet>| net.map(|net| Prefix { net, block: None });
+        let mut prefixes: Vec<_> = given.iter().map(as_given).collect();
+        let pool: Option<IpNet> = match self.family {
+            Family::V4 => self.lab.pool.ipv4.map(IpNet::from),
+            Family::V6 => self.lab.pool.ipv6.map(IpNet::from),
+        };
+        let Some(pool) = pool else { return Ok((prefixes, Vec::new())) };
+        let mut allocator = Allocator::new(pool, &self.all_by_hand())?;
+        let mut parallel = HashMap::new();
+        self.take_for_switches(&mut allocator, &mut prefixes);
+        self.take_for_links(&mut allocator, &mut parallel, &mut prefixes);
+        for (segment, prefix) in self.topology.segments.iter().zip(&prefixes) {
+            if prefix.is_none() && !segment.ends.is_empty() {
+                let object = self.segment_label(segment);
+                return Err(PlanError::PoolExhausted { object, pool });
+            }
+        }
+        Ok((prefixes, allocator.blocks))
+    }
+
+    /// Every prefix that the file names, whether it became a segment's or not.
+    fn all_by_hand(&self) -> Vec<IpNet> {
+        let switches = self.lab.switches.iter().flat_map(|s| &s.subnets);
+        let links = self.lab.links.iter();
+        let links = links.flat_map(|l| l.addresses.iter().flatten().chain(&l.subnets));
+        switches.chain(links).map(IpNet::trunc).collect()
+    }
+
+    /// Every switch without a subnet of its own takes a slot, used or not, so that what the others
+    /// get does not depend on links.
+    fn take_for_switches(&self, allocator: &mut Allocator, prefixes: &mut [Option<Prefix>]) {
+        let automatic = |subnets: &[IpNet]| self.of_family(subnets).is_none();
+        let mut slots: HashMap<usize, IpNet> = HashMap::new();
+        for (index, switch) in self.lab.switches.iter().enumerate() {
+            if automatic(&switch.subnets)
+                && let Some(slot) = allocator.switch(&switch.name)
+            {
+                slots.insert(index, slot);
+            }
+        }
+        for (segment, prefix) in self.topology.segments.iter().zip(prefixes) {
+            if let (None, Some(first)) = (&prefix, segment.switches.first()) {
+                *prefix = slots.get(first).map(|net| Prefix { net: *net, block: None });
+            }
+        }
+    }
+
+    fn take_for_links(
+        &self,
+        allocator: &mut Allocator,
+        parallel: &mut HashMap<(usize, String), usize>,
+        prefixes: &mut [Option<Prefix>],
+    ) {
+        for (index, link) in self.lab.links.iter().enumerate() {
+            let segment = self.topology.of_link[index];
+            if !self.topology.segments[segment].switches.is_empty() {
+                continue;
+            }
+            let Some((owner, other)) = self.owner(link) else { continue };
+            let count = parallel.entry((owner, other.clone())).or_default();
+            if prefixes[segment].is_none() {
+                let name = (owner, self.lab.nodes[owner].name.as_str());
+                let taken = allocator.link(name, &other, *count);
+                prefixes[segment] = taken.map(|(net, block)| Prefix { net, block: Some(block) });
+            }
+            *count += 1;
+        }
+    }
+
+    /// Whose block a plain link's prefix lies in, and the name of the other end.
+    fn owner(&self, link: &Link) -> Option<(usize, String)> {
+        let node = |side: usize| match link.ends[side] {
+            End::Node { node, .. } => Some(node),
+            _ => None,
+        };
+        let forwards = |side: &usize| node(*side).is_some_and(|n| self.lab.nodes[n].forwarding);
+        let sides = [0, 1];
+        let side =
+            sides.iter().find(|s| forwards(s)).or(sides.iter().find(|s| node(**s).is_some()));
+        let side = *side?;
+        let other = match &link.ends[1 - side] {
+            End::Node { node, .. } => self.lab.nodes[*node].name.clone(),
+            end => format!("door {}", end_name(self.lab, end, None)),
+        };
+        Some((node(side)?, other))
+    }
+
+    /// Gives the ends of one segment their addresses, those by hand first.
+    fn number_ends(
+        &self,
+        segment: &Segment,
+        prefix: Option<&Prefix>,
+        like: Option<&Addressing>,
+        ends: &mut [[Option<IpNet>; 2]],
+    ) -> Result<(), PlanError> {
+        let mut taken: HashMap<u128, EndRef> = HashMap::new();
+        for end in &segment.ends {
+            let Some(address) = self.by_hand(*end) else { continue };
+            self.check_host(*end, &address)?;
+            if let Some(first) = taken.insert(number(address.addr()), *end) {
+                return Err(self.clash(address.addr(), first, *end));
+            }
+            ends[end.link][end.side] = Some(address);
+        }
+        let Some(prefix) = prefix.map(|p| p.net) else { return Ok(()) };
+        let mut taken: HashSet<u128> = taken.into_keys().collect();
+        let mut ordinals: HashMap<&str, usize> = HashMap::new();
+        for end in &segment.ends {
+            let name = self.host_name(*end);
+            let ordinal = ordinals.entry(name).or_default();
+            let other = like.and_then(|like| number_in(like, self.topology, *end));
+            let wish = match other {
+                _ if segment.switches.is_empty() => Wish::Nth(end.side),
+                Some(number) => Wish::Number(number),
+                None => Wish::Hash(hash(&["host", name, &ordinal.to_string()])),
+            };
+            *ordinal += 1;
+            if ends[end.link][end.side].is_none() {
+                let free = free_number(&prefix, wish, &taken)
+                    .ok_or_else(|| PlanError::SegmentFull { object: self.label(*end), prefix })?;
+                taken.insert(free);
+                ends[end.link][end.side] = Some(self.family.net(free, prefix.prefix_len()));
+            }
+        }
+        Ok(())
+    }
+
+    /// The name that is hashed for a host number; no node has one with a blank.
+    fn host_name(&self, end: EndRef) -> &str {
+        match &self.lab.links[end.link].ends[end.side] {
+            End::Node { node, .. } => &self.lab.nodes[*node].name,
+            _ => "door internet",
+        }
+    }
+
+    fn check_host(&self, end: EndRef, address: &IpNet) -> Result<(), PlanError> {
+        let (first, last) = host_numbers(address);
+        let host = number(address.addr()) - range(address).0;
+        // A router may be given the anycast address of an IPv6 prefix.
+        if self.family == Family::V6 || (first..=last).contains(&host) {
+            return Ok(());
+        }
+        Err(PlanError::NotAHostAddress { object: self.label(end), address: *address })
+    }
+
+    fn clash(&self, address: IpAddr, first: EndRef, second: EndRef) -> PlanError {
+        let (first, second) = (self.label(first), self.label(second));
+        PlanError::AddressClash { address, first, second }
+    }
+}
+
+/// The number within its segment's prefix that an end has in another family.
+fn number_in(like: &Addressing, topology: &Topology, end: EndRef) -> Option<u128> {
+    let prefix = like.prefixes[topology.of_link[end.link]]?.net;
+    let address = like.ends[end.link][end.side]?.addr();
+    prefix.contains(&address).then(|| number(address) - range(&prefix).0)
+}
+
+/// Which host number an end would like.
+enum Wish {
+    /// The nth there is.
+    Nth(usize),
+    /// This one; another if it is out of range.
+    Number(u128),
+    /// One by hash.
+    Hash(u64),
+}
+
+/// The first free address of a prefix from the wish on, going round.
+fn free_number(prefix: &IpNet, wish: Wish, taken: &HashSet<u128>) -> Option<u128> {
+    let (first, last) = host_numbers(prefix);
+    let base = range(prefix).0;
+    let count = (last - first).saturating_add(1);
+    let start = match wish {
+        Wish::Nth(n) => u128::try_from(n).unwrap_or(0) % count,
+        Wish::Number(n) if (first..=last).contains(&n) => n - first,
+        Wish::Number(n) => n % count,
+        Wish::Hash(hash) => u128::from(hash) % count.min(SHORT_NUMBERS),
+    };
+    let tries = u128::try_from(taken.len()).unwrap_or(u128::MAX).min(count - 1);
+    let mut numbers = (0..=tries).map(|step| base + first + (start + step) % count);
+    numbers.find(|number| !taken.contains(number))
+}
+
+/// Under automatic routing an address by hand is one end's alone in the whole lab.
+pub(crate) fn check_unique(
+    lab: &Lab,
+    names: &Names,
+    topology: &Topology,
+    all: &[Addressing],
+) -> Result<(), PlanError> {
+    let mut taken: HashMap<IpAddr, EndRef> = HashMap::new();
+    if !lab.routing {
+        return Ok(());
+    }
+    for end in topology.segments.iter().flat_map(|s| &s.ends) {
+        for (addressing, family) in all.iter().zip(Family::BOTH) {
+            let Some(address) = addressing.ends[end.link][end.side] else { continue };
+            if let Some(first) = taken.insert(address.addr(), *end) {
+                let view = View { lab, names, topology, family };
+                return Err(view.clash(address.addr(), first, *end));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,262 @@
+//! Puts a plan together from names, addresses and routes.
+
+use std::fmt::Write;
+
+use ipnet::IpNet;
+
+use super::address::{self, Addressing};
+use super::by_hand::Neighbours;
+use super::error::PlanError;
+use super::family::Family;
+use super::graph::Graph;
+use super::hash::Digest;
+use super::mac::Macs;
+use super::names::{Names, names};
+use super::segment::{EndRef, Topology, topology};
+use super::{
+    Interface, Plan, PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch, Route, route, sysctl,
+};
+use crate::lab::{End, Lab, Link};
+
+/// `BR_MAX_PORTS` of net/bridge/br_private.h less port 0, which is not used.
+const MOST_PORTS: usize = 1023;
+
+/// Ethernet's.
+const DEFAULT_MTU: u32 = 1500;
+
+/// See [`super::plan`].
+pub(crate) fn build(lab: &Lab) -> Result<Plan, PlanError> {
+    check_ends(lab)?;
+    check_ports(lab)?;
+    let names = names(lab);
+    let topology = topology(lab);
+    let ipv4 = address::assign(lab, &names, &topology, Family::V4, None)?;
+    let ipv6 = address::assign(lab, &names, &topology, Family::V6, Some(&ipv4))?;
+    let both = [ipv4, ipv6];
+    address::check_unique(lab, &names, &topology, &both)?;
+    let builder = Builder { lab, names, topology, addresses: both };
+    builder.build()
+}
+
+/// Indices are the parser's, but nothing here may panic on a lab from elsewhere.
+fn check_ends(lab: &Lab) -> Result<(), PlanError> {
+    for (link, ends) in lab.links.iter().enumerate() {
+        for (side, end) in ends.ends.iter().enumerate() {
+            let known = match end {
+                End::Node { node, .. } => *node < lab.nodes.len(),
+                End::Switch { switch } => *switch < lab.switches.len(),
+                End::Host { .. } | End::Internet => true,
+            };
+            if !known {
+                return Err(PlanError::UnknownEnd { link, side });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check_ports(lab: &Lab) -> Result<(), PlanError> {
+    let mut ports = vec![0_usize; lab.switches.len()];
+    for end in lab.links.iter().flat_map(|l| &l.ends) {
+        if let End::Switch { switch } = end {
+            ports[*switch] += 1;
+        }
+    }
+    match ports.iter().position(|ports| *ports > MOST_PORTS) {
+        None => Ok(()),
+        Some(index) => Err(PlanError::TooManyPorts {
+            switch: lab.switches[index].name.clone(),
+            ports: ports[index],
+            most: MOST_PORTS,
+        }),
+    }
+}
+
+struct Builder<'a> {
+    lab: &'a Lab,
+    names: Names,
+    topology: Topology,
+    /// IPv4, IPv6.
+    addresses: [Addressing; 2],
+}
+
+impl Builder<'_> {
+    fn build(&self) -> Result<Plan, PlanError> {
+        let mut macs = Macs::new(&self.lab.name);
+        let mtus = self.segment_mtus();
+        let switches = self.switches(&mut macs, &mtus);
+        let mut nodes = self.nodes();
+        let mut links = Vec::with_capacity(self.lab.links.len());
+        let mut interfaces = Vec::with_capacity(self.lab.links.len());
+        for (index, link) in self.lab.links.iter().enumerate() {
+            let mtu = link.mtu.or(mtus[self.topology.of_link[index]]).unwrap_or(DEFAULT_MTU);
+            let ends = [0, 1].map(|side| {
+                let place = EndRef { link: index, side };
+                self.end(place, link, mtu, &mut macs, &mut nodes)
+            });
+            interfaces.push([0, 1].map(|side| match &ends[side] {
+                PlannedEnd::Node { interface, .. } => *interface,
+                _ => 0,
+            }));
+            links.push(PlannedLink { name: self.names.links[index].clone(), ends, mtu });
+        }
+        self.add_routes(&interfaces, &mut nodes)?;
+        let hosts = hosts(&nodes);
+        let (lab, digest) = (self.lab.name.clone(), String::new());
+        let mut plan = Plan { lab, digest, nodes, switches, links, hosts };
+        plan.digest = format!("{:016x}", digest_of(&mut plan));
+        Ok(plan)
+    }
+
+    /// By segment: the smallest MTU that its switches are given.
+    fn segment_mtus(&self) -> Vec<Option<u32>> {
+        let mtu = |switch: &usize| self.lab.switches[*switch].mtu;
+        let segments = self.topology.segments.iter();
+        segments.map(|s| s.switches.iter().filter_map(mtu).min()).collect()
+    }
+
+    fn switches(&self, macs: &mut Macs<'_>, mtus: &[Option<u32>]) -> Vec<PlannedSwitch> {
+        let mut mtu = vec![DEFAULT_MTU; self.lab.switches.len()];
+        for (segment, given) in self.topology.segments.iter().zip(mtus) {
+            for switch in &segment.switches {
+                mtu[*switch] = given.unwrap_or(DEFAULT_MTU);
+            }
+        }
+        let switch = |(index, switch): (usize, &crate::lab::Switch)| PlannedSwitch {
+            name: switch.name.clone(),
+            bridge: self.names.bridges[index].clone(),
+            mac: macs.take("switch", &switch.name, ""),
+            mtu: mtu[index],
+        };
+        self.lab.switches.iter().enumerate().map(switch).collect()
+    }
+
+    /// The nodes without interfaces and routes.
+    fn nodes(&self) -> Vec<PlannedNode> {
+        let node = |node: &crate::lab::Node| PlannedNode {
+            name: node.name.clone(),
+            forwarding: node.forwarding,
+            limits: node.limits.clone(),
+            root: node.root.clone(),
+            run: node.run.clone(),
+            env: node.env.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
+            files: node.files.clone(),
+            ready: node.ready.clone(),
+            sysctls: sysctl::sysctls(node),
+            interfaces: Vec::new(),
+            routes: Vec::new(),
+            internet: false,
+        };
+        self.lab.nodes.iter().map(node).collect()
+    }
+
+    fn addresses(&self, place: EndRef) -> Vec<IpNet> {
+        self.addresses.iter().filter_map(|of| of.ends[place.link][place.side]).collect()
+    }
+
+    /// Plans one end, and adds the interface to its node.
+    fn end(
+        &self,
+        place: EndRef,
+        link: &Link,
+        mtu: u32,
+        macs: &mut Macs<'_>,
+        nodes: &mut [PlannedNode],
+    ) -> PlannedEnd {
+        let EndRef { link: index, side } = place;
+        match &link.ends[side] {
+            End::Node { node, .. } => {
+                let planned = &mut nodes[*node];
+                let name = self.names.interfaces[index][side].clone().unwrap_or_default();
+                let mac = macs.take("node", &planned.name, &name);
+                let addresses = self.addresses(place);
+                planned.interfaces.push(Interface { name, link: index, mac, mtu, addresses });
+                PlannedEnd::Node { node: *node, interface: planned.interfaces.len() - 1 }
+            }
+            End::Switch { switch } => {
+                let name = self.names.ports[index][side].clone().unwrap_or_default();
+                let mac = macs.take("port", &self.lab.switches[*switch].name, &name);
+                PlannedEnd::Port { switch: *switch, name, mac }
+            }
+            End::Host { iface } => PlannedEnd::Host { iface: iface.clone() },
+            End::Internet => PlannedEnd::Internet { addresses: self.addresses(place) },
+        }
+    }
+
+    fn add_routes(
+        &self,
+        interfaces: &[[usize; 2]],
+        nodes: &mut [PlannedNode],
+    ) -> Result<(), PlanError> {
+        let mut routes: Vec<Vec<Route>> = vec![Vec::new(); nodes.len()];
+        for (family, addressing) in Family::BOTH.into_iter().zip(&self.addresses) {
+            let graph = Graph::new(self.lab, &self.topology, addressing, interfaces);
+            for (index, node) in nodes.iter_mut().enumerate() {
+                node.internet |= graph.reaches_door(index);
+            }
+            if self.lab.routing {
+                route::add_routes(self.lab, family, &graph, &mut routes);
+            }
+        }
+        let neighbours = Neighbours { nodes, topology: &self.topology };
+        for (index, node) in self.lab.nodes.iter().enumerate() {
+            if let Some(specs) = &node.routes {
+                routes[index] = neighbours.resolve(index, specs)?;
+            }
+        }
+        for (node, routes) in nodes.iter_mut().zip(routes) {
+            node.routes = routes;
+        }
+        Ok(())
+    }
+}
+
+/// The text of `/etc/hosts`.
+fn hosts(nodes: &[PlannedNode]) -> String {
+    let mut text =
+        String::from("127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n");
+    for node in nodes {
+        // Writing into a string does not fail.
+        if let Some(address) = node.ipv4() {
+            let _ = writeln!(text, "{address}\t{}", node.name);
+        }
+        if let Some(address) = node.ipv6() {
+            let _ = writeln!(text, "{address}\t{}", node.name);
+        }
+    }
+    text
+}
+
+/// The hash of everything in a plan but the digest. Routes, of which there can be millions, go in
+/// as numbers, the rest as JSON.
+fn digest_of(plan: &mut Plan) -> u64 {
+    let mut digest = Digest::new();
+    for node in &mut plan.nodes {
+        let routes = std::mem::take(&mut node.routes);
+        json(&mut digest, node);
+        routes.iter().for_each(|route| digest_route(&mut digest, route));
+        node.routes = routes;
+    }
+    json(&mut digest, &plan.lab);
+    json(&mut digest, &plan.switches);
+    json(&mut digest, &plan.links);
+    json(&mut digest, &plan.hosts);
+    digest.finish()
+}
+
+fn json(digest: &mut Digest, part: &impl serde::Serialize) {
+    // Neither the digest nor these types (text keys, no maps of other kinds) can fail.
+    let written = serde_json::to_writer(digest, part);
+    debug_assert!(written.is_ok());
+}
+
+fn digest_route(digest: &mut Digest, route: &Route) {
+    let mut number = |number: u128| {
+        digest.bytes(&number.to_be_bytes());
+    };
+    number(super::family::number(route.to.addr()));
+    number(route.via.map_or(0, super::family::number));
+    let kinds = [route.to.addr().is_ipv4(), route.via.is_some()].map(u64::from);
+    digest.word(u64::from(route.to.prefix_len()) | kinds[0] << 8 | kinds[1] << 9);
+    digest.word(route.interface as u64);
+}

@@ -1,0 +1,73 @@
+//! The way back from an `internet` door into the lab.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+use super::family::Family;
+use super::{Interface, Plan, PlannedEnd, PlannedNode};
+
+impl Plan {
+    /// The routes that the host's side of an `internet` door needs to answer nodes behind routers:
+    /// prefix and next hop. `link` is the door's, an index into [`Plan::links`]; empty for any
+    /// other link. The next hop is the first router on the door's segment, which has a route to
+    /// everything that can reach the door.
+    pub fn door_routes(&self, link: usize) -> Vec<(IpNet, IpAddr)> {
+        let ends = self.links.get(link).map(|l| l.ends.iter()).into_iter().flatten();
+        let addresses = ends.filter_map(|end| match end {
+            PlannedEnd::Internet { addresses } => Some(addresses),
+            _ => None,
+        });
+        addresses.flatten().flat_map(|door| self.routes_behind(link, door)).collect()
+    }
+
+    fn routes_behind(&self, link: usize, door: &IpNet) -> Vec<(IpNet, IpAddr)> {
+        let near = self.links_of_segment(link);
+        let routers = self.nodes.iter().filter(|n| n.forwarding);
+        let gateway = routers.into_iter().find_map(|router| {
+            let near = router.interfaces.iter().filter(|i| near[i.link]);
+            let addresses = near.flat_map(|i: &Interface| &i.addresses);
+            let mut near = addresses.filter(|a| a.trunc() == door.trunc());
+            near.next().map(|address| (router, address.addr()))
+        });
+        let Some((router, via)) = gateway else { return Vec::new() };
+        behind(router, door).into_iter().map(|prefix| (prefix, via)).collect()
+    }
+
+    /// By link: whether it is on the same segment as this one.
+    fn links_of_segment(&self, link: usize) -> Vec<bool> {
+        let mut near = vec![false; self.links.len()];
+        let mut switches = vec![false; self.switches.len()];
+        near[link] = true;
+        let mut grows = true;
+        while grows {
+            grows = false;
+            for (index, link) in self.links.iter().enumerate() {
+                let ports = link.ends.iter().filter_map(|end| match end {
+                    PlannedEnd::Port { switch, .. } => Some(*switch),
+                    _ => None,
+                });
+                let joined = near[index] || ports.clone().any(|switch| switches[switch]);
+                if joined {
+                    grows |= !std::mem::replace(&mut near[index], true);
+                    for switch in ports {
+                        grows |= !std::mem::replace(&mut switches[switch], true);
+                    }
+                }
+            }
+        }
+        near
+    }
+}
+
+/// What a router is connected or has a route to, but for the door's own prefix and the default.
+fn behind(router: &PlannedNode, door: &IpNet) -> Vec<IpNet> {
+    let connected = router.interfaces.iter().flat_map(|i| &i.addresses).map(IpNet::trunc);
+    let routed = router.routes.iter().map(|r| r.to).filter(|to| to.prefix_len() > 0);
+    let of_family = |to: &IpNet| Family::of_net(to) == Family::of_net(door);
+    let mut all: Vec<IpNet> = connected.chain(routed).filter(of_family).collect();
+    all.retain(|to| *to != door.trunc());
+    all.sort();
+    all.dedup();
+    all
+}

@@ -1,0 +1,133 @@
+//! Why a lab cannot be planned.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+/// Why a lab cannot be planned; each names the object.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// A link end whose index is outside the lab; a parsed lab has none.
+    #[error("link {link}: end {side} is outside the lab")]
+    UnknownEnd {
+        /// Index of the link.
+        link: usize,
+        /// 0 or 1.
+        side: usize,
+    },
+    /// A pool that automatic addresses cannot be laid out in.
+    #[error("address pool {pool}: too small, its prefix may be at most /{longest}")]
+    PoolTooSmall {
+        /// The pool.
+        pool: IpNet,
+        /// The longest prefix that works.
+        longest: u8,
+    },
+    /// No free prefix is left.
+    #[error(
+        "{object}: no free prefix is left in the address pool {pool}; give it a subnet by hand"
+    )]
+    PoolExhausted {
+        /// The switch or link that got none.
+        object: String,
+        /// The pool.
+        pool: IpNet,
+    },
+    /// No free host number is left in a segment.
+    #[error("{object}: no free address is left in {prefix}; give its segment a larger subnet")]
+    SegmentFull {
+        /// The interface that got none.
+        object: String,
+        /// The segment's prefix.
+        prefix: IpNet,
+    },
+    /// An address given twice.
+    #[error("{second}: address {address} is already that of {first}")]
+    AddressClash {
+        /// The address.
+        address: IpAddr,
+        /// Who has it.
+        first: String,
+        /// Who would have it too.
+        second: String,
+    },
+    /// The network's own or its broadcast address.
+    #[error("{object}: {address} is the network or broadcast address of its prefix")]
+    NotAHostAddress {
+        /// The interface.
+        object: String,
+        /// The address as given.
+        address: IpNet,
+    },
+    /// Two subnets of one family for one segment.
+    #[error("{object}: its segment has the subnet {first} already, not {second}")]
+    SubnetConflict {
+        /// The switch or link that gives the second one.
+        object: String,
+        /// The subnet that stands.
+        first: IpNet,
+        /// The other.
+        second: IpNet,
+    },
+    /// Two segments whose prefixes by hand overlap, so that no routes can tell them apart.
+    #[error(
+        "{second}: its prefix {prefix} overlaps that of {first}; routes cannot tell them apart"
+    )]
+    PrefixOverlap {
+        /// The switch or link whose prefix is in the way.
+        first: String,
+        /// The switch or link.
+        second: String,
+        /// Its prefix.
+        prefix: IpNet,
+    },
+    /// More ports than a kernel bridge has (`BR_MAX_PORTS` in net/bridge/br_private.h).
+    #[error("switch {switch:?}: {ports} ports, a bridge has at most {most}")]
+    TooManyPorts {
+        /// The switch.
+        switch: String,
+        /// How many it would have.
+        ports: usize,
+        /// How many there can be.
+        most: usize,
+    },
+    /// A route by hand that names an interface the node does not have.
+    #[error("node {node:?}: route to {to}: no interface {interface:?}")]
+    UnknownInterface {
+        /// The node.
+        node: String,
+        /// The destination.
+        to: String,
+        /// The interface named.
+        interface: String,
+    },
+    /// A route by hand whose next hop is on none of the node's segments.
+    #[error("node {node:?}: route to {to}: next hop {hop} shares no segment with it")]
+    NoNextHop {
+        /// The node.
+        node: String,
+        /// The destination.
+        to: String,
+        /// The address or node named as next hop.
+        hop: String,
+    },
+    /// A route by hand with neither next hop nor interface, or none that has an address.
+    #[error("node {node:?}: route to {to}: needs a next hop or an interface with an address")]
+    NoWay {
+        /// The node.
+        node: String,
+        /// The destination.
+        to: String,
+    },
+    /// A route by hand whose next hop is of the other family.
+    #[error("node {node:?}: route to {to}: next hop {hop} is of the other address family")]
+    FamilyMismatch {
+        /// The node.
+        node: String,
+        /// The destination.
+        to: String,
+        /// The next hop.
+        hop: IpAddr,
+    },
+}

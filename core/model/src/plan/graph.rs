@@ -1,0 +1,212 @@
+//! Who can reach whom: routers and the segments between them, in one address family.
+//!
+//! A router is on a segment of this graph when it has an address in the segment's prefix. Distance
+//! is the number of segments crossed; among equals the first in the file wins.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+use super::address::Addressing;
+use super::pool::Block;
+use super::segment::{EndRef, Topology};
+use crate::lab::{End, Lab};
+
+/// A node's or door's place on a segment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Attachment {
+    pub(crate) segment: usize,
+    pub(crate) address: IpAddr,
+    /// Index into the node's interfaces.
+    pub(crate) interface: usize,
+    pub(crate) node: usize,
+}
+
+/// The first step of a way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Hop {
+    pub(crate) via: IpAddr,
+    /// Index into the interfaces of the node that takes the step.
+    pub(crate) interface: usize,
+}
+
+/// The graph of one family.
+pub(crate) struct Graph<'a> {
+    lab: &'a Lab,
+    pub(crate) addressing: &'a Addressing,
+    /// By node: its places, in the order of its interfaces.
+    pub(crate) of_node: Vec<Vec<Attachment>>,
+    /// By segment: the places of its routers, in the order of the file.
+    pub(crate) routers: Vec<Vec<Attachment>>,
+    /// By segment: the host's address where it has an `internet` door.
+    pub(crate) doors: Vec<Option<IpAddr>>,
+    /// By segment: the component its routers belong to; `None` without a router.
+    pub(crate) component: Vec<Option<usize>>,
+    /// By component: whether it reaches an `internet` door.
+    pub(crate) has_door: Vec<bool>,
+    /// By segment: whether its owner's block leads to it.
+    pub(crate) in_block: Vec<bool>,
+}
+
+impl<'a> Graph<'a> {
+    /// Builds the graph; `interfaces` is by link and side the index into the node's interfaces.
+    pub(crate) fn new(
+        lab: &'a Lab,
+        topology: &Topology,
+        addressing: &'a Addressing,
+        interfaces: &[[usize; 2]],
+    ) -> Self {
+        let segments = topology.segments.len();
+        let mut graph = Graph {
+            lab,
+            addressing,
+            of_node: vec![Vec::new(); lab.nodes.len()],
+            routers: vec![Vec::new(); segments],
+            doors: vec![None; segments],
+            component: vec![None; segments],
+            has_door: Vec::new(),
+            in_block: vec![false; segments],
+        };
+        // Links are in the order of the file, and so are each node's interfaces.
+        for (link, ends) in lab.links.iter().enumerate() {
+            for (side, end) in ends.ends.iter().enumerate() {
+                let interface = interfaces[link][side];
+                graph.attach(EndRef { link, side }, end, topology.of_link[link], interface);
+            }
+        }
+        graph.find_components();
+        for segment in 0..segments {
+            graph.in_block[segment] = graph.led_to_by_block(segment);
+        }
+        graph
+    }
+
+    fn attach(&mut self, place: EndRef, end: &End, segment: usize, interface: usize) {
+        let Some(address) = self.addressing.ends[place.link][place.side] else { return };
+        let prefix = self.addressing.prefixes[segment].map(|p| p.net);
+        let Some(prefix) = prefix.filter(|p| address.trunc() == *p) else { return };
+        debug_assert!(prefix.contains(&address.addr()));
+        let address = address.addr();
+        match end {
+            End::Node { node, .. } => {
+                let place = Attachment { segment, address, interface, node: *node };
+                self.of_node[*node].push(place);
+                if self.lab.nodes[*node].forwarding {
+                    self.routers[segment].push(place);
+                }
+            }
+            End::Internet => {
+                self.doors[segment].get_or_insert(address);
+            }
+            End::Switch { .. } | End::Host { .. } => {}
+        }
+    }
+
+    /// A block leads to a segment when its owner is a router that is on it.
+    fn led_to_by_block(&self, segment: usize) -> bool {
+        let block = self.addressing.prefixes[segment].and_then(|p| p.block);
+        let owner = block.map(|b| self.addressing.blocks[b].owner);
+        owner.is_some_and(|owner| self.routers[segment].iter().any(|r| r.node == owner))
+    }
+
+    fn find_components(&mut self) {
+        for start in 0..self.routers.len() {
+            if self.component[start].is_some() || self.routers[start].is_empty() {
+                continue;
+            }
+            let new = self.has_door.len();
+            let mut door = false;
+            let mut open = vec![start];
+            self.component[start] = Some(new);
+            while let Some(segment) = open.pop() {
+                door |= self.doors[segment].is_some();
+                for router in &self.routers[segment] {
+                    for next in &self.of_node[router.node] {
+                        if self.component[next.segment].replace(new).is_none() {
+                            open.push(next.segment);
+                        }
+                    }
+                }
+            }
+            self.has_door.push(door);
+        }
+    }
+
+    /// Whether a node reaches a door, by itself or through a router.
+    pub(crate) fn reaches_door(&self, node: usize) -> bool {
+        self.of_node[node].iter().any(|place| {
+            let through = self.component[place.segment].is_some_and(|c| self.has_door[c]);
+            through || self.doors[place.segment].is_some()
+        })
+    }
+
+    /// The prefix of a segment; only those without one have no routers either.
+    pub(crate) fn prefix(&self, segment: usize) -> Option<IpNet> {
+        self.addressing.prefixes[segment].map(|p| p.net)
+    }
+
+    /// Blocks of routers.
+    pub(crate) fn router_blocks(&self) -> impl Iterator<Item = &Block> {
+        self.addressing.blocks.iter().filter(|b| self.lab.nodes[b.owner].forwarding)
+    }
+}
+
+/// The ways from one router to everywhere, reused from router to router.
+pub(crate) struct Ways {
+    /// By node: the first step to a router; `None` when it is not reached or is where we start.
+    pub(crate) to_router: Vec<Option<Hop>>,
+    /// By segment: the first step; `None` when it is not reached or connected.
+    pub(crate) to_segment: Vec<Option<Hop>>,
+    /// The first step towards the nearest `internet` door.
+    pub(crate) to_door: Option<Hop>,
+    seen_segment: Vec<bool>,
+    open: VecDeque<usize>,
+}
+
+impl Ways {
+    pub(crate) fn new(graph: &Graph<'_>) -> Self {
+        Ways {
+            to_router: vec![None; graph.of_node.len()],
+            to_segment: vec![None; graph.routers.len()],
+            to_door: None,
+            seen_segment: vec![false; graph.routers.len()],
+            open: VecDeque::new(),
+        }
+    }
+
+    /// Breadth first from a router.
+    pub(crate) fn find(&mut self, graph: &Graph<'_>, from: usize) {
+        self.to_router.fill(None);
+        self.to_segment.fill(None);
+        self.seen_segment.fill(false);
+        self.to_door = None;
+        self.open.clear();
+        self.open.push_back(from);
+        while let Some(router) = self.open.pop_front() {
+            for place in &graph.of_node[router] {
+                if !std::mem::replace(&mut self.seen_segment[place.segment], true) {
+                    self.cross(graph, from, router, place);
+                }
+            }
+        }
+    }
+
+    /// Crosses a segment from a router to all others on it.
+    fn cross(&mut self, graph: &Graph<'_>, from: usize, router: usize, place: &Attachment) {
+        let so_far = self.to_router[router];
+        self.to_segment[place.segment] = so_far;
+        if let Some(via) = graph.doors[place.segment] {
+            let direct = Hop { via, interface: place.interface };
+            self.to_door.get_or_insert(so_far.unwrap_or(direct));
+        }
+        for next in &graph.routers[place.segment] {
+            if next.node == from || self.to_router[next.node].is_some() {
+                continue;
+            }
+            let direct = Hop { via: next.address, interface: place.interface };
+            self.to_router[next.node] = Some(so_far.unwrap_or(direct));
+            self.open.push_back(next.node);
+        }
+    }
+}

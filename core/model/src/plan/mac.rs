@@ -1,0 +1,33 @@
+//! MAC addresses: locally administered, from names, unique within the lab.
+
+use std::collections::HashSet;
+
+use super::hash::hash;
+
+/// First byte: unicast, locally administered (IEEE 802, bits 0 and 1).
+const LOCAL_UNICAST: u8 = 0x02;
+
+/// The MACs given out in one lab.
+pub(crate) struct Macs<'a> {
+    lab: &'a str,
+    taken: HashSet<[u8; 6]>,
+}
+
+impl<'a> Macs<'a> {
+    pub(crate) fn new(lab: &'a str) -> Self {
+        Macs { lab, taken: HashSet::new() }
+    }
+
+    /// The MAC of an object with this kind and names; on a clash the next free one.
+    pub(crate) fn take(&mut self, kind: &str, owner: &str, name: &str) -> [u8; 6] {
+        let mut number = hash(&["mac", self.lab, kind, owner, name]);
+        loop {
+            let [.., a, b, c, d, e] = number.to_be_bytes();
+            let mac = [LOCAL_UNICAST, a, b, c, d, e];
+            if self.taken.insert(mac) {
+                return mac;
+            }
+            number = number.wrapping_add(1);
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Names the file leaves open: interfaces, links, bridges and their ports.
+//!
+//! Bridges and ports live together in the core namespace, so their names are unique among each
+//! other there; the kernel takes at most 15 bytes, no `/`, no `:`, no white space
+//! (`dev_valid_name` in net/core/dev.c), and no `all` or `default` (directories of sysctls).
+
+use std::collections::HashSet;
+
+use crate::lab::{End, Lab, Link};
+
+/// The kernel's IFNAMSIZ without the final zero.
+const LONGEST: usize = 15;
+
+/// Names that a new namespace may hold already, or that the kernel refuses.
+const RESERVED: [&str; 12] = [
+    "lo", "all", "default", "tunl0", "gre0", "gretap0", "erspan0", "ip_vti0", "ip6_vti0", "sit0",
+    "ip6tnl0", "ip6gre0",
+];
+
+/// Every name the plan needs, by index into the lab.
+pub(crate) struct Names {
+    /// By link and side: the interface, where the end is a node's.
+    pub(crate) interfaces: Vec<[Option<String>; 2]>,
+    /// By link.
+    pub(crate) links: Vec<String>,
+    /// By switch.
+    pub(crate) bridges: Vec<String>,
+    /// By link and side: the port, where the end is a switch's.
+    pub(crate) ports: Vec<[Option<String>; 2]>,
+}
+
+/// Picks every name.
+pub(crate) fn names(lab: &Lab) -> Names {
+    let interfaces = interfaces(lab);
+    let links = links(lab, &interfaces);
+    let mut core = CoreNames::new(lab);
+    let bridges = bridges(lab, &mut core);
+    let ports = ports(lab, &interfaces, &mut core);
+    Names { interfaces, links, bridges, ports }
+}
+
+/// Names by hand stay; the others are `eth0, eth1, …` in the order of links, without those by hand.
+fn interfaces(lab: &Lab) -> Vec<[Option<String>; 2]> {
+    let mut by_hand = vec![HashSet::new(); lab.nodes.len()];
+    for end in lab.links.iter().flat_map(|l| &l.ends) {
+        if let End::Node { node, iface: Some(name) } = end {
+            by_hand[*node].insert(name.as_str());
+        }
+    }
+    let mut next = vec![0_usize; lab.nodes.len()];
+    let mut name = |end: &End| match end {
+        End::Node { iface: Some(name), .. } => Some(name.clone()),
+        End::Node { node, iface: None } => loop {
+            let name = format!("eth{}", next[*node]);
+            next[*node] += 1;
+            if !by_hand[*node].contains(name.as_str()) {
+                break Some(name);
+            }
+        },
+        _ => None,
+    };
+    lab.links.iter().map(|link| [name(&link.ends[0]), name(&link.ends[1])]).collect()
+}
+
+/// `A:eth0--B:eth1`; a second one of the same name gets `#2`.
+fn links(lab: &Lab, interfaces: &[[Option<String>; 2]]) -> Vec<String> {
+    let by_hand = lab.links.iter().filter_map(|l| l.name.clone());
+    let mut taken: HashSet<String> = by_hand.collect();
+    let mut name = |link: &Link, interfaces: &[Option<String>; 2]| {
+        if let Some(name) = &link.name {
+            return name.clone();
+        }
+        let [a, b] =
+            [0, 1].map(|side| end_name(lab, &link.ends[side], interfaces[side].as_deref()));
+        let plain = format!("{a}--{b}");
+        let numbered = (2..).map(|n: usize| format!("{plain}#{n}"));
+        let free = std::iter::once(plain.clone()).chain(numbered).find(|n| !taken.contains(n));
+        let free = free.unwrap_or(plain);
+        taken.insert(free.clone());
+        free
+    };
+    lab.links.iter().zip(interfaces).map(|(link, of)| name(link, of)).collect()
+}
+
+/// How an end reads in the name of a link and in messages.
+pub(crate) fn end_name(lab: &Lab, end: &End, interface: Option<&str>) -> String {
+    match end {
+        End::Node { node, .. } => {
+            format!("{}:{}", lab.nodes[*node].name, interface.unwrap_or_default())
+        }
+        End::Switch { switch } => lab.switches[*switch].name.clone(),
+        End::Host { iface } => format!("host:{iface}"),
+        End::Internet => "internet".to_owned(),
+    }
+}
+
+/// The names taken in the core namespace.
+struct CoreNames(HashSet<String>);
+
+impl CoreNames {
+    fn new(lab: &Lab) -> Self {
+        let mut taken: HashSet<String> = RESERVED.iter().map(|n| (*n).to_owned()).collect();
+        taken.extend(lab.links.iter().flat_map(|l| &l.ends).filter_map(|end| match end {
+            End::Host { iface } => Some(iface.clone()),
+            _ => None,
+        }));
+        CoreNames(taken)
+    }
+
+    /// Takes a name if the kernel would and nothing has it.
+    fn take(&mut self, name: &str) -> Option<String> {
+        (is_interface_name(name) && self.0.insert(name.to_owned())).then(|| name.to_owned())
+    }
+
+    /// Takes this name, or the first free one made by a number after it.
+    fn take_like(&mut self, name: &str) -> String {
+        let mut free = name.to_owned();
+        let mut number = 0_usize;
+        while !self.0.insert(free.clone()) {
+            free = format!("{name}.{number}");
+            number += 1;
+        }
+        free
+    }
+}
+
+fn is_interface_name(name: &str) -> bool {
+    let fits = (1..=LONGEST).contains(&name.len()) && name != "." && name != "..";
+    // `%` would make the kernel pick a number.
+    fits && name.bytes().all(|b| b.is_ascii_graphic() && !b"/:%".contains(&b))
+}
+
+fn bridges(lab: &Lab, core: &mut CoreNames) -> Vec<String> {
+    // All that can keep their names do so before any stand-in is made up.
+    let own: Vec<_> = lab.switches.iter().map(|switch| core.take(&switch.name)).collect();
+    let stand_in = own.into_iter().enumerate();
+    stand_in.map(|(i, own)| own.unwrap_or_else(|| core.take_like(&format!("br{i}")))).collect()
+}
+
+fn ports(
+    lab: &Lab,
+    interfaces: &[[Option<String>; 2]],
+    core: &mut CoreNames,
+) -> Vec<[Option<String>; 2]> {
+    let mut port = |index: usize, side: usize| {
+        let ends = &lab.links[index].ends;
+        if !matches!(ends[side], End::Switch { .. }) {
+            return None;
+        }
+        let other = &ends[1 - side];
+        let readable = match other {
+            End::Switch { .. } => None,
+            _ => Some(end_name(lab, other, interfaces[index][1 - side].as_deref())),
+        };
+        let readable = readable.and_then(|name| core.take(&name.replace(':', "-")));
+        let letter = ["a", "b"][side];
+        Some(readable.unwrap_or_else(|| core.take_like(&format!("p{index}{letter}"))))
+    };
+    (0..lab.links.len()).map(|index| [port(index, 0), port(index, 1)]).collect()
+}

@@ -1,0 +1,156 @@
+//! Where automatic prefixes come from.
+//!
+//! IPv4: the lower half of the pool is for segments of switches (in `10.0.0.0/8` a /21 each), the
+//! upper half for links without a switch: each owner has a block (/22), each of its links a /30 in
+//! it. In smaller pools slots and blocks shrink by one bit for every two. IPv6: every switch and
+//! every owner has a /48, each segment a /64 in it.
+//!
+//! Invariant: a place depends on the names hashed and on what was taken before, nothing else, and
+//! no place overlaps a prefix given by hand.
+
+use std::collections::HashMap;
+
+use ipnet::IpNet;
+
+use super::error::PlanError;
+use super::family::{Family, overlap, range};
+use super::hash::hash;
+use super::slots::Slots;
+
+/// An equal division of a prefix.
+struct Region {
+    family: Family,
+    base: u128,
+    slot_len: u8,
+    slots: Slots,
+}
+
+impl Region {
+    /// Divides a prefix into prefixes of a length, at most 2^63 of them.
+    fn new(within: &IpNet, slot_len: u8) -> Self {
+        let family = Family::of_net(within);
+        let bits = slot_len.saturating_sub(within.prefix_len()).min(63);
+        Region { family, base: range(within).0, slot_len, slots: Slots::new(1 << bits) }
+    }
+
+    /// Keeps out of a prefix given by hand.
+    fn bar(&mut self, prefix: &IpNet) {
+        let (first, last) = range(prefix);
+        let slot = |number: u128| {
+            let slot = number.saturating_sub(self.base) >> self.shift();
+            u64::try_from(slot).unwrap_or(u64::MAX)
+        };
+        self.slots.bar(slot(first), slot(last));
+    }
+
+    fn take(&mut self, hash: u64) -> Option<IpNet> {
+        let slot = self.slots.take(hash)?;
+        Some(self.family.net(self.base + (u128::from(slot) << self.shift()), self.slot_len))
+    }
+
+    fn shift(&self) -> u8 {
+        self.family.width() - self.slot_len
+    }
+}
+
+/// A prefix that holds the links of one owner.
+#[derive(Debug)]
+pub(crate) struct Block {
+    /// A node.
+    pub(crate) owner: usize,
+    pub(crate) prefix: IpNet,
+}
+
+/// The automatic prefixes of one family.
+pub(crate) struct Allocator {
+    family: Family,
+    switches: Region,
+    /// `None` where owners take from the same region as switches.
+    owners: Option<Region>,
+    /// Length of a segment's prefix.
+    segment_len: u8,
+    /// Every block so far.
+    pub(crate) blocks: Vec<Block>,
+    /// By owner: its blocks in order of taking, as index into `blocks` and its division.
+    of_owner: HashMap<usize, Vec<(usize, Region)>>,
+}
+
+impl Allocator {
+    /// An allocator for a pool that keeps out of the prefixes given by hand.
+    pub(crate) fn new(pool: IpNet, by_hand: &[IpNet]) -> Result<Self, PlanError> {
+        let pool = pool.trunc();
+        let family = Family::of_net(&pool);
+        let longest = if family == Family::V4 { 16 } else { 32 };
+        if pool.prefix_len() > longest {
+            return Err(PlanError::PoolTooSmall { pool, longest });
+        }
+        let (switches, owners, segment_len) = match family {
+            Family::V4 => {
+                let half = pool.prefix_len() + 1;
+                let (start, end) = range(&pool);
+                let upper = start + (end - start).div_ceil(2);
+                let smaller = pool.prefix_len().saturating_sub(8) / 2;
+                let lower = Region::new(&family.net(start, half), 21 + smaller);
+                (lower, Some(Region::new(&family.net(upper, half), 22 + smaller)), 30)
+            }
+            Family::V6 => (Region::new(&pool, 48), None, 64),
+        };
+        let mut new = Allocator {
+            family,
+            switches,
+            owners,
+            segment_len,
+            blocks: Vec::new(),
+            of_owner: HashMap::new(),
+        };
+        new.bar(by_hand);
+        Ok(new)
+    }
+
+    fn bar(&mut self, by_hand: &[IpNet]) {
+        for region in std::iter::once(&mut self.switches).chain(&mut self.owners) {
+            let size = u128::from(region.slots.count()) << region.shift();
+            let whole = (region.base, region.base + (size - 1));
+            for prefix in by_hand.iter().filter(|p| Family::of_net(p) == self.family) {
+                let (first, last) = range(prefix);
+                if first <= whole.1 && last >= whole.0 {
+                    region.bar(prefix);
+                }
+            }
+        }
+    }
+
+    /// The prefix of a switch's segment.
+    pub(crate) fn switch(&mut self, name: &str) -> Option<IpNet> {
+        let slot = self.switches.take(hash(&["switch", name]))?;
+        let len = if self.family == Family::V4 { slot.prefix_len() } else { self.segment_len };
+        Some(self.family.net(range(&slot).0, len))
+    }
+
+    /// The prefix of a link without a switch, and the index of the block it lies in. `parallel`
+    /// counts the earlier links between the same two.
+    pub(crate) fn link(
+        &mut self,
+        owner: (usize, &str),
+        other: &str,
+        parallel: usize,
+    ) -> Option<(IpNet, usize)> {
+        let wish = hash(&["link", other, &parallel.to_string()]);
+        let own = self.of_owner.entry(owner.0).or_default();
+        for (block, region) in own.iter_mut() {
+            if let Some(prefix) = region.take(wish) {
+                return Some((prefix, *block));
+            }
+        }
+        let ordinal = own.len().to_string();
+        let from = self.owners.as_mut().unwrap_or(&mut self.switches);
+        let prefix = from.take(hash(&["owner", owner.1, &ordinal]))?;
+        let mut region = Region::new(&prefix, self.segment_len);
+        let segment = region.take(wish)?;
+        let index = self.blocks.len();
+        self.blocks.push(Block { owner: owner.0, prefix });
+        own.push((index, region));
+        debug_assert!(overlap(&prefix, &segment));
+        Some((segment, index))
+    }
+}

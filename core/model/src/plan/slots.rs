@@ -1,0 +1,80 @@
+//! Places in a row, taken by hash: the first to come gets the place it hashes to, a later one that
+//! finds it taken goes to the next free.
+//!
+//! Invariant: what one taker gets depends only on those that came before it, so that one more at
+//! the end changes nobody's place.
+
+use std::collections::HashSet;
+
+/// A row of `count` places, some taken, some barred for all.
+pub(crate) struct Slots {
+    count: u64,
+    taken: HashSet<u64>,
+    barred: Vec<(u64, u64)>,
+}
+
+impl Slots {
+    pub(crate) fn new(count: u64) -> Self {
+        Slots { count, taken: HashSet::new(), barred: Vec::new() }
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Keeps everybody out of the places from `first` to `last`.
+    pub(crate) fn bar(&mut self, first: u64, last: u64) {
+        self.barred.push((first, last));
+    }
+
+    /// Takes the first free place from that of the hash on; `None` when all are taken.
+    pub(crate) fn take(&mut self, hash: u64) -> Option<u64> {
+        let mut at = hash.checked_rem(self.count)?;
+        // On the way round each taken place is met once, each barred range at most twice.
+        for _ in 0..=self.taken.len() + 2 * self.barred.len() {
+            match self.obstacle(at) {
+                None => {
+                    self.taken.insert(at);
+                    return Some(at);
+                }
+                Some(last) if last.saturating_add(1) >= self.count => at = 0,
+                Some(last) => at = last + 1,
+            }
+        }
+        None
+    }
+
+    /// The last place of what is in the way at this one.
+    fn obstacle(&self, at: u64) -> Option<u64> {
+        let barred = self.barred.iter().find(|(first, last)| (*first..=*last).contains(&at));
+        barred.map(|(_, last)| *last).or_else(|| self.taken.contains(&at).then_some(at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_later_goes_to_the_next_free_place() {
+        let mut slots = Slots::new(4);
+        assert_eq!(slots.take(6), Some(2));
+        assert_eq!(slots.take(2), Some(3));
+        assert_eq!(slots.take(2), Some(0));
+        assert_eq!(slots.take(0), Some(1));
+        assert_eq!(slots.take(0), None);
+    }
+
+    #[test]
+    fn barred_ranges_are_stepped_over_at_once() {
+        let mut slots = Slots::new(1 << 40);
+        slots.bar(5, (1 << 40) - 1);
+        assert_eq!(slots.take(7), Some(0));
+        assert_eq!(slots.take(1 << 39), Some(1));
+        let mut full = Slots::new(8);
+        full.bar(3, 7);
+        full.bar(0, 4);
+        assert_eq!(full.take(4), None);
+        assert_eq!(Slots::new(0).take(1), None);
+    }
+}

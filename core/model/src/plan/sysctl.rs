@@ -1,0 +1,82 @@
+//! The sysctls that make a node behave alike on every host.
+//!
+//! A new namespace copies the IPv4 settings of the host (`devinet_init_net`), so all that matter
+//! are written. IPv6 starts from the kernel's own values (`addrconf_init_net`) unless
+//! `net.core.devconf_inherit_init_net` says otherwise, so only what differs from them, follows a
+//! boot parameter (`disable_ipv6`) or decides who forwards is written. Left out: what one of these
+//! sets by itself (`default` by IPv6's `all/forwarding` and `all/disable_ipv6`), what is without
+//! effect beside one of these (`autoconf` without `accept_ra`; `all/accept_dad`, which is 0, and
+//! `all/accept_ra`, which is not looked at), and `ping_group_range`, which a user namespace refuses
+//! for groups it does not map. They are to be written before the node has interfaces, because an
+//! interface copies `default` when it is made.
+
+use crate::lab::Node;
+
+/// Both `all` and `default`, because the kernel takes the stricter or looser of the two.
+const IPV4_OFF: [&str; 5] =
+    ["rp_filter", "accept_redirects", "send_redirects", "arp_ignore", "arp_announce"];
+
+/// netloom's own, then the file's, as paths below `/proc/sys/`.
+pub(crate) fn sysctls(node: &Node) -> Vec<(String, String)> {
+    let on = if node.forwarding { "1" } else { "0" };
+    let mut list = vec![
+        // First: a change of it resets others, accept_redirects among them.
+        ("net/ipv4/ip_forward".to_owned(), on),
+        // Follows ip_forward only when that changes.
+        ("net/ipv4/conf/default/forwarding".to_owned(), on),
+    ];
+    for name in IPV4_OFF {
+        list.extend(["all", "default"].map(|of| (format!("net/ipv4/conf/{of}/{name}"), "0")));
+    }
+    let ipv6 = [
+        ("all/disable_ipv6", "0"),
+        ("all/forwarding", on),
+        ("default/accept_dad", "0"),
+        ("default/accept_ra", "0"),
+        ("default/accept_redirects", "0"),
+    ];
+    list.extend(ipv6.map(|(path, value)| (format!("net/ipv6/conf/{path}"), value)));
+    let own = list.into_iter().map(|(path, value)| (path, value.to_owned()));
+    own.chain(node.sysctls.iter().map(|(key, value)| (path(key), value.clone()))).collect()
+}
+
+/// `net.ipv4.tcp_ecn` as a path. A key with a slash is one already, so that `eth0.1` can be named.
+fn path(key: &str) -> String {
+    if key.contains('/') { key.to_owned() } else { key.replace('.', "/") }
+}
+
+/// Whether a sysctl path is that of one interface, `net/ipv4/conf/eth0/…`, and so can be written
+/// only when the interface exists. All others are to be written before.
+pub fn is_of_an_interface(path: &str) -> bool {
+    let mut parts = path.split('/');
+    let family = parts.next() == Some("net") && matches!(parts.next(), Some("ipv4" | "ipv6"));
+    let per_interface = matches!(parts.next(), Some("conf" | "neigh"));
+    family && per_interface && !matches!(parts.next(), None | Some("all" | "default" | "lo"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forwarding_comes_first_and_the_files_own_last() {
+        let mut node = Node { forwarding: true, ..Node::default() };
+        node.sysctls.insert("net.ipv4.tcp_ecn".into(), "1".into());
+        node.sysctls.insert("net/ipv4/conf/eth0.1/rp_filter".into(), "2".into());
+        let list = sysctls(&node);
+        assert_eq!(list[0], ("net/ipv4/ip_forward".into(), "1".into()));
+        let own = &list[list.len() - 2..];
+        assert_eq!(own[0], ("net/ipv4/tcp_ecn".into(), "1".into()));
+        assert_eq!(own[1].0, "net/ipv4/conf/eth0.1/rp_filter");
+        assert_eq!(sysctls(&Node::default())[0].1, "0");
+    }
+
+    #[test]
+    fn sysctls_of_one_interface_are_told_apart() {
+        assert!(is_of_an_interface("net/ipv4/conf/eth0/rp_filter"));
+        assert!(is_of_an_interface("net/ipv6/neigh/eth0.1/ucast_solicit"));
+        assert!(!is_of_an_interface("net/ipv4/conf/all/rp_filter"));
+        assert!(!is_of_an_interface("net/ipv4/neigh/default/gc_thresh3"));
+        assert!(!is_of_an_interface("net/ipv4/tcp_ecn"));
+    }
+}

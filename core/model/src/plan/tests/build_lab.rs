@@ -1,0 +1,109 @@
+//! Labs for tests, in few words: `node`, `router`, `switch`, `link("a", "b")`.
+
+use std::collections::HashMap;
+
+use crate::lab::{End, Lab, Link, Node, Pool, RouteSpec, Switch};
+
+/// A lab under construction. Ends of links are written as in a lab file.
+#[derive(Clone)]
+pub(super) struct LabBuilder {
+    pub(super) lab: Lab,
+    index: HashMap<String, End>,
+}
+
+impl LabBuilder {
+    pub(super) fn new() -> Self {
+        let pool = Pool {
+            ipv4: Some("10.0.0.0/8".parse().unwrap()),
+            ipv6: Some("fd00::/8".parse().unwrap()),
+        };
+        let lab = Lab {
+            name: "test".into(),
+            pool,
+            routing: true,
+            nodes: vec![],
+            switches: vec![],
+            links: vec![],
+        };
+        LabBuilder { lab, index: HashMap::new() }
+    }
+
+    fn add_node(&mut self, name: &str, forwarding: bool) -> &mut Self {
+        let node = self.lab.nodes.len();
+        self.index.insert(name.into(), End::Node { node, iface: None });
+        self.lab.nodes.push(Node { name: name.into(), forwarding, ..Node::default() });
+        self
+    }
+
+    pub(super) fn host(&mut self, name: &str) -> &mut Self {
+        self.add_node(name, false)
+    }
+
+    pub(super) fn router(&mut self, name: &str) -> &mut Self {
+        self.add_node(name, true)
+    }
+
+    pub(super) fn switch(&mut self, name: &str) -> &mut Self {
+        let switch = self.lab.switches.len();
+        self.index.insert(name.into(), End::Switch { switch });
+        self.lab.switches.push(Switch { name: name.into(), ..Switch::default() });
+        self
+    }
+
+    pub(super) fn switch_subnet(&mut self, name: &str, subnet: &str) -> &mut Self {
+        let End::Switch { switch } = self.index[name] else { panic!("{name}: no switch") };
+        self.lab.switches[switch].subnets.push(subnet.parse().unwrap());
+        self
+    }
+
+    pub(super) fn routes(&mut self, name: &str, routes: Vec<RouteSpec>) -> &mut Self {
+        let End::Node { node, .. } = self.index[name] else { panic!("{name}: no node") };
+        self.lab.nodes[node].routes = Some(routes);
+        self
+    }
+
+    fn end(&self, text: &str) -> End {
+        match text.split_once(':') {
+            _ if text == "internet" => End::Internet,
+            None => self.index[text].clone(),
+            Some(("host", iface)) => End::Host { iface: iface.into() },
+            Some((name, iface)) => {
+                let End::Node { node, .. } = self.index[name] else { panic!("{name}: no node") };
+                End::Node { node, iface: Some(iface.into()) }
+            }
+        }
+    }
+
+    pub(super) fn link(&mut self, a: &str, b: &str) -> &mut Self {
+        let ends = [self.end(a), self.end(b)];
+        let addresses = [vec![], vec![]];
+        self.lab.links.push(Link { name: None, ends, addresses, subnets: vec![], mtu: None });
+        self
+    }
+
+    fn last(&mut self) -> &mut Link {
+        self.lab.links.last_mut().unwrap()
+    }
+
+    /// An address by hand for one end of the last link.
+    pub(super) fn address(&mut self, side: usize, address: &str) -> &mut Self {
+        let address = address.parse().unwrap();
+        self.last().addresses[side].push(address);
+        self
+    }
+
+    /// A prefix by hand for the last link.
+    pub(super) fn subnet(&mut self, subnet: &str) -> &mut Self {
+        let subnet = subnet.parse().unwrap();
+        self.last().subnets.push(subnet);
+        self
+    }
+}
+
+/// h1, h2 - s1 - r1 - r2 - web.
+pub(super) fn two_sites() -> Lab {
+    let mut lab = LabBuilder::new();
+    lab.host("h1").host("h2").router("r1").router("r2").host("web").switch("s1");
+    lab.link("h1", "s1").link("h2", "s1").link("s1", "r1").link("r1", "r2").link("r2", "web");
+    lab.lab
+}
