@@ -1,1 +1,14 @@
-//! Placeholder.
+//! A plan made real: order, state, undo, teardown; and what a running lab can be asked.
+//!
+//! [`launch`] brings a lab up: it forks the spawner and the lab process, which makes everything in
+//! the plan, serves [`Service`] and takes it down again. The kernel holds the truth: a lab whose
+//! process was killed lives on, is adopted by the next `up`, or removed by `down` from what its
+//! state folder and its inits' sockets tell.
+#![forbid(unsafe_code)]
+
+mod error;
+pub mod service;
+pub mod view;
+
+pub use error::{Error, Result, describe};
+pub use service::Service;

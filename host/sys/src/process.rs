@@ -295,3 +295,18 @@ pub fn exit_now(code: i32) -> ! {
     // SAFETY: _exit only ends the process.
     unsafe { libc::_exit(code) }
 }
+
+/// [`fork`] for callers without `unsafe`: it looks itself whether the process has one thread.
+///
+/// # Errors
+/// EDEADLK when there is more than one thread; else as [`fork`].
+pub fn fork_alone(namespaces: Namespaces, cgroup: Option<BorrowedFd<'_>>) -> Result<Forked> {
+    // Only this thread could start another one, so the count holds until the call.
+    let threads = std::fs::read_dir("/proc/self/task").map(Iterator::count).unwrap_or(1);
+    if threads > 1 {
+        let source = io::Error::from_raw_os_error(libc::EDEADLK);
+        return Err(Error::call("process with several threads", "fork", source));
+    }
+    // SAFETY: there is one thread, as counted above.
+    unsafe { fork(namespaces, cgroup) }
+}

@@ -20,6 +20,8 @@ pub trait Setup {
     fn bind(&self, source: &Path, target: &Path, deep: bool) -> Result<()>;
     /// Makes the bind mount at `target` read-only.
     fn read_only(&self, target: &Path) -> Result<()>;
+    /// Makes the bind mount at `target` writable again.
+    fn read_write(&self, target: &Path) -> Result<()>;
     /// Makes one directory; that it exists is success.
     fn mkdir(&self, path: &Path, mode: u32) -> Result<()>;
     /// Writes a file whole, with these permission bits.
@@ -60,6 +62,12 @@ impl Setup for Real {
         let flags = MountFlags::BIND | MountFlags::RDONLY | locked_flags(target);
         rustix::mount::mount_remount(target, flags, "")
             .map_err(|e| Error::path(target, "remount read-only", e))
+    }
+
+    fn read_write(&self, target: &Path) -> Result<()> {
+        let flags = MountFlags::BIND | locked_flags(target);
+        rustix::mount::mount_remount(target, flags, "")
+            .map_err(|e| Error::path(target, "remount writable", e))
     }
 
     fn mkdir(&self, path: &Path, mode: u32) -> Result<()> {
@@ -184,6 +192,9 @@ impl Setup for Recorder {
     }
     fn read_only(&self, target: &Path) -> Result<()> {
         self.note(format!("read-only {}", target.display()))
+    }
+    fn read_write(&self, target: &Path) -> Result<()> {
+        self.note(format!("read-write {}", target.display()))
     }
     fn mkdir(&self, path: &Path, mode: u32) -> Result<()> {
         self.note(format!("mkdir {} {mode:o}", path.display()))

@@ -1,1 +1,26 @@
-//! Placeholder.
+//! A node: its namespaces, its init, its programs, its files, and the ways into it.
+//!
+//! [`spawner`] is a single-threaded process that clones every node's init; [`init`] is what such a
+//! clone becomes: process 1 of the node, which mounts the node's file system, runs its programs and
+//! answers on a control socket. [`entry`] takes a caller's process into a node, [`control`] talks to
+//! an init. Links and addresses are not this part's: whoever uses it gives a node its interfaces.
+//!
+//! Invariant: an init that has reported is found by its control socket for as long as it lives; one
+//! that has not dies with its spawner.
+#![forbid(unsafe_code)]
+
+pub mod control;
+pub mod copy;
+pub mod entry;
+mod error;
+pub mod init;
+pub mod log;
+pub mod ping;
+mod programs;
+mod ready;
+pub mod root;
+pub mod spawner;
+pub mod spec;
+
+pub use error::{Error, Result};
+pub use spec::{Kind, NodeSpec, Prepare};

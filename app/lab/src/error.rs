@@ -1,0 +1,130 @@
+//! What went wrong with a lab, with the object and the operation.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// A failure of a lab.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The edge to the system refused.
+    #[error("{object}: {operation}")]
+    System {
+        /// What it was tried on.
+        object: String,
+        /// What was tried.
+        operation: &'static str,
+        /// The refusal.
+        #[source]
+        source: netloom_sys::Error,
+    },
+    /// A node or the spawner failed.
+    #[error(transparent)]
+    Node(#[from] netloom_node::Error),
+    /// Links, addresses or routes were refused.
+    #[error("{object}: {operation}: {source}")]
+    Network {
+        /// What it was tried on.
+        object: String,
+        /// What was tried.
+        operation: &'static str,
+        /// The refusals.
+        source: Box<netloom_netlink::Error>,
+    },
+    /// This machine or this user lacks something.
+    #[error(transparent)]
+    Unsupported(#[from] netloom_sys::Unsupported),
+    /// A file of the lab's state could not be used.
+    #[error("{path:?}: {operation}")]
+    State {
+        /// The file.
+        path: PathBuf,
+        /// What was tried.
+        operation: &'static str,
+        /// The refusal.
+        #[source]
+        source: io::Error,
+    },
+    /// There is no such lab.
+    #[error("lab {0:?}: not running")]
+    NoLab(String),
+    /// There is no such node.
+    #[error("node {node:?}: not in lab {lab:?}{hint}")]
+    NoNode {
+        /// The lab.
+        lab: String,
+        /// The name asked for.
+        node: String,
+        /// `; did you mean …`, or nothing.
+        hint: String,
+    },
+    /// The node's init has ended.
+    #[error("node {0:?}: its init has ended; `netloom up` of the same file makes it anew")]
+    DeadNode(String),
+    /// The request cannot be served as things stand.
+    #[error("lab {lab:?}: {reason}")]
+    Conflict {
+        /// The lab.
+        lab: String,
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// Several failures; teardown goes on past each.
+    #[error("{}", .0.iter().map(describe).collect::<Vec<_>>().join("\n"))]
+    Several(Vec<Error>),
+}
+
+/// An error and all its sources on one line.
+pub fn describe(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        let words = cause.to_string();
+        if !text.ends_with(&words) {
+            text = format!("{text}: {words}");
+        }
+        source = cause.source();
+    }
+    text
+}
+
+impl Error {
+    /// For `map_err` on calls of the system edge.
+    pub(crate) fn system(
+        object: impl Into<String>,
+        operation: &'static str,
+    ) -> impl FnOnce(netloom_sys::Error) -> Error {
+        let object = object.into();
+        move |source| match source {
+            netloom_sys::Error::Unsupported(u) => Error::Unsupported(u),
+            source => Error::System { object, operation, source },
+        }
+    }
+
+    /// For `map_err` on calls of netlink.
+    pub(crate) fn network(
+        object: impl Into<String>,
+        operation: &'static str,
+    ) -> impl FnOnce(netloom_netlink::Error) -> Error {
+        let object = object.into();
+        move |source| Error::Network { object, operation, source: Box::new(source) }
+    }
+
+    /// For `map_err` on files of the state.
+    pub(crate) fn state(
+        path: impl Into<PathBuf>,
+        operation: &'static str,
+    ) -> impl FnOnce(io::Error) -> Error {
+        let path = path.into();
+        move |source| Error::State { path, operation, source }
+    }
+}
+
+impl From<netloom_sys::Error> for Error {
+    fn from(source: netloom_sys::Error) -> Error {
+        Error::system("thread", "enter a namespace")(source)
+    }
+}

@@ -1,0 +1,133 @@
+//! Talking to a node's init over its control socket.
+//!
+//! The socket is a SOCK_SEQPACKET UNIX socket in the lab's state folder; a message is one JSON value
+//! of at most [`MAX_MESSAGE`] bytes. An init answers processes of its own user only. The kernel
+//! tells who listens, so a control socket names its init without a pid that could be another's.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use netloom_sys::scm;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::process::Pid;
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, Result};
+
+/// Largest message in bytes.
+pub const MAX_MESSAGE: usize = 64 * 1024;
+
+/// What an init can be asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Request {
+    /// Start the programs; the answer comes when the node is ready, or cannot become so.
+    Start,
+    /// How the programs are.
+    Programs,
+    /// End the programs, by SIGTERM first, then the node. The answer is the end of the connection.
+    Stop {
+        /// How long programs may take, in milliseconds.
+        grace_ms: u64,
+    },
+}
+
+/// What an init answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// The node is ready.
+    Ready,
+    /// The node is not ready and why.
+    Failed(String),
+    /// The programs, in the order of the file.
+    Programs(Vec<ProgramState>),
+}
+
+/// How a program is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgramState {
+    /// Its argument list.
+    pub command: Vec<String>,
+    /// Its process in the node, while it runs.
+    pub pid: Option<i32>,
+    /// How it ended last, as a shell shows it.
+    pub exit_code: Option<i32>,
+    /// How often it was started again.
+    pub restarts: u32,
+}
+
+/// A connection to an init.
+pub struct Connection {
+    socket: OwnedFd,
+    node: String,
+}
+
+impl Connection {
+    /// Connects to the init of `node` by the path of its socket. `Ok(None)` when nobody listens: the
+    /// init has ended, or was never there.
+    pub fn open(node: &str, path: &Path) -> Result<Option<Connection>> {
+        let fail = |e: rustix::io::Errno| Error::Control {
+            node: node.to_owned(),
+            operation: "connect",
+            source: e.into(),
+        };
+        let socket = rustix::net::socket_with(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )
+        .map_err(fail)?;
+        let address = SocketAddrUnix::new(path).map_err(fail)?;
+        match rustix::net::connect(&socket, &address) {
+            Ok(()) => Ok(Some(Connection { socket, node: node.to_owned() })),
+            Err(rustix::io::Errno::NOENT | rustix::io::Errno::CONNREFUSED) => Ok(None),
+            Err(e) => Err(fail(e)),
+        }
+    }
+
+    /// The init's process id as seen from here; `None` when it is being torn down.
+    pub fn init(&self) -> Option<Pid> {
+        scm::peer_pid(&self.socket)
+    }
+
+    /// Asks and waits for the answer. `Ok(None)` when the init ended instead.
+    pub fn ask(&self, request: &Request) -> Result<Option<Answer>> {
+        self.send(request)?;
+        self.receive()
+    }
+
+    /// Sends a request without waiting.
+    pub fn send(&self, request: &Request) -> Result<()> {
+        let bytes = serde_json::to_vec(request).map_err(|e| self.fail("ask", e.into()))?;
+        scm::send(&self.socket, &bytes, &[])
+            .map(drop)
+            .map_err(Error::system(&self.node, "ask its init"))
+    }
+
+    /// Waits for an answer. `Ok(None)` when the init ended.
+    pub fn receive(&self) -> Result<Option<Answer>> {
+        let mut buffer = vec![0; MAX_MESSAGE];
+        let n = match scm::receive(&self.socket, &mut buffer) {
+            Ok((n, _)) => n,
+            Err(e) if e.raw_os_error() == Some(rustix::io::Errno::CONNRESET.raw_os_error()) => 0,
+            Err(e) => return Err(Error::system(&self.node, "hear from its init")(e)),
+        };
+        if n == 0 {
+            return Ok(None);
+        }
+        serde_json::from_slice(&buffer[..n]).map(Some).map_err(|e| self.fail("understand", e.into()))
+    }
+
+    fn fail(&self, operation: &'static str, source: io::Error) -> Error {
+        Error::Control { node: self.node.clone(), operation, source }
+    }
+}
+
+impl std::os::fd::AsFd for Connection {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

@@ -1,0 +1,168 @@
+//! Taking a caller's own process into a node: what `exec` and `shell` do.
+//!
+//! The caller brings its terminal or pipes; the program is its child, gets the signals it gets, and
+//! ends when it does. The caller's process must have one thread, and afterwards is good for nothing
+//! but waiting: its namespaces are the node's.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use netloom_sys::cgroup::Join;
+use netloom_sys::process::{self, Exit, Forked, Namespaces};
+use netloom_sys::terminal::Foreground;
+use netloom_sys::{caps, namespace};
+use rustix::process::{Pid, Signal};
+
+use crate::{Error, Result};
+
+/// What is needed to enter a node, as the lab process hands it out.
+#[derive(Debug)]
+pub struct Door {
+    /// The node's name.
+    pub node: String,
+    /// The init's pidfd.
+    pub init: OwnedFd,
+    /// The node's cgroups.
+    pub groups: Join,
+    /// The node lives in a user namespace that the caller is outside of.
+    pub user: bool,
+    /// Environment of the node's programs.
+    pub env: Vec<(String, String)>,
+}
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// The argument list, not empty.
+    pub argv: Vec<String>,
+    /// Take the terminal for the program's own process group, as a shell wants.
+    pub own_group: bool,
+}
+
+/// Exit status of a shell for a program that does not exist, and one that cannot be run.
+const NOT_FOUND: i32 = 127;
+const NOT_RUNNABLE: i32 = 126;
+
+/// Signals passed on to the program. Those that a terminal sends reach it by themselves.
+const PASSED_ON: [Signal; 6] =
+    [Signal::TERM, Signal::HUP, Signal::USR1, Signal::USR2, Signal::ALARM, Signal::CONT];
+
+/// Signals of the terminal's keys: the program gets them too, the caller only waits.
+const FROM_KEYS: [Signal; 2] = [Signal::INT, Signal::QUIT];
+
+/// Runs a program in a node and waits for it.
+///
+/// # Errors
+/// When the node cannot be entered. A program that cannot be started gives exit status 126 or 127
+/// and a line on standard error, as in a shell.
+pub fn run(door: &Door, task: &Task) -> Result<Exit> {
+    let directory = std::env::current_dir().ok();
+    namespace::enter_node(door.init.as_fd(), door.user)
+        .map_err(Error::system(&door.node, "enter"))?;
+    let passed: Vec<i32> = PASSED_ON.iter().map(|s| s.as_raw()).collect();
+    let signals =
+        process::catch(&passed).map_err(Error::system(&door.node, "catch signals"))?;
+    let stdin = io::stdin();
+    let front = if task.own_group { Foreground::remember(&stdin) } else { None };
+    let parent = process::pidfd(rustix::process::getpid())
+        .map_err(Error::system(&door.node, "open a pidfd of the caller"))?;
+    let forked = process::fork_alone(Namespaces::NONE, door.groups.v2.as_ref().map(AsFd::as_fd))
+        .map_err(Error::system(&door.node, "fork"))?;
+    match forked {
+        Forked::Child => child(door, task, directory, front.as_ref(), parent.as_fd()),
+        Forked::Parent(pid) => parent_wait(&door.node, pid, &signals, front.as_ref()),
+    }
+}
+
+fn child(
+    door: &Door,
+    task: &Task,
+    directory: Option<std::path::PathBuf>,
+    front: Option<&Foreground<'_>>,
+    parent: BorrowedFd<'_>,
+) -> ! {
+    let refused = |what: &str, e: &dyn std::fmt::Display| -> ! {
+        eprintln!("netloom: node {:?}: {what}: {e}", door.node);
+        process::exit_now(1)
+    };
+    // A killed caller ends its own work.
+    if let Err(e) = process::die_with_parent(true) {
+        refused("tie to its caller", &netloom_sys::feature::with_source(&e));
+    }
+    if process::has_ended(parent) {
+        process::exit_now(1);
+    }
+    if let Err(e) = door.groups.enter_v1() {
+        refused("join cgroups", &netloom_sys::feature::with_source(&e));
+    }
+    if let Err(e) = caps::drop_dangerous() {
+        refused("drop capabilities", &netloom_sys::feature::with_source(&e));
+    }
+    if task.own_group {
+        let _ = rustix::process::setpgid(None, None);
+        if let Some(front) = front {
+            process::set_ignored(Signal::TTOU.as_raw(), true);
+            front.give(rustix::process::getpid());
+            process::set_ignored(Signal::TTOU.as_raw(), false);
+        }
+    }
+    process::unblock_signals();
+    let error = command(door, task, directory).exec();
+    let name = task.argv.first().map_or("", String::as_str);
+    eprintln!("netloom: node {:?}: {name}: {error}", door.node);
+    let missing = error.kind() == io::ErrorKind::NotFound;
+    process::exit_now(if missing { NOT_FOUND } else { NOT_RUNNABLE })
+}
+
+/// The caller's environment under the node's, in the same directory where the node has it.
+fn command(door: &Door, task: &Task, directory: Option<std::path::PathBuf>) -> Command {
+    let mut command = Command::new(task.argv.first().map_or("", String::as_str));
+    command.args(task.argv.iter().skip(1));
+    let callers_path = std::env::var("PATH").unwrap_or_default();
+    for (key, value) in &door.env {
+        match key.as_str() {
+            // The caller's search path is kept, the node's directories come after it.
+            "PATH" if !callers_path.is_empty() => {
+                command.env("PATH", format!("{callers_path}:{value}"))
+            }
+            "LANG" if std::env::var_os("LANG").is_some() => &mut command,
+            _ => command.env(key, value),
+        };
+    }
+    let directory = directory.filter(|d| d.is_dir()).unwrap_or_else(|| "/".into());
+    // current_dir() would change before the path of a relative program is looked up, as wanted.
+    let _ = std::env::set_current_dir(directory);
+    command
+}
+
+fn parent_wait(
+    node: &str,
+    pid: Pid,
+    signals: &OwnedFd,
+    front: Option<&Foreground<'_>>,
+) -> Result<Exit> {
+    for key in FROM_KEYS {
+        process::set_ignored(key.as_raw(), true);
+    }
+    let child = process::pidfd(pid).map_err(Error::system(node, "watch its program"))?;
+    loop {
+        let mut fds = [
+            rustix::event::PollFd::new(&child, rustix::event::PollFlags::IN),
+            rustix::event::PollFd::new(signals, rustix::event::PollFlags::IN),
+        ];
+        // A signal that is not blocked may interrupt; the loop looks again.
+        let _ = rustix::event::poll(&mut fds, None);
+        while let Some(number) = process::next_signal(signals) {
+            if let Some(signal) = Signal::from_named_raw(number) {
+                process::signal(&child, signal).map_err(Error::system(node, "pass a signal on"))?;
+            }
+        }
+        if process::has_ended(child.as_fd()) {
+            let exit = process::wait_or_stop(pid).map_err(Error::system(node, "wait for"))?;
+            let _ = front;
+            return Ok(exit.unwrap_or(Exit::Code(1)));
+        }
+    }
+}

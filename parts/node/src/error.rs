@@ -1,0 +1,87 @@
+//! What went wrong with a node, with the node's name and the operation.
+
+use std::io;
+
+/// Result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// A failure of a node or of the spawner.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The edge to the system refused.
+    #[error("node {node:?}: {operation}")]
+    System {
+        /// The node.
+        node: String,
+        /// What was tried.
+        operation: &'static str,
+        /// The refusal.
+        #[source]
+        source: netloom_sys::Error,
+    },
+    /// A node's init reported a failure.
+    #[error("node {node:?}: {report}")]
+    Init {
+        /// The node.
+        node: String,
+        /// The init's words.
+        report: String,
+    },
+    /// A node's init did not answer as agreed.
+    #[error("node {node:?}: init: {operation}")]
+    Control {
+        /// The node.
+        node: String,
+        /// What was tried.
+        operation: &'static str,
+        /// The failure.
+        #[source]
+        source: io::Error,
+    },
+    /// The spawner is gone or answered nonsense.
+    #[error("spawner: {operation}")]
+    Spawner {
+        /// What was tried.
+        operation: &'static str,
+        /// The failure.
+        #[source]
+        source: io::Error,
+    },
+    /// The spawner could not do what it was asked.
+    #[error("spawner: {report}")]
+    Refused {
+        /// Its words.
+        report: String,
+    },
+    /// A file could not be copied into or out of a node.
+    #[error("{path}: {operation}")]
+    Copy {
+        /// The path, as the user gave it.
+        path: String,
+        /// What was tried.
+        operation: &'static str,
+        /// The refusal.
+        #[source]
+        source: io::Error,
+    },
+    /// A program could not be started in a node.
+    #[error("{program}: {source}")]
+    Program {
+        /// The program's name.
+        program: String,
+        /// The refusal.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// For `map_err` on calls of the system edge.
+    pub(crate) fn system(
+        node: &str,
+        operation: &'static str,
+    ) -> impl FnOnce(netloom_sys::Error) -> Error {
+        let node = node.to_owned();
+        move |source| Error::System { node, operation, source }
+    }
+}

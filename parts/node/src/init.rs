@@ -1,0 +1,387 @@
+//! Process 1 of a node.
+//!
+//! Born as a fork of the spawner, never exec'd, so that it shares the spawner's pages. It joins the
+//! node's cgroups, makes the node's file system, sets sysctls, lets go of every descriptor of
+//! others, drops dangerous capabilities, reports, and then waits: it reaps, runs the node's
+//! programs, writes their log and answers on its control socket. When it ends the kernel ends the
+//! node. Until it has reported it dies with its spawner; afterwards its socket tells who it is.
+
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use netloom_model::lab::Ready;
+use netloom_sys::setup::{Real, Setup};
+use netloom_sys::{caps, cgroup, process, scm};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::{Mode, OFlags};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::process::{Pid, Resource, Rlimit};
+
+use crate::control::{Answer, MAX_MESSAGE, Request};
+use crate::programs::{Programs, command};
+use crate::ready;
+use crate::root::Shared;
+use crate::spec::{Kind, NodeSpec, Prepare, log_names, socket_name};
+
+/// First and longest pause between two looks at what a node waits for to be ready.
+const FIRST_LOOK: Duration = Duration::from_millis(2);
+const SLOWEST_LOOK: Duration = Duration::from_millis(50);
+
+/// What an init inherits from the spawner; all of it is let go before it reports.
+pub(crate) struct Inherited {
+    pub(crate) prepare: Prepare,
+    pub(crate) shared: Shared,
+    /// Where to report: one message of `INDEX ok` or `INDEX` and what failed.
+    pub(crate) status: OwnedFd,
+    /// The spawner's pidfd.
+    pub(crate) spawner: OwnedFd,
+}
+
+/// Becomes the init of `spec`. The current directory is the folder of control sockets.
+pub(crate) fn become_init(spec: NodeSpec, inherited: &Inherited) -> ! {
+    let index = spec.index;
+    match Init::set_up(spec, inherited) {
+        Ok(mut init) => {
+            report(inherited, &format!("{index} ok\n"));
+            process::close_all_but(&[init.listener.as_fd(), init.signals.as_fd()]);
+            init.reopen_log();
+            // From here the socket names this init, so it may outlive its spawner.
+            let _ = process::die_with_parent(false);
+            init.run()
+        }
+        Err(reason) => {
+            report(inherited, &format!("{index} {}\n", reason.replace('\n', " ")));
+            process::exit_now(1)
+        }
+    }
+}
+
+fn report(inherited: &Inherited, text: &str) {
+    // Below PIPE_BUF one write is one message; a spawner without reader has no use for it.
+    let cut = &text.as_bytes()[..text.len().min(4000)];
+    let _ = rustix::io::write(&inherited.status, cut);
+}
+
+/// A running init.
+struct Init {
+    listener: OwnedFd,
+    signals: OwnedFd,
+    programs: Programs,
+    connections: Vec<OwnedFd>,
+    waiting: Option<Waiting>,
+    env: Vec<(String, String)>,
+    ready: Ready,
+    stop_at: Option<Instant>,
+    log: Option<[File; 2]>,
+    spec_programs: Vec<netloom_model::lab::Program>,
+}
+
+/// Somebody waits for the node to be ready.
+struct Waiting {
+    until: Instant,
+    next: Instant,
+    pause: Duration,
+    probe: Option<Pid>,
+    probe_ok: bool,
+}
+
+impl Init {
+    fn set_up(spec: NodeSpec, inherited: &Inherited) -> Result<Init, String> {
+        let words = |e: netloom_sys::Error| netloom_sys::feature::with_source(&e);
+        process::die_with_parent(true).map_err(words)?;
+        if process::has_ended(inherited.spawner.as_fd()) {
+            process::exit_now(1);
+        }
+        process::set_name("netloom-init");
+        process::set_ignored(libc_sigchld(), false);
+        cgroup::join_v1(&spec.tasks).map_err(words)?;
+        let signals = process::signalfd(&[libc_sigchld(), libc_sigterm()]).map_err(words)?;
+        let listener = listen(spec.index)?;
+        let log = open_log(&spec)?;
+        Real.hostname(&spec.name).map_err(words)?;
+        if spec.kind == Kind::Node {
+            inherited.shared.enter(&Real, &spec).map_err(words)?;
+        } else {
+            remount_proc().map_err(words)?;
+        }
+        for (path, value) in &spec.sysctls {
+            set_sysctl(path, value)?;
+        }
+        if spec.kind == Kind::Core {
+            let root = if std::path::Path::new("/proc/sys").exists() { "/proc" } else { "/" };
+            rustix::process::chdir(root).map_err(|e| format!("enter {root}: {e}"))?;
+        }
+        caps::drop_dangerous().map_err(words)?;
+        restore_open_files(inherited.prepare.open_files);
+        let env = environment(&inherited.prepare.lab, &spec);
+        Ok(Init {
+            listener,
+            signals,
+            programs: Programs::new(vec![], vec![], None),
+            connections: vec![],
+            waiting: None,
+            env,
+            ready: spec.ready,
+            stop_at: None,
+            log,
+            spec_programs: spec.run,
+        })
+    }
+
+    /// Gives the log files to the programs' keeper. They were opened before the root changed.
+    fn reopen_log(&mut self) {
+        let programs = std::mem::take(&mut self.spec_programs);
+        self.programs = Programs::new(programs, self.env.clone(), self.log.take());
+    }
+
+    fn run(&mut self) -> ! {
+        loop {
+            let timeout = self.next_time();
+            let (connections, outputs) = self.wait(timeout);
+            self.on_signals();
+            for index in outputs {
+                self.programs.drain(index);
+            }
+            self.accept();
+            for index in connections.into_iter().rev() {
+                self.serve(index);
+            }
+            self.look();
+            if let Some(at) = self.stop_at {
+                if self.programs.all_ended() || Instant::now() >= at {
+                    process::exit_now(0);
+                }
+            }
+        }
+    }
+
+    fn next_time(&mut self) -> Option<Instant> {
+        let restart = self.programs.restart_due(Instant::now());
+        let look = self.waiting.as_ref().map(|w| w.next);
+        [restart, look, self.stop_at].into_iter().flatten().min()
+    }
+
+    /// Waits for something to do: which connections and which outputs are readable.
+    fn wait(&self, until: Option<Instant>) -> (Vec<usize>, Vec<usize>) {
+        let outputs: Vec<(usize, &OwnedFd)> = self.programs.outputs().collect();
+        let mut fds = vec![
+            PollFd::new(&self.signals, PollFlags::IN),
+            PollFd::new(&self.listener, PollFlags::IN),
+        ];
+        fds.extend(self.connections.iter().map(|c| PollFd::new(c, PollFlags::IN)));
+        fds.extend(outputs.iter().map(|(_, o)| PollFd::new(*o, PollFlags::IN)));
+        let timeout = until.map(|t| {
+            let left = t.saturating_duration_since(Instant::now());
+            Timespec {
+                tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+                tv_nsec: i64::from(left.subsec_nanos()),
+            }
+        });
+        // Interrupted or refused: the loop looks at everything again.
+        let _ = rustix::event::poll(&mut fds, timeout.as_ref());
+        let awake = |i: usize| !fds[i].revents().is_empty();
+        let first = 2 + self.connections.len();
+        let connections = (0..self.connections.len()).filter(|i| awake(2 + i)).collect();
+        let ready = outputs.iter().enumerate().filter(|(i, _)| awake(first + i));
+        (connections, ready.map(|(_, (index, _))| *index).collect())
+    }
+
+    fn on_signals(&mut self) {
+        while let Some(signal) = process::next_signal(&self.signals) {
+            if signal == libc_sigterm() {
+                self.begin_stop(Duration::from_secs(1));
+            }
+        }
+        let now = Instant::now();
+        while let Ok(Some((pid, exit))) = process::reap() {
+            if self.programs.ended(pid, exit, now) {
+                continue;
+            }
+            if let Some(waiting) = self.waiting.as_mut().filter(|w| w.probe == Some(pid)) {
+                waiting.probe = None;
+                waiting.probe_ok = exit == process::Exit::Code(0);
+                waiting.next = if waiting.probe_ok { now } else { now + waiting.pause };
+            }
+        }
+    }
+
+    fn accept(&mut self) {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        while let Ok(socket) = rustix::net::accept_with(&self.listener, flags) {
+            let own = rustix::process::geteuid().as_raw();
+            if scm::peer_uid(&socket).is_ok_and(|uid| uid == own) {
+                self.connections.push(socket);
+            }
+        }
+    }
+
+    fn serve(&mut self, index: usize) {
+        let mut buffer = vec![0; MAX_MESSAGE];
+        let received = scm::receive(&self.connections[index], &mut buffer);
+        let request = match received {
+            Ok((n, _)) if n > 0 => serde_json::from_slice(&buffer[..n]).ok(),
+            _ => None,
+        };
+        match request {
+            Some(Request::Start) => self.start(),
+            Some(Request::Programs) => {
+                let answer = Answer::Programs(self.programs.states());
+                self.answer(index, &answer);
+            }
+            Some(Request::Stop { grace_ms }) => self.begin_stop(Duration::from_millis(grace_ms)),
+            None => drop(self.connections.swap_remove(index)),
+        }
+    }
+
+    fn answer(&self, index: usize, answer: &Answer) {
+        if let (Some(socket), Ok(bytes)) =
+            (self.connections.get(index), serde_json::to_vec(answer))
+        {
+            // A caller that went away needs no answer.
+            let _ = scm::send(socket, &bytes, &[]);
+        }
+    }
+
+    fn answer_all(&self, answer: &Answer) {
+        (0..self.connections.len()).for_each(|i| self.answer(i, answer));
+    }
+
+    fn start(&mut self) {
+        if self.waiting.is_some() {
+            return;
+        }
+        let running = !self.programs.all_ended();
+        if !running {
+            if let Err(words) = self.programs.start() {
+                self.answer_all(&Answer::Failed(words));
+                return;
+            }
+        }
+        let now = Instant::now();
+        self.waiting = Some(Waiting {
+            until: now + self.ready.timeout,
+            next: now,
+            pause: FIRST_LOOK,
+            probe: None,
+            probe_ok: self.ready.exec.is_none(),
+        });
+    }
+
+    /// Looks whether the node has become ready, when it is time to.
+    fn look(&mut self) {
+        let now = Instant::now();
+        let Some(waiting) = self.waiting.as_mut().filter(|w| w.next <= now) else { return };
+        waiting.pause = (waiting.pause * 3 / 2).min(SLOWEST_LOOK);
+        waiting.next = now + waiting.pause;
+        let late = now >= waiting.until;
+        let answer = match ready::lacking(&self.ready) {
+            None if waiting.probe_ok => Some(Answer::Ready),
+            None => {
+                self.probe();
+                late.then(|| Answer::Failed("not ready in time: its ready command fails".into()))
+            }
+            Some(lack) => match self.programs.failure() {
+                Some(last) => Some(Answer::Failed(format!("not ready: {lack}\n    {last}"))),
+                None => late.then(|| Answer::Failed(format!("not ready in time: {lack}"))),
+            },
+        };
+        if let Some(answer) = answer {
+            self.waiting = None;
+            self.answer_all(&answer);
+        }
+    }
+
+    /// Runs the ready command, unless it runs.
+    fn probe(&mut self) {
+        let (Some(waiting), Some(argv)) = (self.waiting.as_mut(), &self.ready.exec) else { return };
+        if waiting.probe.is_some() {
+            return;
+        }
+        let quiet = std::process::Stdio::null;
+        let child = command(argv, &self.env).stdout(quiet()).stderr(quiet()).spawn();
+        waiting.probe = child.ok().and_then(|c| Pid::from_raw(i32::try_from(c.id()).ok()?));
+    }
+
+    fn begin_stop(&mut self, grace: Duration) {
+        if self.stop_at.is_none() {
+            self.programs.stop();
+            self.stop_at = Some(Instant::now() + grace);
+        }
+    }
+}
+
+fn libc_sigchld() -> i32 {
+    rustix::process::Signal::CHILD.as_raw()
+}
+
+fn libc_sigterm() -> i32 {
+    rustix::process::Signal::TERM.as_raw()
+}
+
+/// The control socket, in the current directory.
+fn listen(index: usize) -> Result<OwnedFd, String> {
+    let name = socket_name(index);
+    let fail = |e: rustix::io::Errno| format!("control socket {name}: {e}");
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket =
+        rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+            .map_err(fail)?;
+    // What an init that died left behind makes room.
+    let _ = rustix::fs::unlink(&name);
+    rustix::net::bind(&socket, &SocketAddrUnix::new(&name).map_err(fail)?).map_err(fail)?;
+    rustix::net::listen(&socket, 16).map_err(fail)?;
+    Ok(socket)
+}
+
+fn open_log(spec: &NodeSpec) -> Result<Option<[File; 2]>, String> {
+    if spec.run.is_empty() {
+        return Ok(None);
+    }
+    let flags = OFlags::CREATE | OFlags::TRUNC | OFlags::WRONLY | OFlags::APPEND | OFlags::CLOEXEC;
+    let open = |name: &String| {
+        rustix::fs::open(name, flags, Mode::from_raw_mode(0o600))
+            .map(File::from)
+            .map_err(|e| format!("log {name}: {e}"))
+    };
+    let [a, b] = log_names(spec.index);
+    Ok(Some([open(&a)?, open(&b)?]))
+}
+
+/// /proc/sys/net shows the network namespace of the process that looks: the core needs none anew,
+/// only to see itself.
+fn remount_proc() -> netloom_sys::Result<()> {
+    Ok(())
+}
+
+fn set_sysctl(path: &str, value: &str) -> Result<(), String> {
+    let full = format!("/proc/sys/{path}");
+    match std::fs::write(&full, value) {
+        Ok(()) => Ok(()),
+        Err(e) => Err(format!("sysctl {}={value}: {e}", path.replace('/', "."))),
+    }
+}
+
+fn restore_open_files(limits: (Option<u64>, Option<u64>)) {
+    let limit = Rlimit { current: limits.0, maximum: limits.1 };
+    // Lowering is always allowed; when it is not, programs merely may open more.
+    let _ = rustix::process::setrlimit(Resource::Nofile, limit);
+}
+
+/// The environment of a node's programs.
+pub fn environment(lab: &str, spec: &NodeSpec) -> Vec<(String, String)> {
+    let mut env: Vec<(String, String)> = [
+        ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
+        ("HOME", "/root"),
+        ("LANG", "C.UTF-8"),
+        ("NETLOOM_LAB", lab),
+        ("NETLOOM_NODE", &spec.name),
+    ]
+    .map(|(k, v)| (k.to_owned(), v.to_owned()))
+    .to_vec();
+    for (key, value) in &spec.env {
+        env.retain(|(k, _)| k != key);
+        env.push((key.clone(), value.clone()));
+    }
+    env
+}

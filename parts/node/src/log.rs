@@ -1,0 +1,112 @@
+//! The log of a node's programs: two files that take turns, so that it is bounded.
+//!
+//! A record is a line `NANOSECONDS PROGRAM TEXT`: unix time, the program's number in the file, what
+//! it wrote. [`Writer`] is the init's, [`read`] everybody's. A record is written by one write; after
+//! a crash the last line at most is cut, and readers leave it out until it is whole.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+/// Bytes after which the other file is emptied and taken.
+pub const FILE_LIMIT: u64 = 4 << 20;
+
+/// Longest text of one record; longer lines are split.
+pub const LINE_LIMIT: usize = 8 << 10;
+
+/// One line that a program wrote.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// Unix time in nanoseconds.
+    pub time_ns: u64,
+    /// Number of the program in the node's `run:`.
+    pub program: usize,
+    /// What it wrote, without the line's end.
+    pub text: String,
+}
+
+/// Writes records into two files in turn.
+pub struct Writer {
+    files: [File; 2],
+    current: usize,
+    written: u64,
+}
+
+impl Writer {
+    /// A writer that begins with the first of two empty files.
+    pub fn new(files: [File; 2]) -> Writer {
+        Writer { files, current: 0, written: 0 }
+    }
+
+    /// Adds one record. A full disk loses the record, not the program.
+    pub fn add(&mut self, time_ns: u64, program: usize, text: &[u8]) {
+        let mut line = format!("{time_ns} {program} ").into_bytes();
+        line.extend(text.iter().map(|b| if *b == b'\n' { b' ' } else { *b }));
+        line.push(b'\n');
+        if self.written + line.len() as u64 > FILE_LIMIT {
+            self.current = 1 - self.current;
+            self.written = 0;
+            // When it cannot be emptied it only grows longer than promised.
+            let _ = self.files[self.current].set_len(0);
+        }
+        if self.files[self.current].write_all(&line).is_ok() {
+            self.written += line.len() as u64;
+        }
+    }
+}
+
+/// All records of a node in order of time, from its two files; missing files are empty.
+pub fn read(paths: &[impl AsRef<Path>]) -> Vec<Record> {
+    let texts = paths.iter().map(|p| std::fs::read(p).unwrap_or_default());
+    let mut records: Vec<Record> = texts.flat_map(|t| parse(&t)).collect();
+    records.sort_by_key(|r| r.time_ns);
+    records
+}
+
+/// Parses the text of one file. Lines that are not whole are left out.
+pub fn parse(text: &[u8]) -> Vec<Record> {
+    text.split_inclusive(|b| *b == b'\n').filter_map(parse_line).collect()
+}
+
+fn parse_line(line: &[u8]) -> Option<Record> {
+    let line = line.strip_suffix(b"\n")?;
+    let text = String::from_utf8_lossy(line);
+    let mut parts = text.splitn(3, ' ');
+    Some(Record {
+        time_ns: parts.next()?.parse().ok()?,
+        program: parts.next()?.parse().ok()?,
+        text: parts.next()?.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cut_or_foreign_line_is_left_out() {
+        let records = parse(b"5 0 hello world\nnonsense\n7 1 \n9 0 cut");
+        let texts: Vec<_> = records.iter().map(|r| (r.time_ns, r.program, r.text.as_str())).collect();
+        assert_eq!(texts, [(5, 0, "hello world"), (7, 1, "")]);
+    }
+
+    #[test]
+    fn two_files_take_turns_and_stay_bounded() {
+        let dir = tempfile::tempdir().unwrap();
+        let paths = [dir.path().join("0"), dir.path().join("1")];
+        let open = |p: &Path| File::options().create(true).append(true).open(p).unwrap();
+        let mut writer = Writer::new([open(&paths[0]), open(&paths[1])]);
+        let text = vec![b'x'; 1000];
+        for n in 0..10_000 {
+            writer.add(n, 0, &text);
+        }
+        let sizes: u64 = paths.iter().map(|p| p.metadata().unwrap().len()).sum();
+        assert!(sizes <= 2 * FILE_LIMIT, "{sizes}");
+        let records = read(&paths);
+        assert_eq!(records.last().map(|r| r.time_ns), Some(9_999));
+        assert!(records.len() > 4000, "{}", records.len());
+        assert!(records.windows(2).all(|w| w[1].time_ns == w[0].time_ns + 1));
+    }
+}

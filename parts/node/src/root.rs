@@ -1,0 +1,452 @@
+//! A node's file system: the host's under a private overlay, or a directory's.
+//!
+//! What is common to a lab is made once by the spawner ([`Shared`]): a tmpfs with the nodes' hosts
+//! file, device nodes and room for what nodes write. Each init then mounts its own view and makes
+//! it its root ([`Shared::enter`]). As root one overlay covers `/`, and one each file system mounted
+//! below it; in a user namespace mounts below `/` are locked to it, so each top-level directory gets
+//! an overlay of its own, and programs' directories are bound read-only. See overlayfs.rst,
+//! mount_namespaces(7).
+
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use netloom_model::lab::{FileContent, FileSpec};
+use netloom_sys::Result;
+use netloom_sys::mountinfo::Mount;
+use netloom_sys::setup::Setup;
+use rustix::mount::MountFlags;
+
+use crate::spec::{NodeSpec, Prepare};
+
+/// Kinds of file systems that hold files worth showing. Others (proc, cgroup, …) are the kernel's
+/// faces and are made anew or left out.
+const FILE_SYSTEMS: [&str; 14] = [
+    "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "tmpfs", "overlay", "nfs", "nfs4",
+    "squashfs", "vfat", "bcachefs",
+];
+
+/// Where nodes get something of their own: nothing of the host shows there.
+const OWN: [&str; 4] = ["/proc", "/sys", "/dev", "/run"];
+
+/// Directories of programs: in a user namespace nobody could write there anyway.
+const PROGRAMS: [&str; 9] =
+    ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "boot", "lost+found"];
+
+/// Character devices every node has: name, major, minor.
+const DEVICES: [(&str, u32, u32); 7] = [
+    ("null", 1, 3),
+    ("zero", 1, 5),
+    ("full", 1, 7),
+    ("random", 1, 8),
+    ("urandom", 1, 9),
+    ("tty", 5, 0),
+    ("net/tun", 10, 200),
+];
+
+/// A part of the host's tree that is shown by a mount of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tree {
+    /// Under an overlay: the path, and its permission bits.
+    Overlay(PathBuf, u32),
+    /// As it is, and never written.
+    Bind(PathBuf),
+    /// A symbolic link at top level (user namespaces only): the path and where it points.
+    Link(PathBuf, String),
+}
+
+/// What all nodes of a lab share.
+#[derive(Clone, Debug)]
+pub struct Shared {
+    base: PathBuf,
+    user: bool,
+    trees: Vec<Tree>,
+    hide: Option<PathBuf>,
+}
+
+impl Shared {
+    /// Makes the common part in the calling process's own mount namespace.
+    pub fn create(setup: &impl Setup, prepare: &Prepare, mounts: &[Mount]) -> Result<Shared> {
+        let base = prepare.state.join("fs");
+        setup.mkdir(&base, 0o700)?;
+        setup.mount("tmpfs", &base, MountFlags::NOSUID, "mode=0755")?;
+        for dir in ["shared", "shared/etc", "merged", "empty", "dev"] {
+            setup.mkdir(&base.join(dir), 0o755)?;
+        }
+        setup.write(&base.join("shared/etc/hosts"), prepare.hosts.as_bytes(), 0o644)?;
+        setup.symlink("/proc/sys/kernel/hostname", &base.join("shared/etc/hostname"))?;
+        let resolv = b"# names of this lab are in /etc/hosts\n";
+        setup.write(&base.join("shared/etc/resolv.conf"), resolv, 0o644)?;
+        make_devices(setup, &base.join("dev"), prepare.user)?;
+        let trees = if prepare.user { top_level() } else { below_root(mounts) };
+        let outside_run = !prepare.runtime.starts_with("/run");
+        let hide = (outside_run || prepare.user).then(|| prepare.runtime.clone());
+        Ok(Shared { base, user: prepare.user, trees, hide })
+    }
+
+    /// A shared part with these trees, for tests of the order of steps.
+    #[cfg(test)]
+    pub(crate) fn with_trees(base: PathBuf, user: bool, trees: Vec<Tree>) -> Shared {
+        Shared { base, user, trees, hide: None }
+    }
+
+    /// Mounts a node's own view and makes it the root directory of the calling process.
+    pub fn enter(&self, setup: &impl Setup, spec: &NodeSpec) -> Result<()> {
+        let own = self.base.join(spec.index.to_string());
+        setup.mkdir(&own, 0o755)?;
+        setup.mkdir(&own.join("run"), 0o755)?;
+        setup.mkdir(&own.join("shm"), 0o1777)?;
+        let merged = self.base.join("merged");
+        let layers = self.layers(spec, &own);
+        for layer in &layers {
+            setup.mkdir(&layer.upper, layer.mode)?;
+            setup.mkdir(&layer.work, 0o755)?;
+        }
+        self.place_files(setup, spec, &own, &layers)?;
+        self.mount_trees(setup, spec, &own, &merged, &layers)?;
+        self.mount_own(setup, &own, &merged)?;
+        if let (None, Some(hidden)) = (&spec.root, &self.hide) {
+            let at = inside(&merged, hidden);
+            if at.is_dir() {
+                setup.bind(&self.base.join("empty"), &at, false)?;
+            }
+        }
+        setup.change_root(&merged)
+    }
+
+    /// The overlays of this node, the root's first.
+    fn layers(&self, spec: &NodeSpec, own: &Path) -> Vec<Layer> {
+        let shared = self.base.join("shared");
+        let layer = |n: usize, at: &Path, lower: Vec<PathBuf>, mode| Layer {
+            at: at.to_owned(),
+            lower,
+            upper: own.join(format!("u{n}")),
+            work: own.join(format!("w{n}")),
+            mode,
+        };
+        let root = Path::new("/");
+        if let Some(dir) = &spec.root {
+            return vec![layer(0, root, vec![shared, dir.clone()], 0o755)];
+        }
+        let mut layers = Vec::new();
+        if !self.user {
+            layers.push(layer(0, root, vec![shared.clone(), root.to_owned()], 0o755));
+        }
+        for tree in &self.trees {
+            if let Tree::Overlay(path, mode) = tree {
+                let mut lower = vec![path.clone()];
+                if path == Path::new("/etc") {
+                    lower.insert(0, shared.join("etc"));
+                }
+                layers.push(layer(layers.len() + 1, path, lower, *mode));
+            }
+        }
+        layers
+    }
+
+    fn mount_trees(
+        &self,
+        setup: &impl Setup,
+        spec: &NodeSpec,
+        own: &Path,
+        merged: &Path,
+        layers: &[Layer],
+    ) -> Result<()> {
+        let mut layers = layers.iter();
+        if self.user && spec.root.is_none() {
+            setup.mkdir(&own.join("root"), 0o755)?;
+            setup.bind(&own.join("root"), merged, false)?;
+        } else if let Some(root) = layers.next() {
+            self.overlay(setup, root, merged)?;
+        }
+        if spec.root.is_none() {
+            for tree in &self.trees {
+                self.mount_tree(setup, tree, merged, &mut layers)?;
+            }
+        }
+        for dir in OWN {
+            setup.mkdir(&inside(merged, Path::new(dir)), 0o755)?;
+        }
+        Ok(())
+    }
+
+    fn mount_tree<'a>(
+        &self,
+        setup: &impl Setup,
+        tree: &Tree,
+        merged: &Path,
+        layers: &mut impl Iterator<Item = &'a Layer>,
+    ) -> Result<()> {
+        match tree {
+            Tree::Link(at, to) => setup.symlink(to, &inside(merged, at)),
+            Tree::Bind(at) => {
+                let target = inside(merged, at);
+                self.mount_point(setup, &target)?;
+                show_read_only(setup, at, &target)
+            }
+            Tree::Overlay(at, _) => {
+                let target = inside(merged, at);
+                self.mount_point(setup, &target)?;
+                match layers.next().map(|layer| self.overlay(setup, layer, &target)) {
+                    Some(Ok(())) => Ok(()),
+                    // Not every file system can be a lower layer; mounts below lock others.
+                    _ => show_read_only(setup, at, &target),
+                }
+            }
+        }
+    }
+
+    /// In a user namespace the root is an empty directory of the node's own.
+    fn mount_point(&self, setup: &impl Setup, target: &Path) -> Result<()> {
+        if self.user { setup.mkdir(target, 0o755) } else { Ok(()) }
+    }
+
+    fn overlay(&self, setup: &impl Setup, layer: &Layer, target: &Path) -> Result<()> {
+        let lower: Vec<String> = layer.lower.iter().map(|p| escape(p)).collect();
+        let mut data = format!(
+            "lowerdir={},upperdir={},workdir={}",
+            lower.join(":"),
+            escape(&layer.upper),
+            escape(&layer.work)
+        );
+        if self.user {
+            data.push_str(",userxattr");
+        }
+        setup.mount("overlay", target, MountFlags::empty(), &data)
+    }
+
+    /// /dev, /run, /proc and /sys of the node's own.
+    fn mount_own(&self, setup: &impl Setup, own: &Path, merged: &Path) -> Result<()> {
+        let at = |path: &str| merged.join(path);
+        setup.bind(&self.base.join("dev"), &at("dev"), true)?;
+        setup.read_only(&at("dev"))?;
+        let pts = if self.user { "" } else { ",gid=5" };
+        let pts = format!("newinstance,ptmxmode=0666,mode=0620{pts}");
+        let quiet = MountFlags::NOSUID | MountFlags::NOEXEC;
+        setup.mount("devpts", &at("dev/pts"), quiet, &pts)?;
+        setup.bind(&own.join("shm"), &at("dev/shm"), false)?;
+        setup.bind(&own.join("run"), &at("run"), false)?;
+        setup.mount("proc", &at("proc"), quiet | MountFlags::NODEV, "")?;
+        if let Err(refused) = setup.mount("sysfs", &at("sys"), quiet | MountFlags::NODEV, "") {
+            if !self.user {
+                return Err(refused);
+            }
+            // A container that covers parts of /sys forbids a new one in a user namespace.
+            setup.bind(Path::new("/sys"), &at("sys"), true)?;
+        }
+        if !self.user {
+            // Sysctls other than the network's are the host's: a node's start-up scripts must not
+            // change them. In a user namespace the kernel sees to it.
+            setup.bind(&at("proc/sys"), &at("proc/sys"), false)?;
+            setup.read_only(&at("proc/sys"))?;
+            setup.bind(&at("proc/sys/net"), &at("proc/sys/net"), false)?;
+            setup.read_write(&at("proc/sys/net"))?;
+            setup.bind(&at("dev/null"), &at("proc/sysrq-trigger"), false)?;
+        }
+        Ok(())
+    }
+
+    fn place_files(
+        &self,
+        setup: &impl Setup,
+        spec: &NodeSpec,
+        own: &Path,
+        layers: &[Layer],
+    ) -> Result<()> {
+        let lower = spec.root.as_deref().unwrap_or(Path::new("/"));
+        let mut places: Vec<(PathBuf, PathBuf)> =
+            layers.iter().map(|l| (l.at.clone(), l.upper.clone())).collect();
+        places.push(("/run".into(), own.join("run")));
+        places.push(("/dev/shm".into(), own.join("shm")));
+        if self.user && spec.root.is_none() {
+            places.push(("/".into(), own.join("root")));
+            setup.mkdir(&own.join("root"), 0o755)?;
+        }
+        if let Some(resolv) = &spec.resolv {
+            let file = FileSpec {
+                path: "/etc/resolv.conf".into(),
+                content: FileContent::Text(resolv.clone()),
+                mode: 0o644,
+            };
+            place(setup, &places, Path::new("/nonexistent"), &file)?;
+        }
+        spec.files.iter().try_for_each(|file| place(setup, &places, lower, file))
+    }
+}
+
+/// One overlay mount of a node.
+#[derive(Debug)]
+struct Layer {
+    at: PathBuf,
+    lower: Vec<PathBuf>,
+    upper: PathBuf,
+    work: PathBuf,
+    mode: u32,
+}
+
+/// Puts one file into the writable layer where it belongs.
+fn place(
+    setup: &impl Setup,
+    places: &[(PathBuf, PathBuf)],
+    lower: &Path,
+    file: &FileSpec,
+) -> Result<()> {
+    let path = resolve(lower, Path::new(&file.path));
+    let (at, upper) = places
+        .iter()
+        .filter(|(at, _)| path.starts_with(at))
+        .max_by_key(|(at, _)| at.components().count())
+        .ok_or_else(|| {
+            let e = std::io::Error::from(std::io::ErrorKind::PermissionDenied);
+            netloom_sys::Error::path(&path, "put a file at", e)
+        })?;
+    let relative = path.strip_prefix(at).unwrap_or(&path);
+    let mut dir = upper.clone();
+    let mut shown = at.clone();
+    for part in relative.parent().into_iter().flat_map(Path::components) {
+        dir.push(part);
+        shown.push(part);
+        setup.mkdir(&dir, mode_of(&inside(lower, &shown)))?;
+    }
+    let target = upper.join(relative);
+    match &file.content {
+        FileContent::Text(text) => setup.write(&target, text.as_bytes(), file.mode),
+        FileContent::From(from) => setup.copy(from, &target, file.mode),
+    }
+}
+
+/// Follows symbolic links in the directories of `path` as they are below `lower`.
+fn resolve(lower: &Path, path: &Path) -> PathBuf {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return path.to_owned();
+    };
+    let mut existing = parent;
+    while !inside(lower, existing).exists() {
+        match existing.parent() {
+            Some(up) => existing = up,
+            None => return path.to_owned(),
+        }
+    }
+    let rest = parent.strip_prefix(existing).unwrap_or(Path::new(""));
+    let real = fs::canonicalize(inside(lower, existing)).ok();
+    let real = real.as_deref().and_then(|r| {
+        let below = if lower == Path::new("/") { Some(r) } else { None };
+        below.map(Path::to_owned).or_else(|| {
+            let lower = fs::canonicalize(lower).ok()?;
+            r.strip_prefix(lower).ok().map(|p| Path::new("/").join(p))
+        })
+    });
+    real.unwrap_or_else(|| existing.to_owned()).join(rest).join(name)
+}
+
+fn mode_of(dir: &Path) -> u32 {
+    use std::os::unix::fs::PermissionsExt;
+    fs::metadata(dir).map_or(0o755, |m| m.permissions().mode() & 0o7777)
+}
+
+/// `path` as seen from a root directory at `root`.
+fn inside(root: &Path, path: &Path) -> PathBuf {
+    root.join(path.strip_prefix("/").unwrap_or(path))
+}
+
+fn show_read_only(setup: &impl Setup, from: &Path, target: &Path) -> Result<()> {
+    setup.bind(from, target, true)?;
+    setup.read_only(target)
+}
+
+/// Escapes what separates options and layers of an overlay.
+fn escape(path: &Path) -> String {
+    let mut out = String::new();
+    for c in path.to_string_lossy().chars() {
+        if matches!(c, '\\' | ',' | ':') {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}
+
+fn make_devices(setup: &impl Setup, dev: &Path, user: bool) -> Result<()> {
+    for dir in ["pts", "shm", "net"] {
+        setup.mkdir(&dev.join(dir), 0o755)?;
+    }
+    for (name, major, minor) in DEVICES {
+        let path = dev.join(name);
+        if user {
+            let host = Path::new("/dev").join(name);
+            if host.exists() {
+                setup.write(&path, b"", 0o666)?;
+                setup.bind(&host, &path, false)?;
+            }
+        } else {
+            setup.device(&path, major, minor, 0o666)?;
+        }
+    }
+    for (name, to) in [
+        ("ptmx", "pts/ptmx"),
+        ("fd", "/proc/self/fd"),
+        ("stdin", "/proc/self/fd/0"),
+        ("stdout", "/proc/self/fd/1"),
+        ("stderr", "/proc/self/fd/2"),
+    ] {
+        setup.symlink(to, &dev.join(name))?;
+    }
+    Ok(())
+}
+
+/// File systems mounted below `/` that nodes should see, parents before children.
+fn below_root(mounts: &[Mount]) -> Vec<Tree> {
+    let hidden = |p: &Path| OWN.iter().any(|o| p.starts_with(o)) || p.starts_with("/boot/efi");
+    let mut trees: Vec<(PathBuf, Tree)> = mounts
+        .iter()
+        .filter(|m| m.path != Path::new("/") && !hidden(&m.path) && m.path.is_dir())
+        .filter(|m| FILE_SYSTEMS.contains(&m.fstype.as_str()) || m.fstype.starts_with("fuse."))
+        .map(|m| {
+            let tree = if m.read_only {
+                Tree::Bind(m.path.clone())
+            } else {
+                Tree::Overlay(m.path.clone(), mode_of(&m.path))
+            };
+            (m.path.clone(), tree)
+        })
+        .collect();
+    trees.sort_by(|a, b| a.0.cmp(&b.0));
+    trees.dedup_by(|a, b| a.0 == b.0);
+    trees.into_iter().map(|(_, tree)| tree).collect()
+}
+
+/// The entries of `/`, for user namespaces.
+fn top_level() -> Vec<Tree> {
+    let mut trees = Vec::new();
+    for entry in fs::read_dir("/").into_iter().flatten().flatten() {
+        let path = entry.path();
+        let Ok(kind) = entry.file_type() else { continue };
+        if OWN.iter().any(|o| Path::new(o) == path) {
+            continue;
+        }
+        if kind.is_symlink() {
+            if let Ok(to) = fs::read_link(&path) {
+                trees.push(Tree::Link(path, to.to_string_lossy().into_owned()));
+            }
+        } else if kind.is_dir() && fs::read_dir(&path).is_ok() {
+            let name = entry.file_name();
+            if PROGRAMS.iter().any(|p| *p == name) {
+                trees.push(Tree::Bind(path));
+            } else {
+                let mode = mode_of(&path);
+                trees.push(Tree::Overlay(path, mode));
+            }
+        }
+    }
+    // A dangling order would hide nothing, but a stable one makes runs alike.
+    trees.sort_by_key(|t| match t {
+        Tree::Overlay(p, _) | Tree::Bind(p) | Tree::Link(p, _) => p.clone(),
+    });
+    for at in ["/etc", "/srv", "/tmp", "/var"] {
+        // `files:` and the hosts file need a place even where the host lacks it.
+        let there = |t: &Tree| matches!(t, Tree::Overlay(p, _) | Tree::Bind(p) | Tree::Link(p, _) if p == Path::new(at));
+        if !trees.iter().any(there) && Path::new(at).is_dir() {
+            trees.push(Tree::Overlay(at.into(), 0o755));
+        }
+    }
+    trees
+}

@@ -1,0 +1,266 @@
+//! The process that clones every init, and its client in the lab process.
+//!
+//! It has one thread for life, so that its clones may do anything, and is forked before its maker
+//! starts any. It holds the lab's lock as long as it lives: who gets the lock knows that nothing more
+//! will be born. It ends when its client does. Messages are a length (u32, little endian) and JSON.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use netloom_sys::process::{self, Forked, Namespaces};
+use netloom_sys::setup::Real;
+use netloom_sys::{feature, mountinfo, namespace, scm};
+use rustix::fs::{Mode, OFlags};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::process::Pid;
+use serde::{Deserialize, Serialize};
+
+use crate::init::{self, Inherited};
+use crate::root::Shared;
+use crate::spec::{Kind, NodeSpec, Prepare};
+use crate::{Error, Result};
+
+/// Largest message either way.
+const MAX_MESSAGE: u32 = 64 << 20;
+
+#[derive(Serialize, Deserialize)]
+enum Ask {
+    /// Make a user namespace and become root in it.
+    OwnUser,
+    /// Join the user namespace whose descriptor comes along.
+    JoinUser,
+    /// Make what nodes share; the status pipe and the lab's lock come along.
+    Prepare(Box<Prepare>),
+    /// Clone these inits.
+    Create(Vec<NodeSpec>),
+}
+
+#[derive(Serialize, Deserialize)]
+enum Reply {
+    Done,
+    /// The inits' processes, in the order asked.
+    Created(Vec<i32>),
+    Refused(String),
+}
+
+/// The client's end. Dropping it ends the spawner, and with it every init that has not reported.
+pub struct Spawner {
+    socket: OwnedFd,
+    pid: Pid,
+}
+
+impl Spawner {
+    /// Forks the spawner.
+    ///
+    /// # Errors
+    /// When the process has more than one thread, or the kernel refuses.
+    pub fn start() -> Result<Spawner> {
+        let fail = |operation| move |e: rustix::io::Errno| lost(operation, e.into());
+        let (ours, theirs) = rustix::net::socketpair(
+            AddressFamily::UNIX,
+            SocketType::STREAM,
+            SocketFlags::CLOEXEC,
+            None,
+        )
+        .map_err(fail("make its socket"))?;
+        let forked = process::fork_alone(Namespaces::NONE, None)
+            .map_err(Error::system("spawner", "fork"))?;
+        match forked {
+            Forked::Parent(pid) => Ok(Spawner { socket: ours, pid }),
+            Forked::Child => {
+                process::close_all_but(&[theirs.as_fd()]);
+                std::mem::forget(ours);
+                serve(&theirs)
+            }
+        }
+    }
+
+    /// The spawner's process.
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// Gives the spawner a user namespace of its own with this user as root.
+    pub fn own_user_namespace(&self) -> Result<()> {
+        self.ask(&Ask::OwnUser, &[]).map(drop)
+    }
+
+    /// Makes the spawner join an existing user namespace.
+    pub fn join_user_namespace(&self, ns: impl AsFd) -> Result<()> {
+        self.ask(&Ask::JoinUser, &[ns.as_fd()]).map(drop)
+    }
+
+    /// Makes what nodes share. Inits write to `status`; `lock` is held until the spawner ends.
+    pub fn prepare(&self, prepare: Prepare, status: &OwnedFd, lock: &OwnedFd) -> Result<()> {
+        self.ask(&Ask::Prepare(Box::new(prepare)), &[status.as_fd(), lock.as_fd()]).map(drop)
+    }
+
+    /// Asks for these inits without waiting for the answer.
+    pub fn begin_create(&self, specs: Vec<NodeSpec>) -> Result<()> {
+        self.send(&Ask::Create(specs), &[])
+    }
+
+    /// Waits for the answer to [`Spawner::begin_create`]: the processes in the order asked.
+    pub fn finish_create(&self) -> Result<Vec<Pid>> {
+        match self.receive()? {
+            Reply::Created(pids) => Ok(pids.into_iter().filter_map(Pid::from_raw).collect()),
+            Reply::Refused(report) => Err(Error::Refused { report }),
+            Reply::Done => Err(lost("understand", io::ErrorKind::InvalidData.into())),
+        }
+    }
+
+    fn ask(&self, ask: &Ask, fds: &[std::os::fd::BorrowedFd<'_>]) -> Result<Reply> {
+        self.send(ask, fds)?;
+        match self.receive()? {
+            Reply::Refused(report) => Err(Error::Refused { report }),
+            reply => Ok(reply),
+        }
+    }
+
+    fn send(&self, ask: &Ask, fds: &[std::os::fd::BorrowedFd<'_>]) -> Result<()> {
+        send(&self.socket, ask, fds).map_err(|e| lost("ask", e))
+    }
+
+    fn receive(&self) -> Result<Reply> {
+        match receive::<Reply>(&self.socket) {
+            Ok(Some((reply, _))) => Ok(reply),
+            Ok(None) => Err(lost("hear from", io::ErrorKind::UnexpectedEof.into())),
+            Err(e) => Err(lost("hear from", e)),
+        }
+    }
+}
+
+fn lost(operation: &'static str, source: io::Error) -> Error {
+    Error::Spawner { operation, source }
+}
+
+fn send<T: Serialize>(
+    socket: &OwnedFd,
+    message: &T,
+    fds: &[std::os::fd::BorrowedFd<'_>],
+) -> io::Result<()> {
+    let body = serde_json::to_vec(message)?;
+    let length = u32::try_from(body.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    scm::send(socket, &length.to_le_bytes(), fds).map_err(io::Error::other)?;
+    let mut left = body.as_slice();
+    while !left.is_empty() {
+        let sent = scm::send(socket, left, &[]).map_err(io::Error::other)?;
+        left = &left[sent..];
+    }
+    Ok(())
+}
+
+/// One message and its descriptors; `None` when the other end is gone.
+fn receive<T: for<'a> Deserialize<'a>>(
+    socket: &OwnedFd,
+) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
+    let mut head = [0u8; 4];
+    let (n, fds) = scm::receive(socket, &mut head).map_err(io::Error::other)?;
+    if n == 0 {
+        return Ok(None);
+    }
+    let length = u32::from_le_bytes(head);
+    if n != head.len() || length > MAX_MESSAGE {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut body = vec![0; length as usize];
+    let mut have = 0;
+    while have < body.len() {
+        match rustix::io::read(socket, &mut body[have..]) {
+            Ok(0) => return Ok(None),
+            Ok(n) => have += n,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+    }
+    Ok(Some((serde_json::from_slice(&body)?, fds)))
+}
+
+/// The spawner's life.
+fn serve(socket: &OwnedFd) -> ! {
+    process::set_name("netloom-spawn");
+    // It leaves the terminal's session, so that no key of the user's reaches nodes.
+    let _ = rustix::process::setsid();
+    process::block_signals();
+    // Ended inits are reaped by the kernel.
+    process::set_ignored(rustix::process::Signal::CHILD.as_raw(), true);
+    let mut life = Life { inherited: None, lock: None };
+    while let Ok(Some((ask, fds))) = receive::<Ask>(socket) {
+        let reply = life.answer(ask, fds).unwrap_or_else(Reply::Refused);
+        if send(socket, &reply, &[]).is_err() {
+            break;
+        }
+    }
+    process::exit_now(0)
+}
+
+struct Life {
+    inherited: Option<Inherited>,
+    lock: Option<OwnedFd>,
+}
+
+impl Life {
+    fn answer(&mut self, ask: Ask, fds: Vec<OwnedFd>) -> std::result::Result<Reply, String> {
+        let words = |e: netloom_sys::Error| feature::with_source(&e);
+        match ask {
+            Ask::OwnUser => feature::enter_own_user_namespace().map_err(words)?,
+            Ask::JoinUser => {
+                let ns = fds.first().ok_or("no descriptor came along")?;
+                namespace::enter_user(ns).map_err(words)?;
+            }
+            Ask::Prepare(prepare) => {
+                let mut fds = fds.into_iter();
+                let (Some(status), Some(lock)) = (fds.next(), fds.next()) else {
+                    return Err("no descriptors came along".into());
+                };
+                self.lock = Some(lock);
+                self.inherited = Some(share(*prepare, status)?);
+            }
+            Ask::Create(specs) => return self.create(specs),
+        }
+        Ok(Reply::Done)
+    }
+
+    fn create(&self, specs: Vec<NodeSpec>) -> std::result::Result<Reply, String> {
+        let inherited = self.inherited.as_ref().ok_or("asked for nodes before prepare")?;
+        let mut pids = Vec::with_capacity(specs.len());
+        for spec in specs {
+            let name = spec.name.clone();
+            match clone_init(spec, inherited) {
+                Ok(pid) => pids.push(pid.as_raw_nonzero().get()),
+                Err(e) => return Err(format!("node {name:?}: {}", feature::with_source(&e))),
+            }
+        }
+        Ok(Reply::Created(pids))
+    }
+}
+
+/// Makes what nodes share, in the spawner's own mount namespace.
+fn share(prepare: Prepare, status: OwnedFd) -> std::result::Result<Inherited, String> {
+    let words = |e: netloom_sys::Error| feature::with_source(&e);
+    rustix::process::umask(Mode::empty());
+    let mounts = mountinfo::read().map_err(words)?;
+    namespace::private_mounts().map_err(words)?;
+    let shared = Shared::create(&Real, &prepare, &mounts).map_err(words)?;
+    let sockets = prepare.state.join("n");
+    rustix::process::chdir(&sockets).map_err(|e| format!("{}: enter: {e}", sockets.display()))?;
+    let spawner = process::pidfd(rustix::process::getpid()).map_err(words)?;
+    Ok(Inherited { prepare, shared, status, spawner })
+}
+
+fn clone_init(spec: NodeSpec, inherited: &Inherited) -> netloom_sys::Result<Pid> {
+    let group = spec.v2_cgroup.as_deref().map(open_dir).transpose()?;
+    let kinds = match spec.kind {
+        Kind::Node | Kind::Core => Namespaces::NODE,
+    };
+    match process::fork_alone(kinds, group.as_ref().map(AsFd::as_fd))? {
+        Forked::Parent(pid) => Ok(pid),
+        Forked::Child => init::become_init(spec, inherited),
+    }
+}
+
+fn open_dir(path: &Path) -> netloom_sys::Result<OwnedFd> {
+    rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|e| netloom_sys::Error::path(path, "open cgroup", e))
+}

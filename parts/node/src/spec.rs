@@ -1,0 +1,91 @@
+//! What the spawner and an init are told: plain data, sent as JSON.
+
+use std::path::PathBuf;
+
+use netloom_model::lab::{FileSpec, Program, Ready};
+use serde::{Deserialize, Serialize};
+
+/// What all nodes of a lab share.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Prepare {
+    /// The lab's name.
+    pub lab: String,
+    /// The lab's state folder. Control sockets and logs lie in `n/` below it.
+    pub state: PathBuf,
+    /// The folder of all labs' state, hidden from nodes.
+    pub runtime: PathBuf,
+    /// The spawner lives in a user namespace of an ordinary user.
+    pub user: bool,
+    /// Text of /etc/hosts.
+    pub hosts: String,
+    /// Soft and hard limit on open files for programs: those of the caller.
+    pub open_files: (Option<u64>, Option<u64>),
+}
+
+/// Which kind of init.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Kind {
+    /// Only holds namespaces: the lab's core.
+    Core,
+    /// A node with a file system and programs.
+    Node,
+}
+
+/// One node to make.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NodeSpec {
+    /// Its number in the lab: the control socket is `n/INDEX.sock`.
+    pub index: usize,
+    /// Its name and host name.
+    pub name: String,
+    /// What it is.
+    pub kind: Kind,
+    /// Root directory instead of the host's.
+    pub root: Option<PathBuf>,
+    /// `tasks` files of version 1 cgroups to join.
+    pub tasks: Vec<PathBuf>,
+    /// Directory of the version 2 cgroup to be born in.
+    pub v2_cgroup: Option<PathBuf>,
+    /// Files to put in before the file system is mounted; host paths are absolute.
+    pub files: Vec<FileSpec>,
+    /// Text of /etc/resolv.conf, where it differs from the empty one.
+    pub resolv: Option<String>,
+    /// Paths below /proc/sys and values, in order.
+    pub sysctls: Vec<(String, String)>,
+    /// Environment of programs.
+    pub env: Vec<(String, String)>,
+    /// Programs to run.
+    pub run: Vec<Program>,
+    /// When it counts as ready.
+    pub ready: Ready,
+}
+
+impl NodeSpec {
+    /// A holder of namespaces without file system or programs.
+    pub fn core(index: usize, name: &str) -> NodeSpec {
+        NodeSpec {
+            index,
+            name: name.to_owned(),
+            kind: Kind::Core,
+            root: None,
+            tasks: vec![],
+            v2_cgroup: None,
+            files: vec![],
+            resolv: None,
+            sysctls: vec![],
+            env: vec![],
+            run: vec![],
+            ready: Ready::default(),
+        }
+    }
+}
+
+/// Name of a node's control socket in the folder `n` of the lab's state.
+pub fn socket_name(index: usize) -> String {
+    format!("{index}.sock")
+}
+
+/// Names of a node's two log files in the folder `n`.
+pub fn log_names(index: usize) -> [String; 2] {
+    [format!("{index}.log.0"), format!("{index}.log.1")]
+}
