@@ -5,8 +5,15 @@
 //! routes, and returns a [`Plan`]: the complete list of what is to exist. Nothing here touches the
 //! machine: same text in, same plan out.
 
+#![forbid(unsafe_code)]
+
 pub mod lab;
+mod parse;
 pub mod plan;
+mod schema;
 
 pub use lab::Lab;
+pub use netloom_config::{Diagnostic, Diagnostics, MAX_BYTES, too_large};
+pub use parse::{MAX_LINKS, MAX_NODES, lab_name_problem, parse};
 pub use plan::Plan;
+pub use schema::schema;

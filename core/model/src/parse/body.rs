@@ -1,0 +1,463 @@
+//! The bodies of nodes and switches: each key's value, with everything that can be said about it
+//! without knowing the rest of the file.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use ipnet::IpNet;
+use netloom_config::{Entry, Kind, Node as Yaml, Path, Place, Report, quote, read};
+
+use super::fields::Fields;
+use super::keys::{FILE, LIMITS, MAX_PROCESSES, NODE, PROGRAM, READY, ROUTE, SWITCH};
+use super::names::{interface_name_problem, node_name_problem};
+use crate::lab::{
+    FileContent, FileSpec, Limits, Node, Program, Ready, Restart, RouteSpec, Switch, Via,
+};
+
+/// A value with the place that errors about it name.
+#[derive(Clone, Debug)]
+pub(crate) struct At<T> {
+    pub value: T,
+    pub place: Place,
+}
+
+/// A node's body with what is checked later.
+#[derive(Debug)]
+pub(crate) struct NodeBody {
+    pub node: Node,
+    /// The place of each route.
+    pub routes: Vec<Place>,
+}
+
+/// A switch's body with what is checked later.
+#[derive(Debug)]
+pub(crate) struct SwitchBody {
+    pub switch: Switch,
+    pub subnets: Vec<At<IpNet>>,
+    pub mtu: Option<Place>,
+}
+
+/// Reads a node's body; what is wrong in it is left at its default.
+pub(crate) fn node(name: &str, yaml: &Yaml, path: &Path<'_>, report: &mut Report) -> NodeBody {
+    let mut node = Node { name: name.to_owned(), ..Node::default() };
+    let mut places = Vec::new();
+    let Some(fields) = Fields::open(yaml, path, &NODE, report) else {
+        return NodeBody { node, routes: places };
+    };
+    if let Some(value) = fields.get("forwarding") {
+        node.forwarding = read::boolean(value, &path.key("forwarding"), report).unwrap_or_default();
+    }
+    if let Some(value) = fields.get("limits") {
+        node.limits = limits(value, &path.key("limits"), report);
+    }
+    if let Some(value) = fields.get("root") {
+        node.root = non_empty(value, &path.key("root"), report).map(PathBuf::from);
+    }
+    if let Some(value) = fields.get("run") {
+        node.run = run(value, &path.key("run"), report);
+    }
+    if let Some(value) = fields.get("env") {
+        node.env = env(value, &path.key("env"), report);
+    }
+    if let Some(value) = fields.get("files") {
+        node.files = files(value, &path.key("files"), report);
+    }
+    if let Some(value) = fields.get("ready") {
+        node.ready = ready(value, &path.key("ready"), report);
+    }
+    if let Some(value) = fields.get("sysctls") {
+        node.sysctls = sysctls(value, &path.key("sysctls"), report);
+    }
+    if let Some(value) = fields.get("routes") {
+        let read = routes(value, &path.key("routes"), report);
+        (node.routes, places) = (
+            Some(read.iter().map(|r| r.value.clone()).collect()),
+            read.iter().map(|r| r.place).collect(),
+        );
+    }
+    NodeBody { node, routes: places }
+}
+
+/// Reads a switch's body; what is wrong in it is left at its default.
+pub(crate) fn switch(name: &str, yaml: &Yaml, path: &Path<'_>, report: &mut Report) -> SwitchBody {
+    let mut switch = Switch { name: name.to_owned(), ..Switch::default() };
+    let Some(fields) = Fields::open(yaml, path, &SWITCH, report) else {
+        return SwitchBody { switch, subnets: Vec::new(), mtu: None };
+    };
+    if let Some(value) = fields.get("kind") {
+        kind(value, &path.key("kind"), report);
+    }
+    let subnets =
+        fields.get("subnet").map_or_else(Vec::new, |v| subnet(v, &path.key("subnet"), report));
+    let mtu = fields.get("mtu");
+    switch.mtu = mtu.and_then(|v| self::mtu(v, &path.key("mtu"), report));
+    switch.subnets = subnets.iter().map(|s| s.value).collect();
+    SwitchBody { switch, subnets, mtu: mtu.map(|v| v.place) }
+}
+
+/// Kinds that other programs of this sort have are named in the refusal.
+fn kind(value: &Yaml, path: &Path<'_>, report: &mut Report) {
+    if matches!(value.text.as_str(), "shm" | "openflow") && value.kind == Kind::Str {
+        let message = format!(
+            "{path}: switch kind {} is not part of this version; kinds: kernel",
+            quote(&value.text)
+        );
+        return report.error(value.place, message);
+    }
+    read::choice(value, path, &["kernel"], report);
+}
+
+/// An MTU: what IPv4 needs at least (RFC 791) up to what Ethernet devices of Linux take.
+pub(crate) fn mtu(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<u32> {
+    read::integer(value, path, 68..=65535, report).and_then(|n| u32::try_from(n).ok())
+}
+
+/// One prefix or a list, at most one of each family, each with room for two hosts.
+pub(crate) fn subnet(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Vec<At<IpNet>> {
+    let mut found: Vec<At<IpNet>> = Vec::new();
+    each_or_only(value, path, report, |item, path, report| {
+        let Some(net) = read::prefix(item, path, report) else { return };
+        if net.prefix_len() == net.max_prefix_len() {
+            return report.error(item.place, format!("{path}: {net} has no room for two hosts"));
+        }
+        if let Some(reason) = unusable(&net) {
+            return report.error(item.place, format!("{path}: {net} {reason}"));
+        }
+        if found.iter().any(|f| is_ipv4(&f.value) == is_ipv4(&net)) {
+            return report.error(
+                item.place,
+                format!("{path}: a second {} prefix; one of each family at most", family(&net)),
+            );
+        }
+        found.push(At { value: net, place: item.place });
+    });
+    found
+}
+
+/// Why no host may have an address of this prefix.
+pub(crate) fn unusable(net: &IpNet) -> Option<&'static str> {
+    let address = net.addr();
+    match net {
+        _ if address.is_multicast() => Some("is for multicast"),
+        _ if address.is_loopback() => Some("is for loopback"),
+        IpNet::V4(v4) if v4.addr().octets()[0] == 0 => Some("is not for hosts"),
+        IpNet::V4(v4) if v4.addr().octets()[0] >= 240 => Some("is reserved"),
+        _ if address.is_unspecified() => Some("is not for hosts"),
+        _ => None,
+    }
+}
+
+pub(crate) fn is_ipv4(net: &IpNet) -> bool {
+    matches!(net, IpNet::V4(_))
+}
+
+pub(crate) fn family(net: &IpNet) -> &'static str {
+    if is_ipv4(net) { "IPv4" } else { "IPv6" }
+}
+
+/// Reads a single value, or each item of a list of them, which must not be empty.
+pub(crate) fn each_or_only(
+    value: &Yaml,
+    path: &Path<'_>,
+    report: &mut Report,
+    mut each: impl FnMut(&Yaml, &Path<'_>, &mut Report),
+) {
+    match value.items() {
+        None => each(value, path, report),
+        Some([]) => report.error(value.place, format!("{path}: the list is empty")),
+        Some(items) => {
+            for (i, item) in items.iter().enumerate() {
+                each(item, &path.index(i), report);
+            }
+        }
+    }
+}
+
+fn non_empty(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<String> {
+    let text = read::text(value, path, report)?;
+    if text.is_empty() {
+        report.error(value.place, format!("{path}: empty"));
+        return None;
+    }
+    Some(text)
+}
+
+fn limits(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Limits {
+    let mut limits = Limits::default();
+    let Some(fields) = Fields::open(value, path, &LIMITS, report) else { return limits };
+    if let Some(value) = fields.get("cpu") {
+        let path = path.key("cpu");
+        limits.cpu_milli = read::cpu_milli(value, &path, report);
+        if limits.cpu_milli.is_some_and(|milli| milli < 10) {
+            report.error(
+                value.place,
+                format!("{path}: at least 1% of a CPU is needed, found {}", value.describe()),
+            );
+        }
+    }
+    if let Some(value) = fields.get("memory") {
+        let path = path.key("memory");
+        limits.memory = read::bytes(value, &path, report);
+        if limits.memory.is_some_and(|bytes| bytes < 1 << 20) {
+            report.error(
+                value.place,
+                format!("{path}: at least 1MiB is needed, found {}", value.describe()),
+            );
+        }
+    }
+    if let Some(value) = fields.get("processes") {
+        let read = read::integer(value, &path.key("processes"), 1..=MAX_PROCESSES, report);
+        limits.processes = read.and_then(|n| u32::try_from(n).ok());
+    }
+    limits
+}
+
+/// An argument list: a program and its arguments.
+fn command(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<Vec<String>> {
+    if value.items().is_none() {
+        let help = "a command is a list: [ping, -c, \"3\", h2]".into();
+        let message = format!("{path}: expected an argument list, found {}", value.describe());
+        report.error_with(value.place, message, Some(help));
+        return None;
+    }
+    let arguments = read::texts(value, path, report)?;
+    match arguments.first() {
+        None => report.error(value.place, format!("{path}: the argument list is empty")),
+        Some(program) if program.is_empty() => {
+            report.error(value.place, format!("{path}: the program's name is empty"))
+        }
+        Some(_) => return Some(arguments),
+    }
+    None
+}
+
+fn run(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Vec<Program> {
+    let is_scalar = |item: &Yaml| !matches!(item.kind, Kind::Seq(_) | Kind::Map(_));
+    match value.items() {
+        Some(items) if !items.is_empty() && items.iter().all(is_scalar) => {
+            let shown = items.iter().map(|i| i.text.as_str()).collect::<Vec<_>>().join(", ");
+            let help = if shown.len() <= 60 && !shown.contains(char::is_control) {
+                format!("write [[{shown}]]")
+            } else {
+                "write [[...]]".to_owned()
+            };
+            report.error_with(
+                value.place,
+                format!("{path}: expected a list of argument lists"),
+                Some(help),
+            );
+            Vec::new()
+        }
+        Some(items) => {
+            let programs =
+                items.iter().enumerate().map(|(i, item)| program(item, &path.index(i), report));
+            programs.flatten().collect()
+        }
+        None => {
+            let message =
+                format!("{path}: expected a list of argument lists, found {}", value.describe());
+            report.error_with(value.place, message, Some("write [[program, argument]]".into()));
+            Vec::new()
+        }
+    }
+}
+
+fn program(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<Program> {
+    if !matches!(value.kind, Kind::Map(_)) {
+        return Some(Program {
+            command: command(value, path, report)?,
+            restart: Restart::default(),
+        });
+    }
+    let fields = Fields::open(value, path, &PROGRAM, report)?;
+    let restart = fields.get("restart").and_then(|v| restart(v, &path.key("restart"), report));
+    let command = command(fields.get("command")?, &path.key("command"), report)?;
+    Some(Program { command, restart: restart.unwrap_or_default() })
+}
+
+fn restart(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<Restart> {
+    Some(match read::choice(value, path, &["never", "on-failure", "always"], report)? {
+        "always" => Restart::Always,
+        "on-failure" => Restart::OnFailure,
+        _ => Restart::Never,
+    })
+}
+
+/// The entries of a map with keys of the user's choice.
+fn map<'y>(value: &'y Yaml, path: &Path<'_>, what: &str, report: &mut Report) -> &'y [Entry] {
+    match &value.kind {
+        Kind::Map(entries) => entries,
+        Kind::Null => &[],
+        _ => {
+            read::expected(value, path, what, report);
+            &[]
+        }
+    }
+}
+
+fn env(value: &Yaml, path: &Path<'_>, report: &mut Report) -> BTreeMap<String, String> {
+    let mut env = BTreeMap::new();
+    for entry in map(value, path, "a map of variables", report) {
+        let path = path.key(&entry.key);
+        if entry.key.is_empty() || entry.key.contains(['=', '\0']) {
+            report.error(
+                entry.place,
+                format!("{path}: {} cannot name a variable", quote(&entry.key)),
+            );
+        }
+        if let Some(text) = read::text(&entry.value, &path, report) {
+            env.insert(entry.key.clone(), text);
+        }
+    }
+    env
+}
+
+fn sysctls(value: &Yaml, path: &Path<'_>, report: &mut Report) -> BTreeMap<String, String> {
+    let mut sysctls = BTreeMap::new();
+    for entry in map(value, path, "a map of sysctls", report) {
+        let key = entry.key.as_str();
+        let path = path.key(key);
+        let letters = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+        let well_formed = key.split('.').all(|part| !part.is_empty() && part.chars().all(letters));
+        if !key.starts_with("net.") || !well_formed {
+            let help =
+                "names are like net.ipv4.tcp_ecn; only those below net. belong to a node".into();
+            report.error_with(
+                entry.place,
+                format!("{path}: {} is no sysctl of a node", quote(key)),
+                Some(help),
+            );
+        }
+        if let Some(text) = read::text(&entry.value, &path, report) {
+            sysctls.insert(entry.key.clone(), text);
+        }
+    }
+    sysctls
+}
+
+/// A path inside a node: absolute, and it names something below `/` without detours.
+fn check_inner_path(inner: &str, place: Place, path: &Path<'_>, report: &mut Report) {
+    let problem = if !inner.starts_with('/') {
+        "must be absolute"
+    } else if inner.split('/').any(|part| part == "..") {
+        "must not hold `..`"
+    } else if inner.contains('\0') {
+        "holds a NUL character"
+    } else if inner.split('/').all(|part| part.is_empty() || part == ".") || inner.ends_with('/') {
+        "must name a file"
+    } else {
+        return;
+    };
+    report.error(place, format!("{path}: the path {} {problem}", quote(inner)));
+}
+
+fn files(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Vec<FileSpec> {
+    let mut files = Vec::new();
+    for entry in map(value, path, "a map from paths to texts", report) {
+        check_inner_path(&entry.key, entry.place, path, report);
+        files.extend(file(entry, &path.key(&entry.key), report));
+    }
+    files
+}
+
+fn file(entry: &Entry, path: &Path<'_>, report: &mut Report) -> Option<FileSpec> {
+    const DEFAULT_MODE: u32 = 0o644;
+    let value = &entry.value;
+    let spec = |content, mode| FileSpec { path: entry.key.clone(), content, mode };
+    if !matches!(value.kind, Kind::Map(_)) {
+        let text = read::content(value, path, report)?;
+        return Some(spec(FileContent::Text(text), DEFAULT_MODE));
+    }
+    let fields = Fields::open(value, path, &FILE, report)?;
+    let mode = fields.get("mode").and_then(|v| read::octal_mode(v, &path.key("mode"), report));
+    let content = match (fields.get("text"), fields.get("from")) {
+        (Some(text), None) => FileContent::Text(read::content(text, &path.key("text"), report)?),
+        (None, Some(from)) => FileContent::From(non_empty(from, &path.key("from"), report)?.into()),
+        (Some(_), Some(from)) => {
+            report.error(from.place, format!("{path}: `from` and `text` exclude each other"));
+            return None;
+        }
+        (None, None) => {
+            report.error(value.place, format!("{path}: needs `text` or `from`"));
+            return None;
+        }
+    };
+    Some(spec(content, mode.unwrap_or(DEFAULT_MODE)))
+}
+
+fn ready(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Ready {
+    let mut ready = Ready::default();
+    let Some(fields) = Fields::open(value, path, &READY, report) else { return ready };
+    if let Some(value) = fields.get("tcp") {
+        each_or_only(value, &path.key("tcp"), report, |item, path, report| {
+            ready.tcp.extend(read::port(item, path, report));
+        });
+    }
+    if let Some(value) = fields.get("exec") {
+        ready.exec = command(value, &path.key("exec"), report);
+    }
+    if let Some(value) = fields.get("file") {
+        each_or_only(value, &path.key("file"), report, |item, path, report| {
+            let Some(inner) = read::text(item, path, report) else { return };
+            check_inner_path(&inner, item.place, path, report);
+            ready.files.push(inner);
+        });
+    }
+    if let Some(value) = fields.get("timeout") {
+        ready.timeout =
+            read::duration(value, &path.key("timeout"), report).unwrap_or(ready.timeout);
+    }
+    ready
+}
+
+fn routes(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Vec<At<RouteSpec>> {
+    let Some(items) = value.items() else {
+        read::expected(value, path, "a list of routes", report);
+        return Vec::new();
+    };
+    let routes = items.iter().enumerate().map(|(i, item)| route(item, &path.index(i), report));
+    routes.flatten().collect()
+}
+
+fn route(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<At<RouteSpec>> {
+    let fields = Fields::open(value, path, &ROUTE, report)?;
+    let via = fields.get("via").and_then(|v| via(v, &path.key("via"), report));
+    let dev = fields.get("dev").and_then(|v| dev(v, &path.key("dev"), report));
+    if fields.get("via").is_none() && fields.get("dev").is_none() {
+        report.error(value.place, format!("{path}: a route needs `via` or `dev`"));
+    }
+    let target = fields.get("to")?;
+    let to = match target.text.as_str() {
+        "default" => None,
+        _ => Some(read::prefix(target, &path.key("to"), report)?),
+    };
+    if let (Some(to), Some(Via::Address(via))) = (&to, &via)
+        && is_ipv4(to) != via.is_ipv4()
+    {
+        report.error(value.place, format!("{path}: {to} and {via} are of different families"));
+    }
+    Some(At { value: RouteSpec { to, via, dev }, place: fields.get("via").unwrap_or(value).place })
+}
+
+fn via(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<Via> {
+    let text = read::text(value, path, report)?;
+    if let Ok(address) = text.parse() {
+        return Some(Via::Address(address));
+    }
+    match node_name_problem(&text) {
+        None => Some(Via::Node(text)),
+        Some(_) => {
+            read::expected(value, path, "an address or the name of a node", report);
+            None
+        }
+    }
+}
+
+fn dev(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<String> {
+    let name = read::text(value, path, report)?;
+    if let Some(problem) = interface_name_problem(&name) {
+        report.error(value.place, format!("{path}: {problem}"));
+        return None;
+    }
+    Some(name)
+}

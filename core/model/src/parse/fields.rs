@@ -1,0 +1,65 @@
+//! A map of the file with the keys of one [`Object`]: refuses all others, with suggestions.
+
+use netloom_config::{Entry, Kind, Node, Path, Report, quote, read};
+
+use super::keys::Object;
+
+/// The entries of a map, checked against the keys it may have.
+pub(crate) struct Fields<'n> {
+    object: &'static Object,
+    node: &'n Node,
+}
+
+impl<'n> Fields<'n> {
+    /// Takes a map, or nothing in the place of an empty one; reports other values, unknown keys and
+    /// required ones that are missing.
+    pub(crate) fn open(
+        node: &'n Node,
+        path: &Path<'_>,
+        object: &'static Object,
+        report: &mut Report,
+    ) -> Option<Fields<'n>> {
+        let entries = match &node.kind {
+            Kind::Map(entries) => entries.as_slice(),
+            Kind::Null => &[],
+            _ => {
+                read::expected(node, path, &format!("a map of {} keys", object.name), report);
+                return None;
+            }
+        };
+        for entry in entries {
+            check_key(entry, path, object, report);
+        }
+        for key in object.keys.iter().filter(|k| k.required) {
+            if !entries.iter().any(|e| e.key == key.name) {
+                report.error(node.place, format!("{path}: {} is missing", quote(key.name)));
+            }
+        }
+        Some(Fields { object, node })
+    }
+
+    /// The value of a key, when the map has it.
+    pub(crate) fn get(&self, key: &str) -> Option<&'n Node> {
+        debug_assert!(
+            self.object.names().any(|n| n == key),
+            "{key} is not in the table of {}",
+            self.object.name
+        );
+        self.node.get(key)
+    }
+}
+
+fn check_key(entry: &Entry, path: &Path<'_>, object: &'static Object, report: &mut Report) {
+    let key = entry.key.as_str();
+    if object.names().any(|n| n == key) || (object.extensions && key.starts_with("x-")) {
+        return;
+    }
+    let at = path.key(key);
+    if let Some((_, reason)) = object.refused.iter().find(|(n, _)| *n == key) {
+        return report.error(entry.place, format!("{at}: {reason}"));
+    }
+    let help = report.suggest(key, object.names());
+    let help = help
+        .or_else(|| Some(format!("keys here: {}", object.names().collect::<Vec<_>>().join(", "))));
+    report.error_with(entry.place, format!("{at}: unknown key {}", quote(key)), help);
+}

@@ -1,0 +1,349 @@
+//! Every key of a lab file, once: name, meaning, kind of value.
+//!
+//! Two readers use these tables: the parser, which takes no key that is not here, and the JSON
+//! Schema, which is made from them. So they cannot drift apart.
+
+/// What a map of the file may hold.
+#[derive(Debug)]
+pub(crate) struct Object {
+    /// In messages and as the schema's title: `node`.
+    pub name: &'static str,
+    /// One or two sentences.
+    pub doc: &'static str,
+    /// Its keys.
+    pub keys: &'static [Key],
+    /// Keys that are known and refused, with the reason.
+    pub refused: &'static [(&'static str, &'static str)],
+    /// Whether keys that start with `x-` are taken and ignored.
+    pub extensions: bool,
+}
+
+/// A key of an [`Object`].
+#[derive(Debug)]
+pub(crate) struct Key {
+    pub name: &'static str,
+    pub doc: &'static str,
+    pub value: Value,
+    pub required: bool,
+}
+
+/// The kind of a value.
+#[derive(Debug)]
+pub(crate) enum Value {
+    Boolean,
+    /// A whole number in this range.
+    Integer(i64, i64),
+    /// Any text; numbers and booleans count as the text they are written as.
+    Text,
+    /// Text of a form, given as a regular expression.
+    Pattern(&'static str),
+    /// A number, or text of a form.
+    NumberOrPattern(&'static str),
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// A list of at least one and at most so many items.
+    List(&'static Value, Option<usize>),
+    /// A list of two items.
+    Pair(&'static Value),
+    /// A list that may be empty.
+    AnyList(&'static Value),
+    /// A map with keys of the user's choice.
+    Map(&'static Value),
+    Object(&'static Object),
+    /// No value: `h1:` is like `h1: {}`.
+    Nothing,
+    /// One of several kinds.
+    AnyOf(&'static [Value]),
+}
+
+const fn key(name: &'static str, value: Value, doc: &'static str) -> Key {
+    Key { name, doc, value, required: false }
+}
+
+const DURATION: Value = Value::NumberOrPattern(r"^[0-9]+(\.[0-9]+)? *(us|ms|s|m|min|h)?$");
+const BYTES: Value = Value::NumberOrPattern(
+    r"^[0-9]+(\.[0-9]+)? *(B|k|K|kB|KB|M|MB|G|GB|T|TB|Ki|KiB|Mi|MiB|Gi|GiB|Ti|TiB)?$",
+);
+const CPU: Value = Value::NumberOrPattern(r"^[0-9]+(\.[0-9]+)? *%?$");
+const MODE: Value = Value::NumberOrPattern(r"^(0o)?[0-7]{3,4}$");
+const CIDR: Value = Value::Pattern(r"^[0-9A-Fa-f.:]+/[0-9]{1,3}$");
+const PREFIX_OR_NONE: Value = Value::Pattern(r"^([0-9A-Fa-f.:]+/[0-9]{1,3}|none)$");
+const MTU: Value = Value::Integer(68, 65535);
+const PORT: Value = Value::Integer(1, 65535);
+const SUBNET: Value = Value::AnyOf(&[CIDR, Value::List(&CIDR, Some(2))]);
+const COMMAND: Value = Value::List(&Value::Text, None);
+const INDEX: Value =
+    Value::AnyOf(&[Value::Integer(0, i64::MAX), Value::Text, Value::List(&Value::Text, None)]);
+
+const FOR: Key = key(
+    "for",
+    Value::Map(&INDEX),
+    "Repeats the entry for every combination of indices: `{x: 0..9, y: 1..x}`. A range has both ends, \
+     a number N counts from 0 to N-1, a list gives its items. `{x+1}` in the entry's text is replaced.",
+);
+const IF: Key = key(
+    "if",
+    Value::Text,
+    "With `for`: keeps only the combinations for which this expression is true: `x < y and x != 3`.",
+);
+
+const NO_IMPAIRMENTS: &str = "this version has no link impairments";
+
+/// The file as a whole.
+pub(crate) static LAB: Object = Object {
+    name: "lab",
+    doc: "A netloom lab: nodes, switches and the links between them. Keys that start with x- are \
+          ignored; they are a home for YAML anchors.",
+    keys: &[
+        key(
+            "name",
+            Value::Pattern("^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"),
+            "The lab's name; the file's name without its ending when absent.",
+        ),
+        key(
+            "nodes",
+            Value::AnyOf(&[
+                Value::Map(&Value::AnyOf(&[Value::Object(&NODE), Value::Nothing])),
+                Value::Nothing,
+            ]),
+            "The nodes by name: isolated network stacks with their processes.",
+        ),
+        key(
+            "switches",
+            Value::AnyOf(&[
+                Value::Map(&Value::AnyOf(&[Value::Object(&SWITCH), Value::Nothing])),
+                Value::Nothing,
+            ]),
+            "The switches by name. Names are unique among nodes and switches.",
+        ),
+        key(
+            "links",
+            Value::AnyOf(&[
+                Value::AnyList(&Value::AnyOf(&[Value::Pair(&Value::Text), Value::Object(&LINK)])),
+                Value::Nothing,
+            ]),
+            "The links: `[A, B]`, or a map with `ends: [A, B]` and more. An end is NODE, NODE:IFACE, \
+             SWITCH, host:IFACE (an interface of the host, bridged in) or internet (NAT through the host).",
+        ),
+        key(
+            "routing",
+            Value::Choice(&["auto", "none"]),
+            "auto (default): routers get shortest-path routes, hosts a default route. none: only \
+             routes by hand.",
+        ),
+        key("pool", Value::Object(&POOL), "Where automatic addresses come from."),
+    ],
+    refused: &[],
+    extensions: true,
+};
+
+/// `pool`.
+pub(crate) static POOL: Object = Object {
+    name: "pool",
+    doc: "The prefixes that automatic addresses come from.",
+    keys: &[
+        key(
+            "ipv4",
+            PREFIX_OR_NONE,
+            "An IPv4 prefix of /16 or shorter, or none. Default 10.0.0.0/8.",
+        ),
+        key("ipv6", PREFIX_OR_NONE, "An IPv6 prefix of /32 or shorter, or none. Default fd00::/8."),
+    ],
+    refused: &[],
+    extensions: false,
+};
+
+/// A node's body.
+pub(crate) static NODE: Object = Object {
+    name: "node",
+    doc: "A node: an isolated network stack with its processes.",
+    keys: &[
+        key(
+            "forwarding",
+            Value::Boolean,
+            "true makes it a router: it forwards between its interfaces and is a gateway for hosts.",
+        ),
+        key("limits", Value::Object(&LIMITS), "What its processes may use together."),
+        key(
+            "root",
+            Value::Text,
+            "A directory to be its root file system, relative to the lab file; the host's files under a \
+             private overlay when absent.",
+        ),
+        key(
+            "run",
+            Value::AnyList(&Value::AnyOf(&[COMMAND, Value::Object(&PROGRAM)])),
+            "Programs to start, in order: argument lists `[[prog, arg], [prog]]` without a shell, or maps \
+             with `command` and `restart`.",
+        ),
+        key("env", Value::Map(&Value::Text), "Environment variables of its programs and of exec."),
+        key(
+            "files",
+            Value::Map(&Value::AnyOf(&[Value::Text, Value::Object(&FILE)])),
+            "Files to put in, by absolute path: the text itself, or a map with `text` or `from`.",
+        ),
+        key("ready", Value::Object(&READY), "What must hold before the node counts as ready."),
+        key(
+            "sysctls",
+            Value::Map(&Value::Text),
+            "Kernel settings below net., like net.ipv4.tcp_ecn: 1.",
+        ),
+        key(
+            "routes",
+            Value::AnyList(&Value::Object(&ROUTE)),
+            "Routes by hand; they replace the computed ones.",
+        ),
+        FOR,
+        IF,
+    ],
+    refused: &[],
+    extensions: false,
+};
+
+/// `limits` of a node.
+pub(crate) static LIMITS: Object = Object {
+    name: "limits",
+    doc: "Limits on a node's processes together.",
+    keys: &[
+        key("cpu", CPU, "A share of one CPU like 50%, or a number of CPUs like 1.5; at least 1%."),
+        key("memory", BYTES, "Memory, like 256MiB; at least 1MiB."),
+        key("processes", Value::Integer(1, MAX_PROCESSES), "How many processes and threads."),
+    ],
+    refused: &[("sockets", "this version has no socket limits")],
+    extensions: false,
+};
+
+/// The kernel's own bound on process numbers.
+pub(crate) const MAX_PROCESSES: i64 = 4_194_304;
+
+/// A program of `run`.
+pub(crate) static PROGRAM: Object = Object {
+    name: "program",
+    doc: "A program that is started when the network stands.",
+    keys: &[
+        Key { required: true, ..key("command", COMMAND, "The argument list; no shell.") },
+        key(
+            "restart",
+            Value::Choice(&["never", "on-failure", "always"]),
+            "What to do when it ends. Default never.",
+        ),
+    ],
+    refused: &[],
+    extensions: false,
+};
+
+/// A file of `files`.
+pub(crate) static FILE: Object = Object {
+    name: "file",
+    doc: "A file to put into a node; it has either `text` or `from`.",
+    keys: &[
+        key("text", Value::Text, "What it holds."),
+        key("from", Value::Text, "A file on the host, relative to the lab file."),
+        key("mode", MODE, "Permission bits in octal. Default 0644."),
+    ],
+    refused: &[],
+    extensions: false,
+};
+
+/// `ready` of a node.
+pub(crate) static READY: Object = Object {
+    name: "ready",
+    doc: "Conditions that must all hold before the node counts as ready.",
+    keys: &[
+        key(
+            "tcp",
+            Value::AnyOf(&[PORT, Value::List(&PORT, None)]),
+            "A TCP socket listens on this port, or on each of these.",
+        ),
+        key("exec", COMMAND, "This command exits with 0."),
+        key(
+            "file",
+            Value::AnyOf(&[Value::Text, Value::List(&Value::Text, None)]),
+            "This path exists in the node, or each of these.",
+        ),
+        key("timeout", DURATION, "How long it may take. Default 30s."),
+    ],
+    refused: &[],
+    extensions: false,
+};
+
+/// A route of `routes`.
+pub(crate) static ROUTE: Object = Object {
+    name: "route",
+    doc: "A route by hand; it has `via`, `dev` or both.",
+    keys: &[
+        Key {
+            required: true,
+            ..key(
+                "to",
+                Value::Pattern(r"^([0-9A-Fa-f.:]+/[0-9]{1,3}|default)$"),
+                "A prefix, or default.",
+            )
+        },
+        key("via", Value::Text, "The next hop: an address, or a node that shares a segment."),
+        key("dev", Value::Text, "The interface to leave by."),
+    ],
+    refused: &[],
+    extensions: false,
+};
+
+/// A switch's body.
+pub(crate) static SWITCH: Object = Object {
+    name: "switch",
+    doc: "A switch: a bridge that joins the links that end in it.",
+    keys: &[
+        key("kind", Value::Choice(&["kernel"]), "kernel (default): a bridge of the Linux kernel."),
+        key("subnet", SUBNET, "The segment's prefix, or one for each of IPv4 and IPv6."),
+        key("mtu", MTU, "MTU of the segment's interfaces. Default 1500."),
+        FOR,
+        IF,
+    ],
+    refused: &[],
+    extensions: false,
+};
+
+/// A link in its long form.
+pub(crate) static LINK: Object = Object {
+    name: "link",
+    doc: "A link between two ends.",
+    keys: &[
+        Key {
+            required: true,
+            ..key("ends", Value::Pair(&Value::Text), "Both ends, as in the short form [A, B].")
+        },
+        key("name", Value::Text, "Its name; A:eth0--B:eth1 when absent."),
+        key(
+            "addresses",
+            Value::Map(&SUBNET),
+            "Addresses by hand with prefix length, by end (NODE or NODE:IFACE): one, or one for each of \
+             IPv4 and IPv6.",
+        ),
+        key(
+            "subnet",
+            SUBNET,
+            "The prefix of a link without a switch, or one for each of IPv4 and IPv6.",
+        ),
+        key("mtu", MTU, "MTU of both ends. Default 1500."),
+        FOR,
+        IF,
+    ],
+    refused: &[
+        ("rate", NO_IMPAIRMENTS),
+        ("delay", NO_IMPAIRMENTS),
+        ("jitter", NO_IMPAIRMENTS),
+        ("loss", NO_IMPAIRMENTS),
+        ("reorder", NO_IMPAIRMENTS),
+        ("duplicate", NO_IMPAIRMENTS),
+        ("corrupt", NO_IMPAIRMENTS),
+        ("a", NO_IMPAIRMENTS),
+        ("b", NO_IMPAIRMENTS),
+    ],
+    extensions: false,
+};
+
+impl Object {
+    /// The names of its keys.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.keys.iter().map(|k| k.name)
+    }
+}

@@ -1,0 +1,203 @@
+//! A link as it is written: ends by name, addresses by end.
+
+use ipnet::IpNet;
+use netloom_config::{Kind, Node as Yaml, Path, Place, Report, quote, read};
+
+use super::body::{At, each_or_only, family, is_ipv4, mtu, subnet, unusable};
+use super::fields::Fields;
+use super::keys::LINK;
+use super::names::{interface_name_problem, link_name_problem};
+
+/// A link whose ends are still names.
+#[derive(Clone, Debug)]
+pub(crate) struct RawLink {
+    pub place: Place,
+    pub ends: [At<RawEnd>; 2],
+    pub name: Option<At<String>>,
+    pub addresses: Vec<EndAddresses>,
+    pub subnets: Vec<At<IpNet>>,
+    pub mtu: Option<At<u32>>,
+}
+
+/// The addresses of one key of `addresses`.
+#[derive(Clone, Debug)]
+pub(crate) struct EndAddresses {
+    pub end: At<String>,
+    pub addresses: Vec<At<IpNet>>,
+}
+
+/// An end as it is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum RawEnd {
+    /// `NAME` or `NAME:IFACE`.
+    Named { name: String, iface: Option<String> },
+    /// `host:IFACE`.
+    Host(String),
+    /// `internet`.
+    Internet,
+}
+
+impl std::fmt::Display for RawEnd {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            RawEnd::Named { name, iface: None } => f.write_str(name),
+            RawEnd::Named { name, iface: Some(iface) } => write!(f, "{name}:{iface}"),
+            RawEnd::Host(iface) => write!(f, "host:{iface}"),
+            RawEnd::Internet => f.write_str("internet"),
+        }
+    }
+}
+
+impl RawEnd {
+    pub(crate) fn is_door(&self) -> bool {
+        matches!(self, RawEnd::Host(_) | RawEnd::Internet)
+    }
+}
+
+impl RawLink {
+    /// `[A, B]`, for messages.
+    pub(crate) fn shown(&self) -> String {
+        format!("[{}, {}]", self.ends[0].value, self.ends[1].value)
+    }
+}
+
+/// Reads a link in either form; `None` when it has no two ends.
+pub(crate) fn link(yaml: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<RawLink> {
+    match &yaml.kind {
+        Kind::Seq(_) => Some(RawLink {
+            place: yaml.place,
+            ends: ends(yaml, path, report)?,
+            name: None,
+            addresses: Vec::new(),
+            subnets: Vec::new(),
+            mtu: None,
+        }),
+        Kind::Map(_) => long_form(yaml, path, report),
+        _ => {
+            read::expected(yaml, path, "[A, B] or a map with `ends: [A, B]`", report);
+            None
+        }
+    }
+}
+
+fn long_form(yaml: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<RawLink> {
+    let fields = Fields::open(yaml, path, &LINK, report)?;
+    let name = fields.get("name").and_then(|v| name(v, &path.key("name"), report));
+    let addresses = fields
+        .get("addresses")
+        .map_or_else(Vec::new, |v| addresses(v, &path.key("addresses"), report));
+    let subnets =
+        fields.get("subnet").map_or_else(Vec::new, |v| subnet(v, &path.key("subnet"), report));
+    let mtu = fields.get("mtu").and_then(|v| {
+        let value = mtu(v, &path.key("mtu"), report)?;
+        Some(At { value, place: v.place })
+    });
+    let ends = ends(fields.get("ends")?, &path.key("ends"), report)?;
+    Some(RawLink { place: yaml.place, ends, name, addresses, subnets, mtu })
+}
+
+fn name(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<At<String>> {
+    let name = read::text(value, path, report)?;
+    if let Some(problem) = link_name_problem(&name) {
+        report.error(value.place, format!("{path}: {problem}"));
+        return None;
+    }
+    Some(At { value: name, place: value.place })
+}
+
+fn ends(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<[At<RawEnd>; 2]> {
+    let Some(items) = value.items() else {
+        read::expected(value, path, "a list of two ends", report);
+        return None;
+    };
+    let [a, b] = items else {
+        report.error(value.place, format!("{path}: a link has two ends, found {}", items.len()));
+        return None;
+    };
+    let a = end(a, &path.index(0), report);
+    let b = end(b, &path.index(1), report);
+    Some([a?, b?])
+}
+
+fn end(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<At<RawEnd>> {
+    let text = read::text(value, path, report)?;
+    match raw_end(&text) {
+        Ok(end) => Some(At { value: end, place: value.place }),
+        Err(problem) => {
+            report.error(value.place, format!("{path}: {problem}"));
+            None
+        }
+    }
+}
+
+fn raw_end(text: &str) -> Result<RawEnd, String> {
+    if text == "internet" {
+        return Ok(RawEnd::Internet);
+    }
+    let (name, iface) = match text.split_once(':') {
+        None => (text, None),
+        Some((name, iface)) => (name, Some(iface)),
+    };
+    if let Some(problem) = iface.and_then(interface_name_problem) {
+        return Err(format!("end {}: {problem}", quote(text)));
+    }
+    match (name, iface) {
+        ("", _) => Err(format!("end {}: the name is empty", quote(text))),
+        ("internet", Some(_)) => Err("the end `internet` has no interface to name".into()),
+        ("host", None) => Err("the end `host` needs an interface: write host:IFACE".into()),
+        ("host", Some(iface)) => Ok(RawEnd::Host(iface.to_owned())),
+        _ => Ok(RawEnd::Named { name: name.to_owned(), iface: iface.map(str::to_owned) }),
+    }
+}
+
+fn addresses(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Vec<EndAddresses> {
+    let Some(entries) = value.entries() else {
+        read::expected(value, path, "a map from ends to addresses", report);
+        return Vec::new();
+    };
+    let mut all = Vec::new();
+    for entry in entries {
+        let mut found: Vec<At<IpNet>> = Vec::new();
+        each_or_only(&entry.value, &path.key(&entry.key), report, |item, path, report| {
+            let Some(net) = read::cidr(item, path, report) else { return };
+            if let Some(problem) = host_problem(&net) {
+                return report.error(item.place, format!("{path}: {problem}"));
+            }
+            if found.iter().any(|f| is_ipv4(&f.value) == is_ipv4(&net)) {
+                let message = format!(
+                    "{path}: a second {} address; one of each family at most",
+                    family(&net)
+                );
+                return report.error(item.place, message);
+            }
+            found.push(At { value: net, place: item.place });
+        });
+        all.push(EndAddresses {
+            end: At { value: entry.key.clone(), place: entry.place },
+            addresses: found,
+        });
+    }
+    all
+}
+
+/// Why no interface can have this address.
+fn host_problem(net: &IpNet) -> Option<String> {
+    let address = net.addr();
+    if let Some(reason) = unusable(net) {
+        return Some(format!("the address {address} {reason}"));
+    }
+    let shared = net.prefix_len() + 1 < net.max_prefix_len();
+    match net {
+        _ if net.prefix_len() == 0 => Some(format!("{net} leaves no room for other networks")),
+        _ if net.prefix_len() == net.max_prefix_len() => {
+            Some(format!("{net} leaves no room for the other end"))
+        }
+        _ if shared && address == net.network() => {
+            Some(format!("{address} is the address of the network {} itself", net.trunc()))
+        }
+        IpNet::V4(v4) if shared && v4.addr() == v4.broadcast() => {
+            Some(format!("{address} is the broadcast address of {}", net.trunc()))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,247 @@
+//! From the text of a lab file to a [`Lab`], or to every error it has.
+//!
+//! In order: the YAML tree (`netloom-config`), `for` unrolled ([`unroll`]), bodies read key by key
+//! ([`body`], [`link`], against the tables of [`keys`]), names resolved ([`resolve`]), addresses by
+//! hand checked ([`segments`]). Each step reports all it finds and goes on with the rest. A lab that
+//! comes out obeys all that [`crate::lab`] promises. Time and memory are bounded for any input.
+
+mod body;
+mod expr;
+mod fields;
+pub(crate) mod keys;
+mod link;
+mod names;
+mod resolve;
+mod segments;
+mod template;
+mod unroll;
+mod work;
+
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use netloom_config::{Diagnostics, Kind, Node as Yaml, Path, Place, Report, load, read};
+
+pub use self::names::lab_name_problem;
+
+use self::fields::Fields;
+use self::keys::{LAB, POOL};
+use self::names::node_name_problem;
+use self::resolve::{Origin, Parts};
+use self::unroll::{Context, Stop, unroll};
+use self::work::Work;
+use crate::lab::{Lab, Pool};
+
+/// The most nodes of a lab.
+pub const MAX_NODES: usize = 65_536;
+/// The most links of a lab.
+pub const MAX_LINKS: usize = 262_144;
+
+/// Reads a lab file. `file` is its name for messages; `default_name` becomes the lab's name when the
+/// file gives none (the file's name without its ending).
+///
+/// # Errors
+/// Every error of the file, in order of place; their `Display` is the full text for the user.
+pub fn parse(file: &str, text: &[u8], default_name: &str) -> Result<Lab, Diagnostics> {
+    let mut context =
+        Context { report: Report::new(file), work: Work::new(Work::WHOLE_FILE), entries: 0 };
+    let lab =
+        load(text, &mut context.report).and_then(|tree| lab(&tree, default_name, &mut context));
+    match lab {
+        Some(lab) if context.report.is_empty() => Ok(lab),
+        _ => Err(context.report.finish()),
+    }
+}
+
+fn lab(tree: &Yaml, default_name: &str, context: &mut Context) -> Option<Lab> {
+    if tree.is_null() {
+        let help = "a lab file starts like this: nodes: {h1: {}}".into();
+        context.report.error_with(tree.place, "the file is empty", Some(help));
+        return None;
+    }
+    let fields = Fields::open(tree, &Path::Root, &LAB, &mut context.report)?;
+    let name = name(fields.get("name"), default_name, &mut context.report);
+    let routing = fields.get("routing").and_then(|v| {
+        read::choice(v, &Path::Root.key("routing"), &["auto", "none"], &mut context.report)
+    });
+    let pool = pool(fields.get("pool"), &mut context.report);
+    let parts = match parts(&fields, context) {
+        Ok(parts) => parts,
+        Err(Stop) => return None,
+    };
+    Some(Lab {
+        name,
+        pool,
+        routing: routing != Some("none"),
+        ..finish(parts, &pool, &mut context.report)
+    })
+}
+
+fn name(node: Option<&Yaml>, default_name: &str, report: &mut Report) -> String {
+    let path = Path::Root.key("name");
+    let (name, place, help) = match node {
+        Some(node) => match read::text(node, &path, report) {
+            Some(name) => (name, node.place, None),
+            None => return String::new(),
+        },
+        None => (
+            default_name.to_owned(),
+            Place::START,
+            Some("give the lab a name: name: my-lab".into()),
+        ),
+    };
+    if let Some(problem) = lab_name_problem(&name) {
+        report.error_with(place, problem, help);
+    }
+    name
+}
+
+fn pool(node: Option<&Yaml>, report: &mut Report) -> Pool {
+    const IPV4: Ipv4Net = Ipv4Net::new_assert(std::net::Ipv4Addr::new(10, 0, 0, 0), 8);
+    const IPV6: Ipv6Net =
+        Ipv6Net::new_assert(std::net::Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 0), 8);
+    let mut pool = Pool { ipv4: Some(IPV4), ipv6: Some(IPV6) };
+    let Some(node) = node else { return pool };
+    let path = Path::Root.key("pool");
+    let Some(fields) = Fields::open(node, &path, &POOL, report) else { return pool };
+    if let Some(value) = fields.get("ipv4") {
+        pool.ipv4 = match pool_prefix(value, &path.key("ipv4"), 16, report) {
+            Some(IpNet::V4(net)) => Some(net),
+            Some(IpNet::V6(_)) => {
+                read::expected(value, &path.key("ipv4"), "an IPv4 prefix or none", report);
+                None
+            }
+            None => None,
+        };
+    }
+    if let Some(value) = fields.get("ipv6") {
+        pool.ipv6 = match pool_prefix(value, &path.key("ipv6"), 32, report) {
+            Some(IpNet::V6(net)) => Some(net),
+            Some(IpNet::V4(_)) => {
+                read::expected(value, &path.key("ipv6"), "an IPv6 prefix or none", report);
+                None
+            }
+            None => None,
+        };
+    }
+    pool
+}
+
+/// A prefix that is large enough, or `None` for `none` and for errors.
+fn pool_prefix(value: &Yaml, path: &Path<'_>, longest: u8, report: &mut Report) -> Option<IpNet> {
+    if value.text == "none" {
+        return None;
+    }
+    let net = read::prefix(value, path, report)?;
+    if net.prefix_len() == 0 || net.prefix_len() > longest {
+        report.error(
+            value.place,
+            format!("{path}: {net}: the prefix length must be from 1 to {longest}"),
+        );
+    }
+    if let Some(reason) = body::unusable(&net) {
+        report.error(value.place, format!("{path}: {net} {reason}"));
+    }
+    Some(net)
+}
+
+/// Reads all nodes, switches and links, `for` unrolled.
+fn parts(fields: &Fields<'_>, context: &mut Context) -> Result<Parts, Stop> {
+    let mut parts = Parts::default();
+    let Parts { nodes, switches, links } = &mut parts;
+    let path = Path::Root.key("nodes");
+    named(fields.get("nodes"), &path, context, &mut |round, report| {
+        check_count(nodes.len(), MAX_NODES, "nodes", round.place, report)?;
+        let value = body::node(round.name, round.body, &path.key(round.name), report);
+        nodes.push(Origin { value, place: round.place, repetition: round.repetition });
+        Ok(())
+    })?;
+    let path = Path::Root.key("switches");
+    named(fields.get("switches"), &path, context, &mut |round, report| {
+        check_count(switches.len(), MAX_NODES, "switches", round.place, report)?;
+        let value = body::switch(round.name, round.body, &path.key(round.name), report);
+        switches.push(Origin { value, place: round.place, repetition: round.repetition });
+        Ok(())
+    })?;
+    let path = Path::Root.key("links");
+    for (index, item) in items(fields.get("links"), &path, &mut context.report).iter().enumerate() {
+        let path = path.index(index);
+        unroll("", item.place, item, context, &mut |round, report| {
+            check_count(links.len(), MAX_LINKS, "links", round.place, report)?;
+            if let Some(value) = link::link(round.body, &path, report) {
+                links.push(Origin { value, place: round.place, repetition: round.repetition });
+            }
+            Ok(())
+        })?;
+    }
+    Ok(parts)
+}
+
+/// Calls `each` for every entry of a map of nodes or switches whose name is good.
+fn named(
+    node: Option<&Yaml>,
+    path: &Path<'_>,
+    context: &mut Context,
+    each: &mut dyn FnMut(unroll::Round<'_>, &mut Report) -> Result<(), Stop>,
+) -> Result<(), Stop> {
+    let Some(node) = node.filter(|n| !n.is_null()) else { return Ok(()) };
+    let Some(entries) = node.entries() else {
+        read::expected(node, path, "a map from names to bodies", &mut context.report);
+        return Ok(());
+    };
+    for entry in entries {
+        unroll(&entry.key, entry.place, &entry.value, context, &mut |round, report| {
+            if let Some(problem) = node_name_problem(round.name) {
+                report.error(round.place, problem);
+            }
+            each(round, report)
+        })?;
+    }
+    Ok(())
+}
+
+fn items<'y>(node: Option<&'y Yaml>, path: &Path<'_>, report: &mut Report) -> &'y [Yaml] {
+    match node.map(|n| (n, &n.kind)) {
+        None | Some((_, Kind::Null)) => &[],
+        Some((_, Kind::Seq(items))) => items,
+        Some((node, _)) => {
+            read::expected(node, path, "a list of links", report);
+            &[]
+        }
+    }
+}
+
+fn check_count(
+    count: usize,
+    most: usize,
+    what: &str,
+    place: Place,
+    report: &mut Report,
+) -> Result<(), Stop> {
+    if count < most {
+        return Ok(());
+    }
+    report.set_repetition(None);
+    report.error(place, format!("more than {most} {what}"));
+    Err(Stop)
+}
+
+/// Resolves and checks what only the whole file can tell.
+fn finish(parts: Parts, pool: &Pool, report: &mut Report) -> Lab {
+    let names = resolve::names(&parts, report);
+    let links = resolve::links(&parts, &names, report);
+    let segment_of = segments::segment_of(&parts, &links);
+    let addresses = segments::check(&parts, &links, &segment_of, report);
+    segments::check_mtus(&parts, pool.ipv6.is_some(), report);
+    resolve::check_routes(&parts, &names, &links, &segment_of, report);
+    let links = resolve::into_links(links.into_iter().zip(addresses).collect());
+    Lab {
+        name: String::new(),
+        pool: *pool,
+        routing: true,
+        nodes: parts.nodes.into_iter().map(|o| o.value.node).collect(),
+        switches: parts.switches.into_iter().map(|o| o.value.switch).collect(),
+        links,
+    }
+}
+
+#[cfg(test)]
+mod tests;

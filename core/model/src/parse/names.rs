@@ -1,0 +1,108 @@
+//! Which names a lab, a node, a link and an interface may have.
+//!
+//! Each function gives `None` for a good name and the reason for a bad one.
+
+use std::net::IpAddr;
+
+use netloom_config::quote;
+
+/// Names that ends of links use for doors, and that every host file has.
+const RESERVED: &[&str] = &["host", "internet", "localhost"];
+
+/// A lab's name: `[A-Za-z0-9][A-Za-z0-9._-]*`, at most 63 bytes, for it names files.
+pub fn lab_name_problem(name: &str) -> Option<String> {
+    problem("lab", name, "._-", 63)
+}
+
+/// A node's or switch's name: the characters of a host name and `_`, at most 253 bytes.
+pub(crate) fn node_name_problem(name: &str) -> Option<String> {
+    if RESERVED.contains(&name) {
+        return Some(format!("the name {} is reserved", quote(name)));
+    }
+    if name.parse::<IpAddr>().is_ok() {
+        return Some(format!("the name {} reads like an address", quote(name)));
+    }
+    problem("node or switch", name, "._-", 253)
+}
+
+/// A link's name: no spaces, at most 253 bytes.
+pub(crate) fn link_name_problem(name: &str) -> Option<String> {
+    problem("link", name, "._:-", 253)
+}
+
+fn problem(what: &str, name: &str, signs: &str, longest: usize) -> Option<String> {
+    let shown = quote(name);
+    if name.is_empty() {
+        return Some(format!("the name of a {what} is empty"));
+    }
+    if name.len() > longest {
+        return Some(format!(
+            "{what} name {shown} has {} bytes, at most {longest} are allowed",
+            name.len()
+        ));
+    }
+    if !name.starts_with(|c: char| c.is_ascii_alphanumeric()) {
+        return Some(format!("{what} name {shown} must start with a letter or a digit"));
+    }
+    let bad = name.chars().find(|c| !c.is_ascii_alphanumeric() && !signs.contains(*c))?;
+    let signs: Vec<String> = signs.chars().map(|c| quote(&c.to_string())).collect();
+    let signs = signs.join(" ");
+    Some(format!(
+        "{what} name {shown} holds {}: only A-Z a-z 0-9 {signs} are allowed",
+        quote(&bad.to_string())
+    ))
+}
+
+/// An interface's name: the kernel's rule (`dev_valid_name`), visible ASCII only, without `%`, which
+/// the kernel takes for a pattern, and without the names that the kernel's own folders use.
+pub(crate) fn interface_name_problem(name: &str) -> Option<String> {
+    let shown = quote(name);
+    if name.is_empty() {
+        return Some("the name of an interface is empty".into());
+    }
+    if matches!(name, "lo" | "." | ".." | "all" | "default") {
+        return Some(format!("interface name {shown} is reserved"));
+    }
+    if let Some(bad) = name.chars().find(|c| !c.is_ascii_graphic() || matches!(c, '/' | ':' | '%'))
+    {
+        return Some(format!("interface name {shown} holds {}", quote(&bad.to_string())));
+    }
+    (name.len() > 15)
+        .then(|| format!("interface name {shown} has {} bytes, at most 15 are allowed", name.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn good_names_pass() {
+        assert_eq!(lab_name_problem("two-sites_1.0"), None);
+        assert_eq!(node_name_problem(&"n".repeat(253)), None);
+        assert_eq!(link_name_problem("r1:eth0--r2:eth1"), None);
+        assert_eq!(interface_name_problem("eth0.100@x"), None);
+    }
+
+    #[test]
+    fn bad_names_have_a_reason() {
+        assert_eq!(
+            lab_name_problem("a/b").as_deref(),
+            Some("lab name \"a/b\" holds \"/\": only A-Z a-z 0-9 \".\" \"_\" \"-\" are allowed")
+        );
+        for name in ["", "-a", ".", "..", "a b", "ä"] {
+            assert!(
+                lab_name_problem(name).is_some() && node_name_problem(name).is_some(),
+                "{name}"
+            );
+        }
+        assert!(lab_name_problem(&"x".repeat(64)).is_some());
+        for name in ["host", "internet", "localhost", "10.0.0.1", "a:b"] {
+            assert!(node_name_problem(name).is_some(), "{name}");
+        }
+        for name in
+            ["", "lo", ".", "..", "all", "a/b", "a b", "eth%d", "a:b", "sixteen_bytes_xx", "ä"]
+        {
+            assert!(interface_name_problem(name).is_some(), "{name}");
+        }
+    }
+}

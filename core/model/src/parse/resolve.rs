@@ -1,0 +1,381 @@
+//! Names become indices: every end of a link exists, nothing is taken twice, switches form no loop.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use netloom_config::{Place, Repetition, Report, quote};
+
+use super::body::{At, NodeBody, SwitchBody};
+use super::link::{RawEnd, RawLink};
+use crate::lab::{End, Link, Via};
+
+/// The kernel's bridge takes 1023 ports (`BR_MAX_PORTS` is 1 << 10, port 0 is not used).
+const MAX_PORTS: usize = 1023;
+
+/// An object of the file, with the round of `for` that made it.
+#[derive(Debug)]
+pub(crate) struct Origin<T> {
+    pub value: T,
+    /// Where its name, or the link, stands.
+    pub place: Place,
+    pub repetition: Option<Arc<Repetition>>,
+}
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Named {
+    Node(usize),
+    Switch(usize),
+}
+
+/// Everything that was read, before names are resolved.
+#[derive(Debug, Default)]
+pub(crate) struct Parts {
+    pub nodes: Vec<Origin<NodeBody>>,
+    pub switches: Vec<Origin<SwitchBody>>,
+    pub links: Vec<Origin<RawLink>>,
+}
+
+/// A link whose ends are known, beside the text it comes from.
+pub(crate) struct Resolved<'p> {
+    pub raw: &'p Origin<RawLink>,
+    pub ends: [End; 2],
+}
+
+/// The names of nodes and switches; reports those that are taken.
+pub(crate) fn names(parts: &Parts, report: &mut Report) -> HashMap<String, Named> {
+    let mut names: HashMap<String, (Named, Place)> = HashMap::new();
+    let nodes = parts
+        .nodes
+        .iter()
+        .enumerate()
+        .map(|(i, o)| (Named::Node(i), &o.value.node.name, o.place, &o.repetition));
+    let switches = parts
+        .switches
+        .iter()
+        .enumerate()
+        .map(|(i, o)| (Named::Switch(i), &o.value.switch.name, o.place, &o.repetition));
+    for (named, name, place, repetition) in nodes.chain(switches) {
+        if let Some((first, at)) = names.get(name) {
+            let what = match first {
+                Named::Node(_) => "node",
+                Named::Switch(_) => "switch",
+            };
+            report.set_repetition(repetition.clone());
+            report.error(
+                place,
+                format!("the name {} is taken by the {what} on line {}", quote(name), at.line),
+            );
+        } else {
+            names.insert(name.clone(), (named, place));
+        }
+    }
+    report.set_repetition(None);
+    names.into_iter().map(|(name, (named, _))| (name, named)).collect()
+}
+
+/// Resolves the ends of all links; those with errors are left out.
+pub(crate) fn links<'p>(
+    parts: &'p Parts,
+    names: &HashMap<String, Named>,
+    report: &mut Report,
+) -> Vec<Resolved<'p>> {
+    let mut resolver =
+        Resolver { names, taken: HashMap::new(), link_names: HashMap::new(), all: sorted(names) };
+    let mut resolved = Vec::with_capacity(parts.links.len());
+    for raw in &parts.links {
+        report.set_repetition(raw.repetition.clone());
+        resolver.check_name(&raw.value, report);
+        if let Some(ends) = resolver.ends(&raw.value, report) {
+            resolved.push(Resolved { raw, ends });
+        }
+    }
+    check_switches(parts, &resolved, report);
+    report.set_repetition(None);
+    resolved
+}
+
+/// For suggestions, in an order that does not change from run to run.
+fn sorted(names: &HashMap<String, Named>) -> Vec<&str> {
+    let mut all: Vec<&str> = names.keys().map(String::as_str).collect();
+    all.sort_unstable();
+    all
+}
+
+struct Resolver<'n> {
+    names: &'n HashMap<String, Named>,
+    /// The line of the link that took an interface: of a node, or of the host (`None`).
+    taken: HashMap<(Option<usize>, String), u32>,
+    link_names: HashMap<String, u32>,
+    all: Vec<&'n str>,
+}
+
+impl Resolver<'_> {
+    fn check_name(&mut self, link: &RawLink, report: &mut Report) {
+        let Some(name) = &link.name else { return };
+        match self.link_names.get(&name.value) {
+            Some(line) => {
+                let message =
+                    format!("the name {} is taken by the link on line {line}", quote(&name.value));
+                report.error(name.place, message);
+            }
+            None => {
+                self.link_names.insert(name.value.clone(), name.place.line);
+            }
+        }
+    }
+
+    fn ends(&mut self, link: &RawLink, report: &mut Report) -> Option<[End; 2]> {
+        let [a, b] = &link.ends;
+        let first = self.end(a, report);
+        let second = self.end(b, report);
+        let (first, second) = (first?, second?);
+        let shown = link.shown();
+        if a.value.is_door() && b.value.is_door() {
+            report.error(
+                a.place,
+                format!("link {shown}: joins two doors; one end must be a node or a switch"),
+            );
+            return None;
+        }
+        match (&first, &second) {
+            (End::Node { node: x, .. }, End::Node { node: y, .. }) if x == y => {
+                report.error(a.place, format!("link {shown}: joins a node to itself"));
+                None
+            }
+            (End::Switch { switch: x }, End::Switch { switch: y }) if x == y => {
+                report.error(a.place, format!("link {shown}: joins a switch to itself"));
+                None
+            }
+            _ => Some([first, second]),
+        }
+    }
+
+    fn end(&mut self, end: &At<RawEnd>, report: &mut Report) -> Option<End> {
+        match &end.value {
+            RawEnd::Internet => Some(End::Internet),
+            RawEnd::Host(iface) => {
+                self.take(None, iface, end, report)?;
+                Some(End::Host { iface: iface.clone() })
+            }
+            RawEnd::Named { name, iface } => match self.names.get(name) {
+                Some(&Named::Node(node)) => {
+                    if let Some(iface) = iface {
+                        self.take(Some(node), iface, end, report)?;
+                    }
+                    Some(End::Node { node, iface: iface.clone() })
+                }
+                Some(&Named::Switch(switch)) if iface.is_none() => Some(End::Switch { switch }),
+                Some(Named::Switch(_)) => {
+                    let message = format!(
+                        "end {}: a switch has no interfaces to name",
+                        quote(&end.value.to_string())
+                    );
+                    report.error_with(end.place, message, Some(format!("write {name}")));
+                    None
+                }
+                None => {
+                    let doors = ["internet"];
+                    let help = report.suggest(name, self.all.iter().copied().chain(doors));
+                    report.error_with(
+                        end.place,
+                        format!("no node or switch {}", quote(name)),
+                        help,
+                    );
+                    None
+                }
+            },
+        }
+    }
+
+    /// Takes an interface of a node or, without one, of the host.
+    fn take(
+        &mut self,
+        node: Option<usize>,
+        iface: &str,
+        end: &At<RawEnd>,
+        report: &mut Report,
+    ) -> Option<()> {
+        let line = end.place.line;
+        match self.taken.insert((node, iface.to_owned()), line) {
+            None => Some(()),
+            Some(first) => {
+                self.taken.insert((node, iface.to_owned()), first);
+                let message = format!(
+                    "interface {} is taken by the link on line {first}",
+                    quote(&end.value.to_string())
+                );
+                report.error(end.place, message);
+                None
+            }
+        }
+    }
+}
+
+/// Joins numbers into sets.
+pub(crate) struct Sets(Vec<usize>);
+
+impl Sets {
+    pub(crate) fn new(count: usize) -> Sets {
+        Sets((0..count).collect())
+    }
+
+    /// The number that stands for the set of `x`.
+    pub(crate) fn find(&mut self, mut x: usize) -> usize {
+        while self.0[x] != x {
+            self.0[x] = self.0[self.0[x]];
+            x = self.0[x];
+        }
+        x
+    }
+
+    /// False when both were in one set already.
+    pub(crate) fn join(&mut self, x: usize, y: usize) -> bool {
+        let (x, y) = (self.find(x), self.find(y));
+        self.0[x.max(y)] = x.min(y);
+        x != y
+    }
+}
+
+/// Bridges run without spanning tree: a loop would flood for ever.
+fn check_switches(parts: &Parts, links: &[Resolved<'_>], report: &mut Report) {
+    let mut sets = Sets::new(parts.switches.len());
+    let mut ports = vec![0_usize; parts.switches.len()];
+    for link in links {
+        report.set_repetition(link.raw.repetition.clone());
+        let raw = &link.raw.value;
+        if let [End::Switch { switch: a }, End::Switch { switch: b }] = link.ends
+            && !sets.join(a, b)
+        {
+            let message = format!("link {}: closes a loop of switches", raw.shown());
+            report.error_with(raw.place, message, Some("leave out one link of the loop".into()));
+        }
+        for end in &link.ends {
+            let End::Switch { switch } = end else { continue };
+            ports[*switch] += 1;
+            if ports[*switch] == MAX_PORTS + 1 {
+                let name = quote(&parts.switches[*switch].value.switch.name);
+                let help = Some("spread the links over several switches and join those".into());
+                report.error_with(
+                    raw.place,
+                    format!("switch {name} has more than {MAX_PORTS} links"),
+                    help,
+                );
+            }
+        }
+    }
+}
+
+/// Next hops that are nodes exist and share a segment; interfaces to leave by exist.
+pub(crate) fn check_routes(
+    parts: &Parts,
+    names: &HashMap<String, Named>,
+    links: &[Resolved<'_>],
+    segment_of: &[usize],
+    report: &mut Report,
+) {
+    if parts.nodes.iter().all(|n| n.value.routes.is_empty()) {
+        return;
+    }
+    let all = sorted(names);
+    let on_segments = Attached::new(parts.nodes.len(), links, segment_of);
+    for (index, origin) in parts.nodes.iter().enumerate() {
+        report.set_repetition(origin.repetition.clone());
+        let routes = origin.value.node.routes.iter().flatten();
+        for (route, &place) in routes.zip(&origin.value.routes) {
+            if let Some(Via::Node(via)) = &route.via {
+                check_next_hop(via, index, place, names, &on_segments, &all, report);
+            }
+            if let Some(dev) = &route.dev
+                && !on_segments.has_interface(index, dev)
+            {
+                let node = quote(&origin.value.node.name);
+                report.error(place, format!("node {node} has no interface {}", quote(dev)));
+            }
+        }
+    }
+    report.set_repetition(None);
+}
+
+fn check_next_hop(
+    via: &str,
+    node: usize,
+    place: Place,
+    names: &HashMap<String, Named>,
+    attached: &Attached,
+    all: &[&str],
+    report: &mut Report,
+) {
+    match names.get(via) {
+        Some(&Named::Node(hop)) if hop == node => {
+            report.error(place, format!("next hop {} is the node itself", quote(via)));
+        }
+        Some(&Named::Node(hop)) => {
+            if attached.segments[hop].is_disjoint(&attached.segments[node]) {
+                report.error(
+                    place,
+                    format!("next hop {} shares no segment with this node", quote(via)),
+                );
+            }
+        }
+        Some(Named::Switch(_)) => {
+            report.error(place, format!("next hop {} is a switch", quote(via)))
+        }
+        None => {
+            let help = report.suggest(via, all.iter().copied());
+            report.error_with(place, format!("no node {} for a next hop", quote(via)), help);
+        }
+    }
+}
+
+/// What each node is attached to.
+struct Attached {
+    segments: Vec<HashSet<usize>>,
+    named: Vec<HashSet<String>>,
+    /// How many interfaces take the next free `ethN`.
+    automatic: Vec<usize>,
+}
+
+impl Attached {
+    fn new(nodes: usize, links: &[Resolved<'_>], segment_of: &[usize]) -> Attached {
+        let mut attached = Attached {
+            segments: vec![HashSet::new(); nodes],
+            named: vec![HashSet::new(); nodes],
+            automatic: vec![0; nodes],
+        };
+        for (link, &segment) in links.iter().zip(segment_of) {
+            for end in &link.ends {
+                let End::Node { node, iface } = end else { continue };
+                attached.segments[*node].insert(segment);
+                match iface {
+                    Some(iface) => drop(attached.named[*node].insert(iface.clone())),
+                    None => attached.automatic[*node] += 1,
+                }
+            }
+        }
+        attached
+    }
+
+    /// Automatic names are the lowest `ethN` that no link names, so they lie below the number of all.
+    fn has_interface(&self, node: usize, name: &str) -> bool {
+        let total = self.automatic[node] + self.named[node].len();
+        let automatic = |n: usize| self.automatic[node] > 0 && n < total;
+        self.named[node].contains(name)
+            || name.strip_prefix("eth").and_then(|n| n.parse().ok()).is_some_and(automatic)
+    }
+}
+
+/// The links of the lab.
+pub(crate) fn into_links(resolved: Vec<(Resolved<'_>, [Vec<ipnet::IpNet>; 2])>) -> Vec<Link> {
+    let link = |(resolved, addresses): (Resolved<'_>, _)| {
+        let raw = &resolved.raw.value;
+        Link {
+            name: raw.name.as_ref().map(|n| n.value.clone()),
+            ends: resolved.ends,
+            addresses,
+            subnets: raw.subnets.iter().map(|s| s.value).collect(),
+            mtu: raw.mtu.as_ref().map(|m| m.value),
+        }
+    };
+    resolved.into_iter().map(link).collect()
+}

@@ -1,0 +1,398 @@
+//! `for` and `if`: one entry of the file becomes one for each combination of its indices.
+//!
+//! Indices run from the outermost, which depends on no other, to the innermost; among those that
+//! could come next, in order of writing. Entries without `for` pass through untouched.
+
+use std::sync::Arc;
+
+use netloom_config::{Entry, Kind, Node, Place, Repetition, Report, quote};
+
+use super::expr::{self, Bounds, Expr, RESERVED, Value};
+use super::template::{Failure, Template, Text, report_problem};
+use super::work::{Exhausted, Work};
+
+/// More indices than these make no `for`.
+const MAX_INDICES: usize = 16;
+
+/// What the parser carries along.
+pub(crate) struct Context {
+    pub report: Report,
+    pub work: Work,
+    /// Entries with `for` so far, to tell them apart.
+    pub entries: usize,
+}
+
+/// One entry as it is to be read: its name with the place of it, its body, and which round it is.
+pub(crate) struct Round<'n> {
+    pub name: &'n str,
+    pub place: Place,
+    pub body: &'n Node,
+    pub repetition: Option<Arc<Repetition>>,
+}
+
+/// There is no going on with the file: too much work, or too many objects. The report says why.
+pub(crate) struct Stop;
+
+/// Calls `each` for the entry, or for each of its rounds when it has a `for`.
+pub(crate) fn unroll(
+    name: &str,
+    place: Place,
+    body: &Node,
+    context: &mut Context,
+    each: &mut dyn FnMut(Round<'_>, &mut Report) -> Result<(), Stop>,
+) -> Result<(), Stop> {
+    let Some(spec) = body.get("for") else {
+        if let Some(condition) = body.get("if") {
+            context.report.error(condition.place, "`if` works only beside `for`");
+        }
+        return each(Round { name, place, body, repetition: None }, &mut context.report);
+    };
+    context.entries += 1;
+    let Some(compiled) = Compiled::new(name, place, body, spec, &mut context.report) else {
+        return Ok(());
+    };
+    let slots = vec![Value::Int(0); compiled.names.len()];
+    let mut run = Run { compiled: &compiled, slots, rounds: 0, context, each };
+    let result = run.level(0);
+    run.context.report.set_repetition(None);
+    result
+}
+
+/// What an index runs over.
+enum Source {
+    Bounds(Bounds),
+    List(Vec<Value>),
+}
+
+struct Index {
+    place: Place,
+    source: Source,
+}
+
+struct Compiled {
+    entry_place: Place,
+    names: Vec<String>,
+    indices: Vec<Index>,
+    /// Slots from the outermost to the innermost.
+    order: Vec<usize>,
+    condition: Option<(Place, Expr)>,
+    name: Text,
+    name_place: Place,
+    body: Template,
+}
+
+impl Compiled {
+    fn new(
+        name: &str,
+        place: Place,
+        body: &Node,
+        spec: &Node,
+        report: &mut Report,
+    ) -> Option<Compiled> {
+        let entries = match spec.entries() {
+            Some(entries) if !entries.is_empty() => entries,
+            _ => {
+                let help = "write for: {x: 0..9}".to_owned();
+                let message = format!("for: expected a map of indices, found {}", spec.describe());
+                report.error_with(spec.place, message, Some(help));
+                return None;
+            }
+        };
+        let names = index_names(entries, report)?;
+        let indices: Vec<_> = entries.iter().map(|e| index(e, &names, report)).collect();
+        let condition = match body.get("if") {
+            Some(node) => Some((node.place, condition(node, &names, report))),
+            None => None,
+        };
+        let name = Text::compile(name, &names, place, report);
+        let template = Template::compile(body, &["for", "if"], &names, report);
+        let indices = indices.into_iter().collect::<Option<Vec<_>>>()?;
+        let order = order(&indices, &names, spec.place, report)?;
+        let condition = match condition {
+            Some((place, expr)) => Some((place, expr?)),
+            None => None,
+        };
+        let (name, body) = (name?, template?);
+        Some(Compiled {
+            entry_place: spec.place,
+            names,
+            indices,
+            order,
+            condition,
+            name,
+            name_place: place,
+            body,
+        })
+    }
+}
+
+fn index_names(entries: &[Entry], report: &mut Report) -> Option<Vec<String>> {
+    if entries.len() > MAX_INDICES {
+        report.error(entries[MAX_INDICES].place, format!("for: more than {MAX_INDICES} indices"));
+        return None;
+    }
+    let before = report.count();
+    for entry in entries {
+        let key = entry.key.as_str();
+        let letters = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let is_name = key.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && key.chars().all(letters);
+        if !is_name || RESERVED.contains(&key) {
+            report.error(entry.place, format!("for: {} cannot name an index", quote(key)));
+        }
+    }
+    (report.count() == before).then(|| entries.iter().map(|e| e.key.clone()).collect())
+}
+
+fn index(entry: &Entry, names: &[String], report: &mut Report) -> Option<Index> {
+    let node = &entry.value;
+    let source = match &node.kind {
+        Kind::Int(n) if *n >= 0 => Source::Bounds(Bounds::Count(Expr::Value(Value::Int(*n)))),
+        Kind::Str => match expr::parse_bounds(&node.text, names) {
+            Ok(bounds) => Source::Bounds(bounds),
+            Err(problem) => {
+                report_problem(problem, &node.text, names, node.place, report);
+                return None;
+            }
+        },
+        Kind::Seq(items) if items.iter().all(|i| list_value(i).is_some()) => {
+            Source::List(items.iter().filter_map(list_value).collect())
+        }
+        _ => {
+            let message = format!(
+                "for.{}: expected a range like 0..9, a count, or a list of texts, found {}",
+                entry.key,
+                node.describe()
+            );
+            report.error(node.place, message);
+            return None;
+        }
+    };
+    check_constant(&source, entry, report)?;
+    Some(Index { place: node.place, source })
+}
+
+/// A range that is empty whatever the other indices are was meant otherwise.
+fn check_constant(source: &Source, entry: &Entry, report: &mut Report) -> Option<()> {
+    if let Source::Bounds(Bounds::Range(Expr::Value(Value::Int(a)), Expr::Value(Value::Int(b)))) =
+        source
+        && a > b
+    {
+        let message = format!("for.{}: the range {a}..{b} is empty; ranges go upwards", entry.key);
+        report.error_with(entry.value.place, message, Some(format!("did you mean \"{b}..{a}\"?")));
+        return None;
+    }
+    Some(())
+}
+
+fn list_value(node: &Node) -> Option<Value> {
+    match &node.kind {
+        Kind::Int(n) => Some(Value::Int(*n)),
+        Kind::Str | Kind::Bool(_) | Kind::Float(_) => Some(Value::Text(node.text.as_str().into())),
+        Kind::Null | Kind::Seq(_) | Kind::Map(_) => None,
+    }
+}
+
+fn condition(node: &Node, names: &[String], report: &mut Report) -> Option<Expr> {
+    if matches!(node.kind, Kind::Null | Kind::Seq(_) | Kind::Map(_)) {
+        report.error(
+            node.place,
+            format!("if: expected an expression like \"x < y\", found {}", node.describe()),
+        );
+        return None;
+    }
+    match expr::parse(&node.text, names) {
+        Ok(expr) => Some(expr),
+        Err(problem) => {
+            report_problem(problem, &node.text, names, node.place, report);
+            None
+        }
+    }
+}
+
+/// Which slots an index' bounds name.
+fn needs(index: &Index) -> Vec<usize> {
+    let mut slots = Vec::new();
+    match &index.source {
+        Source::Bounds(Bounds::Range(a, b)) => {
+            a.slots(&mut |s| slots.push(s));
+            b.slots(&mut |s| slots.push(s));
+        }
+        Source::Bounds(Bounds::Count(n)) => n.slots(&mut |s| slots.push(s)),
+        Source::List(_) => {}
+    }
+    slots
+}
+
+fn order(
+    indices: &[Index],
+    names: &[String],
+    place: Place,
+    report: &mut Report,
+) -> Option<Vec<usize>> {
+    let needs: Vec<Vec<usize>> = indices.iter().map(needs).collect();
+    let mut order: Vec<usize> = Vec::new();
+    while order.len() < indices.len() {
+        let ready = |s: &usize| !order.contains(s) && needs[*s].iter().all(|n| order.contains(n));
+        match (0..indices.len()).find(ready) {
+            Some(slot) => order.push(slot),
+            None => {
+                let cycle = cycle(&needs, &order, names);
+                report.error(
+                    place,
+                    format!("for: the indices depend on each other in a circle: {cycle}"),
+                );
+                return None;
+            }
+        }
+    }
+    Some(order)
+}
+
+/// A cycle among the slots that are not in `done`, as `i -> j -> i`.
+fn cycle(needs: &[Vec<usize>], done: &[usize], names: &[String]) -> String {
+    let open = |s: &usize| !done.contains(s);
+    let mut walk: Vec<usize> = (0..needs.len()).filter(open).take(1).collect();
+    while let Some(&last) = walk.last() {
+        let Some(next) = needs[last].iter().copied().find(open) else { break };
+        if let Some(start) = walk.iter().position(|s| *s == next) {
+            walk.drain(..start);
+            walk.push(next);
+            break;
+        }
+        walk.push(next);
+    }
+    walk.iter().map(|s| names[*s].as_str()).collect::<Vec<_>>().join(" -> ")
+}
+
+struct Run<'r> {
+    compiled: &'r Compiled,
+    slots: Vec<Value>,
+    rounds: usize,
+    context: &'r mut Context,
+    each: &'r mut dyn FnMut(Round<'_>, &mut Report) -> Result<(), Stop>,
+}
+
+impl Run<'_> {
+    /// Runs the index of this level and all further in.
+    fn level(&mut self, level: usize) -> Result<(), Stop> {
+        let compiled = self.compiled;
+        let Some(&slot) = compiled.order.get(level) else { return self.round() };
+        match &compiled.indices[slot].source {
+            Source::List(values) => {
+                for value in values {
+                    self.step(level, slot, value.clone())?;
+                }
+                Ok(())
+            }
+            Source::Bounds(bounds) => match self.range(bounds) {
+                Ok((first, last)) => {
+                    let mut next = first;
+                    while next <= last {
+                        self.step(level, slot, Value::Int(next))?;
+                        next += 1;
+                    }
+                    Ok(())
+                }
+                Err(why) => {
+                    let known = compiled.order[..level].to_vec();
+                    self.error(compiled.indices[slot].place, &known, why);
+                    Ok(())
+                }
+            },
+        }
+    }
+
+    fn step(&mut self, level: usize, slot: usize, value: Value) -> Result<(), Stop> {
+        if let Err(exhausted) = self.context.work.spend(Work::COMBINATION) {
+            return Err(self.exhausted(exhausted));
+        }
+        self.slots[slot] = value;
+        self.level(level + 1)
+    }
+
+    /// First and last value; the last is below `i64::MAX`, so that counting past it is safe.
+    fn range(&self, bounds: &Bounds) -> Result<(i64, i64), String> {
+        let (first, last) = match bounds {
+            Bounds::Range(a, b) => {
+                (a.evaluate(&self.slots)?.int()?, b.evaluate(&self.slots)?.int()?)
+            }
+            Bounds::Count(n) => match n.evaluate(&self.slots)?.int()? {
+                count if count >= 0 => (0, count - 1),
+                count => return Err(format!("a count of {count}")),
+            },
+        };
+        match last {
+            i64::MAX => Err(format!("a range to {last}")),
+            _ => Ok((first, last)),
+        }
+    }
+
+    /// All indices are set: makes one entry of them.
+    fn round(&mut self) -> Result<(), Stop> {
+        let compiled = self.compiled;
+        if let Some((place, condition)) = &compiled.condition {
+            match condition.evaluate(&self.slots).and_then(|v| v.truth()) {
+                Ok(true) => {}
+                Ok(false) => return Ok(()),
+                Err(why) => {
+                    self.error(*place, &compiled.order, why);
+                    return Ok(());
+                }
+            }
+        }
+        let repetition = self.repetition(&compiled.order);
+        self.context.report.set_repetition(Some(repetition.clone()));
+        let (name, body) = match self.fill() {
+            Ok(filled) => filled,
+            Err(Failure::NoValue(place, why)) => {
+                self.context.report.error(place, why);
+                return Ok(());
+            }
+            Err(Failure::Exhausted) => return Err(self.exhausted(Exhausted)),
+        };
+        let place = compiled.name_place;
+        (self.each)(
+            Round { name: &name, place, body: &body, repetition: Some(repetition) },
+            &mut self.context.report,
+        )
+    }
+
+    fn fill(&mut self) -> Result<(String, Node), Failure> {
+        let Context { report, work, .. } = &mut *self.context;
+        let name = self.compiled.name.fill(&self.slots, self.compiled.name_place, work)?;
+        Ok((name, self.compiled.body.fill(&self.slots, report, work)?))
+    }
+
+    /// This round, with the values of these slots in order of writing.
+    fn repetition(&mut self, known: &[usize]) -> Arc<Repetition> {
+        self.rounds += 1;
+        let mut known = known.to_vec();
+        known.sort_unstable();
+        let shown = |s: &usize| format!("{}={}", self.compiled.names[*s], short(&self.slots[*s]));
+        let values = known.iter().map(shown).collect::<Vec<_>>().join(", ");
+        Arc::new(Repetition { entry: self.context.entries, round: self.rounds, values })
+    }
+
+    fn error(&mut self, place: Place, known: &[usize], why: String) {
+        let repetition = (!known.is_empty()).then(|| self.repetition(known));
+        self.context.report.set_repetition(repetition);
+        self.context.report.error(place, why);
+    }
+
+    fn exhausted(&mut self, Exhausted: Exhausted) -> Stop {
+        self.context.report.set_repetition(None);
+        let message = "this `for` makes more than one file may ask for";
+        let help = "use smaller ranges, or bounds like j: i+1..9 in the place of an `if`";
+        self.context.report.error_with(self.compiled.entry_place, message, Some(help.into()));
+        Stop
+    }
+}
+
+/// A value for a message, on one line and not long.
+fn short(value: &Value) -> String {
+    match value {
+        Value::Text(text) if text.len() > 20 || text.contains(char::is_control) => quote(text),
+        _ => value.to_string(),
+    }
+}
