@@ -115,18 +115,18 @@ impl Batch {
         first..first + fitting.max(1)
     }
 
-    /// Numbers the messages of `chunk` from `sequence`, asks for an answer to the last of them
-    /// (errors are answered anyway) and gives their bytes.
-    pub(crate) fn stamp(&mut self, chunk: Range<usize>, sequence: u32) -> &[u8] {
+    /// Numbers the messages of `chunk` from `sequence`, asks for an answer to the one at
+    /// `answering` (errors are answered anyway) and gives their bytes.
+    pub(crate) fn stamp(&mut self, chunk: Range<usize>, answering: usize, sequence: u32) -> &[u8] {
         let (from, to) = (self.start(chunk.start), self.entries[chunk.end - 1].end);
         let mut number = sequence;
-        for index in chunk.clone() {
+        for index in chunk {
             let start = self.start(index);
             debug_assert!(self.entries[index].end >= start + HEADER);
             self.bytes[start + 8..start + 12].copy_from_slice(&number.to_ne_bytes());
             number = number.wrapping_add(1);
         }
-        let last = self.start(chunk.end - 1);
+        let last = self.start(answering);
         let flags = u16::from_ne_bytes([self.bytes[last + 6], self.bytes[last + 7]]) | ACK;
         self.bytes[last + 6..last + 8].copy_from_slice(&flags.to_ne_bytes());
         &self.bytes[from..to]

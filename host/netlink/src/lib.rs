@@ -3,7 +3,8 @@
 //! A [`Socket`] belongs to the network namespace its thread was in when it was opened, for good.
 //! Changes are collected in a [`Batch`], each with the name of its object, and sent many to a
 //! system call; every refusal comes back with its object and the kernel's own words, and the rest
-//! is still done. Questions (`links`, `routes`, ...) are methods of [`Socket`].
+//! is still done. Questions (`links`, `routes`, ...) are methods of [`Socket`]. [`nat`] writes
+//! nftables rules without the `nft` program.
 //!
 //! It does not enter namespaces, write sysctls or decide names, indexes and addresses.
 //! Messages are encoded by hand: a lab of a thousand nodes is tens of thousands of them.
@@ -15,6 +16,7 @@ mod decode;
 mod encode;
 mod error;
 mod link;
+pub mod nat;
 mod query;
 mod route;
 mod socket;

@@ -1,1 +1,255 @@
-//! NAT.
+//! NAT and the limits of forwarding for a lab that reaches out through the host.
+//!
+//! One nftables table of family `inet` per lab, written in one transaction over netlink: packets
+//! from the lab's prefixes are masqueraded on their way out; nothing reaches the inside but
+//! answers; and, for a host that did not forward before, nothing else is forwarded at all. A
+//! table that other programs made can still drop what this one lets pass. Turning forwarding on
+//! is the caller's. All functions act on the network namespace of the calling thread.
+//! Specification: `linux/netfilter/nf_tables.h`, nft(8).
+
+mod rule;
+
+use ipnet::IpNet;
+use rustix::net::netlink::NETFILTER;
+
+use crate::batch::sealed::Encode;
+use crate::batch::{Batch, Purpose, Request};
+use crate::decode::{Message, attributes, string};
+use crate::encode::Encoder;
+use crate::error::{Error, Result};
+use crate::socket::Socket;
+use crate::uapi::{APPEND, CREATE, DUMP, REQUEST};
+use rule::{Chain, Rule, Side};
+
+/// What the names of all tables made for labs begin with.
+pub const TABLE_PREFIX: &str = "netloom-";
+
+const SUBSYSTEM: u16 = 10;
+const BATCH_BEGIN: u16 = 0x10;
+const BATCH_END: u16 = 0x11;
+const NEW_TABLE: u16 = SUBSYSTEM << 8;
+const GET_TABLE: u16 = (SUBSYSTEM << 8) | 1;
+const DELETE_TABLE: u16 = (SUBSYSTEM << 8) | 2;
+const NEW_CHAIN: u16 = (SUBSYSTEM << 8) | 3;
+const NEW_RULE: u16 = (SUBSYSTEM << 8) | 6;
+const TABLE_NAME: u16 = 1;
+const FAMILY_INET: u8 = 1;
+
+/// What a lab's table lets pass.
+#[derive(Clone, Copy, Debug)]
+pub struct NatSpec<'a> {
+    /// Name of the table, [`TABLE_PREFIX`] and the lab's own.
+    pub table: &'a str,
+    /// Names of the interfaces behind which the lab is.
+    pub inside: &'a [&'a str],
+    /// The interface it may leave by; any other than the inside ones if none.
+    pub uplink: Option<&'a str>,
+    /// The lab's addresses. Packets from inside with other sources are dropped.
+    pub prefixes: &'a [IpNet],
+    /// Whether to drop all forwarding that the lab has no part in: right where the host did not
+    /// forward before.
+    pub block_other_forwarding: bool,
+}
+
+/// Makes the table of a lab, in place of one of the same name, all or nothing.
+///
+/// # Errors
+/// [`Error::Refused`] or [`Error::Socket`]; [`Error::Unsupported`] where the kernel has no
+/// nftables.
+pub fn install(spec: &NatSpec<'_>) -> Result<()> {
+    let mut batch = begin(spec.table);
+    let object = object(spec.table);
+    // Made first so that the removal finds one whether or not it was there.
+    for (kind, flags) in [(NEW_TABLE, CREATE), (DELETE_TABLE, 0), (NEW_TABLE, CREATE)] {
+        batch.push(object.as_str(), &command(kind, flags, "install", |e| name(e, spec.table)));
+    }
+    for chain in [Chain::Postrouting, Chain::Forward { accept: !spec.block_other_forwarding }] {
+        let body = |encoder: &mut Encoder<'_>| chain.define(encoder, spec.table);
+        batch.push(object.as_str(), &command(NEW_CHAIN, CREATE, "install", body));
+    }
+    let mut rule = |chain: Chain, conditions: &dyn Fn(&mut Rule<'_, '_>)| {
+        let body = |encoder: &mut Encoder<'_>| Rule::write(encoder, spec.table, chain, conditions);
+        batch.push(object.as_str(), &command(NEW_RULE, CREATE | APPEND, "install", body));
+    };
+    masquerade(spec, &mut rule);
+    forward(spec, &mut rule);
+    commit(batch)
+}
+
+/// Removes a table with all that is in it; no failure when there is none.
+///
+/// # Errors
+/// [`Error::Refused`] or [`Error::Socket`].
+pub fn remove(table: &str) -> Result<()> {
+    let mut batch = begin(table);
+    batch.push_tolerant(object(table), &command(DELETE_TABLE, 0, "remove", |e| name(e, table)));
+    match commit(batch) {
+        Err(Error::Unsupported { .. }) => Ok(()),
+        outcome => outcome,
+    }
+}
+
+/// Names of all tables of labs in this namespace; none where the kernel has no nftables.
+///
+/// # Errors
+/// [`Error::Refused`] or [`Error::Socket`].
+pub fn list() -> Result<Vec<String>> {
+    let mut socket = match open() {
+        Err(Error::Unsupported { .. }) => return Ok(Vec::new()),
+        outcome => outcome?,
+    };
+    let mut question = Vec::new();
+    Encoder::message(&mut question, GET_TABLE, REQUEST | DUMP, |e| e.fixed(&header(0)));
+    match socket.dump(&mut question, "nat tables", read_table) {
+        Err(Error::Refused(failures))
+            if [libc::EINVAL, libc::EOPNOTSUPP].contains(&failures[0].errno) =>
+        {
+            Ok(Vec::new())
+        }
+        outcome => outcome,
+    }
+}
+
+type AddRule<'a> = dyn FnMut(Chain, &dyn Fn(&mut Rule<'_, '_>)) + 'a;
+
+/// Leaving packets of the lab take the address of the interface they leave by.
+fn masquerade(spec: &NatSpec<'_>, add: &mut AddRule<'_>) {
+    for prefix in spec.prefixes {
+        add(Chain::Postrouting, &|rule| {
+            rule.source_in(*prefix);
+            outwards(rule, spec);
+            rule.masquerade();
+        });
+    }
+}
+
+/// Out with the lab's own sources, in with answers, nothing else in or out of the inside.
+fn forward(spec: &NatSpec<'_>, add: &mut AddRule<'_>) {
+    for inside in spec.inside {
+        for prefix in spec.prefixes {
+            add(Chain::FORWARD, &|rule| {
+                rule.interface(Side::Input, inside, true);
+                rule.source_in(*prefix);
+                outwards(rule, spec);
+                rule.accept();
+            });
+        }
+        add(Chain::FORWARD, &|rule| {
+            rule.interface(Side::Output, inside, true);
+            rule.answers();
+            rule.accept();
+        });
+    }
+    for inside in spec.inside {
+        for side in [Side::Input, Side::Output] {
+            add(Chain::FORWARD, &|rule| {
+                rule.interface(side, inside, true);
+                rule.drop();
+            });
+        }
+    }
+}
+
+fn outwards(rule: &mut Rule<'_, '_>, spec: &NatSpec<'_>) {
+    match spec.uplink {
+        Some(uplink) => rule.interface(Side::Output, uplink, true),
+        None => spec.inside.iter().for_each(|name| rule.interface(Side::Output, name, false)),
+    }
+}
+
+fn begin(table: &str) -> Batch {
+    let mut batch = Batch::new();
+    batch.push(
+        object(table),
+        &Command { subsystem: SUBSYSTEM, ..command(BATCH_BEGIN, 0, "begin", |_| ()) },
+    );
+    batch
+}
+
+/// Sends the transaction as one message: the kernel does all of it or nothing.
+fn commit(mut batch: Batch) -> Result<()> {
+    let end = Command { subsystem: SUBSYSTEM, ..command(BATCH_END, 0, "commit", |_| ()) };
+    batch.push("nat transaction", &end);
+    match open()?.run_transaction(&mut batch) {
+        Err(Error::Refused(failures))
+            if failures[0].operation == "begin" && failures[0].errno == libc::EOPNOTSUPP =>
+        {
+            Err(unsupported(libc::EOPNOTSUPP))
+        }
+        outcome => outcome,
+    }
+}
+
+fn open() -> Result<Socket> {
+    match Socket::open_protocol(Some(NETFILTER)) {
+        Err(Error::Socket { source, .. })
+            if source.raw_os_error() == Some(libc::EPROTONOSUPPORT) =>
+        {
+            Err(unsupported(libc::EPROTONOSUPPORT))
+        }
+        outcome => outcome,
+    }
+}
+
+fn unsupported(errno: i32) -> Error {
+    let source = std::io::Error::from_raw_os_error(errno);
+    Error::Unsupported {
+        feature: "nat",
+        needs: "a kernel with nftables (CONFIG_NF_TABLES)",
+        source,
+    }
+}
+
+fn object(table: &str) -> String {
+    format!("nat table {table:?}")
+}
+
+fn name(encoder: &mut Encoder<'_>, table: &str) {
+    encoder.string(TABLE_NAME, table);
+}
+
+fn read_table(message: &Message<'_>) -> Option<String> {
+    let mut parts = attributes(message.payload.get(4..)?);
+    let name = string(parts.find(|(kind, _)| *kind == TABLE_NAME)?.1);
+    (message.kind == NEW_TABLE && name.starts_with(TABLE_PREFIX)).then_some(name)
+}
+
+/// `struct nfgenmsg`: family, version, resource (big-endian).
+fn header(subsystem: u16) -> [u8; 4] {
+    let [high, low] = subsystem.to_be_bytes();
+    [if subsystem == 0 { FAMILY_INET } else { 0 }, 0, high, low]
+}
+
+/// One message of a transaction.
+struct Command<F> {
+    kind: u16,
+    flags: u16,
+    subsystem: u16,
+    operation: &'static str,
+    body: F,
+}
+
+fn command<F>(kind: u16, flags: u16, operation: &'static str, body: F) -> Command<F>
+where
+    F: Fn(&mut Encoder<'_>),
+{
+    Command { kind, flags, subsystem: 0, operation, body }
+}
+
+impl<F: Fn(&mut Encoder<'_>)> Encode for Command<F> {
+    fn encode(&self, bytes: &mut Vec<u8>) {
+        Encoder::message(bytes, self.kind, REQUEST | self.flags, |encoder| {
+            encoder.fixed(&header(self.subsystem));
+            (self.body)(encoder);
+        });
+    }
+}
+
+impl<F: Fn(&mut Encoder<'_>)> Request for Command<F> {
+    fn operation(&self) -> &'static str {
+        self.operation
+    }
+    fn purpose(&self) -> Purpose {
+        if self.kind == DELETE_TABLE { Purpose::Touch } else { Purpose::Create }
+    }
+}

@@ -108,26 +108,40 @@ impl Socket {
         while first < batch.len() {
             let chunk = batch.chunk(first, self.chunk_bytes, self.chunk_count);
             first = chunk.end;
-            self.run_chunk(batch, chunk, failures)?;
+            let answering = chunk.end - 1;
+            self.run_chunk(batch, chunk, answering, failures)?;
         }
         Ok(())
+    }
+
+    /// Sends all requests as one datagram whose first and last messages are its brackets, which
+    /// the kernel does whole or not at all.
+    pub(crate) fn run_transaction(&mut self, batch: &mut Batch) -> Result<()> {
+        let mut failures = Vec::new();
+        // The closing bracket is not answered by kernels before 6.10.
+        let answering = batch.len() - 2;
+        self.run_chunk(batch, 0..batch.len(), answering, &mut failures)?;
+        if failures.is_empty() { Ok(()) } else { Err(Error::Refused(failures)) }
     }
 
     fn run_chunk(
         &mut self,
         batch: &mut Batch,
         chunk: Range<usize>,
+        answering: usize,
         failures: &mut Vec<Failure>,
     ) -> Result<()> {
         let count = chunk.len();
+        // A refused opening bracket is the only answer there will be.
+        let bracketed = answering + 1 < chunk.end;
         let sequence = self.take_sequence(count);
-        self.send(batch.stamp(chunk.clone(), sequence))?;
+        self.send(batch.stamp(chunk.clone(), answering, sequence))?;
         let mut answered = false;
         while !answered {
             let length = self.receive()?;
             for message in messages(&self.received[..length]) {
                 let Some(place) = place_of(&message, sequence, count) else { continue };
-                answered |= place + 1 == count;
+                answered |= chunk.start + place == answering || (bracketed && place == 0);
                 failures.extend(refusal(&message, batch, chunk.start + place));
             }
         }
@@ -247,16 +261,17 @@ impl Socket {
     }
 
     fn enable(&self, option: libc::c_int) -> rustix::io::Result<()> {
+        const SIZE: libc::socklen_t = 4;
         let on: libc::c_int = 1;
         // SAFETY: the descriptor is open as long as `self` lives; the value is a c_int on this
-        // stack and the length given is its size.
+        // stack and c_int is 4 bytes on Linux.
         let code = unsafe {
             libc::setsockopt(
                 self.fd.as_raw_fd(),
                 libc::SOL_NETLINK,
                 option,
                 (&raw const on).cast(),
-                size_of::<libc::c_int>() as libc::socklen_t,
+                SIZE,
             )
         };
         if code == 0 { Ok(()) } else { Err(last_errno()) }

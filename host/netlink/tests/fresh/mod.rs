@@ -55,8 +55,8 @@ pub(crate) fn with_netns<const N: usize>(test: &str, body: impl FnOnce([NetNs; N
 }
 
 fn again_in_user_namespace(test: &str) {
-    // SAFETY: getuid and getgid always succeed and touch no memory.
-    let (uid, gid) = unsafe { (libc::getuid(), libc::getgid()) };
+    let uid = rustix::process::getuid().as_raw();
+    let gid = rustix::process::getgid().as_raw();
     let mut command = Command::new(std::env::current_exe().expect("own path"));
     command.args([test, "--exact", "--nocapture", "--include-ignored"]).env(INSIDE, "1");
     let enter = move || {

@@ -1,0 +1,196 @@
+//! Chains and rules of nftables as the kernel takes them: lists of small expressions.
+//!
+//! A rule is a row of expressions, each of which loads, masks, compares or decides; the first
+//! comparison that fails ends it. All numbers are big-endian, all values compared are as they
+//! stand in the packet or in the machine (interface names are 16 bytes, NUL-padded).
+//! Specification: `linux/netfilter/nf_tables.h`.
+
+use ipnet::IpNet;
+
+use crate::encode::Encoder;
+
+const REGISTER: u32 = 1;
+const VERDICT_REGISTER: u32 = 0;
+const DATA_VALUE: u16 = 1;
+const DATA_VERDICT: u16 = 2;
+const META_INPUT_NAME: u32 = 6;
+const META_OUTPUT_NAME: u32 = 7;
+const META_PROTOCOL: u32 = 15;
+const NFPROTO_IPV4: u8 = 2;
+const NFPROTO_IPV6: u8 = 10;
+const NETWORK_HEADER: u32 = 1;
+const CT_STATE: u32 = 0;
+/// Bits of the connection state, in the machine's byte order.
+const ESTABLISHED: u32 = 2;
+const RELATED: u32 = 4;
+const NF_DROP: u32 = 0;
+const NF_ACCEPT: u32 = 1;
+const INTERFACE_NAME: usize = 16;
+
+/// The chains of a lab's table.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Chain {
+    /// NAT of what leaves.
+    Postrouting,
+    /// What may be forwarded; `accept` is the fate of what no rule matches.
+    Forward { accept: bool },
+}
+
+impl Chain {
+    /// The forward chain as rules name it.
+    pub(super) const FORWARD: Self = Self::Forward { accept: true };
+
+    /// Writes the attributes that create the chain.
+    pub(super) fn define(self, encoder: &mut Encoder<'_>, table: &str) {
+        let (kind, hook, priority, policy) = match self {
+            Self::Postrouting => ("nat", 4, 100, NF_ACCEPT),
+            Self::Forward { accept: true } => ("filter", 2, 0, NF_ACCEPT),
+            Self::Forward { accept: false } => ("filter", 2, 0, NF_DROP),
+        };
+        encoder.string(1, table);
+        encoder.string(3, self.name());
+        encoder.marked_nest(4, |encoder| {
+            encoder.u32_big_endian(1, hook);
+            encoder.u32_big_endian(2, priority);
+        });
+        encoder.u32_big_endian(5, policy);
+        encoder.string(7, kind);
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Postrouting => "postrouting",
+            Self::Forward { .. } => "forward",
+        }
+    }
+}
+
+/// Which interface of a forwarded packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Input,
+    Output,
+}
+
+/// A rule while its expressions are written.
+pub(super) struct Rule<'a, 'b> {
+    expressions: &'a mut Encoder<'b>,
+}
+
+impl Rule<'_, '_> {
+    /// Writes the attributes of a rule whose expressions `conditions` adds.
+    pub(super) fn write(
+        encoder: &mut Encoder<'_>,
+        table: &str,
+        chain: Chain,
+        conditions: &dyn Fn(&mut Rule<'_, '_>),
+    ) {
+        encoder.string(1, table);
+        encoder.string(2, chain.name());
+        encoder.marked_nest(4, |expressions| conditions(&mut Rule { expressions }));
+    }
+
+    /// Goes on if the interface has this name (or, with `equal` false, another).
+    pub(super) fn interface(&mut self, side: Side, name: &str, equal: bool) {
+        let key = if side == Side::Input { META_INPUT_NAME } else { META_OUTPUT_NAME };
+        let mut padded = [0; INTERFACE_NAME];
+        // Longer than any interface's name is a name that none has, cut or not: the last byte
+        // of a real one is always NUL.
+        let length = name.len().min(INTERFACE_NAME);
+        padded[..length].copy_from_slice(&name.as_bytes()[..length]);
+        self.load_meta(key);
+        self.compare(&padded, equal);
+    }
+
+    /// Goes on if the packet's source lies in this prefix.
+    pub(super) fn source_in(&mut self, prefix: IpNet) {
+        self.load_meta(META_PROTOCOL);
+        match prefix {
+            IpNet::V4(net) => {
+                self.compare(&[NFPROTO_IPV4], true);
+                self.header_field(12, &net.netmask().octets(), &net.network().octets());
+            }
+            IpNet::V6(net) => {
+                self.compare(&[NFPROTO_IPV6], true);
+                self.header_field(8, &net.netmask().octets(), &net.network().octets());
+            }
+        }
+    }
+
+    /// Goes on if the packet belongs to a connection that began on the other side.
+    pub(super) fn answers(&mut self) {
+        self.expression("ct", |data| {
+            data.u32_big_endian(1, REGISTER);
+            data.u32_big_endian(2, CT_STATE);
+        });
+        self.mask(&(ESTABLISHED | RELATED).to_ne_bytes());
+        self.compare(&[0; 4], false);
+    }
+
+    pub(super) fn masquerade(&mut self) {
+        self.expression("masq", |_| ());
+    }
+
+    pub(super) fn accept(&mut self) {
+        self.verdict(NF_ACCEPT);
+    }
+
+    pub(super) fn drop(&mut self) {
+        self.verdict(NF_DROP);
+    }
+
+    fn header_field(&mut self, offset: u32, mask: &[u8], value: &[u8]) {
+        let length = if value.len() == 4 { 4 } else { 16 };
+        self.expression("payload", |data| {
+            data.u32_big_endian(1, REGISTER);
+            data.u32_big_endian(2, NETWORK_HEADER);
+            data.u32_big_endian(3, offset);
+            data.u32_big_endian(4, length);
+        });
+        self.mask(mask);
+        self.compare(value, true);
+    }
+
+    fn load_meta(&mut self, key: u32) {
+        self.expression("meta", |data| {
+            data.u32_big_endian(1, REGISTER);
+            data.u32_big_endian(2, key);
+        });
+    }
+
+    /// Keeps only the bits of `mask`: 4 or 16 bytes.
+    fn mask(&mut self, mask: &[u8]) {
+        let length = if mask.len() == 4 { 4 } else { 16 };
+        self.expression("bitwise", |data| {
+            data.u32_big_endian(1, REGISTER);
+            data.u32_big_endian(2, REGISTER);
+            data.u32_big_endian(3, length);
+            data.marked_nest(4, |value| value.attribute(DATA_VALUE, mask));
+            data.marked_nest(5, |value| value.attribute(DATA_VALUE, &[0; 16][..mask.len()]));
+        });
+    }
+
+    fn compare(&mut self, value: &[u8], equal: bool) {
+        self.expression("cmp", |data| {
+            data.u32_big_endian(1, REGISTER);
+            data.u32_big_endian(2, u32::from(!equal));
+            data.marked_nest(3, |nest| nest.attribute(DATA_VALUE, value));
+        });
+    }
+
+    fn verdict(&mut self, code: u32) {
+        self.expression("immediate", |data| {
+            data.u32_big_endian(1, VERDICT_REGISTER);
+            data.marked_nest(2, |value| {
+                value.marked_nest(DATA_VERDICT, |verdict| verdict.u32_big_endian(1, code));
+            });
+        });
+    }
+
+    fn expression(&mut self, name: &str, data: impl FnOnce(&mut Encoder<'_>)) {
+        self.expressions.marked_nest(1, |element| {
+            element.string(1, name);
+            element.marked_nest(2, data);
+        });
+    }
+}

@@ -1,0 +1,219 @@
+//! NAT and forwarding limits, with packets: inside and other stations, a host, the world outside.
+//!
+//! That a packet was dropped shows by a later one arriving first on the same way.
+
+mod fresh;
+
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use fresh::{NetNs, with_netns};
+use ipnet::IpNet;
+use netloom_netlink::nat::{self, NatSpec};
+use netloom_netlink::{Address, Batch, Change, EndSpec, Route, Socket, VethSpec};
+
+const STATIONS: [(&str, [&str; 2], [&str; 2]); 3] = [
+    ("in0", ["10.50.0.1/24", "fd50::1/64"], ["10.50.0.2/24", "fd50::2/64"]),
+    ("out0", ["192.0.2.1/24", "fd99::1/64"], ["192.0.2.2/24", "fd99::2/64"]),
+    ("other0", ["10.60.0.1/24", "fd60::1/64"], ["10.60.0.2/24", "fd60::2/64"]),
+];
+
+fn net(text: &str) -> IpNet {
+    text.parse().unwrap()
+}
+
+fn address(text: &str) -> IpAddr {
+    net(text).addr()
+}
+
+fn sysctl(name: &str, value: &str) {
+    std::fs::write(format!("/proc/sys/net/{name}"), value).unwrap();
+}
+
+/// Without it a link-local address is not ready for a second, nor what is asked from it.
+fn no_waiting_for_duplicates() {
+    sysctl("ipv6/conf/all/accept_dad", "0");
+    sysctl("ipv6/conf/default/accept_dad", "0");
+}
+
+/// A host that forwards between three stations, each with a default route to it.
+fn lay_out(host: &NetNs, stations: [&NetNs; 3]) {
+    stations.iter().for_each(|station| station.run(no_waiting_for_duplicates));
+    host.run(|| {
+        no_waiting_for_duplicates();
+        sysctl("ipv4/ip_forward", "1");
+        sysctl("ipv6/conf/all/forwarding", "1");
+        let mut batch = Batch::new();
+        for (index, ((name, own, _), station)) in (10..).zip(STATIONS.iter().zip(stations)) {
+            let a = EndSpec { index: Some(index), ..EndSpec::new(name) };
+            let b = EndSpec { netns: Some(station.fd()), index: Some(2), ..EndSpec::new("eth0") };
+            batch.push(*name, &VethSpec { a_up: true, ..VethSpec::new(a, b) });
+            own.iter().for_each(|own| batch.push(*own, &Address::new(index, net(own))));
+        }
+        Socket::open().unwrap().run(&mut batch).unwrap();
+    });
+    for ((_, routers, own), station) in STATIONS.iter().zip(stations) {
+        station.run(|| {
+            let mut batch = Batch::new();
+            batch.push("eth0", &Change::of(2).up());
+            for (own, router) in own.iter().zip(routers) {
+                batch.push(*own, &Address::new(2, net(own)));
+                let default = if address(own).is_ipv4() { "0.0.0.0/0" } else { "::/0" };
+                batch.push(default, &Route::new(net(default), Some(address(router)), 2));
+            }
+            Socket::open().unwrap().run(&mut batch).unwrap();
+        });
+    }
+}
+
+fn socket(station: &NetNs, of: usize, version: usize) -> UdpSocket {
+    let own = address(STATIONS[of].2[version]);
+    let socket = station.run(|| UdpSocket::bind((own, 0)).unwrap());
+    socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    socket
+}
+
+fn send(from: &UdpSocket, text: &str, to: SocketAddr) {
+    from.send_to(text.as_bytes(), to).unwrap();
+}
+
+fn receive(at: &UdpSocket) -> (String, SocketAddr) {
+    let mut buffer = [0; 64];
+    let (length, from) = at.recv_from(&mut buffer).expect("a packet");
+    (String::from_utf8_lossy(&buffer[..length]).into_owned(), from)
+}
+
+fn spec(block_other_forwarding: bool, prefixes: &[IpNet]) -> NatSpec<'_> {
+    let inside = &["in0"];
+    NatSpec { table: "netloom-test", inside, uplink: None, prefixes, block_other_forwarding }
+}
+
+#[test]
+fn the_inside_reaches_out_and_only_answers_come_back() {
+    with_netns(
+        "the_inside_reaches_out_and_only_answers_come_back",
+        |[host, inside, outside, other]| {
+            lay_out(&host, [&inside, &outside, &other]);
+            let prefixes = [net("10.50.0.0/16"), net("fd50::/48")];
+            host.run(|| nat::install(&spec(false, &prefixes)).unwrap());
+            for version in [0, 1] {
+                let station = socket(&inside, 0, version);
+                let server = socket(&outside, 1, version);
+                let intruder = socket(&outside, 1, version);
+
+                send(&station, "request", server.local_addr().unwrap());
+                let (text, from) = receive(&server);
+                assert_eq!((&*text, from.ip()), ("request", address(STATIONS[1].1[version])));
+
+                send(&intruder, "unasked", station.local_addr().unwrap());
+                send(&server, "answer", from);
+                let (text, from) = receive(&station);
+                assert_eq!((&*text, from), ("answer", server.local_addr().unwrap()));
+            }
+        },
+    );
+}
+
+#[test]
+fn sources_outside_the_prefixes_do_not_leave() {
+    with_netns("sources_outside_the_prefixes_do_not_leave", |[host, inside, outside, other]| {
+        lay_out(&host, [&inside, &outside, &other]);
+        let (station, server) = (socket(&inside, 0, 0), socket(&outside, 1, 0));
+        let to = server.local_addr().unwrap();
+        host.run(|| nat::install(&spec(false, &[net("10.51.0.0/16")])).unwrap());
+        send(&station, "foreign", to);
+        host.run(|| nat::install(&spec(false, &[net("10.50.0.0/16")])).unwrap());
+        send(&station, "own", to);
+        assert_eq!(receive(&server).0, "own");
+    });
+}
+
+#[test]
+fn other_forwarding_is_blocked_only_when_asked() {
+    with_netns("other_forwarding_is_blocked_only_when_asked", |[host, inside, outside, other]| {
+        lay_out(&host, [&inside, &outside, &other]);
+        let prefixes = [net("10.50.0.0/16"), net("fd50::/48")];
+        for version in [0, 1] {
+            let (from, at) = (socket(&outside, 1, version), socket(&other, 2, version));
+            let to = at.local_addr().unwrap();
+            host.run(|| nat::install(&spec(true, &prefixes)).unwrap());
+            send(&from, "blocked", to);
+            host.run(|| nat::install(&spec(false, &prefixes)).unwrap());
+            send(&from, "beside the lab", to);
+            assert_eq!(receive(&at), ("beside the lab".into(), from.local_addr().unwrap()));
+
+            host.run(|| nat::install(&spec(true, &prefixes)).unwrap());
+            let station = socket(&inside, 0, version);
+            send(&station, "with block", from.local_addr().unwrap());
+            let (text, back) = receive(&from);
+            assert_eq!(text, "with block");
+            send(&from, "answer", back);
+            assert_eq!(receive(&station).0, "answer");
+        }
+    });
+}
+
+#[test]
+fn a_named_uplink_is_the_only_way_out() {
+    with_netns("a_named_uplink_is_the_only_way_out", |[host, inside, outside, other]| {
+        lay_out(&host, [&inside, &outside, &other]);
+        let prefixes = [net("10.50.0.0/16")];
+        let (station, server) = (socket(&inside, 0, 0), socket(&outside, 1, 0));
+        let to = server.local_addr().unwrap();
+        for (uplink, text) in [("other0", "wrong way"), ("out0", "right way")] {
+            let spec = NatSpec { uplink: Some(uplink), ..spec(false, &prefixes) };
+            host.run(|| nat::install(&spec).unwrap());
+            send(&station, text, to);
+        }
+        let (text, from) = receive(&server);
+        assert_eq!((&*text, from.ip()), ("right way", address(STATIONS[1].1[0])));
+    });
+}
+
+#[test]
+fn tables_are_listed_and_removed() {
+    with_netns("tables_are_listed_and_removed", |[host]| {
+        host.run(|| {
+            assert!(nat::list().unwrap().is_empty());
+            nat::remove("netloom-test").expect("nothing to remove is no failure");
+            nat::install(&spec(true, &[net("10.50.0.0/16")])).unwrap();
+            nat::install(&NatSpec { table: "netloom-b", ..spec(true, &[]) }).unwrap();
+            nat::install(&NatSpec { table: "someone", ..spec(true, &[]) }).unwrap();
+            let mut tables = nat::list().unwrap();
+            tables.sort();
+            assert_eq!(tables, ["netloom-b", "netloom-test"]);
+            nat::remove("netloom-test").unwrap();
+            assert_eq!(nat::list().unwrap(), ["netloom-b"]);
+            let long = "x".repeat(300);
+            let error = nat::install(&NatSpec { table: &long, ..spec(true, &[]) }).unwrap_err();
+            assert_eq!(error.failures()[0].operation, "install", "{error}");
+            assert_eq!(nat::list().unwrap(), ["netloom-b"]);
+        });
+    });
+}
+
+#[test]
+#[ignore = "needs the nft program"]
+fn nft_reads_the_table_as_it_is_meant() {
+    with_netns("nft_reads_the_table_as_it_is_meant", |[host]| {
+        host.run(|| {
+            let prefixes = [net("10.50.0.0/16"), net("fd50::/47"), net("0.0.0.0/0")];
+            nat::install(&spec(true, &prefixes)).unwrap();
+            let nft = std::process::Command::new("nft").args(["list", "ruleset"]).output().unwrap();
+            let text = String::from_utf8(nft.stdout).unwrap();
+            assert_eq!(text.split_whitespace().collect::<Vec<_>>().join(" "), NFT_LISTING);
+        });
+    });
+}
+
+const NFT_LISTING: &str = "table inet netloom-test { \
+    chain postrouting { type nat hook postrouting priority srcnat; policy accept; \
+    ip saddr 10.50.0.0/16 oifname != \"in0\" masquerade \
+    ip6 saddr fd50::/47 oifname != \"in0\" masquerade \
+    ip saddr 0.0.0.0/0 oifname != \"in0\" masquerade } \
+    chain forward { type filter hook forward priority filter; policy drop; \
+    iifname \"in0\" ip saddr 10.50.0.0/16 oifname != \"in0\" accept \
+    iifname \"in0\" ip6 saddr fd50::/47 oifname != \"in0\" accept \
+    iifname \"in0\" ip saddr 0.0.0.0/0 oifname != \"in0\" accept \
+    oifname \"in0\" ct state established,related accept \
+    iifname \"in0\" drop oifname \"in0\" drop } }";
