@@ -23,5 +23,5 @@ pub use processes::{Process, processes};
 pub use pty::Terminal;
 pub use run::{Finished, Run};
 pub use scratch::{LabGuard, Scratch};
-pub use skip::{Skip, is_root, program, record_skip, test_name};
+pub use skip::{Skip, cgroups_allowed, is_root, program, record_skip, test_name};
 pub use wait::wait_until;

@@ -54,6 +54,16 @@ pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
+/// Whether limits can work: root has cgroups, another user where its own cgroup2 folder is delegated.
+pub fn cgroups_allowed() -> bool {
+    let own = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let writable = |path: &str| {
+        let dir = format!("/sys/fs/cgroup{path}");
+        rustix::fs::access(dir.as_str(), rustix::fs::Access::WRITE_OK).is_ok()
+    };
+    is_root() || own.lines().filter_map(|line| line.strip_prefix("0::")).any(writable)
+}
+
 /// Where a program lies in `PATH`, or `None`.
 pub fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;

@@ -1,4 +1,4 @@
-//! `test kill --seed S --n N`: the arguments of the crash test, handed on by the environment.
+//! `test kill --seed S --first I --n N`: the arguments of the crash test, handed on by the environment.
 
 use anyhow::{Result, bail};
 
@@ -8,6 +8,7 @@ use super::plan::number;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KillRun {
     seed: u64,
+    first: u64,
     count: u64,
 }
 
@@ -16,22 +17,24 @@ impl KillRun {
     pub(super) const TARGET: &'static str = "kill";
 
     pub(super) fn parse(args: &[String]) -> Result<KillRun> {
-        let mut run = KillRun { seed: 1, count: 200 };
+        let mut run = KillRun { seed: 1, first: 0, count: 200 };
         let mut args = args.iter();
         while let Some(flag) = args.next() {
             match flag.as_str() {
                 "--seed" => run.seed = number(flag, args.next())?,
+                "--first" => run.first = number(flag, args.next())?,
                 "--n" => run.count = number(flag, args.next())?,
-                other => bail!("test kill: no option `{other}`: --seed S, --n N"),
+                other => bail!("test kill: no option `{other}`: --seed S, --first I, --n N"),
             }
         }
         println!("crash test: seed {}, {} kills for each user", run.seed, run.count);
         Ok(run)
     }
 
-    pub(super) fn variables(self) -> [(&'static str, String); 2] {
+    pub(super) fn variables(self) -> [(&'static str, String); 3] {
         [
             ("NETLOOM_KILL_SEED", self.seed.to_string()),
+            ("NETLOOM_KILL_FIRST", self.first.to_string()),
             ("NETLOOM_KILL_COUNT", self.count.to_string()),
         ]
     }

@@ -3,7 +3,7 @@
 //! A line is `CONDITION TEST REASON`; `*` in test and reason stands for anything. The condition is
 //! checked here and now, so that a skip on a machine that has what the test needs is a failure:
 //! `ordinary` and `root` are the user it ran as, `missing:PROGRAM` and `no-file:PATH` the machine,
-//! `no-userns` and `no-cgroups` what an ordinary user may not do; several are joined by `+`.
+//! `no-userns`, `no-cgroups` and `cgroups` what that user may do; several are joined by `+`.
 
 use std::fs;
 use std::path::Path;
@@ -76,7 +76,7 @@ fn parse(text: &str) -> Result<Expected> {
 }
 
 fn known(condition: &str) -> bool {
-    matches!(condition, "ordinary" | "root" | "no-userns" | "no-cgroups")
+    matches!(condition, "ordinary" | "root" | "no-userns" | "no-cgroups" | "cgroups")
         || condition.starts_with("missing:")
         || condition.starts_with("no-file:")
 }
@@ -91,6 +91,7 @@ fn holds(condition: &str, user: User) -> bool {
         ("no-file", path) => !Path::new(path).exists(),
         ("no-userns", _) => user != User::Root && !userns_allowed(),
         ("no-cgroups", _) => user == User::Ordinary && !delegated(),
+        ("cgroups", _) => user == User::Root || delegated(),
         _ => false,
     }
 }

@@ -1,0 +1,69 @@
+//! What a kill leaves standing, and what a new `up` makes of it.
+
+use std::io::{BufRead, BufReader};
+
+use netloom_tests_e2e::{Machine, kill, machine, pair};
+
+/// The lab process of the only lab.
+fn lab_process(machine: &Machine, lab: &str) -> i32 {
+    let file = machine.scratch().runtime_dir().join(lab).join("lab.pid");
+    let text = std::fs::read_to_string(&file).expect("lab.pid");
+    text.trim().parse().expect("a pid")
+}
+
+#[test]
+fn traffic_goes_on_without_the_lab_process_and_up_adopts() {
+    let machine = machine!();
+    machine.up(&pair("run: [[tail, -f, /dev/null]]"));
+    let inits = machine.inits();
+    let ping = ["ping", "-i", "0.2", "-c", "10", "b"];
+    let mut running = machine.exec("a", &ping).spawn();
+    let mut lines = BufReader::new(running.stdout.take().expect("stdout is piped")).lines();
+    assert!(lines.by_ref().map_while(Result::ok).any(|line| line.contains("icmp_seq=1")));
+    kill(lab_process(&machine, "pair"));
+    let rest: Vec<String> = lines.map_while(Result::ok).collect();
+    assert!(rest.iter().any(|line| line.contains(" 0% packet loss")), "{rest:?}");
+    assert!(running.wait().expect("wait").success());
+    machine.up(&pair("run: [[tail, -f, /dev/null]]"));
+    assert_eq!(machine.inits(), inits, "the running nodes are adopted");
+    machine.netloom(["ping", "--all"]).finish().code(0);
+    machine.down();
+}
+
+#[test]
+fn a_dead_lab_is_taken_down_completely() {
+    let machine = machine!();
+    machine.up(&pair("run: [[tail, -f, /dev/null]]"));
+    kill(lab_process(&machine, "pair"));
+    machine.netloom(["down", "pair"]).finish().code(0);
+    machine.untouched();
+}
+
+#[test]
+fn a_node_whose_init_died_is_rebuilt() {
+    let machine = machine!();
+    machine.up(&pair("run: [[tail, -f, /dev/null]]"));
+    let before = machine.inits();
+    let pid = |inits: &[(String, i32)], name: &str| {
+        inits.iter().find(|(node, _)| node == name).map(|(_, pid)| *pid).expect("the node")
+    };
+    kill(pid(&before, "a"));
+    machine.up(&pair("run: [[tail, -f, /dev/null]]"));
+    let after = machine.inits();
+    assert_ne!(pid(&after, "a"), pid(&before, "a"));
+    assert_eq!(pid(&after, "b"), pid(&before, "b"));
+    machine.netloom(["ping", "--all"]).finish().code(0);
+    machine.down();
+}
+
+#[test]
+fn both_the_lab_process_and_an_init_may_die() {
+    let machine = machine!();
+    machine.up(&pair(""));
+    let inits = machine.inits();
+    kill(lab_process(&machine, "pair"));
+    kill(inits[0].1);
+    machine.up(&pair(""));
+    machine.netloom(["ping", "--all"]).finish().code(0);
+    machine.down();
+}

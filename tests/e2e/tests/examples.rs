@@ -1,0 +1,61 @@
+//! Every example file comes up, all its nodes reach each other, and it goes.
+
+use std::time::Duration;
+
+use netloom_tests_e2e::{Machine, machine, needs_cgroups, workspace_root};
+
+/// The nodes that `status` shows.
+fn up_and_ping(machine: &Machine, name: &str) -> usize {
+    machine.up_file(&workspace_root().join("examples").join(name));
+    machine.netloom(["ping", "--all"]).bound(Duration::from_secs(120)).finish().code(0);
+    machine.status()["nodes"].as_array().map_or(0, Vec::len)
+}
+
+#[test]
+fn torus() {
+    let machine = machine!();
+    assert_eq!(up_and_ping(&machine, "torus.yaml"), 100);
+    machine.down();
+}
+
+#[test]
+fn fat_tree() {
+    let machine = machine!();
+    assert!(up_and_ping(&machine, "fat-tree.yaml") >= 16);
+    machine.down();
+}
+
+#[test]
+fn dual_stack() {
+    let machine = machine!();
+    assert!(up_and_ping(&machine, "dual-stack.yaml") >= 2);
+    machine.down();
+}
+
+#[test]
+fn limits() {
+    needs_cgroups!();
+    let machine = machine!();
+    assert!(up_and_ping(&machine, "limits.yaml") >= 1);
+    machine.down();
+}
+
+#[test]
+fn no_example_is_forgotten() {
+    let known = ["dual-stack", "fat-tree", "limits", "torus", "two-sites"];
+    let mut others = vec![];
+    for entry in std::fs::read_dir(workspace_root().join("examples")).expect("examples") {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if let Some(stem) = name.strip_suffix(".yaml").filter(|stem| !known.contains(stem)) {
+            others.push(stem.to_owned());
+        }
+    }
+    if !others.is_empty() {
+        let machine = machine!();
+        for stem in others {
+            up_and_ping(&machine, &format!("{stem}.yaml"));
+            machine.netloom(["down", "--all"]).finish().code(0);
+        }
+        machine.down();
+    }
+}

@@ -1,0 +1,57 @@
+//! Limits are enforced on a node's processes together, also on those of `exec`.
+
+use netloom_tests_e2e::{cgroups_allowed, machine, needs_cgroups, pair, skip};
+
+#[test]
+fn a_memory_hog_is_killed() {
+    needs_cgroups!();
+    let machine = machine!();
+    machine.up(&pair("limits: {memory: 64MiB}"));
+    let hog = "b = bytearray(256 << 20)\nfor i in range(0, len(b), 4096): b[i] = 1";
+    let done = machine.exec("a", &["python3", "-c", hog]).finish().code(137);
+    assert!(done.stdout.is_empty());
+    machine.exec("b", &["python3", "-c", hog]).finish().code(0);
+    machine.down();
+}
+
+#[test]
+fn forks_beyond_the_limit_fail() {
+    needs_cgroups!();
+    let machine = machine!();
+    machine.up(&pair("limits: {processes: 20}"));
+    let fork = "import os, time\nn = 0\ntry:\n  while n < 100:\n    if os.fork() == 0: time.sleep(600)\n    \
+                n += 1\nexcept BlockingIOError: pass\nprint(n)\nos.kill(0, 9)";
+    let made = |node| {
+        let done = machine.exec(node, &["python3", "-c", fork]).finish();
+        done.text().trim().parse::<u32>().unwrap_or_else(|_| panic!("no number: {done}"))
+    };
+    assert!((10..20).contains(&made("a")));
+    assert_eq!(made("b"), 100);
+    machine.down();
+}
+
+#[test]
+fn a_spinning_program_gets_its_share_of_a_cpu() {
+    needs_cgroups!();
+    let machine = machine!();
+    machine.up(&pair("limits: {cpu: 20%}"));
+    // Two seconds of wall time; the quota may be overrun by a period at either end.
+    let spin = "import time\nend = time.monotonic() + 2\nwhile time.monotonic() < end: pass\n\
+                print(time.process_time() / 2)";
+    let share: f64 = machine.exec("a", &["python3", "-c", spin]).ok().trim().parse().unwrap();
+    assert!(share < 0.35, "20 % of a CPU allowed, {share} used");
+    machine.down();
+}
+
+#[test]
+fn a_user_without_cgroups_is_told() {
+    if cgroups_allowed() {
+        skip!("cgroups: this user has cgroups");
+    }
+    let machine = machine!();
+    let file = machine.file(&pair("limits: {memory: 64MiB}"));
+    let done = machine.netloom(["up".as_ref(), file.as_os_str()]).finish();
+    assert!(matches!(done.status.code(), Some(0 | 3)), "{done}");
+    assert!(done.errors().contains("limit"), "{done}");
+    machine.down();
+}
