@@ -3,9 +3,10 @@
 //! Counters are totals since the object was made. What the machine cannot tell is `null`.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// A running lab in one line.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LabSummary {
     /// Its name.
     pub name: String,
@@ -22,7 +23,7 @@ pub struct LabSummary {
 }
 
 /// Where a lab stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LabState {
     /// Being made.
@@ -31,12 +32,14 @@ pub enum LabState {
     Up,
     /// Some node's init has ended; `up` of the same file makes it anew.
     Degraded,
+    /// Making it was cut off by a kill; `down` removes what is left, and so does the next `up`.
+    Broken,
     /// The lab process has ended; nodes and traffic go on; `up` of the same file adopts them.
     Orphaned,
 }
 
 /// All about a running lab.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LabStatus {
     /// Its name.
     pub name: String,
@@ -61,7 +64,7 @@ pub struct LabStatus {
 }
 
 /// All about a node.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct NodeStatus {
     /// Its name.
     pub name: String,
@@ -86,7 +89,7 @@ pub struct NodeStatus {
 }
 
 /// A node's limits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LimitsView {
     /// Thousandths of a CPU.
     pub cpu_milli: Option<u32>,
@@ -97,7 +100,7 @@ pub struct LimitsView {
 }
 
 /// How a program is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ProgramView {
     /// Its argument list.
     pub command: Vec<String>,
@@ -110,7 +113,7 @@ pub struct ProgramView {
 }
 
 /// An interface of a node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct InterfaceStatus {
     /// Its name in the node.
     pub name: String,
@@ -129,7 +132,7 @@ pub struct InterfaceStatus {
 }
 
 /// Totals of an interface.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Traffic {
     /// Bytes received.
     pub rx_bytes: u64,
@@ -146,7 +149,7 @@ pub struct Traffic {
 }
 
 /// A switch.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SwitchStatus {
     /// Its name.
     pub name: String,
@@ -159,7 +162,7 @@ pub struct SwitchStatus {
 }
 
 /// A link.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LinkStatus {
     /// Its name.
     pub name: String,
@@ -170,7 +173,7 @@ pub struct LinkStatus {
 }
 
 /// Who reaches whom.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Reachability {
     /// The nodes, in the order of rows and columns.
     pub nodes: Vec<String>,
@@ -179,7 +182,7 @@ pub struct Reachability {
 }
 
 /// Reachability in one address family.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Family {
     /// 4 or 6.
     pub version: u8,
@@ -193,7 +196,7 @@ pub struct Family {
 }
 
 /// What making the lab whole again did.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Repaired {
     /// Nodes that were made anew.
     pub nodes: Vec<String>,
