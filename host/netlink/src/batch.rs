@@ -142,3 +142,6 @@ impl Batch {
         self.entries.push(Entry { object, operation: request.operation(), forgives, end });
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,6 @@
 mod rule;
 
 use ipnet::IpNet;
-use rustix::net::netlink::NETFILTER;
 
 use crate::batch::sealed::Encode;
 use crate::batch::{Batch, Purpose, Request};
@@ -181,7 +180,7 @@ fn commit(mut batch: Batch) -> Result<()> {
 }
 
 fn open() -> Result<Socket> {
-    match Socket::open_protocol(Some(NETFILTER)) {
+    match Socket::open_netfilter() {
         Err(Error::Socket { source, .. })
             if source.raw_os_error() == Some(libc::EPROTONOSUPPORT) =>
         {

@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use rustix::net::netlink::SocketAddrNetlink;
+use rustix::net::netlink::{NETFILTER, SocketAddrNetlink};
 use rustix::net::{
     AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, sockopt,
 };
@@ -52,14 +52,19 @@ impl Socket {
     /// # Errors
     /// [`Error::Socket`] when the system refuses the socket or one of its settings.
     pub fn open() -> Result<Self> {
-        let socket = Self::open_protocol(None)?;
+        let socket = Self::open_with(None, WANTED_BUFFER)?;
         // Without it (before Linux 4.20) filters of dumps are ignored; answers are filtered here
         // as well, so nothing depends on it.
         let _ = socket.enable(libc::NETLINK_GET_STRICT_CHK);
         Ok(socket)
     }
 
-    pub(crate) fn open_protocol(protocol: Option<Protocol>) -> Result<Self> {
+    /// Opens a netfilter socket in the network namespace of the calling thread.
+    pub(crate) fn open_netfilter() -> Result<Self> {
+        Self::open_with(Some(NETFILTER), WANTED_BUFFER)
+    }
+
+    fn open_with(protocol: Option<Protocol>, wanted_buffer: usize) -> Result<Self> {
         let fd = rustix::net::socket_with(
             AddressFamily::NETLINK,
             SocketType::RAW,
@@ -69,7 +74,7 @@ impl Socket {
         .map_err(failed("open"))?;
         let kernel = SocketAddrNetlink::new(0, 0);
         rustix::net::connect(&fd, &kernel).map_err(failed("connect"))?;
-        grow_buffers(&fd).map_err(failed("set buffer size"))?;
+        set_buffers(&fd, wanted_buffer).map_err(failed("set buffer size"))?;
         let timeout = sockopt::Timeout::Recv;
         sockopt::set_socket_timeout(&fd, timeout, Some(ANSWER_WAIT))
             .map_err(failed("set timeout"))?;
@@ -322,11 +327,11 @@ fn refuse_dump(message: &Message<'_>, table: &'static str) -> Result<()> {
 }
 
 /// Beyond the system's limit where allowed, else as far as the limit goes.
-fn grow_buffers(fd: &OwnedFd) -> rustix::io::Result<()> {
-    sockopt::set_socket_send_buffer_size_force(fd, WANTED_BUFFER)
-        .or_else(|_| sockopt::set_socket_send_buffer_size(fd, WANTED_BUFFER))?;
-    sockopt::set_socket_recv_buffer_size_force(fd, WANTED_BUFFER)
-        .or_else(|_| sockopt::set_socket_recv_buffer_size(fd, WANTED_BUFFER))
+fn set_buffers(fd: &OwnedFd, wanted: usize) -> rustix::io::Result<()> {
+    sockopt::set_socket_send_buffer_size_force(fd, wanted)
+        .or_else(|_| sockopt::set_socket_send_buffer_size(fd, wanted))?;
+    sockopt::set_socket_recv_buffer_size_force(fd, wanted)
+        .or_else(|_| sockopt::set_socket_recv_buffer_size(fd, wanted))
 }
 
 fn last_errno() -> rustix::io::Errno {
@@ -337,3 +342,6 @@ fn last_errno() -> rustix::io::Errno {
 pub(crate) fn failed(operation: &'static str) -> impl Fn(rustix::io::Errno) -> Error {
     move |errno| Error::Socket { operation, source: errno.into() }
 }
+
+#[cfg(test)]
+mod tests;

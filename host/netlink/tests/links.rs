@@ -147,13 +147,77 @@ fn refusals_name_their_objects_and_the_rest_is_done() {
 }
 
 #[test]
+fn the_kernels_own_words_are_in_the_failure() {
+    with_netns("the_kernels_own_words_are_in_the_failure", |[here]| {
+        here.run(|| {
+            let mut batch = Batch::new();
+            batch.push("link \"lo\"", &Change::of(1).up());
+            let via = Some("192.0.2.1".parse().unwrap());
+            batch.push("route", &Route::new("10.0.0.0/8".parse().unwrap(), via, 1));
+            let error = Socket::open().unwrap().run(&mut batch).unwrap_err();
+            let text = error.to_string();
+            let expected = "route: add: Network is unreachable (os error 101): Nexthop has invalid";
+            assert!(text.starts_with(expected), "{text}");
+        });
+    });
+}
+
+#[test]
+fn long_lists_are_whole_and_traffic_is_counted() {
+    with_netns("long_lists_are_whole_and_traffic_is_counted", |[here, there]| {
+        here.run(|| {
+            let mut socket = Socket::open().unwrap();
+            let mut batch = Batch::new();
+            let names: Vec<_> = (0..200).map(|number| format!("link{number}")).collect();
+            for (index, name) in (1000..).zip(&names) {
+                let a = EndSpec { index: Some(index), ..EndSpec::new(name) };
+                let b = EndSpec { netns: Some(there.fd()), ..a };
+                batch.push(name.as_str(), &VethSpec { a_up: true, ..VethSpec::new(a, b) });
+            }
+            batch.push("address", &Address::new(1000, "10.0.0.1/24".parse().unwrap()));
+            let mac = MAC_B;
+            let address = "10.0.0.2".parse().unwrap();
+            batch.push("neighbour", &Neighbour { link: 1000, address, mac });
+            socket.run(&mut batch).unwrap();
+            there.run(|| {
+                batch.push("link0", &Change::of(1000).up());
+                Socket::open().unwrap().run(&mut batch).unwrap();
+            });
+            let mut listed: Vec<_> = socket.links().unwrap();
+            listed.retain(|link| link.index >= 1000);
+            assert_eq!(
+                listed.iter().map(|link| &link.name).collect::<Vec<_>>(),
+                names.iter().collect::<Vec<_>>()
+            );
+
+            let before = socket.link(1000).unwrap().unwrap().traffic;
+            let sender = std::net::UdpSocket::bind("10.0.0.1:0").unwrap();
+            sender.send_to(&[0; 100], "10.0.0.2:9").unwrap();
+            let after = socket.link(1000).unwrap().unwrap().traffic;
+            assert!(after.tx_packets > before.tx_packets);
+            assert!(after.tx_bytes >= before.tx_bytes + 142);
+            let far = there.run(|| Socket::open().unwrap().link(1000).unwrap().unwrap().traffic);
+            assert!(far.rx_packets >= 1 && far.rx_bytes >= 142);
+        });
+    });
+}
+
+#[test]
 fn every_one_of_many_refusals_comes_back() {
     with_netns("every_one_of_many_refusals_comes_back", |[here]| {
         here.run(|| {
             let mut socket = Socket::open().unwrap();
             let mut batch = Batch::new();
+            batch.push("lo", &Change::of(1).up());
+            socket.run(&mut batch).unwrap();
+            let via = Some("192.0.2.1".parse().unwrap());
+            let unreachable = Route::new("10.0.0.0/8".parse().unwrap(), via, 1);
             for number in 0..30_000 {
-                batch.push(format!("link {number}"), &DeleteLink::new(number + 100));
+                if number % 2 == 0 {
+                    batch.push(format!("link {number}"), &DeleteLink::new(number + 100));
+                } else {
+                    batch.push(format!("link {number}"), &unreachable);
+                }
             }
             let error = socket.run(&mut batch).unwrap_err();
             assert_eq!(error.failures().len(), 30_000);
