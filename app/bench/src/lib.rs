@@ -1,1 +1,65 @@
-//! Placeholder.
+//! Experiments that measure what is promised, beside the peers in the same call.
+//!
+//! An experiment drives the binary as a user would, in a private runtime directory, alternates with
+//! its peers round by round, and gives a [`Report`]: rows with mean and 95 % confidence interval,
+//! ratios, values. A peer that is not installed is reported as missing, never as beaten. Experiments
+//! make traffic and namespaces of their own only and remove them also when they fail.
+
+#![forbid(unsafe_code)]
+
+mod alternate;
+mod driver;
+mod lab;
+mod machine;
+mod node;
+mod peer;
+mod report;
+mod settle;
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+
+pub use peer::peer;
+pub use report::{Report, Row};
+
+/// How an experiment is run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Only what feeds ratios and values, within 120 s.
+    pub quick: bool,
+}
+
+/// Names of the experiments, each with a line of what it measures.
+pub fn names() -> &'static [(&'static str, &'static str)] {
+    &[
+        ("lab", "time to bring up and take down labs of 2, 100 and 1,000 nodes; memory of a node"),
+        ("node", "what a node costs the programs in it: loopback throughput, packet rate"),
+    ]
+}
+
+/// Runs an experiment with `exe`, the `netloom` binary; progress goes to stderr.
+///
+/// # Errors
+/// An unknown name, and whatever keeps the binary itself from being measured.
+pub fn run(name: &str, options: Options, exe: &Path) -> Result<Report> {
+    match name {
+        "lab" => lab::run(options, exe),
+        "node" => node::run(options, exe),
+        other => {
+            let known: Vec<&str> = names().iter().map(|(name, _)| *name).collect();
+            bail!("experiment `{other}`: no such experiment; there are: {}", known.join(", "))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_experiment_is_told_with_the_known_ones() {
+        let error = run("labb", Options::default(), Path::new("/nowhere")).unwrap_err();
+        assert!(error.to_string().contains("there are: lab, node"), "{error}");
+    }
+}

@@ -1,0 +1,97 @@
+//! The binary driven as a user would: a private runtime directory, lab files, timed runs.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+
+/// The binary and its folder; labs still up are taken down when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Driver {
+    exe: PathBuf,
+    folder: tempfile::TempDir,
+}
+
+impl Driver {
+    pub(crate) fn new(exe: &Path) -> Result<Driver> {
+        let folder = tempfile::Builder::new().prefix("netloom-bench-").tempdir();
+        let folder = folder.context("make a folder for the labs")?;
+        std::fs::create_dir(folder.path().join("run")).context("make the runtime directory")?;
+        Ok(Driver { exe: exe.to_owned(), folder })
+    }
+
+    /// The binary's path.
+    pub(crate) fn exe(&self) -> &Path {
+        &self.exe
+    }
+
+    /// Writes a lab file and gives its path.
+    pub(crate) fn lab_file(&self, name: &str, text: &str) -> Result<PathBuf> {
+        let path = self.folder.path().join(format!("{name}.yaml"));
+        std::fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
+        Ok(path)
+    }
+
+    /// Wall time in seconds of `netloom up FILE`.
+    pub(crate) fn up(&self, file: &Path) -> Result<f64> {
+        timed(self.command().arg("up").arg(file))
+    }
+
+    /// Wall time in seconds of `netloom down LAB`.
+    pub(crate) fn down(&self, lab: &str) -> Result<f64> {
+        timed(self.command().args(["down", lab]))
+    }
+
+    /// Standard output of a command in a node.
+    pub(crate) fn exec<S: AsRef<OsStr>>(&self, node: &str, command: &[S]) -> Result<String> {
+        output(self.command().args(["exec", node, "--"]).args(command))
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.exe);
+        command.env("NETLOOM_RUNTIME_DIR", self.folder.path().join("run"));
+        command
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        let mut down = self.command();
+        down.args(["down", "--all"]).stdin(Stdio::null()).stdout(Stdio::null());
+        if let Err(error) = down.status() {
+            eprintln!("bench: take labs down: {error}");
+        }
+    }
+}
+
+/// Seconds that a command takes; an error shows what it said.
+pub(crate) fn timed(command: &mut Command) -> Result<f64> {
+    let start = Instant::now();
+    output(command)?;
+    Ok(start.elapsed().as_secs_f64())
+}
+
+/// Standard output of a command; an error shows what it said on standard error.
+pub(crate) fn output(command: &mut Command) -> Result<String> {
+    let out = command.stdin(Stdio::null()).output();
+    let out = out.with_context(|| format!("start {command:?}"))?;
+    if !out.status.success() {
+        let said = String::from_utf8_lossy(&out.stderr);
+        bail!("{command:?}: {}: {}", out.status, said.trim());
+    }
+    Ok(String::from_utf8_lossy(&out.stdout).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_command_says_why() {
+        let error = timed(Command::new("sh").args(["-c", "echo broken >&2; exit 3"])).unwrap_err();
+        assert!(error.to_string().contains("broken"), "{error}");
+        assert!(timed(&mut Command::new("true")).unwrap() > 0.0);
+    }
+}

@@ -1,0 +1,131 @@
+//! `node`: what a node costs the programs in it: loopback TCP throughput by MTU, packet rate.
+//!
+//! The same program (`bench-peer`) runs in a node and on the host, alternating. At the host's own MTU
+//! of `lo` the host is the host itself; at another MTU it is a plain namespace made by `unshare`, as the
+//! host's own `lo` is left alone. An ordinary user has no raw socket on the host: there, too.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::driver::{Driver, output};
+use crate::machine::is_root;
+use crate::{Options, Report};
+
+const LAB: &str = "bench-node";
+const LAB_FILE: &str = "name: bench-node\nnodes:\n  a: {}\n  b: {}\nlinks:\n  - [a, b]\n";
+/// The MTUs of the source's figure.
+const MTUS: &[u32] = &[128, 256, 512, 1024, 1500, 2048, 4096, 8192, 16384];
+/// The ones that are compared in a quick run, beside the host's own.
+const QUICK: &[u32] = &[1500];
+/// Pairs of rounds.
+const PAIRS: usize = 12;
+/// Length of a round.
+const SECONDS: &str = "0.5";
+const PLAIN: &str = "a plain namespace on the host (unshare), not the host itself";
+
+pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
+    let driver = Driver::new(exe)?;
+    let mut report = Report::new("node");
+    driver.up(&driver.lab_file(LAB, LAB_FILE)?)?;
+    let own = host_mtu()?;
+    let mtus = if options.quick { QUICK } else { MTUS };
+    let mut all = (vec![], vec![]);
+    for mtu in mtus.iter().copied().filter(|mtu| *mtu != own).chain([own]) {
+        let (node, host) = throughput(&driver, mtu, own, &mut report)?;
+        all.0.extend(node);
+        all.1.extend(host);
+    }
+    report.ratio("loopback_vs_host", &all.0, &all.1);
+    for mtu in MTUS.iter().filter(|mtu| options.quick && !QUICK.contains(mtu)) {
+        report.left_out(&format!("TCP over lo, MTU {mtu}"), "both", "--quick");
+    }
+    packets(&driver, own, &mut report)?;
+    driver.down(LAB)?;
+    Ok(report)
+}
+
+/// Gb/s of every round, node and host.
+fn throughput(
+    driver: &Driver,
+    mtu: u32,
+    own: u32,
+    report: &mut Report,
+) -> Result<(Vec<f64>, Vec<f64>)> {
+    eprintln!("bench node: TCP over lo, MTU {mtu}, {PAIRS} pairs");
+    let what = format!("TCP over lo, MTU {mtu}");
+    let plain = mtu != own;
+    let (node, host) = alternate(
+        || in_node(driver, mtu, "tcp"),
+        || if plain { in_plain(driver, mtu, "tcp") } else { on_host(driver, "tcp") },
+    )?;
+    let gigabits = |rounds: Vec<f64>| rounds.into_iter().map(|bytes| bytes * 8e-9).collect();
+    let (node, host): (Vec<f64>, Vec<f64>) = (gigabits(node), gigabits(host));
+    report.measured(&what, "node", "Gb/s", &node, "one sender, one receiver, 128 KiB writes");
+    let note = if plain { PLAIN } else { "the host's own lo" };
+    report.measured(&what, "host", "Gb/s", &host, note);
+    Ok((node, host))
+}
+
+fn packets(driver: &Driver, own: u32, report: &mut Report) -> Result<()> {
+    eprintln!("bench node: ICMP echo flood, {PAIRS} pairs");
+    let (node, host) = alternate(
+        || in_node(driver, own, "flood"),
+        || if is_root() { on_host(driver, "flood") } else { in_plain(driver, own, "flood") },
+    )?;
+    let what = "ICMP echo over lo, replies";
+    report.measured(what, "node", "/s", &node, "64-byte messages, raw socket, 32 in flight");
+    report.measured(what, "host", "/s", &host, if is_root() { "the host's own lo" } else { PLAIN });
+    report.ratio("packet_rate_vs_host", &node, &host);
+    Ok(())
+}
+
+/// Each once per pair; who is first alternates, too. One pair before that is not counted.
+fn alternate(
+    node: impl Fn() -> Result<f64>,
+    host: impl Fn() -> Result<f64>,
+) -> Result<(Vec<f64>, Vec<f64>)> {
+    let (mut in_node, mut on_host) = (vec![], vec![]);
+    node()?;
+    host()?;
+    for pair in 0..PAIRS {
+        if pair % 2 == 0 {
+            in_node.push(node()?);
+            on_host.push(host()?);
+        } else {
+            on_host.push(host()?);
+            in_node.push(node()?);
+        }
+    }
+    Ok((in_node, on_host))
+}
+
+fn in_node(driver: &Driver, mtu: u32, program: &str) -> Result<f64> {
+    driver.exec("a", &["ip", "link", "set", "lo", "mtu", &mtu.to_string()])?;
+    let exe = driver.exe().to_str().context("the binary's path is not UTF-8")?;
+    figure(&driver.exec("a", &[exe, "bench-peer", program, SECONDS])?)
+}
+
+fn on_host(driver: &Driver, program: &str) -> Result<f64> {
+    figure(&output(Command::new(driver.exe()).args(["bench-peer", program, SECONDS]))?)
+}
+
+fn in_plain(driver: &Driver, mtu: u32, program: &str) -> Result<f64> {
+    let mut command = Command::new("unshare");
+    if !is_root() {
+        command.args(["--user", "--map-root-user"]);
+    }
+    let script = "ip link set lo mtu \"$1\" up && exec \"$2\" bench-peer \"$3\" \"$4\"";
+    command.args(["--net", "sh", "-c", script, "sh", &mtu.to_string()]);
+    figure(&output(command.arg(driver.exe()).args([program, SECONDS]))?)
+}
+
+fn figure(text: &str) -> Result<f64> {
+    text.trim().parse().with_context(|| format!("not a figure: {text}"))
+}
+
+fn host_mtu() -> Result<u32> {
+    let text = std::fs::read_to_string("/sys/class/net/lo/mtu").context("read lo's MTU")?;
+    text.trim().parse().context("lo's MTU is no number")
+}

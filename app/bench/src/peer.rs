@@ -1,0 +1,160 @@
+//! Small programs that an experiment runs on both sides, so that nothing need be installed.
+//!
+//! `tcp SECONDS`: a sender and a receiver over 127.0.0.1 in one process; prints bytes a second.
+//! `flood SECONDS`: ICMP echo requests to 127.0.0.1 on a raw socket, a window of them in flight;
+//! prints replies a second. One number on standard output each.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, ipproto, recv, sendto, socket};
+
+/// Bytes written by one call.
+const CHUNK: usize = 128 << 10;
+/// Requests in flight.
+const WINDOW: u32 = 32;
+/// Bytes of an echo request: 8 of header and the usual 56 of data.
+const REQUEST: usize = 64;
+
+/// Runs one and prints its figure: what the binary's hidden subcommand `bench-peer` does.
+///
+/// # Errors
+/// Unknown words, and whatever the sockets refuse.
+pub fn peer(args: &[String]) -> Result<()> {
+    let [name, seconds] = args else { bail!("bench-peer: NAME SECONDS") };
+    let seconds: f64 = seconds.parse().with_context(|| format!("`{seconds}`: seconds"))?;
+    if !(0.0..=3600.0).contains(&seconds) {
+        bail!("bench-peer: {seconds} s: not within 0 to 3600");
+    }
+    let time = Duration::from_secs_f64(seconds);
+    let figure = match name.as_str() {
+        "tcp" => tcp(time)?,
+        "flood" => flood(time)?,
+        other => bail!("bench-peer `{other}`: no such program; there are: tcp, flood"),
+    };
+    println!("{figure:.1}");
+    Ok(())
+}
+
+/// Bytes a second from one thread to another.
+fn tcp(time: Duration) -> Result<f64> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("listen on 127.0.0.1")?;
+    let address = listener.local_addr().context("read own address")?;
+    let sender = std::thread::spawn(move || -> Result<()> {
+        let mut stream = TcpStream::connect(address).context("connect to 127.0.0.1")?;
+        let chunk = vec![0x5a; CHUNK];
+        let start = Instant::now();
+        while start.elapsed() < time {
+            stream.write_all(&chunk).context("send")?;
+        }
+        Ok(())
+    });
+    let (mut stream, _) = listener.accept().context("accept")?;
+    let mut buffer = vec![0; CHUNK];
+    let start = Instant::now();
+    let mut bytes = 0_u64;
+    loop {
+        match stream.read(&mut buffer).context("receive")? {
+            0 => break,
+            count => bytes += count as u64,
+        }
+    }
+    let took = start.elapsed().as_secs_f64();
+    match sender.join() {
+        Ok(result) => result?,
+        Err(_) => bail!("the sender panicked"),
+    }
+    #[expect(clippy::cast_precision_loss, reason = "a count of bytes below 2^53")]
+    Ok(bytes as f64 / took)
+}
+
+/// Replies a second.
+fn flood(time: Duration) -> Result<f64> {
+    let socket = socket(AddressFamily::INET, SocketType::RAW, Some(ipproto::ICMP))
+        .context("open a raw ICMP socket")?;
+    // A lost packet must not stop the flood: what is in flight then is given up.
+    set_socket_timeout(&socket, Timeout::Recv, Some(Duration::from_millis(50)))
+        .context("set a receive timeout")?;
+    let target = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
+    let id = u16::try_from(std::process::id() & 0xffff).unwrap_or(1);
+    let (mut sequence, mut flying, mut replies) = (0_u16, 0_u32, 0_u32);
+    let mut buffer = [0; 2048];
+    let start = Instant::now();
+    while start.elapsed() < time {
+        while flying < WINDOW {
+            sendto(&socket, &request(id, sequence), SendFlags::empty(), &target).context("send")?;
+            sequence = sequence.wrapping_add(1);
+            flying += 1;
+        }
+        match recv(&socket, &mut buffer, RecvFlags::empty()) {
+            Ok((count, _)) if is_reply(&buffer[..count], id) => {
+                replies += 1;
+                flying -= 1;
+            }
+            Ok(_) => {}
+            Err(rustix::io::Errno::AGAIN) => flying = 0,
+            Err(error) => return Err(error).context("receive"),
+        }
+    }
+    Ok(f64::from(replies) / start.elapsed().as_secs_f64())
+}
+
+/// An echo request (RFC 792) with its checksum (RFC 1071).
+fn request(id: u16, sequence: u16) -> [u8; REQUEST] {
+    let mut packet = [0_u8; REQUEST];
+    packet[0] = 8;
+    packet[4..6].copy_from_slice(&id.to_be_bytes());
+    packet[6..8].copy_from_slice(&sequence.to_be_bytes());
+    let sum = checksum(&packet);
+    packet[2..4].copy_from_slice(&sum.to_be_bytes());
+    packet
+}
+
+fn checksum(bytes: &[u8]) -> u16 {
+    let words = bytes
+        .chunks(2)
+        .map(|pair| u32::from(pair[0]) << 8 | pair.get(1).copied().map_or(0, u32::from));
+    let mut sum: u32 = words.sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !u16::try_from(sum).unwrap_or(u16::MAX)
+}
+
+/// Whether an IPv4 packet is an echo reply to us; raw sockets see the requests on lo as well.
+fn is_reply(packet: &[u8], id: u16) -> bool {
+    let header = packet.first().map_or(0, |byte| usize::from(byte & 0x0f) * 4);
+    packet.get(header) == Some(&0) && packet.get(header + 4..header + 6) == Some(&id.to_be_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_sums_up_to_zero_and_is_no_reply() {
+        let packet = request(0x1234, 7);
+        assert_eq!(checksum(&packet), 0);
+        let mut seen = vec![0x45; 20];
+        seen.extend(packet);
+        assert!(!is_reply(&seen, 0x1234));
+        seen[20] = 0;
+        assert!(is_reply(&seen, 0x1234) && !is_reply(&seen, 0x1235) && !is_reply(&seen[..10], 0));
+    }
+
+    #[test]
+    fn bytes_flow() {
+        assert!(tcp(Duration::from_millis(20)).unwrap() > 1e6);
+    }
+
+    #[test]
+    fn wrong_words_are_told() {
+        for wrong in [&["tcp"][..], &["tcp", "x"], &["udp", "1"], &["tcp", "-1"], &["tcp", "NaN"]] {
+            let args: Vec<String> = wrong.iter().map(|word| (*word).to_owned()).collect();
+            assert!(peer(&args).is_err(), "{wrong:?}");
+        }
+    }
+}
