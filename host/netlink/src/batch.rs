@@ -46,6 +46,17 @@ pub(crate) mod sealed {
 }
 
 /// Requests in order, to be run by [`Socket::run`](crate::Socket::run).
+///
+/// ```no_run
+/// use netloom_netlink::{Address, Batch, BridgeSpec, Change, Socket};
+///
+/// let mut batch = Batch::new();
+/// batch.push("switch \"s1\"", &BridgeSpec { index: Some(7), ..BridgeSpec::new("s1") });
+/// batch.push("address \"10.0.0.1/24\"", &Address::new(7, "10.0.0.1/24".parse()?));
+/// batch.push("link \"lo\"", &Change::of(1).up());
+/// Socket::open()?.run(&mut batch)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct Batch {
     bytes: Vec<u8>,

@@ -46,7 +46,8 @@ pub struct NatSpec<'a> {
     /// The lab's addresses. Packets from inside with other sources are dropped.
     pub prefixes: &'a [IpNet],
     /// Whether to drop all forwarding that the lab has no part in: right where the host did not
-    /// forward before.
+    /// forward before. What the host's bridges pass on among their own ports is spared, for the
+    /// bridges that stand when the table is made (`br_netfilter` shows their frames here, too).
     pub block_other_forwarding: bool,
 }
 
@@ -56,6 +57,7 @@ pub struct NatSpec<'a> {
 /// [`Error::Refused`] or [`Error::Socket`]; [`Error::Unsupported`] where the kernel has no
 /// nftables.
 pub fn install(spec: &NatSpec<'_>) -> Result<()> {
+    let bridges = if spec.block_other_forwarding { bridges()? } else { Vec::new() };
     let mut batch = begin(spec.table);
     let object = object(spec.table);
     // Made first so that the removal finds one whether or not it was there.
@@ -71,6 +73,7 @@ pub fn install(spec: &NatSpec<'_>) -> Result<()> {
         batch.push(object.as_str(), &command(NEW_RULE, CREATE | APPEND, "install", body));
     };
     masquerade(spec, &mut rule);
+    within(spec.inside.iter().copied().chain(bridges.iter().map(String::as_str)), &mut rule);
     forward(spec, &mut rule);
     commit(batch)
 }
@@ -122,6 +125,17 @@ fn masquerade(spec: &NatSpec<'_>, add: &mut AddRule<'_>) {
     }
 }
 
+/// What stays on one interface is bridged, not forwarded.
+fn within<'a>(interfaces: impl Iterator<Item = &'a str>, add: &mut AddRule<'_>) {
+    for name in interfaces {
+        add(Chain::FORWARD, &|rule| {
+            rule.interface(Side::Input, name, true);
+            rule.interface(Side::Output, name, true);
+            rule.accept();
+        });
+    }
+}
+
 /// Out with the lab's own sources, in with answers, nothing else in or out of the inside.
 fn forward(spec: &NatSpec<'_>, add: &mut AddRule<'_>) {
     for inside in spec.inside {
@@ -147,6 +161,12 @@ fn forward(spec: &NatSpec<'_>, add: &mut AddRule<'_>) {
             });
         }
     }
+}
+
+fn bridges() -> Result<Vec<String>> {
+    let mut links = Socket::open()?.links()?;
+    links.retain(|link| link.kind.as_deref() == Some("bridge"));
+    Ok(links.into_iter().map(|link| link.name).collect())
 }
 
 fn outwards(rule: &mut Rule<'_, '_>, spec: &NatSpec<'_>) {

@@ -28,8 +28,8 @@ const CHUNK_BYTES: usize = 256 << 10;
 /// What one answer may take of the receive buffer (the kernel's own bookkeeping included; an
 /// answer with an explanation is below 1 KiB, and memory is counted in rounded-up blocks).
 const ANSWER_COST: usize = 2304;
-/// The kernel sizes the datagrams of a dump by the reader's buffer, up to 32 KiB.
-const RECEIVE_BYTES: usize = 64 << 10;
+/// The kernel sizes the datagrams of a dump by the reader's buffer, up to this.
+const RECEIVE_BYTES: usize = 32 << 10;
 /// The answer stands in the queue when `sendmsg` returns; this only bounds the wait on a fault.
 const ANSWER_WAIT: Duration = Duration::from_secs(30);
 /// How often a dump is begun again because the table changed meanwhile.

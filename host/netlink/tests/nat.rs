@@ -10,7 +10,7 @@ use std::time::Duration;
 use fresh::{NetNs, with_netns};
 use ipnet::IpNet;
 use netloom_netlink::nat::{self, NatSpec};
-use netloom_netlink::{Address, Batch, Change, EndSpec, Route, Socket, VethSpec};
+use netloom_netlink::{Address, Batch, BridgeSpec, Change, EndSpec, Route, Socket, VethSpec};
 
 const STATIONS: [(&str, [&str; 2], [&str; 2]); 3] = [
     ("in0", ["10.50.0.1/24", "fd50::1/64"], ["10.50.0.2/24", "fd50::2/64"]),
@@ -154,6 +154,43 @@ fn other_forwarding_is_blocked_only_when_asked() {
 }
 
 #[test]
+fn bridges_of_the_host_go_on_when_other_forwarding_is_blocked() {
+    with_netns("bridges_of_the_host_go_on_when_other_forwarding_is_blocked", |[host, one, two]| {
+        host.run(|| {
+            // The state in which the frames of bridges are shown to the forward hook.
+            let hook = "/proc/sys/net/bridge/bridge-nf-call-iptables";
+            if std::path::Path::new(hook).exists() {
+                std::fs::write(hook, "1").unwrap();
+            }
+            let mut batch = Batch::new();
+            batch.push("br7", &BridgeSpec { index: Some(7), ..BridgeSpec::new("br7") });
+            for (index, name, station) in [(8, "p1", &one), (9, "p2", &two)] {
+                let a = EndSpec { index: Some(index), ..EndSpec::new(name) };
+                let b =
+                    EndSpec { netns: Some(station.fd()), index: Some(2), ..EndSpec::new("eth0") };
+                let pair = VethSpec { a_up: true, a_master: Some(7), ..VethSpec::new(a, b) };
+                batch.push(name, &pair);
+            }
+            Socket::open().unwrap().run(&mut batch).unwrap();
+            nat::install(&spec(true, &[net("10.50.0.0/16")])).unwrap();
+        });
+        for (station, own) in [(&one, "10.7.0.1/24"), (&two, "10.7.0.2/24")] {
+            station.run(|| {
+                let mut batch = Batch::new();
+                batch.push("eth0", &Change::of(2).up());
+                batch.push(own, &Address::new(2, net(own)));
+                Socket::open().unwrap().run(&mut batch).unwrap();
+            });
+        }
+        let from = one.run(|| UdpSocket::bind("10.7.0.1:0").unwrap());
+        let at = two.run(|| UdpSocket::bind("10.7.0.2:0").unwrap());
+        at.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        send(&from, "bridged", at.local_addr().unwrap());
+        assert_eq!(receive(&at).0, "bridged");
+    });
+}
+
+#[test]
 fn a_named_uplink_is_the_only_way_out() {
     with_netns("a_named_uplink_is_the_only_way_out", |[host, inside, outside, other]| {
         lay_out(&host, [&inside, &outside, &other]);
@@ -197,6 +234,9 @@ fn tables_are_listed_and_removed() {
 fn nft_reads_the_table_as_it_is_meant() {
     with_netns("nft_reads_the_table_as_it_is_meant", |[host]| {
         host.run(|| {
+            let mut batch = Batch::new();
+            batch.push("br7", &BridgeSpec::new("br7"));
+            Socket::open().unwrap().run(&mut batch).unwrap();
             let prefixes = [net("10.50.0.0/16"), net("fd50::/47"), net("0.0.0.0/0")];
             nat::install(&spec(true, &prefixes)).unwrap();
             let nft = std::process::Command::new("nft").args(["list", "ruleset"]).output().unwrap();
@@ -212,6 +252,8 @@ const NFT_LISTING: &str = "table inet netloom-test { \
     ip6 saddr fd50::/47 oifname != \"in0\" masquerade \
     ip saddr 0.0.0.0/0 oifname != \"in0\" masquerade } \
     chain forward { type filter hook forward priority filter; policy drop; \
+    iifname \"in0\" oifname \"in0\" accept \
+    iifname \"br7\" oifname \"br7\" accept \
     iifname \"in0\" ip saddr 10.50.0.0/16 oifname != \"in0\" accept \
     iifname \"in0\" ip6 saddr fd50::/47 oifname != \"in0\" accept \
     iifname \"in0\" ip saddr 0.0.0.0/0 oifname != \"in0\" accept \
