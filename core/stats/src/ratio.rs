@@ -1,0 +1,141 @@
+//! How many times as large one series is as another that alternated with it.
+//!
+//! The interval is the percentile bootstrap (Efron and Tibshirani, An Introduction to the
+//! Bootstrap, 1993, chapter 13): rounds are drawn with replacement, both series of a round together,
+//! so that what disturbed both cancels out.
+
+use serde::{Deserialize, Serialize};
+
+use crate::summary::{StatsError, check, mean, percentile_of_sorted};
+
+/// Resamplings; the ends of the interval move by less than their third digit from one seed to
+/// another.
+const RESAMPLINGS: usize = 10_000;
+
+/// Fixed, so that equal samples give equal intervals.
+const SEED: u64 = 0x6e65_746c_6f6f_6d21;
+
+/// A ratio of means.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ratio {
+    /// Rounds.
+    pub n: usize,
+    /// Mean of ours divided by mean of theirs.
+    pub ratio: f64,
+    /// 95 % confidence interval: low and high.
+    pub ci95: [f64; 2],
+}
+
+/// The ratio of the means of two series that alternated: `ours[i]` and `theirs[i]` are one round.
+///
+/// # Errors
+/// No samples, one that is not finite, series of different lengths, or a sample of theirs that is
+/// not above 0.
+pub fn ratio_ci(ours: &[f64], theirs: &[f64]) -> Result<Ratio, StatsError> {
+    check(ours)?;
+    check(theirs)?;
+    let n = ours.len();
+    if n != theirs.len() {
+        return Err(StatsError::NotPaired { ours: n, theirs: theirs.len() });
+    }
+    if theirs.iter().any(|x| *x <= 0.0) {
+        return Err(StatsError::NotPositive);
+    }
+    let mut random = SplitMix64::new(SEED);
+    let mut ratios: Vec<f64> =
+        (0..RESAMPLINGS).map(|_| resampled(ours, theirs, &mut random)).collect();
+    ratios.sort_by(f64::total_cmp);
+    let ci95 = [2.5, 97.5].map(|percent| percentile_of_sorted(&ratios, percent));
+    Ok(Ratio { n, ratio: mean(ours) / mean(theirs), ci95 })
+}
+
+/// The ratio over as many rounds as there are, drawn with replacement.
+fn resampled(ours: &[f64], theirs: &[f64], random: &mut SplitMix64) -> f64 {
+    let mut sums = [0.0, 0.0];
+    for _ in 0..ours.len() {
+        let round = random.below(ours.len());
+        sums[0] += ours[round];
+        sums[1] += theirs[round];
+    }
+    sums[0] / sums[1]
+}
+
+/// The generator SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): small, fast, any seed will do. Not
+/// for secrets.
+#[derive(Clone, Debug)]
+pub struct SplitMix64(u64);
+
+impl SplitMix64 {
+    /// A generator whose numbers follow from the seed.
+    pub fn new(seed: u64) -> Self {
+        SplitMix64(seed)
+    }
+
+    /// 64 bits.
+    pub fn next_u64(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `bound`, 0 for a bound of 0. By multiplication (Lemire 2019) without its
+    /// rejection step: some numbers are likelier by `bound` / 2^64, far below what is measured.
+    pub fn below(&mut self, bound: usize) -> usize {
+        let product = u128::from(self.next_u64()) * bound as u128;
+        // Below `bound`, so it fits.
+        usize::try_from(product >> 64).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generator_is_the_published_one() {
+        // First outputs of the reference implementation for the seed 1234567.
+        let mut random = SplitMix64::new(1_234_567);
+        let first = [random.next_u64(), random.next_u64(), random.next_u64()];
+        let published =
+            [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423];
+        assert_eq!(first, published);
+        assert!((0..1000).all(|_| random.below(7) < 7));
+        assert_eq!(random.below(0), 0);
+    }
+
+    #[test]
+    fn what_disturbs_both_cancels_out() {
+        let theirs = [1.0, 5.0, 2.0, 9.0, 3.0];
+        let ours = theirs.map(|x| 2.0 * x);
+        let ratio = ratio_ci(&ours, &theirs).unwrap();
+        assert_eq!((ratio.n, ratio.ratio, ratio.ci95), (5, 2.0, [2.0, 2.0]));
+    }
+
+    #[test]
+    fn interval_is_that_by_hand() {
+        // Two rounds: means are 1, 1.5 or 2 with probability 1/4, 1/2, 1/4.
+        let ratio = ratio_ci(&[1.0, 2.0], &[1.0, 1.0]).unwrap();
+        assert_eq!((ratio.ratio, ratio.ci95), (1.5, [1.0, 2.0]));
+    }
+
+    #[test]
+    fn interval_has_the_width_of_theory() {
+        // 400 rounds of 1..=100 over 1: the mean's standard error is 28.866 / 20 = 1.4433.
+        let ours: Vec<f64> = (0..400_u32).map(|i| f64::from(i % 100 + 1)).collect();
+        let ratio = ratio_ci(&ours, &vec![1.0; 400]).unwrap();
+        let half = 1.959_96 * 28.866 / 20.0;
+        assert!((ratio.ci95[0] - (50.5 - half)).abs() < 0.15, "{ratio:?}");
+        assert!((ratio.ci95[1] - (50.5 + half)).abs() < 0.15, "{ratio:?}");
+        assert_eq!(ratio, ratio_ci(&ours, &vec![1.0; 400]).unwrap(), "same samples, same interval");
+    }
+
+    #[test]
+    fn series_that_do_not_belong_together_are_errors() {
+        let unpaired = StatsError::NotPaired { ours: 2, theirs: 1 };
+        assert_eq!(ratio_ci(&[1.0, 2.0], &[1.0]), Err(unpaired));
+        assert_eq!(ratio_ci(&[1.0], &[0.0]), Err(StatsError::NotPositive));
+        assert_eq!(ratio_ci(&[], &[]), Err(StatsError::NoSamples));
+    }
+}
