@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::lab::{End, Lab, Link, Node, Pool, RouteSpec, Switch};
 
 /// A lab under construction. Ends of links are written as in a lab file.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct LabBuilder {
     pub(super) lab: Lab,
     index: HashMap<String, End>,

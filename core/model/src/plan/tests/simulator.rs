@@ -1,0 +1,223 @@
+//! Packets that walk through a plan, hop by hop.
+//!
+//! Knows only the plan: segments are found anew from its links, each step is a longest-prefix match
+//! over the node's connected prefixes and routes, as the kernel does it.
+
+use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+use crate::plan::{Plan, PlannedEnd};
+
+/// More steps than any shortest path has: a packet that takes them runs in a circle.
+const HOP_LIMIT: usize = 300;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Place {
+    Node(usize),
+    /// The host's side of a door, by link.
+    Door(usize),
+}
+
+/// How a walk ended other than at its destination.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Lost {
+    /// No route here.
+    NoRoute(Place),
+    /// Nobody has the next hop's address.
+    NoNeighbour(Place, IpAddr),
+    /// It came to a node that does not forward.
+    NotForwarding(usize),
+    /// Out through a door.
+    Outside(usize),
+    Circle,
+}
+
+/// A place on a segment.
+struct Port {
+    place: Place,
+    segment: usize,
+    addresses: Vec<IpNet>,
+}
+
+struct Entry {
+    to: IpNet,
+    via: Option<IpAddr>,
+    segment: usize,
+}
+
+pub(super) struct Simulator<'a> {
+    plan: &'a Plan,
+    ports: Vec<Port>,
+    neighbours: HashMap<(usize, IpAddr), Place>,
+    own: HashMap<Place, HashSet<IpAddr>>,
+    tables: HashMap<Place, Vec<Entry>>,
+}
+
+impl<'a> Simulator<'a> {
+    pub(super) fn new(plan: &'a Plan) -> Self {
+        let mut new = Simulator {
+            plan,
+            ports: ports(plan),
+            neighbours: HashMap::new(),
+            own: HashMap::new(),
+            tables: HashMap::new(),
+        };
+        for port in &new.ports {
+            let table = new.tables.entry(port.place).or_default();
+            for address in &port.addresses {
+                new.neighbours.insert((port.segment, address.addr()), port.place);
+                new.own.entry(port.place).or_default().insert(address.addr());
+                table.push(Entry { to: address.trunc(), via: None, segment: port.segment });
+            }
+        }
+        new.add_routes();
+        for table in new.tables.values_mut() {
+            // Stable: connected before routed for equal lengths.
+            table.sort_by_key(|entry| std::cmp::Reverse(entry.to.prefix_len()));
+        }
+        new
+    }
+
+    fn add_routes(&mut self) {
+        let segments = segments(self.plan);
+        for (index, node) in self.plan.nodes.iter().enumerate() {
+            let table = self.tables.entry(Place::Node(index)).or_default();
+            table.extend(node.routes.iter().map(|route| {
+                let segment = segments[node.interfaces[route.interface].link];
+                Entry { to: route.to, via: route.via, segment }
+            }));
+        }
+        for (link, segment) in segments.into_iter().enumerate() {
+            let back = self.plan.door_routes(link).into_iter();
+            let back = back.map(|(to, via)| Entry { to, via: Some(via), segment });
+            if let Some(table) = self.tables.get_mut(&Place::Door(link)) {
+                table.extend(back);
+            }
+        }
+    }
+
+    /// Walks from a place to an address; the number of segments crossed.
+    pub(super) fn walk(&self, from: Place, to: IpAddr) -> Result<usize, Lost> {
+        let mut at = from;
+        for hops in 0..HOP_LIMIT {
+            if self.own.get(&at).is_some_and(|own| own.contains(&to)) {
+                return Ok(hops);
+            }
+            match at {
+                Place::Node(node) if hops > 0 && !self.plan.nodes[node].forwarding => {
+                    return Err(Lost::NotForwarding(node));
+                }
+                Place::Door(link) if hops > 0 => return Err(Lost::Outside(link)),
+                _ => {}
+            }
+            let mut entries = self.tables.get(&at).into_iter().flatten();
+            let entry = entries.find(|e| e.to.contains(&to)).ok_or(Lost::NoRoute(at))?;
+            let next = entry.via.unwrap_or(to);
+            let neighbour = self.neighbours.get(&(entry.segment, next));
+            at = *neighbour.ok_or(Lost::NoNeighbour(at, next))?;
+        }
+        Err(Lost::Circle)
+    }
+
+    pub(super) fn places(&self) -> impl Iterator<Item = Place> {
+        let nodes = (0..self.plan.nodes.len()).map(Place::Node);
+        nodes.chain(self.ports.iter().map(|p| p.place).filter(|p| matches!(p, Place::Door(_))))
+    }
+
+    /// All addresses of one family that a place ought to reach: those on segments that routers with
+    /// addresses of the family join to its own.
+    pub(super) fn reachable(&self, from: Place, ipv4: bool) -> HashSet<IpAddr> {
+        let has = |port: &&Port| port.addresses.iter().any(|a| a.addr().is_ipv4() == ipv4);
+        let ports: Vec<&Port> = self.ports.iter().filter(has).collect();
+        let mut segments: HashSet<usize> = HashSet::new();
+        let mut grown: HashSet<usize> =
+            ports.iter().filter(|p| p.place == from).map(|p| p.segment).collect();
+        while grown.len() > segments.len() {
+            segments.clone_from(&grown);
+            let forwards = |p: &Port| match p.place {
+                Place::Node(node) => self.plan.nodes[node].forwarding,
+                Place::Door(_) => false,
+            };
+            let joined = ports.iter().filter(|p| forwards(p) && segments.contains(&p.segment));
+            let routers: HashSet<Place> = joined.map(|p| p.place).collect();
+            grown.extend(ports.iter().filter(|p| routers.contains(&p.place)).map(|p| p.segment));
+        }
+        let near = ports.iter().filter(|p| segments.contains(&p.segment));
+        let addresses = near.flat_map(|p| &p.addresses).map(IpNet::addr);
+        addresses.filter(|a| a.is_ipv4() == ipv4).collect()
+    }
+
+    /// Sends a packet from everywhere to everywhere it can get, in both families; the number sent.
+    pub(super) fn check_all(&self) -> usize {
+        let mut sent = 0;
+        for from in self.places() {
+            for to in [true, false].map(|ipv4| self.reachable(from, ipv4)).into_iter().flatten() {
+                let walk = self.walk(from, to);
+                assert!(walk.is_ok(), "{from:?} to {to}: {walk:?}\n{}", self.describe());
+                sent += 1;
+            }
+        }
+        sent
+    }
+
+    /// Sends a packet to an address that nobody has, from everywhere.
+    pub(super) fn check_no_circle(&self, to: IpAddr) {
+        for from in self.places() {
+            let walk = self.walk(from, to);
+            assert!(walk != Err(Lost::Circle), "{from:?} to {to}: {walk:?}\n{}", self.describe());
+        }
+    }
+
+    pub(super) fn describe(&self) -> String {
+        let mut text: Vec<String> = self.plan.links.iter().map(|l| l.name.clone()).collect();
+        for node in &self.plan.nodes {
+            text.push(format!("{} forwarding={}", node.name, node.forwarding));
+            let interfaces = node.interfaces.iter();
+            text.extend(interfaces.map(|i| format!("  {} {:?}", i.name, i.addresses)));
+            text.extend(node.routes.iter().map(|r| format!("  {} {:?}", r.to, r.via)));
+        }
+        text.join("\n")
+    }
+}
+
+fn ports(plan: &Plan) -> Vec<Port> {
+    let segments = segments(plan);
+    let mut ports = Vec::new();
+    for (link, planned) in plan.links.iter().enumerate() {
+        for end in &planned.ends {
+            let (place, addresses) = match end {
+                PlannedEnd::Node { node, interface } => {
+                    let addresses = &plan.nodes[*node].interfaces[*interface].addresses;
+                    (Place::Node(*node), addresses.clone())
+                }
+                PlannedEnd::Internet { addresses } => (Place::Door(link), addresses.clone()),
+                PlannedEnd::Port { .. } | PlannedEnd::Host { .. } => continue,
+            };
+            ports.push(Port { place, segment: segments[link], addresses });
+        }
+    }
+    ports
+}
+
+/// By link its segment, as the smallest link of it.
+pub(super) fn segments(plan: &Plan) -> Vec<usize> {
+    let mut segments: Vec<usize> = (0..plan.links.len()).collect();
+    let mut of_switch: HashMap<usize, usize> = HashMap::new();
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for (link, planned) in plan.links.iter().enumerate() {
+            for end in &planned.ends {
+                let PlannedEnd::Port { switch, .. } = end else { continue };
+                let known = of_switch.entry(*switch).or_insert(segments[link]);
+                let least = (*known).min(segments[link]);
+                changed |= *known != least || segments[link] != least;
+                *known = least;
+                segments[link] = least;
+            }
+        }
+    }
+    segments
+}
