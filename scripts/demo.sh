@@ -5,6 +5,13 @@
 set -eu
 
 netloom=$(realpath "$1")
+# Some systems (Ubuntu 24.04 is one) refuse namespaces to ordinary users until told otherwise.
+if [ "$(id -u)" -ne 0 ] && ! unshare --user --map-root-user --net true 2>/dev/null &&
+    command -v sudo >/dev/null 2>&1; then
+    echo "demo: this system refuses user namespaces to ordinary users (netloom doctor tells how to"
+    echo "demo: allow them), so the demo runs as root, through sudo"
+    exec sudo sh "$(realpath "$0")" "$netloom"
+fi
 cd "$(dirname -- "$0")/.."
 lab=two-sites
 file=examples/$lab.yaml

@@ -30,10 +30,12 @@ impl Summary {
         Some(Summary { mean, ci95: [mean - half, mean + half], rounds: rounds.len() })
     }
 
-    /// Of ours by theirs, round by round.
+    /// Of ours by theirs, round by round: the geometric mean, so that noise favours neither side.
     pub(crate) fn of_ratios(ours: &[f64], theirs: &[f64]) -> Option<Summary> {
-        let pairs = ours.iter().zip(theirs).filter(|(_, theirs)| **theirs > 0.0);
-        Summary::of(&pairs.map(|(ours, theirs)| ours / theirs).collect::<Vec<f64>>())
+        let pairs = ours.iter().zip(theirs).filter(|(ours, theirs)| **ours > 0.0 && **theirs > 0.0);
+        let logs = pairs.map(|(ours, theirs)| (ours / theirs).ln()).collect::<Vec<f64>>();
+        let Summary { mean, ci95, rounds } = Summary::of(&logs)?;
+        Some(Summary { mean: mean.exp(), ci95: ci95.map(f64::exp), rounds })
     }
 }
 
@@ -52,7 +54,8 @@ mod tests {
 
     #[test]
     fn ratios_are_taken_pair_by_pair() {
-        let summary = Summary::of_ratios(&[1.0, 3.0], &[2.0, 6.0]).unwrap();
-        assert_eq!((summary.mean, summary.ci95), (0.5, [0.5, 0.5]));
+        let summary = Summary::of_ratios(&[1.0, 4.0], &[2.0, 2.0]).unwrap();
+        assert!((summary.mean - 1.0).abs() < 1e-12, "twice and half make one: {summary:?}");
+        assert!((summary.ci95[0] * summary.ci95[1] - 1.0).abs() < 1e-9, "{summary:?}");
     }
 }

@@ -19,10 +19,10 @@ const LAB_FILE: &str = "name: bench-node\nnodes:\n  a: {}\n  b: {}\nlinks:\n  - 
 const MTUS: &[u32] = &[128, 256, 512, 1024, 1500, 2048, 4096, 8192, 16384];
 /// The ones that are compared in a quick run, beside the host's own.
 const QUICK: &[u32] = &[1500];
-/// Pairs of rounds.
-const PAIRS: usize = 12;
+/// Pairs of rounds: many short ones, so that what else the machine does falls on both sides.
+const PAIRS: usize = 20;
 /// Length of a round.
-const SECONDS: &str = "0.5";
+const SECONDS: &str = "0.3";
 const PLAIN: &str = "a plain namespace on the host (unshare), not the host itself";
 
 pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {

@@ -151,13 +151,14 @@ fn table(f: &mut fmt::Formatter<'_>, rows: &[Row]) -> fmt::Result {
     Ok(())
 }
 
-/// Three to four significant digits.
+/// Four significant digits.
 fn short(figure: f64) -> String {
     match figure.abs() {
         size if size >= 1000.0 => format!("{figure:.0}"),
         size if size >= 100.0 => format!("{figure:.1}"),
         size if size >= 10.0 => format!("{figure:.2}"),
-        _ => format!("{figure:.3}"),
+        size if size >= 1.0 => format!("{figure:.3}"),
+        _ => format!("{figure:.4}"),
     }
 }
 
@@ -182,7 +183,7 @@ mod tests {
         let promised =
             ["ci", "experiment", "machine", "peers", "ratios", "rounds", "rows", "values"];
         assert_eq!(keys, promised);
-        assert_eq!(json["ratios"]["up_vs_ip"], 0.5);
+        assert!((json["ratios"]["up_vs_ip"].as_f64().unwrap() - 0.5).abs() < 1e-12);
         assert_eq!(json["ci"]["up_s"], serde_json::json!([1.0, 1.0]));
         assert!(json["peers"]["mininet"].is_null());
         assert_eq!(json["rounds"], 3);
