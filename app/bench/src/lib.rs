@@ -7,7 +7,6 @@
 
 #![forbid(unsafe_code)]
 
-mod alternate;
 mod driver;
 mod lab;
 mod machine;

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use netloom_stats::{Summary, ratio_ci};
 use serde::{Deserialize, Serialize};
-
-use crate::alternate::Summary;
 
 /// The result of an experiment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -57,7 +56,7 @@ impl Report {
         }
     }
 
-    /// Adds a measured row.
+    /// Adds a measured row; nothing when there are no rounds.
     pub(crate) fn measured(
         &mut self,
         what: &str,
@@ -66,10 +65,10 @@ impl Report {
         rounds: &[f64],
         note: &str,
     ) {
-        let Some(summary) = Summary::of(rounds) else { return };
+        let Ok(summary) = Summary::of(rounds) else { return };
         self.rounds = match self.rounds {
-            0 => summary.rounds,
-            least => least.min(summary.rounds),
+            0 => summary.n,
+            least => least.min(summary.n),
         };
         self.rows.push(Row {
             what: what.to_owned(),
@@ -77,7 +76,7 @@ impl Report {
             unit: unit.to_owned(),
             mean: Some(summary.mean),
             ci95: Some(summary.ci95),
-            rounds: summary.rounds,
+            rounds: summary.n,
             note: note.to_owned(),
         });
     }
@@ -88,17 +87,17 @@ impl Report {
         self.rows.push(Row { what, who, note: format!("left out: {why}"), ..Row::default() });
     }
 
-    /// Adds a value with its interval.
+    /// Adds a value with its interval; nothing when there are no rounds.
     pub(crate) fn value(&mut self, name: &str, rounds: &[f64]) {
-        let Some(summary) = Summary::of(rounds) else { return };
+        let Ok(summary) = Summary::of(rounds) else { return };
         self.values.insert(name.to_owned(), summary.mean);
         self.ci.insert(name.to_owned(), summary.ci95);
     }
 
-    /// Adds a ratio of paired rounds, ours by theirs.
+    /// Adds a ratio of paired rounds, ours by theirs; nothing when a side has no rounds.
     pub(crate) fn ratio(&mut self, name: &str, ours: &[f64], theirs: &[f64]) {
-        let Some(summary) = Summary::of_ratios(ours, theirs) else { return };
-        self.ratios.insert(name.to_owned(), summary.mean);
+        let Ok(summary) = ratio_ci(ours, theirs) else { return };
+        self.ratios.insert(name.to_owned(), summary.ratio);
         self.ci.insert(name.to_owned(), summary.ci95);
     }
 }
