@@ -1,0 +1,245 @@
+//! Calls to a running lab from another process.
+//!
+//! Calls block. They run on a runtime inside the calling thread and start no thread, so that the
+//! caller may fork afterwards. Each call is one connection: a lab that ended or came back between
+//! two calls is seen at the next. A call ends by its timeout or with the lab process.
+
+use std::convert::Infallible;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream as StdStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::http::{Method, Request, StatusCode, header};
+use http_body_util::{BodyExt, Empty};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use netloom_lab::view::{LabStatus, NodeStatus, Reachability, Repaired};
+use netloom_model::Plan;
+use netloom_node::entry::Door;
+use netloom_node::log::Record;
+use rustix::net::SocketType;
+use serde::de::DeserializeOwned;
+use tokio::net::UnixStream;
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
+
+use crate::reply::Problem;
+use crate::routes::Ended;
+use crate::{API_SOCKET, Error, Result, door, socket};
+
+/// For calls that should be quick.
+const QUICK: Duration = Duration::from_secs(60);
+
+/// For calls that make, remove or try everything.
+const WHOLE: Duration = Duration::from_secs(600);
+
+/// A running lab.
+#[derive(Debug)]
+pub struct Client {
+    folder: PathBuf,
+    socket: PathBuf,
+    runtime: Runtime,
+    bounded: bool,
+}
+
+/// A request as far as they differ.
+struct Call {
+    method: Method,
+    uri: String,
+    patience: Duration,
+}
+
+impl Call {
+    fn new(method: Method, uri: impl Into<String>, patience: Duration) -> Call {
+        Call { method, uri: uri.into(), patience }
+    }
+
+    fn words(&self) -> String {
+        format!("{} {}", self.method, self.uri)
+    }
+}
+
+/// An answer: its status and its whole body.
+type Answer = (StatusCode, Bytes);
+
+impl Client {
+    /// A client of the lab whose state lies in `folder`, after a look whether it answers.
+    ///
+    /// # Errors
+    /// [`Error::NotRunning`] when nobody listens there, [`Error::Stranger`] when another user does.
+    pub fn connect(folder: &Path) -> Result<Client> {
+        let path = folder.join(API_SOCKET);
+        drop(Self::open(folder, &path)?);
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(|source| {
+            Error::Process { object: "client", operation: "make runtime", source }
+        })?;
+        Ok(Client { folder: folder.to_owned(), socket: path, runtime, bounded: true })
+    }
+
+    /// The same client with calls that wait for as long as the lab process lives.
+    pub fn without_timeout(mut self) -> Client {
+        self.bounded = false;
+        self
+    }
+
+    /// How the lab is now.
+    pub fn status(&self) -> Result<LabStatus> {
+        self.json(&Call::new(Method::GET, "/v1/lab", QUICK))
+    }
+
+    /// What was made.
+    pub fn plan(&self) -> Result<Plan> {
+        self.json(&Call::new(Method::GET, "/v1/lab/plan", QUICK))
+    }
+
+    /// How one node is.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with status 404 when there is none of this name.
+    pub fn node(&self, node: &str) -> Result<NodeStatus> {
+        let uri = format!("/v1/nodes/{}", encoded(node));
+        self.json(&Call::new(Method::GET, uri, QUICK))
+    }
+
+    /// Makes nodes anew whose init has ended.
+    pub fn repair(&self) -> Result<Repaired> {
+        self.json(&Call::new(Method::POST, "/v1/lab/repair", WHOLE))
+    }
+
+    /// Takes the lab down; returns when nothing is left of it but the lab process, which then ends.
+    pub fn down(&self) -> Result<()> {
+        self.json(&Call::new(Method::DELETE, "/v1/lab", WHOLE)).map(|_: Ended| ())
+    }
+
+    /// Sends an echo request from every node to every other, in these families (4, 6), and waits
+    /// for each answer up to `timeout` (1 ms to 60 s).
+    pub fn ping(&self, families: &[u8], timeout: Duration) -> Result<Reachability> {
+        let families: Vec<String> = families.iter().map(u8::to_string).collect();
+        let uri = format!(
+            "/v1/lab/ping?family={}&timeout_ms={}",
+            families.join(","),
+            timeout.as_millis()
+        );
+        self.json(&Call::new(Method::POST, uri, WHOLE))
+    }
+
+    /// What a node's programs wrote after this Unix time in nanoseconds, waiting up to `wait` (at
+    /// most 60 s) for something. Empty when nothing came.
+    pub fn node_log(&self, node: &str, after_ns: u64, wait: Duration) -> Result<Vec<Record>> {
+        let uri = format!(
+            "/v1/nodes/{}/log?after_ns={after_ns}&wait_ms={}",
+            encoded(node),
+            wait.as_millis()
+        );
+        self.json(&Call::new(Method::GET, uri, QUICK + wait))
+    }
+
+    /// What is needed to enter a node.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with status 404 when there is no such node, 409 when its init has ended.
+    pub fn door(&self, node: &str) -> Result<Door> {
+        door::open(&self.folder, node)
+    }
+
+    fn json<T: DeserializeOwned>(&self, call: &Call) -> Result<T> {
+        let (status, body) = self.request(call)?;
+        if status.is_success() {
+            return serde_json::from_slice(&body).map_err(|e| self.answer(call, e.to_string()));
+        }
+        match serde_json::from_slice::<Problem>(&body) {
+            Ok(problem) => Err(Error::Refused { status: status.as_u16(), error: problem.error }),
+            Err(_) => Err(self.answer(call, format!("HTTP status {status}"))),
+        }
+    }
+
+    fn request(&self, call: &Call) -> Result<Answer> {
+        let socket = Self::open(&self.folder, &self.socket)?;
+        self.runtime.block_on(async {
+            let exchange = self.exchange(socket, call);
+            if !self.bounded {
+                return exchange.await;
+            }
+            timeout(call.patience, exchange).await.unwrap_or_else(|_| {
+                Err(Error::Late {
+                    path: self.socket.clone(),
+                    request: call.words(),
+                    seconds: call.patience.as_secs(),
+                })
+            })
+        })
+    }
+
+    /// One request on a connection of its own.
+    async fn exchange(&self, socket: OwnedFd, call: &Call) -> Result<Answer> {
+        let stream = StdStream::from(socket);
+        let stream = stream.set_nonblocking(true).and_then(|()| UnixStream::from_std(stream));
+        let stream = stream.map_err(Error::socket::<io::Error>(&self.socket, "watch"))?;
+        let request = Request::builder()
+            .method(&call.method)
+            .uri(&call.uri)
+            .header(header::HOST, "netloom")
+            .body(Empty::<Bytes>::new())
+            .map_err(|e| self.answer(call, e.to_string()))?;
+        let (mut sender, connection) =
+            http1::handshake(TokioIo::new(stream)).await.map_err(|e| self.broken(call, &e))?;
+        let answer = async {
+            let (head, body) = sender.send_request(request).await?.into_parts();
+            Ok((head.status, body.collect().await?.to_bytes()))
+        };
+        // The connection moves only while it is polled; its own end is told by the answer's.
+        let moved = async {
+            let _ = connection.await;
+            std::future::pending::<Infallible>().await
+        };
+        tokio::select! {
+            answer = answer => answer.map_err(|e| self.broken(call, &e)),
+            never = moved => match never {},
+        }
+    }
+
+    fn open(folder: &Path, path: &Path) -> Result<OwnedFd> {
+        socket::connect(path, SocketType::STREAM)?
+            .ok_or_else(|| Error::NotRunning(folder.to_owned()))
+    }
+
+    fn broken(&self, call: &Call, error: &hyper::Error) -> Error {
+        // HTTP that cannot be parsed is no netloom; all else is a connection that ended.
+        if error.is_parse() { self.answer(call, error.to_string()) } else { self.closed(call) }
+    }
+
+    fn closed(&self, call: &Call) -> Error {
+        Error::Closed { path: self.socket.clone(), request: call.words() }
+    }
+
+    fn answer(&self, call: &Call, what: String) -> Error {
+        Error::Answer { path: self.socket.clone(), request: call.words(), what }
+    }
+}
+
+/// A path segment, with all but unreserved characters as `%XX` (RFC 3986, section 2).
+fn encoded(segment: &str) -> String {
+    let mut text = String::with_capacity(segment.len());
+    for byte in segment.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            text.push(char::from(byte));
+        } else {
+            text.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::encoded;
+
+    #[test]
+    fn segments_keep_only_unreserved_characters() {
+        assert_eq!(encoded("h1.lab-2_x~"), "h1.lab-2_x~");
+        assert_eq!(encoded("a/b?c%d e#é"), "a%2Fb%3Fc%25d%20e%23%C3%A9");
+    }
+}

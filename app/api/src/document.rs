@@ -1,0 +1,33 @@
+//! The OpenAPI document, made from the routes and the types they answer with.
+
+use utoipa::OpenApi;
+
+use crate::routes;
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "netloom",
+        description = "A running lab, over the UNIX socket `api.sock` (mode 0600) in the lab's \
+                       folder. It answers root and the owner of the lab. Request bodies are not \
+                       used; one of more than 64 KiB is refused.",
+        license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
+    ),
+    tags(
+        (name = "lab", description = "The whole lab"),
+        (name = "parts", description = "Nodes, links, switches"),
+        (name = "document", description = "The API itself"),
+    )
+)]
+struct Document;
+
+/// Title and tags, no routes yet.
+pub(crate) fn empty_document() -> utoipa::openapi::OpenApi {
+    Document::openapi()
+}
+
+/// The OpenAPI 3.1 document of the API as indented JSON, with a line's end at the end.
+pub fn openapi() -> String {
+    // Serialising plain data to memory fails only for maps whose keys are no strings; it has none.
+    routes::router().to_openapi().to_pretty_json().unwrap_or_default() + "\n"
+}

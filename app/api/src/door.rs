@@ -1,0 +1,93 @@
+//! The caller's side of the descriptors' socket.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::Duration;
+
+use netloom_node::entry::Door;
+use netloom_sys::cgroup::Join;
+use netloom_sys::scm;
+use rustix::net::SocketType;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+
+use crate::handles::{Ask, MAX_ASK, MAX_REPLY, Reply};
+use crate::{Error, HANDLES_SOCKET, Result, socket};
+
+/// How long the lab process may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Asks the lab in `folder` for what is needed to enter a node.
+pub(crate) fn open(folder: &Path, node: &str) -> Result<Door> {
+    let path = folder.join(HANDLES_SOCKET);
+    let connection = socket::connect(&path, SocketType::SEQPACKET)?
+        .ok_or_else(|| Error::NotRunning(folder.to_owned()))?;
+    for direction in [Timeout::Send, Timeout::Recv] {
+        set_socket_timeout(&connection, direction, Some(PATIENCE))
+            .map_err(Error::socket(&path, "set a timeout"))?;
+    }
+    let (reply, fds) = ask(&path, &connection, node)?;
+    match reply {
+        Reply::Refused { status, error } => Err(Error::Refused { status, error }),
+        Reply::Door { node, user, env, tasks, v2 } => {
+            let (init, groups) = sort(fds, tasks, v2)
+                .ok_or_else(|| answer(&path, &node, "the descriptors are not those it tells of"))?;
+            Ok(Door { node, init, groups, user, env })
+        }
+    }
+}
+
+fn ask(path: &Path, connection: &OwnedFd, node: &str) -> Result<(Reply, Vec<OwnedFd>)> {
+    let request = || format!("the question for node {node:?}");
+    let bytes = serde_json::to_vec(&Ask { node: node.to_owned() })
+        .map_err(|e| Error::socket::<io::Error>(path, "ask")(e.into()))?;
+    if bytes.len() > MAX_ASK {
+        let error = format!("node: a name of {} bytes is not in any lab", node.len());
+        return Err(Error::Refused { status: 404, error });
+    }
+    let mut buffer = vec![0; MAX_REPLY + 1];
+    let exchanged =
+        scm::send(connection, &bytes, &[]).and_then(|_| scm::receive(connection, &mut buffer));
+    let (received, fds) = match exchanged {
+        Ok((0, _)) => return Err(Error::Closed { path: path.to_owned(), request: request() }),
+        Ok(received) => received,
+        Err(e) => return Err(failed(path, request(), e)),
+    };
+    serde_json::from_slice(&buffer[..received])
+        .map(|reply| (reply, fds))
+        .map_err(|e| answer(path, node, &e.to_string()))
+}
+
+fn failed(path: &Path, request: String, error: netloom_sys::Error) -> Error {
+    let kind = error.raw_os_error().map(|n| io::Error::from_raw_os_error(n).kind());
+    let path = path.to_owned();
+    match kind {
+        Some(io::ErrorKind::WouldBlock) => {
+            Error::Late { path, request, seconds: PATIENCE.as_secs() }
+        }
+        Some(io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe) => {
+            Error::Closed { path, request }
+        }
+        _ => Error::system(path, "ask")(error),
+    }
+}
+
+/// Descriptors by their meaning; `None` when their number is not the one told.
+fn sort(fds: Vec<OwnedFd>, tasks: usize, v2: bool) -> Option<(OwnedFd, Join)> {
+    let told = tasks.checked_add(1)?.checked_add(usize::from(v2))?;
+    if fds.len() != told {
+        return None;
+    }
+    let mut fds = fds.into_iter();
+    let init = fds.next()?;
+    let tasks = fds.by_ref().take(tasks).collect();
+    Some((init, Join { tasks, v2: fds.next() }))
+}
+
+fn answer(path: &Path, node: &str, what: &str) -> Error {
+    Error::Answer {
+        path: path.to_owned(),
+        request: format!("the question for node {node:?}"),
+        what: what.to_owned(),
+    }
+}

@@ -1,0 +1,215 @@
+//! The thread that hands out descriptors by which a caller enters a node.
+//!
+//! A connection (SOCK_SEQPACKET) carries one question and one answer, each one JSON value in one
+//! message; the answer comes with the descriptors it counts: the init's pidfd, the `tasks` files of
+//! version 1 groups, the directory of the version 2 group. The thread waits for all connections at
+//! once, so that a caller that says nothing delays nobody.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use netloom_lab::Service;
+use netloom_node::entry::Door;
+use netloom_sys::scm;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use rustix::net::SocketFlags;
+use serde::{Deserialize, Serialize};
+
+use crate::reply::Failure;
+use crate::socket::peer_is_trusted;
+
+/// Largest question in bytes.
+pub(crate) const MAX_ASK: usize = 4 * 1024;
+
+/// Largest answer in bytes; below what a UNIX socket takes in one message by default.
+pub(crate) const MAX_REPLY: usize = 128 * 1024;
+
+/// Most connections at a time; more wait to be accepted.
+const MAX_CONNECTIONS: usize = 256;
+
+/// How long a caller may take to ask.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Pause after a failed accept, e.g. for want of descriptors, which would fail again at once.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// What a caller asks.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Ask {
+    /// Name of the node.
+    pub(crate) node: String,
+}
+
+/// What is answered.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Reply {
+    /// With descriptors: the init, then `tasks`, then the v2 directory.
+    Door {
+        /// The node's name.
+        node: String,
+        /// The node lives in a user namespace of its own.
+        user: bool,
+        /// Environment of its programs.
+        env: Vec<(String, String)>,
+        /// Number of `tasks` files.
+        tasks: usize,
+        /// Whether there is a v2 directory.
+        v2: bool,
+    },
+    /// Without descriptors.
+    Refused {
+        /// As the HTTP status of the same failure.
+        status: u16,
+        /// Why.
+        error: String,
+    },
+}
+
+/// All that the thread needs.
+pub(crate) struct Handles {
+    pub(crate) listener: OwnedFd,
+    pub(crate) path: PathBuf,
+    pub(crate) service: Arc<dyn Service>,
+    /// Readable when the thread is to end.
+    pub(crate) stop: Arc<OwnedFd>,
+}
+
+struct Waiting {
+    socket: OwnedFd,
+    until: Instant,
+}
+
+/// Which descriptors can be read.
+struct Readable {
+    stop: bool,
+    listener: bool,
+    waiting: Vec<bool>,
+}
+
+impl Handles {
+    /// Serves until told to stop.
+    pub(crate) fn run(self) {
+        let mut waiting: Vec<Waiting> = Vec::new();
+        loop {
+            let readable = self.wait(&waiting);
+            if readable.stop {
+                return;
+            }
+            let now = Instant::now();
+            let mut can_read = readable.waiting.into_iter();
+            waiting.retain(|caller| {
+                let finished = can_read.next() == Some(true) && self.serve(&caller.socket);
+                !finished && caller.until > now
+            });
+            if readable.listener {
+                self.accept(&mut waiting);
+            }
+        }
+    }
+
+    fn wait(&self, waiting: &[Waiting]) -> Readable {
+        let room = waiting.len() < MAX_CONNECTIONS;
+        let mut fds = vec![
+            PollFd::new(&*self.stop, PollFlags::IN),
+            PollFd::new(&self.listener, if room { PollFlags::IN } else { PollFlags::empty() }),
+        ];
+        fds.extend(waiting.iter().map(|w| PollFd::new(&w.socket, PollFlags::IN)));
+        let until = waiting.iter().map(|w| w.until).min();
+        let left = until.map(|u| u.saturating_duration_since(Instant::now()));
+        let left = left.and_then(|d| Timespec::try_from(d).ok());
+        // A signal ends the wait early: then nothing is marked and the next round waits again.
+        let ready = rustix::event::poll(&mut fds, left.as_ref()).is_ok();
+        let mut marks = fds.iter().map(|fd| ready && !fd.revents().is_empty());
+        Readable {
+            stop: marks.next() == Some(true),
+            listener: marks.next() == Some(true),
+            waiting: marks.collect(),
+        }
+    }
+
+    fn accept(&self, waiting: &mut Vec<Waiting>) {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        match rustix::net::accept_with(&self.listener, flags) {
+            Ok(socket) if peer_is_trusted(&socket, &self.path) => {
+                waiting.push(Waiting { socket, until: Instant::now() + PATIENCE });
+            }
+            Ok(_) | Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => {}
+            Err(e) => {
+                tracing::warn!("{:?}: accept: {e}", self.path);
+                std::thread::sleep(ACCEPT_PAUSE);
+            }
+        }
+    }
+
+    /// Answers a caller that has something to read. Whether the connection is done with.
+    fn serve(&self, socket: &OwnedFd) -> bool {
+        // One byte more than allowed tells a message that is too large.
+        let mut buffer = [0; MAX_ASK + 1];
+        let received = match scm::receive(socket, &mut buffer) {
+            Ok((n, _)) => n,
+            Err(e) => return e.raw_os_error() != Some(Errno::AGAIN.raw_os_error()),
+        };
+        if received > 0 {
+            let sent = match self.door(&buffer[..received]) {
+                Ok(door) => send_door(socket, &door),
+                Err(failure) => send_refusal(socket, failure),
+            };
+            if let Err(e) = sent {
+                tracing::debug!("{:?}: answer: {e}", self.path);
+            }
+        }
+        true
+    }
+
+    fn door(&self, ask: &[u8]) -> std::result::Result<Door, Failure> {
+        let wrong = |why: String| Failure::new(axum::http::StatusCode::BAD_REQUEST, why);
+        if ask.len() > MAX_ASK {
+            return Err(wrong(format!("question: larger than {MAX_ASK} bytes")));
+        }
+        let Ask { node } =
+            serde_json::from_slice(ask).map_err(|e| wrong(format!("question: {e}")))?;
+        match catch_unwind(AssertUnwindSafe(|| self.service.door(&node))) {
+            Ok(door) => door.map_err(Failure::from),
+            Err(_) => Err(Failure::panicked()),
+        }
+    }
+}
+
+fn send_door(socket: &OwnedFd, door: &Door) -> netloom_sys::Result<usize> {
+    let groups = &door.groups;
+    let fds: Vec<BorrowedFd<'_>> = std::iter::once(&door.init)
+        .chain(&groups.tasks)
+        .chain(&groups.v2)
+        .map(AsFd::as_fd)
+        .collect();
+    let reply = Reply::Door {
+        node: door.node.clone(),
+        user: door.user,
+        env: door.env.clone(),
+        tasks: groups.tasks.len(),
+        v2: groups.v2.is_some(),
+    };
+    let bytes = encode(&reply);
+    if bytes.len() > MAX_REPLY || fds.len() > scm::MAX_FDS {
+        let why = format!("node {:?}: its environment or its groups are too many", door.node);
+        let status = axum::http::StatusCode::INTERNAL_SERVER_ERROR;
+        return send_refusal(socket, Failure::new(status, why));
+    }
+    scm::send(socket, &bytes, &fds)
+}
+
+fn send_refusal(socket: &OwnedFd, failure: Failure) -> netloom_sys::Result<usize> {
+    let reply = Reply::Refused { status: failure.status, error: failure.problem.error };
+    scm::send(socket, &encode(&reply), &[])
+}
+
+fn encode(reply: &Reply) -> Vec<u8> {
+    // Serialising plain data to memory cannot fail; an empty message reads as a closed connection.
+    serde_json::to_vec(reply).unwrap_or_default()
+}

@@ -1,0 +1,98 @@
+//! Parameters of requests: their defaults and bounds. A parameter that is not known is refused.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use crate::reply::Failure;
+
+/// Longest time in milliseconds that a request may ask the server to wait.
+pub(crate) const MAX_WAIT_MS: u64 = 60_000;
+
+const DEFAULT_PING_MS: u64 = 1000;
+
+/// Parameters of a ping.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct PingQuery {
+    /// Address families to try, separated by commas: `4`, `6` or `4,6`, which is the default.
+    #[param(example = "4,6", pattern = "^[46](,[46])?$")]
+    family: Option<String>,
+    /// How long to wait for each answer in milliseconds, 1000 if not given.
+    #[param(minimum = 1, maximum = 60000)]
+    timeout_ms: Option<u64>,
+}
+
+impl PingQuery {
+    pub(crate) fn families(&self) -> Result<Vec<u8>, Failure> {
+        let Some(text) = &self.family else { return Ok(vec![4, 6]) };
+        let mut families = Vec::new();
+        for part in text.split(',') {
+            match part {
+                "4" if !families.contains(&4) => families.push(4),
+                "6" if !families.contains(&6) => families.push(6),
+                _ => return Err(Failure::parameter("family", "takes 4, 6 or 4,6")),
+            }
+        }
+        Ok(families)
+    }
+
+    pub(crate) fn timeout(&self) -> Result<Duration, Failure> {
+        match self.timeout_ms.unwrap_or(DEFAULT_PING_MS) {
+            ms @ 1..=MAX_WAIT_MS => Ok(Duration::from_millis(ms)),
+            _ => Err(Failure::parameter("timeout_ms", "takes 1 to 60000")),
+        }
+    }
+}
+
+/// Parameters of reading a log.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct LogQuery {
+    /// Only what was written after this Unix time in nanoseconds; all if not given.
+    pub(crate) after_ns: Option<u64>,
+    /// How long to wait for something if there is nothing yet, in milliseconds; 0 if not given.
+    #[param(maximum = 60000)]
+    wait_ms: Option<u64>,
+}
+
+impl LogQuery {
+    pub(crate) fn wait(&self) -> Result<Duration, Failure> {
+        match self.wait_ms.unwrap_or(0) {
+            ms @ 0..=MAX_WAIT_MS => Ok(Duration::from_millis(ms)),
+            _ => Err(Failure::parameter("wait_ms", "takes 0 to 60000")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families_are_four_six_or_both_once() {
+        let families = |text: &str| {
+            PingQuery { family: Some(text.to_owned()), timeout_ms: None }.families().ok()
+        };
+        assert_eq!(families("4"), Some(vec![4]));
+        assert_eq!(families("6,4"), Some(vec![6, 4]));
+        for bad in ["", "5", "4,", "4,4", "4,6,4", " 4", "4;6"] {
+            assert_eq!(families(bad), None, "{bad:?}");
+        }
+        assert_eq!(PingQuery::default().families().ok(), Some(vec![4, 6]));
+    }
+
+    #[test]
+    fn times_have_bounds() {
+        let timeout = |ms| PingQuery { family: None, timeout_ms: Some(ms) }.timeout().is_ok();
+        assert_eq!(
+            [0, 1, 60_000, 60_001, u64::MAX].map(timeout),
+            [false, true, true, false, false]
+        );
+        let wait = |ms| LogQuery { after_ns: None, wait_ms: Some(ms) }.wait().is_ok();
+        assert_eq!([0, 60_000, 60_001].map(wait), [true, true, false]);
+    }
+}

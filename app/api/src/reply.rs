@@ -1,0 +1,177 @@
+//! From errors to answers: the one place where a failure gets its HTTP status.
+
+use axum::Json;
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use netloom_lab::{Error, describe};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Why a request was not served.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Problem)]
+pub(crate) struct Problem {
+    /// What was tried on what, and why it failed.
+    pub(crate) error: String,
+    /// What it is about, where that is one thing.
+    pub(crate) object: Option<Object>,
+}
+
+/// The thing that a problem is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct Object {
+    /// `lab`, `node`, `feature` or `parameter`.
+    pub(crate) kind: String,
+    /// Its name.
+    pub(crate) name: String,
+}
+
+/// A problem and its HTTP status; what handlers fail with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) status: u16,
+    pub(crate) problem: Problem,
+}
+
+impl Failure {
+    pub(crate) fn new(status: StatusCode, error: impl Into<String>) -> Failure {
+        Failure { status: status.as_u16(), problem: Problem { error: error.into(), object: None } }
+    }
+
+    /// A query parameter that cannot be used.
+    pub(crate) fn parameter(name: &str, why: &str) -> Failure {
+        Failure::new(StatusCode::BAD_REQUEST, format!("parameter {name:?}: {why}"))
+            .about("parameter", name)
+    }
+
+    /// No such node in this lab.
+    pub(crate) fn no_node(lab: String, node: &str) -> Failure {
+        Failure::from(Error::NoNode { lab, node: node.to_owned(), hint: String::new() })
+    }
+
+    /// The request ended in a panic, which the process survives.
+    pub(crate) fn panicked() -> Failure {
+        Failure::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "lab: a fault in netloom ended this request",
+        )
+    }
+
+    fn about(mut self, kind: &str, name: &str) -> Failure {
+        self.problem.object = Some(Object { kind: kind.to_owned(), name: name.to_owned() });
+        self
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        let failure = |status| Failure::new(status, describe(&error));
+        match &error {
+            Error::NoLab(lab) => failure(StatusCode::NOT_FOUND).about("lab", lab),
+            Error::NoNode { node, .. } => failure(StatusCode::NOT_FOUND).about("node", node),
+            Error::DeadNode(node) => failure(StatusCode::CONFLICT).about("node", node),
+            Error::Conflict { lab, .. } => failure(StatusCode::CONFLICT).about("lab", lab),
+            _ => match unsupported(&error) {
+                Some(feature) => failure(StatusCode::NOT_IMPLEMENTED).about("feature", feature),
+                None => failure(StatusCode::INTERNAL_SERVER_ERROR),
+            },
+        }
+    }
+}
+
+/// The feature that is missing, if that is what an error says, at whatever depth.
+fn unsupported(error: &Error) -> Option<&str> {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    if let Error::Unsupported(u) = error {
+        return Some(u.feature);
+    }
+    while let Some(e) = cause {
+        // Transparent variants hide the value itself from the chain of sources.
+        if let Some(netloom_sys::Error::Unsupported(u)) = e.downcast_ref() {
+            return Some(u.feature);
+        }
+        if let Some(u) = e.downcast_ref::<netloom_sys::Unsupported>() {
+            return Some(u.feature);
+        }
+        cause = e.source();
+    }
+    None
+}
+
+impl From<QueryRejection> for Failure {
+    fn from(rejection: QueryRejection) -> Failure {
+        Failure::new(StatusCode::BAD_REQUEST, with_sources(&rejection))
+    }
+}
+
+impl From<PathRejection> for Failure {
+    fn from(rejection: PathRejection) -> Failure {
+        Failure::new(StatusCode::BAD_REQUEST, with_sources(&rejection))
+    }
+}
+
+/// An error of the outer layers with those causes that it does not repeat itself.
+fn with_sources(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let words = cause.to_string();
+        if !text.contains(&words) {
+            text = format!("{text}: {words}");
+        }
+        source = cause.source();
+    }
+    text
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        (status, Json(self.problem)).into_response()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use netloom_sys::Unsupported;
+
+    fn missing() -> Unsupported {
+        Unsupported { feature: "limits", reason: "none".into(), needs: "a mount".into() }
+    }
+
+    #[test]
+    fn every_kind_of_error_has_its_status_and_object() {
+        let no_node = Error::NoNode { lab: "l".into(), node: "h9".into(), hint: "; hm".into() };
+        let conflict = Error::Conflict { lab: "l".into(), reason: "busy".into() };
+        let deep = Error::Node(netloom_node::Error::System {
+            node: "h1".into(),
+            operation: "limit",
+            source: netloom_sys::Error::Unsupported(missing()),
+        });
+        let io = Error::State {
+            path: "/x".into(),
+            operation: "write",
+            source: std::io::Error::from(std::io::ErrorKind::StorageFull),
+        };
+        let cases = [
+            (Error::NoLab("l".into()), 404, Some(("lab", "l"))),
+            (no_node, 404, Some(("node", "h9"))),
+            (Error::DeadNode("h1".into()), 409, Some(("node", "h1"))),
+            (conflict, 409, Some(("lab", "l"))),
+            (Error::Unsupported(missing()), 501, Some(("feature", "limits"))),
+            (deep, 501, Some(("feature", "limits"))),
+            (io, 500, None),
+            (Error::Several(vec![]), 500, None),
+        ];
+        for (error, status, object) in cases {
+            let words = describe(&error);
+            let failure = Failure::from(error);
+            assert_eq!(failure.status, status, "{words}");
+            let found = failure.problem.object.as_ref();
+            assert_eq!(found.map(|o| (o.kind.as_str(), o.name.as_str())), object, "{words}");
+            assert_eq!(failure.problem.error, words);
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! The routes: each asks the service once, on a thread that may block, and answers JSON.
+//!
+//! The router and the document are made from the same list, so neither has a route that the other
+//! lacks. A handler decides nothing but what its parameters mean.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
+use axum::http::{StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use netloom_lab::Service;
+use netloom_lab::view::{LabStatus, LinkStatus, NodeStatus, Reachability, Repaired, SwitchStatus};
+use netloom_node::log::Record;
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until, timeout};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::document::empty_document;
+use crate::mirror;
+use crate::query::{LogQuery, PingQuery};
+use crate::reply::{Failure, Problem};
+
+/// A long wait for a log is cut into such pieces, so that neither a caller that has gone nor the
+/// end of the server leaves a thread waiting for longer.
+const LOG_SLICE: Duration = Duration::from_millis(200);
+
+/// What handlers share.
+#[derive(Clone)]
+pub(crate) struct Lab {
+    pub(crate) service: Arc<dyn Service>,
+    /// Becomes true when the server ends.
+    pub(crate) stopping: watch::Receiver<bool>,
+    /// How long a call may take that should be quick.
+    pub(crate) patience: Duration,
+}
+
+type Answer<T> = Result<Json<T>, Failure>;
+
+/// All routes with their documentation.
+pub(crate) fn router() -> OpenApiRouter<Lab> {
+    OpenApiRouter::with_openapi(empty_document())
+        .routes(routes!(status, down))
+        .routes(routes!(plan))
+        .routes(routes!(repair))
+        .routes(routes!(ping))
+        .routes(routes!(nodes))
+        .routes(routes!(node))
+        .routes(routes!(log))
+        .routes(routes!(links))
+        .routes(routes!(switches))
+        .routes(routes!(document))
+}
+
+impl Lab {
+    /// Runs a call that may block for as long as it takes.
+    async fn call<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&dyn Service) -> netloom_lab::Result<T> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let service = Arc::clone(&self.service);
+        match tokio::task::spawn_blocking(move || work(&*service)).await {
+            Ok(result) => result.map_err(Failure::from),
+            Err(_) => Err(Failure::panicked()),
+        }
+    }
+
+    /// Runs a call that should be quick.
+    async fn quick<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&dyn Service) -> netloom_lab::Result<T> + Send + 'static,
+    ) -> Result<T, Failure> {
+        timeout(self.patience, self.call(work)).await.unwrap_or_else(|_| {
+            Err(Failure::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                format!("lab: no answer within {} s", self.patience.as_secs()),
+            ))
+        })
+    }
+
+    /// Waits for records of a node until `end`, in slices.
+    async fn log(&self, node: &str, after_ns: u64, end: Instant) -> Result<Vec<Record>, Failure> {
+        loop {
+            let slice_end = end.min(Instant::now() + LOG_SLICE);
+            let wait = slice_end.saturating_duration_since(Instant::now());
+            let name = node.to_owned();
+            let records = self.call(move |s| s.log(&name, after_ns, wait)).await?;
+            if !records.is_empty() || Instant::now() >= end {
+                return Ok(records);
+            }
+            // A service may give up early, e.g. where there are no programs.
+            sleep_until(slice_end).await;
+        }
+    }
+}
+
+/// How the lab is now
+#[utoipa::path(get, path = "/v1/lab", tag = "lab", responses(
+    (status = 200, description = "The lab with all its nodes, switches and links", body = LabStatus),
+    (status = "default", description = "Not served", body = Problem),
+))]
+async fn status(State(lab): State<Lab>) -> Answer<LabStatus> {
+    lab.quick(|s| s.status()).await.map(Json)
+}
+
+/// Answer to taking a lab down.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub(crate) struct Ended {
+    /// The name of the lab that was.
+    lab: String,
+}
+
+/// Take the lab down
+///
+/// Answers when nothing is left of it but the lab process, which then ends.
+#[utoipa::path(delete, path = "/v1/lab", tag = "lab", responses(
+    (status = 200, description = "Nothing is left of it", body = Ended),
+    (status = "default", description = "Something could not be removed", body = Problem),
+))]
+async fn down(State(lab): State<Lab>) -> Answer<Ended> {
+    lab.call(|s| {
+        let name = s.plan().lab.clone();
+        s.down().map(|()| Json(Ended { lab: name }))
+    })
+    .await
+}
+
+/// What was made: names, addresses, routes
+#[utoipa::path(get, path = "/v1/lab/plan", tag = "lab", responses(
+    (status = 200, description = "The plan of the lab", body = mirror::Plan),
+    (status = "default", description = "Not served", body = Problem),
+))]
+async fn plan(State(lab): State<Lab>) -> Result<Response, Failure> {
+    let plan = lab.quick(|s| Ok(s.plan())).await?;
+    Ok(Json(&*plan).into_response())
+}
+
+/// Make nodes anew whose init has ended
+#[utoipa::path(post, path = "/v1/lab/repair", tag = "lab", responses(
+    (status = 200, description = "What was made anew", body = Repaired),
+    (status = "default", description = "Not served", body = Problem),
+))]
+async fn repair(State(lab): State<Lab>) -> Answer<Repaired> {
+    lab.call(|s| s.repair()).await.map(Json)
+}
+
+/// Send one echo request from every node to every other
+#[utoipa::path(post, path = "/v1/lab/ping", tag = "lab", params(PingQuery), responses(
+    (status = 200, description = "Who reaches whom", body = Reachability),
+    (status = 400, description = "A parameter cannot be used", body = Problem),
+    (status = "default", description = "Not served", body = Problem),
+))]
+async fn ping(
+    State(lab): State<Lab>,
+    query: Result<Query<PingQuery>, QueryRejection>,
+) -> Answer<Reachability> {
+    let Query(query) = query?;
+    let (families, timeout) = (query.families()?, query.timeout()?);
+    lab.call(move |s| s.ping(&families, timeout)).await.map(Json)
+}
+
+/// How all nodes are
+#[utoipa::path(get, path = "/v1/nodes", tag = "parts", responses(
+    (status = 200, description = "In the order of the file", body = Vec<NodeStatus>),
+    (status = "default", description = "Not served", body = Problem),
+))]
+async fn nodes(State(lab): State<Lab>) -> Answer<Vec<NodeStatus>> {
+    lab.quick(|s| s.status()).await.map(|s| Json(s.nodes))
+}
+
+/// How a node is
+#[utoipa::path(get, path = "/v1/nodes/{node}", tag = "parts",
+    params(("node" = String, Path, description = "The node's name")),
+    responses(
+        (status = 200, description = "The node", body = NodeStatus),
+        (status = 404, description = "No such node", body = Problem),
+        (status = "default", description = "Not served", body = Problem),
+    )
+)]
+async fn node(
+    State(lab): State<Lab>,
+    node: Result<Path<String>, PathRejection>,
+) -> Answer<NodeStatus> {
+    let Path(name) = node?;
+    let LabStatus { name: lab, nodes, .. } = lab.quick(|s| s.status()).await?;
+    let found = nodes.into_iter().find(|n| n.name == name);
+    found.map(Json).ok_or_else(|| Failure::no_node(lab, &name))
+}
+
+/// What a node's programs wrote
+#[utoipa::path(get, path = "/v1/nodes/{node}/log", tag = "parts",
+    params(("node" = String, Path, description = "The node's name"), LogQuery),
+    responses(
+        (status = 200, description = "In order of time; empty when nothing came in time",
+            body = Vec<mirror::Record>),
+        (status = 400, description = "A parameter cannot be used", body = Problem),
+        (status = 404, description = "No such node", body = Problem),
+        (status = "default", description = "Not served", body = Problem),
+    )
+)]
+async fn log(
+    State(lab): State<Lab>,
+    node: Result<Path<String>, PathRejection>,
+    query: Result<Query<LogQuery>, QueryRejection>,
+) -> Answer<Vec<Record>> {
+    let (Path(node), Query(query)) = (node?, query?);
+    let end = Instant::now() + query.wait()?;
+    let mut stopping = lab.stopping.clone();
+    tokio::select! {
+        biased;
+        records = lab.log(&node, query.after_ns.unwrap_or(0), end) => records.map(Json),
+        _ = stopping.wait_for(|s| *s) => Ok(Json(vec![])),
+    }
+}
+
+/// How all links are
+#[utoipa::path(get, path = "/v1/links", tag = "parts", responses(
+    (status = 200, description = "In the order of the file", body = Vec<LinkStatus>),
+    (status = "default", description = "Not served", body = Problem),
+))]
+async fn links(State(lab): State<Lab>) -> Answer<Vec<LinkStatus>> {
+    lab.quick(|s| s.status()).await.map(|s| Json(s.links))
+}
+
+/// How all switches are
+#[utoipa::path(get, path = "/v1/switches", tag = "parts", responses(
+    (status = 200, description = "In the order of the file", body = Vec<SwitchStatus>),
+    (status = "default", description = "Not served", body = Problem),
+))]
+async fn switches(State(lab): State<Lab>) -> Answer<Vec<SwitchStatus>> {
+    lab.quick(|s| s.status()).await.map(|s| Json(s.switches))
+}
+
+/// This document
+#[utoipa::path(get, path = "/v1/openapi.json", tag = "document", responses(
+    (status = 200, description = "OpenAPI 3.1", body = Object, content_type = "application/json"),
+))]
+async fn document() -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "application/json")], crate::openapi())
+}
+
+/// For paths that are no route.
+pub(crate) async fn no_route(uri: Uri) -> Failure {
+    Failure::new(
+        StatusCode::NOT_FOUND,
+        format!("{:?}: no such route; GET /v1/openapi.json lists them", uri.path()),
+    )
+}
+
+/// For methods that a route does not have.
+pub(crate) async fn no_method(uri: Uri) -> Failure {
+    Failure::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        format!("{:?}: does not have this method", uri.path()),
+    )
+}

@@ -1,0 +1,115 @@
+//! Both sockets of a lab and the two threads that serve them.
+//!
+//! [`serve`] binds and returns; the sockets answer from then on. All that can fail is done before a
+//! thread starts.
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use netloom_lab::Service;
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::net::SocketType;
+use tokio::sync::watch;
+
+use crate::handles::Handles;
+use crate::rest::{Limits, Rest};
+use crate::socket::{self, Bound};
+use crate::{API_SOCKET, Error, HANDLES_SOCKET, Result};
+
+/// A lab being served. Dropping it stops it.
+#[derive(Debug)]
+pub struct Server {
+    sockets: Vec<Bound>,
+    stop_rest: watch::Sender<bool>,
+    stop_handles: Arc<OwnedFd>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// Serves a lab on the two sockets in its folder until [`Server::stop`].
+///
+/// Starts the threads `netloom-api` and `netloom-doors`, and while calls run some called
+/// `netloom-call`. Signals are handled as in the calling thread, whose mask they get.
+///
+/// # Errors
+/// [`Error::Busy`] when another process serves the folder; refusals of the system, as for a path
+/// of more than 107 bytes. Nothing is left then.
+pub fn serve(folder: &Path, service: Arc<dyn Service>) -> Result<Server> {
+    serve_within(folder, service, Limits::default())
+}
+
+/// [`serve`] with other limits.
+pub(crate) fn serve_within(
+    folder: &Path,
+    service: Arc<dyn Service>,
+    limits: Limits,
+) -> Result<Server> {
+    let (stop_rest, stopping) = watch::channel(false);
+    let stop_handles = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+        .map_err(process("stop signal", "make"))?;
+    // From here on, an early return drops the server, which removes what is there.
+    let mut server = Server {
+        sockets: vec![],
+        stop_rest,
+        stop_handles: Arc::new(stop_handles),
+        threads: vec![],
+    };
+
+    let path = folder.join(API_SOCKET);
+    let (listener, bound) = socket::listen(&path, SocketType::STREAM)?;
+    server.sockets.push(bound);
+    let rest = Rest::new(listener, path, Arc::clone(&service), stopping, limits)?;
+
+    let path = folder.join(HANDLES_SOCKET);
+    let (listener, bound) = socket::listen(&path, SocketType::SEQPACKET)?;
+    server.sockets.push(bound);
+    let handles = Handles { listener, path, service, stop: Arc::clone(&server.stop_handles) };
+
+    server.start("netloom-api", move || rest.run())?;
+    server.start("netloom-doors", move || handles.run())?;
+    Ok(server)
+}
+
+impl Server {
+    /// Ends both threads and removes the sockets. Requests under way may end within 2 s: so the
+    /// answer to a request that took the lab down still goes out. Not to be called by the service.
+    pub fn stop(self) {
+        drop(self);
+    }
+
+    fn start(&mut self, name: &'static str, run: impl FnOnce() + Send + 'static) -> Result<()> {
+        let thread = std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(run)
+            .map_err(process(name, "start thread"))?;
+        self.threads.push(thread);
+        Ok(())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        for socket in &self.sockets {
+            socket.remove();
+        }
+        // No receiver: the thread has ended already.
+        let _ = self.stop_rest.send(true);
+        if let Err(e) = rustix::io::write(&*self.stop_handles, &1u64.to_ne_bytes()) {
+            tracing::warn!("stop signal: {e}");
+        }
+        for thread in self.threads.drain(..) {
+            let name = thread.thread().name().unwrap_or_default().to_owned();
+            if thread.join().is_err() {
+                tracing::warn!("thread {name:?} ended in a panic");
+            }
+        }
+    }
+}
+
+fn process<E: Into<std::io::Error>>(
+    object: &'static str,
+    operation: &'static str,
+) -> impl FnOnce(E) -> Error {
+    move |source| Error::Process { object, operation, source: source.into() }
+}

@@ -1,0 +1,124 @@
+//! UNIX sockets of a lab's folder: private from their first moment, and who is at the other end.
+//!
+//! unix(7): Linux gives a bound socket's file the mode of the socket itself less the umask, so a
+//! `fchmod` before `bind` leaves no moment with wider rights and needs no umask, which is shared by
+//! all threads.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use netloom_sys::scm;
+use rustix::fs::Mode;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+use crate::{Error, Result};
+
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 1024;
+
+/// The file of a listening socket; removed by [`Bound::remove`] while it is still ours.
+#[derive(Debug)]
+pub(crate) struct Bound {
+    path: PathBuf,
+    identity: (u64, u64),
+}
+
+/// Binds a close-on-exec, non-blocking listening socket with mode 0600, in place of a stale one.
+///
+/// # Errors
+/// [`Error::Busy`] when somebody listens there; the kernel's refusals.
+pub(crate) fn listen(path: &Path, kind: SocketType) -> Result<(OwnedFd, Bound)> {
+    remove_stale(path, kind)?;
+    let socket = open(path, kind, SocketFlags::NONBLOCK)?;
+    rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)
+        .map_err(Error::socket(path, "make private"))?;
+    rustix::net::bind(&socket, &address(path)?).map_err(Error::socket(path, "bind"))?;
+    let meta =
+        std::fs::symlink_metadata(path).map_err(Error::socket::<io::Error>(path, "look at"))?;
+    let bound = Bound { path: path.to_owned(), identity: (meta.dev(), meta.ino()) };
+    if let Err(e) = rustix::net::listen(&socket, BACKLOG) {
+        bound.remove();
+        return Err(Error::socket(path, "listen")(e));
+    }
+    Ok((socket, bound))
+}
+
+impl Bound {
+    /// Removes the file unless it is gone, or another socket has taken its place.
+    pub(crate) fn remove(&self) {
+        let ours = std::fs::symlink_metadata(&self.path)
+            .is_ok_and(|m| (m.dev(), m.ino()) == self.identity);
+        if ours && let Err(e) = std::fs::remove_file(&self.path) {
+            tracing::warn!("{:?}: remove: {e}", self.path);
+        }
+    }
+}
+
+/// A blocking connection, or `None` when nobody listens.
+///
+/// # Errors
+/// [`Error::Stranger`] when neither root nor the caller's own user listens; the kernel's refusals.
+pub(crate) fn connect(path: &Path, kind: SocketType) -> Result<Option<OwnedFd>> {
+    let socket = open(path, kind, SocketFlags::empty())?;
+    match rustix::net::connect(&socket, &address(path)?) {
+        Ok(()) => {}
+        Err(Errno::NOENT | Errno::CONNREFUSED) => return Ok(None),
+        Err(e) => return Err(Error::socket(path, "connect")(e)),
+    }
+    let uid = scm::peer_uid(&socket).map_err(Error::system(path, "see who listens"))?;
+    if is_trusted(uid) {
+        Ok(Some(socket))
+    } else {
+        Err(Error::Stranger { path: path.to_owned(), uid })
+    }
+}
+
+/// Whether the process at the other end is root's or the owner's. Says so in the log when not.
+pub(crate) fn peer_is_trusted(socket: impl AsFd, path: &Path) -> bool {
+    match scm::peer_uid(socket) {
+        Ok(uid) if is_trusted(uid) => true,
+        Ok(uid) => {
+            tracing::warn!("{path:?}: refused a process of the user with id {uid}");
+            false
+        }
+        Err(e) => {
+            tracing::warn!("{path:?}: refused a process: {e}");
+            false
+        }
+    }
+}
+
+/// Root or this process's own user, both as seen in its user namespace.
+fn is_trusted(uid: u32) -> bool {
+    uid == 0 || uid == rustix::process::geteuid().as_raw()
+}
+
+fn open(path: &Path, kind: SocketType, flags: SocketFlags) -> Result<OwnedFd> {
+    rustix::net::socket_with(AddressFamily::UNIX, kind, flags | SocketFlags::CLOEXEC, None)
+        .map_err(Error::socket(path, "open"))
+}
+
+fn address(path: &Path) -> Result<SocketAddrUnix> {
+    SocketAddrUnix::new(path).map_err(Error::socket(path, "use as the path of a socket"))
+}
+
+fn remove_stale(path: &Path, kind: SocketType) -> Result<()> {
+    let there = match std::fs::symlink_metadata(path) {
+        Ok(_) => open(path, kind, SocketFlags::NONBLOCK)?,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(e) => return Err(Error::socket(path, "look at")(e)),
+    };
+    match rustix::net::connect(&there, &address(path)?) {
+        Err(Errno::CONNREFUSED | Errno::NOENT) => {}
+        // It listens: with room, with a full backlog, or with another kind of socket.
+        Ok(()) | Err(Errno::AGAIN | Errno::PROTOTYPE) => return Err(Error::Busy(path.to_owned())),
+        Err(e) => return Err(Error::socket(path, "see whether somebody listens")(e)),
+    }
+    match std::fs::remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::socket(path, "remove")(e)),
+        _ => Ok(()),
+    }
+}
