@@ -41,17 +41,21 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    pub(super) fn new(binary: &Path) -> Result<Stage> {
+    pub(super) fn new() -> Result<Stage> {
         let folder = tempfile::Builder::new().prefix("nlx-").tempdir().context("make stage")?;
         let stage = Stage { folder, rights: find_rights() };
         fs::set_permissions(stage.path(), Permissions::from_mode(0o755))?;
-        place(binary, &stage.path().join("netloom"))?;
         for name in DATA {
             copy_tree(&workspace::root().join(name), &stage.path().join("root").join(name))?;
         }
         stage.private_folder(User::Ordinary)?;
         stage.private_folder(User::Root)?;
         Ok(stage)
+    }
+
+    /// Puts the binary where every user can run it.
+    pub(super) fn add_binary(&self, binary: &Path) -> Result<()> {
+        place(binary, &self.path().join("netloom"))
     }
 
     pub(super) fn path(&self) -> &Path {
