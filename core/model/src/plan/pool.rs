@@ -20,7 +20,9 @@ use super::slots::Slots;
 /// An equal division of a prefix.
 struct Region {
     family: Family,
+    /// First and last number.
     base: u128,
+    last: u128,
     slot_len: u8,
     slots: Slots,
 }
@@ -30,12 +32,16 @@ impl Region {
     fn new(within: &IpNet, slot_len: u8) -> Self {
         let family = Family::of_net(within);
         let bits = slot_len.saturating_sub(within.prefix_len()).min(63);
-        Region { family, base: range(within).0, slot_len, slots: Slots::new(1 << bits) }
+        let (base, last) = range(within);
+        Region { family, base, last, slot_len, slots: Slots::new(1 << bits) }
     }
 
     /// Keeps out of a prefix given by hand.
     fn bar(&mut self, prefix: &IpNet) {
         let (first, last) = range(prefix);
+        if Family::of_net(prefix) != self.family || first > self.last || last < self.base {
+            return;
+        }
         let slot = |number: u128| {
             let slot = number.saturating_sub(self.base) >> self.shift();
             u64::try_from(slot).unwrap_or(u64::MAX)
@@ -103,21 +109,10 @@ impl Allocator {
             blocks: Vec::new(),
             of_owner: HashMap::new(),
         };
-        new.bar(by_hand);
-        Ok(new)
-    }
-
-    fn bar(&mut self, by_hand: &[IpNet]) {
-        for region in std::iter::once(&mut self.switches).chain(&mut self.owners) {
-            let size = u128::from(region.slots.count()) << region.shift();
-            let whole = (region.base, region.base + (size - 1));
-            for prefix in by_hand.iter().filter(|p| Family::of_net(p) == self.family) {
-                let (first, last) = range(prefix);
-                if first <= whole.1 && last >= whole.0 {
-                    region.bar(prefix);
-                }
-            }
+        for region in std::iter::once(&mut new.switches).chain(&mut new.owners) {
+            by_hand.iter().for_each(|prefix| region.bar(prefix));
         }
+        Ok(new)
     }
 
     /// The prefix of a switch's segment.
@@ -152,5 +147,47 @@ impl Allocator {
         own.push((index, region));
         debug_assert!(overlap(&prefix, &segment));
         Some((segment, index))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn net(text: &str) -> IpNet {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn any_pool_is_laid_out() {
+        for pool in [
+            "0.0.0.0/0",
+            "10.0.0.0/8",
+            "172.16.0.0/12",
+            "10.7.0.0/16",
+            "::/0",
+            "fd00::/8",
+            "fd12:3456::/32",
+        ] {
+            let mut allocator =
+                Allocator::new(net(pool), &[net("192.0.2.0/24"), net("2001:db8::/32")]).unwrap();
+            let switch = allocator.switch("s").unwrap();
+            let (link, block) = allocator.link((0, "a"), "b", 0).unwrap();
+            assert!(net(pool).contains(&switch) && net(pool).contains(&link), "{pool}");
+            assert!(!overlap(&switch, &link) && allocator.blocks[block].prefix.contains(&link));
+        }
+    }
+
+    #[test]
+    fn owners_go_on_in_further_blocks_until_the_pool_is_full() {
+        let mut allocator = Allocator::new(net("10.7.0.0/16"), &[]).unwrap();
+        let mut seen = std::collections::HashSet::new();
+        // The upper half holds 2^15 / 4 links.
+        for parallel in 0..8192 {
+            let (link, _) = allocator.link((0, "a"), "b", parallel).unwrap();
+            assert!(net("10.7.128.0/17").contains(&link) && seen.insert(link));
+        }
+        assert!(allocator.link((0, "a"), "b", 8192).is_none());
+        assert_eq!(allocator.blocks.len(), 512, "of 16 links each");
     }
 }

@@ -18,10 +18,6 @@ impl Slots {
         Slots { count, taken: HashSet::new(), barred: Vec::new() }
     }
 
-    pub(crate) fn count(&self) -> u64 {
-        self.count
-    }
-
     /// Keeps everybody out of the places from `first` to `last`.
     pub(crate) fn bar(&mut self, first: u64, last: u64) {
         self.barred.push((first, last));
