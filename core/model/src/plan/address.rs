@@ -43,7 +43,7 @@ pub(crate) struct Addressing {
     pub(crate) ends: Vec<[Option<IpNet>; 2]>,
 }
 
-/// Gives every end of one family its address. `numbers` holds those of the other family, if any.
+/// Gives every end of one family its address, with the numbers of the other family where it can.
 pub(crate) fn assign(
     lab: &Lab,
     names: &Names,
