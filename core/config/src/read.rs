@@ -41,7 +41,13 @@ pub fn boolean(node: &Node, path: &Path<'_>, report: &mut Report) -> Option<bool
     match node.kind {
         Kind::Bool(value) => Some(value),
         _ => {
-            expected(node, path, "true or false", report);
+            let message = format!("{path}: expected true or false, found {}", node.describe());
+            let help = match node.text.to_ascii_lowercase().as_str() {
+                "yes" | "y" | "on" | "1" => Some("write true".to_owned()),
+                "no" | "n" | "off" | "0" => Some("write false".to_owned()),
+                _ => None,
+            };
+            report.error_with(node.place, message, help);
             None
         }
     }
@@ -201,7 +207,10 @@ mod tests {
     #[test]
     fn errors_name_path_expectation_and_finding() {
         let error = read("k: yes", boolean).unwrap_err();
-        assert_eq!(error, "f:1:4: error: k: expected true or false, found \"yes\"\nf: 1 error");
+        assert_eq!(
+            error,
+            "f:1:4: error: k: expected true or false, found \"yes\"\n  help: write true\nf: 1 error"
+        );
         let error = read("k: 70000", port).unwrap_err();
         assert!(
             error.contains("k: expected a whole number from 1 to 65535, found 70000"),

@@ -10,12 +10,12 @@ pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     if length == 0 || length > LONGEST {
         return None;
     }
-    let allowed = (length / 3).max(1);
+    let allowed = length / 3;
     let mut best: Option<(usize, &str)> = None;
     for candidate in candidates {
         if candidate == word
             || candidate.len() > LONGEST
-            || candidate.len().abs_diff(word.len()) > 3 * allowed
+            || candidate.len().abs_diff(word.len()) > 4 * allowed
         {
             continue;
         }
@@ -62,6 +62,7 @@ mod tests {
         assert_eq!(closest("Limits", keys), Some("limits"));
         assert_eq!(closest("rnu", keys), Some("run"));
         assert_eq!(closest("zebra", keys), None);
+        assert_eq!(closest("s2", ["s1"]), None);
         assert_eq!(closest("", keys), None);
         assert_eq!(closest(&"x".repeat(65), keys), None);
     }

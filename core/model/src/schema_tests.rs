@@ -1,1 +1,198 @@
+//! The schema against the parser: same keys, and all example files hold to it.
 
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use netloom_config::{Kind, Node, Report, load};
+
+use super::*;
+
+/// A YAML tree as JSON.
+fn json_of(node: &Node) -> Json {
+    match &node.kind {
+        Kind::Null => Json::Null,
+        Kind::Bool(value) => json!(value),
+        Kind::Int(value) => json!(value),
+        Kind::Float(value) => json!(value),
+        Kind::Str => json!(node.text),
+        Kind::Seq(items) => items.iter().map(json_of).collect(),
+        Kind::Map(entries) => {
+            Json::Object(entries.iter().map(|e| (e.key.clone(), json_of(&e.value))).collect())
+        }
+    }
+}
+
+/// The words of JSON Schema that [`schema`] uses, but for `pattern`, of which only the two fixed
+/// ones are checked. Gives the path of the first value that does not fit.
+fn misfit(schema: &Json, value: &Json, at: &str) -> Option<String> {
+    if schema == &json!(true) {
+        return None;
+    }
+    if let Some(Json::Array(kinds)) = schema.get("anyOf") {
+        let misfits: Vec<_> = kinds.iter().map(|k| misfit(k, value, at)).collect();
+        return misfits.iter().all(Option::is_some).then(|| misfits[0].clone().unwrap());
+    }
+    if schema.get("$ref").is_some() {
+        return (!value.as_str().is_some_and(|t| t.contains('{')))
+            .then(|| format!("{at}: no template"));
+    }
+    if let Some(Json::Array(words)) = schema.get("enum") {
+        return (!words.contains(value)).then(|| format!("{at}: none of {words:?}"));
+    }
+    let types = match &schema["type"] {
+        Json::Array(types) => types.clone(),
+        one => vec![one.clone()],
+    };
+    if !types.iter().any(|t| has_type(t.as_str().unwrap(), value)) {
+        return Some(format!("{at}: {value} is none of {types:?}"));
+    }
+    match value {
+        Json::Object(map) => misfit_object(schema, map, at),
+        Json::Array(items) => misfit_array(schema, items, at),
+        Json::Number(number) => {
+            let number = number.as_f64().unwrap();
+            let low = schema["minimum"].as_f64().is_some_and(|m| number < m);
+            let high = schema["maximum"].as_f64().is_some_and(|m| number > m);
+            (low || high).then(|| format!("{at}: {number} is out of range"))
+        }
+        _ => None,
+    }
+}
+
+fn has_type(name: &str, value: &Json) -> bool {
+    match name {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "number" => value.is_number(),
+        "integer" => value.is_i64(),
+        "boolean" => value.is_boolean(),
+        "null" => value.is_null(),
+        other => panic!("type {other}"),
+    }
+}
+
+fn misfit_object(schema: &Json, map: &Map<String, Json>, at: &str) -> Option<String> {
+    let required = schema["required"].as_array().into_iter().flatten();
+    for key in required.filter_map(Json::as_str) {
+        if !map.contains_key(key) {
+            return Some(format!("{at}: {key} is missing"));
+        }
+    }
+    map.iter().find_map(|(key, value)| {
+        let at = format!("{at}.{key}");
+        let extension = key.starts_with("x-") && schema.get("patternProperties").is_some();
+        match (schema["properties"].get(key), &schema["additionalProperties"]) {
+            (Some(schema), _) => misfit(schema, value, &at),
+            (None, _) if extension => None,
+            (None, Json::Bool(false)) => Some(format!("{at}: not a key")),
+            (None, schema) => misfit(schema, value, &at),
+        }
+    })
+}
+
+fn misfit_array(schema: &Json, items: &[Json], at: &str) -> Option<String> {
+    let few = schema["minItems"].as_u64().is_some_and(|m| (items.len() as u64) < m);
+    let many = schema["maxItems"].as_u64().is_some_and(|m| (items.len() as u64) > m);
+    if few || many {
+        return Some(format!("{at}: {} items", items.len()));
+    }
+    items
+        .iter()
+        .enumerate()
+        .find_map(|(i, item)| misfit(&schema["items"], item, &format!("{at}[{i}]")))
+}
+
+fn tree(text: &[u8]) -> Json {
+    let mut report = Report::new("f");
+    let node = load(text, &mut report);
+    assert!(report.is_empty(), "{}", report.finish());
+    json_of(&node.unwrap())
+}
+
+fn examples() -> Vec<(String, Vec<u8>)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
+    files.retain(|p| p.extension().is_some_and(|e| e == "yaml"));
+    files.sort();
+    files.iter().map(|p| (p.display().to_string(), std::fs::read(p).unwrap())).collect()
+}
+
+#[test]
+fn every_example_parses_and_holds_to_the_schema() {
+    let schema = schema();
+    let examples = examples();
+    assert!(examples.len() >= 7);
+    for (name, text) in examples {
+        crate::parse(&name, &text, "example").unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(misfit(&schema, &tree(&text), ""), None, "{name}");
+    }
+}
+
+/// The paths of all keys of a schema: `nodes.*.limits.cpu`.
+fn keys_of(schema: &Json, at: &str, found: &mut BTreeSet<String>) {
+    for (key, inner) in schema["properties"].as_object().into_iter().flatten() {
+        let at = format!("{at}.{key}");
+        found.insert(at.clone());
+        keys_of(inner, &at, found);
+    }
+    if schema["additionalProperties"].is_object() {
+        keys_of(&schema["additionalProperties"], &format!("{at}.*"), found);
+    }
+    if schema["items"].is_object() {
+        keys_of(&schema["items"], &format!("{at}.*"), found);
+    }
+    for kind in schema["anyOf"].as_array().into_iter().flatten() {
+        keys_of(kind, at, found);
+    }
+}
+
+/// The same of a value, with each of `known` that it holds.
+fn used(value: &Json, at: &str, known: &BTreeSet<String>, found: &mut BTreeSet<String>) {
+    let children: Vec<(Option<&str>, &Json)> = match value {
+        Json::Object(map) => map.iter().map(|(k, v)| (Some(k.as_str()), v)).collect(),
+        Json::Array(items) => items.iter().map(|v| (None, v)).collect(),
+        _ => return,
+    };
+    for (key, inner) in children {
+        let by_name = key.map(|k| format!("{at}.{k}")).filter(|p| known.contains(p));
+        let at = by_name.unwrap_or_else(|| format!("{at}.*"));
+        found.insert(at.clone());
+        used(inner, &at, known, found);
+    }
+}
+
+#[test]
+fn one_example_shows_every_key_of_the_schema() {
+    let mut keys = BTreeSet::new();
+    keys_of(&schema(), "", &mut keys);
+    assert!(keys.len() > 40, "{}", keys.len());
+    let (_, text) = examples().into_iter().find(|(n, _)| n.ends_with("all-keys.yaml")).unwrap();
+    let mut shown = BTreeSet::new();
+    used(&tree(&text), "", &keys, &mut shown);
+    let missing: Vec<_> = keys.difference(&shown).collect();
+    assert!(missing.is_empty(), "not in all-keys.yaml: {missing:?}");
+}
+
+#[test]
+fn a_key_that_is_not_in_the_schema_is_not_taken() {
+    let schema = schema();
+    for text in [
+        "nodez: {}",
+        "nodes: {a: {x: 1}}",
+        "nodes: {a: {limits: {sockets: 5}}}",
+        "links: [{ends: [a, b], rate: 1}]",
+    ] {
+        assert!(misfit(&schema, &tree(text.as_bytes()), "").is_some(), "{text}");
+        assert!(crate::parse("f", text.as_bytes(), "f").is_err(), "{text}");
+    }
+}
+
+#[test]
+fn every_key_has_its_description() {
+    let schema = schema();
+    assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
+    for (key, inner) in schema["properties"].as_object().unwrap() {
+        assert!(inner["description"].as_str().is_some_and(|d| d.len() > 10), "{key}");
+    }
+}

@@ -186,9 +186,7 @@ impl Operator {
                 return Err(format!("{x} {} 0 has no value", self.symbol()));
             }
             Operator::Divide => floor_divide(x, y),
-            Operator::Remainder => {
-                floor_divide(x, y).and_then(|q| x.checked_sub(q.checked_mul(y)?))
-            }
+            Operator::Remainder => Some(floor_remainder(x, y)),
             _ => return Ok(Value::Bool(self.holds(x.cmp(&y)))),
         };
         number.map(Value::Int).ok_or_else(|| format!("{x} {} {y} leaves 64 bits", self.symbol()))
@@ -218,8 +216,14 @@ impl Operator {
 /// Rounds towards minus infinity; `y` is not 0.
 fn floor_divide(x: i64, y: i64) -> Option<i64> {
     let quotient = x.checked_div(y)?;
-    let rest = x - quotient * y;
+    let rest = x % y;
     Some(if rest != 0 && (rest < 0) != (y < 0) { quotient - 1 } else { quotient })
+}
+
+/// What rounding towards minus infinity leaves: it has the sign of `y`, which is not 0.
+fn floor_remainder(x: i64, y: i64) -> i64 {
+    let rest = x.wrapping_rem(y);
+    if rest != 0 && (rest < 0) != (y < 0) { rest + y } else { rest }
 }
 
 #[derive(Clone, Debug, PartialEq)]

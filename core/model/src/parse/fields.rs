@@ -54,12 +54,14 @@ fn check_key(entry: &Entry, path: &Path<'_>, object: &'static Object, report: &m
     if object.names().any(|n| n == key) || (object.extensions && key.starts_with("x-")) {
         return;
     }
-    let at = path.key(key);
     if let Some((_, reason)) = object.refused.iter().find(|(n, _)| *n == key) {
-        return report.error(entry.place, format!("{at}: {reason}"));
+        return report.error(entry.place, format!("{}: {reason}", path.key(key)));
     }
-    let help = report.suggest(key, object.names());
-    let help = help
-        .or_else(|| Some(format!("keys here: {}", object.names().collect::<Vec<_>>().join(", "))));
-    report.error_with(entry.place, format!("{at}: unknown key {}", quote(key)), help);
+    let all = || format!("keys here: {}", object.names().collect::<Vec<_>>().join(", "));
+    let help = report.suggest(key, object.names()).or_else(|| Some(all()));
+    let message = match path {
+        Path::Root => format!("unknown key {}", quote(key)),
+        _ => format!("{path}: unknown key {}", quote(key)),
+    };
+    report.error_with(entry.place, message, help);
 }

@@ -41,16 +41,16 @@ fn problem(what: &str, name: &str, signs: &str, longest: usize) -> Option<String
             name.len()
         ));
     }
-    if !name.starts_with(|c: char| c.is_ascii_alphanumeric()) {
-        return Some(format!("{what} name {shown} must start with a letter or a digit"));
+    if let Some(bad) = name.chars().find(|c| !c.is_ascii_alphanumeric() && !signs.contains(*c)) {
+        let bad = quote(&bad.to_string());
+        let signs: Vec<String> = signs.chars().map(|c| quote(&c.to_string())).collect();
+        let signs = signs.join(" ");
+        return Some(format!(
+            "{what} name {shown} holds {bad}: only A-Z a-z 0-9 {signs} are allowed"
+        ));
     }
-    let bad = name.chars().find(|c| !c.is_ascii_alphanumeric() && !signs.contains(*c))?;
-    let signs: Vec<String> = signs.chars().map(|c| quote(&c.to_string())).collect();
-    let signs = signs.join(" ");
-    Some(format!(
-        "{what} name {shown} holds {}: only A-Z a-z 0-9 {signs} are allowed",
-        quote(&bad.to_string())
-    ))
+    let good_start = name.starts_with(|c: char| c.is_ascii_alphanumeric());
+    (!good_start).then(|| format!("{what} name {shown} must start with a letter or a digit"))
 }
 
 /// An interface's name: the kernel's rule (`dev_valid_name`), visible ASCII only, without `%`, which

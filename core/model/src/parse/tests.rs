@@ -32,3 +32,186 @@ fn the_demo_is_read() {
     assert_eq!(lab.links[0].ends[1], End::Switch { switch: 0 });
     assert!(lab.routing && lab.pool.ipv4.is_some() && lab.pool.ipv6.is_some());
 }
+
+#[test]
+fn every_key_of_a_node_is_read() {
+    let lab = lab("
+nodes:
+  a:
+    forwarding: true
+    limits: {cpu: 1.5, memory: 256MiB, processes: 100}
+    root: images/alpine
+    run: [[sleep, 1], {command: [web, 80], restart: on-failure}]
+    env: {PORT: 80, EMPTY: ''}
+    files:
+      /etc/a: \"{x} stays\\n\"
+      /etc/b: {from: b.txt, mode: 0755}
+    ready: {tcp: [80, 443], exec: [test, -f, /x], file: /run/up, timeout: 1m}
+    sysctls: {net.ipv4.tcp_ecn: 1}
+    routes:
+      - {to: default, via: b}
+      - {to: 10.9.0.0/16, via: 10.0.0.1, dev: eth0}
+  b:
+links: [[a, b]]
+");
+    let a = &lab.nodes[0];
+    assert_eq!(
+        (a.limits.cpu_milli, a.limits.memory, a.limits.processes),
+        (Some(1500), Some(256 << 20), Some(100))
+    );
+    assert_eq!(a.root.as_deref(), Some(std::path::Path::new("images/alpine")));
+    assert_eq!(a.run[1].command, ["web", "80"]);
+    assert_eq!((a.run[0].restart, a.run[1].restart), (Restart::Never, Restart::OnFailure));
+    assert_eq!((a.env["PORT"].as_str(), a.env["EMPTY"].as_str()), ("80", ""));
+    assert_eq!(a.files[0].content, FileContent::Text("{x} stays\n".into()));
+    assert_eq!((a.files[0].mode, a.files[1].mode), (0o644, 0o755));
+    assert_eq!(a.files[1].content, FileContent::From("b.txt".into()));
+    assert_eq!((a.ready.tcp.as_slice(), a.ready.timeout.as_secs()), ([80, 443].as_slice(), 60));
+    assert_eq!((a.ready.exec.as_ref().unwrap().len(), a.ready.files[0].as_str()), (3, "/run/up"));
+    assert_eq!(a.sysctls["net.ipv4.tcp_ecn"], "1");
+    let routes = a.routes.as_ref().unwrap();
+    assert_eq!((routes[0].to, &routes[0].via), (None, &Some(Via::Node("b".into()))));
+    assert_eq!((routes[1].to.unwrap().prefix_len(), routes[1].dev.as_deref()), (16, Some("eth0")));
+    assert_eq!(lab.nodes[1], crate::lab::Node { name: "b".into(), ..Default::default() });
+}
+
+#[test]
+fn links_and_switches_are_read() {
+    let lab = lab("
+pool: {ipv4: none, ipv6: 'fd12::/16'}
+routing: none
+nodes: {a: , b: , c: }
+switches: {s1: {kind: kernel, subnet: [10.1.0.0/24, 'fd00:1::/64'], mtu: 9000}, s2: }
+links:
+  - {ends: ['a:net0', b], name: trunk, addresses: {'a:net0': [10.2.0.1/30, 'fd00:2::1/64'], b: 10.2.0.2/30}, mtu: 1400}
+  - {ends: [s1, c], addresses: {c: 10.1.0.7/24}}
+  - [s1, s2]
+  - ['host:eth7', s2]
+  - {ends: [internet, a], subnet: 10.3.0.0/24}
+");
+    assert!(lab.pool.ipv4.is_none() && !lab.routing);
+    assert_eq!(lab.pool.ipv6.unwrap().to_string(), "fd12::/16");
+    assert_eq!((lab.switches[0].subnets.len(), lab.switches[0].mtu), (2, Some(9000)));
+    let trunk = &lab.links[0];
+    assert_eq!((trunk.name.as_deref(), trunk.mtu), (Some("trunk"), Some(1400)));
+    assert_eq!((trunk.addresses[0].len(), trunk.addresses[1].len()), (2, 1));
+    assert_eq!(lab.links[1].addresses[1][0].to_string(), "10.1.0.7/24");
+    assert_eq!(lab.links[3].ends, [End::Host { iface: "eth7".into() }, End::Switch { switch: 1 }]);
+    assert_eq!(lab.links[4].ends[0], End::Internet);
+    assert_eq!(lab.links[4].subnets.len(), 1);
+}
+
+#[test]
+fn for_runs_over_ranges_counts_and_lists() {
+    let lab = lab("
+nodes:
+  'a{x}': {for: {x: 2..4}}
+  'b{i}{j}': {for: {i: 3, j: i+1..2}}
+  'c-{k}': {for: {k: [left, right]}, forwarding: \"{k == 'left'}\"}
+  'd{x}{y}': {for: {x: '0..y', y: 2}, if: 'x != y'}
+  'e{x}': {for: {x: 1..0+x0, x0: [1]}}
+");
+    let expected = ["a2", "a3", "a4", "b01", "b02", "b12", "c-left", "c-right", "d01", "e1"];
+    assert_eq!(names(&lab), expected);
+    assert!(lab.nodes[6].forwarding && !lab.nodes[7].forwarding);
+}
+
+#[test]
+fn every_text_of_a_repeated_entry_is_filled_in_and_no_other() {
+    let lab = lab("
+nodes:
+  'h{x}':
+    for: {x: 1..2}
+    env: {'N{x}': 'v{x * 10}', JSON: '{{\"a\": {x}}}'}
+    limits: {processes: '{x + 1}'}
+    run: [[echo, '{x % 2}', 7]]
+  plain: {env: {JSON: '{\"a\": 1}'}}
+links:
+  - {for: {x: 1..2}, ends: ['h{x}:e{x}', plain], name: 'l{x}', mtu: '{1400 + x}'}
+");
+    let h2 = &lab.nodes[1];
+    assert_eq!((h2.env["N2"].as_str(), h2.env["JSON"].as_str()), ("v20", "{\"a\": 2}"));
+    assert_eq!((h2.limits.processes, h2.run[0].command[1].as_str()), (Some(3), "0"));
+    assert_eq!(lab.nodes[2].env["JSON"], "{\"a\": 1}");
+    assert_eq!((lab.links[1].name.as_deref(), lab.links[1].mtu), (Some("l2"), Some(1402)));
+}
+
+#[test]
+fn indices_run_in_order_of_dependence_then_of_writing() {
+    let lab = lab("nodes: {'n{a}{b}{c}': {for: {a: 'c..1', b: 2, c: 2}}}");
+    // b comes first, then c; a needs c and is the innermost.
+    assert_eq!(names(&lab), ["n000", "n100", "n101", "n010", "n110", "n111"]);
+}
+
+#[test]
+fn the_name_comes_from_the_file_when_it_gives_none() {
+    let text = b"nodes: {a: }";
+    assert_eq!(parse("x/my-lab.yaml", text, "my-lab").unwrap().name, "my-lab");
+    let error = parse("x/my lab.yaml", text, "my lab").unwrap_err().to_string();
+    assert!(
+        error.starts_with("x/my lab.yaml:1:1: error: lab name \"my lab\" holds \" \""),
+        "{error}"
+    );
+    assert!(error.contains("help: give the lab a name"), "{error}");
+}
+
+#[test]
+fn aliases_carry_bodies_between_nodes() {
+    let lab = lab("
+x-router: &router {forwarding: true, env: {A: 1}}
+nodes:
+  r1: *router
+  r2: {<<: *router, env: {B: 2}}
+");
+    assert!(lab.nodes[0].forwarding && lab.nodes[1].forwarding);
+    assert!(lab.nodes[1].env.contains_key("B") && !lab.nodes[1].env.contains_key("A"));
+}
+
+#[test]
+fn a_switch_takes_1023_links_and_no_more() {
+    let text = |n: usize| {
+        format!(
+            "nodes: {{'n{{x}}': {{for: {{x: {n}}}}}}}\nswitches: {{s: }}\nlinks: [{{for: {{x: {n}}}, ends: ['n{{x}}', s]}}]"
+        )
+    };
+    assert_eq!(lab(&text(1023)).links.len(), 1023);
+    let error = errors(&text(1024));
+    assert!(error.contains("switch \"s\" has more than 1023 links (with x=1023)"), "{error}");
+}
+
+#[test]
+fn sizes_are_bounded() {
+    assert_eq!(lab("nodes: {'n{x}': {for: {x: 65536}}}").nodes.len(), MAX_NODES);
+    assert!(errors("nodes: {'n{x}': {for: {x: 65537}}}").contains("more than 65536 nodes"));
+    let error =
+        errors("nodes: {a: , b: }\nlinks: [{for: {x: 300000}, ends: ['a:e{x}', 'b:e{x}']}]");
+    assert!(error.contains("more than 262144 links"), "{error}");
+}
+
+#[test]
+fn a_repeated_entry_reports_each_place_once() {
+    let error = errors("nodes: {'n{x}': {for: {x: 100}, root: '', limits: {cpu: '{x-5}%'}}}");
+    assert!(error.contains("nodes.n0.root: empty (with x=0)"), "{error}");
+    assert!(error.contains("found \"-5%\" (with x=0)"), "{error}");
+    assert!(error.ends_with("t.yaml: 2 errors"), "{error}");
+}
+
+proptest::proptest! {
+    #[test]
+    fn errors_always_have_a_place(text in "(nodes|links|switches|a|b|for|x|[-:{}\\[\\],*&'\" \n0-9]){0,40}") {
+        if let Err(errors) = parse("t", text.as_bytes(), "t") {
+            proptest::prop_assert!(!errors.list.is_empty());
+            proptest::prop_assert!(errors.list.iter().all(|e| e.line > 0 && e.column > 0));
+            proptest::prop_assert!(errors.list.is_sorted_by_key(|e| (e.line, e.column)));
+        }
+    }
+
+    #[test]
+    fn a_range_has_both_its_ends(first in -20..20_i64, length in 0..30_i64) {
+        let last = first + length;
+        let text = format!("nodes: {{'n{{x+100}}': {{for: {{x: {first}..{last}}}}}}}");
+        let lab = lab(&text);
+        let expected: Vec<String> = (first..=last).map(|x| format!("n{}", x + 100)).collect();
+        proptest::prop_assert_eq!(names(&lab), expected);
+    }
+}

@@ -100,10 +100,7 @@ impl Compiled {
         };
         let names = index_names(entries, report)?;
         let indices: Vec<_> = entries.iter().map(|e| index(e, &names, report)).collect();
-        let condition = match body.get("if") {
-            Some(node) => Some((node.place, condition(node, &names, report))),
-            None => None,
-        };
+        let condition = body.get("if").map(|node| (node.place, condition(node, &names, report)));
         let name = Text::compile(name, &names, place, report);
         let template = Template::compile(body, &["for", "if"], &names, report);
         let indices = indices.into_iter().collect::<Option<Vec<_>>>()?;
