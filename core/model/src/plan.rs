@@ -1,6 +1,6 @@
 //! The complete list of what is to exist: the lab with every name, MAC, address and route decided.
 //!
-//! A plan is a pure function of the [`Lab`](crate::Lab). Automatic addresses come from names, so
+//! A plan is a pure function of the [`Lab`]. Automatic addresses come from names, so
 //! that adding a link at the end of the file never changes those of the others; only one that gives
 //! something by hand (a name or an address already picked, a prefix in the way) or joins two
 //! switches does. One module per decision: `names`, `mac`, `segment`, `pool`, `address`, `graph`,
