@@ -13,6 +13,7 @@ if [ ! -x "$netloom" ] || [ "$(stat -c %u Cargo.toml)" = "$(id -u)" ]; then
 fi
 pages=$(mktemp -d)
 trap 'rm -rf "$pages"' EXIT
+mkdir "$pages/man"
 "$netloom" man "$pages/man"
 install -d "$bin" "$share/man/man1" "$share/bash-completion/completions" \
     "$share/zsh/site-functions" "$share/fish/vendor_completions.d"

@@ -44,6 +44,7 @@ fn completions_and_man_pages_come_from_the_flags() {
         assert!(text.contains("netloom") && text.contains("status"), "{shell}");
     }
     machine.netloom(["completions", "tea"]).finish().code(2);
+    std::fs::create_dir(machine.scratch().path().join("pages")).unwrap();
     machine.netloom(["man", "pages"]).ok();
     let page = std::fs::read_to_string(machine.scratch().path().join("pages/netloom.1"));
     let page = page.expect("pages/netloom.1");
