@@ -1,0 +1,99 @@
+//! The client's calls: what arrives, what comes back, and how refusals read.
+
+use std::time::Duration;
+
+use netloom_api::{Client, Error};
+use netloom_lab::view::Repaired;
+
+use crate::fake::{Served, plan, reachability, status};
+
+#[test]
+fn each_call_arrives_and_its_answer_comes_back_whole() {
+    let served = Served::new();
+    let client = served.client();
+    assert_eq!(client.status().unwrap(), status());
+    assert_eq!(client.plan().unwrap(), plan());
+    assert_eq!(client.node("r 1/x").unwrap(), status().nodes[1]);
+    assert_eq!(client.repair().unwrap(), Repaired { nodes: vec!["h1".into()] });
+    assert_eq!(client.ping(&[6], Duration::from_millis(250)).unwrap(), reachability());
+    served.fake.write(7, "first");
+    served.fake.write(8, "second \"line\"");
+    let records = client.node_log("r 1/x", 7, Duration::ZERO).unwrap();
+    let texts: Vec<_> = records.iter().map(|r| (r.time_ns, r.text.as_str())).collect();
+    assert_eq!(texts, [(8, "second \"line\"")]);
+    assert_eq!(client.node_log("h1", 8, Duration::ZERO).unwrap(), []);
+    client.without_timeout().down().unwrap();
+    let asked = served.fake.asked.lock().unwrap().join(", ");
+    assert_eq!(asked, "status, status, repair, ping [6] 250ms, log r 1/x 7, log h1 8, down",);
+}
+
+#[test]
+fn refusals_keep_status_and_words() {
+    let served = Served::new();
+    let client = served.client();
+    let refused = |error: Error| match error {
+        Error::Refused { status, error } => (status, error),
+        other => panic!("{other}"),
+    };
+    *served.fake.fail.lock().unwrap() = Some(netloom_lab::Error::Conflict {
+        lab: "fake".into(),
+        reason: "being taken down".into(),
+    });
+    let words = "lab \"fake\": being taken down".to_owned();
+    assert_eq!(refused(client.repair().unwrap_err()), (409, words));
+    let words = "node \"h2\": not in lab \"fake\"; did you mean \"h1\"".to_owned();
+    let log = client.node_log("h2", 0, Duration::ZERO);
+    assert_eq!(refused(log.unwrap_err()), (404, words.clone()));
+    assert_eq!(refused(client.door("h2").unwrap_err()), (404, words));
+    let words = "node \"dead\": its init has ended; `netloom up` of the same file makes it anew";
+    assert_eq!(refused(client.door("dead").unwrap_err()), (409, words.to_owned()));
+    let (status, words) = refused(client.ping(&[], Duration::from_secs(1)).unwrap_err());
+    assert_eq!((status, words.as_str()), (400, "parameter \"family\": takes 4, 6 or 4,6"));
+}
+
+#[test]
+fn a_fault_in_a_call_answers_500_and_the_server_goes_on() {
+    let served = Served::new();
+    let client = served.client();
+    *served.fake.panics.lock().unwrap() = true;
+    for error in [client.repair().unwrap_err(), client.door("fault").unwrap_err()] {
+        assert!(matches!(error, Error::Refused { status: 500, .. }), "{error}");
+    }
+    *served.fake.panics.lock().unwrap() = false;
+    client.repair().unwrap();
+    assert_eq!(client.status().unwrap(), status());
+    client.door("h1").unwrap();
+}
+
+#[test]
+fn a_waiting_log_call_is_woken_by_the_next_line() {
+    let served = Served::new();
+    let client = served.client();
+    let waiting = std::thread::spawn(move || client.node_log("h1", 1, Duration::from_secs(60)));
+    netloom_kit::wait_until("call arrives", Duration::from_secs(20), || {
+        (!served.fake.asked.lock().unwrap().is_empty()).then_some(())
+    });
+    served.fake.write(2, "now");
+    let records = waiting.join().unwrap().unwrap();
+    assert_eq!(records.iter().map(|r| r.text.as_str()).collect::<Vec<_>>(), ["now"]);
+}
+
+#[test]
+fn fifty_clients_at_once_are_all_served() {
+    let served = Served::new();
+    let (folder, expected) = (served.path(), status());
+    std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..50)
+            .map(|_| {
+                scope.spawn(|| {
+                    let client = Client::connect(folder).unwrap();
+                    assert_eq!(client.status().unwrap(), expected);
+                    assert_eq!(client.door("h1").unwrap().node, "h1");
+                    client.node_log("h1", 0, Duration::from_millis(1)).unwrap()
+                })
+            })
+            .collect();
+        assert!(clients.into_iter().all(|c| c.join().unwrap().is_empty()));
+    });
+    assert_eq!(served.fake.asked.lock().unwrap().iter().filter(|a| *a == "status").count(), 50);
+}

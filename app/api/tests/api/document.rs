@@ -1,0 +1,145 @@
+//! The document: the committed one is the built one, and it and the router know the same routes.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::fake::{Served, plan};
+use crate::http::{parse, request};
+use crate::shape::{check, document};
+
+#[test]
+fn the_committed_document_is_the_built_one() {
+    let path = netloom_kit::workspace_root().join("docs/api/openapi.json");
+    let built = netloom_api::openapi();
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&path, &built).unwrap();
+    }
+    let committed = std::fs::read_to_string(&path).unwrap();
+    assert!(committed == built, "{path:?} is not what is built; UPDATE=1 rewrites it");
+}
+
+/// Method, documented path, request, status.
+const CASES: &[(&str, &str, &str, u16)] = &[
+    ("get", "/v1/lab", "/v1/lab", 200),
+    ("delete", "/v1/lab", "/v1/lab", 200),
+    ("get", "/v1/lab/plan", "/v1/lab/plan", 200),
+    ("post", "/v1/lab/repair", "/v1/lab/repair", 200),
+    ("post", "/v1/lab/ping", "/v1/lab/ping", 200),
+    ("post", "/v1/lab/ping", "/v1/lab/ping?family=6&timeout_ms=60000", 200),
+    ("post", "/v1/lab/ping", "/v1/lab/ping?family=4%2C6", 200),
+    ("post", "/v1/lab/ping", "/v1/lab/ping?family=5", 400),
+    ("post", "/v1/lab/ping", "/v1/lab/ping?family=", 400),
+    ("post", "/v1/lab/ping", "/v1/lab/ping?timeout_ms=0", 400),
+    ("post", "/v1/lab/ping", "/v1/lab/ping?timeout_ms=soon", 400),
+    ("post", "/v1/lab/ping", "/v1/lab/ping?timeout_ms=99999999999999999999", 400),
+    ("post", "/v1/lab/ping", "/v1/lab/ping?timeout=5", 400),
+    ("get", "/v1/nodes", "/v1/nodes", 200),
+    ("get", "/v1/nodes/{node}", "/v1/nodes/h1", 200),
+    ("get", "/v1/nodes/{node}", "/v1/nodes/%68%31", 200),
+    ("get", "/v1/nodes/{node}", "/v1/nodes/r%201%2Fx", 200),
+    ("get", "/v1/nodes/{node}", "/v1/nodes/h2", 404),
+    ("get", "/v1/nodes/{node}", "/v1/nodes/%FF", 400),
+    ("get", "/v1/nodes/{node}/log", "/v1/nodes/h1/log", 200),
+    ("get", "/v1/nodes/{node}/log", "/v1/nodes/h1/log?after_ns=18446744073709551615", 200),
+    ("get", "/v1/nodes/{node}/log", "/v1/nodes/h2/log", 404),
+    ("get", "/v1/nodes/{node}/log", "/v1/nodes/dead/log", 409),
+    ("get", "/v1/nodes/{node}/log", "/v1/nodes/h1/log?wait_ms=60001", 400),
+    ("get", "/v1/nodes/{node}/log", "/v1/nodes/h1/log?after_ns=-1", 400),
+    ("get", "/v1/nodes/{node}/log", "/v1/nodes/fault/log", 500),
+    ("get", "/v1/links", "/v1/links", 200),
+    ("get", "/v1/switches", "/v1/switches", 200),
+    ("get", "/v1/openapi.json", "/v1/openapi.json", 200),
+];
+
+#[test]
+fn every_answer_has_its_status_and_its_documented_shape() {
+    let served = Served::new();
+    served.fake.write(5, "a line");
+    let document = document();
+    for (method, path, uri, status) in CASES {
+        let (found, body) = request(served.path(), &method.to_uppercase(), uri);
+        assert_eq!(found, *status, "{method} {uri}: {body}");
+        let responses = &document["paths"][path][method]["responses"];
+        let response = responses.get(status.to_string()).unwrap_or(&responses["default"]);
+        let schema = &response["content"]["application/json"]["schema"];
+        let value: Value = serde_json::from_str(&body).unwrap();
+        check(&document, schema, &value, uri).unwrap();
+        assert_eq!(value.get("error").is_some(), *status != 200, "{method} {uri}: {body}");
+    }
+    served.server.stop();
+}
+
+#[test]
+fn every_documented_operation_has_a_good_case() {
+    let good = CASES.iter().filter(|c| c.3 == 200).map(|c| (c.0.to_owned(), c.1.to_owned()));
+    assert_eq!(good.collect::<BTreeSet<_>>(), operations());
+}
+
+#[test]
+fn the_router_has_the_documented_routes_and_methods_and_no_others() {
+    let served = Served::new();
+    let operations = operations();
+    let paths: BTreeSet<&String> = operations.iter().map(|(_, path)| path).collect();
+    for path in paths {
+        for method in ["get", "post", "put", "patch", "delete"] {
+            let (status, body) =
+                request(served.path(), &method.to_uppercase(), &path.replace("{node}", "h1"));
+            let expected =
+                if operations.contains(&(method.to_owned(), path.clone())) { 200 } else { 405 };
+            assert_eq!(status, expected, "{method} {path}: {body}");
+        }
+    }
+    for path in ["/", "/v1", "/v1/", "/v1/lab/", "/v1/lab/graph", "/v2/lab", "/v1/nodes/h1/x"] {
+        let (status, body) = request(served.path(), "GET", path);
+        assert_eq!(status, 404, "{path}: {body}");
+        assert!(body.contains("no such route"), "{path}: {body}");
+    }
+}
+
+#[test]
+fn head_is_get_without_a_body() {
+    let served = Served::new();
+    assert_eq!(request(served.path(), "HEAD", "/v1/lab"), (200, String::new()));
+    let answer = crate::http::exchange(
+        served.path(),
+        b"OPTIONS * HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
+    );
+    assert_eq!(parse(&answer).0, 404);
+}
+
+#[test]
+fn plans_and_records_have_the_documented_shape() {
+    let document = document();
+    let schemas = &document["components"]["schemas"];
+    let plan = serde_json::to_value(plan()).unwrap();
+    check(&document, &schemas["Plan"], &plan, "plan").unwrap();
+    // Every choice of every enum occurs, so that none is documented under another name.
+    for (schema, pointers) in [
+        (
+            "Restart",
+            vec!["/nodes/0/run/0/restart", "/nodes/1/run/0/restart", "/nodes/2/run/0/restart"],
+        ),
+        ("FileContent", vec!["/nodes/0/files/0/content", "/nodes/1/files/0/content"]),
+        (
+            "PlannedEnd",
+            vec!["/links/0/ends/0", "/links/0/ends/1", "/links/1/ends/0", "/links/1/ends/1"],
+        ),
+    ] {
+        for pointer in &pointers {
+            check(&document, &schemas[schema], plan.pointer(pointer).unwrap(), pointer).unwrap();
+        }
+        let choices = schemas[schema]["oneOf"].as_array().or(schemas[schema]["enum"].as_array());
+        assert_eq!(choices.map(Vec::len), Some(pointers.len()), "{schema}");
+    }
+}
+
+/// Method and path of everything in the document.
+fn operations() -> BTreeSet<(String, String)> {
+    let document = document();
+    let paths = document["paths"].as_object().unwrap();
+    let methods = paths.iter().flat_map(|(path, item)| {
+        item.as_object().unwrap().keys().map(|method| (method.clone(), path.clone()))
+    });
+    methods.collect()
+}

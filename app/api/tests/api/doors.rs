@@ -1,0 +1,33 @@
+//! Descriptors arrive as what they are.
+
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+
+use crate::fake::Served;
+
+#[test]
+fn a_door_brings_the_init_the_groups_and_the_environment() {
+    let served = Served::new();
+    let door = served.client().door("h1").unwrap();
+    assert_eq!((door.node.as_str(), door.user), ("h1", true));
+    let env = [("PATH".to_owned(), "/bin".to_owned()), ("X".to_owned(), "1 \"2\"\n".to_owned())];
+    assert_eq!(door.env, env);
+
+    // The init of the fake is this process.
+    let text = format!("/proc/self/fdinfo/{}", std::os::fd::AsRawFd::as_raw_fd(&door.init));
+    let info = std::fs::read_to_string(text).unwrap();
+    let pid = info.lines().find_map(|l| l.strip_prefix("Pid:\t")).unwrap();
+    assert_eq!(pid, std::process::id().to_string());
+
+    door.groups.enter_v1().unwrap();
+    for file in served.fake.tasks() {
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "0", "{file:?}");
+    }
+    let v2 = rustix::fs::fstat(door.groups.v2.as_ref().unwrap()).unwrap();
+    assert_eq!(v2.st_ino, served.path().metadata().unwrap().ino());
+
+    for fd in [&door.init, &door.groups.tasks[0], door.groups.v2.as_ref().unwrap()] {
+        let flags = rustix::io::fcntl_getfd(fd.as_fd()).unwrap();
+        assert!(flags.contains(rustix::io::FdFlags::CLOEXEC));
+    }
+}

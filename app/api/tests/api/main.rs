@@ -1,0 +1,13 @@
+//! The served lab as other processes see it: every route, hostile callers, doors, start and end.
+
+#![forbid(unsafe_code)]
+
+mod calls;
+mod document;
+mod doors;
+mod fake;
+mod hostile;
+mod http;
+mod lifetime;
+mod rights;
+mod shape;

@@ -1,0 +1,90 @@
+//! Checks a JSON value against a schema of the document, as far as the document uses schemas.
+//!
+//! Stricter than JSON Schema: a key that the schema does not name is wrong, so that documentation
+//! cannot fall behind.
+
+use serde_json::Value;
+
+/// The document as built.
+pub(crate) fn document() -> Value {
+    serde_json::from_str(&netloom_api::openapi()).unwrap()
+}
+
+/// What is wrong with `value`, with its place; `Ok` when it has the schema's shape.
+pub(crate) fn check(
+    document: &Value,
+    schema: &Value,
+    value: &Value,
+    at: &str,
+) -> Result<(), String> {
+    if let Some(reference) = schema["$ref"].as_str() {
+        let pointer = reference.trim_start_matches('#');
+        let target = document.pointer(pointer).ok_or(format!("{reference}: nowhere"))?;
+        return check(document, target, value, at);
+    }
+    if let Some(choices) = schema["oneOf"].as_array() {
+        let fits = choices.iter().filter(|c| check(document, c, value, at).is_ok()).count();
+        return if fits == 1 { Ok(()) } else { Err(format!("{at}: {value} fits {fits} choices")) };
+    }
+    let wrong = |what: &str| Err(format!("{at}: {value} is not {what}"));
+    if !types(schema).iter().any(|t| has_type(value, t)) {
+        return wrong(&schema["type"].to_string());
+    }
+    if schema["enum"].as_array().is_some_and(|all| !all.contains(value)) {
+        return wrong(&schema["enum"].to_string());
+    }
+    match value {
+        Value::Object(fields) if schema.get("properties").is_some() => {
+            for name in schema["required"].as_array().into_iter().flatten() {
+                if !fields.contains_key(name.as_str().unwrap_or_default()) {
+                    return Err(format!("{at}: lacks {name}"));
+                }
+            }
+            fields.iter().try_for_each(|(name, value)| {
+                let known = schema["properties"].get(name);
+                let known = known.ok_or(format!("{at}.{name}: not documented"))?;
+                check(document, known, value, &format!("{at}.{name}"))
+            })
+        }
+        Value::Array(items) => items.iter().enumerate().try_for_each(|(n, item)| {
+            let schema = schema["prefixItems"].get(n).unwrap_or(&schema["items"]);
+            check(document, schema, item, &format!("{at}[{n}]"))
+        }),
+        _ => Ok(()),
+    }
+}
+
+fn types(schema: &Value) -> Vec<&str> {
+    match &schema["type"] {
+        Value::String(one) => vec![one],
+        Value::Array(some) => some.iter().filter_map(Value::as_str).collect(),
+        _ => vec![],
+    }
+}
+
+fn has_type(value: &Value, name: &str) -> bool {
+    match name {
+        "null" => value.is_null(),
+        "string" => value.is_string(),
+        "boolean" => value.is_boolean(),
+        "integer" => value.is_u64() || value.is_i64(),
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        _ => false,
+    }
+}
+
+#[test]
+fn what_is_not_documented_is_found() {
+    let document = document();
+    let schema = &document["components"]["schemas"]["Record"];
+    let whole = serde_json::json!({"time_ns": 1, "program": 0, "text": ""});
+    assert_eq!(check(&document, schema, &whole, ""), Ok(()));
+    for (key, value) in [("new", serde_json::json!(1)), ("text", Value::Null)] {
+        let mut changed = whole.clone();
+        changed[key] = value;
+        assert!(check(&document, schema, &changed, "").is_err(), "{changed}");
+    }
+    let lacking = serde_json::json!({"time_ns": 1, "program": 0});
+    assert!(check(&document, schema, &lacking, "").is_err());
+}
