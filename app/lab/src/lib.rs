@@ -6,9 +6,23 @@
 //! state folder and its inits' sockets tell.
 #![forbid(unsafe_code)]
 
+pub mod doctor;
+mod door;
 mod error;
+pub mod graph;
+pub mod launch;
+pub mod listing;
+mod making;
+mod network;
+mod running;
 pub mod service;
+mod state;
+mod status;
+mod teardown;
 pub mod view;
 
+pub use door::HostChange;
 pub use error::{Error, Result, describe};
 pub use service::Service;
+pub use state::{Folder, State, runtime_dir};
+pub use status::end_text;

@@ -1,2 +1,81 @@
-//! Placeholder.
-fn main() {}
+//! The binary: flags, files, output, exit codes.
+//!
+//! Verbs are in [`verbs`]; what they do is in the crates below. One place turns errors into exit
+//! codes: [`exit_code`]. The process has one thread until a verb says otherwise, because it may
+//! fork and enter namespaces.
+#![forbid(unsafe_code)]
+
+mod flags;
+mod labs;
+mod output;
+mod source;
+mod verbs;
+
+use std::io;
+
+use clap::Parser;
+
+use crate::flags::Cli;
+
+/// Wrong usage that only shows while running, e.g. no lab is named and several run.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Usage(String);
+
+fn main() {
+    let cli = Cli::parse();
+    let code = match verbs::run(cli) {
+        Ok(code) => code,
+        Err(error) => report(&error),
+    };
+    std::process::exit(code);
+}
+
+/// Writes an error once, with its causes, and gives the exit code.
+fn report(error: &anyhow::Error) -> i32 {
+    if is_broken_pipe(error) {
+        return 0;
+    }
+    if let Some(diagnostics) = error.downcast_ref::<netloom_config::Diagnostics>() {
+        anstream::eprintln!("{diagnostics}");
+        return 2;
+    }
+    anstream::eprintln!("netloom: {}", output::chain(error));
+    exit_code(error)
+}
+
+/// The one map from errors to exit codes: 1 failed, 2 wrong usage or file, 3 not supported here.
+fn exit_code(error: &anyhow::Error) -> i32 {
+    for cause in error.chain() {
+        if cause.is::<Usage>() || cause.is::<source::Unreadable>() {
+            return 2;
+        }
+        if cause.is::<netloom_sys::Unsupported>() {
+            return 3;
+        }
+        match cause.downcast_ref::<netloom_lab::Error>() {
+            Some(netloom_lab::Error::Unsupported(_)) => return 3,
+            Some(netloom_lab::Error::System {
+                source: netloom_sys::Error::Unsupported(_), ..
+            }) => return 3,
+            _ => {}
+        }
+        if let Some(netloom_api::Error::Refused { status: 501, .. }) = cause.downcast_ref() {
+            return 3;
+        }
+    }
+    1
+}
+
+/// A reader that went away is no failure.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+    })
+}
+
+/// The command line, for completions and manual pages.
+fn command() -> clap::Command {
+    <Cli as clap::CommandFactory>::command()
+}
+

@@ -140,7 +140,7 @@ pub fn no_limits(privileged: bool) -> Unsupported {
 }
 
 /// Runs `f` in a child process and gives its error as text. The caller must have one thread.
-fn in_child(f: impl FnOnce() -> crate::Result<()>) -> Result<(), String> {
+pub fn in_child(f: impl FnOnce() -> crate::Result<()>) -> Result<(), String> {
     let (read, write) = rustix::pipe::pipe().map_err(|e| format!("pipe: {e}"))?;
     // SAFETY: doctor and the start of a lab run before any thread is made.
     match unsafe { process::fork(Namespaces::NONE, None) } {

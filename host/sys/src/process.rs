@@ -173,6 +173,25 @@ pub fn has_ended(pidfd: BorrowedFd<'_>) -> bool {
     matches!(rustix::event::poll(&mut fds, Some(&zero)), Ok(n) if n > 0)
 }
 
+/// Waits up to `timeout` for the process behind a pidfd to end; whether it has.
+pub fn wait_end(pidfd: impl AsFd, timeout: std::time::Duration) -> bool {
+    let until = std::time::Instant::now() + timeout;
+    while !has_ended(pidfd.as_fd()) {
+        let left = until.saturating_duration_since(std::time::Instant::now());
+        if left.is_zero() {
+            return false;
+        }
+        let left = rustix::event::Timespec {
+            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: i64::from(left.subsec_nanos()),
+        };
+        let mut fds = [rustix::event::PollFd::new(&pidfd, rustix::event::PollFlags::IN)];
+        // An interruption only makes it look again.
+        let _ = rustix::event::poll(&mut fds, Some(&left));
+    }
+    true
+}
+
 /// Reaps the child behind a pidfd without waiting. Not a child of ours is no error.
 pub fn reap_pidfd(pidfd: BorrowedFd<'_>) {
     // A process that is no child of ours gives ECHILD; somebody else reaps it.
@@ -301,9 +320,11 @@ pub fn exit_now(code: i32) -> ! {
 /// # Errors
 /// EDEADLK when there is more than one thread; else as [`fork`].
 pub fn fork_alone(namespaces: Namespaces, cgroup: Option<BorrowedFd<'_>>) -> Result<Forked> {
-    // Only this thread could start another one, so the count holds until the call.
-    let threads = std::fs::read_dir("/proc/self/task").map(Iterator::count).unwrap_or(1);
-    if threads > 1 {
+    // A directory has two links and one more for each below it: here one a thread. Only this
+    // thread could start another one, so the count holds until the call.
+    let tasks = rustix::fs::stat("/proc/self/task")
+        .map_err(|e| Error::path("/proc/self/task", "count threads", e))?;
+    if tasks.st_nlink > 3 {
         let source = io::Error::from_raw_os_error(libc::EDEADLK);
         return Err(Error::call("process with several threads", "fork", source));
     }

@@ -7,7 +7,7 @@
 //! node. Until it has reported it dies with its spawner; afterwards its socket tells who it is.
 
 use std::fs::File;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use netloom_model::lab::Ready;
@@ -44,8 +44,7 @@ pub(crate) fn become_init(spec: NodeSpec, inherited: &Inherited) -> ! {
     match Init::set_up(spec, inherited) {
         Ok(mut init) => {
             report(inherited, &format!("{index} ok\n"));
-            process::close_all_but(&[init.listener.as_fd(), init.signals.as_fd()]);
-            init.reopen_log();
+            process::close_all_but(&init.descriptors());
             // From here the socket names this init, so it may outlive its spawner.
             let _ = process::die_with_parent(false);
             init.run()
@@ -73,8 +72,6 @@ struct Init {
     env: Vec<(String, String)>,
     ready: Ready,
     stop_at: Option<Instant>,
-    log: Option<[File; 2]>,
-    spec_programs: Vec<netloom_model::lab::Program>,
 }
 
 /// Somebody waits for the node to be ready.
@@ -100,17 +97,13 @@ impl Init {
         let listener = listen(spec.index)?;
         let log = open_log(&spec)?;
         Real.hostname(&spec.name).map_err(words)?;
-        if spec.kind == Kind::Node {
-            inherited.shared.enter(&Real, &spec).map_err(words)?;
-        } else {
-            remount_proc().map_err(words)?;
+        match spec.kind {
+            Kind::Node => inherited.shared.enter(&Real, &spec),
+            Kind::Core => inherited.shared.enter_bare(&Real, &spec),
         }
+        .map_err(words)?;
         for (path, value) in &spec.sysctls {
-            set_sysctl(path, value)?;
-        }
-        if spec.kind == Kind::Core {
-            let root = if std::path::Path::new("/proc/sys").exists() { "/proc" } else { "/" };
-            rustix::process::chdir(root).map_err(|e| format!("enter {root}: {e}"))?;
+            set_sysctl(path, value, spec.kind)?;
         }
         caps::drop_dangerous().map_err(words)?;
         restore_open_files(inherited.prepare.open_files);
@@ -118,21 +111,19 @@ impl Init {
         Ok(Init {
             listener,
             signals,
-            programs: Programs::new(vec![], vec![], None),
+            programs: Programs::new(spec.run, env.clone(), log),
             connections: vec![],
             waiting: None,
             env,
             ready: spec.ready,
             stop_at: None,
-            log,
-            spec_programs: spec.run,
         })
     }
 
-    /// Gives the log files to the programs' keeper. They were opened before the root changed.
-    fn reopen_log(&mut self) {
-        let programs = std::mem::take(&mut self.spec_programs);
-        self.programs = Programs::new(programs, self.env.clone(), self.log.take());
+    /// What it keeps open.
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        let own = [self.listener.as_fd(), self.signals.as_fd()];
+        own.into_iter().chain(self.programs.log_files()).collect()
     }
 
     fn run(&mut self) -> ! {
@@ -348,18 +339,20 @@ fn open_log(spec: &NodeSpec) -> Result<Option<[File; 2]>, String> {
     Ok(Some([open(&a)?, open(&b)?]))
 }
 
-/// /proc/sys/net shows the network namespace of the process that looks: the core needs none anew,
-/// only to see itself.
-fn remount_proc() -> netloom_sys::Result<()> {
-    Ok(())
-}
-
-fn set_sysctl(path: &str, value: &str) -> Result<(), String> {
+/// A node must be as its lab says; of the core's settings not every kernel has all.
+fn set_sysctl(path: &str, value: &str, kind: Kind) -> Result<(), String> {
     let full = format!("/proc/sys/{path}");
     match std::fs::write(&full, value) {
         Ok(()) => Ok(()),
+        Err(e) if kind == Kind::Core && e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(_) if path.starts_with("net/ipv6/") && !has_ipv6() => Ok(()),
         Err(e) => Err(format!("sysctl {}={value}: {e}", path.replace('/', "."))),
     }
+}
+
+/// A kernel without IPv6 has none of its settings.
+fn has_ipv6() -> bool {
+    std::path::Path::new("/proc/sys/net/ipv6").exists()
 }
 
 fn restore_open_files(limits: (Option<u64>, Option<u64>)) {

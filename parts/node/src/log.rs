@@ -6,6 +6,7 @@
 
 use std::fs::File;
 use std::io::Write;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -38,6 +39,11 @@ impl Writer {
     /// A writer that begins with the first of two empty files.
     pub fn new(files: [File; 2]) -> Writer {
         Writer { files, current: 0, written: 0 }
+    }
+
+    /// Both files' descriptors.
+    pub(crate) fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
+        [self.files[0].as_fd(), self.files[1].as_fd()]
     }
 
     /// Adds one record. A full disk loses the record, not the program.

@@ -1,1 +1,126 @@
-//! placeholder
+//! Who reaches whom: echo requests from every node to every other.
+//!
+//! One raw ICMP socket per node, made inside its network namespace by a thread that then ends; a
+//! single loop sends and reads on all of them. Every pair is asked at most [`ATTEMPTS`] times
+//! within the timeout: the first packets of a pair may be lost while neighbours are being found.
+//! At most [`WINDOW`] requests are on their way at once, so that queues of unresolved neighbours
+//! and socket buffers hold them. Times are upper bounds: they include the wait until the answer
+//! was read. Nothing is configured, and no program is run in a node.
+//! Specification: RFC 792, RFC 4443, icmp(7), raw(7).
+
+mod packet;
+mod rounds;
+
+use std::net::IpAddr;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use netloom_sys::namespace;
+use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, ipproto};
+
+use crate::{Error, Result};
+use rounds::{End, Rounds};
+
+/// Requests sent at most for a pair.
+pub const ATTEMPTS: u8 = 3;
+
+/// Requests on their way at most.
+pub const WINDOW: usize = 256;
+
+/// Version of the internet protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+impl Version {
+    /// From 4 or 6.
+    pub fn from_number(number: u8) -> Option<Version> {
+        match number {
+            4 => Some(Version::V4),
+            6 => Some(Version::V6),
+            _ => None,
+        }
+    }
+
+    fn has(self, address: IpAddr) -> bool {
+        address.is_ipv4() == (self == Version::V4)
+    }
+}
+
+/// A node that asks and is asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Prober<'a> {
+    /// Its name, for errors.
+    pub name: &'a str,
+    /// Its network namespace.
+    pub netns: BorrowedFd<'a>,
+    /// Where it is asked. Without one, or with one of the other version, it takes no part.
+    pub address: Option<IpAddr>,
+}
+
+/// Asks every node from every other one; a row a sender, a cell a receiver, the round-trip time in
+/// microseconds. A cell is `None` on the diagonal, where no answer came within `timeout` of the
+/// first request, and where one of the two has no address of this version.
+///
+/// Takes one descriptor per node while it runs, and about 20 bytes per pair.
+///
+/// # Errors
+/// When a namespace cannot be entered or a socket not be made in it; the node is named.
+pub fn all_pairs(
+    nodes: &[Prober<'_>],
+    version: Version,
+    timeout: Duration,
+) -> Result<Vec<Vec<Option<u32>>>> {
+    let mut ends = Vec::new();
+    for (row, (node, socket)) in nodes.iter().zip(open_sockets(nodes, version)?).enumerate() {
+        if let (Some(address), Some(socket)) = (node.address, socket) {
+            ends.push(End { row, name: node.name, address, socket });
+        }
+    }
+    let mut table = vec![vec![None; nodes.len()]; nodes.len()];
+    if ends.len() > 1 {
+        Rounds::new(&ends, version, timeout)?.run(&mut table)?;
+    }
+    Ok(table)
+}
+
+/// A socket in each namespace that has an address of this version, in order.
+fn open_sockets(nodes: &[Prober<'_>], version: Version) -> Result<Vec<Option<OwnedFd>>> {
+    let open = |node: &Prober<'_>| -> Result<Option<OwnedFd>> {
+        if !node.address.is_some_and(|address| version.has(address)) {
+            return Ok(None);
+        }
+        namespace::enter_network(node.netns)
+            .and_then(|()| open_socket(version))
+            .map(Some)
+            .map_err(Error::system(node.name, "prepare to ping"))
+    };
+    let result = std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("ping-sockets".into());
+        let thread = thread.spawn_scoped(scope, || nodes.iter().map(open).collect());
+        thread.map(std::thread::ScopedJoinHandle::join)
+    });
+    match result {
+        Ok(Ok(sockets)) => sockets,
+        Ok(Err(panic)) => std::panic::resume_unwind(panic),
+        Err(e) => {
+            let name = nodes.first().map_or("", |node| node.name);
+            let refused = netloom_sys::Error::call("thread \"ping-sockets\"", "start", e);
+            Err(Error::system(name, "prepare to ping")(refused))
+        }
+    }
+}
+
+fn open_socket(version: Version) -> netloom_sys::Result<OwnedFd> {
+    let (family, protocol): (_, Protocol) = match version {
+        Version::V4 => (AddressFamily::INET, ipproto::ICMP),
+        Version::V6 => (AddressFamily::INET6, ipproto::ICMPV6),
+    };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    rustix::net::socket_with(family, SocketType::RAW, flags, Some(protocol))
+        .map_err(|e| netloom_sys::Error::call("ICMP socket", "open", e))
+}

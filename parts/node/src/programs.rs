@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -64,6 +64,11 @@ impl Programs {
             last_lines: Vec::new(),
             stopping: false,
         }
+    }
+
+    /// The log's descriptors.
+    pub(crate) fn log_files(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.log.iter().flat_map(Writer::descriptors)
     }
 
     /// Starts all, in order.

@@ -8,7 +8,7 @@
 //! mount_namespaces(7).
 
 use std::fs;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use netloom_model::lab::{FileContent, FileSpec};
 use netloom_sys::Result;
@@ -110,6 +110,19 @@ impl Shared {
                 setup.bind(&self.base.join("empty"), &at, false)?;
             }
         }
+        setup.change_root(&merged)
+    }
+
+    /// Makes an empty directory with nothing but /proc the root: for a holder of namespaces, which
+    /// must not keep the host's mounts busy.
+    pub fn enter_bare(&self, setup: &impl Setup, spec: &NodeSpec) -> Result<()> {
+        let own = self.base.join(spec.index.to_string());
+        let merged = self.base.join("merged");
+        setup.mkdir(&own, 0o755)?;
+        setup.mkdir(&own.join("proc"), 0o755)?;
+        setup.bind(&own, &merged, false)?;
+        let quiet = MountFlags::NOSUID | MountFlags::NOEXEC | MountFlags::NODEV;
+        setup.mount("proc", &merged.join("proc"), quiet, "")?;
         setup.change_root(&merged)
     }
 

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::init::{self, Inherited};
 use crate::root::Shared;
-use crate::spec::{Kind, NodeSpec, Prepare};
+use crate::spec::{NodeSpec, Prepare};
 use crate::{Error, Result};
 
 /// Largest message either way.
@@ -48,6 +48,7 @@ enum Reply {
 pub struct Spawner {
     socket: OwnedFd,
     pid: Pid,
+    pidfd: OwnedFd,
 }
 
 impl Spawner {
@@ -67,13 +68,24 @@ impl Spawner {
         let forked = process::fork_alone(Namespaces::NONE, None)
             .map_err(Error::system("spawner", "fork"))?;
         match forked {
-            Forked::Parent(pid) => Ok(Spawner { socket: ours, pid }),
+            Forked::Parent(pid) => {
+                let pidfd = process::pidfd(pid).map_err(Error::system("spawner", "watch"))?;
+                Ok(Spawner { socket: ours, pid, pidfd })
+            }
             Forked::Child => {
                 process::close_all_but(&[theirs.as_fd()]);
                 std::mem::forget(ours);
                 serve(&theirs)
             }
         }
+    }
+
+    /// Ends the spawner and waits until it has ended.
+    pub fn end(self) {
+        let Spawner { socket, pidfd, .. } = self;
+        drop(socket);
+        // It only has a loop to leave; whoever waits for the lock waits for it in any case.
+        process::wait_end(&pidfd, std::time::Duration::from_secs(5));
     }
 
     /// The spawner's process.
@@ -251,10 +263,7 @@ fn share(prepare: Prepare, status: OwnedFd) -> std::result::Result<Inherited, St
 
 fn clone_init(spec: NodeSpec, inherited: &Inherited) -> netloom_sys::Result<Pid> {
     let group = spec.v2_cgroup.as_deref().map(open_dir).transpose()?;
-    let kinds = match spec.kind {
-        Kind::Node | Kind::Core => Namespaces::NODE,
-    };
-    match process::fork_alone(kinds, group.as_ref().map(AsFd::as_fd))? {
+    match process::fork_alone(Namespaces::NODE, group.as_ref().map(AsFd::as_fd))? {
         Forked::Parent(pid) => Ok(pid),
         Forked::Child => init::become_init(spec, inherited),
     }

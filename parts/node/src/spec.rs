@@ -60,6 +60,16 @@ pub struct NodeSpec {
     pub ready: Ready,
 }
 
+/// Bridges forward frames and nothing else: no packet filter sees them, where there is br_netfilter
+/// (its own sysctls count beside each bridge's options), and they have no addresses.
+const CORE_SYSCTLS: [(&str, &str); 5] = [
+    ("net/bridge/bridge-nf-call-iptables", "0"),
+    ("net/bridge/bridge-nf-call-ip6tables", "0"),
+    ("net/bridge/bridge-nf-call-arptables", "0"),
+    ("net/ipv6/conf/all/disable_ipv6", "1"),
+    ("net/ipv6/conf/default/disable_ipv6", "1"),
+];
+
 impl NodeSpec {
     /// A holder of namespaces without file system or programs.
     pub fn core(index: usize, name: &str) -> NodeSpec {
@@ -72,7 +82,7 @@ impl NodeSpec {
             v2_cgroup: None,
             files: vec![],
             resolv: None,
-            sysctls: vec![],
+            sysctls: CORE_SYSCTLS.map(|(k, v)| (k.to_owned(), v.to_owned())).to_vec(),
             env: vec![],
             run: vec![],
             ready: Ready::default(),

@@ -1,0 +1,364 @@
+//! Doors to the host: an interface bridged in, and the host's network by NAT.
+//!
+//! Everything done to the host is written down before it is done ([`HostChange`]) and undone in
+//! reverse on down, also by another process after a crash. Names on the host begin with [`MARK`] and
+//! a hash of the lab's folder, so that labs never collide. Only root may open doors.
+
+use std::fs;
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use netloom_model::Plan;
+use netloom_model::plan::PlannedEnd;
+use netloom_netlink::{
+    Address, Batch, BridgeSpec, Change, DeleteLink, EndSpec, Route, Socket, VethSpec, nat,
+};
+use netloom_sys::Unsupported;
+use serde::{Deserialize, Serialize};
+
+use crate::network::{Spaces, end, on_a_thread};
+use crate::state::Folder;
+use crate::{Error, Result};
+
+/// What names of netloom's links on the host begin with.
+pub(crate) const MARK: &str = "nl";
+
+/// One change of the host, as it is undone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HostChange {
+    /// A link was made: it is deleted.
+    Link(String),
+    /// An interface was made a port and raised: it is released, and set down if it was.
+    Port {
+        /// Its name.
+        iface: String,
+        /// Whether it was up before.
+        was_up: bool,
+    },
+    /// A table of NAT was made: it is removed.
+    Nat(String),
+    /// A sysctl was set: it gets its old value.
+    Sysctl {
+        /// Path below /proc/sys.
+        path: String,
+        /// What it was.
+        old: String,
+    },
+}
+
+/// Whether the plan has doors.
+pub(crate) fn wanted(plan: &Plan) -> bool {
+    plan.links.iter().flat_map(|l| &l.ends).any(|e| is_door(e))
+}
+
+fn is_door(end: &PlannedEnd) -> bool {
+    matches!(end, PlannedEnd::Host { .. } | PlannedEnd::Internet { .. })
+}
+
+/// Why an ordinary user's lab has none.
+pub(crate) fn unsupported() -> Unsupported {
+    Unsupported {
+        feature: "doors to the host",
+        reason: "the host's network belongs to root".into(),
+        needs: "run it as root: sudo netloom up …".into(),
+    }
+}
+
+/// Opens the doors of these links. The ends inside the lab are raised by whoever configures them.
+pub(crate) fn open(plan: &Plan, spaces: &Spaces, folder: &Folder, links: &[usize]) -> Result<()> {
+    let mut doors = Doors { folder, plan, spaces, changes: folder.read_host_changes()? };
+    on_a_thread(|| {
+        let mut socket = Socket::open().map_err(Error::network("host", "open a netlink socket"))?;
+        for &index in links {
+            for side in [0, 1] {
+                match &plan.links[index].ends[side] {
+                    PlannedEnd::Host { iface } => doors.bridge_in(&mut socket, index, side, iface)?,
+                    PlannedEnd::Internet { addresses } => {
+                        doors.nat(&mut socket, index, side, addresses)?;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    })
+}
+
+struct Doors<'a> {
+    folder: &'a Folder,
+    plan: &'a Plan,
+    spaces: &'a Spaces,
+    changes: Vec<HostChange>,
+}
+
+impl Doors<'_> {
+    /// Writes a change down, before it is made.
+    fn note(&mut self, change: HostChange) -> Result<()> {
+        if !self.changes.contains(&change) {
+            self.changes.push(change);
+            self.folder.write_host_changes(&self.changes)?;
+        }
+        Ok(())
+    }
+
+    /// A name on the host for part `part` of the lab: at most 15 bytes.
+    fn name(&self, kind: char, part: usize) -> String {
+        let hash = self.folder.hash() & 0x0fff_ffff;
+        format!("{MARK}{kind}{hash:07x}{part:x}")
+    }
+
+    fn bridge_in(&mut self, socket: &mut Socket, link: usize, side: usize, iface: &str) -> Result<()> {
+        let object = format!("host interface {iface:?}");
+        let found = socket
+            .link(iface)
+            .map_err(Error::network(&object, "look up"))?
+            .ok_or_else(|| self.refused(&format!("{object}: no such interface on the host")))?;
+        let addresses = socket.addresses().map_err(Error::network(&object, "read addresses"))?;
+        let own = addresses.iter().any(|a| a.link == found.index && !is_link_local(a.address));
+        if own {
+            return Err(self.refused(&format!(
+                "{object}: has addresses of the host's, which would be cut off; take an interface \
+                 without addresses, or use `internet`"
+            )));
+        }
+        if found.master.is_some() {
+            return Err(self.refused(&format!("{object}: is a port of another bridge already")));
+        }
+        let bridge = self.name('b', link);
+        self.note(HostChange::Link(bridge.clone()))?;
+        self.note(HostChange::Port { iface: iface.to_owned(), was_up: found.up })?;
+        let mut batch = Batch::new();
+        batch.push(object.as_str(), &BridgeSpec::new(&bridge));
+        run(socket, &mut batch, &object, "make its bridge")?;
+        let index = socket.index_of(&bridge).map_err(Error::network(&object, "find its bridge"))?;
+        batch.clear();
+        batch.push(object.as_str(), &Change::of(index).up());
+        batch.push(object.as_str(), &Change::of(found.index).enslave(index).up());
+        let outer = self.name('h', link);
+        self.push_veth(&mut batch, link, side, &outer, Some(index))?;
+        run(socket, &mut batch, &object, "bridge in")
+    }
+
+    /// The pair of a door's link: the host's end first, so that it can be a port at once.
+    fn push_veth(
+        &mut self,
+        batch: &mut Batch,
+        link: usize,
+        side: usize,
+        outer: &str,
+        master: Option<u32>,
+    ) -> Result<()> {
+        self.note(HostChange::Link(outer.to_owned()))?;
+        let host = EndSpec { mtu: Some(self.plan.links[link].mtu), ..EndSpec::new(outer) };
+        let mut spec = VethSpec::new(host, end(self.plan, self.spaces, link, 1 - side)?);
+        spec.a_up = true;
+        spec.a_master = master;
+        batch.push(format!("link {:?}", self.plan.links[link].name), &spec);
+        Ok(())
+    }
+
+    fn nat(
+        &mut self,
+        socket: &mut Socket,
+        link: usize,
+        side: usize,
+        addresses: &[IpNet],
+    ) -> Result<()> {
+        let object = format!("link {:?}", self.plan.links[link].name);
+        let prefixes = lab_prefixes(self.plan);
+        self.check_overlap(socket, &prefixes)?;
+        let outer = self.name('i', link);
+        let mut batch = Batch::new();
+        self.push_veth(&mut batch, link, side, &outer, None)?;
+        run(socket, &mut batch, &object, "make the host's end")?;
+        let index = socket.index_of(&outer).map_err(Error::network(&object, "find its end"))?;
+        batch.clear();
+        for address in addresses {
+            batch.push(object.as_str(), &Address::new(index, *address));
+        }
+        for (to, via) in self.plan.door_routes(link) {
+            batch.push(object.as_str(), &Route::new(to, Some(via), index));
+        }
+        run(socket, &mut batch, &object, "give the host's end addresses and routes")?;
+        self.forward(socket, &outer)?;
+        let table = format!("{}{:08x}-{link:x}", nat::TABLE_PREFIX, self.folder.hash() & 0xffff_ffff);
+        self.note(HostChange::Nat(table.clone()))?;
+        nat::install(&nat::NatSpec {
+            table: &table,
+            inside: &[&outer],
+            uplink: None,
+            prefixes: &prefixes,
+            block_other_forwarding: false,
+        })
+        .map_err(Error::network(&object, "install NAT"))
+    }
+
+    /// Lets packets pass between the lab and the host's uplinks, in both families the lab has.
+    fn forward(&mut self, socket: &mut Socket, outer: &str) -> Result<()> {
+        let links = socket.links().map_err(Error::network("host", "list links"))?;
+        let uplinks = socket.uplinks().map_err(Error::network("host", "find uplinks"))?;
+        let is_up = |i: u32| uplinks.contains(&i);
+        let any = uplinks.is_empty();
+        for link in links.iter().filter(|l| l.index != 1 && l.name != outer) {
+            let other_lab = link.name.starts_with(MARK) && link.name.len() > 10;
+            if is_up(link.index) || (any && link.up && !other_lab) {
+                self.set(&format!("net/ipv4/conf/{}/forwarding", link.name), "1")?;
+                // A router ignores advertisements, by which the host may have its own route.
+                let accept = format!("net/ipv6/conf/{}/accept_ra", link.name);
+                if read_sysctl(&accept).as_deref() == Some("1") {
+                    self.set(&accept, "2")?;
+                }
+            }
+        }
+        self.set(&format!("net/ipv4/conf/{outer}/forwarding"), "1")?;
+        if read_sysctl("net/ipv6/conf/all/forwarding").is_some() {
+            self.set("net/ipv6/conf/all/forwarding", "1")?;
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, path: &str, value: &str) -> Result<()> {
+        let full = format!("/proc/sys/{path}");
+        let Some(old) = read_sysctl(path) else { return Ok(()) };
+        if old == value {
+            return Ok(());
+        }
+        self.note(HostChange::Sysctl { path: path.to_owned(), old })?;
+        fs::write(&full, value).map_err(Error::state(full, "set sysctl"))
+    }
+
+    /// A lab whose addresses are also the host's would cut it off from its own network.
+    fn check_overlap(&self, socket: &mut Socket, prefixes: &[IpNet]) -> Result<()> {
+        let addresses = socket.addresses().map_err(Error::network("host", "read addresses"))?;
+        let clash = addresses.iter().find_map(|a| {
+            let p = prefixes.iter().find(|p| p.contains(&a.address.addr()))?;
+            Some((a.address, *p))
+        });
+        match clash {
+            None => Ok(()),
+            Some((address, prefix)) => Err(self.refused(&format!(
+                "internet: the host has the address {address}, the lab the prefix {prefix}; give \
+                 the lab another `pool:`"
+            ))),
+        }
+    }
+
+    fn refused(&self, reason: &str) -> Error {
+        Error::Conflict { lab: self.plan.lab.clone(), reason: reason.to_owned() }
+    }
+}
+
+fn run(socket: &mut Socket, batch: &mut Batch, object: &str, operation: &'static str) -> Result<()> {
+    socket.run(batch).map_err(Error::network(object, operation))
+}
+
+fn is_link_local(address: IpNet) -> bool {
+    match address.addr() {
+        IpAddr::V4(a) => a.is_link_local(),
+        IpAddr::V6(a) => a.segments()[0] & 0xffc0 == 0xfe80,
+    }
+}
+
+fn read_sysctl(path: &str) -> Option<String> {
+    fs::read_to_string(format!("/proc/sys/{path}")).ok().map(|t| t.trim().to_owned())
+}
+
+/// The prefixes of all segments of the lab, as few as they can be put together to.
+pub(crate) fn lab_prefixes(plan: &Plan) -> Vec<IpNet> {
+    let of_nodes = plan.nodes.iter().flat_map(|n| &n.interfaces).flat_map(|i| &i.addresses);
+    let of_doors = plan.links.iter().flat_map(|l| &l.ends).flat_map(|e| match e {
+        PlannedEnd::Internet { addresses } => addresses.as_slice(),
+        _ => &[],
+    });
+    let all: Vec<IpNet> = of_nodes.chain(of_doors).map(IpNet::trunc).collect();
+    IpNet::aggregate(&all)
+}
+
+/// Undoes changes of the host, last first; goes on past failures and returns them.
+pub(crate) fn close(folder: &Folder, changes: &[HostChange]) -> Vec<Error> {
+    let mut failures = Vec::new();
+    let handed_on = hand_on(folder, changes, &mut failures);
+    let work = || -> Result<Vec<Error>> {
+        let mut failures = Vec::new();
+        let mut socket = Socket::open().map_err(Error::network("host", "open a netlink socket"))?;
+        for change in changes.iter().rev().filter(|c| !handed_on.contains(c)) {
+            if let Err(e) = undo(&mut socket, change) {
+                failures.push(e);
+            }
+        }
+        Ok(failures)
+    };
+    match on_a_thread(work) {
+        Ok(more) => failures.extend(more),
+        Err(e) => failures.push(e),
+    }
+    failures
+}
+
+fn undo(socket: &mut Socket, change: &HostChange) -> Result<()> {
+    let mut batch = Batch::new();
+    match change {
+        HostChange::Link(name) => {
+            let object = format!("host link {name:?}");
+            batch.push_tolerant(object.as_str(), &DeleteLink::new(name.as_str()));
+            run(socket, &mut batch, &object, "remove")
+        }
+        HostChange::Port { iface, was_up } => {
+            let object = format!("host interface {iface:?}");
+            let mut change = Change::of(iface.as_str()).release();
+            if !was_up {
+                change = change.down();
+            }
+            batch.push_tolerant(object.as_str(), &change);
+            run(socket, &mut batch, &object, "give back")
+        }
+        HostChange::Nat(table) => {
+            nat::remove(table).map_err(Error::network(format!("NAT table {table:?}"), "remove"))
+        }
+        HostChange::Sysctl { path, old } => {
+            let full = format!("/proc/sys/{path}");
+            match fs::write(&full, old) {
+                Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                    Err(Error::state(full, "restore sysctl")(e))
+                }
+                _ => Ok(()),
+            }
+        }
+    }
+}
+
+/// Sysctls that another lab's door still needs: their undoing becomes that lab's.
+fn hand_on(folder: &Folder, changes: &[HostChange], failures: &mut Vec<Error>) -> Vec<HostChange> {
+    let sysctls: Vec<HostChange> =
+        changes.iter().filter(|c| matches!(c, HostChange::Sysctl { .. })).cloned().collect();
+    if sysctls.is_empty() {
+        return vec![];
+    }
+    for other in Folder::all(folder.runtime()) {
+        if other.name() == folder.name() {
+            continue;
+        }
+        let Ok(mut theirs) = other.read_host_changes() else { continue };
+        if theirs.iter().any(|c| matches!(c, HostChange::Nat(_))) {
+            theirs.splice(0..0, sysctls.iter().cloned());
+            match other.write_host_changes(&theirs) {
+                Ok(()) => return sysctls,
+                Err(e) => failures.push(e),
+            }
+        }
+    }
+    vec![]
+}
+
+/// The host's name servers, for nodes that reach its network.
+pub(crate) fn name_servers() -> String {
+    let stub = "127.0.0.53";
+    let own = fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
+    if own.contains(stub) {
+        if let Ok(real) = fs::read_to_string("/run/systemd/resolve/resolv.conf") {
+            return real;
+        }
+    }
+    own
+}

@@ -1,0 +1,381 @@
+//! Makes what a plan says: all of it, or the nodes that are missing and their links.
+//!
+//! The order: cgroups and inits chunk by chunk, switches, links, doors, addresses and routes, then
+//! programs. Whatever fails stops the making; the caller takes everything down or leaves the rest
+//! as it was. Everything made is found again by teardown, so nothing is remembered here.
+
+use std::collections::BTreeSet;
+use std::io::Read;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use netloom_model::lab::{FileContent, Ready};
+use netloom_model::plan::{PlannedEnd, PlannedNode, is_of_an_interface};
+use netloom_node::control::{Answer, Connection, Request};
+use netloom_node::spawner::Spawner;
+use netloom_node::spec::{Kind, NodeSpec, socket_name};
+use netloom_sys::{cgroup, namespace, process};
+use rustix::process::Pid;
+
+use crate::network::{self, Scope, Spaces};
+use crate::state::{Folder, State};
+use crate::{Error, Result, door};
+
+/// How many inits the spawner is asked for at a time; their cgroups are made meanwhile.
+const CHUNK: usize = 64;
+
+/// How long an init may take to report before it is looked after.
+const REPORT_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// A living init.
+#[derive(Debug)]
+pub(crate) struct Init {
+    pub(crate) pid: Pid,
+    pub(crate) pidfd: OwnedFd,
+}
+
+impl Init {
+    /// The init that listens on a control socket, if one does.
+    pub(crate) fn find(folder: &Folder, index: usize, node: &str) -> Result<Option<Init>> {
+        let path = folder.sockets().join(socket_name(index));
+        let Some(connection) = Connection::open(node, &path)? else { return Ok(None) };
+        let Some(pid) = connection.init() else { return Ok(None) };
+        let pidfd = match process::pidfd(pid) {
+            Ok(fd) => fd,
+            Err(_) => return Ok(None),
+        };
+        // Connected after the pidfd was opened: so the process lived, and the pid was its own.
+        let still = Connection::open(node, &path)?.is_some();
+        Ok(still.then_some(Init { pid, pidfd }))
+    }
+
+    /// Whether it lives.
+    pub(crate) fn lives(&self) -> bool {
+        !process::has_ended(self.pidfd.as_fd())
+    }
+}
+
+/// What making needs.
+pub(crate) struct Maker<'a> {
+    pub(crate) folder: &'a Folder,
+    pub(crate) state: &'a State,
+    pub(crate) spawner: &'a Spawner,
+    /// The reading end of the inits' reports.
+    pub(crate) reports: &'a OwnedFd,
+    /// Called with what is being done and how much of it is done.
+    pub(crate) progress: &'a (dyn Fn(&str, usize, usize) + Sync),
+}
+
+impl Maker<'_> {
+    /// Makes the missing inits of `inits` (indexes of nodes, and of the core after the last node)
+    /// and everything that hangs on them. On success all are there.
+    pub(crate) fn make(&self, inits: &mut [Option<Init>]) -> Result<Vec<usize>> {
+        let missing: Vec<usize> =
+            (0..inits.len()).filter(|i| !inits[*i].as_ref().is_some_and(Init::lives)).collect();
+        if missing.is_empty() {
+            return Ok(missing);
+        }
+        let fresh = missing.len() == inits.len();
+        self.make_inits(&missing, inits)?;
+        let spaces = self.open_spaces(inits)?;
+        let links = self.links_of(&missing);
+        if !fresh {
+            self.clear_way(&spaces, &links)?;
+        }
+        self.make_network(&spaces, &missing, &links)?;
+        drop(spaces);
+        self.start_programs(&missing)?;
+        Ok(missing)
+    }
+
+    fn core_index(&self) -> usize {
+        self.state.plan.nodes.len()
+    }
+
+    fn make_inits(&self, missing: &[usize], inits: &mut [Option<Init>]) -> Result<()> {
+        let total = missing.len();
+        let mut reports = Reports::new(self.reports);
+        for chunk in missing.chunks(CHUNK) {
+            let specs = chunk.iter().map(|i| self.spec(*i)).collect::<Result<Vec<_>>>()?;
+            self.spawner.begin_create(specs)?;
+            let pids = self.spawner.finish_create()?;
+            for (index, pid) in chunk.iter().zip(pids) {
+                let pidfd = process::pidfd(pid)
+                    .map_err(Error::system(self.name(*index), "watch its init"))?;
+                inits[*index] = Some(Init { pid, pidfd });
+            }
+            reports.take_ready(|index, text| self.report(index, text))?;
+            (self.progress)("nodes", reports.count, total);
+        }
+        while reports.count < total {
+            if !reports.wait(REPORT_TIMEOUT, |index, text| self.report(index, text))? {
+                return Err(self.silent(missing, inits));
+            }
+            (self.progress)("nodes", reports.count, total);
+        }
+        Ok(())
+    }
+
+    fn report(&self, index: usize, text: &str) -> Result<()> {
+        if text == "ok" {
+            return Ok(());
+        }
+        let node = self.name(index);
+        Err(netloom_node::Error::Init { node, report: text.to_owned() }.into())
+    }
+
+    /// Which init ended, or hangs, without a report.
+    fn silent(&self, missing: &[usize], inits: &[Option<Init>]) -> Error {
+        let dead = missing.iter().find(|i| !inits[**i].as_ref().is_some_and(Init::lives));
+        let node = self.name(dead.or(missing.first()).copied().unwrap_or(0));
+        let report = "its init ended or hung before it was set up".to_owned();
+        netloom_node::Error::Init { node, report }.into()
+    }
+
+    fn name(&self, index: usize) -> String {
+        self.state.plan.nodes.get(index).map_or_else(|| "(core)".to_owned(), |n| n.name.clone())
+    }
+
+    /// What the spawner is told about an init; its cgroups are made on the way.
+    fn spec(&self, index: usize) -> Result<NodeSpec> {
+        let Some(node) = self.state.plan.nodes.get(index) else {
+            return Ok(NodeSpec::core(index, &self.state.plan.lab));
+        };
+        let groups = &self.state.groups;
+        groups
+            .create_node(index, &limits(node))
+            .map_err(Error::system(format!("node {:?}", node.name), "make its cgroups"))?;
+        Ok(NodeSpec {
+            index,
+            name: node.name.clone(),
+            kind: Kind::Node,
+            root: node.root.clone(),
+            tasks: groups.tasks_files(index),
+            v2_cgroup: groups.v2_dir(index),
+            files: node.files.clone(),
+            resolv: node.internet.then(door::name_servers),
+            sysctls: before_interfaces(node),
+            env: node.env.clone(),
+            run: node.run.clone(),
+            ready: node.ready.clone(),
+        })
+    }
+
+    fn open_spaces(&self, inits: &[Option<Init>]) -> Result<Spaces> {
+        let open = |index: usize| -> Result<OwnedFd> {
+            let object = format!("node {:?}", self.name(index));
+            let ended = || netloom_node::Error::Init {
+                node: self.name(index),
+                report: "its init ended while its network was made".into(),
+            };
+            let init = inits[index].as_ref().ok_or_else(ended)?;
+            let ns = namespace::network_of(init.pid)
+                .map_err(Error::system(object, "open its network namespace"))?;
+            if init.lives() { Ok(ns) } else { Err(ended().into()) }
+        };
+        let nodes = (0..self.core_index()).map(|i| open(i).map(Some)).collect::<Result<Vec<_>>>()?;
+        Ok(Spaces { nodes, core: open(self.core_index())? })
+    }
+
+    /// The links to make when these inits are new: those with an end there, and all doors when one
+    /// is among them, because the host's side is undone and made as a whole.
+    fn links_of(&self, missing: &[usize]) -> Vec<usize> {
+        let plan = &self.state.plan;
+        let missing: BTreeSet<usize> = missing.iter().copied().collect();
+        let core = missing.contains(&self.core_index());
+        let touched = |end: &PlannedEnd| match end {
+            PlannedEnd::Node { node, .. } => missing.contains(node),
+            PlannedEnd::Port { .. } => core,
+            PlannedEnd::Host { .. } | PlannedEnd::Internet { .. } => false,
+        };
+        let hit = |i: &usize| plan.links[*i].ends.iter().any(touched);
+        let is_door = |i: &usize| !network::is_inner(&plan.links[*i]);
+        let doors = (0..plan.links.len()).filter(is_door).any(|i| hit(&i));
+        (0..plan.links.len()).filter(|i| hit(i) || (doors && is_door(i))).collect()
+    }
+
+    /// Removes what a dead init's links left behind, so that they can be made anew.
+    fn clear_way(&self, spaces: &Spaces, links: &[usize]) -> Result<()> {
+        if links.iter().any(|i| !network::is_inner(&self.state.plan.links[*i])) {
+            let changes = self.folder.read_host_changes()?;
+            let failures = door::close(self.folder, &changes);
+            if !failures.is_empty() {
+                return Err(Error::Several(failures));
+            }
+            self.folder.write_host_changes(&[])?;
+        }
+        network::remove_links(&self.state.plan, spaces, links)
+    }
+
+    fn make_network(&self, spaces: &Spaces, missing: &[usize], links: &[usize]) -> Result<()> {
+        let plan = &self.state.plan;
+        if missing.contains(&self.core_index()) && !plan.switches.is_empty() {
+            network::make_switches(plan, spaces.core.as_fd())?;
+        }
+        (self.progress)("links", 0, links.len());
+        network::make_links(plan, spaces, links)?;
+        if links.iter().any(|i| !network::is_inner(&plan.links[*i])) {
+            door::open(plan, spaces, self.folder, links)?;
+        }
+        network::raise_ports(plan, spaces.core.as_fd(), links)?;
+        (self.progress)("links", links.len(), links.len());
+        network::configure(plan, spaces, &self.to_configure(missing, links), links)
+    }
+
+    /// New nodes whole, and living ones that got a link anew.
+    fn to_configure(&self, missing: &[usize], links: &[usize]) -> Vec<(usize, Scope)> {
+        let new: BTreeSet<usize> = missing.iter().copied().collect();
+        let ends = links.iter().flat_map(|i| &self.state.plan.links[*i].ends);
+        let living: BTreeSet<usize> = ends
+            .filter_map(|e| match e {
+                PlannedEnd::Node { node, .. } if !new.contains(node) => Some(*node),
+                _ => None,
+            })
+            .collect();
+        let nodes = new.iter().filter(|i| **i < self.core_index());
+        nodes
+            .map(|i| (*i, Scope::All))
+            .chain(living.into_iter().map(|i| (i, Scope::Links)))
+            .collect()
+    }
+
+    /// Starts the programs of these nodes, all at once, and waits until each is ready.
+    fn start_programs(&self, missing: &[usize]) -> Result<()> {
+        let nodes = &self.state.plan.nodes;
+        let mut waiting: Vec<(usize, Connection)> = Vec::new();
+        for &index in missing.iter().filter(|i| nodes.get(**i).is_some_and(has_work)) {
+            let node = &nodes[index].name;
+            let path: PathBuf = self.folder.sockets().join(socket_name(index));
+            let connection = Connection::open(node, &path)?.ok_or_else(|| ended(node))?;
+            connection.send(&Request::Start)?;
+            waiting.push((index, connection));
+        }
+        let total = waiting.len();
+        let mut failures = Vec::new();
+        for (done, (index, connection)) in waiting.into_iter().enumerate() {
+            (self.progress)("programs", done, total);
+            let node = nodes[index].name.clone();
+            match connection.receive()? {
+                Some(Answer::Ready) => {}
+                Some(Answer::Failed(report)) => {
+                    failures.push(netloom_node::Error::Init { node, report }.into());
+                }
+                _ => failures.push(ended(&node).into()),
+            }
+        }
+        match failures.len() {
+            0 => Ok(()),
+            1 => Err(failures.remove(0)),
+            _ => Err(Error::Several(failures)),
+        }
+    }
+}
+
+fn ended(node: &str) -> netloom_node::Error {
+    let report = "its init ended while its programs were started".to_owned();
+    netloom_node::Error::Init { node: node.to_owned(), report }
+}
+
+/// Whether an init has something to start or to wait for.
+pub(crate) fn has_work(node: &PlannedNode) -> bool {
+    !node.run.is_empty() || node.ready != Ready { timeout: node.ready.timeout, ..Ready::default() }
+}
+
+/// Sysctls to set before there are interfaces, which copy them; the rest is set when they are there.
+fn before_interfaces(node: &PlannedNode) -> Vec<(String, String)> {
+    node.sysctls.iter().filter(|(path, _)| !is_of_an_interface(path)).cloned().collect()
+}
+
+fn limits(node: &PlannedNode) -> cgroup::Limits {
+    cgroup::Limits {
+        cpu_milli: node.limits.cpu_milli,
+        memory: node.limits.memory,
+        processes: node.limits.processes,
+    }
+}
+
+/// Makes host paths of files absolute, from the folder of the lab file.
+pub(crate) fn absolute_paths(nodes: &mut [PlannedNode], base: &std::path::Path) {
+    for node in nodes {
+        if let Some(root) = &mut node.root {
+            *root = base.join(&*root);
+        }
+        for file in &mut node.files {
+            if let FileContent::From(path) = &mut file.content {
+                *path = base.join(&*path);
+            }
+        }
+    }
+}
+
+/// The inits' reports, line by line.
+struct Reports<'a> {
+    pipe: &'a OwnedFd,
+    partial: Vec<u8>,
+    count: usize,
+}
+
+impl<'a> Reports<'a> {
+    fn new(pipe: &'a OwnedFd) -> Reports<'a> {
+        Reports { pipe, partial: Vec::new(), count: 0 }
+    }
+
+    /// Takes reports that are there already.
+    fn take_ready(&mut self, each: impl FnMut(usize, &str) -> Result<()>) -> Result<()> {
+        self.wait(Duration::ZERO, each).map(drop)
+    }
+
+    /// Waits for some; `false` when none came in time.
+    fn wait(
+        &mut self,
+        timeout: Duration,
+        mut each: impl FnMut(usize, &str) -> Result<()>,
+    ) -> Result<bool> {
+        let until = Instant::now() + timeout;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let left = rustix::event::Timespec {
+                tv_sec: i64::try_from(left.as_secs()).unwrap_or(0),
+                tv_nsec: i64::from(left.subsec_nanos()),
+            };
+            let mut fds =
+                [rustix::event::PollFd::new(self.pipe, rustix::event::PollFlags::IN)];
+            match rustix::event::poll(&mut fds, Some(&left)) {
+                Ok(0) => return Ok(false),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(e) => return Err(Error::state("reports of inits", "wait for")(e.into())),
+                Ok(_) => break,
+            }
+        }
+        let mut buffer = [0u8; 64 << 10];
+        let n = rustix::io::read(self.pipe, &mut buffer)
+            .map_err(|e| Error::state("reports of inits", "read")(e.into()))?;
+        self.partial.extend_from_slice(&buffer[..n]);
+        while let Some(end) = self.partial.iter().position(|b| *b == b'\n') {
+            let line: Vec<u8> = self.partial.drain(..=end).collect();
+            let line = String::from_utf8_lossy(&line);
+            if let Some((index, text)) = line.trim_end().split_once(' ') {
+                self.count += 1;
+                each(index.parse().unwrap_or(usize::MAX), text)?;
+            }
+        }
+        Ok(n > 0)
+    }
+}
+
+/// Reads what is left of old reports, so that new ones are not mistaken.
+pub(crate) fn forget_reports(pipe: &OwnedFd) {
+    let mut file = match pipe.try_clone() {
+        Ok(fd) => std::fs::File::from(fd),
+        Err(_) => return,
+    };
+    let mut fds = [rustix::event::PollFd::new(pipe, rustix::event::PollFlags::IN)];
+    let zero = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+    while matches!(rustix::event::poll(&mut fds, Some(&zero)), Ok(n) if n > 0) {
+        let mut buffer = [0u8; 4096];
+        if !matches!(file.read(&mut buffer), Ok(n) if n > 0) {
+            return;
+        }
+    }
+}

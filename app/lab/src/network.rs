@@ -1,0 +1,296 @@
+//! Links, addresses and routes of a plan, by batched netlink.
+//!
+//! Indexes of interfaces are chosen, not asked for: `lo` is 1 and a node's interfaces follow in the
+//! order of the plan; in the core namespace bridges come first, ports after [`FIRST_PORT`]. Link
+//! pairs are made by a socket in an empty namespace, because kernels before 6.14 look for clashes
+//! there too. All functions run on threads that end with them.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use netloom_model::Plan;
+use netloom_model::plan::{PlannedEnd, PlannedLink, PlannedNode, is_of_an_interface};
+use netloom_netlink::{
+    Address, Batch, BridgeSpec, Change, DeleteLink, EndSpec, Route, Socket, VethSpec,
+};
+use netloom_sys::namespace;
+
+use crate::{Error, Result};
+
+/// Index of the first port in the core namespace; bridges come before.
+pub(crate) const FIRST_PORT: u32 = 100_000;
+
+/// Index of the loopback interface in every namespace.
+const LOOPBACK: u32 = 1;
+
+/// Network namespaces of a lab: one a node in the order of the plan, and the core's.
+pub(crate) struct Spaces {
+    pub(crate) nodes: Vec<Option<OwnedFd>>,
+    pub(crate) core: OwnedFd,
+}
+
+impl Spaces {
+    fn node(&self, index: usize) -> Result<BorrowedFd<'_>> {
+        let found = self.nodes.get(index).and_then(Option::as_ref);
+        found.map(AsFd::as_fd).ok_or_else(|| {
+            let gone = std::io::Error::from(std::io::ErrorKind::NotFound);
+            Error::system(format!("node {index}"), "find its network namespace")(
+                netloom_sys::Error::call("network namespace", "open", gone),
+            )
+        })
+    }
+}
+
+/// Index of an interface of a node.
+pub(crate) fn interface_index(interface: usize) -> u32 {
+    LOOPBACK + 1 + u32::try_from(interface).unwrap_or(u32::MAX / 2)
+}
+
+/// Index of a bridge in the core namespace.
+pub(crate) fn bridge_index(switch: usize) -> u32 {
+    LOOPBACK + 1 + u32::try_from(switch).unwrap_or(0)
+}
+
+/// Index of a port in the core namespace.
+pub(crate) fn port_index(link: usize, side: usize) -> u32 {
+    FIRST_PORT + u32::try_from(link * 2 + side).unwrap_or(0)
+}
+
+/// Runs `f` on a thread of its own inside a namespace, with a socket there.
+pub(crate) fn inside<T: Send>(
+    ns: BorrowedFd<'_>,
+    object: &str,
+    f: impl FnOnce(&mut Socket) -> Result<T> + Send,
+) -> Result<T> {
+    namespace::run_in(ns, "netloom-net", || {
+        let mut socket = open(object)?;
+        f(&mut socket)
+    })
+}
+
+fn open(object: &str) -> Result<Socket> {
+    Socket::open().map_err(Error::network(object, "open a netlink socket"))
+}
+
+fn run(socket: &mut Socket, batch: &mut Batch, object: &str, operation: &'static str) -> Result<()> {
+    socket.run(batch).map_err(Error::network(object, operation))
+}
+
+/// Makes the bridges of these switches in the core namespace.
+pub(crate) fn make_switches(plan: &Plan, core: BorrowedFd<'_>) -> Result<()> {
+    inside(core, "core namespace", |socket| {
+        let mut batch = Batch::new();
+        batch.push("loopback of the core", &Change::of(LOOPBACK).up());
+        for (index, switch) in plan.switches.iter().enumerate() {
+            let object: Arc<str> = format!("switch {:?}", switch.name).into();
+            let mut spec = BridgeSpec::new(&switch.bridge);
+            spec.index = Some(bridge_index(index));
+            spec.mac = Some(switch.mac);
+            spec.mtu = Some(switch.mtu);
+            batch.push(Arc::clone(&object), &spec);
+            batch.push(object, &Change::of(bridge_index(index)).up());
+        }
+        run(socket, &mut batch, "core namespace", "make switches")
+    })
+}
+
+/// Makes these links (indexes into the plan), each end in its final namespace. Doors are made by
+/// their own module: of a link with a door this makes nothing.
+pub(crate) fn make_links(plan: &Plan, spaces: &Spaces, links: &[usize]) -> Result<()> {
+    let work = || -> Result<()> {
+        namespace::new_network()?;
+        let mut socket = open("links")?;
+        let mut batch = Batch::new();
+        for &index in links {
+            push_link(&mut batch, plan, spaces, index)?;
+        }
+        run(&mut socket, &mut batch, "links", "make")
+    };
+    on_a_thread(work)
+}
+
+/// Runs `f` on a thread that may change its namespace and ends.
+pub(crate) fn on_a_thread<T: Send>(f: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("netloom-net".into()).spawn_scoped(scope, f);
+        match thread {
+            Err(e) => Err(Error::state("thread", "start")(e)),
+            Ok(thread) => match thread.join() {
+                Ok(result) => result,
+                Err(panic) => std::panic::resume_unwind(panic),
+            },
+        }
+    })
+}
+
+fn push_link(batch: &mut Batch, plan: &Plan, spaces: &Spaces, index: usize) -> Result<()> {
+    let link = &plan.links[index];
+    if !is_inner(link) {
+        return Ok(());
+    }
+    // A port goes first: only the first end can be given its bridge at once.
+    let swap = !matches!(link.ends[0], PlannedEnd::Port { .. });
+    let order = if swap { [1, 0] } else { [0, 1] };
+    let [a, b] = [end(plan, spaces, index, order[0])?, end(plan, spaces, index, order[1])?];
+    let mut spec = VethSpec::new(a, b);
+    spec.a_up = true;
+    if let PlannedEnd::Port { switch, .. } = &link.ends[order[0]] {
+        spec.a_master = Some(bridge_index(*switch));
+    }
+    batch.push(format!("link {:?}", link.name), &spec);
+    Ok(())
+}
+
+/// Whether neither end is a door.
+pub(crate) fn is_inner(link: &PlannedLink) -> bool {
+    link.ends.iter().all(|e| matches!(e, PlannedEnd::Node { .. } | PlannedEnd::Port { .. }))
+}
+
+/// One end of a link as netlink wants it.
+pub(crate) fn end<'a>(
+    plan: &'a Plan,
+    spaces: &'a Spaces,
+    link: usize,
+    side: usize,
+) -> Result<EndSpec<'a>> {
+    let mtu = Some(plan.links[link].mtu);
+    match &plan.links[link].ends[side] {
+        PlannedEnd::Node { node, interface } => {
+            let planned = &plan.nodes[*node].interfaces[*interface];
+            Ok(EndSpec {
+                netns: Some(spaces.node(*node)?),
+                index: Some(interface_index(*interface)),
+                mac: Some(planned.mac),
+                mtu,
+                ..EndSpec::new(&planned.name)
+            })
+        }
+        PlannedEnd::Port { name, mac, .. } => Ok(EndSpec {
+            netns: Some(spaces.core.as_fd()),
+            index: Some(port_index(link, side)),
+            mac: Some(*mac),
+            mtu,
+            ..EndSpec::new(name)
+        }),
+        PlannedEnd::Host { .. } | PlannedEnd::Internet { .. } => {
+            Ok(EndSpec { mtu, ..EndSpec::new("") })
+        }
+    }
+}
+
+/// Attaches those ports of these links that could not be attached when they were made, and raises
+/// all of them.
+pub(crate) fn raise_ports(plan: &Plan, core: BorrowedFd<'_>, links: &[usize]) -> Result<()> {
+    let mut batch = Batch::new();
+    for &index in links {
+        let link = &plan.links[index];
+        let both = link.ends.iter().all(|e| matches!(e, PlannedEnd::Port { .. }));
+        for (side, end) in link.ends.iter().enumerate() {
+            let PlannedEnd::Port { switch, .. } = end else { continue };
+            if both || !is_inner(link) {
+                let port = Change::of(port_index(index, side)).enslave(bridge_index(*switch)).up();
+                batch.push(format!("link {:?}", link.name), &port);
+            }
+        }
+    }
+    if batch.is_empty() {
+        return Ok(());
+    }
+    inside(core, "core namespace", |socket| {
+        run(socket, &mut batch, "core namespace", "attach ports")
+    })
+}
+
+/// What of a node is to be configured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// A new node: everything.
+    All,
+    /// A living node some of whose links were made anew: those, and all its routes.
+    Links,
+}
+
+/// Raises interfaces and gives addresses and routes, node by node, on one thread.
+///
+/// With [`Scope::Links`] only interfaces that are ends of `links` are touched.
+pub(crate) fn configure(
+    plan: &Plan,
+    spaces: &Spaces,
+    work: &[(usize, Scope)],
+    links: &[usize],
+) -> Result<()> {
+    on_a_thread(|| {
+        let mut batch = Batch::new();
+        for &(index, scope) in work {
+            let node = &plan.nodes[index];
+            let object = format!("node {:?}", node.name);
+            namespace::enter_network(spaces.node(index)?)
+                .map_err(Error::system(&object, "configure"))?;
+            let mut socket = open(&object)?;
+            batch.clear();
+            push_node(&mut batch, node, scope, links);
+            run(&mut socket, &mut batch, &object, "configure")?;
+            set_interface_sysctls(node, &object)?;
+        }
+        Ok(())
+    })
+}
+
+/// Sysctls of single interfaces, by a thread in the node's network namespace: /proc/sys/net shows
+/// that of the thread that looks.
+fn set_interface_sysctls(node: &PlannedNode, object: &str) -> Result<()> {
+    for (path, value) in node.sysctls.iter().filter(|(path, _)| is_of_an_interface(path)) {
+        let full = format!("/proc/sys/{path}");
+        std::fs::write(&full, value)
+            .map_err(|e| Error::state(format!("{object}: {full}"), "set sysctl")(e))?;
+    }
+    Ok(())
+}
+
+fn push_node(batch: &mut Batch, node: &PlannedNode, scope: Scope, links: &[usize]) {
+    let name: Arc<str> = format!("node {:?}", node.name).into();
+    if scope == Scope::All {
+        batch.push(Arc::clone(&name), &Change::of(LOOPBACK).up());
+    }
+    for (i, interface) in node.interfaces.iter().enumerate() {
+        if scope == Scope::Links && !links.contains(&interface.link) {
+            continue;
+        }
+        let object: Arc<str> = format!("interface \"{}:{}\"", node.name, interface.name).into();
+        batch.push(Arc::clone(&object), &Change::of(interface_index(i)).up());
+        for address in &interface.addresses {
+            batch.push(Arc::clone(&object), &Address::new(interface_index(i), *address));
+        }
+    }
+    for route in &node.routes {
+        let mut request = Route::new(route.to, route.via, interface_index(route.interface));
+        request.replace = scope == Scope::Links;
+        batch.push(Arc::clone(&name), &request);
+    }
+}
+
+/// Removes what is left of these links in the living: ends whose other end is gone or going.
+pub(crate) fn remove_links(plan: &Plan, spaces: &Spaces, links: &[usize]) -> Result<()> {
+    on_a_thread(|| {
+        for &index in links {
+            let link = &plan.links[index];
+            for (side, end) in link.ends.iter().enumerate() {
+                let (ns, which) = match end {
+                    PlannedEnd::Node { node, interface } => {
+                        let Ok(ns) = spaces.node(*node) else { continue };
+                        (ns, interface_index(*interface))
+                    }
+                    PlannedEnd::Port { .. } => (spaces.core.as_fd(), port_index(index, side)),
+                    _ => continue,
+                };
+                let object = format!("link {:?}", link.name);
+                namespace::enter_network(ns).map_err(Error::system(&object, "remove"))?;
+                let mut socket = open(&object)?;
+                let mut batch = Batch::new();
+                batch.push_tolerant(object.as_str(), &DeleteLink::new(which));
+                run(&mut socket, &mut batch, &object, "remove")?;
+            }
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,275 @@
+//! The state of a lab on disk: one folder, from which everything that exists can be found.
+//!
+//! `lock` is held (flock) by the lab process, its spawner and every init that has not reported yet:
+//! who gets it knows that nothing more is being made. `state.json` is written before anything is
+//! made, `up` after everything is. `n/` holds the inits' sockets and logs. Files are 0600, folders
+//! 0700. A file is written beside and renamed, so that one that is there is whole.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use netloom_model::Plan;
+use netloom_sys::cgroup::Groups;
+use rustix::fs::FlockOperation;
+use serde::{Deserialize, Serialize};
+
+use crate::door::HostChange;
+use crate::{Error, Result};
+
+/// What a lab process writes down before it makes anything.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct State {
+    /// What is to exist.
+    pub plan: Plan,
+    /// The nodes' cgroups.
+    pub groups: Groups,
+    /// It lives in a user namespace.
+    pub user: bool,
+    /// Unix time in seconds.
+    pub since: u64,
+}
+
+/// Where labs' folders lie: `$NETLOOM_RUNTIME_DIR`, else `/run/netloom` for root, else
+/// `$XDG_RUNTIME_DIR/netloom`, else `/tmp/netloom-UID`.
+pub fn runtime_dir() -> PathBuf {
+    let set = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    if let Some(dir) = set("NETLOOM_RUNTIME_DIR") {
+        return std::path::absolute(&dir).unwrap_or(dir);
+    }
+    let uid = rustix::process::geteuid();
+    if uid.is_root() {
+        return "/run/netloom".into();
+    }
+    set("XDG_RUNTIME_DIR")
+        .map_or_else(|| format!("/tmp/netloom-{}", uid.as_raw()).into(), |d| d.join("netloom"))
+}
+
+/// The folder of one lab.
+#[derive(Clone, Debug)]
+pub struct Folder {
+    runtime: PathBuf,
+    name: String,
+}
+
+impl Folder {
+    /// The folder of the lab `name` (checked by the model to be a plain file name).
+    pub fn new(runtime: &Path, name: &str) -> Folder {
+        Folder { runtime: runtime.to_owned(), name: name.to_owned() }
+    }
+
+    /// The folders of all labs, by name.
+    pub fn all(runtime: &Path) -> Vec<Folder> {
+        let entries = fs::read_dir(runtime).into_iter().flatten().flatten();
+        let mut names: Vec<String> = entries
+            .filter(|e| e.file_type().is_ok_and(|t| t.is_dir()))
+            .filter_map(|e| e.file_name().into_string().ok())
+            .collect();
+        names.sort();
+        names.iter().map(|n| Folder::new(runtime, n)).collect()
+    }
+
+    /// The lab's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The folder of all labs.
+    pub fn runtime(&self) -> &Path {
+        &self.runtime
+    }
+
+    /// Its path.
+    pub fn path(&self) -> PathBuf {
+        self.runtime.join(&self.name)
+    }
+
+    /// Where the inits' sockets and logs are.
+    pub fn sockets(&self) -> PathBuf {
+        self.path().join("n")
+    }
+
+    /// Whether there is one.
+    pub fn exists(&self) -> bool {
+        self.path().is_dir()
+    }
+
+    /// Makes it; that it exists is success. Somebody else's folder is refused.
+    pub fn create(&self) -> Result<()> {
+        make_private_dir(&self.runtime, true)?;
+        make_private_dir(&self.path(), false)?;
+        make_private_dir(&self.sockets(), false)
+    }
+
+    /// A name for what the lab makes outside its folder: unique for folder and lab, at most 48
+    /// bytes, letters, digits, `.`, `_`, `-`.
+    pub fn id(&self) -> String {
+        let mut name = self.name.clone();
+        name.truncate(39);
+        format!("{name}-{:08x}", self.hash() as u32)
+    }
+
+    /// FNV-1a (64 bit) over the folder's path.
+    #[allow(clippy::cast_possible_truncation, reason = "callers take the low bits of a hash")]
+    pub fn hash(&self) -> u64 {
+        use std::os::unix::ffi::OsStrExt;
+        self.path().as_os_str().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, |h, b| {
+            (h ^ u64::from(*b)).wrapping_mul(0x0000_0100_0000_01b3)
+        })
+    }
+
+    /// Takes the lock, if nobody has it.
+    pub fn try_lock(&self) -> Result<Option<OwnedFd>> {
+        let lock = self.open_lock()?;
+        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(lock)),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+            Err(e) => Err(Error::state(self.lock_path(), "lock")(e.into())),
+        }
+    }
+
+    /// Whether a lock that was taken is the one that lies in the folder now.
+    pub fn is_locked_by(&self, lock: &OwnedFd) -> bool {
+        match (rustix::fs::fstat(lock), rustix::fs::stat(self.lock_path())) {
+            (Ok(a), Ok(b)) => a.st_ino == b.st_ino && a.st_dev == b.st_dev,
+            _ => false,
+        }
+    }
+
+    /// Takes the lock, waiting until nobody has it.
+    pub fn wait_lock(&self) -> Result<OwnedFd> {
+        let lock = self.open_lock()?;
+        loop {
+            match rustix::fs::flock(&lock, FlockOperation::LockExclusive) {
+                Ok(()) => return Ok(lock),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(e) => return Err(Error::state(self.lock_path(), "lock")(e.into())),
+            }
+        }
+    }
+
+    fn lock_path(&self) -> PathBuf {
+        self.path().join("lock")
+    }
+
+    fn open_lock(&self) -> Result<OwnedFd> {
+        let path = self.lock_path();
+        let mut options = File::options();
+        options.write(true).create(true).truncate(false).mode(0o600);
+        let file = options.open(&path).map_err(Error::state(&path, "open"))?;
+        Ok(OwnedFd::from(file))
+    }
+
+    /// Writes the state.
+    pub fn write_state(&self, state: &State) -> Result<()> {
+        self.write_json("state.json", state)
+    }
+
+    /// Reads the state; `None` when there is none.
+    pub fn read_state(&self) -> Result<Option<State>> {
+        self.read_json("state.json")
+    }
+
+    /// Writes down a change of the host before it is made.
+    pub fn write_host_changes(&self, changes: &[HostChange]) -> Result<()> {
+        self.write_json("host.json", &changes)
+    }
+
+    /// The changes of the host that may have been made.
+    pub fn read_host_changes(&self) -> Result<Vec<HostChange>> {
+        Ok(self.read_json("host.json")?.unwrap_or_default())
+    }
+
+    /// Notes that everything has been made.
+    pub fn mark_up(&self) -> Result<()> {
+        self.write("up", b"")
+    }
+
+    /// Whether everything had been made.
+    pub fn is_up(&self) -> bool {
+        self.path().join("up").exists()
+    }
+
+    /// Notes the lab process.
+    pub fn write_pid(&self, pid: i32) -> Result<()> {
+        self.write("lab.pid", format!("{pid}\n").as_bytes())
+    }
+
+    /// The lab process as noted; it may have ended.
+    pub fn read_pid(&self) -> Option<i32> {
+        fs::read_to_string(self.path().join("lab.pid")).ok()?.trim().parse().ok()
+    }
+
+    fn write_json(&self, name: &str, value: &impl Serialize) -> Result<()> {
+        let text = serde_json::to_vec(value)
+            .map_err(|e| Error::state(self.path().join(name), "encode")(e.into()))?;
+        self.write(name, &text)
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        let (path, beside) = (self.path().join(name), self.path().join(format!("{name}.new")));
+        let mut options = File::options();
+        options.write(true).create(true).truncate(true).mode(0o600);
+        let written = options.open(&beside).and_then(|mut f| f.write_all(bytes));
+        written
+            .and_then(|()| fs::rename(&beside, &path))
+            .map_err(Error::state(&path, "write"))
+    }
+
+    fn read_json<T: for<'a> Deserialize<'a>>(&self, name: &str) -> Result<Option<T>> {
+        let path = self.path().join(name);
+        let text = match fs::read(&path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(Error::state(&path, "read")(e)),
+        };
+        serde_json::from_slice(&text).map(Some).map_err(|e| Error::state(&path, "read")(e.into()))
+    }
+
+    /// Removes the folder with all that is in it. The lock goes last.
+    pub fn remove(&self) -> Result<()> {
+        let path = self.path();
+        for entry in fs::read_dir(&path).map_err(Error::state(&path, "list"))?.flatten() {
+            if entry.file_name() == "lock" {
+                continue;
+            }
+            let is_dir = entry.file_type().is_ok_and(|t| t.is_dir());
+            let gone =
+                if is_dir { fs::remove_dir_all(entry.path()) } else { fs::remove_file(entry.path()) };
+            match gone {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                    return Err(Error::state(entry.path(), "remove")(e));
+                }
+                _ => {}
+            }
+        }
+        fs::remove_dir_all(&path).map_err(Error::state(&path, "remove"))?;
+        // The common folder goes with the last lab; it may hold others.
+        let _ = fs::remove_dir(&self.runtime);
+        Ok(())
+    }
+}
+
+/// Makes a folder that only its owner may use, and refuses one that others could have prepared.
+fn make_private_dir(path: &Path, deep: bool) -> Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.mode(0o700).recursive(deep);
+    match builder.create(path) {
+        Ok(()) => {}
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(e) => return Err(Error::state(path, "make folder")(e)),
+    }
+    let found = fs::symlink_metadata(path).map_err(Error::state(path, "look at"))?;
+    let own = rustix::process::geteuid().as_raw();
+    if !found.is_dir() || found.uid() != own {
+        let e = io::Error::other("not a folder of this user's");
+        return Err(Error::state(path, "use as folder of labs")(e));
+    }
+    if found.mode() & 0o022 != 0 {
+        let e = io::Error::other("others may write there");
+        return Err(Error::state(path, "use as folder of labs")(e));
+    }
+    Ok(())
+}

@@ -1,0 +1,158 @@
+//! Takes a lab down: from what a running lab process knows, or from its folder alone.
+//!
+//! Goes on past every failure and reports all of them. Programs are asked to end first; then every
+//! init is killed, and with it everything in its node. It returns when the kernel has taken links
+//! and namespaces apart, which is seen by links into some of them, planted before.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use netloom_netlink::{Batch, EndSpec, Socket, VethSpec};
+use netloom_node::control::{Connection, Request};
+use netloom_node::spec::socket_name;
+use netloom_sys::{namespace, process};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::Signal;
+
+use crate::making::{Init, has_work};
+use crate::network::on_a_thread;
+use crate::state::{Folder, State};
+use crate::{Error, Result, door};
+
+/// How long programs may take to end when asked to.
+const GRACE: Duration = Duration::from_millis(1000);
+
+/// How long the kernel may take to end a killed process, and to take namespaces apart.
+const KERNEL_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Into how many namespaces a link is planted.
+const WITNESSES: usize = 8;
+
+/// Takes down everything of a lab and removes its folder. The caller holds the lab's lock, or is
+/// its lab process.
+pub(crate) fn take_down(folder: &Folder, state: Option<&State>, inits: Vec<Init>) -> Result<()> {
+    let mut failures = Vec::new();
+    stop_programs(folder, state);
+    if let Err(e) = end_inits(inits) {
+        failures.push(e);
+    }
+    match folder.read_host_changes() {
+        Ok(changes) if changes.is_empty() => {}
+        Ok(changes) => failures.extend(door::close(folder, &changes)),
+        Err(e) => failures.push(e),
+    }
+    if let Some(state) = state {
+        let removed = state.groups.remove();
+        failures.extend(removed.err().map(Error::system("cgroups", "remove")));
+    }
+    // What could not be removed must stay findable.
+    if failures.is_empty() {
+        failures.extend(folder.remove().err());
+    }
+    match failures.len() {
+        0 => Ok(()),
+        1 => Err(failures.remove(0)),
+        _ => Err(Error::Several(failures)),
+    }
+}
+
+/// Every init of a lab that listens in its folder.
+pub(crate) fn find_inits(folder: &Folder) -> Vec<Init> {
+    let entries = std::fs::read_dir(folder.sockets()).into_iter().flatten().flatten();
+    let indexes = entries.filter_map(|e| {
+        Path::new(&e.file_name()).to_str()?.strip_suffix(".sock")?.parse::<usize>().ok()
+    });
+    indexes.filter_map(|i| Init::find(folder, i, &i.to_string()).ok().flatten()).collect()
+}
+
+/// Asks programs to end and waits for their inits, which end after them, up to the grace.
+fn stop_programs(folder: &Folder, state: Option<&State>) {
+    let Some(state) = state else { return };
+    let working = state.plan.nodes.iter().enumerate().filter(|(_, n)| has_work(n));
+    let mut asked = Vec::new();
+    for (index, node) in working {
+        let path = folder.sockets().join(socket_name(index));
+        // An init that does not answer is killed below.
+        if let Ok(Some(connection)) = Connection::open(&node.name, &path) {
+            let grace_ms = u64::try_from(GRACE.as_millis()).unwrap_or(1000);
+            if connection.send(&Request::Stop { grace_ms }).is_ok() {
+                asked.push(connection);
+            }
+        }
+    }
+    let until = Instant::now() + GRACE + Duration::from_millis(200);
+    for connection in &asked {
+        // The end of the connection is the end of the init.
+        wait_readable(&[connection.as_fd()], until);
+    }
+}
+
+/// Kills inits and waits until they, their namespaces and their links are gone.
+fn end_inits(inits: Vec<Init>) -> Result<()> {
+    on_a_thread(move || {
+        let witnesses = plant(&inits);
+        for init in &inits {
+            process::signal(&init.pidfd, Signal::KILL)
+                .map_err(Error::system(format!("init {}", init.pid.as_raw_nonzero()), "kill"))?;
+        }
+        let until = Instant::now() + KERNEL_TIMEOUT;
+        for init in &inits {
+            while init.lives() {
+                if !wait_readable(&[init.pidfd.as_fd()], until) {
+                    let late = std::io::Error::from(std::io::ErrorKind::TimedOut);
+                    let object = format!("process {}", init.pid.as_raw_nonzero());
+                    return Err(Error::state(object, "wait for its end")(late));
+                }
+            }
+        }
+        drop(inits);
+        if let Some(mut socket) = witnesses {
+            wait_alone(&mut socket, until);
+        }
+        Ok(())
+    })
+}
+
+/// Makes a namespace for this thread with links into some of the inits'. `None` where that is not
+/// possible; then nobody waits for the kernel's part.
+fn plant(inits: &[Init]) -> Option<Socket> {
+    if inits.is_empty() {
+        return None;
+    }
+    namespace::new_network().ok()?;
+    let mut socket = Socket::open().ok()?;
+    let step = inits.len().div_ceil(WITNESSES).max(1);
+    let last = inits.len() - 1;
+    let chosen = (0..inits.len()).filter(|i| i % step == 0 || *i == last);
+    let spaces: Vec<OwnedFd> =
+        chosen.filter_map(|i| namespace::network_of(inits[i].pid).ok()).collect();
+    let names: Vec<String> = (0..spaces.len()).map(|i| format!("nlw{i}")).collect();
+    let mut batch = Batch::new();
+    for (name, space) in names.iter().zip(&spaces) {
+        let there = EndSpec { netns: Some(space.as_fd()), ..EndSpec::new("nlwitness") };
+        batch.push("witness", &VethSpec::new(EndSpec::new(name), there));
+    }
+    socket.run(&mut batch).ok()?;
+    Some(socket)
+}
+
+/// Waits until only the loopback is left in the socket's namespace.
+fn wait_alone(socket: &mut Socket, until: Instant) {
+    while Instant::now() < until {
+        match socket.links() {
+            Ok(links) if links.len() > 1 => std::thread::sleep(Duration::from_millis(1)),
+            _ => return,
+        }
+    }
+}
+
+fn wait_readable(fds: &[std::os::fd::BorrowedFd<'_>], until: Instant) -> bool {
+    let left = until.saturating_duration_since(Instant::now());
+    let left = Timespec {
+        tv_sec: i64::try_from(left.as_secs()).unwrap_or(0),
+        tv_nsec: i64::from(left.subsec_nanos()),
+    };
+    let mut polled: Vec<PollFd<'_>> = fds.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
+    matches!(rustix::event::poll(&mut polled, Some(&left)), Ok(n) if n > 0)
+}

@@ -1,0 +1,68 @@
+//! Reading lab files: limits first, then text, then the model.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use netloom_model::{Lab, MAX_BYTES, Plan};
+
+/// A lab file that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("{path:?}: {operation}: {source}")]
+pub(crate) struct Unreadable {
+    path: PathBuf,
+    operation: &'static str,
+    source: io::Error,
+}
+
+/// Reads and checks a lab file.
+///
+/// # Errors
+/// [`Unreadable`], or [`netloom_config::Diagnostics`] with everything that is wrong in it.
+pub(crate) fn lab(path: &Path, name: Option<&str>) -> Result<Lab> {
+    let text = read(path)?;
+    let shown = path.to_string_lossy();
+    let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
+    let mut lab = netloom_model::parse(&shown, &text, name.unwrap_or(&stem))?;
+    if let Some(name) = name {
+        if let Some(problem) = netloom_model::lab_name_problem(name) {
+            return Err(crate::Usage(format!("lab name {name:?}: {problem}")).into());
+        }
+        lab.name = name.to_owned();
+    }
+    Ok(lab)
+}
+
+/// Reads a lab file and plans it.
+pub(crate) fn plan(path: &Path, name: Option<&str>) -> Result<Plan> {
+    let lab = lab(path, name)?;
+    netloom_model::plan::plan(&lab).map_err(|e| {
+        crate::Usage(format!("{}: error: {e}", path.display())).into()
+    })
+}
+
+/// The bytes of a file, never more than a lab file may have.
+fn read(path: &Path) -> Result<Vec<u8>> {
+    let fail = |operation| {
+        move |source| Unreadable { path: path.to_owned(), operation, source }
+    };
+    let file = File::open(path).map_err(fail("open"))?;
+    let meta = file.metadata().map_err(fail("look at"))?;
+    if meta.is_dir() {
+        return Err(fail("read")(io::Error::from(io::ErrorKind::IsADirectory)).into());
+    }
+    let limit = u64::try_from(MAX_BYTES).unwrap_or(u64::MAX);
+    if let Some(too_large) = netloom_model::too_large(&path.to_string_lossy(), meta.len()) {
+        return Err(too_large.into());
+    }
+    let mut text = Vec::new();
+    file.take(limit + 1).read_to_end(&mut text).map_err(fail("read"))?;
+    Ok(text)
+}
+
+/// The folder a file's relative paths start from.
+pub(crate) fn base(path: &Path) -> PathBuf {
+    let full = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    full.parent().map_or_else(|| PathBuf::from("/"), Path::to_owned)
+}

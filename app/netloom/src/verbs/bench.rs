@@ -1,0 +1,25 @@
+//! `bench`: measures, and shows a table or JSON.
+
+use anyhow::{Context, Result};
+use netloom_bench::Options;
+
+use crate::flags::Bench;
+use crate::output;
+
+/// `netloom bench`
+pub(crate) fn bench(args: &Bench) -> Result<i32> {
+    let exe = std::env::current_exe().context("find this program")?;
+    let report = netloom_bench::run(args.name.name(), Options { quick: args.quick }, &exe)?;
+    if args.json {
+        output::print_json(&report)?;
+    } else {
+        output::print(&report.to_string())?;
+    }
+    Ok(0)
+}
+
+/// The other side of a measurement.
+pub(crate) fn peer(args: &[String]) -> Result<i32> {
+    netloom_bench::peer(args)?;
+    Ok(0)
+}

@@ -1,0 +1,72 @@
+//! `down`: a lab goes, whether its process lives or not.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use netloom_lab::{Folder, launch, runtime_dir};
+use netloom_sys::process;
+use rustix::process::Pid;
+
+use crate::flags::Down;
+use crate::{labs, output};
+
+/// How long a lab process may take to end after it has taken its lab down.
+const END_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// `netloom down`
+pub(crate) fn down(lab: Option<&str>, args: &Down) -> Result<i32> {
+    if args.all {
+        return all();
+    }
+    let folder = labs::chosen(args.name.as_deref().or(lab))?;
+    take_down(&folder)?;
+    output::print(&format!("lab {}: down\n", folder.name()))?;
+    Ok(0)
+}
+
+/// Takes down every lab, goes on past failures.
+fn all() -> Result<i32> {
+    let folders = Folder::all(&runtime_dir());
+    let mut code = 0;
+    for folder in folders {
+        match in_own_process(&folder) {
+            0 => output::print(&format!("lab {}: down\n", folder.name()))?,
+            failed => code = failed,
+        }
+    }
+    Ok(code)
+}
+
+/// Takes a lab down in a child: an orphan of an ordinary user's takes its taker into its namespace.
+fn in_own_process(folder: &Folder) -> i32 {
+    let forked = process::fork_alone(process::Namespaces::NONE, None);
+    match forked {
+        Ok(process::Forked::Child) => {
+            let code = take_down(folder).map_or_else(|e| crate::report(&e), |()| 0);
+            process::exit_now(code)
+        }
+        Ok(process::Forked::Parent(pid)) => match process::wait_or_stop(pid) {
+            Ok(Some(exit)) => exit.shell_code(),
+            _ => 1,
+        },
+        Err(e) => crate::report(&e.into()),
+    }
+}
+
+/// Takes a lab down and waits until its process has ended too.
+pub(crate) fn take_down(folder: &Folder) -> Result<()> {
+    let lab_process = folder.read_pid().and_then(Pid::from_raw).and_then(|p| process::pidfd(p).ok());
+    match netloom_api::Client::connect(&folder.path()) {
+        Ok(client) => {
+            client.down()?;
+            if let Some(pidfd) = lab_process {
+                process::wait_end(&pidfd, END_TIMEOUT);
+            }
+            Ok(())
+        }
+        Err(netloom_api::Error::NotRunning(_)) => {
+            Ok(launch::down_orphan(folder.runtime(), folder.name())?)
+        }
+        Err(e) => Err(e.into()),
+    }
+}

@@ -1,0 +1,66 @@
+//! Verbs that need no running lab: `check`, `schema`, `graph` of a file, completions, man pages.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use clap_complete::Shell;
+use netloom_lab::graph;
+
+use crate::flags::{Check, Graph};
+use crate::{labs, output, source};
+
+/// `netloom check`
+pub(crate) fn check(args: &Check) -> Result<i32> {
+    let mut code = 0;
+    for path in &args.files {
+        match source::plan(path, None) {
+            Ok(plan) => output::print(&format!(
+                "{}: good: {} nodes, {} switches, {} links\n",
+                path.display(),
+                plan.nodes.len(),
+                plan.switches.len(),
+                plan.links.len()
+            ))?,
+            Err(error) => {
+                match error.downcast_ref::<netloom_config::Diagnostics>() {
+                    Some(diagnostics) => output::print(&format!("{diagnostics}\n"))?,
+                    None => anstream::eprintln!("netloom: {}", output::chain(&error)),
+                }
+                code = 2;
+            }
+        }
+    }
+    Ok(code)
+}
+
+/// `netloom schema`
+pub(crate) fn schema() -> Result<i32> {
+    output::print_json(&netloom_model::schema())?;
+    Ok(0)
+}
+
+/// `netloom graph`
+pub(crate) fn graph(lab: Option<&str>, args: &Graph) -> Result<i32> {
+    let plan = match &args.file {
+        Some(file) => source::plan(file, None)?,
+        None => labs::connect(args.name.as_deref().or(lab))?.plan()?,
+    };
+    let text = if args.svg { graph::svg(&plan) } else { graph::dot(&plan) };
+    output::print(&text)?;
+    Ok(0)
+}
+
+/// `netloom completions`
+pub(crate) fn completions(shell: Shell) -> Result<i32> {
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut crate::command(), "netloom", &mut text);
+    output::print(&String::from_utf8_lossy(&text))?;
+    Ok(0)
+}
+
+/// `netloom man`
+pub(crate) fn man(folder: &Path) -> Result<i32> {
+    clap_mangen::generate_to(crate::command(), folder)
+        .with_context(|| format!("{folder:?}: write manual pages"))?;
+    Ok(0)
+}

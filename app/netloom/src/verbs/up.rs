@@ -1,0 +1,127 @@
+//! `up` and `run`: from a file to a running lab.
+
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use netloom_lab::launch::{Event, Launch, Options, Outcome};
+use netloom_lab::{Folder, Service, runtime_dir};
+use netloom_model::Plan;
+use netloom_sys::process;
+
+use crate::flags::Up;
+use crate::output::{self, ProgressLine};
+use crate::{labs, source};
+
+/// How often a lab in the foreground is asked for what its programs wrote.
+const LOG_LOOK: Duration = Duration::from_millis(100);
+
+/// Starts the API of a running lab.
+fn serve(
+    folder: &std::path::Path,
+    service: std::sync::Arc<dyn Service>,
+) -> Result<Box<dyn std::any::Any>, String> {
+    match netloom_api::serve(folder, service) {
+        Ok(server) => Ok(Box::new(server)),
+        Err(e) => Err(output::chain(&e.into())),
+    }
+}
+
+/// `netloom up`
+pub(crate) fn up(args: &Up) -> Result<i32> {
+    let begun = Instant::now();
+    // The spawner is forked while this process is small.
+    let launch = Launch::begin()?;
+    let plan = source::plan(&args.file, args.name.as_deref())?;
+    let (name, nodes, links) = (plan.lab.clone(), plan.nodes.len(), plan.links.len());
+    let took = || format!("{:.1} ms", begun.elapsed().as_secs_f64() * 1000.0);
+    match start(launch, plan, args, false)? {
+        Outcome::Up { adopted: false, .. } => {
+            output::print(&format!("lab {name}: {nodes} nodes, {links} links up in {}\n", took()))?;
+        }
+        Outcome::Up { made, .. } => {
+            output::print(&format!(
+                "lab {name}: adopted, {made} of {nodes} nodes made anew in {}\n",
+                took()
+            ))?;
+        }
+        Outcome::Runs => {
+            let folder = Folder::new(&runtime_dir(), &name);
+            let repaired = labs::connect_to(&folder)?.repair()?;
+            let made = repaired.nodes.len();
+            output::print(&match made {
+                0 => format!("lab {name}: runs already\n"),
+                _ => format!("lab {name}: runs already, made anew: {}\n", repaired.nodes.join(", ")),
+            })?;
+        }
+    }
+    Ok(0)
+}
+
+fn start(launch: Launch, plan: Plan, args: &Up, foreground: bool) -> Result<Outcome> {
+    let options = Options {
+        runtime: runtime_dir(),
+        base: source::base(&args.file),
+        foreground,
+        ignore_limits: args.ignore_limits,
+    };
+    let mut line = ProgressLine::new();
+    let outcome = launch.up(plan, &options, serve, &mut |event| {
+        if let Event::Progress { what, done, total } = event {
+            line.show(&format!("{what}: {done} of {total}"));
+        }
+    });
+    line.clear();
+    Ok(outcome?)
+}
+
+/// `netloom run`
+pub(crate) fn run(args: &Up) -> Result<i32> {
+    let launch = Launch::begin()?;
+    let plan = source::plan(&args.file, args.name.as_deref())?;
+    let name = plan.lab.clone();
+    let talkers: Vec<String> =
+        plan.nodes.iter().filter(|n| !n.run.is_empty()).map(|n| n.name.clone()).collect();
+    let signals = process::catch(&[2, 15, 1]).context("catch signals")?;
+    let Outcome::Up { life, .. } = start(launch, plan, args, true)? else {
+        anyhow::bail!("lab {name:?}: runs already; take it down first, or use `netloom up`");
+    };
+    eprintln!("lab {name}: up; Ctrl-C takes it down");
+    let folder = Folder::new(&runtime_dir(), &name);
+    let shown = show_logs(&folder, &talkers, &signals, &life);
+    // The lab ends whether or not its output could be shown.
+    super::down::take_down(&folder)?;
+    drop(life);
+    shown.map(|()| 0)
+}
+
+/// Shows what programs write until a signal comes or the lab ends by itself.
+fn show_logs(
+    folder: &Folder,
+    nodes: &[String],
+    signals: &impl AsFd,
+    life: &impl AsFd,
+) -> Result<()> {
+    use rustix::event::{PollFd, PollFlags, Timespec};
+    let mut seen = vec![0u64; nodes.len()];
+    let width = nodes.iter().map(String::len).max().unwrap_or(0);
+    let pause = Timespec { tv_sec: 0, tv_nsec: i64::from(LOG_LOOK.subsec_nanos()) };
+    loop {
+        let client = match labs::connect_to(folder) {
+            Ok(client) => client,
+            // Somebody took it down.
+            Err(_) => return Ok(()),
+        };
+        for (node, seen) in nodes.iter().zip(&mut seen) {
+            let Ok(records) = client.node_log(node, *seen, Duration::ZERO) else { return Ok(()) };
+            for record in records {
+                *seen = record.time_ns;
+                output::print(&format!("{node:<width$} | {}\n", record.text))?;
+            }
+        }
+        let mut fds = [PollFd::new(signals, PollFlags::IN), PollFd::new(life, PollFlags::HUP)];
+        if rustix::event::poll(&mut fds, Some(&pause)).is_ok_and(|n| n > 0) {
+            return Ok(());
+        }
+    }
+}

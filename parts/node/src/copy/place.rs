@@ -1,0 +1,169 @@
+//! Where a copy comes from and goes to: paths as given, resolved on their side.
+//!
+//! A node's path is always taken from its root, so `..` and absolute links stay below it.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+use super::fail;
+use crate::Result;
+
+/// Tries of a lookup that a concurrent rename disturbs: openat2(2), EAGAIN.
+const LOOKUPS: usize = 64;
+
+/// A side of the copy.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Side<'a> {
+    /// The caller's own file system.
+    Host,
+    /// A node, by its root directory.
+    Node(BorrowedFd<'a>),
+}
+
+/// A path that the user gave.
+#[derive(Debug)]
+pub(super) struct Given<'a> {
+    side: Side<'a>,
+    path: OsString,
+    /// For errors: as the user gave it.
+    pub(super) shown: String,
+}
+
+impl<'a> Given<'a> {
+    /// A node's empty path is its root.
+    pub(super) fn new(side: Side<'a>, path: &OsStr) -> Given<'a> {
+        let root = matches!(side, Side::Node(_)) && path.is_empty();
+        let path = if root { OsStr::new("/") } else { path };
+        Given { side, path: path.to_owned(), shown: path.to_string_lossy().into_owned() }
+    }
+
+    /// Opens what it leads to, following links on its own side.
+    pub(super) fn open(&self, flags: OFlags) -> io::Result<OwnedFd> {
+        self.side.open(&self.path, flags)
+    }
+
+    /// The name that a copy of it has in a directory; `None` for `/`, `.` and `..`.
+    pub(super) fn name(&self) -> Option<&OsStr> {
+        Some(split(&self.path).1).filter(|name| !is_dots(name))
+    }
+
+    /// The directory and the name in it where a copy called `name` goes: inside when this is a
+    /// directory, else here. No name means the directory itself.
+    pub(super) fn target(&self, name: Option<&OsStr>) -> Result<Target> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY;
+        match self.open(flags) {
+            Ok(dir) => {
+                let shown = name.map_or_else(|| self.shown.clone(), |n| below(&self.shown, n));
+                Ok(Target { dir, name: name.map(OsStr::to_owned), shown })
+            }
+            Err(e) if self.must_be_directory() || !is_missing(&e) => {
+                Err(fail(&self.shown, "open directory")(e))
+            }
+            Err(_) => {
+                let (parent, name) = split(&self.path);
+                let dir = self.side.open(parent, flags);
+                let dir = dir.map_err(fail(&self.shown, "open its directory"))?;
+                Ok(Target { dir, name: Some(name.to_owned()), shown: self.shown.clone() })
+            }
+        }
+    }
+
+    fn must_be_directory(&self) -> bool {
+        self.path.is_empty() || self.path.as_bytes().ends_with(b"/") || self.name().is_none()
+    }
+}
+
+/// Where a copy is to be made.
+#[derive(Debug)]
+pub(super) struct Target {
+    pub(super) dir: OwnedFd,
+    pub(super) name: Option<OsString>,
+    pub(super) shown: String,
+}
+
+impl Side<'_> {
+    fn open(self, path: &OsStr, flags: OFlags) -> io::Result<OwnedFd> {
+        let flags = flags | OFlags::CLOEXEC;
+        match self {
+            Side::Host => Ok(rustix::fs::openat(CWD, path, flags, Mode::empty())?),
+            Side::Node(root) => open_in_root(root, path, flags),
+        }
+    }
+}
+
+fn open_in_root(root: BorrowedFd<'_>, path: &OsStr, flags: OFlags) -> io::Result<OwnedFd> {
+    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    for _ in 0..LOOKUPS {
+        match rustix::fs::openat2(root, path, flags, Mode::empty(), resolve) {
+            Err(Errno::AGAIN) => {}
+            Err(Errno::NOSYS) => {
+                let needs = "opening files below a node's root needs openat2, Linux 5.6 or later";
+                return Err(io::Error::new(io::ErrorKind::Unsupported, needs));
+            }
+            result => return Ok(result?),
+        }
+    }
+    Err(Errno::AGAIN.into())
+}
+
+/// A path below another, for people.
+pub(super) fn below(path: &str, name: &OsStr) -> String {
+    let slash = if path.ends_with('/') { "" } else { "/" };
+    format!("{path}{slash}{}", name.to_string_lossy())
+}
+
+/// The directory part and the last name, without trailing slashes.
+fn split(path: &OsStr) -> (&OsStr, &OsStr) {
+    let bytes = path.as_bytes();
+    let end = bytes.iter().rposition(|b| *b != b'/').map_or(0, |last| last + 1);
+    let trimmed = &bytes[..end];
+    match trimmed.iter().rposition(|b| *b == b'/') {
+        Some(at) => (OsStr::from_bytes(&trimmed[..=at]), OsStr::from_bytes(&trimmed[at + 1..])),
+        None => (OsStr::new("."), OsStr::from_bytes(trimmed)),
+    }
+}
+
+fn is_dots(name: &OsStr) -> bool {
+    name.is_empty() || name == "." || name == ".."
+}
+
+fn is_missing(e: &io::Error) -> bool {
+    matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_has_a_directory_and_a_last_name() {
+        for (path, parent, name) in [
+            ("a", ".", "a"),
+            ("a/b", "a/", "b"),
+            ("a/b//", "a/", "b"),
+            ("/a", "/", "a"),
+            ("a/.", "a/", "."),
+            ("/", ".", ""),
+            ("", ".", ""),
+        ] {
+            let want = (OsStr::new(parent), OsStr::new(name));
+            assert_eq!(split(OsStr::new(path)), want, "{path:?}");
+        }
+    }
+
+    #[test]
+    fn dots_and_root_have_no_name() {
+        let name = |path: &str| {
+            Given::new(Side::Host, OsStr::new(path))
+                .name()
+                .map(|n| n.to_string_lossy().into_owned())
+        };
+        assert_eq!(name("a/b/"), Some("b".into()));
+        assert_eq!([name("/"), name("a/."), name("..")], [None, None, None]);
+    }
+}

@@ -1,0 +1,296 @@
+//! The loop that asks all pairs: sending within a window, reading, asking again.
+//!
+//! Pairs are asked in an order that changes source and target with every packet. A request counts
+//! as on its way until it is answered or [`SETTLE`] has passed, so that silent nodes slow the run
+//! but do not stop it. What is unanswered after a third of the timeout is asked again.
+//! Invariants: `in_flight` is the number of pairs in state `InFlight`; `open` that of pairs neither
+//! answered nor given up; a pair is in at most one of the two queues.
+
+use std::collections::VecDeque;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recvfrom, sendto};
+
+use super::packet::{self, Mark, Probe};
+use super::{ATTEMPTS, Version, WINDOW};
+use crate::{Error, Result};
+
+/// How long an unanswered request keeps its place in the window, in microseconds.
+const SETTLE: u64 = 10_000;
+
+/// Requests sent between two looks at the sockets: few, so that answers are not long unread.
+const BURST: usize = 16;
+
+/// Packets read from one socket before the others have their turn.
+const READS: usize = 64;
+
+/// One taker of part.
+#[derive(Debug)]
+pub(super) struct End<'a> {
+    /// Its row and column in the table.
+    pub(super) row: usize,
+    pub(super) name: &'a str,
+    pub(super) address: IpAddr,
+    pub(super) socket: OwnedFd,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Fresh,
+    InFlight,
+    Settled,
+    Answered,
+    GivenUp,
+}
+
+/// A request that was sent.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    source: u32,
+    target: u32,
+    attempt: u8,
+    at: u64,
+}
+
+/// A run over all pairs of ends.
+pub(super) struct Rounds<'a> {
+    ends: &'a [End<'a>],
+    version: Version,
+    mark: Mark,
+    epoll: OwnedFd,
+    start: Instant,
+    /// Microseconds between attempts, and after the last one until giving up.
+    interval: u64,
+    settle: u64,
+    states: Vec<State>,
+    /// Number of the next pair to ask for the first time.
+    next_fresh: usize,
+    settling: VecDeque<Sent>,
+    waiting: VecDeque<Sent>,
+    in_flight: usize,
+    open: usize,
+}
+
+impl<'a> Rounds<'a> {
+    pub(super) fn new(
+        ends: &'a [End<'a>],
+        version: Version,
+        timeout: Duration,
+    ) -> Result<Rounds<'a>> {
+        let refused = |e: Errno, name: &str| {
+            let e = netloom_sys::Error::call("epoll", "watch ICMP socket", e);
+            Error::system(name, "prepare to ping")(e)
+        };
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
+            .map_err(|e| refused(e, ends.first().map_or("", |end| end.name)))?;
+        for (index, end) in ends.iter().enumerate() {
+            let data = epoll::EventData::new_u64(index as u64);
+            epoll::add(&epoll, &end.socket, data, epoll::EventFlags::IN)
+                .map_err(|e| refused(e, end.name))?;
+        }
+        let token = RandomState::new().build_hasher().finish();
+        let [high, low, ..] = RandomState::new().build_hasher().finish().to_be_bytes();
+        let micros = u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX);
+        let interval = (micros / u64::from(ATTEMPTS)).max(1);
+        Ok(Rounds {
+            ends,
+            version,
+            mark: Mark { id: u16::from_be_bytes([high, low]), token },
+            epoll,
+            start: Instant::now(),
+            interval,
+            settle: SETTLE.min(interval),
+            states: vec![State::Fresh; ends.len() * ends.len()],
+            next_fresh: 0,
+            settling: VecDeque::new(),
+            waiting: VecDeque::new(),
+            in_flight: 0,
+            open: ends.len() * (ends.len() - 1),
+        })
+    }
+
+    /// Asks until every pair has answered or was given up.
+    pub(super) fn run(mut self, table: &mut [Vec<Option<u32>>]) -> Result<()> {
+        let mut events = Vec::with_capacity(WINDOW);
+        while self.open > 0 {
+            self.settle();
+            self.send_burst();
+            events.clear();
+            let wait = self.wait();
+            let buffer = rustix::buffer::spare_capacity(&mut events);
+            match epoll::wait(&self.epoll, buffer, Some(&wait)) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(e) => {
+                    let e = netloom_sys::Error::call("epoll", "wait for echo replies", e);
+                    return Err(Error::system(self.ends[0].name, "ping")(e));
+                }
+            }
+            for event in &events {
+                let data = event.data;
+                self.read(usize::try_from(data.u64()).unwrap_or(usize::MAX), table);
+            }
+        }
+        Ok(())
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    fn state(&mut self, source: u32, target: u32) -> &mut State {
+        &mut self.states[source as usize * self.ends.len() + target as usize]
+    }
+
+    /// Takes requests out of the window that had their time, and gives pairs up.
+    fn settle(&mut self) {
+        let now = self.now();
+        let settle = self.settle;
+        while let Some(sent) = pop_if(&mut self.settling, |s| s.at + settle <= now) {
+            let state = self.state(sent.source, sent.target);
+            if *state == State::InFlight {
+                *state = State::Settled;
+                self.in_flight -= 1;
+                self.waiting.push_back(sent);
+            }
+        }
+        let interval = self.interval;
+        let over = |s: &Sent| s.attempt >= ATTEMPTS && s.at + interval <= now;
+        while let Some(sent) = pop_if(&mut self.waiting, over) {
+            let state = self.state(sent.source, sent.target);
+            if *state == State::Settled {
+                *state = State::GivenUp;
+                self.open -= 1;
+            }
+        }
+    }
+
+    fn send_burst(&mut self) {
+        for _ in 0..BURST {
+            if self.in_flight >= WINDOW {
+                return;
+            }
+            let Some((source, target, attempt)) = self.due().or_else(|| self.fresh()) else {
+                return;
+            };
+            self.send(source, target, attempt);
+        }
+    }
+
+    /// The next pair to be asked again.
+    fn due(&mut self) -> Option<(u32, u32, u8)> {
+        let (now, interval) = (self.now(), self.interval);
+        loop {
+            let again = |s: &Sent| s.attempt < ATTEMPTS && s.at + interval <= now;
+            let sent = pop_if(&mut self.waiting, again)?;
+            if *self.state(sent.source, sent.target) == State::Settled {
+                return Some((sent.source, sent.target, sent.attempt + 1));
+            }
+        }
+    }
+
+    /// The next pair to be asked at all: source and source + 1, 2, … in turn.
+    fn fresh(&mut self) -> Option<(u32, u32, u8)> {
+        let n = self.ends.len();
+        if self.next_fresh >= n * (n - 1) {
+            return None;
+        }
+        let (distance, source) = (self.next_fresh / n + 1, self.next_fresh % n);
+        self.next_fresh += 1;
+        let target = (source + distance) % n;
+        Some((u32::try_from(source).ok()?, u32::try_from(target).ok()?, 1))
+    }
+
+    fn send(&mut self, source: u32, target: u32, attempt: u8) {
+        let at = self.now();
+        let probe = Probe { source, target, sent_us: at };
+        let bytes = packet::request(self.version, self.mark, &probe);
+        let to = SocketAddr::new(self.ends[target as usize].address, 0);
+        let socket = self.ends[source as usize].socket.as_fd();
+        match sendto(socket, &bytes, SendFlags::empty(), &to) {
+            // No route: asking again would not help.
+            Err(Errno::NETUNREACH) => {
+                *self.state(source, target) = State::GivenUp;
+                self.open -= 1;
+            }
+            // Any other refusal (full queue, neighbour not found) is a lost request.
+            _ => {
+                *self.state(source, target) = State::InFlight;
+                self.in_flight += 1;
+                self.settling.push_back(Sent { source, target, attempt, at });
+            }
+        }
+    }
+
+    /// How long there is nothing to send or to settle.
+    fn wait(&self) -> Timespec {
+        let again = self.waiting.front().map(|s| s.at + self.interval);
+        let settles = self.settling.front().map(|s| s.at + self.settle);
+        let n = self.ends.len();
+        let may_send = self.in_flight < WINDOW && self.next_fresh < n * (n - 1);
+        let next = if may_send {
+            Some(0)
+        } else if self.in_flight < WINDOW {
+            [again, settles].into_iter().flatten().min()
+        } else {
+            settles
+        };
+        let wait = next.map_or(0, |at| at.saturating_sub(self.now()));
+        Timespec {
+            tv_sec: i64::try_from(wait / 1_000_000).unwrap_or(i64::MAX),
+            tv_nsec: i64::try_from(wait % 1_000_000 * 1_000).unwrap_or(0),
+        }
+    }
+
+    fn read(&mut self, index: usize, table: &mut [Vec<Option<u32>>]) {
+        let Some(end) = self.ends.get(index) else { return };
+        let mut buffer = [0; 256];
+        for _ in 0..READS {
+            // A packet longer than the buffer is not one of ours; errors of the socket that are
+            // not "nothing more" are reports of lost requests, which asking again makes good.
+            match recvfrom(&end.socket, &mut buffer, RecvFlags::DONTWAIT | RecvFlags::TRUNC) {
+                Ok((_, length, from)) => {
+                    let from = from.and_then(|a| SocketAddr::try_from(a).ok());
+                    if let (Some(bytes), Some(from)) = (buffer.get(..length), from) {
+                        self.take(index, bytes, from.ip(), table);
+                    }
+                }
+                Err(Errno::AGAIN) => return,
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Notes an answer, if it is one, came from whom it should and to whom it should.
+    fn take(&mut self, index: usize, bytes: &[u8], from: IpAddr, table: &mut [Vec<Option<u32>>]) {
+        let Some(probe) = packet::read_reply(self.version, self.mark, bytes) else { return };
+        let Some(target) = self.ends.get(probe.target as usize) else { return };
+        let now = self.now();
+        if probe.source as usize != index || target.address != from || probe.sent_us > now {
+            return;
+        }
+        let (row, column) = (self.ends[index].row, target.row);
+        let state = self.state(probe.source, probe.target);
+        let before = *state;
+        if matches!(before, State::Fresh | State::Answered) {
+            return;
+        }
+        *state = State::Answered;
+        table[row][column] = Some(u32::try_from(now - probe.sent_us).unwrap_or(u32::MAX));
+        if before == State::InFlight {
+            self.in_flight -= 1;
+        }
+        if before != State::GivenUp {
+            self.open -= 1;
+        }
+    }
+}
+
+/// Takes the first element if it is one wanted.
+fn pop_if(queue: &mut VecDeque<Sent>, wanted: impl Fn(&Sent) -> bool) -> Option<Sent> {
+    if wanted(queue.front()?) { queue.pop_front() } else { None }
+}
