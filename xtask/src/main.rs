@@ -21,7 +21,8 @@ const HELP: &str = "\
 usage: cargo xtask VERB
 
   check                     layers, module headers, licences, unsafe; prints long files and functions
-  test [RUNG [FILTER]]      rungs: unit, netns, e2e; without one: all
+  test [RUNG [FILTER]]      rungs: unit, netns, e2e; without one: all;
+                            FILTER is an executable's name or part of tests' names
   test kill --seed S --n N  the crash test: N kills at random moments
   codegen [--check]         write (or compare) the files that are made from the code
   man [DIR]                 man pages, by default into target/man

@@ -49,7 +49,7 @@ pub(super) fn run(job: &Job, stage: &Stage, selection: &Selection) -> Result<Out
     let _ = fs::remove_file(&log);
     let command = || -> Result<Command> {
         let mut command = stage.command(&job.built.file, job.user, &extra)?;
-        command.args(&selection.filter);
+        command.args(selection.filter_in(&job.built));
         Ok(command)
     };
     let mut list = command()?;

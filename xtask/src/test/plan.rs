@@ -81,6 +81,11 @@ impl Selection {
     fn wants(&self, built: &Built, rung: Rung) -> bool {
         self.includes(rung) && (self.kill.is_none() || built.target == KillRun::TARGET)
     }
+
+    /// What the names of an executable's tests are filtered by: nothing when it is chosen itself.
+    pub(super) fn filter_in(&self, built: &Built) -> Option<&str> {
+        self.filter.as_deref().filter(|filter| *filter != built.target)
+    }
 }
 
 impl Job {
@@ -103,9 +108,11 @@ impl Job {
 /// All jobs, cheap ones first.
 pub(super) fn jobs(built: &[Built], selection: &Selection, rights: Rights) -> Vec<Job> {
     let mut jobs = vec![];
+    let by_target = built.iter().any(|built| selection.filter.as_ref() == Some(&built.target));
     for rung in [Rung::Unit, Rung::Netns, Rung::EndToEnd] {
         let chosen = built.iter().filter(|built| built.is_test && rung_of(&built.dir) == rung);
-        for built in chosen.filter(|built| selection.wants(built, rung)) {
+        let chosen = chosen.filter(|built| selection.wants(built, rung));
+        for built in chosen.filter(|built| !by_target || selection.filter_in(built).is_none()) {
             for user in users(&built.dir, rights) {
                 jobs.push(Job { built: built.clone(), rung, user });
             }
