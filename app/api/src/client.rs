@@ -20,6 +20,7 @@ use netloom_lab::view::{LabStatus, NodeStatus, Reachability, Repaired};
 use netloom_model::Plan;
 use netloom_node::entry::Door;
 use netloom_node::log::Record;
+use netloom_sys::{process, scm};
 use rustix::net::SocketType;
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
@@ -83,6 +84,16 @@ impl Client {
     pub fn without_timeout(mut self) -> Client {
         self.bounded = false;
         self
+    }
+
+    /// A pidfd of the lab process, to wait for its end; `None` when it cannot be seen from here or
+    /// ended just now.
+    ///
+    /// # Errors
+    /// [`Error::NotRunning`] when nobody listens.
+    pub fn process(&self) -> Result<Option<OwnedFd>> {
+        let socket = Self::open(&self.folder, &self.socket)?;
+        Ok(scm::peer_pid(&socket).and_then(|pid| process::pidfd(pid).ok()))
     }
 
     /// How the lab is now.

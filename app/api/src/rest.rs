@@ -27,7 +27,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::reply::Failure;
 use crate::routes::{self, Lab};
@@ -107,18 +107,20 @@ impl Rest {
     pub(crate) fn run(self) {
         let Rest { runtime, listener, path, service, stopping, limits } = self;
         let lab = Lab { service, stopping: stopping.clone(), patience: limits.call };
-        runtime.block_on(async move {
+        let end = runtime.block_on(async move {
             let router = router(lab, limits);
             let mut connections = JoinSet::new();
             accept(listener, &path, router, stopping, limits, &mut connections).await;
+            let end = Instant::now() + limits.grace;
             let all = async { while connections.join_next().await.is_some() {} };
-            if timeout(limits.grace, all).await.is_err() {
+            if timeout_at(end, all).await.is_err() {
                 tracing::warn!("{path:?}: requests still under way were cut off");
                 connections.shutdown().await;
             }
+            end
         });
-        // Waits for calls that still run, within the grace.
-        runtime.shutdown_timeout(limits.grace);
+        // Calls to the service that nobody waits for any more get the rest of the grace.
+        runtime.shutdown_timeout(end.saturating_duration_since(Instant::now()));
     }
 }
 
@@ -177,11 +179,15 @@ async fn connection(
 
 fn router(lab: Lab, limits: Limits) -> Router {
     let (router, _) = routes::router().split_for_parts();
-    router
+    let router = router
         .fallback(routes::no_route)
         .method_not_allowed_fallback(routes::no_method)
-        .layer(from_fn_with_state(limits, bounded))
-        .with_state(lab)
+        .with_state(lab);
+    with_bounds(router, limits)
+}
+
+fn with_bounds(router: Router, limits: Limits) -> Router {
+    router.layer(from_fn_with_state(limits, bounded))
 }
 
 /// Takes a request's body in whole before anything is done, and turns a panic into an answer.
@@ -205,4 +211,65 @@ async fn bounded(State(limits): State<Limits>, request: Request, next: Next) -> 
 
 fn too_large() -> Failure {
     Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "body: larger than 65536 bytes, or not readable")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::routing::get;
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream as StdStream;
+
+    const SHORT: Limits = Limits {
+        request: Duration::from_millis(30),
+        call: Duration::from_secs(30),
+        grace: Duration::from_secs(2),
+    };
+
+    async fn fault() -> &'static str {
+        panic!("as the test wants")
+    }
+
+    async fn slow() -> Response {
+        std::future::pending().await
+    }
+
+    /// Serves one connection that sends `bytes` and stays open; gives all that was answered.
+    fn answer_to(bytes: &'static [u8], limits: Limits) -> String {
+        let routes = Router::new().route("/fault", get(fault)).route("/slow", get(slow));
+        let router = with_bounds(routes, limits);
+        let (ours, mut callers) = StdStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        callers.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let (stop, stopping) = watch::channel(false);
+        let server = std::thread::spawn(move || {
+            let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let stream = UnixStream::from_std(ours).unwrap();
+                connection(stream, router, stopping, limits).await;
+            });
+        });
+        callers.write_all(bytes).unwrap();
+        let mut answer = String::new();
+        callers.read_to_string(&mut answer).unwrap();
+        server.join().unwrap();
+        drop(stop);
+        answer
+    }
+
+    #[test]
+    fn a_handler_that_panics_answers_500() {
+        let answer = answer_to(b"GET /fault HTTP/1.1\r\nhost: x\r\n\r\n", SHORT);
+        assert!(answer.starts_with("HTTP/1.1 500 "), "{answer}");
+        assert!(answer.contains("{\"error\":"), "{answer}");
+    }
+
+    #[test]
+    fn heads_and_bodies_that_do_not_come_end_the_connection() {
+        assert_eq!(answer_to(b"", SHORT), "");
+        let half = answer_to(b"GET /slow HT", SHORT);
+        assert!(half.is_empty() || half.starts_with("HTTP/1.1 408 "), "{half}");
+        let body = answer_to(b"GET /slow HTTP/1.1\r\ncontent-length: 5\r\n\r\nabc", SHORT);
+        assert!(body.starts_with("HTTP/1.1 408 "), "{body}");
+    }
 }

@@ -27,7 +27,8 @@ pub struct Server {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// Serves a lab on the two sockets in its folder until [`Server::stop`].
+/// Serves a lab on the two sockets in its folder, which should have mode 0700, until
+/// [`Server::stop`].
 ///
 /// Starts the threads `netloom-api` and `netloom-doors`, and while calls run some called
 /// `netloom-call`. Signals are handled as in the calling thread, whose mask they get.
@@ -36,15 +37,6 @@ pub struct Server {
 /// [`Error::Busy`] when another process serves the folder; refusals of the system, as for a path
 /// of more than 107 bytes. Nothing is left then.
 pub fn serve(folder: &Path, service: Arc<dyn Service>) -> Result<Server> {
-    serve_within(folder, service, Limits::default())
-}
-
-/// [`serve`] with other limits.
-pub(crate) fn serve_within(
-    folder: &Path,
-    service: Arc<dyn Service>,
-    limits: Limits,
-) -> Result<Server> {
     let (stop_rest, stopping) = watch::channel(false);
     let stop_handles = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
         .map_err(process("stop signal", "make"))?;
@@ -59,7 +51,7 @@ pub(crate) fn serve_within(
     let path = folder.join(API_SOCKET);
     let (listener, bound) = socket::listen(&path, SocketType::STREAM)?;
     server.sockets.push(bound);
-    let rest = Rest::new(listener, path, Arc::clone(&service), stopping, limits)?;
+    let rest = Rest::new(listener, path, Arc::clone(&service), stopping, Limits::default())?;
 
     let path = folder.join(HANDLES_SOCKET);
     let (listener, bound) = socket::listen(&path, SocketType::SEQPACKET)?;
@@ -72,8 +64,9 @@ pub(crate) fn serve_within(
 }
 
 impl Server {
-    /// Ends both threads and removes the sockets. Requests under way may end within 2 s: so the
-    /// answer to a request that took the lab down still goes out. Not to be called by the service.
+    /// Removes the sockets and ends both threads. Requests under way get up to 2 s to end, so that
+    /// the answer to the one that took the lab down still goes out; a call to the service that
+    /// takes longer leaves its thread behind. Not to be called by the service.
     pub fn stop(self) {
         drop(self);
     }

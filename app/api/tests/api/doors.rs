@@ -1,9 +1,23 @@
 //! Descriptors arrive as what they are.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 
 use crate::fake::Served;
+
+/// The process that a pidfd stands for.
+fn process_behind(pidfd: &OwnedFd) -> String {
+    let path = format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd());
+    let info = std::fs::read_to_string(path).unwrap();
+    info.lines().find_map(|l| l.strip_prefix("Pid:\t")).unwrap().to_owned()
+}
+
+#[test]
+fn the_client_knows_the_process_that_serves() {
+    let served = Served::new();
+    let process = served.client().process().unwrap().unwrap();
+    assert_eq!(process_behind(&process), std::process::id().to_string());
+}
 
 #[test]
 fn a_door_brings_the_init_the_groups_and_the_environment() {
@@ -14,10 +28,7 @@ fn a_door_brings_the_init_the_groups_and_the_environment() {
     assert_eq!(door.env, env);
 
     // The init of the fake is this process.
-    let text = format!("/proc/self/fdinfo/{}", std::os::fd::AsRawFd::as_raw_fd(&door.init));
-    let info = std::fs::read_to_string(text).unwrap();
-    let pid = info.lines().find_map(|l| l.strip_prefix("Pid:\t")).unwrap();
-    assert_eq!(pid, std::process::id().to_string());
+    assert_eq!(process_behind(&door.init), std::process::id().to_string());
 
     door.groups.enter_v1().unwrap();
     for file in served.fake.tasks() {
