@@ -5,8 +5,8 @@
 //! order of place, as [`Diagnostics`]. Whoever prints them uses their `Display`.
 //!
 //! Nothing here reads files, knows a clock or starts a thread. Work and memory are bounded: the
-//! size of the text by [`MAX_BYTES`], nesting by [`MAX_DEPTH`], copies made by aliases by
-//! [`MAX_EXPANSION`]. The language is YAML 1.2 (core schema, <https://yaml.org/spec/1.2.2/>) with
+//! size of the text by [`MAX_BYTES`], values by [`MAX_VALUES`], nesting by [`MAX_DEPTH`], copies made
+//! by aliases by [`MAX_EXPANSION`]. The language is YAML 1.2 (core schema, <https://yaml.org/spec/1.2.2/>) with
 //! the merge key `<<` of YAML 1.1, one document a file, text as keys, no tags.
 #![forbid(unsafe_code)]
 
@@ -27,4 +27,4 @@ pub use scalar::resolve;
 pub(crate) use suggest::quote_plain;
 pub use suggest::{closest, quote};
 pub use text::{MAX_BYTES, too_large};
-pub use tree::{MAX_DEPTH, MAX_EXPANSION, load};
+pub use tree::{MAX_DEPTH, MAX_EXPANSION, MAX_VALUES, load};

@@ -19,6 +19,10 @@ pub const MAX_DEPTH: usize = 64;
 /// How many bytes of memory the copies made for anchors and aliases may take together.
 pub const MAX_EXPANSION: usize = 64 << 20;
 
+/// How many lists, maps and scalars a file may hold, keys included and copies not; the end of a list
+/// or map counts as one more.
+pub const MAX_VALUES: usize = 2_000_000;
+
 /// Reads a file's bytes. `None` when there is no tree to go on with; the report says why. With a
 /// tree the report may still hold errors, such as a key that stands twice.
 pub fn load(bytes: &[u8], report: &mut Report) -> Option<Node> {
@@ -70,6 +74,7 @@ struct Builder<'r> {
     /// What each anchor names, with its weight.
     anchors: HashMap<usize, (Node, usize)>,
     expansion_left: usize,
+    values_left: usize,
     root: Option<Node>,
 }
 
@@ -80,8 +85,14 @@ fn place_of(span: Span) -> Place {
 
 impl<'r> Builder<'r> {
     fn new(report: &'r mut Report) -> Builder<'r> {
-        let anchors = HashMap::new();
-        Builder { report, stack: Vec::new(), anchors, expansion_left: MAX_EXPANSION, root: None }
+        Builder {
+            report,
+            stack: Vec::new(),
+            anchors: HashMap::new(),
+            expansion_left: MAX_EXPANSION,
+            values_left: MAX_VALUES,
+            root: None,
+        }
     }
 
     fn run(&mut self, text: &str) -> Result<(), Stop> {
@@ -117,6 +128,12 @@ impl<'r> Builder<'r> {
     }
 
     fn event(&mut self, event: Event<'_>, place: Place) -> Result<(), Stop> {
+        match self.values_left.checked_sub(1) {
+            Some(left) => self.values_left = left,
+            None => {
+                return Err(self.stop(place, format!("more than {MAX_VALUES} values in one file")));
+            }
+        }
         match event {
             Event::Scalar(text, style, anchor, tag) => {
                 let kind = self.scalar_kind(&text, style, tag.as_deref(), place);

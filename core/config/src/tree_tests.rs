@@ -101,3 +101,9 @@ fn alias_bombs_end_early() {
 fn tags_of_the_core_schema_are_obeyed() {
     assert_eq!(shape(&tree("[!!str 5, !!int 5, '5']")), "['5' 5 '5']");
 }
+
+#[test]
+fn the_number_of_values_is_bounded() {
+    let text = format!("[{}]", "1,".repeat(MAX_VALUES));
+    assert!(errors(&text).contains("more than 2000000 values in one file"));
+}

@@ -84,6 +84,16 @@ pub(crate) enum Bounds {
     Count(Expr),
 }
 
+impl Bounds {
+    /// The size of its expressions.
+    pub(crate) fn size(&self) -> usize {
+        match self {
+            Bounds::Range(a, b) => a.size() + b.size(),
+            Bounds::Count(n) => n.size(),
+        }
+    }
+}
+
 /// Why an expression cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Problem {
@@ -136,6 +146,15 @@ impl Expr {
             Expr::Binary(operator, a, b) => {
                 operator.apply(&a.evaluate(slots)?, &b.evaluate(slots)?)
             }
+        }
+    }
+
+    /// How many values and operations it has, which is what its evaluation costs.
+    pub(crate) fn size(&self) -> usize {
+        match self {
+            Expr::Value(_) | Expr::Index(_) => 1,
+            Expr::Not(inner) | Expr::Minus(inner) => 1 + inner.size(),
+            Expr::Binary(_, a, b) => 1 + a.size() + b.size(),
         }
     }
 

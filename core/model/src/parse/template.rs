@@ -23,6 +23,15 @@ enum Piece {
     Expr(Expr),
 }
 
+impl Piece {
+    fn cost(&self) -> usize {
+        match self {
+            Piece::Plain(text) => text.len(),
+            Piece::Expr(expr) => Work::OPERATION * expr.size(),
+        }
+    }
+}
+
 /// A node whose texts are templates.
 #[derive(Debug)]
 pub(crate) struct Template {
@@ -82,7 +91,9 @@ impl Text {
         report: &mut Report,
     ) -> Option<Text> {
         match split(text, indices) {
-            Ok(pieces) => Some(Text { cost: 32 + text.len() + 16 * pieces.len(), pieces }),
+            Ok(pieces) => {
+                Some(Text { cost: 32 + pieces.iter().map(Piece::cost).sum::<usize>(), pieces })
+            }
             Err(problem) => {
                 report_problem(problem, text, indices, place, report);
                 None

@@ -189,6 +189,19 @@ fn sizes_are_bounded() {
 }
 
 #[test]
+fn work_on_expressions_is_bounded() {
+    let text = format!(
+        "nodes: {{'n{{a}}': {{for: {{a: 100, b: 1000}}, if: '{}b < 0'}}}}",
+        "a + ".repeat(120)
+    );
+    let error = errors(&text);
+    assert!(
+        error.contains("1:23: error: this `for` makes more than one file may ask for"),
+        "{error}"
+    );
+}
+
+#[test]
 fn a_repeated_entry_reports_each_place_once() {
     let error = errors("nodes: {'n{x}': {for: {x: 100}, root: '', limits: {cpu: '{x-5}%'}}}");
     assert!(error.contains("nodes.n0.root: empty (with x=0)"), "{error}");

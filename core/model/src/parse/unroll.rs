@@ -282,28 +282,39 @@ impl Run<'_> {
                 }
                 Ok(())
             }
-            Source::Bounds(bounds) => match self.range(bounds) {
-                Ok((first, last)) => {
-                    let mut next = first;
-                    while next <= last {
-                        self.step(level, slot, Value::Int(next))?;
-                        next += 1;
-                    }
-                    Ok(())
-                }
-                Err(why) => {
-                    let known = compiled.order[..level].to_vec();
-                    self.error(compiled.indices[slot].place, &known, why);
-                    Ok(())
-                }
-            },
+            Source::Bounds(bounds) => {
+                self.spend(Work::OPERATION * bounds.size())?;
+                self.bounds(level, slot, bounds)
+            }
         }
     }
 
-    fn step(&mut self, level: usize, slot: usize, value: Value) -> Result<(), Stop> {
-        if let Err(exhausted) = self.context.work.spend(Work::COMBINATION) {
-            return Err(self.exhausted(exhausted));
+    /// Runs an index over a range or count.
+    fn bounds(&mut self, level: usize, slot: usize, bounds: &Bounds) -> Result<(), Stop> {
+        let compiled = self.compiled;
+        match self.range(bounds) {
+            Ok((first, last)) => {
+                let mut next = first;
+                while next <= last {
+                    self.step(level, slot, Value::Int(next))?;
+                    next += 1;
+                }
+            }
+            Err(why) => {
+                let known = compiled.order[..level].to_vec();
+                self.error(compiled.indices[slot].place, &known, why);
+            }
         }
+        Ok(())
+    }
+
+    fn spend(&mut self, units: usize) -> Result<(), Stop> {
+        let spent = self.context.work.spend(units);
+        spent.map_err(|exhausted| self.exhausted(exhausted))
+    }
+
+    fn step(&mut self, level: usize, slot: usize, value: Value) -> Result<(), Stop> {
+        self.spend(Work::COMBINATION)?;
         self.slots[slot] = value;
         self.level(level + 1)
     }
@@ -329,6 +340,7 @@ impl Run<'_> {
     fn round(&mut self) -> Result<(), Stop> {
         let compiled = self.compiled;
         if let Some((place, condition)) = &compiled.condition {
+            self.spend(Work::OPERATION * condition.size())?;
             match condition.evaluate(&self.slots).and_then(|v| v.truth()) {
                 Ok(true) => {}
                 Ok(false) => return Ok(()),

@@ -16,6 +16,9 @@ impl Work {
     /// What a combination of indices costs before anything is made from it.
     pub(crate) const COMBINATION: usize = 64;
 
+    /// What each value or operation of an expression costs at each evaluation.
+    pub(crate) const OPERATION: usize = 32;
+
     pub(crate) fn new(units: usize) -> Work {
         Work { left: units }
     }
