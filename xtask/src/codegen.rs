@@ -6,6 +6,16 @@ use anyhow::{Context, Result, bail};
 
 use crate::workspace;
 
+/// The test that compares the API's document with the committed one, and writes it when asked.
+fn document(only_compare: bool) -> Result<()> {
+    let mut cargo =
+        workspace::cargo(&["test", "--quiet", "--package", "netloom-api", "--test", "api"]);
+    if !only_compare {
+        cargo.env("UPDATE", "1");
+    }
+    workspace::must(cargo.arg("document"))
+}
+
 /// Arguments of the binary, and the file that holds what it prints.
 const GENERATED: &[(&[&str], &str)] = &[(&["schema"], "docs/lab.schema.json")];
 
@@ -15,10 +25,14 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         [flag] if flag == "--check" => true,
         other => bail!("codegen takes --check or nothing, got {other:?}"),
     };
+    document(only_compare)?;
     let binary = workspace::netloom(false)?;
     for (arguments, file) in GENERATED {
         let fresh = workspace::output(std::process::Command::new(&binary).args(*arguments))?;
         let path = workspace::root().join(file);
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).with_context(|| format!("make the folder of {file}"))?;
+        }
         if fs::read(&path).is_ok_and(|known| known == fresh) {
             println!("{file}: as it should be");
         } else if only_compare {

@@ -94,7 +94,10 @@ fn belongs(process: &Process, all: &std::collections::BTreeMap<i32, Process>, di
         match &process.runtime_dir {
             Some(shown) if Path::new(shown) == dir => return true,
             Some(_) => return false,
-            None if process.comm.starts_with("netloom") => return !process.comm.contains("test"),
+            // Test executables have an underscore after the project's name.
+            None if process.comm == "netloom" || process.comm.starts_with("netloom-") => {
+                return true;
+            }
             None => at = all.get(&process.parent),
         }
     }
