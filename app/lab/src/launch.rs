@@ -136,7 +136,8 @@ impl Launch {
                 birth.live(self.spawner, theirs, serve)
             }
             Forked::Parent(_) => {
-                drop((theirs, lock));
+                // The spawner ends with its last client: that must be the lab process.
+                drop((theirs, lock, self.spawner));
                 follow(ours, &folder, adopt, on_event)
             }
         }
@@ -158,8 +159,12 @@ impl Launch {
                 })
             }
             state => {
-                clean(folder, state.as_ref())?;
-                folder.create()?;
+                let inits = teardown::find_inits(folder);
+                if state.is_some() || !inits.is_empty() {
+                    // The remover may have to enter the remains' user namespace.
+                    empty_in_child(folder, state.as_ref(), inits)?;
+                    folder.create()?;
+                }
                 Ok(None)
             }
         }
@@ -297,6 +302,10 @@ impl Birth {
         name_process();
         // It leaves the session: no key and no hang-up of the maker's terminal reaches it.
         let _ = rustix::process::setsid();
+        // What the maker's caller had open stays with the caller.
+        let mut keep = spawner.descriptors().to_vec();
+        keep.extend([self.lock.as_fd(), maker.as_fd()]);
+        process::close_all_but(&keep);
         let code = match self.run(spawner, maker, serve) {
             Ok(()) => 0,
             Err(e) => {
@@ -479,6 +488,20 @@ fn clean(folder: &Folder, state: Option<&State>) -> Result<()> {
         join_user_namespace(init)?;
     }
     teardown::take_down(folder, state, inits)
+}
+
+/// Removes remains and leaves the calling process where it is.
+fn empty_in_child(folder: &Folder, state: Option<&State>, inits: Vec<Init>) -> Result<()> {
+    let tried = feature::in_child(|| {
+        let result = match inits.first().filter(|_| !caps::is_privileged()) {
+            Some(init) => join_user_namespace(init),
+            None => Ok(()),
+        };
+        result.and_then(|()| teardown::empty(folder, state, inits)).map_err(|e| {
+            netloom_sys::Error::call("remains", "remove", std::io::Error::other(describe(&e)))
+        })
+    });
+    tried.map_err(|reason| Error::Conflict { lab: folder.name().to_owned(), reason })
 }
 
 fn join_user_namespace(init: &Init) -> Result<()> {

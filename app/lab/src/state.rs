@@ -228,8 +228,8 @@ impl Folder {
         serde_json::from_slice(&text).map(Some).map_err(|e| Error::state(&path, "read")(e.into()))
     }
 
-    /// Removes the folder with all that is in it. The lock goes last.
-    pub fn remove(&self) -> Result<()> {
+    /// Removes all that is in the folder but the lock.
+    pub fn empty(&self) -> Result<()> {
         let path = self.path();
         for entry in fs::read_dir(&path).map_err(Error::state(&path, "list"))?.flatten() {
             if entry.file_name() == "lock" {
@@ -245,6 +245,13 @@ impl Folder {
                 _ => {}
             }
         }
+        Ok(())
+    }
+
+    /// Removes the folder with all that is in it. The lock goes last.
+    pub fn remove(&self) -> Result<()> {
+        self.empty()?;
+        let path = self.path();
         fs::remove_dir_all(&path).map_err(Error::state(&path, "remove"))?;
         // The common folder goes with the last lab; it may hold others.
         let _ = fs::remove_dir(&self.runtime);

@@ -32,6 +32,12 @@ const WITNESSES: usize = 8;
 /// Takes down everything of a lab and removes its folder. The caller holds the lab's lock, or is
 /// its lab process.
 pub(crate) fn take_down(folder: &Folder, state: Option<&State>, inits: Vec<Init>) -> Result<()> {
+    empty(folder, state, inits)?;
+    folder.remove()
+}
+
+/// Takes down everything of a lab and empties its folder but for the lock.
+pub(crate) fn empty(folder: &Folder, state: Option<&State>, inits: Vec<Init>) -> Result<()> {
     let mut failures = Vec::new();
     stop_programs(folder, state);
     if let Err(e) = end_inits(inits) {
@@ -48,7 +54,7 @@ pub(crate) fn take_down(folder: &Folder, state: Option<&State>, inits: Vec<Init>
     }
     // What could not be removed must stay findable.
     if failures.is_empty() {
-        failures.extend(folder.remove().err());
+        failures.extend(folder.empty().err());
     }
     match failures.len() {
         0 => Ok(()),

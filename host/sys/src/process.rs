@@ -133,7 +133,7 @@ impl Exit {
 /// ECHILD when there are no children at all is reported as `Ok(None)`.
 pub fn reap() -> Result<Option<(Pid, Exit)>> {
     loop {
-        match rustix::process::waitpid(None, rustix::process::WaitOptions::NOHANG) {
+        match rustix::process::wait(rustix::process::WaitOptions::NOHANG) {
             Ok(Some((pid, status))) => {
                 if let Some(exit) = exit_of(status) {
                     return Ok(Some((pid, exit)));
@@ -315,19 +315,17 @@ pub fn exit_now(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// [`fork`] for callers without `unsafe`: it looks itself whether the process has one thread.
+/// [`fork`] for callers without `unsafe`: it asks the kernel whether the process has one thread.
 ///
 /// # Errors
-/// EDEADLK when there is more than one thread; else as [`fork`].
+/// EINVAL when there is more than one thread; else as [`fork`].
 pub fn fork_alone(namespaces: Namespaces, cgroup: Option<BorrowedFd<'_>>) -> Result<Forked> {
-    // A directory has two links and one more for each below it: here one a thread. Only this
-    // thread could start another one, so the count holds until the call.
-    let tasks = rustix::fs::stat("/proc/self/task")
-        .map_err(|e| Error::path("/proc/self/task", "count threads", e))?;
-    if tasks.st_nlink > 3 {
-        let source = io::Error::from_raw_os_error(libc::EDEADLK);
+    // SAFETY: with CLONE_THREAD alone unshare(2) changes nothing; it is refused with EINVAL when the
+    // process has several threads.
+    if unsafe { libc::unshare(libc::CLONE_THREAD) } != 0 {
+        let source = io::Error::last_os_error();
         return Err(Error::call("process with several threads", "fork", source));
     }
-    // SAFETY: there is one thread, as counted above.
+    // SAFETY: there is one thread, as the kernel has just said, and only it could start another.
     unsafe { fork(namespaces, cgroup) }
 }

@@ -5,7 +5,7 @@
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -72,13 +72,33 @@ pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> Result<(usize, Vec<Owned
 
 /// The user id of the process at the other end, translated into our user namespace.
 pub fn peer_uid(socket: impl AsFd) -> Result<u32> {
-    let cred = rustix::net::sockopt::socket_peercred(socket)
-        .map_err(|e| Error::call("socket", "read the peer's credentials", e))?;
-    Ok(cred.uid.as_raw())
+    peer(socket).map(|c| c.uid)
 }
 
 /// The process at the other end: for a listening socket's peer, the one that called listen(2).
 /// `None` when it is not visible in our PID namespace or has ended.
 pub fn peer_pid(socket: impl AsFd) -> Option<rustix::process::Pid> {
-    rustix::net::sockopt::socket_peercred(socket).ok().map(|c| c.pid)
+    rustix::process::Pid::from_raw(peer(socket).ok()?.pid)
+}
+
+/// SO_PEERCRED of socket(7), with a pid of 0 for processes outside our PID namespace.
+fn peer(socket: impl AsFd) -> Result<libc::ucred> {
+    let mut cred = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
+    #[allow(clippy::cast_possible_truncation, reason = "12 bytes")]
+    let mut length = std::mem::size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: cred is a valid ucred and length says its size; both outlive the call.
+    let ret = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut cred).cast(),
+            &raw mut length,
+        )
+    };
+    if ret == 0 {
+        return Ok(cred);
+    }
+    let source = std::io::Error::last_os_error();
+    Err(Error::call("socket", "read the peer's credentials", source))
 }

@@ -253,7 +253,10 @@ impl Shared {
             setup.read_only(&at("proc/sys"))?;
             setup.bind(&at("proc/sys/net"), &at("proc/sys/net"), false)?;
             setup.read_write(&at("proc/sys/net"))?;
-            setup.bind(&at("dev/null"), &at("proc/sysrq-trigger"), false)?;
+            let sysrq = at("proc/sysrq-trigger");
+            if sysrq.exists() {
+                setup.bind(&at("dev/null"), &sysrq, false)?;
+            }
         }
         Ok(())
     }

@@ -5,7 +5,7 @@
 //! will be born. It ends when its client does. Messages are a length (u32, little endian) and JSON.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use netloom_sys::process::{self, Forked, Namespaces};
@@ -88,6 +88,11 @@ impl Spawner {
         process::wait_end(&pidfd, std::time::Duration::from_secs(5));
     }
 
+    /// What the client keeps open.
+    pub fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
+        [self.socket.as_fd(), self.pidfd.as_fd()]
+    }
+
     /// The spawner's process.
     pub fn pid(&self) -> Pid {
         self.pid
@@ -122,7 +127,7 @@ impl Spawner {
         }
     }
 
-    fn ask(&self, ask: &Ask, fds: &[std::os::fd::BorrowedFd<'_>]) -> Result<Reply> {
+    fn ask(&self, ask: &Ask, fds: &[BorrowedFd<'_>]) -> Result<Reply> {
         self.send(ask, fds)?;
         match self.receive()? {
             Reply::Refused(report) => Err(Error::Refused { report }),
@@ -130,7 +135,7 @@ impl Spawner {
         }
     }
 
-    fn send(&self, ask: &Ask, fds: &[std::os::fd::BorrowedFd<'_>]) -> Result<()> {
+    fn send(&self, ask: &Ask, fds: &[BorrowedFd<'_>]) -> Result<()> {
         send(&self.socket, ask, fds).map_err(|e| lost("ask", e))
     }
 
@@ -150,7 +155,7 @@ fn lost(operation: &'static str, source: io::Error) -> Error {
 fn send<T: Serialize>(
     socket: &OwnedFd,
     message: &T,
-    fds: &[std::os::fd::BorrowedFd<'_>],
+    fds: &[BorrowedFd<'_>],
 ) -> io::Result<()> {
     let body = serde_json::to_vec(message)?;
     let length = u32::try_from(body.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
@@ -192,6 +197,12 @@ fn receive<T: for<'a> Deserialize<'a>>(
 /// The spawner's life.
 fn serve(socket: &OwnedFd) -> ! {
     process::set_name("netloom-spawn");
+    // Nor does it, or any init, keep the caller's terminal or pipes open.
+    if let Ok(null) = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
+        let _ = rustix::stdio::dup2_stdin(&null);
+        let _ = rustix::stdio::dup2_stdout(&null);
+        let _ = rustix::stdio::dup2_stderr(&null);
+    }
     // It leaves the terminal's session, so that no key of the user's reaches nodes.
     let _ = rustix::process::setsid();
     process::block_signals();

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
 use netloom_kit::skip;
-use netloom_netlink::{Address, Batch, BridgeSpec, Change, EndSpec, Route, Socket, VethSpec};
+use netloom_netlink::{
+    Address, Batch, BridgeSpec, Change, EndSpec, Neighbour, Route, Socket, VethSpec,
+};
 use netloom_node::ping::{Prober, Version, all_pairs};
 use netloom_sys::namespace;
 
@@ -50,6 +52,11 @@ fn v6(node: usize, host: u16) -> IpAddr {
     Ipv6Addr::new(0xfd00, 0, 0, node, 0, 0, 0, host).into()
 }
 
+fn mac(node: usize, side: u8) -> [u8; 6] {
+    let [.., high, low] = u32::try_from(node).expect("few nodes").to_be_bytes();
+    [2, 0, 0, side, high, low]
+}
+
 impl Star {
     /// `Err` with the reason when namespaces cannot be made here.
     fn new(nodes: usize, routed: bool) -> Result<Star, String> {
@@ -89,8 +96,10 @@ impl Star {
             for node in 0..nodes {
                 let port = u32::try_from(node).expect("few nodes") + 10;
                 let name = format!("p{node}");
-                let near = EndSpec { index: Some(port), ..EndSpec::new(&name) };
-                let far = EndSpec { netns: Some(self.node(node)), ..EndSpec::new("eth0") };
+                let near =
+                    EndSpec { index: Some(port), mac: Some(mac(node, 1)), ..EndSpec::new(&name) };
+                let (space, mac) = (Some(self.node(node)), Some(mac(node, 2)));
+                let far = EndSpec { netns: space, mac, ..EndSpec::new("eth0") };
                 let master = (!self.routed).then_some(BRIDGE);
                 let pair = VethSpec { a_up: true, a_master: master, ..VethSpec::new(near, far) };
                 batch.push(name.as_str(), &pair);
@@ -98,6 +107,13 @@ impl Star {
                     for (address, length) in [(v4(node, 1), 24), (v6(node, 1), 64)] {
                         let address = IpNet::new(address, length).expect("a prefix");
                         batch.push(name.as_str(), &Address::new(port, address));
+                        let node = self.address(
+                            node,
+                            if address.addr().is_ipv4() { Version::V4 } else { Version::V6 },
+                        );
+                        // Of many neighbours the kernel would forget some: gc_thresh3.
+                        let mac = mac.expect("given above");
+                        batch.push(name.as_str(), &Neighbour { link: port, address: node, mac });
                     }
                 }
             }
@@ -117,6 +133,7 @@ impl Star {
         if self.routed {
             for (all, via) in [("0.0.0.0/0", v4(node, 1)), ("::/0", v6(node, 1))] {
                 let all = all.parse().expect("a prefix");
+                batch.push("router", &Neighbour { link, address: via, mac: mac(node, 1) });
                 batch.push("default route", &Route::new(all, Some(via), link));
             }
         }

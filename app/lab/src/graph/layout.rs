@@ -29,6 +29,7 @@ pub(super) fn place(n: usize, edges: &[(usize, usize)], least: f64) -> Vec<Point
     }
     let mut points = overall(&neighbours);
     relax(&mut points, &neighbours);
+    scale_to_edges(&mut points, &neighbours);
     push_apart(&mut points, least);
     points
 }

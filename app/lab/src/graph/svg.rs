@@ -32,7 +32,8 @@ const STYLE: &str = "
 text{font-family:system-ui,sans-serif;font-size:12px;fill:#1b1f24;text-anchor:middle}
 .link path{fill:none;stroke:#8a94a0;stroke-width:1.5}
 .link:hover path{stroke:#d9480f;stroke-width:3}
-.end{font-size:9px;fill:#57606a;stroke:#fff;stroke-width:3px;paint-order:stroke}
+.end{font-size:9px;fill:#57606a}
+.halo{fill:none;stroke:#fff;stroke-width:3px}
 .router .shape{fill:#d0e3ff;stroke:#2563b0}
 .host .shape{fill:#dcf2df;stroke:#2b8a3e}
 .switch .shape{fill:#fff0c8;stroke:#a8710a}
@@ -42,7 +43,8 @@ text{font-family:system-ui,sans-serif;font-size:12px;fill:#1b1f24;text-anchor:mi
 .back{fill:#14171b}
 text{fill:#e8ecf0}
 .link path{stroke:#6b7682}
-.end{fill:#a9b4bf;stroke:#14171b}
+.end{fill:#a9b4bf}
+.halo{fill:none;stroke:#14171b}
 .router .shape{fill:#17355c;stroke:#6ea8fe}
 .host .shape{fill:#173d22;stroke:#69c27d}
 .switch .shape{fill:#4a3708;stroke:#e0b040}
@@ -79,8 +81,8 @@ pub fn svg(plan: &Plan) -> String {
 /// Pixels of a link's usual length: room for the labels of its ends, and for long names.
 fn spacing(picture: &Picture) -> f64 {
     let widest = picture.vertices.iter().map(half_width).fold(0.0, f64::max);
-    let ends = if picture.edges.len() <= LABELLED { 190.0 } else { 90.0 };
-    (widest * 3.0).clamp(ends, 260.0)
+    let ends = if picture.edges.len() <= LABELLED { 240.0 } else { 90.0 };
+    (widest * 3.0).clamp(ends, 300.0)
 }
 
 /// Scales to pixels, with the margin, and gives the size of the picture.
@@ -121,8 +123,8 @@ fn draw_edges(out: &mut String, picture: &Picture, points: &[Point]) {
             line.path()
         );
         if picture.edges.len() <= LABELLED {
-            draw_end(&mut labels, a, line.at_pixels(62.0));
-            draw_end(&mut labels, b, line.reversed().at_pixels(62.0));
+            draw_end(&mut labels, a, line.at_pixels(72.0));
+            draw_end(&mut labels, b, line.reversed().at_pixels(72.0));
         }
     }
     out.push_str(&labels);
@@ -152,7 +154,7 @@ impl Line {
         let [low, high] =
             if edge.ends[0].vertex < edge.ends[1].vertex { [from, to] } else { [to, from] };
         let (x, y) = (high[0] - low[0], high[1] - low[1]);
-        let aside = lane * 44.0 / x.hypot(y).max(1.0);
+        let aside = lane * 76.0 / x.hypot(y).max(1.0);
         let middle = [f64::midpoint(from[0], to[0]), f64::midpoint(from[1], to[1])];
         Line { from, bend: [middle[0] - y * aside, middle[1] + x * aside], to }
     }
@@ -184,7 +186,11 @@ fn draw_end(out: &mut String, end: &EdgeEnd, [x, y]: Point) {
     let lines = lines.into_iter().flatten().filter(|line| !line.is_empty());
     for (line, y) in lines.zip([y, y + 10.0]) {
         let line = escape(line);
-        let _ = writeln!(out, "<text class=\"end\" x=\"{x:.1}\" y=\"{y:.1}\">{line}</text>");
+        // The halo is a text of its own: few readers know the order of fill and stroke.
+        for class in ["end halo", "end"] {
+            let _ =
+                writeln!(out, "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\">{line}</text>");
+        }
     }
 }
 

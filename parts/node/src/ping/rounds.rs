@@ -21,7 +21,7 @@ use super::{ATTEMPTS, Version, WINDOW};
 use crate::{Error, Result};
 
 /// How long an unanswered request keeps its place in the window, in microseconds.
-const SETTLE: u64 = 10_000;
+const SETTLE: u64 = 4_000;
 
 /// Requests sent between two looks at the sockets: few, so that answers are not long unread.
 const BURST: usize = 16;
