@@ -317,9 +317,7 @@ fn sysctls(value: &Yaml, path: &Path<'_>, report: &mut Report) -> BTreeMap<Strin
     for entry in map(value, path, "a map of sysctls", report) {
         let key = entry.key.as_str();
         let path = path.key(key);
-        let letters = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-        let well_formed = key.split('.').all(|part| !part.is_empty() && part.chars().all(letters));
-        if !key.starts_with("net.") || !well_formed {
+        if !is_net_sysctl(key) {
             let help =
                 "names are like net.ipv4.tcp_ecn; only those below net. belong to a node".into();
             report.error_with(
@@ -333,6 +331,16 @@ fn sysctls(value: &Yaml, path: &Path<'_>, report: &mut Report) -> BTreeMap<Strin
         }
     }
     sysctls
+}
+
+/// A name below `net.`, or a path below `net/` where an interface's name holds a dot (sysctl(8)).
+/// Nothing in it may lead out of `/proc/sys/net`.
+fn is_net_sysctl(key: &str) -> bool {
+    let separator = if key.contains('/') { '/' } else { '.' };
+    let letters = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    let part = |p: &str| !p.is_empty() && p != "." && p != ".." && p.chars().all(letters);
+    let mut parts = key.split(separator);
+    parts.next() == Some("net") && key.len() > 4 && parts.all(part)
 }
 
 /// A path inside a node: absolute, and it names something below `/` without detours.

@@ -189,6 +189,24 @@ fn sizes_are_bounded() {
 }
 
 #[test]
+fn sysctls_stay_below_net() {
+    for (key, good) in [
+        ("net.ipv4.tcp_ecn", true),
+        ("net/ipv4/conf/eth0.1/rp_filter", true),
+        ("net", false),
+        ("net.", false),
+        ("net..x", false),
+        ("net/../kernel/x", false),
+        ("net/ipv4/./x", false),
+        ("kernel.hostname", false),
+        ("network.x", false),
+    ] {
+        let text = format!("nodes: {{a: {{sysctls: {{{key}: 1}}}}}}");
+        assert_eq!(parse("t", text.as_bytes(), "t").is_ok(), good, "{key}");
+    }
+}
+
+#[test]
 fn work_on_expressions_is_bounded() {
     let text = format!(
         "nodes: {{'n{{a}}': {{for: {{a: 100, b: 1000}}, if: '{}b < 0'}}}}",
