@@ -248,6 +248,20 @@ pub fn unblock_signals() {
     set_mask(libc::SIG_UNBLOCK);
 }
 
+/// Runs `f` with no signal blocked, for starting a program: it inherits the mask.
+pub fn with_open_mask<T>(f: impl FnOnce() -> T) -> T {
+    let mut old = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    let mut none = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: sigemptyset initialises the set it is given.
+    unsafe { libc::sigemptyset(none.as_mut_ptr()) };
+    // SAFETY: none was initialised above; old is written by the kernel.
+    unsafe { libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), old.as_mut_ptr()) };
+    let result = f();
+    // SAFETY: old was written by the call above, which cannot fail with these arguments.
+    unsafe { libc::sigprocmask(libc::SIG_SETMASK, old.as_ptr(), std::ptr::null_mut()) };
+    result
+}
+
 fn set_mask(how: i32) {
     let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: sigfillset initialises the set it is given.

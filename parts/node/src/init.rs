@@ -128,6 +128,8 @@ impl Init {
 
     fn run(&mut self) -> ! {
         loop {
+            // A child that ended while the mask was open for another left no signal.
+            self.on_signals();
             let timeout = self.next_time();
             let (connections, outputs) = self.wait(timeout);
             self.on_signals();
@@ -290,7 +292,9 @@ impl Init {
             return;
         }
         let quiet = std::process::Stdio::null;
-        let child = command(argv, &self.env).stdout(quiet()).stderr(quiet()).spawn();
+        let mut command = command(argv, &self.env);
+        command.stdout(quiet()).stderr(quiet());
+        let child = process::with_open_mask(|| command.spawn());
         waiting.probe = child.ok().and_then(|c| Pid::from_raw(i32::try_from(c.id()).ok()?));
     }
 

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use netloom_model::lab::{Program, Restart};
-use netloom_sys::process::Exit;
+use netloom_sys::process::{Exit, with_open_mask};
 use rustix::process::{Pid, Signal};
 
 use crate::control::ProgramState;
@@ -252,10 +252,9 @@ pub(crate) fn command(argv: &[String], env: &[(String, String)]) -> Command {
 fn spawn(argv: &[String], env: &[(String, String)]) -> io::Result<(Pid, OwnedFd)> {
     let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     rustix::io::ioctl_fionbio(&read, true)?;
-    let child = command(argv, env)
-        .stdout(Stdio::from(write.try_clone()?))
-        .stderr(Stdio::from(write))
-        .spawn()?;
+    let mut command = command(argv, env);
+    command.stdout(Stdio::from(write.try_clone()?)).stderr(Stdio::from(write));
+    let child = with_open_mask(|| command.spawn())?;
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     Ok((pid.ok_or(io::ErrorKind::InvalidData)?, read))
 }
