@@ -71,9 +71,7 @@ fn probe(
             feature::enter_own_user_namespace()?;
         }
         namespace::new_network()?;
-        attempt().map_err(|e| {
-            SysError::call(name, "try", std::io::Error::other(e.to_string()))
-        })
+        attempt().map_err(|e| SysError::call(name, "try", std::io::Error::other(e.to_string())))
     });
     tried.map(|()| String::new()).map_err(|reason| Unsupported {
         feature: name,

@@ -49,7 +49,7 @@ pub enum HostChange {
 
 /// Whether the plan has doors.
 pub(crate) fn wanted(plan: &Plan) -> bool {
-    plan.links.iter().flat_map(|l| &l.ends).any(|e| is_door(e))
+    plan.links.iter().flat_map(|l| &l.ends).any(is_door)
 }
 
 fn is_door(end: &PlannedEnd) -> bool {
@@ -73,7 +73,9 @@ pub(crate) fn open(plan: &Plan, spaces: &Spaces, folder: &Folder, links: &[usize
         for &index in links {
             for side in [0, 1] {
                 match &plan.links[index].ends[side] {
-                    PlannedEnd::Host { iface } => doors.bridge_in(&mut socket, index, side, iface)?,
+                    PlannedEnd::Host { iface } => {
+                        doors.bridge_in(&mut socket, index, side, iface)?
+                    }
                     PlannedEnd::Internet { addresses } => {
                         doors.nat(&mut socket, index, side, addresses)?;
                     }
@@ -108,7 +110,13 @@ impl Doors<'_> {
         format!("{MARK}{kind}{hash:07x}{part:x}")
     }
 
-    fn bridge_in(&mut self, socket: &mut Socket, link: usize, side: usize, iface: &str) -> Result<()> {
+    fn bridge_in(
+        &mut self,
+        socket: &mut Socket,
+        link: usize,
+        side: usize,
+        iface: &str,
+    ) -> Result<()> {
         let object = format!("host interface {iface:?}");
         let found = socket
             .link(iface)
@@ -182,7 +190,8 @@ impl Doors<'_> {
         }
         run(socket, &mut batch, &object, "give the host's end addresses and routes")?;
         self.forward(socket, &outer)?;
-        let table = format!("{}{:08x}-{link:x}", nat::TABLE_PREFIX, self.folder.hash() & 0xffff_ffff);
+        let table =
+            format!("{}{:08x}-{link:x}", nat::TABLE_PREFIX, self.folder.hash() & 0xffff_ffff);
         self.note(HostChange::Nat(table.clone()))?;
         nat::install(&nat::NatSpec {
             table: &table,
@@ -249,7 +258,12 @@ impl Doors<'_> {
     }
 }
 
-fn run(socket: &mut Socket, batch: &mut Batch, object: &str, operation: &'static str) -> Result<()> {
+fn run(
+    socket: &mut Socket,
+    batch: &mut Batch,
+    object: &str,
+    operation: &'static str,
+) -> Result<()> {
     socket.run(batch).map_err(Error::network(object, operation))
 }
 
@@ -355,10 +369,6 @@ fn hand_on(folder: &Folder, changes: &[HostChange], failures: &mut Vec<Error>) -
 pub(crate) fn name_servers() -> String {
     let stub = "127.0.0.53";
     let own = fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
-    if own.contains(stub) {
-        if let Ok(real) = fs::read_to_string("/run/systemd/resolve/resolv.conf") {
-            return real;
-        }
-    }
-    own
+    let real = own.contains(stub).then(|| fs::read_to_string("/run/systemd/resolve/resolv.conf"));
+    real.and_then(|text| text.ok()).unwrap_or(own)
 }

@@ -16,7 +16,7 @@ use netloom_node::spec::Prepare;
 use netloom_sys::cgroup::{self, Groups};
 use netloom_sys::process::{self, Forked, Namespaces};
 use netloom_sys::{Unsupported, caps, feature, namespace};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
 
 use crate::making::{Init, absolute_paths};
@@ -211,13 +211,8 @@ fn feature_check() -> Result<()> {
 }
 
 /// Where limits can be set, and the refusal when the plan has limits and there is nowhere.
-fn hierarchies(
-    user: bool,
-    plan: &Plan,
-    ignore_limits: bool,
-) -> Result<Vec<cgroup::Hierarchy>> {
-    let found =
-        if user { cgroup::hierarchies_of_user() } else { cgroup::hierarchies_of_root() };
+fn hierarchies(user: bool, plan: &Plan, ignore_limits: bool) -> Result<Vec<cgroup::Hierarchy>> {
+    let found = if user { cgroup::hierarchies_of_user() } else { cgroup::hierarchies_of_root() };
     let found = found.map_err(Error::system("cgroups", "look for"))?;
     let has = |c: &str| found.iter().any(|h| h.controllers.iter().any(|have| have == c));
     for node in plan.nodes.iter().filter(|_| !ignore_limits) {
@@ -228,8 +223,7 @@ fn hierarchies(
         ];
         if let Some((lacking, _)) = wanted.iter().find(|(c, wants)| *wants && !has(c)) {
             let mut why = feature::no_limits(!user);
-            why.reason =
-                format!("node {:?} has a {lacking} limit, and {}", node.name, why.reason);
+            why.reason = format!("node {:?} has a {lacking} limit, and {}", node.name, why.reason);
             why.needs.push_str("; or make it without limits: netloom up --ignore-limits …");
             return Err(why.into());
         }
@@ -381,10 +375,8 @@ fn bring_up(
     };
     let made = running.make(&progress)?;
     let service: Arc<dyn Service> = Arc::clone(running) as Arc<dyn Service>;
-    let server = serve(&running.folder.path(), service).map_err(|reason| Error::Conflict {
-        lab: running.folder.name().to_owned(),
-        reason,
-    })?;
+    let server = serve(&running.folder.path(), service)
+        .map_err(|reason| Error::Conflict { lab: running.folder.name().to_owned(), reason })?;
     running.folder.mark_up()?;
     let nodes = made.iter().filter(|i| **i < running.state.plan.nodes.len()).count();
     telling.tell(&Event::Ready { made: nodes });
@@ -467,11 +459,9 @@ pub fn down_orphan(runtime: &Path, name: &str) -> Result<()> {
         return Err(Error::NoLab(name.to_owned()));
     }
     // One that still makes its lab, or serves it no more, takes down what there is when asked to.
-    if let Some(pid) = folder.read_pid().filter(|p| is_lab_process(&folder, *p)) {
-        if let Some(pidfd) = rustix::process::Pid::from_raw(pid).and_then(|p| process::pidfd(p).ok())
-        {
-            process::signal(pidfd, Signal::TERM).map_err(Error::system("lab process", "end"))?;
-        }
+    let alive = folder.read_pid().filter(|p| is_lab_process(&folder, *p));
+    if let Some(pidfd) = alive.and_then(Pid::from_raw).and_then(|p| process::pidfd(p).ok()) {
+        process::signal(pidfd, Signal::TERM).map_err(Error::system("lab process", "end"))?;
     }
     let _lock = match folder.wait_lock() {
         Ok(lock) => lock,

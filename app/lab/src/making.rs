@@ -174,7 +174,8 @@ impl Maker<'_> {
                 .map_err(Error::system(object, "open its network namespace"))?;
             if init.lives() { Ok(ns) } else { Err(ended().into()) }
         };
-        let nodes = (0..self.core_index()).map(|i| open(i).map(Some)).collect::<Result<Vec<_>>>()?;
+        let nodes =
+            (0..self.core_index()).map(|i| open(i).map(Some)).collect::<Result<Vec<_>>>()?;
         Ok(Spaces { nodes, core: open(self.core_index())? })
     }
 
@@ -339,8 +340,7 @@ impl<'a> Reports<'a> {
                 tv_sec: i64::try_from(left.as_secs()).unwrap_or(0),
                 tv_nsec: i64::from(left.subsec_nanos()),
             };
-            let mut fds =
-                [rustix::event::PollFd::new(self.pipe, rustix::event::PollFlags::IN)];
+            let mut fds = [rustix::event::PollFd::new(self.pipe, rustix::event::PollFlags::IN)];
             match rustix::event::poll(&mut fds, Some(&left)) {
                 Ok(0) => return Ok(false),
                 Err(rustix::io::Errno::INTR) => {}

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use netloom_model::Plan;
 use netloom_model::plan::{PlannedEnd, PlannedLink, PlannedNode, is_of_an_interface};
 use netloom_netlink::{
-    Address, Batch, BridgeSpec, Change, DeleteLink, EndSpec, Route, Socket, VethSpec,
+    Address, Batch, BridgeSpec, Change, DeleteLink, EndSpec, Neighbour, Route, Socket, VethSpec,
 };
 use netloom_sys::namespace;
 
@@ -22,6 +22,11 @@ pub(crate) const FIRST_PORT: u32 = 100_000;
 
 /// Index of the loopback interface in every namespace.
 const LOOPBACK: u32 = 1;
+
+/// Up to how many interfaces a lab's nodes learn their neighbours. The kernel has one table of learnt
+/// neighbours for all namespaces (`net.ipv4.neigh.default.gc_thresh3`, 1024 by default), which larger
+/// labs would overflow; permanent entries do not count.
+const LEARNT_NEIGHBOURS: usize = 400;
 
 /// Network namespaces of a lab: one a node in the order of the plan, and the core's.
 pub(crate) struct Spaces {
@@ -72,7 +77,12 @@ fn open(object: &str) -> Result<Socket> {
     Socket::open().map_err(Error::network(object, "open a netlink socket"))
 }
 
-fn run(socket: &mut Socket, batch: &mut Batch, object: &str, operation: &'static str) -> Result<()> {
+fn run(
+    socket: &mut Socket,
+    batch: &mut Batch,
+    object: &str,
+    operation: &'static str,
+) -> Result<()> {
     socket.run(batch).map_err(Error::network(object, operation))
 }
 
@@ -219,6 +229,8 @@ pub(crate) fn configure(
     work: &[(usize, Scope)],
     links: &[usize],
 ) -> Result<()> {
+    let interfaces: usize = plan.nodes.iter().map(|n| n.interfaces.len()).sum();
+    let fixed_neighbours = interfaces > LEARNT_NEIGHBOURS;
     on_a_thread(|| {
         let mut batch = Batch::new();
         for &(index, scope) in work {
@@ -229,6 +241,9 @@ pub(crate) fn configure(
             let mut socket = open(&object)?;
             batch.clear();
             push_node(&mut batch, node, scope, links);
+            if fixed_neighbours {
+                push_neighbours(&mut batch, plan, index, scope, links);
+            }
             run(&mut socket, &mut batch, &object, "configure")?;
             set_interface_sysctls(node, &object)?;
         }
@@ -245,6 +260,28 @@ fn set_interface_sysctls(node: &PlannedNode, object: &str) -> Result<()> {
             .map_err(|e| Error::state(format!("{object}: {full}"), "set sysctl")(e))?;
     }
     Ok(())
+}
+
+/// The neighbours of a node across its node-node links, as permanent entries.
+fn push_neighbours(batch: &mut Batch, plan: &Plan, node: usize, scope: Scope, links: &[usize]) {
+    for (i, interface) in plan.nodes[node].interfaces.iter().enumerate() {
+        if scope == Scope::Links && !links.contains(&interface.link) {
+            continue;
+        }
+        let link = &plan.links[interface.link];
+        let other = link.ends.iter().find_map(|end| match end {
+            PlannedEnd::Node { node: n, interface: j } if (*n, *j) != (node, i) => Some((*n, *j)),
+            _ => None,
+        });
+        let Some((n, j)) = other else { continue };
+        let peer = &plan.nodes[n].interfaces[j];
+        let object: Arc<str> = format!("link {:?}", link.name).into();
+        for address in &peer.addresses {
+            let neighbour =
+                Neighbour { link: interface_index(i), address: address.addr(), mac: peer.mac };
+            batch.push(Arc::clone(&object), &neighbour);
+        }
+    }
 }
 
 fn push_node(batch: &mut Batch, node: &PlannedNode, scope: Scope, links: &[usize]) {

@@ -70,7 +70,10 @@ impl Running {
     }
 
     /// Makes what is missing; gives the indexes of what was made.
-    pub(crate) fn make(&self, progress: &(dyn Fn(&str, usize, usize) + Sync)) -> Result<Vec<usize>> {
+    pub(crate) fn make(
+        &self,
+        progress: &(dyn Fn(&str, usize, usize) + Sync),
+    ) -> Result<Vec<usize>> {
         let mut guard = self.work();
         let Work { spawner, reports, inits } = &mut *guard;
         let Some(spawner) = spawner else {

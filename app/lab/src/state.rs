@@ -108,11 +108,10 @@ impl Folder {
     pub fn id(&self) -> String {
         let mut name = self.name.clone();
         name.truncate(39);
-        format!("{name}-{:08x}", self.hash() as u32)
+        format!("{name}-{:08x}", self.hash() & 0xffff_ffff)
     }
 
     /// FNV-1a (64 bit) over the folder's path.
-    #[allow(clippy::cast_possible_truncation, reason = "callers take the low bits of a hash")]
     pub fn hash(&self) -> u64 {
         use std::os::unix::ffi::OsStrExt;
         self.path().as_os_str().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, |h, b| {
@@ -213,9 +212,7 @@ impl Folder {
         let mut options = File::options();
         options.write(true).create(true).truncate(true).mode(0o600);
         let written = options.open(&beside).and_then(|mut f| f.write_all(bytes));
-        written
-            .and_then(|()| fs::rename(&beside, &path))
-            .map_err(Error::state(&path, "write"))
+        written.and_then(|()| fs::rename(&beside, &path)).map_err(Error::state(&path, "write"))
     }
 
     fn read_json<T: for<'a> Deserialize<'a>>(&self, name: &str) -> Result<Option<T>> {
@@ -236,8 +233,11 @@ impl Folder {
                 continue;
             }
             let is_dir = entry.file_type().is_ok_and(|t| t.is_dir());
-            let gone =
-                if is_dir { fs::remove_dir_all(entry.path()) } else { fs::remove_file(entry.path()) };
+            let gone = if is_dir {
+                fs::remove_dir_all(entry.path())
+            } else {
+                fs::remove_file(entry.path())
+            };
             match gone {
                 Err(e) if e.kind() != io::ErrorKind::NotFound => {
                     return Err(Error::state(entry.path(), "remove")(e));

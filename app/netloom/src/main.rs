@@ -78,4 +78,3 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 fn command() -> clap::Command {
     <Cli as clap::CommandFactory>::command()
 }
-

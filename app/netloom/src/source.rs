@@ -37,27 +37,23 @@ pub(crate) fn lab(path: &Path, name: Option<&str>) -> Result<Lab> {
 /// Reads a lab file and plans it.
 pub(crate) fn plan(path: &Path, name: Option<&str>) -> Result<Plan> {
     let lab = lab(path, name)?;
-    netloom_model::plan::plan(&lab).map_err(|e| {
-        crate::Usage(format!("{}: error: {e}", path.display())).into()
-    })
+    netloom_model::plan::plan(&lab)
+        .map_err(|e| crate::Usage(format!("{}: error: {e}", path.display())).into())
 }
 
 /// The bytes of a file, never more than a lab file may have.
 fn read(path: &Path) -> Result<Vec<u8>> {
-    let fail = |operation| {
-        move |source| Unreadable { path: path.to_owned(), operation, source }
-    };
+    let fail = |operation| move |source| Unreadable { path: path.to_owned(), operation, source };
     let file = File::open(path).map_err(fail("open"))?;
     let meta = file.metadata().map_err(fail("look at"))?;
     if meta.is_dir() {
         return Err(fail("read")(io::Error::from(io::ErrorKind::IsADirectory)).into());
     }
-    let limit = u64::try_from(MAX_BYTES).unwrap_or(u64::MAX);
     if let Some(too_large) = netloom_model::too_large(&path.to_string_lossy(), meta.len()) {
         return Err(too_large.into());
     }
     let mut text = Vec::new();
-    file.take(limit + 1).read_to_end(&mut text).map_err(fail("read"))?;
+    file.take(MAX_BYTES + 1).read_to_end(&mut text).map_err(fail("read"))?;
     Ok(text)
 }
 

@@ -118,7 +118,9 @@ impl Connection {
         if n == 0 {
             return Ok(None);
         }
-        serde_json::from_slice(&buffer[..n]).map(Some).map_err(|e| self.fail("understand", e.into()))
+        serde_json::from_slice(&buffer[..n])
+            .map(Some)
+            .map_err(|e| self.fail("understand", e.into()))
     }
 
     fn fail(&self, operation: &'static str, source: io::Error) -> Error {

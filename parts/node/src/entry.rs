@@ -62,8 +62,7 @@ pub fn run(door: &Door, task: &Task) -> Result<Exit> {
     namespace::enter_node(door.init.as_fd(), door.user)
         .map_err(Error::system(&door.node, "enter"))?;
     let passed: Vec<i32> = PASSED_ON.iter().map(|s| s.as_raw()).collect();
-    let signals =
-        process::catch(&passed).map_err(Error::system(&door.node, "catch signals"))?;
+    let signals = process::catch(&passed).map_err(Error::system(&door.node, "catch signals"))?;
     let stdin = io::stdin();
     let front = if task.own_group { Foreground::remember(&stdin) } else { None };
     let parent = process::pidfd(rustix::process::getpid())

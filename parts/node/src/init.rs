@@ -141,10 +141,9 @@ impl Init {
                 self.serve(index);
             }
             self.look();
-            if let Some(at) = self.stop_at {
-                if self.programs.all_ended() || Instant::now() >= at {
-                    process::exit_now(0);
-                }
+            let late = |at: Instant| self.programs.all_ended() || Instant::now() >= at;
+            if self.stop_at.is_some_and(late) {
+                process::exit_now(0);
             }
         }
     }
@@ -228,8 +227,7 @@ impl Init {
     }
 
     fn answer(&self, index: usize, answer: &Answer) {
-        if let (Some(socket), Ok(bytes)) =
-            (self.connections.get(index), serde_json::to_vec(answer))
+        if let (Some(socket), Ok(bytes)) = (self.connections.get(index), serde_json::to_vec(answer))
         {
             // A caller that went away needs no answer.
             let _ = scm::send(socket, &bytes, &[]);
@@ -245,11 +243,10 @@ impl Init {
             return;
         }
         let running = !self.programs.all_ended();
-        if !running {
-            if let Err(words) = self.programs.start() {
-                self.answer_all(&Answer::Failed(words));
-                return;
-            }
+        let started = if running { Ok(()) } else { self.programs.start() };
+        if let Err(words) = started {
+            self.answer_all(&Answer::Failed(words));
+            return;
         }
         let now = Instant::now();
         self.waiting = Some(Waiting {
@@ -319,9 +316,8 @@ fn listen(index: usize) -> Result<OwnedFd, String> {
     let name = socket_name(index);
     let fail = |e: rustix::io::Errno| format!("control socket {name}: {e}");
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket =
-        rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
-            .map_err(fail)?;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+        .map_err(fail)?;
     // What an init that died left behind makes room.
     let _ = rustix::fs::unlink(&name);
     rustix::net::bind(&socket, &SocketAddrUnix::new(&name).map_err(fail)?).map_err(fail)?;

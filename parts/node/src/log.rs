@@ -94,7 +94,8 @@ mod tests {
     #[test]
     fn a_cut_or_foreign_line_is_left_out() {
         let records = parse(b"5 0 hello world\nnonsense\n7 1 \n9 0 cut");
-        let texts: Vec<_> = records.iter().map(|r| (r.time_ns, r.program, r.text.as_str())).collect();
+        let texts: Vec<_> =
+            records.iter().map(|r| (r.time_ns, r.program, r.text.as_str())).collect();
         assert_eq!(texts, [(5, 0, "hello world"), (7, 1, "")]);
     }
 

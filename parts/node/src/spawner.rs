@@ -152,11 +152,7 @@ fn lost(operation: &'static str, source: io::Error) -> Error {
     Error::Spawner { operation, source }
 }
 
-fn send<T: Serialize>(
-    socket: &OwnedFd,
-    message: &T,
-    fds: &[BorrowedFd<'_>],
-) -> io::Result<()> {
+fn send<T: Serialize>(socket: &OwnedFd, message: &T, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
     let body = serde_json::to_vec(message)?;
     let length = u32::try_from(body.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
     scm::send(socket, &length.to_le_bytes(), fds).map_err(io::Error::other)?;
@@ -169,9 +165,7 @@ fn send<T: Serialize>(
 }
 
 /// One message and its descriptors; `None` when the other end is gone.
-fn receive<T: for<'a> Deserialize<'a>>(
-    socket: &OwnedFd,
-) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
+fn receive<T: for<'a> Deserialize<'a>>(socket: &OwnedFd) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
     let mut head = [0u8; 4];
     let (n, fds) = scm::receive(socket, &mut head).map_err(io::Error::other)?;
     if n == 0 {

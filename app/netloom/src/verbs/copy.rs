@@ -13,19 +13,22 @@ use crate::{Usage, labs};
 pub(crate) fn cp(lab: Option<&str>, args: &Copy) -> Result<i32> {
     let source = side(&args.source);
     let destination = side(&args.destination);
-    match (source, destination) {
+    let summary = match (source, destination) {
         (Side::Host(from), Side::Node(node, to)) => {
             let root = root(lab, node)?;
-            copy::into_node(root.as_fd(), Path::new(from), to)?;
+            copy::into_node(root.as_fd(), Path::new(from), to)?
         }
         (Side::Node(node, from), Side::Host(to)) => {
             let root = root(lab, node)?;
-            copy::out_of_node(root.as_fd(), from, Path::new(to))?;
+            copy::out_of_node(root.as_fd(), from, Path::new(to))?
         }
         _ => {
             let words = "one of SRC and DST must be NODE:PATH, and only one";
             return Err(Usage(words.into()).into());
         }
+    };
+    for path in &summary.skipped {
+        anstream::eprintln!("netloom: left out, neither file, directory nor link: {path}");
     }
     Ok(0)
 }

@@ -55,7 +55,8 @@ fn in_own_process(folder: &Folder) -> i32 {
 
 /// Takes a lab down and waits until its process has ended too.
 pub(crate) fn take_down(folder: &Folder) -> Result<()> {
-    let lab_process = folder.read_pid().and_then(Pid::from_raw).and_then(|p| process::pidfd(p).ok());
+    let lab_process =
+        folder.read_pid().and_then(Pid::from_raw).and_then(|p| process::pidfd(p).ok());
     match netloom_api::Client::connect(&folder.path()) {
         Ok(client) => {
             client.down()?;

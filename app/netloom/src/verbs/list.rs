@@ -5,8 +5,8 @@ use netloom_lab::view::{LabState, LabStatus, LabSummary, NodeStatus};
 use netloom_lab::{listing, runtime_dir};
 
 use crate::flags::{Json, Status};
-use crate::output::{bytes, or_dash, print, print_json, table};
 use crate::labs;
+use crate::output::{bytes, or_dash, print, print_json, table};
 
 /// `netloom ls`
 pub(crate) fn ls(args: &Json) -> Result<i32> {

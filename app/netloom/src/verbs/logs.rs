@@ -38,7 +38,11 @@ pub(crate) fn logs(lab: Option<&str>, args: &Logs) -> Result<i32> {
 }
 
 fn line(record: &Record, timestamps: bool) -> String {
-    if timestamps { format!("{} {}\n", utc(record.time_ns), record.text) } else { format!("{}\n", record.text) }
+    if timestamps {
+        format!("{} {}\n", utc(record.time_ns), record.text)
+    } else {
+        format!("{}\n", record.text)
+    }
 }
 
 /// `2026-01-31T12:00:00.123456Z`, by the civil calendar from days (Howard Hinnant,

@@ -6,8 +6,8 @@ use anyhow::Result;
 use netloom_lab::view::{Family, Reachability};
 
 use crate::flags::Ping;
-use crate::output::{print, print_json, table};
 use crate::labs;
+use crate::output::{print, print_json, table};
 
 /// Up to how many nodes the whole matrix is shown.
 const MATRIX_LIMIT: usize = 16;

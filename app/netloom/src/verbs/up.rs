@@ -51,7 +51,9 @@ pub(crate) fn up(args: &Up) -> Result<i32> {
             let made = repaired.nodes.len();
             output::print(&match made {
                 0 => format!("lab {name}: runs already\n"),
-                _ => format!("lab {name}: runs already, made anew: {}\n", repaired.nodes.join(", ")),
+                _ => {
+                    format!("lab {name}: runs already, made anew: {}\n", repaired.nodes.join(", "))
+                }
             })?;
         }
     }
