@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use netloom_model::lab::{FileContent, Ready};
-use netloom_model::plan::{PlannedEnd, PlannedNode, is_of_an_interface};
+use netloom_model::plan::{PlannedEnd, PlannedNode};
 use netloom_node::control::{Answer, Connection, Request};
 use netloom_node::spawner::Spawner;
 use netloom_node::spec::{Kind, NodeSpec, socket_name};
@@ -285,7 +285,7 @@ pub(crate) fn has_work(node: &PlannedNode) -> bool {
 
 /// Sysctls to set before there are interfaces, which copy them; the rest is set when they are there.
 fn before_interfaces(node: &PlannedNode) -> Vec<(String, String)> {
-    node.sysctls.iter().filter(|(path, _)| !is_of_an_interface(path)).cloned().collect()
+    node.sysctls.iter().filter(|(path, _)| !network::is_late(path)).cloned().collect()
 }
 
 fn limits(node: &PlannedNode) -> cgroup::Limits {

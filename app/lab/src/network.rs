@@ -244,20 +244,34 @@ pub(crate) fn configure(
             if fixed_neighbours {
                 push_neighbours(&mut batch, plan, index, scope, links);
             }
+            set_late_sysctls(node, &object)?;
             run(&mut socket, &mut batch, &object, "configure")?;
-            set_interface_sysctls(node, &object)?;
         }
         Ok(())
     })
 }
 
-/// Sysctls of single interfaces, by a thread in the node's network namespace: /proc/sys/net shows
-/// that of the thread that looks.
-fn set_interface_sysctls(node: &PlannedNode, object: &str) -> Result<()> {
-    for (path, value) in node.sysctls.iter().filter(|(path, _)| is_of_an_interface(path)) {
+/// Whether a sysctl is set when the node's interfaces are there: those of single interfaces, and
+/// forwarding, whose writing spins while any other namespace's network is being changed, so that it
+/// is left to the one thread that configures all.
+pub(crate) fn is_late(path: &str) -> bool {
+    is_of_an_interface(path) || path.ends_with("forwarding") || path.ends_with("/ip_forward")
+}
+
+/// Sets late sysctls, by a thread in the node's network namespace: /proc/sys/net shows that of the
+/// thread that looks.
+fn set_late_sysctls(node: &PlannedNode, object: &str) -> Result<()> {
+    let has_ipv6 = || std::path::Path::new("/proc/sys/net/ipv6").exists();
+    for (path, value) in node.sysctls.iter().filter(|(path, _)| is_late(path)) {
         let full = format!("/proc/sys/{path}");
-        std::fs::write(&full, value)
-            .map_err(|e| Error::state(format!("{object}: {full}"), "set sysctl")(e))?;
+        if std::fs::read_to_string(&full).is_ok_and(|now| now.trim() == value) {
+            continue;
+        }
+        if let Err(e) = std::fs::write(&full, value) {
+            if !path.starts_with("net/ipv6/") || has_ipv6() {
+                return Err(Error::state(format!("{object}: {full}"), "set sysctl")(e));
+            }
+        }
     }
     Ok(())
 }

@@ -342,6 +342,11 @@ fn open_log(spec: &NodeSpec) -> Result<Option<[File; 2]>, String> {
 /// A node must be as its lab says; of the core's settings not every kernel has all.
 fn set_sysctl(path: &str, value: &str, kind: Kind) -> Result<(), String> {
     let full = format!("/proc/sys/{path}");
+    // Many writes wait for the kernel's one lock on all networks by spinning; most values are what
+    // they should be.
+    if std::fs::read_to_string(&full).is_ok_and(|now| now.trim() == value) {
+        return Ok(());
+    }
     match std::fs::write(&full, value) {
         Ok(()) => Ok(()),
         Err(e) if kind == Kind::Core && e.kind() == std::io::ErrorKind::NotFound => Ok(()),
