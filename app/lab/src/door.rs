@@ -23,6 +23,9 @@ use crate::{Error, Result};
 /// What names of netloom's links on the host begin with.
 pub(crate) const MARK: &str = "nl";
 
+/// First index of links on the host, far above those that the kernel gives.
+const FIRST_INDEX: u32 = 0x2000_0000;
+
 /// One change of the host, as it is undone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -110,6 +113,11 @@ impl Doors<'_> {
         format!("{MARK}{kind}{hash:07x}{part:x}")
     }
 
+    /// 16 bits of the folder's hash.
+    fn part(&self) -> u32 {
+        u32::try_from(self.folder.hash() & 0xffff).unwrap_or(0)
+    }
+
     fn bridge_in(
         &mut self,
         socket: &mut Socket,
@@ -158,7 +166,11 @@ impl Doors<'_> {
         master: Option<u32>,
     ) -> Result<()> {
         self.note(HostChange::Link(outer.to_owned()))?;
-        let host = EndSpec { mtu: Some(self.plan.links[link].mtu), ..EndSpec::new(outer) };
+        // The kernel heeds the inner end's index only if the outer one has one too.
+        let index =
+            Some(FIRST_INDEX + self.part() * 4096 + u32::try_from(link % 4096).unwrap_or(0));
+        let mtu = Some(self.plan.links[link].mtu);
+        let host = EndSpec { mtu, index, ..EndSpec::new(outer) };
         let mut spec = VethSpec::new(host, end(self.plan, self.spaces, link, 1 - side)?);
         spec.a_up = true;
         spec.a_master = master;

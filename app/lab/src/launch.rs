@@ -196,12 +196,22 @@ impl Launch {
 fn take_folder(folder: &Folder) -> Result<Option<OwnedFd>> {
     loop {
         folder.create()?;
-        match folder.try_lock()? {
+        let lock = match folder.try_lock()? {
+            // A killed lab process leaves its spawner, which ends as soon as it sees it.
+            None if !has_lab_process(folder) => Some(folder.wait_lock()?),
+            lock => lock,
+        };
+        match lock {
             // Somebody who took the lab down has removed the folder meanwhile: the next one is ours.
             Some(lock) if !folder.is_locked_by(&lock) => {}
             taken => return Ok(taken),
         }
     }
+}
+
+/// Whether somebody makes or runs the lab: one who has not noted itself yet counts too.
+pub fn has_lab_process(folder: &Folder) -> bool {
+    folder.read_pid().is_none_or(|pid| is_lab_process(folder, pid))
 }
 
 /// As root everything is tried as it comes; errors name what was refused.

@@ -88,8 +88,11 @@ impl Running {
     pub(crate) fn take_down(&self) -> Result<()> {
         let mut work = self.work();
         // Without its client the spawner ends, and nothing more is born.
-        if let Some(spawner) = work.spawner.take() {
-            spawner.end();
+        match work.spawner.take() {
+            Some(spawner) => spawner.end(),
+            // Somebody else has taken it down.
+            None if !self.folder.exists() => return Ok(()),
+            None => {}
         }
         let mut inits: Vec<Init> = work.inits.iter_mut().filter_map(Option::take).collect();
         inits.retain(Init::lives);

@@ -71,34 +71,55 @@ pub fn run(door: &Door, task: &Task) -> Result<Exit> {
         .map_err(Error::system(&door.node, "fork"))?;
     match forked {
         Forked::Child => child(door, task, directory, front.as_ref(), parent.as_fd()),
-        Forked::Parent(pid) => parent_wait(&door.node, pid, &signals, front.as_ref()),
+        Forked::Parent(pid) => parent_wait(&door.node, pid, &signals),
     }
 }
 
+/// The caller's deputy in the node: starts the program, passes signals on, and ends everything the
+/// program has started when the caller is killed.
 fn child(
     door: &Door,
     task: &Task,
     directory: Option<std::path::PathBuf>,
     front: Option<&Foreground<'_>>,
-    parent: BorrowedFd<'_>,
+    caller: BorrowedFd<'_>,
 ) -> ! {
-    let refused = |what: &str, e: &dyn std::fmt::Display| -> ! {
-        eprintln!("netloom: node {:?}: {what}: {e}", door.node);
+    let refused = |what: &str, e: &netloom_sys::Error| -> ! {
+        let why = netloom_sys::feature::with_source(e);
+        eprintln!("netloom: node {:?}: {what}: {why}", door.node);
         process::exit_now(1)
     };
-    // A killed caller ends its own work.
-    if let Err(e) = process::die_with_parent(true) {
-        refused("tie to its caller", &netloom_sys::feature::with_source(&e));
-    }
-    if process::has_ended(parent) {
-        process::exit_now(1);
-    }
     if let Err(e) = door.groups.enter_v1() {
-        refused("join cgroups", &netloom_sys::feature::with_source(&e));
+        refused("join cgroups", &e);
     }
     if let Err(e) = caps::drop_dangerous() {
-        refused("drop capabilities", &netloom_sys::feature::with_source(&e));
+        refused("drop capabilities", &e);
     }
+    // What the program leaves without a parent becomes the deputy's child, where it is found.
+    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+    for key in FROM_KEYS {
+        process::set_ignored(key.as_raw(), true);
+    }
+    let watched: Vec<i32> = PASSED_ON.iter().chain(&[Signal::CHILD]).map(|s| s.as_raw()).collect();
+    let signals = match process::catch(&watched) {
+        Ok(signals) => signals,
+        Err(e) => refused("catch signals", &e),
+    };
+    match process::fork_alone(Namespaces::NONE, None) {
+        Err(e) => refused("fork", &e),
+        Ok(Forked::Child) => program(door, task, directory, front),
+        Ok(Forked::Parent(pid)) => attend(pid, &signals, caller),
+    }
+}
+
+/// Becomes the program.
+fn program(
+    door: &Door,
+    task: &Task,
+    directory: Option<std::path::PathBuf>,
+    front: Option<&Foreground<'_>>,
+) -> ! {
+    let _ = process::die_with_parent(true);
     if task.own_group {
         let _ = rustix::process::setpgid(None, None);
         if let Some(front) = front {
@@ -107,12 +128,71 @@ fn child(
             process::set_ignored(Signal::TTOU.as_raw(), false);
         }
     }
+    for key in FROM_KEYS {
+        process::set_ignored(key.as_raw(), false);
+    }
     process::unblock_signals();
     let error = command(door, task, directory).exec();
     let name = task.argv.first().map_or("", String::as_str);
     eprintln!("netloom: node {:?}: {name}: {error}", door.node);
     let missing = error.kind() == io::ErrorKind::NotFound;
     process::exit_now(if missing { NOT_FOUND } else { NOT_RUNNABLE })
+}
+
+/// The deputy's life: ends as the program does.
+fn attend(program: Pid, signals: &OwnedFd, caller: BorrowedFd<'_>) -> ! {
+    loop {
+        let mut fds = [
+            rustix::event::PollFd::new(&caller, rustix::event::PollFlags::IN),
+            rustix::event::PollFd::new(signals, rustix::event::PollFlags::IN),
+        ];
+        // Interrupted or not: everything is looked at.
+        let _ = rustix::event::poll(&mut fds, None);
+        if process::has_ended(caller) {
+            end_descendants();
+            process::exit_now(1);
+        }
+        while let Some(number) = process::next_signal(signals) {
+            if let Some(signal) = Signal::from_named_raw(number).filter(|s| *s != Signal::CHILD) {
+                // A program that has ended needs no signal.
+                let _ = rustix::process::kill_process(program, signal);
+            }
+        }
+        while let Ok(Some((pid, exit))) = process::reap() {
+            if pid == program {
+                process::exit_now(exit.shell_code());
+            }
+        }
+    }
+}
+
+/// Kills children until there are none: those of the killed become children in turn.
+fn end_descendants() {
+    loop {
+        let children = children();
+        if children.is_empty() {
+            return;
+        }
+        for child in children {
+            // One that has ended is reaped below.
+            let _ = rustix::process::kill_process(child, Signal::KILL);
+            let _ = process::wait_or_stop(child);
+        }
+    }
+}
+
+/// This process's children, from the node's /proc: `PID (NAME) STATE PPID …` (proc(5)).
+fn children() -> Vec<Pid> {
+    let own = rustix::process::getpid().as_raw_nonzero().get();
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|e| e.file_name().to_str()?.parse::<i32>().ok());
+    pids.filter(|pid| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let parent = stat.rsplit_once(')').and_then(|(_, r)| r.split_ascii_whitespace().nth(1));
+        parent.and_then(|p| p.parse().ok()) == Some(own)
+    })
+    .filter_map(Pid::from_raw)
+    .collect()
 }
 
 /// The caller's environment under the node's, in the same directory where the node has it.
@@ -136,12 +216,7 @@ fn command(door: &Door, task: &Task, directory: Option<std::path::PathBuf>) -> C
     command
 }
 
-fn parent_wait(
-    node: &str,
-    pid: Pid,
-    signals: &OwnedFd,
-    front: Option<&Foreground<'_>>,
-) -> Result<Exit> {
+fn parent_wait(node: &str, pid: Pid, signals: &OwnedFd) -> Result<Exit> {
     for key in FROM_KEYS {
         process::set_ignored(key.as_raw(), true);
     }
@@ -160,7 +235,6 @@ fn parent_wait(
         }
         if process::has_ended(child.as_fd()) {
             let exit = process::wait_or_stop(pid).map_err(Error::system(node, "wait for"))?;
-            let _ = front;
             return Ok(exit.unwrap_or(Exit::Code(1)));
         }
     }

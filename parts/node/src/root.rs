@@ -92,6 +92,8 @@ impl Shared {
     /// Mounts a node's own view and makes it the root directory of the calling process.
     pub fn enter(&self, setup: &impl Setup, spec: &NodeSpec) -> Result<()> {
         let own = self.base.join(spec.index.to_string());
+        // What an earlier init of this node wrote goes with it.
+        setup.clear(&own)?;
         setup.mkdir(&own, 0o755)?;
         setup.mkdir(&own.join("run"), 0o755)?;
         setup.mkdir(&own.join("shm"), 0o1777)?;

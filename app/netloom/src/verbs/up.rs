@@ -47,7 +47,13 @@ pub(crate) fn up(args: &Up) -> Result<i32> {
         }
         Outcome::Runs => {
             let folder = Folder::new(&runtime_dir(), &name);
-            let repaired = labs::connect_to(&folder)?.repair()?;
+            let repaired = match labs::connect_to(&folder).map(|c| c.repair()) {
+                Ok(Ok(repaired)) => repaired,
+                // Its process was killed just now: there is a lab to adopt, or none.
+                _ if !netloom_lab::launch::has_lab_process(&folder) => return up(args),
+                Ok(Err(e)) => return Err(e.into()),
+                Err(e) => return Err(e),
+            };
             let made = repaired.nodes.len();
             output::print(&match made {
                 0 => format!("lab {name}: runs already\n"),
