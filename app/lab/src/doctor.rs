@@ -100,5 +100,6 @@ fn try_nat() -> Result<(), netloom_netlink::Error> {
         uplink: None,
         prefixes: prefix.as_slice(),
         block_other_forwarding: false,
+        siblings: "",
     })
 }

@@ -23,6 +23,9 @@ use crate::{Error, Result};
 /// What names of netloom's links on the host begin with.
 pub(crate) const MARK: &str = "nl";
 
+/// The host's switches for forwarding, IPv4's and IPv6's.
+const FORWARDING: [&str; 2] = ["net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"];
+
 /// First index of links on the host, far above those that the kernel gives.
 const FIRST_INDEX: u32 = 0x2000_0000;
 
@@ -201,7 +204,9 @@ impl Doors<'_> {
             batch.push(object.as_str(), &Route::new(to, Some(via), index));
         }
         run(socket, &mut batch, &object, "give the host's end addresses and routes")?;
-        self.forward(socket, &outer)?;
+        let forwarded = self.host_forwarded();
+        let ipv6 = prefixes.iter().any(|p| p.addr().is_ipv6());
+        self.forward(socket, &outer, ipv6)?;
         let table =
             format!("{}{:08x}-{link:x}", nat::TABLE_PREFIX, self.folder.hash() & 0xffff_ffff);
         self.note(HostChange::Nat(table.clone()))?;
@@ -210,13 +215,14 @@ impl Doors<'_> {
             inside: &[&outer],
             uplink: None,
             prefixes: &prefixes,
-            block_other_forwarding: false,
+            block_other_forwarding: !forwarded,
+            siblings: &format!("{MARK}i"),
         })
         .map_err(Error::network(&object, "install NAT"))
     }
 
     /// Lets packets pass between the lab and the host's uplinks, in both families the lab has.
-    fn forward(&mut self, socket: &mut Socket, outer: &str) -> Result<()> {
+    fn forward(&mut self, socket: &mut Socket, outer: &str, ipv6: bool) -> Result<()> {
         let links = socket.links().map_err(Error::network("host", "list links"))?;
         let uplinks = socket.uplinks().map_err(Error::network("host", "find uplinks"))?;
         let is_up = |i: u32| uplinks.contains(&i);
@@ -233,10 +239,19 @@ impl Doors<'_> {
             }
         }
         self.set(&format!("net/ipv4/conf/{outer}/forwarding"), "1")?;
-        if read_sysctl("net/ipv6/conf/all/forwarding").is_some() {
-            self.set("net/ipv6/conf/all/forwarding", "1")?;
-        }
-        Ok(())
+        // IPv6 has only one switch for the whole host; the lab's table keeps others from passing.
+        if ipv6 { self.set(FORWARDING[1], "1") } else { Ok(()) }
+    }
+
+    /// Whether the host forwards by itself, labs' doors apart.
+    fn host_forwarded(&self) -> bool {
+        let others = Folder::all(self.folder.runtime());
+        let made = |path: &str| {
+            let by_lab = |c: &HostChange| matches!(c, HostChange::Sysctl { path: p, old } if p == path && old == "0");
+            self.changes.iter().any(by_lab)
+                || others.iter().any(|f| f.read_host_changes().is_ok_and(|c| c.iter().any(by_lab)))
+        };
+        FORWARDING.iter().any(|path| read_sysctl(path).as_deref() == Some("1") && !made(path))
     }
 
     fn set(&mut self, path: &str, value: &str) -> Result<()> {

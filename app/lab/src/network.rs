@@ -253,9 +253,12 @@ pub(crate) fn configure(
 
 /// Whether a sysctl is set when the node's interfaces are there: those of single interfaces, and
 /// forwarding, whose writing spins while any other namespace's network is being changed, so that it
-/// is left to the one thread that configures all.
+/// is left to the one thread that configures all. What it resets comes after it.
 pub(crate) fn is_late(path: &str) -> bool {
-    is_of_an_interface(path) || path.ends_with("forwarding") || path.ends_with("/ip_forward")
+    is_of_an_interface(path)
+        || path.ends_with("forwarding")
+        || path.ends_with("/ip_forward")
+        || path == "net/ipv4/conf/all/accept_redirects"
 }
 
 /// Sets late sysctls, by a thread in the node's network namespace: /proc/sys/net shows that of the
@@ -267,10 +270,10 @@ fn set_late_sysctls(node: &PlannedNode, object: &str) -> Result<()> {
         if std::fs::read_to_string(&full).is_ok_and(|now| now.trim() == value) {
             continue;
         }
-        if let Err(e) = std::fs::write(&full, value) {
-            if !path.starts_with("net/ipv6/") || has_ipv6() {
-                return Err(Error::state(format!("{object}: {full}"), "set sysctl")(e));
-            }
+        match std::fs::write(&full, value) {
+            Err(_) if path.starts_with("net/ipv6/") && !has_ipv6() => {}
+            Err(e) => return Err(Error::state(format!("{object}: {full}"), "set sysctl")(e)),
+            Ok(()) => {}
         }
     }
     Ok(())

@@ -96,6 +96,12 @@ impl Running {
         }
         let mut inits: Vec<Init> = work.inits.iter_mut().filter_map(Option::take).collect();
         inits.retain(Init::lives);
+        if inits.len() <= self.plan.nodes.len() {
+            // Making may have stopped before all were known; their sockets name them.
+            let known: Vec<_> = inits.iter().map(|i| i.pid).collect();
+            let found = teardown::find_inits(&self.folder).into_iter();
+            inits.extend(found.filter(|i| !known.contains(&i.pid)));
+        }
         teardown::take_down(&self.folder, Some(&self.state), inits)
     }
 

@@ -12,7 +12,7 @@ pub(crate) fn chosen(name: Option<&str>) -> Result<Folder> {
     let runtime = runtime_dir();
     if let Some(name) = name {
         if let Some(problem) = netloom_model::lab_name_problem(name) {
-            return Err(Usage(format!("lab name {name:?}: {problem}")).into());
+            return Err(Usage(problem).into());
         }
         let folder = Folder::new(&runtime, name);
         if folder.exists() {

@@ -27,7 +27,7 @@ pub(crate) fn lab(path: &Path, name: Option<&str>) -> Result<Lab> {
     let mut lab = netloom_model::parse(&shown, &text, name.unwrap_or(&stem))?;
     if let Some(name) = name {
         if let Some(problem) = netloom_model::lab_name_problem(name) {
-            return Err(crate::Usage(format!("lab name {name:?}: {problem}")).into());
+            return Err(crate::Usage(problem).into());
         }
         lab.name = name.to_owned();
     }

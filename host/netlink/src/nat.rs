@@ -49,6 +49,9 @@ pub struct NatSpec<'a> {
     /// forward before. What the host's bridges pass on among their own ports is spared, for the
     /// bridges that stand when the table is made (`br_netfilter` shows their frames here, too).
     pub block_other_forwarding: bool,
+    /// How the names of inside interfaces of other tables begin: what comes from or goes to those is
+    /// left to their tables. None if empty.
+    pub siblings: &'a str,
 }
 
 /// Makes the table of a lab, in place of one of the same name, all or nothing.
@@ -160,6 +163,12 @@ fn forward(spec: &NatSpec<'_>, add: &mut AddRule<'_>) {
                 rule.drop();
             });
         }
+    }
+    for side in [Side::Input, Side::Output].into_iter().filter(|_| !spec.siblings.is_empty()) {
+        add(Chain::FORWARD, &|rule| {
+            rule.interface_begins(side, spec.siblings);
+            rule.accept();
+        });
     }
 }
 

@@ -85,7 +85,15 @@ fn receive(at: &UdpSocket) -> (String, SocketAddr) {
 
 fn spec(block_other_forwarding: bool, prefixes: &[IpNet]) -> NatSpec<'_> {
     let inside = &["in0"];
-    NatSpec { table: "netloom-test", inside, uplink: None, prefixes, block_other_forwarding }
+    let siblings = "";
+    NatSpec {
+        table: "netloom-test",
+        inside,
+        uplink: None,
+        prefixes,
+        block_other_forwarding,
+        siblings,
+    }
 }
 
 #[test]

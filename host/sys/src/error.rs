@@ -47,7 +47,7 @@ pub enum Error {
 
 /// A feature that this machine or this user does not have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{feature} is not available here: {reason}; {needs}")]
+#[error("{feature}: not available here: {reason}; {needs}")]
 pub struct Unsupported {
     /// The feature's name, as `doctor` lists it.
     pub feature: &'static str,

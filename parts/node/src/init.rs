@@ -320,7 +320,12 @@ fn listen(index: usize) -> Result<OwnedFd, String> {
         .map_err(fail)?;
     // What an init that died left behind makes room.
     let _ = rustix::fs::unlink(&name);
-    rustix::net::bind(&socket, &SocketAddrUnix::new(&name).map_err(fail)?).map_err(fail)?;
+    let address = SocketAddrUnix::new(&name).map_err(fail)?;
+    // Its mode is that of the process's mask while it is bound.
+    let mask = rustix::process::umask(Mode::from_raw_mode(0o177));
+    let bound = rustix::net::bind(&socket, &address);
+    rustix::process::umask(mask);
+    bound.map_err(fail)?;
     rustix::net::listen(&socket, 16).map_err(fail)?;
     Ok(socket)
 }

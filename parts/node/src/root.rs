@@ -50,6 +50,8 @@ pub enum Tree {
     Overlay(PathBuf, u32),
     /// As it is, and never written.
     Bind(PathBuf),
+    /// A directory that this user cannot read: an empty one of the node's own (user namespaces only).
+    Own(PathBuf),
     /// A symbolic link at top level (user namespaces only): the path and where it points.
     Link(PathBuf, String),
 }
@@ -193,6 +195,7 @@ impl Shared {
     ) -> Result<()> {
         match tree {
             Tree::Link(at, to) => setup.symlink(to, &inside(merged, at)),
+            Tree::Own(at) => setup.mkdir(&inside(merged, at), 0o755),
             Tree::Bind(at) => {
                 let target = inside(merged, at);
                 self.mount_point(setup, &target)?;
@@ -445,7 +448,9 @@ fn top_level() -> Vec<Tree> {
             if let Ok(to) = fs::read_link(&path) {
                 trees.push(Tree::Link(path, to.to_string_lossy().into_owned()));
             }
-        } else if kind.is_dir() && fs::read_dir(&path).is_ok() {
+        } else if kind.is_dir() && fs::read_dir(&path).is_err() {
+            trees.push(Tree::Own(path));
+        } else if kind.is_dir() {
             let name = entry.file_name();
             if PROGRAMS.iter().any(|p| *p == name) {
                 trees.push(Tree::Bind(path));
@@ -455,16 +460,94 @@ fn top_level() -> Vec<Tree> {
             }
         }
     }
-    // A dangling order would hide nothing, but a stable one makes runs alike.
+    // The same order every time makes runs alike.
     trees.sort_by_key(|t| match t {
-        Tree::Overlay(p, _) | Tree::Bind(p) | Tree::Link(p, _) => p.clone(),
+        Tree::Overlay(p, _) | Tree::Bind(p) | Tree::Own(p) | Tree::Link(p, _) => p.clone(),
     });
-    for at in ["/etc", "/srv", "/tmp", "/var"] {
-        // `files:` and the hosts file need a place even where the host lacks it.
-        let there = |t: &Tree| matches!(t, Tree::Overlay(p, _) | Tree::Bind(p) | Tree::Link(p, _) if p == Path::new(at));
-        if !trees.iter().any(there) && Path::new(at).is_dir() {
-            trees.push(Tree::Overlay(at.into(), 0o755));
-        }
-    }
     trees
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use netloom_sys::setup::Recorder;
+
+    fn steps(user: bool, trees: Vec<Tree>, refuse: &[&str]) -> Vec<String> {
+        let shared = Shared::with_trees("/b".into(), user, trees);
+        let refuse = refuse.iter().map(PathBuf::from).collect();
+        let mut recorder = Recorder::default();
+        recorder.refuse = refuse;
+        let mut spec = NodeSpec::core(7, "h1");
+        spec.files = vec![FileSpec {
+            path: "/srv/nowhere/index.html".into(),
+            content: FileContent::Text("hello".into()),
+            mode: 0o644,
+        }];
+        shared.enter(&recorder, &spec).unwrap();
+        recorder.steps()
+    }
+
+    fn position(steps: &[String], start: &str) -> usize {
+        let found = steps.iter().position(|s| s.starts_with(start));
+        found.unwrap_or_else(|| panic!("no step {start:?} in {steps:#?}"))
+    }
+
+    #[test]
+    fn as_root_files_are_placed_then_one_overlay_then_faces_of_the_kernel_then_the_root() {
+        let home = Tree::Overlay("/home".into(), 0o755);
+        let steps = steps(false, vec![home], &[]);
+        let order = [
+            "clear /b/7",
+            "write /b/7/u0/srv/nowhere/index.html 5 bytes",
+            "mount overlay /b/merged lowerdir=/b/shared:/,upperdir=/b/7/u0,workdir=/b/7/w0",
+            "mount overlay /b/merged/home lowerdir=/home,",
+            "rbind /b/dev /b/merged/dev",
+            "mount proc /b/merged/proc",
+            "mount sysfs /b/merged/sys",
+            "read-only /b/merged/proc/sys",
+            "read-write /b/merged/proc/sys/net",
+            "root /b/merged",
+        ];
+        let at: Vec<usize> = order.iter().map(|s| position(&steps, s)).collect();
+        assert!(at.is_sorted(), "{steps:#?}");
+        assert_eq!(at.last(), Some(&(steps.len() - 1)));
+    }
+
+    #[test]
+    fn what_cannot_be_a_layer_is_shown_read_only() {
+        let trees = vec![Tree::Overlay("/home".into(), 0o755)];
+        let steps = steps(false, trees, &["/b/merged/home"]);
+        let bound = position(&steps, "rbind /home /b/merged/home");
+        assert_eq!(steps[bound + 1], "read-only /b/merged/home");
+    }
+
+    #[test]
+    fn a_user_gets_an_overlay_for_each_directory_and_programs_read_only() {
+        let trees = vec![
+            Tree::Link("/bin".into(), "usr/bin".into()),
+            Tree::Overlay("/etc".into(), 0o755),
+            Tree::Own("/root".into()),
+            Tree::Overlay("/srv".into(), 0o755),
+            Tree::Bind("/usr".into()),
+        ];
+        let steps = steps(true, trees, &[]);
+        for step in [
+            "bind /b/7/root /b/merged",
+            "symlink /b/merged/bin -> usr/bin",
+            "mount overlay /b/merged/etc lowerdir=/b/shared/etc:/etc,",
+            "mkdir /b/merged/root",
+            "read-only /b/merged/usr",
+        ] {
+            position(&steps, step);
+        }
+        let placed = position(&steps, "write /b/7/u2/nowhere/index.html");
+        let shown = position(&steps, "mount overlay /b/merged/srv");
+        assert!(placed < shown, "{steps:#?}");
+        assert!(!steps.iter().any(|s| s.contains("proc/sys")), "{steps:#?}");
+    }
+
+    #[test]
+    fn separators_of_overlay_options_are_escaped() {
+        assert_eq!(escape(Path::new("/a:b,c\\d")), "/a\\:b\\,c\\\\d");
+    }
 }

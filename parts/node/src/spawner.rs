@@ -256,7 +256,8 @@ impl Life {
 /// Makes what nodes share, in the spawner's own mount namespace.
 fn share(prepare: Prepare, status: OwnedFd) -> std::result::Result<Inherited, String> {
     let words = |e: netloom_sys::Error| feature::with_source(&e);
-    rustix::process::umask(Mode::empty());
+    // Inits and their programs inherit it.
+    rustix::process::umask(Mode::from_raw_mode(0o022));
     let mounts = mountinfo::read().map_err(words)?;
     namespace::private_mounts().map_err(words)?;
     let shared = Shared::create(&Real, &prepare, &mounts).map_err(words)?;

@@ -15,11 +15,11 @@ pub(crate) fn check(args: &Check) -> Result<i32> {
     for path in &args.files {
         match source::plan(path, None) {
             Ok(plan) => output::print(&format!(
-                "{}: good: {} nodes, {} switches, {} links\n",
+                "{}: good: {}, {}, {}\n",
                 path.display(),
-                plan.nodes.len(),
-                plan.switches.len(),
-                plan.links.len()
+                output::count(plan.nodes.len(), "node"),
+                output::count(plan.switches.len(), "switch"),
+                output::count(plan.links.len(), "link")
             ))?,
             Err(error) => {
                 match error.downcast_ref::<netloom_config::Diagnostics>() {

@@ -37,7 +37,8 @@ pub(crate) fn up(args: &Up) -> Result<i32> {
     let took = || format!("{:.1} ms", begun.elapsed().as_secs_f64() * 1000.0);
     match start(launch, plan, args, false)? {
         Outcome::Up { adopted: false, .. } => {
-            output::print(&format!("lab {name}: {nodes} nodes, {links} links up in {}\n", took()))?;
+            let (nodes, links) = (output::count(nodes, "node"), output::count(links, "link"));
+            output::print(&format!("lab {name}: {nodes}, {links} up in {}\n", took()))?;
         }
         Outcome::Up { made, .. } => {
             output::print(&format!(

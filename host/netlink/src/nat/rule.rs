@@ -102,6 +102,14 @@ impl Rule<'_, '_> {
         self.compare(&padded, equal);
     }
 
+    /// Goes on if the interface's name begins like this.
+    pub(super) fn interface_begins(&mut self, side: Side, beginning: &str) {
+        let key = if side == Side::Input { META_INPUT_NAME } else { META_OUTPUT_NAME };
+        self.load_meta(key);
+        let length = beginning.len().min(INTERFACE_NAME);
+        self.compare(&beginning.as_bytes()[..length], true);
+    }
+
     /// Goes on if the packet's source lies in this prefix.
     pub(super) fn source_in(&mut self, prefix: IpNet) {
         self.load_meta(META_PROTOCOL);
