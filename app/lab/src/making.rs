@@ -28,6 +28,9 @@ const CHUNK: usize = 64;
 /// How long an init may take to report before it is looked after.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// How long an init may take to answer before it is given up.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// A living init.
 #[derive(Debug)]
 pub(crate) struct Init {
@@ -48,6 +51,17 @@ impl Init {
         // Connected after the pidfd was opened: so the process lived, and the pid was its own.
         let still = Connection::open(node, &path)?.is_some();
         Ok(still.then_some(Init { pid, pidfd }))
+    }
+
+    /// Whether it answers. One that was killed just now does not, though its process may take some
+    /// time to end.
+    pub(crate) fn answers(&self, folder: &Folder, index: usize, node: &str) -> bool {
+        let path = folder.sockets().join(socket_name(index));
+        let connection = Connection::open(node, &path);
+        let answer = connection.ok().flatten().and_then(|c| {
+            c.ask_within(&Request::Programs, ANSWER_TIMEOUT).ok().flatten()
+        });
+        answer.is_some()
     }
 
     /// Whether it lives.

@@ -24,6 +24,9 @@ use crate::{Error, Result, Service, status, teardown};
 /// Pause between two looks at a node's log for somebody who waits.
 const LOG_LOOK: Duration = Duration::from_millis(40);
 
+/// How long a killed init may take to end.
+const END_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// A running lab.
 pub(crate) struct Running {
     pub(crate) folder: Folder,
@@ -66,7 +69,23 @@ impl Running {
             let name = self.plan.nodes.get(index).map_or("(core)", |n| n.name.as_str());
             work.inits[index] = Init::find(&self.folder, index, name)?;
         }
+        drop(work);
+        self.drop_silent();
         Ok(())
+    }
+
+    /// Forgets inits that do not answer, once their processes have ended.
+    fn drop_silent(&self) {
+        let mut work = self.work();
+        for (index, slot) in work.inits.iter_mut().enumerate() {
+            let name = self.plan.nodes.get(index).map_or("(core)", |n| n.name.as_str());
+            let Some(init) = slot.take_if(|i| !i.answers(&self.folder, index, name)) else {
+                continue;
+            };
+            // It is dying, or hangs for good: either way it goes before another takes its place.
+            let _ = process::signal(&init.pidfd, rustix::process::Signal::KILL);
+            process::wait_end(&init.pidfd, END_TIMEOUT);
+        }
     }
 
     /// Makes what is missing; gives the indexes of what was made.
@@ -151,6 +170,7 @@ impl Service for Running {
     }
 
     fn repair(&self) -> Result<Repaired> {
+        self.drop_silent();
         let made = self.make(&|_, _, _| {})?;
         let nodes = made.iter().filter_map(|i| self.plan.nodes.get(*i)).map(|n| n.name.clone());
         Ok(Repaired { nodes: nodes.collect() })
