@@ -110,14 +110,20 @@ impl Maker<'_> {
     fn make_inits(&self, missing: &[usize], inits: &mut [Option<Init>]) -> Result<()> {
         let total = missing.len();
         let mut reports = Reports::new(self.reports);
-        for chunk in missing.chunks(CHUNK) {
-            let specs = chunk.iter().map(|i| self.spec(*i)).collect::<Result<Vec<_>>>()?;
-            self.spawner.begin_create(specs)?;
-            let pids = self.spawner.finish_create()?;
-            for (index, pid) in chunk.iter().zip(pids) {
+        let mut chunks = missing.chunks(CHUNK);
+        let mut asked = self.ask_for(chunks.next())?;
+        while let Some(chunk) = asked {
+            // While the spawner clones these, the cgroups of the next are made.
+            let next = chunks.next();
+            let specs = self.specs(next)?;
+            for (index, pid) in chunk.iter().zip(self.spawner.finish_create()?) {
                 // One that has ended already is missed when reports are counted.
                 inits[*index] = process::pidfd(pid).ok().map(|pidfd| Init { pid, pidfd });
             }
+            if let Some(specs) = specs {
+                self.spawner.begin_create(specs)?;
+            }
+            asked = next;
             reports.take_ready(|index, text| self.report(index, text))?;
             (self.progress)("nodes", reports.count, total);
         }
@@ -128,6 +134,18 @@ impl Maker<'_> {
             (self.progress)("nodes", reports.count, total);
         }
         Ok(())
+    }
+
+    /// Asks the spawner for a chunk, if there is one; gives it back.
+    fn ask_for<'a>(&self, chunk: Option<&'a [usize]>) -> Result<Option<&'a [usize]>> {
+        if let Some(specs) = self.specs(chunk)? {
+            self.spawner.begin_create(specs)?;
+        }
+        Ok(chunk)
+    }
+
+    fn specs(&self, chunk: Option<&[usize]>) -> Result<Option<Vec<NodeSpec>>> {
+        chunk.map(|c| c.iter().map(|i| self.spec(*i)).collect()).transpose()
     }
 
     fn report(&self, index: usize, text: &str) -> Result<()> {

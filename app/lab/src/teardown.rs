@@ -38,20 +38,11 @@ pub(crate) fn take_down(folder: &Folder, state: Option<&State>, inits: Vec<Init>
 
 /// Takes down everything of a lab and empties its folder but for the lock.
 pub(crate) fn empty(folder: &Folder, state: Option<&State>, inits: Vec<Init>) -> Result<()> {
-    let mut failures = Vec::new();
     stop_programs(folder, state);
-    if let Err(e) = end_inits(inits) {
-        failures.push(e);
-    }
-    match folder.read_host_changes() {
-        Ok(changes) if changes.is_empty() => {}
-        Ok(changes) => failures.extend(door::close(folder, &changes)),
-        Err(e) => failures.push(e),
-    }
-    if let Some(state) = state {
-        let removed = state.groups.remove();
-        failures.extend(removed.err().map(Error::system("cgroups", "remove")));
-    }
+    let mut failures = Vec::new();
+    // While the kernel takes namespaces apart, the rest goes.
+    let ended = end_inits(inits, || failures = remove_rest(folder, state));
+    failures.extend(ended.err());
     // What could not be removed must stay findable.
     if failures.is_empty() {
         failures.extend(folder.empty().err());
@@ -61,6 +52,18 @@ pub(crate) fn empty(folder: &Folder, state: Option<&State>, inits: Vec<Init>) ->
         1 => Err(failures.remove(0)),
         _ => Err(Error::Several(failures)),
     }
+}
+
+/// Undoes changes of the host and removes cgroups; goes on past failures and returns them.
+fn remove_rest(folder: &Folder, state: Option<&State>) -> Vec<Error> {
+    let mut failures = match folder.read_host_changes() {
+        Ok(changes) if changes.is_empty() => vec![],
+        Ok(changes) => door::close(folder, &changes),
+        Err(e) => vec![e],
+    };
+    let removed = state.map_or(Ok(()), |s| s.groups.remove());
+    failures.extend(removed.err().map(Error::system("cgroups", "remove")));
+    failures
 }
 
 /// Every init of a lab that listens in its folder.
@@ -94,30 +97,36 @@ fn stop_programs(folder: &Folder, state: Option<&State>) {
     }
 }
 
-/// Kills inits and waits until they, their namespaces and their links are gone.
-fn end_inits(inits: Vec<Init>) -> Result<()> {
+/// Kills inits and waits until they, their namespaces and their links are gone; once the processes
+/// have ended it does `meanwhile`, in any case.
+fn end_inits(inits: Vec<Init>, meanwhile: impl FnOnce() + Send) -> Result<()> {
     on_a_thread(move || {
         let witnesses = plant(&inits);
-        for init in &inits {
-            process::signal(&init.pidfd, Signal::KILL)
-                .map_err(Error::system(format!("init {}", init.pid.as_raw_nonzero()), "kill"))?;
-        }
         let until = Instant::now() + KERNEL_TIMEOUT;
-        for init in &inits {
-            while init.lives() {
-                if !wait_readable(&[init.pidfd.as_fd()], until) {
-                    let late = std::io::Error::from(std::io::ErrorKind::TimedOut);
-                    let object = format!("process {}", init.pid.as_raw_nonzero());
-                    return Err(Error::state(object, "wait for its end")(late));
-                }
-            }
-        }
+        let killed = kill(&inits, until);
         drop(inits);
-        if let Some(mut socket) = witnesses {
+        meanwhile();
+        if let (Ok(()), Some(mut socket)) = (&killed, witnesses) {
             wait_alone(&mut socket, until);
         }
-        Ok(())
+        killed
     })
+}
+
+/// Kills inits and waits until they have ended.
+fn kill(inits: &[Init], until: Instant) -> Result<()> {
+    for init in inits {
+        process::signal(&init.pidfd, Signal::KILL)
+            .map_err(Error::system(format!("init {}", init.pid.as_raw_nonzero()), "kill"))?;
+    }
+    for init in inits {
+        if !process::wait_end(&init.pidfd, until.saturating_duration_since(Instant::now())) {
+            let late = std::io::Error::from(std::io::ErrorKind::TimedOut);
+            let object = format!("process {}", init.pid.as_raw_nonzero());
+            return Err(Error::state(object, "wait for its end")(late));
+        }
+    }
+    Ok(())
 }
 
 /// Makes a namespace for this thread with links into some of the inits'. `None` where that is not
