@@ -61,7 +61,7 @@ pub(super) fn run(job: &Job, stage: &Stage, selection: &Selection) -> Result<Out
         tests.arg("--test-threads=1");
     }
     if selection.kill.is_some() {
-        tests.arg("--nocapture");
+        tests.arg("--show-output");
     }
     let (status, text) = captured(&mut tests, stage, job.user)?;
     let skips = read_skips(&log);
