@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use netloom_model::Plan;
 use netloom_node::spawner::Spawner;
@@ -23,6 +24,9 @@ use crate::making::{Init, absolute_paths};
 use crate::running::{Running, is_lab_process, name_process, raise_open_files};
 use crate::state::{Folder, State};
 use crate::{Error, Result, Service, describe, door, teardown};
+
+/// Pause between two looks at a lock that somebody has.
+const LOCK_LOOK: Duration = Duration::from_millis(5);
 
 /// Starts what serves a running lab; what it gives is kept until the lab process ends.
 pub type Serve = fn(&Path, Arc<dyn Service>) -> std::result::Result<Box<dyn std::any::Any>, String>;
@@ -468,18 +472,30 @@ pub fn down_orphan(runtime: &Path, name: &str) -> Result<()> {
     if !folder.exists() {
         return Err(Error::NoLab(name.to_owned()));
     }
-    // One that still makes its lab, or serves it no more, takes down what there is when asked to.
-    let alive = folder.read_pid().filter(|p| is_lab_process(&folder, *p));
-    if let Some(pidfd) = alive.and_then(Pid::from_raw).and_then(|p| process::pidfd(p).ok()) {
-        process::signal(pidfd, Signal::TERM).map_err(Error::system("lab process", "end"))?;
-    }
-    let _lock = match folder.wait_lock() {
+    let _lock = match end_and_lock(&folder) {
         Ok(lock) => lock,
         // Its process has just removed it.
         Err(_) if !folder.exists() => return Ok(()),
         Err(e) => return Err(e),
     };
     if folder.exists() { clean(&folder, folder.read_state()?.as_ref()) } else { Ok(()) }
+}
+
+/// Waits for the lock, and asks whoever still makes or runs the lab to end. A lab process notes
+/// itself a moment after it has the lock, so it is looked for until it is found.
+fn end_and_lock(folder: &Folder) -> Result<OwnedFd> {
+    let mut asked = false;
+    loop {
+        if let Some(lock) = folder.try_lock()? {
+            return Ok(lock);
+        }
+        let alive = folder.read_pid().filter(|p| !asked && is_lab_process(folder, *p));
+        if let Some(pidfd) = alive.and_then(Pid::from_raw).and_then(|p| process::pidfd(p).ok()) {
+            process::signal(pidfd, Signal::TERM).map_err(Error::system("lab process", "end"))?;
+            asked = true;
+        }
+        std::thread::sleep(LOCK_LOOK);
+    }
 }
 
 fn clean(folder: &Folder, state: Option<&State>) -> Result<()> {

@@ -58,9 +58,10 @@ impl Init {
     pub(crate) fn answers(&self, folder: &Folder, index: usize, node: &str) -> bool {
         let path = folder.sockets().join(socket_name(index));
         let connection = Connection::open(node, &path);
-        let answer = connection.ok().flatten().and_then(|c| {
-            c.ask_within(&Request::Programs, ANSWER_TIMEOUT).ok().flatten()
-        });
+        let answer = connection
+            .ok()
+            .flatten()
+            .and_then(|c| c.ask_within(&Request::Programs, ANSWER_TIMEOUT).ok().flatten());
         answer.is_some()
     }
 

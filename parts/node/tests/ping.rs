@@ -229,27 +229,3 @@ fn a_descriptor_that_is_no_namespace_is_refused_by_name() {
     let error = all_pairs(&[prober], Version::V4, Duration::from_secs(1)).unwrap_err();
     assert!(error.to_string().starts_with("node \"web\": "), "{error}");
 }
-
-/// Run by hand for figures: `NODES=1000 cargo test --release --test ping -- --ignored --nocapture`.
-#[test]
-#[ignore = "a measurement"]
-fn time_of_many() {
-    let nodes = std::env::var("NODES").ok().and_then(|n| n.parse().ok()).unwrap_or(100);
-    let _ = rustix::process::setrlimit(
-        rustix::process::Resource::Nofile,
-        rustix::process::Rlimit { current: Some(8192), maximum: Some(8192) },
-    );
-    let star = Star::new(nodes, true).expect("namespaces can be made");
-    for version in [Version::V4, Version::V6] {
-        let start = Instant::now();
-        let table = all_pairs(&star.probers(version), version, Duration::from_secs(3)).unwrap();
-        let took = start.elapsed();
-        let mut times: Vec<u32> = table.iter().flatten().filter_map(|t| *t).collect();
-        times.sort_unstable();
-        let median = times.get(times.len() / 2);
-        println!(
-            "{version:?}: {nodes} nodes: {} answers, {took:?}, median {median:?} us",
-            times.len()
-        );
-    }
-}

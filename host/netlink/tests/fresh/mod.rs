@@ -70,7 +70,7 @@ fn again_in_user_namespace(test: &str) {
     unsafe { command.pre_exec(enter) };
     match command.status() {
         Ok(status) => assert!(status.success(), "{test} in a user namespace: {status}"),
-        Err(error) => eprintln!("SKIP {test}: no network namespace and no user namespace: {error}"),
+        Err(error) => netloom_kit::record_skip(test, &format!("no-userns: {error}")),
     }
 }
 
