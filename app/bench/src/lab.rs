@@ -38,11 +38,11 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
     let driver = Driver::new(exe)?;
     let mut report = Report::new("lab");
     let (small, large) = if options.quick { (5, 3) } else { (20, 10) };
+    memory(&driver, large, &mut report)?;
     pair(&driver, small * 2, &mut report)?;
     hundred(&driver, small, &mut report)?;
     routed(&driver, small, &mut report)?;
     thousand(&driver, large, &mut report)?;
-    memory(&driver, large, &mut report)?;
     mininet::compare(options, &mut report)?;
     Ok(report)
 }
@@ -81,6 +81,8 @@ fn thousand(driver: &Driver, rounds: usize, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
+/// First of all, and the round that took most: what a lab gave back stays in the kernel's caches for a
+/// while, where the next one finds it.
 fn memory(driver: &Driver, rounds: usize, report: &mut Report) -> Result<()> {
     let mut times = Times::default();
     for round in 0..rounds {
@@ -88,7 +90,8 @@ fn memory(driver: &Driver, rounds: usize, report: &mut Report) -> Result<()> {
         ours(driver, COUPLES, &mut times)?;
     }
     rows(COUPLES, "netloom", &times, "every node has one link", report);
-    report.value("node_kib", &times.node_kib);
+    let most = times.node_kib.iter().copied().fold(0.0, f64::max);
+    report.value("node_kib", &[most]);
     Ok(())
 }
 

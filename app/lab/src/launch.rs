@@ -12,6 +12,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use netloom_model::Plan;
+use netloom_model::plan::PlannedNode;
 use netloom_node::spawner::Spawner;
 use netloom_node::spec::Prepare;
 use netloom_sys::cgroup::{self, Groups};
@@ -125,7 +126,9 @@ impl Launch {
         let state = match adopted {
             Some(state) => state,
             None => {
-                let groups = Groups::new(hierarchies, &folder.id());
+                let limited = |(i, n): (usize, &PlannedNode)| n.limits.memory.map(|_| i);
+                let memory = plan.nodes.iter().enumerate().filter_map(limited).collect();
+                let groups = Groups::new(hierarchies, &folder.id(), memory);
                 State { plan, groups, user, since: crate::status::now_ns() / 1_000_000_000 }
             }
         };

@@ -85,7 +85,7 @@ fn node(
         pid: pid.map(|p| p.as_raw_nonzero().get()),
         forwarding: planned.forwarding,
         cpu_ns: usage.cpu_ns,
-        memory: usage.memory,
+        memory: usage.memory.or_else(|| state.groups.resident(index)),
         processes: usage.processes,
         limits: LimitsView {
             cpu_milli: limits.cpu_milli,
