@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::time::Duration;
 
 use netloom_model::Plan;
@@ -334,7 +334,11 @@ impl Birth {
         let signals = process::catch(&[Signal::TERM.as_raw(), Signal::INT.as_raw()])
             .map_err(Error::system("signals", "catch"))?;
         process::set_ignored(Signal::PIPE.as_raw(), true);
-        let (ended, end) = mpsc::channel();
+        let pipe = || {
+            rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+                .map_err(|e| Error::state("pipe", "make")(e.into()))
+        };
+        let (end, ended) = pipe()?;
         let telling = Telling(maker.try_clone().map_err(Error::state("maker", "tell"))?);
         let made = (|| {
             if !adopt {
@@ -347,8 +351,7 @@ impl Birth {
                 namespace::enter_user(ns).map_err(Error::system("lab process", "join"))?;
             }
             state.groups.create().map_err(Error::system("cgroups", "make"))?;
-            let (reports, status) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
-                .map_err(|e| Error::state("pipe", "make")(e.into()))?;
+            let (reports, status) = pipe()?;
             spawner.prepare(prepare(&folder, &state, open_files), &status, &lock)?;
             Ok::<_, Error>(reports)
         })();
@@ -448,19 +451,15 @@ fn redirect_output(folder: &Folder) -> Result<()> {
     rustix::stdio::dup2_stderr(&log).map_err(fail)
 }
 
-/// Waits until the lab is to end. `true` when it has been taken down already.
-fn wait_for_end(signals: &OwnedFd, maker: Option<&UnixStream>, end: &mpsc::Receiver<()>) -> bool {
-    use rustix::event::{PollFd, PollFlags, Timespec};
-    let look = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+/// Waits until the lab is to end: by a signal, with its maker, or because it has been taken down
+/// (`true`).
+fn wait_for_end(signals: &OwnedFd, maker: Option<&UnixStream>, end: &OwnedFd) -> bool {
+    use rustix::event::{PollFd, PollFlags};
     loop {
-        let mut fds = vec![PollFd::new(signals, PollFlags::IN)];
+        let mut fds = vec![PollFd::new(end, PollFlags::IN), PollFd::new(signals, PollFlags::IN)];
         fds.extend(maker.map(|m| PollFd::new(m, PollFlags::IN)));
-        let woken = rustix::event::poll(&mut fds, Some(&look)).is_ok_and(|n| n > 0);
-        if end.try_recv().is_ok() {
-            return true;
-        }
-        if woken {
-            return false;
+        if rustix::event::poll(&mut fds, None).is_ok_and(|n| n > 0) {
+            return !fds[0].revents().is_empty();
         }
     }
 }

@@ -4,7 +4,6 @@
 //! from the kernel when it is asked for.
 
 use std::os::fd::OwnedFd;
-use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -33,7 +32,8 @@ pub(crate) struct Running {
     pub(crate) state: State,
     plan: Arc<Plan>,
     work: Mutex<Work>,
-    ended: Mutex<Sender<()>>,
+    /// Written to when the lab has been taken down.
+    ended: OwnedFd,
 }
 
 /// What only one may use at a time.
@@ -49,12 +49,12 @@ impl Running {
         state: State,
         spawner: Spawner,
         reports: OwnedFd,
-        ended: Sender<()>,
+        ended: OwnedFd,
     ) -> Running {
         let plan = Arc::new(state.plan.clone());
         let inits = (0..=state.plan.nodes.len()).map(|_| None).collect();
         let work = Mutex::new(Work { spawner: Some(spawner), reports, inits });
-        Running { folder, state, plan, work, ended: Mutex::new(ended) }
+        Running { folder, state, plan, work, ended }
     }
 
     fn work(&self) -> MutexGuard<'_, Work> {
@@ -224,8 +224,7 @@ impl Service for Running {
     fn down(&self) -> Result<()> {
         let result = self.take_down();
         // The lab process ends in any case: what is left is found by the next `down`.
-        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        let _ = ended.send(());
+        let _ = rustix::io::write(&self.ended, b".");
         result
     }
 }
