@@ -1,33 +1,28 @@
-//! Bringing a lab up, and taking down one whose process is gone: what the user's command does.
+//! Bringing a lab up: what the user's command does before and while a lab process makes it.
 //!
 //! [`Launch::begin`] forks the spawner while the process is small, before the file is read. Then
 //! [`Launch::up`] takes the lab's folder, forks the lab process and listens to its progress. The
 //! lab process goes on when its maker is killed; when its maker asks, it takes down what it made.
 
-use std::io::{BufRead, BufReader, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::{BufRead, BufReader};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use netloom_model::Plan;
 use netloom_model::plan::PlannedNode;
 use netloom_node::spawner::Spawner;
-use netloom_node::spec::Prepare;
 use netloom_sys::cgroup::{self, Groups};
 use netloom_sys::process::{self, Forked, Namespaces};
 use netloom_sys::{Unsupported, caps, feature, namespace};
-use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
 
-use crate::making::{Init, absolute_paths};
-use crate::running::{Running, is_lab_process, name_process, raise_open_files};
+use crate::life::Birth;
+use crate::making::absolute_paths;
+use crate::running::is_lab_process;
 use crate::state::{Folder, State};
-use crate::{Error, Result, Service, describe, door, teardown};
-
-/// Pause between two looks at a lock that somebody has.
-const LOCK_LOOK: Duration = Duration::from_millis(5);
+use crate::{Error, Result, Service, door, orphan, teardown};
 
 /// Starts what serves a running lab; what it gives is kept until the lab process ends.
 pub type Serve = fn(&Path, Arc<dyn Service>) -> std::result::Result<Box<dyn std::any::Any>, String>;
@@ -122,7 +117,13 @@ impl Launch {
             return runs_already(&folder, &plan);
         };
         let adopted = self.look_at_old(&folder, &plan)?;
-        self.prepare_user(user, &folder, adopted.is_some())?;
+        if let Err(refused) = self.prepare_user(user, &folder, adopted.is_some()) {
+            if adopted.is_none() {
+                // Nothing has been made but the folder.
+                folder.remove()?;
+            }
+            return Err(refused);
+        }
         let state = match adopted {
             Some(state) => state,
             None => {
@@ -169,7 +170,7 @@ impl Launch {
                 let inits = teardown::find_inits(folder);
                 if state.is_some() || !inits.is_empty() {
                     // The remover may have to enter the remains' user namespace.
-                    empty_in_child(folder, state.as_ref(), inits)?;
+                    orphan::empty_in_child(folder, state.as_ref(), inits)?;
                     folder.create()?;
                 }
                 Ok(None)
@@ -179,7 +180,8 @@ impl Launch {
 
     fn prepare_user(&self, user: bool, folder: &Folder, adopt: bool) -> Result<()> {
         if !user {
-            return feature_check();
+            // As root everything is tried as it comes; errors name what was refused.
+            return Ok(());
         }
         let living = if adopt { teardown::find_inits(folder) } else { vec![] };
         match living.first() {
@@ -219,12 +221,6 @@ fn take_folder(folder: &Folder) -> Result<Option<OwnedFd>> {
 /// Whether somebody makes or runs the lab: one who has not noted itself yet counts too.
 pub fn has_lab_process(folder: &Folder) -> bool {
     folder.read_pid().is_none_or(|pid| is_lab_process(folder, pid))
-}
-
-/// As root everything is tried as it comes; errors name what was refused.
-#[allow(clippy::unnecessary_wraps, reason = "the counterpart of the user's checks")]
-fn feature_check() -> Result<()> {
-    Ok(())
 }
 
 /// Where limits can be set, and the refusal when the plan has limits and there is nowhere.
@@ -296,233 +292,4 @@ fn follow(
             folder.name()
         ),
     })
-}
-
-/// A lab process about to live.
-struct Birth {
-    folder: Folder,
-    state: State,
-    lock: OwnedFd,
-    adopt: bool,
-    foreground: bool,
-}
-
-impl Birth {
-    /// The life of a lab process.
-    fn live(self, spawner: Spawner, maker: UnixStream, serve: Serve) -> ! {
-        name_process();
-        // It leaves the session: no key and no hang-up of the maker's terminal reaches it.
-        let _ = rustix::process::setsid();
-        // What the maker's caller had open stays with the caller.
-        let mut keep = spawner.descriptors().to_vec();
-        keep.extend([self.lock.as_fd(), maker.as_fd()]);
-        process::close_all_but(&keep);
-        let code = match self.run(spawner, maker, serve) {
-            Ok(()) => 0,
-            Err(e) => {
-                eprintln!("netloom: {}", describe(&e));
-                1
-            }
-        };
-        process::exit_now(code)
-    }
-
-    fn run(self, spawner: Spawner, maker: UnixStream, serve: Serve) -> Result<()> {
-        let Birth { folder, state, lock, adopt, foreground } = self;
-        redirect_output(&folder)?;
-        let open_files = raise_open_files();
-        let signals = process::catch(&[Signal::TERM.as_raw(), Signal::INT.as_raw()])
-            .map_err(Error::system("signals", "catch"))?;
-        process::set_ignored(Signal::PIPE.as_raw(), true);
-        let pipe = || {
-            rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
-                .map_err(|e| Error::state("pipe", "make")(e.into()))
-        };
-        let (end, ended) = pipe()?;
-        let telling = Telling(maker.try_clone().map_err(Error::state("maker", "tell"))?);
-        let made = (|| {
-            if !adopt {
-                folder.write_state(&state)?;
-            }
-            folder.write_pid(rustix::process::getpid().as_raw_nonzero().get())?;
-            if state.user {
-                let ns = namespace::user_of(spawner.pid())
-                    .map_err(Error::system("user namespace", "open"))?;
-                namespace::enter_user(ns).map_err(Error::system("lab process", "join"))?;
-            }
-            state.groups.create().map_err(Error::system("cgroups", "make"))?;
-            let (reports, status) = pipe()?;
-            spawner.prepare(prepare(&folder, &state, open_files), &status, &lock)?;
-            Ok::<_, Error>(reports)
-        })();
-        let reports = match made {
-            Ok(reports) => reports,
-            Err(e) => {
-                spawner.end();
-                let inits = teardown::find_inits(&folder);
-                return give_up(&telling, e, teardown::take_down(&folder, Some(&state), inits));
-            }
-        };
-        let running = Arc::new(Running::new(folder, state, spawner, reports, ended));
-        let brought_up = bring_up(&running, adopt, &telling, serve);
-        let server = match brought_up {
-            Ok(server) => server,
-            // A lab that lived before stays as it is: only what was to be made is missing.
-            Err(e) if adopt => return give_up(&telling, e, Ok(())),
-            Err(e) => return give_up(&telling, e, running.take_down()),
-        };
-        let watched = foreground.then_some(&maker);
-        let asked = wait_for_end(&signals, watched, &end);
-        let result = if asked { Ok(()) } else { running.take_down() };
-        drop(server);
-        drop(lock);
-        result
-    }
-}
-
-/// Makes the lab, serves it, and tells the maker.
-fn bring_up(
-    running: &Arc<Running>,
-    adopt: bool,
-    telling: &Telling,
-    serve: Serve,
-) -> Result<Box<dyn std::any::Any>> {
-    if adopt {
-        running.adopt()?;
-    }
-    let progress = |what: &str, done: usize, total: usize| {
-        telling.tell(&Event::Progress { what: what.to_owned(), done, total });
-    };
-    let made = running.make(&progress)?;
-    let service: Arc<dyn Service> = Arc::clone(running) as Arc<dyn Service>;
-    let server = serve(&running.folder.path(), service)
-        .map_err(|reason| Error::Conflict { lab: running.folder.name().to_owned(), reason })?;
-    running.folder.mark_up()?;
-    let nodes = made.iter().filter(|i| **i < running.state.plan.nodes.len()).count();
-    telling.tell(&Event::Ready { made: nodes });
-    Ok(server)
-}
-
-/// Tells why the lab could not be made, and what could not be removed.
-fn give_up(telling: &Telling, error: Error, removed: Result<()>) -> Result<()> {
-    let unsupported = matches!(error, Error::Unsupported(_));
-    let mut reason = describe(&error);
-    if let Err(left) = &removed {
-        reason = format!("{reason}\nand could not be removed: {}", describe(left));
-    }
-    telling.tell(&Event::Failed { reason, unsupported });
-    Err(error)
-}
-
-/// Tells the maker; a maker that went away does not matter.
-struct Telling(UnixStream);
-
-impl Telling {
-    fn tell(&self, event: &Event) {
-        if let Ok(mut line) = serde_json::to_vec(event) {
-            line.push(b'\n');
-            let _ = (&self.0).write_all(&line);
-        }
-    }
-}
-
-fn prepare(folder: &Folder, state: &State, open_files: (Option<u64>, Option<u64>)) -> Prepare {
-    Prepare {
-        lab: state.plan.lab.clone(),
-        state: folder.path(),
-        runtime: folder.runtime().to_owned(),
-        user: state.user,
-        hosts: state.plan.hosts.clone(),
-        open_files,
-    }
-}
-
-/// Standard input from nowhere, output into the lab's own log.
-fn redirect_output(folder: &Folder) -> Result<()> {
-    use std::os::unix::fs::OpenOptionsExt;
-    let path = folder.path().join("lab.log");
-    let mut options = std::fs::File::options();
-    let log = options.create(true).append(true).mode(0o600).open(&path);
-    let log = log.map_err(Error::state(&path, "open"))?;
-    let null = std::fs::File::open("/dev/null").map_err(Error::state("/dev/null", "open"))?;
-    let fail = |e: rustix::io::Errno| Error::state(&path, "write output to")(e.into());
-    rustix::stdio::dup2_stdin(&null).map_err(fail)?;
-    rustix::stdio::dup2_stdout(&log).map_err(fail)?;
-    rustix::stdio::dup2_stderr(&log).map_err(fail)
-}
-
-/// Waits until the lab is to end: by a signal, with its maker, or because it has been taken down
-/// (`true`).
-fn wait_for_end(signals: &OwnedFd, maker: Option<&UnixStream>, end: &OwnedFd) -> bool {
-    use rustix::event::{PollFd, PollFlags};
-    loop {
-        let mut fds = vec![PollFd::new(end, PollFlags::IN), PollFd::new(signals, PollFlags::IN)];
-        fds.extend(maker.map(|m| PollFd::new(m, PollFlags::IN)));
-        if rustix::event::poll(&mut fds, None).is_ok_and(|n| n > 0) {
-            return !fds[0].revents().is_empty();
-        }
-    }
-}
-
-/// Takes down a lab whose process is gone. The caller's process must have one thread and is not
-/// good for much afterwards: an ordinary user's joins the lab's user namespace.
-///
-/// # Errors
-/// [`Error::NoLab`] when there is none, [`Error::Conflict`] when its process lives.
-pub fn down_orphan(runtime: &Path, name: &str) -> Result<()> {
-    let folder = Folder::new(runtime, name);
-    if !folder.exists() {
-        return Err(Error::NoLab(name.to_owned()));
-    }
-    let _lock = match end_and_lock(&folder) {
-        Ok(lock) => lock,
-        // Its process has just removed it.
-        Err(_) if !folder.exists() => return Ok(()),
-        Err(e) => return Err(e),
-    };
-    if folder.exists() { clean(&folder, folder.read_state()?.as_ref()) } else { Ok(()) }
-}
-
-/// Waits for the lock, and asks whoever still makes or runs the lab to end. A lab process notes
-/// itself a moment after it has the lock, so it is looked for until it is found.
-fn end_and_lock(folder: &Folder) -> Result<OwnedFd> {
-    let mut asked = false;
-    loop {
-        if let Some(lock) = folder.try_lock()? {
-            return Ok(lock);
-        }
-        let alive = folder.read_pid().filter(|p| !asked && is_lab_process(folder, *p));
-        if let Some(pidfd) = alive.and_then(Pid::from_raw).and_then(|p| process::pidfd(p).ok()) {
-            process::signal(pidfd, Signal::TERM).map_err(Error::system("lab process", "end"))?;
-            asked = true;
-        }
-        std::thread::sleep(LOCK_LOOK);
-    }
-}
-
-fn clean(folder: &Folder, state: Option<&State>) -> Result<()> {
-    let inits = teardown::find_inits(folder);
-    if let (Some(init), false) = (inits.first(), caps::is_privileged()) {
-        join_user_namespace(init)?;
-    }
-    teardown::take_down(folder, state, inits)
-}
-
-/// Removes remains and leaves the calling process where it is.
-fn empty_in_child(folder: &Folder, state: Option<&State>, inits: Vec<Init>) -> Result<()> {
-    let tried = feature::in_child(|| {
-        let result = match inits.first().filter(|_| !caps::is_privileged()) {
-            Some(init) => join_user_namespace(init),
-            None => Ok(()),
-        };
-        result.and_then(|()| teardown::empty(folder, state, inits)).map_err(|e| {
-            netloom_sys::Error::call("remains", "remove", std::io::Error::other(describe(&e)))
-        })
-    });
-    tried.map_err(|reason| Error::Conflict { lab: folder.name().to_owned(), reason })
-}
-
-fn join_user_namespace(init: &Init) -> Result<()> {
-    let ns = namespace::user_of(init.pid).map_err(Error::system("user namespace", "open"))?;
-    namespace::enter_user(ns.as_fd()).map_err(Error::system("user namespace of the lab", "join"))
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use netloom_lab::{Folder, launch, runtime_dir};
+use netloom_lab::{Folder, orphan, runtime_dir};
 use netloom_sys::process;
 use rustix::process::Pid;
 
@@ -66,7 +66,7 @@ pub(crate) fn take_down(folder: &Folder) -> Result<()> {
             Ok(())
         }
         Err(netloom_api::Error::NotRunning(_)) => {
-            Ok(launch::down_orphan(folder.runtime(), folder.name())?)
+            Ok(orphan::down_orphan(folder.runtime(), folder.name())?)
         }
         Err(e) => Err(e.into()),
     }

@@ -1,0 +1,190 @@
+//! The life of a lab process: makes the lab, serves it, takes it down.
+//!
+//! Born by [`launch`](crate::launch) as a fork of the user's command, it leaves its maker's session,
+//! keeps nothing open that is not its own, and tells its maker how far it is. It ends when the lab
+//! has been taken down: by a call of its API, by SIGTERM or SIGINT, or, in the foreground, with its
+//! maker. Killed, it leaves everything as it is.
+
+use std::io::Write;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+use netloom_node::spawner::Spawner;
+use netloom_node::spec::Prepare;
+use netloom_sys::{namespace, process};
+use rustix::process::Signal;
+
+use crate::launch::{Event, Serve};
+use crate::running::{Running, name_process, raise_open_files};
+use crate::state::{Folder, State};
+use crate::{Error, Result, Service, describe, teardown};
+
+/// A lab process about to live.
+pub(crate) struct Birth {
+    pub(crate) folder: Folder,
+    pub(crate) state: State,
+    /// The lab's lock, held for life.
+    pub(crate) lock: OwnedFd,
+    /// The lab lives already and is taken over.
+    pub(crate) adopt: bool,
+    /// The lab ends when its maker does.
+    pub(crate) foreground: bool,
+}
+
+impl Birth {
+    /// The life of a lab process.
+    pub(crate) fn live(self, spawner: Spawner, maker: UnixStream, serve: Serve) -> ! {
+        name_process();
+        // It leaves the session: no key and no hang-up of the maker's terminal reaches it.
+        let _ = rustix::process::setsid();
+        // What the maker's caller had open stays with the caller.
+        let mut keep = spawner.descriptors().to_vec();
+        keep.extend([self.lock.as_fd(), maker.as_fd()]);
+        process::close_all_but(&keep);
+        let code = match self.run(spawner, maker, serve) {
+            Ok(()) => 0,
+            Err(e) => {
+                eprintln!("netloom: {}", describe(&e));
+                1
+            }
+        };
+        process::exit_now(code)
+    }
+
+    fn run(self, spawner: Spawner, maker: UnixStream, serve: Serve) -> Result<()> {
+        let Birth { folder, state, lock, adopt, foreground } = self;
+        redirect_output(&folder)?;
+        let open_files = raise_open_files();
+        let signals = process::catch(&[Signal::TERM.as_raw(), Signal::INT.as_raw()])
+            .map_err(Error::system("signals", "catch"))?;
+        process::set_ignored(Signal::PIPE.as_raw(), true);
+        let pipe = || {
+            rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+                .map_err(|e| Error::state("pipe", "make")(e.into()))
+        };
+        let (end, ended) = pipe()?;
+        let telling = Telling(maker.try_clone().map_err(Error::state("maker", "tell"))?);
+        let made = (|| {
+            if !adopt {
+                folder.write_state(&state)?;
+            }
+            folder.write_pid(rustix::process::getpid().as_raw_nonzero().get())?;
+            if state.user {
+                let ns = namespace::user_of(spawner.pid())
+                    .map_err(Error::system("user namespace", "open"))?;
+                namespace::enter_user(ns).map_err(Error::system("lab process", "join"))?;
+            }
+            state.groups.create().map_err(Error::system("cgroups", "make"))?;
+            let (reports, status) = pipe()?;
+            spawner.prepare(prepare(&folder, &state, open_files), &status, &lock)?;
+            Ok::<_, Error>(reports)
+        })();
+        let reports = match made {
+            Ok(reports) => reports,
+            Err(e) => {
+                spawner.end();
+                let inits = teardown::find_inits(&folder);
+                return give_up(&telling, e, teardown::take_down(&folder, Some(&state), inits));
+            }
+        };
+        let running = Arc::new(Running::new(folder, state, spawner, reports, ended));
+        let brought_up = bring_up(&running, adopt, &telling, serve);
+        let server = match brought_up {
+            Ok(server) => server,
+            // A lab that lived before stays as it is: only what was to be made is missing.
+            Err(e) if adopt => return give_up(&telling, e, Ok(())),
+            Err(e) => return give_up(&telling, e, running.take_down()),
+        };
+        let watched = foreground.then_some(&maker);
+        let asked = wait_for_end(&signals, watched, &end);
+        let result = if asked { Ok(()) } else { running.take_down() };
+        drop(server);
+        drop(lock);
+        result
+    }
+}
+
+/// Makes the lab, serves it, and tells the maker.
+fn bring_up(
+    running: &Arc<Running>,
+    adopt: bool,
+    telling: &Telling,
+    serve: Serve,
+) -> Result<Box<dyn std::any::Any>> {
+    if adopt {
+        running.adopt()?;
+    }
+    let progress = |what: &str, done: usize, total: usize| {
+        telling.tell(&Event::Progress { what: what.to_owned(), done, total });
+    };
+    let made = running.make(&progress)?;
+    let service: Arc<dyn Service> = Arc::clone(running) as Arc<dyn Service>;
+    let server = serve(&running.folder.path(), service)
+        .map_err(|reason| Error::Conflict { lab: running.folder.name().to_owned(), reason })?;
+    running.folder.mark_up()?;
+    let nodes = made.iter().filter(|i| **i < running.state.plan.nodes.len()).count();
+    telling.tell(&Event::Ready { made: nodes });
+    Ok(server)
+}
+
+/// Tells why the lab could not be made, and what could not be removed.
+fn give_up(telling: &Telling, error: Error, removed: Result<()>) -> Result<()> {
+    let unsupported = matches!(error, Error::Unsupported(_));
+    let mut reason = describe(&error);
+    if let Err(left) = &removed {
+        reason = format!("{reason}\nand could not be removed: {}", describe(left));
+    }
+    telling.tell(&Event::Failed { reason, unsupported });
+    Err(error)
+}
+
+/// Tells the maker; a maker that went away does not matter.
+struct Telling(UnixStream);
+
+impl Telling {
+    fn tell(&self, event: &Event) {
+        if let Ok(mut line) = serde_json::to_vec(event) {
+            line.push(b'\n');
+            let _ = (&self.0).write_all(&line);
+        }
+    }
+}
+
+fn prepare(folder: &Folder, state: &State, open_files: (Option<u64>, Option<u64>)) -> Prepare {
+    Prepare {
+        lab: state.plan.lab.clone(),
+        state: folder.path(),
+        runtime: folder.runtime().to_owned(),
+        user: state.user,
+        hosts: state.plan.hosts.clone(),
+        open_files,
+    }
+}
+
+/// Standard input from nowhere, output into the lab's own log.
+fn redirect_output(folder: &Folder) -> Result<()> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let path = folder.path().join("lab.log");
+    let mut options = std::fs::File::options();
+    let log = options.create(true).append(true).mode(0o600).open(&path);
+    let log = log.map_err(Error::state(&path, "open"))?;
+    let null = std::fs::File::open("/dev/null").map_err(Error::state("/dev/null", "open"))?;
+    let fail = |e: rustix::io::Errno| Error::state(&path, "write output to")(e.into());
+    rustix::stdio::dup2_stdin(&null).map_err(fail)?;
+    rustix::stdio::dup2_stdout(&log).map_err(fail)?;
+    rustix::stdio::dup2_stderr(&log).map_err(fail)
+}
+
+/// Waits until the lab is to end: by a signal, with its maker, or because it has been taken down
+/// (`true`).
+fn wait_for_end(signals: &OwnedFd, maker: Option<&UnixStream>, end: &OwnedFd) -> bool {
+    use rustix::event::{PollFd, PollFlags};
+    loop {
+        let mut fds = vec![PollFd::new(end, PollFlags::IN), PollFd::new(signals, PollFlags::IN)];
+        fds.extend(maker.map(|m| PollFd::new(m, PollFlags::IN)));
+        if rustix::event::poll(&mut fds, None).is_ok_and(|n| n > 0) {
+            return !fds[0].revents().is_empty();
+        }
+    }
+}
