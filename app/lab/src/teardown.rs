@@ -98,19 +98,17 @@ fn stop_programs(folder: &Folder, state: Option<&State>) {
 }
 
 /// Kills inits and waits until they, their namespaces and their links are gone; once the processes
-/// have ended it does `meanwhile`, in any case.
-fn end_inits(inits: Vec<Init>, meanwhile: impl FnOnce() + Send) -> Result<()> {
-    on_a_thread(move || {
-        let witnesses = plant(&inits);
-        let until = Instant::now() + KERNEL_TIMEOUT;
-        let killed = kill(&inits, until);
-        drop(inits);
-        meanwhile();
-        if let (Ok(()), Some(mut socket)) = (&killed, witnesses) {
-            wait_alone(&mut socket, until);
-        }
-        killed
-    })
+/// have ended it does `meanwhile`, in any case, in the caller's namespace.
+fn end_inits(inits: Vec<Init>, meanwhile: impl FnOnce()) -> Result<()> {
+    let witnesses = on_a_thread(|| Ok(plant(&inits)));
+    let until = Instant::now() + KERNEL_TIMEOUT;
+    let killed = kill(&inits, until);
+    drop(inits);
+    meanwhile();
+    if let (Ok(()), Ok(Some(mut socket))) = (&killed, witnesses) {
+        wait_alone(&mut socket, until);
+    }
+    killed
 }
 
 /// Kills inits and waits until they have ended.
@@ -129,8 +127,8 @@ fn kill(inits: &[Init], until: Instant) -> Result<()> {
     Ok(())
 }
 
-/// Makes a namespace for this thread with links into some of the inits'. `None` where that is not
-/// possible; then nobody waits for the kernel's part.
+/// Makes a namespace for this thread with links into some of the inits'; it lives on with the socket.
+/// `None` where that is not possible; then nobody waits for the kernel's part.
 fn plant(inits: &[Init]) -> Option<Socket> {
     if inits.is_empty() {
         return None;

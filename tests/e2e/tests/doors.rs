@@ -10,31 +10,50 @@ set -eu
 ip link set lo up
 ip link add eth1 type veth peer name outside
 ip link set outside up
-ip link add uplink type bridge
+# A machine of the outer world, which knows no way back but to the host itself.
+unshare --net sleep 300 &
+far=$!
+trap 'kill $far' EXIT
+until [ "$(readlink /proc/$far/ns/net)" != "$(readlink /proc/self/ns/net)" ]; do kill -0 $far; done
+ip link add uplink type veth peer name far netns $far
+nsenter -t $far -n sh -c 'ip addr add 203.0.113.9/24 dev far && ip link set far up'
 ip addr add 203.0.113.1/24 dev uplink
 ip link set uplink up
+ip route add default via 203.0.113.9
 state() {
     cat /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv6/conf/all/forwarding
+    cat /proc/sys/net/ipv4/conf/uplink/forwarding
     ip -o link show | sed 's/^[0-9]*: //; s/ mtu .*master/ master/; s/ mtu .*//; s/<.*>//' | sort
     if command -v nft >/dev/null; then nft list ruleset; fi
 }
 state >before
 "$NETLOOM_BIN" up "$1"
-trap '"$NETLOOM_BIN" down --all' EXIT
+trap '"$NETLOOM_BIN" down --all; kill $far' EXIT
 "$NETLOOM_BIN" exec inside -- ping -c 1 -W 5 203.0.113.1
+"$NETLOOM_BIN" exec inside -- ping -c 1 -W 5 203.0.113.9
 ip -o link show eth1 | grep -q master
-"$NETLOOM_BIN" down
-trap - EXIT
+# A second lab's door beside it: each passes, and one stays when the other goes.
+"$NETLOOM_BIN" up "$2"
+"$NETLOOM_BIN" -l second exec n -- ping -c 1 -W 5 203.0.113.9
+"$NETLOOM_BIN" -l doors exec inside -- ping -c 1 -W 5 203.0.113.9
+"$NETLOOM_BIN" down doors
+"$NETLOOM_BIN" exec n -- ping -c 1 -W 5 203.0.113.9
+"$NETLOOM_BIN" down second
+trap 'kill $far' EXIT
 state >after
 diff before after
 "#;
+
+const SECOND: &str = "name: second\npool: {ipv4: 172.20.0.0/16, ipv6: fd99::/32}\n\
+                      nodes: {n: {}}\nlinks:\n  - [n, internet]\n";
 
 #[test]
 fn doors_open_and_close() {
     root_only!("opens doors to the host");
     let machine = machine!();
     let file = workspace_root().join("examples/doors.yaml");
-    let run = Run::new("unshare").args(["--net", "sh", "-c", SCRIPT, "sh"]).args([&file]);
+    let second = machine.file(SECOND);
+    let run = Run::new("unshare").args(["--net", "sh", "-c", SCRIPT, "sh"]).args([&file, &second]);
     let run = run.env("NETLOOM_BIN", netloom_kit::Binary::find().path());
     let run = run.env("NETLOOM_RUNTIME_DIR", machine.scratch().runtime_dir());
     run.dir(machine.scratch().path()).finish().code(0);
