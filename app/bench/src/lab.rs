@@ -38,8 +38,8 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
     let driver = Driver::new(exe)?;
     let mut report = Report::new("lab");
     let (small, large) = if options.quick { (5, 3) } else { (20, 10) };
-    memory(&driver, large, &mut report)?;
     pair(&driver, small * 2, &mut report)?;
+    memory(&driver, large, &mut report)?;
     hundred(&driver, small, &mut report)?;
     routed(&driver, small, &mut report)?;
     thousand(&driver, large, &mut report)?;
@@ -81,7 +81,7 @@ fn thousand(driver: &Driver, rounds: usize, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// First of all, and the round that took most: what a lab gave back stays in the kernel's caches for a
+/// Before larger labs, and the round that took most: what a lab gave back stays in the kernel's caches for a
 /// while, where the next one finds it.
 fn memory(driver: &Driver, rounds: usize, report: &mut Report) -> Result<()> {
     let mut times = Times::default();
