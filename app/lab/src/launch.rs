@@ -9,6 +9,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use netloom_model::Plan;
 use netloom_model::plan::PlannedNode;
@@ -23,6 +24,10 @@ use crate::making::absolute_paths;
 use crate::running::is_lab_process;
 use crate::state::{Folder, State};
 use crate::{Error, Result, Service, door, orphan, teardown};
+
+/// How long a lock may be held by nobody who can be seen, and the pause between two looks.
+const LOCK_PATIENCE: Duration = Duration::from_secs(10);
+const LOCK_LOOK: Duration = Duration::from_millis(5);
 
 /// Starts what serves a running lab; what it gives is kept until the lab process ends.
 pub type Serve = fn(&Path, Arc<dyn Service>) -> std::result::Result<Box<dyn std::any::Any>, String>;
@@ -203,11 +208,16 @@ impl Launch {
 
 /// Makes the lab's folder and takes its lock; `None` when somebody has it.
 fn take_folder(folder: &Folder) -> Result<Option<OwnedFd>> {
+    let until = Instant::now() + LOCK_PATIENCE;
     loop {
         folder.create()?;
         let lock = match folder.try_lock()? {
-            // A killed lab process leaves its spawner, which ends as soon as it sees it.
-            None if !has_lab_process(folder) => Some(folder.wait_lock()?),
+            // A killed lab process leaves its spawner, which ends as soon as it sees it; a listing has
+            // the lock for an instant; another maker has yet to note its lab process.
+            None if !has_lab_process(folder) && Instant::now() < until => {
+                std::thread::sleep(LOCK_LOOK);
+                continue;
+            }
             lock => lock,
         };
         match lock {
@@ -218,9 +228,9 @@ fn take_folder(folder: &Folder) -> Result<Option<OwnedFd>> {
     }
 }
 
-/// Whether somebody makes or runs the lab: one who has not noted itself yet counts too.
+/// Whether a lab process makes or runs the lab.
 pub fn has_lab_process(folder: &Folder) -> bool {
-    folder.read_pid().is_none_or(|pid| is_lab_process(folder, pid))
+    folder.read_pid().is_some_and(|pid| is_lab_process(folder, pid))
 }
 
 /// Where limits can be set, and the refusal when the plan has limits and there is nowhere.

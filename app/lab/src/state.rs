@@ -137,18 +137,6 @@ impl Folder {
         }
     }
 
-    /// Takes the lock, waiting until nobody has it.
-    pub fn wait_lock(&self) -> Result<OwnedFd> {
-        let lock = self.open_lock()?;
-        loop {
-            match rustix::fs::flock(&lock, FlockOperation::LockExclusive) {
-                Ok(()) => return Ok(lock),
-                Err(rustix::io::Errno::INTR) => {}
-                Err(e) => return Err(Error::state(self.lock_path(), "lock")(e.into())),
-            }
-        }
-    }
-
     fn lock_path(&self) -> PathBuf {
         self.path().join("lock")
     }
