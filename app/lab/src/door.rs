@@ -16,7 +16,7 @@ use netloom_netlink::{
 use netloom_sys::Unsupported;
 use serde::{Deserialize, Serialize};
 
-use crate::network::{Spaces, end, on_a_thread};
+use crate::network::{Spaces, end, on_a_thread, run};
 use crate::state::Folder;
 use crate::{Error, Result};
 
@@ -283,15 +283,6 @@ impl Doors<'_> {
     fn refused(&self, reason: &str) -> Error {
         Error::Conflict { lab: self.plan.lab.clone(), reason: reason.to_owned() }
     }
-}
-
-fn run(
-    socket: &mut Socket,
-    batch: &mut Batch,
-    object: &str,
-    operation: &'static str,
-) -> Result<()> {
-    socket.run(batch).map_err(Error::network(object, operation))
 }
 
 fn is_link_local(address: IpNet) -> bool {

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use netloom_model::lab::{FileContent, Ready};
 use netloom_model::plan::{PlannedEnd, PlannedNode};
@@ -365,20 +365,8 @@ impl<'a> Reports<'a> {
         timeout: Duration,
         mut each: impl FnMut(usize, &str) -> Result<()>,
     ) -> Result<bool> {
-        let until = Instant::now() + timeout;
-        loop {
-            let left = until.saturating_duration_since(Instant::now());
-            let left = rustix::event::Timespec {
-                tv_sec: i64::try_from(left.as_secs()).unwrap_or(0),
-                tv_nsec: i64::from(left.subsec_nanos()),
-            };
-            let mut fds = [rustix::event::PollFd::new(self.pipe, rustix::event::PollFlags::IN)];
-            match rustix::event::poll(&mut fds, Some(&left)) {
-                Ok(0) => return Ok(false),
-                Err(rustix::io::Errno::INTR) => {}
-                Err(e) => return Err(Error::state("reports of inits", "wait for")(e.into())),
-                Ok(_) => break,
-            }
+        if !process::wait_readable(self.pipe, timeout) {
+            return Ok(false);
         }
         let mut buffer = [0u8; 64 << 10];
         let n = rustix::io::read(self.pipe, &mut buffer)
@@ -402,9 +390,7 @@ pub(crate) fn forget_reports(pipe: &OwnedFd) {
         Ok(fd) => std::fs::File::from(fd),
         Err(_) => return,
     };
-    let mut fds = [rustix::event::PollFd::new(pipe, rustix::event::PollFlags::IN)];
-    let zero = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-    while matches!(rustix::event::poll(&mut fds, Some(&zero)), Ok(n) if n > 0) {
+    while process::wait_readable(pipe, Duration::ZERO) {
         let mut buffer = [0u8; 4096];
         if !matches!(file.read(&mut buffer), Ok(n) if n > 0) {
             return;

@@ -77,7 +77,8 @@ fn open(object: &str) -> Result<Socket> {
     Socket::open().map_err(Error::network(object, "open a netlink socket"))
 }
 
-fn run(
+/// Runs a batch; `object` and `operation` say what for.
+pub(crate) fn run(
     socket: &mut Socket,
     batch: &mut Batch,
     object: &str,

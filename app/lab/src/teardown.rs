@@ -12,7 +12,6 @@ use netloom_netlink::{Batch, EndSpec, Socket, VethSpec};
 use netloom_node::control::{Connection, Request};
 use netloom_node::spec::socket_name;
 use netloom_sys::{namespace, process};
-use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::Signal;
 
 use crate::making::{Init, has_work};
@@ -93,7 +92,7 @@ fn stop_programs(folder: &Folder, state: Option<&State>) {
     let until = Instant::now() + GRACE + Duration::from_millis(200);
     for connection in &asked {
         // The end of the connection is the end of the init.
-        wait_readable(&[connection.as_fd()], until);
+        process::wait_readable(connection, until.saturating_duration_since(Instant::now()));
     }
 }
 
@@ -158,14 +157,4 @@ fn wait_alone(socket: &mut Socket, until: Instant) {
             _ => return,
         }
     }
-}
-
-fn wait_readable(fds: &[std::os::fd::BorrowedFd<'_>], until: Instant) -> bool {
-    let left = until.saturating_duration_since(Instant::now());
-    let left = Timespec {
-        tv_sec: i64::try_from(left.as_secs()).unwrap_or(0),
-        tv_nsec: i64::from(left.subsec_nanos()),
-    };
-    let mut polled: Vec<PollFd<'_>> = fds.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
-    matches!(rustix::event::poll(&mut polled, Some(&left)), Ok(n) if n > 0)
 }

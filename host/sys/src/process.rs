@@ -6,6 +6,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
 
@@ -166,30 +167,35 @@ pub fn wait_or_stop(pid: Pid) -> Result<Option<Exit>> {
     }
 }
 
+/// Waits up to `timeout` until something can be read, or the other end is gone; whether it is so.
+pub fn wait_readable(fd: impl AsFd, timeout: Duration) -> bool {
+    let until = Instant::now() + timeout;
+    loop {
+        let left = timespec(until.saturating_duration_since(Instant::now()));
+        let mut fds = [rustix::event::PollFd::new(&fd, rustix::event::PollFlags::IN)];
+        match rustix::event::poll(&mut fds, Some(&left)) {
+            Err(rustix::io::Errno::INTR) => {}
+            polled => return polled.is_ok_and(|n| n > 0),
+        }
+    }
+}
+
+/// A time span as poll(2) wants it.
+pub fn timespec(span: Duration) -> rustix::event::Timespec {
+    rustix::event::Timespec {
+        tv_sec: i64::try_from(span.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(span.subsec_nanos()),
+    }
+}
+
 /// Whether the process behind a pidfd has ended (a zombie counts as ended).
 pub fn has_ended(pidfd: BorrowedFd<'_>) -> bool {
-    let mut fds = [rustix::event::PollFd::new(&pidfd, rustix::event::PollFlags::IN)];
-    let zero = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-    matches!(rustix::event::poll(&mut fds, Some(&zero)), Ok(n) if n > 0)
+    wait_readable(pidfd, Duration::ZERO)
 }
 
 /// Waits up to `timeout` for the process behind a pidfd to end; whether it has.
-pub fn wait_end(pidfd: impl AsFd, timeout: std::time::Duration) -> bool {
-    let until = std::time::Instant::now() + timeout;
-    while !has_ended(pidfd.as_fd()) {
-        let left = until.saturating_duration_since(std::time::Instant::now());
-        if left.is_zero() {
-            return false;
-        }
-        let left = rustix::event::Timespec {
-            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: i64::from(left.subsec_nanos()),
-        };
-        let mut fds = [rustix::event::PollFd::new(&pidfd, rustix::event::PollFlags::IN)];
-        // An interruption only makes it look again.
-        let _ = rustix::event::poll(&mut fds, Some(&left));
-    }
-    true
+pub fn wait_end(pidfd: impl AsFd, timeout: Duration) -> bool {
+    wait_readable(pidfd, timeout)
 }
 
 /// Reaps the child behind a pidfd without waiting. Not a child of ours is no error.

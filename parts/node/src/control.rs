@@ -9,8 +9,8 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
+use netloom_sys::process::wait_readable;
 use netloom_sys::scm;
-use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
@@ -104,15 +104,7 @@ impl Connection {
     /// Asks and waits no longer than `timeout`. `Ok(None)` when the init ended or did not answer.
     pub fn ask_within(&self, request: &Request, timeout: Duration) -> Result<Option<Answer>> {
         self.send(request)?;
-        let left = Timespec {
-            tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: i64::from(timeout.subsec_nanos()),
-        };
-        let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
-        match rustix::event::poll(&mut fds, Some(&left)) {
-            Ok(n) if n > 0 => self.receive(),
-            _ => Ok(None),
-        }
+        if wait_readable(&self.socket, timeout) { self.receive() } else { Ok(None) }
     }
 
     /// Sends a request without waiting.

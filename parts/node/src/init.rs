@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use netloom_model::lab::Ready;
 use netloom_sys::setup::{Real, Setup};
 use netloom_sys::{caps, cgroup, process, scm};
-use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::{Pid, Resource, Rlimit};
@@ -163,13 +163,7 @@ impl Init {
         ];
         fds.extend(self.connections.iter().map(|c| PollFd::new(c, PollFlags::IN)));
         fds.extend(outputs.iter().map(|(_, o)| PollFd::new(*o, PollFlags::IN)));
-        let timeout = until.map(|t| {
-            let left = t.saturating_duration_since(Instant::now());
-            Timespec {
-                tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
-                tv_nsec: i64::from(left.subsec_nanos()),
-            }
-        });
+        let timeout = until.map(|t| process::timespec(t.saturating_duration_since(Instant::now())));
         // Interrupted or refused: the loop looks at everything again.
         let _ = rustix::event::poll(&mut fds, timeout.as_ref());
         let awake = |i: usize| !fds[i].revents().is_empty();

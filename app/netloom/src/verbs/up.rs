@@ -111,10 +111,10 @@ fn show_logs(
     signals: &impl AsFd,
     life: &impl AsFd,
 ) -> Result<()> {
-    use rustix::event::{PollFd, PollFlags, Timespec};
+    use rustix::event::{PollFd, PollFlags};
     let mut seen = vec![0u64; nodes.len()];
     let width = nodes.iter().map(String::len).max().unwrap_or(0);
-    let pause = Timespec { tv_sec: 0, tv_nsec: i64::from(LOG_LOOK.subsec_nanos()) };
+    let pause = process::timespec(LOG_LOOK);
     loop {
         let client = match labs::connect_to(folder) {
             Ok(client) => client,
