@@ -4,7 +4,7 @@
 //! [`Launch::up`] takes the lab's folder, forks the lab process and listens to its progress. The
 //! lab process goes on when its maker is killed; when its maker asks, it takes down what it made.
 
-use std::io::{BufRead, BufReader};
+use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -17,6 +17,7 @@ use netloom_node::spawner::Spawner;
 use netloom_sys::cgroup::{self, Groups};
 use netloom_sys::process::{self, Forked, Namespaces};
 use netloom_sys::{Unsupported, caps, feature, namespace};
+use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 use crate::life::Birth;
@@ -140,6 +141,8 @@ impl Launch {
         };
         let adopt = folder.is_up();
         let (ours, theirs) = UnixStream::pair().map_err(Error::state("lab process", "connect"))?;
+        let keys = [Signal::INT, Signal::TERM, Signal::HUP].map(Signal::as_raw);
+        let signals = process::catch(&keys).map_err(Error::system("signals", "catch"))?;
         let forked = process::fork_alone(Namespaces::NONE, None)
             .map_err(Error::system("lab process", "fork"))?;
         match forked {
@@ -148,10 +151,14 @@ impl Launch {
                 let birth = Birth { folder, state, lock, adopt, foreground: options.foreground };
                 birth.live(self.spawner, theirs, serve)
             }
-            Forked::Parent(_) => {
+            Forked::Parent(pid) => {
                 // The spawner ends with its last client: that must be the lab process.
                 drop((theirs, lock, self.spawner));
-                follow(ours, &folder, adopt, on_event)
+                let lab_process =
+                    process::pidfd(pid).map_err(Error::system("lab process", "watch"))?;
+                let folder = &folder;
+                let making = Making { folder, stream: ours, lab_process, signals, adopted: adopt };
+                making.follow(on_event)
             }
         }
     }
@@ -271,35 +278,81 @@ fn runs_already(folder: &Folder, plan: &Plan) -> Result<Outcome> {
     }
 }
 
-/// Listens to the lab process until it is ready or has failed.
-fn follow(
+/// A lab being made, as its maker sees it.
+struct Making<'a> {
+    folder: &'a Folder,
     stream: UnixStream,
-    folder: &Folder,
+    lab_process: OwnedFd,
+    signals: OwnedFd,
     adopted: bool,
-    on_event: &mut dyn FnMut(&Event),
-) -> Result<Outcome> {
-    let life = stream.try_clone().map_err(Error::state("lab process", "listen to"))?;
-    for line in BufReader::new(stream).lines() {
-        let line = line.map_err(Error::state("lab process", "listen to"))?;
-        let Ok(event) = serde_json::from_str::<Event>(&line) else { continue };
-        on_event(&event);
-        match event {
-            Event::Progress { .. } => {}
-            Event::Ready { made } => return Ok(Outcome::Up { made, adopted, life }),
-            Event::Failed { reason, unsupported: false } => {
-                return Err(Error::Conflict { lab: folder.name().to_owned(), reason });
-            }
-            Event::Failed { reason, unsupported: true } => {
-                let needs = "see `netloom doctor`".into();
-                return Err(Unsupported { feature: "this lab", reason, needs }.into());
+}
+
+impl Making<'_> {
+    /// Listens to the lab process until it is ready or has failed, or the user gives up.
+    fn follow(mut self, on_event: &mut dyn FnMut(&Event)) -> Result<Outcome> {
+        let mut text = Vec::new();
+        while self.read_more(&mut text)? {
+            while let Some(end) = text.iter().position(|b| *b == b'\n') {
+                let line: Vec<u8> = text.drain(..=end).collect();
+                let Ok(event) = serde_json::from_slice::<Event>(&line) else { continue };
+                on_event(&event);
+                match event {
+                    Event::Progress { .. } => {}
+                    Event::Ready { made } => {
+                        return Ok(Outcome::Up { made, adopted: self.adopted, life: self.stream });
+                    }
+                    Event::Failed { reason, unsupported } => {
+                        return Err(self.failed(reason, unsupported));
+                    }
+                }
             }
         }
+        let name = self.folder.name();
+        Err(self.conflict(format!(
+            "its process was killed while the lab was made; `netloom down {name}` removes what is \
+             left"
+        )))
     }
-    Err(Error::Conflict {
-        lab: folder.name().to_owned(),
-        reason: format!(
-            "its process was killed while the lab was made; `netloom down {}` removes what is left",
-            folder.name()
-        ),
-    })
+
+    /// Reads what comes next; `false` at the end.
+    fn read_more(&mut self, text: &mut Vec<u8>) -> Result<bool> {
+        use rustix::event::{PollFd, PollFlags};
+        let mut fds =
+            [PollFd::new(&self.stream, PollFlags::IN), PollFd::new(&self.signals, PollFlags::IN)];
+        // Interrupted or refused: reading tells.
+        let _ = rustix::event::poll(&mut fds, None);
+        if !fds[1].revents().is_empty() {
+            return Err(self.give_up());
+        }
+        let mut buffer = [0; 4096];
+        let n = self.stream.read(&mut buffer).map_err(Error::state("lab process", "listen to"))?;
+        text.extend_from_slice(&buffer[..n]);
+        Ok(n > 0)
+    }
+
+    /// The user does not want it any more: its maker dies, and what it has made goes.
+    fn give_up(&self) -> Error {
+        // A lab process can be killed at any moment; one that has ended needs no signal.
+        let _ = process::signal(&self.lab_process, Signal::KILL);
+        process::wait_end(&self.lab_process, LOCK_PATIENCE);
+        if self.adopted {
+            return self.conflict("interrupted; its nodes live on as they were".into());
+        }
+        match orphan::down_orphan(self.folder.runtime(), self.folder.name()) {
+            Ok(()) => self.conflict("interrupted; nothing is left of it".into()),
+            Err(left) => left,
+        }
+    }
+
+    fn failed(&self, reason: String, unsupported: bool) -> Error {
+        if unsupported {
+            let needs = "see `netloom doctor`".into();
+            return Unsupported { feature: "this lab", reason, needs }.into();
+        }
+        self.conflict(reason)
+    }
+
+    fn conflict(&self, reason: String) -> Error {
+        Error::Conflict { lab: self.folder.name().to_owned(), reason }
+    }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use netloom_model::lab::{FileContent, Ready};
 use netloom_model::plan::{PlannedEnd, PlannedNode};
@@ -25,8 +25,9 @@ use crate::{Error, Result, door};
 /// How many inits the spawner is asked for at a time; their cgroups are made meanwhile.
 const CHUNK: usize = 64;
 
-/// How long an init may take to report before it is looked after.
-const REPORT_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long inits may take to report, and how often one that is silent is looked after.
+const REPORT_TIMEOUT: Duration = Duration::from_secs(30);
+const REPORT_LOOK: Duration = Duration::from_millis(50);
 
 /// How long an init may take to answer before it is given up.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -128,9 +129,10 @@ impl Maker<'_> {
             reports.take_ready(|index, text| self.report(index, text))?;
             (self.progress)("nodes", reports.count, total);
         }
+        let asked_at = Instant::now();
         while reports.count < total {
-            if !reports.wait(REPORT_TIMEOUT, |index, text| self.report(index, text))? {
-                return Err(self.silent(missing, inits));
+            if !reports.wait(REPORT_LOOK, |index, text| self.report(index, text))? {
+                self.look_after(missing, inits, &mut reports, asked_at)?;
             }
             (self.progress)("nodes", reports.count, total);
         }
@@ -157,12 +159,29 @@ impl Maker<'_> {
         Err(netloom_node::Error::Init { node, report: text.to_owned() }.into())
     }
 
-    /// Which init ended, or hangs, without a report.
-    fn silent(&self, missing: &[usize], inits: &[Option<Init>]) -> Error {
-        let dead = missing.iter().find(|i| !inits[**i].as_ref().is_some_and(Init::lives));
-        let node = self.name(dead.or(missing.first()).copied().unwrap_or(0));
+    /// Fails when an init has ended without a report, or takes too long.
+    fn look_after(
+        &self,
+        missing: &[usize],
+        inits: &[Option<Init>],
+        reports: &mut Reports<'_>,
+        asked_at: Instant,
+    ) -> Result<()> {
+        let dead: Vec<usize> = missing
+            .iter()
+            .copied()
+            .filter(|i| !inits[*i].as_ref().is_some_and(Init::lives))
+            .collect();
+        // What it reported before it ended is in the pipe by now.
+        reports.take_ready(|index, text| self.report(index, text))?;
+        let silent = dead.into_iter().find(|i| !reports.from.contains(i));
+        if silent.is_none() && asked_at.elapsed() < REPORT_TIMEOUT {
+            return Ok(());
+        }
+        let late = missing.iter().copied().find(|i| !reports.from.contains(i));
+        let node = self.name(silent.or(late).unwrap_or(0));
         let report = "its init ended or hung before it was set up".to_owned();
-        netloom_node::Error::Init { node, report }.into()
+        Err(netloom_node::Error::Init { node, report }.into())
     }
 
     fn name(&self, index: usize) -> String {
@@ -347,11 +366,13 @@ struct Reports<'a> {
     pipe: &'a OwnedFd,
     partial: Vec<u8>,
     count: usize,
+    /// Which inits have reported.
+    from: BTreeSet<usize>,
 }
 
 impl<'a> Reports<'a> {
     fn new(pipe: &'a OwnedFd) -> Reports<'a> {
-        Reports { pipe, partial: Vec::new(), count: 0 }
+        Reports { pipe, partial: Vec::new(), count: 0, from: BTreeSet::new() }
     }
 
     /// Takes reports that are there already.
@@ -376,8 +397,10 @@ impl<'a> Reports<'a> {
             let line: Vec<u8> = self.partial.drain(..=end).collect();
             let line = String::from_utf8_lossy(&line);
             if let Some((index, text)) = line.trim_end().split_once(' ') {
+                let index = index.parse().unwrap_or(usize::MAX);
                 self.count += 1;
-                each(index.parse().unwrap_or(usize::MAX), text)?;
+                self.from.insert(index);
+                each(index, text)?;
             }
         }
         Ok(n > 0)

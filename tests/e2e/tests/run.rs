@@ -2,7 +2,9 @@
 
 use std::io::{BufRead, BufReader};
 
-use netloom_tests_e2e::{machine, pair, signal};
+use std::time::Duration;
+
+use netloom_tests_e2e::{machine, pair, signal, wait_until};
 use rustix::process::Signal;
 
 #[test]
@@ -33,4 +35,20 @@ fn a_killed_run_is_taken_down_like_any_lab() {
     child.kill().expect("kill");
     child.wait().expect("reap");
     machine.down();
+}
+
+#[test]
+fn an_interrupted_up_leaves_nothing() {
+    let machine = machine!();
+    // It never becomes ready, so that the interrupt always comes while it is being made.
+    let file = machine.file(&pair("ready: {exec: [\"false\"], timeout: 50s}"));
+    let mut child = machine.netloom(["up".as_ref(), file.as_os_str()]).spawn();
+    let socket = machine.scratch().runtime_dir().join("pair/n/1.sock");
+    wait_until("the nodes' inits are there", Duration::from_secs(20), || {
+        socket.exists().then_some(())
+    });
+    signal(child.id().cast_signed(), Signal::INT);
+    let status = child.wait().expect("wait");
+    assert_eq!(status.code(), Some(1));
+    machine.untouched();
 }
