@@ -39,9 +39,9 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
     let mut report = Report::new("lab");
     let (small, large) = if options.quick { (5, 3) } else { (20, 10) };
     pair(&driver, small * 2, &mut report)?;
-    memory(&driver, large, &mut report)?;
     hundred(&driver, small, &mut report)?;
     routed(&driver, small, &mut report)?;
+    memory(&driver, large, &mut report)?;
     thousand(&driver, large, &mut report)?;
     mininet::compare(options, &mut report)?;
     Ok(report)
