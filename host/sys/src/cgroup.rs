@@ -268,11 +268,6 @@ impl Groups {
         text.lines().filter_map(|l| l.parse().ok()).collect()
     }
 
-    /// Removes a node's groups; what is not there is no error.
-    pub fn remove_node(&self, node: usize) -> Result<()> {
-        self.of(node).try_for_each(|h| rmdir(&self.dir(h, node)))
-    }
-
     /// Removes the lab's groups with all nodes' left in them, goes on past errors, returns the first.
     pub fn remove(&self) -> Result<()> {
         let mut first = Ok(());

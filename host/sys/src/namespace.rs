@@ -4,7 +4,6 @@
 //! it enter, run and end. See namespaces(7), setns(2).
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::process::Pid;
@@ -119,13 +118,4 @@ where
             Err(panic) => std::panic::resume_unwind(panic),
         }
     })
-}
-
-/// Whether two descriptors or paths are the same namespace.
-pub fn same(a: &Path, b: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    match (std::fs::metadata(a), std::fs::metadata(b)) {
-        (Ok(a), Ok(b)) => a.ino() == b.ino() && a.dev() == b.dev(),
-        _ => false,
-    }
 }

@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
+use rustix::process::{Pid, PidfdFlags, Signal};
 
 use crate::{Error, Result};
 
@@ -198,15 +198,6 @@ pub fn wait_end(pidfd: impl AsFd, timeout: Duration) -> bool {
     wait_readable(pidfd, timeout)
 }
 
-/// Reaps the child behind a pidfd without waiting. Not a child of ours is no error.
-pub fn reap_pidfd(pidfd: BorrowedFd<'_>) {
-    // A process that is no child of ours gives ECHILD; somebody else reaps it.
-    let _ = rustix::process::waitid(
-        WaitId::PidFd(pidfd),
-        WaitIdOptions::EXITED | WaitIdOptions::NOHANG,
-    );
-}
-
 /// Gives this process a short name in the process list (15 bytes are kept).
 pub fn set_name(name: &str) {
     if let Ok(name) = std::ffi::CString::new(name) {
@@ -279,20 +270,26 @@ fn set_mask(how: i32) {
 /// A descriptor that becomes readable when one of `signals` is pending. They must be blocked.
 pub fn signalfd(signals: &[i32]) -> Result<OwnedFd> {
     use std::os::fd::FromRawFd;
-    let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: sigemptyset initialises the set it is given.
-    unsafe { libc::sigemptyset(set.as_mut_ptr()) };
-    for s in signals {
-        // SAFETY: the set was initialised above; a wrong number is refused with EINVAL.
-        unsafe { libc::sigaddset(set.as_mut_ptr(), *s) };
-    }
+    let set = signal_set(signals);
     // SAFETY: the set is initialised and only read.
-    let fd = unsafe { libc::signalfd(-1, set.as_ptr(), libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
+    let fd = unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
     if fd < 0 {
         return Err(Error::call("signalfd", "create", io::Error::last_os_error()));
     }
     // SAFETY: the kernel has just given us this descriptor and nobody else knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn signal_set(signals: &[i32]) -> libc::sigset_t {
+    let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: sigemptyset initialises the set it is given.
+    unsafe { libc::sigemptyset(set.as_mut_ptr()) };
+    for signal in signals {
+        // SAFETY: the set was initialised above; a wrong number is refused with EINVAL.
+        unsafe { libc::sigaddset(set.as_mut_ptr(), *signal) };
+    }
+    // SAFETY: the set was initialised above.
+    unsafe { set.assume_init() }
 }
 
 /// Sets what this process does on a signal: ignore it, or the default.
@@ -313,18 +310,11 @@ pub fn next_signal(fd: impl AsFd) -> Option<i32> {
     }
 }
 
-/// Installs `handler`-less forwarding: signals in the list set a flag in the returned descriptor
-/// (see [`signalfd`]) instead of acting.
+/// Blocks `signals` and gives a [`signalfd`] that tells of them: they act no more.
 pub fn catch(signals: &[i32]) -> Result<OwnedFd> {
-    let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: sigemptyset initialises the set it is given.
-    unsafe { libc::sigemptyset(set.as_mut_ptr()) };
-    for s in signals {
-        // SAFETY: the set was initialised above.
-        unsafe { libc::sigaddset(set.as_mut_ptr(), *s) };
-    }
-    // SAFETY: the set was initialised above; no old mask is asked for.
-    unsafe { libc::sigprocmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut()) };
+    let set = signal_set(signals);
+    // SAFETY: the set is initialised and only read; no old mask is asked for.
+    unsafe { libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
     signalfd(signals)
 }
 

@@ -8,7 +8,7 @@ use std::ffi::CString;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::Mode;
-use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
+use rustix::mount::{MountFlags, UnmountFlags};
 
 use crate::{Error, Result};
 
@@ -162,12 +162,6 @@ fn locked_flags(target: &Path) -> MountFlags {
     .into_iter()
     .filter(|(seen, _)| vfs.f_flag.contains(*seen))
     .fold(MountFlags::empty(), |all, (_, flag)| all | flag)
-}
-
-/// Makes every mount of this namespace private, so that nothing travels to others.
-pub fn make_private() -> Result<()> {
-    rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
-        .map_err(|e| Error::path("/", "make mounts private", e))
 }
 
 /// Writes down what it is asked, one line a step.
