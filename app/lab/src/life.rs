@@ -84,6 +84,9 @@ impl Birth {
             Ok(reports) => reports,
             Err(e) => {
                 spawner.end();
+                if adopt {
+                    return give_up(&telling, e, Ok(()));
+                }
                 let inits = teardown::find_inits(&folder);
                 return give_up(&telling, e, teardown::take_down(&folder, Some(&state), inits));
             }
