@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use netloom_impair::Impairments;
 use serde::{Deserialize, Serialize};
 
 /// A whole lab.
@@ -40,12 +41,21 @@ pub struct Pool {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
     /// Unique in the lab, among nodes and switches. A host name: letters, digits, `-`, `_`, `.`;
-    /// any length up to 253.
+    /// any length up to 253. A child's is `PARENT/NAME`.
     pub name: String,
+    /// The node it lives in: an index into [`Lab::nodes`], smaller than its own.
+    pub parent: Option<usize>,
+    /// How many nodes may live in it, at any depth; `None`: none, and it cannot manage any.
+    pub children: Option<u32>,
     /// A router: forwards between its interfaces, gets routes and is a default gateway.
     pub forwarding: bool,
     /// What its processes may use together.
     pub limits: Limits,
+    /// What may be sent to it; more is dropped before it costs the node anything.
+    pub protect: Protect,
+    /// Whether the work of receiving counts as the node's; `None`: where it is protected or its CPU
+    /// is limited.
+    pub charge_receive: Option<bool>,
     /// A directory to be the root of its file system; the host's under an overlay when `None`.
     pub root: Option<PathBuf>,
     /// Programs started in order when the network stands.
@@ -69,14 +79,34 @@ pub struct Limits {
     pub cpu_milli: Option<u32>,
     /// Bytes of memory.
     pub memory: Option<u64>,
+    /// Its part of the CPU when others want it too, against 100 for each of them; 1 to 10,000.
+    pub weight: Option<u32>,
     /// Number of processes and threads.
     pub processes: Option<u32>,
+    /// Number of sockets made by `socket()` for IPv4 and IPv6.
+    pub sockets: Option<u32>,
 }
 
 impl Limits {
     /// Whether nothing is limited.
     pub fn is_empty(&self) -> bool {
         *self == Limits::default()
+    }
+}
+
+/// A budget for what is sent to a node, over all its interfaces. `None` is no bound.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Protect {
+    /// Frames a second; an unsegmented one (GSO) counts once.
+    pub packets: Option<u64>,
+    /// Bytes a second.
+    pub bytes: Option<u64>,
+}
+
+impl Protect {
+    /// Whether nothing is bounded.
+    pub fn is_empty(&self) -> bool {
+        *self == Protect::default()
     }
 }
 
@@ -187,6 +217,8 @@ pub struct Link {
     pub subnets: Vec<IpNet>,
     /// MTU of both ends; 1500 when `None`.
     pub mtu: Option<u32>,
+    /// What it does to frames: index 0 to those that the first end sends, 1 the second.
+    pub impairments: [Impairments; 2],
 }
 
 /// One end of a link.

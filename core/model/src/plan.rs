@@ -32,7 +32,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use crate::lab::{FileSpec, Lab, Limits, Program, Ready};
+use netloom_impair::Impairments;
+
+use crate::lab::{FileSpec, Lab, Limits, Program, Protect, Ready};
 
 /// Decides everything a lab leaves open.
 ///
@@ -50,7 +52,7 @@ pub struct Plan {
     pub lab: String,
     /// Identifies the plan's content: equal plans have equal digests (hex, 16 digits).
     pub digest: String,
-    /// In the order of the file; a node's index here is its identity on the machine.
+    /// In the order of the file, those made later after them; parents before their children.
     pub nodes: Vec<PlannedNode>,
     /// In the order of the file.
     pub switches: Vec<PlannedSwitch>,
@@ -63,12 +65,22 @@ pub struct Plan {
 /// A node to make.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedNode {
-    /// Its name, and its host name.
+    /// Its identity on the machine, for its life: in the file's order at first, never used again.
+    pub id: usize,
+    /// Its name; a child's is `PARENT/NAME`.
     pub name: String,
+    /// The node it lives in: index into [`Plan::nodes`].
+    pub parent: Option<usize>,
+    /// How many nodes may live in it, at any depth; `None`: it cannot have any.
+    pub children: Option<u32>,
     /// Whether it routes.
     pub forwarding: bool,
     /// Limits on its processes.
     pub limits: Limits,
+    /// What may be sent to it.
+    pub protect: Protect,
+    /// Whether the work of receiving counts as its own.
+    pub charge_receive: bool,
     /// Root directory by hand.
     pub root: Option<std::path::PathBuf>,
     /// Programs to run.
@@ -96,6 +108,8 @@ pub struct PlannedNode {
 pub struct Interface {
     /// Its name in the node, at most 15 bytes.
     pub name: String,
+    /// Its interface index in the node when it is made: from 2, in the order of the links.
+    pub index: u32,
     /// The link it is an end of: index into [`Plan::links`].
     pub link: usize,
     /// Locally administered, from lab, node and interface name.
@@ -122,6 +136,8 @@ pub struct Route {
 pub struct PlannedSwitch {
     /// Its name in the lab.
     pub name: String,
+    /// The bridge's interface index in the core namespace: from 2.
+    pub index: u32,
     /// The bridge's name in the core namespace: the name itself where it fits, at most 15 bytes.
     pub bridge: String,
     /// Locally administered.
@@ -133,6 +149,8 @@ pub struct PlannedSwitch {
 /// A link to make.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedLink {
+    /// Its identity on the machine, for its life.
+    pub id: usize,
     /// `A:eth0--B:eth1`, or the name by hand. A switch's end reads `s1`, a door's `host:eth1`,
     /// and `internet`.
     pub name: String,
@@ -140,6 +158,8 @@ pub struct PlannedLink {
     pub ends: [PlannedEnd; 2],
     /// Bytes.
     pub mtu: u32,
+    /// What it does to frames: index 0 to those that the first end sends, 1 the second.
+    pub impairments: [Impairments; 2],
 }
 
 /// One end of a link to make.
@@ -187,6 +207,11 @@ impl Plan {
 }
 
 impl PlannedNode {
+    /// Its host name: a child's without its parents.
+    pub fn host_name(&self) -> &str {
+        self.name.rsplit_once('/').map_or(&self.name, |(_, last)| last)
+    }
+
     /// The IPv4 address its name resolves to: the first of its interfaces'.
     pub fn ipv4(&self) -> Option<Ipv4Addr> {
         self.interfaces.iter().flat_map(|i| &i.addresses).find_map(|a| match a.addr() {

@@ -375,6 +375,7 @@ pub(crate) fn into_links(resolved: Vec<(Resolved<'_>, [Vec<ipnet::IpNet>; 2])>) 
             addresses,
             subnets: raw.subnets.iter().map(|s| s.value).collect(),
             mtu: raw.mtu.as_ref().map(|m| m.value),
+            impairments: Default::default(),
         }
     };
     resolved.into_iter().map(link).collect()

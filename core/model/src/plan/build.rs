@@ -21,6 +21,9 @@ use crate::lab::{End, Lab, Link};
 /// `BR_MAX_PORTS` of net/bridge/br_private.h less port 0, which is not used.
 const MOST_PORTS: usize = 1023;
 
+/// Index of the first interface of a namespace after `lo`.
+const FIRST_INDEX: u32 = 2;
+
 /// Ethernet's.
 const DEFAULT_MTU: u32 = 1500;
 
@@ -98,7 +101,13 @@ impl Builder<'_> {
                 PlannedEnd::Node { interface, .. } => *interface,
                 _ => 0,
             }));
-            links.push(PlannedLink { name: self.names.links[index].clone(), ends, mtu });
+            links.push(PlannedLink {
+                id: index,
+                name: self.names.links[index].clone(),
+                ends,
+                mtu,
+                impairments: link.impairments.clone(),
+            });
         }
         self.add_routes(&interfaces, &mut nodes)?;
         let hosts = hosts(&nodes);
@@ -124,6 +133,7 @@ impl Builder<'_> {
         }
         let switch = |(index, switch): (usize, &crate::lab::Switch)| PlannedSwitch {
             name: switch.name.clone(),
+            index: FIRST_INDEX + u32::try_from(index).unwrap_or(0),
             bridge: self.names.bridges[index].clone(),
             mac: macs.take("switch", &switch.name, ""),
             mtu: mtu[index],
@@ -133,10 +143,17 @@ impl Builder<'_> {
 
     /// The nodes without interfaces and routes.
     fn nodes(&self) -> Vec<PlannedNode> {
-        let node = |node: &crate::lab::Node| PlannedNode {
+        let node = |(id, node): (usize, &crate::lab::Node)| PlannedNode {
+            id,
             name: node.name.clone(),
+            parent: node.parent,
+            children: node.children,
             forwarding: node.forwarding,
             limits: node.limits.clone(),
+            protect: node.protect,
+            charge_receive: node
+                .charge_receive
+                .unwrap_or(!node.protect.is_empty() || node.limits.cpu_milli.is_some()),
             root: node.root.clone(),
             run: node.run.clone(),
             env: node.env.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
@@ -147,7 +164,7 @@ impl Builder<'_> {
             routes: Vec::new(),
             internet: false,
         };
-        self.lab.nodes.iter().map(node).collect()
+        self.lab.nodes.iter().enumerate().map(node).collect()
     }
 
     fn addresses(&self, place: EndRef) -> Vec<IpNet> {
@@ -170,7 +187,9 @@ impl Builder<'_> {
                 let name = self.names.interfaces[index][side].clone().unwrap_or_default();
                 let mac = macs.take("node", &planned.name, &name);
                 let addresses = self.addresses(place);
-                planned.interfaces.push(Interface { name, link: index, mac, mtu, addresses });
+                let number = FIRST_INDEX + u32::try_from(planned.interfaces.len()).unwrap_or(0);
+                let interface = Interface { name, index: number, link: index, mac, mtu, addresses };
+                planned.interfaces.push(interface);
                 PlannedEnd::Node { node: *node, interface: planned.interfaces.len() - 1 }
             }
             End::Switch { switch } => {

@@ -77,7 +77,14 @@ impl LabBuilder {
     pub(super) fn link(&mut self, a: &str, b: &str) -> &mut Self {
         let ends = [self.end(a), self.end(b)];
         let addresses = [vec![], vec![]];
-        self.lab.links.push(Link { name: None, ends, addresses, subnets: vec![], mtu: None });
+        self.lab.links.push(Link {
+            name: None,
+            ends,
+            addresses,
+            subnets: vec![],
+            mtu: None,
+            impairments: Default::default(),
+        });
         self
     }
 

@@ -1,0 +1,156 @@
+//! What is asked of one direction of a wire.
+//!
+//! Probabilities are whole parts of 10^9, so that values compare exactly and a share in a file is
+//! kept as it was written. [`Impairments::check`] refuses what cannot be kept in bounded memory.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// A probability in parts of 10^9; at most [`Share::ALL`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Share(pub u32);
+
+impl Share {
+    /// Never.
+    pub const NONE: Share = Share(0);
+    /// Always.
+    pub const ALL: Share = Share(1_000_000_000);
+}
+
+/// What one direction of a link does to its frames. The default does nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Impairments {
+    /// Every packet is held for so long, after its transmission at `rate`.
+    pub delay: Duration,
+    /// A random part of the delay.
+    pub jitter: Option<Jitter>,
+    /// Which packets are lost.
+    pub loss: Option<Loss>,
+    /// How many packets come twice.
+    pub duplicate: Share,
+    /// How many packets overtake those before them: they are not delayed.
+    pub reorder: Share,
+    /// In how many packets one bit is turned over.
+    pub corrupt: Share,
+    /// Bits per second, counted over whole Ethernet frames without preamble and check sequence.
+    pub rate: Option<u64>,
+    /// What waits for transmission at `rate` at most; [`Queue::DEFAULT`] when `None`.
+    pub queue: Option<Queue>,
+    /// Frames whose network packet is longer are lost (as on a path whose MTU is smaller).
+    pub mtu: Option<u32>,
+    /// Start of all random numbers; from the link's name when `None`.
+    pub seed: Option<u64>,
+}
+
+/// A random part of the delay. Packets keep their order: one that would overtake leaves with the
+/// one before it; `reorder` lets packets overtake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Jitter {
+    /// Normal: the standard deviation. Uniform: the delay is up to so much shorter or longer.
+    /// Pareto: the mean of what is added. A delay below zero counts as zero.
+    pub spread: Duration,
+    /// Its form.
+    #[serde(default)]
+    pub distribution: Distribution,
+    /// How much a packet's value depends on the one before it (first-order autocorrelation).
+    #[serde(default)]
+    pub correlation: Share,
+}
+
+/// The form of jitter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Distribution {
+    /// Gaussian.
+    #[default]
+    Normal,
+    /// Heavy-tailed: shape 3, scaled to the mean `spread`, added to the delay.
+    Pareto,
+    /// Even between -spread and +spread.
+    Uniform,
+}
+
+/// Which packets are lost.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Loss {
+    /// Each packet by chance.
+    Random(RandomLoss),
+    /// The Gilbert-Elliott model.
+    Bursts(Bursts),
+    /// Exactly these, over and over: `true` is lost. At most 65,536 packets.
+    Pattern(Vec<bool>),
+}
+
+/// Loss by chance.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RandomLoss {
+    /// How many packets.
+    pub share: Share,
+    /// How much a packet's fate depends on the one before it.
+    #[serde(default)]
+    pub correlation: Share,
+}
+
+/// Gilbert-Elliott: a good and a bad state; before each packet the state may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bursts {
+    /// From good to bad.
+    pub enter: Share,
+    /// From bad to good; the mean length of a burst is its inverse.
+    pub leave: Share,
+    /// Loss in the bad state; all by default.
+    #[serde(default = "all")]
+    pub bad: Share,
+    /// Loss in the good state; none by default.
+    #[serde(default)]
+    pub good: Share,
+}
+
+fn all() -> Share {
+    Share::ALL
+}
+
+/// What may wait for transmission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Queue {
+    /// So many packets.
+    Packets(u32),
+    /// What is transmitted within so long.
+    Time(Duration),
+}
+
+impl Queue {
+    /// As long as a thousand packets.
+    pub const DEFAULT: Queue = Queue::Packets(1000);
+}
+
+/// Why impairments cannot be had: the key and the reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The key as in the lab file, e.g. `delay`.
+    pub key: &'static str,
+    /// In words, with figures.
+    pub reason: String,
+}
+
+/// Bytes that one direction may hold at most.
+pub const MOST_HELD: u64 = 256 << 20;
+
+/// The longest delay, jitter included, where no rate bounds what is held.
+pub const LONGEST_UNBOUNDED: Duration = Duration::from_secs(10);
+
+/// The longest delay, jitter included, in any case.
+pub const LONGEST: Duration = Duration::from_secs(3600);
+
+impl Impairments {
+    /// Whether nothing is impaired, so that no wire is needed.
+    pub fn is_none(&self) -> bool {
+        let seedless = Impairments { seed: None, queue: None, ..self.clone() };
+        seedless == Impairments::default()
+    }
+}

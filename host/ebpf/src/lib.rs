@@ -1,0 +1,1 @@
+//! BPF programs of the kernel's network: built, loaded, attached, read.

@@ -1,0 +1,1 @@
+//! Ports: descriptors that whole frames are read from and written to.
