@@ -43,15 +43,23 @@ pub fn enter_user(ns: impl AsFd) -> Result<()> {
         .map_err(|e| Error::call("user namespace", "enter", e))
 }
 
+/// The PID namespace that `pid` is the init of.
+pub fn processes_of(pid: Pid) -> Result<OwnedFd> {
+    open(&format!("/proc/{}/ns/pid", pid.as_raw_nonzero()))
+}
+
 /// Moves the calling, single-threaded process into all namespaces of a node's init: those of
 /// [`Namespaces::NODE`](crate::process::Namespaces::NODE) and, if `user`, the user namespace first.
-/// Children made afterwards are in its PID namespace; the process itself is not.
-pub fn enter_node(pidfd: BorrowedFd<'_>, user: bool) -> Result<()> {
+/// Children made afterwards are in its PID namespace; the process itself is not. Unless `root`, the
+/// process keeps its own mount namespace, and so its own root.
+pub fn enter_node(pidfd: BorrowedFd<'_>, user: bool, root: bool) -> Result<()> {
     let mut kinds = ThreadNameSpaceType::NETWORK
-        | ThreadNameSpaceType::MOUNT
         | ThreadNameSpaceType::PROCESS_ID
         | ThreadNameSpaceType::HOST_NAME_AND_NIS_DOMAIN_NAME
         | ThreadNameSpaceType::INTER_PROCESS_COMMUNICATION;
+    if root {
+        kinds |= ThreadNameSpaceType::MOUNT;
+    }
     if user {
         kinds |= ThreadNameSpaceType::USER;
     }

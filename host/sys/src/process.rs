@@ -67,12 +67,18 @@ const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 /// # Errors
 /// The kernel's refusal, e.g. EPERM without privilege or ENOSPC at a limit on namespaces.
 pub unsafe fn fork(namespaces: Namespaces, cgroup: Option<BorrowedFd<'_>>) -> Result<Forked> {
-    let mut args = CloneArgs {
-        flags: namespaces.0,
-        #[allow(clippy::cast_sign_loss, reason = "SIGCHLD is a small positive constant")]
-        exit_signal: libc::SIGCHLD as u64,
-        ..CloneArgs::default()
-    };
+    #[allow(clippy::cast_sign_loss, reason = "SIGCHLD is a small positive constant")]
+    let exit_signal = libc::SIGCHLD as u64;
+    let args = CloneArgs { flags: namespaces.0, exit_signal, ..CloneArgs::default() };
+    // SAFETY: as this function's.
+    unsafe { clone(args, cgroup) }
+}
+
+/// clone3(2) without a stack of its own.
+///
+/// # Safety
+/// As [`fork`]; a descriptor that `args.pidfd` points to must live until it returns.
+unsafe fn clone(mut args: CloneArgs, cgroup: Option<BorrowedFd<'_>>) -> Result<Forked> {
     if let Some(dir) = cgroup {
         args.flags |= CLONE_INTO_CGROUP;
         #[allow(clippy::cast_sign_loss, reason = "an open descriptor is never negative")]
@@ -93,6 +99,86 @@ pub unsafe fn fork(namespaces: Namespaces, cgroup: Option<BorrowedFd<'_>>) -> Re
         }
         _ => Err(Error::call("child process", "clone", io::Error::last_os_error())),
     }
+}
+
+/// [`fork_alone`] into namespaces whose PID namespace lies inside `pid_namespace`: the child ends
+/// when the init there does. It is a child of the caller, in the caller's own PID namespace.
+///
+/// A PID namespace is made inside the maker's own one only, so a go-between enters the outer one
+/// first and makes its own sibling (clone(2), `CLONE_PARENT`). The caller must ignore SIGCHLD.
+///
+/// # Errors
+/// The kernel's refusal, or that of the go-between.
+pub fn fork_inside(
+    pid_namespace: BorrowedFd<'_>,
+    namespaces: Namespaces,
+    cgroup: Option<BorrowedFd<'_>>,
+) -> Result<Forked> {
+    use rustix::thread::{LinkNameSpaceType, move_into_link_name_space as enter};
+    let fail = |operation| move |e: rustix::io::Errno| Error::call("PID namespace", operation, e);
+    let kind = Some(LinkNameSpaceType::ProcessID);
+    let own = std::fs::File::open("/proc/self/ns/pid")
+        .map_err(|e| Error::path("/proc/self/ns/pid", "open", e))?;
+    let (ours, theirs) = rustix::net::socketpair(
+        rustix::net::AddressFamily::UNIX,
+        rustix::net::SocketType::SEQPACKET,
+        rustix::net::SocketFlags::CLOEXEC,
+        None,
+    )
+    .map_err(fail("make a socket for"))?;
+    enter(pid_namespace, kind).map_err(fail("enter"))?;
+    let between = fork_alone(Namespaces::NONE, None);
+    let back = enter(own.as_fd(), kind).map_err(fail("leave"));
+    match between? {
+        Forked::Child => go_between(&theirs, namespaces, cgroup),
+        Forked::Parent(_) => {
+            back?;
+            drop(theirs);
+            let mut text = [0; 256];
+            let (n, fds) = crate::scm::receive(&ours, &mut text)?;
+            let words = String::from_utf8_lossy(&text[..n]).into_owned();
+            let refused =
+                || Error::call("nested process", "clone", io::Error::other(words.clone()));
+            let child = fds.first().ok_or_else(refused)?;
+            Ok(Forked::Parent(pid_of(child.as_fd())?))
+        }
+    }
+}
+
+/// Makes the sibling and tells the maker; returns in the sibling only.
+fn go_between(
+    maker: &OwnedFd,
+    namespaces: Namespaces,
+    cgroup: Option<BorrowedFd<'_>>,
+) -> Result<Forked> {
+    let mut number: libc::c_int = -1;
+    #[allow(clippy::cast_sign_loss, reason = "flags are bits")]
+    let flags = namespaces.0 | (libc::CLONE_PARENT | libc::CLONE_PIDFD) as u64;
+    let pidfd = std::ptr::from_mut(&mut number) as u64;
+    let args = CloneArgs { flags, pidfd, ..CloneArgs::default() };
+    // SAFETY: this is a process just forked, with one thread; `number` outlives the call.
+    match unsafe { clone(args, cgroup) } {
+        Ok(Forked::Child) => Ok(Forked::Child),
+        Ok(Forked::Parent(_)) => {
+            // SAFETY: the kernel has just put a new descriptor there, which nobody else owns.
+            let child = unsafe { std::os::fd::BorrowedFd::borrow_raw(number) };
+            // A maker that is gone needs no answer: the sibling sees it.
+            let _ = crate::scm::send(maker, b"ok", &[child]);
+            exit_now(0)
+        }
+        Err(e) => {
+            let _ = crate::scm::send(maker, crate::feature::with_source(&e).as_bytes(), &[]);
+            exit_now(1)
+        }
+    }
+}
+
+/// The process of a pidfd, as numbered in this process's PID namespace (proc(5), `fdinfo`).
+fn pid_of(pidfd: BorrowedFd<'_>) -> Result<Pid> {
+    let path = format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd());
+    let text = std::fs::read_to_string(&path).map_err(|e| Error::path(&path, "read", e))?;
+    let number = text.lines().find_map(|l| l.strip_prefix("Pid:")?.trim().parse().ok());
+    number.and_then(Pid::from_raw).ok_or(Error::Content { path: path.into(), found: text })
 }
 
 /// A descriptor for the process `pid`.

@@ -39,6 +39,9 @@ pub struct Task {
     pub argv: Vec<String>,
     /// Take the terminal for the program's own process group, as a shell wants.
     pub own_group: bool,
+    /// Stay in the caller's file system: everything else is the node's. A way in where the node's
+    /// root has not what is needed.
+    pub keep_root: bool,
 }
 
 /// Exit status of a shell for a program that does not exist, and one that cannot be run.
@@ -59,7 +62,7 @@ const FROM_KEYS: [Signal; 2] = [Signal::INT, Signal::QUIT];
 /// and a line on standard error, as in a shell.
 pub fn run(door: &Door, task: &Task) -> Result<Exit> {
     let directory = std::env::current_dir().ok();
-    namespace::enter_node(door.init.as_fd(), door.user)
+    namespace::enter_node(door.init.as_fd(), door.user, !task.keep_root)
         .map_err(Error::system(&door.node, "enter"))?;
     let passed: Vec<i32> = PASSED_ON.iter().map(|s| s.as_raw()).collect();
     let signals = process::catch(&passed).map_err(Error::system(&door.node, "catch signals"))?;

@@ -22,7 +22,7 @@ use crate::control::{Answer, MAX_MESSAGE, Request};
 use crate::programs::{Programs, command};
 use crate::ready;
 use crate::root::Shared;
-use crate::spec::{Kind, NodeSpec, Prepare, log_names, socket_name};
+use crate::spec::{Kind, NodeSpec, Prepare, SCOPES, log_names, socket_name};
 
 /// First and longest pause between two looks at what a node waits for to be ready.
 const FIRST_LOOK: Duration = Duration::from_millis(2);
@@ -96,7 +96,7 @@ impl Init {
         let signals = process::signalfd(&[libc_sigchld(), libc_sigterm()]).map_err(words)?;
         let listener = listen(spec.index)?;
         let log = open_log(&spec)?;
-        Real.hostname(&spec.name).map_err(words)?;
+        Real.hostname(&spec.host_name).map_err(words)?;
         match spec.kind {
             Kind::Node => inherited.shared.enter(&Real, &spec),
             Kind::Core => inherited.shared.enter_bare(&Real, &spec),
@@ -373,6 +373,7 @@ pub fn environment(lab: &str, spec: &NodeSpec) -> Vec<(String, String)> {
         ("LANG", "C.UTF-8"),
         ("NETLOOM_LAB", lab),
         ("NETLOOM_NODE", &spec.name),
+        ("NETLOOM_RUNTIME_DIR", SCOPES),
     ]
     .map(|(k, v)| (k.to_owned(), v.to_owned()))
     .to_vec();

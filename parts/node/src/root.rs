@@ -16,7 +16,7 @@ use netloom_sys::mountinfo::Mount;
 use netloom_sys::setup::Setup;
 use rustix::mount::MountFlags;
 
-use crate::spec::{NodeSpec, Prepare};
+use crate::spec::{NodeSpec, Prepare, SCOPES};
 
 /// Kinds of file systems that hold files worth showing. Others (proc, cgroup, …) are the kernel's
 /// faces and are made anew or left out.
@@ -108,6 +108,9 @@ impl Shared {
         self.place_files(setup, spec, &own, &layers)?;
         self.mount_trees(setup, spec, &own, &merged, &layers)?;
         self.mount_own(setup, &own, &merged)?;
+        if let Some(scope) = &spec.scope {
+            self.show_scope(setup, scope, &inside(&merged, Path::new(SCOPES)), &spec.host_name)?;
+        }
         if let (None, Some(hidden)) = (&spec.root, &self.hide) {
             let at = inside(&merged, hidden);
             if at.is_dir() {
@@ -264,6 +267,20 @@ impl Shared {
             }
         }
         Ok(())
+    }
+
+    /// The folder by which the node manages the nodes in it.
+    fn show_scope(
+        &self,
+        setup: &impl Setup,
+        scope: &Path,
+        scopes: &Path,
+        name: &str,
+    ) -> Result<()> {
+        setup.mkdir(scopes, 0o700)?;
+        let at = scopes.join(name);
+        setup.mkdir(&at, 0o700)?;
+        setup.bind(scope, &at, false)
     }
 
     fn place_files(

@@ -32,7 +32,7 @@ enum Ask {
     JoinUser,
     /// Make what nodes share; the status pipe and the lab's lock come along.
     Prepare(Box<Prepare>),
-    /// Clone these inits.
+    /// Clone these inits; those of children inside the PID namespace whose descriptor comes along.
     Create(Vec<NodeSpec>),
 }
 
@@ -113,9 +113,11 @@ impl Spawner {
         self.ask(&Ask::Prepare(Box::new(prepare)), &[status.as_fd(), lock.as_fd()]).map(drop)
     }
 
-    /// Asks for these inits without waiting for the answer.
-    pub fn begin_create(&self, specs: Vec<NodeSpec>) -> Result<()> {
-        self.send(&Ask::Create(specs), &[])
+    /// Asks for these inits without waiting for the answer. `inside` is the PID namespace of the
+    /// node they live in, for children.
+    pub fn begin_create(&self, specs: Vec<NodeSpec>, inside: Option<BorrowedFd<'_>>) -> Result<()> {
+        let fds: Vec<BorrowedFd<'_>> = inside.into_iter().collect();
+        self.send(&Ask::Create(specs), &fds)
     }
 
     /// Waits for the answer to [`Spawner::begin_create`]: the processes in the order asked.
@@ -234,17 +236,21 @@ impl Life {
                 self.lock = Some(lock);
                 self.inherited = Some(share(*prepare, status)?);
             }
-            Ask::Create(specs) => return self.create(specs),
+            Ask::Create(specs) => return self.create(specs, fds.first().map(AsFd::as_fd)),
         }
         Ok(Reply::Done)
     }
 
-    fn create(&self, specs: Vec<NodeSpec>) -> std::result::Result<Reply, String> {
+    fn create(
+        &self,
+        specs: Vec<NodeSpec>,
+        inside: Option<BorrowedFd<'_>>,
+    ) -> std::result::Result<Reply, String> {
         let inherited = self.inherited.as_ref().ok_or("asked for nodes before prepare")?;
         let mut pids = Vec::with_capacity(specs.len());
         for spec in specs {
             let name = spec.name.clone();
-            match clone_init(spec, inherited) {
+            match clone_init(spec, inherited, inside) {
                 Ok(pid) => pids.push(pid.as_raw_nonzero().get()),
                 Err(e) => return Err(format!("node {name:?}: {}", feature::with_source(&e))),
             }
@@ -267,9 +273,18 @@ fn share(prepare: Prepare, status: OwnedFd) -> std::result::Result<Inherited, St
     Ok(Inherited { prepare, shared, status, spawner })
 }
 
-fn clone_init(spec: NodeSpec, inherited: &Inherited) -> netloom_sys::Result<Pid> {
+fn clone_init(
+    spec: NodeSpec,
+    inherited: &Inherited,
+    inside: Option<BorrowedFd<'_>>,
+) -> netloom_sys::Result<Pid> {
     let group = spec.v2_cgroup.as_deref().map(open_dir).transpose()?;
-    match process::fork_alone(Namespaces::NODE, group.as_ref().map(AsFd::as_fd))? {
+    let group = group.as_ref().map(AsFd::as_fd);
+    let forked = match inside {
+        None => process::fork_alone(Namespaces::NODE, group),
+        Some(outer) => process::fork_inside(outer, Namespaces::NODE, group),
+    };
+    match forked? {
         Forked::Parent(pid) => Ok(pid),
         Forked::Child => init::become_init(spec, inherited),
     }

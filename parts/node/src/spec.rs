@@ -36,8 +36,13 @@ pub enum Kind {
 pub struct NodeSpec {
     /// Its number in the lab: the control socket is `n/INDEX.sock`.
     pub index: usize,
-    /// Its name and host name.
+    /// Its name.
     pub name: String,
+    /// Its host name.
+    pub host_name: String,
+    /// A folder of sockets through which it manages the nodes in it, shown below
+    /// [`SCOPES`] under its host name.
+    pub scope: Option<PathBuf>,
     /// What it is.
     pub kind: Kind,
     /// Root directory instead of the host's.
@@ -76,6 +81,8 @@ impl NodeSpec {
         NodeSpec {
             index,
             name: name.to_owned(),
+            host_name: name.to_owned(),
+            scope: None,
             kind: Kind::Core,
             root: None,
             tasks: vec![],
@@ -90,9 +97,21 @@ impl NodeSpec {
     }
 }
 
+/// The number of the init that holds the lab's core namespace.
+pub const CORE: usize = usize::MAX;
+
+/// Where a node finds the folder through which it manages the nodes in it.
+pub const SCOPES: &str = "/run/netloom";
+
 /// Name of a node's control socket in the folder `n` of the lab's state.
 pub fn socket_name(index: usize) -> String {
-    format!("{index}.sock")
+    if index == CORE { "core.sock".to_owned() } else { format!("{index}.sock") }
+}
+
+/// The number that a control socket's name stands for.
+pub fn socket_index(name: &str) -> Option<usize> {
+    let stem = name.strip_suffix(".sock")?;
+    if stem == "core" { Some(CORE) } else { stem.parse().ok() }
 }
 
 /// Names of a node's two log files in the folder `n`.
