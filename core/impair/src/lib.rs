@@ -1,11 +1,21 @@
 //! What a wire does to frames: delay, jitter, loss, duplication, reordering, corruption and rate.
 //!
-//! [`Impairments`] is what was asked for; it has no state. It does no I/O and reads no clock: time
-//! comes as an argument, and every random number from a seed, so that the same seed and the same
-//! packets give the same fate.
+//! [`Impairments`] is what was asked for; it has no state. [`Direction`] deals out the fates of
+//! packets and keeps the [`Ledger`]. Nothing here does I/O or
+//! reads a clock: time comes as an argument, and every random number from a seed, so that the same
+//! seed and the same packets give the same fate.
 
+pub mod engine;
+mod jitter;
+pub mod ledger;
+mod loss;
+mod pace;
+mod random;
 pub mod spec;
 
+pub use engine::{Direction, Fate, Packet};
+pub use ledger::{Cause, Count, Ledger, Losses};
+pub use random::seed_for;
 pub use spec::{
     Bursts, Distribution, Impairments, Jitter, Loss, Problem, Queue, RandomLoss, Share,
 };
