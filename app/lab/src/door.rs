@@ -144,7 +144,7 @@ impl Doors<'_> {
         if found.master.is_some() {
             return Err(self.refused(&format!("{object}: is a port of another bridge already")));
         }
-        let bridge = self.name('b', link);
+        let bridge = self.name('b', self.plan.links[link].id);
         self.note(HostChange::Link(bridge.clone()))?;
         self.note(HostChange::Port { iface: iface.to_owned(), was_up: found.up })?;
         let mut batch = Batch::new();
@@ -154,7 +154,7 @@ impl Doors<'_> {
         batch.clear();
         batch.push(object.as_str(), &Change::of(index).up());
         batch.push(object.as_str(), &Change::of(found.index).enslave(index).up());
-        let outer = self.name('h', link);
+        let outer = self.name('h', self.plan.links[link].id);
         self.push_veth(&mut batch, link, side, &outer, Some(index))?;
         run(socket, &mut batch, &object, "bridge in")
     }
@@ -191,7 +191,7 @@ impl Doors<'_> {
         let object = format!("link {:?}", self.plan.links[link].name);
         let prefixes = lab_prefixes(self.plan);
         self.check_overlap(socket, &prefixes)?;
-        let outer = self.name('i', link);
+        let outer = self.name('i', self.plan.links[link].id);
         let mut batch = Batch::new();
         self.push_veth(&mut batch, link, side, &outer, None)?;
         run(socket, &mut batch, &object, "make the host's end")?;

@@ -61,6 +61,54 @@ pub enum Error {
         /// `; did you mean …`, or nothing.
         hint: String,
     },
+    /// There is no such link.
+    #[error("link {link:?}: not in lab {lab:?}{hint}")]
+    NoLink {
+        /// The lab.
+        lab: String,
+        /// The name asked for.
+        link: String,
+        /// `; …`, or nothing.
+        hint: String,
+    },
+    /// Something still lives in what is to go.
+    #[error("{object}: {reason}")]
+    Busy {
+        /// What it is.
+        object: String,
+        /// What lives there.
+        reason: String,
+    },
+    /// A setting cannot be used.
+    #[error("{object}: {reason}")]
+    Invalid {
+        /// What was to be set.
+        object: String,
+        /// Why not.
+        reason: String,
+    },
+    /// A BPF program was refused.
+    #[error("{object}: {operation}")]
+    Program {
+        /// What it was for.
+        object: String,
+        /// What was tried.
+        operation: &'static str,
+        /// The refusal.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The wires' process failed.
+    #[error("{object}: {operation}")]
+    Wire {
+        /// The link.
+        object: String,
+        /// What was tried.
+        operation: &'static str,
+        /// The failure.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// The node's init has ended.
     #[error("node {0:?}: its init has ended; `netloom up` of the same file makes it anew")]
     DeadNode(String),

@@ -136,7 +136,13 @@ impl Launch {
                 let limited = |(i, n): (usize, &PlannedNode)| n.limits.memory.map(|_| i);
                 let memory = plan.nodes.iter().enumerate().filter_map(limited).collect();
                 let groups = Groups::new(hierarchies, &folder.id(), memory);
-                State { plan, groups, user, since: crate::status::now_ns() / 1_000_000_000 }
+                State {
+                    plan,
+                    groups,
+                    user,
+                    since: crate::status::now_ns() / 1_000_000_000,
+                    moved: vec![],
+                }
             }
         };
         let adopt = folder.is_up();

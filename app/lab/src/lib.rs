@@ -13,6 +13,7 @@ pub mod graph;
 pub mod launch;
 mod life;
 pub mod listing;
+mod live;
 mod making;
 mod network;
 pub mod orphan;

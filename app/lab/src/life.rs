@@ -126,8 +126,7 @@ fn bring_up(
     let server = serve(&running.folder.path(), service)
         .map_err(|reason| Error::Conflict { lab: running.folder.name().to_owned(), reason })?;
     running.folder.mark_up()?;
-    let nodes = made.iter().filter(|i| **i < running.state.plan.nodes.len()).count();
-    telling.tell(&Event::Ready { made: nodes });
+    telling.tell(&Event::Ready { made: made.len() });
     Ok(server)
 }
 

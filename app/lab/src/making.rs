@@ -4,17 +4,17 @@
 //! programs. Whatever fails stops the making; the caller takes everything down or leaves the rest
 //! as it was. Everything made is found again by teardown, so nothing is remembered here.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use netloom_model::lab::{FileContent, Ready};
+use netloom_model::lab::{FileContent, Limits, Ready};
 use netloom_model::plan::{PlannedEnd, PlannedNode};
 use netloom_node::control::{Answer, Connection, Request};
 use netloom_node::spawner::Spawner;
-use netloom_node::spec::{Kind, NodeSpec, socket_name};
+use netloom_node::spec::{CORE, Kind, NodeSpec, socket_name};
 use netloom_sys::{cgroup, namespace, process};
 use rustix::process::Pid;
 
@@ -66,13 +66,26 @@ impl Init {
         answer.is_some()
     }
 
+    /// Opens the network namespace of `node`, whose init this is.
+    pub(crate) fn network(&self, node: &str) -> Result<OwnedFd> {
+        let object = format!("node {node:?}");
+        let ns = namespace::network_of(self.pid)
+            .map_err(Error::system(object, "open its network namespace"));
+        // Opened before it was seen to live: so it was its own.
+        if self.lives() { ns } else { Err(Error::DeadNode(node.to_owned())) }
+    }
+
     /// Whether it lives.
     pub(crate) fn lives(&self) -> bool {
         !process::has_ended(self.pidfd.as_fd())
     }
 }
 
-/// What making needs.
+/// Living inits by the number of their socket: ids of nodes, and [`CORE`].
+pub(crate) type Inits = BTreeMap<usize, Init>;
+
+/// What making needs. Nodes are named by their *slot*: their place in the plan, with the core after
+/// the last of them.
 pub(crate) struct Maker<'a> {
     pub(crate) folder: &'a Folder,
     pub(crate) state: &'a State,
@@ -81,49 +94,100 @@ pub(crate) struct Maker<'a> {
     pub(crate) reports: &'a OwnedFd,
     /// Called with what is being done and how much of it is done.
     pub(crate) progress: &'a (dyn Fn(&str, usize, usize) + Sync),
+    /// Called when the network stands, before programs start, with the slots and the links made:
+    /// protection, charging and wires are put in then.
+    pub(crate) before_programs: &'a (dyn Fn(&Inits, &[usize], &[usize]) -> Result<()> + Sync),
+}
+
+/// Inits that the spawner is asked for at once.
+struct Batch {
+    /// The slot of the node they live in.
+    parent: Option<usize>,
+    slots: Vec<usize>,
 }
 
 impl Maker<'_> {
-    /// Makes the missing inits of `inits` (indexes of nodes, and of the core after the last node)
-    /// and everything that hangs on them. On success all are there.
-    pub(crate) fn make(&self, inits: &mut [Option<Init>]) -> Result<Vec<usize>> {
-        let missing: Vec<usize> =
-            (0..inits.len()).filter(|i| !inits[*i].as_ref().is_some_and(Init::lives)).collect();
+    /// Makes the missing inits and everything that hangs on them; gives their slots. On success all
+    /// are there.
+    pub(crate) fn make(&self, inits: &mut Inits) -> Result<Vec<usize>> {
+        let all = self.core_slot() + 1;
+        let lives = |slot: &usize| inits.get(&self.id(*slot)).is_some_and(Init::lives);
+        let missing: Vec<usize> = (0..all).filter(|slot| !lives(slot)).collect();
         if missing.is_empty() {
             return Ok(missing);
         }
-        let fresh = missing.len() == inits.len();
+        let fresh = missing.len() == all;
         self.make_inits(&missing, inits)?;
-        let spaces = self.open_spaces(inits)?;
         let links = self.links_of(&missing);
+        let spaces = self.open_spaces(inits, &missing, &links)?;
         if !fresh {
             self.clear_way(&spaces, &links)?;
         }
         self.make_network(&spaces, &missing, &links)?;
         drop(spaces);
+        (self.before_programs)(inits, &missing, &links)?;
         self.start_programs(&missing)?;
         Ok(missing)
     }
 
-    fn core_index(&self) -> usize {
+    fn core_slot(&self) -> usize {
         self.state.plan.nodes.len()
     }
 
-    fn make_inits(&self, missing: &[usize], inits: &mut [Option<Init>]) -> Result<()> {
+    /// The number of a slot's init.
+    fn id(&self, slot: usize) -> usize {
+        self.state.plan.nodes.get(slot).map_or(CORE, |n| n.id)
+    }
+
+    fn slot(&self, id: usize) -> Option<usize> {
+        if id == CORE {
+            return Some(self.core_slot());
+        }
+        self.state.plan.nodes.iter().position(|n| n.id == id)
+    }
+
+    /// Inits to make at once: first those in no other node, then children, parent by parent; each
+    /// parent's before its children's.
+    fn batches(&self, missing: &[usize]) -> Vec<Batch> {
+        let mut by_parent: BTreeMap<(usize, Option<usize>), Vec<usize>> = BTreeMap::new();
+        for &slot in missing {
+            let parent = self.state.plan.nodes.get(slot).and_then(|n| n.parent);
+            by_parent.entry((self.depth(slot), parent)).or_default().push(slot);
+        }
+        let batch =
+            |parent: Option<usize>, slots: &[usize]| Batch { parent, slots: slots.to_vec() };
+        let chunked = by_parent.into_iter().flat_map(|((_, parent), slots)| {
+            slots.chunks(CHUNK).map(|c| batch(parent, c)).collect::<Vec<_>>()
+        });
+        chunked.collect()
+    }
+
+    fn depth(&self, slot: usize) -> usize {
+        let parent = |slot: usize| self.state.plan.nodes.get(slot).and_then(|n| n.parent);
+        std::iter::successors(parent(slot), |p| parent(*p)).count()
+    }
+
+    fn make_inits(&self, missing: &[usize], inits: &mut Inits) -> Result<()> {
         let total = missing.len();
         let mut reports = Reports::new(self.reports);
-        let mut chunks = missing.chunks(CHUNK);
-        let mut asked = self.ask_for(chunks.next())?;
-        while let Some(chunk) = asked {
+        let batches = self.batches(missing);
+        let mut batches = batches.iter();
+        let mut asked = batches.next();
+        if let Some(first) = asked {
+            self.begin(first, self.specs(first)?, inits)?;
+        }
+        while let Some(batch) = asked {
             // While the spawner clones these, the cgroups of the next are made.
-            let next = chunks.next();
-            let specs = self.specs(next)?;
-            for (index, pid) in chunk.iter().zip(self.spawner.finish_create()?) {
+            let next = batches.next();
+            let specs = next.map(|b| self.specs(b)).transpose()?;
+            for (slot, pid) in batch.slots.iter().zip(self.spawner.finish_create()?) {
                 // One that has ended already is missed when reports are counted.
-                inits[*index] = process::pidfd(pid).ok().map(|pidfd| Init { pid, pidfd });
+                if let Ok(pidfd) = process::pidfd(pid) {
+                    inits.insert(self.id(*slot), Init { pid, pidfd });
+                }
             }
-            if let Some(specs) = specs {
-                self.spawner.begin_create(specs)?;
+            if let (Some(next), Some(specs)) = (next, specs) {
+                self.begin(next, specs, inits)?;
             }
             asked = next;
             reports.take_ready(|index, text| self.report(index, text))?;
@@ -139,23 +203,31 @@ impl Maker<'_> {
         Ok(())
     }
 
-    /// Asks the spawner for a chunk, if there is one; gives it back.
-    fn ask_for<'a>(&self, chunk: Option<&'a [usize]>) -> Result<Option<&'a [usize]>> {
-        if let Some(specs) = self.specs(chunk)? {
-            self.spawner.begin_create(specs)?;
+    /// Asks the spawner for a batch.
+    fn begin(&self, batch: &Batch, specs: Vec<NodeSpec>, inits: &Inits) -> Result<()> {
+        let Some(parent) = batch.parent else {
+            return Ok(self.spawner.begin_create(specs, None)?);
+        };
+        let outer = inits.get(&self.id(parent)).ok_or_else(|| ended(&self.name(parent)))?;
+        let space = namespace::processes_of(outer.pid).map_err(Error::system(
+            format!("node {:?}", self.name(parent)),
+            "open its PID namespace",
+        ))?;
+        if !outer.lives() {
+            return Err(ended(&self.name(parent)).into());
         }
-        Ok(chunk)
+        Ok(self.spawner.begin_create(specs, Some(space.as_fd()))?)
     }
 
-    fn specs(&self, chunk: Option<&[usize]>) -> Result<Option<Vec<NodeSpec>>> {
-        chunk.map(|c| c.iter().map(|i| self.spec(*i)).collect()).transpose()
+    fn specs(&self, batch: &Batch) -> Result<Vec<NodeSpec>> {
+        batch.slots.iter().map(|slot| self.spec(*slot)).collect()
     }
 
     fn report(&self, index: usize, text: &str) -> Result<()> {
         if text == "ok" {
             return Ok(());
         }
-        let node = self.name(index);
+        let node = self.name(self.slot(index).unwrap_or(0));
         Err(netloom_node::Error::Init { node, report: text.to_owned() }.into())
     }
 
@@ -163,47 +235,54 @@ impl Maker<'_> {
     fn look_after(
         &self,
         missing: &[usize],
-        inits: &[Option<Init>],
+        inits: &Inits,
         reports: &mut Reports<'_>,
         asked_at: Instant,
     ) -> Result<()> {
         let dead: Vec<usize> = missing
             .iter()
             .copied()
-            .filter(|i| !inits[*i].as_ref().is_some_and(Init::lives))
+            .filter(|slot| !inits.get(&self.id(*slot)).is_some_and(Init::lives))
             .collect();
         // What it reported before it ended is in the pipe by now.
         reports.take_ready(|index, text| self.report(index, text))?;
-        let silent = dead.into_iter().find(|i| !reports.from.contains(i));
+        let unheard = |slot: &usize| !reports.from.contains(&self.id(*slot));
+        let silent = dead.into_iter().find(unheard);
         if silent.is_none() && asked_at.elapsed() < REPORT_TIMEOUT {
             return Ok(());
         }
-        let late = missing.iter().copied().find(|i| !reports.from.contains(i));
+        let late = missing.iter().copied().find(unheard);
         let node = self.name(silent.or(late).unwrap_or(0));
         let report = "its init ended or hung before it was set up".to_owned();
         Err(netloom_node::Error::Init { node, report }.into())
     }
 
-    fn name(&self, index: usize) -> String {
-        self.state.plan.nodes.get(index).map_or_else(|| "(core)".to_owned(), |n| n.name.clone())
+    fn name(&self, slot: usize) -> String {
+        self.state.plan.nodes.get(slot).map_or_else(|| "(core)".to_owned(), |n| n.name.clone())
     }
 
     /// What the spawner is told about an init; its cgroups are made on the way.
-    fn spec(&self, index: usize) -> Result<NodeSpec> {
-        let Some(node) = self.state.plan.nodes.get(index) else {
-            return Ok(NodeSpec::core(index, &self.state.plan.lab));
+    fn spec(&self, slot: usize) -> Result<NodeSpec> {
+        let Some(node) = self.state.plan.nodes.get(slot) else {
+            return Ok(NodeSpec::core(CORE, &self.state.plan.lab));
         };
         let groups = &self.state.groups;
         groups
-            .create_node(index, &limits(node))
+            .create_node(node.id, &limits(&node.limits))
             .map_err(Error::system(format!("node {:?}", node.name), "make its cgroups"))?;
+        let scope = node.children.is_some().then(|| self.folder.scope(node.id));
+        if let Some(scope) = &scope {
+            crate::state::make_private_dir(scope, true)?;
+        }
         Ok(NodeSpec {
-            index,
+            index: node.id,
             name: node.name.clone(),
+            host_name: node.host_name().to_owned(),
+            scope,
             kind: Kind::Node,
             root: node.root.clone(),
-            tasks: groups.tasks_files(index),
-            v2_cgroup: groups.v2_dir(index),
+            tasks: groups.tasks_files(node.id),
+            v2_cgroup: groups.v2_dir(node.id),
             files: node.files.clone(),
             resolv: node.internet.then(door::name_servers),
             sysctls: before_interfaces(node),
@@ -213,21 +292,21 @@ impl Maker<'_> {
         })
     }
 
-    fn open_spaces(&self, inits: &[Option<Init>]) -> Result<Spaces> {
-        let open = |index: usize| -> Result<OwnedFd> {
-            let object = format!("node {:?}", self.name(index));
-            let ended = || netloom_node::Error::Init {
-                node: self.name(index),
-                report: "its init ended while its network was made".into(),
-            };
-            let init = inits[index].as_ref().ok_or_else(ended)?;
-            let ns = namespace::network_of(init.pid)
-                .map_err(Error::system(object, "open its network namespace"))?;
-            if init.lives() { Ok(ns) } else { Err(ended().into()) }
+    /// Opens the network namespaces of new nodes, of nodes at the ends of these links, and the core's.
+    fn open_spaces(&self, inits: &Inits, missing: &[usize], links: &[usize]) -> Result<Spaces> {
+        let ends = links.iter().flat_map(|i| &self.state.plan.links[*i].ends);
+        let mut wanted: BTreeSet<usize> = missing.iter().copied().collect();
+        wanted.extend(ends.filter_map(|e| match e {
+            PlannedEnd::Node { node, .. } => Some(*node),
+            _ => None,
+        }));
+        let open = |slot: usize| {
+            let init = inits.get(&self.id(slot)).ok_or_else(|| ended(&self.name(slot)))?;
+            init.network(&self.name(slot))
         };
-        let nodes =
-            (0..self.core_index()).map(|i| open(i).map(Some)).collect::<Result<Vec<_>>>()?;
-        Ok(Spaces { nodes, core: open(self.core_index())? })
+        let node = |slot: usize| wanted.contains(&slot).then(|| open(slot)).transpose();
+        let nodes = (0..self.core_slot()).map(node).collect::<Result<Vec<_>>>()?;
+        Ok(Spaces { nodes, core: open(self.core_slot())? })
     }
 
     /// The links to make when these inits are new: those with an end there, and all doors when one
@@ -235,7 +314,7 @@ impl Maker<'_> {
     fn links_of(&self, missing: &[usize]) -> Vec<usize> {
         let plan = &self.state.plan;
         let missing: BTreeSet<usize> = missing.iter().copied().collect();
-        let core = missing.contains(&self.core_index());
+        let core = missing.contains(&self.core_slot());
         let touched = |end: &PlannedEnd| match end {
             PlannedEnd::Node { node, .. } => missing.contains(node),
             PlannedEnd::Port { .. } => core,
@@ -262,7 +341,7 @@ impl Maker<'_> {
 
     fn make_network(&self, spaces: &Spaces, missing: &[usize], links: &[usize]) -> Result<()> {
         let plan = &self.state.plan;
-        if missing.contains(&self.core_index()) && !plan.switches.is_empty() {
+        if missing.contains(&self.core_slot()) && !plan.switches.is_empty() {
             network::make_switches(plan, spaces.core.as_fd())?;
         }
         (self.progress)("links", 0, links.len());
@@ -285,7 +364,7 @@ impl Maker<'_> {
                 _ => None,
             })
             .collect();
-        let nodes = new.iter().filter(|i| **i < self.core_index());
+        let nodes = new.iter().filter(|i| **i < self.core_slot());
         nodes
             .map(|i| (*i, Scope::All))
             .chain(living.into_iter().map(|i| (i, Scope::Links)))
@@ -298,7 +377,7 @@ impl Maker<'_> {
         let mut waiting: Vec<(usize, Connection)> = Vec::new();
         for &index in missing.iter().filter(|i| nodes.get(**i).is_some_and(has_work)) {
             let node = &nodes[index].name;
-            let path: PathBuf = self.folder.sockets().join(socket_name(index));
+            let path: PathBuf = self.folder.sockets().join(socket_name(nodes[index].id));
             let connection = Connection::open(node, &path)?.ok_or_else(|| ended(node))?;
             connection.send(&Request::Start)?;
             waiting.push((index, connection));
@@ -339,11 +418,12 @@ fn before_interfaces(node: &PlannedNode) -> Vec<(String, String)> {
     node.sysctls.iter().filter(|(path, _)| !network::is_late(path)).cloned().collect()
 }
 
-fn limits(node: &PlannedNode) -> cgroup::Limits {
+/// Limits as the edge to the system takes them.
+pub(crate) fn limits(limits: &Limits) -> cgroup::Limits {
     cgroup::Limits {
-        cpu_milli: node.limits.cpu_milli,
-        memory: node.limits.memory,
-        processes: node.limits.processes,
+        cpu_milli: limits.cpu_milli,
+        memory: limits.memory,
+        processes: limits.processes,
     }
 }
 

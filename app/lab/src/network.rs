@@ -46,19 +46,15 @@ impl Spaces {
     }
 }
 
-/// Index of an interface of a node.
-pub(crate) fn interface_index(interface: usize) -> u32 {
-    LOOPBACK + 1 + u32::try_from(interface).unwrap_or(u32::MAX / 2)
-}
-
-/// Index of a bridge in the core namespace.
-pub(crate) fn bridge_index(switch: usize) -> u32 {
-    LOOPBACK + 1 + u32::try_from(switch).unwrap_or(0)
-}
-
 /// Index of a port in the core namespace.
-pub(crate) fn port_index(link: usize, side: usize) -> u32 {
-    FIRST_PORT + u32::try_from(link * 2 + side).unwrap_or(0)
+pub(crate) fn port_index(link: &PlannedLink, side: usize) -> u32 {
+    FIRST_PORT + u32::try_from(link.id * 2 + side).unwrap_or(0)
+}
+
+/// The link and the side of a port in the core namespace.
+pub(crate) fn port_of(plan: &Plan, index: u32) -> Option<(&PlannedLink, usize)> {
+    let number = usize::try_from(index.checked_sub(FIRST_PORT)?).ok()?;
+    plan.links.iter().find(|l| l.id == number / 2).map(|l| (l, number % 2))
 }
 
 /// Runs `f` on a thread of its own inside a namespace, with a socket there.
@@ -92,14 +88,14 @@ pub(crate) fn make_switches(plan: &Plan, core: BorrowedFd<'_>) -> Result<()> {
     inside(core, "core namespace", |socket| {
         let mut batch = Batch::new();
         batch.push("loopback of the core", &Change::of(LOOPBACK).up());
-        for (index, switch) in plan.switches.iter().enumerate() {
+        for switch in &plan.switches {
             let object: Arc<str> = format!("switch {:?}", switch.name).into();
             let mut spec = BridgeSpec::new(&switch.bridge);
-            spec.index = Some(bridge_index(index));
+            spec.index = Some(switch.index);
             spec.mac = Some(switch.mac);
             spec.mtu = Some(switch.mtu);
             batch.push(Arc::clone(&object), &spec);
-            batch.push(object, &Change::of(bridge_index(index)).up());
+            batch.push(object, &Change::of(switch.index).up());
         }
         run(socket, &mut batch, "core namespace", "make switches")
     })
@@ -146,7 +142,7 @@ fn push_link(batch: &mut Batch, plan: &Plan, spaces: &Spaces, index: usize) -> R
     let mut spec = VethSpec::new(a, b);
     spec.a_up = true;
     if let PlannedEnd::Port { switch, .. } = &link.ends[order[0]] {
-        spec.a_master = Some(bridge_index(*switch));
+        spec.a_master = Some(plan.switches[*switch].index);
     }
     batch.push(format!("link {:?}", link.name), &spec);
     Ok(())
@@ -170,7 +166,7 @@ pub(crate) fn end<'a>(
             let planned = &plan.nodes[*node].interfaces[*interface];
             Ok(EndSpec {
                 netns: Some(spaces.node(*node)?),
-                index: Some(interface_index(*interface)),
+                index: Some(planned.index),
                 mac: Some(planned.mac),
                 mtu,
                 ..EndSpec::new(&planned.name)
@@ -178,7 +174,7 @@ pub(crate) fn end<'a>(
         }
         PlannedEnd::Port { name, mac, .. } => Ok(EndSpec {
             netns: Some(spaces.core.as_fd()),
-            index: Some(port_index(link, side)),
+            index: Some(port_index(&plan.links[link], side)),
             mac: Some(*mac),
             mtu,
             ..EndSpec::new(name)
@@ -199,7 +195,8 @@ pub(crate) fn raise_ports(plan: &Plan, core: BorrowedFd<'_>, links: &[usize]) ->
         for (side, end) in link.ends.iter().enumerate() {
             let PlannedEnd::Port { switch, .. } = end else { continue };
             if both || !is_inner(link) {
-                let port = Change::of(port_index(index, side)).enslave(bridge_index(*switch)).up();
+                let port =
+                    Change::of(port_index(link, side)).enslave(plan.switches[*switch].index).up();
                 batch.push(format!("link {:?}", link.name), &port);
             }
         }
@@ -296,7 +293,7 @@ fn push_neighbours(batch: &mut Batch, plan: &Plan, node: usize, scope: Scope, li
         let object: Arc<str> = format!("link {:?}", link.name).into();
         for address in &peer.addresses {
             let neighbour =
-                Neighbour { link: interface_index(i), address: address.addr(), mac: peer.mac };
+                Neighbour { link: interface.index, address: address.addr(), mac: peer.mac };
             batch.push(Arc::clone(&object), &neighbour);
         }
     }
@@ -307,18 +304,18 @@ fn push_node(batch: &mut Batch, node: &PlannedNode, scope: Scope, links: &[usize
     if scope == Scope::All {
         batch.push(Arc::clone(&name), &Change::of(LOOPBACK).up());
     }
-    for (i, interface) in node.interfaces.iter().enumerate() {
+    for interface in &node.interfaces {
         if scope == Scope::Links && !links.contains(&interface.link) {
             continue;
         }
         let object: Arc<str> = format!("interface \"{}:{}\"", node.name, interface.name).into();
-        batch.push(Arc::clone(&object), &Change::of(interface_index(i)).up());
+        batch.push(Arc::clone(&object), &Change::of(interface.index).up());
         for address in &interface.addresses {
-            batch.push(Arc::clone(&object), &Address::new(interface_index(i), *address));
+            batch.push(Arc::clone(&object), &Address::new(interface.index, *address));
         }
     }
     for route in &node.routes {
-        let mut request = Route::new(route.to, route.via, interface_index(route.interface));
+        let mut request = Route::new(route.to, route.via, node.interfaces[route.interface].index);
         request.replace = scope == Scope::Links;
         batch.push(Arc::clone(&name), &request);
     }
@@ -333,9 +330,9 @@ pub(crate) fn remove_links(plan: &Plan, spaces: &Spaces, links: &[usize]) -> Res
                 let (ns, which) = match end {
                     PlannedEnd::Node { node, interface } => {
                         let Ok(ns) = spaces.node(*node) else { continue };
-                        (ns, interface_index(*interface))
+                        (ns, plan.nodes[*node].interfaces[*interface].index)
                     }
-                    PlannedEnd::Port { .. } => (spaces.core.as_fd(), port_index(index, side)),
+                    PlannedEnd::Port { .. } => (spaces.core.as_fd(), port_index(link, side)),
                     _ => continue,
                 };
                 let object = format!("link {:?}", link.name);

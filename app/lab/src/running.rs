@@ -8,16 +8,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use netloom_model::Plan;
+use netloom_model::plan::PlannedNode;
 use netloom_node::entry::Door;
 use netloom_node::log::{self, Record};
 use netloom_node::spawner::Spawner;
-use netloom_node::spec::{NodeSpec, log_names};
+use netloom_node::spec::{CORE, NodeSpec, log_names};
 use netloom_node::{init, ping};
 use netloom_sys::{namespace, process};
+use rustix::process::Pid;
 
-use crate::making::{Init, Maker, forget_reports};
+use crate::making::{Init, Inits, Maker, forget_reports};
 use crate::state::{Folder, State};
-use crate::view::{LabStatus, Reachability, Repaired};
+use crate::view::{
+    Changed, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewNode, NodeSettings,
+    Reachability, Repaired,
+};
 use crate::{Error, Result, Service, status, teardown};
 
 /// Pause between two looks at a node's log for somebody who waits.
@@ -29,18 +34,18 @@ const END_TIMEOUT: Duration = Duration::from_secs(10);
 /// A running lab.
 pub(crate) struct Running {
     pub(crate) folder: Folder,
-    pub(crate) state: State,
-    plan: Arc<Plan>,
+    /// What is to exist: replaced as a whole by each change.
+    state: Mutex<Arc<State>>,
     work: Mutex<Work>,
     /// Written to when the lab has been taken down.
     ended: OwnedFd,
 }
 
 /// What only one may use at a time.
-struct Work {
-    spawner: Option<Spawner>,
+pub(crate) struct Work {
+    pub(crate) spawner: Option<Spawner>,
     reports: OwnedFd,
-    inits: Vec<Option<Init>>,
+    pub(crate) inits: Inits,
 }
 
 impl Running {
@@ -51,23 +56,42 @@ impl Running {
         reports: OwnedFd,
         ended: OwnedFd,
     ) -> Running {
-        let plan = Arc::new(state.plan.clone());
-        let inits = (0..=state.plan.nodes.len()).map(|_| None).collect();
-        let work = Mutex::new(Work { spawner: Some(spawner), reports, inits });
-        Running { folder, state, plan, work, ended }
+        let work = Work { spawner: Some(spawner), reports, inits: Inits::new() };
+        Running { folder, state: Mutex::new(Arc::new(state)), work: Mutex::new(work), ended }
     }
 
-    fn work(&self) -> MutexGuard<'_, Work> {
+    /// What is to exist, as of now.
+    pub(crate) fn state(&self) -> Arc<State> {
+        Arc::clone(&self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Waits for whoever makes, changes or removes something.
+    pub(crate) fn work(&self) -> MutexGuard<'_, Work> {
         // What a panicking call left is looked at anew by the next.
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Changes what is to exist: on disk first. The caller has the work.
+    pub(crate) fn change<T>(
+        &self,
+        _: &mut Work,
+        change: impl FnOnce(&mut State) -> Result<T>,
+    ) -> Result<T> {
+        let mut state = State::clone(&self.state());
+        let result = change(&mut state)?;
+        self.folder.write_state(&state)?;
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(state);
+        Ok(result)
+    }
+
     /// Finds the inits that live already.
     pub(crate) fn adopt(&self) -> Result<()> {
+        let state = self.state();
         let mut work = self.work();
-        for index in 0..work.inits.len() {
-            let name = self.plan.nodes.get(index).map_or("(core)", |n| n.name.as_str());
-            work.inits[index] = Init::find(&self.folder, index, name)?;
+        for (id, name) in names(&state.plan) {
+            if let Some(init) = Init::find(&self.folder, id, name)? {
+                work.inits.insert(id, init);
+            }
         }
         drop(work);
         self.drop_silent();
@@ -76,31 +100,58 @@ impl Running {
 
     /// Forgets inits that do not answer, once their processes have ended.
     fn drop_silent(&self) {
+        let state = self.state();
         let mut work = self.work();
-        for (index, slot) in work.inits.iter_mut().enumerate() {
-            let name = self.plan.nodes.get(index).map_or("(core)", |n| n.name.as_str());
-            let Some(init) = slot.take_if(|i| !i.answers(&self.folder, index, name)) else {
+        for (id, name) in names(&state.plan) {
+            let silent = |i: &Init| !i.answers(&self.folder, id, name);
+            if !work.inits.get(&id).is_some_and(silent) {
                 continue;
-            };
-            // It is dying, or hangs for good: either way it goes before another takes its place.
-            let _ = process::signal(&init.pidfd, rustix::process::Signal::KILL);
-            process::wait_end(&init.pidfd, END_TIMEOUT);
+            }
+            if let Some(init) = work.inits.remove(&id) {
+                // It is dying, or hangs for good: either way it goes before another takes its place.
+                let _ = process::signal(&init.pidfd, rustix::process::Signal::KILL);
+                process::wait_end(&init.pidfd, END_TIMEOUT);
+            }
         }
     }
 
-    /// Makes what is missing; gives the indexes of what was made.
+    /// Makes what is missing; gives the names of the nodes that were made.
     pub(crate) fn make(
         &self,
         progress: &(dyn Fn(&str, usize, usize) + Sync),
-    ) -> Result<Vec<usize>> {
-        let mut guard = self.work();
-        let Work { spawner, reports, inits } = &mut *guard;
+    ) -> Result<Vec<String>> {
+        self.make_with(&mut self.work(), progress)
+    }
+
+    /// The same for somebody who has the work.
+    pub(crate) fn make_with(
+        &self,
+        work: &mut Work,
+        progress: &(dyn Fn(&str, usize, usize) + Sync),
+    ) -> Result<Vec<String>> {
+        let state = self.state();
+        let Work { spawner, reports, inits } = work;
         let Some(spawner) = spawner else {
             return Err(Error::NoLab(self.folder.name().to_owned()));
         };
         forget_reports(reports);
-        let (folder, state) = (&self.folder, &self.state);
-        Maker { folder, state, spawner, reports, progress }.make(inits)
+        let before_programs =
+            |inits: &Inits, slots: &[usize], links: &[usize]| self.fit(inits, slots, links);
+        let maker = Maker {
+            folder: &self.folder,
+            state: &state,
+            spawner,
+            reports,
+            progress,
+            before_programs: &before_programs,
+        };
+        let made = maker.make(inits)?;
+        Ok(made.iter().filter_map(|i| state.plan.nodes.get(*i)).map(|n| n.name.clone()).collect())
+    }
+
+    /// Puts in what stands between nodes and their network: protection, charging, wires.
+    fn fit(&self, _inits: &Inits, _slots: &[usize], _links: &[usize]) -> Result<()> {
+        Ok(())
     }
 
     /// Takes everything down.
@@ -113,40 +164,59 @@ impl Running {
             None if !self.folder.exists() => return Ok(()),
             None => {}
         }
-        let mut inits: Vec<Init> = work.inits.iter_mut().filter_map(Option::take).collect();
+        let state = self.state();
+        let mut inits: Vec<Init> = std::mem::take(&mut work.inits).into_values().collect();
         inits.retain(Init::lives);
-        if inits.len() <= self.plan.nodes.len() {
+        if inits.len() <= state.plan.nodes.len() {
             // Making may have stopped before all were known; their sockets name them.
             let known: Vec<_> = inits.iter().map(|i| i.pid).collect();
             let found = teardown::find_inits(&self.folder).into_iter();
             inits.extend(found.filter(|i| !known.contains(&i.pid)));
         }
-        teardown::take_down(&self.folder, Some(&self.state), inits)
+        teardown::take_down(&self.folder, Some(&state), inits)
     }
 
-    /// The init of a node by name.
-    fn with_init<T>(&self, node: &str, f: impl FnOnce(usize, &Init) -> Result<T>) -> Result<T> {
-        let index = self.index(node)?;
+    /// A node by name, and its living init.
+    pub(crate) fn with_init<T>(
+        &self,
+        node: &str,
+        f: impl FnOnce(&State, &PlannedNode, &Init) -> Result<T>,
+    ) -> Result<T> {
+        let state = self.state();
+        let planned = &state.plan.nodes[slot(&state.plan, node)?];
         let work = self.work();
-        match work.inits.get(index).and_then(Option::as_ref).filter(|i| i.lives()) {
-            Some(init) => f(index, init),
+        match work.inits.get(&planned.id).filter(|i| i.lives()) {
+            Some(init) => f(&state, planned, init),
             None => Err(Error::DeadNode(node.to_owned())),
         }
     }
 
-    fn index(&self, node: &str) -> Result<usize> {
-        self.plan.node(node).ok_or_else(|| Error::NoNode {
-            lab: self.plan.lab.clone(),
-            node: node.to_owned(),
-            hint: hint(&self.plan, node),
-        })
+    /// Pids of the living inits of these nodes, by slot.
+    fn pids(&self, plan: &Plan) -> Vec<Option<Pid>> {
+        let work = self.work();
+        let living = |n: &PlannedNode| work.inits.get(&n.id).filter(|i| i.lives()).map(|i| i.pid);
+        plan.nodes.iter().map(living).collect()
     }
 
-    /// Pids of living inits, by index.
-    fn pids(&self) -> Vec<Option<rustix::process::Pid>> {
-        let work = self.work();
-        work.inits.iter().map(|i| i.as_ref().filter(|i| i.lives()).map(|i| i.pid)).collect()
+    /// Whether the core's init lives.
+    fn has_core(&self) -> bool {
+        self.work().inits.get(&CORE).is_some_and(Init::lives)
     }
+}
+
+/// A node's place in the plan, by name.
+pub(crate) fn slot(plan: &Plan, node: &str) -> Result<usize> {
+    plan.node(node).ok_or_else(|| Error::NoNode {
+        lab: plan.lab.clone(),
+        node: node.to_owned(),
+        hint: hint(plan, node),
+    })
+}
+
+/// The numbers and names of all inits.
+fn names(plan: &Plan) -> impl Iterator<Item = (usize, &str)> {
+    let nodes = plan.nodes.iter().map(|n| (n.id, n.name.as_str()));
+    nodes.chain([(CORE, "(core)")])
 }
 
 /// `; did you mean "x"?` where a name is near.
@@ -162,37 +232,38 @@ fn hint(plan: &Plan, asked: &str) -> String {
 
 impl Service for Running {
     fn status(&self) -> Result<LabStatus> {
-        status::read(&self.folder, &self.state, &self.pids())
+        let state = self.state();
+        let pids = self.pids(&state.plan);
+        let whole = self.has_core() && pids.iter().all(Option::is_some);
+        status::read(&self.folder, &state, &pids, whole)
     }
 
     fn plan(&self) -> Arc<Plan> {
-        Arc::clone(&self.plan)
+        Arc::new(self.state().plan.clone())
     }
 
     fn repair(&self) -> Result<Repaired> {
         self.drop_silent();
-        let made = self.make(&|_, _, _| {})?;
-        let nodes = made.iter().filter_map(|i| self.plan.nodes.get(*i)).map(|n| n.name.clone());
-        Ok(Repaired { nodes: nodes.collect() })
+        Ok(Repaired { nodes: self.make(&|_, _, _| {})? })
     }
 
     fn ping(&self, families: &[u8], timeout: Duration) -> Result<Reachability> {
-        let pids = self.pids();
-        let spaces: Vec<Option<OwnedFd>> = pids
-            .iter()
-            .take(self.plan.nodes.len())
-            .map(|p| p.and_then(|p| namespace::network_of(p).ok()))
-            .collect();
+        let state = self.state();
+        let plan = &state.plan;
+        let pids = self.pids(plan);
+        let spaces: Vec<Option<OwnedFd>> =
+            pids.iter().map(|p| p.and_then(|p| namespace::network_of(p).ok())).collect();
         let mut found = Vec::new();
         for version in families {
-            found.push(self.ping_family(*version, &spaces, timeout)?);
+            found.push(ping_family(plan, *version, &spaces, timeout)?);
         }
-        let nodes = self.plan.nodes.iter().map(|n| n.name.clone()).collect();
+        let nodes = plan.nodes.iter().map(|n| n.name.clone()).collect();
         Ok(Reachability { nodes, families: found })
     }
 
     fn log(&self, node: &str, after_ns: u64, wait: Duration) -> Result<Vec<Record>> {
-        let index = self.index(node)?;
+        let state = self.state();
+        let index = state.plan.nodes[slot(&state.plan, node)?].id;
         let paths = log_names(index).map(|n| self.folder.sockets().join(n));
         let until = Instant::now() + wait;
         loop {
@@ -206,19 +277,46 @@ impl Service for Running {
     }
 
     fn door(&self, node: &str) -> Result<Door> {
-        self.with_init(node, |index, found| {
+        self.with_init(node, |state, planned, found| {
             let object = format!("node {node:?}");
-            let pidfd = found.pidfd.try_clone().map_err(Error::state(&object, "copy its pidfd"))?;
-            let groups = self
-                .state
+            let init = found.pidfd.try_clone().map_err(Error::state(&object, "copy its pidfd"))?;
+            let groups = state
                 .groups
-                .join_handles(index)
+                .join_handles(planned.id)
                 .map_err(Error::system(&object, "open its cgroups"))?;
-            let mut spec = NodeSpec::core(index, node);
-            spec.env.clone_from(&self.plan.nodes[index].env);
-            let env = init::environment(&self.plan.lab, &spec);
-            Ok(Door { node: node.to_owned(), init: pidfd, groups, user: self.state.user, env })
+            let mut spec = NodeSpec::core(planned.id, node);
+            spec.env.clone_from(&planned.env);
+            let env = init::environment(&state.plan.lab, &spec);
+            Ok(Door { node: node.to_owned(), init, groups, user: state.user, env })
         })
+    }
+
+    fn create_node(&self, request: &NewNode) -> Result<Changed> {
+        self.create(request)
+    }
+
+    fn delete_node(&self, node: &str, force: bool) -> Result<Changed> {
+        self.delete(node, force)
+    }
+
+    fn set_node(&self, node: &str, change: &NodeSettings) -> Result<Changed> {
+        self.set(node, change)
+    }
+
+    fn move_interface(&self, request: &MoveInterface) -> Result<Changed> {
+        self.move_to(request)
+    }
+
+    fn set_link(&self, link: &str, change: &LinkSettings) -> Result<LinkStatus> {
+        self.impair(link, change)
+    }
+
+    fn note_fates(&self, link: &str, keep: Option<usize>) -> Result<()> {
+        self.note(link, keep)
+    }
+
+    fn fates(&self, link: &str, end: usize, after: Option<u64>, wait: Duration) -> Result<Fates> {
+        self.fates_of(link, end, after, wait)
     }
 
     fn down(&self) -> Result<()> {
@@ -229,45 +327,42 @@ impl Service for Running {
     }
 }
 
-impl Running {
-    fn ping_family(
-        &self,
-        version: u8,
-        spaces: &[Option<OwnedFd>],
-        timeout: Duration,
-    ) -> Result<crate::view::Family> {
-        use std::net::IpAddr;
-        use std::os::fd::AsFd;
-        let nodes = &self.plan.nodes;
-        let address = |i: usize| match version {
-            4 => nodes[i].ipv4().map(IpAddr::V4),
-            _ => nodes[i].ipv6().map(IpAddr::V6),
-        };
-        // A dead node neither asks nor answers: its row and column stay empty.
-        let living: Vec<usize> = (0..nodes.len()).filter(|i| spaces[*i].is_some()).collect();
-        let prober = |i: &usize| {
-            let netns = spaces[*i].as_ref()?.as_fd();
-            Some(ping::Prober { name: &nodes[*i].name, netns, address: address(*i) })
-        };
-        let probers: Vec<ping::Prober<'_>> = living.iter().filter_map(prober).collect();
-        let Some(family) = ping::Version::from_number(version) else {
-            let reason = format!("there is no IP version {version}");
-            return Err(Error::Conflict { lab: self.plan.lab.clone(), reason });
-        };
-        let found = ping::all_pairs(&probers, family, timeout)?;
-        let mut rtt_us = vec![vec![None; nodes.len()]; nodes.len()];
-        for (source, row) in living.iter().zip(found) {
-            for (target, cell) in living.iter().zip(row) {
-                rtt_us[*source][*target] = cell;
-            }
+fn ping_family(
+    plan: &Plan,
+    version: u8,
+    spaces: &[Option<OwnedFd>],
+    timeout: Duration,
+) -> Result<crate::view::Family> {
+    use std::net::IpAddr;
+    use std::os::fd::AsFd;
+    let nodes = &plan.nodes;
+    let address = |i: usize| match version {
+        4 => nodes[i].ipv4().map(IpAddr::V4),
+        _ => nodes[i].ipv6().map(IpAddr::V6),
+    };
+    // A dead node neither asks nor answers: its row and column stay empty.
+    let living: Vec<usize> = (0..nodes.len()).filter(|i| spaces[*i].is_some()).collect();
+    let prober = |i: &usize| {
+        let netns = spaces[*i].as_ref()?.as_fd();
+        Some(ping::Prober { name: &nodes[*i].name, netns, address: address(*i) })
+    };
+    let probers: Vec<ping::Prober<'_>> = living.iter().filter_map(prober).collect();
+    let Some(family) = ping::Version::from_number(version) else {
+        let reason = format!("there is no IP version {version}");
+        return Err(Error::Conflict { lab: plan.lab.clone(), reason });
+    };
+    let found = ping::all_pairs(&probers, family, timeout)?;
+    let mut rtt_us = vec![vec![None; nodes.len()]; nodes.len()];
+    for (source, row) in living.iter().zip(found) {
+        for (target, cell) in living.iter().zip(row) {
+            rtt_us[*source][*target] = cell;
         }
-        let with = (0..nodes.len()).filter(|i| address(*i).is_some()).count() as u64;
-        let answered = rtt_us.iter().flatten().filter(|c| c.is_some()).count() as u64;
-        let asked = with * with.saturating_sub(1);
-        Ok(crate::view::Family { version, rtt_us, asked, answered })
     }
+    let with = (0..nodes.len()).filter(|i| address(*i).is_some()).count() as u64;
+    let answered = rtt_us.iter().flatten().filter(|c| c.is_some()).count() as u64;
+    let asked = with * with.saturating_sub(1);
+    Ok(crate::view::Family { version, rtt_us, asked, answered })
 }
-
 /// Lets this process open as many files as it is allowed to; gives what it was allowed before.
 pub(crate) fn raise_open_files() -> (Option<u64>, Option<u64>) {
     use rustix::process::{Resource, Rlimit};

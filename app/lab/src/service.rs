@@ -8,7 +8,10 @@ use netloom_node::entry::Door;
 use netloom_node::log::Record;
 
 use crate::Result;
-use crate::view::{LabStatus, Reachability, Repaired};
+use crate::view::{
+    Changed, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewNode, NodeSettings,
+    Reachability, Repaired,
+};
 
 /// A running lab. All calls may block, and may come from several threads at once.
 pub trait Service: Send + Sync + 'static {
@@ -36,6 +39,34 @@ pub trait Service: Send + Sync + 'static {
     /// # Errors
     /// No such node, or its init has ended.
     fn door(&self, node: &str) -> Result<Door>;
+
+    /// Makes a node. Its name is given back as it is known from here.
+    ///
+    /// # Errors
+    /// The name is taken or cannot be one, the parent may not have more children, a setting is wrong.
+    fn create_node(&self, request: &NewNode) -> Result<Changed>;
+
+    /// Removes a node with all nodes in it. Refused while processes or sockets live there, unless
+    /// `force`.
+    fn delete_node(&self, node: &str, force: bool) -> Result<Changed>;
+
+    /// Changes limits, protection, root of a node.
+    fn set_node(&self, node: &str, change: &NodeSettings) -> Result<Changed>;
+
+    /// Moves an interface to another node.
+    fn move_interface(&self, request: &MoveInterface) -> Result<Changed>;
+
+    /// Changes what a link does to frames. `link` is its name, or an end of it, `NODE:IFACE`, which
+    /// then is the end that sends.
+    fn set_link(&self, link: &str, change: &LinkSettings) -> Result<LinkStatus>;
+
+    /// Notes the fate of every packet of a link from now on (`keep` of them a direction), or stops
+    /// to (`None`).
+    fn note_fates(&self, link: &str, keep: Option<usize>) -> Result<()>;
+
+    /// Fates noted in one direction with a sequence number above `after`, at most 4096; waits up to
+    /// `wait` for some.
+    fn fates(&self, link: &str, end: usize, after: Option<u64>, wait: Duration) -> Result<Fates>;
 
     /// Takes the lab down. Returns when nothing is left but the lab process itself, which ends once
     /// the answer has been given.

@@ -19,6 +19,9 @@ use serde::{Deserialize, Serialize};
 use crate::door::HostChange;
 use crate::{Error, Result};
 
+/// A file that says of a folder that it is a node's view.
+pub(crate) const SCOPE_MARK: &str = "scope";
+
 /// What a lab process writes down before it makes anything.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct State {
@@ -30,6 +33,39 @@ pub struct State {
     pub user: bool,
     /// Unix time in seconds.
     pub since: u64,
+    /// Interfaces that are not where the plan put them.
+    #[serde(default)]
+    pub moved: Vec<Moved>,
+}
+
+/// An interface that was moved to another node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Moved {
+    /// Where it belongs.
+    pub home: Home,
+    /// Its name there.
+    pub old_name: String,
+    /// The node it is in: its id.
+    pub node: usize,
+    /// Its name there.
+    pub name: String,
+    /// Its index there.
+    pub index: u32,
+}
+
+/// Where an interface belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Home {
+    /// The host.
+    Host,
+    /// A node: its id, and the interface's index there.
+    Node {
+        /// The node's id.
+        node: usize,
+        /// The interface's index.
+        index: u32,
+    },
 }
 
 /// Where labs' folders lie: `$NETLOOM_RUNTIME_DIR`, else `/run/netloom` for root, else
@@ -89,6 +125,16 @@ impl Folder {
     /// Where the inits' sockets and logs are.
     pub fn sockets(&self) -> PathBuf {
         self.path().join("n")
+    }
+
+    /// The folder of sockets by which a node manages the nodes in it.
+    pub fn scope(&self, node: usize) -> PathBuf {
+        self.path().join("s").join(node.to_string())
+    }
+
+    /// Whether this is what a node sees of the lab it lives in, and not a lab's own folder.
+    pub fn is_scope(&self) -> bool {
+        self.path().join(SCOPE_MARK).exists()
     }
 
     /// Whether there is one.
@@ -248,7 +294,7 @@ impl Folder {
 }
 
 /// Makes a folder that only its owner may use, and refuses one that others could have prepared.
-fn make_private_dir(path: &Path, deep: bool) -> Result<()> {
+pub(crate) fn make_private_dir(path: &Path, deep: bool) -> Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.mode(0o700).recursive(deep);
     match builder.create(path) {

@@ -20,17 +20,23 @@ use crate::view::{
 };
 use crate::{Error, Result};
 
-/// Reads all of it. `pids` are the living inits, by index.
-pub(crate) fn read(folder: &Folder, state: &State, pids: &[Option<Pid>]) -> Result<LabStatus> {
+/// Reads all of it. `pids` are the living inits of nodes, by slot.
+///
+/// `whole`: all of them and the core's live.
+pub(crate) fn read(
+    folder: &Folder,
+    state: &State,
+    pids: &[Option<Pid>],
+    whole: bool,
+) -> Result<LabStatus> {
     let plan = &state.plan;
     let found = interfaces(plan, pids)?;
     let nodes: Vec<NodeStatus> = plan
         .nodes
         .iter()
         .enumerate()
-        .map(|(i, n)| node(folder, state, i, n, pids[i], &found[i]))
+        .map(|(slot, n)| node(folder, state, n, pids[slot], &found[slot]))
         .collect();
-    let whole = pids.iter().all(Option::is_some);
     let links = plan.links.iter().map(|l| link(plan, l, &nodes)).collect();
     Ok(LabStatus {
         name: plan.lab.clone(),
@@ -72,36 +78,49 @@ fn interfaces(plan: &Plan, pids: &[Option<Pid>]) -> Result<Vec<Vec<LinkInfo>>> {
 fn node(
     folder: &Folder,
     state: &State,
-    index: usize,
     planned: &PlannedNode,
     pid: Option<Pid>,
     found: &[LinkInfo],
 ) -> NodeStatus {
-    let usage = state.groups.usage(index);
+    let usage = state.groups.usage(planned.id);
     let limits = &planned.limits;
+    let plan = &state.plan;
     NodeStatus {
         name: planned.name.clone(),
         alive: pid.is_some(),
         pid: pid.map(|p| p.as_raw_nonzero().get()),
         forwarding: planned.forwarding,
+        parent: planned.parent.map(|p| plan.nodes[p].name.clone()),
+        children: None,
         cpu_ns: usage.cpu_ns,
-        memory: usage.memory.or_else(|| state.groups.resident(index)),
+        cpu_user_ns: None,
+        cpu_system_ns: None,
+        cpu_receive_ns: None,
+        load: None,
+        memory: usage.memory.or_else(|| state.groups.resident(planned.id)),
         processes: usage.processes,
+        sockets: None,
+        sockets_counted: None,
+        sockets_refused: None,
+        protect: None,
+        drops: vec![],
         limits: LimitsView {
             cpu_milli: limits.cpu_milli,
             memory: limits.memory,
+            weight: limits.weight,
             processes: limits.processes,
+            sockets: limits.sockets,
         },
-        programs: if pid.is_some() { programs(folder, index, planned) } else { vec![] },
+        programs: if pid.is_some() { programs(folder, planned) } else { vec![] },
         interfaces: interface_statuses(&state.plan, planned, found),
     }
 }
 
-fn programs(folder: &Folder, index: usize, planned: &PlannedNode) -> Vec<ProgramView> {
+fn programs(folder: &Folder, planned: &PlannedNode) -> Vec<ProgramView> {
     if !has_work(planned) {
         return vec![];
     }
-    let path = folder.sockets().join(socket_name(index));
+    let path = folder.sockets().join(socket_name(planned.id));
     let answer = Connection::open(&planned.name, &path)
         .ok()
         .flatten()
@@ -192,5 +211,6 @@ fn link(plan: &Plan, link: &netloom_model::plan::PlannedLink, nodes: &[NodeStatu
         name: link.name.clone(),
         ends: [end_text(plan, &link.ends[0]), end_text(plan, &link.ends[1])],
         up: link.ends.iter().all(up),
+        wire: None,
     }
 }

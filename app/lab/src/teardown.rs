@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use netloom_netlink::{Batch, EndSpec, Socket, VethSpec};
 use netloom_node::control::{Connection, Request};
-use netloom_node::spec::socket_name;
+use netloom_node::spec::{socket_index, socket_name};
 use netloom_sys::{namespace, process};
 use rustix::process::Signal;
 
@@ -68,19 +68,17 @@ fn remove_rest(folder: &Folder, state: Option<&State>) -> Vec<Error> {
 /// Every init of a lab that listens in its folder.
 pub(crate) fn find_inits(folder: &Folder) -> Vec<Init> {
     let entries = std::fs::read_dir(folder.sockets()).into_iter().flatten().flatten();
-    let indexes = entries.filter_map(|e| {
-        Path::new(&e.file_name()).to_str()?.strip_suffix(".sock")?.parse::<usize>().ok()
-    });
+    let indexes = entries.filter_map(|e| socket_index(Path::new(&e.file_name()).to_str()?));
     indexes.filter_map(|i| Init::find(folder, i, &i.to_string()).ok().flatten()).collect()
 }
 
 /// Asks programs to end and waits for their inits, which end after them, up to the grace.
 fn stop_programs(folder: &Folder, state: Option<&State>) {
     let Some(state) = state else { return };
-    let working = state.plan.nodes.iter().enumerate().filter(|(_, n)| has_work(n));
+    let working = state.plan.nodes.iter().filter(|n| has_work(n));
     let mut asked = Vec::new();
-    for (index, node) in working {
-        let path = folder.sockets().join(socket_name(index));
+    for node in working {
+        let path = folder.sockets().join(socket_name(node.id));
         // An init that does not answer is killed below.
         if let Ok(Some(connection)) = Connection::open(&node.name, &path) {
             let grace_ms = u64::try_from(GRACE.as_millis()).unwrap_or(1000);

@@ -74,14 +74,36 @@ pub struct NodeStatus {
     pub pid: Option<i32>,
     /// Whether it routes.
     pub forwarding: bool,
-    /// CPU time of all its processes in nanoseconds.
+    /// The node it lives in.
+    pub parent: Option<String>,
+    /// How many nodes live in it, at any depth, and how many may; `null`: it cannot have any.
+    pub children: Option<ChildrenView>,
+    /// CPU time in nanoseconds: of all its processes, and of receiving where that is charged to it.
     pub cpu_ns: Option<u64>,
+    /// The part of it that its processes spent themselves, and the one the kernel spent for them.
+    pub cpu_user_ns: Option<u64>,
+    /// See `cpu_user_ns`.
+    pub cpu_system_ns: Option<u64>,
+    /// The part of it that was spent on receiving packets for it; `null` where that is not charged.
+    pub cpu_receive_ns: Option<u64>,
+    /// Mean number of runnable and waiting processes over the last minute, 5 and 15 minutes.
+    pub load: Option<[f64; 3]>,
     /// Memory in bytes now.
     pub memory: Option<u64>,
     /// Processes and threads now, its init included.
     pub processes: Option<u64>,
+    /// Sockets of all kinds in its network now.
+    pub sockets: Option<u64>,
+    /// Sockets that count for its limit, now; `null` where there is none.
+    pub sockets_counted: Option<u64>,
+    /// Sockets that were refused by its limit.
+    pub sockets_refused: Option<u64>,
     /// What it may use.
     pub limits: LimitsView,
+    /// What may be sent to it, and what came; `null` where it is not protected.
+    pub protect: Option<ProtectView>,
+    /// Frames lost at its interfaces, by cause.
+    pub drops: Vec<DropView>,
     /// Its programs, in the order of the file.
     pub programs: Vec<ProgramView>,
     /// Its interfaces without `lo`.
@@ -95,8 +117,62 @@ pub struct LimitsView {
     pub cpu_milli: Option<u32>,
     /// Bytes.
     pub memory: Option<u64>,
+    /// Its part of the CPU when others want it too, against 100.
+    pub weight: Option<u32>,
     /// Processes and threads.
     pub processes: Option<u32>,
+    /// Sockets for IPv4 and IPv6 made by `socket()`.
+    pub sockets: Option<u32>,
+}
+
+/// Nodes inside a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ChildrenView {
+    /// How many there are, at any depth.
+    pub count: usize,
+    /// How many there may be.
+    pub limit: u32,
+}
+
+/// Flood protection of a node: budget, and totals since it was set.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ProtectView {
+    /// Frames a second.
+    pub packets: Option<u64>,
+    /// Bytes a second.
+    pub bytes: Option<u64>,
+    /// Frames that came through.
+    pub passed_packets: u64,
+    /// Bytes that came through.
+    pub passed_bytes: u64,
+    /// Frames dropped.
+    pub dropped_packets: u64,
+    /// Bytes dropped.
+    pub dropped_bytes: u64,
+    /// The same by who sent, as far as the first hop shows.
+    pub senders: Vec<SenderView>,
+}
+
+/// What one sender sent to a protected node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SenderView {
+    /// `NODE:IFACE`, or another end of a link.
+    pub sender: String,
+    /// Frames that came through.
+    pub passed_packets: u64,
+    /// Frames dropped.
+    pub dropped_packets: u64,
+    /// Bytes dropped.
+    pub dropped_bytes: u64,
+}
+
+/// Frames lost, by cause.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DropView {
+    /// `protect`, `rx`, `tx`.
+    pub cause: String,
+    /// Frames.
+    pub packets: u64,
 }
 
 /// How a program is.
@@ -162,14 +238,154 @@ pub struct SwitchStatus {
 }
 
 /// A link.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LinkStatus {
     /// Its name.
     pub name: String,
     /// Its ends: `NODE:IFACE`, `SWITCH`, `host:IFACE` or `internet`.
     pub ends: [String; 2],
-    /// Whether both ends can carry traffic, as far as nodes' ends show.
+    /// Whether both ends can carry traffic, as far as nodes' ends show, and its wire runs, if it
+    /// needs one.
     pub up: bool,
+    /// The wire in it; `null` when nothing is impaired, so that there is none.
+    pub wire: Option<WireView>,
+}
+
+/// A wire in a link.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct WireView {
+    /// `running`, or why it does not; the link carries nothing then.
+    pub state: String,
+    /// How often its process was started again.
+    pub restarts: u32,
+    /// From the first end to the second, and back; `null`: nothing is impaired that way.
+    pub directions: Vec<Option<DirectionView>>,
+}
+
+/// One direction of a wire: what it does, and totals since it was put in.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct DirectionView {
+    /// The end that sends, as in the link's `ends`.
+    pub from: String,
+    /// What it does, by key and value as in the lab file.
+    pub impairments: std::collections::BTreeMap<String, String>,
+    /// Packets that came.
+    pub offered_packets: u64,
+    /// Bytes that came.
+    pub offered_bytes: u64,
+    /// Packets that were sent on, duplicates included.
+    pub sent_packets: u64,
+    /// Bytes that were sent on.
+    pub sent_bytes: u64,
+    /// Packets that were sent twice.
+    pub duplicated: u64,
+    /// Packets in which a bit was turned over.
+    pub corrupted: u64,
+    /// Packets that overtook others.
+    pub reordered: u64,
+    /// Packets held now.
+    pub held_packets: u64,
+    /// Bytes held now.
+    pub held_bytes: u64,
+    /// Packets lost, by cause.
+    pub lost: std::collections::BTreeMap<String, u64>,
+    /// How late packets were sent on, in microseconds: the mean and the worst.
+    pub late_us: [f64; 2],
+}
+
+/// A node to make in a running lab.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewNode {
+    /// Its name; `PARENT/NAME` makes it a child.
+    pub name: String,
+    /// Settings, by key and value as `netloom node set` takes them.
+    #[serde(default)]
+    pub settings: Vec<(String, String)>,
+    /// A directory to be the root of its file system.
+    #[serde(default)]
+    pub root: Option<String>,
+}
+
+/// A change of a node's settings.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NodeSettings {
+    /// By key and value: `cpu`, `weight`, `memory`, `processes`, `sockets`, `packets`, `bytes`,
+    /// `charge-receive`, `children`, `root`; the value `none` takes a limit away.
+    pub settings: Vec<(String, String)>,
+}
+
+/// An interface to move from one node to another.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MoveInterface {
+    /// `NODE:IFACE`, or `host:IFACE`.
+    pub interface: String,
+    /// The node that gets it, or `host`.
+    pub to: String,
+    /// Its name there; its old name, or the next free one of its kind, where nothing is said.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// Take its addresses and routes along.
+    #[serde(default)]
+    pub carry: bool,
+}
+
+/// A change of a link.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LinkSettings {
+    /// The end whose sending is meant: 0 or 1; both where nothing is said.
+    #[serde(default)]
+    pub end: Option<usize>,
+    /// Take everything away first.
+    #[serde(default)]
+    pub clear: bool,
+    /// By key and value as in the lab file; the value `none` takes one away.
+    #[serde(default)]
+    pub settings: Vec<(String, String)>,
+}
+
+/// What a change did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Changed {
+    /// The object: a node's or an interface's name now.
+    pub name: String,
+    /// What the user should know, e.g. that more is in use than is allowed now.
+    pub notes: Vec<String>,
+}
+
+/// Fates of single packets in one direction of a wire.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Fates {
+    /// In order.
+    pub fates: Vec<FateView>,
+    /// How many were overwritten before they were read.
+    pub missed: u64,
+}
+
+/// The fate of a packet.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FateView {
+    /// Counts packets of the direction.
+    pub sequence: u64,
+    /// The end that sent, 0 or 1.
+    pub end: usize,
+    /// Unix time in nanoseconds when it came.
+    pub time_ns: u64,
+    /// Hash of what no hop changes of it, in hex.
+    pub hash: String,
+    /// Length of the frame.
+    pub bytes: u32,
+    /// `sent`, or the cause of its loss.
+    pub fate: String,
+    /// How long it is held, in nanoseconds, when it is sent.
+    pub delay_ns: Option<u64>,
+    /// It is sent twice.
+    pub duplicated: bool,
+    /// A bit of it was turned over.
+    pub corrupted: bool,
 }
 
 /// Who reaches whom.
