@@ -1,0 +1,1 @@
+//! Packet sockets: frames sent and received as they are on the wire.
