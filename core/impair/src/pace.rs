@@ -67,7 +67,7 @@ mod tests {
             let mut bytes = 0u128;
             let mut end = 0;
             for n in 0..1_000_000u32 {
-                let size = 60 + n * 7919 % 1455;
+                let size = 60 + n % 7919 % 1455;
                 bytes += u128::from(size);
                 end = transmitter.send(0, size);
             }

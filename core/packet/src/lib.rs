@@ -1,1 +1,17 @@
 //! Frames: views of their headers, checksums, segmentation, and a hash that survives the way.
+//!
+//! Bytes come as arguments and may be anything: every function is total. A frame begins with its
+//! Ethernet header; the [`VnetHeader`] that tells what offload left undone stands beside it.
+
+pub mod checksum;
+mod error;
+pub mod headers;
+mod identity;
+pub mod segment;
+pub mod vnet;
+
+pub use error::{Error, Result};
+pub use headers::{Fragment, Headers, Ip};
+pub use identity::{hash, identity};
+pub use segment::{Segmenter, packets, segment};
+pub use vnet::{Gso, VnetHeader};

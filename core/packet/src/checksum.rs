@@ -1,0 +1,111 @@
+//! The Internet checksum (RFC 1071), with pseudo-headers, and the end of an unfinished one.
+//!
+//! A sum is kept unfolded in 64 bits and in the byte order of the network. A checksum is the
+//! complement of the folded sum; data with its checksum in place sums up to 0xffff.
+
+use crate::error::{Error, Result, be16, put};
+use crate::headers::Ip;
+use crate::vnet::VnetHeader;
+
+/// Adds bytes to a sum, as 16-bit words, an odd one at the end filled up with zero. All parts but
+/// the last must have even length.
+pub fn add(sum: u64, bytes: &[u8]) -> u64 {
+    // Words of 32 bits into 64: 2^32 of them fit, and folding treats both halves alike.
+    let (words, rest) = bytes.as_chunks::<4>();
+    let sum = words.iter().fold(sum, |sum, word| sum + u64::from(u32::from_be_bytes(*word)));
+    let (words, rest) = rest.as_chunks::<2>();
+    let sum = words.iter().fold(sum, |sum, word| sum + u64::from(u16::from_be_bytes(*word)));
+    rest.iter().fold(sum, |sum, byte| sum + (u64::from(*byte) << 8))
+}
+
+/// The sum in 16 bits, with the carries added in.
+pub fn fold(sum: u64) -> u16 {
+    let sum = (sum >> 32) + (sum & 0xffff_ffff);
+    let mut sum = (sum >> 16) + (sum & 0xffff);
+    while sum > 0xffff {
+        sum = (sum >> 16) + (sum & 0xffff);
+    }
+    u16::try_from(sum).unwrap_or(0)
+}
+
+/// The checksum of bytes in which its own field is zero.
+pub fn checksum(bytes: &[u8]) -> u16 {
+    !fold(add(0, bytes))
+}
+
+/// The sum over the pseudo-header of TCP or UDP (RFC 9293 section 3.1, RFC 768, RFC 8200 section
+/// 8.1) for a transport packet of `length` bytes. A routing header is not followed.
+pub fn pseudo_header(frame: &[u8], network: usize, ip: &Ip, length: usize) -> u64 {
+    let (start, bytes) = if ip.v6 { (network + 8, 32) } else { (network + 12, 8) };
+    let addresses = frame.get(start..start + bytes).unwrap_or(&[]);
+    let length = u64::try_from(length).unwrap_or(0);
+    add(0, addresses) + u64::from(ip.protocol) + (length >> 16) + (length & 0xffff)
+}
+
+/// Finishes the checksum that the header says is unfinished: the sum over the pseudo-header stands
+/// in its place, and everything from `csum_start` to the end of the frame is added. A frame whose
+/// checksum is finished stays as it is. The header is not changed: clear its `needs_csum` where
+/// both go on. For one packet: the checksum of a super-frame has a meaning only after cutting.
+pub fn finish(header: &VnetHeader, frame: &mut [u8]) -> Result<()> {
+    if !header.needs_csum {
+        return Ok(());
+    }
+    let start = usize::from(header.csum_start);
+    let place = start + usize::from(header.csum_offset);
+    if frame.len() < place + 2 {
+        let (needs, has) = (place + 2, frame.len());
+        return Err(Error::Short { object: "frame with an unfinished checksum", needs, has });
+    }
+    let sum = !fold(add(0, frame.get(start..).unwrap_or(&[])));
+    // In UDP zero means that there is none; elsewhere both forms of zero are equal.
+    put(frame, place, (if sum == 0 { 0xffff } else { sum }).to_be_bytes());
+    Ok(())
+}
+
+/// Whether the checksum of a TCP or UDP packet fits, or is absent (UDP over IPv4).
+pub fn verifies(frame: &[u8], network: usize, ip: &Ip) -> bool {
+    let Some(segment) = frame.get(ip.transport..ip.end) else { return false };
+    if ip.protocol == crate::headers::UDP && !ip.v6 && be16(segment, 6) == 0 {
+        return true;
+    }
+    fold(add(pseudo_header(frame, network, ip, segment.len()), segment)) == 0xffff
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_example_of_rfc_1071() {
+        let bytes = [0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7];
+        assert_eq!(fold(add(0, &bytes)), 0xddf2);
+        assert_eq!(fold(add(0, &bytes[..7])), 0xdcfb);
+        assert_eq!(fold(u64::MAX), 0xffff);
+    }
+
+    proptest! {
+        #[test]
+        fn as_the_plain_sum(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let mut plain = 0u32;
+            for pair in bytes.chunks(2) {
+                plain += u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));
+                plain = (plain >> 16) + (plain & 0xffff);
+            }
+            prop_assert_eq!(u32::from(fold(add(0, &bytes))), plain);
+        }
+
+        #[test]
+        fn finish_takes_any_frame(bytes in proptest::collection::vec(any::<u8>(), 0..100),
+                                  csum_start: u16, csum_offset: u16) {
+            for mask in [0xffff, 0x3f] {
+                let header = VnetHeader { needs_csum: true, csum_start: csum_start & mask,
+                                          csum_offset: csum_offset & mask, ..VnetHeader::default() };
+                let mut frame = bytes.clone();
+                let done = finish(&header, &mut frame);
+                let end = usize::from(header.csum_start) + usize::from(header.csum_offset) + 2;
+                prop_assert_eq!(done.is_ok(), end <= bytes.len());
+            }
+        }
+    }
+}
