@@ -1,1 +1,104 @@
 //! Ports: descriptors that whole frames are read from and written to.
+//!
+//! Before each frame stands a virtio-net header of [`HEADER`] bytes (the legacy one, in the
+//! machine's byte order: linux/virtio_net.h), so that super-frames and unfinished checksums cross
+//! unchanged. A [`Port`] never blocks and knows nothing of what its frames mean. Making a port
+//! needs rights in a network namespace; using one needs none, so a port can be made by one process
+//! and handed to another ([`from_fd`]).
+
+mod error;
+mod packet;
+mod sockopt;
+mod tap;
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+pub use error::{Error, Result};
+pub use packet::PacketPort;
+pub use tap::{Tap, TapOptions};
+
+/// Bytes of the virtio-net header in front of each frame.
+pub const HEADER: usize = 10;
+
+/// A buffer of this many bytes takes any frame: header, Ethernet header with two VLAN tags, the
+/// longest IP packet, and room for a tag to be put back.
+pub const MOST_FRAME: usize = HEADER + 14 + 8 + 65_535 + 4 + 1;
+
+/// What a [`Port::receive`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// A frame with its header: `buffer[start..start + length]`.
+    Frame {
+        /// Where the header begins.
+        start: usize,
+        /// Bytes, header included.
+        length: usize,
+    },
+    /// A frame that did not fit: it is gone, to be counted.
+    Truncated,
+    /// Nothing at the moment.
+    Empty,
+    /// The interface is down; it may come back.
+    Down,
+    /// The interface is no more. The descriptor stays readable and is of no use.
+    Gone,
+}
+
+/// What became of a frame given to [`Port::send`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// Taken.
+    Done,
+    /// Not taken for now: the same frame may be sent when the descriptor is writable.
+    Full,
+    /// Lost: the queue behind the descriptor had no room.
+    NoRoom,
+    /// Lost: too long, or with a header that the other side does not take.
+    Refused,
+    /// Lost: the interface is down; it may come back.
+    Down,
+    /// Lost, as every later one will be: the interface is no more.
+    Gone,
+}
+
+/// Something that frames come from and go to.
+pub trait Port: Send {
+    /// Takes the next frame, if there is one, into `buffer` (of [`MOST_FRAME`] bytes to fit any).
+    ///
+    /// # Errors
+    /// What no kernel is known to answer here; the port may be used on.
+    fn receive(&mut self, buffer: &mut [u8]) -> Result<Received>;
+
+    /// Gives a frame with its header, without waiting.
+    ///
+    /// # Errors
+    /// What no kernel is known to answer here; the frame is lost, the port may be used on.
+    fn send(&mut self, frame: &[u8]) -> Result<Sent>;
+
+    /// Readable when a frame may have come, writable when one may be taken.
+    fn as_fd(&self) -> BorrowedFd<'_>;
+
+    /// How many frames were lost on the input because nobody read them in time, since the port was
+    /// opened here; `None` where the descriptor does not tell.
+    fn overruns(&mut self) -> Option<u64>;
+}
+
+/// The kinds of ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// See [`Tap`].
+    Tap,
+    /// See [`PacketPort`].
+    Packet,
+}
+
+/// A port of a descriptor that another process has made and given us.
+///
+/// # Errors
+/// [`Error::Kind`] when it is not what it is said to be.
+pub fn from_fd(kind: Kind, fd: OwnedFd) -> Result<Box<dyn Port>> {
+    Ok(match kind {
+        Kind::Tap => Box::new(Tap::from_fd(fd)?),
+        Kind::Packet => Box::new(PacketPort::from_fd(fd)?),
+    })
+}
