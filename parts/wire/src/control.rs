@@ -1,0 +1,399 @@
+//! Talking to the process that carries frames, over its control socket.
+//!
+//! A SOCK_SEQPACKET UNIX socket; a message is one JSON value, and the descriptors of its ports come
+//! with it. A value of more than [`MOST_INLINE`] bytes is put into a memfd, whose descriptor
+//! follows the others; the message is then [`Envelope::Long`]. Both sides speak to processes of
+//! their own user only. Requests of one connection are answered in order, each before the next is
+//! read.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::time::Duration;
+
+use netloom_impair::{Impairments, Ledger};
+use netloom_port::Kind;
+use netloom_sys::process::wait_readable;
+use netloom_sys::scm;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+pub use crate::fates::Record;
+pub use crate::lateness::Lateness;
+use crate::{Error, Result};
+
+/// A longer value goes by a memfd: what any socket's buffer takes in one message.
+pub const MOST_INLINE: usize = 32 * 1024;
+
+/// Longest value in bytes.
+pub const MOST_MESSAGE: usize = 64 << 20;
+
+/// Most records of one [`Request::ReadFates`], and most that are kept by [`Request::Fates`].
+pub const MOST_RECORDS: usize = 1 << 17;
+
+/// What the process can be asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Request {
+    /// A new wire; frames flow from then on. The descriptors of `ports` come with the message in
+    /// the same order. Answered by [`Answer::Done`].
+    Add {
+        /// The link's number: names the wire from now on.
+        wire: usize,
+        /// What the descriptors are. One that serves both directions comes once.
+        ports: Vec<PortKind>,
+        /// The directions there are; `None` where there is none.
+        directions: [Option<DirectionSpec>; 2],
+    },
+    /// Other impairments from the next frame on; what is held keeps its time. `seed` in them is not
+    /// looked at. Answered by [`Answer::Done`].
+    Set {
+        /// Which wire.
+        wire: usize,
+        /// 0 or 1.
+        direction: usize,
+        /// What is asked of it now.
+        impairments: Impairments,
+    },
+    /// Ends a wire and closes its ports. Answered by [`Answer::Removed`] when that is done.
+    Remove {
+        /// Which wire.
+        wire: usize,
+        /// Whether what has come and what is held is delivered first, each frame at its time;
+        /// else it is lost.
+        drain: bool,
+    },
+    /// All wires, or one. Answered by [`Answer::Wires`].
+    List {
+        /// The only one to list.
+        #[serde(default)]
+        wire: Option<usize>,
+    },
+    /// Keeps the fates of the last `keep` frames of a direction; none and no more when it is 0.
+    /// Answered by [`Answer::Done`].
+    Fates {
+        /// Which wire.
+        wire: usize,
+        /// 0 or 1.
+        direction: usize,
+        /// How many, at most [`MOST_RECORDS`].
+        keep: usize,
+    },
+    /// Fates kept, oldest first. Answered by [`Answer::Fates`].
+    ReadFates {
+        /// Which wire.
+        wire: usize,
+        /// 0 or 1.
+        direction: usize,
+        /// Only those with a greater sequence number; all when `None`.
+        #[serde(default)]
+        after: Option<u64>,
+        /// How many, at most [`MOST_RECORDS`].
+        most: usize,
+    },
+    /// Ends the process. What is held is lost. Answered by [`Answer::Done`], then the connection
+    /// ends.
+    Stop,
+}
+
+/// What kind of port a descriptor is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PortKind {
+    /// A tap.
+    Tap,
+    /// A packet socket.
+    Packet,
+}
+
+impl From<PortKind> for Kind {
+    fn from(kind: PortKind) -> Kind {
+        match kind {
+            PortKind::Tap => Kind::Tap,
+            PortKind::Packet => Kind::Packet,
+        }
+    }
+}
+
+/// One direction of a new wire. A port is the input of one direction at most.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DirectionSpec {
+    /// What happens to frames.
+    pub impairments: Impairments,
+    /// Start of its random numbers.
+    pub seed: u64,
+    /// Where frames come from: a place in `ports`.
+    pub input: usize,
+    /// Where they go.
+    pub output: usize,
+}
+
+/// What the process answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// It is done.
+    Done,
+    /// It is not done and why.
+    Failed(String),
+    /// The wire is no more; its last books.
+    Removed(Box<WireState>),
+    /// The wires by number.
+    Wires(BTreeMap<usize, WireState>),
+    /// Fates.
+    Fates(Fates),
+}
+
+/// How a wire is: its directions.
+pub type WireState = [Option<DirectionState>; 2];
+
+/// How a direction is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DirectionState {
+    /// What is asked of it.
+    pub impairments: Impairments,
+    /// Its books; what the input lost before it could be read counts as offered and overrun.
+    pub ledger: Ledger,
+    /// Frames held; a super-frame is one.
+    pub held_frames: usize,
+    /// Their bytes, virtio-net headers included.
+    pub held_bytes: u64,
+    /// Whether the other side takes nothing at the moment.
+    pub blocked: bool,
+    /// Whether its input is no more.
+    pub input_gone: bool,
+    /// Frames that the input lost because they were not read in time, where it can tell.
+    pub overruns: Option<u64>,
+    /// How much later than wanted frames were delivered; of those that were held.
+    pub lateness: Lateness,
+    /// The last answer of a port that no kernel is known to give.
+    pub trouble: Option<String>,
+}
+
+/// Fates of frames.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fates {
+    /// Oldest first.
+    pub records: Vec<Record>,
+    /// How many after `after` were forgotten before they were read.
+    pub missed: u64,
+}
+
+/// How a value is sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Envelope<T> {
+    /// As it is.
+    Short(T),
+    /// In a memfd, the last of the descriptors, of so many bytes.
+    Long(usize),
+}
+
+/// A connection to the process.
+#[derive(Debug)]
+pub struct Connection {
+    socket: OwnedFd,
+}
+
+impl Connection {
+    /// Connects to the socket at `path`. `Ok(None)` when nobody listens.
+    ///
+    /// # Errors
+    /// [`Error::Control`] when the system refuses, [`Error::Stranger`] when another user listens.
+    pub fn open(path: &Path) -> Result<Option<Connection>> {
+        let fail = |e: rustix::io::Errno| Error::control("connect", e);
+        let flags = SocketFlags::CLOEXEC;
+        let socket =
+            rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+                .map_err(fail)?;
+        let address = SocketAddrUnix::new(path).map_err(fail)?;
+        match rustix::net::connect(&socket, &address) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::NOENT | rustix::io::Errno::CONNREFUSED) => return Ok(None),
+            Err(e) => return Err(fail(e)),
+        }
+        check_peer(&socket)?;
+        Ok(Some(Connection { socket }))
+    }
+
+    /// The process's id as seen from here; `None` when it is not visible.
+    pub fn process(&self) -> Option<rustix::process::Pid> {
+        scm::peer_pid(&self.socket)
+    }
+
+    /// Asks and waits for the answer; [`Answer::Failed`] is given as [`Error::Refused`].
+    ///
+    /// # Errors
+    /// [`Error::Ended`] when the process ended instead; as [`Error::Control`] what else failed.
+    pub fn ask(&self, request: &Request, ports: &[BorrowedFd<'_>]) -> Result<Answer> {
+        self.send(request, ports)?;
+        self.answer()
+    }
+
+    /// As [`Connection::ask`], waiting no longer than `timeout`; `Ok(None)` when that was over. The
+    /// answer may then still come: a later one would be taken for another's, so connect anew.
+    ///
+    /// # Errors
+    /// As [`Connection::ask`].
+    pub fn ask_within(&self, request: &Request, timeout: Duration) -> Result<Option<Answer>> {
+        self.send(request, &[])?;
+        if wait_readable(&self.socket, timeout) { self.answer().map(Some) } else { Ok(None) }
+    }
+
+    /// Sends a request without waiting for its answer.
+    ///
+    /// # Errors
+    /// [`Error::Control`] when the system refuses.
+    pub fn send(&self, request: &Request, ports: &[BorrowedFd<'_>]) -> Result<()> {
+        send_value(&self.socket, request, ports)
+    }
+
+    /// Waits for an answer.
+    ///
+    /// # Errors
+    /// As [`Connection::ask`].
+    pub fn answer(&self) -> Result<Answer> {
+        match receive_value(&self.socket)? {
+            Some((Answer::Failed(reason), _)) => Err(Error::Refused(reason)),
+            Some((answer, _)) => Ok(answer),
+            None => Err(Error::Ended),
+        }
+    }
+
+    /// Asks for what is answered by [`Answer::Done`].
+    ///
+    /// # Errors
+    /// As [`Connection::ask`].
+    pub fn order(&self, request: &Request, ports: &[BorrowedFd<'_>]) -> Result<()> {
+        match self.ask(request, ports)? {
+            Answer::Done => Ok(()),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Ends a wire; its last books.
+    ///
+    /// # Errors
+    /// As [`Connection::ask`].
+    pub fn remove(&self, wire: usize, drain: bool) -> Result<WireState> {
+        match self.ask(&Request::Remove { wire, drain }, &[])? {
+            Answer::Removed(state) => Ok(*state),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// How all wires are, or one.
+    ///
+    /// # Errors
+    /// As [`Connection::ask`].
+    pub fn list(&self, wire: Option<usize>) -> Result<BTreeMap<usize, WireState>> {
+        match self.ask(&Request::List { wire }, &[])? {
+            Answer::Wires(wires) => Ok(wires),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Fates of a direction after a sequence number.
+    ///
+    /// # Errors
+    /// As [`Connection::ask`].
+    pub fn fates(
+        &self,
+        wire: usize,
+        direction: usize,
+        after: Option<u64>,
+        most: usize,
+    ) -> Result<Fates> {
+        match self.ask(&Request::ReadFates { wire, direction, after, most }, &[])? {
+            Answer::Fates(fates) => Ok(fates),
+            _ => Err(unexpected()),
+        }
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+fn unexpected() -> Error {
+    Error::control("understand the answer", io::Error::from(io::ErrorKind::InvalidData))
+}
+
+/// Refuses a peer of another user. Root is everybody's: it could act as any user anyway.
+pub(crate) fn check_peer(socket: &OwnedFd) -> Result<()> {
+    let peer = scm::peer_uid(socket)
+        .map_err(|e| Error::System { operation: "ask who is at the other end", source: e })?;
+    let own = rustix::process::geteuid().as_raw();
+    if peer == own || peer == 0 { Ok(()) } else { Err(Error::Stranger(peer)) }
+}
+
+/// Sends a value with descriptors.
+pub(crate) fn send_value<T: Serialize>(
+    socket: &OwnedFd,
+    value: &T,
+    fds: &[BorrowedFd<'_>],
+) -> Result<()> {
+    let fail = |e: serde_json::Error| Error::control("write a message", io::Error::from(e));
+    let failed = |e| Error::System { operation: "send a message", source: e };
+    let short = serde_json::to_vec(&Envelope::Short(value)).map_err(fail)?;
+    if short.len() <= MOST_INLINE {
+        return scm::send(socket, &short, fds).map(drop).map_err(failed);
+    }
+    let body = serde_json::to_vec(value).map_err(fail)?;
+    let file = rustix::fs::memfd_create("netloom message", rustix::fs::MemfdFlags::CLOEXEC)
+        .map_err(|e| Error::control("make room for a message", e))?;
+    let mut file = std::fs::File::from(file);
+    io::Write::write_all(&mut file, &body).map_err(|e| Error::control("write a message", e))?;
+    let long = serde_json::to_vec(&Envelope::<()>::Long(body.len())).map_err(fail)?;
+    let mut all = fds.to_vec();
+    all.push(file.as_fd());
+    scm::send(socket, &long, &all).map(drop).map_err(failed)
+}
+
+/// Receives a value with descriptors; `Ok(None)` when the other side is gone. After
+/// [`Error::Message`] the connection may be used on.
+pub(crate) fn receive_value<T: DeserializeOwned>(
+    socket: &OwnedFd,
+) -> Result<Option<(T, Vec<OwnedFd>)>> {
+    let mut buffer = vec![0; MOST_INLINE + 1024];
+    let (length, mut fds) = match scm::receive(socket, &mut buffer) {
+        Ok(received) => received,
+        Err(e) if e.raw_os_error() == Some(rustix::io::Errno::CONNRESET.raw_os_error()) => {
+            return Ok(None);
+        }
+        Err(e) => return Err(Error::System { operation: "receive a message", source: e }),
+    };
+    if length == 0 {
+        return Ok(None);
+    }
+    let fail = |e: serde_json::Error| Error::Message(e.to_string());
+    match serde_json::from_slice(&buffer[..length]).map_err(fail)? {
+        Envelope::Short(value) => Ok(Some((value, fds))),
+        Envelope::Long(length) => {
+            let file = fds.pop().ok_or_else(|| Error::Message("no memory came with it".into()))?;
+            let value = serde_json::from_slice(&read_memory(file, length)?).map_err(fail)?;
+            Ok(Some((value, fds)))
+        }
+    }
+}
+
+/// What stands in a memfd. It is read, never mapped: its maker may still change it.
+fn read_memory(file: OwnedFd, length: usize) -> Result<Vec<u8>> {
+    if length > MOST_MESSAGE {
+        return Err(Error::Message(format!("{length} bytes; at most {MOST_MESSAGE}")));
+    }
+    // A pipe or a socket could keep us waiting.
+    let kind = rustix::fs::fstat(&file).map(|s| rustix::fs::FileType::from_raw_mode(s.st_mode));
+    if kind != Ok(rustix::fs::FileType::RegularFile) {
+        return Err(Error::Message("what came with it is no memory".into()));
+    }
+    let mut body = vec![0; length];
+    std::os::unix::fs::FileExt::read_exact_at(&std::fs::File::from(file), &mut body, 0)
+        .map_err(|e| Error::Message(format!("read its memory: {e}")))?;
+    Ok(body)
+}
