@@ -1,10 +1,12 @@
 //! What a wire does to frames: delay, jitter, loss, duplication, reordering, corruption and rate.
 //!
 //! [`Impairments`] is what was asked for; it has no state. [`Direction`] deals out the fates of
-//! packets and keeps the [`Ledger`]. Nothing here does I/O or
-//! reads a clock: time comes as an argument, and every random number from a seed, so that the same
-//! seed and the same packets give the same fate.
+//! packets and keeps the [`Ledger`]. [`bucket`] has token buckets and the rule by which senders
+//! share a budget. Nothing here does I/O or reads a clock: time comes as an argument, and every
+//! random number from a seed, so that the same seed and the same packets give the same fate.
 
+pub mod bucket;
+mod check;
 pub mod engine;
 mod jitter;
 pub mod ledger;

@@ -67,7 +67,8 @@ pub enum Distribution {
     /// Gaussian.
     #[default]
     Normal,
-    /// Heavy-tailed: shape 3, scaled to the mean `spread`, added to the delay.
+    /// Heavy-tailed: shape 3, starting at zero (Lomax), scaled to the mean `spread`, added to the
+    /// delay, and never more than [`LONGEST`] with it.
     Pareto,
     /// Even between -spread and +spread.
     Uniform,
@@ -95,7 +96,8 @@ pub struct RandomLoss {
     pub correlation: Share,
 }
 
-/// Gilbert-Elliott: a good and a bad state; before each packet the state may change.
+/// Gilbert-Elliott: a good and a bad state; before each packet the state may change. Starts in the
+/// good one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bursts {
     /// From good to bad.
@@ -108,6 +110,26 @@ pub struct Bursts {
     /// Loss in the good state; none by default.
     #[serde(default)]
     pub good: Share,
+}
+
+impl Share {
+    /// As a number between 0 and 1.
+    pub fn ratio(self) -> f64 {
+        f64::from(self.0) / f64::from(Share::ALL.0)
+    }
+}
+
+impl Bursts {
+    /// The mean loss, 0 to 1: the state is bad for enter / (enter + leave) of the packets, hence
+    /// (enter x bad + leave x good) / (enter + leave): the stationary
+    /// distribution of a Markov chain of two states.
+    pub fn mean_loss(&self) -> f64 {
+        let (enter, leave) = (self.enter.ratio(), self.leave.ratio());
+        if enter + leave == 0.0 {
+            return self.good.ratio();
+        }
+        (enter * self.bad.ratio() + leave * self.good.ratio()) / (enter + leave)
+    }
 }
 
 fn all() -> Share {
