@@ -1,170 +1,266 @@
 //! Control groups of a lab's nodes: version 1, version 2 and both side by side.
 //!
-//! Each controller is looked for where it is mounted; a lab gets `netloom/ID` there and a directory
-//! for each node. Limits are written before a process joins. On version 1 a process joins by
-//! writing `0` to `tasks` itself, on version 2 by being cloned into it: moving another process
-//! waits for an RCU grace period of some 9 ms. See cgroups(7), cgroup-v2.rst.
+//! Each controller is looked for where it is mounted; a lab gets `netloom/ID` there, and a node a
+//! directory below its parent's: a parent's limits and counts cover its children. Where a node has
+//! no group (memory and sockets have one only where they are limited) its processes are in that of
+//! its nearest ancestor. On version 2 the processes of a node with children are in a leaf `own`.
+//! Limits are written before a process joins. On version 1 it joins by writing `0` to `tasks`
+//! itself, on version 2 by being cloned into it: moving another process waits for an RCU grace
+//! period of some 9 ms. Attaching programs to groups is not done here. See cgroups(7),
+//! cgroup-v2.rst.
 
-use std::collections::BTreeSet;
+mod hierarchy;
+mod limit;
+mod place;
+mod usage;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
-use crate::mountinfo::{self, Mount};
 use crate::{Error, Result};
+pub use hierarchy::{CONTROLLERS, Hierarchy, SOCKETS, Version};
+use hierarchy::{enable, leave_for_leaf};
+pub use hierarchy::{hierarchies_of_root, hierarchies_of_user};
+pub use limit::Limits;
+pub use place::{Join, join_v1};
+pub use usage::Usage;
 
-/// The controllers a node is limited and accounted by.
-pub const CONTROLLERS: [&str; 4] = ["cpu", "cpuacct", "memory", "pids"];
+/// The leaf with the processes of a node that has children, on version 2.
+const OWN: &str = "own";
+/// How often the common level is made again when other labs take it away.
+const LEVEL_TRIES: usize = 16;
 
-/// Version of a hierarchy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Version {
-    /// One hierarchy a controller (or a few).
-    V1,
-    /// The unified one.
-    V2,
-}
-
-/// Limits on all processes of a group together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Limits {
-    /// Thousandths of a CPU.
-    pub cpu_milli: Option<u32>,
-    /// Bytes.
-    pub memory: Option<u64>,
-    /// Processes and threads.
-    pub processes: Option<u32>,
-}
-
-/// What a group has used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// CPU time in nanoseconds.
-    pub cpu_ns: Option<u64>,
-    /// Bytes of memory now.
-    pub memory: Option<u64>,
-    /// Processes and threads now.
-    pub processes: Option<u64>,
-}
-
-/// One hierarchy that a lab uses: where its groups are and for what.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Hierarchy {
-    /// Its version.
-    pub version: Version,
-    /// The directory below which `netloom` is made.
-    pub base: PathBuf,
-    /// Which of [`CONTROLLERS`] it has.
-    pub controllers: Vec<String>,
-}
-
-impl Hierarchy {
-    fn has(&self, controller: &str) -> bool {
-        self.controllers.iter().any(|c| c == controller)
-    }
-}
-
-/// The hierarchies that root can make groups in.
-///
-/// # Errors
-/// Only when the list of mounts cannot be read; a system without cgroups gives an empty list.
-pub fn hierarchies_of_root() -> Result<Vec<Hierarchy>> {
-    Ok(select(&mountinfo::read()?, |base| {
-        fs::read_to_string(base.join("cgroup.controllers")).unwrap_or_default()
-    }))
-}
-
-/// The hierarchy that was delegated to this user: the version 2 group of the calling process, where
-/// it may make groups and hand out controllers. Empty when there is none.
-pub fn hierarchies_of_user() -> Result<Vec<Hierarchy>> {
-    let own = fs::read_to_string("/proc/self/cgroup")
-        .map_err(|e| Error::path("/proc/self/cgroup", "read", e))?;
-    let Some(path) = own.lines().find_map(|l| l.strip_prefix("0::")) else { return Ok(vec![]) };
-    let Some(mount) = mountinfo::read()?.into_iter().find(|m| m.fstype == "cgroup2") else {
-        return Ok(vec![]);
-    };
-    let base = mount.path.join(path.trim_start_matches('/'));
-    let writable = |p: &Path| rustix::fs::access(p, rustix::fs::Access::WRITE_OK).is_ok();
-    if !writable(&base) || !writable(&base.join("cgroup.subtree_control")) {
-        return Ok(vec![]);
-    }
-    let controllers = fs::read_to_string(base.join("cgroup.controllers")).unwrap_or_default();
-    let controllers = wanted(&controllers, ' ');
-    if controllers.is_empty() {
-        return Ok(vec![]);
-    }
-    Ok(vec![Hierarchy { version: Version::V2, base, controllers }])
-}
-
-fn wanted(list: &str, separator: char) -> Vec<String> {
-    let mut found: Vec<String> = CONTROLLERS
-        .iter()
-        .filter(|c| list.trim().split(separator).any(|l| l == **c))
-        .map(|c| (*c).to_owned())
-        .collect();
-    // Version 2 accounts CPU time with the cpu controller, and without any.
-    if separator == ' ' && found.iter().any(|c| c == "cpu") {
-        found.push("cpuacct".to_owned());
-    }
-    found
-}
-
-/// Picks each controller once, from version 1 mounts first: where it is there, version 2 lacks it.
-fn select(mounts: &[Mount], v2_controllers: impl Fn(&Path) -> String) -> Vec<Hierarchy> {
-    let mut found: Vec<Hierarchy> = Vec::new();
-    for mount in mounts {
-        let (version, list) = match mount.fstype.as_str() {
-            "cgroup" => (Version::V1, wanted(&mount.super_options, ',')),
-            "cgroup2" => (Version::V2, wanted(&v2_controllers(&mount.path), ' ')),
-            _ => continue,
-        };
-        let controllers: Vec<String> =
-            list.into_iter().filter(|c| !found.iter().any(|h| h.has(c))).collect();
-        if !mount.read_only && !controllers.is_empty() {
-            found.push(Hierarchy { version, base: mount.path.clone(), controllers });
-        }
-    }
-    found
-}
-
-/// The groups of one lab.
+/// The groups of one lab. Nodes are known by a number that never changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Groups {
     hierarchies: Vec<Hierarchy>,
     id: String,
-    /// Nodes with a group of the memory controller. The kernel keeps a list of every mounted file
-    /// system for each such group: with 1,000 nodes and their mounts some 100 to 220 KiB a node.
+    /// Nodes with a group of the memory controller, and their ancestors. The kernel keeps a list of
+    /// every mounted file system for each such group: with 1,000 nodes and their mounts some 100 to
+    /// 220 KiB a node.
     memory: BTreeSet<usize>,
+    /// Nodes with a group whose sockets are counted, and their ancestors.
+    #[serde(default)]
+    sockets: BTreeSet<usize>,
+    /// The parent of each node that has one.
+    #[serde(default)]
+    parents: BTreeMap<usize, usize>,
+    /// Nodes that have or had children.
+    #[serde(default)]
+    inner: BTreeSet<usize>,
 }
 
 impl Groups {
     /// Groups of the lab `id` (a plain file name) in these hierarchies; `memory` are the nodes whose
     /// memory is limited. Nothing is made yet.
     pub fn new(hierarchies: Vec<Hierarchy>, id: &str, memory: BTreeSet<usize>) -> Groups {
-        Groups { hierarchies, id: id.to_owned(), memory }
+        Groups::with(hierarchies, id, memory, BTreeSet::new(), BTreeMap::new())
     }
 
-    /// The hierarchies that a node has groups in.
+    /// As [`Groups::new`], with the nodes whose `sockets` are limited and the parent of each node that
+    /// has one. Parents must not form a circle.
+    pub fn with(
+        hierarchies: Vec<Hierarchy>,
+        id: &str,
+        memory: BTreeSet<usize>,
+        sockets: BTreeSet<usize>,
+        parents: BTreeMap<usize, usize>,
+    ) -> Groups {
+        let inner = parents.values().copied().collect();
+        let mut groups = Groups {
+            hierarchies,
+            id: id.to_owned(),
+            memory: BTreeSet::new(),
+            sockets: BTreeSet::new(),
+            parents,
+            inner,
+        };
+        groups.memory = memory.iter().flat_map(|n| groups.line(*n)).collect();
+        groups.sockets = sockets.iter().flat_map(|n| groups.line(*n)).collect();
+        groups
+    }
+
+    /// Notes a node made later, or one known already whose memory or sockets are limited from now on.
+    /// Nothing is made: that is [`Groups::create_node`]'s, which finds whatever is there. For a node
+    /// that runs, [`Groups::move_processes`] comes after it.
+    pub fn add(&mut self, node: usize, parent: Option<usize>, memory: bool, sockets: bool) {
+        if let Some(parent) = parent {
+            self.parents.insert(node, parent);
+            self.inner.insert(parent);
+        }
+        let line = self.line(node);
+        if memory {
+            self.memory.extend(line.iter());
+        }
+        if sockets {
+            self.sockets.extend(line.iter());
+        }
+    }
+
+    /// Forgets a node and everything below it: their groups must be gone, see [`Groups::remove_node`].
+    pub fn forget(&mut self, node: usize) {
+        for gone in self.below(node).into_iter().chain([node]) {
+            self.parents.remove(&gone);
+            self.memory.remove(&gone);
+            self.sockets.remove(&gone);
+            self.inner.remove(&gone);
+        }
+    }
+
+    /// Which controllers limits can use; [`SOCKETS`] tells whether sockets can be counted by group.
+    pub fn has(&self, controller: &str) -> bool {
+        self.hierarchies.iter().any(|h| h.has(controller))
+    }
+
+    /// Makes the lab's own level. That it exists already is success.
+    pub fn create(&self) -> Result<()> {
+        let used =
+            self.hierarchies.iter().filter(|h| !h.only_for(SOCKETS) || self.counts_sockets());
+        used.into_iter().try_for_each(|h| self.create_lab(h))
+    }
+
+    fn create_lab(&self, h: &Hierarchy) -> Result<()> {
+        let handed_out = self.handed_out(h);
+        if h.version == Version::V2 && !handed_out.is_empty() {
+            leave_for_leaf(h)?;
+            enable(&h.base, &handed_out)?;
+        }
+        let levels = || {
+            for dir in [h.base.join("netloom"), self.lab_dir(h)] {
+                mkdir(&dir)?;
+                if h.version == Version::V2 {
+                    enable(&dir, &handed_out)?;
+                }
+            }
+            Ok(())
+        };
+        // Another lab that goes may take the common level away as long as it is empty.
+        let vanished = |made: &Result<()>| {
+            made.as_ref().is_err_and(|e| e.raw_os_error() == Some(libc::ENOENT)) && h.base.exists()
+        };
+        (1..LEVEL_TRIES).fold(levels(), |made, _| if vanished(&made) { levels() } else { made })
+    }
+
+    /// Makes a node's groups, with those of its ancestors that are missing, and sets its limits. That
+    /// they exist already is success; limits not given are left as they are then.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with the reason in words for a CPU limit above an ancestor's on version 1.
+    pub fn create_node(&self, node: usize, limits: &Limits) -> Result<()> {
+        for h in self.of(node) {
+            if !self.lab_dir(h).exists() || self.newly_selective(h) {
+                self.create_lab(h)?;
+            }
+            for ancestor in self.line(node).into_iter().rev().filter(|a| *a != node) {
+                mkdir(&self.dir(h, ancestor))?;
+                self.make_room(h, ancestor)?;
+            }
+            mkdir(&self.dir(h, node))?;
+            if self.inner.contains(&node) {
+                self.make_room(h, node)?;
+            }
+        }
+        // A limit without a controller is left out here: whether that is wanted was asked before.
+        self.change(node, &Limits::default(), limits, &mut Vec::new())
+    }
+
+    /// Removes the groups of a node with everything below it, goes on past errors, returns the first.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] names the processes that are still in it; they must have ended, kernel
+    /// threads be let go by [`Groups::release_thread`].
+    pub fn remove_node(&self, node: usize) -> Result<()> {
+        let mut first = Ok(());
+        for h in self.of(node) {
+            first = first.and(remove_tree(&self.dir(h, node)));
+        }
+        first
+    }
+
+    /// Removes the lab's groups with all nodes' left in them, goes on past errors, returns the first.
+    pub fn remove(&self) -> Result<()> {
+        let mut first = Ok(());
+        for h in &self.hierarchies {
+            first = first.and(remove_tree(&self.lab_dir(h)));
+            // The common level goes with the last lab; another lab's groups keep it, by ENOTEMPTY
+            // or EBUSY.
+            let _ = fs::remove_dir(h.base.join("netloom"));
+        }
+        first
+    }
+
+    /// The directory of the group whose sockets are those of the node and its descendants, where its
+    /// sockets are limited and can be counted.
+    pub fn sockets_dir(&self, node: usize) -> Option<PathBuf> {
+        let h = self.hierarchies.iter().find(|h| h.has(SOCKETS))?;
+        self.sockets.contains(&node).then(|| self.dir(h, node))
+    }
+
+    /// The directory of the lab's group that those of [`Groups::sockets_dir`] are in.
+    pub fn lab_sockets_dir(&self) -> Option<PathBuf> {
+        let h = self.hierarchies.iter().find(|h| h.has(SOCKETS))?;
+        self.counts_sockets().then(|| self.lab_dir(h))
+    }
+
+    fn counts_sockets(&self) -> bool {
+        !self.sockets.is_empty()
+    }
+
+    /// Whether a hierarchy's lab level may lack what a limit set later needs.
+    fn newly_selective(&self, h: &Hierarchy) -> bool {
+        let has = |dir: PathBuf| {
+            let on = fs::read_to_string(dir.join("cgroup.subtree_control")).unwrap_or_default();
+            on.split_whitespace().any(|c| c == "memory")
+        };
+        let wanted = h.version == Version::V2 && h.has("memory") && !self.memory.is_empty();
+        wanted && !has(self.lab_dir(h))
+    }
+
+    /// A node, its parent, and so on to the outermost.
+    fn line(&self, node: usize) -> Vec<usize> {
+        let mut line = vec![node];
+        let mut last = node;
+        while let Some(parent) = self.parents.get(&last) {
+            // A circle, which callers rule out, must not hang.
+            if line.contains(parent) {
+                break;
+            }
+            line.push(*parent);
+            last = *parent;
+        }
+        line
+    }
+
+    /// All descendants of a node.
+    fn below(&self, node: usize) -> Vec<usize> {
+        let known = self.parents.keys().filter(|n| **n != node);
+        known.filter(|n| self.line(**n).contains(&node)).copied().collect()
+    }
+
+    /// Whether a node has a group of its own in a hierarchy. Its ancestors then have, too.
+    fn owns(&self, h: &Hierarchy, node: usize) -> bool {
+        h.controllers.iter().any(|c| match c.as_str() {
+            "memory" => self.memory.contains(&node),
+            SOCKETS => self.sockets.contains(&node),
+            _ => true,
+        })
+    }
+
+    /// The hierarchies that a node has groups of its own in.
     fn of(&self, node: usize) -> impl Iterator<Item = &Hierarchy> {
-        let limited = self.memory.contains(&node);
-        self.hierarchies.iter().filter(move |h| limited || h.controllers != ["memory"])
+        self.hierarchies.iter().filter(move |h| self.owns(h, node))
     }
 
     /// What is handed out below a version 2 group.
     fn handed_out(&self, h: &Hierarchy) -> String {
         let unlimited = self.memory.is_empty();
-        let names = h.controllers.iter().filter(|c| *c != "cpuacct");
+        let names = h.controllers.iter().filter(|c| *c != "cpuacct" && *c != SOCKETS);
         let names = names.filter(|c| !unlimited || *c != "memory");
         names.map(|c| format!("+{c}")).collect::<Vec<_>>().join(" ")
-    }
-
-    /// Which controllers limits can use.
-    pub fn has(&self, controller: &str) -> bool {
-        self.hierarchies.iter().any(|h| h.has(controller))
     }
 
     fn lab_dir(&self, h: &Hierarchy) -> PathBuf {
@@ -172,213 +268,22 @@ impl Groups {
     }
 
     fn dir(&self, h: &Hierarchy, node: usize) -> PathBuf {
-        self.lab_dir(h).join(node.to_string())
+        let line = self.line(node).into_iter().rev();
+        line.fold(self.lab_dir(h), |dir, n| dir.join(n.to_string()))
     }
 
-    /// Makes the lab's own level. That it exists already is success.
-    pub fn create(&self) -> Result<()> {
-        for h in &self.hierarchies {
-            if h.version == Version::V2 {
-                leave_for_leaf(h)?;
-                enable(&h.base, &self.handed_out(h))?;
-            }
-            mkdir(&h.base.join("netloom"))?;
-            mkdir(&self.lab_dir(h))?;
-            if h.version == Version::V2 {
-                enable(&h.base.join("netloom"), &self.handed_out(h))?;
-                enable(&self.lab_dir(h), &self.handed_out(h))?;
-            }
-        }
-        Ok(())
+    /// Where a node's processes are in a hierarchy: in a group of its own or the nearest ancestor's.
+    fn seat(&self, h: &Hierarchy, node: usize) -> Option<PathBuf> {
+        let group = self.line(node).into_iter().find(|n| self.owns(h, *n))?;
+        let dir = self.dir(h, group);
+        let leaf = self.inner.contains(&group) && self.needs_leaf(h);
+        Some(if leaf { dir.join(OWN) } else { dir })
     }
 
-    /// Makes a node's groups and sets its limits.
-    pub fn create_node(&self, node: usize, limits: &Limits) -> Result<()> {
-        for h in self.of(node) {
-            let dir = self.dir(h, node);
-            mkdir(&dir)?;
-            for (file, text) in limit_files(h, limits) {
-                let path = dir.join(file);
-                match fs::write(&path, &text) {
-                    Ok(()) => {}
-                    // Swap is not accounted on every kernel; memory alone is limited then.
-                    Err(e) if file.contains("memsw") && e.kind() == io::ErrorKind::NotFound => {}
-                    Err(e) => return Err(Error::path(path, "set limit", e)),
-                }
-            }
-        }
-        Ok(())
+    /// Whether inner groups of a hierarchy can have no processes.
+    fn needs_leaf(&self, h: &Hierarchy) -> bool {
+        h.version == Version::V2 && h.controllers.iter().any(|c| c != SOCKETS)
     }
-
-    /// The `tasks` files of a node's version 1 groups, for a process that joins by itself.
-    pub fn tasks_files(&self, node: usize) -> Vec<PathBuf> {
-        let v1 = self.of(node).filter(|h| h.version == Version::V1);
-        v1.map(|h| self.dir(h, node).join("tasks")).collect()
-    }
-
-    /// The directory of a node's version 2 group, for a process that is cloned into it.
-    pub fn v2_dir(&self, node: usize) -> Option<PathBuf> {
-        self.hierarchies.iter().find(|h| h.version == Version::V2).map(|h| self.dir(h, node))
-    }
-
-    /// What a node has used. What cannot be read is `None`.
-    pub fn usage(&self, node: usize) -> Usage {
-        let mut usage = Usage::default();
-        for h in self.of(node) {
-            let dir = self.dir(h, node);
-            let v1 = h.version == Version::V1;
-            if h.has("cpuacct") {
-                usage.cpu_ns = if v1 {
-                    number(&dir.join("cpuacct.usage"))
-                } else {
-                    keyed(&dir.join("cpu.stat"), "usage_usec").map(|us| us * 1000)
-                };
-            }
-            if h.has("memory") {
-                usage.memory =
-                    number(&dir.join(if v1 { "memory.usage_in_bytes" } else { "memory.current" }));
-            }
-            if h.has("pids") {
-                usage.processes = number(&dir.join("pids.current"));
-            }
-        }
-        usage
-    }
-
-    /// Memory of a node's processes in bytes, by their own count of pages that are no file's: for nodes
-    /// without a group that counts it. `None` where there are no groups.
-    pub fn resident(&self, node: usize) -> Option<u64> {
-        self.of(node).next()?;
-        let of = |pid: i32| -> u64 {
-            let path = format!("/proc/{pid}/status");
-            let text = fs::read_to_string(path).unwrap_or_default();
-            let parts = text.lines().filter_map(|l| {
-                let value = l.strip_prefix("RssAnon:").or_else(|| l.strip_prefix("RssShmem:"))?;
-                value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
-            });
-            parts.sum::<u64>() * 1024
-        };
-        Some(self.processes(node).into_iter().map(of).sum())
-    }
-
-    /// The processes of a node, by the host's ids; empty where there are no groups.
-    pub fn processes(&self, node: usize) -> Vec<i32> {
-        let Some(h) = self.of(node).next() else { return vec![] };
-        let text = fs::read_to_string(self.dir(h, node).join("cgroup.procs")).unwrap_or_default();
-        text.lines().filter_map(|l| l.parse().ok()).collect()
-    }
-
-    /// Removes the lab's groups with all nodes' left in them, goes on past errors, returns the first.
-    pub fn remove(&self) -> Result<()> {
-        let mut first = Ok(());
-        for h in &self.hierarchies {
-            let dir = self.lab_dir(h);
-            for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
-                if entry.file_type().is_ok_and(|t| t.is_dir()) {
-                    first = first.and(rmdir(&entry.path()));
-                }
-            }
-            first = first.and(rmdir(&dir));
-            // The common level goes with the last lab; another lab's groups keep it, by ENOTEMPTY
-            // or EBUSY.
-            let _ = fs::remove_dir(h.base.join("netloom"));
-        }
-        first
-    }
-}
-
-/// Opens what [`Join`] needs: write access to `tasks` files and a handle on the v2 directory.
-impl Groups {
-    /// Descriptors by which another process can join a node's groups.
-    pub fn join_handles(&self, node: usize) -> Result<Join> {
-        let open = |path: &Path, flags| {
-            rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty())
-                .map_err(|e| Error::path(path, "open", e))
-        };
-        let tasks = self.tasks_files(node);
-        let tasks = tasks.iter().map(|p| open(p, OFlags::WRONLY)).collect::<Result<Vec<_>>>()?;
-        let v2 = self.v2_dir(node).map(|p| open(&p, OFlags::RDONLY | OFlags::DIRECTORY));
-        Ok(Join { tasks, v2: v2.transpose()? })
-    }
-}
-
-/// Descriptors by which a process joins a node's groups.
-#[derive(Debug, Default)]
-pub struct Join {
-    /// `tasks` files of version 1 groups.
-    pub tasks: Vec<OwnedFd>,
-    /// Directory of the version 2 group, to be cloned into.
-    pub v2: Option<OwnedFd>,
-}
-
-impl Join {
-    /// Puts the calling, single-threaded process into the version 1 groups.
-    pub fn enter_v1(&self) -> Result<()> {
-        for fd in &self.tasks {
-            rustix::io::write(fd, b"0").map_err(|e| Error::call("cgroup", "join", e))?;
-        }
-        Ok(())
-    }
-}
-
-/// Puts the calling, single-threaded process into the groups of these `tasks` files.
-pub fn join_v1(tasks: &[PathBuf]) -> Result<()> {
-    tasks.iter().try_for_each(|p| fs::write(p, "0").map_err(|e| Error::path(p, "join cgroup", e)))
-}
-
-fn limit_files(h: &Hierarchy, limits: &Limits) -> Vec<(&'static str, String)> {
-    let mut files = Vec::new();
-    let v1 = h.version == Version::V1;
-    if let (true, Some(milli)) = (h.has("cpu"), limits.cpu_milli) {
-        // A period of 100 ms: a thousandth of a CPU is 100 us of it. The kernel takes 1 ms or more.
-        let quota = (u64::from(milli) * 100).max(1000);
-        if v1 {
-            files.push(("cpu.cfs_quota_us", quota.to_string()));
-        } else {
-            files.push(("cpu.max", format!("{quota} 100000")));
-        }
-    }
-    if let (true, Some(bytes)) = (h.has("memory"), limits.memory) {
-        if v1 {
-            files.push(("memory.limit_in_bytes", bytes.to_string()));
-            files.push(("memory.memsw.limit_in_bytes", bytes.to_string()));
-        } else {
-            files.push(("memory.max", bytes.to_string()));
-        }
-    }
-    if let (true, Some(n)) = (h.has("pids"), limits.processes) {
-        files.push(("pids.max", n.to_string()));
-    }
-    files
-}
-
-/// In a delegated version 2 group, processes may only live in leaves: they move to one.
-fn leave_for_leaf(h: &Hierarchy) -> Result<()> {
-    let here = h.base.join("cgroup.procs");
-    // The root group may keep its processes.
-    if !h.base.join("cgroup.type").exists() {
-        return Ok(());
-    }
-    let pids = fs::read_to_string(&here).map_err(|e| Error::path(&here, "read", e))?;
-    if pids.trim().is_empty() {
-        return Ok(());
-    }
-    let leaf = h.base.join("netloom-supervisor");
-    mkdir(&leaf)?;
-    let procs = leaf.join("cgroup.procs");
-    for pid in pids.lines() {
-        match fs::write(&procs, pid) {
-            Ok(()) => {}
-            Err(e) if e.raw_os_error() == Some(libc::ESRCH) => {}
-            Err(e) => return Err(Error::path(&procs, "move processes to", e)),
-        }
-    }
-    Ok(())
-}
-
-fn enable(dir: &Path, controllers: &str) -> Result<()> {
-    let path = dir.join("cgroup.subtree_control");
-    fs::write(&path, controllers).map_err(|e| Error::path(path, "hand out controllers", e))
 }
 
 fn mkdir(path: &Path) -> Result<()> {
@@ -389,118 +294,28 @@ fn mkdir(path: &Path) -> Result<()> {
     }
 }
 
+/// Removes a group after all below it; goes on past errors, returns the first.
+fn remove_tree(path: &Path) -> Result<()> {
+    let mut first = Ok(());
+    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|t| t.is_dir()) {
+            first = first.and(remove_tree(&entry.path()));
+        }
+    }
+    first.and(rmdir(path))
+}
+
 fn rmdir(path: &Path) -> Result<()> {
     match fs::remove_dir(path) {
         Ok(()) => Ok(()),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(e) if e.raw_os_error() == Some(libc::EBUSY) => {
+            let reason = usage::inhabitants(path);
+            Err(Error::Refused { path: path.into(), operation: "remove cgroup", reason, source: e })
+        }
         Err(e) => Err(Error::path(path, "remove cgroup", e)),
     }
 }
 
-fn number(path: &Path) -> Option<u64> {
-    fs::read_to_string(path).ok()?.trim().parse().ok()
-}
-
-fn keyed(path: &Path, key: &str) -> Option<u64> {
-    let text = fs::read_to_string(path).ok()?;
-    text.lines().find_map(|l| l.strip_prefix(key)?.trim().parse().ok())
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn mount(path: &str, fstype: &str, options: &str) -> Mount {
-        Mount {
-            path: path.into(),
-            fstype: fstype.into(),
-            read_only: false,
-            source: "cgroup".into(),
-            super_options: options.into(),
-        }
-    }
-
-    #[test]
-    fn hybrid_takes_each_controller_once() {
-        let mounts = [
-            mount("/c/unified", "cgroup2", "rw"),
-            mount("/c/cpu", "cgroup", "rw,cpu,cpuacct"),
-            mount("/c/memory", "cgroup", "rw,memory"),
-            mount("/c/pids", "cgroup", "rw,pids"),
-        ];
-        let found = select(&mounts, |_| String::new());
-        let names: Vec<_> = found.iter().map(|h| (h.version, h.controllers.join(","))).collect();
-        assert_eq!(
-            names,
-            [
-                (Version::V1, "cpu,cpuacct".to_owned()),
-                (Version::V1, "memory".to_owned()),
-                (Version::V1, "pids".to_owned())
-            ]
-        );
-    }
-
-    #[test]
-    fn unified_gives_all_from_one_directory() {
-        let mounts = [mount("/sys/fs/cgroup", "cgroup2", "rw,nsdelegate")];
-        let found = select(&mounts, |_| "cpuset cpu io memory pids\n".into());
-        assert_eq!(found.len(), 1);
-        assert_eq!(found[0].controllers, ["cpu", "memory", "pids", "cpuacct"]);
-    }
-
-    #[test]
-    fn version_2_groups_are_made_limited_read_and_removed() {
-        let base = std::env::temp_dir().join(format!("netloom-cgroup-{}", std::process::id()));
-        fs::create_dir(&base).unwrap();
-        let h = Hierarchy {
-            version: Version::V2,
-            base: base.clone(),
-            controllers: ["cpu", "memory", "pids", "cpuacct"].map(str::to_owned).to_vec(),
-        };
-        let limits = Limits { cpu_milli: Some(500), memory: Some(1 << 20), processes: Some(7) };
-        let files = limit_files(&h, &limits);
-        assert_eq!(
-            files,
-            [
-                ("cpu.max", "50000 100000".to_owned()),
-                ("memory.max", "1048576".to_owned()),
-                ("pids.max", "7".to_owned())
-            ]
-        );
-        let groups = Groups::new(vec![h.clone()], "lab-1", BTreeSet::new());
-        mkdir(&base.join("netloom")).unwrap();
-        mkdir(&groups.lab_dir(&h)).unwrap();
-        mkdir(&groups.dir(&h, 3)).unwrap();
-        groups.remove().unwrap();
-        assert!(!base.join("netloom").exists());
-        fs::remove_dir_all(base).unwrap();
-    }
-
-    #[test]
-    fn only_limited_memory_has_a_group() {
-        let v1 = |base: &str, names: &[&str]| Hierarchy {
-            version: Version::V1,
-            base: base.into(),
-            controllers: names.iter().map(|n| (*n).to_owned()).collect(),
-        };
-        let all = vec![v1("/c/memory", &["memory"]), v1("/c/cpu", &["cpu", "cpuacct"])];
-        let groups = Groups::new(all, "l", BTreeSet::from([1]));
-        assert_eq!(groups.tasks_files(0), [PathBuf::from("/c/cpu/netloom/l/0/tasks")]);
-        assert_eq!(groups.tasks_files(1).len(), 2);
-        let v2 = Hierarchy { version: Version::V2, ..v1("/c", &["cpu", "memory", "cpuacct"]) };
-        assert_eq!(groups.handed_out(&v2), "+cpu +memory");
-        let unlimited = Groups::new(vec![], "l", BTreeSet::new());
-        assert_eq!(unlimited.handed_out(&v2), "+cpu");
-    }
-
-    #[test]
-    fn a_small_share_keeps_the_kernels_least_quota() {
-        let h = Hierarchy {
-            version: Version::V1,
-            base: "/c".into(),
-            controllers: vec!["cpu".to_owned()],
-        };
-        let files = limit_files(&h, &Limits { cpu_milli: Some(1), ..Limits::default() });
-        assert_eq!(files, [("cpu.cfs_quota_us", "1000".to_owned())]);
-    }
-}
+mod tests;

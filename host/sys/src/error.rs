@@ -32,6 +32,19 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// The kernel refused for a reason that can be told.
+    #[error("{path:?}: {operation}: {reason}")]
+    Refused {
+        /// The path.
+        path: PathBuf,
+        /// What was tried.
+        operation: &'static str,
+        /// What is in the way, in words.
+        reason: String,
+        /// The refusal.
+        #[source]
+        source: io::Error,
+    },
     /// The machine lacks something.
     #[error(transparent)]
     Unsupported(#[from] Unsupported),
@@ -79,7 +92,9 @@ impl Error {
     /// The kernel's error number behind it, if it was a refusal.
     pub fn raw_os_error(&self) -> Option<i32> {
         match self {
-            Error::Path { source, .. } | Error::Call { source, .. } => source.raw_os_error(),
+            Error::Path { source, .. }
+            | Error::Call { source, .. }
+            | Error::Refused { source, .. } => source.raw_os_error(),
             Error::Unsupported(_) | Error::Content { .. } => None,
         }
     }

@@ -115,7 +115,7 @@ pub fn limits() -> Result<String, Unsupported> {
             let version = if h.version == cgroup::Version::V1 { "v1" } else { "v2" };
             h.controllers
                 .iter()
-                .filter(|c| *c != "cpuacct")
+                .filter(|c| *c != "cpuacct" && *c != cgroup::SOCKETS)
                 .map(move |c| format!("{c} ({version})"))
         })
         .collect();

@@ -1,0 +1,157 @@
+//! Which hierarchies there are and what each is good for.
+//!
+//! Nothing is made here but the leaf for the processes of a delegated group. Invariant: a controller
+//! is in one hierarchy only. See cgroups(7), cgroup-v2.rst.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::mkdir;
+use crate::mountinfo::{self, Mount};
+use crate::{Error, Result};
+
+/// The controllers a node is limited and accounted by.
+pub const CONTROLLERS: [&str; 4] = ["cpu", "cpuacct", "memory", "pids"];
+
+/// Stands among the controllers of root's version 2 hierarchy: programs that count sockets can be
+/// attached to its groups, whatever controllers it has.
+pub const SOCKETS: &str = "sockets";
+
+/// Version of a hierarchy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Version {
+    /// One hierarchy a controller (or a few).
+    V1,
+    /// The unified one.
+    V2,
+}
+
+/// One hierarchy that a lab uses: where its groups are and for what.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hierarchy {
+    /// Its version.
+    pub version: Version,
+    /// The directory below which `netloom` is made.
+    pub base: PathBuf,
+    /// Which of [`CONTROLLERS`] it has, and [`SOCKETS`].
+    pub controllers: Vec<String>,
+}
+
+impl Hierarchy {
+    pub(super) fn has(&self, controller: &str) -> bool {
+        self.controllers.iter().any(|c| c == controller)
+    }
+
+    pub(super) fn only_for(&self, controller: &str) -> bool {
+        self.controllers == [controller]
+    }
+}
+
+/// The hierarchies that root can make groups in.
+///
+/// # Errors
+/// Only when the list of mounts cannot be read; a system without cgroups gives an empty list.
+pub fn hierarchies_of_root() -> Result<Vec<Hierarchy>> {
+    Ok(select(&mountinfo::read()?, |base| {
+        fs::read_to_string(base.join("cgroup.controllers")).unwrap_or_default()
+    }))
+}
+
+/// The hierarchy that was delegated to this user: the version 2 group of the calling process, where
+/// it may make groups and hand out controllers. Empty when there is none.
+pub fn hierarchies_of_user() -> Result<Vec<Hierarchy>> {
+    let own = fs::read_to_string("/proc/self/cgroup")
+        .map_err(|e| Error::path("/proc/self/cgroup", "read", e))?;
+    let Some(path) = own.lines().find_map(|l| l.strip_prefix("0::")) else { return Ok(vec![]) };
+    let Some(mount) = mountinfo::read()?.into_iter().find(|m| m.fstype == "cgroup2") else {
+        return Ok(vec![]);
+    };
+    let base = mount.path.join(path.trim_start_matches('/'));
+    let writable = |p: &Path| rustix::fs::access(p, rustix::fs::Access::WRITE_OK).is_ok();
+    if !writable(&base) || !writable(&base.join("cgroup.subtree_control")) {
+        return Ok(vec![]);
+    }
+    let controllers = fs::read_to_string(base.join("cgroup.controllers")).unwrap_or_default();
+    let controllers = wanted(&controllers, ' ');
+    if controllers.is_empty() {
+        return Ok(vec![]);
+    }
+    Ok(vec![Hierarchy { version: Version::V2, base, controllers }])
+}
+
+fn wanted(list: &str, separator: char) -> Vec<String> {
+    let mut found: Vec<String> = CONTROLLERS
+        .iter()
+        .filter(|c| list.trim().split(separator).any(|l| l == **c))
+        .map(|c| (*c).to_owned())
+        .collect();
+    // Version 2 accounts CPU time with the cpu controller, and without any.
+    if separator == ' ' && found.iter().any(|c| c == "cpu") {
+        found.push("cpuacct".to_owned());
+    }
+    found
+}
+
+/// Picks each controller once, from version 1 mounts first: where it is there, version 2 lacks it.
+pub(super) fn select(mounts: &[Mount], v2: impl Fn(&Path) -> String) -> Vec<Hierarchy> {
+    let mut found: Vec<Hierarchy> = Vec::new();
+    for mount in mounts {
+        let (version, mut list) = match mount.fstype.as_str() {
+            "cgroup" => (Version::V1, wanted(&mount.super_options, ',')),
+            "cgroup2" => (Version::V2, wanted(&v2(&mount.path), ' ')),
+            _ => continue,
+        };
+        if version == Version::V2 {
+            list.push(SOCKETS.to_owned());
+        }
+        let controllers: Vec<String> =
+            list.into_iter().filter(|c| !found.iter().any(|h| h.has(c))).collect();
+        if !mount.read_only && !controllers.is_empty() {
+            found.push(Hierarchy { version, base: mount.path.clone(), controllers });
+        }
+    }
+    found
+}
+
+/// In a delegated version 2 group, processes may only live in leaves: they move to one.
+pub(super) fn leave_for_leaf(h: &Hierarchy) -> Result<()> {
+    // The root group may keep its processes.
+    if !h.base.join("cgroup.type").exists() {
+        return Ok(());
+    }
+    move_all(&h.base, || {
+        let leaf = h.base.join("netloom-supervisor");
+        mkdir(&leaf).map(|()| leaf)
+    })
+}
+
+/// Moves every process of a group into another, made when there is something to move.
+pub(super) fn move_all(from: &Path, to: impl Fn() -> Result<PathBuf>) -> Result<()> {
+    let here = from.join("cgroup.procs");
+    let pids = fs::read_to_string(&here).map_err(|e| Error::path(&here, "read", e))?;
+    if pids.trim().is_empty() {
+        return Ok(());
+    }
+    let procs = to()?.join("cgroup.procs");
+    pids.lines().try_for_each(|pid| enrol(&procs, pid).map(drop))
+}
+
+/// Writes a process into a `cgroup.procs` or `tasks` file: `false` when it has ended meanwhile.
+pub(super) fn enrol(file: &Path, pid: &str) -> Result<bool> {
+    match fs::write(file, pid) {
+        Ok(()) => Ok(true),
+        Err(e) if e.raw_os_error() == Some(libc::ESRCH) => Ok(false),
+        Err(e) => Err(Error::path(file, "move processes to", e)),
+    }
+}
+
+/// Hands out controllers (`+cpu +pids`, or nothing) below a version 2 group.
+pub(super) fn enable(dir: &Path, controllers: &str) -> Result<()> {
+    if controllers.is_empty() {
+        return Ok(());
+    }
+    let path = dir.join("cgroup.subtree_control");
+    fs::write(&path, controllers).map_err(|e| Error::path(path, "hand out controllers", e))
+}

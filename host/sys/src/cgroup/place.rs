@@ -1,0 +1,159 @@
+//! Where processes are put: descriptors to join by, moving the living, making room for children.
+//!
+//! A process that joins by itself costs nothing; one that is moved waits some 9 ms. Processes that
+//! are born while others are moved are found by looking again. See cgroups(7), cgroup-v2.rst ("no
+//! internal processes").
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+
+use super::hierarchy::{enable, enrol, move_all};
+use super::usage::members;
+use super::{Groups, Hierarchy, OWN, Version, mkdir};
+use crate::{Error, Result};
+
+/// How often processes are looked for that were born meanwhile.
+const PASSES: usize = 64;
+
+impl Groups {
+    /// The `tasks` files of a node's version 1 groups, for a process that joins by itself.
+    pub fn tasks_files(&self, node: usize) -> Vec<PathBuf> {
+        let v1 = self.hierarchies.iter().filter(|h| h.version == Version::V1);
+        v1.filter_map(|h| self.seat(h, node)).map(|d| d.join("tasks")).collect()
+    }
+
+    /// The directory of a node's version 2 group, for a process that is cloned into it.
+    pub fn v2_dir(&self, node: usize) -> Option<PathBuf> {
+        let mut v2 = self.hierarchies.iter().filter(|h| h.version == Version::V2);
+        v2.find_map(|h| self.seat(h, node))
+    }
+
+    /// Descriptors by which another process can join a node's groups.
+    pub fn join_handles(&self, node: usize) -> Result<Join> {
+        let open = |path: &Path, flags| {
+            rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty())
+                .map_err(|e| Error::path(path, "open", e))
+        };
+        let tasks = self.tasks_files(node);
+        let tasks = tasks.iter().map(|p| open(p, OFlags::WRONLY)).collect::<Result<Vec<_>>>()?;
+        let v2 = self.v2_dir(node).map(|p| open(&p, OFlags::RDONLY | OFlags::DIRECTORY));
+        Ok(Join { tasks, v2: v2.transpose()? })
+    }
+
+    /// Moves the processes of a node, and those of descendants that have no nearer group, to where they
+    /// belong by now: into groups that were made after they were born. Gives how many were moved.
+    /// Which processes those are is told by the node's other groups; without any, none is found, see
+    /// [`Groups::move_in`].
+    pub fn move_processes(&self, node: usize) -> Result<usize> {
+        let mut moved = 0;
+        for member in self.below(node).into_iter().chain([node]) {
+            for _ in 0..PASSES {
+                let pids = self.processes(member);
+                match self.move_in(member, &pids)? {
+                    0 => break,
+                    n => moved += n,
+                }
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Moves these processes into all groups of a node that they are not in; gives how many moves that
+    /// took. Processes that have ended are left out.
+    pub fn move_in(&self, node: usize, pids: &[i32]) -> Result<usize> {
+        let mut moved = 0;
+        for seat in self.hierarchies.iter().filter_map(|h| self.seat(h, node)) {
+            let there: BTreeSet<i32> = members(&seat).into_iter().collect();
+            let procs = seat.join("cgroup.procs");
+            for pid in pids.iter().filter(|p| !there.contains(p)) {
+                moved += usize::from(enrol(&procs, &pid.to_string())?);
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Puts a kernel thread into a node's CPU groups, so that its time is the node's. On version 2 it
+    /// is then in all of them.
+    ///
+    /// # Errors
+    /// EINVAL for a thread the kernel binds, ESRCH for one that has ended.
+    pub fn move_thread(&self, tid: i32, node: usize) -> Result<()> {
+        let seats = self.accounting().filter_map(|h| Some((h, self.seat(h, node)?)));
+        for (h, seat) in seats {
+            put_thread(h, &seat, tid)?;
+        }
+        Ok(())
+    }
+
+    /// Takes a kernel thread out of the lab's groups, back to the hierarchies' roots: a group that
+    /// holds one cannot be removed. That it has ended is success.
+    pub fn release_thread(&self, tid: i32) -> Result<()> {
+        for h in self.accounting() {
+            match put_thread(h, &h.base, tid) {
+                Err(e) if e.raw_os_error() == Some(libc::ESRCH) => {}
+                outcome => outcome?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The hierarchies that give out and count CPU time.
+    fn accounting(&self) -> impl Iterator<Item = &Hierarchy> {
+        self.hierarchies.iter().filter(|h| h.has("cpu") || h.has("cpuacct"))
+    }
+
+    /// Makes a group that can have groups below it: on version 2 its processes move into a leaf first.
+    pub(super) fn make_room(&self, h: &Hierarchy, node: usize) -> Result<()> {
+        if !self.needs_leaf(h) {
+            return Ok(());
+        }
+        let dir = self.dir(h, node);
+        let leaf = dir.join(OWN);
+        mkdir(&leaf)?;
+        let handed_out = self.handed_out(h);
+        let mut outcome = Ok(());
+        for _ in 0..PASSES {
+            move_all(&dir, || Ok(leaf.clone()))?;
+            outcome = enable(&dir, &handed_out);
+            // A process born meanwhile.
+            match &outcome {
+                Err(e) if e.raw_os_error() == Some(libc::EBUSY) => {}
+                _ => break,
+            }
+        }
+        outcome
+    }
+}
+
+fn put_thread(h: &Hierarchy, dir: &Path, tid: i32) -> Result<()> {
+    let file = dir.join(if h.version == Version::V1 { "tasks" } else { "cgroup.procs" });
+    fs::write(&file, tid.to_string()).map_err(|e| Error::path(file, "move thread to", e))
+}
+
+/// Descriptors by which a process joins a node's groups.
+#[derive(Debug, Default)]
+pub struct Join {
+    /// `tasks` files of version 1 groups.
+    pub tasks: Vec<OwnedFd>,
+    /// Directory of the version 2 group, to be cloned into.
+    pub v2: Option<OwnedFd>,
+}
+
+impl Join {
+    /// Puts the calling, single-threaded process into the version 1 groups.
+    pub fn enter_v1(&self) -> Result<()> {
+        for fd in &self.tasks {
+            rustix::io::write(fd, b"0").map_err(|e| Error::call("cgroup", "join", e))?;
+        }
+        Ok(())
+    }
+}
+
+/// Puts the calling, single-threaded process into the groups of these `tasks` files.
+pub fn join_v1(tasks: &[PathBuf]) -> Result<()> {
+    tasks.iter().try_for_each(|p| fs::write(p, "0").map_err(|e| Error::path(p, "join cgroup", e)))
+}

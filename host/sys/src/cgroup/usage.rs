@@ -1,0 +1,143 @@
+//! What groups have used, and who is in them.
+//!
+//! Figures are the kernel's own for a group with all below it; what it does not count or cannot be
+//! read is `None`. See cpuacct.rst, memory.rst (v1), sched-bwc.rst, cgroup-v2.rst.
+
+use std::fs;
+use std::path::Path;
+
+use super::{Groups, SOCKETS, Version};
+
+/// What a node has used together with its descendants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// CPU time in nanoseconds.
+    pub cpu_ns: Option<u64>,
+    /// Of it outside the kernel, as far as the kernel tells them apart.
+    pub cpu_user_ns: Option<u64>,
+    /// Of it inside the kernel.
+    pub cpu_system_ns: Option<u64>,
+    /// Periods in which the CPU limit stopped it.
+    pub throttled: Option<u64>,
+    /// Nanoseconds for which the CPU limit stopped it, summed over CPUs.
+    pub throttled_ns: Option<u64>,
+    /// Bytes of memory now.
+    pub memory: Option<u64>,
+    /// Most bytes of memory at one time.
+    pub memory_peak: Option<u64>,
+    /// Processes and threads now.
+    pub processes: Option<u64>,
+}
+
+impl Groups {
+    /// What a node and its descendants have used. What cannot be read is `None`.
+    pub fn usage(&self, node: usize) -> Usage {
+        let mut usage = Usage::default();
+        for h in self.of(node) {
+            let dir = self.dir(h, node);
+            let v1 = h.version == Version::V1;
+            if h.has("cpuacct") {
+                if v1 { cpu_v1(&mut usage, &dir) } else { cpu_v2(&mut usage, &dir) }
+            }
+            if h.has("cpu") {
+                throttling(&mut usage, &dir, v1);
+            }
+            if h.has("memory") {
+                let (now, peak) = if v1 {
+                    ("memory.usage_in_bytes", "memory.max_usage_in_bytes")
+                } else {
+                    ("memory.current", "memory.peak")
+                };
+                usage.memory = number(&dir.join(now));
+                usage.memory_peak = number(&dir.join(peak));
+            }
+            if h.has("pids") {
+                usage.processes = number(&dir.join("pids.current"));
+            }
+        }
+        usage
+    }
+
+    /// Memory of a node's processes in bytes, by their own count of pages that are no file's: for nodes
+    /// without a group that counts it. `None` where there are no groups.
+    pub fn resident(&self, node: usize) -> Option<u64> {
+        self.of(node).next()?;
+        let of = |pid: i32| -> u64 {
+            let path = format!("/proc/{pid}/status");
+            let text = fs::read_to_string(path).unwrap_or_default();
+            let parts = text.lines().filter_map(|l| {
+                let value = l.strip_prefix("RssAnon:").or_else(|| l.strip_prefix("RssShmem:"))?;
+                value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
+            });
+            parts.sum::<u64>() * 1024
+        };
+        Some(self.processes(node).into_iter().map(of).sum())
+    }
+
+    /// The processes of a node without its descendants', by the host's ids; empty where there are no
+    /// groups. Kernel threads that count as the node's are among them where no other group tells.
+    pub fn processes(&self, node: usize) -> Vec<i32> {
+        // A group made later than the node is not full until the processes have been moved there, and
+        // kernel threads are put where CPU time counts: those are asked last.
+        let mut groups: Vec<_> = self.of(node).collect();
+        groups.sort_by_key(|h| match h {
+            h if h.controllers.iter().all(|c| c == "memory" || c == SOCKETS) => 2,
+            h => u8::from(h.has("cpu") || h.has("cpuacct")),
+        });
+        let mut seats = groups.into_iter().filter_map(|h| self.seat(h, node));
+        seats.find_map(|d| Some(members(&d)).filter(|m| !m.is_empty())).unwrap_or_default()
+    }
+}
+
+fn cpu_v1(usage: &mut Usage, dir: &Path) {
+    usage.cpu_ns = number(&dir.join("cpuacct.usage"));
+    usage.cpu_user_ns = number(&dir.join("cpuacct.usage_user"));
+    usage.cpu_system_ns = number(&dir.join("cpuacct.usage_sys"));
+}
+
+fn cpu_v2(usage: &mut Usage, dir: &Path) {
+    let ns = |key| keyed(&dir.join("cpu.stat"), key).map(|us| us * 1000);
+    usage.cpu_ns = ns("usage_usec");
+    usage.cpu_user_ns = ns("user_usec");
+    usage.cpu_system_ns = ns("system_usec");
+}
+
+fn throttling(usage: &mut Usage, dir: &Path, v1: bool) {
+    let stat = dir.join("cpu.stat");
+    usage.throttled = keyed(&stat, "nr_throttled");
+    usage.throttled_ns = if v1 {
+        keyed(&stat, "throttled_time")
+    } else {
+        keyed(&stat, "throttled_usec").map(|us| us * 1000)
+    };
+}
+
+/// The processes in one group.
+pub(super) fn members(dir: &Path) -> Vec<i32> {
+    let text = fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
+    text.lines().filter_map(|l| l.parse().ok()).collect()
+}
+
+/// Who keeps a group from being removed, in words.
+pub(super) fn inhabitants(dir: &Path) -> String {
+    let name = |pid: i32| {
+        let comm = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        format!("{pid} ({})", comm.trim())
+    };
+    let all = members(dir);
+    let named: Vec<String> = all.iter().take(8).copied().map(name).collect();
+    match all.len() {
+        0 => "it is still in use".to_owned(),
+        n if n > named.len() => format!("still in it: {} and {} more", named.join(", "), n - 8),
+        _ => format!("still in it: {}", named.join(", ")),
+    }
+}
+
+pub(super) fn number(path: &Path) -> Option<u64> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+pub(super) fn keyed(path: &Path, key: &str) -> Option<u64> {
+    let text = fs::read_to_string(path).ok()?;
+    text.lines().find_map(|l| l.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
+}
