@@ -53,6 +53,17 @@ fn a_lone_sender_may_use_everything() {
 }
 
 #[test]
+fn a_burst_is_exact() {
+    let budget = Budget { packets: 1000, bytes: 1_000_000, packet_burst: 64, byte_burst: 262_144 };
+    let mut fair = FairBudget::new(budget, 0);
+    let verdicts: Vec<Verdict> = (0..70).map(|_| fair.take(0, 1, 100)).collect();
+    let of = |verdict| verdicts.iter().filter(|&&v| v == verdict).count();
+    assert_eq!([of(Verdict::Share), of(Verdict::Room), of(Verdict::Dropped)], [4, 60, 6]);
+    // Another one has its seat's burst all the same.
+    assert_eq!((0..9).filter(|_| fair.take(0, 2, 100) == Verdict::Share).count(), 4);
+}
+
+#[test]
 fn frames_larger_than_a_seat_pass_at_their_share() {
     let budget = Budget { packets: 1000, bytes: 6_400_000, packet_burst: 64, byte_burst: 262_144 };
     let mut fair = FairBudget::new(budget, 0);

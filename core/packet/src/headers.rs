@@ -193,3 +193,7 @@ fn payload(frame: &[u8], ip: &Ip) -> Option<usize> {
 fn check(object: &'static str, field: &'static str, value: usize, good: bool) -> Result<()> {
     if good { Ok(()) } else { Err(Error::Field { object, field, value }) }
 }
+
+#[cfg(test)]
+#[path = "headers_tests.rs"]
+mod tests;

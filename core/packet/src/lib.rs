@@ -5,6 +5,8 @@
 
 pub mod checksum;
 mod error;
+#[cfg(test)]
+mod frames;
 pub mod headers;
 mod identity;
 pub mod segment;
