@@ -6,11 +6,16 @@
 
 #![forbid(unsafe_code)]
 
+mod carrier;
+mod clock;
 pub mod control;
+mod departures;
 mod error;
 mod fates;
 mod lateness;
 mod serve;
+mod store;
+mod worker;
 
 pub use error::{Error, Result};
 pub use serve::serve;

@@ -1,9 +1,36 @@
-//! The life of the process that carries frames.
+//! The life of the process that carries frames: it does what is asked over its control socket.
+//!
+//! One thread here listens, others carry ([`crate::worker`]); they meet at channels. Clients may
+//! come and go, wires stay. Nothing a client sends ends the process but [`Request::Stop`], and a
+//! client that does not read its answers loses its connection, not others' time.
 
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::Duration;
 
-use crate::Result;
+use netloom_sys::process;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
+use rustix::net::SocketFlags;
+use rustix::process::Signal;
+
+use crate::carrier::{Carrier, with_source};
+use crate::control::{
+    self, Answer, DirectionSpec, DirectionState, Fates, MOST_RECORDS, PortKind, Request, WireState,
+};
+use crate::worker::{Worker, unwake, wake};
+use crate::{Error, Result};
+
+/// How often it is looked whether the folder is still there.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// Most threads that carry frames.
+const MOST_WORKERS: usize = 4;
+
+/// Most connections at a time; further ones are closed at once.
+const MOST_CLIENTS: usize = 32;
 
 /// Serves the control socket `listener` (SOCK_SEQPACKET, listening, mode 0600) until it is told to
 /// stop, gets SIGTERM, or `folder`, in which the socket lies, is gone.
@@ -14,6 +41,365 @@ use crate::Result;
 /// # Errors
 /// When the process cannot be set up. What clients do wrong is answered to them.
 pub fn serve(listener: OwnedFd, folder: &Path) -> Result<()> {
-    let _ = (listener, folder);
-    Ok(())
+    process::set_name("netloom-wire");
+    let signals = process::catch(&[Signal::TERM.as_raw()])
+        .map_err(|e| Error::System { operation: "catch signals", source: e })?;
+    Server::new(listener, signals, folder)?.run()
+}
+
+/// Where a direction is carried.
+#[derive(Clone, Copy)]
+struct Lane {
+    worker: usize,
+    key: u64,
+}
+
+#[derive(Default)]
+struct Wire {
+    lanes: [Option<Lane>; 2],
+    /// The last states of those that have ended.
+    ended: WireState,
+    /// The clients that wait for its end.
+    waiting: Vec<u64>,
+    removing: bool,
+}
+
+struct Client {
+    number: u64,
+    socket: OwnedFd,
+    /// Whether its request is not answered yet.
+    waits: bool,
+}
+
+/// A direction that is no more.
+type End = (usize, usize, DirectionState);
+
+struct Server {
+    listener: OwnedFd,
+    signals: OwnedFd,
+    folder: PathBuf,
+    /// Device and inode of the folder.
+    identity: Option<(u64, u64)>,
+    workers: Vec<Worker>,
+    wires: BTreeMap<usize, Wire>,
+    clients: Vec<Client>,
+    ends: Receiver<End>,
+    end: Sender<End>,
+    ended: Arc<OwnedFd>,
+    next: u64,
+    stop: bool,
+}
+
+impl Server {
+    fn new(listener: OwnedFd, signals: OwnedFd, folder: &Path) -> Result<Server> {
+        let count = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_WORKERS);
+        let workers = (0..count).map(Worker::start).collect::<Result<Vec<_>>>()?;
+        let ended = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(|e| Error::setup("make an eventfd", e))?;
+        let (end, ends) = mpsc::channel();
+        // A client that is gone before it is accepted must not keep us waiting.
+        rustix::io::ioctl_fionbio(&listener, true)
+            .map_err(|e| Error::setup("make the socket non-blocking", e))?;
+        Ok(Server {
+            listener,
+            signals,
+            identity: identity(folder),
+            folder: folder.to_owned(),
+            workers,
+            wires: BTreeMap::new(),
+            clients: Vec::new(),
+            ends,
+            end,
+            ended: Arc::new(ended),
+            next: 0,
+            stop: false,
+        })
+    }
+
+    fn run(&mut self) -> Result<()> {
+        while !self.stop {
+            let ready = self.wait()?;
+            if ready.is_empty() && identity(&self.folder) != self.identity {
+                return Ok(());
+            }
+            for who in ready {
+                match who {
+                    Who::Signal => return Ok(()),
+                    Who::Newcomer => self.accept(),
+                    Who::End => self.note_ends(),
+                    Who::Client(number) => self.hear(number),
+                    Who::Leaver(number) => self.clients.retain(|c| c.number != number),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until something happens; nothing when it is time to look for the folder.
+    fn wait(&self) -> Result<Vec<Who>> {
+        let mut who = vec![Who::Signal, Who::Newcomer, Who::End];
+        let mut fds = vec![
+            PollFd::new(&self.signals, PollFlags::IN),
+            PollFd::new(&self.listener, PollFlags::IN),
+            PollFd::new(&*self.ended, PollFlags::IN),
+        ];
+        for client in &self.clients {
+            // One that waits is only looked at for its end.
+            let (flags, kind) = if client.waits {
+                (PollFlags::empty(), Who::Leaver(client.number))
+            } else {
+                (PollFlags::IN, Who::Client(client.number))
+            };
+            fds.push(PollFd::new(&client.socket, flags));
+            who.push(kind);
+        }
+        match rustix::event::poll(&mut fds, Some(&process::timespec(LOOK))) {
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => return Ok(vec![Who::End]),
+            Err(e) => return Err(Error::setup("wait", e)),
+        }
+        let ready = who.into_iter().zip(&fds).filter(|(_, fd)| !fd.revents().is_empty());
+        Ok(ready.map(|(who, _)| who).collect())
+    }
+
+    fn accept(&mut self) {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        // Whoever went away again is no concern.
+        let Ok(socket) = rustix::net::accept_with(&self.listener, flags) else { return };
+        if control::check_peer(&socket).is_err() || self.clients.len() >= MOST_CLIENTS {
+            return;
+        }
+        let number = self.number();
+        self.clients.push(Client { number, socket, waits: false });
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    fn hear(&mut self, number: u64) {
+        let Some(client) = self.clients.iter().find(|c| c.number == number) else { return };
+        let again = Some(rustix::io::Errno::AGAIN.raw_os_error());
+        let answer = match control::receive_value(&client.socket) {
+            Ok(Some((request, fds))) => self.obey(number, request, fds),
+            Err(Error::Message(reason)) => Err(Error::Message(reason)),
+            Err(Error::System { source, .. }) if source.raw_os_error() == again => return,
+            Ok(None) | Err(_) => return self.clients.retain(|c| c.number != number),
+        };
+        match answer {
+            Ok(Some(answer)) => self.answer(number, &answer),
+            Ok(None) => {}
+            Err(e) => self.answer(number, &Answer::Failed(reason(&e))),
+        }
+    }
+
+    fn answer(&mut self, number: u64, answer: &Answer) {
+        let Some(client) = self.clients.iter_mut().find(|c| c.number == number) else { return };
+        client.waits = false;
+        // Who does not read its answers is let go.
+        if control::send_value(&client.socket, answer, &[]).is_err() {
+            self.clients.retain(|c| c.number != number);
+        }
+    }
+
+    /// Does what is asked; `None` when the answer comes later.
+    fn obey(&mut self, who: u64, request: Request, fds: Vec<OwnedFd>) -> Result<Option<Answer>> {
+        match request {
+            Request::Add { wire, ports, directions } => {
+                self.add(wire, &ports, &fds, &directions)?;
+            }
+            Request::Set { wire, direction, impairments } => {
+                check(&impairments)?;
+                self.with(wire, direction, move |c| c.set(&impairments))?;
+            }
+            Request::Remove { wire, drain } => {
+                self.remove(wire, drain, who)?;
+                return Ok(None);
+            }
+            Request::List { wire } => return self.list(wire).map(Some),
+            Request::Fates { wire, direction, keep } => {
+                let keep = keep.min(MOST_RECORDS);
+                self.with(wire, direction, move |c| c.kept().keep(keep))?;
+            }
+            Request::ReadFates { wire, direction, after, most } => {
+                let most = most.min(MOST_RECORDS);
+                let read = move |c: &mut Carrier| c.kept().read(after, most);
+                let (records, missed) = self.with(wire, direction, read)?;
+                return Ok(Some(Answer::Fates(Fates { records, missed })));
+            }
+            Request::Stop => self.stop = true,
+        }
+        Ok(Some(Answer::Done))
+    }
+
+    fn add(
+        &mut self,
+        wire: usize,
+        ports: &[PortKind],
+        fds: &[OwnedFd],
+        directions: &[Option<DirectionSpec>; 2],
+    ) -> Result<()> {
+        if self.wires.contains_key(&wire) {
+            return Err(Error::Refused(format!("wire {wire}: there is one of this number")));
+        }
+        if ports.len() != fds.len() {
+            let (ports, fds) = (ports.len(), fds.len());
+            let text = format!("wire {wire}: {ports} ports, {fds} descriptors");
+            return Err(Error::Refused(text));
+        }
+        let inputs = directions.each_ref().map(|d| d.as_ref().map(|d| d.input));
+        if inputs[0].is_some() && inputs[0] == inputs[1] {
+            return Err(Error::Refused(format!("wire {wire}: two directions have one input")));
+        }
+        let open = |place: usize| -> Result<_> {
+            let no_port = || Error::Refused(format!("wire {wire}: no port {place}"));
+            let (kind, fd) = ports.get(place).zip(fds.get(place)).ok_or_else(no_port)?;
+            let fd = fd.try_clone().map_err(|e| Error::setup("copy a descriptor", e))?;
+            Ok(netloom_port::from_fd((*kind).into(), fd)?)
+        };
+        let mut carriers = [None, None];
+        for (carrier, spec) in carriers.iter_mut().zip(directions) {
+            let Some(spec) = spec else { continue };
+            check(&spec.impairments)?;
+            let (input, output) = (open(spec.input)?, open(spec.output)?);
+            *carrier = Some(Carrier::new(input, output, &spec.impairments, spec.seed));
+        }
+        let mut new = Wire::default();
+        for (lane, carrier) in new.lanes.iter_mut().zip(carriers) {
+            if let Some(carrier) = carrier {
+                *lane = Some(self.carry(carrier)?);
+            }
+        }
+        self.wires.insert(wire, new);
+        Ok(())
+    }
+
+    /// Gives a direction to the worker that has the fewest.
+    fn carry(&mut self, carrier: Carrier) -> Result<Lane> {
+        let key = self.number();
+        let idlest = self.workers.iter_mut().enumerate().min_by_key(|(_, w)| w.load);
+        let (index, worker) = idlest.ok_or_else(|| Error::Refused("no threads".into()))?;
+        worker.add(key, carrier)?;
+        worker.load += 1;
+        Ok(Lane { worker: index, key })
+    }
+
+    fn lane(&self, wire: usize, direction: usize) -> Result<Lane> {
+        let no_wire = || Error::Refused(format!("wire {wire}: there is none"));
+        let lanes = &self.wires.get(&wire).ok_or_else(no_wire)?.lanes;
+        let lane = lanes.get(direction).copied().flatten();
+        lane.ok_or_else(|| Error::Refused(format!("wire {wire}: no direction {direction}")))
+    }
+
+    fn with<T: Send + 'static>(
+        &self,
+        wire: usize,
+        direction: usize,
+        work: impl FnOnce(&mut Carrier) -> T + Send + 'static,
+    ) -> Result<T> {
+        let lane = self.lane(wire, direction)?;
+        self.workers[lane.worker].with(lane.key, work)
+    }
+
+    fn list(&self, only: Option<usize>) -> Result<Answer> {
+        let mut wires = BTreeMap::new();
+        for (number, wire) in &self.wires {
+            if only.is_some_and(|only| only != *number) {
+                continue;
+            }
+            let mut state = wire.ended.clone();
+            for (direction, lane) in wire.lanes.iter().enumerate() {
+                if lane.is_some() && state[direction].is_none() {
+                    // One that ends just now is told of in the answer to who removes it.
+                    state[direction] = self.with(*number, direction, Carrier::state).ok();
+                }
+            }
+            wires.insert(*number, state);
+        }
+        match only {
+            Some(wire) if wires.is_empty() => {
+                Err(Error::Refused(format!("wire {wire}: there is none")))
+            }
+            _ => Ok(Answer::Wires(wires)),
+        }
+    }
+
+    fn remove(&mut self, number: usize, drain: bool, who: u64) -> Result<()> {
+        let Some(wire) = self.wires.get_mut(&number) else {
+            return Err(Error::Refused(format!("wire {number}: there is none")));
+        };
+        wire.waiting.push(who);
+        let first = !std::mem::replace(&mut wire.removing, true);
+        if let Some(client) = self.clients.iter_mut().find(|c| c.number == who) {
+            client.waits = true;
+        }
+        for (direction, lane) in wire.lanes.iter().enumerate() {
+            let Some(lane) = lane else { continue };
+            let done: Option<crate::worker::Removed> = first.then(|| {
+                let (end, ended) = (self.end.clone(), self.ended.clone());
+                let done = move |state| {
+                    // The server ends only with its workers.
+                    let _ = end.send((number, direction, state));
+                    wake(&ended);
+                };
+                Box::new(done) as _
+            });
+            self.workers[lane.worker].remove(lane.key, drain, done)?;
+        }
+        self.answer_if_ended(number);
+        Ok(())
+    }
+
+    fn note_ends(&mut self) {
+        unwake(&self.ended);
+        while let Ok((number, direction, state)) = self.ends.try_recv() {
+            let Some(wire) = self.wires.get_mut(&number) else { continue };
+            if let Some(lane) = wire.lanes[direction].take() {
+                self.workers[lane.worker].load -= 1;
+            }
+            wire.ended[direction] = Some(state);
+            self.answer_if_ended(number);
+        }
+    }
+
+    fn answer_if_ended(&mut self, number: usize) {
+        if self.wires.get(&number).is_none_or(|w| w.lanes.iter().any(Option::is_some)) {
+            return;
+        }
+        if let Some(wire) = self.wires.remove(&number) {
+            let answer = Answer::Removed(Box::new(wire.ended));
+            for client in wire.waiting {
+                self.answer(client, &answer);
+            }
+        }
+    }
+}
+
+/// Who has something for the server.
+enum Who {
+    Signal,
+    Newcomer,
+    End,
+    Client(u64),
+    Leaver(u64),
+}
+
+fn check(impairments: &netloom_impair::Impairments) -> Result<()> {
+    impairments.check().map_err(|p| Error::Refused(format!("{}: {}", p.key, p.reason)))
+}
+
+/// An error as it is answered: the client's own error puts the same beginning before it.
+fn reason(error: &Error) -> String {
+    match error {
+        Error::Refused(reason) => reason.clone(),
+        Error::Port(e) => with_source(e),
+        Error::Message(reason) => format!("message: {reason}"),
+        other => with_source(other),
+    }
+}
+
+fn identity(folder: &Path) -> Option<(u64, u64)> {
+    let stat = rustix::fs::stat(folder).ok()?;
+    Some((stat.st_dev, stat.st_ino))
 }
