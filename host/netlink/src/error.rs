@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Result of this crate.
@@ -39,6 +40,16 @@ pub enum Error {
         object: String,
         /// What was asked.
         operation: &'static str,
+    },
+    /// A file of the kernel's could not be used.
+    #[error("{path:?}: {operation}")]
+    Path {
+        /// The file.
+        path: PathBuf,
+        /// What was tried.
+        operation: &'static str,
+        /// The system's reason.
+        source: io::Error,
     },
     /// The kernel lacks something.
     #[error("{feature}: not supported here: needs {needs}")]

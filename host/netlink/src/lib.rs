@@ -13,6 +13,7 @@
 mod address;
 mod batch;
 mod decode;
+pub mod diag;
 mod encode;
 mod error;
 mod link;
