@@ -12,6 +12,7 @@ mod error;
 pub mod feature;
 pub mod mountinfo;
 pub mod namespace;
+pub mod population;
 pub mod process;
 pub mod scm;
 pub mod setup;
