@@ -6,10 +6,12 @@
 
 #![forbid(unsafe_code)]
 
+mod load;
 mod ratio;
 mod student;
 mod summary;
 
+pub use load::Load;
 pub use ratio::{Ratio, SplitMix64, ratio_ci};
 pub use student::t_quantile_975;
 pub use summary::{StatsError, Summary, percentile};
