@@ -1,1 +1,27 @@
 //! BPF programs of the kernel's network: built, loaded, attached, read.
+//!
+//! Three parts, each with a handle: [`sockets`] limits how many sockets groups of processes have open,
+//! [`protect`] drops what a node gets beyond its budget, [`wire`] leads the frames of a running link
+//! through a process. [`feature`] says what this machine can do.
+//!
+//! Nothing is pinned. Programs are attached without links, so that each lives exactly as long as the
+//! group or the interface that it is attached to, whoever ends; a later process finds programs and
+//! maps again by asking the kernel what is attached (`reopen`). Functions that take the index of an
+//! interface mean the calling thread's network namespace. Everything here needs root.
+//!
+//! The programs' sources are in `bpf/`, one folder a part; what they share with us in
+//! `bpf/include/netloom/`.
+
+pub mod feature;
+pub mod protect;
+pub mod sockets;
+pub mod wire;
+
+mod attach;
+mod error;
+mod load;
+mod map;
+mod program;
+
+pub use attach::{Direction, Hook};
+pub use error::{Error, Result};

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
+ *
+ * Flood protection: keys and values of the maps, as src/protect.rs reads and writes them.
+ *
+ * Times are ticks of 1/64 ns, so that short frames at high rates are not rounded away.
+ */
+#ifndef NETLOOM_PROTECT_H
+#define NETLOOM_PROTECT_H
+
+#include <linux/types.h>
+
+#define NL_PR_TICK_BITS 6
+/* Costs are in 2^-20 ticks. */
+#define NL_PR_COST_BITS 20
+/* An instant to count senders by: 2^30 ns, about a second. */
+#define NL_PR_WINDOW_BITS 30
+
+/* nl_pr_ports: interface index -> whom its frames are for. */
+struct nl_pr_port {
+	__u32 node;
+	__u32 by_sender; /* whether the interface a frame came in by tells its sender */
+};
+_Static_assert(sizeof(struct nl_pr_port) == 8, "read as two half words");
+
+/* nl_pr_rates: node -> its budget; written by user space only. A cost of 0: not limited. */
+struct nl_pr_rate {
+	__u64 packet;       /* cost of a frame */
+	__u64 byte;         /* cost of a byte */
+	__u64 packet_burst; /* ticks */
+	__u64 byte_burst;   /* ticks */
+};
+_Static_assert(sizeof(struct nl_pr_rate) == 32, "read as four words");
+
+/* nl_pr_state: node -> its bucket: the instants, in ticks, at which it is full again. */
+struct nl_pr_state {
+	__u64 packets;
+	__u64 bytes;
+	__u64 window; /* which window `senders` is of */
+	__u64 senders;
+	__u64 senders_before;
+};
+_Static_assert(sizeof(struct nl_pr_state) == 40, "read as five words");
+
+/* Key of nl_pr_senders. */
+struct nl_pr_pair {
+	__u32 node;
+	__u32 sender; /* the interface its frames come in by, or 0 */
+};
+_Static_assert(sizeof(struct nl_pr_pair) == 8, "read as two half words");
+
+/* Frames and bytes; nl_pr_totals: node -> this, per CPU. */
+struct nl_pr_counts {
+	__u64 passed;
+	__u64 passed_bytes;
+	__u64 dropped;
+	__u64 dropped_bytes;
+};
+_Static_assert(sizeof(struct nl_pr_counts) == 32, "read as four words");
+
+/* nl_pr_senders: the sender's share of the bucket, and what became of its frames. */
+struct nl_pr_sender {
+	struct nl_pr_counts counts;
+	__u64 packets;
+	__u64 bytes;
+	__u64 window; /* the last one it sent in */
+};
+_Static_assert(sizeof(struct nl_pr_sender) == 56, "read as seven words");
+
+#endif

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
+ *
+ * Drops what a node gets beyond its budget, fairly between those who send to it.
+ *
+ * The rule. A node has a budget of frames and one of bytes a second, shared by all its interfaces. A
+ * frame costs one frame, however many segments it will become, and its length. Each sender has a share:
+ * the budget divided by the number of senders in this or the last window (about a second), whichever
+ * is more. A frame passes
+ *   - if its sender's share has room: it is then charged to the share and to the whole, or
+ *   - if the whole budget has room: it is then charged to the whole alone.
+ * So a sender within its share always passes, what nobody claims is there for all, and all together
+ * get the budget and no more but the burst. Room is a matter of both frames and bytes.
+ *
+ * Of several CPUs at once each may pass one frame on the same room; all are charged, so the rate holds.
+ * A dropped frame reads the buckets and writes counters only: its CPU's and its sender's.
+ * Frames that come back from a wire were charged before they went into it.
+ */
+#include <netloom/kernel.h>
+#include <netloom/bucket.h>
+#include <netloom/protect.h>
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 16384);
+	__type(key, __u32);
+	__type(value, struct nl_pr_port);
+} nl_pr_ports SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 16384);
+	__type(key, __u32);
+	__type(value, struct nl_pr_rate);
+} nl_pr_rates SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 16384);
+	__type(key, __u32);
+	__type(value, struct nl_pr_state);
+} nl_pr_state SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 16384);
+	__type(key, __u32);
+	__type(value, struct nl_pr_counts);
+} nl_pr_totals SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct nl_pr_pair);
+	__type(value, struct nl_pr_sender);
+} nl_pr_senders SEC(".maps");
+
+static __always_inline struct nl_pr_sender *sender_of(__u32 node, __u32 sender)
+{
+	struct nl_pr_pair pair = { .node = node, .sender = sender };
+	struct nl_pr_sender *found = bpf_map_lookup_elem(&nl_pr_senders, &pair);
+	struct nl_pr_sender fresh = {};
+
+	if (found)
+		return found;
+	/* Who comes first makes the entry; it is there then for both. */
+	bpf_map_update_elem(&nl_pr_senders, &pair, &fresh, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&nl_pr_senders, &pair);
+}
+
+/* How many senders share the budget now; notes that this one is among them. */
+static __always_inline __u64 sharers(struct nl_pr_state *state, struct nl_pr_sender *sender,
+				     __u64 now_ns)
+{
+	/* 0 is for senders that never sent. */
+	__u64 window = (now_ns >> NL_PR_WINDOW_BITS) + 1;
+	__u64 seen = NL_READ(state->window);
+	__u64 count, before;
+
+	if (seen != window && __sync_val_compare_and_swap(&state->window, seen, window) == seen) {
+		count = __sync_lock_test_and_set(&state->senders, 0);
+		state->senders_before = seen + 1 == window ? count : 0;
+	}
+	seen = NL_READ(sender->window);
+	if (seen != window && __sync_val_compare_and_swap(&sender->window, seen, window) == seen)
+		__sync_fetch_and_add(&state->senders, 1);
+	count = NL_READ(state->senders);
+	before = NL_READ(state->senders_before);
+	if (count < before)
+		count = before;
+	return count ? count : 1;
+}
+
+struct cost {
+	__u64 packets;
+	__u64 bytes;
+};
+
+/* Takes from a pair of buckets where both have room. The second is charged without looking again. */
+static __always_inline bool take(__u64 *packets, __u64 *bytes, const struct nl_pr_rate *rate,
+				 __u64 now, const struct cost *cost)
+{
+	if (rate->byte && !nl_bucket_room(bytes, now, rate->byte_burst))
+		return false;
+	if (rate->packet &&
+	    !nl_bucket_take(packets, now, rate->packet_burst, cost->packets, true))
+		return false;
+	if (rate->byte)
+		nl_bucket_take(bytes, now, rate->byte_burst, cost->bytes, rate->packet == 0);
+	return true;
+}
+
+static __always_inline void charge(struct nl_pr_state *state, const struct nl_pr_rate *rate,
+				   __u64 now, const struct cost *cost)
+{
+	if (rate->packet)
+		nl_bucket_take(&state->packets, now, 0, cost->packets, false);
+	if (rate->byte)
+		nl_bucket_take(&state->bytes, now, 0, cost->bytes, false);
+}
+
+static __always_inline bool passes(struct nl_pr_state *state, struct nl_pr_sender *sender,
+				   const struct nl_pr_rate *rate, __u64 bytes)
+{
+	const __u64 half = 1ULL << (NL_PR_COST_BITS - 1);
+	__u64 now_ns = bpf_ktime_get_ns();
+	__u64 now = now_ns << NL_PR_TICK_BITS;
+	__u64 count = sharers(state, sender, now_ns);
+	struct cost whole = {
+		.packets = (rate->packet + half) >> NL_PR_COST_BITS,
+		.bytes = (rate->byte * bytes + half) >> NL_PR_COST_BITS,
+	};
+	struct cost share = { .packets = whole.packets * count, .bytes = whole.bytes * count };
+
+	if (take(&sender->packets, &sender->bytes, rate, now, &share)) {
+		charge(state, rate, now, &whole);
+		return true;
+	}
+	return take(&state->packets, &state->bytes, rate, now, &whole);
+}
+
+static __always_inline void count(__u32 node, struct nl_pr_sender *sender, __u64 bytes, bool passed)
+{
+	struct nl_pr_counts *total = bpf_map_lookup_elem(&nl_pr_totals, &node);
+
+	if (passed) {
+		__sync_fetch_and_add(&sender->counts.passed, 1);
+		__sync_fetch_and_add(&sender->counts.passed_bytes, bytes);
+		if (total) {
+			total->passed++;
+			total->passed_bytes += bytes;
+		}
+	} else {
+		__sync_fetch_and_add(&sender->counts.dropped, 1);
+		__sync_fetch_and_add(&sender->counts.dropped_bytes, bytes);
+		if (total) {
+			total->dropped++;
+			total->dropped_bytes += bytes;
+		}
+	}
+}
+
+SEC("tc")
+int nl_protect(struct __sk_buff *skb)
+{
+	__u32 ifindex = skb->ifindex;
+	__u64 bytes = skb->len;
+	struct nl_pr_sender *sender;
+	struct nl_pr_state *state;
+	struct nl_pr_port *port;
+	struct nl_pr_rate *rate;
+	__u32 node;
+	bool passed;
+
+	if (skb->mark == NL_WIRE_MARK)
+		return NL_NEXT;
+	port = bpf_map_lookup_elem(&nl_pr_ports, &ifindex);
+	if (!port)
+		return NL_NEXT;
+	node = port->node;
+	rate = bpf_map_lookup_elem(&nl_pr_rates, &node);
+	state = bpf_map_lookup_elem(&nl_pr_state, &node);
+	if (!rate || !state)
+		return NL_NEXT;
+	sender = sender_of(node, port->by_sender ? skb->ingress_ifindex : 0);
+	if (!sender)
+		sender = sender_of(node, 0);
+	if (!sender)
+		return NL_NEXT;
+	passed = passes(state, sender, rate, bytes);
+	count(node, sender, bytes, passed);
+	return passed ? NL_NEXT : NL_DROP;
+}

@@ -1,0 +1,280 @@
+//! Attaching without links: what is attached lives as long as what it is attached to.
+//!
+//! Interfaces have two ways to run programs: tcx (Linux 6.6) and, before it, the clsact queueing
+//! discipline with cls_bpf. Which one is there is tried, not guessed. Groups have programs side by side
+//! (`BPF_F_ALLOW_MULTI`), so that ours disturbs nobody's.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use libbpf_rs::{TC_EGRESS, TC_INGRESS, TcAttachPoint, TcHook, TcHookBuilder};
+use libbpf_sys::{
+    bpf_attach_type, bpf_prog_attach_opts, bpf_prog_detach_opts, bpf_prog_query_opts,
+};
+
+use crate::program::Program;
+use crate::{Error, Result};
+
+/// Room for programs that are attached at one place.
+const MOST: usize = 64;
+/// The loopback interface, which every namespace has.
+pub(crate) const LOOPBACK: u32 = 1;
+
+/// Which way frames go, as the interface sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Direction {
+    /// From the interface to this host.
+    Ingress,
+    /// From this host out of the interface.
+    Egress,
+}
+
+impl Direction {
+    /// As the programs' maps have it.
+    pub(crate) fn word(self) -> u32 {
+        match self {
+            Direction::Ingress => 0,
+            Direction::Egress => 1,
+        }
+    }
+
+    fn tcx(self) -> bpf_attach_type {
+        match self {
+            Direction::Ingress => libbpf_sys::BPF_TCX_INGRESS,
+            Direction::Egress => libbpf_sys::BPF_TCX_EGRESS,
+        }
+    }
+
+    fn clsact(self) -> TcAttachPoint {
+        match self {
+            Direction::Ingress => TC_INGRESS,
+            Direction::Egress => TC_EGRESS,
+        }
+    }
+}
+
+/// By which way of the kernel's interfaces run programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hook {
+    /// tcx: programs in a row, without a queueing discipline.
+    Tcx,
+    /// clsact with cls_bpf, for kernels without tcx.
+    Clsact,
+}
+
+impl Hook {
+    /// tcx where the kernel has it, else clsact.
+    pub fn probe() -> Hook {
+        match tcx_query(LOOPBACK, Direction::Ingress) {
+            Ok(_) => Hook::Tcx,
+            Err(_) => Hook::Clsact,
+        }
+    }
+}
+
+/// Where a program stands among others of ours at the same place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Order {
+    First,
+    Last,
+}
+
+impl Order {
+    fn tcx_flag(self) -> u32 {
+        match self {
+            Order::First => libbpf_sys::BPF_F_BEFORE,
+            Order::Last => libbpf_sys::BPF_F_AFTER,
+        }
+    }
+
+    /// Priorities of filters; small ones come first.
+    fn priority(self) -> u32 {
+        match self {
+            Order::First => 10,
+            Order::Last => 20,
+        }
+    }
+}
+
+/// The handle of our filter at its priority.
+const FILTER: u32 = 1;
+
+fn object(ifindex: u32) -> String {
+    format!("interface {ifindex}")
+}
+
+fn sized<T>() -> u64 {
+    size_of::<T>() as u64
+}
+
+fn index(ifindex: u32) -> Result<i32> {
+    i32::try_from(ifindex)
+        .map_err(|_| Error::Unknown { object: object(ifindex), reason: "no index of an interface" })
+}
+
+/// Attaches a program to an interface. Nothing is done if it is there, or one that was loaded from the
+/// same source with the same maps; one with other maps is an error.
+pub(crate) fn attach(
+    hook: Hook,
+    program: &Program,
+    ifindex: u32,
+    direction: Direction,
+    order: Order,
+) -> Result<()> {
+    if let Some((_, there)) = find(ifindex, direction, program.name())? {
+        return if there.same_maps(program)? {
+            Ok(())
+        } else {
+            Err(Error::Exists { object: object(ifindex), program: program.name() })
+        };
+    }
+    match hook {
+        Hook::Tcx => prog_attach(program, index(ifindex)?, direction.tcx(), order.tcx_flag())
+            .map_err(|e| Error::call(object(ifindex), "attach program", e)),
+        Hook::Clsact => clsact_attach(program, ifindex, direction, order),
+    }
+}
+
+/// Detaches it; nothing is done if it or the interface is not there.
+pub(crate) fn detach(
+    hook: Hook,
+    program: &Program,
+    ifindex: u32,
+    direction: Direction,
+    order: Order,
+) -> Result<()> {
+    match hook {
+        Hook::Tcx => tcx_detach(program, ifindex, direction),
+        Hook::Clsact => {
+            let mut filter = filter(program.fd(), index(ifindex)?, direction, order);
+            match filter.detach() {
+                Err(e) if e.kind() != libbpf_rs::ErrorKind::NotFound => {
+                    Err(Error::call(object(ifindex), "remove filter", io::Error::other(e)))
+                }
+                _ => Ok(()),
+            }
+        }
+    }
+}
+
+/// The programs attached to an interface in a direction, and by which way.
+pub(crate) fn attached(ifindex: u32, direction: Direction) -> Result<Vec<(Hook, Vec<u32>)>> {
+    let mut found = Vec::new();
+    if let Ok(ids) = tcx_query(ifindex, direction) {
+        found.push((Hook::Tcx, ids));
+    }
+    found.push((Hook::Clsact, clsact_query(ifindex, direction)?));
+    Ok(found)
+}
+
+/// The program of this name on an interface, and the way it is attached.
+pub(crate) fn find(
+    ifindex: u32,
+    direction: Direction,
+    name: &'static str,
+) -> Result<Option<(Hook, Program)>> {
+    for (hook, ids) in attached(ifindex, direction)? {
+        if let Some(program) = Program::find(&ids, name)? {
+            return Ok(Some((hook, program)));
+        }
+    }
+    Ok(None)
+}
+
+/// Attaches a program to a group, beside those of others.
+pub(crate) fn attach_to_group(
+    program: &Program,
+    group: BorrowedFd<'_>,
+    at: bpf_attach_type,
+) -> io::Result<()> {
+    prog_attach(program, group.as_raw_fd(), at, libbpf_sys::BPF_F_ALLOW_MULTI)
+}
+
+/// The programs attached to the group itself.
+pub(crate) fn attached_to_group(
+    group: BorrowedFd<'_>,
+    at: bpf_attach_type,
+) -> io::Result<Vec<u32>> {
+    query(group.as_raw_fd(), at)
+}
+
+fn prog_attach(program: &Program, target: i32, at: bpf_attach_type, flags: u32) -> io::Result<()> {
+    let opts =
+        bpf_prog_attach_opts { sz: sized::<bpf_prog_attach_opts>(), flags, ..Default::default() };
+    let fd = program.fd().as_raw_fd();
+    // SAFETY: `opts` is a whole structure of the size it says and outlives the call.
+    let refused = unsafe { libbpf_sys::bpf_prog_attach_opts(fd, target, at, &raw const opts) };
+    result(refused)
+}
+
+fn tcx_detach(program: &Program, ifindex: u32, direction: Direction) -> Result<()> {
+    let opts = bpf_prog_detach_opts { sz: sized::<bpf_prog_detach_opts>(), ..Default::default() };
+    let fd = program.fd().as_raw_fd();
+    let target = index(ifindex)?;
+    // SAFETY: `opts` is a whole structure of the size it says and outlives the call.
+    let refused =
+        unsafe { libbpf_sys::bpf_prog_detach_opts(fd, target, direction.tcx(), &raw const opts) };
+    match result(refused) {
+        Err(e) if matches!(e.raw_os_error(), Some(libc::ENOENT | libc::ENODEV)) => Ok(()),
+        other => other.map_err(|e| Error::call(object(ifindex), "detach", e)),
+    }
+}
+
+fn tcx_query(ifindex: u32, direction: Direction) -> io::Result<Vec<u32>> {
+    query(i32::try_from(ifindex).map_err(io::Error::other)?, direction.tcx())
+}
+
+fn query(target: i32, at: bpf_attach_type) -> io::Result<Vec<u32>> {
+    let mut ids = [0u32; MOST];
+    let mut opts = bpf_prog_query_opts {
+        sz: sized::<bpf_prog_query_opts>(),
+        prog_ids: ids.as_mut_ptr(),
+        ..Default::default()
+    };
+    opts.__bindgen_anon_1.count = u32::try_from(MOST).unwrap_or(0);
+    // SAFETY: `opts` is a whole structure of the size it says; the room for ids has the size it names;
+    // both are writable and outlive the call.
+    let refused = unsafe { libbpf_sys::bpf_prog_query_opts(target, at, &raw mut opts) };
+    result(refused)?;
+    // SAFETY: both members of the union are the same u32.
+    let count = unsafe { opts.__bindgen_anon_1.count };
+    Ok(ids[..usize::try_from(count).unwrap_or(0).min(MOST)].to_vec())
+}
+
+fn result(refused: i32) -> io::Result<()> {
+    if refused < 0 { Err(io::Error::from_raw_os_error(-refused)) } else { Ok(()) }
+}
+
+fn filter(program: BorrowedFd<'_>, ifindex: i32, direction: Direction, order: Order) -> TcHook {
+    TcHookBuilder::new(program)
+        .ifindex(ifindex)
+        .replace(true)
+        .handle(FILTER)
+        .priority(order.priority())
+        .hook(direction.clsact())
+}
+
+fn clsact_attach(
+    program: &Program,
+    ifindex: u32,
+    direction: Direction,
+    order: Order,
+) -> Result<()> {
+    crate::load::quiet();
+    let failed =
+        |e: libbpf_rs::Error| Error::call(object(ifindex), "attach filter", io::Error::other(e));
+    let mut filter = filter(program.fd(), index(ifindex)?, direction, order);
+    // The discipline may be there already, by us or by others; that is no error.
+    filter.create().map_err(failed)?;
+    filter.attach().map(drop).map_err(failed)
+}
+
+fn clsact_query(ifindex: u32, direction: Direction) -> Result<Vec<u32>> {
+    crate::load::quiet();
+    let ifindex = index(ifindex)?;
+    // A question needs no program; standard input's number stands in for a descriptor.
+    let none = rustix::stdio::stdin();
+    let asked =
+        [Order::First, Order::Last].map(|order| filter(none, ifindex, direction, order).query());
+    Ok(asked.into_iter().flatten().filter(|id| *id != 0).collect())
+}

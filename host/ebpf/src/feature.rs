@@ -1,0 +1,105 @@
+//! What this machine and this user can do: probed by doing it, where nobody is disturbed.
+//!
+//! Programs are loaded and let go of; a way to attach is tried in a network namespace that goes with
+//! the thread that made it. Nothing is left.
+
+use netloom_sys::{Unsupported, mountinfo, namespace};
+
+use crate::attach::{self, Direction, Hook, Order};
+use crate::{Error, protect, sockets, wire};
+
+/// Whether sockets can be limited ([`crate::sockets`]).
+///
+/// # Errors
+/// What is missing and what would help.
+pub fn sockets_supported() -> Result<(), Unsupported> {
+    let feature = "socket limits";
+    let mounts = mountinfo::read().unwrap_or_default();
+    if !mounts.iter().any(|mount| mount.fstype == "cgroup2") {
+        return Err(Unsupported {
+            feature,
+            reason: "no cgroup of version 2 is mounted".to_owned(),
+            needs: "mount it with: mount -t cgroup2 none /sys/fs/cgroup/unified".to_owned(),
+        });
+    }
+    let needs = "a kernel with CONFIG_CGROUP_BPF, Linux 5.18 or later";
+    sockets::probe().map_err(|e| unsupported(feature, e, needs))
+}
+
+/// Whether interfaces run programs by tcx.
+///
+/// # Errors
+/// What is missing; [`hook_supported`] may still find clsact.
+pub fn tcx_supported() -> Result<(), Unsupported> {
+    by("tcx", Hook::Tcx, "Linux 6.6 or later; clsact is used instead")
+}
+
+/// Whether interfaces run programs by clsact and cls_bpf.
+///
+/// # Errors
+/// What is missing and what would help.
+pub fn clsact_supported() -> Result<(), Unsupported> {
+    by("clsact", Hook::Clsact, "load them with: sudo modprobe -a sch_ingress cls_bpf")
+}
+
+/// The way by which interfaces run programs here.
+///
+/// # Errors
+/// There is none.
+pub fn hook_supported() -> Result<Hook, Unsupported> {
+    let hook = Hook::probe();
+    match hook {
+        Hook::Tcx => tcx_supported(),
+        Hook::Clsact => clsact_supported(),
+    }
+    .map(|()| hook)
+}
+
+/// Whether nodes can be protected from floods ([`crate::protect`]), and by which way.
+///
+/// # Errors
+/// What is missing and what would help.
+pub fn protect_supported() -> Result<Hook, Unsupported> {
+    let needs = "a kernel with CONFIG_BPF_SYSCALL and CONFIG_NET_CLS_ACT, Linux 5.12 or later";
+    protect::probe().map_err(|e| unsupported("flood protection", e, needs))?;
+    hook_supported()
+}
+
+/// Whether a wire can be put into a running link ([`crate::wire`]), and by which way.
+///
+/// # Errors
+/// What is missing and what would help.
+pub fn wire_supported() -> Result<Hook, Unsupported> {
+    let needs = "a kernel with CONFIG_BPF_SYSCALL and CONFIG_NET_CLS_ACT, Linux 5.12 or later";
+    wire::probe().map_err(|e| unsupported("wires in running links", e, needs))?;
+    hook_supported()
+}
+
+/// Attaches a program to the loopback interface of a namespace of its own.
+fn by(feature: &'static str, hook: Hook, needs: &str) -> Result<(), Unsupported> {
+    let tried = std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            namespace::new_network().map_err(|e| Error::call("probe", "namespace", io(e)))?;
+            let program = protect::any_program()?;
+            attach::attach(hook, &program, attach::LOOPBACK, Direction::Ingress, Order::First)
+        });
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    });
+    tried.map_err(|e| unsupported(feature, e, needs))
+}
+
+fn io(error: netloom_sys::Error) -> std::io::Error {
+    std::io::Error::other(error)
+}
+
+fn unsupported(feature: &'static str, error: Error, needs: &str) -> Unsupported {
+    use std::error::Error as _;
+    match error {
+        Error::Unsupported(missing) => missing,
+        other => Unsupported {
+            feature,
+            reason: other.source().map_or_else(|| other.to_string(), |s| format!("{other}: {s}")),
+            needs: needs.to_owned(),
+        },
+    }
+}

@@ -1,0 +1,122 @@
+//! Loading of one part's programs, with libbpf's words kept for the error.
+//!
+//! libbpf prints through one function per process; ours keeps the lines of the calling thread and
+//! prints nothing. Sizes of maps may be changed before loading, nothing else.
+
+use std::cell::RefCell;
+use std::sync::Once;
+
+use libbpf_rs::{ErrorKind, MapCore, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel};
+
+use crate::error::not_permitted;
+use crate::map::Map;
+use crate::program::Program;
+use crate::{Error, Result};
+
+/// The oldest libbpf that knows all that we call (`bpf_prog_attach_opts` for tcx is of 1.3).
+const OLDEST: (u32, u32) = (1, 5);
+/// How much of a log an error keeps.
+const LINES: usize = 12;
+
+thread_local! {
+    static SAID: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+/// One part's object file.
+pub(crate) struct Part {
+    /// As errors and `doctor` name it.
+    pub(crate) name: &'static str,
+    /// The object file.
+    pub(crate) object: &'static [u8],
+}
+
+/// The programs and maps of a part, loaded.
+pub(crate) struct Loaded {
+    part: &'static str,
+    object: Object,
+}
+
+/// Takes libbpf's output away from the terminal. Asserts the version of libbpf.
+pub(crate) fn quiet() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: takes nothing and gives a constant.
+        let major = unsafe { libbpf_sys::libbpf_major_version() };
+        // SAFETY: as above.
+        let minor = unsafe { libbpf_sys::libbpf_minor_version() };
+        assert!((major, minor) >= OLDEST, "libbpf {major}.{minor} is linked, needs {OLDEST:?}");
+        libbpf_rs::set_print(Some((PrintLevel::Warn, keep)));
+    });
+}
+
+fn keep(_: PrintLevel, line: String) {
+    SAID.with_borrow_mut(|said| said.push(line));
+}
+
+fn said() -> String {
+    let all = SAID.take().concat();
+    let lines: Vec<&str> = all.lines().filter(|line| !line.trim().is_empty()).collect();
+    lines[lines.len().saturating_sub(LINES)..].join("\n")
+}
+
+impl Part {
+    /// Loads it after `prepare` has set sizes and constants.
+    pub(crate) fn load(
+        &self,
+        prepare: impl FnOnce(&mut OpenObject) -> libbpf_rs::Result<()>,
+    ) -> Result<Loaded> {
+        quiet();
+        SAID.take();
+        let loaded = ObjectBuilder::default().open_memory(self.object).and_then(|mut open| {
+            prepare(&mut open)?;
+            open.load()
+        });
+        match loaded {
+            Ok(object) => Ok(Loaded { part: self.name, object }),
+            // Without the right there is no verifier's log; a program that is refused has one.
+            Err(e) if e.kind() == ErrorKind::PermissionDenied && !said_has_log() => {
+                Err(not_permitted(self.name).into())
+            }
+            Err(source) => Err(Error::Load { part: self.name, log: said(), source }),
+        }
+    }
+}
+
+fn said_has_log() -> bool {
+    SAID.with_borrow(|said| said.iter().any(|line| line.contains("PROG LOAD LOG")))
+}
+
+impl Loaded {
+    /// A handle on one of its maps.
+    pub(crate) fn map(&self, name: &'static str) -> Result<Map> {
+        let found = self.object.maps().find(|map| map.name() == name);
+        let found = found.ok_or(Error::Foreign { program: self.part, map: name })?;
+        let handle = MapHandle::try_from(&found).map_err(|source| Error::Map {
+            map: name,
+            operation: "duplicate",
+            source,
+        })?;
+        Ok(Map::new(name, handle))
+    }
+
+    /// A handle on one of its programs.
+    pub(crate) fn program(&self, name: &'static str) -> Result<Program> {
+        use std::os::fd::AsFd;
+        let found = self.object.progs().find(|program| program.name() == name);
+        let found = found.ok_or(Error::Foreign { program: name, map: "" })?;
+        let fd = found.as_fd().try_clone_to_owned();
+        Ok(Program::new(name, fd.map_err(|e| Error::call(name, "duplicate", e))?))
+    }
+}
+
+/// Sets how many entries a map has room for, before loading.
+pub(crate) fn set_entries(
+    open: &mut OpenObject,
+    name: &str,
+    entries: u32,
+) -> libbpf_rs::Result<()> {
+    match open.maps_mut().find(|map| map.name() == name) {
+        Some(mut map) => map.set_max_entries(entries),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,138 @@
+//! Maps of fixed words: keys and values are arrays of bytes in the machine's order, as the headers in
+//! `bpf/include/netloom` lay them out.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+
+use crate::{Error, Result};
+
+/// A map and the name that errors call it by.
+#[derive(Debug)]
+pub(crate) struct Map {
+    name: &'static str,
+    handle: MapHandle,
+}
+
+impl Map {
+    pub(crate) fn new(name: &'static str, handle: MapHandle) -> Self {
+        Self { name, handle }
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.handle.as_fd()
+    }
+
+    /// Whether keys and values have these sizes in bytes.
+    pub(crate) fn is_of(&self, key: usize, value: usize) -> bool {
+        usize::try_from(self.handle.key_size()) == Ok(key)
+            && usize::try_from(self.handle.value_size()) == Ok(value)
+    }
+
+    fn error(&self, operation: &'static str) -> impl FnOnce(libbpf_rs::Error) -> Error {
+        let map = self.name;
+        move |source| Error::Map { map, operation, source }
+    }
+
+    /// The value of a key as words.
+    pub(crate) fn get<const N: usize>(&self, key: &[u8]) -> Result<Option<[u64; N]>> {
+        let found = self.handle.lookup(key, MapFlags::ANY).map_err(self.error("look up"))?;
+        found.map(|value| self.words(&value)).transpose()
+    }
+
+    /// The sum over all CPUs, word by word.
+    pub(crate) fn sum<const N: usize>(&self, key: &[u8]) -> Result<Option<[u64; N]>> {
+        let found = self.handle.lookup_percpu(key, MapFlags::ANY).map_err(self.error("look up"))?;
+        let Some(cpus) = found else { return Ok(None) };
+        let mut sum = [0u64; N];
+        for value in cpus {
+            let one: [u64; N] = self.words(&value)?;
+            sum.iter_mut().zip(one).for_each(|(all, part)| *all = all.wrapping_add(part));
+        }
+        Ok(Some(sum))
+    }
+
+    /// Writes a value, whether there was one or not.
+    pub(crate) fn put(&self, key: &[u8], value: &[u64]) -> Result<()> {
+        self.handle.update(key, &bytes(value), MapFlags::ANY).map_err(self.error("update"))
+    }
+
+    /// Writes a value unless there is one. Whether there was none.
+    pub(crate) fn put_new(&self, key: &[u8], value: &[u64]) -> Result<bool> {
+        match self.handle.update(key, &bytes(value), MapFlags::NO_EXIST) {
+            Ok(()) => Ok(true),
+            Err(e) if e.kind() == libbpf_rs::ErrorKind::AlreadyExists => Ok(false),
+            Err(e) => Err(self.error("add")(e)),
+        }
+    }
+
+    /// Makes an entry of zeros on every CPU unless there is one.
+    pub(crate) fn put_new_percpu(&self, key: &[u8], words: usize) -> Result<()> {
+        let cpus = libbpf_rs::num_possible_cpus().map_err(self.error("count CPUs for"))?;
+        let zeros = vec![vec![0u8; words * size_of::<u64>()]; cpus];
+        match self.handle.update_percpu(key, &zeros, MapFlags::NO_EXIST) {
+            Err(e) if e.kind() != libbpf_rs::ErrorKind::AlreadyExists => Err(self.error("add")(e)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes a key; whether it was there.
+    pub(crate) fn remove(&self, key: &[u8]) -> Result<bool> {
+        match self.handle.delete(key) {
+            Ok(()) => Ok(true),
+            Err(e) if e.kind() == libbpf_rs::ErrorKind::NotFound => Ok(false),
+            Err(e) => Err(self.error("delete")(e)),
+        }
+    }
+
+    /// All keys; those that come and go meanwhile may be among them or not.
+    pub(crate) fn keys(&self) -> Vec<Vec<u8>> {
+        self.handle.keys().collect()
+    }
+
+    fn words<const N: usize>(&self, value: &[u8]) -> Result<[u64; N]> {
+        let (words, rest) = value.as_chunks::<8>();
+        if words.len() != N || !rest.is_empty() {
+            return Err(Error::Foreign { program: "map", map: self.name });
+        }
+        Ok(std::array::from_fn(|i| u64::from_ne_bytes(words[i])))
+    }
+}
+
+fn bytes(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+}
+
+/// Two half words as one key or word of a value, the first at the lower address.
+pub(crate) fn pair(first: u32, second: u32) -> [u8; 8] {
+    let [a, b, c, d] = first.to_ne_bytes();
+    let [e, f, g, h] = second.to_ne_bytes();
+    [a, b, c, d, e, f, g, h]
+}
+
+/// The half words of what [`pair`] made.
+pub(crate) fn unpair(bytes: [u8; 8]) -> (u32, u32) {
+    let [a, b, c, d, e, f, g, h] = bytes;
+    (u32::from_ne_bytes([a, b, c, d]), u32::from_ne_bytes([e, f, g, h]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn pairs_come_back(first: u32, second: u32) {
+            prop_assert_eq!(unpair(pair(first, second)), (first, second));
+        }
+
+        #[test]
+        fn words_are_bytes_in_order(words: [u64; 3]) {
+            let all = bytes(&words);
+            let (chunks, rest) = all.as_chunks::<8>();
+            prop_assert!(rest.is_empty());
+            prop_assert_eq!(chunks.iter().map(|c| u64::from_ne_bytes(*c)).collect::<Vec<_>>(), words);
+        }
+    }
+}

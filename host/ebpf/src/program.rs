@@ -1,0 +1,109 @@
+//! Programs that are in the kernel: their descriptors, names and maps.
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use libbpf_rs::{MapCore, MapHandle};
+use libbpf_sys::bpf_prog_info;
+
+use crate::map::Map;
+use crate::{Error, Result};
+
+/// Room for the ids of a program's maps; ours have fewer.
+const MAPS: usize = 32;
+
+/// A program of ours in the kernel.
+#[derive(Debug)]
+pub(crate) struct Program {
+    name: &'static str,
+    fd: OwnedFd,
+}
+
+/// What the kernel tells of a program.
+struct Info {
+    name: Vec<u8>,
+    maps: Vec<u32>,
+}
+
+impl Program {
+    pub(crate) fn new(name: &'static str, fd: OwnedFd) -> Self {
+        Self { name, fd }
+    }
+
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        use std::os::fd::AsFd;
+        self.fd.as_fd()
+    }
+
+    /// Whether the other one uses the very same maps.
+    pub(crate) fn same_maps(&self, other: &Self) -> Result<bool> {
+        let [mut ours, mut theirs] = [self.info()?.maps, other.info()?.maps];
+        ours.sort_unstable();
+        theirs.sort_unstable();
+        Ok(ours == theirs)
+    }
+
+    /// The first of these programs that has this name.
+    pub(crate) fn find(ids: &[u32], name: &'static str) -> Result<Option<Self>> {
+        for id in ids {
+            // SAFETY: takes a number and gives a descriptor or an error.
+            let fd = unsafe { libbpf_sys::bpf_prog_get_fd_by_id(*id) };
+            if fd < 0 {
+                match io::Error::from_raw_os_error(-fd) {
+                    // Gone between the question and now.
+                    e if e.raw_os_error() == Some(libc::ENOENT) => continue,
+                    e => return Err(Error::call(format!("program {id}"), "open", e)),
+                }
+            }
+            // SAFETY: the descriptor was just made for us and nobody else has it.
+            let program = Self::new(name, unsafe { OwnedFd::from_raw_fd(fd) });
+            if program.info()?.name == name.as_bytes() {
+                return Ok(Some(program));
+            }
+        }
+        Ok(None)
+    }
+
+    fn info(&self) -> Result<Info> {
+        let mut maps = [0u32; MAPS];
+        let room = u32::try_from(MAPS).unwrap_or(u32::MAX);
+        let mut info = bpf_prog_info {
+            nr_map_ids: room,
+            map_ids: maps.as_mut_ptr().expose_provenance() as u64,
+            ..Default::default()
+        };
+        let mut length = u32::try_from(size_of::<bpf_prog_info>()).unwrap_or(u32::MAX);
+        // SAFETY: `info` and the room for ids that it names are ours, writable, and outlive the call;
+        // `length` is the size of `info`.
+        let refused = unsafe {
+            libbpf_sys::bpf_prog_get_info_by_fd(self.fd.as_raw_fd(), &raw mut info, &raw mut length)
+        };
+        if refused < 0 {
+            let error = io::Error::from_raw_os_error(-refused);
+            return Err(Error::call(self.name, "ask about", error));
+        }
+        // SAFETY: the kernel's names end within their 16 bytes; c_char and u8 have the same layout.
+        let name = unsafe { CStr::from_ptr(info.name.as_ptr()) };
+        let count = usize::try_from(info.nr_map_ids).unwrap_or(0).min(MAPS);
+        Ok(Info { name: name.to_bytes().to_vec(), maps: maps[..count].to_vec() })
+    }
+
+    /// The map of this name, whose keys and values must have these sizes in bytes.
+    pub(crate) fn map(&self, name: &'static str, key: usize, value: usize) -> Result<Map> {
+        for id in self.info()?.maps {
+            let Ok(handle) = MapHandle::from_map_id(id) else { continue };
+            if handle.name() == name {
+                let map = Map::new(name, handle);
+                if map.is_of(key, value) {
+                    return Ok(map);
+                }
+            }
+        }
+        Err(Error::Foreign { program: self.name, map: name })
+    }
+}

@@ -1,0 +1,358 @@
+//! Flood protection: what a node gets beyond its budget is dropped before it costs the node anything.
+//!
+//! A [`Shield`] is the programs and maps of one network namespace. Protected are interfaces: a switch's
+//! port, where frames leave toward the node ([`Direction::Egress`]), or, on a link without a switch,
+//! the node's own interface, where they arrive ([`Direction::Ingress`]). Both run in the time of whoever
+//! sends, and packet sockets that skip the sender's own egress do not skip them. All interfaces of
+//! a node in the namespace share its budget.
+//!
+//! On a switch's ports the budget is shared fairly among those who send: a sender within its share, the
+//! budget divided by the number of those who sent lately, always passes; the rest is for whoever comes.
+//! `bpf/protect/protect.bpf.c` has the rule in full. TSO stays on: a frame that the receiver will cut up
+//! is one frame. Frames that come back from a [wire](crate::wire) are not charged twice.
+
+use std::time::Duration;
+
+use crate::attach::{self, Direction, Hook, Order};
+use crate::load::{Loaded, Part, set_entries};
+use crate::map::{Map, pair, unpair};
+use crate::program::Program;
+use crate::{Error, Result};
+
+const PART: Part = Part {
+    name: "flood protection",
+    object: include_bytes!(concat!(env!("OUT_DIR"), "/protect.bpf.o")),
+};
+const PROGRAM: &str = "nl_protect";
+const PORTS: &str = "nl_pr_ports";
+const RATES: &str = "nl_pr_rates";
+const STATE: &str = "nl_pr_state";
+const TOTALS: &str = "nl_pr_totals";
+const SENDERS: &str = "nl_pr_senders";
+/// Words of `struct nl_pr_state`, `nl_pr_counts`, `nl_pr_rate` and `nl_pr_sender`.
+const STATE_WORDS: usize = 5;
+const COUNTS_WORDS: usize = 4;
+const RATE_WORDS: usize = 4;
+const SENDER_WORDS: usize = 7;
+const WORD: usize = size_of::<u64>();
+
+/// Interfaces, nodes and pairs of node and sender that a namespace of one node has room for.
+const SMALL: u32 = 64;
+/// Ticks in a second: `NL_PR_TICK_BITS`.
+const TICKS: u128 = 1_000_000_000 << 6;
+/// Costs are in 2^-20 ticks: `NL_PR_COST_BITS`.
+const COST_BITS: u32 = 20;
+/// How much of its budget a node may get at once,
+const BURST: Duration = Duration::from_millis(10);
+/// but at least so many frames
+const BURST_FRAMES: u128 = 64;
+/// and so many bytes.
+const BURST_BYTES: u128 = 256 << 10;
+
+/// What a node may get; `None` is no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Budget {
+    /// Frames a second; a frame that is to be cut up is one. At least 1.
+    pub frames: Option<u64>,
+    /// Bytes of frames a second, headers of Ethernet included. At least 10,000.
+    pub bytes: Option<u64>,
+}
+
+impl Budget {
+    /// The least number of bytes a second that can be limited to.
+    pub const LEAST_BYTES: u64 = 10_000;
+
+    /// `struct nl_pr_rate`: cost of a frame, of a byte, and both bursts in ticks.
+    fn words(&self) -> [u64; RATE_WORDS] {
+        let frames = self.frames.map(|rate| u128::from(rate.max(1)));
+        let bytes = self.bytes.map(|rate| u128::from(rate.max(Self::LEAST_BYTES)));
+        let cost = |rate: u128| narrow(((TICKS << COST_BITS) / rate).max(1));
+        let least = TICKS * BURST.as_millis() / 1000;
+        let burst = |rate: u128, units: u128| narrow((units * TICKS / rate).max(least));
+        [
+            frames.map_or(0, cost),
+            bytes.map_or(0, cost),
+            frames.map_or(0, |rate| burst(rate, BURST_FRAMES)),
+            bytes.map_or(0, |rate| burst(rate, BURST_BYTES)),
+        ]
+    }
+}
+
+fn narrow(value: u128) -> u64 {
+    u64::try_from(value).unwrap_or(u64::MAX)
+}
+
+/// Frames and their bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Frames; one that is to be cut up is one.
+    pub frames: u64,
+    /// Their bytes, headers of Ethernet included.
+    pub bytes: u64,
+}
+
+/// What became of the frames for one node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Protection {
+    /// Those that it got.
+    pub passed: Count,
+    /// Those that were dropped.
+    pub dropped: Count,
+    /// The same by sender, in the order of indexes. Senders who have been quiet for long may be missing
+    /// when there are very many.
+    pub senders: Vec<Sender>,
+}
+
+/// One who sent to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sender {
+    /// The interface by which its frames came into the namespace; 0 where that is not known: at a node's
+    /// own interface, and for frames of the namespace's own.
+    pub ifindex: u32,
+    /// Frames that passed.
+    pub passed: Count,
+    /// Frames that were dropped.
+    pub dropped: Count,
+}
+
+/// The protected interfaces of one network namespace. Dropping it changes nothing.
+#[derive(Debug)]
+pub struct Shield {
+    hook: Hook,
+    program: Program,
+    ports: Map,
+    rates: Map,
+    state: Map,
+    totals: Map,
+    senders: Map,
+}
+
+impl Shield {
+    /// Loads the programs, with room for a lab's core: 16,384 interfaces and pairs of node and sender.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] where the kernel or the user lacks something.
+    pub fn create() -> Result<Self> {
+        Self::create_by(Hook::probe())
+    }
+
+    /// The same by a chosen way of the kernel's.
+    ///
+    /// # Errors
+    /// As [`Shield::create`].
+    pub fn create_by(hook: Hook) -> Result<Self> {
+        Self::of(&load(None)?, hook)
+    }
+
+    /// The same with small tables, for the namespace of one node: 64 interfaces and senders.
+    ///
+    /// # Errors
+    /// As [`Shield::create`].
+    pub fn create_small() -> Result<Self> {
+        Self::of(&load(Some(SMALL))?, Hook::probe())
+    }
+
+    fn of(loaded: &Loaded, hook: Hook) -> Result<Self> {
+        Ok(Self {
+            hook,
+            program: loaded.program(PROGRAM)?,
+            ports: loaded.map(PORTS)?,
+            rates: loaded.map(RATES)?,
+            state: loaded.map(STATE)?,
+            totals: loaded.map(TOTALS)?,
+            senders: loaded.map(SENDERS)?,
+        })
+    }
+
+    /// Finds the shield that protects an interface; `None` if none does.
+    ///
+    /// # Errors
+    /// Another version's programs are attached; the interface cannot be asked.
+    pub fn reopen(ifindex: u32, direction: Direction) -> Result<Option<Self>> {
+        let Some((hook, program)) = attach::find(ifindex, direction, PROGRAM)? else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            hook,
+            ports: program.map(PORTS, 4, WORD)?,
+            rates: program.map(RATES, 4, WORD * RATE_WORDS)?,
+            state: program.map(STATE, 4, WORD * STATE_WORDS)?,
+            totals: program.map(TOTALS, 4, WORD * COUNTS_WORDS)?,
+            senders: program.map(SENDERS, WORD, WORD * SENDER_WORDS)?,
+            program,
+        }))
+    }
+
+    /// By which way its programs are attached.
+    pub fn hook(&self) -> Hook {
+        self.hook
+    }
+
+    /// Protects what goes through an interface toward a node, whose budget this becomes. An interface has
+    /// one protected direction; it may be given another node.
+    ///
+    /// # Errors
+    /// There is no such interface; another shield protects it ([`Error::Exists`]).
+    pub fn protect(
+        &self,
+        ifindex: u32,
+        direction: Direction,
+        node: u32,
+        budget: &Budget,
+    ) -> Result<()> {
+        let key = node.to_ne_bytes();
+        self.state.put_new(&key, &[0; STATE_WORDS])?;
+        self.totals.put_new_percpu(&key, COUNTS_WORDS)?;
+        self.rates.put(&key, &budget.words())?;
+        attach::attach(self.hook, &self.program, ifindex, direction, Order::First)?;
+        let by_sender = u32::from(direction == Direction::Egress);
+        self.ports.put(&ifindex.to_ne_bytes(), &[u64::from_ne_bytes(pair(node, by_sender))])
+    }
+
+    /// Gives a node another budget, at once.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`] when no interface of the node is protected.
+    pub fn change(&self, node: u32, budget: &Budget) -> Result<()> {
+        let key = node.to_ne_bytes();
+        self.rates.get::<RATE_WORDS>(&key)?.ok_or_else(|| unknown(node))?;
+        self.rates.put(&key, &budget.words())
+    }
+
+    /// Lets an interface go, which need not exist any more. With a node's last interface its budget and
+    /// counters go. Whether it was protected.
+    ///
+    /// # Errors
+    /// The maps cannot be written; the program cannot be detached.
+    pub fn unprotect(&self, ifindex: u32) -> Result<bool> {
+        let key = ifindex.to_ne_bytes();
+        let Some([port]) = self.ports.get(&key)? else { return Ok(false) };
+        let (node, by_sender) = unpair(port.to_ne_bytes());
+        let direction = if by_sender == 1 { Direction::Egress } else { Direction::Ingress };
+        self.ports.remove(&key)?;
+        if !self.nodes()?.contains(&node) {
+            self.forget(node)?;
+        }
+        attach::detach(self.hook, &self.program, ifindex, direction, Order::First)?;
+        Ok(true)
+    }
+
+    /// What became of the frames for a node.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`] when no interface of the node is protected.
+    pub fn read(&self, node: u32) -> Result<Protection> {
+        let total = self.totals.sum(&node.to_ne_bytes())?.ok_or_else(|| unknown(node))?;
+        let (passed, dropped) = counts(total);
+        let mut senders = Vec::new();
+        for (key, ifindex) in self.senders_of(node) {
+            if let Some(words) = self.senders.get::<SENDER_WORDS>(&key)? {
+                let (passed, dropped) = counts([words[0], words[1], words[2], words[3]]);
+                senders.push(Sender { ifindex, passed, dropped });
+            }
+        }
+        senders.sort_by_key(|sender| sender.ifindex);
+        Ok(Protection { passed, dropped, senders })
+    }
+
+    /// The nodes of all protected interfaces, with repetitions.
+    fn nodes(&self) -> Result<Vec<u32>> {
+        let mut nodes = Vec::new();
+        for key in self.ports.keys() {
+            nodes.extend(self.ports.get(&key)?.map(|[port]| unpair(port.to_ne_bytes()).0));
+        }
+        Ok(nodes)
+    }
+
+    fn forget(&self, node: u32) -> Result<()> {
+        let key = node.to_ne_bytes();
+        for map in [&self.rates, &self.state, &self.totals] {
+            map.remove(&key)?;
+        }
+        for (key, _) in self.senders_of(node) {
+            self.senders.remove(&key)?;
+        }
+        Ok(())
+    }
+
+    /// Keys and interfaces of those who sent to a node.
+    fn senders_of(&self, node: u32) -> Vec<([u8; 8], u32)> {
+        let keys = self.senders.keys().into_iter().filter_map(|key| <[u8; 8]>::try_from(key).ok());
+        keys.map(|key| (key, unpair(key)))
+            .filter(|(_, (of, _))| *of == node)
+            .map(|(key, (_, sender))| (key, sender))
+            .collect()
+    }
+}
+
+/// Loads the programs and lets go of them: whether the kernel takes them.
+pub(crate) fn probe() -> Result<()> {
+    load(Some(SMALL)).map(drop)
+}
+
+/// The program, for the probe of a way to attach.
+pub(crate) fn any_program() -> Result<Program> {
+    load(Some(SMALL))?.program(PROGRAM)
+}
+
+fn load(entries: Option<u32>) -> Result<Loaded> {
+    PART.load(|open| {
+        let Some(entries) = entries else { return Ok(()) };
+        for map in [PORTS, RATES, STATE, TOTALS, SENDERS] {
+            set_entries(open, map, entries)?;
+        }
+        // A table that forgets keeps a stock for each CPU; a small one needs to forget nothing.
+        match open.maps_mut().find(|map| map.name() == SENDERS) {
+            Some(mut map) => {
+                map.set_type(libbpf_rs::MapType::Hash)?;
+                map.set_map_flags(libbpf_sys::BPF_F_NO_PREALLOC)
+            }
+            None => Ok(()),
+        }
+    })
+}
+
+fn counts([passed, passed_bytes, dropped, dropped_bytes]: [u64; COUNTS_WORDS]) -> (Count, Count) {
+    (Count { frames: passed, bytes: passed_bytes }, Count { frames: dropped, bytes: dropped_bytes })
+}
+
+fn unknown(node: u32) -> Error {
+    Error::Unknown { object: format!("node {node}"), reason: "no interface of it is protected" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn no_limit_costs_nothing() {
+        assert_eq!(Budget::default().words(), [0; 4]);
+    }
+
+    #[test]
+    fn bursts_are_ten_milliseconds_but_not_too_little() {
+        let budget = Budget { frames: Some(100_000), bytes: Some(1_000_000_000) };
+        let [_, _, frames, bytes] = budget.words();
+        let ten = u64::try_from(TICKS / 100).unwrap();
+        assert_eq!((frames, bytes), (ten, ten));
+        let slow = Budget { frames: Some(640), bytes: Some(262_144) };
+        let [_, _, frames, bytes] = slow.words();
+        assert_eq!((frames, bytes), (ten * 10, ten * 100));
+    }
+
+    proptest! {
+        #[test]
+        fn costs_are_the_rate_within_a_thousandth(
+            frames in 1u64..100_000_000, bytes in Budget::LEAST_BYTES..100_000_000_000
+        ) {
+            let [frame, byte, _, _] = Budget { frames: Some(frames), bytes: Some(bytes) }.words();
+            for (cost, rate) in [(frame, frames), (byte, bytes)] {
+                let second = (u128::from(cost) * u128::from(rate)) >> COST_BITS;
+                prop_assert!(TICKS - second <= TICKS / 1000, "{second} of {TICKS}");
+            }
+            // The longest frame that there can be does not overflow.
+            prop_assert!(byte.checked_mul(1 << 20).is_some());
+        }
+    }
+}
