@@ -84,6 +84,46 @@ mod tests {
         assert_eq!(fold(u64::MAX), 0xffff);
     }
 
+    /// Worked out by another program.
+    #[test]
+    fn whole_packets() {
+        let mut frame = vec![0; 12];
+        frame.extend([8, 0, 0x45, 0, 0, 43, 0, 1, 0x40, 0, 64, 6, 0xb7, 0x5d]);
+        frame.extend([192, 168, 1, 10, 192, 168, 1, 20]);
+        assert_eq!(checksum(&frame[14..34]), 0);
+        frame.extend([0xc3, 0x50, 0x01, 0xbb, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88]);
+        frame.extend([0x50, 0x18, 0x01, 0xf5, 0x8f, 0xa2, 0, 0]);
+        frame.extend(b"abc");
+        check(&mut frame, 34 + 16);
+
+        let mut frame = vec![0; 12];
+        frame.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 13, 17, 64]);
+        frame.extend([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+        frame.extend([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2]);
+        frame.extend([0x14, 0xe9, 0, 53, 0, 13, 0xac, 0xdf]);
+        frame.extend(b"hello");
+        check(&mut frame, 54 + 6);
+    }
+
+    /// The checksum at `at` is right, wrong after a change, and the one that finishing gives.
+    fn check(frame: &mut [u8], at: usize) {
+        let view = crate::Headers::parse(frame).unwrap();
+        let ip = view.ip.unwrap();
+        assert!(verifies(frame, view.network, &ip));
+        let right = be16(frame, at);
+        let pseudo = pseudo_header(frame, view.network, &ip, ip.end - ip.transport);
+        put(frame, at, fold(pseudo).to_be_bytes());
+        assert!(!verifies(frame, view.network, &ip));
+        let header = VnetHeader {
+            needs_csum: true,
+            csum_start: u16::try_from(ip.transport).unwrap(),
+            csum_offset: u16::try_from(at - ip.transport).unwrap(),
+            ..VnetHeader::default()
+        };
+        finish(&header, frame).unwrap();
+        assert_eq!(be16(frame, at), right);
+    }
+
     proptest! {
         #[test]
         fn as_the_plain_sum(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
