@@ -103,7 +103,7 @@ impl Node {
     }
 
     /// About how many bytes of memory the tree below takes.
-    pub(crate) fn weight(&self) -> usize {
+    pub fn weight(&self) -> usize {
         let own = size_of::<Node>() + self.text.len();
         own + match &self.kind {
             Kind::Seq(items) => items.iter().map(Node::weight).sum::<usize>(),

@@ -15,7 +15,7 @@ pub fn expected(node: &Node, path: &Path<'_>, what: &str, report: &mut Report) {
 }
 
 /// A scalar's text as written, whatever it would mean: `true`, `0755` and `1.10` are text, too.
-fn scalar(node: &Node) -> Option<&str> {
+pub fn scalar(node: &Node) -> Option<&str> {
     match node.kind {
         Kind::Bool(_) | Kind::Int(_) | Kind::Float(_) | Kind::Str => Some(&node.text),
         Kind::Null | Kind::Seq(_) | Kind::Map(_) => None,
@@ -134,9 +134,19 @@ pub fn cpu_milli(node: &Node, path: &Path<'_>, report: &mut Report) -> Option<u3
     parsed(node, path, "a share of CPUs like 50% or 1.5", report, units::cpu_milli)
 }
 
-/// A fraction from 0 to 1, written as `0.1%`.
-pub fn percent(node: &Node, path: &Path<'_>, report: &mut Report) -> Option<f64> {
-    parsed(node, path, "a percentage from 0% to 100%", report, units::percent)
+/// A share in parts of 10^9, written as `0.1%`.
+pub fn share(node: &Node, path: &Path<'_>, report: &mut Report) -> Option<u32> {
+    parsed(node, path, "a percentage from 0% to 100%", report, units::share)
+}
+
+/// A number of packets per second: `200k/s`.
+pub fn packet_rate(node: &Node, path: &Path<'_>, report: &mut Report) -> Option<u64> {
+    parsed(node, path, "packets per second like 200k/s", report, units::packet_rate)
+}
+
+/// A number of bytes per second: `1GB/s`.
+pub fn byte_rate(node: &Node, path: &Path<'_>, report: &mut Report) -> Option<u64> {
+    parsed(node, path, "bytes per second like 1GB/s or 64KiB/s", report, units::byte_rate)
 }
 
 /// Permission bits in octal: `"0755"`.

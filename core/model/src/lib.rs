@@ -11,9 +11,10 @@ pub mod lab;
 mod parse;
 pub mod plan;
 mod schema;
+pub mod setting;
 
 pub use lab::Lab;
 pub use netloom_config::{Diagnostic, Diagnostics, MAX_BYTES, too_large};
-pub use parse::{MAX_LINKS, MAX_NODES, lab_name_problem, parse};
+pub use parse::{MAX_DEPTH, MAX_LINKS, MAX_NODES, lab_name_problem, node_name_problem, parse};
 pub use plan::Plan;
 pub use schema::schema;

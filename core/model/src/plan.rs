@@ -4,26 +4,31 @@
 //! that adding a link at the end of the file never changes those of the others; only one that gives
 //! something by hand (a name or an address already picked, a prefix in the way) or joins two
 //! switches does. One module per decision: `names`, `mac`, `segment`, `pool`, `address`, `graph`,
-//! `route`, `by_hand`, `sysctl`; `build` puts them together.
+//! `route`, `by_hand`, `sysctl`, `hosts`; `build` puts them together. `change` and `subtree` are for labs
+//! that run.
 
 mod address;
 mod build;
 mod by_hand;
+mod change;
 mod door;
 mod error;
 mod family;
 mod graph;
 mod hash;
+pub(crate) mod hosts;
 mod mac;
 mod names;
 mod pool;
 mod route;
 mod segment;
 mod slots;
+mod subtree;
 mod sysctl;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use build::charges_by_default;
 pub use error::PlanError;
 pub use sysctl::is_of_an_interface;
 
@@ -45,13 +50,19 @@ pub fn plan(lab: &Lab) -> Result<Plan, PlanError> {
     build::build(lab)
 }
 
+/// In the place of a link's index: a link that is not shown, see [`Plan::subtree`].
+pub const NOT_SHOWN: usize = usize::MAX;
+
 /// Everything that is to exist.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     /// The lab's name.
     pub lab: String,
-    /// Identifies the plan's content: equal plans have equal digests (hex, 16 digits).
+    /// Identifies the plan's content: equal plans have equal digests (hex, 16 digits). Changes of
+    /// the running lab leave it as it was.
     pub digest: String,
+    /// The id of the next node to be added; no part of the digest.
+    pub next_id: usize,
     /// In the order of the file, those made later after them; parents before their children.
     pub nodes: Vec<PlannedNode>,
     /// In the order of the file.
@@ -110,7 +121,8 @@ pub struct Interface {
     pub name: String,
     /// Its interface index in the node when it is made: from 2, in the order of the links.
     pub index: u32,
-    /// The link it is an end of: index into [`Plan::links`].
+    /// The link it is an end of: index into [`Plan::links`], or [`NOT_SHOWN`] (`null` in JSON).
+    #[serde(with = "shown")]
     pub link: usize,
     /// Locally administered, from lab, node and interface name.
     pub mac: [u8; 6],
@@ -118,6 +130,21 @@ pub struct Interface {
     pub mtu: u32,
     /// Address with the segment's prefix length.
     pub addresses: Vec<IpNet>,
+}
+
+/// The index of a link, or `null` for [`NOT_SHOWN`].
+mod shown {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::NOT_SHOWN;
+
+    pub(super) fn serialize<S: Serializer>(link: &usize, to: S) -> Result<S::Ok, S::Error> {
+        (*link != NOT_SHOWN).then_some(*link).serialize(to)
+    }
+
+    pub(super) fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<usize, D::Error> {
+        Option::deserialize(from).map(|link| link.unwrap_or(NOT_SHOWN))
+    }
 }
 
 /// A route of a node.

@@ -9,7 +9,7 @@ use netloom_config::{Entry, Kind, Node as Yaml, Path, Place, Report, quote, read
 
 use super::fields::Fields;
 use super::keys::{FILE, LIMITS, MAX_PROCESSES, NODE, PROGRAM, READY, ROUTE, SWITCH};
-use super::names::{interface_name_problem, node_name_problem};
+use super::names::{interface_name_problem, node_path_problem};
 use crate::lab::{
     FileContent, FileSpec, Limits, Node, Program, Ready, Restart, RouteSpec, Switch, Via,
 };
@@ -452,7 +452,7 @@ fn via(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<Via> {
     if let Ok(address) = text.parse() {
         return Some(Via::Address(address));
     }
-    match node_name_problem(&text) {
+    match node_path_problem(&text) {
         None => Some(Via::Node(text)),
         Some(_) => {
             read::expected(value, path, "an address or the name of a node", report);

@@ -216,6 +216,12 @@ pub(crate) static LIMITS: Object = Object {
 /// The kernel's own bound on process numbers.
 pub(crate) const MAX_PROCESSES: i64 = 4_194_304;
 
+/// More sockets than these are no limit.
+pub(crate) const MAX_SOCKETS: i64 = 1_000_000;
+
+/// `cpu.weight` of cgroup version 2.
+pub(crate) const MAX_WEIGHT: i64 = 10_000;
+
 /// A program of `run`.
 pub(crate) static PROGRAM: Object = Object {
     name: "program",

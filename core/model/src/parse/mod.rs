@@ -20,11 +20,10 @@ mod work;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use netloom_config::{Diagnostics, Kind, Node as Yaml, Path, Place, Report, load, read};
 
-pub use self::names::lab_name_problem;
+pub use self::names::{lab_name_problem, node_name_problem};
 
 use self::fields::Fields;
 use self::keys::{LAB, POOL};
-use self::names::node_name_problem;
 use self::resolve::{Origin, Parts};
 use self::unroll::{Context, Stop, unroll};
 use self::work::Work;
@@ -32,6 +31,8 @@ use crate::lab::{Lab, Pool};
 
 /// The most nodes of a lab.
 pub const MAX_NODES: usize = 65_536;
+/// The most nodes in one another: the most parts of a name like `a/b/c`.
+pub const MAX_DEPTH: usize = 8;
 /// The most links of a lab.
 pub const MAX_LINKS: usize = 262_144;
 

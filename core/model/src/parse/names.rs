@@ -6,6 +6,9 @@ use std::net::IpAddr;
 
 use netloom_config::quote;
 
+/// As long as a host name (RFC 1035, section 2.3.4, without the lengths' bytes).
+const LONGEST_NAME: usize = 253;
+
 /// Names that ends of links use for doors, and that every host file has.
 const RESERVED: &[&str] = &["host", "internet", "localhost"];
 
@@ -14,15 +17,29 @@ pub fn lab_name_problem(name: &str) -> Option<String> {
     problem("lab", name, "._-", 63)
 }
 
-/// A node's or switch's name: the characters of a host name and `_`, at most 253 bytes.
-pub(crate) fn node_name_problem(name: &str) -> Option<String> {
+/// A node's or switch's name, a child's without its parents: the characters of a host name and `_`,
+/// at most 253 bytes.
+pub fn node_name_problem(name: &str) -> Option<String> {
     if RESERVED.contains(&name) {
         return Some(format!("the name {} is reserved", quote(name)));
     }
     if name.parse::<IpAddr>().is_ok() {
         return Some(format!("the name {} reads like an address", quote(name)));
     }
-    problem("node or switch", name, "._-", 253)
+    problem("node or switch", name, "._-", LONGEST_NAME)
+}
+
+/// The whole name of a node, `PARENT/NAME` for a child.
+pub(crate) fn node_path_problem(name: &str) -> Option<String> {
+    name.split('/').find_map(node_name_problem).or_else(|| whole_name_problem(name))
+}
+
+/// A child's whole name is as long as a host name at most.
+pub(crate) fn whole_name_problem(name: &str) -> Option<String> {
+    (name.len() > LONGEST_NAME).then(|| {
+        let bytes = name.len();
+        format!("the whole name {} has {bytes} bytes, at most 253 are allowed", quote(name))
+    })
 }
 
 /// A link's name: no spaces, at most 253 bytes.

@@ -1,7 +1,5 @@
 //! Puts a plan together from names, addresses and routes.
 
-use std::fmt::Write;
-
 use ipnet::IpNet;
 
 use super::address::{self, Addressing};
@@ -14,9 +12,10 @@ use super::mac::Macs;
 use super::names::{Names, names};
 use super::segment::{EndRef, Topology, topology};
 use super::{
-    Interface, Plan, PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch, Route, route, sysctl,
+    Interface, Plan, PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch, Route, hosts, route,
+    sysctl,
 };
-use crate::lab::{End, Lab, Link};
+use crate::lab::{End, Lab, Limits, Link, Protect};
 
 /// `BR_MAX_PORTS` of net/bridge/br_private.h less port 0, which is not used.
 const MOST_PORTS: usize = 1023;
@@ -110,9 +109,10 @@ impl Builder<'_> {
             });
         }
         self.add_routes(&interfaces, &mut nodes)?;
-        let hosts = hosts(&nodes);
+        let hosts = hosts::hosts(&nodes);
         let (lab, digest) = (self.lab.name.clone(), String::new());
-        let mut plan = Plan { lab, digest, nodes, switches, links, hosts };
+        let next_id = nodes.len();
+        let mut plan = Plan { lab, digest, next_id, nodes, switches, links, hosts };
         plan.digest = format!("{:016x}", digest_of(&mut plan));
         Ok(plan)
     }
@@ -153,7 +153,7 @@ impl Builder<'_> {
             protect: node.protect,
             charge_receive: node
                 .charge_receive
-                .unwrap_or(!node.protect.is_empty() || node.limits.cpu_milli.is_some()),
+                .unwrap_or_else(|| charges_by_default(&node.limits, &node.protect)),
             root: node.root.clone(),
             run: node.run.clone(),
             env: node.env.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
@@ -230,25 +230,14 @@ impl Builder<'_> {
     }
 }
 
-/// The text of `/etc/hosts`.
-fn hosts(nodes: &[PlannedNode]) -> String {
-    let mut text =
-        String::from("127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n");
-    for node in nodes {
-        // Writing into a string does not fail.
-        if let Some(address) = node.ipv4() {
-            let _ = writeln!(text, "{address}\t{}", node.name);
-        }
-        if let Some(address) = node.ipv6() {
-            let _ = writeln!(text, "{address}\t{}", node.name);
-        }
-    }
-    text
+/// Whether receiving is charged to a node that does not say: where it costs somebody.
+pub(crate) fn charges_by_default(limits: &Limits, protect: &Protect) -> bool {
+    !protect.is_empty() || limits.cpu_milli.is_some()
 }
 
-/// The hash of everything in a plan but the digest. Routes, of which there can be millions, go in
+/// The hash of everything in a plan but the digest and the next id. Routes, of which there can be millions, go in
 /// as numbers, the rest as JSON.
-fn digest_of(plan: &mut Plan) -> u64 {
+pub(super) fn digest_of(plan: &mut Plan) -> u64 {
     let mut digest = Digest::new();
     for node in &mut plan.nodes {
         let routes = std::mem::take(&mut node.routes);

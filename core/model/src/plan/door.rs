@@ -25,7 +25,7 @@ impl Plan {
         let near = self.links_of_segment(link);
         let routers = self.nodes.iter().filter(|n| n.forwarding);
         let gateway = routers.into_iter().find_map(|router| {
-            let near = router.interfaces.iter().filter(|i| near[i.link]);
+            let near = router.interfaces.iter().filter(|i| near.get(i.link) == Some(&true));
             let addresses = near.flat_map(|i: &Interface| &i.addresses);
             let mut near = addresses.filter(|a| a.trunc() == door.trunc());
             near.next().map(|address| (router, address.addr()))

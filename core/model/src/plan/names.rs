@@ -152,7 +152,7 @@ fn ports(
             End::Switch { .. } => None,
             _ => Some(end_name(lab, other, interfaces[index][1 - side].as_deref())),
         };
-        let readable = readable.and_then(|name| core.take(&name.replace(':', "-")));
+        let readable = readable.and_then(|name| core.take(&name.replace([':', '/'], "-")));
         let letter = ["a", "b"][side];
         Some(readable.unwrap_or_else(|| core.take_like(&format!("p{index}{letter}"))))
     };

@@ -1,7 +1,8 @@
 //! Tests of the whole plan: what is decided and refused (`decisions`), what holds for every lab
-//! (`property`), labs of known shapes (`shapes`), by packets that walk through it (`simulator`).
+//! (`property`), changes while it runs (`change`), labs of known shapes (`shapes`), by packets that walk through it (`simulator`).
 
 mod build_lab;
+mod change;
 mod decisions;
 mod property;
 mod shapes;

@@ -43,6 +43,19 @@ impl LabBuilder {
         self.add_node(name, true)
     }
 
+    /// A node in another: the name is whole, and the parent is there already.
+    pub(super) fn child(&mut self, name: &str, limit: Option<u32>) -> &mut Self {
+        let parent = name.rsplit_once('/').map(|(parent, _)| self.index[parent].clone());
+        self.add_node(name, false);
+        let node = self.lab.nodes.last_mut().unwrap();
+        node.children = limit;
+        node.parent = parent.map(|end| match end {
+            End::Node { node, .. } => node,
+            _ => panic!("{name}: its parent is no node"),
+        });
+        self
+    }
+
     pub(super) fn switch(&mut self, name: &str) -> &mut Self {
         let switch = self.lab.switches.len();
         self.index.insert(name.into(), End::Switch { switch });

@@ -1,0 +1,177 @@
+//! Changes of a plan while its lab runs: nodes come and go.
+//!
+//! Every index in a plan stays valid, parents stand before their children, and an id is never given
+//! twice. The digest stays that of the plan as it was made from the file. Routes that led through a
+//! node that went stay, unless they left by an interface that went with it.
+
+use std::collections::BTreeSet;
+
+use super::hosts;
+use super::{NOT_SHOWN, Plan, PlannedEnd, PlannedLink, PlannedNode, sysctl};
+use crate::lab::{Node, Ready};
+use crate::parse::{MAX_DEPTH, MAX_NODES};
+
+impl PlannedNode {
+    /// A node with nothing said about it, with the id that [`Plan::add_node`] gives next. `name` is
+    /// the whole name, `parent` an index into [`Plan::nodes`].
+    pub fn fresh(plan: &Plan, name: &str, parent: Option<usize>) -> PlannedNode {
+        let plain = Node::default();
+        PlannedNode {
+            id: plan.next_id,
+            name: name.to_owned(),
+            parent,
+            children: None,
+            forwarding: false,
+            limits: plain.limits.clone(),
+            protect: plain.protect,
+            charge_receive: false,
+            root: None,
+            run: Vec::new(),
+            env: Vec::new(),
+            files: Vec::new(),
+            ready: Ready::default(),
+            sysctls: sysctl::sysctls(&plain),
+            interfaces: Vec::new(),
+            routes: Vec::new(),
+            internet: false,
+        }
+    }
+}
+
+impl Plan {
+    /// Adds a node without interfaces, whose parent, if any, is in the plan; gives it the next id and
+    /// returns its index.
+    pub fn add_node(&mut self, mut node: PlannedNode) -> usize {
+        node.id = self.next_id;
+        self.next_id += 1;
+        self.nodes.push(node);
+        self.hosts = hosts::hosts(&self.nodes);
+        self.nodes.len() - 1
+    }
+
+    /// Removes these nodes (indices into [`Plan::nodes`]) with all that live in them and all links
+    /// that end in one of them.
+    pub fn remove_nodes(&mut self, which: &BTreeSet<usize>) {
+        let gone = self.with_descendants(which);
+        let ends_in_gone = |link: &PlannedLink| {
+            link.ends.iter().any(|end| match end {
+                PlannedEnd::Node { node, .. } => gone.get(*node).copied().unwrap_or(true),
+                _ => false,
+            })
+        };
+        let links = Renumbered::new(self.links.iter().map(|link| !ends_in_gone(link)));
+        let nodes = Renumbered::new(gone.iter().map(|gone| !gone));
+        let interfaces = self.drop_interfaces(&links);
+        links.retain(&mut self.links);
+        for end in self.links.iter_mut().flat_map(|link| &mut link.ends) {
+            if let PlannedEnd::Node { node, interface } = end {
+                *interface = interfaces[*node].of(*interface).unwrap_or(NOT_SHOWN);
+                *node = nodes.of(*node).unwrap_or(NOT_SHOWN);
+            }
+        }
+        nodes.retain(&mut self.nodes);
+        for node in &mut self.nodes {
+            node.parent = node.parent.and_then(|parent| nodes.of(parent));
+        }
+        self.hosts = hosts::hosts(&self.nodes);
+    }
+
+    /// Drops interfaces whose link goes, with the routes that leave by them; by node, what became of
+    /// its interfaces' numbers.
+    fn drop_interfaces(&mut self, links: &Renumbered) -> Vec<Renumbered> {
+        let drop = |node: &mut PlannedNode| {
+            let stays = |link: usize| link == NOT_SHOWN || links.of(link).is_some();
+            let kept = Renumbered::new(node.interfaces.iter().map(|i| stays(i.link)));
+            kept.retain(&mut node.interfaces);
+            for interface in &mut node.interfaces {
+                interface.link = links.of(interface.link).unwrap_or(NOT_SHOWN);
+            }
+            node.routes.retain_mut(|route| {
+                let interface = kept.of(route.interface);
+                route.interface = interface.unwrap_or(NOT_SHOWN);
+                interface.is_some()
+            });
+            kept
+        };
+        self.nodes.iter_mut().map(drop).collect()
+    }
+
+    /// By node: whether it is one of these or lives in one of them.
+    fn with_descendants(&self, which: &BTreeSet<usize>) -> Vec<bool> {
+        let mut inside = vec![false; self.nodes.len()];
+        for (index, node) in self.nodes.iter().enumerate() {
+            // Parents stand before their children.
+            let in_parent = node.parent.is_some_and(|p| p < index && inside[p]);
+            inside[index] = in_parent || which.contains(&index);
+        }
+        inside
+    }
+
+    /// All nodes that live in a node, at any depth, in the plan's order: parents before children.
+    pub fn descendants(&self, node: usize) -> Vec<usize> {
+        let inside = self.with_descendants(&BTreeSet::from([node]));
+        (0..self.nodes.len()).filter(|index| inside[*index] && *index != node).collect()
+    }
+
+    /// Whether one more node may be made in this one.
+    ///
+    /// # Errors
+    /// Why not: the node, or one that it lives in, has no children or as many as it may have, at any
+    /// depth; or names would have too many parts.
+    pub fn room_for_child(&self, node: usize) -> Result<(), String> {
+        let mut at = Some(node);
+        let mut depth = 1;
+        while let Some(index) = at {
+            let Some(holder) = self.nodes.get(index) else { return Err("no such node".into()) };
+            let name = &holder.name;
+            let Some(limit) = holder.children else {
+                return Err(format!("node {name:?} has no `children`: no node can be made in it"));
+            };
+            let count = self.descendants(index).len();
+            if u32::try_from(count).is_ok_and(|count| count < limit) {
+                at = holder.parent.filter(|parent| *parent < index);
+                depth += 1;
+                continue;
+            }
+            return Err(format!("node {name:?} has {count} nodes in it; its limit is {limit}"));
+        }
+        if depth > MAX_DEPTH {
+            return Err(format!("nodes live in each other {MAX_DEPTH} deep at most"));
+        }
+        if self.nodes.len() >= MAX_NODES {
+            return Err(format!("a lab has {MAX_NODES} nodes at most"));
+        }
+        Ok(())
+    }
+}
+
+/// New numbers for the items of a list of which some go.
+pub(super) struct Renumbered(Vec<Option<usize>>);
+
+impl Renumbered {
+    /// By item, whether it stays.
+    pub(super) fn new(stays: impl Iterator<Item = bool>) -> Renumbered {
+        let mut next = 0;
+        let number = |stays: bool| {
+            stays.then(|| {
+                next += 1;
+                next - 1
+            })
+        };
+        Renumbered(stays.map(number).collect())
+    }
+
+    /// The new number; `None` for an item that goes, and for no item.
+    pub(super) fn of(&self, old: usize) -> Option<usize> {
+        self.0.get(old).copied().flatten()
+    }
+
+    /// Keeps the items that stay.
+    pub(super) fn retain<T>(&self, items: &mut Vec<T>) {
+        let mut index = 0;
+        items.retain(|_| {
+            index += 1;
+            self.of(index - 1).is_some()
+        });
+    }
+}

@@ -1,0 +1,86 @@
+//! A plan as seen from inside one of its nodes: what lives in it and nothing else.
+
+use super::build::digest_of;
+use super::change::Renumbered;
+use super::hosts;
+use super::{NOT_SHOWN, Plan, PlannedEnd, PlannedLink, PlannedNode};
+
+impl Plan {
+    /// The nodes that live in a node, with names that go without its own, and the links that have
+    /// both ends in them. An interface of another link keeps its name and addresses, and its link is
+    /// [`NOT_SHOWN`]. No switches and doors. Ids are those of the whole plan. Empty when there is no
+    /// such node.
+    pub fn subtree(&self, node: usize) -> Plan {
+        let Some(root) = self.nodes.get(node) else { return Plan::default() };
+        let prefix = format!("{}/", root.name);
+        let mut inside = vec![false; self.nodes.len()];
+        self.descendants(node).into_iter().for_each(|index| inside[index] = true);
+        let nodes = Renumbered::new(inside.iter().copied());
+        let links = Renumbered::new(self.links.iter().map(|link| lies_in(link, &inside)));
+        let mut plan = Plan {
+            lab: root.host_name().to_owned(),
+            links: self.links.iter().filter(|link| lies_in(link, &inside)).cloned().collect(),
+            ..Plan::default()
+        };
+        for link in &mut plan.links {
+            link.name = self.local_name(link, &prefix);
+            for end in &mut link.ends {
+                if let PlannedEnd::Node { node, .. } = end {
+                    *node = nodes.of(*node).unwrap_or(NOT_SHOWN);
+                }
+            }
+        }
+        let shown = self.nodes.iter().zip(&inside).filter(|(_, inside)| **inside);
+        plan.nodes = shown.map(|(node, _)| local_node(node, &prefix, &nodes, &links)).collect();
+        plan.next_id = plan.nodes.iter().map(|n| n.id + 1).max().unwrap_or(0);
+        plan.hosts = hosts::hosts(&plan.nodes);
+        plan.digest = format!("{:016x}", digest_of(&mut plan));
+        plan
+    }
+
+    /// A link's name without the prefix. Names by hand hold no `/` and stay.
+    fn local_name(&self, link: &PlannedLink, prefix: &str) -> String {
+        if !link.name.contains('/') {
+            return link.name.clone();
+        }
+        let ends = [0, 1].map(|side| self.end_name(&link.ends[side]));
+        let local = ends.clone().map(|end| match end.strip_prefix(prefix) {
+            Some(local) => local.to_owned(),
+            None => end,
+        });
+        // What follows tells links of the same ends apart: `#2`.
+        let number = link.name.strip_prefix(&ends.join("--")).unwrap_or_default();
+        format!("{}{number}", local.join("--"))
+    }
+
+    /// How an end of a node reads in the name of a link.
+    fn end_name(&self, end: &PlannedEnd) -> String {
+        let PlannedEnd::Node { node, interface } = end else { return String::new() };
+        let Some(node) = self.nodes.get(*node) else { return String::new() };
+        let interface = node.interfaces.get(*interface).map_or("", |i| i.name.as_str());
+        format!("{}:{interface}", node.name)
+    }
+}
+
+/// Whether both ends are of nodes inside.
+fn lies_in(link: &PlannedLink, inside: &[bool]) -> bool {
+    link.ends.iter().all(|end| match end {
+        PlannedEnd::Node { node, .. } => inside.get(*node).copied().unwrap_or(false),
+        _ => false,
+    })
+}
+
+fn local_node(
+    node: &PlannedNode,
+    prefix: &str,
+    nodes: &Renumbered,
+    links: &Renumbered,
+) -> PlannedNode {
+    let mut local = node.clone();
+    local.name = node.name.strip_prefix(prefix).unwrap_or(&node.name).to_owned();
+    local.parent = node.parent.and_then(|parent| nodes.of(parent));
+    for interface in &mut local.interfaces {
+        interface.link = links.of(interface.link).unwrap_or(NOT_SHOWN);
+    }
+    local
+}

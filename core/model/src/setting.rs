@@ -1,0 +1,232 @@
+//! What can be set of a node while it runs, as text: `cpu` -> `50%`.
+//!
+//! The same values as in a lab file, key by key, for command lines and the API. `none` takes a bound
+//! away. Whether a machine can keep them is not looked at.
+
+use netloom_config::{Kind, closest, quote, resolve, units};
+
+use crate::lab::{Limits, Protect};
+use crate::parse::MAX_NODES;
+use crate::parse::keys::{MAX_PROCESSES, MAX_SOCKETS, MAX_WEIGHT};
+use crate::plan::{PlannedNode, charges_by_default};
+
+/// The keys of [`set_node`].
+pub const NODE_KEYS: &[&str] = &[
+    "cpu",
+    "weight",
+    "memory",
+    "processes",
+    "sockets",
+    "packets",
+    "bytes",
+    "charge-receive",
+    "children",
+];
+
+/// The least share of the CPU, in thousandths.
+pub(crate) const LEAST_CPU: u32 = 10;
+/// The least memory, in bytes.
+pub(crate) const LEAST_MEMORY: u64 = 1 << 20;
+
+/// What can be set of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// What its processes may use together.
+    pub limits: Limits,
+    /// What may be sent to it.
+    pub protect: Protect,
+    /// Whether the work of receiving counts as its own; `None`: where it is protected or its CPU is
+    /// limited.
+    pub charge_receive: Option<bool>,
+    /// How many nodes may live in it; `None`: it cannot have any.
+    pub children: Option<u32>,
+}
+
+impl Settings {
+    /// What holds for a node. `charge_receive` is `None` where it is what it would be by default.
+    pub fn of(node: &PlannedNode) -> Settings {
+        let by_default = charges_by_default(&node.limits, &node.protect);
+        Settings {
+            limits: node.limits.clone(),
+            protect: node.protect,
+            charge_receive: (node.charge_receive != by_default).then_some(node.charge_receive),
+            children: node.children,
+        }
+    }
+
+    /// Makes them hold for a node.
+    pub fn put(self, node: &mut PlannedNode) {
+        let by_default = charges_by_default(&self.limits, &self.protect);
+        node.charge_receive = self.charge_receive.unwrap_or(by_default);
+        node.limits = self.limits;
+        node.protect = self.protect;
+        node.children = self.children;
+    }
+}
+
+/// Sets one of [`NODE_KEYS`]; `none` takes it away.
+///
+/// # Errors
+/// The key and what may stand there.
+pub fn set_node(settings: &mut Settings, key: &str, text: &str) -> Result<(), String> {
+    let Settings { limits, protect, charge_receive, children } = settings;
+    let set = match key {
+        "cpu" => put(&mut limits.cpu_milli, text, cpu),
+        "weight" => put(&mut limits.weight, text, |t| count(t, 1, MAX_WEIGHT)),
+        "memory" => put(&mut limits.memory, text, memory),
+        "processes" => put(&mut limits.processes, text, |t| count(t, 1, MAX_PROCESSES)),
+        "sockets" => put(&mut limits.sockets, text, |t| count(t, 1, MAX_SOCKETS)),
+        "packets" => put(&mut protect.packets, text, packets),
+        "bytes" => put(&mut protect.bytes, text, bytes),
+        "charge-receive" => put(charge_receive, text, boolean),
+        "children" => {
+            put(children, text, |t| count(t, 0, i64::try_from(MAX_NODES).unwrap_or(i64::MAX)))
+        }
+        _ => return Err(unknown_key(key, NODE_KEYS)),
+    };
+    set.map_err(|problem| format!("{key}: {problem}"))
+}
+
+/// Refuses limits of a node that are above those of the node it lives in.
+///
+/// # Errors
+/// The limit with both values, and the parent's name.
+pub fn check_bounds(node: &PlannedNode, parent: &PlannedNode) -> Result<(), String> {
+    match excess(&node.limits, &parent.limits).first() {
+        None => Ok(()),
+        Some(excess) => Err(excess.told(&node.name, &parent.name)),
+    }
+}
+
+/// A limit that is above that of the node around.
+pub(crate) struct Excess {
+    pub(crate) key: &'static str,
+    asked: String,
+    bound: String,
+}
+
+impl Excess {
+    /// In words.
+    pub(crate) fn told(&self, node: &str, parent: &str) -> String {
+        let Excess { key, asked, bound } = self;
+        format!(
+            "{key}: {asked} for node {} is more than the {bound} of node {}, which it lives in",
+            quote(node),
+            quote(parent)
+        )
+    }
+}
+
+/// Which limits are above those around; a limit that is absent on either side is not compared.
+pub(crate) fn excess(inner: &Limits, outer: &Limits) -> Vec<Excess> {
+    fn over<T: PartialOrd + Copy>(
+        key: &'static str,
+        pair: (Option<T>, Option<T>),
+        shown: impl Fn(T) -> String,
+    ) -> Option<Excess> {
+        let (Some(inner), Some(outer)) = pair else { return None };
+        (inner > outer).then(|| Excess { key, asked: shown(inner), bound: shown(outer) })
+    }
+    let plain = |n: u32| n.to_string();
+    let all = [
+        over("cpu", (inner.cpu_milli, outer.cpu_milli), cpu_text),
+        over("memory", (inner.memory, outer.memory), memory_text),
+        over("processes", (inner.processes, outer.processes), plain),
+        over("sockets", (inner.sockets, outer.sockets), plain),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+fn cpu_text(milli: u32) -> String {
+    match milli % 10 {
+        0 => format!("{}%", milli / 10),
+        tenths => format!("{}.{tenths}%", milli / 10),
+    }
+}
+
+fn memory_text(bytes: u64) -> String {
+    const UNITS: [(&str, u64); 6] = [
+        ("GiB", 1 << 30),
+        ("GB", 1_000_000_000),
+        ("MiB", 1 << 20),
+        ("MB", 1_000_000),
+        ("KiB", 1 << 10),
+        ("kB", 1000),
+    ];
+    match UNITS.iter().find(|(_, size)| bytes >= *size && bytes.is_multiple_of(*size)) {
+        Some((unit, size)) => format!("{}{unit}", bytes / size),
+        None => format!("{bytes} bytes"),
+    }
+}
+
+/// Reads a value, or `none`.
+fn put<T>(
+    into: &mut Option<T>,
+    text: &str,
+    parse: impl FnOnce(&str) -> Result<T, String>,
+) -> Result<(), String> {
+    *into = if text == "none" { None } else { Some(parse(text)?) };
+    Ok(())
+}
+
+fn cpu(text: &str) -> Result<u32, String> {
+    let milli = units::cpu_milli(text)
+        .ok_or_else(|| expected("a share of CPUs like 50% or 1.5, or none", text))?;
+    match milli {
+        LEAST_CPU.. => Ok(milli),
+        _ => Err(format!("at least 1% of a CPU is needed, found {}", found(text))),
+    }
+}
+
+fn memory(text: &str) -> Result<u64, String> {
+    let bytes = units::bytes(text)
+        .ok_or_else(|| expected("a size like 256MiB, 1GB or 64k, or none", text))?;
+    match bytes {
+        LEAST_MEMORY.. => Ok(bytes),
+        _ => Err(format!("at least 1MiB is needed, found {}", found(text))),
+    }
+}
+
+fn packets(text: &str) -> Result<u64, String> {
+    let rate = units::packet_rate(text).filter(|rate| *rate > 0);
+    rate.ok_or_else(|| expected("packets per second like 200k/s, at least 1, or none", text))
+}
+
+fn bytes(text: &str) -> Result<u64, String> {
+    let rate = units::byte_rate(text).filter(|rate| *rate > 0);
+    rate.ok_or_else(|| expected("bytes per second like 1GB/s, at least 1, or none", text))
+}
+
+fn boolean(text: &str) -> Result<bool, String> {
+    text.parse().map_err(|_| expected("true, false or none", text))
+}
+
+fn count(text: &str, low: i64, high: i64) -> Result<u32, String> {
+    let number = text.parse::<i64>().ok().filter(|n| (low..=high).contains(n));
+    let number = number.and_then(|n| u32::try_from(n).ok());
+    number.ok_or_else(|| expected(&format!("a whole number from {low} to {high}, or none"), text))
+}
+
+pub(crate) fn expected(what: &str, text: &str) -> String {
+    format!("expected {what}, found {}", found(text))
+}
+
+/// A value as messages about files show it: quoted when it is text.
+fn found(text: &str) -> String {
+    match resolve(text) {
+        Kind::Int(_) | Kind::Float(_) | Kind::Bool(_) => text.to_owned(),
+        _ => quote(text),
+    }
+}
+
+pub(crate) fn unknown_key(key: &str, keys: &[&str]) -> String {
+    let help = match closest(key, keys.iter().copied()) {
+        Some(near) => format!("did you mean {}?", quote(near)),
+        None => format!("keys: {}", keys.join(", ")),
+    };
+    format!("unknown key {}; {help}", quote(key))
+}
+
+#[cfg(test)]
+#[path = "setting_tests.rs"]
+mod tests;
