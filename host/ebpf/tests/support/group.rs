@@ -1,0 +1,220 @@
+//! Groups of version 2 with names of their own, and processes in them that open sockets when told.
+//!
+//! A process is this test binary again, running only the test [`HELPER`], and takes commands from a
+//! socket pair in place of its standard input.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use netloom_sys::process::{self, Forked, Namespaces};
+use netloom_sys::{mountinfo, scm};
+use rustix::net::{AddressFamily, SocketType};
+
+/// The test that a helper runs.
+pub(crate) const HELPER: &str = "helper_process";
+const MARK: &str = "NETLOOM_EBPF_TEST_GROUP";
+
+/// A group that is removed, with those below it, when this goes.
+#[derive(Debug)]
+pub(crate) struct Group(PathBuf);
+
+impl Group {
+    /// A fresh group at the top, or `None` where no cgroup2 is mounted.
+    pub(crate) fn create() -> Option<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let mounts = mountinfo::read().unwrap();
+        let top = mounts.into_iter().find(|mount| mount.fstype == "cgroup2")?.path;
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let dir = top.join(format!("netloom-ebpf-test-{}-{number}", std::process::id()));
+        std::fs::create_dir(&dir).unwrap();
+        Some(Self(dir))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// A group below, and those on the way to it.
+    pub(crate) fn below(&self, path: &str) -> PathBuf {
+        let dir = self.0.join(path);
+        std::fs::create_dir_all(&dir).unwrap();
+        dir
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        remove(&self.0);
+    }
+}
+
+fn remove(dir: &Path) {
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        if entry.path().is_dir() {
+            remove(&entry.path());
+        }
+    }
+    let gone = || std::fs::remove_dir(dir).ok();
+    netloom_kit::wait_until("group is empty", std::time::Duration::from_secs(10), gone);
+}
+
+/// A process in a group.
+#[derive(Debug)]
+pub(crate) struct Helper {
+    child: Child,
+    replies: BufReader<UnixStream>,
+}
+
+impl Helper {
+    /// Starts one and waits until it is in the group.
+    pub(crate) fn start(group: &Path) -> Self {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args([HELPER, "--exact", "--nocapture"])
+            .env(MARK, group)
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut helper = Self { child, replies: BufReader::new(ours) };
+        assert_eq!(helper.reply(), "ready");
+        helper
+    }
+
+    pub(crate) fn tell(&mut self, command: &str) {
+        writeln!(self.replies.get_mut(), "{command}").unwrap();
+    }
+
+    pub(crate) fn reply(&mut self) -> String {
+        let mut line = String::new();
+        self.replies.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    /// A command and its answer.
+    pub(crate) fn ask(&mut self, command: &str) -> String {
+        self.tell(command);
+        self.reply()
+    }
+
+    /// Takes the descriptor that it sends.
+    pub(crate) fn take_socket(&mut self) -> OwnedFd {
+        self.tell("send");
+        let (_, mut fds) = scm::receive(self.replies.get_ref(), &mut [0u8; 1]).unwrap();
+        fds.pop().unwrap()
+    }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The body of the test [`HELPER`]: nothing, unless a helper was started to run it.
+pub(crate) fn help() {
+    let Some(group) = std::env::var_os(MARK) else { return };
+    std::fs::write(Path::new(&group).join("cgroup.procs"), "0").unwrap();
+    let wire = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned().unwrap());
+    let mut commands = BufReader::new(wire.try_clone().unwrap());
+    let mut hands = Hands { wire, open: Vec::new(), forked: None };
+    hands.say("ready");
+    let mut line = String::new();
+    while commands.read_line(&mut line).is_ok_and(|n| n > 0) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        hands.obey(words[0], words.get(1).map_or(0, |n| n.parse().unwrap()));
+        line.clear();
+    }
+}
+
+struct Hands {
+    wire: UnixStream,
+    open: Vec<OwnedFd>,
+    forked: Option<(OwnedFd, rustix::process::Pid)>,
+}
+
+impl Hands {
+    fn say(&mut self, text: &str) {
+        writeln!(self.wire, "{text}").unwrap();
+    }
+
+    fn obey(&mut self, verb: &str, n: usize) {
+        match verb {
+            "open" => self.open(n, AddressFamily::INET, SocketType::DGRAM),
+            "open6" => self.open(n, AddressFamily::INET6, SocketType::STREAM),
+            "unix" => self.open(n, AddressFamily::UNIX, SocketType::STREAM),
+            "close" => {
+                self.open.truncate(self.open.len() - n.min(self.open.len()));
+                self.say("closed");
+            }
+            "churn" => self.churn(n),
+            "dup" => {
+                let copy = self.open[0].try_clone().unwrap();
+                self.open.push(copy);
+                self.say("done");
+            }
+            "accept" => {
+                let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+                let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+                let (accepted, _) = listener.accept().unwrap();
+                self.open.extend([listener.into(), client.into(), accepted.into()]);
+                self.say("done");
+            }
+            "send" => {
+                scm::send(&self.wire, b"x", &[self.open[0].as_fd()]).unwrap();
+            }
+            "fork" => self.fork(),
+            "reap" => {
+                let (hold, pid) = self.forked.take().unwrap();
+                drop(hold);
+                process::wait_or_stop(pid).unwrap();
+                self.say("done");
+            }
+            other => panic!("{other}?"),
+        }
+    }
+
+    /// Opens `n`; says how many and the error number of the first refusal.
+    fn open(&mut self, n: usize, family: AddressFamily, kind: SocketType) {
+        let (mut opened, mut errno) = (0, 0);
+        for _ in 0..n {
+            match rustix::net::socket(family, kind, None) {
+                Ok(socket) => {
+                    self.open.push(socket);
+                    opened += 1;
+                }
+                Err(e) if errno == 0 => errno = e.raw_os_error(),
+                Err(_) => {}
+            }
+        }
+        self.say(&format!("{opened} {errno}"));
+    }
+
+    /// Opens and closes one socket `n` times; says how often it was refused.
+    fn churn(&mut self, n: usize) {
+        let one = || rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None);
+        let refused = (0..n).filter(|_| one().is_err()).count();
+        self.say(&format!("{refused}"));
+    }
+
+    /// A child that holds all sockets until it is reaped.
+    fn fork(&mut self) {
+        let (read, write) = rustix::pipe::pipe().unwrap();
+        // SAFETY: the child makes only system calls that need no lock, and leaves by exit_now.
+        match unsafe { process::fork(Namespaces::NONE, None) }.unwrap() {
+            Forked::Child => {
+                drop(write);
+                let _ = rustix::io::read(&read, &mut [0u8; 1]);
+                process::exit_now(0)
+            }
+            Forked::Parent(pid) => self.forked = Some((write, pid)),
+        }
+        self.say("done");
+    }
+}
