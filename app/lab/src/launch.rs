@@ -31,7 +31,8 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(10);
 const LOCK_LOOK: Duration = Duration::from_millis(5);
 
 /// Starts what serves a running lab; what it gives is kept until the lab process ends.
-pub type Serve = fn(&Path, Arc<dyn Service>) -> std::result::Result<Box<dyn std::any::Any>, String>;
+pub type Serve =
+    fn(&Path, Arc<dyn Service>) -> std::result::Result<Box<dyn std::any::Any + Send>, String>;
 
 /// What happens while a lab comes up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -133,9 +134,13 @@ impl Launch {
         let state = match adopted {
             Some(state) => state,
             None => {
-                let limited = |(i, n): (usize, &PlannedNode)| n.limits.memory.map(|_| i);
-                let memory = plan.nodes.iter().enumerate().filter_map(limited).collect();
-                let groups = Groups::new(hierarchies, &folder.id(), memory);
+                let mut groups =
+                    Groups::new(hierarchies, &folder.id(), std::collections::BTreeSet::new());
+                for node in &plan.nodes {
+                    let parent = node.parent.map(|p| plan.nodes[p].id);
+                    let limits = &node.limits;
+                    groups.add(node.id, parent, limits.memory.is_some(), limits.sockets.is_some());
+                }
                 State {
                     plan,
                     groups,
@@ -252,19 +257,31 @@ fn hierarchies(user: bool, plan: &Plan, ignore_limits: bool) -> Result<Vec<cgrou
     let found = found.map_err(Error::system("cgroups", "look for"))?;
     let has = |c: &str| found.iter().any(|h| h.controllers.iter().any(|have| have == c));
     for node in plan.nodes.iter().filter(|_| !ignore_limits) {
-        let wanted = [
-            ("cpu", node.limits.cpu_milli.is_some()),
-            ("memory", node.limits.memory.is_some()),
-            ("pids", node.limits.processes.is_some()),
-        ];
-        if let Some((lacking, _)) = wanted.iter().find(|(c, wants)| *wants && !has(c)) {
-            let mut why = feature::no_limits(!user);
-            why.reason = format!("node {:?} has a {lacking} limit, and {}", node.name, why.reason);
-            why.needs.push_str("; or make it without limits: netloom up --ignore-limits …");
-            return Err(why.into());
-        }
+        check_has(&has, node, user)?;
     }
     Ok(found)
+}
+
+/// Refuses limits of a node of a running lab that cannot be had here.
+pub(crate) fn check_limits(groups: &Groups, node: &PlannedNode, user: bool) -> Result<()> {
+    check_has(&|controller| groups.has(controller), node, user)
+}
+
+fn check_has(has: &dyn Fn(&str) -> bool, node: &PlannedNode, user: bool) -> Result<()> {
+    let limits = &node.limits;
+    let wanted = [
+        ("cpu", limits.cpu_milli.is_some() || limits.weight.is_some()),
+        ("memory", limits.memory.is_some()),
+        ("pids", limits.processes.is_some()),
+        (cgroup::SOCKETS, limits.sockets.is_some()),
+    ];
+    let Some((lacking, _)) = wanted.iter().find(|(c, wants)| *wants && !has(c)) else {
+        return Ok(());
+    };
+    let mut why = feature::no_limits(!user);
+    why.reason = format!("node {:?} has a {lacking} limit, and {}", node.name, why.reason);
+    why.needs.push_str("; or make it without limits: netloom up --ignore-limits …");
+    Err(why.into())
 }
 
 fn runs_already(folder: &Folder, plan: &Plan) -> Result<Outcome> {

@@ -16,6 +16,7 @@ use netloom_sys::{namespace, process};
 use rustix::process::Signal;
 
 use crate::launch::{Event, Serve};
+use crate::keeping::Kept;
 use crate::running::{Running, name_process, raise_open_files};
 use crate::state::{Folder, State};
 use crate::{Error, Result, Service, describe, teardown};
@@ -91,7 +92,11 @@ impl Birth {
                 return give_up(&telling, e, teardown::take_down(&folder, Some(&state), inits));
             }
         };
-        let running = Arc::new(Running::new(folder, state, spawner, reports, ended));
+        let (woken, wake) = pipe()?;
+        let running = Arc::new_cyclic(|me| {
+            let kept = Kept::new(serve, me.clone(), wake);
+            Running::new(folder, state, spawner, reports, ended, kept)
+        });
         let brought_up = bring_up(&running, adopt, &telling, serve);
         let server = match brought_up {
             Ok(server) => server,
@@ -100,7 +105,7 @@ impl Birth {
             Err(e) => return give_up(&telling, e, running.take_down()),
         };
         let watched = foreground.then_some(&maker);
-        let asked = wait_for_end(&signals, watched, &end);
+        let asked = wait_for_end(&running, &signals, watched, &[&end, &woken]);
         let result = if asked { Ok(()) } else { running.take_down() };
         drop(server);
         drop(lock);
@@ -114,7 +119,7 @@ fn bring_up(
     adopt: bool,
     telling: &Telling,
     serve: Serve,
-) -> Result<Box<dyn std::any::Any>> {
+) -> Result<Box<dyn std::any::Any + Send>> {
     if adopt {
         running.adopt()?;
     }
@@ -125,6 +130,8 @@ fn bring_up(
     let service: Arc<dyn Service> = Arc::clone(running) as Arc<dyn Service>;
     let server = serve(&running.folder.path(), service)
         .map_err(|reason| Error::Conflict { lab: running.folder.name().to_owned(), reason })?;
+    running.serve_scopes()?;
+    crate::load::watch(Arc::downgrade(running));
     running.folder.mark_up()?;
     telling.tell(&Event::Ready { made: made.len() });
     Ok(server)
@@ -179,14 +186,42 @@ fn redirect_output(folder: &Folder) -> Result<()> {
 }
 
 /// Waits until the lab is to end: by a signal, with its maker, or because it has been taken down
-/// (`true`).
-fn wait_for_end(signals: &OwnedFd, maker: Option<&UnixStream>, end: &OwnedFd) -> bool {
+/// (`true`). Meanwhile tends what ends on its own. `pipes`: the one written to when the lab is down,
+/// and the one written to when there is something else to watch.
+fn wait_for_end(
+    running: &Running,
+    signals: &OwnedFd,
+    maker: Option<&UnixStream>,
+    pipes: &[&OwnedFd; 2],
+) -> bool {
     use rustix::event::{PollFd, PollFlags};
+    let [end, woken] = pipes;
+    let mut again = None;
     loop {
-        let mut fds = vec![PollFd::new(end, PollFlags::IN), PollFd::new(signals, PollFlags::IN)];
+        let watched = running.watched();
+        let mut fds: Vec<PollFd<'_>> =
+            [*end, *woken, signals].map(|fd| PollFd::new(fd, PollFlags::IN)).into();
         fds.extend(maker.map(|m| PollFd::new(m, PollFlags::IN)));
-        if rustix::event::poll(&mut fds, None).is_ok_and(|n| n > 0) {
-            return !fds[0].revents().is_empty();
+        let first = fds.len();
+        fds.extend(watched.iter().map(|fd| PollFd::new(fd, PollFlags::IN)));
+        let timeout = again.map(process::timespec);
+        if rustix::event::poll(&mut fds, timeout.as_ref()).is_err() {
+            continue;
+        }
+        let ready = |i: usize| !fds[i].revents().is_empty();
+        if ready(0) {
+            return true;
+        }
+        if ready(2) || (maker.is_some() && ready(3)) {
+            return false;
+        }
+        if ready(1) {
+            let mut drained = [0; 64];
+            // What was written only says that something is new.
+            let _ = rustix::io::read(woken, &mut drained);
+        }
+        if again.is_some() || (first..fds.len()).any(ready) {
+            again = running.tend();
         }
     }
 }

@@ -35,6 +35,8 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// A living init.
 #[derive(Debug)]
 pub(crate) struct Init {
+    /// The number of its socket.
+    pub(crate) id: usize,
     pub(crate) pid: Pid,
     pub(crate) pidfd: OwnedFd,
 }
@@ -51,7 +53,7 @@ impl Init {
         };
         // Connected after the pidfd was opened: so the process lived, and the pid was its own.
         let still = Connection::open(node, &path)?.is_some();
-        Ok(still.then_some(Init { pid, pidfd }))
+        Ok(still.then_some(Init { id: index, pid, pidfd }))
     }
 
     /// Whether it answers. One that was killed just now does not, though its process may take some
@@ -183,7 +185,8 @@ impl Maker<'_> {
             for (slot, pid) in batch.slots.iter().zip(self.spawner.finish_create()?) {
                 // One that has ended already is missed when reports are counted.
                 if let Ok(pidfd) = process::pidfd(pid) {
-                    inits.insert(self.id(*slot), Init { pid, pidfd });
+                    let id = self.id(*slot);
+                    inits.insert(id, Init { id, pid, pidfd });
                 }
             }
             if let (Some(next), Some(specs)) = (next, specs) {
@@ -280,7 +283,7 @@ impl Maker<'_> {
             host_name: node.host_name().to_owned(),
             scope,
             kind: Kind::Node,
-            root: node.root.clone(),
+            root: self.root_of(slot),
             tasks: groups.tasks_files(node.id),
             v2_cgroup: groups.v2_dir(node.id),
             files: node.files.clone(),
@@ -290,6 +293,13 @@ impl Maker<'_> {
             run: node.run.clone(),
             ready: node.ready.clone(),
         })
+    }
+
+    /// A child lives in its parent's root unless it has one of its own.
+    fn root_of(&self, slot: usize) -> Option<PathBuf> {
+        let nodes = &self.state.plan.nodes;
+        let up = std::iter::successors(Some(slot), |s| nodes[*s].parent);
+        up.filter_map(|s| nodes[s].root.clone()).next()
     }
 
     /// Opens the network namespaces of new nodes, of nodes at the ends of these links, and the core's.

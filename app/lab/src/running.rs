@@ -17,6 +17,8 @@ use netloom_node::{init, ping};
 use netloom_sys::{namespace, process};
 use rustix::process::Pid;
 
+use crate::keeping::Kept;
+use crate::load::Loads;
 use crate::making::{Init, Inits, Maker, forget_reports};
 use crate::state::{Folder, State};
 use crate::view::{
@@ -37,6 +39,8 @@ pub(crate) struct Running {
     /// What is to exist: replaced as a whole by each change.
     state: Mutex<Arc<State>>,
     work: Mutex<Work>,
+    pub(crate) kept: Kept,
+    load: Loads,
     /// Written to when the lab has been taken down.
     ended: OwnedFd,
 }
@@ -55,9 +59,17 @@ impl Running {
         spawner: Spawner,
         reports: OwnedFd,
         ended: OwnedFd,
+        kept: Kept,
     ) -> Running {
         let work = Work { spawner: Some(spawner), reports, inits: Inits::new() };
-        Running { folder, state: Mutex::new(Arc::new(state)), work: Mutex::new(work), ended }
+        Running {
+            folder,
+            state: Mutex::new(Arc::new(state)),
+            work: Mutex::new(work),
+            kept,
+            load: Loads::default(),
+            ended,
+        }
     }
 
     /// What is to exist, as of now.
@@ -95,7 +107,7 @@ impl Running {
         }
         drop(work);
         self.drop_silent();
-        Ok(())
+        self.adopt_kept(&state, &self.work().inits)
     }
 
     /// Forgets inits that do not answer, once their processes have ended.
@@ -135,8 +147,9 @@ impl Running {
             return Err(Error::NoLab(self.folder.name().to_owned()));
         };
         forget_reports(reports);
-        let before_programs =
-            |inits: &Inits, slots: &[usize], links: &[usize]| self.fit(inits, slots, links);
+        let before_programs = |inits: &Inits, slots: &[usize], links: &[usize]| {
+            self.fit(&state, inits, slots, links)
+        };
         let maker = Maker {
             folder: &self.folder,
             state: &state,
@@ -149,14 +162,11 @@ impl Running {
         Ok(made.iter().filter_map(|i| state.plan.nodes.get(*i)).map(|n| n.name.clone()).collect())
     }
 
-    /// Puts in what stands between nodes and their network: protection, charging, wires.
-    fn fit(&self, _inits: &Inits, _slots: &[usize], _links: &[usize]) -> Result<()> {
-        Ok(())
-    }
-
     /// Takes everything down.
     pub(crate) fn take_down(&self) -> Result<()> {
         let mut work = self.work();
+        self.return_everything(&mut work);
+        self.end_kept();
         // Without its client the spawner ends, and nothing more is born.
         match work.spawner.take() {
             Some(spawner) => spawner.end(),
@@ -198,6 +208,40 @@ impl Running {
         plan.nodes.iter().map(living).collect()
     }
 
+    /// Sends one echo request from each of these nodes to every other of them.
+    pub(crate) fn ping_among(
+        &self,
+        slots: &[usize],
+        families: &[u8],
+        timeout: Duration,
+    ) -> Result<Reachability> {
+        let state = self.state();
+        let pids = self.pids(&state.plan);
+        let open = |pid: Option<Pid>| pid.and_then(|p| namespace::network_of(p).ok());
+        let asked: Vec<Pinged<'_>> = slots
+            .iter()
+            .map(|slot| Pinged { node: &state.plan.nodes[*slot], space: open(pids[*slot]) })
+            .collect();
+        let mut found = Vec::new();
+        for version in families {
+            found.push(ping_family(&state.plan.lab, *version, &asked, timeout)?);
+        }
+        let nodes = asked.iter().map(|p| p.node.name.clone()).collect();
+        Ok(Reachability { nodes, families: found })
+    }
+
+    /// Ids of nodes and pids of their living inits.
+    pub(crate) fn living_inits(&self) -> Vec<(usize, i32)> {
+        let work = self.work();
+        let living = work.inits.iter().filter(|(id, i)| **id != CORE && i.lives());
+        living.map(|(id, i)| (*id, i.pid.as_raw_nonzero().get())).collect()
+    }
+
+    /// The load averages.
+    pub(crate) fn loads(&self) -> &Loads {
+        &self.load
+    }
+
     /// Whether the core's init lives.
     fn has_core(&self) -> bool {
         self.work().inits.get(&CORE).is_some_and(Init::lives)
@@ -235,7 +279,7 @@ impl Service for Running {
         let state = self.state();
         let pids = self.pids(&state.plan);
         let whole = self.has_core() && pids.iter().all(Option::is_some);
-        status::read(&self.folder, &state, &pids, whole)
+        status::read(&status::Sources { running: self, state: &state, pids: &pids, whole })
     }
 
     fn plan(&self) -> Arc<Plan> {
@@ -248,17 +292,8 @@ impl Service for Running {
     }
 
     fn ping(&self, families: &[u8], timeout: Duration) -> Result<Reachability> {
-        let state = self.state();
-        let plan = &state.plan;
-        let pids = self.pids(plan);
-        let spaces: Vec<Option<OwnedFd>> =
-            pids.iter().map(|p| p.and_then(|p| namespace::network_of(p).ok())).collect();
-        let mut found = Vec::new();
-        for version in families {
-            found.push(ping_family(plan, *version, &spaces, timeout)?);
-        }
-        let nodes = plan.nodes.iter().map(|n| n.name.clone()).collect();
-        Ok(Reachability { nodes, families: found })
+        let all: Vec<usize> = (0..self.state().plan.nodes.len()).collect();
+        self.ping_among(&all, families, timeout)
     }
 
     fn log(&self, node: &str, after_ns: u64, wait: Duration) -> Result<Vec<Record>> {
@@ -327,29 +362,39 @@ impl Service for Running {
     }
 }
 
+/// A node that asks and answers; without a namespace when it is dead.
+struct Pinged<'a> {
+    node: &'a PlannedNode,
+    space: Option<OwnedFd>,
+}
+
+impl Pinged<'_> {
+    fn address(&self, version: u8) -> Option<std::net::IpAddr> {
+        match version {
+            4 => self.node.ipv4().map(std::net::IpAddr::V4),
+            _ => self.node.ipv6().map(std::net::IpAddr::V6),
+        }
+    }
+}
+
 fn ping_family(
-    plan: &Plan,
+    lab: &str,
     version: u8,
-    spaces: &[Option<OwnedFd>],
+    nodes: &[Pinged<'_>],
     timeout: Duration,
 ) -> Result<crate::view::Family> {
-    use std::net::IpAddr;
     use std::os::fd::AsFd;
-    let nodes = &plan.nodes;
-    let address = |i: usize| match version {
-        4 => nodes[i].ipv4().map(IpAddr::V4),
-        _ => nodes[i].ipv6().map(IpAddr::V6),
-    };
     // A dead node neither asks nor answers: its row and column stay empty.
-    let living: Vec<usize> = (0..nodes.len()).filter(|i| spaces[*i].is_some()).collect();
+    let living: Vec<usize> = (0..nodes.len()).filter(|i| nodes[*i].space.is_some()).collect();
     let prober = |i: &usize| {
-        let netns = spaces[*i].as_ref()?.as_fd();
-        Some(ping::Prober { name: &nodes[*i].name, netns, address: address(*i) })
+        let node = &nodes[*i];
+        let netns = node.space.as_ref()?.as_fd();
+        Some(ping::Prober { name: &node.node.name, netns, address: node.address(version) })
     };
     let probers: Vec<ping::Prober<'_>> = living.iter().filter_map(prober).collect();
     let Some(family) = ping::Version::from_number(version) else {
         let reason = format!("there is no IP version {version}");
-        return Err(Error::Conflict { lab: plan.lab.clone(), reason });
+        return Err(Error::Conflict { lab: lab.to_owned(), reason });
     };
     let found = ping::all_pairs(&probers, family, timeout)?;
     let mut rtt_us = vec![vec![None; nodes.len()]; nodes.len()];
@@ -358,11 +403,12 @@ fn ping_family(
             rtt_us[*source][*target] = cell;
         }
     }
-    let with = (0..nodes.len()).filter(|i| address(*i).is_some()).count() as u64;
+    let with = nodes.iter().filter(|n| n.address(version).is_some()).count() as u64;
     let answered = rtt_us.iter().flatten().filter(|c| c.is_some()).count() as u64;
     let asked = with * with.saturating_sub(1);
     Ok(crate::view::Family { version, rtt_us, asked, answered })
 }
+
 /// Lets this process open as many files as it is allowed to; gives what it was allowed before.
 pub(crate) fn raise_open_files() -> (Option<u64>, Option<u64>) {
     use rustix::process::{Resource, Rlimit};

@@ -12,6 +12,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use netloom_model::Plan;
+use netloom_node::spec::{log_names, socket_name};
 use netloom_sys::cgroup::Groups;
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
@@ -51,6 +52,10 @@ pub struct Moved {
     pub name: String,
     /// Its index there.
     pub index: u32,
+    /// Its hardware address: by it a card is found on the host when its node was killed.
+    pub mac: [u8; 6],
+    /// It was up before, and is to be again.
+    pub was_up: bool,
 }
 
 /// Where an interface belongs.
@@ -125,6 +130,11 @@ impl Folder {
     /// Where the inits' sockets and logs are.
     pub fn sockets(&self) -> PathBuf {
         self.path().join("n")
+    }
+
+    /// The control socket of the wires' process.
+    pub fn wire_socket(&self) -> PathBuf {
+        self.path().join("wire.sock")
     }
 
     /// The folder of sockets by which a node manages the nodes in it.
@@ -213,6 +223,26 @@ impl Folder {
     /// The changes of the host that may have been made.
     pub fn read_host_changes(&self) -> Result<Vec<HostChange>> {
         Ok(self.read_json("host.json")?.unwrap_or_default())
+    }
+
+    /// Removes what a node that is gone has left: its socket, logs and scope.
+    pub(crate) fn remove_node_files(&self, node: usize) -> Result<()> {
+        let sockets = self.sockets();
+        let files = log_names(node).into_iter().chain([socket_name(node)]);
+        for name in files {
+            match fs::remove_file(sockets.join(&name)) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                    return Err(Error::state(sockets.join(name), "remove")(e));
+                }
+                _ => {}
+            }
+        }
+        match fs::remove_dir_all(self.scope(node)) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                Err(Error::state(self.scope(node), "remove")(e))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Notes that everything has been made.

@@ -4,8 +4,8 @@ use std::os::fd::AsFd;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use netloom_model::Plan;
-use netloom_model::plan::{PlannedEnd, PlannedNode};
-use netloom_netlink::{LinkInfo, Socket};
+use netloom_model::plan::{PlannedEnd, PlannedLink, PlannedNode};
+use netloom_netlink::{LinkInfo, Socket, diag};
 use netloom_node::control::{Answer, Connection, Request};
 use netloom_node::spec::socket_name;
 use netloom_sys::namespace;
@@ -13,34 +13,49 @@ use rustix::process::Pid;
 
 use crate::making::has_work;
 use crate::network::on_a_thread;
-use crate::state::{Folder, State};
+use crate::running::Running;
+use crate::state::{Folder, Home, State};
 use crate::view::{
-    InterfaceStatus, LabState, LabStatus, LimitsView, LinkStatus, NodeStatus, ProgramView,
-    SwitchStatus, Traffic,
+    ChildrenView, DropView, InterfaceStatus, LabState, LabStatus, LimitsView, LinkStatus,
+    NodeStatus, ProgramView, ProtectView, SwitchStatus, Traffic, WireView,
 };
-use crate::{Error, Result};
+use crate::{Error, Result, impairing};
 
-/// Reads all of it. `pids` are the living inits of nodes, by slot.
-///
-/// `whole`: all of them and the core's live.
-pub(crate) fn read(
-    folder: &Folder,
-    state: &State,
-    pids: &[Option<Pid>],
-    whole: bool,
-) -> Result<LabStatus> {
+/// What a reading needs.
+pub(crate) struct Sources<'a> {
+    pub(crate) running: &'a Running,
+    pub(crate) state: &'a State,
+    /// The living inits of nodes, by slot.
+    pub(crate) pids: &'a [Option<Pid>],
+    /// All of them and the core's live.
+    pub(crate) whole: bool,
+}
+
+/// What one visit to a node's namespace finds.
+#[derive(Default)]
+struct Visit {
+    links: Vec<LinkInfo>,
+    sockets: Option<u64>,
+}
+
+/// Reads all of it.
+pub(crate) fn read(sources: &Sources<'_>) -> Result<LabStatus> {
+    let state = sources.state;
     let plan = &state.plan;
-    let found = interfaces(plan, pids)?;
-    let nodes: Vec<NodeStatus> = plan
-        .nodes
-        .iter()
-        .enumerate()
-        .map(|(slot, n)| node(folder, state, n, pids[slot], &found[slot]))
-        .collect();
-    let links = plan.links.iter().map(|l| link(plan, l, &nodes)).collect();
+    let found = visit_all(plan, sources.pids)?;
+    let nodes: Vec<NodeStatus> =
+        (0..plan.nodes.len()).map(|slot| node(sources, slot, &found[slot])).collect();
+    let wires = &sources.running.kept.wires;
+    let directions = wires.states();
+    let restarts = wires.restarts();
+    let link = |l: &PlannedLink| {
+        let wire = impairing::view(plan, l, directions.as_ref(), restarts);
+        link(plan, l, &nodes, wire)
+    };
+    let links = plan.links.iter().map(link).collect();
     Ok(LabStatus {
         name: plan.lab.clone(),
-        state: if whole { LabState::Up } else { LabState::Degraded },
+        state: if sources.whole { LabState::Up } else { LabState::Degraded },
         digest: plan.digest.clone(),
         pid: rustix::process::getpid().as_raw_nonzero().get(),
         since: state.since,
@@ -58,52 +73,53 @@ pub(crate) fn now_ns() -> u64 {
     u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Interfaces of every living node, by one thread that visits all namespaces.
-fn interfaces(plan: &Plan, pids: &[Option<Pid>]) -> Result<Vec<Vec<LinkInfo>>> {
+/// Interfaces and sockets of every living node, by one thread that visits all namespaces.
+fn visit_all(plan: &Plan, pids: &[Option<Pid>]) -> Result<Vec<Visit>> {
     on_a_thread(|| {
-        let read = |i: usize| -> Result<Vec<LinkInfo>> {
-            let Some(pid) = pids[i] else { return Ok(vec![]) };
+        let visit = |i: usize| -> Result<Visit> {
+            let Some(pid) = pids[i] else { return Ok(Visit::default()) };
             let object = format!("node {:?}", plan.nodes[i].name);
             // An init that ends meanwhile has no interfaces.
-            let Ok(ns) = namespace::network_of(pid) else { return Ok(vec![]) };
+            let Ok(ns) = namespace::network_of(pid) else { return Ok(Visit::default()) };
             namespace::enter_network(ns.as_fd()).map_err(Error::system(&object, "look into"))?;
             let mut socket =
                 Socket::open().map_err(Error::network(&object, "open a netlink socket"))?;
-            socket.links().map_err(Error::network(&object, "read its interfaces"))
+            let links = socket.links().map_err(Error::network(&object, "read its interfaces"))?;
+            Ok(Visit { links, sockets: diag::in_use().ok() })
         };
-        (0..plan.nodes.len()).map(read).collect()
+        (0..plan.nodes.len()).map(visit).collect()
     })
 }
 
-fn node(
-    folder: &Folder,
-    state: &State,
-    planned: &PlannedNode,
-    pid: Option<Pid>,
-    found: &[LinkInfo],
-) -> NodeStatus {
+fn node(sources: &Sources<'_>, slot: usize, found: &Visit) -> NodeStatus {
+    let Sources { running, state, pids, .. } = sources;
+    let plan = &state.plan;
+    let planned = &plan.nodes[slot];
+    let pid = pids[slot];
     let usage = state.groups.usage(planned.id);
     let limits = &planned.limits;
-    let plan = &state.plan;
+    let counts = running.kept.guards.sockets(state, planned);
+    let protect = running.kept.guards.protection(state, slot);
+    let interfaces = interface_statuses(state, slot, &found.links);
     NodeStatus {
         name: planned.name.clone(),
         alive: pid.is_some(),
         pid: pid.map(|p| p.as_raw_nonzero().get()),
         forwarding: planned.forwarding,
         parent: planned.parent.map(|p| plan.nodes[p].name.clone()),
-        children: None,
+        children: planned
+            .children
+            .map(|limit| ChildrenView { count: plan.descendants(slot).len(), limit }),
         cpu_ns: usage.cpu_ns,
-        cpu_user_ns: None,
-        cpu_system_ns: None,
-        cpu_receive_ns: None,
-        load: None,
+        cpu_user_ns: usage.cpu_user_ns,
+        cpu_system_ns: usage.cpu_system_ns,
+        cpu_receive_ns: running.kept.guards.receive_time(planned),
+        load: pid.map(|_| running.loads().of(planned.id)),
         memory: usage.memory.or_else(|| state.groups.resident(planned.id)),
         processes: usage.processes,
-        sockets: None,
-        sockets_counted: None,
-        sockets_refused: None,
-        protect: None,
-        drops: vec![],
+        sockets: found.sockets,
+        sockets_counted: counts.as_ref().map(|c| c.open),
+        sockets_refused: counts.as_ref().map(|c| c.refused),
         limits: LimitsView {
             cpu_milli: limits.cpu_milli,
             memory: limits.memory,
@@ -111,9 +127,23 @@ fn node(
             processes: limits.processes,
             sockets: limits.sockets,
         },
-        programs: if pid.is_some() { programs(folder, planned) } else { vec![] },
-        interfaces: interface_statuses(&state.plan, planned, found),
+        drops: drops(protect.as_ref(), &interfaces),
+        protect,
+        programs: if pid.is_some() { programs(&running.folder, planned) } else { vec![] },
+        interfaces,
     }
+}
+
+/// What a node lost, by cause; causes that lost nothing are left out.
+fn drops(protect: Option<&ProtectView>, interfaces: &[InterfaceStatus]) -> Vec<DropView> {
+    let traffic = || interfaces.iter().filter_map(|i| i.traffic);
+    let causes = [
+        ("protect", protect.map_or(0, |p| p.dropped_packets)),
+        ("rx", traffic().map(|t| t.rx_lost).sum()),
+        ("tx", traffic().map(|t| t.tx_lost).sum()),
+    ];
+    let some = causes.into_iter().filter(|(_, packets)| *packets > 0);
+    some.map(|(cause, packets)| DropView { cause: cause.to_owned(), packets }).collect()
 }
 
 fn programs(folder: &Folder, planned: &PlannedNode) -> Vec<ProgramView> {
@@ -139,24 +169,50 @@ fn programs(folder: &Folder, planned: &PlannedNode) -> Vec<ProgramView> {
     }
 }
 
-fn interface_statuses(
-    plan: &Plan,
-    planned: &PlannedNode,
-    found: &[LinkInfo],
-) -> Vec<InterfaceStatus> {
-    let one = |interface: &netloom_model::plan::Interface| {
-        let seen = found.iter().find(|l| l.name == interface.name);
-        InterfaceStatus {
-            name: interface.name.clone(),
-            link: plan.links[interface.link].name.clone(),
-            mac: seen.and_then(|l| l.mac).map_or_else(String::new, mac_text),
-            mtu: seen.map_or(interface.mtu, |l| l.mtu),
-            addresses: interface.addresses.iter().map(ToString::to_string).collect(),
-            up: seen.map(|l| l.up && l.carrier),
-            traffic: seen.map(|l| traffic(&l.traffic)),
-        }
+/// The interfaces that a node has: its own that are not elsewhere, and others' that are here.
+fn interface_statuses(state: &State, slot: usize, found: &[LinkInfo]) -> Vec<InterfaceStatus> {
+    let plan = &state.plan;
+    let planned = &plan.nodes[slot];
+    let away = |index: u32| {
+        let home = Home::Node { node: planned.id, index };
+        state.moved.iter().any(|m| m.home == home)
     };
-    planned.interfaces.iter().map(one).collect()
+    let own = planned.interfaces.iter().filter(|i| !away(i.index)).map(|i| {
+        let seen = found.iter().find(|l| l.index == i.index || l.name == i.name);
+        let addresses = i.addresses.iter().map(ToString::to_string).collect();
+        interface_status(&i.name, &plan.links[i.link].name, i.mtu, addresses, seen)
+    });
+    let guests = state.moved.iter().filter(|m| m.node == planned.id).map(|m| {
+        let seen = found.iter().find(|l| l.name == m.name);
+        interface_status(&m.name, &link_of(plan, &m.home), 0, vec![], seen)
+    });
+    own.chain(guests).collect()
+}
+
+/// The link that an interface belongs to; nothing for one of the host's.
+fn link_of(plan: &Plan, home: &Home) -> String {
+    let Home::Node { node, index } = home else { return String::new() };
+    let home = plan.nodes.iter().find(|n| n.id == *node);
+    let found = home.and_then(|n| n.interfaces.iter().find(|i| i.index == *index));
+    found.map_or_else(String::new, |i| plan.links[i.link].name.clone())
+}
+
+fn interface_status(
+    name: &str,
+    link: &str,
+    mtu: u32,
+    addresses: Vec<String>,
+    seen: Option<&LinkInfo>,
+) -> InterfaceStatus {
+    InterfaceStatus {
+        name: name.to_owned(),
+        link: link.to_owned(),
+        mac: seen.and_then(|l| l.mac).map_or_else(String::new, mac_text),
+        mtu: seen.map_or(mtu, |l| l.mtu),
+        addresses,
+        up: seen.map(|l| l.up && l.carrier),
+        traffic: seen.map(|l| traffic(&l.traffic)),
+    }
 }
 
 fn traffic(t: &netloom_netlink::Traffic) -> Traffic {
@@ -200,17 +256,27 @@ pub fn end_text(plan: &Plan, end: &PlannedEnd) -> String {
     }
 }
 
-fn link(plan: &Plan, link: &netloom_model::plan::PlannedLink, nodes: &[NodeStatus]) -> LinkStatus {
+fn link(
+    plan: &Plan,
+    link: &PlannedLink,
+    nodes: &[NodeStatus],
+    wire: Option<WireView>,
+) -> LinkStatus {
+    let carries = wire.as_ref().is_none_or(|w| w.state == "running");
     let up = |end: &PlannedEnd| match end {
         PlannedEnd::Node { node, interface } => {
-            nodes[*node].interfaces.get(*interface).and_then(|i| i.up) == Some(true)
+            let name = &plan.nodes[*node].interfaces[*interface].name;
+            // One that was moved is seen where it is.
+            let here = nodes[*node].interfaces.iter().find(|i| i.name == *name);
+            let anywhere = || nodes.iter().flat_map(|n| &n.interfaces).find(|i| i.link == link.name);
+            here.or_else(anywhere).and_then(|i| i.up) == Some(true)
         }
         _ => true,
     };
     LinkStatus {
         name: link.name.clone(),
         ends: [end_text(plan, &link.ends[0]), end_text(plan, &link.ends[1])],
-        up: link.ends.iter().all(up),
-        wire: None,
+        up: carries && link.ends.iter().all(up),
+        wire,
     }
 }

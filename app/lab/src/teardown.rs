@@ -14,10 +14,10 @@ use netloom_node::spec::{socket_index, socket_name};
 use netloom_sys::{namespace, process};
 use rustix::process::Signal;
 
-use crate::making::{Init, has_work};
+use crate::making::{Init, Inits, has_work};
 use crate::network::on_a_thread;
-use crate::state::{Folder, State};
-use crate::{Error, Result, door};
+use crate::state::{Folder, Home, State};
+use crate::{Error, Result, door, moves, wires};
 
 /// How long programs may take to end when asked to.
 const GRACE: Duration = Duration::from_millis(1000);
@@ -37,11 +37,30 @@ pub(crate) fn take_down(folder: &Folder, state: Option<&State>, inits: Vec<Init>
 
 /// Takes down everything of a lab and empties its folder but for the lock.
 pub(crate) fn empty(folder: &Folder, state: Option<&State>, inits: Vec<Init>) -> Result<()> {
-    stop_programs(folder, state);
+    let working = |s: &State| -> Vec<(usize, String)> {
+        let nodes = s.plan.nodes.iter().filter(|n| has_work(n));
+        nodes.map(|n| (n.id, n.name.clone())).collect()
+    };
+    stop_programs(folder, &state.map(working).unwrap_or_default());
     let mut failures = Vec::new();
-    // While the kernel takes namespaces apart, the rest goes.
-    let ended = end_inits(inits, || failures = remove_rest(folder, state));
+    if let Some(state) = state {
+        failures.extend(return_to_host(state, &inits));
+    }
+    failures.extend(wires::end_process(folder).err());
+    // While the kernel takes namespaces apart, the rest goes; but kernel threads that count as a
+    // node's stay in its groups until its network is gone.
+    let charged = state.is_some_and(|s| s.plan.nodes.iter().any(|n| n.charge_receive));
+    let mut rest = Vec::new();
+    let ended = end_inits(inits, || {
+        if !charged {
+            rest = remove_rest(folder, state);
+        }
+    });
     failures.extend(ended.err());
+    if charged {
+        rest = remove_rest(folder, state);
+    }
+    failures.extend(rest);
     // What could not be removed must stay findable.
     if failures.is_empty() {
         failures.extend(folder.empty().err());
@@ -72,15 +91,29 @@ pub(crate) fn find_inits(folder: &Folder) -> Vec<Init> {
     indexes.filter_map(|i| Init::find(folder, i, &i.to_string()).ok().flatten()).collect()
 }
 
-/// Asks programs to end and waits for their inits, which end after them, up to the grace.
-fn stop_programs(folder: &Folder, state: Option<&State>) {
-    let Some(state) = state else { return };
-    let working = state.plan.nodes.iter().filter(|n| has_work(n));
+/// Gives the host back what was moved into nodes.
+fn return_to_host(state: &State, inits: &[Init]) -> Vec<Error> {
+    let hosts: Vec<_> = state.moved.iter().filter(|m| m.home == Home::Host).cloned().collect();
+    if hosts.is_empty() {
+        return vec![];
+    }
+    let open = |node: usize| -> Option<(usize, OwnedFd)> {
+        let path = |i: &Init| namespace::network_of(i.pid).ok();
+        let found = inits.iter().find(|i| i.id == node)?;
+        Some((node, path(found)?))
+    };
+    let spaces: Vec<(usize, OwnedFd)> = hosts.iter().filter_map(|m| open(m.node)).collect();
+    moves::return_all(state, &Inits::new(), &spaces, &hosts)
+}
+
+/// Asks the programs of these nodes (ids and names) to end and waits for their inits, which end
+/// after them, up to the grace.
+pub(crate) fn stop_programs(folder: &Folder, nodes: &[(usize, String)]) {
     let mut asked = Vec::new();
-    for node in working {
-        let path = folder.sockets().join(socket_name(node.id));
+    for (id, name) in nodes {
+        let path = folder.sockets().join(socket_name(*id));
         // An init that does not answer is killed below.
-        if let Ok(Some(connection)) = Connection::open(&node.name, &path) {
+        if let Ok(Some(connection)) = Connection::open(name, &path) {
             let grace_ms = u64::try_from(GRACE.as_millis()).unwrap_or(1000);
             if connection.send(&Request::Stop { grace_ms }).is_ok() {
                 asked.push(connection);
@@ -96,7 +129,7 @@ fn stop_programs(folder: &Folder, state: Option<&State>) {
 
 /// Kills inits and waits until they, their namespaces and their links are gone; once the processes
 /// have ended it does `meanwhile`, in any case, in the caller's namespace.
-fn end_inits(inits: Vec<Init>, meanwhile: impl FnOnce()) -> Result<()> {
+pub(crate) fn end_inits(inits: Vec<Init>, meanwhile: impl FnOnce()) -> Result<()> {
     let witnesses = on_a_thread(|| Ok(plant(&inits)));
     let until = Instant::now() + KERNEL_TIMEOUT;
     let killed = kill(&inits, until);

@@ -1,0 +1,270 @@
+//! What a lab process keeps beside nodes and links: guards, wires, views from inside nodes, and
+//! namespaces of nodes that hold others' interfaces.
+//!
+//! [`Running::tend`] is called when one of the things of [`Running::watched`] has ended: the wires'
+//! process is started again, and interfaces come home from a node that was killed.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use netloom_model::plan::{PlannedEnd, PlannedLink, PlannedNode};
+use netloom_node::spec::CORE;
+use netloom_sys::namespace;
+
+use crate::guards::{self, Guards};
+use crate::launch::Serve;
+use crate::making::{Init, Inits};
+use crate::running::{Running, Work};
+use crate::scope::{self, Scoped};
+use crate::state::State;
+use crate::wires::{self, Wires};
+use crate::{Error, Result};
+
+/// Kept beside a lab's nodes.
+pub(crate) struct Kept {
+    pub(crate) wires: Wires,
+    pub(crate) guards: Guards,
+    scopes: Mutex<Scopes>,
+    guests: Mutex<BTreeMap<usize, Guest>>,
+    /// Written to when what is watched changes.
+    wake: OwnedFd,
+}
+
+struct Scopes {
+    serve: Serve,
+    running: Weak<Running>,
+    /// What serves, by node's id.
+    servers: BTreeMap<usize, Box<dyn std::any::Any + Send>>,
+}
+
+/// A node that holds an interface of another's: its namespace lives on with us, and what is in it can
+/// come home, even when the node was killed.
+struct Guest {
+    space: OwnedFd,
+    init: OwnedFd,
+}
+
+impl Kept {
+    pub(crate) fn new(serve: Serve, running: Weak<Running>, wake: OwnedFd) -> Kept {
+        Kept {
+            wires: Wires::default(),
+            guards: Guards::default(),
+            scopes: Mutex::new(Scopes { serve, running, servers: BTreeMap::new() }),
+            guests: Mutex::default(),
+            wake,
+        }
+    }
+
+    fn scopes(&self) -> MutexGuard<'_, Scopes> {
+        self.scopes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn guests(&self) -> MutexGuard<'_, BTreeMap<usize, Guest>> {
+        self.guests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake(&self) {
+        // A full pipe wakes as well.
+        let _ = rustix::io::write(&self.wake, b".");
+    }
+}
+
+impl Running {
+    fn wire_context<'a>(&'a self, state: &'a State, inits: &'a Inits) -> wires::Context<'a> {
+        wires::Context { folder: &self.folder, state, inits }
+    }
+
+    /// Puts in what stands between nodes and their network, when these links were made: protection
+    /// and charging of the nodes at their ends, and wires.
+    pub(crate) fn fit(
+        &self,
+        state: &State,
+        inits: &Inits,
+        slots: &[usize],
+        links: &[usize],
+    ) -> Result<()> {
+        let core = state.plan.nodes.len();
+        if slots.contains(&core) {
+            self.kept.guards.forget(state, &[CORE]);
+        }
+        let mut touched: Vec<usize> = slots.iter().copied().filter(|s| *s < core).collect();
+        for slot in &touched {
+            self.kept.guards.limit_sockets(state, &state.plan.nodes[*slot])?;
+        }
+        let ends = links.iter().flat_map(|l| &state.plan.links[*l].ends);
+        touched.extend(ends.filter_map(|e| match e {
+            PlannedEnd::Node { node, .. } => Some(*node),
+            _ => None,
+        }));
+        touched.sort_unstable();
+        touched.dedup();
+        for slot in touched {
+            self.kept.guards.fit(guards::Context { state, inits }, slot)?;
+        }
+        let gone: Vec<usize> = slots
+            .iter()
+            .map(|s| state.plan.nodes.get(*s).map_or(CORE, |n| n.id))
+            .collect();
+        let made: Vec<&PlannedLink> = links.iter().map(|l| &state.plan.links[*l]).collect();
+        self.kept.wires.forget(&made, &gone);
+        self.kept.wires.fit(&self.wire_context(state, inits), links)?;
+        self.kept.wake();
+        Ok(())
+    }
+
+    /// Finds what an earlier lab process kept.
+    pub(crate) fn adopt_kept(&self, state: &State, inits: &Inits) -> Result<()> {
+        self.kept.guards.adopt(guards::Context { state, inits })?;
+        self.kept.wires.adopt(&self.wire_context(state, inits))?;
+        for moved in &state.moved {
+            self.hold(inits, moved.node)?;
+        }
+        Ok(())
+    }
+
+    /// Takes away what is kept for these nodes, which are going.
+    pub(crate) fn unfit(&self, state: &State, nodes: &[usize]) {
+        self.kept.guards.forget(state, nodes);
+        let slots = |id: &usize| state.plan.nodes.iter().position(|n| n.id == *id);
+        let slots: Vec<usize> = nodes.iter().filter_map(slots).collect();
+        let ends_there = |l: &&PlannedLink| {
+            l.ends.iter().any(|e| matches!(e, PlannedEnd::Node { node, .. } if slots.contains(node)))
+        };
+        let links: Vec<&PlannedLink> = state.plan.links.iter().filter(ends_there).collect();
+        self.kept.wires.forget(&links, nodes);
+    }
+
+    /// Changes protection and charging of a living node.
+    pub(crate) fn apply_guards(
+        &self,
+        work: &Work,
+        state: &State,
+        slot: usize,
+        new: &PlannedNode,
+    ) -> Result<()> {
+        let context = guards::Context { state, inits: &work.inits };
+        self.kept.guards.change(context, slot, &state.plan.nodes[slot], new)
+    }
+
+    /// Serves every node that may have children and is not served yet.
+    pub(crate) fn serve_scopes(&self) -> Result<()> {
+        let state = self.state();
+        let mut scopes = self.kept.scopes();
+        let Some(running) = scopes.running.upgrade() else { return Ok(()) };
+        for node in state.plan.nodes.iter().filter(|n| n.children.is_some()) {
+            if scopes.servers.contains_key(&node.id) {
+                continue;
+            }
+            let folder = scope::make_folder(&running, node.id)?;
+            let service = Arc::new(Scoped::new(Arc::clone(&running), node.id));
+            let server = (scopes.serve)(&folder, service).map_err(|reason| Error::Conflict {
+                lab: state.plan.lab.clone(),
+                reason: format!("node {:?}: serve the nodes in it: {reason}", node.name),
+            })?;
+            scopes.servers.insert(node.id, server);
+        }
+        Ok(())
+    }
+
+    /// Stops serving these nodes.
+    pub(crate) fn end_scopes(&self, nodes: &[usize]) {
+        let mut scopes = self.kept.scopes();
+        let ended: Vec<_> = nodes.iter().filter_map(|id| scopes.servers.remove(id)).collect();
+        drop(scopes);
+        end_elsewhere(ended);
+    }
+
+    /// Stops serving all nodes, ends the wires' process.
+    pub(crate) fn end_kept(&self) {
+        let servers = std::mem::take(&mut self.kept.scopes().servers);
+        end_elsewhere(servers.into_values().collect());
+        self.kept.wires.end();
+        self.kept.guests().clear();
+    }
+
+    /// Keeps the namespace of a node that holds another's interface.
+    pub(crate) fn hold(&self, inits: &Inits, node: usize) -> Result<()> {
+        let Some(init) = inits.get(&node).filter(|i| i.lives()) else { return Ok(()) };
+        let object = || format!("init {}", init.pid.as_raw_nonzero());
+        let space = namespace::network_of(init.pid)
+            .map_err(Error::system(object(), "open its network namespace"))?;
+        let copied = init.pidfd.try_clone().map_err(Error::state(object(), "copy its pidfd"))?;
+        self.kept.guests().insert(node, Guest { space, init: copied });
+        self.kept.wake();
+        Ok(())
+    }
+
+    /// Lets go of namespaces that hold nothing of others any more.
+    pub(crate) fn let_go(&self, state: &State) {
+        let holds = |id: &usize| state.moved.iter().any(|m| m.node == *id);
+        self.kept.guests().retain(|id, _| holds(id));
+    }
+
+    /// The namespaces kept, by node's id.
+    pub(crate) fn kept_spaces(&self) -> Vec<(usize, OwnedFd)> {
+        let guests = self.kept.guests();
+        let copy = |(id, guest): (&usize, &Guest)| Some((*id, guest.space.try_clone().ok()?));
+        guests.iter().filter_map(copy).collect()
+    }
+
+    /// What becomes readable when there is something to tend.
+    pub(crate) fn watched(&self) -> Vec<OwnedFd> {
+        let guests: Vec<OwnedFd> =
+            self.kept.guests().values().filter_map(|g| g.init.try_clone().ok()).collect();
+        guests.into_iter().chain(self.kept.wires.watched()).collect()
+    }
+
+    /// Sets right what has ended on its own. When to look again, if something failed.
+    pub(crate) fn tend(&self) -> Option<Duration> {
+        let mut work = self.work();
+        // A lab that is down has nothing to tend.
+        work.spawner.as_ref()?;
+        let ended: Vec<usize> = {
+            let guests = self.kept.guests();
+            let dead = |(id, g): (&usize, &Guest)| {
+                let dead = netloom_sys::process::has_ended(std::os::fd::AsFd::as_fd(&g.init));
+                dead.then_some(*id)
+            };
+            guests.iter().filter_map(dead).collect()
+        };
+        if !ended.is_empty() {
+            if let Err(e) = self.bring_home(&mut work, &ended) {
+                eprintln!("netloom: {}", crate::describe(&e));
+            }
+            self.kept.guests().retain(|id, _| !ended.contains(id));
+        }
+        let state = self.state();
+        self.kept.wires.tend(&self.wire_context(&state, &work.inits))
+    }
+
+    /// Takes the wires out of a link whose interface goes elsewhere.
+    pub(crate) fn take_wire_out(&self, work: &Work, link: usize) -> Result<()> {
+        let state = self.state();
+        let context = self.wire_context(&state, &work.inits);
+        self.kept.wires.take_out(&context, &state.plan.links[link])
+    }
+
+    /// Puts them in where it is now, and the guards of the node at that end.
+    pub(crate) fn put_wire_in(&self, work: &Work, link: usize) -> Result<()> {
+        let state = self.state();
+        self.kept.wires.fit(&self.wire_context(&state, &work.inits), &[link])
+    }
+
+    /// The living init of a node.
+    pub(crate) fn living<'a>(&self, work: &'a Work, node: &PlannedNode) -> Result<&'a Init> {
+        let init = work.inits.get(&node.id).filter(|i| i.lives());
+        init.ok_or_else(|| Error::DeadNode(node.name.clone()))
+    }
+}
+
+/// Ends servers without waiting: one of them may be serving the very call that ends it.
+fn end_elsewhere(servers: Vec<Box<dyn std::any::Any + Send>>) {
+    if servers.is_empty() {
+        return;
+    }
+    let ender = std::thread::Builder::new().name("netloom-end".into());
+    // Without a thread they end here, within their grace.
+    let _ = ender.spawn(move || drop(servers));
+}

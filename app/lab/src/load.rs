@@ -1,0 +1,97 @@
+//! Load averages of nodes: how many of their tasks ran or waited for a device, as the kernel tells of
+//! the whole machine (`/proc/loadavg`).
+//!
+//! Every [`LOOK`] one pass over the processes of the machine finds tasks in the states R and D; they
+//! are told apart by their PID namespace. Nodes without such tasks cost nothing in a pass.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use netloom_stats::Load;
+
+use crate::running::Running;
+
+/// As often as the kernel looks (`LOAD_FREQ` of linux/sched/loadavg.h, 5 s).
+const LOOK: Duration = Duration::from_secs(5);
+
+/// The load averages of a lab's nodes, by node's id.
+#[derive(Default)]
+pub(crate) struct Loads {
+    nodes: Mutex<BTreeMap<usize, Load>>,
+}
+
+impl Loads {
+    /// A node's; nothing yet counts as none.
+    pub(crate) fn of(&self, node: usize) -> [f64; 3] {
+        let nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
+        nodes.get(&node).map_or([0.0; 3], |l| [l.one, l.five, l.fifteen])
+    }
+
+    /// Takes in one look: how many tasks were found in each of these nodes.
+    fn observe(&self, found: &BTreeMap<usize, u32>, elapsed: Duration) {
+        let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
+        nodes.retain(|id, _| found.contains_key(id));
+        for (id, tasks) in found {
+            nodes.entry(*id).or_default().observe(*tasks, elapsed);
+        }
+    }
+}
+
+/// Looks from now on, on a thread of its own, as long as the lab is there.
+pub(crate) fn watch(running: Weak<Running>) {
+    let thread = std::thread::Builder::new().name("netloom-load".into()).stack_size(128 << 10);
+    let look = move || {
+        let mut last = Instant::now();
+        loop {
+            std::thread::sleep(LOOK);
+            let Some(running) = running.upgrade() else { return };
+            let found = look(&running.living_inits());
+            running.loads().observe(&found, last.elapsed());
+            last = Instant::now();
+        }
+    };
+    // Without the thread loads stay at zero.
+    let _ = thread.spawn(look);
+}
+
+/// How many tasks of each node run or wait, by the pids of their inits.
+fn look(inits: &[(usize, i32)]) -> BTreeMap<usize, u32> {
+    let space = |pid: i32| std::fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
+    let spaces: BTreeMap<_, usize> =
+        inits.iter().filter_map(|(id, pid)| Some((space(*pid)?, *id))).collect();
+    let mut found: BTreeMap<usize, u32> = inits.iter().map(|(id, _)| (*id, 0)).collect();
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|e| e.file_name().to_str()?.parse::<i32>().ok());
+    for pid in pids {
+        let Some((state, threads)) = stat(&format!("/proc/{pid}/stat")) else { continue };
+        let tasks = if threads > 1 { tasks(pid) } else { u32::from(counts(state)) };
+        if tasks == 0 {
+            continue;
+        }
+        let node = space(pid).and_then(|s| spaces.get(&s));
+        if let Some(count) = node.and_then(|n| found.get_mut(n)) {
+            *count += tasks;
+        }
+    }
+    found
+}
+
+fn counts(state: char) -> bool {
+    matches!(state, 'R' | 'D')
+}
+
+/// State and number of threads (proc(5), fields 3 and 20 of `stat`).
+fn stat(path: &str) -> Option<(char, u32)> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let (_, rest) = text.rsplit_once(')')?;
+    let mut fields = rest.split_ascii_whitespace();
+    let state = fields.next()?.chars().next()?;
+    Some((state, fields.nth(16)?.parse().ok()?))
+}
+
+fn tasks(pid: i32) -> u32 {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let states = entries.filter_map(|e| stat(&format!("{}/stat", e.path().display())));
+    u32::try_from(states.filter(|(s, _)| counts(*s)).count()).unwrap_or(u32::MAX)
+}

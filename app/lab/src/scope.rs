@@ -1,0 +1,284 @@
+//! A running lab as seen and managed from inside one of its nodes: the nodes in it and nothing else.
+//!
+//! What a caller may do follows from the socket he calls on, never from what he says: each node that
+//! may have children has a folder of sockets of its own, shown in it below `/run/netloom`. Names go
+//! without the node's own; `.` is the node itself. What is outside is neither shown nor
+//! reachable: a link that leaves the subtree has no name here.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use netloom_model::Plan;
+use netloom_node::entry::Door;
+use netloom_node::log::Record;
+
+use crate::running::Running;
+use crate::state::{SCOPE_MARK, make_private_dir};
+use crate::view::{
+    Changed, Fates, LabState, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewNode,
+    NodeSettings, NodeStatus, Reachability, Repaired,
+};
+use crate::{Error, Result, Service};
+
+/// The view from inside a node.
+pub(crate) struct Scoped {
+    running: Arc<Running>,
+    /// The node's id.
+    root: usize,
+}
+
+/// Makes the folder through which a node sees the nodes in it.
+pub(crate) fn make_folder(running: &Running, node: usize) -> Result<std::path::PathBuf> {
+    let path = running.folder.scope(node);
+    make_private_dir(&path, true)?;
+    let mark = path.join(SCOPE_MARK);
+    std::fs::write(&mark, b"").map_err(Error::state(&mark, "write"))?;
+    Ok(path)
+}
+
+impl Scoped {
+    /// The view from inside the node `root`, an id.
+    pub(crate) fn new(running: Arc<Running>, root: usize) -> Scoped {
+        Scoped { running, root }
+    }
+
+    /// The node's own name in the lab.
+    fn own_name(&self) -> Result<String> {
+        let state = self.running.state();
+        let found = state.plan.nodes.iter().find(|n| n.id == self.root);
+        found.map(|n| n.name.clone()).ok_or_else(|| Error::NoLab("(of this node)".into()))
+    }
+
+    /// The name in the lab of a node in here.
+    fn full(&self, node: &str) -> Result<String> {
+        let own = self.own_name()?;
+        Ok(if node == "." { own } else { format!("{own}/{node}") })
+    }
+
+    /// The same of a node that is changed: not the node itself.
+    fn below(&self, node: &str) -> Result<String> {
+        if node == "." {
+            return Err(self.refused("a node cannot change what bounds itself"));
+        }
+        self.full(node)
+    }
+
+    fn refused(&self, reason: &str) -> Error {
+        let lab = self.own_name().unwrap_or_default();
+        Error::Conflict { lab, reason: reason.to_owned() }
+    }
+
+    /// Puts a lab's error into the words of this view.
+    fn seen(&self, error: Error) -> Error {
+        let Ok(own) = self.own_name() else { return error };
+        let prefix = format!("{own}/");
+        let local = |name: &str| name.replace(&prefix, "");
+        let short = own.rsplit('/').next().unwrap_or(&own).to_owned();
+        match error {
+            // Hints would tell names from outside.
+            Error::NoNode { node, .. } => {
+                Error::NoNode { lab: short, node: local(&node), hint: String::new() }
+            }
+            Error::NoLink { link, .. } => {
+                Error::NoLink { lab: short, link: local(&link), hint: String::new() }
+            }
+            Error::DeadNode(node) => Error::DeadNode(local(&node)),
+            Error::Conflict { reason, .. } => Error::Conflict { lab: short, reason: local(&reason) },
+            Error::Busy { object, reason } => {
+                Error::Busy { object: local(&object), reason: local(&reason) }
+            }
+            Error::Invalid { object, reason } => {
+                Error::Invalid { object: local(&object), reason: local(&reason) }
+            }
+            other => other,
+        }
+    }
+
+    /// `NODE:IFACE` in here, as the lab calls it.
+    fn interface(&self, interface: &str) -> Result<String> {
+        match interface.split_once(':') {
+            Some(("host", _)) | None => {
+                let reason = format!("interface {interface:?}: only NODE:IFACE of a node in here");
+                Err(self.refused(&reason))
+            }
+            Some((node, iface)) => Ok(format!("{}:{iface}", self.full(node)?)),
+        }
+    }
+
+    /// The link that is meant, which must lie wholly in here.
+    fn link(&self, link: &str) -> Result<String> {
+        let own = self.own_name()?;
+        let state = self.running.state();
+        let prefix = format!("{own}/");
+        let inside = |name: &str| name.starts_with(&prefix);
+        let all_inside = |l: &netloom_model::plan::PlannedLink| {
+            l.ends.iter().all(|end| match end {
+                netloom_model::plan::PlannedEnd::Node { node, .. } => {
+                    inside(&state.plan.nodes[*node].name)
+                }
+                _ => false,
+            })
+        };
+        let found = state.plan.links.iter().filter(|l| all_inside(l)).find(|l| {
+            l.name.replace(&prefix, "") == link
+                || l.ends.iter().any(|e| crate::end_text(&state.plan, e) == format!("{prefix}{link}"))
+        });
+        match found {
+            // An end names the direction: it is kept.
+            Some(l) if l.name.replace(&prefix, "") == link => Ok(l.name.clone()),
+            Some(_) => Ok(format!("{prefix}{link}")),
+            None => Err(Error::NoLink { lab: own, link: link.to_owned(), hint: String::new() }),
+        }
+    }
+
+    /// What is shown of a lab.
+    fn view(&self, mut status: LabStatus) -> Result<LabStatus> {
+        let own = self.own_name()?;
+        let prefix = format!("{own}/");
+        let local = |name: &str| name.strip_prefix(&prefix).map(str::to_owned);
+        let all = |text: &str| text.replace(&prefix, "");
+        let inner = |ends: &[String; 2]| ends.iter().all(|e| e.starts_with(&prefix));
+        status.links.retain(|l| inner(&l.ends));
+        let shown: Vec<String> = status.links.iter().map(|l| l.name.clone()).collect();
+        let node = |mut n: NodeStatus| -> Option<NodeStatus> {
+            n.name = local(&n.name)?;
+            n.parent = n.parent.and_then(|p| local(&p));
+            for interface in &mut n.interfaces {
+                let known = shown.contains(&interface.link);
+                interface.link = if known { all(&interface.link) } else { String::new() };
+            }
+            for sender in n.protect.iter_mut().flat_map(|p| &mut p.senders) {
+                sender.sender =
+                    local(&sender.sender).unwrap_or_else(|| "(outside)".to_owned());
+            }
+            Some(n)
+        };
+        status.nodes = status.nodes.into_iter().filter_map(node).collect();
+        for link in &mut status.links {
+            self.localise(&prefix, link);
+        }
+        status.switches.clear();
+        let whole = status.nodes.iter().all(|n| n.alive);
+        status.state = if whole { LabState::Up } else { LabState::Degraded };
+        status.name = own.rsplit('/').next().unwrap_or(&own).to_owned();
+        Ok(status)
+    }
+
+    fn localise(&self, prefix: &str, link: &mut LinkStatus) {
+        link.name = link.name.replace(prefix, "");
+        for end in &mut link.ends {
+            *end = end.replace(prefix, "");
+        }
+        for direction in link.wire.iter_mut().flat_map(|w| &mut w.directions).flatten() {
+            direction.from = direction.from.replace(prefix, "");
+        }
+    }
+
+    fn local_change(&self, mut changed: Changed) -> Result<Changed> {
+        let prefix = format!("{}/", self.own_name()?);
+        changed.name = changed.name.replace(&prefix, "");
+        for note in &mut changed.notes {
+            *note = note.replace(&prefix, "");
+        }
+        Ok(changed)
+    }
+}
+
+impl Service for Scoped {
+    fn status(&self) -> Result<LabStatus> {
+        self.view(self.running.status()?)
+    }
+
+    fn plan(&self) -> Arc<Plan> {
+        let state = self.running.state();
+        let slot = state.plan.nodes.iter().position(|n| n.id == self.root);
+        Arc::new(slot.map_or_else(Plan::default, |slot| state.plan.subtree(slot)))
+    }
+
+    fn repair(&self) -> Result<Repaired> {
+        let prefix = format!("{}/", self.own_name()?);
+        let mut repaired = self.running.repair().map_err(|e| self.seen(e))?;
+        repaired.nodes.retain_mut(|n| match n.strip_prefix(&prefix) {
+            Some(local) => {
+                *n = local.to_owned();
+                true
+            }
+            None => false,
+        });
+        Ok(repaired)
+    }
+
+    fn ping(&self, families: &[u8], timeout: Duration) -> Result<Reachability> {
+        let state = self.running.state();
+        let slot = state.plan.nodes.iter().position(|n| n.id == self.root);
+        let slots = slot.map_or_else(Vec::new, |slot| state.plan.descendants(slot));
+        let mut found = self.running.ping_among(&slots, families, timeout)?;
+        let prefix = format!("{}/", self.own_name()?);
+        for node in &mut found.nodes {
+            *node = node.replace(&prefix, "");
+        }
+        Ok(found)
+    }
+
+    fn log(&self, node: &str, after_ns: u64, wait: Duration) -> Result<Vec<Record>> {
+        self.running.log(&self.below(node)?, after_ns, wait).map_err(|e| self.seen(e))
+    }
+
+    fn door(&self, node: &str) -> Result<Door> {
+        let mut door = self.running.door(&self.below(node)?).map_err(|e| self.seen(e))?;
+        // The caller lives in the lab's user namespace already.
+        door.user = false;
+        node.clone_into(&mut door.node);
+        Ok(door)
+    }
+
+    fn create_node(&self, request: &NewNode) -> Result<Changed> {
+        let mut request = request.clone();
+        request.name = self.below(&request.name)?;
+        let made = self.running.create(&request).map_err(|e| self.seen(e))?;
+        self.local_change(made)
+    }
+
+    fn delete_node(&self, node: &str, force: bool) -> Result<Changed> {
+        let gone = self.running.delete(&self.below(node)?, force).map_err(|e| self.seen(e))?;
+        self.local_change(gone)
+    }
+
+    fn set_node(&self, node: &str, change: &NodeSettings) -> Result<Changed> {
+        let set = self.running.set(&self.below(node)?, change).map_err(|e| self.seen(e))?;
+        self.local_change(set)
+    }
+
+    fn move_interface(&self, request: &MoveInterface) -> Result<Changed> {
+        if request.to == "host" {
+            return Err(self.refused("interfaces can be moved between nodes in here only"));
+        }
+        let request = MoveInterface {
+            interface: self.interface(&request.interface)?,
+            to: self.full(&request.to)?,
+            ..request.clone()
+        };
+        let moved = self.running.move_to(&request).map_err(|e| self.seen(e))?;
+        self.local_change(moved)
+    }
+
+    fn set_link(&self, link: &str, change: &LinkSettings) -> Result<LinkStatus> {
+        let link = self.link(link)?;
+        let mut status = self.running.impair(&link, change).map_err(|e| self.seen(e))?;
+        self.localise(&format!("{}/", self.own_name()?), &mut status);
+        Ok(status)
+    }
+
+    fn note_fates(&self, link: &str, keep: Option<usize>) -> Result<()> {
+        self.running.note(&self.link(link)?, keep).map_err(|e| self.seen(e))
+    }
+
+    fn fates(&self, link: &str, end: usize, after: Option<u64>, wait: Duration) -> Result<Fates> {
+        let link = self.link(link)?;
+        self.running.fates_of(&link, end, after, wait).map_err(|e| self.seen(e))
+    }
+
+    fn down(&self) -> Result<()> {
+        Err(self.refused("a node cannot take down the lab that it lives in"))
+    }
+}

@@ -1,0 +1,69 @@
+//! Where in the kernel the frames of a link can be caught, and by whose budget they are paid for.
+//!
+//! A link is a veth pair. On the side of a switch both directions pass the port, in the core
+//! namespace, where no node can reach them: what comes from the other side at its ingress, what goes
+//! there at its egress. Between two nodes each direction is caught where it arrives: a packet socket
+//! can go round a sender's own egress (`PACKET_QDISC_BYPASS`), but not round the receiver's
+//! ingress. An interface that was moved to another node is met there.
+
+use std::os::fd::OwnedFd;
+
+use netloom_ebpf::Direction;
+use netloom_model::plan::{PlannedEnd, PlannedLink};
+use netloom_node::spec::CORE;
+use netloom_sys::namespace;
+
+use crate::Result;
+use crate::making::Inits;
+use crate::network::port_index;
+use crate::state::{Home, State};
+
+/// Where frames are caught.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Spot {
+    /// The namespace: a node's id, or [`CORE`].
+    pub(crate) space: usize,
+    /// The interface's index there.
+    pub(crate) index: u32,
+    /// On their way into that namespace, or out of it.
+    pub(crate) direction: Direction,
+}
+
+/// The spot that one direction of a link passes: from end `from` to the other. `None` when nothing of
+/// it is in the lab.
+pub(crate) fn of_direction(state: &State, link: &PlannedLink, from: usize) -> Option<Spot> {
+    let to = 1 - from;
+    let core = |index, direction| Some(Spot { space: CORE, index, direction });
+    match (&link.ends[from], &link.ends[to]) {
+        (_, PlannedEnd::Port { .. }) => core(port_index(link, to), Direction::Ingress),
+        (PlannedEnd::Port { .. }, _) => core(port_index(link, from), Direction::Egress),
+        (_, PlannedEnd::Node { node, interface }) => {
+            Some(at_interface(state, *node, *interface, Direction::Ingress))
+        }
+        (PlannedEnd::Node { node, interface }, _) => {
+            Some(at_interface(state, *node, *interface, Direction::Egress))
+        }
+        _ => None,
+    }
+}
+
+/// A node's interface, wherever it is now.
+pub(crate) fn at_interface(
+    state: &State,
+    slot: usize,
+    interface: usize,
+    direction: Direction,
+) -> Spot {
+    let node = &state.plan.nodes[slot];
+    let index = node.interfaces[interface].index;
+    let away = state.moved.iter().find(|m| m.home == Home::Node { node: node.id, index });
+    let (space, index) = away.map_or((node.id, index), |m| (m.node, m.index));
+    Spot { space, index, direction }
+}
+
+/// Opens the namespace of a spot; `None` when its init is gone.
+pub(crate) fn open(inits: &Inits, space: usize) -> Result<Option<OwnedFd>> {
+    let Some(init) = inits.get(&space).filter(|i| i.lives()) else { return Ok(None) };
+    let found = namespace::network_of(init.pid);
+    Ok(found.ok().filter(|_| init.lives()))
+}

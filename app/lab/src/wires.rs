@@ -1,0 +1,625 @@
+//! The wires of a lab: put into links that are impaired, taken out when they no longer are.
+//!
+//! Frames are carried by a process of its own, which has no rights and lives on when the lab process
+//! is killed. Where the lab may load BPF programs, a link stays the veth pair it is: at the spot
+//! where a direction passes ([`spots`](crate::spots)) frames are led through a hidden tap, so that a
+//! wire can be put into a running link and taken out again without a reset. In an ordinary user's
+//! lab only links that were declared with impairments have a wire: such a link is made of two veth
+//! pairs, whose inner ends, in the core namespace, the process reads and writes by packet sockets.
+//!
+//! A direction that is not impaired has no wire in its path. If the process ends, links that need
+//! it carry nothing until it has been started again, which the lab process does.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use netloom_ebpf::wire::Splice;
+use netloom_impair::Impairments;
+use netloom_impair::seed_for;
+use netloom_model::plan::PlannedLink;
+use netloom_netlink::Change;
+use netloom_netlink::{Batch, Socket};
+use netloom_node::spec::CORE;
+use netloom_port::{PacketPort, Tap, TapOptions};
+use netloom_sys::{Unsupported, namespace, process};
+use netloom_wire::control::{Connection, DirectionSpec, DirectionState, PortKind, Request, WireState};
+use rustix::process::Signal;
+
+use crate::making::Inits;
+use crate::network::on_a_thread;
+use crate::spots::{self, Spot};
+use crate::state::{Folder, State};
+use crate::{Error, Result};
+
+/// What names of hidden taps begin with.
+pub(crate) const TAP: &str = "nlw";
+
+/// Index of the first hidden tap; ports come before.
+const FIRST_TAP: u32 = 200_000;
+
+/// A tap takes super-frames whatever the MTU of the link: the most that the kernel lets it have.
+const TAP_MTU: u32 = 65_521;
+
+/// How long the process may take to listen, and how often it is looked for.
+const START_TIMEOUT: Duration = Duration::from_secs(5);
+const START_LOOK: Duration = Duration::from_millis(1);
+
+/// Pause before the process is started again: first, and most.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// A process that lived so long has not failed at once.
+const STEADY: Duration = Duration::from_secs(10);
+
+/// The wires of a lab.
+#[derive(Default)]
+pub(crate) struct Wires {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    process: Option<Process>,
+    restarts: u32,
+    pause: Duration,
+    /// By namespace.
+    splices: BTreeMap<usize, Splice>,
+    /// Directions with a wire: link's id and the sending end, and where frames are caught (`None`:
+    /// the wire is built in).
+    placed: BTreeMap<(usize, usize), Option<Spot>>,
+}
+
+struct Process {
+    pidfd: OwnedFd,
+    connection: Connection,
+    since: Instant,
+}
+
+/// What putting in and taking out needs to know.
+pub(crate) struct Context<'a> {
+    pub(crate) folder: &'a Folder,
+    pub(crate) state: &'a State,
+    pub(crate) inits: &'a Inits,
+}
+
+/// The number of a direction's wire in the process.
+fn number(link: &PlannedLink, from: usize) -> usize {
+    link.id * 2 + from
+}
+
+/// Whether a link of the plan is built with a wire in it.
+pub(crate) fn built_in(state: &State, link: &PlannedLink) -> bool {
+    state.user && impaired(link)
+}
+
+/// Whether anything is asked of a link.
+pub(crate) fn impaired(link: &PlannedLink) -> bool {
+    link.impairments.iter().any(|i| !i.is_none())
+}
+
+/// Index of an inner end of a link that is built with a wire, in the core namespace.
+pub(crate) fn inner_index(link: &PlannedLink, side: usize) -> u32 {
+    FIRST_TAP + u32::try_from(number(link, side)).unwrap_or(0)
+}
+
+/// Name of the same, and of a direction's hidden tap.
+pub(crate) fn hidden_name(link: &PlannedLink, side: usize) -> String {
+    format!("{TAP}{}", number(link, side))
+}
+
+impl Wires {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts in, changes or takes out what these links (places in the plan) need.
+    pub(crate) fn fit(&self, context: &Context<'_>, links: &[usize]) -> Result<()> {
+        let mut inner = self.inner();
+        for index in links {
+            let link = &context.state.plan.links[*index];
+            for from in [0, 1] {
+                inner.fit_direction(context, link, from)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the wires out of a link whose interface is about to go elsewhere.
+    pub(crate) fn take_out(&self, context: &Context<'_>, link: &PlannedLink) -> Result<()> {
+        let mut inner = self.inner();
+        (0..2).try_for_each(|from| inner.take_out(context, link, from, false))
+    }
+
+    /// Forgets wires of links that are no more.
+    pub(crate) fn forget(&self, links: &[&PlannedLink], spaces: &[usize]) {
+        let mut inner = self.inner();
+        for link in links {
+            (0..2).for_each(|from| inner.forget(link, from));
+        }
+        inner.splices.retain(|space, _| !spaces.contains(space));
+    }
+
+    /// Finds what an earlier lab process put in.
+    pub(crate) fn adopt(&self, context: &Context<'_>) -> Result<()> {
+        let mut inner = self.inner();
+        inner.process = Process::find(context.folder)?;
+        let Some(process) = &inner.process else { return Ok(()) };
+        let known = process.connection.list(None).map_err(failed("wires", "list"))?;
+        for link in context.state.plan.links.iter().filter(|l| impaired(l)) {
+            for from in [0, 1] {
+                if !known.contains_key(&number(link, from)) {
+                    continue;
+                }
+                let spot = match built_in(context.state, link) {
+                    true => None,
+                    false => spots::of_direction(context.state, link, from),
+                };
+                if let Some(spot) = spot {
+                    inner.reopen(context, spot)?;
+                }
+                inner.placed.insert((link.id, from), spot);
+            }
+        }
+        Ok(())
+    }
+
+    /// How the wires of all links are, by link's id and sending end; `None` when the process is gone.
+    pub(crate) fn states(&self) -> Option<BTreeMap<(usize, usize), DirectionState>> {
+        let inner = self.inner();
+        if inner.placed.is_empty() {
+            return Some(BTreeMap::new());
+        }
+        let process = inner.process.as_ref().filter(|p| p.lives())?;
+        let all = process.connection.list(None).ok()?;
+        let one = |(number, [state, _]): (usize, WireState)| {
+            Some(((number / 2, number % 2), state?))
+        };
+        Some(all.into_iter().filter_map(one).collect())
+    }
+
+    /// How often the process was started again.
+    pub(crate) fn restarts(&self) -> u32 {
+        self.inner().restarts
+    }
+
+    /// Asks the process about one direction.
+    pub(crate) fn ask<T>(
+        &self,
+        link: &PlannedLink,
+        from: usize,
+        question: impl FnOnce(&Connection, usize) -> netloom_wire::Result<T>,
+    ) -> Result<T> {
+        let inner = self.inner();
+        let object = format!("link {:?}", link.name);
+        let known = inner.placed.contains_key(&(link.id, from));
+        match inner.process.as_ref().filter(|p| known && p.lives()) {
+            Some(process) => {
+                question(&process.connection, number(link, from)).map_err(failed(&object, "ask"))
+            }
+            None => Err(Error::Invalid {
+                object,
+                reason: "nothing is impaired in that direction, so there is no wire to ask".into(),
+            }),
+        }
+    }
+
+    /// Whether a direction has a wire.
+    pub(crate) fn has(&self, link: &PlannedLink, from: usize) -> bool {
+        self.inner().placed.contains_key(&(link.id, from))
+    }
+
+    /// What becomes readable when the process has ended.
+    pub(crate) fn watched(&self) -> Option<OwnedFd> {
+        let inner = self.inner();
+        inner.process.as_ref().and_then(|p| p.pidfd.try_clone().ok())
+    }
+
+    /// Starts the process again if it has ended. When to look again, if that failed.
+    pub(crate) fn tend(&self, context: &Context<'_>) -> Option<Duration> {
+        let mut inner = self.inner();
+        let ended = inner.process.take_if(|p| !p.lives());
+        if inner.placed.is_empty() || inner.process.is_some() {
+            return None;
+        }
+        if let Some(ended) = ended {
+            inner.restarts += 1;
+            let steady = ended.since.elapsed() > STEADY;
+            inner.pause = if steady { FIRST_PAUSE } else { inner.next_pause() };
+            if !steady && inner.restarts > 1 {
+                return Some(inner.pause);
+            }
+        }
+        match inner.restore(context) {
+            Ok(()) => None,
+            Err(e) => {
+                eprintln!("netloom: wires: {}", crate::describe(&e));
+                inner.pause = inner.next_pause();
+                Some(inner.pause)
+            }
+        }
+    }
+
+    /// Ends the process, and with it every wire.
+    pub(crate) fn end(&self) {
+        let mut inner = self.inner();
+        inner.placed.clear();
+        if let Some(process) = inner.process.take() {
+            process.end();
+        }
+    }
+}
+
+impl Inner {
+    fn next_pause(&self) -> Duration {
+        (self.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE)
+    }
+
+    fn fit_direction(
+        &mut self,
+        context: &Context<'_>,
+        link: &PlannedLink,
+        from: usize,
+    ) -> Result<()> {
+        let wanted = &link.impairments[from];
+        let has = self.placed.contains_key(&(link.id, from));
+        let built_in = built_in(context.state, link);
+        match (has, wanted.is_none() && !built_in) {
+            (false, true) => Ok(()),
+            (false, false) => self.put_in(context, link, from),
+            (true, true) => self.take_out(context, link, from, true),
+            (true, false) => self.change(link, from, wanted),
+        }
+    }
+
+    fn change(&mut self, link: &PlannedLink, from: usize, wanted: &Impairments) -> Result<()> {
+        let object = format!("link {:?}", link.name);
+        let process = self.process.as_ref().filter(|p| p.lives());
+        // One that is started again gets what is asked for then.
+        let Some(process) = process else { return Ok(()) };
+        let request = Request::Set {
+            wire: number(link, from),
+            direction: 0,
+            impairments: wanted.clone(),
+        };
+        process.connection.order(&request, &[]).map_err(failed(&object, "change its wire"))
+    }
+
+    fn put_in(&mut self, context: &Context<'_>, link: &PlannedLink, from: usize) -> Result<()> {
+        let object = format!("link {:?}", link.name);
+        let spot = if built_in(context.state, link) {
+            None
+        } else if context.state.user {
+            return Err(unsupported(&object).into());
+        } else {
+            let none = || Error::Invalid {
+                object: object.clone(),
+                reason: "neither end is in the lab, so nothing can be impaired".into(),
+            };
+            Some(spots::of_direction(context.state, link, from).ok_or_else(none)?)
+        };
+        self.start(context)?;
+        self.carry(context, link, from, spot)?;
+        self.placed.insert((link.id, from), spot);
+        Ok(())
+    }
+
+    /// Makes the ports of a direction, gives them to the process, and leads frames there.
+    fn carry(
+        &mut self,
+        context: &Context<'_>,
+        link: &PlannedLink,
+        from: usize,
+        spot: Option<Spot>,
+    ) -> Result<()> {
+        let object = format!("link {:?}", link.name);
+        let ports = match spot {
+            Some(spot) => vec![(PortKind::Tap, make_tap(context, link, from, spot, &object)?)],
+            None => inner_ports(context, link, from, &object)?,
+        };
+        let kinds = ports.iter().map(|(kind, _)| *kind).collect::<Vec<_>>();
+        let fds = ports.iter().map(|(_, fd)| fd.as_fd()).collect::<Vec<_>>();
+        let asked = &link.impairments[from];
+        let side = u8::try_from(from).unwrap_or(0);
+        let spec = DirectionSpec {
+            impairments: asked.clone(),
+            seed: seed_for(&link.name, side, asked.seed),
+            input: 0,
+            output: kinds.len() - 1,
+        };
+        let add = Request::Add {
+            wire: number(link, from),
+            ports: kinds,
+            directions: [Some(spec), None],
+        };
+        if let Some(process) = &self.process {
+            process.connection.order(&add, &fds).map_err(failed(&object, "add its wire"))?;
+        }
+        match spot {
+            Some(spot) => self.splice_in(context, link, from, spot, &object),
+            None => Ok(()),
+        }
+    }
+
+    fn splice_in(
+        &mut self,
+        context: &Context<'_>,
+        link: &PlannedLink,
+        from: usize,
+        spot: Spot,
+        object: &str,
+    ) -> Result<()> {
+        let tap = inner_index(link, from);
+        let known = self.splices.remove(&spot.space);
+        let splice = in_space(context, spot.space, object, || {
+            let splice = match known {
+                Some(splice) => splice,
+                None => {
+                    let made =
+                        if spot.space == CORE { Splice::create() } else { Splice::create_small() };
+                    made.map_err(refused(object, "load its programs"))?
+                }
+            };
+            splice
+                .attach_tap(tap, spot.index, spot.direction)
+                .map_err(refused(object, "attach to its tap"))?;
+            splice
+                .insert(spot.index, spot.direction, tap)
+                .map_err(refused(object, "lead frames to its wire"))?;
+            Ok(splice)
+        })?;
+        self.splices.insert(spot.space, splice);
+        Ok(())
+    }
+
+    fn reopen(&mut self, context: &Context<'_>, spot: Spot) -> Result<()> {
+        if self.splices.contains_key(&spot.space) {
+            return Ok(());
+        }
+        let found = in_space(context, spot.space, "wires", || {
+            Splice::reopen(spot.index).map_err(refused("wires", "find programs"))
+        })?;
+        if let Some(splice) = found {
+            self.splices.insert(spot.space, splice);
+        }
+        Ok(())
+    }
+
+    fn take_out(
+        &mut self,
+        context: &Context<'_>,
+        link: &PlannedLink,
+        from: usize,
+        drain: bool,
+    ) -> Result<()> {
+        let object = format!("link {:?}", link.name);
+        let Some(spot) = self.placed.remove(&(link.id, from)) else { return Ok(()) };
+        if let (Some(spot), true) = (spot, spot.is_some()) {
+            let splice = self.splices.get(&spot.space);
+            in_space(context, spot.space, &object, || match splice {
+                Some(splice) => splice
+                    .remove(spot.index, spot.direction)
+                    .map(drop)
+                    .map_err(refused(&object, "lead frames past its wire")),
+                None => Ok(()),
+            })?;
+        }
+        match self.process.as_ref().filter(|p| p.lives()) {
+            // What is held is delivered at its time; the caller does not wait for that.
+            Some(process) => process
+                .connection
+                .remove(number(link, from), drain)
+                .map(drop)
+                .map_err(failed(&object, "remove its wire")),
+            None => Ok(()),
+        }
+    }
+
+    /// Drops what is known of a direction whose link is no more.
+    fn forget(&mut self, link: &PlannedLink, from: usize) {
+        let known = self.placed.remove(&(link.id, from)).is_some();
+        if let (true, Some(process)) = (known, self.process.as_ref().filter(|p| p.lives())) {
+            // Its ports are gone in any case.
+            let _ = process.connection.remove(number(link, from), false);
+        }
+    }
+
+    /// Makes sure that the process runs.
+    fn start(&mut self, context: &Context<'_>) -> Result<()> {
+        if self.process.as_ref().is_some_and(Process::lives) {
+            return Ok(());
+        }
+        if self.placed.is_empty() {
+            self.process = Some(Process::start(context.folder)?);
+            return Ok(());
+        }
+        self.restarts += 1;
+        self.restore(context)
+    }
+
+    /// Starts the process and gives it all wires anew.
+    fn restore(&mut self, context: &Context<'_>) -> Result<()> {
+        self.process = Some(Process::start(context.folder)?);
+        let links = &context.state.plan.links;
+        let placed: Vec<_> = self.placed.iter().map(|(k, v)| (*k, *v)).collect();
+        for ((id, from), spot) in placed {
+            let Some(link) = links.iter().find(|l| l.id == id) else { continue };
+            self.carry(context, link, from, spot)?;
+        }
+        Ok(())
+    }
+}
+
+impl Process {
+    /// The process of a lab, if it lives.
+    fn find(folder: &Folder) -> Result<Option<Process>> {
+        let open = || Connection::open(&folder.wire_socket()).map_err(failed("wires", "connect"));
+        let Some(connection) = open()? else { return Ok(None) };
+        let Some(pid) = connection.process() else { return Ok(None) };
+        let Ok(pidfd) = process::pidfd(pid) else { return Ok(None) };
+        // It still listens after its pidfd was opened: so the pid was its own.
+        let Some(connection) = open()? else { return Ok(None) };
+        Ok(Some(Process { pidfd, connection, since: Instant::now() }))
+    }
+
+    /// Starts the process: this program in another role. It ends with the thread that starts it until
+    /// it listens, so that nobody is left whom no socket names.
+    fn start(folder: &Folder) -> Result<Process> {
+        let started = |e| Error::state("/proc/self/exe", "start the wires' process")(e);
+        let own = rustix::process::getpid().as_raw_nonzero().to_string();
+        let mut child = Command::new("/proc/self/exe")
+            .arg("wire-process")
+            .arg(own)
+            .arg(folder.path())
+            .stdin(Stdio::null())
+            .env_clear()
+            .spawn()
+            .map_err(started)?;
+        let until = Instant::now() + START_TIMEOUT;
+        loop {
+            if let Some(found) = Process::find(folder)? {
+                reap_later(child);
+                return Ok(found);
+            }
+            if let Ok(Some(status)) = child.try_wait() {
+                let why = std::io::Error::other(format!("it ended at once: {status}"));
+                return Err(started(why));
+            }
+            if Instant::now() > until {
+                // It is this process's own child, so the pid is its own.
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(started(std::io::ErrorKind::TimedOut.into()));
+            }
+            std::thread::sleep(START_LOOK);
+        }
+    }
+
+    fn lives(&self) -> bool {
+        !process::has_ended(self.pidfd.as_fd())
+    }
+
+    fn end(self) {
+        // One that has ended needs no signal.
+        let _ = process::signal(&self.pidfd, Signal::KILL);
+        process::wait_end(&self.pidfd, START_TIMEOUT);
+    }
+}
+
+/// Ends the wires' process of a lab whose own process is gone.
+pub(crate) fn end_process(folder: &Folder) -> Result<()> {
+    if let Some(process) = Process::find(folder)? {
+        process.end();
+    }
+    Ok(())
+}
+
+/// Waits for a child on a thread of its own, so that it leaves no zombie.
+fn reap_later(mut child: std::process::Child) {
+    let reaper = std::thread::Builder::new().name("netloom-reap".into()).stack_size(64 << 10);
+    // Without the thread it stays a zombie until the lab process ends.
+    let _ = reaper.spawn(move || child.wait());
+}
+
+/// Makes the hidden tap of a direction, in the calling lab's namespace of the spot.
+fn make_tap(
+    context: &Context<'_>,
+    link: &PlannedLink,
+    from: usize,
+    spot: Spot,
+    object: &str,
+) -> Result<OwnedFd> {
+    let (name, index) = (hidden_name(link, from), inner_index(link, from));
+    in_space(context, spot.space, object, || {
+        let options = TapOptions { index: Some(index), ..TapOptions::default() };
+        let tap = Tap::create(&name, options).map_err(port_failed(object, "make its tap"))?;
+        // Nothing of the node's own may be sent over it.
+        let quiet = format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6");
+        if std::path::Path::new(&quiet).exists() {
+            std::fs::write(&quiet, "1").map_err(Error::state(&quiet, "set sysctl"))?;
+        }
+        let mut batch = Batch::new();
+        batch.push(object, &Change::of(index).mtu(TAP_MTU).up());
+        let mut socket =
+            Socket::open().map_err(Error::network(object, "open a netlink socket"))?;
+        socket.run(&mut batch).map_err(Error::network(object, "raise its tap"))?;
+        Ok(tap.into_fd())
+    })
+}
+
+/// Opens the inner ends of a link that is built with a wire: the one frames of this direction come
+/// from, and the one they go to.
+fn inner_ports(
+    context: &Context<'_>,
+    link: &PlannedLink,
+    from: usize,
+    object: &str,
+) -> Result<Vec<(PortKind, OwnedFd)>> {
+    in_space(context, CORE, object, || {
+        let open = |side: usize| -> Result<_> {
+            let port = PacketPort::open(inner_index(link, side));
+            let port = port.map_err(port_failed(object, "open its inner end"))?;
+            Ok((PortKind::Packet, port.into_fd()))
+        };
+        Ok(vec![open(from)?, open(1 - from)?])
+    })
+}
+
+/// Runs `f` in a namespace of the lab.
+fn in_space<T: Send>(
+    context: &Context<'_>,
+    space: usize,
+    object: &str,
+    f: impl FnOnce() -> Result<T> + Send,
+) -> Result<T> {
+    let ended = || Error::Invalid {
+        object: object.to_owned(),
+        reason: "the node of one end has ended".into(),
+    };
+    let ns = spots::open(context.inits, space)?.ok_or_else(ended)?;
+    on_a_thread(|| {
+        namespace::enter_network(ns).map_err(Error::system(object, "enter a namespace"))?;
+        f()
+    })
+}
+
+fn failed(
+    object: &str,
+    operation: &'static str,
+) -> impl FnOnce(netloom_wire::Error) -> Error + use<> {
+    let object = object.to_owned();
+    move |source| Error::Wire { object, operation, source: Box::new(source) }
+}
+
+fn port_failed(
+    object: &str,
+    operation: &'static str,
+) -> impl FnOnce(netloom_port::Error) -> Error + use<> {
+    let object = object.to_owned();
+    move |source| match source {
+        netloom_port::Error::Unsupported(u) => Error::Unsupported(u),
+        source => Error::Wire { object, operation, source: Box::new(source) },
+    }
+}
+
+/// For `map_err` on calls of BPF.
+pub(crate) fn refused(
+    object: &str,
+    operation: &'static str,
+) -> impl FnOnce(netloom_ebpf::Error) -> Error + use<> {
+    let object = object.to_owned();
+    move |source| match source {
+        netloom_ebpf::Error::Unsupported(u) => Error::Unsupported(u),
+        source => Error::Program { object, operation, source: Box::new(source) },
+    }
+}
+
+fn unsupported(object: &str) -> Unsupported {
+    Unsupported {
+        feature: "wires in running links",
+        reason: format!("{object} was made without one, and putting one in needs BPF programs"),
+        needs: "declare its impairments in the lab file, or run the lab as root".into(),
+    }
+}

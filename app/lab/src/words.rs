@@ -1,0 +1,111 @@
+//! Impairments in the words of the lab file: `delay` -> `10ms`.
+//!
+//! What is written here reads back to the same impairments (a property test says so).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use netloom_impair::{Distribution, Impairments, Loss, Queue, Share};
+
+/// By key and value, as `netloom link set` takes them. Keys that change nothing are left out.
+pub(crate) fn impairments(of: &Impairments) -> BTreeMap<String, String> {
+    let mut words = BTreeMap::new();
+    let mut put = |key: &str, value: Option<String>| {
+        if let Some(value) = value {
+            words.insert(key.to_owned(), value);
+        }
+    };
+    put("delay", (!of.delay.is_zero()).then(|| duration(of.delay)));
+    put("jitter", of.jitter.map(|j| jitter(&j)));
+    put("loss", of.loss.as_ref().map(loss));
+    put("duplicate", some_share(of.duplicate));
+    put("reorder", some_share(of.reorder));
+    put("corrupt", some_share(of.corrupt));
+    put("rate", of.rate.map(rate));
+    put("queue", of.queue.map(queue));
+    put("mtu", of.mtu.map(|m| m.to_string()));
+    put("seed", of.seed.map(|s| s.to_string()));
+    words
+}
+
+fn some_share(share: Share) -> Option<String> {
+    (share != Share::NONE).then(|| self::share(share))
+}
+
+/// Percent, exactly: 10^9 parts are 100 %, so there are seven places after the point at most.
+pub(crate) fn share(share: Share) -> String {
+    let (whole, rest) = (share.0 / 10_000_000, share.0 % 10_000_000);
+    if rest == 0 {
+        return format!("{whole}%");
+    }
+    let digits = format!("{rest:07}");
+    format!("{whole}.{}%", digits.trim_end_matches('0'))
+}
+
+/// In the largest unit that gives a short decimal number.
+pub(crate) fn duration(span: Duration) -> String {
+    let ns = span.as_nanos();
+    let units = [("s", 1_000_000_000_u128), ("ms", 1_000_000), ("us", 1000)];
+    let (unit, size) =
+        units.into_iter().find(|(_, size)| ns >= *size).unwrap_or(("us", 1000));
+    decimal(ns, size, unit)
+}
+
+/// `number / size` as an exact decimal with its unit; `size` is a power of ten.
+fn decimal(number: u128, size: u128, unit: &str) -> String {
+    let (whole, rest) = (number / size, number % size);
+    if rest == 0 {
+        return format!("{whole}{unit}");
+    }
+    let places = usize::try_from(size.ilog10()).unwrap_or(0);
+    let digits = format!("{rest:0places$}");
+    format!("{whole}.{}{unit}", digits.trim_end_matches('0'))
+}
+
+fn rate(bits: u64) -> String {
+    let units = [("gbit", 1_000_000_000_u128), ("mbit", 1_000_000), ("kbit", 1000), ("bit", 1)];
+    let bits = u128::from(bits);
+    let (unit, size) = units.into_iter().find(|(_, size)| bits >= *size).unwrap_or(("bit", 1));
+    decimal(bits, size, unit)
+}
+
+fn queue(queue: Queue) -> String {
+    match queue {
+        Queue::Packets(n) => n.to_string(),
+        Queue::Time(span) => duration(span),
+    }
+}
+
+fn jitter(of: &netloom_impair::Jitter) -> String {
+    let mut text = duration(of.spread);
+    let form = match of.distribution {
+        Distribution::Normal => "normal",
+        Distribution::Pareto => "pareto",
+        Distribution::Uniform => "uniform",
+    };
+    text.push_str(&format!(" {form}"));
+    if of.correlation != Share::NONE {
+        text.push_str(&format!(" {}", share(of.correlation)));
+    }
+    text
+}
+
+fn loss(of: &Loss) -> String {
+    match of {
+        Loss::Random(random) if random.correlation == Share::NONE => share(random.share),
+        Loss::Random(random) => {
+            format!("{} {}", share(random.share), share(random.correlation))
+        }
+        Loss::Bursts(b) => format!(
+            "bursts enter={} leave={} bad={} good={}",
+            share(b.enter),
+            share(b.leave),
+            share(b.bad),
+            share(b.good)
+        ),
+        Loss::Pattern(lost) => {
+            let marks: String = lost.iter().map(|l| if *l { 'x' } else { '.' }).collect();
+            format!("pattern {marks}")
+        }
+    }
+}
