@@ -1,0 +1,52 @@
+//! What can go wrong with a packet socket, with the object and the operation.
+
+use std::io;
+
+use netloom_sys::Unsupported;
+
+/// Result of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A failure of a packet socket.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The kernel refused.
+    #[error("{object}: {operation}")]
+    Call {
+        /// What it was tried on.
+        object: String,
+        /// What was tried.
+        operation: &'static str,
+        /// The refusal.
+        #[source]
+        source: io::Error,
+    },
+    /// Frames that no interface can take.
+    #[error("frames: prepare: {reason}")]
+    Frames {
+        /// What is wrong with them.
+        reason: &'static str,
+    },
+    /// The machine or the user lacks something.
+    #[error(transparent)]
+    Unsupported(#[from] Unsupported),
+}
+
+impl Error {
+    pub(crate) fn call(
+        object: impl Into<String>,
+        operation: &'static str,
+        source: impl Into<io::Error>,
+    ) -> Self {
+        Error::Call { object: object.into(), operation, source: source.into() }
+    }
+
+    /// The kernel's error number behind it, if it was a refusal.
+    pub fn raw_os_error(&self) -> Option<i32> {
+        match self {
+            Error::Call { source, .. } => source.raw_os_error(),
+            Error::Frames { .. } | Error::Unsupported(_) => None,
+        }
+    }
+}
