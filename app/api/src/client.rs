@@ -13,20 +13,25 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::http::{Method, Request, StatusCode, header};
-use http_body_util::{BodyExt, Empty};
+use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use netloom_lab::view::{LabStatus, NodeStatus, Reachability, Repaired};
+use netloom_lab::view::{
+    Changed, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewNode, NodeSettings,
+    NodeStatus, Reachability, Repaired,
+};
 use netloom_model::Plan;
 use netloom_node::entry::Door;
 use netloom_node::log::Record;
 use netloom_sys::{process, scm};
 use rustix::net::SocketType;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
+use crate::change::Noting;
 use crate::reply::Problem;
 use crate::routes::Ended;
 use crate::{API_SOCKET, Error, Result, door, socket};
@@ -51,11 +56,18 @@ struct Call {
     method: Method,
     uri: String,
     patience: Duration,
+    body: Bytes,
 }
 
 impl Call {
     fn new(method: Method, uri: impl Into<String>, patience: Duration) -> Call {
-        Call { method, uri: uri.into(), patience }
+        Call { method, uri: uri.into(), patience, body: Bytes::new() }
+    }
+
+    fn with(mut self, value: &impl Serialize) -> Call {
+        // Serialising plain data to memory cannot fail; an empty body is refused by the other side.
+        self.body = serde_json::to_vec(value).unwrap_or_default().into();
+        self
     }
 
     fn words(&self) -> String {
@@ -148,6 +160,87 @@ impl Client {
         self.json(&Call::new(Method::GET, uri, QUICK + wait))
     }
 
+    /// Makes a node; returns when it is ready.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with status 400 for a wrong name or setting, 404 when there is no such
+    /// parent, 409 when the name is taken or the parent may not have more.
+    pub fn create_node(&self, request: &NewNode) -> Result<Changed> {
+        self.json(&Call::new(Method::POST, "/v1/nodes", WHOLE).with(request))
+    }
+
+    /// Removes a node with all nodes in it.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with status 404 when there is none of this name, 409 when something lives
+    /// there and `force` is not set.
+    pub fn delete_node(&self, node: &str, force: bool) -> Result<Changed> {
+        let uri = format!("/v1/nodes/{}?force={force}", encoded(node));
+        self.json(&Call::new(Method::DELETE, uri, WHOLE))
+    }
+
+    /// Changes limits, protection or root of a node.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with status 400 for a wrong setting, 404 when there is no such node.
+    pub fn set_node(&self, node: &str, change: &NodeSettings) -> Result<Changed> {
+        let uri = format!("/v1/nodes/{}", encoded(node));
+        self.json(&Call::new(Method::PATCH, uri, WHOLE).with(change))
+    }
+
+    /// Moves an interface to another node.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with status 404 when there is no such node or interface.
+    pub fn move_interface(&self, request: &MoveInterface) -> Result<Changed> {
+        self.json(&Call::new(Method::POST, "/v1/interfaces/move", WHOLE).with(request))
+    }
+
+    /// How one link is, by its name or an end of it, `NODE:IFACE`.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with status 404 when there is none.
+    pub fn link(&self, link: &str) -> Result<LinkStatus> {
+        self.json(&Call::new(Method::GET, format!("/v1/links/{}", encoded(link)), QUICK))
+    }
+
+    /// Changes what a link does to packets, by its name or the end that sends.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with status 400 for a wrong setting, 404 when there is no such link.
+    pub fn set_link(&self, link: &str, change: &LinkSettings) -> Result<LinkStatus> {
+        let uri = format!("/v1/links/{}", encoded(link));
+        self.json(&Call::new(Method::PATCH, uri, WHOLE).with(change))
+    }
+
+    /// Notes the fate of every packet of a link from now on, the last `keep` (at most 1,000,000) of
+    /// each direction; `None` or 0 stops it.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with status 404 when there is no such link.
+    pub fn note_fates(&self, link: &str, keep: Option<usize>) -> Result<()> {
+        let uri = format!("/v1/links/{}/fates?keep={}", encoded(link), keep.unwrap_or(0));
+        self.json(&Call::new(Method::PUT, uri, WHOLE)).map(|_: Noting| ())
+    }
+
+    /// Fates noted of what one end (0 or 1) sent, with a sequence number above `after`, at most
+    /// 4096; waits up to `wait` (at most 60 s) for some. Empty when none came.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with status 404 when there is no such link.
+    pub fn fates(
+        &self,
+        link: &str,
+        end: usize,
+        after: Option<u64>,
+        wait: Duration,
+    ) -> Result<Fates> {
+        let after = after.map_or_else(String::new, |n| format!("&after={n}"));
+        let (link, wait_ms) = (encoded(link), wait.as_millis());
+        let uri = format!("/v1/links/{link}/fates?end={end}{after}&wait_ms={wait_ms}");
+        self.json(&Call::new(Method::GET, uri, QUICK + wait))
+    }
+
     /// What is needed to enter a node.
     ///
     /// # Errors
@@ -193,7 +286,8 @@ impl Client {
             .method(&call.method)
             .uri(&call.uri)
             .header(header::HOST, "netloom")
-            .body(Empty::<Bytes>::new())
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(Full::new(call.body.clone()))
             .map_err(|e| self.answer(call, e.to_string()))?;
         let (mut sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(|e| self.broken(call, &e))?;

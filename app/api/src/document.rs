@@ -9,8 +9,10 @@ use crate::routes;
     info(
         title = "netloom",
         description = "A running lab, over the UNIX socket `api.sock` (mode 0600) in the lab's \
-                       folder. It answers root and the owner of the lab. Request bodies are not \
-                       used; one of more than 64 KiB is refused.",
+                       folder. It answers root and the owner of the lab. Request bodies are JSON, \
+                       whatever type they are said to have; where none is described it is not \
+                       used. One of more than 64 KiB is refused. A name in a path has all but \
+                       letters, digits and `-._~` as `%XX`.",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
     ),
     tags(

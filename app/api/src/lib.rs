@@ -7,6 +7,7 @@
 //! [`netloom_lab::Service`]; nothing is decided here. Async code stays inside this crate.
 #![forbid(unsafe_code)]
 
+mod change;
 pub mod client;
 mod document;
 mod door;

@@ -10,6 +10,9 @@ use crate::reply::Failure;
 /// Longest time in milliseconds that a request may ask the server to wait.
 pub(crate) const MAX_WAIT_MS: u64 = 60_000;
 
+/// Most fates of packets that may be kept in each direction of a link: some 50 MB.
+const MAX_KEEP: usize = 1_000_000;
+
 const DEFAULT_PING_MS: u64 = 1000;
 
 /// Parameters of a ping.
@@ -61,10 +64,70 @@ pub(crate) struct LogQuery {
 
 impl LogQuery {
     pub(crate) fn wait(&self) -> Result<Duration, Failure> {
-        match self.wait_ms.unwrap_or(0) {
-            ms @ 0..=MAX_WAIT_MS => Ok(Duration::from_millis(ms)),
-            _ => Err(Failure::parameter("wait_ms", "takes 0 to 60000")),
+        wait(self.wait_ms)
+    }
+}
+
+/// Parameters of removing a node.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct DeleteQuery {
+    /// Remove it with all that lives there; false if not given.
+    pub(crate) force: Option<bool>,
+}
+
+/// Parameters of noting fates of packets.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct NoteQuery {
+    /// How many are kept in each direction, the last ones; 0 stops noting.
+    #[param(maximum = 1_000_000)]
+    keep: usize,
+}
+
+impl NoteQuery {
+    pub(crate) fn keep(&self) -> Result<usize, Failure> {
+        match self.keep {
+            keep @ 0..=MAX_KEEP => Ok(keep),
+            _ => Err(Failure::parameter("keep", "takes 0 to 1000000")),
         }
+    }
+}
+
+/// Parameters of reading fates of packets.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct FatesQuery {
+    /// The end that sends: 0 for the first, which is the default, or 1.
+    #[param(maximum = 1)]
+    end: Option<usize>,
+    /// Only those with a larger sequence number; all that are kept if not given.
+    pub(crate) after: Option<u64>,
+    /// How long to wait for some if there are none yet, in milliseconds; 0 if not given.
+    #[param(maximum = 60000)]
+    wait_ms: Option<u64>,
+}
+
+impl FatesQuery {
+    pub(crate) fn end(&self) -> Result<usize, Failure> {
+        match self.end.unwrap_or(0) {
+            end @ 0..=1 => Ok(end),
+            _ => Err(Failure::parameter("end", "takes 0 or 1")),
+        }
+    }
+
+    pub(crate) fn wait(&self) -> Result<Duration, Failure> {
+        wait(self.wait_ms)
+    }
+}
+
+fn wait(ms: Option<u64>) -> Result<Duration, Failure> {
+    match ms.unwrap_or(0) {
+        ms @ 0..=MAX_WAIT_MS => Ok(Duration::from_millis(ms)),
+        _ => Err(Failure::parameter("wait_ms", "takes 0 to 60000")),
     }
 }
 
@@ -94,5 +157,9 @@ mod tests {
         );
         let wait = |ms| LogQuery { after_ns: None, wait_ms: Some(ms) }.wait().is_ok();
         assert_eq!([0, 60_000, 60_001].map(wait), [true, true, false]);
+        let keep = |keep| NoteQuery { keep }.keep().is_ok();
+        assert_eq!([0, 1_000_000, 1_000_001, usize::MAX].map(keep), [true, true, false, false]);
+        let end = |end| FatesQuery { end, ..FatesQuery::default() }.end().ok();
+        assert_eq!([None, Some(0), Some(1), Some(2)].map(end), [Some(0), Some(0), Some(1), None]);
     }
 }

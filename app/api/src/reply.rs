@@ -1,7 +1,7 @@
 //! From errors to answers: the one place where a failure gets its HTTP status.
 
 use axum::Json;
-use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use netloom_lab::{Error, describe};
@@ -15,13 +15,13 @@ pub(crate) struct Problem {
     /// What was tried on what, and why it failed.
     pub(crate) error: String,
     /// What it is about, where that is one thing.
-    pub(crate) object: Option<Object>,
+    pub(crate) object: Option<Subject>,
 }
 
 /// The thing that a problem is about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub(crate) struct Object {
-    /// `lab`, `node`, `feature` or `parameter`.
+pub(crate) struct Subject {
+    /// `lab`, `node`, `link`, `feature` or `parameter`.
     pub(crate) kind: String,
     /// Its name.
     pub(crate) name: String,
@@ -50,6 +50,19 @@ impl Failure {
         Failure::from(Error::NoNode { lab, node: node.to_owned(), hint: String::new() })
     }
 
+    /// No such link in this lab.
+    pub(crate) fn no_link(lab: String, link: &str) -> Failure {
+        Failure::from(Error::NoLink { lab, link: link.to_owned(), hint: String::new() })
+    }
+
+    /// A body that is not what the route takes; says which field is wrong.
+    pub(crate) fn body(rejection: &JsonRejection) -> Failure {
+        // The rejection itself only says that it is one.
+        let source = std::error::Error::source(rejection);
+        let why = source.map_or_else(|| rejection.to_string(), ToString::to_string);
+        Failure::new(StatusCode::BAD_REQUEST, format!("body: {why}"))
+    }
+
     /// The request ended in a panic, which the process survives.
     pub(crate) fn panicked() -> Failure {
         Failure::new(
@@ -59,7 +72,7 @@ impl Failure {
     }
 
     fn about(mut self, kind: &str, name: &str) -> Failure {
-        self.problem.object = Some(Object { kind: kind.to_owned(), name: name.to_owned() });
+        self.problem.object = Some(Subject { kind: kind.to_owned(), name: name.to_owned() });
         self
     }
 }
@@ -70,6 +83,9 @@ impl From<Error> for Failure {
         match &error {
             Error::NoLab(lab) => failure(StatusCode::NOT_FOUND).about("lab", lab),
             Error::NoNode { node, .. } => failure(StatusCode::NOT_FOUND).about("node", node),
+            Error::NoLink { link, .. } => failure(StatusCode::NOT_FOUND).about("link", link),
+            Error::Busy { .. } => failure(StatusCode::CONFLICT),
+            Error::Invalid { .. } => failure(StatusCode::BAD_REQUEST),
             Error::DeadNode(node) => failure(StatusCode::CONFLICT).about("node", node),
             Error::Conflict { lab, .. } => failure(StatusCode::CONFLICT).about("lab", lab),
             _ => match unsupported(&error) {
@@ -145,6 +161,9 @@ mod tests {
     fn every_kind_of_error_has_its_status_and_object() {
         let no_node = Error::NoNode { lab: "l".into(), node: "h9".into(), hint: "; hm".into() };
         let conflict = Error::Conflict { lab: "l".into(), reason: "busy".into() };
+        let no_link = Error::NoLink { lab: "l".into(), link: "a:b".into(), hint: "; hm".into() };
+        let busy = Error::Busy { object: "node \"a/b\"".into(), reason: "2 processes".into() };
+        let invalid = Error::Invalid { object: "node \"a\"".into(), reason: "cpu: no".into() };
         let deep = Error::Node(netloom_node::Error::System {
             node: "h1".into(),
             operation: "limit",
@@ -158,6 +177,9 @@ mod tests {
         let cases = [
             (Error::NoLab("l".into()), 404, Some(("lab", "l"))),
             (no_node, 404, Some(("node", "h9"))),
+            (no_link, 404, Some(("link", "a:b"))),
+            (busy, 409, None),
+            (invalid, 400, None),
             (Error::DeadNode("h1".into()), 409, Some(("node", "h1"))),
             (conflict, 409, Some(("lab", "l"))),
             (Error::Unsupported(missing()), 501, Some(("feature", "limits"))),

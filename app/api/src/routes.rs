@@ -1,7 +1,8 @@
 //! The routes: each asks the service once, on a thread that may block, and answers JSON.
 //!
 //! The router and the document are made from the same list, so neither has a route that the other
-//! lacks. A handler decides nothing but what its parameters mean.
+//! lacks. A handler decides nothing but what its parameters mean. Routes that change something are in
+//! [`change`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,14 +22,15 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::change;
 use crate::document::empty_document;
 use crate::mirror;
 use crate::query::{LogQuery, PingQuery};
 use crate::reply::{Failure, Problem};
 
-/// A long wait for a log is cut into such pieces, so that neither a caller that has gone nor the
+/// A long wait is cut into such pieces, so that neither a caller that has gone nor the
 /// end of the server leaves a thread waiting for longer.
-const LOG_SLICE: Duration = Duration::from_millis(200);
+pub(crate) const WAIT_SLICE: Duration = Duration::from_millis(200);
 
 /// What handlers share.
 #[derive(Clone)]
@@ -40,7 +42,7 @@ pub(crate) struct Lab {
     pub(crate) patience: Duration,
 }
 
-type Answer<T> = Result<Json<T>, Failure>;
+pub(crate) type Answer<T> = Result<Json<T>, Failure>;
 
 /// All routes with their documentation.
 pub(crate) fn router() -> OpenApiRouter<Lab> {
@@ -49,17 +51,20 @@ pub(crate) fn router() -> OpenApiRouter<Lab> {
         .routes(routes!(plan))
         .routes(routes!(repair))
         .routes(routes!(ping))
-        .routes(routes!(nodes))
-        .routes(routes!(node))
+        .routes(routes!(nodes, change::create_node))
+        .routes(routes!(node, change::delete_node, change::set_node))
         .routes(routes!(log))
+        .routes(routes!(change::move_interface))
         .routes(routes!(links))
+        .routes(routes!(change::link, change::set_link))
+        .routes(routes!(change::fates, change::note_fates))
         .routes(routes!(switches))
         .routes(routes!(document))
 }
 
 impl Lab {
     /// Runs a call that may block for as long as it takes.
-    async fn call<T: Send + 'static>(
+    pub(crate) async fn call<T: Send + 'static>(
         &self,
         work: impl FnOnce(&dyn Service) -> netloom_lab::Result<T> + Send + 'static,
     ) -> Result<T, Failure> {
@@ -71,7 +76,7 @@ impl Lab {
     }
 
     /// Runs a call that should be quick.
-    async fn quick<T: Send + 'static>(
+    pub(crate) async fn quick<T: Send + 'static>(
         &self,
         work: impl FnOnce(&dyn Service) -> netloom_lab::Result<T> + Send + 'static,
     ) -> Result<T, Failure> {
@@ -86,7 +91,7 @@ impl Lab {
     /// Waits for records of a node until `end`, in slices.
     async fn log(&self, node: &str, after_ns: u64, end: Instant) -> Result<Vec<Record>, Failure> {
         loop {
-            let slice_end = end.min(Instant::now() + LOG_SLICE);
+            let slice_end = end.min(Instant::now() + WAIT_SLICE);
             let wait = slice_end.saturating_duration_since(Instant::now());
             let name = node.to_owned();
             let records = self.call(move |s| s.log(&name, after_ns, wait)).await?;

@@ -7,7 +7,10 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use netloom_api::{Server, serve};
-use netloom_lab::view::{LabStatus, Reachability, Repaired};
+use netloom_lab::view::{
+    Changed, FateView, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewNode,
+    NodeSettings, Reachability, Repaired,
+};
 use netloom_lab::{Error, Result, Service};
 use netloom_model::Plan;
 use netloom_node::entry::Door;
@@ -19,7 +22,7 @@ use serde_json::json;
 pub(crate) struct Fake {
     folder: PathBuf,
     plan: Arc<Plan>,
-    /// Failure of `status`, `repair`, `ping` and `down`, once.
+    /// Failure of the next call that is noted, once.
     pub(crate) fail: Mutex<Option<Error>>,
     /// `repair` panics.
     pub(crate) panics: Mutex<bool>,
@@ -93,6 +96,24 @@ impl Fake {
         self.fail.lock().unwrap().take().map_or(Ok(()), Err)
     }
 
+    fn known_link(&self, link: &str) -> Result<()> {
+        match link {
+            "t/a:eth0--s 1" | "t/a:eth0" => Ok(()),
+            "fault" => panic!("as the test wants"),
+            _ => Err(Error::NoLink {
+                lab: "fake".into(),
+                link: link.into(),
+                hint: "; `netloom link list` shows them".into(),
+            }),
+        }
+    }
+
+    /// A change that did what was asked, and has something to say.
+    fn changed(&self, name: &str, call: String) -> Result<Changed> {
+        self.note(call)?;
+        Ok(Changed { name: name.to_owned(), notes: vec!["3 processes run, 2 are allowed".into()] })
+    }
+
     fn known(&self, node: &str) -> Result<()> {
         match node {
             "h1" | "r 1/x" => Ok(()),
@@ -152,33 +173,129 @@ impl Service for Fake {
         })
     }
 
+    fn create_node(&self, request: &NewNode) -> Result<Changed> {
+        let NewNode { name, settings, root } = request;
+        if name == "h1" {
+            let reason = "the name is taken".to_owned();
+            return Err(Error::Conflict { lab: "fake".into(), reason });
+        }
+        self.changed(name, format!("create {name} {settings:?} {root:?}"))
+    }
+
+    fn delete_node(&self, node: &str, force: bool) -> Result<Changed> {
+        self.known(node)?;
+        if node == "r 1/x" && !force {
+            let reason = "it has 1 process: sleep (7)".to_owned();
+            return Err(Error::Busy { object: format!("node {node:?}"), reason });
+        }
+        self.changed(node, format!("delete {node} {force}"))
+    }
+
+    fn set_node(&self, node: &str, change: &NodeSettings) -> Result<Changed> {
+        self.known(node)?;
+        if let Some((key, _)) = change.settings.iter().find(|(_, value)| value == "wrong") {
+            let reason = format!("{key}: takes a number");
+            return Err(Error::Invalid { object: format!("node {node:?}"), reason });
+        }
+        self.changed(node, format!("set {node} {:?}", change.settings))
+    }
+
+    fn move_interface(&self, request: &MoveInterface) -> Result<Changed> {
+        let MoveInterface { interface, to, name, carry } = request;
+        self.known(to)?;
+        self.changed("eth7", format!("move {interface} {to} {name:?} {carry}"))
+    }
+
+    fn set_link(&self, link: &str, change: &LinkSettings) -> Result<LinkStatus> {
+        self.known_link(link)?;
+        let LinkSettings { end, clear, settings } = change;
+        self.note(format!("impair {link} {end:?} {clear} {settings:?}"))?;
+        Ok(status().links.remove(1))
+    }
+
+    fn note_fates(&self, link: &str, keep: Option<usize>) -> Result<()> {
+        self.known_link(link)?;
+        self.note(format!("note {link} {keep:?}"))
+    }
+
+    fn fates(&self, link: &str, end: usize, after: Option<u64>, wait: Duration) -> Result<Fates> {
+        self.known_link(link)?;
+        let records = self.records.lock().unwrap();
+        self.asked.lock().unwrap().push(format!("fates {link} {end} {after:?}"));
+        // A record is a packet: its time the sequence number, its text the fate.
+        let some = |all: &Vec<Record>| {
+            let later = all.iter().filter(|r| after.is_none_or(|after| r.time_ns > after));
+            later.map(|r| fate(r.time_ns, end, &r.text)).collect::<Vec<_>>()
+        };
+        let waited = self.written.wait_timeout_while(records, wait, |all| some(all).is_empty());
+        Ok(Fates { fates: some(&waited.unwrap().0), missed: 0 })
+    }
+
     fn down(&self) -> Result<()> {
         self.note("down")
     }
 }
 
+/// A packet's fate with and without its optional value.
+pub(crate) fn fate(sequence: u64, end: usize, fate: &str) -> FateView {
+    FateView {
+        sequence,
+        end,
+        time_ns: 5,
+        hash: "00ff".into(),
+        bytes: 98,
+        fate: fate.to_owned(),
+        delay_ns: (fate == "sent").then_some(7),
+        duplicated: false,
+        corrupted: true,
+    }
+}
+
 /// A status in which everything is there once, with and without its optional values.
 pub(crate) fn status() -> LabStatus {
-    let limits = json!({"cpu_milli": 500, "memory": 1 << 28, "processes": null});
+    let limits = json!({"cpu_milli": 500, "memory": 1 << 28, "weight": 50, "processes": null,
+        "sockets": 9});
     let traffic = json!({"rx_bytes": u64::MAX, "rx_packets": 2, "rx_lost": 3,
         "tx_bytes": 4, "tx_packets": 5, "tx_lost": 6});
     let interface = json!({"name": "eth0", "link": "l", "mac": "02:00:00:00:00:01", "mtu": 1500,
         "addresses": ["10.0.0.1/24", "fd00::1/64"], "up": true, "traffic": traffic});
     let gone = json!({"name": "eth1", "link": "m", "mac": "02:00:00:00:00:02", "mtu": 1500,
         "addresses": [], "up": null, "traffic": null});
-    let node = |name: &str, pid: Option<i32>| {
-        json!({"name": name, "alive": pid.is_some(), "pid": pid, "forwarding": false,
-            "cpu_ns": 7, "memory": null, "processes": 1, "limits": limits,
-            "programs": [{"command": ["a", "b"], "pid": 9, "exit_code": null, "restarts": 0}],
-            "interfaces": [interface, gone]})
-    };
+    let sender = json!({"sender": "h2:eth0", "passed_packets": 1, "dropped_packets": 2,
+        "dropped_bytes": 3});
+    let protect = json!({"packets": 1000, "bytes": null, "passed_packets": 1, "passed_bytes": 2,
+        "dropped_packets": 3, "dropped_bytes": 4, "senders": [sender]});
+    let full = json!({"name": "h1", "alive": true, "pid": 3, "forwarding": false, "parent": null,
+        "children": {"count": 1, "limit": 4}, "cpu_ns": 7, "cpu_user_ns": 3, "cpu_system_ns": 2,
+        "cpu_receive_ns": 2, "load": [0.5, 0.25, 0.0], "memory": 5, "processes": 1, "sockets": 4,
+        "sockets_counted": 3, "sockets_refused": 2, "limits": limits, "protect": protect,
+        "drops": [{"cause": "protect", "packets": 3}],
+        "programs": [{"command": ["a", "b"], "pid": 9, "exit_code": null, "restarts": 0}],
+        "interfaces": [interface, gone]});
+    let bare = json!({"name": "r 1/x", "alive": false, "pid": null, "forwarding": true,
+        "parent": "h1", "children": null, "cpu_ns": null, "cpu_user_ns": null,
+        "cpu_system_ns": null, "cpu_receive_ns": null, "load": null, "memory": null,
+        "processes": null, "sockets": null, "sockets_counted": null, "sockets_refused": null,
+        "limits": {"cpu_milli": null, "memory": null, "weight": null, "processes": null,
+            "sockets": null},
+        "protect": null, "drops": [], "programs": [], "interfaces": []});
     serde_json::from_value(json!({
         "name": "fake", "state": "degraded", "digest": "0123456789abcdef", "pid": 5, "since": 6,
-        "read_ns": 7, "user": false, "nodes": [node("h1", Some(3)), node("r 1/x", None)],
+        "read_ns": 7, "user": false, "nodes": [full, bare],
         "switches": [{"name": "s1", "kind": "kernel", "bridge": "s1", "links": ["l"]}],
-        "links": [{"name": "l", "ends": ["h1:eth0", "s1"], "up": true}],
+        "links": [{"name": "l", "ends": ["h1:eth0", "s1"], "up": true, "wire": null},
+            {"name": "t/a:eth0--s 1", "ends": ["t/a:eth0", "s 1"], "up": true, "wire": wire()}],
     }))
     .unwrap()
+}
+
+/// A wire with an impairment in one direction.
+fn wire() -> serde_json::Value {
+    let direction = json!({"from": "t/a:eth0", "impairments": {"delay": "10ms"},
+        "offered_packets": 1, "offered_bytes": 2, "sent_packets": 3, "sent_bytes": 4,
+        "duplicated": 5, "corrupted": 6, "reordered": 7, "held_packets": 8, "held_bytes": 9,
+        "lost": {"loss": 1, "queue": 2}, "late_us": [1.5, 20.0]});
+    json!({"state": "running", "restarts": 0, "directions": [direction, null]})
 }
 
 /// A plan in which everything is there once, with and without its optional values.
@@ -186,29 +303,53 @@ pub(crate) fn plan() -> Plan {
     let mac = [2, 0, 0, 0, 0, 255];
     let ready = json!({"tcp": [80], "exec": ["true"], "files": ["/x"],
         "timeout": {"secs": 30, "nanos": 5}});
-    let node = |root: Option<&str>, restart: &str, content, via: Option<&str>| {
-        json!({"name": "h1", "forwarding": true, "root": root, "internet": false,
-            "limits": {"cpu_milli": 10, "memory": null, "processes": 4},
+    let node = |id: usize, root: Option<&str>, restart: &str, content, via: Option<&str>| {
+        json!({"id": id, "name": "h1", "parent": id.checked_sub(1), "children": root.map(|_| 4),
+            "forwarding": true, "root": root, "internet": false,
+            "limits": {"cpu_milli": 10, "memory": null, "weight": 50, "processes": 4,
+                "sockets": 5},
+            "protect": {"packets": 1000, "bytes": null}, "charge_receive": true,
             "run": [{"command": ["sleep", "9"], "restart": restart}], "env": [["A", "b"]],
             "files": [{"path": "/f", "content": content, "mode": 0o644}], "ready": ready,
             "sysctls": [["net/ipv4/ip_forward", "1"]],
-            "interfaces": [{"name": "eth0", "link": 0, "mac": mac, "mtu": 1500,
+            "interfaces": [{"name": "eth0", "index": 2, "link": 0, "mac": mac, "mtu": 1500,
                 "addresses": ["10.0.0.1/24", "fd00::1/64"]}],
             "routes": [{"to": "::/0", "via": via, "interface": 0}]})
     };
+    let impaired = impairments();
     serde_json::from_value(json!({
         "lab": "fake", "digest": "0123456789abcdef", "hosts": "127.0.0.1 localhost\n",
-        "nodes": [node(None, "never", json!({"text": "t"}), Some("fd00::2")),
-            node(Some("/r"), "on-failure", json!({"from": "/t"}), None),
-            node(None, "always", json!({"text": ""}), None)],
-        "switches": [{"name": "s1", "bridge": "s1", "mac": mac, "mtu": 9000}],
+        "next_id": 3,
+        "nodes": [node(0, None, "never", json!({"text": "t"}), Some("fd00::2")),
+            node(1, Some("/r"), "on-failure", json!({"from": "/t"}), None),
+            node(2, None, "always", json!({"text": ""}), None)],
+        "switches": [{"name": "s1", "index": 2, "bridge": "s1", "mac": mac, "mtu": 9000}],
         "links": [
-            {"name": "l", "mtu": 1500, "ends": [{"node": {"node": 0, "interface": 0}},
-                {"port": {"switch": 0, "name": "p0", "mac": mac}}]},
-            {"name": "m", "mtu": 1500, "ends": [{"host": {"iface": "eth1"}},
-                {"internet": {"addresses": ["10.1.0.1/24"]}}]}],
+            {"id": 0, "name": "l", "mtu": 1500, "impairments": impaired[..2],
+                "ends": [{"node": {"node": 0, "interface": 0}},
+                    {"port": {"switch": 0, "name": "p0", "mac": mac}}]},
+            {"id": 1, "name": "m", "mtu": 1500, "impairments": impaired[2..],
+                "ends": [{"host": {"iface": "eth1"}},
+                    {"internet": {"addresses": ["10.1.0.1/24"]}}]}],
     }))
     .unwrap()
+}
+
+/// Impairments with every form of jitter, loss and queue, and with none.
+fn impairments() -> [serde_json::Value; 4] {
+    let time = json!({"secs": 0, "nanos": 1_000_000});
+    let one = |form: &str, loss, queue| {
+        json!({"delay": time, "loss": loss, "queue": queue, "duplicate": 1, "reorder": 2,
+            "corrupt": 3, "rate": 1000, "mtu": 1400, "seed": 5,
+            "jitter": {"spread": time, "distribution": form, "correlation": 4}})
+    };
+    let bursts = json!({"bursts": {"enter": 1, "leave": 2, "bad": 3, "good": 4}});
+    [
+        one("pareto", json!({"random": {"share": 6, "correlation": 7}}), json!({"packets": 8})),
+        one("uniform", bursts, json!({"time": time})),
+        one("normal", json!({"pattern": [true, false]}), json!(null)),
+        json!({}),
+    ]
 }
 
 /// A matrix of two nodes.

@@ -30,6 +30,15 @@ pub(crate) fn request(folder: &Path, method: &str, uri: &str) -> (u16, String) {
     parse(&exchange(folder, head.as_bytes()))
 }
 
+/// A request with a body of no told type: its status and the answer's body.
+pub(crate) fn request_with(folder: &Path, method: &str, uri: &str, body: &str) -> (u16, String) {
+    let length = body.len();
+    let head = format!(
+        "{method} {uri} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n"
+    );
+    parse(&exchange(folder, (head + body).as_bytes()))
+}
+
 /// Status and body of an answer.
 pub(crate) fn parse(answer: &[u8]) -> (u16, String) {
     let text = String::from_utf8(answer.to_vec()).unwrap();

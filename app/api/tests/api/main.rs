@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod calls;
+mod changes;
 mod document;
 mod doors;
 mod fake;

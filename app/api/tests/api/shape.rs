@@ -46,6 +46,12 @@ pub(crate) fn check(
                 check(document, known, value, &format!("{at}.{name}"))
             })
         }
+        Value::Object(fields) if schema.get("additionalProperties").is_some() => {
+            fields.iter().try_for_each(|(name, value)| {
+                let schema = &schema["additionalProperties"];
+                check(document, schema, value, &format!("{at}.{name}"))
+            })
+        }
         Value::Array(items) => items.iter().enumerate().try_for_each(|(n, item)| {
             let schema = schema["prefixItems"].get(n).unwrap_or(&schema["items"]);
             check(document, schema, item, &format!("{at}[{n}]"))
@@ -68,6 +74,7 @@ fn has_type(value: &Value, name: &str) -> bool {
         "string" => value.is_string(),
         "boolean" => value.is_boolean(),
         "integer" => value.is_u64() || value.is_i64(),
+        "number" => value.is_number(),
         "object" => value.is_object(),
         "array" => value.is_array(),
         _ => false,

@@ -1,0 +1,227 @@
+//! The routes that change a running lab, and those that follow what a link does to packets.
+//!
+//! As in [`routes`](crate::routes), each asks the service once and decides nothing. Bodies are JSON
+//! objects; one with a field that is not known, or that lacks one, is refused with its name.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
+use netloom_lab::view::{
+    Changed, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewNode, NodeSettings,
+};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use tokio::time::{Instant, sleep_until};
+use utoipa::ToSchema;
+
+use crate::query::{DeleteQuery, FatesQuery, NoteQuery};
+use crate::reply::{Failure, Problem};
+use crate::routes::{Answer, Lab, WAIT_SLICE};
+
+/// The value in a request's body. What it says it is does not matter, only whether it is JSON.
+fn body<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, Failure> {
+    Json::<T>::from_bytes(bytes).map(|Json(value)| value).map_err(|e| Failure::body(&e))
+}
+
+/// Make a node
+#[utoipa::path(post, path = "/v1/nodes", tag = "parts", request_body = NewNode, responses(
+    (status = 200, description = "It runs", body = Changed),
+    (status = 400, description = "The body or a setting cannot be used", body = Problem),
+    (status = 404, description = "No such parent", body = Problem),
+    (status = 409, description = "The name is taken, or the parent may not have more", body = Problem),
+    (status = "default", description = "Not made", body = Problem),
+))]
+pub(crate) async fn create_node(State(lab): State<Lab>, bytes: Bytes) -> Answer<Changed> {
+    let request: NewNode = body(&bytes)?;
+    lab.call(move |s| s.create_node(&request)).await.map(Json)
+}
+
+/// Remove a node with all nodes in it
+///
+/// Refused while processes or sockets live there, unless forced.
+#[utoipa::path(delete, path = "/v1/nodes/{node}", tag = "parts",
+    params(("node" = String, Path, description = "The node's name"), DeleteQuery),
+    responses(
+        (status = 200, description = "Nothing is left of it", body = Changed),
+        (status = 400, description = "A parameter cannot be used", body = Problem),
+        (status = 404, description = "No such node", body = Problem),
+        (status = 409, description = "Something lives there; it is listed", body = Problem),
+        (status = "default", description = "Something could not be removed", body = Problem),
+    )
+)]
+pub(crate) async fn delete_node(
+    State(lab): State<Lab>,
+    node: Result<Path<String>, PathRejection>,
+    query: Result<Query<DeleteQuery>, QueryRejection>,
+) -> Answer<Changed> {
+    let (Path(node), Query(query)) = (node?, query?);
+    let force = query.force.unwrap_or(false);
+    lab.call(move |s| s.delete_node(&node, force)).await.map(Json)
+}
+
+/// Change limits, protection or root of a node
+#[utoipa::path(patch, path = "/v1/nodes/{node}", tag = "parts",
+    params(("node" = String, Path, description = "The node's name")),
+    request_body = NodeSettings,
+    responses(
+        (status = 200, description = "All settings hold", body = Changed),
+        (status = 400, description = "The body or a setting cannot be used", body = Problem),
+        (status = 404, description = "No such node", body = Problem),
+        (status = "default", description = "Not changed", body = Problem),
+    )
+)]
+pub(crate) async fn set_node(
+    State(lab): State<Lab>,
+    node: Result<Path<String>, PathRejection>,
+    bytes: Bytes,
+) -> Answer<Changed> {
+    let Path(node) = node?;
+    let change: NodeSettings = body(&bytes)?;
+    lab.call(move |s| s.set_node(&node, &change)).await.map(Json)
+}
+
+/// Move an interface to another node
+#[utoipa::path(post, path = "/v1/interfaces/move", tag = "parts", request_body = MoveInterface,
+    responses(
+        (status = 200, description = "It is there", body = Changed),
+        (status = 400, description = "The body cannot be used", body = Problem),
+        (status = 404, description = "No such node or interface", body = Problem),
+        (status = "default", description = "Not moved", body = Problem),
+    )
+)]
+pub(crate) async fn move_interface(State(lab): State<Lab>, bytes: Bytes) -> Answer<Changed> {
+    let request: MoveInterface = body(&bytes)?;
+    lab.call(move |s| s.move_interface(&request)).await.map(Json)
+}
+
+/// How a link is
+#[utoipa::path(get, path = "/v1/links/{link}", tag = "parts",
+    params(("link" = String, Path, description = "The link's name, or an end of it: `NODE:IFACE`")),
+    responses(
+        (status = 200, description = "The link", body = LinkStatus),
+        (status = 404, description = "No such link", body = Problem),
+        (status = "default", description = "Not served", body = Problem),
+    )
+)]
+pub(crate) async fn link(
+    State(lab): State<Lab>,
+    link: Result<Path<String>, PathRejection>,
+) -> Answer<LinkStatus> {
+    let Path(asked) = link?;
+    let LabStatus { name, mut links, .. } = lab.quick(|s| s.status()).await?;
+    let found = links
+        .iter()
+        .position(|l| l.name == asked)
+        .or_else(|| links.iter().position(|l| is_end(l, &asked)));
+    found.map(|n| Json(links.swap_remove(n))).ok_or_else(|| Failure::no_link(name, &asked))
+}
+
+/// A switch or a door is no name for a link: several may end there.
+fn is_end(link: &LinkStatus, asked: &str) -> bool {
+    asked.contains(':') && link.ends.iter().any(|end| end == asked)
+}
+
+/// Change what a link does to packets
+#[utoipa::path(patch, path = "/v1/links/{link}", tag = "parts",
+    params(("link" = String, Path,
+        description = "The link's name, or an end of it, `NODE:IFACE`, which then is the one that sends")),
+    request_body = LinkSettings,
+    responses(
+        (status = 200, description = "The link as it is now", body = LinkStatus),
+        (status = 400, description = "The body or a setting cannot be used", body = Problem),
+        (status = 404, description = "No such link", body = Problem),
+        (status = "default", description = "Not changed", body = Problem),
+    )
+)]
+pub(crate) async fn set_link(
+    State(lab): State<Lab>,
+    link: Result<Path<String>, PathRejection>,
+    bytes: Bytes,
+) -> Answer<LinkStatus> {
+    let Path(link) = link?;
+    let change: LinkSettings = body(&bytes)?;
+    lab.call(move |s| s.set_link(&link, &change)).await.map(Json)
+}
+
+/// What is noted from now on.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub(crate) struct Noting {
+    /// The link.
+    link: String,
+    /// Fates kept in each direction; 0: nothing is noted.
+    keep: usize,
+}
+
+/// Note the fate of every packet of a link, or stop to
+#[utoipa::path(put, path = "/v1/links/{link}/fates", tag = "parts",
+    params(("link" = String, Path, description = "The link's name, or an end of it"), NoteQuery),
+    responses(
+        (status = 200, description = "What is noted from now on", body = Noting),
+        (status = 400, description = "A parameter cannot be used", body = Problem),
+        (status = 404, description = "No such link", body = Problem),
+        (status = "default", description = "Not changed", body = Problem),
+    )
+)]
+pub(crate) async fn note_fates(
+    State(lab): State<Lab>,
+    link: Result<Path<String>, PathRejection>,
+    query: Result<Query<NoteQuery>, QueryRejection>,
+) -> Answer<Noting> {
+    let (Path(link), Query(query)) = (link?, query?);
+    let keep = query.keep()?;
+    lab.call(move |s| {
+        let noted = s.note_fates(&link, (keep > 0).then_some(keep));
+        noted.map(|()| Json(Noting { link, keep }))
+    })
+    .await
+}
+
+/// Fates of packets that were noted in one direction of a link
+#[utoipa::path(get, path = "/v1/links/{link}/fates", tag = "parts",
+    params(("link" = String, Path, description = "The link's name, or an end of it"), FatesQuery),
+    responses(
+        (status = 200, description = "In order, at most 4096; none when nothing came in time",
+            body = Fates),
+        (status = 400, description = "A parameter cannot be used", body = Problem),
+        (status = 404, description = "No such link", body = Problem),
+        (status = "default", description = "Not served", body = Problem),
+    )
+)]
+pub(crate) async fn fates(
+    State(lab): State<Lab>,
+    link: Result<Path<String>, PathRejection>,
+    query: Result<Query<FatesQuery>, QueryRejection>,
+) -> Answer<Fates> {
+    let (Path(link), Query(query)) = (link?, query?);
+    let (side, end) = (query.end()?, Instant::now() + query.wait()?);
+    let mut stopping = lab.stopping.clone();
+    tokio::select! {
+        biased;
+        fates = wait_for_fates(&lab, &link, side, query.after, end) => fates.map(Json),
+        _ = stopping.wait_for(|s| *s) => Ok(Json(Fates::default())),
+    }
+}
+
+/// Waits until `end`, in slices.
+async fn wait_for_fates(
+    lab: &Lab,
+    link: &str,
+    side: usize,
+    after: Option<u64>,
+    end: Instant,
+) -> Result<Fates, Failure> {
+    loop {
+        let slice_end = end.min(Instant::now() + WAIT_SLICE);
+        let wait: Duration = slice_end.saturating_duration_since(Instant::now());
+        let name = link.to_owned();
+        let found = lab.call(move |s| s.fates(&name, side, after, wait)).await?;
+        if !found.fates.is_empty() || found.missed > 0 || Instant::now() >= end {
+            return Ok(found);
+        }
+        // A service may give up early.
+        sleep_until(slice_end).await;
+    }
+}

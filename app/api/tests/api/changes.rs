@@ -1,0 +1,160 @@
+//! Calls that change a running lab: names and bodies arrive whole, refusals keep their words.
+
+use std::time::Duration;
+
+use netloom_api::{Client, Error, Result};
+use netloom_lab::view::{Changed, LinkSettings, MoveInterface, NewNode, NodeSettings};
+
+use crate::fake::{Served, fate, status};
+use crate::http::request_with;
+
+fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    pairs.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
+}
+
+fn asked(served: &Served) -> Vec<String> {
+    std::mem::take(&mut served.fake.asked.lock().unwrap())
+}
+
+#[test]
+fn changes_of_nodes_arrive_and_their_notes_come_back() {
+    let served = Served::new();
+    let client = served.client();
+    let changed = |name: &str| Changed {
+        name: name.into(),
+        notes: vec!["3 processes run, 2 are allowed".into()],
+    };
+    let settings = pairs(&[("cpu", "50%"), ("memory", "\"ü\n")]);
+    let new = NewNode { name: "t/ü %2F?#".into(), settings, root: Some("/r".into()) };
+    assert_eq!(client.create_node(&new).unwrap(), changed("t/ü %2F?#"));
+    let change = NodeSettings { settings: pairs(&[("sockets", "none")]) };
+    assert_eq!(client.set_node("r 1/x", &change).unwrap(), changed("r 1/x"));
+    let request = MoveInterface {
+        interface: "h1:eth0".into(),
+        to: "r 1/x".into(),
+        name: Some("eth7".into()),
+        carry: true,
+    };
+    assert_eq!(client.move_interface(&request).unwrap(), changed("eth7"));
+    assert_eq!(client.delete_node("r 1/x", true).unwrap(), changed("r 1/x"));
+    let expected = [
+        "create t/ü %2F?# [(\"cpu\", \"50%\"), (\"memory\", \"\\\"ü\\n\")] Some(\"/r\")",
+        "set r 1/x [(\"sockets\", \"none\")]",
+        "move h1:eth0 r 1/x Some(\"eth7\") true",
+        "delete r 1/x true",
+    ];
+    assert_eq!(asked(&served), expected);
+}
+
+#[test]
+fn links_are_found_by_name_and_by_end_and_changed() {
+    let served = Served::new();
+    let client = served.client();
+    for name in ["t/a:eth0--s 1", "t/a:eth0"] {
+        assert_eq!(client.link(name).unwrap(), status().links[1]);
+    }
+    asked(&served);
+    let change = LinkSettings { end: Some(1), clear: true, settings: pairs(&[("delay", "1ms")]) };
+    assert_eq!(client.set_link("t/a:eth0", &change).unwrap(), status().links[1]);
+    client.note_fates("t/a:eth0--s 1", Some(9)).unwrap();
+    client.note_fates("t/a:eth0--s 1", None).unwrap();
+    served.fake.write(3, "sent");
+    served.fake.write(4, "queue");
+    let fates = |after, wait| client.fates("t/a:eth0", 1, after, wait).unwrap().fates;
+    assert_eq!(fates(None, Duration::ZERO), [fate(3, 1, "sent"), fate(4, 1, "queue")]);
+    assert_eq!(fates(Some(3), Duration::from_secs(60)), [fate(4, 1, "queue")]);
+    assert_eq!(fates(Some(4), Duration::ZERO), []);
+    let expected = [
+        "impair t/a:eth0 Some(1) true [(\"delay\", \"1ms\")]",
+        "note t/a:eth0--s 1 Some(9)",
+        "note t/a:eth0--s 1 None",
+        "fates t/a:eth0 1 None",
+        "fates t/a:eth0 1 Some(3)",
+        "fates t/a:eth0 1 Some(4)",
+    ];
+    assert_eq!(asked(&served), expected);
+}
+
+#[test]
+fn refused_changes_keep_status_and_words() {
+    fn refused<T: std::fmt::Debug>(result: Result<T>) -> (u16, String) {
+        match result.unwrap_err() {
+            Error::Refused { status, error } => (status, error),
+            other => panic!("{other}"),
+        }
+    }
+    let served = Served::new();
+    let client = served.client();
+    let busy = refused(client.delete_node("r 1/x", false));
+    assert_eq!(busy, (409, "node \"r 1/x\": it has 1 process: sleep (7)".into()));
+    let change = NodeSettings { settings: pairs(&[("cpu", "wrong")]) };
+    let wrong = refused(client.set_node("h1", &change));
+    assert_eq!(wrong, (400, "node \"h1\": cpu: takes a number".into()));
+    let words = "link \"none\": not in lab \"fake\"";
+    let hint = "; `netloom link list` shows them";
+    assert_eq!(refused(client.link("none")), (404, words.into()));
+    let change = LinkSettings::default();
+    assert_eq!(refused(client.set_link("none", &change)), (404, format!("{words}{hint}")));
+    assert_eq!(refused(client.note_fates("none", None)), (404, format!("{words}{hint}")));
+}
+
+#[test]
+fn wrong_bodies_are_refused_with_the_field_and_change_nothing() {
+    let served = Served::new();
+    let deep = "[".repeat(60_000);
+    let cases = [
+        ("POST", "/v1/nodes", "", "EOF"),
+        ("POST", "/v1/nodes", "name=a", "expected"),
+        ("POST", "/v1/nodes", "{}", "missing field `name`"),
+        ("POST", "/v1/nodes", r#"{"name": "a", "nmae": "b"}"#, "unknown field `nmae`"),
+        ("POST", "/v1/nodes", r#"{"name": 5}"#, "name: invalid type"),
+        ("POST", "/v1/nodes", r#"{"name": "a", "settings": [["cpu"]]}"#, "settings[0]"),
+        ("POST", "/v1/nodes", r#"{"name": "a"} x"#, "trailing"),
+        ("POST", "/v1/nodes", &deep, "body: "),
+        ("PATCH", "/v1/nodes/h1", "{}", "missing field `settings`"),
+        ("PATCH", "/v1/nodes/h1", r#"{"settings": {"cpu": "1"}}"#, "settings: invalid type"),
+        ("POST", "/v1/interfaces/move", r#"{"interface": "a:b"}"#, "missing field `to`"),
+        ("PATCH", "/v1/links/t%2Fa%3Aeth0", r#"{"end": -1}"#, "end: invalid value"),
+        ("PATCH", "/v1/links/t%2Fa%3Aeth0", r#"{"delay": "1ms"}"#, "unknown field `delay`"),
+    ];
+    for (method, uri, body, words) in cases {
+        let (status, answer) = request_with(served.path(), method, uri, body);
+        let shown = &body[..body.len().min(40)];
+        assert_eq!(status, 400, "{method} {uri} {shown}: {answer}");
+        assert!(answer.contains(words), "{method} {uri} {shown}: {answer}");
+    }
+    assert_eq!(asked(&served), [""; 0]);
+}
+
+#[test]
+fn a_second_folder_serves_another_view_at_the_same_time() {
+    let (lab, scope) = (Served::new(), Served::new());
+    let new = |name: &str| NewNode { name: name.into(), ..NewNode::default() };
+    lab.client().create_node(&new("a")).unwrap();
+    scope.client().create_node(&new("b")).unwrap();
+    assert_eq!(asked(&lab), ["create a [] None"]);
+    lab.server.stop();
+    assert!(matches!(Client::connect(lab.folder.path()), Err(Error::NotRunning(_))));
+    assert_eq!(asked(&scope), ["create b [] None"]);
+    assert_eq!(scope.client().status().unwrap(), status());
+}
+
+#[test]
+fn a_waiting_call_for_fates_is_woken_by_the_next_packet_and_by_the_end() {
+    let served = Served::new();
+    let (client, other) = (served.client(), served.client());
+    let minute = Duration::from_secs(60);
+    let waiting = std::thread::spawn(move || client.fates("t/a:eth0", 0, None, minute));
+    netloom_kit::wait_until("call arrives", Duration::from_secs(20), || {
+        (!served.fake.asked.lock().unwrap().is_empty()).then_some(())
+    });
+    served.fake.write(2, "loss");
+    assert_eq!(waiting.join().unwrap().unwrap().fates, [fate(2, 0, "loss")]);
+    asked(&served);
+    let waiting = std::thread::spawn(move || other.fates("t/a:eth0", 0, Some(2), minute));
+    netloom_kit::wait_until("call arrives", Duration::from_secs(20), || {
+        (!served.fake.asked.lock().unwrap().is_empty()).then_some(())
+    });
+    served.server.stop();
+    assert_eq!(waiting.join().unwrap().unwrap().fates, []);
+}
