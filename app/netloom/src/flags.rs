@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 /// Builds whole networks inside this machine, from one file.
@@ -37,6 +37,12 @@ pub(crate) enum Verb {
     Ls(Json),
     /// Show a running lab: nodes, their use of the machine, programs, interfaces, links.
     Status(Status),
+    /// Make, remove, show and change nodes of a running lab.
+    #[command(subcommand)]
+    Node(Node),
+    /// Show and change links of a running lab.
+    #[command(subcommand)]
+    Link(Link),
     /// Run a program in a node, with this terminal or these pipes.
     Exec(Exec),
     /// Open a shell in a node.
@@ -121,9 +127,215 @@ pub(crate) struct Status {
     pub(crate) json: bool,
 }
 
+/// `node`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Node {
+    /// Make a node. Where no lab runs, one named `default` is brought up for it.
+    Create(NodeCreate),
+    /// Remove a node with all nodes in it.
+    Delete(NodeDelete),
+    /// List nodes with their use of the machine and their limits.
+    List(Json),
+    /// Show all about a node.
+    Show(Show),
+    /// Change limits, protection or root of a node; `none` takes a limit away.
+    Set(NodeSet),
+    /// Move an interface to another node, or from or to the host.
+    MoveInterface(MoveInterface),
+}
+
+/// `node create`.
+#[derive(Debug, Args)]
+pub(crate) struct NodeCreate {
+    /// Its name; PARENT/NAME makes it inside another node.
+    pub(crate) name: String,
+    /// Settings: cpu, weight, memory, processes, sockets, packets, bytes, charge-receive, children.
+    #[arg(value_name = "KEY=VALUE", value_parser = setting)]
+    pub(crate) settings: Vec<Setting>,
+    /// A directory to be the root of its file system.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) root: Option<PathBuf>,
+}
+
+/// `node delete`.
+#[derive(Debug, Args)]
+pub(crate) struct NodeDelete {
+    /// The node.
+    pub(crate) node: String,
+    /// Remove it with all that lives there.
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+/// `node show`.
+#[derive(Debug, Args)]
+pub(crate) struct Show {
+    /// The node.
+    pub(crate) node: String,
+    /// As JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `node set`.
+#[derive(Debug, Args)]
+pub(crate) struct NodeSet {
+    /// The node.
+    pub(crate) node: String,
+    /// Settings: cpu, weight, memory, processes, sockets, packets, bytes, charge-receive, children,
+    /// root.
+    #[arg(required = true, value_name = "KEY=VALUE", value_parser = setting)]
+    pub(crate) settings: Vec<Setting>,
+}
+
+/// `node move-interface`.
+#[derive(Debug, Args)]
+pub(crate) struct MoveInterface {
+    /// NODE:IFACE, or host:IFACE.
+    pub(crate) interface: String,
+    /// The node that gets it, or `host`.
+    pub(crate) to: String,
+    /// Its name there.
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// Take its addresses and routes along.
+    #[arg(long)]
+    pub(crate) carry: bool,
+}
+
+/// A key and its value.
+pub(crate) type Setting = (String, String);
+
+fn setting(text: &str) -> Result<Setting, String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() && !value.is_empty() => {
+            Ok((key.to_owned(), value.to_owned()))
+        }
+        _ => Err("takes KEY=VALUE".to_owned()),
+    }
+}
+
+/// `link`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Link {
+    /// List links, with what they do to packets.
+    List(Json),
+    /// Show all about a link.
+    Show(LinkShow),
+    /// Change what a link does to packets, from now on.
+    Set(Box<LinkSet>),
+    /// Follow what a link does to single packets, until interrupted.
+    Fates(LinkFates),
+}
+
+/// `link show`.
+#[derive(Debug, Args)]
+pub(crate) struct LinkShow {
+    /// The link's name, or an end of it: NODE:IFACE.
+    pub(crate) link: String,
+    /// As JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `link set`. Values are as in the lab file; `none` takes one away.
+#[derive(Debug, Args)]
+#[command(group(ArgGroup::new("change").required(true).multiple(true).args(
+    ["delay", "jitter", "loss", "duplicate", "reorder", "corrupt", "rate", "queue", "mtu", "seed",
+     "clear"])))]
+pub(crate) struct LinkSet {
+    /// The link's name, or the end that sends: NODE:IFACE.
+    pub(crate) link: String,
+    /// How long packets take, like 10ms.
+    #[arg(long, value_name = "TIME")]
+    delay: Option<String>,
+    /// How much that varies, like 1ms or 1ms,pareto.
+    #[arg(long, value_name = "TIME[,normal|pareto|uniform]")]
+    jitter: Option<String>,
+    /// How many are lost, like 0.1%.
+    #[arg(long, value_name = "SHARE")]
+    loss: Option<String>,
+    /// How many come twice, like 0.1%.
+    #[arg(long, value_name = "SHARE")]
+    duplicate: Option<String>,
+    /// How many overtake others, like 0.1%.
+    #[arg(long, value_name = "SHARE")]
+    reorder: Option<String>,
+    /// In how many a bit is turned over, like 0.1%.
+    #[arg(long, value_name = "SHARE")]
+    corrupt: Option<String>,
+    /// Bits a second, like 100mbit.
+    #[arg(long)]
+    rate: Option<String>,
+    /// How many wait for the rate, or how long, like 100 or 50ms.
+    #[arg(long, value_name = "PACKETS|TIME")]
+    queue: Option<String>,
+    /// The largest packet in bytes.
+    #[arg(long, value_name = "BYTES")]
+    mtu: Option<String>,
+    /// Where its random numbers start.
+    #[arg(long, value_name = "NUMBER")]
+    seed: Option<String>,
+    /// Only what this end sends: a is the first end of the link, b the second.
+    #[arg(long)]
+    pub(crate) end: Option<End>,
+    /// Take everything away first.
+    #[arg(long)]
+    pub(crate) clear: bool,
+}
+
+impl LinkSet {
+    /// What was given, by its key in the lab file.
+    pub(crate) fn settings(&self) -> Vec<Setting> {
+        let given = [
+            ("delay", &self.delay),
+            ("jitter", &self.jitter),
+            ("loss", &self.loss),
+            ("duplicate", &self.duplicate),
+            ("reorder", &self.reorder),
+            ("corrupt", &self.corrupt),
+            ("rate", &self.rate),
+            ("queue", &self.queue),
+            ("mtu", &self.mtu),
+            ("seed", &self.seed),
+        ];
+        let given = given.into_iter().filter_map(|(key, value)| Some((key, value.as_ref()?)));
+        given.map(|(key, value)| (key.to_owned(), value.clone())).collect()
+    }
+}
+
+/// An end of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum End {
+    /// The first.
+    A,
+    /// The second.
+    B,
+}
+
+/// `link fates`.
+#[derive(Debug, Args)]
+pub(crate) struct LinkFates {
+    /// The link's name, or the end that sends: NODE:IFACE.
+    pub(crate) link: String,
+    /// How many are kept in each direction until they are shown.
+    #[arg(long, value_name = "N", default_value_t = 100_000,
+        value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) keep: u32,
+    /// End after so many.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) count: Option<u64>,
+    /// As JSON, one packet a line.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// `exec`.
 #[derive(Debug, Args)]
 pub(crate) struct Exec {
+    /// Stay in this file system: everything but the root is the node's.
+    #[arg(long)]
+    pub(crate) no_root: bool,
     /// The node.
     pub(crate) node: String,
     /// The program and its arguments.
@@ -224,6 +436,56 @@ impl Experiment {
         match self {
             Experiment::Lab => "lab",
             Experiment::Node => "node",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from(line.split(' '))
+    }
+
+    #[test]
+    fn the_definitions_are_consistent() {
+        crate::command().debug_assert();
+    }
+
+    #[test]
+    fn settings_are_key_and_value() {
+        let line = "netloom -l x node create t/a cpu=50% root=/a=b --root /r";
+        let Verb::Node(Node::Create(create)) = parse(line).unwrap().verb else { panic!("{line}") };
+        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        assert_eq!(create.settings, [pair("cpu", "50%"), pair("root", "/a=b")]);
+        assert_eq!(create.root, Some("/r".into()));
+        for wrong in ["cpu", "=5", "cpu=", "="] {
+            assert!(parse(&format!("netloom node set a {wrong}")).is_err(), "{wrong}");
+        }
+        assert!(parse("netloom node set a").is_err(), "nothing to set");
+    }
+
+    #[test]
+    fn impairments_go_by_their_keys_in_the_lab_file() {
+        let line = "netloom link set a:eth0 --jitter 1ms,pareto --delay 10ms --end b";
+        let Verb::Link(Link::Set(set)) = parse(line).unwrap().verb else { panic!("{line}") };
+        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        assert_eq!(set.settings(), [pair("delay", "10ms"), pair("jitter", "1ms,pareto")]);
+        assert_eq!((set.end, set.clear), (Some(End::B), false));
+        assert!(parse("netloom link set l --clear").is_ok());
+        assert!(parse("netloom link set l --end a").is_err(), "nothing to set");
+        assert!(parse("netloom link set l --clear --end c").is_err());
+        assert!(parse("netloom link fates l --keep 0").is_err());
+        assert!(parse("netloom link fates l --count 0").is_err());
+    }
+
+    #[test]
+    fn what_follows_the_node_is_the_program_s() {
+        for line in ["netloom exec --no-root a -- ls --no-root", "netloom exec --no-root a ls -l"] {
+            let Verb::Exec(exec) = parse(line).unwrap().verb else { panic!("{line}") };
+            assert!(exec.no_root && exec.node == "a" && exec.command[0] == "ls", "{exec:?}");
+            assert_eq!(exec.command.len(), 2, "{exec:?}");
         }
     }
 }

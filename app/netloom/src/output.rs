@@ -54,9 +54,43 @@ pub(crate) fn count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{ending}")
 }
 
+/// Labels and values, one a line, values in one column.
+pub(crate) fn facts(facts: &[(&str, String)]) -> String {
+    let width = facts.iter().map(|(label, _)| label.len()).max().unwrap_or(0);
+    let line = |(label, value): &(&str, String)| format!("{label:<width$}  {value}\n");
+    facts.iter().map(line).collect()
+}
+
+/// Tells on standard error what the user should know of a change that was made.
+pub(crate) fn notes(notes: &[String]) {
+    for note in notes {
+        anstream::eprintln!("note: {note}");
+    }
+}
+
 /// What is not known.
 pub(crate) fn or_dash<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| "-".into(), show)
+}
+
+/// `2026-01-31T12:00:00.123456Z`, by the civil calendar from days (Howard Hinnant,
+/// "chrono-Compatible Low-Level Date Algorithms").
+pub(crate) fn utc(ns: u64) -> String {
+    let seconds = ns / 1_000_000_000;
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    let z = days + 719_468;
+    let era = z / 146_097;
+    let day_of_era = z % 146_097;
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let mp = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * mp + 2) / 5 + 1;
+    let month = if mp < 10 { mp + 3 } else { mp - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    let (h, m, s) = (second / 3600, second / 60 % 60, second % 60);
+    let micros = ns / 1000 % 1_000_000;
+    format!("{year:04}-{month:02}-{day:02}T{h:02}:{m:02}:{s:02}.{micros:06}Z")
 }
 
 /// An error with its causes on one line, none repeated.
@@ -97,5 +131,23 @@ impl ProgressLine {
             eprint!("\r{:width$}\r", "", width = self.shown);
             self.shown = 0;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_civil() {
+        assert_eq!(utc(0), "1970-01-01T00:00:00.000000Z");
+        assert_eq!(utc(951_782_400_000_001_000), "2000-02-29T00:00:00.000001Z");
+        assert_eq!(utc(4_102_444_799_999_999_999), "2099-12-31T23:59:59.999999Z");
+    }
+
+    #[test]
+    fn values_of_facts_stand_in_one_column() {
+        let text = facts(&[("a", "1".into()), ("long", "2 3".into())]);
+        assert_eq!(text, "a     1\nlong  2 3\n");
     }
 }

@@ -41,6 +41,12 @@ pub(crate) fn plan(path: &Path, name: Option<&str>) -> Result<Plan> {
         .map_err(|e| crate::Usage(format!("{}: error: {e}", path.display())).into())
 }
 
+/// The plan of a lab in which there is nothing yet.
+pub(crate) fn empty_plan(name: &str) -> Result<Plan> {
+    let lab = netloom_model::parse(name, b"nodes:\n", name)?;
+    Ok(netloom_model::plan::plan(&lab)?)
+}
+
 /// The bytes of a file, never more than a lab file may have.
 fn read(path: &Path) -> Result<Vec<u8>> {
     let fail = |operation| move |source| Unreadable { path: path.to_owned(), operation, source };
@@ -61,4 +67,16 @@ fn read(path: &Path) -> Result<Vec<u8>> {
 pub(crate) fn base(path: &Path) -> PathBuf {
     let full = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     full.parent().map_or_else(|| PathBuf::from("/"), Path::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_lab_has_a_plan_and_its_name() {
+        let plan = empty_plan("default").unwrap();
+        assert_eq!(plan.lab, "default");
+        assert!(plan.nodes.is_empty() && plan.links.is_empty() && plan.switches.is_empty());
+    }
 }

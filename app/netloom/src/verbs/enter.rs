@@ -3,11 +3,13 @@
 use anyhow::Result;
 use netloom_node::entry::{self, Task};
 
+use crate::flags::Exec;
 use crate::labs;
 
 /// `netloom exec`
-pub(crate) fn exec(lab: Option<&str>, node: &str, argv: Vec<String>) -> Result<i32> {
-    enter(lab, node, Task { argv, own_group: false })
+pub(crate) fn exec(lab: Option<&str>, args: Exec) -> Result<i32> {
+    let task = Task { argv: args.command, own_group: false, keep_root: args.no_root };
+    enter(lab, &args.node, task)
 }
 
 /// `netloom shell`
@@ -15,7 +17,7 @@ pub(crate) fn shell(lab: Option<&str>, node: &str) -> Result<i32> {
     let wanted = std::env::var("SHELL").ok().filter(|s| s.starts_with('/'));
     let shell = wanted.unwrap_or_else(|| "/bin/sh".into());
     let shell = if std::path::Path::new(&shell).exists() { shell } else { "/bin/sh".into() };
-    enter(lab, node, Task { argv: vec![shell], own_group: true })
+    enter(lab, node, Task { argv: vec![shell], own_group: true, keep_root: false })
 }
 
 fn enter(lab: Option<&str>, node: &str, task: Task) -> Result<i32> {

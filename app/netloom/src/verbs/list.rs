@@ -2,15 +2,15 @@
 
 use anyhow::Result;
 use netloom_lab::view::{LabState, LabStatus, LabSummary, NodeStatus};
-use netloom_lab::{listing, runtime_dir};
 
+use super::figures;
 use crate::flags::{Json, Status};
 use crate::labs;
-use crate::output::{bytes, or_dash, print, print_json, table};
+use crate::output::{count, or_dash, print, print_json, table};
 
 /// `netloom ls`
 pub(crate) fn ls(args: &Json) -> Result<i32> {
-    let labs = listing::labs(&runtime_dir())?;
+    let labs = labs::summaries()?;
     if args.json {
         print_json(&labs)?;
     } else if labs.is_empty() {
@@ -54,80 +54,110 @@ pub(crate) fn status(lab: Option<&str>, args: &Status) -> Result<i32> {
 
 fn text(status: &LabStatus) -> String {
     let mut text = format!(
-        "lab {}: {}, {} nodes, {} links\n\n",
+        "lab {}: {}, {}, {}\n\n",
         status.name,
         state(status.state),
-        status.nodes.len(),
-        status.links.len()
+        count(status.nodes.len(), "node"),
+        count(status.links.len(), "link")
     );
-    let head = ["NODE", "STATE", "CPU", "MEMORY", "PROCESSES", "PROGRAMS", "ADDRESSES"];
-    text.push_str(&table(&head, status.nodes.iter().map(node_row).collect()));
-    let head = ["INTERFACE", "LINK", "STATE", "RECEIVED", "SENT", "LOST"];
-    let rows: Vec<Vec<String>> = status.nodes.iter().flat_map(interface_rows).collect();
-    if !rows.is_empty() {
-        text.push('\n');
-        text.push_str(&table(&head, rows));
+    text.push_str(&node_table(&status.nodes));
+    let interfaces = status.nodes.iter().flat_map(figures::interface_rows);
+    let wires = status.links.iter().flat_map(figures::wire_rows);
+    for (head, rows) in [
+        (figures::INTERFACES.as_slice(), interfaces.collect::<Vec<_>>()),
+        (figures::WIRES.as_slice(), wires.collect()),
+    ] {
+        if !rows.is_empty() {
+            text.push('\n');
+            text.push_str(&table(head, rows));
+        }
     }
     text
 }
 
-fn node_row(node: &NodeStatus) -> Vec<String> {
-    let limits = &node.limits;
-    let of = |used: String, limit: Option<String>| match limit {
-        Some(limit) => format!("{used} of {limit}"),
-        None => used,
-    };
-    let cpu = or_dash(node.cpu_ns, |ns| format!("{:.2} s", seconds(ns)));
-    let share = limits.cpu_milli.map(|m| format!("{}%", f64::from(m) / 10.0));
-    let addresses = node.interfaces.iter().flat_map(|i| &i.addresses);
-    vec![
-        node.name.clone(),
-        if node.alive { "up".into() } else { "dead".into() },
-        match share {
-            Some(share) => format!("{cpu} (at most {share})"),
-            None => cpu,
-        },
-        of(or_dash(node.memory, bytes), limits.memory.map(bytes)),
-        of(or_dash(node.processes, |n| n.to_string()), limits.processes.map(|n| n.to_string())),
-        programs(node),
-        addresses.cloned().collect::<Vec<_>>().join(" "),
-    ]
+/// A column of the table of nodes: its head, and a node's value.
+type Column = (&'static str, fn(&NodeStatus) -> String);
+
+/// Columns that few labs need are there only where some node has something to show in them.
+fn node_table(nodes: &[NodeStatus]) -> String {
+    let any = |wanted: fn(&NodeStatus) -> bool| nodes.iter().any(wanted);
+    let columns: [(bool, Column); 10] = [
+        (true, ("NODE", |n| n.name.clone())),
+        (true, ("STATE", |n| figures::life(n).into())),
+        (true, ("CPU", figures::cpu)),
+        (true, ("MEMORY", figures::memory)),
+        (true, ("PROCESSES", figures::processes)),
+        (any(|n| n.limits.sockets.is_some()), ("SOCKETS", figures::sockets)),
+        (
+            any(|n| n.children.is_some()),
+            ("CHILDREN", |n| or_dash(n.children, |c| figures::children(&c))),
+        ),
+        (any(|n| n.protect.is_some()), ("DROPPED", kept_off)),
+        (true, ("PROGRAMS", figures::programs)),
+        (true, ("ADDRESSES", addresses)),
+    ];
+    let shown = columns.iter().filter(|(shown, _)| *shown).map(|(_, column)| column);
+    let head: Vec<&str> = shown.clone().map(|(head, _)| *head).collect();
+    let row = |node| shown.clone().map(|(_, value)| value(node)).collect();
+    table(&head, nodes.iter().map(row).collect())
 }
 
-fn programs(node: &NodeStatus) -> String {
-    if node.programs.is_empty() {
-        return "-".into();
+/// What protection dropped.
+fn kept_off(node: &NodeStatus) -> String {
+    or_dash(node.protect.as_ref(), |p| figures::amount(p.dropped_packets, p.dropped_bytes))
+}
+
+fn addresses(node: &NodeStatus) -> String {
+    let all = node.interfaces.iter().flat_map(|i| &i.addresses);
+    all.map(String::as_str).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verbs::samples;
+
+    #[test]
+    fn figures_that_there_are_get_a_column() {
+        let expected = "\
+lab fake: degraded, 2 nodes, 2 links
+
+NODE  STATE  CPU                   MEMORY              PROCESSES  SOCKETS  CHILDREN  DROPPED      PROGRAMS                 ADDRESSES
+t     up     1.50 s (at most 50%)  1.0 MiB of 2.0 MiB  3 of 10    3 of 9   1 of 4    7 (2.0 KiB)  1 of 1 run, restarted 2  10.0.0.1/24
+t/a   dead   -                     -                   -          -        -         -            -
+
+INTERFACE  LINK       STATE  RECEIVED     SENT       LOST
+t:eth0     t:eth0--s  up     2 (1.0 KiB)  5 (512 B)  9
+
+WIRE       STATE                 FROM    IMPAIRMENTS          OFFERED       LOST                 HELD
+t:eth0--s  running, restarted 1  t:eth0  delay 10ms, loss 1%  10 (1.0 KiB)  3 (loss 1, queue 2)  1 (100 B)
+";
+        assert_eq!(text(&samples::status()), expected);
     }
-    let running = node.programs.iter().filter(|p| p.pid.is_some()).count();
-    let restarts: u32 = node.programs.iter().map(|p| p.restarts).sum();
-    let mut text = format!("{running} of {} run", node.programs.len());
-    if restarts > 0 {
-        text.push_str(&format!(", restarted {restarts}"));
+
+    #[test]
+    fn a_plain_lab_has_no_empty_columns() {
+        let mut status = samples::status();
+        status.nodes.remove(0);
+        status.links.remove(0);
+        let expected = "\
+lab fake: degraded, 1 node, 1 link
+
+NODE  STATE  CPU  MEMORY  PROCESSES  PROGRAMS  ADDRESSES
+t/a   dead   -    -       -          -
+";
+        assert_eq!(text(&status), expected);
     }
-    text
-}
 
-fn interface_rows(node: &NodeStatus) -> Vec<Vec<String>> {
-    let row = |i: &netloom_lab::view::InterfaceStatus| {
-        let state = match i.up {
-            Some(true) => "up",
-            Some(false) => "down",
-            None => "gone",
-        };
-        let packets = |count: u64, octets: u64| format!("{count} ({})", bytes(octets));
-        vec![
-            format!("{}:{}", node.name, i.name),
-            i.link.clone(),
-            state.into(),
-            or_dash(i.traffic, |t| packets(t.rx_packets, t.rx_bytes)),
-            or_dash(i.traffic, |t| packets(t.tx_packets, t.tx_bytes)),
-            or_dash(i.traffic, |t| (t.rx_lost + t.tx_lost).to_string()),
-        ]
-    };
-    node.interfaces.iter().map(row).collect()
-}
-
-#[allow(clippy::cast_precision_loss, reason = "two digits are shown")]
-fn seconds(ns: u64) -> f64 {
-    ns as f64 / 1e9
+    #[test]
+    fn a_wire_that_does_not_run_is_told() {
+        let mut link = samples::status().links.remove(0);
+        let wire = link.wire.as_mut().unwrap();
+        wire.state = "its process was killed".into();
+        wire.directions = vec![None, None];
+        let rows = figures::wire_rows(&link);
+        assert_eq!(rows.len(), 1);
+        assert_eq!(rows[0][1], "its process was killed, restarted 1");
+        assert_eq!(rows[0][2..], ["-", "-", "-", "-", "-"]);
+    }
 }

@@ -5,10 +5,16 @@ mod copy;
 mod doctor;
 mod down;
 mod enter;
+mod fates;
+mod figures;
 mod files;
+mod link;
 mod list;
 mod logs;
+mod node;
 mod ping;
+#[cfg(test)]
+mod samples;
 mod up;
 
 use anyhow::Result;
@@ -29,7 +35,9 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
         Verb::Man { folder } => files::man(&folder),
         Verb::Ls(args) => list::ls(&args),
         Verb::Status(args) => list::status(lab, &args),
-        Verb::Exec(args) => enter::exec(lab, &args.node, args.command),
+        Verb::Node(verb) => node::node(lab, verb),
+        Verb::Link(verb) => link::link(lab, &verb),
+        Verb::Exec(args) => enter::exec(lab, args),
         Verb::Shell(args) => enter::shell(lab, &args.node),
         Verb::Logs(args) => logs::logs(lab, &args),
         Verb::Cp(args) => copy::cp(lab, &args),

@@ -35,7 +35,7 @@ pub(crate) fn up(args: &Up) -> Result<i32> {
     let plan = source::plan(&args.file, args.name.as_deref())?;
     let (name, nodes, links) = (plan.lab.clone(), plan.nodes.len(), plan.links.len());
     let took = || format!("{:.1} ms", begun.elapsed().as_secs_f64() * 1000.0);
-    match start(launch, plan, args, false)? {
+    match start(launch, plan, &options(args, false))? {
         Outcome::Up { adopted: false, .. } => {
             let (nodes, links) = (output::count(nodes, "node"), output::count(links, "link"));
             output::print(&format!("lab {name}: {nodes}, {links} up in {}\n", took()))?;
@@ -67,15 +67,30 @@ pub(crate) fn up(args: &Up) -> Result<i32> {
     Ok(0)
 }
 
-fn start(launch: Launch, plan: Plan, args: &Up, foreground: bool) -> Result<Outcome> {
-    let options = Options {
+fn options(args: &Up, foreground: bool) -> Options {
+    Options {
         runtime: runtime_dir(),
         base: source::base(&args.file),
         foreground,
         ignore_limits: args.ignore_limits,
+    }
+}
+
+/// Brings up a lab in which there is nothing yet. That it runs already is success.
+pub(crate) fn up_empty(name: &str) -> Result<()> {
+    let launch = Launch::begin()?;
+    let options = Options {
+        runtime: runtime_dir(),
+        base: "/".into(),
+        foreground: false,
+        ignore_limits: false,
     };
+    start(launch, source::empty_plan(name)?, &options).map(drop)
+}
+
+fn start(launch: Launch, plan: Plan, options: &Options) -> Result<Outcome> {
     let mut line = ProgressLine::new();
-    let outcome = launch.up(plan, &options, serve, &mut |event| {
+    let outcome = launch.up(plan, options, serve, &mut |event| {
         if let Event::Progress { what, done, total } = event {
             line.show(&format!("{what}: {done} of {total}"));
         }
@@ -92,7 +107,7 @@ pub(crate) fn run(args: &Up) -> Result<i32> {
     let talkers: Vec<String> =
         plan.nodes.iter().filter(|n| !n.run.is_empty()).map(|n| n.name.clone()).collect();
     let signals = process::catch(&[2, 15, 1]).context("catch signals")?;
-    let Outcome::Up { life, .. } = start(launch, plan, args, true)? else {
+    let Outcome::Up { life, .. } = start(launch, plan, &options(args, true))? else {
         anyhow::bail!("lab {name:?}: runs already; take it down first, or use `netloom up`");
     };
     eprintln!("lab {name}: up; Ctrl-C takes it down");

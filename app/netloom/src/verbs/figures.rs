@@ -1,0 +1,182 @@
+//! How figures of nodes, interfaces and links read: the same in `status`, `node` and `link`.
+//!
+//! Only text is made here. What is not known is `-`.
+
+use netloom_lab::view::{
+    ChildrenView, DirectionView, InterfaceStatus, LinkStatus, NodeStatus, ProtectView, WireView,
+};
+
+use crate::output::{bytes, or_dash};
+
+/// Columns of [`interface_rows`].
+pub(super) const INTERFACES: [&str; 6] = ["INTERFACE", "LINK", "STATE", "RECEIVED", "SENT", "LOST"];
+
+/// Columns of [`wire_rows`].
+pub(super) const WIRES: [&str; 7] =
+    ["WIRE", "STATE", "FROM", "IMPAIRMENTS", "OFFERED", "LOST", "HELD"];
+
+/// Whether its init lives, in a word.
+pub(super) fn life(node: &NodeStatus) -> &'static str {
+    if node.alive { "up" } else { "dead" }
+}
+
+/// What is used, and of how much.
+pub(super) fn of(used: String, limit: Option<String>) -> String {
+    match limit {
+        Some(limit) => format!("{used} of {limit}"),
+        None => used,
+    }
+}
+
+/// Nanoseconds as seconds.
+#[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
+pub(super) fn seconds(ns: u64) -> String {
+    format!("{:.2} s", ns as f64 / 1e9)
+}
+
+/// CPU time, and the share that may be used.
+pub(super) fn cpu(node: &NodeStatus) -> String {
+    let used = or_dash(node.cpu_ns, seconds);
+    match node.limits.cpu_milli {
+        Some(milli) => format!("{used} (at most {})", share(milli)),
+        None => used,
+    }
+}
+
+/// Thousandths of a CPU as percent.
+pub(super) fn share(milli: u32) -> String {
+    format!("{}%", f64::from(milli) / 10.0)
+}
+
+pub(super) fn memory(node: &NodeStatus) -> String {
+    of(or_dash(node.memory, bytes), node.limits.memory.map(bytes))
+}
+
+pub(super) fn processes(node: &NodeStatus) -> String {
+    let limit = node.limits.processes.map(|n| n.to_string());
+    of(or_dash(node.processes, |n| n.to_string()), limit)
+}
+
+/// Those that count where there is a limit, else all.
+pub(super) fn sockets(node: &NodeStatus) -> String {
+    let count = |number: Option<u64>| or_dash(number, |n| n.to_string());
+    match node.limits.sockets {
+        Some(limit) => of(count(node.sockets_counted), Some(limit.to_string())),
+        None => count(node.sockets),
+    }
+}
+
+pub(super) fn children(view: &ChildrenView) -> String {
+    format!("{} of {}", view.count, view.limit)
+}
+
+/// How many of its programs run.
+pub(super) fn programs(node: &NodeStatus) -> String {
+    if node.programs.is_empty() {
+        return "-".into();
+    }
+    let running = node.programs.iter().filter(|p| p.pid.is_some()).count();
+    let restarts: u32 = node.programs.iter().map(|p| p.restarts).sum();
+    let mut text = format!("{running} of {} run", node.programs.len());
+    if restarts > 0 {
+        text.push_str(&format!(", restarted {restarts}"));
+    }
+    text
+}
+
+/// The budget of a protected node.
+pub(super) fn budget(view: &ProtectView) -> Vec<String> {
+    let packets = view.packets.map(|n| format!("packets {n}/s"));
+    let octets = view.bytes.map(|n| format!("bytes {}/s", bytes(n)));
+    packets.into_iter().chain(octets).collect()
+}
+
+/// All that a node is limited to, on one line.
+pub(super) fn limits(node: &NodeStatus) -> String {
+    let limits = &node.limits;
+    let number = |key: &str, n: Option<u32>| n.map(|n| format!("{key} {n}"));
+    let mut parts: Vec<String> = [
+        limits.cpu_milli.map(|m| format!("cpu {}", share(m))),
+        number("weight", limits.weight),
+        limits.memory.map(|n| format!("memory {}", bytes(n))),
+        number("processes", limits.processes),
+        number("sockets", limits.sockets),
+        number("children", node.children.map(|c| c.limit)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    parts.extend(node.protect.iter().flat_map(budget));
+    if parts.is_empty() { "-".into() } else { parts.join(", ") }
+}
+
+/// A row for each interface of a node.
+pub(super) fn interface_rows(node: &NodeStatus) -> Vec<Vec<String>> {
+    let row = |i: &InterfaceStatus| {
+        let state = match i.up {
+            Some(true) => "up",
+            Some(false) => "down",
+            None => "gone",
+        };
+        vec![
+            format!("{}:{}", node.name, i.name),
+            i.link.clone(),
+            state.into(),
+            or_dash(i.traffic, |t| amount(t.rx_packets, t.rx_bytes)),
+            or_dash(i.traffic, |t| amount(t.tx_packets, t.tx_bytes)),
+            or_dash(i.traffic, |t| (t.rx_lost + t.tx_lost).to_string()),
+        ]
+    };
+    node.interfaces.iter().map(row).collect()
+}
+
+/// Packets and their bytes.
+pub(super) fn amount(packets: u64, octets: u64) -> String {
+    format!("{packets} ({})", bytes(octets))
+}
+
+/// A row for each direction in which a link is impaired; one where its wire does not run at all.
+pub(super) fn wire_rows(link: &LinkStatus) -> Vec<Vec<String>> {
+    let Some(wire) = &link.wire else { return vec![] };
+    let row = |figures: [String; 5]| {
+        let mut row = vec![link.name.clone(), wire_state(wire)];
+        row.extend(figures);
+        row
+    };
+    let rows: Vec<_> = directions(wire)
+        .map(|d| {
+            let held = amount(d.held_packets, d.held_bytes);
+            let offered = amount(d.offered_packets, d.offered_bytes);
+            row([d.from.clone(), impairments(d), offered, losses(d), held])
+        })
+        .collect();
+    if rows.is_empty() { vec![row([(); 5].map(|()| "-".into()))] } else { rows }
+}
+
+/// The directions in which a wire does something.
+pub(super) fn directions(wire: &WireView) -> impl Iterator<Item = &DirectionView> {
+    wire.directions.iter().flatten()
+}
+
+pub(super) fn wire_state(wire: &WireView) -> String {
+    match wire.restarts {
+        0 => wire.state.clone(),
+        restarts => format!("{}, restarted {restarts}", wire.state),
+    }
+}
+
+/// `delay 10ms, loss 1%`
+pub(super) fn impairments(direction: &DirectionView) -> String {
+    let parts: Vec<String> =
+        direction.impairments.iter().map(|(key, value)| format!("{key} {value}")).collect();
+    if parts.is_empty() { "-".into() } else { parts.join(", ") }
+}
+
+/// Packets lost, with the causes: `3 (loss 1, queue 2)`.
+pub(super) fn losses(direction: &DirectionView) -> String {
+    let causes: Vec<(&String, u64)> =
+        direction.lost.iter().map(|(cause, n)| (cause, *n)).filter(|(_, n)| *n > 0).collect();
+    let total: u64 = causes.iter().map(|(_, n)| n).sum();
+    let words: Vec<String> = causes.iter().map(|(cause, n)| format!("{cause} {n}")).collect();
+    if words.is_empty() { "0".into() } else { format!("{total} ({})", words.join(", ")) }
+}

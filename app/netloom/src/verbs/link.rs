@@ -1,0 +1,141 @@
+//! `link`: links of a running lab are shown and changed.
+
+use anyhow::Result;
+use netloom_lab::view::{DirectionView, LinkSettings, LinkStatus};
+
+use super::{fates, figures};
+use crate::flags::{End, Link, LinkSet};
+use crate::labs;
+use crate::output::{facts, or_dash, print, print_json, table};
+
+/// `netloom link`
+pub(crate) fn link(lab: Option<&str>, verb: &Link) -> Result<i32> {
+    match verb {
+        Link::List(args) => {
+            let links = labs::connect(lab)?.status()?.links;
+            if args.json { print_json(&links)? } else { print(&list_text(&links))? }
+        }
+        Link::Show(args) => {
+            let link = labs::connect(lab)?.link(&args.link)?;
+            if args.json { print_json(&link)? } else { print(&show_text(&link))? }
+        }
+        Link::Set(args) => {
+            labs::connect(lab)?.set_link(&args.link, &change(args))?;
+        }
+        Link::Fates(args) => fates::follow(&labs::connect(lab)?, args)?,
+    }
+    Ok(0)
+}
+
+fn change(args: &LinkSet) -> LinkSettings {
+    let end = args.end.map(|end| match end {
+        End::A => 0,
+        End::B => 1,
+    });
+    LinkSettings { end, clear: args.clear, settings: args.settings() }
+}
+
+fn state(link: &LinkStatus) -> &'static str {
+    if link.up { "up" } else { "down" }
+}
+
+fn list_text(links: &[LinkStatus]) -> String {
+    let head = ["LINK", "STATE", "ENDS", "WIRE", "IMPAIRMENTS"];
+    let row = |link: &LinkStatus| {
+        vec![
+            link.name.clone(),
+            state(link).into(),
+            link.ends.join(" "),
+            or_dash(link.wire.as_ref(), figures::wire_state),
+            impairments(link),
+        ]
+    };
+    table(&head, links.iter().map(row).collect())
+}
+
+/// What is done to packets, once where it is the same both ways.
+fn impairments(link: &LinkStatus) -> String {
+    let Some(wire) = &link.wire else { return "-".into() };
+    match wire.directions.as_slice() {
+        [Some(a), Some(b)] if a.impairments == b.impairments => figures::impairments(a),
+        _ => {
+            let one = |d: &DirectionView| format!("from {}: {}", d.from, figures::impairments(d));
+            let words: Vec<String> = figures::directions(wire).map(one).collect();
+            if words.is_empty() { "-".into() } else { words.join("; ") }
+        }
+    }
+}
+
+fn show_text(link: &LinkStatus) -> String {
+    let mut text = facts(&[
+        ("link", format!("{}: {}", link.name, state(link))),
+        ("ends", link.ends.join(" ")),
+        ("wire", or_dash(link.wire.as_ref(), figures::wire_state)),
+    ]);
+    for direction in link.wire.iter().flat_map(figures::directions) {
+        text.push('\n');
+        text.push_str(&direction_text(direction));
+    }
+    text
+}
+
+fn direction_text(direction: &DirectionView) -> String {
+    let [mean, worst] = direction.late_us;
+    facts(&[
+        ("from", direction.from.clone()),
+        ("impairments", figures::impairments(direction)),
+        ("offered", figures::amount(direction.offered_packets, direction.offered_bytes)),
+        ("sent", figures::amount(direction.sent_packets, direction.sent_bytes)),
+        ("lost", figures::losses(direction)),
+        ("held", figures::amount(direction.held_packets, direction.held_bytes)),
+        ("duplicated", direction.duplicated.to_string()),
+        ("corrupted", direction.corrupted.to_string()),
+        ("reordered", direction.reordered.to_string()),
+        ("late", format!("{mean:.1} us in the mean, {worst:.1} us at worst")),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verbs::samples;
+
+    #[test]
+    fn links_are_listed_with_what_they_do() {
+        let mut links = samples::status().links;
+        let expected = "\
+LINK       STATE  ENDS      WIRE                  IMPAIRMENTS
+t:eth0--s  up     t:eth0 s  running, restarted 1  from t:eth0: delay 10ms, loss 1%
+a:x--b:y   down   a:x b:y   -                     -
+";
+        assert_eq!(list_text(&links), expected);
+        let wire = links[0].wire.as_mut().unwrap();
+        wire.directions[1] = wire.directions[0].clone();
+        assert_eq!(impairments(&links[0]), "delay 10ms, loss 1%");
+        links[0].wire.as_mut().unwrap().directions = vec![None, None];
+        assert_eq!(impairments(&links[0]), "-");
+    }
+
+    #[test]
+    fn all_of_a_link_is_shown() {
+        let links = samples::status().links;
+        let expected = "\
+link  t:eth0--s: up
+ends  t:eth0 s
+wire  running, restarted 1
+
+from         t:eth0
+impairments  delay 10ms, loss 1%
+offered      10 (1.0 KiB)
+sent         6 (600 B)
+lost         3 (loss 1, queue 2)
+held         1 (100 B)
+duplicated   4
+corrupted    5
+reordered    6
+late         1.5 us in the mean, 20.0 us at worst
+";
+        assert_eq!(show_text(&links[0]), expected);
+        assert_eq!(show_text(&links[1]), "link  a:x--b:y: down\nends  a:x b:y\nwire  -\n");
+    }
+}
