@@ -51,7 +51,7 @@ pub enum Sent {
     Done,
     /// Not taken for now: the same frame may be sent when the descriptor is writable.
     Full,
-    /// Lost: the queue behind the descriptor had no room.
+    /// Lost: the queue behind the descriptor had no room, or the interface has no carrier.
     NoRoom,
     /// Lost: too long, or with a header that the other side does not take.
     Refused,
