@@ -12,12 +12,15 @@
 
 mod address;
 mod batch;
+pub mod charge;
 mod decode;
 pub mod diag;
 mod encode;
 mod error;
+mod generic;
 mod link;
 pub mod nat;
+pub mod offload;
 mod query;
 mod route;
 mod socket;

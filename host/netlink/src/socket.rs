@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use rustix::net::netlink::{NETFILTER, SOCK_DIAG, SocketAddrNetlink};
+use rustix::net::netlink::{GENERIC, NETFILTER, SOCK_DIAG, SocketAddrNetlink};
 use rustix::net::{
     AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, sockopt,
 };
@@ -67,6 +67,11 @@ impl Socket {
     /// Opens a socket for questions about sockets in the network namespace of the calling thread.
     pub(crate) fn open_diag() -> Result<Self> {
         Self::open_with(Some(SOCK_DIAG), WANTED_BUFFER)
+    }
+
+    /// Opens a generic netlink socket in the network namespace of the calling thread.
+    pub(crate) fn open_generic() -> Result<Self> {
+        Self::open_with(Some(GENERIC), WANTED_BUFFER)
     }
 
     fn open_with(protocol: Option<Protocol>, wanted_buffer: usize) -> Result<Self> {

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
 
@@ -18,6 +19,9 @@ use crate::{Error, Result};
 
 /// How often processes are looked for that were born meanwhile.
 const PASSES: usize = 64;
+/// How long a kernel thread may take from its making to its first instruction; until then the kernel
+/// refuses to move it, with the same EINVAL as one that it binds for good.
+const THREAD_WAIT: Duration = Duration::from_secs(1);
 
 impl Groups {
     /// The `tasks` files of a node's version 1 groups, for a process that joins by itself.
@@ -80,7 +84,7 @@ impl Groups {
     /// is then in all of them.
     ///
     /// # Errors
-    /// EINVAL for a thread the kernel binds, ESRCH for one that has ended.
+    /// EINVAL for a thread the kernel binds, after a second; ESRCH for one that has ended.
     pub fn move_thread(&self, tid: i32, node: usize) -> Result<()> {
         let seats = self.accounting().filter_map(|h| Some((h, self.seat(h, node)?)));
         for (h, seat) in seats {
@@ -131,7 +135,15 @@ impl Groups {
 
 fn put_thread(h: &Hierarchy, dir: &Path, tid: i32) -> Result<()> {
     let file = dir.join(if h.version == Version::V1 { "tasks" } else { "cgroup.procs" });
-    fs::write(&file, tid.to_string()).map_err(|e| Error::path(file, "move thread to", e))
+    let end = Instant::now() + THREAD_WAIT;
+    loop {
+        match fs::write(&file, tid.to_string()) {
+            Err(e) if e.raw_os_error() == Some(libc::EINVAL) && Instant::now() < end => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            outcome => return outcome.map_err(|e| Error::path(file, "move thread to", e)),
+        }
+    }
 }
 
 /// Descriptors by which a process joins a node's groups.

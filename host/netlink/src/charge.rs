@@ -1,0 +1,228 @@
+//! Charging a node for what it receives: the work is done by kernel threads of its own.
+//!
+//! A veth end hands frames to the receiver in the sender's time. With GRO (of UDP, too) they queue at
+//! the receiving end, and with threaded NAPI a kernel thread `napi/NAME-ID` takes them from there;
+//! put into the node's group, its time is the node's. TCP that arrives segmented already keeps its
+//! short way, and the sender its segmentation offload. The threads are new ones whenever the
+//! interface is set down and up. Groups are not known here; all is about the network namespace of
+//! the calling thread. Specification: napi.rst, `linux/netdev.h`, sysfs-class-net.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+use rustix::mount::{MountFlags, mount};
+
+use crate::decode::{Message, u32_at};
+use crate::error::{Error, Result};
+use crate::generic::{self, Family, body, object};
+use crate::link::LinkRef;
+use crate::offload::Offloads;
+use crate::query::LinkInfo;
+use crate::socket::Socket;
+use crate::uapi::{DUMP, REQUEST};
+
+const NAPI_GET: u8 = 11;
+const NAPI_INDEX: u16 = 1;
+const NAPI_ID: u16 = 2;
+const NAPI_PID: u16 = 4;
+
+/// What is turned on; the first makes a veth end queue, the second lets it queue UDP.
+const FEATURES: [&str; 2] = ["rx-gro", "rx-udp-gro-forwarding"];
+
+/// Turns it on for an interface that is up, and gives the ids of its threads in the first PID
+/// namespace. Where it is on already it only gives them.
+///
+/// # Errors
+/// [`Error::Refused`] where there is no such interface, it is down (`ENETDOWN`), or does not take a
+/// feature; [`Error::Path`] when sysfs refuses; [`Error::Unsupported`] before Linux 5.12, or before
+/// 6.8 when it was on already.
+pub fn enable<'a>(link: impl Into<LinkRef<'a>>) -> Result<Vec<i32>> {
+    let link = link.into();
+    let info = find(link)?;
+    if !info.up {
+        let why = "it must be up to have threads".to_owned();
+        return Err(generic::refused(object(link), "charge", libc::ENETDOWN, why));
+    }
+    Offloads::open()?.set(link, &FEATURES.map(|name| (name, true)))?;
+    let before = named_threads(&info.name);
+    set_threaded(&info.name, true)?;
+    match threads_of(info.index) {
+        Err(Error::Unsupported { .. }) => appeared(&before, &info.name),
+        found => found,
+    }
+}
+
+/// Turns it off: threads end, and frames are received in the sender's time again.
+///
+/// # Errors
+/// As [`enable`].
+pub fn disable<'a>(link: impl Into<LinkRef<'a>>) -> Result<()> {
+    let link = link.into();
+    let info = find(link)?;
+    // Down, or without GRO, it has no queue that could be threaded.
+    if !threads_of(info.index).is_ok_and(|threads| threads.is_empty()) {
+        set_threaded(&info.name, false)?;
+    }
+    Offloads::open()?.set(link, &FEATURES.map(|name| (name, false)))
+}
+
+/// The threads that receive for an interface, by their ids in the first PID namespace; none where it
+/// is not charged or down.
+///
+/// # Errors
+/// [`Error::Refused`] where there is no such interface; [`Error::Unsupported`] before Linux 6.8.
+pub fn threads<'a>(link: impl Into<LinkRef<'a>>) -> Result<Vec<i32>> {
+    threads_of(find(link.into())?.index)
+}
+
+/// Lets kernel threads do the receive work of an interface, or no longer. It must be up and queue,
+/// as a veth end does with GRO.
+///
+/// It is set in sysfs, not by netlink, which asks for privilege over the first user namespace and
+/// forgets it when the interface is set down. What /sys shows is the namespace of who mounted it, so
+/// a thread mounts one of its own in a mount namespace of its own, and ends.
+///
+/// # Errors
+/// [`Error::Path`]; [`Error::Unsupported`] before Linux 5.12.
+pub fn set_threaded(name: &str, on: bool) -> Result<()> {
+    if name.contains('/') || name.starts_with('.') {
+        let object = format!("link {name:?}");
+        return Err(generic::refused(object, "charge", libc::EINVAL, "no such name".to_owned()));
+    }
+    let body = || {
+        let failed = |operation| {
+            move |e: rustix::io::Errno| Error::Path {
+                path: "/sys".into(),
+                operation,
+                source: e.into(),
+            }
+        };
+        netloom_sys::namespace::private_mounts().map_err(|error| Error::Path {
+            path: "/".into(),
+            operation: "make a mount namespace",
+            source: std::io::Error::other(error),
+        })?;
+        let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+        mount("sysfs", "/sys", "sysfs", flags, None).map_err(failed("mount sysfs"))?;
+        let path = PathBuf::from(format!("/sys/class/net/{name}/threaded"));
+        let text = if on { "1" } else { "0" };
+        fs::write(&path, text).map_err(|source| match source.kind() {
+            std::io::ErrorKind::NotFound => {
+                Error::Unsupported { feature: "threaded receiving", needs: "Linux 5.12", source }
+            }
+            _ => Error::Path { path, operation: "set threaded receiving", source },
+        })
+    };
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("netloom-sysfs".to_owned());
+        let thread = thread.spawn_scoped(scope, body);
+        let thread =
+            thread.map_err(|source| Error::Socket { operation: "start thread", source })?;
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn find(link: LinkRef<'_>) -> Result<LinkInfo> {
+    let none = || generic::refused(object(link), "find", libc::ENODEV, "no such link".to_owned());
+    Socket::open()?.link(link)?.ok_or_else(none)
+}
+
+/// By the kernel's own list of receive queues.
+fn threads_of(index: u32) -> Result<Vec<i32>> {
+    let unsupported = |source| Error::Unsupported {
+        feature: "list of receive threads",
+        needs: "Linux 6.8",
+        source,
+    };
+    let missing = || unsupported(std::io::Error::from_raw_os_error(libc::ENOENT));
+    let mut family = Family::find("netdev")?.ok_or_else(missing)?;
+    let mut question = generic::message(family.number, NAPI_GET, REQUEST | DUMP, |encoder| {
+        encoder.u32(NAPI_INDEX, index);
+    });
+    let listed = family.socket.dump(&mut question, "receive queues", |m| read_queue(m, index));
+    match listed {
+        Ok(found) => Ok(found.into_iter().flatten().collect()),
+        // The family is older than its lists of queues.
+        Err(Error::Refused(failures)) if failures[0].errno == libc::EOPNOTSUPP => {
+            Err(unsupported(std::io::Error::from_raw_os_error(libc::EOPNOTSUPP)))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// A queue of this interface, and the thread that empties it where there is one.
+fn read_queue(message: &Message<'_>, index: u32) -> Option<Option<i32>> {
+    let (mut of, mut id, mut pid) = (None, None, None);
+    for (kind, value) in body(message) {
+        match kind {
+            NAPI_INDEX => of = u32_at(value, 0),
+            NAPI_ID => id = u32_at(value, 0),
+            NAPI_PID => pid = u32_at(value, 0).and_then(|pid| i32::try_from(pid).ok()),
+            _ => {}
+        }
+    }
+    id?;
+    (of == Some(index)).then_some(pid)
+}
+
+/// Before Linux 6.8 threads are known by name only, which those of other namespaces may share: those
+/// that were not there before are the interface's.
+fn appeared(before: &BTreeSet<i32>, name: &str) -> Result<Vec<i32>> {
+    let new: Vec<i32> = named_threads(name).difference(before).copied().collect();
+    if new.is_empty() {
+        return Err(Error::Unsupported {
+            feature: "list of receive threads",
+            needs: "Linux 6.8 where they were made before",
+            source: std::io::Error::from_raw_os_error(libc::ENOENT),
+        });
+    }
+    Ok(new)
+}
+
+/// The kernel threads whose name fits an interface's, of which older kernels keep 15 bytes.
+fn named_threads(name: &str) -> BTreeSet<i32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let fits = |pid: &i32| {
+        let comm = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        is_named(comm.trim_end(), name)
+    };
+    pids.filter(fits).collect()
+}
+
+fn is_named(comm: &str, name: &str) -> bool {
+    let whole = format!("napi/{name}-");
+    comm.starts_with(&whole) || (comm.len() == 15 && whole.starts_with(comm))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn names_of_threads_fit_their_interfaces_only() {
+        assert!(is_named("napi/eth0-8193", "eth0"));
+        assert!(is_named("napi/tenant-a-e", "tenant-a-eth0"));
+        assert!(!is_named("napi/eth0-8193", "eth"));
+        assert!(!is_named("napi/eth01-9", "eth0"));
+        assert!(!is_named("napi", "eth0"));
+    }
+
+    #[test]
+    fn names_that_are_paths_are_refused() {
+        for name in ["..", "a/b", "../../x"] {
+            assert!(set_threaded(name, true).is_err());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_answer_panics(bytes: Vec<u8>) {
+            let message = Message { kind: 20, flags: 0, sequence: 0, payload: &bytes };
+            read_queue(&message, 1);
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Features of interfaces by the names that `ethtool -k` shows in its raw form: `rx-gro`,
+//! `rx-udp-gro-forwarding`, `tx-tcp-segmentation`, ….
+//!
+//! All is about interfaces of the network namespace the calling thread was in when [`Offloads`] was
+//! opened. A change counts only if the interface then has it: the kernel drops without a word what a
+//! driver does not do. Specification: ethtool-netlink.rst, `linux/ethtool_netlink.h`.
+
+use std::collections::BTreeSet;
+
+use crate::batch::sealed::Encode;
+use crate::batch::{Batch, Purpose, Request};
+use crate::decode::{Message, attributes, string};
+use crate::encode::Encoder;
+use crate::error::{Error, Result};
+use crate::generic::{self, Family, body, object};
+use crate::link::LinkRef;
+use crate::uapi::{NLA_F_NESTED, REQUEST};
+
+const GET: u8 = 11;
+const SET: u8 = 12;
+const FEATURES_HEADER: u16 = 1;
+const WANTED: u16 = 3;
+const ACTIVE: u16 = 4;
+const DEVICE_INDEX: u16 = 1;
+const DEVICE_NAME: u16 = 2;
+const BITS: u16 = 3;
+const BIT: u16 = 1;
+const BIT_NAME: u16 = 2;
+const BIT_VALUE: u16 = 3;
+
+/// A way to read and set features.
+#[derive(Debug)]
+pub struct Offloads(Family);
+
+impl Offloads {
+    /// Opens it in the network namespace of the calling thread.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] before Linux 5.6 or where ethtool's netlink is left out.
+    pub fn open() -> Result<Self> {
+        Family::find("ethtool")?.map(Self).ok_or_else(|| Error::Unsupported {
+            feature: "interface features by name",
+            needs: "Linux 5.6 with ETHTOOL_NETLINK",
+            source: std::io::Error::from_raw_os_error(libc::ENOENT),
+        })
+    }
+
+    /// The names of the features that an interface has on.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with `ENODEV` when there is no such interface; [`Error::Socket`].
+    pub fn active<'a>(&mut self, link: impl Into<LinkRef<'a>>) -> Result<BTreeSet<String>> {
+        let link = link.into();
+        let mut question = generic::message(self.0.number, GET, REQUEST, |e| device(e, link));
+        let about = (object(link), "read features");
+        let found = self.0.socket.ask(&mut question, (&about.0, about.1), &[], read_active)?;
+        found.ok_or(Error::Answer { object: about.0, operation: about.1 })
+    }
+
+    /// Turns features on and off, all in one change. Those that are right already do no harm.
+    ///
+    /// # Errors
+    /// [`Error::Refused`]: with the kernel's words for an unknown name; with `EOPNOTSUPP` and the names
+    /// when the interface does not take some, the others are then set.
+    pub fn set<'a>(
+        &mut self,
+        link: impl Into<LinkRef<'a>>,
+        features: &[(&str, bool)],
+    ) -> Result<()> {
+        let link = link.into();
+        let mut batch = Batch::new();
+        batch.push(object(link), &SetFeatures { family: self.0.number, link, features });
+        self.0.socket.run(&mut batch)?;
+        let active = self.active(link)?;
+        let kept = features.iter().filter(|(name, on)| active.contains(*name) != *on);
+        let kept: Vec<_> = kept.map(|(name, on)| format!("{name} stays {}", word(!on))).collect();
+        if kept.is_empty() {
+            return Ok(());
+        }
+        let why = kept.join(", ");
+        Err(generic::refused(object(link), "set features", libc::EOPNOTSUPP, why))
+    }
+}
+
+fn word(on: bool) -> &'static str {
+    if on { "on" } else { "off" }
+}
+
+struct SetFeatures<'a> {
+    family: u16,
+    link: LinkRef<'a>,
+    features: &'a [(&'a str, bool)],
+}
+
+impl Encode for SetFeatures<'_> {
+    fn encode(&self, bytes: &mut Vec<u8>) {
+        let message = generic::message(self.family, SET, REQUEST, |encoder| {
+            device(encoder, self.link);
+            encoder.marked_nest(WANTED, |encoder| {
+                encoder.marked_nest(BITS, |encoder| {
+                    for (name, on) in self.features {
+                        encoder.marked_nest(BIT, |encoder| {
+                            encoder.string(BIT_NAME, name);
+                            if *on {
+                                encoder.attribute(BIT_VALUE, &[]);
+                            }
+                        });
+                    }
+                });
+            });
+        });
+        bytes.extend(message);
+    }
+}
+
+impl Request for SetFeatures<'_> {
+    fn operation(&self) -> &'static str {
+        "set features"
+    }
+    fn purpose(&self) -> Purpose {
+        Purpose::Touch
+    }
+}
+
+fn device(encoder: &mut Encoder<'_>, link: LinkRef<'_>) {
+    encoder.nest(FEATURES_HEADER | NLA_F_NESTED, |encoder| match link {
+        LinkRef::Index(index) => encoder.u32(DEVICE_INDEX, index),
+        LinkRef::Name(name) => encoder.string(DEVICE_NAME, name),
+    });
+}
+
+/// The names in the set of active features, which lists only those that are on.
+fn read_active(message: &Message<'_>) -> Option<BTreeSet<String>> {
+    let (_, set) = body(message).find(|(kind, _)| *kind == ACTIVE)?;
+    let (_, bits) = attributes(set).find(|(kind, _)| *kind == BITS)?;
+    let name = |bit| attributes(bit).find(|(kind, _)| *kind == BIT_NAME).map(|(_, v)| string(v));
+    Some(attributes(bits).filter_map(|(_, bit)| name(bit)).collect())
+}
