@@ -105,7 +105,7 @@ struct cost {
 static __always_inline bool take(__u64 *packets, __u64 *bytes, const struct nl_pr_rate *rate,
 				 __u64 now, const struct cost *cost)
 {
-	if (rate->byte && !nl_bucket_room(bytes, now, rate->byte_burst))
+	if (rate->byte && !nl_bucket_room(bytes, now, rate->byte_burst, cost->bytes))
 		return false;
 	if (rate->packet &&
 	    !nl_bucket_take(packets, now, rate->packet_burst, cost->packets, true))

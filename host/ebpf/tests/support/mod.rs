@@ -5,3 +5,6 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 pub(crate) mod group;
+pub(crate) mod net;
+pub(crate) mod packet;
+pub(crate) mod relay;

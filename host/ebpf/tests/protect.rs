@@ -1,0 +1,274 @@
+//! Flood protection on real links: the budget holds, whoever sends and however.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use netloom_ebpf::protect::{Budget, Shield};
+use netloom_ebpf::{Direction, Error, Hook, feature};
+use support::net::{End, NetNs, link, mac};
+use support::packet::{Packets, frame};
+
+const NODE: u32 = 7;
+/// How long a flood lasts.
+const FLOOD: Duration = Duration::from_millis(1500);
+
+/// Frames a second, as a budget.
+fn frames(rate: u64) -> Budget {
+    Budget { frames: Some(rate), bytes: None }
+}
+
+/// Sends as fast as it goes; how many frames left.
+fn flood(from: End<'_>, to: [u8; 6], length: usize, bypass: bool, time: Duration) -> u64 {
+    from.space.run(|| {
+        let socket = Packets::open(from.index);
+        let socket = if bypass { socket.bypass() } else { socket };
+        let bytes = frame(to, mac(from.index), length);
+        let end = Instant::now() + time;
+        let mut sent = 0;
+        while Instant::now() < end {
+            sent += u64::from(socket.send(&bytes));
+        }
+        sent
+    })
+}
+
+/// What may have passed in a time: the rate, and the burst of the whole and of the shares. Bursts last
+/// longer than a sender may be kept from sending, or less than the rate would be asked for.
+fn bounds(rate: u64, burst: u64, time: Duration) -> std::ops::RangeInclusive<u64> {
+    let steady = u64::try_from(u128::from(rate) * time.as_millis() / 1000).unwrap();
+    steady * 9 / 10..=steady + 2 * burst + steady / 100
+}
+
+/// Both ways to attach, where the machine has them.
+fn hooks() -> Vec<Hook> {
+    let tcx = feature::tcx_supported().map(|()| Hook::Tcx);
+    let clsact = feature::clsact_supported().map(|()| Hook::Clsact);
+    [tcx, clsact].into_iter().flatten().collect()
+}
+
+#[test]
+fn this_machine_takes_the_programs_or_says_what_it_lacks() {
+    match feature::protect_supported() {
+        Ok(_) => assert!(netloom_kit::is_root()),
+        Err(missing) => assert!(!netloom_kit::is_root(), "{missing}"),
+    }
+}
+
+#[test]
+fn a_flood_at_a_nodes_own_interface_is_held_to_the_budget() {
+    netloom_kit::root_only!("attaches BPF programs");
+    for (hook, bypass) in hooks().into_iter().flat_map(|hook| [(hook, false), (hook, true)]) {
+        let [near, far] = [NetNs::create(), NetNs::create()];
+        link(near.end(2), far.end(3));
+        let shield = far.run(|| {
+            let shield = Shield::create_by(hook).unwrap();
+            shield.protect(3, Direction::Ingress, NODE, &frames(500)).unwrap();
+            shield
+        });
+        let start = Instant::now();
+        let sent = flood(near.end(2), mac(3), 60, bypass, FLOOD);
+        let time = start.elapsed();
+        let got = shield.read(NODE).unwrap();
+        let case = format!("{hook:?}, bypass {bypass}: {got:?} of {sent} in {time:?}");
+        assert_eq!(got.passed.frames + got.dropped.frames, sent, "{case}");
+        assert_eq!(got.passed.bytes, got.passed.frames * 60, "{case}");
+        assert!(bounds(500, 64, time).contains(&got.passed.frames), "{case}");
+        let [only] = &got.senders[..] else { panic!("one sender: {case}") };
+        assert_eq!((only.ifindex, only.passed, only.dropped), (0, got.passed, got.dropped));
+    }
+}
+
+/// Three nodes at a switch; the third is protected at the switch's port.
+struct Star {
+    core: NetNs,
+    nodes: [NetNs; 3],
+}
+
+/// The core's ports, in the order of nodes; a node's interface is 2.
+const PORTS: [u32; 3] = [11, 12, 13];
+
+fn star() -> Star {
+    let star = Star { core: NetNs::create(), nodes: std::array::from_fn(|_| NetNs::create()) };
+    star.core.bridge(10);
+    for (node, port) in star.nodes.iter().zip(PORTS) {
+        // Ends have different MACs by their index in the core.
+        link(star.core.end(port), End { space: node, index: port + 10 });
+        star.core.enslave(port, 10);
+    }
+    // The bridge learns where everybody is.
+    for (node, port) in star.nodes.iter().zip(PORTS) {
+        node.run(|| {
+            let hello = frame([0xff; 6], mac(port + 10), 60);
+            assert!(Packets::open(port + 10).send(&hello));
+        });
+    }
+    star
+}
+
+#[test]
+fn a_sender_within_its_share_passes_beside_a_flooder() {
+    netloom_kit::root_only!("attaches BPF programs");
+    for hook in hooks() {
+        let star = star();
+        let budget = frames(500);
+        let shield = star.core.run(|| {
+            let shield = Shield::create_by(hook).unwrap();
+            shield.protect(PORTS[2], Direction::Egress, NODE, &budget).unwrap();
+            shield
+        });
+        let start = Instant::now();
+        let polite = std::thread::scope(|scope| {
+            scope.spawn(|| flood(star.nodes[0].end(21), mac(23), 60, true, FLOOD * 2));
+            let polite = scope.spawn(|| polite(&star.nodes[1], 22, 125, FLOOD * 2));
+            polite.join().unwrap()
+        });
+        let time = start.elapsed();
+        let got = shield.read(NODE).unwrap();
+        let [flooder, kind] = &got.senders[..] else { panic!("two senders: {got:?}") };
+        let case = format!("{hook:?}: {got:?} in {time:?}");
+        assert_eq!([flooder.ifindex, kind.ifindex], [PORTS[0], PORTS[1]], "{case}");
+        assert_eq!(kind.passed.frames, polite, "{case}");
+        assert_eq!(kind.dropped.frames, 0, "{case}");
+        assert!(bounds(500, 64, time).contains(&got.passed.frames), "{case}");
+        assert_eq!(got.passed.frames, flooder.passed.frames + kind.passed.frames, "{case}");
+        assert!(flooder.dropped.frames > got.passed.frames, "{case}");
+    }
+}
+
+/// Sends at a steady rate, each frame when its instant has come; how many.
+fn polite(space: &NetNs, index: u32, rate: u32, time: Duration) -> u64 {
+    space.run(|| {
+        let socket = Packets::open(index);
+        let bytes = frame(mac(23), mac(index), 60);
+        let start = Instant::now();
+        let mut sent = 0u32;
+        while start.elapsed() < time {
+            if start.elapsed() >= Duration::from_secs(1) / rate * sent {
+                assert!(socket.send(&bytes));
+                sent += 1;
+            } else {
+                std::thread::yield_now();
+            }
+        }
+        u64::from(sent)
+    })
+}
+
+#[test]
+fn two_flooders_get_about_the_same_and_together_the_budget() {
+    netloom_kit::root_only!("attaches BPF programs");
+    let star = star();
+    let shield = star.core.run(|| {
+        let shield = Shield::create().unwrap();
+        shield.protect(PORTS[2], Direction::Egress, NODE, &frames(500)).unwrap();
+        shield
+    });
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        for (node, index) in [(&star.nodes[0], 21), (&star.nodes[1], 22)] {
+            scope.spawn(move || flood(node.end(index), mac(23), 60, true, FLOOD * 2));
+        }
+    });
+    let time = start.elapsed();
+    let got = shield.read(NODE).unwrap();
+    assert!(bounds(500, 64, time).contains(&got.passed.frames), "{got:?}");
+    let [a, b] = [got.senders[0].passed.frames, got.senders[1].passed.frames];
+    assert!(a.min(b) * 3 > a.max(b) * 2, "{a} and {b}");
+}
+
+#[test]
+fn bytes_are_limited_and_a_budget_is_changed_live() {
+    netloom_kit::root_only!("attaches BPF programs");
+    let [near, far] = [NetNs::create(), NetNs::create()];
+    link(near.end(2), far.end(3));
+    let budget = Budget { frames: None, bytes: Some(1_000_000) };
+    let shield = far.run(|| {
+        let shield = Shield::create_small().unwrap();
+        shield.protect(3, Direction::Ingress, NODE, &budget).unwrap();
+        shield
+    });
+    let run = |length| {
+        let start = Instant::now();
+        let before = shield.read(NODE).unwrap().passed;
+        flood(near.end(2), mac(3), length, false, FLOOD);
+        let after = shield.read(NODE).unwrap().passed;
+        (after.bytes - before.bytes, after.frames - before.frames, start.elapsed())
+    };
+    let (bytes, _, time) = run(1000);
+    assert!(bounds(1_000_000, 256 << 10, time).contains(&bytes), "{bytes} in {time:?}");
+    // Nothing was saved up meanwhile: a burst is no more than 256 KiB.
+    shield.change(NODE, &frames(500)).unwrap();
+    let (_, frames_, time) = run(100);
+    assert!(bounds(500, 64, time).contains(&frames_), "{frames_} in {time:?}");
+    shield.change(NODE, &Budget::default()).unwrap();
+    let before = shield.read(NODE).unwrap().dropped;
+    run(100);
+    assert_eq!(shield.read(NODE).unwrap().dropped, before, "no limit");
+    assert!(matches!(shield.change(NODE + 1, &budget), Err(Error::Unknown { .. })));
+}
+
+#[test]
+fn interfaces_of_a_node_share_its_budget_and_others_have_theirs() {
+    netloom_kit::root_only!("attaches BPF programs");
+    let [near, far] = [NetNs::create(), NetNs::create()];
+    for index in [2, 3, 4] {
+        link(near.end(index), far.end(index + 10));
+    }
+    let shield = far.run(|| {
+        let shield = Shield::create().unwrap();
+        for (port, node) in [(12, 1), (13, 1), (14, 2)] {
+            shield.protect(port, Direction::Ingress, node, &frames(500)).unwrap();
+        }
+        shield
+    });
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        for index in [2, 3, 4] {
+            let near = &near;
+            scope.spawn(move || flood(near.end(index), mac(index + 10), 60, false, FLOOD));
+        }
+    });
+    let time = start.elapsed();
+    for node in [1, 2] {
+        let got = shield.read(node).unwrap();
+        assert!(bounds(500, 64, time).contains(&got.passed.frames), "{node}: {got:?}");
+    }
+}
+
+#[test]
+fn what_is_protected_is_found_again_and_let_go() {
+    netloom_kit::root_only!("attaches BPF programs");
+    for hook in hooks() {
+        let [near, far] = [NetNs::create(), NetNs::create()];
+        link(near.end(2), far.end(3));
+        far.run(|| {
+            assert!(Shield::reopen(3, Direction::Ingress).unwrap().is_none());
+            let shield = Shield::create_by(hook).unwrap();
+            shield.protect(3, Direction::Ingress, NODE, &frames(1)).unwrap();
+            shield.protect(3, Direction::Ingress, NODE, &frames(1)).unwrap();
+        });
+        let socket = near.run(|| Packets::open(2));
+        let send = || (0..100).for_each(|_| assert!(socket.send(&frame(mac(3), mac(2), 60))));
+        send();
+        far.run(|| {
+            let shield = Shield::reopen(3, Direction::Ingress).unwrap().expect("attached");
+            assert_eq!(shield.hook(), hook);
+            assert!(Shield::reopen(3, Direction::Egress).unwrap().is_none());
+            let got = shield.read(NODE).unwrap();
+            // The burst of the whole and that of the share are charged together.
+            assert_eq!((got.passed.frames, got.dropped.frames), (64, 36), "{hook:?}");
+            let other = Shield::create_by(hook).unwrap();
+            let twice = other.protect(3, Direction::Ingress, NODE, &frames(1));
+            assert!(matches!(twice, Err(Error::Exists { .. })));
+            assert!(shield.unprotect(3).unwrap());
+            assert!(!shield.unprotect(3).unwrap());
+            assert!(matches!(shield.read(NODE), Err(Error::Unknown { .. })));
+            assert!(Shield::reopen(3, Direction::Ingress).unwrap().is_none());
+            assert!(shield.protect(99, Direction::Ingress, NODE, &frames(1)).is_err());
+        });
+        let watch = far.run(|| Packets::open(3));
+        send();
+        watch.collect(100, Duration::from_secs(5));
+    }
+}
