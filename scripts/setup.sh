@@ -35,10 +35,16 @@ system() {
     fi
 }
 
-# program | package in apt | package in dnf | what for
+# program or file | package in apt | package in dnf | what for
 tools() {
     cat <<'LIST'
 cc|gcc libc6-dev|gcc glibc-devel|links Rust programs
+clang|clang|clang|compiles the BPF programs
+/usr/include/linux/bpf.h|linux-libc-dev|kernel-headers|headers of the BPF programs
+make|make|make|builds libbpf, which loads them
+pkg-config|pkg-config|pkgconf-pkg-config|builds libbpf
+/usr/include/libelf.h|libelf-dev|elfutils-libelf-devel|builds libbpf
+/usr/include/zlib.h|zlib1g-dev|zlib-devel|builds libbpf
 curl|curl|curl|downloads in the demo and the tests; fetches rustup
 ip|iproute2|iproute|second opinion on links and routes in tests and benches
 ping|iputils-ping|iputils|checks that nodes reach each other
@@ -59,10 +65,13 @@ mn|mininet|mininet|peer in benches
 LIST
 }
 
-# Packages of the list on stdin whose program is missing, each told with its reason on stderr.
+# Packages of the list on stdin whose program or file is missing, each told with its reason on stderr.
 missing() {
     while IFS='|' read -r program apt dnf why; do
-        have "$program" && continue
+        case $program in
+        /*) [ ! -e "$program" ] || continue ;;
+        *) ! have "$program" || continue ;;
+        esac
         case $1 in apt) packages=$apt ;; *) packages=$dnf ;; esac
         say "missing: $program ($why): installing $packages" >&2
         printf '%s ' "$packages"
