@@ -260,6 +260,7 @@ impl Running {
             .map_err(Error::system(&object, "move its processes into a group"))?;
         Ok(match open {
             0 => vec![],
+            1 => vec!["a socket that was open before does not count for the limit".into()],
             n => vec![format!("{n} sockets that were open before do not count for the limit")],
         })
     }

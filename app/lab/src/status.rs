@@ -85,6 +85,8 @@ fn visit_all(plan: &Plan, pids: &[Option<Pid>]) -> Result<Vec<Visit>> {
             let mut socket =
                 Socket::open().map_err(Error::network(&object, "open a netlink socket"))?;
             let links = socket.links().map_err(Error::network(&object, "read its interfaces"))?;
+            // The one that asks is not the node's.
+            drop(socket);
             Ok(Visit { links, sockets: diag::in_use().ok() })
         };
         (0..plan.nodes.len()).map(visit).collect()

@@ -49,6 +49,21 @@ pub fn drop_dangerous() -> Result<()> {
     .map_err(fail("drop"))
 }
 
+/// Gives up every capability for good, as far as this process has any. Its user stays.
+///
+/// # Errors
+/// The kernel's refusal.
+pub fn drop_all() -> Result<()> {
+    let fail = |operation| move |e: rustix::io::Errno| Error::call("capabilities", operation, e);
+    rustix::thread::set_no_new_privs(true).map_err(fail("forbid new ones"))?;
+    let none = CapabilitySet::empty();
+    rustix::thread::set_capabilities(
+        None,
+        CapabilitySets { effective: none, permitted: none, inheritable: none },
+    )
+    .map_err(fail("drop all"))
+}
+
 /// Whether this process may administer its user namespace.
 pub fn is_privileged() -> bool {
     rustix::thread::capabilities(None)
