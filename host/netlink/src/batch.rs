@@ -35,6 +35,14 @@ pub trait Request: sealed::Encode {
     fn operation(&self) -> &'static str;
     /// What the request does to its object.
     fn purpose(&self) -> Purpose;
+    /// What an error number means for this kind of request, for kernels that do not say.
+    #[must_use]
+    fn meaning(_errno: i32) -> Option<&'static str>
+    where
+        Self: Sized,
+    {
+        None
+    }
 }
 
 pub(crate) mod sealed {
@@ -68,10 +76,15 @@ pub(crate) struct Entry {
     pub(crate) object: Arc<str>,
     pub(crate) operation: &'static str,
     forgives: Option<Purpose>,
+    meaning: fn(i32) -> Option<&'static str>,
     end: usize,
 }
 
 impl Entry {
+    pub(crate) fn meaning(&self, errno: i32) -> Option<String> {
+        (self.meaning)(errno).map(str::to_owned)
+    }
+
     pub(crate) fn forgives(&self, errno: i32) -> bool {
         self.forgives.is_some_and(|purpose| purpose.forgives(errno))
     }
@@ -147,10 +160,11 @@ impl Batch {
         index.checked_sub(1).map_or(0, |before| self.entries[before].end)
     }
 
-    fn add(&mut self, object: Arc<str>, request: &impl Request, forgives: Option<Purpose>) {
+    fn add<R: Request>(&mut self, object: Arc<str>, request: &R, forgives: Option<Purpose>) {
         request.encode(&mut self.bytes);
         let end = self.bytes.len();
-        self.entries.push(Entry { object, operation: request.operation(), forgives, end });
+        let (operation, meaning) = (request.operation(), R::meaning);
+        self.entries.push(Entry { object, operation, forgives, meaning, end });
     }
 }
 

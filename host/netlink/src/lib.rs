@@ -12,6 +12,7 @@
 
 mod address;
 mod batch;
+mod carry;
 pub mod charge;
 mod decode;
 pub mod diag;
@@ -28,6 +29,7 @@ mod uapi;
 
 pub use address::{Address, DeleteAddress, Neighbour};
 pub use batch::{Batch, Purpose, Request};
+pub use carry::Carried;
 pub use error::{Error, Failure, Result};
 pub use link::{BridgeSpec, Change, DeleteLink, EndSpec, LinkRef, MoveLink, VethSpec};
 pub use query::{AddressInfo, Family, LinkInfo, Operational, RouteInfo, Traffic};

@@ -312,7 +312,9 @@ impl Request for Change<'_> {
     }
 }
 
-/// Moves a link to another namespace. It arrives down and without addresses.
+/// Moves a link to another namespace. It arrives down, without addresses and routes:
+/// [`Socket::carried`](crate::Socket::carried) keeps them. A name (`EEXIST`) or an index (`EBUSY`)
+/// that is taken there is refused, and the link stays where it is.
 #[derive(Clone, Copy, Debug)]
 pub struct MoveLink<'a> {
     /// The link in the socket's namespace.
@@ -354,6 +356,14 @@ impl Request for MoveLink<'_> {
     }
     fn purpose(&self) -> Purpose {
         Purpose::Touch
+    }
+    fn meaning(errno: i32) -> Option<&'static str> {
+        match errno {
+            libc::EEXIST => Some("its name is taken there"),
+            libc::EBUSY => Some("its index is taken there"),
+            libc::EINVAL => Some("it cannot leave its namespace, or its name is none"),
+            _ => None,
+        }
     }
 }
 

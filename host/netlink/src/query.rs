@@ -117,7 +117,7 @@ pub enum Family {
 }
 
 impl Family {
-    fn number(self) -> u8 {
+    pub(crate) fn number(self) -> u8 {
         match self {
             Self::V4 => AF_INET,
             Self::V6 => AF_INET6,
@@ -234,7 +234,7 @@ impl Socket {
     }
 }
 
-fn dump_question(kind: u16, header: &[u8]) -> Vec<u8> {
+pub(crate) fn dump_question(kind: u16, header: &[u8]) -> Vec<u8> {
     let mut question = Vec::with_capacity(64);
     Encoder::message(&mut question, kind, REQUEST | DUMP, |encoder| encoder.fixed(header));
     question
@@ -346,7 +346,7 @@ fn read_route(message: &Message<'_>) -> Option<RouteInfo> {
 }
 
 /// The links in a list of `struct rtnexthop`: length, flags, weight, index, attributes.
-fn next_hops(list: &[u8]) -> impl Iterator<Item = u32> {
+pub(crate) fn next_hops(list: &[u8]) -> impl Iterator<Item = u32> {
     let mut rest = list;
     std::iter::from_fn(move || {
         let length = usize::from(u16_at(rest, 0)?);
@@ -356,7 +356,7 @@ fn next_hops(list: &[u8]) -> impl Iterator<Item = u32> {
     })
 }
 
-fn unspecified(family: u8) -> Option<IpAddr> {
+pub(crate) fn unspecified(family: u8) -> Option<IpAddr> {
     match family {
         AF_INET => Some(IpAddr::from([0u8; 4])),
         AF_INET6 => Some(IpAddr::from([0u8; 16])),
@@ -364,7 +364,7 @@ fn unspecified(family: u8) -> Option<IpAddr> {
     }
 }
 
-fn read_ip(family: u8, value: &[u8]) -> Option<IpAddr> {
+pub(crate) fn read_ip(family: u8, value: &[u8]) -> Option<IpAddr> {
     match family {
         AF_INET => array_at::<4>(value, 0).map(IpAddr::from),
         AF_INET6 => array_at::<16>(value, 0).map(IpAddr::from),

@@ -309,6 +309,7 @@ fn refusal(message: &Message<'_>, batch: &Batch, index: usize) -> Option<Failure
     let entry = batch.entry(index);
     // An answer too short to read is a refusal whose reason is not known.
     let (errno, explanation) = answer(message).unwrap_or((libc::EPROTO, None));
+    let explanation = explanation.or_else(|| entry.meaning(errno));
     let failure =
         Failure { object: entry.object.clone(), operation: entry.operation, errno, explanation };
     (errno != 0 && !entry.forgives(errno)).then_some(failure)
