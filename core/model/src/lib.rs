@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod impairment;
 pub mod lab;
 mod parse;
 pub mod plan;
@@ -15,6 +16,9 @@ pub mod setting;
 
 pub use lab::Lab;
 pub use netloom_config::{Diagnostic, Diagnostics, MAX_BYTES, too_large};
-pub use parse::{MAX_DEPTH, MAX_LINKS, MAX_NODES, lab_name_problem, node_name_problem, parse};
+pub use parse::{
+    MAX_DEPTH, MAX_LINKS, MAX_NODES, interface_name_problem, lab_name_problem, node_name_problem,
+    parse,
+};
 pub use plan::Plan;
 pub use schema::schema;

@@ -7,7 +7,7 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::parse::keys::{LAB, Object, Value};
+use crate::parse::keys::{DIRECTION, LAB, NODE, Object, Value};
 
 /// The JSON Schema of the lab file.
 pub fn schema() -> Json {
@@ -16,7 +16,11 @@ pub fn schema() -> Json {
         map.insert("$schema".into(), json!("https://json-schema.org/draft/2020-12/schema"));
         map.insert("$id".into(), json!("urn:netloom:lab"));
         map.insert("title".into(), json!("netloom lab"));
-        map.insert("$defs".into(), json!({"template": template()}));
+        let mut shared = json!({"template": template()});
+        for of in [&NODE, &DIRECTION] {
+            shared[of.name] = object(of);
+        }
+        map.insert("$defs".into(), shared);
     }
     schema
 }
@@ -85,9 +89,15 @@ fn value(kind: &Value) -> Json {
         Value::AnyList(item) => json!({"type": "array", "items": value(item)}),
         Value::Map(item) => json!({"type": "object", "additionalProperties": value(item)}),
         Value::Object(inner) => object(inner),
+        Value::Shared(inner) => reference(inner),
+        Value::Node => reference(&NODE),
         Value::Nothing => json!({"type": "null"}),
         Value::AnyOf(kinds) => json!({"anyOf": kinds.iter().map(value).collect::<Vec<_>>()}),
     }
+}
+
+fn reference(to: &Object) -> Json {
+    json!({"$ref": format!("#/$defs/{}", to.name)})
 }
 
 fn or_template(schema: Json) -> Json {

@@ -22,11 +22,20 @@ fn json_of(node: &Node) -> Json {
     }
 }
 
+/// What a reference to a node or direction leads to.
+fn shared(schema: &Json) -> Option<Json> {
+    let name = schema["$ref"].as_str()?.strip_prefix("#/$defs/")?;
+    (name != "template").then(|| super::schema()["$defs"][name].clone())
+}
+
 /// The words of JSON Schema that [`schema`] uses, but for `pattern`, of which only the two fixed
 /// ones are checked. Gives the path of the first value that does not fit.
 fn misfit(schema: &Json, value: &Json, at: &str) -> Option<String> {
     if schema == &json!(true) {
         return None;
+    }
+    if let Some(shared) = shared(schema) {
+        return misfit(&shared, value, at);
     }
     if let Some(Json::Array(kinds)) = schema.get("anyOf") {
         let misfits: Vec<_> = kinds.iter().map(|k| misfit(k, value, at)).collect();
@@ -129,8 +138,12 @@ fn every_example_parses_and_holds_to_the_schema() {
     }
 }
 
-/// The paths of all keys of a schema: `nodes.*.limits.cpu`.
+/// The paths of all keys of a schema: `nodes.*.limits.cpu`. Nodes in nodes count once, and keys of
+/// one direction are those of a link.
 fn keys_of(schema: &Json, at: &str, found: &mut BTreeSet<String>) {
+    if let Some(shared) = shared(schema).filter(|s| s["title"] == "node" && at == ".nodes.*") {
+        keys_of(&shared, at, found);
+    }
     for (key, inner) in schema["properties"].as_object().into_iter().flatten() {
         let at = format!("{at}.{key}");
         found.insert(at.clone());
@@ -166,7 +179,11 @@ fn used(value: &Json, at: &str, known: &BTreeSet<String>, found: &mut BTreeSet<S
 fn one_example_shows_every_key_of_the_schema() {
     let mut keys = BTreeSet::new();
     keys_of(&schema(), "", &mut keys);
-    assert!(keys.len() > 40, "{}", keys.len());
+    assert!(keys.len() > 70, "{}", keys.len());
+    let direction = &schema()["$defs"]["direction"]["properties"];
+    for key in direction.as_object().unwrap().keys() {
+        assert!(keys.contains(&format!(".links.*.{key}")), "{key}");
+    }
     let (_, text) = examples().into_iter().find(|(n, _)| n.ends_with("all-keys.yaml")).unwrap();
     let mut shown = BTreeSet::new();
     used(&tree(&text), "", &keys, &mut shown);
@@ -180,8 +197,10 @@ fn a_key_that_is_not_in_the_schema_is_not_taken() {
     for text in [
         "nodez: {}",
         "nodes: {a: {x: 1}}",
-        "nodes: {a: {limits: {sockets: 5}}}",
+        "nodes: {a: {limits: {sockets: 0}}}",
+        "nodes: {a: {children: {nodes: {b: {limits: {socket: 5}}}}}}",
         "links: [{ends: [a, b], rate: 1}]",
+        "links: [{ends: [a, b], a: {delays: 1ms}}]",
     ] {
         assert!(misfit(&schema, &tree(text.as_bytes()), "").is_some(), "{text}");
         assert!(crate::parse("f", text.as_bytes(), "f").is_err(), "{text}");

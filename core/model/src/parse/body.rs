@@ -7,12 +7,11 @@ use std::path::PathBuf;
 use ipnet::IpNet;
 use netloom_config::{Entry, Kind, Node as Yaml, Path, Place, Report, quote, read};
 
+use super::bounds;
 use super::fields::Fields;
-use super::keys::{FILE, LIMITS, MAX_PROCESSES, NODE, PROGRAM, READY, ROUTE, SWITCH};
+use super::keys::{FILE, NODE, PROGRAM, READY, ROUTE, SWITCH};
 use super::names::{interface_name_problem, node_path_problem};
-use crate::lab::{
-    FileContent, FileSpec, Limits, Node, Program, Ready, Restart, RouteSpec, Switch, Via,
-};
+use crate::lab::{FileContent, FileSpec, Node, Program, Ready, Restart, RouteSpec, Switch, Via};
 
 /// A value with the place that errors about it name.
 #[derive(Clone, Debug)]
@@ -27,6 +26,10 @@ pub(crate) struct NodeBody {
     pub node: Node,
     /// The place of each route.
     pub routes: Vec<Place>,
+    /// The place of each limit, by key.
+    pub limits: Vec<(&'static str, Place)>,
+    /// The place of the limit of children.
+    pub children: Option<Place>,
 }
 
 /// A switch's body with what is checked later.
@@ -39,17 +42,28 @@ pub(crate) struct SwitchBody {
 
 /// Reads a node's body; what is wrong in it is left at its default.
 pub(crate) fn node(name: &str, yaml: &Yaml, path: &Path<'_>, report: &mut Report) -> NodeBody {
-    let mut node = Node { name: name.to_owned(), ..Node::default() };
-    let mut places = Vec::new();
-    let Some(fields) = Fields::open(yaml, path, &NODE, report) else {
-        return NodeBody { node, routes: places };
-    };
+    let node = Node { name: name.to_owned(), ..Node::default() };
+    let mut body = NodeBody { node, routes: Vec::new(), limits: Vec::new(), children: None };
+    let Some(fields) = Fields::open(yaml, path, &NODE, report) else { return body };
+    bounds::read_bounds(&fields, path, &mut body, report);
+    read_programs(&fields, path, &mut body.node, report);
+    let node = &mut body.node;
     if let Some(value) = fields.get("forwarding") {
         node.forwarding = read::boolean(value, &path.key("forwarding"), report).unwrap_or_default();
     }
-    if let Some(value) = fields.get("limits") {
-        node.limits = limits(value, &path.key("limits"), report);
+    if let Some(value) = fields.get("sysctls") {
+        node.sysctls = sysctls(value, &path.key("sysctls"), report);
     }
+    if let Some(value) = fields.get("routes") {
+        let read = routes(value, &path.key("routes"), report);
+        node.routes = Some(read.iter().map(|r| r.value.clone()).collect());
+        body.routes = read.iter().map(|r| r.place).collect();
+    }
+    body
+}
+
+/// The keys of a node that are about its programs and files.
+fn read_programs(fields: &Fields<'_>, path: &Path<'_>, node: &mut Node, report: &mut Report) {
     if let Some(value) = fields.get("root") {
         node.root = non_empty(value, &path.key("root"), report).map(PathBuf::from);
     }
@@ -65,17 +79,6 @@ pub(crate) fn node(name: &str, yaml: &Yaml, path: &Path<'_>, report: &mut Report
     if let Some(value) = fields.get("ready") {
         node.ready = ready(value, &path.key("ready"), report);
     }
-    if let Some(value) = fields.get("sysctls") {
-        node.sysctls = sysctls(value, &path.key("sysctls"), report);
-    }
-    if let Some(value) = fields.get("routes") {
-        let read = routes(value, &path.key("routes"), report);
-        (node.routes, places) = (
-            Some(read.iter().map(|r| r.value.clone()).collect()),
-            read.iter().map(|r| r.place).collect(),
-        );
-    }
-    NodeBody { node, routes: places }
 }
 
 /// Reads a switch's body; what is wrong in it is left at its default.
@@ -180,36 +183,6 @@ fn non_empty(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<Strin
         return None;
     }
     Some(text)
-}
-
-fn limits(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Limits {
-    let mut limits = Limits::default();
-    let Some(fields) = Fields::open(value, path, &LIMITS, report) else { return limits };
-    if let Some(value) = fields.get("cpu") {
-        let path = path.key("cpu");
-        limits.cpu_milli = read::cpu_milli(value, &path, report);
-        if limits.cpu_milli.is_some_and(|milli| milli < 10) {
-            report.error(
-                value.place,
-                format!("{path}: at least 1% of a CPU is needed, found {}", value.describe()),
-            );
-        }
-    }
-    if let Some(value) = fields.get("memory") {
-        let path = path.key("memory");
-        limits.memory = read::bytes(value, &path, report);
-        if limits.memory.is_some_and(|bytes| bytes < 1 << 20) {
-            report.error(
-                value.place,
-                format!("{path}: at least 1MiB is needed, found {}", value.describe()),
-            );
-        }
-    }
-    if let Some(value) = fields.get("processes") {
-        let read = read::integer(value, &path.key("processes"), 1..=MAX_PROCESSES, report);
-        limits.processes = read.and_then(|n| u32::try_from(n).ok());
-    }
-    limits
 }
 
 /// An argument list: a program and its arguments.

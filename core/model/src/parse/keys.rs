@@ -50,6 +50,10 @@ pub(crate) enum Value {
     /// A map with keys of the user's choice.
     Map(&'static Value),
     Object(&'static Object),
+    /// The same, for an object that stands in several places.
+    Shared(&'static Object),
+    /// A [`NODE`]; by name, because it may stand in itself.
+    Node,
     /// No value: `h1:` is like `h1: {}`.
     Nothing,
     /// One of several kinds.
@@ -87,7 +91,51 @@ const IF: Key = key(
     "With `for`: keeps only the combinations for which this expression is true: `x < y and x != 3`.",
 );
 
-const NO_IMPAIRMENTS: &str = "this version has no link impairments";
+const DELAY: Value = Value::AnyOf(&[
+    Value::Integer(0, 0),
+    Value::Pattern(r"^([0-9]+(\.[0-9]+)? *(us|ms|s|m|min|h)|none)$"),
+]);
+const SHARE: Value = Value::Pattern(r"^([0-9]+(\.[0-9]+)? *%|none)$");
+const RATE: Value =
+    Value::Pattern(r"^([0-9]+(\.[0-9]+)? *([kKmMgGtT]?([bB][iI][tT](/s)?|b/s))|none)$");
+
+const DELAY_KEY: Key = key("delay", DELAY, "How long every packet is held, like 10ms.");
+const JITTER_VALUE: Value = Value::AnyOf(&[
+    Value::Pattern(r"^([0-9]+(\.[0-9]+)? *(us|ms|s|m|min|h)([ ,].*)?|.*spread=.*|none|0)$"),
+    Value::Object(&JITTER),
+]);
+const JITTER_KEY: Key = key(
+    "jitter",
+    JITTER_VALUE,
+    "A random part of the delay: its spread, like 1ms, or a map. Packets keep their order.",
+);
+const LOSS_VALUE: Value = Value::AnyOf(&[
+    Value::Pattern(
+        r"^([0-9]+(\.[0-9]+)? *%([ ,].*)?|random=.*|bursts[ ,].*|pattern[ ,][ .x]+|none)$",
+    ),
+    Value::Object(&LOSS),
+]);
+const LOSS_KEY: Key =
+    key("loss", LOSS_VALUE, "Which packets are lost: a share like 0.1%, each by chance, or a map.");
+const DUPLICATE_KEY: Key = key("duplicate", SHARE, "How many packets come twice, like 0.1%.");
+const REORDER_KEY: Key =
+    key("reorder", SHARE, "How many packets overtake those before them by not being delayed.");
+const CORRUPT_KEY: Key = key("corrupt", SHARE, "In how many packets one bit is turned over.");
+const RATE_KEY: Key =
+    key("rate", RATE, "What is sent at most, like 100mbit or 1.5Gb/s, over whole frames.");
+const QUEUE_KEY: Key = key(
+    "queue",
+    Value::AnyOf(&[Value::Integer(1, 4_294_967_295), DELAY]),
+    "What waits to be sent at `rate`, at most: packets, or for how long. Default 1000 packets.",
+);
+const SEED_KEY: Key = key(
+    "seed",
+    Value::NumberOrPattern("^([0-9]+|none)$"),
+    "Start of all random numbers; from the link's name when absent.",
+);
+
+/// Nodes by name.
+const NODES: Value = Value::Map(&Value::AnyOf(&[Value::Node, Value::Nothing]));
 
 /// The file as a whole.
 pub(crate) static LAB: Object = Object {
@@ -102,10 +150,7 @@ pub(crate) static LAB: Object = Object {
         ),
         key(
             "nodes",
-            Value::AnyOf(&[
-                Value::Map(&Value::AnyOf(&[Value::Object(&NODE), Value::Nothing])),
-                Value::Nothing,
-            ]),
+            Value::AnyOf(&[NODES, Value::Nothing]),
             "The nodes by name: isolated network stacks with their processes.",
         ),
         key(
@@ -165,6 +210,22 @@ pub(crate) static NODE: Object = Object {
         ),
         key("limits", Value::Object(&LIMITS), "What its processes may use together."),
         key(
+            "protect",
+            Value::Object(&PROTECT),
+            "What may be sent to it; more is dropped before it costs the node anything.",
+        ),
+        key(
+            "charge-receive",
+            Value::Boolean,
+            "Whether the work of receiving counts as the node's own. Default true where it has `protect` \
+             or a limit of `cpu`.",
+        ),
+        key(
+            "children",
+            Value::AnyOf(&[Value::Object(&CHILDREN), Value::Nothing]),
+            "Nodes that live in it, and how many it may have.",
+        ),
+        key(
             "root",
             Value::Text,
             "A directory to be its root file system, relative to the lab file; the host's files under a \
@@ -208,8 +269,56 @@ pub(crate) static LIMITS: Object = Object {
         key("cpu", CPU, "A share of one CPU like 50%, or a number of CPUs like 1.5; at least 1%."),
         key("memory", BYTES, "Memory, like 256MiB; at least 1MiB."),
         key("processes", Value::Integer(1, MAX_PROCESSES), "How many processes and threads."),
+        key(
+            "weight",
+            Value::Integer(1, MAX_WEIGHT),
+            "Its part of the CPU when others want it too, against 100 for each of them.",
+        ),
+        key("sockets", Value::Integer(1, MAX_SOCKETS), "How many sockets of IPv4 and IPv6."),
     ],
-    refused: &[("sockets", "this version has no socket limits")],
+    refused: &[],
+    extensions: false,
+};
+
+/// `protect` of a node.
+pub(crate) static PROTECT: Object = Object {
+    name: "protect",
+    doc: "A budget for what is sent to a node, over all its interfaces.",
+    keys: &[
+        key(
+            "packets",
+            Value::NumberOrPattern(r"^[0-9]+(\.[0-9]+)? *[kKMG]?(/s)?$"),
+            "Packets per second, like 200k/s; at least 1.",
+        ),
+        key(
+            "bytes",
+            Value::NumberOrPattern(
+                r"^[0-9]+(\.[0-9]+)? *(B|k|K|kB|KB|M|MB|G|GB|T|TB|Ki|KiB|Mi|MiB|Gi|GiB|Ti|TiB)?(/s)?$",
+            ),
+            "Bytes per second, like 1GB/s; at least 1.",
+        ),
+    ],
+    refused: &[],
+    extensions: false,
+};
+
+/// `children` of a node.
+pub(crate) static CHILDREN: Object = Object {
+    name: "children",
+    doc: "Nodes that live in a node, and how many it may have.",
+    keys: &[
+        key(
+            "limit",
+            Value::Integer(0, 65_536),
+            "How many nodes may live in it, at any depth. Default: as many as the file gives.",
+        ),
+        key(
+            "nodes",
+            Value::AnyOf(&[NODES, Value::Nothing]),
+            "The nodes in it by name; elsewhere in the file each is PARENT/NAME.",
+        ),
+    ],
+    refused: &[],
     extensions: false,
 };
 
@@ -330,20 +439,121 @@ pub(crate) static LINK: Object = Object {
             "The prefix of a link without a switch, or one for each of IPv4 and IPv6.",
         ),
         key("mtu", MTU, "MTU of both ends. Default 1500."),
+        DELAY_KEY,
+        JITTER_KEY,
+        LOSS_KEY,
+        DUPLICATE_KEY,
+        REORDER_KEY,
+        CORRUPT_KEY,
+        RATE_KEY,
+        QUEUE_KEY,
+        SEED_KEY,
+        key("a", Value::Shared(&DIRECTION), "The same for frames that the first end sends, alone."),
+        key(
+            "b",
+            Value::Shared(&DIRECTION),
+            "The same for frames that the second end sends, alone.",
+        ),
         FOR,
         IF,
     ],
-    refused: &[
-        ("rate", NO_IMPAIRMENTS),
-        ("delay", NO_IMPAIRMENTS),
-        ("jitter", NO_IMPAIRMENTS),
-        ("loss", NO_IMPAIRMENTS),
-        ("reorder", NO_IMPAIRMENTS),
-        ("duplicate", NO_IMPAIRMENTS),
-        ("corrupt", NO_IMPAIRMENTS),
-        ("a", NO_IMPAIRMENTS),
-        ("b", NO_IMPAIRMENTS),
+    refused: &[],
+    extensions: false,
+};
+
+/// `a` and `b` of a link.
+pub(crate) static DIRECTION: Object = Object {
+    name: "direction",
+    doc: "What is done to frames of one direction; a key here replaces the link's own.",
+    keys: &[
+        DELAY_KEY,
+        JITTER_KEY,
+        LOSS_KEY,
+        DUPLICATE_KEY,
+        REORDER_KEY,
+        CORRUPT_KEY,
+        RATE_KEY,
+        QUEUE_KEY,
+        SEED_KEY,
+        key(
+            "mtu",
+            Value::AnyOf(&[MTU, Value::Choice(&["none"])]),
+            "Longer packets are lost, as on a path whose MTU is smaller.",
+        ),
     ],
+    refused: &[],
+    extensions: false,
+};
+
+/// `jitter` as a map.
+pub(crate) static JITTER: Object = Object {
+    name: "jitter",
+    doc: "A random part of the delay.",
+    keys: &[
+        Key {
+            required: true,
+            ..key(
+                "spread",
+                DELAY,
+                "normal: the standard deviation. uniform: so much shorter or longer at most. pareto: the \
+                 mean of what is added.",
+            )
+        },
+        key(
+            "distribution",
+            Value::Choice(crate::impairment::DISTRIBUTIONS),
+            "Its form. Default normal.",
+        ),
+        key(
+            "correlation",
+            SHARE,
+            "How much a packet's delay depends on that of the one before it. Default 0%.",
+        ),
+    ],
+    refused: &[],
+    extensions: false,
+};
+
+/// `loss` as a map.
+pub(crate) static LOSS: Object = Object {
+    name: "loss",
+    doc: "Which packets are lost: one of `random`, `bursts` and `pattern`.",
+    keys: &[
+        key("random", SHARE, "How many packets are lost, each by chance."),
+        key(
+            "correlation",
+            SHARE,
+            "With `random`: how much a packet's fate depends on that of the one before it. Default 0%.",
+        ),
+        key(
+            "bursts",
+            Value::Object(&BURSTS),
+            "Losses in bursts, by the model of Gilbert and Elliott.",
+        ),
+        key(
+            "pattern",
+            Value::Pattern(r"^[.x]+$"),
+            "Exactly these, over and over: x is lost, . passes. `..x` loses every third.",
+        ),
+    ],
+    refused: &[],
+    extensions: false,
+};
+
+/// `bursts` of `loss`.
+pub(crate) static BURSTS: Object = Object {
+    name: "bursts",
+    doc: "A good and a bad state; before each packet the state may change.",
+    keys: &[
+        Key { required: true, ..key("enter", SHARE, "How often good becomes bad.") },
+        Key {
+            required: true,
+            ..key("leave", SHARE, "How often bad becomes good; bursts are 1/leave packets long.")
+        },
+        key("bad", SHARE, "Loss in the bad state. Default 100%."),
+        key("good", SHARE, "Loss in the good state. Default 0%."),
+    ],
+    refused: &[],
     extensions: false,
 };
 

@@ -5,6 +5,7 @@ use netloom_config::{Kind, Node as Yaml, Path, Place, Report, quote, read};
 
 use super::body::{At, each_or_only, family, is_ipv4, mtu, subnet, unusable};
 use super::fields::Fields;
+use super::impair::{RawImpairments, impairments};
 use super::keys::LINK;
 use super::names::{interface_name_problem, link_name_problem};
 
@@ -17,6 +18,7 @@ pub(crate) struct RawLink {
     pub addresses: Vec<EndAddresses>,
     pub subnets: Vec<At<IpNet>>,
     pub mtu: Option<At<u32>>,
+    pub impairments: RawImpairments,
 }
 
 /// The addresses of one key of `addresses`.
@@ -71,6 +73,7 @@ pub(crate) fn link(yaml: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<
             addresses: Vec::new(),
             subnets: Vec::new(),
             mtu: None,
+            impairments: RawImpairments::default(),
         }),
         Kind::Map(_) => long_form(yaml, path, report),
         _ => {
@@ -92,8 +95,11 @@ fn long_form(yaml: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<RawLin
         let value = mtu(v, &path.key("mtu"), report)?;
         Some(At { value, place: v.place })
     });
+    let impairments = impairments(&fields, path, report);
     let ends = ends(fields.get("ends")?, &path.key("ends"), report)?;
-    Some(RawLink { place: yaml.place, ends, name, addresses, subnets, mtu })
+    let link = RawLink { place: yaml.place, ends, name, addresses, subnets, mtu, impairments };
+    link.impairments.check(&link.shown(), link.place, report);
+    Some(link)
 }
 
 fn name(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<At<String>> {

@@ -1,13 +1,16 @@
 //! From the text of a lab file to a [`Lab`], or to every error it has.
 //!
 //! In order: the YAML tree (`netloom-config`), `for` unrolled ([`unroll`]), bodies read key by key
-//! ([`body`], [`link`], against the tables of [`keys`]), names resolved ([`resolve`]), addresses by
+//! ([`body`], [`link`], [`children`], against the tables of [`keys`]), names resolved ([`resolve`]), addresses by
 //! hand checked ([`segments`]). Each step reports all it finds and goes on with the rest. A lab that
 //! comes out obeys all that [`crate::lab`] promises. Time and memory are bounded for any input.
 
 mod body;
+mod bounds;
+mod children;
 mod expr;
 mod fields;
+mod impair;
 pub(crate) mod keys;
 mod link;
 mod names;
@@ -20,12 +23,12 @@ mod work;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use netloom_config::{Diagnostics, Kind, Node as Yaml, Path, Place, Report, load, read};
 
-pub use self::names::{lab_name_problem, node_name_problem};
+pub use self::names::{interface_name_problem, lab_name_problem, node_name_problem};
 
 use self::fields::Fields;
 use self::keys::{LAB, POOL};
 use self::resolve::{Origin, Parts};
-use self::unroll::{Context, Stop, unroll};
+use self::unroll::{Context, Scope, Stop, unroll};
 use self::work::Work;
 use crate::lab::{Lab, Pool};
 
@@ -42,8 +45,12 @@ pub const MAX_LINKS: usize = 262_144;
 /// # Errors
 /// Every error of the file, in order of place; their `Display` is the full text for the user.
 pub fn parse(file: &str, text: &[u8], default_name: &str) -> Result<Lab, Diagnostics> {
-    let mut context =
-        Context { report: Report::new(file), work: Work::new(Work::WHOLE_FILE), entries: 0 };
+    let mut context = Context {
+        report: Report::new(file),
+        work: Work::new(Work::WHOLE_FILE),
+        entries: 0,
+        rounds: 0,
+    };
     let lab =
         load(text, &mut context.report).and_then(|tree| lab(&tree, default_name, &mut context));
     match lab {
@@ -148,27 +155,26 @@ fn pool_prefix(value: &Yaml, path: &Path<'_>, longest: u8, report: &mut Report) 
 fn parts(fields: &Fields<'_>, context: &mut Context) -> Result<Parts, Stop> {
     let mut parts = Parts::default();
     let Parts { nodes, switches, links } = &mut parts;
-    let path = Path::Root.key("nodes");
-    named(fields.get("nodes"), &path, context, &mut |round, report| {
-        check_count(nodes.len(), MAX_NODES, "nodes", round.place, report)?;
-        let value = body::node(round.name, round.body, &path.key(round.name), report);
-        nodes.push(Origin { value, place: round.place, repetition: round.repetition });
-        Ok(())
-    })?;
+    let top = Scope::default();
+    children::nodes(fields.get("nodes"), &Path::Root.key("nodes"), &top, None, nodes, context)?;
     let path = Path::Root.key("switches");
-    named(fields.get("switches"), &path, context, &mut |round, report| {
+    named(fields.get("switches"), &path, &top, context, &mut |round, context| {
+        let report = &mut context.report;
         check_count(switches.len(), MAX_NODES, "switches", round.place, report)?;
         let value = body::switch(round.name, round.body, &path.key(round.name), report);
-        switches.push(Origin { value, place: round.place, repetition: round.repetition });
+        let repetition = round.scope.repetition;
+        switches.push(Origin { value, place: round.place, repetition });
         Ok(())
     })?;
     let path = Path::Root.key("links");
     for (index, item) in items(fields.get("links"), &path, &mut context.report).iter().enumerate() {
         let path = path.index(index);
-        unroll("", item.place, item, context, &mut |round, report| {
+        unroll("", item.place, item, &top, context, &mut |round, context| {
+            let report = &mut context.report;
             check_count(links.len(), MAX_LINKS, "links", round.place, report)?;
             if let Some(value) = link::link(round.body, &path, report) {
-                links.push(Origin { value, place: round.place, repetition: round.repetition });
+                let repetition = round.scope.repetition;
+                links.push(Origin { value, place: round.place, repetition });
             }
             Ok(())
         })?;
@@ -176,12 +182,13 @@ fn parts(fields: &Fields<'_>, context: &mut Context) -> Result<Parts, Stop> {
     Ok(parts)
 }
 
-/// Calls `each` for every entry of a map of nodes or switches whose name is good.
+/// Calls `each` for every entry of a map of nodes or switches; reports bad names.
 fn named(
     node: Option<&Yaml>,
     path: &Path<'_>,
+    scope: &Scope<'_>,
     context: &mut Context,
-    each: &mut dyn FnMut(unroll::Round<'_>, &mut Report) -> Result<(), Stop>,
+    each: &mut dyn FnMut(unroll::Round<'_>, &mut Context) -> Result<(), Stop>,
 ) -> Result<(), Stop> {
     let Some(node) = node.filter(|n| !n.is_null()) else { return Ok(()) };
     let Some(entries) = node.entries() else {
@@ -189,11 +196,11 @@ fn named(
         return Ok(());
     };
     for entry in entries {
-        unroll(&entry.key, entry.place, &entry.value, context, &mut |round, report| {
+        unroll(&entry.key, entry.place, &entry.value, scope, context, &mut |round, context| {
             if let Some(problem) = node_name_problem(round.name) {
-                report.error(round.place, problem);
+                context.report.error(round.place, problem);
             }
-            each(round, report)
+            each(round, context)
         })?;
     }
     Ok(())
@@ -226,7 +233,8 @@ fn check_count(
 }
 
 /// Resolves and checks what only the whole file can tell.
-fn finish(parts: Parts, pool: &Pool, report: &mut Report) -> Lab {
+fn finish(mut parts: Parts, pool: &Pool, report: &mut Report) -> Lab {
+    children::check(&mut parts.nodes, report);
     let names = resolve::names(&parts, report);
     let links = resolve::links(&parts, &names, report);
     let segment_of = segments::segment_of(&parts, &links);

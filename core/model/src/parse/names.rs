@@ -72,7 +72,7 @@ fn problem(what: &str, name: &str, signs: &str, longest: usize) -> Option<String
 
 /// An interface's name: the kernel's rule (`dev_valid_name`), visible ASCII only, without `%`, which
 /// the kernel takes for a pattern, and without the names that the kernel's own folders use.
-pub(crate) fn interface_name_problem(name: &str) -> Option<String> {
+pub fn interface_name_problem(name: &str) -> Option<String> {
     let shown = quote(name);
     if name.is_empty() {
         return Some("the name of an interface is empty".into());

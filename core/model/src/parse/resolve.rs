@@ -375,7 +375,7 @@ pub(crate) fn into_links(resolved: Vec<(Resolved<'_>, [Vec<ipnet::IpNet>; 2])>) 
             addresses,
             subnets: raw.subnets.iter().map(|s| s.value).collect(),
             mtu: raw.mtu.as_ref().map(|m| m.value),
-            impairments: Default::default(),
+            impairments: raw.impairments.values.clone(),
         }
     };
     resolved.into_iter().map(link).collect()

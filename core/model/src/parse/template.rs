@@ -171,8 +171,28 @@ fn closing_brace(text: &str) -> Option<usize> {
 }
 
 impl Template {
+    /// Compiles the body of an entry, without `for` and `if`, and without the nodes in a node, which
+    /// may have indices of their own.
+    pub(crate) fn compile_body(
+        node: &Node,
+        indices: &[String],
+        report: &mut Report,
+    ) -> Option<Template> {
+        let Some(entries) = node.entries() else {
+            return Template::compile(node, &[], indices, report);
+        };
+        let kept = entries.iter().filter(|e| !matches!(e.key.as_str(), "for" | "if"));
+        let entry = |e: &Entry| {
+            let skip: &[&str] = if e.key == "children" { &["nodes"] } else { &[] };
+            compile_entry(e, skip, indices, report)
+        };
+        let entries: Vec<_> = kept.map(entry).collect();
+        let content = Content::Map(entries.into_iter().collect::<Option<_>>()?);
+        Some(Template { place: node.place, content })
+    }
+
     /// Compiles a node; `None` with the reasons in the report. Map keys in `skip` are left out.
-    pub(crate) fn compile(
+    fn compile(
         node: &Node,
         skip: &[&str],
         indices: &[String],
@@ -190,7 +210,8 @@ impl Template {
             }
             Kind::Map(entries) => {
                 let kept = entries.iter().filter(|e| !skip.contains(&e.key.as_str()));
-                let entries: Vec<_> = kept.map(|e| compile_entry(e, indices, report)).collect();
+                let entries: Vec<_> =
+                    kept.map(|e| compile_entry(e, &[], indices, report)).collect();
                 Content::Map(entries.into_iter().collect::<Option<_>>()?)
             }
             _ => Content::Fixed(node.clone(), 32 + node.text.len()),
@@ -231,11 +252,12 @@ impl Template {
 
 fn compile_entry(
     entry: &Entry,
+    skip: &[&str],
     indices: &[String],
     report: &mut Report,
 ) -> Option<(Text, Place, Template)> {
     let key = Text::compile(&entry.key, indices, entry.place, report);
-    let value = Template::compile(&entry.value, &[], indices, report);
+    let value = Template::compile(&entry.value, skip, indices, report);
     Some((key?, entry.place, value?))
 }
 

@@ -227,6 +227,165 @@ fn a_repeated_entry_reports_each_place_once() {
     assert!(error.ends_with("t.yaml: 2 errors"), "{error}");
 }
 
+#[test]
+fn bounds_of_a_node_are_read() {
+    let lab = lab("
+nodes:
+  a:
+    limits: {weight: 300, sockets: 500}
+    protect: {packets: 200k/s, bytes: 1GB/s}
+    charge-receive: false
+  b: {protect: {bytes: 1.5 MiB/s}}
+");
+    let [a, b] = &lab.nodes[..] else { panic!() };
+    assert_eq!((a.limits.weight, a.limits.sockets), (Some(300), Some(500)));
+    assert_eq!((a.protect.packets, a.protect.bytes), (Some(200_000), Some(1_000_000_000)));
+    assert_eq!((a.charge_receive, b.charge_receive), (Some(false), None));
+    assert_eq!((b.protect.packets, b.protect.bytes), (None, Some(1_572_864)));
+}
+
+#[test]
+fn children_follow_their_parents() {
+    let lab = lab("
+nodes:
+  t:
+    children:
+      nodes:
+        a: {children: {limit: 7, nodes: {x: , y: {children: }}}}
+        b: {limits: {cpu: 50%}, routes: [{to: default, via: t/a}]}
+  z: {children: {limit: 3}}
+switches: {s: }
+links:
+  - [t, 't/a:up']
+  - {ends: [t/a, t/b], addresses: {t/b: 10.1.0.2/24, 't/a': 10.1.0.1/24}}
+  - [t/a/x, s]
+");
+    assert_eq!(names(&lab), ["t", "t/a", "t/a/x", "t/a/y", "t/b", "z"]);
+    let parents: Vec<_> = lab.nodes.iter().map(|n| n.parent).collect();
+    assert_eq!(parents, [None, Some(0), Some(1), Some(1), Some(0), None]);
+    let limits: Vec<_> = lab.nodes.iter().map(|n| n.children).collect();
+    assert_eq!(limits, [Some(4), Some(7), None, Some(0), None, Some(3)]);
+    assert_eq!(lab.links[0].ends[1], End::Node { node: 1, iface: Some("up".into()) });
+    assert_eq!(lab.links[1].addresses[1][0].to_string(), "10.1.0.2/24");
+    assert!(crate::plan::plan(&lab).is_ok());
+}
+
+#[test]
+fn children_stand_in_the_scope_of_indices_around_them() {
+    let lab = lab("
+nodes:
+  't{i}':
+    for: {i: 1..2}
+    children:
+      limit: '{i * 10}'
+      nodes:
+        one: {env: {OF: 't{i}', TEXT: '{{}}'}}
+        'n{j}':
+          for: {j: 'i..2', k: 'j..2'}
+          if: k == 2
+          limits: {processes: '{10 * i + j}'}
+          children: {nodes: {'{k}-{i}{j}': {for: {l: [only]}}}}
+  plain: {children: {nodes: {'p{x}': {for: {x: 2}}}}}
+");
+    let expected =
+        ["t1", "t1/one", "t1/n1", "t1/n1/2-11", "t1/n2", "t1/n2/2-12", "t2", "t2/one", "t2/n2"];
+    assert_eq!(names(&lab)[..9], expected);
+    assert_eq!(lab.nodes[4].limits.processes, Some(12));
+    assert_eq!((lab.nodes[1].env["OF"].as_str(), lab.nodes[1].env["TEXT"].as_str()), ("t1", "{}"));
+    assert_eq!((lab.nodes[0].children, lab.nodes[6].children), (Some(10), Some(20)));
+}
+
+#[test]
+fn errors_in_repeated_children_come_once_with_all_indices() {
+    let error = errors(
+        "
+nodes:
+  't{i}':
+    for: {i: 1..3}
+    children:
+      nodes:
+        'n{j}': {for: {j: 1..3}, root: '', env: {A: '{1 / (i - i)}'}}
+        m: {limits: {processes: '{i - 2}'}}
+        'o{k}': {for: {i: 2}, env: {A: '{k}'}}
+",
+    );
+    assert!(error.contains("7:53: error: 1 / 0 has no value (with i=1, j=1)"), "{error}");
+    assert!(error.contains("found -1 (with i=1)"), "{error}");
+    assert!(error.contains("for: \"i\" is an index of the `for` around this one"), "{error}");
+    assert!(error.ends_with("t.yaml: 3 errors"), "{error}");
+}
+
+#[test]
+fn nesting_is_bounded_in_depth_number_and_work() {
+    let nest = |depth: usize| {
+        let open = "{n: {children: {nodes: ".repeat(depth - 1);
+        format!("nodes: {open}{{n: }}{}", "}}}".repeat(depth - 1))
+    };
+    assert_eq!(lab(&nest(8)).nodes[7].name, "n/n/n/n/n/n/n/n");
+    assert!(errors(&nest(9)).contains("nodes live in each other 8 deep at most"));
+    let many = "nodes: {'a{x}': {for: {x: 300}, children: {nodes: {'b{y}': {for: {y: 300}}}}}}";
+    assert!(errors(many).contains("more than 65536 nodes"));
+    let body = format!("env: {{A: {}}}", "x".repeat(50_000));
+    let work = format!(
+        "nodes: {{'a{{x}}': {{for: {{x: 30000}}, children: {{nodes: {{b: {{for: {{y: 1}}, if: y > 1, {body}}}}}}}}}}}"
+    );
+    let error = errors(&work);
+    assert!(error.contains("makes more than one file may ask for"), "{error}");
+    let long = format!("nodes: {{{}: {{children: {{nodes: {{b: }}}}}}}}", "a".repeat(252));
+    assert!(errors(&long).contains("at most 253 are allowed"));
+}
+
+#[test]
+fn impairments_are_read_for_both_directions_and_for_one() {
+    use netloom_impair::{Bursts, Distribution, Impairments, Jitter, Loss, Queue, Share};
+    use std::time::Duration;
+    let lab = lab("
+nodes: {a: , b: }
+switches: {s: }
+links:
+  - ends: [a, b]
+    delay: 10ms
+    rate: 1gbit
+    seed: 18446744073709551615
+    loss: {random: 0.1%, correlation: 25%}
+    mtu: 1400
+    a: {rate: none, jitter: {spread: 2ms, distribution: uniform}, loss: {pattern: ..x}, mtu: 1300}
+    b: {queue: 100, loss: {bursts: {enter: 1%, leave: 25%, good: 0.5%}}, duplicate: 1%}
+  - {ends: ['host:eth7', s], delay: 1ms, queue: 5ms}
+  - {ends: [internet, a], loss: 1%}
+  - [a, s]
+");
+    const P: u32 = 10_000_000;
+    let delay = Duration::from_millis(10);
+    let jitter = Jitter {
+        spread: Duration::from_millis(2),
+        distribution: Distribution::Uniform,
+        correlation: Share::NONE,
+    };
+    let bursts =
+        Bursts { enter: Share(P), leave: Share(25 * P), bad: Share::ALL, good: Share(P / 2) };
+    let [a, b] = &lab.links[0].impairments;
+    let both = Impairments { delay, seed: Some(u64::MAX), ..Impairments::default() };
+    let expected = Impairments {
+        jitter: Some(jitter),
+        loss: Some(Loss::Pattern(vec![false, false, true])),
+        mtu: Some(1300),
+        ..both.clone()
+    };
+    assert_eq!(*a, expected);
+    let expected = Impairments {
+        rate: Some(1_000_000_000),
+        queue: Some(Queue::Packets(100)),
+        loss: Some(Loss::Bursts(bursts)),
+        duplicate: Share(P),
+        ..both
+    };
+    assert_eq!(*b, expected);
+    assert_eq!(lab.links[0].mtu, Some(1400));
+    assert_eq!(lab.links[1].impairments[0], lab.links[1].impairments[1]);
+    assert!(!lab.links[2].impairments[1].is_none() && lab.links[3].impairments[0].is_none());
+}
+
 proptest::proptest! {
     #[test]
     fn errors_always_have_a_place(text in "(nodes|links|switches|a|b|for|x|[-:{}\\[\\],*&'\" \n0-9]){0,40}") {

@@ -2,6 +2,8 @@
 //!
 //! Indices run from the outermost, which depends on no other, to the innermost; among those that
 //! could come next, in order of writing. Entries without `for` pass through untouched.
+//!
+//! Nodes in a node stand in the scope of its indices: they are filled in with those and their own.
 
 use std::sync::Arc;
 
@@ -20,6 +22,16 @@ pub(crate) struct Context {
     pub work: Work,
     /// Entries with `for` so far, to tell them apart.
     pub entries: usize,
+    /// Rounds of all of them so far.
+    pub rounds: usize,
+}
+
+/// The indices of the entries around one, with their values in this round.
+#[derive(Clone, Default)]
+pub(crate) struct Scope<'s> {
+    names: &'s [String],
+    values: &'s [Value],
+    pub repetition: Option<Arc<Repetition>>,
 }
 
 /// One entry as it is to be read: its name with the place of it, its body, and which round it is.
@@ -27,7 +39,10 @@ pub(crate) struct Round<'n> {
     pub name: &'n str,
     pub place: Place,
     pub body: &'n Node,
-    pub repetition: Option<Arc<Repetition>>,
+    /// The body as it is written.
+    pub raw: &'n Node,
+    /// For what stands in it.
+    pub scope: Scope<'n>,
 }
 
 /// There is no going on with the file: too much work, or too many objects. The report says why.
@@ -38,24 +53,39 @@ pub(crate) fn unroll(
     name: &str,
     place: Place,
     body: &Node,
+    scope: &Scope<'_>,
     context: &mut Context,
-    each: &mut dyn FnMut(Round<'_>, &mut Report) -> Result<(), Stop>,
+    each: &mut dyn FnMut(Round<'_>, &mut Context) -> Result<(), Stop>,
 ) -> Result<(), Stop> {
-    let Some(spec) = body.get("for") else {
-        if let Some(condition) = body.get("if") {
-            context.report.error(condition.place, "`if` works only beside `for`");
+    let spec = body.get("for");
+    if let (None, Some(condition)) = (spec, body.get("if")) {
+        context.report.error(condition.place, "`if` works only beside `for`");
+    }
+    if scope.names.is_empty() {
+        if spec.is_none() {
+            return each(Round { name, place, body, raw: body, scope: Scope::default() }, context);
         }
-        return each(Round { name, place, body, repetition: None }, &mut context.report);
-    };
-    context.entries += 1;
-    let Some(compiled) = Compiled::new(name, place, body, spec, &mut context.report) else {
-        return Ok(());
-    };
-    let slots = vec![Value::Int(0); compiled.names.len()];
-    let mut run = Run { compiled: &compiled, slots, rounds: 0, context, each };
+        context.entries += 1;
+    } else if context.work.spend(body.weight()).is_err() {
+        // What stands in a repeated entry is read again in each round of that.
+        return Err(too_much(place, context));
+    }
+    let compiled = Compiled::new(name, place, body, scope, &mut context.report);
+    let Some(compiled) = compiled else { return Ok(()) };
+    let mut slots = scope.values.to_vec();
+    slots.resize(compiled.names.len(), Value::Int(0));
+    let mut run = Run { compiled: &compiled, slots, scope, raw: body, context, each };
     let result = run.level(0);
-    run.context.report.set_repetition(None);
+    run.context.report.set_repetition(scope.repetition.clone());
     result
+}
+
+fn too_much(place: Place, context: &mut Context) -> Stop {
+    context.report.set_repetition(None);
+    let message = "this `for` makes more than one file may ask for";
+    let help = "use smaller ranges, or bounds like j: i+1..9 in the place of an `if`";
+    context.report.error_with(place, message, Some(help.into()));
+    Stop
 }
 
 /// What an index runs over.
@@ -71,9 +101,13 @@ struct Index {
 
 struct Compiled {
     entry_place: Place,
+    /// Those of the scope, then its own.
     names: Vec<String>,
+    /// How many are of the scope.
+    base: usize,
+    /// Its own.
     indices: Vec<Index>,
-    /// Slots from the outermost to the innermost.
+    /// Its own from the outermost to the innermost.
     order: Vec<usize>,
     condition: Option<(Place, Expr)>,
     name: Text,
@@ -86,49 +120,61 @@ impl Compiled {
         name: &str,
         place: Place,
         body: &Node,
-        spec: &Node,
+        scope: &Scope<'_>,
         report: &mut Report,
     ) -> Option<Compiled> {
-        let entries = match spec.entries() {
-            Some(entries) if !entries.is_empty() => entries,
-            _ => {
-                let help = "write for: {x: 0..9}".to_owned();
-                let message = format!("for: expected a map of indices, found {}", spec.describe());
-                report.error_with(spec.place, message, Some(help));
-                return None;
-            }
-        };
-        let names = index_names(entries, report)?;
+        let spec = body.get("for");
+        let entries = spec.map_or(Some([].as_slice()), |spec| entries(spec, report))?;
+        let mut names = scope.names.to_vec();
+        let base = names.len();
+        names.extend(index_names(entries, scope.names, report)?);
         let indices: Vec<_> = entries.iter().map(|e| index(e, &names, report)).collect();
-        let condition = body.get("if").map(|node| (node.place, condition(node, &names, report)));
+        // Without `for` it has been told of already.
+        let condition = body.get("if").filter(|_| spec.is_some());
+        let condition = condition.map(|node| (node.place, condition_of(node, &names, report)));
         let name = Text::compile(name, &names, place, report);
-        let template = Template::compile(body, &["for", "if"], &names, report);
+        let template = Template::compile_body(body, &names, report);
         let indices = indices.into_iter().collect::<Option<Vec<_>>>()?;
-        let order = order(&indices, &names, spec.place, report)?;
+        let entry_place = spec.map_or(place, |spec| spec.place);
+        let order = order(&indices, base, &names, entry_place, report)?;
         let condition = match condition {
             Some((place, expr)) => Some((place, expr?)),
             None => None,
         };
         let (name, body) = (name?, template?);
-        Some(Compiled {
-            entry_place: spec.place,
+        let name_place = place;
+        let compiled = Compiled {
+            entry_place,
             names,
+            base,
             indices,
             order,
             condition,
             name,
-            name_place: place,
+            name_place,
             body,
-        })
+        };
+        Some(compiled)
     }
 }
 
-fn index_names(entries: &[Entry], report: &mut Report) -> Option<Vec<String>> {
+/// The entries of a `for`.
+fn entries<'n>(spec: &'n Node, report: &mut Report) -> Option<&'n [Entry]> {
+    let entries = spec.entries().filter(|entries| !entries.is_empty());
+    if entries.is_none() {
+        let help = "write for: {x: 0..9}".to_owned();
+        let message = format!("for: expected a map of indices, found {}", spec.describe());
+        report.error_with(spec.place, message, Some(help));
+    }
+    entries
+}
+
+fn index_names(entries: &[Entry], around: &[String], report: &mut Report) -> Option<Vec<String>> {
     if entries.len() > MAX_INDICES {
         report.error(entries[MAX_INDICES].place, format!("for: more than {MAX_INDICES} indices"));
         return None;
     }
-    let before = report.count();
+    let mut good = true;
     for entry in entries {
         let key = entry.key.as_str();
         let letters = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -136,9 +182,15 @@ fn index_names(entries: &[Entry], report: &mut Report) -> Option<Vec<String>> {
             && key.chars().all(letters);
         if !is_name || RESERVED.contains(&key) {
             report.error(entry.place, format!("for: {} cannot name an index", quote(key)));
+            good = false;
+        }
+        if around.iter().any(|name| name == key) {
+            let problem = "is an index of the `for` around this one";
+            report.error(entry.place, format!("for: {} {problem}", quote(key)));
+            good = false;
         }
     }
-    (report.count() == before).then(|| entries.iter().map(|e| e.key.clone()).collect())
+    good.then(|| entries.iter().map(|e| e.key.clone()).collect())
 }
 
 fn index(entry: &Entry, names: &[String], report: &mut Report) -> Option<Index> {
@@ -190,7 +242,7 @@ fn list_value(node: &Node) -> Option<Value> {
     }
 }
 
-fn condition(node: &Node, names: &[String], report: &mut Report) -> Option<Expr> {
+fn condition_of(node: &Node, names: &[String], report: &mut Report) -> Option<Expr> {
     if matches!(node.kind, Kind::Null | Kind::Seq(_) | Kind::Map(_)) {
         report.error(
             node.place,
@@ -207,8 +259,8 @@ fn condition(node: &Node, names: &[String], report: &mut Report) -> Option<Expr>
     }
 }
 
-/// Which slots an index' bounds name.
-fn needs(index: &Index) -> Vec<usize> {
+/// Which of the entry's own indices an index' bounds name.
+fn needs(index: &Index, base: usize) -> Vec<usize> {
     let mut slots = Vec::new();
     match &index.source {
         Source::Bounds(Bounds::Range(a, b)) => {
@@ -218,23 +270,24 @@ fn needs(index: &Index) -> Vec<usize> {
         Source::Bounds(Bounds::Count(n)) => n.slots(&mut |s| slots.push(s)),
         Source::List(_) => {}
     }
-    slots
+    slots.into_iter().filter_map(|slot: usize| slot.checked_sub(base)).collect()
 }
 
 fn order(
     indices: &[Index],
+    base: usize,
     names: &[String],
     place: Place,
     report: &mut Report,
 ) -> Option<Vec<usize>> {
-    let needs: Vec<Vec<usize>> = indices.iter().map(needs).collect();
+    let needs: Vec<Vec<usize>> = indices.iter().map(|index| needs(index, base)).collect();
     let mut order: Vec<usize> = Vec::new();
     while order.len() < indices.len() {
         let ready = |s: &usize| !order.contains(s) && needs[*s].iter().all(|n| order.contains(n));
         match (0..indices.len()).find(ready) {
             Some(slot) => order.push(slot),
             None => {
-                let cycle = cycle(&needs, &order, names);
+                let cycle = cycle(&needs, &order, &names[base..]);
                 report.error(
                     place,
                     format!("for: the indices depend on each other in a circle: {cycle}"),
@@ -265,9 +318,10 @@ fn cycle(needs: &[Vec<usize>], done: &[usize], names: &[String]) -> String {
 struct Run<'r> {
     compiled: &'r Compiled,
     slots: Vec<Value>,
-    rounds: usize,
+    scope: &'r Scope<'r>,
+    raw: &'r Node,
     context: &'r mut Context,
-    each: &'r mut dyn FnMut(Round<'_>, &mut Report) -> Result<(), Stop>,
+    each: &'r mut dyn FnMut(Round<'_>, &mut Context) -> Result<(), Stop>,
 }
 
 impl Run<'_> {
@@ -315,7 +369,7 @@ impl Run<'_> {
 
     fn step(&mut self, level: usize, slot: usize, value: Value) -> Result<(), Stop> {
         self.spend(Work::COMBINATION)?;
-        self.slots[slot] = value;
+        self.slots[self.compiled.base + slot] = value;
         self.level(level + 1)
     }
 
@@ -351,7 +405,7 @@ impl Run<'_> {
             }
         }
         let repetition = self.repetition(&compiled.order);
-        self.context.report.set_repetition(Some(repetition.clone()));
+        self.context.report.set_repetition(repetition.clone());
         let (name, body) = match self.fill() {
             Ok(filled) => filled,
             Err(Failure::NoValue(place, why)) => {
@@ -361,10 +415,9 @@ impl Run<'_> {
             Err(Failure::Exhausted) => return Err(self.exhausted(Exhausted)),
         };
         let place = compiled.name_place;
-        (self.each)(
-            Round { name: &name, place, body: &body, repetition: Some(repetition) },
-            &mut self.context.report,
-        )
+        let scope = Scope { names: &compiled.names, values: &self.slots, repetition };
+        let round = Round { name: &name, place, body: &body, raw: self.raw, scope };
+        (self.each)(round, self.context)
     }
 
     fn fill(&mut self) -> Result<(String, Node), Failure> {
@@ -373,28 +426,32 @@ impl Run<'_> {
         Ok((name, self.compiled.body.fill(&self.slots, report, work)?))
     }
 
-    /// This round, with the values of these slots in order of writing.
-    fn repetition(&mut self, known: &[usize]) -> Arc<Repetition> {
-        self.rounds += 1;
+    /// This round, with the values of these indices in order of writing, those around first.
+    fn repetition(&mut self, known: &[usize]) -> Option<Arc<Repetition>> {
+        if known.is_empty() {
+            return self.scope.repetition.clone();
+        }
+        self.context.rounds += 1;
         let mut known = known.to_vec();
         known.sort_unstable();
-        let shown = |s: &usize| format!("{}={}", self.compiled.names[*s], short(&self.slots[*s]));
-        let values = known.iter().map(shown).collect::<Vec<_>>().join(", ");
-        Arc::new(Repetition { entry: self.context.entries, round: self.rounds, values })
+        let Compiled { names, base, .. } = self.compiled;
+        let own = known.iter().map(|s| base + s);
+        let own = own.map(|slot| format!("{}={}", names[slot], short(&self.slots[slot])));
+        let around = self.scope.repetition.as_ref();
+        let values: Vec<String> = around.map(|a| a.values.clone()).into_iter().chain(own).collect();
+        let entry = around.map_or(self.context.entries, |a| a.entry);
+        let values = values.join(", ");
+        Some(Arc::new(Repetition { entry, round: self.context.rounds, values }))
     }
 
     fn error(&mut self, place: Place, known: &[usize], why: String) {
-        let repetition = (!known.is_empty()).then(|| self.repetition(known));
+        let repetition = self.repetition(known);
         self.context.report.set_repetition(repetition);
         self.context.report.error(place, why);
     }
 
     fn exhausted(&mut self, Exhausted: Exhausted) -> Stop {
-        self.context.report.set_repetition(None);
-        let message = "this `for` makes more than one file may ask for";
-        let help = "use smaller ranges, or bounds like j: i+1..9 in the place of an `if`";
-        self.context.report.error_with(self.compiled.entry_place, message, Some(help.into()));
-        Stop
+        too_much(self.compiled.entry_place, self.context)
     }
 }
 

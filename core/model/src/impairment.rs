@@ -1,0 +1,259 @@
+//! What a link does to frames, as text: `loss` -> `1%`. For lab files, command lines and the API.
+//!
+//! | key                               | value                                                      |
+//! |-----------------------------------|------------------------------------------------------------|
+//! | `delay`                           | `10ms`                                                     |
+//! | `jitter`                          | `1ms`, with a form and a correlation: `1ms pareto 25%`      |
+//! | `loss`                            | `1%`; with a correlation: `1% 25%`;                        |
+//! |                                   | `bursts enter=1% leave=25% bad=100% good=0%`; `pattern ..x` |
+//! | `duplicate`, `reorder`, `corrupt` | `0.1%`                                                     |
+//! | `rate`, `queue`, `mtu`, `seed`    | `100mbit`; packets `100` or a time `50ms`; `1400`; `7`     |
+//!
+//! Commas stand for blanks. `none` takes a key away. Values are read one by one; whether they go
+//! together is [`check`]'s to say. In errors `found` is what stood there.
+
+use std::time::Duration;
+
+use netloom_config::units;
+use netloom_impair::{Bursts, Distribution, Impairments, Jitter, Loss, Queue, RandomLoss, Share};
+
+use crate::setting::{expected, unknown_key};
+
+/// The keys of [`set`].
+pub const KEYS: &[&str] =
+    &["delay", "jitter", "loss", "duplicate", "reorder", "corrupt", "rate", "queue", "mtu", "seed"];
+
+/// The forms of jitter.
+pub(crate) const DISTRIBUTIONS: &[&str] = &["normal", "pareto", "uniform"];
+
+pub(crate) const RATE: &str = "a rate like 100mbit or 1.5Gb/s";
+pub(crate) const DELAY: &str = "a duration with its unit like 10ms";
+pub(crate) const SHARE: &str = "a percentage from 0% to 100% like 0.1%";
+pub(crate) const QUEUE: &str = "a number of packets, or a duration like 50ms";
+pub(crate) const SEED: &str = "a whole number from 0 to 18446744073709551615";
+pub(crate) const PATTERN: &str = "a pattern of x (lost) and . (passed) like ..x";
+const MTU: &str = "a whole number from 68 to 65535";
+
+/// Sets one of [`KEYS`]; `none` takes it away.
+///
+/// # Errors
+/// The key and what may stand there.
+pub fn set(impairments: &mut Impairments, key: &str, text: &str) -> Result<(), String> {
+    if !KEYS.contains(&key) {
+        return Err(unknown_key(key, KEYS));
+    }
+    if text == "none" {
+        clear(impairments, key);
+        return Ok(());
+    }
+    put(impairments, key, text).map_err(|problem| format!("{key}: {problem}"))
+}
+
+/// Refuses what means nothing or would take too much memory.
+///
+/// # Errors
+/// The first key that cannot be had, and why.
+pub fn check(impairments: &Impairments) -> Result<(), String> {
+    impairments.check().map_err(|problem| format!("{}: {}", problem.key, problem.reason))
+}
+
+/// Sets one of [`KEYS`] to a value; the error does not say the key.
+pub(crate) fn put(of: &mut Impairments, key: &str, text: &str) -> Result<(), String> {
+    match key {
+        "delay" => of.delay = parse_delay(text)?,
+        "jitter" => of.jitter = Some(parse_jitter(text)?),
+        "loss" => of.loss = Some(parse_loss(text)?),
+        "duplicate" => of.duplicate = parse_share(text)?,
+        "reorder" => of.reorder = parse_share(text)?,
+        "corrupt" => of.corrupt = parse_share(text)?,
+        "rate" => of.rate = Some(parse_rate(text)?),
+        "queue" => of.queue = Some(parse_queue(text)?),
+        "mtu" => of.mtu = Some(parse_mtu(text)?),
+        _ => of.seed = Some(parse_seed(text)?),
+    }
+    Ok(())
+}
+
+/// Takes one of [`KEYS`] away.
+pub(crate) fn clear(of: &mut Impairments, key: &str) {
+    match key {
+        "delay" => of.delay = Duration::ZERO,
+        "jitter" => of.jitter = None,
+        "loss" => of.loss = None,
+        "duplicate" => of.duplicate = Share::NONE,
+        "reorder" => of.reorder = Share::NONE,
+        "corrupt" => of.corrupt = Share::NONE,
+        "rate" => of.rate = None,
+        "queue" => of.queue = None,
+        "mtu" => of.mtu = None,
+        _ => of.seed = None,
+    }
+}
+
+/// Bits per second: `100mbit`, `1.5Gb/s`.
+///
+/// # Errors
+/// What is expected.
+pub fn parse_rate(text: &str) -> Result<u64, String> {
+    units::rate(text).ok_or_else(|| expected(RATE, text))
+}
+
+/// `10ms`. A unit is needed but for `0`.
+///
+/// # Errors
+/// What is expected.
+pub fn parse_delay(text: &str) -> Result<Duration, String> {
+    let has_unit = text.ends_with(|c: char| c.is_ascii_alphabetic()) || text == "0";
+    let delay = has_unit.then(|| units::duration(text)).flatten();
+    delay.ok_or_else(|| expected(DELAY, text))
+}
+
+/// `0.1%`, exactly; at most seven digits after the point.
+///
+/// # Errors
+/// What is expected.
+pub fn parse_share(text: &str) -> Result<Share, String> {
+    units::share(text).map(Share).ok_or_else(|| expected(SHARE, text))
+}
+
+/// Packets, `100`, or how long they may wait, `50ms`.
+///
+/// # Errors
+/// What is expected.
+pub fn parse_queue(text: &str) -> Result<Queue, String> {
+    let packets = text.parse().ok().filter(|_| !text.starts_with('+')).map(Queue::Packets);
+    let queue = packets.or_else(|| parse_delay(text).ok().map(Queue::Time));
+    queue.ok_or_else(|| expected(QUEUE, text))
+}
+
+/// `1400`.
+///
+/// # Errors
+/// What is expected.
+pub fn parse_mtu(text: &str) -> Result<u32, String> {
+    let mtu = text.parse().ok().filter(|mtu| (68..=65535).contains(mtu));
+    mtu.ok_or_else(|| expected(MTU, text))
+}
+
+/// Any number of 64 bits.
+///
+/// # Errors
+/// What is expected.
+pub fn parse_seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| expected(SEED, text))
+}
+
+/// `1ms`, `1ms pareto`, `1ms normal 25%`, or with names: `spread=1ms correlation=25%`.
+///
+/// # Errors
+/// What is expected.
+pub fn parse_jitter(text: &str) -> Result<Jitter, String> {
+    let (mut spread, mut distribution, mut correlation) = (None, None, None);
+    for (index, word) in words(text).enumerate() {
+        let (name, value) = match word.split_once('=') {
+            Some(pair) => pair,
+            None if index == 0 => ("spread", word),
+            None if word.ends_with('%') => ("correlation", word),
+            None => ("distribution", word),
+        };
+        let first = match name {
+            "spread" => spread.replace(parse_delay(value)?).is_none(),
+            "distribution" => distribution.replace(parse_distribution(value)?).is_none(),
+            "correlation" => correlation.replace(parse_share(value)?).is_none(),
+            _ => return Err(unknown_key(name, &["spread", "distribution", "correlation"])),
+        };
+        once(name, first)?;
+    }
+    let spread = spread.ok_or_else(|| expected("a duration like 1ms", text))?;
+    let (distribution, correlation) =
+        (distribution.unwrap_or_default(), correlation.unwrap_or_default());
+    Ok(Jitter { spread, distribution, correlation })
+}
+
+/// `normal`, `pareto` or `uniform`.
+pub(crate) fn parse_distribution(text: &str) -> Result<Distribution, String> {
+    Ok(match text {
+        "normal" => Distribution::Normal,
+        "pareto" => Distribution::Pareto,
+        "uniform" => Distribution::Uniform,
+        _ => return Err(expected(&format!("one of {}", DISTRIBUTIONS.join(", ")), text)),
+    })
+}
+
+/// `1%`, `1% 25%`, `bursts enter=1% leave=25%` or `pattern ..x`.
+///
+/// # Errors
+/// What is expected.
+pub fn parse_loss(text: &str) -> Result<Loss, String> {
+    let mut words = words(text);
+    match words.next() {
+        Some("bursts") => parse_bursts(words).map(Loss::Bursts),
+        Some("pattern") => match (words.next(), words.next()) {
+            (Some(pattern), None) => parse_pattern(pattern).map(Loss::Pattern),
+            _ => Err(expected(PATTERN, text.trim_start_matches("pattern").trim())),
+        },
+        Some(share) => parse_random(share, words).map(Loss::Random),
+        None => Err(expected("a percentage, bursts or a pattern", text)),
+    }
+}
+
+fn parse_random<'t>(
+    share: &str,
+    rest: impl Iterator<Item = &'t str>,
+) -> Result<RandomLoss, String> {
+    let share = parse_share(share.strip_prefix("random=").unwrap_or(share))?;
+    let mut correlation = None;
+    for word in rest {
+        let value = parse_share(word.strip_prefix("correlation=").unwrap_or(word))?;
+        once("correlation", correlation.replace(value).is_none())?;
+    }
+    Ok(RandomLoss { share, correlation: correlation.unwrap_or_default() })
+}
+
+fn parse_bursts<'t>(words: impl Iterator<Item = &'t str>) -> Result<Bursts, String> {
+    const NAMES: &[&str] = &["enter", "leave", "bad", "good"];
+    let mut values = [None; 4];
+    for word in words {
+        let Some((name, value)) = word.split_once('=') else {
+            return Err(expected("enter=SHARE leave=SHARE and, if wanted, bad=, good=", word));
+        };
+        let index = NAMES.iter().position(|n| *n == name);
+        let index = index.ok_or_else(|| unknown_key(name, NAMES))?;
+        let value = parse_share(value).map_err(|problem| format!("{name}: {problem}"))?;
+        once(name, values[index].replace(value).is_none())?;
+    }
+    let [enter, leave, bad, good] = values;
+    let missing = |name| format!("bursts need {name}=SHARE, like bursts enter=1% leave=25%");
+    Ok(Bursts {
+        enter: enter.ok_or_else(|| missing("enter"))?,
+        leave: leave.ok_or_else(|| missing("leave"))?,
+        bad: bad.unwrap_or(Share::ALL),
+        good: good.unwrap_or(Share::NONE),
+    })
+}
+
+/// `..x`: the third of three is lost, over and over.
+///
+/// # Errors
+/// What is expected.
+pub fn parse_pattern(text: &str) -> Result<Vec<bool>, String> {
+    let lost = |c: char| match c {
+        'x' => Some(true),
+        '.' => Some(false),
+        _ => None,
+    };
+    let pattern: Option<Vec<bool>> = text.chars().map(lost).collect();
+    pattern.filter(|p| !p.is_empty()).ok_or_else(|| expected(PATTERN, text))
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split([' ', ',']).filter(|word| !word.is_empty())
+}
+
+fn once(name: &str, first: bool) -> Result<(), String> {
+    if first { Ok(()) } else { Err(format!("{name} is given twice")) }
+}
+
+#[cfg(test)]
+#[path = "impairment_tests.rs"]
+mod tests;

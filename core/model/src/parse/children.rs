@@ -1,0 +1,151 @@
+//! Nodes in nodes: a tree in the file, a list in the lab, parents before their children.
+//!
+//! A child's name is its parent's and its own, `PARENT/NAME`, and `NAME.PARENT` in `/etc/hosts`; no
+//! two nodes are called the same there. No child has more than the nodes around it, in number or in
+//! limits.
+
+use std::collections::HashMap;
+
+use netloom_config::{Node as Yaml, Path, Report, quote};
+
+use super::body::{self, NodeBody};
+use super::names::whole_name_problem;
+use super::resolve::Origin;
+use super::unroll::{Context, Scope, Stop};
+use super::{MAX_DEPTH, MAX_NODES, check_count, named};
+use crate::plan::hosts::dotted;
+use crate::setting::excess;
+
+/// A node whose children are read.
+#[derive(Clone, Copy)]
+pub(crate) struct Parent {
+    index: usize,
+    /// 1 for a node of the lab's own.
+    depth: usize,
+}
+
+/// Reads a map of nodes, and the nodes in them.
+pub(crate) fn nodes(
+    yaml: Option<&Yaml>,
+    path: &Path<'_>,
+    scope: &Scope<'_>,
+    parent: Option<Parent>,
+    nodes: &mut Vec<Origin<NodeBody>>,
+    context: &mut Context,
+) -> Result<(), Stop> {
+    named(yaml, path, scope, context, &mut |round, context| {
+        let report = &mut context.report;
+        check_count(nodes.len(), MAX_NODES, "nodes", round.place, report)?;
+        let name = match parent {
+            None => round.name.to_owned(),
+            Some(parent) => format!("{}/{}", nodes[parent.index].value.node.name, round.name),
+        };
+        let path = path.key(round.name);
+        let mut value = body::node(&name, round.body, &path, report);
+        value.node.parent = parent.map(|p| p.index);
+        let depth = parent.map_or(0, |p| p.depth) + 1;
+        let this = Parent { index: nodes.len(), depth };
+        let repetition = round.scope.repetition.clone();
+        nodes.push(Origin { value, place: round.place, repetition });
+        let too_long = whole_name_problem(&name);
+        if let (Some(problem), Some(_)) = (&too_long, parent) {
+            report.error(round.place, problem.as_str());
+        }
+        let inner = round.raw.get("children").and_then(|c| c.get("nodes"));
+        let Some(inner) = inner.filter(|inner| !inner.is_null()) else { return Ok(()) };
+        if depth >= MAX_DEPTH {
+            report.error(inner.place, format!("nodes live in each other {MAX_DEPTH} deep at most"));
+        } else if too_long.is_none() {
+            let path = path.key("children");
+            let path = path.key("nodes");
+            self::nodes(Some(inner), &path, &round.scope, Some(this), nodes, context)?;
+        }
+        Ok(())
+    })
+}
+
+/// Checks what only all nodes can tell; gives nodes with `children` but no limit theirs.
+pub(crate) fn check(nodes: &mut [Origin<NodeBody>], report: &mut Report) {
+    check_counts(nodes, report);
+    if nodes.iter().all(|origin| origin.value.node.parent.is_none()) {
+        return;
+    }
+    for origin in nodes.iter() {
+        report.set_repetition(origin.repetition.clone());
+        check_limits(nodes, &origin.value, report);
+    }
+    check_hosts(nodes, report);
+    report.set_repetition(None);
+}
+
+fn check_counts(nodes: &mut [Origin<NodeBody>], report: &mut Report) {
+    let mut counts = vec![0_u32; nodes.len()];
+    // Children stand after their parents, so theirs are complete first.
+    for index in (0..nodes.len()).rev() {
+        let count = counts[index];
+        let body = &mut nodes[index].value;
+        if let Some(parent) = body.node.parent {
+            counts[parent] += count + 1;
+        }
+        match (body.node.children, body.children) {
+            (Some(limit), Some(place)) if limit < count => {
+                let name = quote(&body.node.name);
+                report.set_repetition(nodes[index].repetition.clone());
+                report.error(
+                    place,
+                    format!("node {name}: the limit of children is {limit}, and {count} are given"),
+                );
+            }
+            (Some(_), None) => body.node.children = Some(count),
+            _ => {}
+        }
+    }
+    report.set_repetition(None);
+}
+
+/// A limit of a node is at most that of the nearest node around that has one.
+fn check_limits(nodes: &[Origin<NodeBody>], body: &NodeBody, report: &mut Report) {
+    let mut told = Vec::new();
+    let mut around = body.node.parent;
+    while let Some(index) = around {
+        let outer = &nodes[index].value.node;
+        for excess in excess(&body.node.limits, &outer.limits) {
+            let place = body.limits.iter().find(|(key, _)| *key == excess.key);
+            if let Some((key, place)) = place.filter(|(key, _)| !told.contains(key)) {
+                told.push(*key);
+                report.error(*place, excess.told(&body.node.name, &outer.name));
+            }
+        }
+        around = outer.parent;
+    }
+}
+
+/// No two nodes have one name in `/etc/hosts`, and no name there reads like an address.
+fn check_hosts(nodes: &[Origin<NodeBody>], report: &mut Report) {
+    let mut taken: HashMap<String, usize> = HashMap::new();
+    let top_first = |child: bool| {
+        nodes.iter().enumerate().filter(move |(_, o)| o.value.node.parent.is_some() == child)
+    };
+    for (index, origin) in top_first(false).chain(top_first(true)) {
+        let name = &origin.value.node.name;
+        let dotted = dotted(name);
+        report.set_repetition(origin.repetition.clone());
+        let shown = format!("node {}: its name in /etc/hosts, {},", quote(name), quote(&dotted));
+        if origin.value.node.parent.is_some() && dotted.parse::<std::net::IpAddr>().is_ok() {
+            report.error(origin.place, format!("{shown} reads like an address"));
+        }
+        match taken.get(&dotted) {
+            // Of equal names the table of names tells.
+            Some(first) if nodes[*first].value.node.name == *name => {}
+            Some(first) => {
+                let first = &nodes[*first];
+                let (other, line) = (quote(&first.value.node.name), first.place.line);
+                let problem = format!("{shown} is that of node {other} on line {line}");
+                report.error(origin.place, problem);
+            }
+            None => {
+                taken.insert(dotted, index);
+            }
+        }
+    }
+}
