@@ -2,6 +2,7 @@
 
 mod fresh;
 
+use std::cell::RefCell;
 use std::fs;
 use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -85,11 +86,13 @@ fn a_charged_interface_has_threads_until_it_is_let_go() {
     });
 }
 
-/// Groups that go with this value.
-struct Owned(Groups);
+/// Groups that go with this value, and the threads that were put into them.
+struct Owned(Groups, RefCell<Vec<i32>>);
 
 impl Drop for Owned {
     fn drop(&mut self) {
+        // One that is still there keeps its group, which is then told.
+        let _ = self.1.borrow().iter().try_for_each(|thread| self.0.release_thread(*thread));
         let removed = self.0.remove();
         if !std::thread::panicking() {
             removed.unwrap();
@@ -107,13 +110,14 @@ fn a_flood_is_charged_to_the_group_of_its_receiver() {
     if !groups.has("cpuacct") {
         netloom_kit::skip!("no-cgroups: no CPU time is counted");
     }
-    let owned = Owned(groups);
+    let owned = Owned(groups, RefCell::default());
     let groups = &owned.0;
     groups.create().unwrap();
     groups.create_node(7, &Limits::default()).unwrap();
     with_netns("a_flood_is_charged_to_the_group_of_its_receiver", |[left, right]| {
         joined(&left, &right);
         let threads = right.run(|| charge::enable("eth0").unwrap());
+        owned.1.borrow_mut().extend(&threads);
         groups.move_thread(threads[0], 7).unwrap();
         let path = format!("/proc/{}/cgroup", threads[0]);
         assert!(fs::read_to_string(&path).unwrap().contains("/netloom/test-charge-"));
