@@ -1,3 +1,5 @@
+//! Tables of proc and answers of the kernel as they are read.
+
 use proptest::prelude::*;
 
 use super::table::{parse_inet, parse_packet};

@@ -1,3 +1,5 @@
+//! Paths, files and figures of groups, in plain folders instead of mounts.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::hierarchy::select;
