@@ -5,8 +5,8 @@ use netloom_lab::view::{DirectionView, LinkSettings, LinkStatus};
 
 use super::{fates, figures};
 use crate::flags::{End, Link, LinkSet};
-use crate::labs;
 use crate::output::{facts, or_dash, print, print_json, table};
+use crate::{Usage, labs};
 
 /// `netloom link`
 pub(crate) fn link(lab: Option<&str>, verb: &Link) -> Result<i32> {
@@ -20,19 +20,25 @@ pub(crate) fn link(lab: Option<&str>, verb: &Link) -> Result<i32> {
             if args.json { print_json(&link)? } else { print(&show_text(&link))? }
         }
         Link::Set(args) => {
-            labs::connect(lab)?.set_link(&args.link, &change(args))?;
+            let change = change(args)?;
+            labs::connect(lab)?.set_link(&args.link, &change)?;
         }
         Link::Fates(args) => fates::follow(&labs::connect(lab)?, args)?,
     }
     Ok(0)
 }
 
-fn change(args: &LinkSet) -> LinkSettings {
+fn change(args: &LinkSet) -> Result<LinkSettings> {
+    let settings = args.settings();
+    if settings.is_empty() && !args.clear {
+        let words = "nothing to change; give --delay, --loss or another impairment, or --clear";
+        return Err(Usage(words.into()).into());
+    }
     let end = args.end.map(|end| match end {
         End::A => 0,
         End::B => 1,
     });
-    LinkSettings { end, clear: args.clear, settings: args.settings() }
+    Ok(LinkSettings { end, clear: args.clear, settings })
 }
 
 fn state(link: &LinkStatus) -> &'static str {
@@ -99,6 +105,22 @@ fn direction_text(direction: &DirectionView) -> String {
 mod tests {
     use super::*;
     use crate::verbs::samples;
+
+    #[test]
+    fn something_is_to_change() {
+        let change = |flags: &str| {
+            let line = format!("netloom link set l{flags}");
+            let cli = <crate::flags::Cli as clap::Parser>::try_parse_from(line.split(' ')).unwrap();
+            let crate::flags::Verb::Link(Link::Set(args)) = cli.verb else { panic!("{line}") };
+            change(&args)
+        };
+        let nothing = change(" --end a").unwrap_err();
+        assert!(nothing.is::<Usage>(), "{nothing}");
+        assert_eq!(change(" --clear").unwrap(), LinkSettings { clear: true, ..Default::default() });
+        let delay = vec![("delay".to_owned(), "none".to_owned())];
+        let expected = LinkSettings { end: Some(1), clear: false, settings: delay };
+        assert_eq!(change(" --end b --delay none").unwrap(), expected);
+    }
 
     #[test]
     fn links_are_listed_with_what_they_do() {
