@@ -3,7 +3,8 @@
 //! The first [`VITAL`] features are needed by every lab. Probes run in child processes, in
 //! namespaces of their own, and leave nothing. The process that asks must have one thread.
 
-use netloom_netlink::{Batch, BridgeSpec, EndSpec, Socket, VethSpec, nat};
+use netloom_ebpf::feature as ebpf;
+use netloom_netlink::{Batch, BridgeSpec, Change, EndSpec, Socket, VethSpec, charge, nat};
 use netloom_sys::feature::{self, Feature};
 use netloom_sys::{Error as SysError, Unsupported, caps, namespace};
 
@@ -30,12 +31,12 @@ pub fn features() -> Vec<Feature> {
         Feature {
             name: "veth",
             purpose: "links",
-            state: probe("veth", "sudo modprobe veth", try_veth),
+            state: probe("veth", "load it with: sudo modprobe veth", try_veth),
         },
         Feature {
             name: "bridge",
             purpose: "switches of kind `kernel`",
-            state: probe("bridge", "sudo modprobe bridge", try_bridge),
+            state: probe("bridge", "load it with: sudo modprobe bridge", try_bridge),
         },
         Feature {
             name: "limits",
@@ -46,10 +47,41 @@ pub fn features() -> Vec<Feature> {
             name: "NAT",
             purpose: "link ends `internet`",
             state: if root {
-                probe("NAT", "sudo modprobe nf_tables nft_masq", try_nat)
+                probe("NAT", "load it with: sudo modprobe nf_tables nft_masq", try_nat)
             } else {
                 Err(crate::door::unsupported())
             },
+        },
+        Feature {
+            name: "socket limits",
+            purpose: "limits: sockets",
+            state: as_root(root, "socket limits", || {
+                ebpf::sockets_supported().map(|()| String::new())
+            }),
+        },
+        Feature {
+            name: "flood protection",
+            purpose: "protect",
+            state: as_root(root, "flood protection", || {
+                ebpf::protect_supported().map(|hook| by(hook))
+            }),
+        },
+        Feature {
+            name: "receive charging",
+            purpose: "receiving counts as the node's CPU time",
+            state: if root {
+                probe("receive charging", "Linux 6.8 or later", try_charge)
+            } else {
+                Err(needs_root("receive charging"))
+            },
+        },
+        Feature {
+            name: "wires in running links",
+            purpose: "impairments that are not in the lab file",
+            state: as_root(root, "wires in running links", || {
+                let hook = ebpf::wire_supported()?;
+                taps().map(|()| by(hook))
+            }),
         },
         Feature {
             name: "doors to the host",
@@ -59,10 +91,44 @@ pub fn features() -> Vec<Feature> {
     ]
 }
 
+fn by(hook: netloom_ebpf::Hook) -> String {
+    match hook {
+        netloom_ebpf::Hook::Tcx => "by tcx".into(),
+        netloom_ebpf::Hook::Clsact => "by clsact".into(),
+    }
+}
+
+/// Probes what only root can have.
+fn as_root(
+    root: bool,
+    feature: &'static str,
+    probe: impl FnOnce() -> Result<String, Unsupported>,
+) -> Result<String, Unsupported> {
+    if root { probe() } else { Err(needs_root(feature)) }
+}
+
+fn needs_root(feature: &'static str) -> Unsupported {
+    Unsupported {
+        feature,
+        reason: "only root may load BPF programs and set up interfaces of the kernel's".into(),
+        needs: "run it as root: sudo netloom up …".into(),
+    }
+}
+
+/// Whether taps can be made.
+fn taps() -> Result<(), Unsupported> {
+    let opened = std::fs::File::options().read(true).write(true).open("/dev/net/tun");
+    opened.map(drop).map_err(|e| Unsupported {
+        feature: "taps",
+        reason: format!("/dev/net/tun: {e}"),
+        needs: "load it with: sudo modprobe tun".into(),
+    })
+}
+
 /// Tries something in a network namespace of its own.
 fn probe(
     name: &'static str,
-    module: &str,
+    needs: &str,
     attempt: fn() -> Result<(), netloom_netlink::Error>,
 ) -> Result<String, Unsupported> {
     let privileged = caps::is_privileged();
@@ -76,7 +142,7 @@ fn probe(
     tried.map(|()| String::new()).map_err(|reason| Unsupported {
         feature: name,
         reason,
-        needs: format!("load it with: {module}"),
+        needs: needs.to_owned(),
     })
 }
 
@@ -84,6 +150,15 @@ fn try_veth() -> Result<(), netloom_netlink::Error> {
     let mut batch = Batch::new();
     batch.push("veth", &VethSpec::new(EndSpec::new("probe0"), EndSpec::new("probe1")));
     Socket::open()?.run(&mut batch)
+}
+
+fn try_charge() -> Result<(), netloom_netlink::Error> {
+    let mut batch = Batch::new();
+    batch.push("veth", &VethSpec::new(EndSpec::new("probe0"), EndSpec::new("probe1")));
+    batch.push("veth", &Change::of("probe0").up());
+    batch.push("veth", &Change::of("probe1").up());
+    Socket::open()?.run(&mut batch)?;
+    charge::enable("probe0").map(drop)
 }
 
 fn try_bridge() -> Result<(), netloom_netlink::Error> {

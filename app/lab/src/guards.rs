@@ -210,7 +210,9 @@ impl Inner {
             let shield = in_space(context, spot.space, &object, || {
                 let shield = match known {
                     Some(shield) => shield,
-                    None => new_shield(spot.space).map_err(refused(&object, "load its programs"))?,
+                    None => {
+                        new_shield(spot.space).map_err(refused(&object, "load its programs"))?
+                    }
                 };
                 shield
                     .protect(spot.index, spot.direction, number(node), &budget(with))

@@ -9,9 +9,7 @@ use netloom_wire::control::{DirectionState, Record, Request};
 
 use crate::running::Running;
 use crate::state::State;
-use crate::view::{
-    DirectionView, FateView, Fates, LinkSettings, LinkStatus, WireView,
-};
+use crate::view::{DirectionView, FateView, Fates, LinkSettings, LinkStatus, WireView};
 use crate::{Error, Result, Service, end_text, words};
 
 /// Pause between two looks for somebody who waits for fates.
@@ -27,9 +25,8 @@ pub(crate) fn find_link(plan: &Plan, asked: &str) -> Result<(usize, Option<usize
         return Ok((found, None));
     }
     let end = |link: &PlannedLink| {
-        let named = |e: &PlannedEnd| {
-            matches!(e, PlannedEnd::Node { .. }) && end_text(plan, e) == name
-        };
+        let named =
+            |e: &PlannedEnd| matches!(e, PlannedEnd::Node { .. }) && end_text(plan, e) == name;
         link.ends.iter().position(named)
     };
     let found = plan.links.iter().enumerate().find_map(|(i, l)| Some((i, Some(end(l)?))));

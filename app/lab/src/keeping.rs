@@ -103,10 +103,8 @@ impl Running {
         for slot in touched {
             self.kept.guards.fit(guards::Context { state, inits }, slot)?;
         }
-        let gone: Vec<usize> = slots
-            .iter()
-            .map(|s| state.plan.nodes.get(*s).map_or(CORE, |n| n.id))
-            .collect();
+        let gone: Vec<usize> =
+            slots.iter().map(|s| state.plan.nodes.get(*s).map_or(CORE, |n| n.id)).collect();
         let made: Vec<&PlannedLink> = links.iter().map(|l| &state.plan.links[*l]).collect();
         self.kept.wires.forget(&made, &gone);
         self.kept.wires.fit(&self.wire_context(state, inits), links)?;
@@ -130,7 +128,9 @@ impl Running {
         let slots = |id: &usize| state.plan.nodes.iter().position(|n| n.id == *id);
         let slots: Vec<usize> = nodes.iter().filter_map(slots).collect();
         let ends_there = |l: &&PlannedLink| {
-            l.ends.iter().any(|e| matches!(e, PlannedEnd::Node { node, .. } if slots.contains(node)))
+            l.ends
+                .iter()
+                .any(|e| matches!(e, PlannedEnd::Node { node, .. } if slots.contains(node)))
         };
         let links: Vec<&PlannedLink> = state.plan.links.iter().filter(ends_there).collect();
         self.kept.wires.forget(&links, nodes);

@@ -15,8 +15,8 @@ use netloom_node::spec::Prepare;
 use netloom_sys::{namespace, process};
 use rustix::process::Signal;
 
-use crate::launch::{Event, Serve};
 use crate::keeping::Kept;
+use crate::launch::{Event, Serve};
 use crate::running::{Running, name_process, raise_open_files};
 use crate::state::{Folder, State};
 use crate::{Error, Result, Service, describe, teardown};

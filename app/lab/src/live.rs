@@ -85,8 +85,7 @@ impl Running {
         let mut work = self.work();
         let state = self.state();
         let top = slot(&state.plan, node)?;
-        let slots: Vec<usize> =
-            std::iter::once(top).chain(state.plan.descendants(top)).collect();
+        let slots: Vec<usize> = std::iter::once(top).chain(state.plan.descendants(top)).collect();
         if !force {
             self.refuse_inhabited(&work, &state.plan, &slots)?;
         }
@@ -220,7 +219,10 @@ impl Running {
             (new.limits.sockets, self.kept.guards.sockets(&state, new))
         {
             if counts.open > u64::from(limit) {
-                notes.push(format!("{} sockets are open, limit {limit}: no more can be", counts.open));
+                notes.push(format!(
+                    "{} sockets are open, limit {limit}: no more can be",
+                    counts.open
+                ));
             }
         }
         Ok(notes)

@@ -316,7 +316,7 @@ impl Maker<'_> {
         };
         let node = |slot: usize| wanted.contains(&slot).then(|| open(slot)).transpose();
         let nodes = (0..self.core_slot()).map(node).collect::<Result<Vec<_>>>()?;
-        Ok(Spaces { nodes, core: open(self.core_slot())? })
+        Ok(Spaces { nodes, core: open(self.core_slot())?, user: self.state.user })
     }
 
     /// The links to make when these inits are new: those with an end there, and all doors when one
@@ -359,7 +359,7 @@ impl Maker<'_> {
         if links.iter().any(|i| !network::is_inner(&plan.links[*i])) {
             door::open(plan, spaces, self.folder, links)?;
         }
-        network::raise_ports(plan, spaces.core.as_fd(), links)?;
+        network::raise_ports(plan, spaces, links)?;
         (self.progress)("links", links.len(), links.len());
         network::configure(plan, spaces, &self.to_configure(missing, links), links)
     }

@@ -63,8 +63,7 @@ impl Running {
             Some(name) => free_or_refused(there, &object, name)?,
             None => next_free(there, &object, old_name)?,
         };
-        let luggage =
-            if request.carry { pack(here, &object, &found)? } else { Luggage::default() };
+        let luggage = if request.carry { pack(here, &object, &found)? } else { Luggage::default() };
         let link = self.link_of(&state, &from, &found);
         if let Some(link) = link {
             self.take_wire_out(&work, link)?;
@@ -123,10 +122,9 @@ impl Running {
         self.change(work, |state| {
             let id = |slot: &usize| state.plan.nodes[*slot].id;
             let known = match from {
-                Place::Node(slot) => state
-                    .moved
-                    .iter()
-                    .position(|m| m.node == id(slot) && m.name == found.name),
+                Place::Node(slot) => {
+                    state.moved.iter().position(|m| m.node == id(slot) && m.name == found.name)
+                }
                 Place::Host => None,
             };
             let (home, old_name) = match (known.map(|at| state.moved.remove(at)), from) {
@@ -258,7 +256,7 @@ fn settle(plan: &Plan, node: usize, index: u32, space: OwnedFd) -> Result<()> {
     let core = space.try_clone().map_err(Error::state("network namespace", "copy"))?;
     let mut nodes: Vec<Option<OwnedFd>> = plan.nodes.iter().map(|_| None).collect();
     nodes[slot] = Some(space);
-    let spaces = Spaces { nodes, core };
+    let spaces = Spaces { nodes, core, user: false };
     network::configure(plan, &spaces, &[(slot, Scope::Links)], &[interface.link])
 }
 

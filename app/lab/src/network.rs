@@ -15,7 +15,7 @@ use netloom_netlink::{
 };
 use netloom_sys::namespace;
 
-use crate::{Error, Result};
+use crate::{Error, Result, wires};
 
 /// Index of the first port in the core namespace; bridges come before.
 pub(crate) const FIRST_PORT: u32 = 100_000;
@@ -32,6 +32,8 @@ const LEARNT_NEIGHBOURS: usize = 400;
 pub(crate) struct Spaces {
     pub(crate) nodes: Vec<Option<OwnedFd>>,
     pub(crate) core: OwnedFd,
+    /// The lab is an ordinary user's: its wires are built into links.
+    pub(crate) user: bool,
 }
 
 impl Spaces {
@@ -135,6 +137,9 @@ fn push_link(batch: &mut Batch, plan: &Plan, spaces: &Spaces, index: usize) -> R
     if !is_inner(link) {
         return Ok(());
     }
+    if spaces.user && wires::impaired(link) {
+        return push_wired(batch, plan, spaces, index);
+    }
     // A port goes first: only the first end can be given its bridge at once.
     let swap = !matches!(link.ends[0], PlannedEnd::Port { .. });
     let order = if swap { [1, 0] } else { [0, 1] };
@@ -145,6 +150,25 @@ fn push_link(batch: &mut Batch, plan: &Plan, spaces: &Spaces, index: usize) -> R
         spec.a_master = Some(plan.switches[*switch].index);
     }
     batch.push(format!("link {:?}", link.name), &spec);
+    Ok(())
+}
+
+/// A link with a wire built in: a pair for each end, whose other ends the wires' process reads and
+/// writes in the core namespace.
+fn push_wired(batch: &mut Batch, plan: &Plan, spaces: &Spaces, index: usize) -> Result<()> {
+    let link = &plan.links[index];
+    for side in [0, 1] {
+        let name = wires::hidden_name(link, side);
+        let inner = EndSpec {
+            netns: Some(spaces.core.as_fd()),
+            index: Some(wires::inner_index(link, side)),
+            mtu: Some(link.mtu),
+            ..EndSpec::new(&name)
+        };
+        let mut spec = VethSpec::new(inner, end(plan, spaces, index, side)?);
+        spec.a_up = true;
+        batch.push(format!("link {:?}", link.name), &spec);
+    }
     Ok(())
 }
 
@@ -187,14 +211,14 @@ pub(crate) fn end<'a>(
 
 /// Attaches those ports of these links that could not be attached when they were made, and raises
 /// all of them.
-pub(crate) fn raise_ports(plan: &Plan, core: BorrowedFd<'_>, links: &[usize]) -> Result<()> {
+pub(crate) fn raise_ports(plan: &Plan, spaces: &Spaces, links: &[usize]) -> Result<()> {
     let mut batch = Batch::new();
     for &index in links {
         let link = &plan.links[index];
         let both = link.ends.iter().all(|e| matches!(e, PlannedEnd::Port { .. }));
         for (side, end) in link.ends.iter().enumerate() {
             let PlannedEnd::Port { switch, .. } = end else { continue };
-            if both || !is_inner(link) {
+            if both || !is_inner(link) || (spaces.user && wires::impaired(link)) {
                 let port =
                     Change::of(port_index(link, side)).enslave(plan.switches[*switch].index).up();
                 batch.push(format!("link {:?}", link.name), &port);
@@ -204,7 +228,7 @@ pub(crate) fn raise_ports(plan: &Plan, core: BorrowedFd<'_>, links: &[usize]) ->
     if batch.is_empty() {
         return Ok(());
     }
-    inside(core, "core namespace", |socket| {
+    inside(spaces.core.as_fd(), "core namespace", |socket| {
         run(socket, &mut batch, "core namespace", "attach ports")
     })
 }

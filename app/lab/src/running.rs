@@ -147,9 +147,8 @@ impl Running {
             return Err(Error::NoLab(self.folder.name().to_owned()));
         };
         forget_reports(reports);
-        let before_programs = |inits: &Inits, slots: &[usize], links: &[usize]| {
-            self.fit(&state, inits, slots, links)
-        };
+        let before_programs =
+            |inits: &Inits, slots: &[usize], links: &[usize]| self.fit(&state, inits, slots, links);
         let maker = Maker {
             folder: &self.folder,
             state: &state,

@@ -83,7 +83,9 @@ impl Scoped {
                 Error::NoLink { lab: short, link: local(&link), hint: String::new() }
             }
             Error::DeadNode(node) => Error::DeadNode(local(&node)),
-            Error::Conflict { reason, .. } => Error::Conflict { lab: short, reason: local(&reason) },
+            Error::Conflict { reason, .. } => {
+                Error::Conflict { lab: short, reason: local(&reason) }
+            }
             Error::Busy { object, reason } => {
                 Error::Busy { object: local(&object), reason: local(&reason) }
             }
@@ -121,7 +123,9 @@ impl Scoped {
         };
         let found = state.plan.links.iter().filter(|l| all_inside(l)).find(|l| {
             l.name.replace(&prefix, "") == link
-                || l.ends.iter().any(|e| crate::end_text(&state.plan, e) == format!("{prefix}{link}"))
+                || l.ends
+                    .iter()
+                    .any(|e| crate::end_text(&state.plan, e) == format!("{prefix}{link}"))
         });
         match found {
             // An end names the direction: it is kept.
@@ -148,8 +152,7 @@ impl Scoped {
                 interface.link = if known { all(&interface.link) } else { String::new() };
             }
             for sender in n.protect.iter_mut().flat_map(|p| &mut p.senders) {
-                sender.sender =
-                    local(&sender.sender).unwrap_or_else(|| "(outside)".to_owned());
+                sender.sender = local(&sender.sender).unwrap_or_else(|| "(outside)".to_owned());
             }
             Some(n)
         };

@@ -270,7 +270,8 @@ fn link(
             let name = &plan.nodes[*node].interfaces[*interface].name;
             // One that was moved is seen where it is.
             let here = nodes[*node].interfaces.iter().find(|i| i.name == *name);
-            let anywhere = || nodes.iter().flat_map(|n| &n.interfaces).find(|i| i.link == link.name);
+            let anywhere =
+                || nodes.iter().flat_map(|n| &n.interfaces).find(|i| i.link == link.name);
             here.or_else(anywhere).and_then(|i| i.up) == Some(true)
         }
         _ => true,

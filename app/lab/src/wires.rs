@@ -25,7 +25,9 @@ use netloom_netlink::{Batch, Socket};
 use netloom_node::spec::CORE;
 use netloom_port::{PacketPort, Tap, TapOptions};
 use netloom_sys::{Unsupported, namespace, process};
-use netloom_wire::control::{Connection, DirectionSpec, DirectionState, PortKind, Request, WireState};
+use netloom_wire::control::{
+    Connection, DirectionSpec, DirectionState, PortKind, Request, WireState,
+};
 use rustix::process::Signal;
 
 use crate::making::Inits;
@@ -174,9 +176,8 @@ impl Wires {
         }
         let process = inner.process.as_ref().filter(|p| p.lives())?;
         let all = process.connection.list(None).ok()?;
-        let one = |(number, [state, _]): (usize, WireState)| {
-            Some(((number / 2, number % 2), state?))
-        };
+        let one =
+            |(number, [state, _]): (usize, WireState)| Some(((number / 2, number % 2), state?));
         Some(all.into_iter().filter_map(one).collect())
     }
 
@@ -279,11 +280,8 @@ impl Inner {
         let process = self.process.as_ref().filter(|p| p.lives());
         // One that is started again gets what is asked for then.
         let Some(process) = process else { return Ok(()) };
-        let request = Request::Set {
-            wire: number(link, from),
-            direction: 0,
-            impairments: wanted.clone(),
-        };
+        let request =
+            Request::Set { wire: number(link, from), direction: 0, impairments: wanted.clone() };
         process.connection.order(&request, &[]).map_err(failed(&object, "change its wire"))
     }
 
@@ -329,11 +327,8 @@ impl Inner {
             input: 0,
             output: kinds.len() - 1,
         };
-        let add = Request::Add {
-            wire: number(link, from),
-            ports: kinds,
-            directions: [Some(spec), None],
-        };
+        let add =
+            Request::Add { wire: number(link, from), ports: kinds, directions: [Some(spec), None] };
         if let Some(process) = &self.process {
             process.connection.order(&add, &fds).map_err(failed(&object, "add its wire"))?;
         }
@@ -542,8 +537,7 @@ fn make_tap(
         }
         let mut batch = Batch::new();
         batch.push(object, &Change::of(index).mtu(TAP_MTU).up());
-        let mut socket =
-            Socket::open().map_err(Error::network(object, "open a netlink socket"))?;
+        let mut socket = Socket::open().map_err(Error::network(object, "open a netlink socket"))?;
         socket.run(&mut batch).map_err(Error::network(object, "raise its tap"))?;
         Ok(tap.into_fd())
     })

@@ -46,8 +46,7 @@ pub(crate) fn share(share: Share) -> String {
 pub(crate) fn duration(span: Duration) -> String {
     let ns = span.as_nanos();
     let units = [("s", 1_000_000_000_u128), ("ms", 1_000_000), ("us", 1000)];
-    let (unit, size) =
-        units.into_iter().find(|(_, size)| ns >= *size).unwrap_or(("us", 1000));
+    let (unit, size) = units.into_iter().find(|(_, size)| ns >= *size).unwrap_or(("us", 1000));
     decimal(ns, size, unit)
 }
 
