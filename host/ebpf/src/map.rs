@@ -40,18 +40,6 @@ impl Map {
         found.map(|value| self.words(&value)).transpose()
     }
 
-    /// The sum over all CPUs, word by word.
-    pub(crate) fn sum<const N: usize>(&self, key: &[u8]) -> Result<Option<[u64; N]>> {
-        let found = self.handle.lookup_percpu(key, MapFlags::ANY).map_err(self.error("look up"))?;
-        let Some(cpus) = found else { return Ok(None) };
-        let mut sum = [0u64; N];
-        for value in cpus {
-            let one: [u64; N] = self.words(&value)?;
-            sum.iter_mut().zip(one).for_each(|(all, part)| *all = all.wrapping_add(part));
-        }
-        Ok(Some(sum))
-    }
-
     /// Writes a value, whether there was one or not.
     pub(crate) fn put(&self, key: &[u8], value: &[u64]) -> Result<()> {
         self.handle.update(key, &bytes(value), MapFlags::ANY).map_err(self.error("update"))
@@ -63,16 +51,6 @@ impl Map {
             Ok(()) => Ok(true),
             Err(e) if e.kind() == libbpf_rs::ErrorKind::AlreadyExists => Ok(false),
             Err(e) => Err(self.error("add")(e)),
-        }
-    }
-
-    /// Makes an entry of zeros on every CPU unless there is one.
-    pub(crate) fn put_new_percpu(&self, key: &[u8], words: usize) -> Result<()> {
-        let cpus = libbpf_rs::num_possible_cpus().map_err(self.error("count CPUs for"))?;
-        let zeros = vec![vec![0u8; words * size_of::<u64>()]; cpus];
-        match self.handle.update_percpu(key, &zeros, MapFlags::NO_EXIST) {
-            Err(e) if e.kind() != libbpf_rs::ErrorKind::AlreadyExists => Err(self.error("add")(e)),
-            _ => Ok(()),
         }
     }
 

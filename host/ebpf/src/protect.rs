@@ -27,13 +27,11 @@ const PROGRAM: &str = "nl_protect";
 const PORTS: &str = "nl_pr_ports";
 const RATES: &str = "nl_pr_rates";
 const STATE: &str = "nl_pr_state";
-const TOTALS: &str = "nl_pr_totals";
 const SENDERS: &str = "nl_pr_senders";
-/// Words of `struct nl_pr_state`, `nl_pr_counts`, `nl_pr_rate` and `nl_pr_sender`.
-const STATE_WORDS: usize = 5;
-const COUNTS_WORDS: usize = 4;
-const RATE_WORDS: usize = 4;
-const SENDER_WORDS: usize = 7;
+/// Words of `struct nl_pr_state`, `nl_pr_rate` and `nl_pr_sender`.
+const STATE_WORDS: usize = 6;
+const RATE_WORDS: usize = 5;
+const SENDER_WORDS: usize = 8;
 const WORD: usize = size_of::<u64>();
 
 /// Interfaces, nodes and pairs of node and sender that a namespace of one node has room for.
@@ -62,7 +60,7 @@ impl Budget {
     /// The least number of bytes a second that can be limited to.
     pub const LEAST_BYTES: u64 = 10_000;
 
-    /// `struct nl_pr_rate`: cost of a frame, of a byte, and both bursts in ticks.
+    /// `struct nl_pr_rate`: cost of a frame, of a byte, and both bursts in ticks; the version is left 0.
     fn words(&self) -> [u64; RATE_WORDS] {
         let frames = self.frames.map(|rate| u128::from(rate.max(1)));
         let bytes = self.bytes.map(|rate| u128::from(rate.max(Self::LEAST_BYTES)));
@@ -74,6 +72,7 @@ impl Budget {
             bytes.map_or(0, cost),
             frames.map_or(0, |rate| burst(rate, BURST_FRAMES)),
             bytes.map_or(0, |rate| burst(rate, BURST_BYTES)),
+            0,
         ]
     }
 }
@@ -91,6 +90,13 @@ pub struct Count {
     pub bytes: u64,
 }
 
+impl Count {
+    fn add(&mut self, other: Count) {
+        self.frames += other.frames;
+        self.bytes += other.bytes;
+    }
+}
+
 /// What became of the frames for one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Protection {
@@ -98,8 +104,7 @@ pub struct Protection {
     pub passed: Count,
     /// Those that were dropped.
     pub dropped: Count,
-    /// The same by sender, in the order of indexes. Senders who have been quiet for long may be missing
-    /// when there are very many.
+    /// The same by sender, in the order of indexes.
     pub senders: Vec<Sender>,
 }
 
@@ -123,12 +128,12 @@ pub struct Shield {
     ports: Map,
     rates: Map,
     state: Map,
-    totals: Map,
     senders: Map,
 }
 
 impl Shield {
-    /// Loads the programs, with room for a lab's core: 16,384 interfaces and pairs of node and sender.
+    /// Loads the programs, with room for a lab's core: 16,384 interfaces and 65,536 pairs
+    /// of node and sender.
     ///
     /// # Errors
     /// [`Error::Unsupported`] where the kernel or the user lacks something.
@@ -159,7 +164,6 @@ impl Shield {
             ports: loaded.map(PORTS)?,
             rates: loaded.map(RATES)?,
             state: loaded.map(STATE)?,
-            totals: loaded.map(TOTALS)?,
             senders: loaded.map(SENDERS)?,
         })
     }
@@ -177,7 +181,6 @@ impl Shield {
             ports: program.map(PORTS, 4, WORD)?,
             rates: program.map(RATES, 4, WORD * RATE_WORDS)?,
             state: program.map(STATE, 4, WORD * STATE_WORDS)?,
-            totals: program.map(TOTALS, 4, WORD * COUNTS_WORDS)?,
             senders: program.map(SENDERS, WORD, WORD * SENDER_WORDS)?,
             program,
         }))
@@ -202,8 +205,9 @@ impl Shield {
     ) -> Result<()> {
         let key = node.to_ne_bytes();
         self.state.put_new(&key, &[0; STATE_WORDS])?;
-        self.totals.put_new_percpu(&key, COUNTS_WORDS)?;
-        self.rates.put(&key, &budget.words())?;
+        // What senders share who come when there is no entry left must be there before.
+        self.senders.put_new(&pair(node, 0), &[0; SENDER_WORDS])?;
+        self.put_budget(node, budget)?;
         attach::attach(self.hook, &self.program, ifindex, direction, Order::First)?;
         let by_sender = u32::from(direction == Direction::Egress);
         self.ports.put(&ifindex.to_ne_bytes(), &[u64::from_ne_bytes(pair(node, by_sender))])
@@ -214,9 +218,8 @@ impl Shield {
     /// # Errors
     /// [`Error::Unknown`] when no interface of the node is protected.
     pub fn change(&self, node: u32, budget: &Budget) -> Result<()> {
-        let key = node.to_ne_bytes();
-        self.rates.get::<RATE_WORDS>(&key)?.ok_or_else(|| unknown(node))?;
-        self.rates.put(&key, &budget.words())
+        self.known(node)?;
+        self.put_budget(node, budget)
     }
 
     /// Lets an interface go, which need not exist any more. With a node's last interface its budget and
@@ -242,17 +245,37 @@ impl Shield {
     /// # Errors
     /// [`Error::Unknown`] when no interface of the node is protected.
     pub fn read(&self, node: u32) -> Result<Protection> {
-        let total = self.totals.sum(&node.to_ne_bytes())?.ok_or_else(|| unknown(node))?;
-        let (passed, dropped) = counts(total);
-        let mut senders = Vec::new();
+        self.known(node)?;
+        let mut all = Protection::default();
         for (key, ifindex) in self.senders_of(node) {
-            if let Some(words) = self.senders.get::<SENDER_WORDS>(&key)? {
-                let (passed, dropped) = counts([words[0], words[1], words[2], words[3]]);
-                senders.push(Sender { ifindex, passed, dropped });
+            let Some(words) = self.senders.get::<SENDER_WORDS>(&key)? else { continue };
+            let passed = Count { frames: words[0], bytes: words[1] };
+            let dropped = Count { frames: words[2], bytes: words[3] };
+            if (passed, dropped) == Default::default() {
+                continue;
             }
+            all.passed.add(passed);
+            all.dropped.add(dropped);
+            all.senders.push(Sender { ifindex, passed, dropped });
         }
-        senders.sort_by_key(|sender| sender.ifindex);
-        Ok(Protection { passed, dropped, senders })
+        all.senders.sort_by_key(|sender| sender.ifindex);
+        Ok(all)
+    }
+
+    fn known(&self, node: u32) -> Result<[u64; RATE_WORDS]> {
+        self.rates.get(&node.to_ne_bytes())?.ok_or_else(|| Error::Unknown {
+            object: format!("node {node}"),
+            reason: "no interface of it is protected",
+        })
+    }
+
+    /// Writes a budget with a version that the one before had not.
+    fn put_budget(&self, node: u32, budget: &Budget) -> Result<()> {
+        let before = self.rates.get::<RATE_WORDS>(&node.to_ne_bytes())?;
+        let [.., version] = before.unwrap_or_default();
+        let [frame, byte, frames, bytes, _] = budget.words();
+        let words = [frame, byte, frames, bytes, version.wrapping_add(1)];
+        self.rates.put(&node.to_ne_bytes(), &words)
     }
 
     /// The nodes of all protected interfaces, with repetitions.
@@ -266,7 +289,7 @@ impl Shield {
 
     fn forget(&self, node: u32) -> Result<()> {
         let key = node.to_ne_bytes();
-        for map in [&self.rates, &self.state, &self.totals] {
+        for map in [&self.rates, &self.state] {
             map.remove(&key)?;
         }
         for (key, _) in self.senders_of(node) {
@@ -298,26 +321,11 @@ pub(crate) fn any_program() -> Result<Program> {
 fn load(entries: Option<u32>) -> Result<Loaded> {
     PART.load(|open| {
         let Some(entries) = entries else { return Ok(()) };
-        for map in [PORTS, RATES, STATE, TOTALS, SENDERS] {
+        for map in [PORTS, RATES, STATE, SENDERS] {
             set_entries(open, map, entries)?;
         }
-        // A table that forgets keeps a stock for each CPU; a small one needs to forget nothing.
-        match open.maps_mut().find(|map| map.name() == SENDERS) {
-            Some(mut map) => {
-                map.set_type(libbpf_rs::MapType::Hash)?;
-                map.set_map_flags(libbpf_sys::BPF_F_NO_PREALLOC)
-            }
-            None => Ok(()),
-        }
+        Ok(())
     })
-}
-
-fn counts([passed, passed_bytes, dropped, dropped_bytes]: [u64; COUNTS_WORDS]) -> (Count, Count) {
-    (Count { frames: passed, bytes: passed_bytes }, Count { frames: dropped, bytes: dropped_bytes })
-}
-
-fn unknown(node: u32) -> Error {
-    Error::Unknown { object: format!("node {node}"), reason: "no interface of it is protected" }
 }
 
 #[cfg(test)]
@@ -327,17 +335,17 @@ mod tests {
 
     #[test]
     fn no_limit_costs_nothing() {
-        assert_eq!(Budget::default().words(), [0; 4]);
+        assert_eq!(Budget::default().words(), [0; 5]);
     }
 
     #[test]
     fn bursts_are_ten_milliseconds_but_not_too_little() {
         let budget = Budget { frames: Some(100_000), bytes: Some(1_000_000_000) };
-        let [_, _, frames, bytes] = budget.words();
+        let [_, _, frames, bytes, _] = budget.words();
         let ten = u64::try_from(TICKS / 100).unwrap();
         assert_eq!((frames, bytes), (ten, ten));
         let slow = Budget { frames: Some(640), bytes: Some(262_144) };
-        let [_, _, frames, bytes] = slow.words();
+        let [_, _, frames, bytes, _] = slow.words();
         assert_eq!((frames, bytes), (ten * 10, ten * 100));
     }
 
@@ -346,7 +354,7 @@ mod tests {
         fn costs_are_the_rate_within_a_thousandth(
             frames in 1u64..100_000_000, bytes in Budget::LEAST_BYTES..100_000_000_000
         ) {
-            let [frame, byte, _, _] = Budget { frames: Some(frames), bytes: Some(bytes) }.words();
+            let [frame, byte, ..] = Budget { frames: Some(frames), bytes: Some(bytes) }.words();
             for (cost, rate) in [(frame, frames), (byte, bytes)] {
                 let second = (u128::from(cost) * u128::from(rate)) >> COST_BITS;
                 prop_assert!(TICKS - second <= TICKS / 1000, "{second} of {TICKS}");

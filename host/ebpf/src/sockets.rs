@@ -38,8 +38,10 @@ const COUNTS: &str = "nl_sock_counts";
 const ID: usize = 8;
 /// Bytes of a limit.
 const LIMIT: usize = 8;
-/// Bytes of `struct nl_sock_group`.
-const COUNT: usize = 40;
+/// Words of `struct nl_sock_group`.
+const COUNT_WORDS: usize = 5;
+/// What stands for groups without an entry.
+const NONE: GroupId = GroupId(0);
 /// What the file system of version 2 groups says it is (`linux/magic.h`).
 const CGROUP2_MAGIC: i64 = 0x6367_7270;
 
@@ -98,6 +100,8 @@ impl SocketLimits {
             return Err(Error::Exists { object: format!("{}", lab.display()), program: CREATE });
         }
         let loaded = load(id)?;
+        let (limits, counts) = (loaded.map(LIMITS)?, loaded.map(COUNTS)?);
+        counts.put_new(&NONE.key(), &[0; COUNT_WORDS])?;
         // The release first: a socket must not be counted before its end can be.
         for (name, at) in
             [(RELEASE, BPF_CGROUP_INET_SOCK_RELEASE), (CREATE, BPF_CGROUP_INET_SOCK_CREATE)]
@@ -105,7 +109,7 @@ impl SocketLimits {
             attach::attach_to_group(&loaded.program(name)?, folder.as_fd(), at)
                 .map_err(|source| path(lab, "attach socket limits", source))?;
         }
-        Ok(Self { limits: loaded.map(LIMITS)?, counts: loaded.map(COUNTS)? })
+        Ok(Self { limits, counts })
     }
 
     /// Finds what was attached to the lab's folder, by whichever process; `None` if nothing was.
@@ -116,7 +120,7 @@ impl SocketLimits {
         let (folder, _) = open(lab)?;
         let Some(program) = find(lab, &folder)? else { return Ok(None) };
         let limits = program.map(LIMITS, ID, LIMIT)?;
-        Ok(Some(Self { limits, counts: program.map(COUNTS, ID, COUNT)? }))
+        Ok(Some(Self { limits, counts: program.map(COUNTS, ID, size_of::<u64>() * COUNT_WORDS)? }))
     }
 
     /// Counts the sockets that processes of this group make from now on, and refuses those above the
@@ -172,7 +176,7 @@ impl SocketLimits {
 
 /// Loads the programs and lets go of them: whether the kernel takes them.
 pub(crate) fn probe() -> Result<()> {
-    load(GroupId(0)).map(drop)
+    load(NONE).map(drop)
 }
 
 fn load(lab: GroupId) -> Result<Loaded> {

@@ -9,6 +9,8 @@
 //!
 //! * A tap that is missing or down loses its frames: a link whose wire died stands still. Made anew with
 //!   the same index it carries again after [`Splice::attach_tap`].
+//! * At ingress, packet sockets for all protocols (captures) see a frame twice, as it goes into the wire and
+//!   as it comes out: they stand before all programs. At egress they see it once, as it comes out.
 //! * Where an interface is [protected](crate::protect), that comes first, and once.
 //! * Frames that go back to an interface carry the mark [`MARK`] on the way from the tap. Only a process
 //!   that may administer the namespace's network could send with that mark and so past a wire at egress.

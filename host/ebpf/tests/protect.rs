@@ -209,6 +209,28 @@ fn bytes_are_limited_and_a_budget_is_changed_live() {
 }
 
 #[test]
+fn a_greater_budget_counts_at_once_whatever_was_owed_by_the_smaller() {
+    netloom_kit::root_only!("attaches BPF programs");
+    let [near, far] = [NetNs::create(), NetNs::create()];
+    link(near.end(2), far.end(3));
+    let shield = far.run(|| {
+        let shield = Shield::create_small().unwrap();
+        shield.protect(3, Direction::Ingress, NODE, &frames(1)).unwrap();
+        shield
+    });
+    // The burst, which is a minute's budget.
+    flood(near.end(2), mac(3), 60, false, Duration::from_millis(100));
+    let before = shield.read(NODE).unwrap();
+    assert_eq!(before.passed.frames, 64);
+    shield.change(NODE, &frames(500)).unwrap();
+    let start = Instant::now();
+    flood(near.end(2), mac(3), 60, false, FLOOD);
+    let time = start.elapsed();
+    let passed = shield.read(NODE).unwrap().passed.frames - before.passed.frames;
+    assert!(bounds(500, 64, time).contains(&passed), "{passed} in {time:?}");
+}
+
+#[test]
 fn interfaces_of_a_node_share_its_budget_and_others_have_theirs() {
     netloom_kit::root_only!("attaches BPF programs");
     let [near, far] = [NetNs::create(), NetNs::create()];

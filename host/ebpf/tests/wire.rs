@@ -220,7 +220,7 @@ fn frames_arrive_as_they_were_and_for_whom_they_were() {
 fn tags_and_unfinished_checksums_survive_both_directions() {
     netloom_kit::root_only!("attaches BPF programs");
     let pair = pair();
-    let splice = pair.far.run(|| Splice::create()).unwrap();
+    let splice = pair.far.run(Splice::create).unwrap();
     let toward = pair.wire(&splice, Direction::Ingress, [20, 21]);
     let back = pair.wire(&splice, Direction::Egress, [22, 23]);
     let [near, far] = pair.sockets().map(Packets::with_header);
@@ -257,7 +257,7 @@ fn a_wire_that_died_stops_its_link_until_it_is_made_anew() {
     netloom_kit::root_only!("attaches BPF programs");
     let pair = pair();
     let [near, far] = pair.sockets();
-    let splice = pair.far.run(|| Splice::create()).unwrap();
+    let splice = pair.far.run(Splice::create).unwrap();
     let relay = pair.wire(&splice, Direction::Ingress, [20, 21]);
     drop(relay);
     let lost = frame(mac(3), mac(2), 100);
@@ -278,7 +278,7 @@ fn wires_of_several_interfaces_are_kept_apart() {
     netloom_kit::root_only!("attaches BPF programs");
     let pair = pair();
     link(pair.near.end(5), pair.far.end(6));
-    let splice = pair.far.run(|| Splice::create_small()).unwrap();
+    let splice = pair.far.run(Splice::create_small).unwrap();
     let first = pair.wire(&splice, Direction::Ingress, [20, 21]);
     let [out, back] = pair.taps([22, 23]);
     let second = pair.far.run(|| {
@@ -362,7 +362,7 @@ fn a_switchs_port_has_wires_both_ways() {
     link(core.end(12), b.end(22));
     core.enslave(11, 10);
     core.enslave(12, 10);
-    let splice = core.run(|| Splice::create()).unwrap();
+    let splice = core.run(Splice::create).unwrap();
     let wire = |direction, [out, back]: [u32; 2]| {
         let taps = core.run(|| [out, back].map(|index| tap(&format!("tap{index}"), index)));
         core.up(out);

@@ -12,7 +12,8 @@
  * get the budget and no more but the burst. Room is a matter of both frames and bytes.
  *
  * Of several CPUs at once each may pass one frame on the same room; all are charged, so the rate holds.
- * A dropped frame reads the buckets and writes counters only: its CPU's and its sender's.
+ * A dropped frame reads the buckets and writes its sender's counters only. When the budget is changed
+ * what is owed by the old one is cut to the new one's burst. Senders for whom there is no entry left share one.
  * Frames that come back from a wire were charged before they went into it.
  */
 #include <netloom/kernel.h>
@@ -46,16 +47,9 @@ struct {
 } nl_pr_state SEC(".maps");
 
 struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
+	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 16384);
-	__type(key, __u32);
-	__type(value, struct nl_pr_counts);
-} nl_pr_totals SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 16384);
+	__uint(max_entries, 65536);
 	__type(key, struct nl_pr_pair);
 	__type(value, struct nl_pr_sender);
 } nl_pr_senders SEC(".maps");
@@ -101,27 +95,41 @@ struct cost {
 	__u64 bytes;
 };
 
-/* Takes from a pair of buckets where both have room. The second is charged without looking again. */
-static __always_inline bool take(__u64 *packets, __u64 *bytes, const struct nl_pr_rate *rate,
-				 __u64 now, const struct cost *cost)
+/* Cuts what is owed by an older budget. */
+static __always_inline void renew(struct nl_pr_buckets *own, const struct nl_pr_rate *rate, __u64 now)
 {
-	if (rate->byte && !nl_bucket_room(bytes, now, rate->byte_burst, cost->bytes))
-		return false;
-	if (rate->packet &&
-	    !nl_bucket_take(packets, now, rate->packet_burst, cost->packets, true))
-		return false;
-	if (rate->byte)
-		nl_bucket_take(bytes, now, rate->byte_burst, cost->bytes, rate->packet == 0);
-	return true;
+	__u64 old = NL_READ(own->version);
+
+	if (old == rate->version ||
+	    __sync_val_compare_and_swap(&own->version, old, rate->version) != old)
+		return;
+	nl_bucket_cut(&own->packets, now, rate->packet_burst);
+	nl_bucket_cut(&own->bytes, now, rate->byte_burst);
 }
 
-static __always_inline void charge(struct nl_pr_state *state, const struct nl_pr_rate *rate,
-				   __u64 now, const struct cost *cost)
+/* Takes where both buckets have room. Where both are limited the second is charged without looking
+ * again: another CPU may have taken the room, and the debt is paid later. */
+static __always_inline bool take(struct nl_pr_buckets *own, const struct nl_pr_rate *rate, __u64 now,
+				 const struct cost *cost)
 {
+	renew(own, rate, now);
+	if (rate->byte && !nl_bucket_room(&own->bytes, now, rate->byte_burst, cost->bytes))
+		return false;
+	if (rate->packet &&
+	    !nl_bucket_take(&own->packets, now, rate->packet_burst, cost->packets, true))
+		return false;
+	return !rate->byte || nl_bucket_take(&own->bytes, now, rate->byte_burst, cost->bytes,
+					     rate->packet == 0);
+}
+
+static __always_inline void charge(struct nl_pr_buckets *own, const struct nl_pr_rate *rate, __u64 now,
+				   const struct cost *cost)
+{
+	renew(own, rate, now);
 	if (rate->packet)
-		nl_bucket_take(&state->packets, now, 0, cost->packets, false);
+		nl_bucket_take(&own->packets, now, 0, cost->packets, false);
 	if (rate->byte)
-		nl_bucket_take(&state->bytes, now, 0, cost->bytes, false);
+		nl_bucket_take(&own->bytes, now, 0, cost->bytes, false);
 }
 
 static __always_inline bool passes(struct nl_pr_state *state, struct nl_pr_sender *sender,
@@ -137,31 +145,21 @@ static __always_inline bool passes(struct nl_pr_state *state, struct nl_pr_sende
 	};
 	struct cost share = { .packets = whole.packets * count, .bytes = whole.bytes * count };
 
-	if (take(&sender->packets, &sender->bytes, rate, now, &share)) {
-		charge(state, rate, now, &whole);
+	if (take(&sender->buckets, rate, now, &share)) {
+		charge(&state->buckets, rate, now, &whole);
 		return true;
 	}
-	return take(&state->packets, &state->bytes, rate, now, &whole);
+	return take(&state->buckets, rate, now, &whole);
 }
 
-static __always_inline void count(__u32 node, struct nl_pr_sender *sender, __u64 bytes, bool passed)
+static __always_inline void count(struct nl_pr_sender *sender, __u64 bytes, bool passed)
 {
-	struct nl_pr_counts *total = bpf_map_lookup_elem(&nl_pr_totals, &node);
-
 	if (passed) {
-		__sync_fetch_and_add(&sender->counts.passed, 1);
-		__sync_fetch_and_add(&sender->counts.passed_bytes, bytes);
-		if (total) {
-			total->passed++;
-			total->passed_bytes += bytes;
-		}
+		__sync_fetch_and_add(&sender->passed, 1);
+		__sync_fetch_and_add(&sender->passed_bytes, bytes);
 	} else {
-		__sync_fetch_and_add(&sender->counts.dropped, 1);
-		__sync_fetch_and_add(&sender->counts.dropped_bytes, bytes);
-		if (total) {
-			total->dropped++;
-			total->dropped_bytes += bytes;
-		}
+		__sync_fetch_and_add(&sender->dropped, 1);
+		__sync_fetch_and_add(&sender->dropped_bytes, bytes);
 	}
 }
 
@@ -193,6 +191,6 @@ int nl_protect(struct __sk_buff *skb)
 	if (!sender)
 		return NL_NEXT;
 	passed = passes(state, sender, rate, bytes);
-	count(node, sender, bytes, passed);
+	count(sender, bytes, passed);
 	return passed ? NL_NEXT : NL_DROP;
 }

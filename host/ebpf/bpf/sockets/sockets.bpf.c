@@ -67,36 +67,49 @@ __noinline int nl_sock_level(void)
 	return -1;
 }
 
+/* The entry of a group that is limited, else `none`: so the verifier sees one kind of pointer and goes
+ * through what follows once, not once for each set of levels that may have entries. */
+static __always_inline struct nl_sock_group *entry(__u64 id, struct nl_sock_group *none, __u64 *limit)
+{
+	const __u64 *most = bpf_map_lookup_elem(&nl_sock_limits, &id);
+	struct nl_sock_group *group;
+
+	if (!most)
+		return none;
+	group = bpf_map_lookup_elem(&nl_sock_counts, &id);
+	if (!group)
+		return none;
+	*limit = *most;
+	return group;
+}
+
 SEC("cgroup/sock_create")
 int nl_sock_create(struct bpf_sock *sk)
 {
-	struct nl_sock_group *group[NL_SOCK_DEPTH] = {};
-	__u64 limit[NL_SOCK_DEPTH] = {};
-	struct nl_sock_group *full = NULL;
+	struct nl_sock_group *group[NL_SOCK_DEPTH];
+	__u64 limit[NL_SOCK_DEPTH];
+	struct nl_sock_group *none, *full;
 	struct nl_sock_mark *mark;
 	struct lock *lock;
-	__u64 outermost = 0;
+	__u64 zero = 0, outermost = 0;
 	bool any = false;
 	__u32 slot;
 	int lab = nl_sock_level();
 
 	if (lab < 0)
 		return 1;
+	none = bpf_map_lookup_elem(&nl_sock_counts, &zero);
+	if (!none)
+		return 1;
 #pragma unroll
 	for (int i = 0; i < NL_SOCK_DEPTH; i++) {
 		__u64 id = bpf_get_current_ancestor_cgroup_id(lab + 1 + i);
-		__u64 *most;
 
-		if (!id)
-			break;
 		if (i == 0)
 			outermost = id;
-		most = bpf_map_lookup_elem(&nl_sock_limits, &id);
-		if (!most)
-			continue;
-		group[i] = bpf_map_lookup_elem(&nl_sock_counts, &id);
-		limit[i] = *most;
-		any |= !!group[i];
+		limit[i] = ~0ULL;
+		group[i] = id ? entry(id, none, &limit[i]) : none;
+		any |= group[i] != none;
 	}
 	if (!any)
 		return 1;
@@ -108,32 +121,32 @@ int nl_sock_create(struct bpf_sock *sk)
 		return 0;
 	}
 
+	full = none;
 	bpf_spin_lock(&lock->lock);
 #pragma unroll
 	for (int i = 0; i < NL_SOCK_DEPTH; i++)
-		if (group[i] && NL_READ(group[i]->open) >= 0 &&
-		    (__u64)NL_READ(group[i]->open) >= limit[i])
+		if (group[i] != none && (__u64)NL_READ(group[i]->open) >= limit[i])
 			full = group[i];
-	if (!full) {
+	if (full == none) {
 #pragma unroll
 		for (int i = 0; i < NL_SOCK_DEPTH; i++)
-			if (group[i]) {
-				__s64 open = __sync_fetch_and_add(&group[i]->open, 1) + 1;
+			if (group[i] != none) {
+				__u64 open = __sync_fetch_and_add(&group[i]->open, 1) + 1;
 
-				if (open > (__s64)group[i]->peak)
+				if (open > group[i]->peak)
 					group[i]->peak = open;
 			}
 	}
 	bpf_spin_unlock(&lock->lock);
 
-	if (full) {
+	if (full != none) {
 		__sync_fetch_and_add(&full->refused, 1);
 		bpf_set_retval(-ENFILE);
 		return 0;
 	}
 #pragma unroll
 	for (int i = 0; i < NL_SOCK_DEPTH; i++)
-		if (group[i]) {
+		if (group[i] != none) {
 			mark->at[i].group = bpf_get_current_ancestor_cgroup_id(lab + 1 + i);
 			mark->at[i].epoch = group[i]->epoch;
 		}

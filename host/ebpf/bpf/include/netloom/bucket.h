@@ -48,4 +48,13 @@ static __always_inline bool nl_bucket_take(__u64 *full_at, __u64 now, __u64 burs
 	return true;
 }
 
+/* Forgives what is owed beyond `most`. */
+static __always_inline void nl_bucket_cut(__u64 *full_at, __u64 now, __u64 most)
+{
+	__u64 old = NL_READ(*full_at);
+
+	if (nl_bucket_owes(old, now) > most)
+		__sync_val_compare_and_swap(full_at, old, now + most);
+}
+
 #endif

@@ -28,18 +28,25 @@ struct nl_pr_rate {
 	__u64 byte;         /* cost of a byte */
 	__u64 packet_burst; /* ticks */
 	__u64 byte_burst;   /* ticks */
+	__u64 version;      /* differs each time that it is changed */
 };
-_Static_assert(sizeof(struct nl_pr_rate) == 32, "read as four words");
+_Static_assert(sizeof(struct nl_pr_rate) == 40, "read as five words");
 
-/* nl_pr_state: node -> its bucket: the instants, in ticks, at which it is full again. */
-struct nl_pr_state {
+/* A bucket of frames and one of bytes: the instants, in ticks, at which they are full again. */
+struct nl_pr_buckets {
 	__u64 packets;
 	__u64 bytes;
+	__u64 version; /* of the budget that they were last charged by */
+};
+
+/* nl_pr_state: node -> what all its senders share. */
+struct nl_pr_state {
+	struct nl_pr_buckets buckets;
 	__u64 window; /* which window `senders` is of */
 	__u64 senders;
 	__u64 senders_before;
 };
-_Static_assert(sizeof(struct nl_pr_state) == 40, "read as five words");
+_Static_assert(sizeof(struct nl_pr_state) == 48, "read as six words");
 
 /* Key of nl_pr_senders. */
 struct nl_pr_pair {
@@ -48,22 +55,15 @@ struct nl_pr_pair {
 };
 _Static_assert(sizeof(struct nl_pr_pair) == 8, "read as two half words");
 
-/* Frames and bytes; nl_pr_totals: node -> this, per CPU. */
-struct nl_pr_counts {
+/* nl_pr_senders: what became of a sender's frames, and its share of the budget. */
+struct nl_pr_sender {
 	__u64 passed;
 	__u64 passed_bytes;
 	__u64 dropped;
 	__u64 dropped_bytes;
-};
-_Static_assert(sizeof(struct nl_pr_counts) == 32, "read as four words");
-
-/* nl_pr_senders: the sender's share of the bucket, and what became of its frames. */
-struct nl_pr_sender {
-	struct nl_pr_counts counts;
-	__u64 packets;
-	__u64 bytes;
+	struct nl_pr_buckets buckets;
 	__u64 window; /* the last one it sent in */
 };
-_Static_assert(sizeof(struct nl_pr_sender) == 56, "read as seven words");
+_Static_assert(sizeof(struct nl_pr_sender) == 64, "read as eight words");
 
 #endif

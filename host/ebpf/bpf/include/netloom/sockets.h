@@ -12,10 +12,11 @@
 /* How deep the lab's own group may lie. */
 #define NL_SOCK_LAB_DEPTH 24
 
-/* nl_sock_counts: id of a group -> what was counted. */
+/* nl_sock_counts: id of a group -> what was counted. The entry of id 0, which no group has, is there from
+ * the start and stands for groups without one. */
 struct nl_sock_group {
 	__u64 epoch;     /* differs each time that counting starts; written by user space only */
-	__s64 open;      /* sockets that were made in the group and are not closed */
+	__u64 open;      /* sockets that were made in the group and are not closed */
 	__u64 peak;      /* most of them at once */
 	__u64 refused;   /* sockets refused because this group was full */
 	__u64 uncounted; /* closed by processes of the group without having been counted */
