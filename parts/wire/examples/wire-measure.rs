@@ -189,10 +189,17 @@ fn rated(world: &World, client: &Connection, rate: u64) {
     let sender = world.nodes[0].run(|| UdpSocket::bind((ADDRESS[0], 5000)).expect("bind"));
     sender.connect((ADDRESS[1], 5001)).expect("connect");
     let until = stop.clone();
+    // A quarter more than the rate, in portions of a millisecond.
+    let portion = rate / 1000 * 5 / 4 / (8 * 1442) + 1;
     let sending = std::thread::spawn(move || {
+        let mut next = Instant::now();
         while !until.load(Ordering::Relaxed) {
-            // Nobody listens there; a refusal comes back now and then.
-            let _ = sender.send(&[0; 1400]);
+            for _ in 0..portion {
+                // Nobody listens there; a refusal comes back now and then.
+                let _ = sender.send(&[0; 1400]);
+            }
+            next += Duration::from_millis(1);
+            std::thread::sleep(next.saturating_duration_since(Instant::now()));
         }
     });
     let sent = || {

@@ -26,7 +26,7 @@ const SPIN: u64 = 20_000;
 
 /// How much earlier than a departure the timer goes off at most, in ns. In virtual machines an idle
 /// processor needs about so long to wake up.
-const MOST_LEAD: u64 = 80_000;
+const MOST_LEAD: u64 = 60_000;
 
 /// After so long without a frame memory is given back.
 const QUIET: Duration = Duration::from_secs(1);

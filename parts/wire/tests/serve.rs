@@ -65,6 +65,9 @@ fn nonsense_is_answered_and_changes_nothing() {
     assert!(client.list(None).unwrap().is_empty());
 }
 
+/// Changes the ports, the places of inputs and outputs, and what is asked of the first direction.
+type Amend<'a> = &'a dyn Fn(&mut Vec<PortKind>, &mut [usize; 4], &mut Impairments);
+
 #[test]
 fn a_wire_that_makes_no_sense_is_refused() {
     isolated!({
@@ -72,7 +75,7 @@ fn a_wire_that_makes_no_sense_is_refused() {
         let client = server.connect();
         let world = World::packet_sockets();
         let good = world.request(&delay(1), &delay(1));
-        let amended = |amend: &dyn Fn(&mut Vec<PortKind>, &mut [usize; 4], &mut Impairments)| {
+        let amended = |amend: Amend<'_>| {
             let Request::Add { wire, mut ports, mut directions } = good.clone() else { panic!() };
             let [Some(a), Some(b)] = &mut directions else { panic!() };
             let mut places = [a.input, a.output, b.input, b.output];
