@@ -389,3 +389,7 @@ fn wide(length: usize) -> u64 {
 fn short(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }
+
+#[cfg(test)]
+#[path = "carrier_tests.rs"]
+mod tests;

@@ -324,12 +324,12 @@ fn unexpected() -> Error {
     Error::control("understand the answer", io::Error::from(io::ErrorKind::InvalidData))
 }
 
-/// Refuses a peer of another user. Root is everybody's: it could act as any user anyway.
+/// Refuses a peer of another user.
 pub(crate) fn check_peer(socket: &OwnedFd) -> Result<()> {
     let peer = scm::peer_uid(socket)
         .map_err(|e| Error::System { operation: "ask who is at the other end", source: e })?;
     let own = rustix::process::geteuid().as_raw();
-    if peer == own || peer == 0 { Ok(()) } else { Err(Error::Stranger(peer)) }
+    if peer == own { Ok(()) } else { Err(Error::Stranger(peer)) }
 }
 
 /// Sends a value with descriptors.
