@@ -339,3 +339,29 @@ fn a_drain_is_cut_short_by_who_does_not_want_to_wait() {
         assert!(matches!(told, netloom_wire::control::Answer::Removed(_)), "{told:?}");
     });
 }
+
+#[test]
+fn a_wire_whose_tap_is_gone_says_so_and_ends_as_any() {
+    isolated!({
+        if !taps_allowed() {
+            skip!("root-only: opens /dev/net/tun");
+        }
+        let server = Server::start();
+        let client = server.connect();
+        let world = World::taps(false);
+        world.join(&client, &delay(0), &delay(0));
+        world.nodes[0].run(|| {
+            let mut batch = netloom_netlink::Batch::new();
+            batch.push("eth0", &netloom_netlink::DeleteLink::new(10));
+            netloom_netlink::Socket::open().unwrap().run(&mut batch).unwrap();
+        });
+        wait_until("the input is gone", WAIT, || state(&client, 0).input_gone.then_some(()));
+        let sender = world.nodes[1].run(|| UdpSocket::bind((ADDRESS[1], 5000)).unwrap());
+        sender.send_to(b"into the void", (ADDRESS[0], 5000)).unwrap();
+        wait_until("the frame is refused", WAIT, || {
+            let ledger = state(&client, 1).ledger;
+            (ledger.closes() && ledger.lost.of(Cause::Refused).packets == 1).then_some(())
+        });
+        client.remove(WIRE, true).unwrap();
+    });
+}
