@@ -221,6 +221,21 @@ fn nobody_is_refused_while_there_is_room() {
 }
 
 #[test]
+fn attempts_that_are_refused_take_no_room_from_others() {
+    let (lab, limits) = lab!();
+    let [node, child] = ["n1", "n1/c"].map(|path| lab.below(path));
+    limits.set(&node, Some(1)).unwrap();
+    limits.set(&child, Some(0)).unwrap();
+    let mut rightful = Helper::start(&node);
+    let mut others = [Helper::start(&child), Helper::start(&child)];
+    others.iter_mut().for_each(|p| p.tell("churn 200000"));
+    assert_eq!(rightful.ask("churn 100000"), "0", "it has the only one's room for itself");
+    others.iter_mut().for_each(|p| assert_eq!(p.reply(), "200000"));
+    let all = [&node, &child].map(|g| limits.read(g).unwrap());
+    assert_eq!(all.map(|c| (c.open, c.refused, c.peak)), [(0, 0, 1), (0, 400_000, 0)]);
+}
+
+#[test]
 fn a_later_process_finds_what_an_earlier_one_attached() {
     let (lab, limits) = lab!();
     let node = lab.below("n1");
@@ -229,8 +244,12 @@ fn a_later_process_finds_what_an_earlier_one_attached() {
     program.ask("open 1");
     assert!(matches!(SocketLimits::create(lab.path()), Err(Error::Exists { .. })));
     drop(limits);
+    let mut other = Helper::start(lab.path());
+    assert_eq!(other.ask("limit 4"), "done", "another process changes the limit of n1");
+    drop(other);
     let again = SocketLimits::reopen(lab.path()).unwrap().expect("it is attached");
-    assert_eq!(open(again.read(&node).unwrap()), 1);
+    let counts = again.read(&node).unwrap();
+    assert_eq!((counts.open, counts.limit), (1, Some(4)));
     again.set(&node, Some(3)).unwrap();
     assert_eq!(program.ask("open 5"), format!("2 {ENFILE}"));
     let other = Group::create().unwrap();

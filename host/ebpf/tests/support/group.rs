@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use netloom_ebpf::sockets::SocketLimits;
 use netloom_sys::process::{self, Forked, Namespaces};
 use netloom_sys::{mountinfo, scm};
 use rustix::net::{AddressFamily, SocketType};
@@ -123,7 +124,7 @@ pub(crate) fn help() {
     std::fs::write(Path::new(&group).join("cgroup.procs"), "0").unwrap();
     let wire = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned().unwrap());
     let mut commands = BufReader::new(wire.try_clone().unwrap());
-    let mut hands = Hands { wire, open: Vec::new(), forked: None };
+    let mut hands = Hands { group: PathBuf::from(group), wire, open: Vec::new(), forked: None };
     hands.say("ready");
     let mut line = String::new();
     while commands.read_line(&mut line).is_ok_and(|n| n > 0) {
@@ -134,6 +135,7 @@ pub(crate) fn help() {
 }
 
 struct Hands {
+    group: PathBuf,
     wire: UnixStream,
     open: Vec<OwnedFd>,
     forked: Option<(OwnedFd, rustix::process::Pid)>,
@@ -168,6 +170,12 @@ impl Hands {
             }
             "send" => {
                 scm::send(&self.wire, b"x", &[self.open[0].as_fd()]).unwrap();
+            }
+            "limit" => {
+                // In the lab's own group: as another lab process would, for the node n1.
+                let limits = SocketLimits::reopen(&self.group).unwrap().unwrap();
+                limits.set(&self.group.join("n1"), u32::try_from(n).ok()).unwrap();
+                self.say("done");
             }
             "fork" => self.fork(),
             "reap" => {
