@@ -83,13 +83,11 @@ impl Guards {
         set.map(drop).map_err(refused(&object, "limit its sockets"))
     }
 
-    /// What counts for a node's socket limit.
+    /// What counts for a node's socket limit; `None` where it has none.
     pub(crate) fn sockets(&self, state: &State, node: &PlannedNode) -> Option<SocketCounts> {
+        node.limits.sockets?;
         let dir = state.groups.sockets_dir(node.id)?;
         let mut inner = self.inner();
-        if inner.sockets.is_none() {
-            node.limits.sockets?;
-        }
         let limits = inner.socket_limits(state, &node.name).ok().flatten()?;
         limits.read(&dir).ok()
     }

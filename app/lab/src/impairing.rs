@@ -140,21 +140,22 @@ impl Running {
 /// The wire of a link as it is shown; `None` where there is none. `directions` are those of the whole
 /// lab, or `None` when the process is gone.
 pub(crate) fn view(
-    plan: &Plan,
+    state: &State,
     link: &PlannedLink,
     directions: Option<&std::collections::BTreeMap<(usize, usize), DirectionState>>,
     restarts: u32,
 ) -> Option<WireView> {
-    if !crate::wires::impaired(link) {
+    let plan = &state.plan;
+    if !crate::wires::impaired(link) && !crate::wires::built_in(state, link) {
         return None;
     }
     let one = |from: usize| -> Option<DirectionView> {
         let asked = &link.impairments[from];
-        let state = directions.and_then(|d| d.get(&(link.id, from)));
-        if asked.is_none() && state.is_none() {
+        let found = directions.and_then(|d| d.get(&(link.id, from)));
+        if asked.is_none() && found.is_none() {
             return None;
         }
-        let mut view = state.map_or_else(DirectionView::default, direction);
+        let mut view = found.map_or_else(DirectionView::default, direction);
         view.from = end_text(plan, &link.ends[from]);
         view.impairments = words::impairments(asked);
         Some(view)

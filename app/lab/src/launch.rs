@@ -141,7 +141,10 @@ impl Launch {
                     let limits = &node.limits;
                     groups.add(node.id, parent, limits.memory.is_some(), limits.sockets.is_some());
                 }
+                // Without BPF programs a wire cannot be put in later.
+                let impaired = plan.links.iter().filter(|l| user && crate::wires::impaired(l));
                 State {
+                    wired: impaired.map(|l| l.id).collect(),
                     plan,
                     groups,
                     user,

@@ -214,6 +214,10 @@ impl Running {
         let state = self.state();
         let set = state.groups.apply(new.id, &limits(&old.limits), &limits(&new.limits));
         notes.extend(set.map_err(Error::system(&object, "set its limits"))?);
+        if new.limits.weight != old.limits.weight {
+            let weighed = state.groups.weigh(new.id, new.limits.weight);
+            weighed.map_err(Error::system(&object, "set its weight"))?;
+        }
         self.kept.guards.limit_sockets(&state, new)?;
         if let (Some(limit), Some(counts)) =
             (new.limits.sockets, self.kept.guards.sockets(&state, new))

@@ -272,6 +272,10 @@ impl Maker<'_> {
         let groups = &self.state.groups;
         groups
             .create_node(node.id, &limits(&node.limits))
+            .and_then(|()| match node.limits.weight {
+                Some(weight) => groups.weigh(node.id, Some(weight)),
+                None => Ok(()),
+            })
             .map_err(Error::system(format!("node {:?}", node.name), "make its cgroups"))?;
         let scope = node.children.is_some().then(|| self.folder.scope(node.id));
         if let Some(scope) = &scope {
@@ -316,7 +320,7 @@ impl Maker<'_> {
         };
         let node = |slot: usize| wanted.contains(&slot).then(|| open(slot)).transpose();
         let nodes = (0..self.core_slot()).map(node).collect::<Result<Vec<_>>>()?;
-        Ok(Spaces { nodes, core: open(self.core_slot())?, user: self.state.user })
+        Ok(Spaces { nodes, core: open(self.core_slot())?, wired: self.state.wired.clone() })
     }
 
     /// The links to make when these inits are new: those with an end there, and all doors when one

@@ -7,11 +7,8 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use ipnet::IpNet;
 use netloom_model::Plan;
-use netloom_netlink::{
-    Address, AddressInfo, Batch, Change, Family, LinkInfo, MoveLink, Route, RouteInfo, Socket,
-};
+use netloom_netlink::{Batch, Carried, Change, LinkInfo, MoveLink, Socket};
 use netloom_sys::namespace;
 
 use crate::making::Inits;
@@ -21,21 +18,11 @@ use crate::state::{Home, Moved, State};
 use crate::view::{Changed, MoveInterface};
 use crate::{Error, Result};
 
-/// Routes that the kernel makes by itself from addresses (rtnetlink(7), `RTPROT_KERNEL`).
-const BY_THE_KERNEL: u8 = 2;
-
 /// Where an interface is or goes.
 enum Place {
     Host,
     /// A node, by slot.
     Node(usize),
-}
-
-/// What is carried along.
-#[derive(Default)]
-struct Luggage {
-    addresses: Vec<IpNet>,
-    routes: Vec<RouteInfo>,
 }
 
 impl Running {
@@ -63,7 +50,7 @@ impl Running {
             Some(name) => free_or_refused(there, &object, name)?,
             None => next_free(there, &object, old_name)?,
         };
-        let luggage = if request.carry { pack(here, &object, &found)? } else { Luggage::default() };
+        let luggage = if request.carry { pack(here, &object, &found)? } else { Carried::default() };
         let link = self.link_of(&state, &from, &found);
         if let Some(link) = link {
             self.take_wire_out(&work, link)?;
@@ -85,7 +72,9 @@ impl Running {
             self.put_wire_in(&work, link)?;
         }
         self.let_go(&self.state());
-        Ok(Changed { name, notes: vec![] })
+        let left = luggage.left.iter();
+        let notes = left.map(|to| format!("the route to {to} leads over others too: not carried"));
+        Ok(Changed { name, notes: notes.collect() })
     }
 
     /// Which interfaces must stay: `lo`, hidden ones of wires, ports of bridges.
@@ -256,7 +245,7 @@ fn settle(plan: &Plan, node: usize, index: u32, space: OwnedFd) -> Result<()> {
     let core = space.try_clone().map_err(Error::state("network namespace", "copy"))?;
     let mut nodes: Vec<Option<OwnedFd>> = plan.nodes.iter().map(|_| None).collect();
     nodes[slot] = Some(space);
-    let spaces = Spaces { nodes, core, user: false };
+    let spaces = Spaces { nodes, core, wired: std::collections::BTreeSet::new() };
     network::configure(plan, &spaces, &[(slot, Scope::Links)], &[interface.link])
 }
 
@@ -269,7 +258,7 @@ fn return_to_host(object: &str, here: Option<&OwnedFd>, m: &Moved) -> Result<()>
     };
     if let (Some(here), Some(found)) = (here, found) {
         let index = move_one(here.as_fd(), host.as_fd(), object, &found, &m.old_name, None)?;
-        return unpack(host.as_fd(), object, index, &Luggage::default(), m.was_up);
+        return unpack(host.as_fd(), object, index, &Carried::default(), m.was_up);
     }
     // Its node was killed: the kernel has put it into the host, maybe under another name.
     inside(host.as_fd(), object, |socket| {
@@ -349,25 +338,11 @@ fn move_one(
     })
 }
 
-/// Its addresses, and the routes over it that the kernel does not make by itself.
-fn pack(space: BorrowedFd<'_>, object: &str, found: &LinkInfo) -> Result<Luggage> {
+/// What a move would take from it.
+fn pack(space: BorrowedFd<'_>, object: &str, found: &LinkInfo) -> Result<Carried> {
     inside(space, object, |socket| {
-        let refused = |e| Error::network(object, "read what it carries")(e);
-        let own = |a: &AddressInfo| a.link == found.index && !is_link_local(&a.address);
-        let addresses = socket.addresses().map_err(refused)?.into_iter().filter(own);
-        let addresses = addresses.map(|a| a.address).collect();
-        let mut routes = socket.routes(Family::V4).map_err(refused)?;
-        routes.extend(socket.routes(Family::V6).map_err(refused)?);
-        routes.retain(|r| r.links == [found.index] && r.origin != BY_THE_KERNEL);
-        Ok(Luggage { addresses, routes })
+        socket.carried(found.index).map_err(Error::network(object, "read what it carries"))
     })
-}
-
-fn is_link_local(net: &IpNet) -> bool {
-    match net {
-        IpNet::V4(_) => false,
-        IpNet::V6(v6) => v6.addr().is_unicast_link_local(),
-    }
 }
 
 /// Raises it if it was up, and gives it what it carried.
@@ -375,7 +350,7 @@ fn unpack(
     space: BorrowedFd<'_>,
     object: &str,
     index: u32,
-    luggage: &Luggage,
+    luggage: &Carried,
     up: bool,
 ) -> Result<()> {
     on_a_thread(|| {
@@ -385,15 +360,8 @@ fn unpack(
         if up {
             batch.push(object, &Change::of(index).up());
         }
-        for address in &luggage.addresses {
-            batch.push(object, &Address::new(index, *address));
-        }
-        for route in &luggage.routes {
-            let mut request = Route::new(route.to, route.via, index);
-            request.metric = Some(route.metric).filter(|m| *m != 0);
-            request.replace = true;
-            batch.push(object, &request);
-        }
+        // A route needs its interface up.
+        luggage.push(&mut batch, object, index);
         if batch.is_empty() { Ok(()) } else { run(&mut socket, &mut batch, object, "settle") }
     })
 }

@@ -5,6 +5,7 @@
 //! pairs are made by a socket in an empty namespace, because kernels before 6.14 look for clashes
 //! there too. All functions run on threads that end with them.
 
+use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -32,8 +33,8 @@ const LEARNT_NEIGHBOURS: usize = 400;
 pub(crate) struct Spaces {
     pub(crate) nodes: Vec<Option<OwnedFd>>,
     pub(crate) core: OwnedFd,
-    /// The lab is an ordinary user's: its wires are built into links.
-    pub(crate) user: bool,
+    /// Ids of links with a wire built in.
+    pub(crate) wired: BTreeSet<usize>,
 }
 
 impl Spaces {
@@ -137,7 +138,7 @@ fn push_link(batch: &mut Batch, plan: &Plan, spaces: &Spaces, index: usize) -> R
     if !is_inner(link) {
         return Ok(());
     }
-    if spaces.user && wires::impaired(link) {
+    if spaces.wired.contains(&link.id) {
         return push_wired(batch, plan, spaces, index);
     }
     // A port goes first: only the first end can be given its bridge at once.
@@ -218,7 +219,7 @@ pub(crate) fn raise_ports(plan: &Plan, spaces: &Spaces, links: &[usize]) -> Resu
         let both = link.ends.iter().all(|e| matches!(e, PlannedEnd::Port { .. }));
         for (side, end) in link.ends.iter().enumerate() {
             let PlannedEnd::Port { switch, .. } = end else { continue };
-            if both || !is_inner(link) || (spaces.user && wires::impaired(link)) {
+            if both || !is_inner(link) || spaces.wired.contains(&link.id) {
                 let port =
                     Change::of(port_index(link, side)).enslave(plan.switches[*switch].index).up();
                 batch.push(format!("link {:?}", link.name), &port);

@@ -36,6 +36,11 @@ pub(crate) fn make_folder(running: &Running, node: usize) -> Result<std::path::P
     Ok(path)
 }
 
+/// What a node is called inside itself: without the names of those it lives in.
+fn short(name: &str) -> String {
+    name.rsplit('/').next().unwrap_or(name).to_owned()
+}
+
 impl Scoped {
     /// The view from inside the node `root`, an id.
     pub(crate) fn new(running: Arc<Running>, root: usize) -> Scoped {
@@ -64,7 +69,7 @@ impl Scoped {
     }
 
     fn refused(&self, reason: &str) -> Error {
-        let lab = self.own_name().unwrap_or_default();
+        let lab = short(&self.own_name().unwrap_or_default());
         Error::Conflict { lab, reason: reason.to_owned() }
     }
 
@@ -73,7 +78,7 @@ impl Scoped {
         let Ok(own) = self.own_name() else { return error };
         let prefix = format!("{own}/");
         let local = |name: &str| name.replace(&prefix, "");
-        let short = own.rsplit('/').next().unwrap_or(&own).to_owned();
+        let short = short(&own);
         match error {
             // Hints would tell names from outside.
             Error::NoNode { node, .. } => {
@@ -131,7 +136,9 @@ impl Scoped {
             // An end names the direction: it is kept.
             Some(l) if l.name.replace(&prefix, "") == link => Ok(l.name.clone()),
             Some(_) => Ok(format!("{prefix}{link}")),
-            None => Err(Error::NoLink { lab: own, link: link.to_owned(), hint: String::new() }),
+            None => {
+                Err(Error::NoLink { lab: short(&own), link: link.to_owned(), hint: String::new() })
+            }
         }
     }
 
@@ -163,7 +170,7 @@ impl Scoped {
         status.switches.clear();
         let whole = status.nodes.iter().all(|n| n.alive);
         status.state = if whole { LabState::Up } else { LabState::Degraded };
-        status.name = own.rsplit('/').next().unwrap_or(&own).to_owned();
+        status.name = short(&own);
         Ok(status)
     }
 

@@ -5,6 +5,7 @@
 //! made, `up` after everything is. `n/` holds the inits' sockets and logs. Files are 0600, folders
 //! 0700. A file is written beside and renamed, so that one that is there is whole.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
@@ -34,6 +35,9 @@ pub struct State {
     pub user: bool,
     /// Unix time in seconds.
     pub since: u64,
+    /// Ids of links that were made with a wire built in.
+    #[serde(default)]
+    pub wired: BTreeSet<usize>,
     /// Interfaces that are not where the plan put them.
     #[serde(default)]
     pub moved: Vec<Moved>,

@@ -49,7 +49,7 @@ pub(crate) fn read(sources: &Sources<'_>) -> Result<LabStatus> {
     let directions = wires.states();
     let restarts = wires.restarts();
     let link = |l: &PlannedLink| {
-        let wire = impairing::view(plan, l, directions.as_ref(), restarts);
+        let wire = impairing::view(state, l, directions.as_ref(), restarts);
         link(plan, l, &nodes, wire)
     };
     let links = plan.links.iter().map(link).collect();

@@ -92,9 +92,9 @@ fn number(link: &PlannedLink, from: usize) -> usize {
     link.id * 2 + from
 }
 
-/// Whether a link of the plan is built with a wire in it.
+/// Whether a link was made with a wire in it.
 pub(crate) fn built_in(state: &State, link: &PlannedLink) -> bool {
-    state.user && impaired(link)
+    state.wired.contains(&link.id)
 }
 
 /// Whether anything is asked of a link.
@@ -150,7 +150,7 @@ impl Wires {
         inner.process = Process::find(context.folder)?;
         let Some(process) = &inner.process else { return Ok(()) };
         let known = process.connection.list(None).map_err(failed("wires", "list"))?;
-        for link in context.state.plan.links.iter().filter(|l| impaired(l)) {
+        for link in &context.state.plan.links {
             for from in [0, 1] {
                 if !known.contains_key(&number(link, from)) {
                     continue;

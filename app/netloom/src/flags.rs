@@ -69,6 +69,14 @@ pub(crate) enum Verb {
         /// The folder; it must exist.
         folder: PathBuf,
     },
+    /// Carries the frames of a lab's wires.
+    #[command(hide = true)]
+    WireProcess {
+        /// The process that starts it.
+        starter: i32,
+        /// The lab's folder.
+        folder: PathBuf,
+    },
     /// The other side of a measurement.
     #[command(hide = true)]
     BenchPeer {
@@ -425,6 +433,12 @@ pub(crate) enum Experiment {
     Lab,
     /// What a node costs the programs in it.
     Node,
+    /// What a node keeps of its throughput while neighbours flood it.
+    Flood,
+    /// Time to make, remove, use, move and list in a running lab.
+    Images,
+    /// How exactly links delay, lose and limit.
+    Wire,
 }
 
 impl Experiment {
@@ -433,6 +447,9 @@ impl Experiment {
         match self {
             Experiment::Lab => "lab",
             Experiment::Node => "node",
+            Experiment::Flood => "flood",
+            Experiment::Images => "images",
+            Experiment::Wire => "wire",
         }
     }
 }

@@ -104,35 +104,36 @@ unsafe fn clone(mut args: CloneArgs, cgroup: Option<BorrowedFd<'_>>) -> Result<F
 /// [`fork_alone`] into namespaces whose PID namespace lies inside `pid_namespace`: the child ends
 /// when the init there does. It is a child of the caller, in the caller's own PID namespace.
 ///
-/// A PID namespace is made inside the maker's own one only, so a go-between enters the outer one
-/// first and makes its own sibling (clone(2), `CLONE_PARENT`). The caller must ignore SIGCHLD.
+/// A PID namespace is made inside the maker's own one only, and who has entered one for his children
+/// may not be allowed back. So two go-betweens, who end at once, are siblings of the child (clone(2),
+/// `CLONE_PARENT`): one enters, its own is born inside and makes the child. The caller must ignore
+/// SIGCHLD.
 ///
 /// # Errors
-/// The kernel's refusal, or that of the go-between.
+/// The kernel's refusal, or that of a go-between.
 pub fn fork_inside(
     pid_namespace: BorrowedFd<'_>,
     namespaces: Namespaces,
     cgroup: Option<BorrowedFd<'_>>,
 ) -> Result<Forked> {
-    use rustix::thread::{LinkNameSpaceType, move_into_link_name_space as enter};
-    let fail = |operation| move |e: rustix::io::Errno| Error::call("PID namespace", operation, e);
-    let kind = Some(LinkNameSpaceType::ProcessID);
-    let own = std::fs::File::open("/proc/self/ns/pid")
-        .map_err(|e| Error::path("/proc/self/ns/pid", "open", e))?;
     let (ours, theirs) = rustix::net::socketpair(
         rustix::net::AddressFamily::UNIX,
         rustix::net::SocketType::SEQPACKET,
         rustix::net::SocketFlags::CLOEXEC,
         None,
     )
-    .map_err(fail("make a socket for"))?;
-    enter(pid_namespace, kind).map_err(fail("enter"))?;
-    let between = fork_alone(Namespaces::NONE, None);
-    let back = enter(own.as_fd(), kind).map_err(fail("leave"));
-    match between? {
-        Forked::Child => go_between(&theirs, namespaces, cgroup),
+    .map_err(|e| Error::call("PID namespace", "make a socket for", e))?;
+    match fork_alone(Namespaces::NONE, None)? {
+        Forked::Child => match go_between(&theirs, pid_namespace, namespaces, cgroup) {
+            Ok(()) => Ok(Forked::Child),
+            Err(e) => {
+                let words = crate::feature::with_source(&e);
+                // A maker that is gone needs no answer.
+                let _ = crate::scm::send(&theirs, words.as_bytes(), &[]);
+                exit_now(1)
+            }
+        },
         Forked::Parent(_) => {
-            back?;
             drop(theirs);
             let mut text = [0; 256];
             let (n, fds) = crate::scm::receive(&ours, &mut text)?;
@@ -145,32 +146,37 @@ pub fn fork_inside(
     }
 }
 
-/// Makes the sibling and tells the maker; returns in the sibling only.
+/// What both go-betweens do, one after the other; returns in the child only.
 fn go_between(
     maker: &OwnedFd,
+    pid_namespace: BorrowedFd<'_>,
     namespaces: Namespaces,
     cgroup: Option<BorrowedFd<'_>>,
-) -> Result<Forked> {
+) -> Result<()> {
+    use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+    move_into_link_name_space(pid_namespace, Some(LinkNameSpaceType::ProcessID))
+        .map_err(|e| Error::call("PID namespace", "enter", e))?;
+    #[allow(clippy::cast_sign_loss, reason = "flags are bits")]
+    let sibling = libc::CLONE_PARENT as u64;
+    let args = CloneArgs { flags: sibling, ..CloneArgs::default() };
+    // SAFETY: this is a process just forked, with one thread.
+    if let Forked::Parent(_) = unsafe { clone(args, None) }? {
+        exit_now(0);
+    }
     let mut number: libc::c_int = -1;
     #[allow(clippy::cast_sign_loss, reason = "flags are bits")]
-    let flags = namespaces.0 | (libc::CLONE_PARENT | libc::CLONE_PIDFD) as u64;
+    let flags = namespaces.0 | sibling | libc::CLONE_PIDFD as u64;
     let pidfd = std::ptr::from_mut(&mut number) as u64;
     let args = CloneArgs { flags, pidfd, ..CloneArgs::default() };
     // SAFETY: this is a process just forked, with one thread; `number` outlives the call.
-    match unsafe { clone(args, cgroup) } {
-        Ok(Forked::Child) => Ok(Forked::Child),
-        Ok(Forked::Parent(_)) => {
-            // SAFETY: the kernel has just put a new descriptor there, which nobody else owns.
-            let child = unsafe { std::os::fd::BorrowedFd::borrow_raw(number) };
-            // A maker that is gone needs no answer: the sibling sees it.
-            let _ = crate::scm::send(maker, b"ok", &[child]);
-            exit_now(0)
-        }
-        Err(e) => {
-            let _ = crate::scm::send(maker, crate::feature::with_source(&e).as_bytes(), &[]);
-            exit_now(1)
-        }
+    if let Forked::Parent(_) = unsafe { clone(args, cgroup) }? {
+        // SAFETY: the kernel has just put a new descriptor there, which nobody else owns.
+        let child = unsafe { BorrowedFd::borrow_raw(number) };
+        // A maker that is gone needs no answer: the child sees it.
+        let _ = crate::scm::send(maker, b"ok", &[child]);
+        exit_now(0);
     }
+    Ok(())
 }
 
 /// The process of a pidfd, as numbered in this process's PID namespace (proc(5), `fdinfo`).

@@ -184,18 +184,24 @@ fn end_descendants() {
     }
 }
 
-/// This process's children, from the node's /proc: `PID (NAME) STATE PPID …` (proc(5)).
+/// This process's children. /proc may be that of an outer PID namespace (proc(5)): `NSpid` has a
+/// process's numbers from there inwards, and only the one in this process's own can be signalled.
 fn children() -> Vec<Pid> {
-    let own = rustix::process::getpid().as_raw_nonzero().get();
+    let Some((own, _, numbers)) = identity("self") else { return vec![] };
+    let level = numbers.len().saturating_sub(1);
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = entries.filter_map(|e| e.file_name().to_str()?.parse::<i32>().ok());
-    pids.filter(|pid| {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let parent = stat.rsplit_once(')').and_then(|(_, r)| r.split_ascii_whitespace().nth(1));
-        parent.and_then(|p| p.parse().ok()) == Some(own)
-    })
-    .filter_map(Pid::from_raw)
-    .collect()
+    let all = entries.filter_map(|e| identity(e.file_name().to_str()?));
+    let children = all.filter(|(_, parent, _)| *parent == own);
+    children.filter_map(|(_, _, numbers)| Pid::from_raw(*numbers.get(level)?)).collect()
+}
+
+/// A process's number and its parent's as /proc has them, and its numbers from there inwards.
+fn identity(name: &str) -> Option<(i32, i32, Vec<i32>)> {
+    let status = std::fs::read_to_string(format!("/proc/{name}/status")).ok()?;
+    let field = |key: &str| status.lines().find_map(|line| line.strip_prefix(key));
+    let number = |key: &str| field(key)?.trim().parse().ok();
+    let numbers = field("NSpid:")?.split_ascii_whitespace().filter_map(|n| n.parse().ok());
+    Some((number("Pid:")?, number("PPid:")?, numbers.collect()))
 }
 
 /// The caller's environment under the node's, in the same directory where the node has it.

@@ -16,6 +16,7 @@ mod ping;
 #[cfg(test)]
 mod samples;
 mod up;
+mod wire;
 
 use anyhow::Result;
 
@@ -44,6 +45,7 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
         Verb::Ping(args) => ping::ping(lab, &args),
         Verb::Doctor(args) => doctor::doctor(&args),
         Verb::Bench(args) => bench::bench(&args),
+        Verb::WireProcess { starter, folder } => wire::process(starter, &folder),
         Verb::BenchPeer { args } => bench::peer(&args),
     }
 }

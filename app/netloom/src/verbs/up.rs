@@ -20,7 +20,7 @@ const LOG_LOOK: Duration = Duration::from_millis(100);
 fn serve(
     folder: &std::path::Path,
     service: std::sync::Arc<dyn Service>,
-) -> Result<Box<dyn std::any::Any>, String> {
+) -> Result<Box<dyn std::any::Any + Send>, String> {
     match netloom_api::serve(folder, service) {
         Ok(server) => Ok(Box::new(server)),
         Err(e) => Err(output::chain(&e.into())),
