@@ -10,9 +10,11 @@ use utoipa::ToSchema;
 pub(crate) struct Plan {
     /// The lab's name.
     lab: String,
-    /// Identifies the plan's content: equal plans have equal digests.
+    /// Identifies the content of the lab file; changes of the running lab leave it as it was.
     digest: String,
-    /// In the order of the file.
+    /// The id of the next node to be made.
+    next_id: usize,
+    /// In the order of the file, those made later after them; parents before their children.
     nodes: Vec<PlannedNode>,
     /// In the order of the file.
     switches: Vec<PlannedSwitch>,
@@ -25,12 +27,22 @@ pub(crate) struct Plan {
 /// A planned node.
 #[derive(ToSchema)]
 pub(crate) struct PlannedNode {
-    /// Its name, and its host name.
+    /// Its identity for its life; never used again.
+    id: usize,
+    /// Its name; a child's is `PARENT/NAME`. The last part is its host name.
     name: String,
+    /// The node it lives in: index into the plan's nodes.
+    parent: Option<usize>,
+    /// How many nodes may live in it, at any depth; `null`: it cannot have any.
+    children: Option<u32>,
     /// Whether it routes.
     forwarding: bool,
     /// Limits on its processes.
     limits: PlannedLimits,
+    /// What may be sent to it.
+    protect: PlannedProtect,
+    /// Whether the work of receiving counts as its own.
+    charge_receive: bool,
     /// Root directory by hand.
     root: Option<String>,
     /// Programs to run.
@@ -58,8 +70,21 @@ pub(crate) struct PlannedLimits {
     cpu_milli: Option<u32>,
     /// Bytes.
     memory: Option<u64>,
+    /// Its part of the CPU when others want it too, against 100 for each of them.
+    weight: Option<u32>,
     /// Processes and threads.
     processes: Option<u32>,
+    /// Sockets of IPv4 and IPv6.
+    sockets: Option<u32>,
+}
+
+/// A budget for what is sent to a node, over all its interfaces; `null` is no bound.
+#[derive(ToSchema)]
+pub(crate) struct PlannedProtect {
+    /// Frames a second; an unsegmented one counts once.
+    packets: Option<u64>,
+    /// Bytes a second.
+    bytes: Option<u64>,
 }
 
 /// A program of a node.
@@ -128,8 +153,10 @@ pub(crate) struct Duration {
 pub(crate) struct Interface {
     /// Its name in the node.
     name: String,
-    /// The link it is an end of: index into the plan's links.
-    link: usize,
+    /// Its interface index in the node when it is made.
+    index: u32,
+    /// The link it is an end of: index into the plan's links; `null` for one that is not shown.
+    link: Option<usize>,
     /// Six bytes.
     mac: [u8; 6],
     /// Bytes.
@@ -154,6 +181,8 @@ pub(crate) struct Route {
 pub(crate) struct PlannedSwitch {
     /// Its name in the lab.
     name: String,
+    /// The bridge's interface index in the core namespace.
+    index: u32,
     /// The bridge's name in the lab's core namespace.
     bridge: String,
     /// Six bytes.
@@ -165,12 +194,97 @@ pub(crate) struct PlannedSwitch {
 /// A planned link.
 #[derive(ToSchema)]
 pub(crate) struct PlannedLink {
+    /// Its identity for its life.
+    id: usize,
     /// Its name.
     name: String,
     /// In the order of the file.
     ends: [PlannedEnd; 2],
     /// Bytes.
     mtu: u32,
+    /// What it does to frames: first to those that the first end sends, then the second.
+    impairments: [PlannedImpairments; 2],
+}
+
+/// What one direction of a link does to its frames. Shares are parts of 10^9.
+#[derive(ToSchema)]
+pub(crate) struct PlannedImpairments {
+    /// Every packet is held for so long.
+    delay: Duration,
+    /// A random part of the delay.
+    jitter: Option<Jitter>,
+    /// Which packets are lost.
+    loss: Option<Loss>,
+    /// The share of packets that come twice.
+    duplicate: u32,
+    /// The share of packets that are not delayed and so overtake.
+    reorder: u32,
+    /// The share of packets in which one bit is turned over.
+    corrupt: u32,
+    /// Bits per second.
+    rate: Option<u64>,
+    /// What may wait for transmission.
+    queue: Option<Queue>,
+    /// Longer packets are lost.
+    mtu: Option<u32>,
+    /// Start of all random numbers; from the link's name when `null`.
+    seed: Option<u64>,
+}
+
+/// A random part of the delay.
+#[derive(ToSchema)]
+pub(crate) struct Jitter {
+    /// How far it goes.
+    spread: Duration,
+    /// Its form.
+    distribution: Distribution,
+    /// How much a packet's value depends on the one before it: parts of 10^9.
+    correlation: u32,
+}
+
+/// The form of jitter.
+#[derive(ToSchema)]
+#[schema(rename_all = "kebab-case")]
+pub(crate) enum Distribution {
+    Normal,
+    Pareto,
+    Uniform,
+}
+
+/// Which packets are lost. Shares are parts of 10^9.
+#[derive(ToSchema)]
+#[schema(rename_all = "kebab-case")]
+pub(crate) enum Loss {
+    /// Each by chance.
+    Random {
+        /// How many.
+        share: u32,
+        /// How much a packet's fate depends on the one before it.
+        correlation: u32,
+    },
+    /// The model of Gilbert and Elliott.
+    Bursts {
+        /// From good to bad.
+        enter: u32,
+        /// From bad to good.
+        leave: u32,
+        /// Loss in the bad state.
+        bad: u32,
+        /// Loss in the good state.
+        good: u32,
+    },
+    /// Exactly these, over and over: `true` is lost.
+    Pattern(Vec<bool>),
+}
+
+/// What may wait for transmission.
+#[derive(ToSchema)]
+#[schema(rename_all = "kebab-case")]
+pub(crate) enum Queue {
+    /// So many packets.
+    Packets(u32),
+    /// What is transmitted within so long.
+    Time(Duration),
 }
 
 /// One end of a planned link.
