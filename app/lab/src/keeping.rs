@@ -239,6 +239,15 @@ impl Running {
         self.kept.wires.tend(&self.wire_context(&state, &work.inits))
     }
 
+    /// How the wires of all links are; `None` when their process is gone.
+    pub(crate) fn wire_states(
+        &self,
+        state: &State,
+    ) -> Option<BTreeMap<(usize, usize), netloom_wire::control::DirectionState>> {
+        let work = self.work();
+        self.kept.wires.states(&self.wire_context(state, &work.inits))
+    }
+
     /// Takes the wires out of a link whose interface goes elsewhere.
     pub(crate) fn take_wire_out(&self, work: &Work, link: usize) -> Result<()> {
         let state = self.state();

@@ -46,7 +46,7 @@ pub(crate) fn read(sources: &Sources<'_>) -> Result<LabStatus> {
     let nodes: Vec<NodeStatus> =
         (0..plan.nodes.len()).map(|slot| node(sources, slot, &found[slot])).collect();
     let wires = &sources.running.kept.wires;
-    let directions = wires.states();
+    let directions = sources.running.wire_states(state);
     let restarts = wires.restarts();
     let link = |l: &PlannedLink| {
         let wire = impairing::view(state, l, directions.as_ref(), restarts);

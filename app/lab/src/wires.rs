@@ -17,8 +17,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use netloom_ebpf::wire::Splice;
-use netloom_impair::Impairments;
-use netloom_impair::seed_for;
+use netloom_impair::{Count, Impairments, seed_for};
 use netloom_model::plan::PlannedLink;
 use netloom_netlink::Change;
 use netloom_netlink::{Batch, Socket};
@@ -169,7 +168,10 @@ impl Wires {
     }
 
     /// How the wires of all links are, by link's id and sending end; `None` when the process is gone.
-    pub(crate) fn states(&self) -> Option<BTreeMap<(usize, usize), DirectionState>> {
+    pub(crate) fn states(
+        &self,
+        context: &Context<'_>,
+    ) -> Option<BTreeMap<(usize, usize), DirectionState>> {
         let inner = self.inner();
         if inner.placed.is_empty() {
             return Some(BTreeMap::new());
@@ -178,7 +180,9 @@ impl Wires {
         let all = process.connection.list(None).ok()?;
         let one =
             |(number, [state, _]): (usize, WireState)| Some(((number / 2, number % 2), state?));
-        Some(all.into_iter().filter_map(one).collect())
+        let mut states: BTreeMap<_, _> = all.into_iter().filter_map(one).collect();
+        inner.count_overruns(context, &mut states);
+        Some(states)
     }
 
     /// How often the process was started again.
@@ -272,6 +276,37 @@ impl Inner {
             (false, false) => self.put_in(context, link, from),
             (true, true) => self.take_out(context, link, from, true),
             (true, false) => self.change(link, from, wanted),
+        }
+    }
+
+    /// What a tap dropped because it was not read in time: the process cannot see that, the kernel
+    /// counts it at the interface. It was offered and lost.
+    fn count_overruns(
+        &self,
+        context: &Context<'_>,
+        states: &mut BTreeMap<(usize, usize), DirectionState>,
+    ) {
+        let mut by_space: BTreeMap<usize, Vec<(usize, usize)>> = BTreeMap::new();
+        for (key, spot) in &self.placed {
+            if let Some(spot) = spot {
+                by_space.entry(spot.space).or_default().push(*key);
+            }
+        }
+        for (space, keys) in by_space {
+            let read = in_space(context, space, "wires", || {
+                let mut socket =
+                    Socket::open().map_err(Error::network("wires", "open a netlink socket"))?;
+                socket.links().map_err(Error::network("wires", "read their taps"))
+            });
+            let Ok(links) = read else { continue };
+            for (id, from) in keys {
+                let index = FIRST_TAP + u32::try_from(id * 2 + from).unwrap_or(0);
+                let tap = links.iter().find(|l| l.index == index);
+                let (Some(tap), Some(state)) = (tap, states.get_mut(&(id, from))) else { continue };
+                let lost = Count::new(tap.traffic.tx_dropped, 0);
+                state.ledger.offered.add(lost);
+                state.ledger.lost.overrun.add(lost);
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! The crash test: kill -9 at a random moment of `up`, then `down`, then nothing may be left.
 //!
-//! Victims in turn: the `up` process, the lab process, an init. `NETLOOM_KILL_SEED`, `_COUNT` and
+//! Victims in turn: the `up` process, the lab process, an init, the wires' process. `NETLOOM_KILL_SEED`, `_COUNT` and
 //! `_FIRST` choose seed, number and first iteration; every iteration depends on seed and number only,
 //! so that one can be run again alone: `cargo xtask test kill --seed S --first I --n 1`.
 
@@ -38,9 +38,16 @@ fn killed_at_any_moment_nothing_stays() {
     machine.untouched();
 }
 
-/// Twelve nodes: a switch with hosts, routers, links between nodes, programs, files.
+/// Fourteen nodes: a switch with hosts, one with nodes in it, routers, links between nodes, two with
+/// wires, programs, files; as root guarded ones, too.
 fn lab_file() -> String {
     let mut text = String::from("name: killed\nnodes:\n");
+    let guards = if netloom_tests_e2e::is_root() {
+        "limits: {sockets: 50}, protect: {packets: 100k/s}, "
+    } else {
+        ""
+    };
+    writeln!(text, "  g: {{{guards}children: {{limit: 3, nodes: {{a: {{}}}}}}}}").unwrap();
     for host in 0..8 {
         writeln!(text, "  h{host}: {{run: [[tail, -f, /dev/null]], files: {{/srv/x: y}}}}")
             .unwrap();
@@ -52,7 +59,8 @@ fn lab_file() -> String {
     for host in 0..8 {
         writeln!(text, "  - [h{host}, s1]").unwrap();
     }
-    text.push_str("  - [s1, r0]\n  - [r0, r1]\n  - [r1, r2]\n  - [r2, r3]\n  - [r3, r0]\n");
+    text.push_str("  - [s1, r0]\n  - [r0, r1]\n  - [r1, r2]\n  - [g, s1]\n");
+    text.push_str("  - {ends: [r2, r3], delay: 1ms}\n  - {ends: [r3, s1], loss: 1%}\n");
     text
 }
 
@@ -74,7 +82,7 @@ fn one(machine: &Machine, iteration: u64, delay: Duration, random: &mut Random) 
     let mut up = machine.netloom(["up", "lab.yaml"]).spawn();
     // The moment of the kill is the experiment, not a wait for readiness.
     std::thread::sleep(delay.saturating_sub(start.elapsed()));
-    let victim = ["up", "lab", "init"][usize::try_from(iteration % 3).unwrap()];
+    let victim = ["up", "lab", "init", "wire"][usize::try_from(iteration % 4).unwrap()];
     let hit = strike(machine, victim, &mut up, random);
     wait_until("`up` ends after the kill", Duration::from_secs(60), || up.try_wait().unwrap());
     let down = machine.netloom(["down", LAB]).finish();
