@@ -388,7 +388,7 @@ links:
 
 proptest::proptest! {
     #[test]
-    fn errors_always_have_a_place(text in "(nodes|links|switches|a|b|for|x|[-:{}\\[\\],*&'\" \n0-9]){0,40}") {
+    fn errors_always_have_a_place(text in "(nodes|links|switches|a|b|for|x|children|limits|loss|delay|1%|[-:{}\\[\\],*&'\" \n0-9]){0,40}") {
         if let Err(errors) = parse("t", text.as_bytes(), "t") {
             proptest::prop_assert!(!errors.list.is_empty());
             proptest::prop_assert!(errors.list.iter().all(|e| e.line > 0 && e.column > 0));
