@@ -7,6 +7,8 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
+use crate::running::Running;
+
 /// The binary and its folder; labs still up are taken down when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Driver {
@@ -49,7 +51,26 @@ impl Driver {
         output(self.command().args(["exec", node, "--"]).args(command))
     }
 
-    fn command(&self) -> Command {
+    /// Wall time in seconds of `netloom ARGS`.
+    pub(crate) fn time(&self, args: &[&str]) -> Result<f64> {
+        timed(self.command().args(args))
+    }
+
+    /// What `netloom ARGS` prints, which is JSON.
+    pub(crate) fn json(&self, args: &[&str]) -> Result<serde_json::Value> {
+        let text = output(self.command().args(args))?;
+        serde_json::from_str(&text).with_context(|| format!("read what {args:?} printed"))
+    }
+
+    /// Starts `bench-peer WORDS` in a node.
+    pub(crate) fn peer(&self, lab: &str, node: &str, words: &[&str]) -> Result<Running> {
+        let mut command = self.command();
+        command.args(["-l", lab, "exec", node, "--"]).arg(&self.exe).arg("bench-peer").args(words);
+        Running::start(&mut command, &format!("{lab}: {node}: {}", words.join(" ")))
+    }
+
+    /// A command that runs the binary on this driver's labs.
+    pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.exe);
         command.env("NETLOOM_RUNTIME_DIR", self.folder.path().join("run"));
         command

@@ -8,12 +8,18 @@
 #![forbid(unsafe_code)]
 
 mod driver;
+mod facts;
+mod flood;
+mod images;
 mod lab;
 mod machine;
 mod node;
 mod peer;
 mod report;
+mod rounds;
+mod running;
 mod settle;
+mod wire;
 
 use std::path::Path;
 
@@ -34,6 +40,9 @@ pub fn names() -> &'static [(&'static str, &'static str)] {
     &[
         ("lab", "time to bring up and take down labs of 2, 100 and 1,000 nodes; memory of a node"),
         ("node", "what a node costs the programs in it: loopback throughput, packet rate"),
+        ("flood", "what a node keeps of its throughput while neighbours flood it"),
+        ("images", "time to make, remove, use, move and list in a running lab; memory of a node"),
+        ("wire", "how exactly links delay, lose and limit; throughput through them"),
     ]
 }
 
@@ -45,6 +54,9 @@ pub fn run(name: &str, options: Options, exe: &Path) -> Result<Report> {
     match name {
         "lab" => lab::run(options, exe),
         "node" => node::run(options, exe),
+        "flood" => flood::run(options, exe),
+        "images" => images::run(options, exe),
+        "wire" => wire::run(options, exe),
         other => {
             let known: Vec<&str> = names().iter().map(|(name, _)| *name).collect();
             bail!("experiment `{other}`: no such experiment; there are: {}", known.join(", "))
@@ -59,6 +71,6 @@ mod tests {
     #[test]
     fn an_unknown_experiment_is_told_with_the_known_ones() {
         let error = run("labb", Options::default(), Path::new("/nowhere")).unwrap_err();
-        assert!(error.to_string().contains("there are: lab, node"), "{error}");
+        assert!(error.to_string().contains("there are: lab, node, flood, images, wire"), "{error}");
     }
 }

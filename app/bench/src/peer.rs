@@ -2,7 +2,16 @@
 //!
 //! `tcp SECONDS`: a sender and a receiver over 127.0.0.1 in one process; prints bytes a second.
 //! `flood SECONDS`: ICMP echo requests to 127.0.0.1 on a raw socket, a window of them in flight;
-//! prints replies a second. One number on standard output each.
+//! prints replies a second. One number on standard output each. The others, of which one end runs in
+//! one node and the other in another, have modules of their own; they print `ready`, and one JSON
+//! object at their end, which comes when their standard input ends or their time is over.
+
+mod burn;
+mod clock;
+mod echo;
+mod packets;
+mod stop;
+mod stream;
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
@@ -11,6 +20,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, ipproto, recv, sendto, socket};
+use serde::Serialize;
 
 /// Bytes written by one call.
 const CHUNK: usize = 128 << 10;
@@ -19,24 +29,66 @@ const WINDOW: u32 = 32;
 /// Bytes of an echo request: 8 of header and the usual 56 of data.
 const REQUEST: usize = 64;
 
-/// Runs one and prints its figure: what the binary's hidden subcommand `bench-peer` does.
+/// Runs one and prints its figures: what the binary's hidden subcommand `bench-peer` does.
 ///
 /// # Errors
 /// Unknown words, and whatever the sockets refuse.
 pub fn peer(args: &[String]) -> Result<()> {
-    let [name, seconds] = args else { bail!("bench-peer: NAME SECONDS") };
-    let seconds: f64 = seconds.parse().with_context(|| format!("`{seconds}`: seconds"))?;
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["tcp", time] => number(tcp(seconds(time)?)?),
+        ["flood", time] => number(flood(seconds(time)?)?),
+        ["spin", time] => object(&burn::spin(seconds(time)?)),
+        ["frames", interface, mac, from, to, path, time] => {
+            let frame = burn::frame(mac, from, to)?;
+            object(&burn::frames(interface, &frame, burn::path(path)?, seconds(time)?)?)
+        }
+        ["tcp-sink", port, skip, time] => {
+            object(&stream::sink(figure(port)?, seconds(skip)?, seconds(time)?)?)
+        }
+        ["tcp-source", to, rate, time] => {
+            object(&stream::source(figure(to)?, figure(rate)?, seconds(time)?)?)
+        }
+        ["echo-server", port, time] => object(&echo::server(figure(port)?, seconds(time)?)?),
+        ["echo-client", to, rate, time] => {
+            object(&echo::client(figure(to)?, figure(rate)?, seconds(time)?)?)
+        }
+        ["udp-sink", port, how, time] => {
+            object(&packets::sink(figure(port)?, packets::how(how)?, seconds(time)?)?)
+        }
+        ["udp-source", to, bytes, count, rate] => {
+            object(&packets::source(figure(to)?, figure(bytes)?, figure(count)?, figure(rate)?)?)
+        }
+        [name, ..] => bail!("bench-peer `{name}`: no such program, or not its arguments"),
+        [] => bail!("bench-peer: NAME ARGUMENT..."),
+    }
+    Ok(())
+}
+
+fn seconds(text: &str) -> Result<Duration> {
+    let seconds: f64 = figure(text)?;
     if !(0.0..=3600.0).contains(&seconds) {
         bail!("bench-peer: {seconds} s: not within 0 to 3600");
     }
-    let time = Duration::from_secs_f64(seconds);
-    let figure = match name.as_str() {
-        "tcp" => tcp(time)?,
-        "flood" => flood(time)?,
-        other => bail!("bench-peer `{other}`: no such program; there are: tcp, flood"),
-    };
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+/// A word that is to be a number or an address.
+fn figure<T: std::str::FromStr>(text: &str) -> Result<T> {
+    text.parse().ok().with_context(|| format!("bench-peer: `{text}`: not what is expected there"))
+}
+
+fn number(figure: f64) {
     println!("{figure:.1}");
-    Ok(())
+}
+
+fn object(figures: &impl Serialize) {
+    println!("{}", serde_json::json!(figures));
+}
+
+/// Tells the experiment that the other side may start.
+fn ready() {
+    println!("ready");
 }
 
 /// Bytes a second from one thread to another.

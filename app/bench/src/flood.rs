@@ -1,0 +1,174 @@
+//! `flood`: what a node keeps of its throughput and latency while its neighbours flood it.
+//!
+//! A flooder gives as many 60-byte frames to a packet socket as one core can. What a flood costs the
+//! victim is told apart from what any neighbour costs that uses a core, by neighbours that merely
+//! spin. All cells of a round alternate, forwards and backwards. As root only: budgets are kept by
+//! BPF programs.
+
+mod cells;
+mod field;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Result;
+use netloom_stats::{Summary, ratio_ci};
+
+use crate::driver::Driver;
+use crate::rounds::rounds;
+use crate::{Options, Report};
+use cells::{Cell, Measure, Others, Victim, Way, cell};
+use field::{Field, Measured};
+
+/// All rounds of all cells.
+type Results = BTreeMap<Cell, Vec<Measured>>;
+
+pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
+    let driver = Driver::new(exe)?;
+    let mut report = Report::new("flood");
+    let window = Duration::from_millis(if options.quick { 500 } else { 1000 });
+    let field = Field::up(&driver, window)?;
+    let mut plan = cells::quick();
+    if !options.quick {
+        plan.extend(cells::rest());
+    }
+    let mut results = Results::new();
+    let time = Duration::from_secs(if options.quick { 105 } else { 900 });
+    rounds(10, time, |round| {
+        eprintln!("bench flood: round {}, {} cells", round + 1, plan.len());
+        plan.reverse();
+        for cell in &plan {
+            results.entry(*cell).or_default().push(field.measure(*cell)?);
+        }
+        Ok(())
+    })?;
+    field.down()?;
+    rows(&results, window, &mut report);
+    for cell in cells::rest().iter().filter(|_| options.quick) {
+        report.left_out(&cell.to_string(), cell.victim.settings(), "--quick");
+    }
+    ratios(&results, &mut report);
+    Ok(report)
+}
+
+fn figures(results: &Results, cell: Cell) -> Vec<f64> {
+    results.get(&cell).into_iter().flatten().map(|measured| measured.figure).collect()
+}
+
+fn rows(results: &Results, window: Duration, report: &mut Report) {
+    for (cell, all) in results {
+        let unit = match cell.measure {
+            Measure::Unpaced | Measure::Paced => "Gb/s",
+            Measure::Echo => "us",
+            Measure::ReceiveCpu => "% of a core",
+        };
+        let who = match cell.victim.settings() {
+            "" => "unprotected",
+            settings => settings,
+        };
+        let note = note(*cell, all, window);
+        report.measured(&cell.to_string(), who, unit, &figures(results, *cell), &note);
+    }
+}
+
+fn note(cell: Cell, all: &[Measured], window: Duration) -> String {
+    let mean = |figure: fn(&Measured) -> f64| {
+        let figures: Vec<f64> = all.iter().map(figure).collect();
+        Summary::of(&figures).map_or(0.0, |summary| summary.mean)
+    };
+    let mut note = format!("{} s", window.as_secs_f64());
+    if matches!(cell.others, Others::Flood(..)) {
+        note += &format!(", offered {:.2} Mpps of 60 bytes", mean(|m| m.offered) / 1e6);
+    }
+    if cell.measure == Measure::Echo {
+        let (median, lost) = (mean(|m| m.median), 100.0 * mean(|m| m.lost));
+        note += &format!(", 10,000 a second, median {median:.0} us, {lost:.2} % lost");
+    }
+    note
+}
+
+fn ratios(results: &Results, report: &mut Report) {
+    let of = |measure, victim, others| figures(results, cell(measure, victim, others));
+    let flood = |n| Others::Flood(n, Way::Direct);
+    let kept = |victim: Victim, measure, base: fn(usize) -> Others| {
+        let pairs = [1, 2].map(|n| (of(measure, victim, flood(n)), of(measure, victim, base(n))));
+        pairs.into_iter().min_by(|a, b| ratio(a).total_cmp(&ratio(b))).unwrap_or_default()
+    };
+    let idle = |_| Others::Idle;
+    for (name, (ours, theirs)) in [
+        ("paced_kept", kept(Victim::Protected, Measure::Paced, idle)),
+        ("goodput_kept", kept(Victim::Protected, Measure::Unpaced, Others::Spin)),
+        ("goodput_unprotected", kept(Victim::Plain, Measure::Unpaced, Others::Spin)),
+    ] {
+        report.ratio(name, &ours, &theirs);
+    }
+    let unflooded = |victim| of(Measure::Unpaced, victim, Others::Idle);
+    let (protected, plain) = (unflooded(Victim::Protected), unflooded(Victim::Plain));
+    report.ratio("tcp_protected_vs_plain", &protected, &plain);
+    let cpu = |victim, n| of(Measure::ReceiveCpu, victim, flood(n));
+    let tight = [1, 2].map(|n| cpu(Victim::Tight, n));
+    let most = tight.into_iter().max_by(|a, b| mean(a).total_cmp(&mean(b))).unwrap_or_default();
+    report.value("victim_receive_cpu_percent", &most);
+    report.value("victim_receive_cpu_unprotected_percent", &cpu(Victim::Charged, 1));
+    let echo = |victim, others| of(Measure::Echo, victim, others);
+    report.value("echo_p99_us", &echo(Victim::Protected, Others::Idle));
+    report.value("echo_p99_flooded_us", &echo(Victim::Protected, flood(2)));
+    report.value("echo_p99_unprotected_us", &echo(Victim::Plain, flood(2)));
+}
+
+fn mean(figures: &[f64]) -> f64 {
+    Summary::of(figures).map_or(0.0, |summary| summary.mean)
+}
+
+/// Of a pair of series; infinite when they say nothing.
+fn ratio((ours, theirs): &(Vec<f64>, Vec<f64>)) -> f64 {
+    ratio_ci(ours, theirs).map_or(f64::INFINITY, |summary| summary.ratio)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn results() -> Results {
+        let mut results = Results::new();
+        let mut put = |measure, victim, others, figure: f64| {
+            let measured = Measured { figure, offered: 1.5e6, ..Measured::default() };
+            results.insert(cell(measure, victim, others), vec![measured; 3]);
+        };
+        let flood = |n| Others::Flood(n, Way::Direct);
+        for (others, figure) in [
+            (Others::Idle, 30.0),
+            (Others::Spin(1), 20.0),
+            (flood(1), 19.0),
+            (Others::Spin(2), 10.0),
+            (flood(2), 9.2),
+        ] {
+            put(Measure::Unpaced, Victim::Protected, others, figure);
+            put(Measure::Unpaced, Victim::Plain, others, figure + 2.0);
+        }
+        put(Measure::ReceiveCpu, Victim::Tight, flood(1), 8.0);
+        put(Measure::ReceiveCpu, Victim::Tight, flood(2), 6.0);
+        results
+    }
+
+    #[test]
+    fn ratios_are_those_by_hand_and_the_worse_one_counts() {
+        let mut report = Report::default();
+        ratios(&results(), &mut report);
+        let close = |name: &str, value: f64| (report.ratios[name] - value).abs() < 1e-9;
+        assert!(close("goodput_kept", 0.92), "{report:?}");
+        assert!(close("tcp_protected_vs_plain", 30.0 / 32.0));
+        assert!((report.values["victim_receive_cpu_percent"] - 8.0).abs() < 1e-9);
+        assert!(!report.ratios.contains_key("paced_kept"), "nothing was measured for it");
+    }
+
+    #[test]
+    fn the_offered_rate_stands_in_the_row() {
+        let mut report = Report::default();
+        rows(&results(), Duration::from_millis(500), &mut report);
+        let row = |what: &str| report.rows.iter().find(|row| row.what == what).unwrap();
+        assert_eq!(row("TCP, 2 flooders, direct").note, "0.5 s, offered 1.50 Mpps of 60 bytes");
+        assert_eq!(row("TCP, no flood").note, "0.5 s");
+    }
+}

@@ -1,0 +1,182 @@
+//! What is measured under flood: every cell is a measurement, a victim and what its neighbours do.
+
+use std::fmt;
+
+/// One cell of the experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Cell {
+    pub(super) measure: Measure,
+    pub(super) victim: Victim,
+    pub(super) others: Others,
+}
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Measure {
+    /// TCP from the peer to the victim, as fast as it goes.
+    Unpaced,
+    /// TCP at 1 Gb/s.
+    Paced,
+    /// Echoes of 10,000 datagrams a second by the victim.
+    Echo,
+    /// CPU that the victim is made to spend on receiving, with no traffic but the flood.
+    ReceiveCpu,
+}
+
+/// How the victim is set up: each is a node in a lab of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Victim {
+    /// Nothing said.
+    Plain,
+    /// Its receive work is charged to it, so that it can be read; not protected.
+    Charged,
+    /// Protected with room for its traffic.
+    Protected,
+    /// Protected with the budget at which its CPU is promised.
+    Tight,
+}
+
+/// What its neighbours do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Others {
+    /// Nothing.
+    Idle,
+    /// So many use a core each and send nothing.
+    Spin(usize),
+    /// So many flood at full rate.
+    Flood(usize, Way),
+}
+
+/// How the flooders' packet sockets send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Way {
+    /// Past the sender's own queueing discipline (`PACKET_QDISC_BYPASS`).
+    Direct,
+    /// Through it.
+    Queue,
+}
+
+impl Victim {
+    pub(super) const ALL: [Victim; 4] =
+        [Victim::Plain, Victim::Charged, Victim::Protected, Victim::Tight];
+
+    pub(super) fn lab(self) -> &'static str {
+        match self {
+            Victim::Plain => "bench-flood-plain",
+            Victim::Charged => "bench-flood-charged",
+            Victim::Protected => "bench-flood-protected",
+            Victim::Tight => "bench-flood-tight",
+        }
+    }
+
+    /// Its settings in the lab file.
+    pub(super) fn settings(self) -> &'static str {
+        match self {
+            Victim::Plain => "",
+            Victim::Charged => "charge-receive: true",
+            Victim::Protected => "protect: {packets: 200k/s}",
+            Victim::Tight => "protect: {packets: 50k/s}",
+        }
+    }
+}
+
+impl Way {
+    /// As `bench-peer frames` takes it.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Way::Direct => "direct",
+            Way::Queue => "queue",
+        }
+    }
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let measure = match self.measure {
+            Measure::Unpaced => "TCP",
+            Measure::Paced => "TCP at 1 Gb/s",
+            Measure::Echo => "echo p99",
+            Measure::ReceiveCpu => "receive CPU",
+        };
+        match self.others {
+            Others::Idle => write!(f, "{measure}, no flood"),
+            Others::Spin(1) => write!(f, "{measure}, 1 spinner"),
+            Others::Spin(n) => write!(f, "{measure}, {n} spinners"),
+            Others::Flood(1, way) => write!(f, "{measure}, 1 flooder, {}", way.word()),
+            Others::Flood(n, way) => write!(f, "{measure}, {n} flooders, {}", way.word()),
+        }
+    }
+}
+
+/// A cell by its parts.
+pub(super) fn cell(measure: Measure, victim: Victim, others: Others) -> Cell {
+    Cell { measure, victim, others }
+}
+
+/// Cells that ratios and values are made of.
+pub(super) fn quick() -> Vec<Cell> {
+    use Measure::{Echo, Paced, ReceiveCpu, Unpaced};
+    use Victim::{Charged, Plain, Protected, Tight};
+    let direct = |n| Others::Flood(n, Way::Direct);
+    let mut all = vec![];
+    for victim in [Protected, Plain] {
+        let others = [Others::Idle, Others::Spin(1), direct(1), Others::Spin(2), direct(2)];
+        all.extend(others.map(|others| cell(Unpaced, victim, others)));
+    }
+    all.extend([Others::Idle, direct(1), direct(2)].map(|others| cell(Paced, Protected, others)));
+    all.push(cell(Paced, Plain, direct(2)));
+    all.extend([direct(1), direct(2)].map(|others| cell(ReceiveCpu, Tight, others)));
+    all.push(cell(ReceiveCpu, Charged, direct(1)));
+    all.extend([Others::Idle, direct(2)].map(|others| cell(Echo, Protected, others)));
+    all.push(cell(Echo, Plain, direct(2)));
+    all
+}
+
+/// Cells that are only rows.
+pub(super) fn rest() -> Vec<Cell> {
+    use Measure::{Echo, Paced, ReceiveCpu, Unpaced};
+    use Victim::{Charged, Plain, Protected, Tight};
+    let mut all = vec![];
+    let queue = |n| Others::Flood(n, Way::Queue);
+    for victim in [Protected, Plain] {
+        for measure in [Unpaced, Paced, Echo] {
+            all.extend([queue(1), queue(2)].map(|others| cell(measure, victim, others)));
+        }
+        all.push(cell(Echo, victim, Others::Flood(1, Way::Direct)));
+        all.extend([1, 2].map(|n| cell(Echo, victim, Others::Spin(n))));
+    }
+    all.push(cell(Echo, Plain, Others::Idle));
+    all.extend([Others::Idle, Others::Flood(1, Way::Direct)].map(|o| cell(Paced, Plain, o)));
+    for victim in [Tight, Charged] {
+        all.push(cell(ReceiveCpu, victim, Others::Idle));
+        all.push(cell(ReceiveCpu, victim, queue(1)));
+    }
+    all.push(cell(ReceiveCpu, Charged, Others::Flood(2, Way::Direct)));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_cell_is_measured_twice() {
+        let mut all = quick();
+        all.extend(rest());
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count);
+    }
+
+    #[test]
+    fn cells_are_told_apart_by_their_words() {
+        let direct = Others::Flood(2, Way::Direct);
+        let shown = cell(Measure::Echo, Victim::Plain, direct).to_string();
+        assert_eq!(shown, "echo p99, 2 flooders, direct");
+        assert_eq!(
+            cell(Measure::Paced, Victim::Plain, Others::Spin(1)).to_string(),
+            "TCP at 1 Gb/s, 1 spinner"
+        );
+    }
+}

@@ -1,0 +1,179 @@
+//! The labs in which the flood takes place, and one measurement in them.
+//!
+//! Victim, its peer and two flooders stand on one switch. Each kind of victim has a lab of its own, all
+//! up at once and idle but for the one that is measured, so that they can alternate.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use super::cells::{Cell, Measure, Others, Victim};
+use crate::driver::Driver;
+use crate::facts::{Facts, Interface};
+use crate::running::Running;
+
+/// Port of sinks and servers.
+const PORT: &str = "7000";
+/// Bytes a second of the paced stream.
+const PACE: &str = "125000000";
+/// Datagrams a second that are echoed.
+const ECHOES: &str = "10000";
+/// What serves longer than this has been forgotten.
+const MOST: &str = "60";
+/// Names of the flooders.
+const FLOODERS: [&str; 2] = ["f1", "f2"];
+
+/// Labs that are up, with the addresses in them.
+pub(super) struct Field<'a> {
+    driver: &'a Driver,
+    victims: Vec<(Victim, Interface, Vec<Interface>)>,
+    skip: Duration,
+    window: Duration,
+}
+
+/// What one measurement gave.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Measured {
+    /// Gb/s, microseconds, or percent of a core.
+    pub(super) figure: f64,
+    /// Frames a second that all flooders together gave to their sockets.
+    pub(super) offered: f64,
+    /// Median of the echoes' times in microseconds, and the share that never came.
+    pub(super) median: f64,
+    pub(super) lost: f64,
+}
+
+impl<'a> Field<'a> {
+    /// Brings the labs up. `window` is the time that a measurement counts.
+    pub(super) fn up(driver: &'a Driver, window: Duration) -> Result<Field<'a>> {
+        let mut field = Field { driver, victims: vec![], skip: window / 2, window };
+        for victim in Victim::ALL {
+            let lab = victim.lab();
+            driver.up(&driver.lab_file(lab, &lab_file(victim))?)?;
+            let facts = Facts::of(driver, lab)?;
+            let own = facts.interface("victim", "victim")?;
+            let flooders = FLOODERS.map(|name| facts.interface(name, name));
+            let flooders = flooders.into_iter().collect::<Result<Vec<_>>>()?;
+            field.victims.push((victim, own, flooders));
+        }
+        Ok(field)
+    }
+
+    /// Takes them down.
+    pub(super) fn down(self) -> Result<()> {
+        self.victims.iter().try_for_each(|(victim, ..)| self.driver.down(victim.lab()).map(|_| ()))
+    }
+
+    /// Measures once.
+    pub(super) fn measure(&self, cell: Cell) -> Result<Measured> {
+        let busy = self.neighbours(cell)?;
+        let measured = match cell.measure {
+            Measure::Unpaced => self.stream(cell.victim, "0"),
+            Measure::Paced => self.stream(cell.victim, PACE),
+            Measure::Echo => self.echo(cell.victim),
+            Measure::ReceiveCpu => self.receive_cpu(cell.victim),
+        };
+        let ended: Vec<Value> = busy.into_iter().map(Running::end).collect::<Result<_>>()?;
+        let offered = ended.iter().filter_map(|printed| printed["offered_per_s"].as_f64()).sum();
+        Ok(Measured { offered, ..measured? })
+    }
+
+    fn neighbours(&self, cell: Cell) -> Result<Vec<Running>> {
+        let lab = cell.victim.lab();
+        let started: Vec<Running> = match cell.others {
+            Others::Idle => vec![],
+            Others::Spin(n) => {
+                let spin = |name: &&str| self.driver.peer(lab, name, &["spin", MOST]);
+                FLOODERS.iter().take(n).map(spin).collect::<Result<_>>()?
+            }
+            Others::Flood(n, way) => {
+                let (_, victim, flooders) = self.place(cell.victim)?;
+                let flood = |(name, own): (&&str, &Interface)| {
+                    let (from, to) = (own.address.as_str(), victim.address.as_str());
+                    let words = ["frames", &own.name, &victim.mac, from, to, way.word(), MOST];
+                    self.driver.peer(lab, name, &words)
+                };
+                FLOODERS.iter().zip(flooders).take(n).map(flood).collect::<Result<_>>()?
+            }
+        };
+        started.into_iter().map(Running::ready).collect()
+    }
+
+    /// Goodput of TCP in Gb/s.
+    fn stream(&self, victim: Victim, rate: &str) -> Result<Measured> {
+        let (lab, to) = (victim.lab(), self.address(victim)?);
+        let (skip, window) = (seconds(self.skip), seconds(self.window));
+        let sink = self.driver.peer(lab, "victim", &["tcp-sink", PORT, &skip, &window])?.ready()?;
+        let source = self.driver.peer(lab, "peer", &["tcp-source", &to, rate, MOST])?;
+        let got = sink.result()?;
+        source.result()?;
+        let bytes = number(&got, "bytes_per_s")?;
+        Ok(Measured { figure: bytes * 8e-9, ..Measured::default() })
+    }
+
+    /// Time of the slowest echo in a hundred, in microseconds.
+    fn echo(&self, victim: Victim) -> Result<Measured> {
+        let (lab, to) = (victim.lab(), self.address(victim)?);
+        let server = self.driver.peer(lab, "victim", &["echo-server", PORT, MOST])?.ready()?;
+        let window = seconds(self.window);
+        let client = self.driver.peer(lab, "peer", &["echo-client", &to, ECHOES, &window])?;
+        let seen = client.result()?;
+        server.end()?;
+        let (sent, received) = (number(&seen, "sent")?, number(&seen, "received")?);
+        Ok(Measured {
+            figure: number(&seen, "p99_us")?,
+            median: number(&seen, "p50_us")?,
+            lost: 1.0 - received / sent,
+            offered: 0.0,
+        })
+    }
+
+    /// Percent of a core.
+    fn receive_cpu(&self, victim: Victim) -> Result<Measured> {
+        sleep(self.skip);
+        let before = Facts::of(self.driver, victim.lab())?;
+        sleep(self.window);
+        let after = Facts::of(self.driver, victim.lab())?;
+        let spent = |facts: &Facts| {
+            let receive = facts.counter("victim", "cpu_receive_ns")?;
+            receive.context("the victim's receive work is not charged to it on this machine")
+        };
+        let wall = after.read_ns()?.saturating_sub(before.read_ns()?);
+        let spent = spent(&after)?.saturating_sub(spent(&before)?);
+        #[expect(clippy::cast_precision_loss, reason = "seconds in ns are below 2^53")]
+        let figure = 100.0 * spent as f64 / wall.max(1) as f64;
+        Ok(Measured { figure, ..Measured::default() })
+    }
+
+    fn place(&self, victim: Victim) -> Result<&(Victim, Interface, Vec<Interface>)> {
+        let found = self.victims.iter().find(|(kind, ..)| *kind == victim);
+        found.context("its lab is not up")
+    }
+
+    fn address(&self, victim: Victim) -> Result<String> {
+        Ok(format!("{}:{PORT}", self.place(victim)?.1.address))
+    }
+}
+
+fn lab_file(victim: Victim) -> String {
+    let mut text = format!(
+        "name: {}\nnodes:\n  victim: {{{}}}\n  peer: {{}}\n  f1: {{}}\n  f2: {{}}\nswitches: \
+         {{s: {{}}}}\nlinks:\n",
+        victim.lab(),
+        victim.settings()
+    );
+    for node in ["victim", "peer"].into_iter().chain(FLOODERS) {
+        text.push_str(&format!("  - {{ends: [{node}, s], name: {node}}}\n"));
+    }
+    text
+}
+
+fn seconds(time: Duration) -> String {
+    time.as_secs_f64().to_string()
+}
+
+fn number(printed: &Value, name: &str) -> Result<f64> {
+    printed[name].as_f64().with_context(|| format!("no `{name}` in {printed}"))
+}

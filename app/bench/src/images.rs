@@ -1,0 +1,183 @@
+//! `images`: what it takes to manage nodes one by one in a running lab, and what a node weighs.
+//!
+//! The operations are those of the table that Zec gives for virtual images ("Implementing a Clonable
+//! Network Stack in the FreeBSD Kernel", USENIX 2003, table 1): create, delete, start a process, move
+//! an interface, list. Each is the wall time of a whole command, beside the same by `ip`, alternating;
+//! `ip` makes a network namespace and nothing else of a node.
+
+mod ip;
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use crate::driver::Driver;
+use crate::machine::{is_root, memory_kib};
+use crate::settle::settle;
+use crate::{Options, Report};
+
+const LAB: &str = "bench-images";
+/// Nodes of the smaller lab.
+const FEW: u32 = 10;
+/// Nodes of the larger one.
+const MANY: u32 = 1000;
+/// Nodes of the labs that are weighed.
+const WEIGHED: u32 = 400;
+const SOURCE: &str = "the source's table 1 has its time, but not in the text at hand";
+
+/// The operations, as the rows name them.
+const OPERATIONS: [(&str, &str); 5] = [
+    ("create", "node create"),
+    ("start_process", "exec of `true`"),
+    ("move_interface", "node move-interface"),
+    ("list", "node list"),
+    ("delete", "node delete"),
+];
+
+/// Milliseconds of every round, by operation.
+type Times = [Vec<f64>; OPERATIONS.len()];
+
+pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
+    let driver = Driver::new(exe)?;
+    let mut report = Report::new("images");
+    few(&driver, if options.quick { 10 } else { 30 }, &mut report)?;
+    memory(&driver, if options.quick { 3 } else { 10 }, &mut report)?;
+    many(&driver, if options.quick { 5 } else { 20 }, &mut report)?;
+    for (_, what) in OPERATIONS {
+        report.left_out(what, "source (Zec 2003)", SOURCE);
+    }
+    Ok(report)
+}
+
+/// The operations in a small lab, beside `ip`.
+fn few(driver: &Driver, rounds: usize, report: &mut Report) -> Result<()> {
+    driver.up(&driver.lab_file(LAB, &lab_file(FEW, ""))?)?;
+    let peer = ip::version().filter(|_| is_root());
+    let work = if peer.is_some() { Some(ip::Work::new(FEW)?) } else { None };
+    let (mut ours, mut theirs) = (Times::default(), Times::default());
+    for round in 0..rounds {
+        eprintln!("bench images: {FEW} nodes, round {} of {rounds}", round + 1);
+        operations(driver, round, &mut ours)?;
+        if let Some(work) = &work {
+            add(&mut theirs, work.operations(round)?);
+        }
+    }
+    driver.down(LAB)?;
+    rows(FEW, "netloom", &ours, "whole command", report);
+    rows(FEW, "ip", &theirs, ip::SETTINGS, report);
+    for ((name, what), times) in OPERATIONS.iter().zip(&ours) {
+        report.value(&format!("{name}_ms"), times);
+        if work.is_none() {
+            report.left_out(what, "ip", "needs root and the `ip` program");
+        }
+    }
+    report.peers.insert("ip".to_owned(), peer);
+    Ok(())
+}
+
+/// The operations and the status of a large lab.
+fn many(driver: &Driver, rounds: usize, report: &mut Report) -> Result<()> {
+    driver.up(&driver.lab_file(LAB, &lab_file(MANY, ""))?)?;
+    let (mut times, mut status, mut json) = (Times::default(), vec![], vec![]);
+    for round in 0..rounds {
+        eprintln!("bench images: {MANY} nodes, round {} of {rounds}", round + 1);
+        operations(driver, round, &mut times)?;
+        status.push(1000.0 * driver.time(&["status", LAB])?);
+        json.push(1000.0 * driver.time(&["status", LAB, "--json"])?);
+    }
+    driver.down(LAB)?;
+    rows(MANY, "netloom", &times, "whole command", report);
+    let what = format!("status, {}", title(MANY));
+    report.measured(&what, "netloom", "ms", &status, "whole command, its table");
+    report.measured(&what, "netloom", "ms", &json, "whole command, --json");
+    report.value("status_1000_ms", &status);
+    Ok(())
+}
+
+/// What a node weighs while it is idle, with and without protection.
+fn memory(driver: &Driver, rounds: usize, report: &mut Report) -> Result<()> {
+    let kinds = [("node_kib", ""), ("node_protected_kib", "protect: {packets: 200k/s}")];
+    let mut all = [vec![], vec![]];
+    for round in 0..rounds {
+        eprintln!("bench images: memory, round {} of {rounds}", round + 1);
+        for ((_, settings), figures) in kinds.iter().zip(&mut all) {
+            figures.push(weigh(driver, settings)?);
+        }
+    }
+    for ((name, settings), figures) in kinds.into_iter().zip(all) {
+        let note = "fall of MemAvailable while it is up, divided by nodes";
+        let who = if settings.is_empty() { "netloom" } else { settings };
+        report.measured(&format!("memory a node, {}", title(WEIGHED)), who, "KiB", &figures, note);
+        report.value(name, &figures);
+    }
+    Ok(())
+}
+
+fn weigh(driver: &Driver, settings: &str) -> Result<f64> {
+    let file = driver.lab_file(LAB, &lab_file(WEIGHED, settings))?;
+    settle()?;
+    let before = memory_kib("MemAvailable").context("read MemAvailable")?;
+    driver.up(&file)?;
+    let after = memory_kib("MemAvailable").context("read MemAvailable")?;
+    driver.down(LAB)?;
+    Ok((before - after) / f64::from(WEIGHED))
+}
+
+/// Each once. The interface goes to and fro, so that it is at home after two rounds.
+fn operations(driver: &Driver, round: usize, times: &mut Times) -> Result<()> {
+    let (from, to) = if round.is_multiple_of(2) { ("n0:moved", "n1") } else { ("n1:moved", "n0") };
+    let commands: [&[&str]; OPERATIONS.len()] = [
+        &["-l", LAB, "node", "create", "extra"],
+        &["-l", LAB, "exec", "n0", "--", "true"],
+        &["-l", LAB, "node", "move-interface", from, to, "--name", "moved"],
+        &["-l", LAB, "node", "list"],
+        &["-l", LAB, "node", "delete", "extra"],
+    ];
+    let mut seconds = [0.0; OPERATIONS.len()];
+    for (command, time) in commands.iter().zip(&mut seconds) {
+        *time = driver.time(command)?;
+    }
+    add(times, seconds);
+    Ok(())
+}
+
+fn add(times: &mut Times, seconds: [f64; OPERATIONS.len()]) {
+    for (all, one) in times.iter_mut().zip(seconds) {
+        all.push(1000.0 * one);
+    }
+}
+
+fn rows(nodes: u32, who: &str, times: &Times, note: &str, report: &mut Report) {
+    for ((_, what), all) in OPERATIONS.iter().zip(times) {
+        report.measured(&format!("{what}, {}", title(nodes)), who, "ms", all, note);
+    }
+}
+
+fn title(nodes: u32) -> String {
+    format!("{nodes} nodes + {} links", nodes / 2)
+}
+
+/// Nodes in couples; the interface that is moved is on the first link.
+fn lab_file(nodes: u32, settings: &str) -> String {
+    let mut text = format!("name: {LAB}\nnodes:\n");
+    for node in 0..nodes {
+        text += &format!("  n{node}: {{{settings}}}\n");
+    }
+    text += "links:\n  - [\"n0:moved\", n2]\n";
+    for couple in 1..nodes / 2 {
+        text += &format!("  - [n{}, n{}]\n", 2 * couple, 2 * couple + 1);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lab_has_as_many_links_as_it_says() {
+        let text = lab_file(FEW, "");
+        assert_eq!(text.lines().filter(|line| line.starts_with("  - ")).count(), 5);
+        assert_eq!(title(FEW), "10 nodes + 5 links");
+    }
+}

@@ -1,0 +1,54 @@
+//! The clock that all processes of the machine share, and work at a given pace.
+
+use std::time::Duration;
+
+use rustix::thread::clock_nanosleep_absolute;
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+/// CLOCK_MONOTONIC in nanoseconds.
+pub(super) fn now() -> u64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+}
+
+/// A duration in nanoseconds.
+pub(super) fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Sleeps until a time of [`now`]; not at all when it has passed.
+pub(super) fn sleep_until(time: u64) {
+    if time <= now() {
+        return;
+    }
+    let (seconds, rest) = (time / 1_000_000_000, time % 1_000_000_000);
+    let (Ok(tv_sec), Ok(tv_nsec)) = (i64::try_from(seconds), i64::try_from(rest)) else { return };
+    // Waking early, for a signal, only makes a burst of what follows.
+    let _ = clock_nanosleep_absolute(ClockId::Monotonic, &Timespec { tv_sec, tv_nsec });
+}
+
+/// When the piece `number` is due at `rate` pieces a second, counted from `start`.
+pub(super) fn due(start: u64, number: u64, rate: f64) -> u64 {
+    #[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
+    let offset = number as f64 * 1e9 / rate;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an hour at most")]
+    let offset = offset as u64;
+    start + offset
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_due_at_their_pace() {
+        assert_eq!(due(5, 0, 10.0), 5);
+        assert_eq!(due(5, 3, 1000.0), 3_000_005);
+        let before = now();
+        sleep_until(before + 2_000_000);
+        assert!(now() >= before + 2_000_000);
+        sleep_until(before);
+        assert_eq!(nanoseconds(Duration::from_millis(3)), 3_000_000);
+    }
+}

@@ -1,0 +1,130 @@
+//! `echo-server PORT SECONDS`: sends every datagram back; prints `{"echoed"}`. `echo-client ADDRESS
+//! RATE SECONDS`: sends at its pace whatever comes back; prints `{"sent", "received", "p50_us", "p99_us"}`,
+//! times from the sending of a datagram to the reading of its echo.
+
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use netloom_stats::percentile;
+use serde::Serialize;
+
+use super::clock::{due, nanoseconds, now, sleep_until};
+use super::packets::{enlarge, stamp, stamped};
+use super::ready;
+use super::stop::Stop;
+
+/// How often a waiting reader looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(50);
+/// Echoes that take longer are lost.
+const PATIENCE: Duration = Duration::from_millis(300);
+const LENGTH: usize = 64;
+
+/// What `echo-server` did.
+#[derive(Debug, Serialize)]
+pub(super) struct Echoed {
+    echoed: u64,
+}
+
+pub(super) fn server(port: u16, most: Duration) -> Result<Echoed> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port)).context("bind")?;
+    socket.set_read_timeout(Some(LOOK)).context("set a receive timeout")?;
+    let stop = Stop::new(most);
+    ready();
+    let (mut buffer, mut echoed) = ([0; 2048], 0);
+    while !stop.over() {
+        match socket.recv_from(&mut buffer) {
+            Ok((count, from)) => {
+                socket.send_to(&buffer[..count], from).context("send back")?;
+                echoed += 1;
+            }
+            Err(error) if idle(error.kind()) => {}
+            Err(error) => return Err(error).context("receive"),
+        }
+    }
+    Ok(Echoed { echoed })
+}
+
+/// What `echo-client` saw.
+#[derive(Debug, Serialize)]
+pub(super) struct Latency {
+    sent: u64,
+    received: usize,
+    p50_us: f64,
+    p99_us: f64,
+}
+
+pub(super) fn client(to: SocketAddr, rate: f64, time: Duration) -> Result<Latency> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).context("bind")?;
+    socket.connect(to).with_context(|| format!("connect to {to}"))?;
+    socket.set_read_timeout(Some(PATIENCE)).context("set a receive timeout")?;
+    enlarge(&socket);
+    let reader = socket.try_clone().context("share the socket")?;
+    let reading = std::thread::spawn(move || read_all(&reader));
+    let sent = send_all(&socket, rate, time)?;
+    let Ok(times) = reading.join() else { bail!("the reader panicked") };
+    let times = times?;
+    let at = |percent| percentile(&times, percent).context("no echo came back");
+    Ok(Latency { sent, received: times.len(), p50_us: at(50.0)?, p99_us: at(99.0)? })
+}
+
+fn send_all(socket: &UdpSocket, rate: f64, time: Duration) -> Result<u64> {
+    let (start, mut number) = (now(), 0);
+    let until = start + nanoseconds(time);
+    let mut datagram = [0; LENGTH];
+    loop {
+        let at = due(start, number, rate);
+        if at >= until {
+            return Ok(number);
+        }
+        sleep_until(at);
+        stamp(&mut datagram, number, now());
+        socket.send(&datagram).context("send")?;
+        number += 1;
+    }
+}
+
+/// Times in microseconds, until nothing comes any more.
+fn read_all(socket: &UdpSocket) -> Result<Vec<f64>> {
+    let (mut buffer, mut times) = ([0; 2048], vec![]);
+    loop {
+        match socket.recv(&mut buffer) {
+            Ok(count) => {
+                let Some((_, then)) = stamped(&buffer[..count]) else { continue };
+                #[expect(clippy::cast_precision_loss, reason = "seconds in ns are below 2^53")]
+                times.push(now().saturating_sub(then) as f64 / 1e3);
+            }
+            Err(error) if idle(error.kind()) => return Ok(times),
+            Err(error) => return Err(error).context("receive"),
+        }
+    }
+}
+
+/// How a receive timeout looks.
+pub(super) fn idle(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn echoes_are_timed() {
+        let server = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let to = server.local_addr().unwrap();
+        let count = 50;
+        let echoing = std::thread::spawn(move || {
+            let mut buffer = [0; 64];
+            for _ in 0..count {
+                let (length, from) = server.recv_from(&mut buffer).unwrap();
+                server.send_to(&buffer[..length], from).unwrap();
+            }
+        });
+        let latency = client(to, 1000.0, Duration::from_millis(50)).unwrap();
+        echoing.join().unwrap();
+        assert_eq!((latency.sent, latency.received), (count, 50));
+        assert!(latency.p50_us > 0.0 && latency.p50_us <= latency.p99_us, "{latency:?}");
+    }
+}

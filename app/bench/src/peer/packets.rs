@@ -1,0 +1,209 @@
+//! Numbered, stamped datagrams one way, to measure delay, loss and rate.
+//!
+//! `udp-sink PORT wait|spin SECONDS`: prints `{"received", "distinct", "bits_per_s", "delays_ns"}`; `spin`
+//! reads without sleeping, so that waking up is no part of a delay, and gives every delay.
+//! `udp-source ADDRESS BYTES COUNT RATE`: COUNT datagrams of BYTES, RATE a second; prints `{"sent"}`.
+//! Stamps are of CLOCK_MONOTONIC, which both ends share. A rate counts whole Ethernet frames
+//! (without preamble and check sequence), from a fifth of the time on: by then queues have filled.
+
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde::Serialize;
+
+use super::clock::{due, now, sleep_until};
+use super::echo::idle;
+use super::ready;
+use super::stop::Stop;
+
+/// Sequence number and time.
+const STAMP: usize = 16;
+/// Ethernet, IPv4 and UDP headers.
+const HEADERS: u64 = 14 + 20 + 8;
+/// How often a waiting reader looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(20);
+/// Bytes that may wait to be read.
+const BUFFER: usize = 64 << 20;
+/// A source that is late sends no more than this at once.
+const BURST: u64 = 64;
+
+/// How a sink waits for a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum How {
+    /// It sleeps.
+    Wait,
+    /// It does not.
+    Spin,
+}
+
+pub(super) fn how(word: &str) -> Result<How> {
+    match word {
+        "wait" => Ok(How::Wait),
+        "spin" => Ok(How::Spin),
+        _ => bail!("bench-peer: `{word}`: wait or spin"),
+    }
+}
+
+/// Writes number and time into the front of a datagram of at least [`STAMP`] bytes.
+pub(super) fn stamp(datagram: &mut [u8], number: u64, time: u64) {
+    datagram[..8].copy_from_slice(&number.to_be_bytes());
+    datagram[8..STAMP].copy_from_slice(&time.to_be_bytes());
+}
+
+/// Number and time of a datagram.
+pub(super) fn stamped(datagram: &[u8]) -> Option<(u64, u64)> {
+    let (number, rest) = datagram.split_first_chunk()?;
+    let (time, _) = rest.split_first_chunk()?;
+    Some((u64::from_be_bytes(*number), u64::from_be_bytes(*time)))
+}
+
+/// As much room as we may have: what the socket loses would look like a loss of the path.
+pub(super) fn enlarge(socket: &UdpSocket) {
+    use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
+    if set_socket_recv_buffer_size_force(socket, BUFFER).is_err() {
+        // A smaller one only loses sooner, and losses are checked against the path's own count.
+        let _ = set_socket_recv_buffer_size(socket, BUFFER);
+    }
+}
+
+/// What `udp-sink` got.
+#[derive(Debug, Serialize)]
+pub(super) struct Arrivals {
+    received: usize,
+    distinct: usize,
+    bits_per_s: f64,
+    delays_ns: Vec<u64>,
+}
+
+/// A datagram that came.
+#[derive(Clone, Copy, Debug)]
+struct Arrival {
+    number: u64,
+    sent: u64,
+    came: u64,
+    bytes: u64,
+}
+
+pub(super) fn sink(port: u16, how: How, most: Duration) -> Result<Arrivals> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port)).context("bind")?;
+    enlarge(&socket);
+    match how {
+        How::Wait => socket.set_read_timeout(Some(LOOK)).context("set a receive timeout")?,
+        How::Spin => socket.set_nonblocking(true).context("make reads return at once")?,
+    }
+    let stop = Stop::new(most);
+    ready();
+    let (mut buffer, mut arrivals) = (vec![0; 65536], vec![]);
+    loop {
+        match socket.recv(&mut buffer) {
+            Ok(count) => {
+                let came = now();
+                let Some((number, sent)) = stamped(&buffer[..count]) else { continue };
+                arrivals.push(Arrival { number, sent, came, bytes: count as u64 });
+            }
+            // Only with nothing left to read may it end.
+            Err(error) if idle(error.kind()) && !stop.over() => {}
+            Err(error) if idle(error.kind()) => break,
+            Err(error) => return Err(error).context("receive"),
+        }
+    }
+    Ok(sum_up(&arrivals, how == How::Spin))
+}
+
+fn sum_up(arrivals: &[Arrival], delays: bool) -> Arrivals {
+    let mut numbers: Vec<u64> = arrivals.iter().map(|arrival| arrival.number).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let delay = |arrival: &Arrival| arrival.came.saturating_sub(arrival.sent);
+    let delays_ns = if delays { arrivals.iter().map(delay).collect() } else { vec![] };
+    let (received, distinct) = (arrivals.len(), numbers.len());
+    Arrivals { received, distinct, bits_per_s: steady_rate(arrivals).unwrap_or(0.0), delays_ns }
+}
+
+/// Bits a second from a fifth of the time on; `None` when too little came.
+fn steady_rate(arrivals: &[Arrival]) -> Option<f64> {
+    let (first, last) = (arrivals.first()?.came, arrivals.last()?.came);
+    let from = first + (last - first) / 5;
+    let mut steady = arrivals.iter().skip_while(|arrival| arrival.came < from);
+    // The first one's bytes came before its time.
+    let start = steady.next()?.came;
+    let bytes: u64 = steady.map(|arrival| arrival.bytes + HEADERS).sum();
+    #[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
+    (last > start).then(|| (bytes * 8) as f64 * 1e9 / (last - start) as f64)
+}
+
+/// What `udp-source` sent.
+#[derive(Debug, Serialize)]
+pub(super) struct Sent {
+    sent: u64,
+}
+
+pub(super) fn source(to: SocketAddr, bytes: usize, count: u64, rate: f64) -> Result<Sent> {
+    if !(STAMP..=65_507).contains(&bytes) || rate <= 0.0 {
+        bail!("bench-peer: {bytes} bytes, {rate} a second: no datagrams");
+    }
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).context("bind")?;
+    socket.connect(to).with_context(|| format!("connect to {to}"))?;
+    let mut datagram = vec![0; bytes];
+    let mut start = now();
+    for number in 0..count {
+        let at = due(start, number, rate);
+        sleep_until(at);
+        // Held up for long, it goes on from here instead of making up for it all at once.
+        start += now().saturating_sub(due(at, BURST, rate));
+        stamp(&mut datagram, number, now());
+        match socket.send(&datagram) {
+            // What an earlier one met: nobody listens. It is gone all the same.
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
+            sent => drop(sent.context("send")?),
+        }
+    }
+    Ok(Sent { sent: count })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arrival(number: u64, came: u64) -> Arrival {
+        Arrival { number, sent: 1, came, bytes: 58 }
+    }
+
+    #[test]
+    fn a_stamp_is_read_as_written() {
+        let mut datagram = [0; 20];
+        stamp(&mut datagram, 7, 9);
+        assert_eq!(stamped(&datagram), Some((7, 9)));
+        assert_eq!(stamped(&datagram[..15]), None);
+    }
+
+    #[test]
+    fn a_rate_is_that_by_hand() {
+        // Frames of 100 bytes each millisecond, after ten that came at once.
+        let mut all: Vec<Arrival> = (0..10).map(|number| arrival(number, 0)).collect();
+        all.extend((1..=100).map(|number| arrival(number + 9, number * 1_000_000)));
+        let sum = sum_up(&all, true);
+        assert_eq!((sum.received, sum.distinct), (110, 110));
+        assert!((sum.bits_per_s - 800_000.0).abs() < 1e-6, "{}", sum.bits_per_s);
+        assert_eq!((sum.delays_ns[0], sum.delays_ns[10]), (0, 999_999));
+        assert_eq!(steady_rate(&[]), None);
+        assert_eq!(sum_up(&[arrival(3, 5), arrival(3, 6)], false).distinct, 1);
+    }
+
+    #[test]
+    fn datagrams_go_out_at_their_pace() {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let to = socket.local_addr().unwrap();
+        let start = now();
+        assert_eq!(source(to, 100, 50, 1000.0).unwrap().sent, 50);
+        assert!(now() - start >= 49_000_000);
+        let mut buffer = [0; 200];
+        for number in 0..50 {
+            let count = socket.recv(&mut buffer).unwrap();
+            assert_eq!((count, stamped(&buffer).unwrap().0), (100, number));
+        }
+        assert!(source(to, 15, 1, 1.0).is_err() && source(to, 16, 1, 0.0).is_err());
+    }
+}

@@ -1,0 +1,104 @@
+//! A program that runs in a node while something is measured.
+//!
+//! It says `ready` when the other side may start, serves until its standard input ends, then prints
+//! one JSON object. Dropped before that it is killed, and waited for.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+#[derive(Debug)]
+pub(crate) struct Running {
+    name: String,
+    child: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Running {
+    /// Starts it; `name` is for errors.
+    pub(crate) fn start(command: &mut Command, name: &str) -> Result<Running> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().with_context(|| format!("start {name}"))?;
+        let Some(out) = child.stdout.take() else { bail!("{name}: no standard output") };
+        Ok(Running { name: name.to_owned(), child, lines: BufReader::new(out) })
+    }
+
+    /// Waits until it says that the other side may start.
+    pub(crate) fn ready(mut self) -> Result<Running> {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).with_context(|| format!("read from {}", self.name))?;
+        if line.trim() == "ready" {
+            return Ok(self);
+        }
+        self.failed(&line)
+    }
+
+    /// Waits for its end and gives what it printed.
+    pub(crate) fn result(mut self) -> Result<Value> {
+        let mut text = String::new();
+        self.lines.read_to_string(&mut text).with_context(|| format!("read from {}", self.name))?;
+        let status = self.child.wait().with_context(|| format!("wait for {}", self.name))?;
+        match serde_json::from_str(&text) {
+            Ok(value) if status.success() => Ok(value),
+            _ => self.failed(&text),
+        }
+    }
+
+    /// Tells it to end, and gives what it printed.
+    pub(crate) fn end(mut self) -> Result<Value> {
+        drop(self.child.stdin.take());
+        self.result()
+    }
+
+    fn failed<T>(&mut self, printed: &str) -> Result<T> {
+        drop(self.child.stdin.take());
+        let status = self.child.wait().with_context(|| format!("wait for {}", self.name))?;
+        let mut said = String::new();
+        if let Some(errors) = &mut self.child.stderr {
+            errors.read_to_string(&mut said).context("read what it said")?;
+        }
+        bail!("{}: {status}: {} {}", self.name, said.trim(), printed.trim())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Both fail when it has been waited for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Running {
+        Running::start(Command::new("sh").args(["-c", script]), "a script").unwrap()
+    }
+
+    #[test]
+    fn it_serves_until_it_is_told_to_end() {
+        let running = shell("echo ready; cat >/dev/null; echo '{\"done\": 1}'").ready().unwrap();
+        assert_eq!(running.end().unwrap()["done"], 1);
+        assert_eq!(shell("echo 7").result().unwrap(), 7);
+    }
+
+    #[test]
+    fn a_failure_says_why() {
+        let error = shell("echo broken >&2; exit 3").ready().unwrap_err();
+        assert!(error.to_string().contains("broken"), "{error}");
+        let error = shell("echo ready; echo 7; exit 3").ready().unwrap().end().unwrap_err();
+        assert!(error.to_string().contains("exit status: 3"), "{error}");
+    }
+
+    #[test]
+    fn it_does_not_outlive_its_value() {
+        let running = shell("echo ready; exec sleep 60").ready().unwrap();
+        let pid = running.child.id();
+        drop(running);
+        assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
+    }
+}

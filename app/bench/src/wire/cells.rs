@@ -1,0 +1,75 @@
+//! What links are to do to packets, and how each is written.
+
+/// What a link does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Trait {
+    /// Nothing: the path that others are compared with.
+    Nothing,
+    /// So many milliseconds each way.
+    Delay(u32),
+    /// So many packets in a thousand are lost, from the first end to the second.
+    Loss(u32),
+    /// So many Mb/s, from the first end to the second.
+    Rate(u32),
+}
+
+impl Trait {
+    /// The name of its link.
+    pub(super) fn link(self) -> String {
+        match self {
+            Trait::Nothing => super::paths::PLAIN.to_owned(),
+            Trait::Delay(ms) => format!("delay-{ms}ms"),
+            Trait::Loss(_) => format!("loss-{}", self.value().trim_end_matches('%')),
+            Trait::Rate(mbit) => format!("rate-{mbit}mbit"),
+        }
+    }
+
+    /// As in the lab file.
+    pub(super) fn settings(self) -> String {
+        match self {
+            Trait::Nothing => String::new(),
+            Trait::Delay(_) => format!("delay: {}", self.value()),
+            Trait::Loss(_) => format!("loss: {}", self.value()),
+            Trait::Rate(_) => format!("rate: {}", self.value()),
+        }
+    }
+
+    /// As tc-netem(8) takes it; `None` for nothing.
+    pub(super) fn netem(self) -> Option<Vec<String>> {
+        let key = match self {
+            Trait::Nothing => return None,
+            Trait::Delay(_) => "delay",
+            Trait::Loss(_) => "loss",
+            Trait::Rate(_) => "rate",
+        };
+        // netem holds 1,000 packets unless told otherwise, too few for throughput over a delay.
+        Some(["netem", "limit", "100000", key, &self.value()].map(str::to_owned).into())
+    }
+
+    /// Whether it is the same in both directions.
+    pub(super) fn both_ways(self) -> bool {
+        matches!(self, Trait::Nothing | Trait::Delay(_))
+    }
+
+    fn value(self) -> String {
+        match self {
+            Trait::Nothing => String::new(),
+            Trait::Delay(ms) => format!("{ms}ms"),
+            Trait::Loss(thousandths) => format!("{}%", f64::from(thousandths) / 10.0),
+            Trait::Rate(mbit) => format!("{mbit}mbit"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_written_as_lab_files_and_netem_take_them() {
+        assert_eq!(Trait::Loss(1).settings(), "loss: 0.1%");
+        assert_eq!(Trait::Loss(100).link(), "loss-10");
+        assert_eq!(Trait::Delay(50).netem().unwrap()[3..], ["delay", "50ms"]);
+        assert_eq!(Trait::Nothing.netem(), None);
+    }
+}

@@ -1,0 +1,121 @@
+//! One measurement of one path: delay, loss, rate, throughput.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use super::cells::Trait;
+use super::paths::{LAB, Path};
+
+const PORT: &str = "7000";
+/// Nobody listens there (RFC 863).
+const DISCARD: &str = "9";
+/// What serves longer than this has been forgotten.
+const MOST: &str = "60";
+/// Bytes of a datagram's data where rates are measured; of a whole frame with its headers.
+const DATA: u32 = 1400;
+const FRAME: u32 = DATA + 14 + 20 + 8;
+/// Packets whose loss is counted, and how many a second.
+const LOST_OF: u32 = 50_000;
+const LOSS_PACE: u32 = 50_000;
+/// Packets whose delay is taken, and how many a second.
+const DELAYED: u32 = 500;
+/// What is offered to a rate, against it.
+const EXCESS: f64 = 1.25;
+
+/// How packets were lost.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Lost {
+    /// Packets that were sent.
+    pub(super) of: f64,
+    /// Packets that did not come.
+    pub(super) count: f64,
+    /// Packets that did not come and that the wire does not know of; `None` without a wire.
+    pub(super) unexplained: Option<f64>,
+}
+
+/// Makes the nodes know each other's MAC, so that no packet waits for that, or is lost waiting.
+pub(super) fn greet(path: &Path<'_>, patience: Duration) -> Result<()> {
+    let rate = 200.0;
+    let count = (patience.as_secs_f64() * rate).ceil().to_string();
+    let to = format!("{}:{DISCARD}", path.b);
+    ask(path, "a", &["udp-source", &to, "64", &count, &rate.to_string()])?;
+    path.drained()
+}
+
+/// Nanoseconds that each packet took.
+pub(super) fn delays(path: &Path<'_>, seconds: u32) -> Result<Vec<f64>> {
+    let (_, got) = datagrams(path, "spin", 64, DELAYED * seconds, f64::from(DELAYED))?;
+    let delays = got["delays_ns"].as_array().context("no delays were printed")?;
+    let delays: Vec<f64> = delays.iter().filter_map(Value::as_f64).collect();
+    if delays.is_empty() {
+        bail!("no packet came");
+    }
+    Ok(delays)
+}
+
+/// Which packets did not come.
+pub(super) fn losses(path: &Path<'_>) -> Result<Lost> {
+    let before = path.ledger()?;
+    let (sent, got) = datagrams(path, "wait", 64, LOST_OF, f64::from(LOSS_PACE))?;
+    let after = path.ledger()?;
+    let count = sent - number(&got, "distinct")?;
+    let done = after.zip(before).map(|(after, before)| after.since(before));
+    #[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
+    let unexplained = done.map(|done| count - (done.by_chance + done.otherwise) as f64);
+    Ok(Lost { of: sent, count, unexplained })
+}
+
+/// Mb/s of whole frames that came, while more were sent.
+pub(super) fn rate(path: &Path<'_>, mbit: u32, seconds: f64) -> Result<f64> {
+    let pace = EXCESS * f64::from(mbit) * 1e6 / f64::from(8 * FRAME);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "below 10^7")]
+    let count = (pace * seconds) as u32;
+    let (_, got) = datagrams(path, "wait", DATA, count, pace)?;
+    Ok(number(&got, "bits_per_s")? / 1e6)
+}
+
+/// Gb/s of one TCP connection.
+pub(super) fn tcp(path: &Path<'_>, skip: f64, seconds: f64) -> Result<f64> {
+    let (skip, seconds) = (skip.to_string(), seconds.to_string());
+    let sink = path.driver.peer(LAB, "b", &["tcp-sink", PORT, &skip, &seconds])?.ready()?;
+    let to = format!("{}:{PORT}", path.b);
+    let source = path.driver.peer(LAB, "a", &["tcp-source", &to, "0", MOST])?;
+    let got = sink.result()?;
+    source.result()?;
+    Ok(number(&got, "bytes_per_s")? * 8e-9)
+}
+
+/// Gb/s that the largest buffers of a TCP connection allow at a round trip of twice the delay.
+pub(super) fn window_limit(path: &Path<'_>, what: Trait) -> Result<Option<f64>> {
+    let Trait::Delay(ms) = what else { return Ok(None) };
+    let most = |node: &str, name: &str| -> Result<f64> {
+        let file = format!("/proc/sys/net/ipv4/{name}");
+        let text = crate::driver::output(
+            path.driver.command().args(["-l", LAB, "exec", node, "--", "cat", &file]),
+        )?;
+        let last = text.split_whitespace().last().context("no sizes of buffers")?;
+        last.parse().with_context(|| format!("{file}: not a size: {last}"))
+    };
+    let bytes = most("a", "tcp_wmem")?.min(most("b", "tcp_rmem")?);
+    Ok(Some(bytes * 8e-9 / (2.0 * f64::from(ms) * 1e-3)))
+}
+
+/// Sends datagrams; the number sent, and what the sink printed.
+fn datagrams(path: &Path<'_>, how: &str, data: u32, count: u32, rate: f64) -> Result<(f64, Value)> {
+    let sink = path.driver.peer(LAB, "b", &["udp-sink", PORT, how, MOST])?.ready()?;
+    let to = format!("{}:{PORT}", path.b);
+    let (data, count, rate) = (data.to_string(), count.to_string(), rate.to_string());
+    let sent = ask(path, "a", &["udp-source", &to, &data, &count, &rate])?;
+    path.drained()?;
+    Ok((number(&sent, "sent")?, sink.end()?))
+}
+
+fn ask(path: &Path<'_>, node: &str, words: &[&str]) -> Result<Value> {
+    path.driver.peer(LAB, node, words)?.result()
+}
+
+fn number(printed: &Value, name: &str) -> Result<f64> {
+    printed[name].as_f64().with_context(|| format!("no `{name}` in {printed}"))
+}
