@@ -73,11 +73,15 @@ impl Running {
         Ok(node)
     }
 
-    /// A child gets no more than its parent has.
+    /// A child gets no more than any node around it has.
     fn check_bounds(&self, state: &State, node: &PlannedNode) -> Result<()> {
-        let Some(parent) = node.parent.map(|p| &state.plan.nodes[p]) else { return Ok(()) };
-        setting::check_bounds(node, parent)
-            .map_err(|reason| Error::Invalid { object: format!("node {:?}", node.name), reason })
+        let up = |slot: &usize| state.plan.nodes[*slot].parent;
+        for around in std::iter::successors(node.parent, up) {
+            setting::check_bounds(node, &state.plan.nodes[around]).map_err(|reason| {
+                Error::Invalid { object: format!("node {:?}", node.name), reason }
+            })?;
+        }
+        Ok(())
     }
 
     /// See [`Service::delete_node`](crate::Service::delete_node).
@@ -171,8 +175,8 @@ impl Running {
             return Err(invalid(reason.into()));
         }
         self.check_bounds(&state, &new)?;
-        for child in state.plan.nodes.iter().filter(|n| n.parent == Some(at)) {
-            setting::check_bounds(child, &new).map_err(&invalid)?;
+        for inner in state.plan.descendants(at) {
+            setting::check_bounds(&state.plan.nodes[inner], &new).map_err(&invalid)?;
         }
         launch::check_limits(&state.groups, &new, state.user)?;
         let remake = new.root != old.root;

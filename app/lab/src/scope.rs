@@ -41,6 +41,30 @@ fn short(name: &str) -> String {
     name.rsplit('/').next().unwrap_or(name).to_owned()
 }
 
+/// A text of the lab's in the words of this view: names that begin with `prefix` go without it.
+fn strip(text: &str, prefix: &str) -> String {
+    let of_a_name = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(prefix) {
+        let (before, after) = rest.split_at(at);
+        out.push_str(before);
+        let begins = before.ends_with("--") || !out.ends_with(of_a_name);
+        let kept = if begins { "" } else { prefix };
+        out.push_str(kept);
+        rest = &after[prefix.len()..];
+        if begins {
+            // What follows is the name itself, which may begin alike.
+            let end = rest.find(|c| !of_a_name(c)).unwrap_or(rest.len());
+            let end = rest[..end].find("--").unwrap_or(end);
+            out.push_str(&rest[..end]);
+            rest = &rest[end..];
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
 impl Scoped {
     /// The view from inside the node `root`, an id.
     pub(crate) fn new(running: Arc<Running>, root: usize) -> Scoped {
@@ -77,7 +101,7 @@ impl Scoped {
     fn seen(&self, error: Error) -> Error {
         let Ok(own) = self.own_name() else { return error };
         let prefix = format!("{own}/");
-        let local = |name: &str| name.replace(&prefix, "");
+        let local = |name: &str| strip(name, &prefix);
         let short = short(&own);
         match error {
             // Hints would tell names from outside.
@@ -127,14 +151,14 @@ impl Scoped {
             })
         };
         let found = state.plan.links.iter().filter(|l| all_inside(l)).find(|l| {
-            l.name.replace(&prefix, "") == link
+            strip(&l.name, &prefix) == link
                 || l.ends
                     .iter()
                     .any(|e| crate::end_text(&state.plan, e) == format!("{prefix}{link}"))
         });
         match found {
             // An end names the direction: it is kept.
-            Some(l) if l.name.replace(&prefix, "") == link => Ok(l.name.clone()),
+            Some(l) if strip(&l.name, &prefix) == link => Ok(l.name.clone()),
             Some(_) => Ok(format!("{prefix}{link}")),
             None => {
                 Err(Error::NoLink { lab: short(&own), link: link.to_owned(), hint: String::new() })
@@ -147,7 +171,7 @@ impl Scoped {
         let own = self.own_name()?;
         let prefix = format!("{own}/");
         let local = |name: &str| name.strip_prefix(&prefix).map(str::to_owned);
-        let all = |text: &str| text.replace(&prefix, "");
+        let all = |text: &str| strip(text, &prefix);
         let inner = |ends: &[String; 2]| ends.iter().all(|e| e.starts_with(&prefix));
         status.links.retain(|l| inner(&l.ends));
         let shown: Vec<String> = status.links.iter().map(|l| l.name.clone()).collect();
@@ -175,20 +199,20 @@ impl Scoped {
     }
 
     fn localise(&self, prefix: &str, link: &mut LinkStatus) {
-        link.name = link.name.replace(prefix, "");
+        link.name = strip(&link.name, prefix);
         for end in &mut link.ends {
-            *end = end.replace(prefix, "");
+            *end = strip(end, prefix);
         }
         for direction in link.wire.iter_mut().flat_map(|w| &mut w.directions).flatten() {
-            direction.from = direction.from.replace(prefix, "");
+            direction.from = strip(&direction.from, prefix);
         }
     }
 
     fn local_change(&self, mut changed: Changed) -> Result<Changed> {
         let prefix = format!("{}/", self.own_name()?);
-        changed.name = changed.name.replace(&prefix, "");
+        changed.name = strip(&changed.name, &prefix);
         for note in &mut changed.notes {
-            *note = note.replace(&prefix, "");
+            *note = strip(note, &prefix);
         }
         Ok(changed)
     }
@@ -225,7 +249,7 @@ impl Service for Scoped {
         let mut found = self.running.ping_among(&slots, families, timeout)?;
         let prefix = format!("{}/", self.own_name()?);
         for node in &mut found.nodes {
-            *node = node.replace(&prefix, "");
+            *node = strip(node, &prefix);
         }
         Ok(found)
     }
@@ -290,5 +314,25 @@ impl Service for Scoped {
 
     fn down(&self) -> Result<()> {
         Err(self.refused("a node cannot take down the lab that it lives in"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::strip;
+
+    #[test]
+    fn names_go_without_the_nodes_own() {
+        for (text, seen) in [
+            ("t/a", "a"),
+            ("t/t/a", "t/a"),
+            ("t/a:eth0--t/b:eth1", "a:eth0--b:eth1"),
+            ("at/a", "at/a"),
+            ("node \"t/a\": has 3", "node \"a\": has 3"),
+            ("t/a--x, t/b", "a--x, b"),
+            ("t", "t"),
+        ] {
+            assert_eq!(strip(text, "t/"), seen, "{text}");
+        }
     }
 }

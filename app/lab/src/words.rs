@@ -108,3 +108,71 @@ fn loss(of: &Loss) -> String {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use netloom_impair::{Bursts, Jitter, RandomLoss};
+    use netloom_model::impairment;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn some_share() -> impl Strategy<Value = Share> {
+        (0..=1_000_000_000_u32).prop_map(Share)
+    }
+
+    fn some_loss() -> impl Strategy<Value = Loss> {
+        let chance = (1..=1_000_000_000_u32, 0..1_000_000_000_u32)
+            .prop_map(|(s, c)| Loss::Random(RandomLoss { share: Share(s), correlation: Share(c) }));
+        let bursts = (some_share(), some_share(), some_share(), some_share());
+        let bursts = bursts
+            .prop_map(|(enter, leave, bad, good)| Loss::Bursts(Bursts { enter, leave, bad, good }));
+        let pattern = proptest::collection::vec(any::<bool>(), 1..40).prop_map(Loss::Pattern);
+        prop_oneof![chance, bursts, pattern]
+    }
+
+    fn some_jitter() -> impl Strategy<Value = Jitter> {
+        let forms = prop_oneof![
+            Just(Distribution::Normal),
+            Just(Distribution::Pareto),
+            Just(Distribution::Uniform)
+        ];
+        (1..10_000_000_u64, forms, 0..1_000_000_000_u32).prop_map(|(us, distribution, c)| Jitter {
+            spread: Duration::from_micros(us),
+            distribution,
+            correlation: Share(c),
+        })
+    }
+
+    fn some_queue() -> impl Strategy<Value = Queue> {
+        prop_oneof![
+            (1..100_000_u32).prop_map(Queue::Packets),
+            (1..10_000_000_u64).prop_map(|us| Queue::Time(Duration::from_micros(us)))
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn words_read_back_to_the_same(
+            delay in 0..100_000_000_u64,
+            jitter in proptest::option::of(some_jitter()),
+            loss in proptest::option::of(some_loss()),
+            (duplicate, reorder, corrupt) in (some_share(), some_share(), some_share()),
+            rate in proptest::option::of(1000..400_000_000_000_u64),
+            queue in proptest::option::of(some_queue()),
+            mtu in proptest::option::of(68..65_536_u32),
+            seed in proptest::option::of(any::<u64>()),
+        ) {
+            let delay = Duration::from_micros(delay);
+            let asked = Impairments {
+                delay, jitter, loss, duplicate, reorder, corrupt, rate, queue, mtu, seed,
+            };
+            let mut read = Impairments::default();
+            for (key, value) in impairments(&asked) {
+                let set = impairment::set(&mut read, &key, &value);
+                prop_assert!(set.is_ok(), "{key}={value}: {set:?}");
+            }
+            prop_assert_eq!(read, asked);
+        }
+    }
+}

@@ -172,7 +172,36 @@ pub const LONGEST: Duration = Duration::from_secs(3600);
 impl Impairments {
     /// Whether nothing is impaired, so that no wire is needed.
     pub fn is_none(&self) -> bool {
-        let seedless = Impairments { seed: None, queue: None, ..self.clone() };
-        seedless == Impairments::default()
+        let lossless = |loss: &Loss| match loss {
+            Loss::Random(random) => random.share == Share::NONE,
+            Loss::Bursts(bursts) => bursts.bad == Share::NONE && bursts.good == Share::NONE,
+            Loss::Pattern(lost) => !lost.contains(&true),
+        };
+        let acting = Impairments {
+            seed: None,
+            queue: None,
+            loss: self.loss.clone().filter(|loss| !lossless(loss)),
+            jitter: self.jitter.filter(|jitter| !jitter.spread.is_zero()),
+            ..self.clone()
+        };
+        acting == Impairments::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::RandomLoss;
+
+    #[test]
+    fn what_changes_nothing_is_none() {
+        let random = |share| Loss::Random(RandomLoss { share, correlation: Share::NONE });
+        let with = |loss| Impairments { loss: Some(loss), seed: Some(1), ..Impairments::default() };
+        assert!(Impairments::default().is_none());
+        assert!(with(random(Share::NONE)).is_none());
+        assert!(with(Loss::Pattern(vec![false, false])).is_none());
+        assert!(!with(random(Share(1))).is_none());
+        assert!(!with(Loss::Pattern(vec![false, true])).is_none());
+        assert!(!Impairments { mtu: Some(1400), ..Impairments::default() }.is_none());
     }
 }
