@@ -21,6 +21,10 @@ use crate::view::{
 };
 use crate::{Error, Result, impairing};
 
+/// Threads that look at nodes at most, and nodes that a thread is worth.
+const MOST_THREADS: usize = 4;
+const FEWEST_A_THREAD: usize = 64;
+
 /// What a reading needs.
 pub(crate) struct Sources<'a> {
     pub(crate) running: &'a Running,
@@ -42,9 +46,7 @@ struct Visit {
 pub(crate) fn read(sources: &Sources<'_>) -> Result<LabStatus> {
     let state = sources.state;
     let plan = &state.plan;
-    let found = visit_all(plan, sources.pids)?;
-    let nodes: Vec<NodeStatus> =
-        (0..plan.nodes.len()).map(|slot| node(sources, slot, &found[slot])).collect();
+    let nodes = nodes(sources)?;
     let wires = &sources.running.kept.wires;
     let directions = sources.running.wire_states(state);
     let restarts = wires.restarts();
@@ -73,24 +75,42 @@ pub(crate) fn now_ns() -> u64 {
     u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Interfaces and sockets of every living node, by one thread that visits all namespaces.
-fn visit_all(plan: &Plan, pids: &[Option<Pid>]) -> Result<Vec<Visit>> {
-    on_a_thread(|| {
-        let visit = |i: usize| -> Result<Visit> {
-            let Some(pid) = pids[i] else { return Ok(Visit::default()) };
-            let object = format!("node {:?}", plan.nodes[i].name);
-            // An init that ends meanwhile has no interfaces.
-            let Ok(ns) = namespace::network_of(pid) else { return Ok(Visit::default()) };
-            namespace::enter_network(ns.as_fd()).map_err(Error::system(&object, "look into"))?;
-            let mut socket =
-                Socket::open().map_err(Error::network(&object, "open a netlink socket"))?;
-            let links = socket.links().map_err(Error::network(&object, "read its interfaces"))?;
-            // The one that asks is not the node's.
-            drop(socket);
-            Ok(Visit { links, sockets: diag::in_use().ok() })
-        };
-        (0..plan.nodes.len()).map(visit).collect()
-    })
+/// All nodes, by as many threads as there are processors, which visit their namespaces.
+fn nodes(sources: &Sources<'_>) -> Result<Vec<NodeStatus>> {
+    let all: Vec<usize> = (0..sources.state.plan.nodes.len()).collect();
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
+    let part = all.len().div_ceil(threads).max(FEWEST_A_THREAD);
+    let one = |slots: &[usize]| -> Result<Vec<NodeStatus>> {
+        on_a_thread(|| {
+            let each = |slot: &usize| Ok(node(sources, *slot, &visit(sources, *slot)?));
+            slots.iter().map(each).collect()
+        })
+    };
+    let parts = std::thread::scope(|scope| {
+        let one = &one;
+        let started: Vec<_> = all.chunks(part).map(|s| scope.spawn(move || one(s))).collect();
+        started.into_iter().map(std::thread::ScopedJoinHandle::join).collect::<Vec<_>>()
+    });
+    let mut nodes = Vec::with_capacity(all.len());
+    for part in parts {
+        nodes.extend(part.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+    }
+    Ok(nodes)
+}
+
+/// What is seen from inside a node's network. The calling thread ends afterwards.
+fn visit(sources: &Sources<'_>, slot: usize) -> Result<Visit> {
+    let Some(pid) = sources.pids[slot] else { return Ok(Visit::default()) };
+    let object = || format!("node {:?}", sources.state.plan.nodes[slot].name);
+    // An init that ends meanwhile has no interfaces.
+    let Ok(ns) = namespace::network_of(pid) else { return Ok(Visit::default()) };
+    namespace::enter_network(ns.as_fd()).map_err(Error::system(object(), "look into"))?;
+    let mut socket =
+        Socket::open_to_ask().map_err(Error::network(object(), "open a netlink socket"))?;
+    let links = socket.links().map_err(Error::network(object(), "read its interfaces"))?;
+    // The one that asks is not the node's.
+    drop(socket);
+    Ok(Visit { links, sockets: diag::in_use().ok() })
 }
 
 fn node(sources: &Sources<'_>, slot: usize, found: &Visit) -> NodeStatus {

@@ -59,6 +59,25 @@ impl Socket {
         Ok(socket)
     }
 
+    /// Opens a socket for a question or two: cheaper, with the system's own buffers. Not for batches.
+    ///
+    /// # Errors
+    /// As [`Socket::open`].
+    pub fn open_to_ask() -> Result<Self> {
+        let fd = rustix::net::socket_with(
+            AddressFamily::NETLINK,
+            SocketType::RAW,
+            SocketFlags::CLOEXEC,
+            None,
+        )
+        .map_err(failed("open"))?;
+        rustix::net::connect(&fd, &SocketAddrNetlink::new(0, 0)).map_err(failed("connect"))?;
+        sockopt::set_socket_timeout(&fd, sockopt::Timeout::Recv, Some(ANSWER_WAIT))
+            .map_err(failed("set timeout"))?;
+        let (received, chunk_bytes) = (vec![0; RECEIVE_BYTES], RECEIVE_BYTES);
+        Ok(Self { fd, sequence: 1, received, chunk_bytes, chunk_count: 1 })
+    }
+
     /// Opens a netfilter socket in the network namespace of the calling thread.
     pub(crate) fn open_netfilter() -> Result<Self> {
         Self::open_with(Some(NETFILTER), WANTED_BUFFER)
