@@ -46,7 +46,7 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
     field.down()?;
     rows(&results, window, &mut report);
     for cell in cells::rest().iter().filter(|_| options.quick) {
-        report.left_out(&cell.to_string(), cell.victim.settings(), "--quick");
+        report.left_out(&cell.to_string(), cell.victim.title(), "--quick");
     }
     ratios(&results, &mut report);
     Ok(report)
@@ -63,10 +63,7 @@ fn rows(results: &Results, window: Duration, report: &mut Report) {
             Measure::Echo => "us",
             Measure::ReceiveCpu => "% of a core",
         };
-        let who = match cell.victim.settings() {
-            "" => "unprotected",
-            settings => settings,
-        };
+        let who = cell.victim.title();
         let note = note(*cell, all, window);
         report.measured(&cell.to_string(), who, unit, &figures(results, *cell), &note);
     }

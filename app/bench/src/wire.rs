@@ -166,7 +166,8 @@ fn rows(results: &Results, report: &mut Report) {
         let unexplained: f64 = all.iter().filter_map(|lost| lost.unexplained).sum();
         let mut note = format!("{:+.2} standard deviations off", sigmas(*what, all));
         if *who == Who::Netloom {
-            note += &format!("; lost in all rounds and not in the ledger: {unexplained}");
+            let otherwise: f64 = all.iter().map(|lost| lost.otherwise).sum();
+            note += &format!("; for another cause {otherwise}, not in the ledger {unexplained}");
         }
         report.measured(&format!("lost, {}", what.settings()), name(*who), "%", &shares, &note);
     }
@@ -249,7 +250,7 @@ mod tests {
     #[test]
     fn losses_are_summed_over_rounds() {
         // 20,000 packets at 1 %: 200 expected, deviation sqrt(198).
-        let rounds = [120.0, 110.0].map(|count| Lost { of: 10_000.0, count, unexplained: None });
+        let rounds = [120.0, 110.0].map(|count| Lost { of: 10_000.0, count, ..Lost::default() });
         assert!((sigmas(Trait::Loss(10), &rounds) - 30.0 / 198_f64.sqrt()).abs() < 1e-9);
     }
 

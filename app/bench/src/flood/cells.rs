@@ -69,6 +69,14 @@ impl Victim {
         }
     }
 
+    /// What the rows say of it.
+    pub(super) fn title(self) -> &'static str {
+        match self {
+            Victim::Plain => "unprotected",
+            other => other.settings(),
+        }
+    }
+
     /// Its settings in the lab file.
     pub(super) fn settings(self) -> &'static str {
         match self {

@@ -28,6 +28,32 @@ pub(super) fn sleep_until(time: u64) {
     let _ = clock_nanosleep_absolute(ClockId::Monotonic, &Timespec { tv_sec, tv_nsec });
 }
 
+/// Pieces at a steady pace that does not make up for a long delay all at once: whoever was kept from
+/// its core for a while would else send a burst that nobody asked for.
+pub(super) struct Pace {
+    start: u64,
+    rate: f64,
+}
+
+/// Pieces that are made up for at once.
+const BURST: u64 = 64;
+
+impl Pace {
+    /// `rate` pieces a second from now on.
+    pub(super) fn new(rate: f64) -> Pace {
+        Pace { start: now(), rate }
+    }
+
+    /// Sleeps until the piece `number` is due and gives that time.
+    pub(super) fn wait(&mut self, number: u64) -> u64 {
+        let at = due(self.start, number, self.rate);
+        sleep_until(at);
+        let late = now().saturating_sub(due(at, BURST, self.rate));
+        self.start += late;
+        at + late
+    }
+}
+
 /// When the piece `number` is due at `rate` pieces a second, counted from `start`.
 pub(super) fn due(start: u64, number: u64, rate: f64) -> u64 {
     #[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
@@ -50,5 +76,14 @@ mod tests {
         assert!(now() >= before + 2_000_000);
         sleep_until(before);
         assert_eq!(nanoseconds(Duration::from_millis(3)), 3_000_000);
+    }
+
+    #[test]
+    fn a_long_delay_is_not_made_up_for() {
+        // Due 10 s ago, but for the last 64 of 1,000 a second.
+        let mut pace = Pace { start: now() - 10_000_000_000, rate: 1000.0 };
+        pace.wait(0);
+        let ahead = due(pace.start, 64, 1000.0).abs_diff(now());
+        assert!(ahead < 1_000_000_000, "{ahead}");
     }
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
-use super::clock::{due, now, sleep_until};
+use super::clock::{Pace, now};
 use super::echo::idle;
 use super::ready;
 use super::stop::Stop;
@@ -26,8 +26,6 @@ const HEADERS: u64 = 14 + 20 + 8;
 const LOOK: Duration = Duration::from_millis(20);
 /// Bytes that may wait to be read.
 const BUFFER: usize = 64 << 20;
-/// A source that is late sends no more than this at once.
-const BURST: u64 = 64;
 
 /// How a sink waits for a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,12 +145,9 @@ pub(super) fn source(to: SocketAddr, bytes: usize, count: u64, rate: f64) -> Res
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).context("bind")?;
     socket.connect(to).with_context(|| format!("connect to {to}"))?;
     let mut datagram = vec![0; bytes];
-    let mut start = now();
+    let mut pace = Pace::new(rate);
     for number in 0..count {
-        let at = due(start, number, rate);
-        sleep_until(at);
-        // Held up for long, it goes on from here instead of making up for it all at once.
-        start += now().saturating_sub(due(at, BURST, rate));
+        pace.wait(number);
         stamp(&mut datagram, number, now());
         match socket.send(&datagram) {
             // What an earlier one met: nobody listens. It is gone all the same.

@@ -17,8 +17,8 @@ const MOST: &str = "60";
 const DATA: u32 = 1400;
 const FRAME: u32 = DATA + 14 + 20 + 8;
 /// Packets whose loss is counted, and how many a second.
-const LOST_OF: u32 = 50_000;
-const LOSS_PACE: u32 = 50_000;
+const LOST_OF: u32 = 25_000;
+const LOSS_PACE: u32 = 25_000;
 /// Packets whose delay is taken, and how many a second.
 const DELAYED: u32 = 500;
 /// What is offered to a rate, against it.
@@ -31,6 +31,8 @@ pub(super) struct Lost {
     pub(super) of: f64,
     /// Packets that did not come.
     pub(super) count: f64,
+    /// Packets that the wire lost for another cause than chance.
+    pub(super) otherwise: f64,
     /// Packets that did not come and that the wire does not know of; `None` without a wire.
     pub(super) unexplained: Option<f64>,
 }
@@ -63,8 +65,10 @@ pub(super) fn losses(path: &Path<'_>) -> Result<Lost> {
     let count = sent - number(&got, "distinct")?;
     let done = after.zip(before).map(|(after, before)| after.since(before));
     #[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
-    let unexplained = done.map(|done| count - (done.by_chance + done.otherwise) as f64);
-    Ok(Lost { of: sent, count, unexplained })
+    let ledger = done.map(|done| (done.by_chance as f64, done.otherwise as f64));
+    let unexplained = ledger.map(|(chance, otherwise)| count - chance - otherwise);
+    let otherwise = ledger.map_or(0.0, |(_, otherwise)| otherwise);
+    Ok(Lost { of: sent, count, otherwise, unexplained })
 }
 
 /// Mb/s of whole frames that came, while more were sent.
