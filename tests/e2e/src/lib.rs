@@ -4,6 +4,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod live;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

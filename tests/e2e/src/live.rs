@@ -1,0 +1,167 @@
+//! Running labs that are changed: the binary inside nodes, programs that stay, one node's or link's view.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Child;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::{Finished, Machine, Run, wait_until};
+
+/// How long the machine may take for what it does at once when it is idle.
+pub const SOON: Duration = Duration::from_secs(20);
+
+/// A program that runs until it is dropped, with its three streams as pipes.
+#[derive(Debug)]
+pub struct Held(Child);
+
+impl Held {
+    /// Starts it.
+    pub fn start(run: Run) -> Held {
+        Held(run.spawn())
+    }
+
+    /// Its process.
+    pub fn child(&mut self) -> &mut Child {
+        &mut self.0
+    }
+
+    /// Reads what it writes to standard output, up to the end of a line.
+    ///
+    /// # Panics
+    /// When it ends its output first.
+    pub fn line(&mut self) -> String {
+        use std::io::Read;
+        let out = self.0.stdout.as_mut().expect("stdout is piped");
+        let mut line = vec![];
+        let mut byte = [0];
+        while byte != *b"\n" {
+            out.read_exact(&mut byte).expect("a line of output");
+            line.push(byte[0]);
+        }
+        String::from_utf8_lossy(&line).trim_end().to_owned()
+    }
+
+    /// Closes its standard input and gives the rest of its output once it has ended with code 0.
+    ///
+    /// # Panics
+    /// When it ends otherwise.
+    pub fn rest(mut self) -> String {
+        use std::io::Read;
+        drop(self.0.stdin.take());
+        let (mut text, mut errors) = (String::new(), String::new());
+        let mut out = self.0.stdout.take().expect("stdout is piped");
+        let mut err = self.0.stderr.take().expect("stderr is piped");
+        out.read_to_string(&mut text).expect("read output");
+        err.read_to_string(&mut errors).expect("read errors");
+        let status = self.0.wait().expect("wait for it");
+        assert!(status.success(), "{status}\n--- stdout\n{text}\n--- stderr\n{errors}");
+        text
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+impl Machine {
+    /// A run of the binary inside a node.
+    pub fn inside<'a>(&self, node: &str, args: impl IntoIterator<Item = &'a str>) -> Run {
+        let binary = netloom_kit::Binary::find();
+        let mut words: Vec<OsString> = ["exec", node, "--"].map(OsString::from).into();
+        words.push(binary.path().into());
+        words.extend(args.into_iter().map(OsString::from));
+        self.netloom(words)
+    }
+
+    /// A Python program in a node, with arguments.
+    pub fn python(&self, node: &str, code: &str, args: &[&str]) -> Run {
+        let head = ["exec", node, "--", "python3", "-c", code];
+        self.netloom(head.iter().chain(args)).bound(Duration::from_secs(120))
+    }
+
+    /// Runs words in the binary and asserts success.
+    pub fn ok(&self, words: &str) -> Finished {
+        self.netloom(words.split(' ')).finish().code(0)
+    }
+
+    /// Runs words in the binary and asserts a failure whose message has all parts.
+    ///
+    /// # Panics
+    /// When it does not fail in this way.
+    pub fn refused(&self, words: &str, code: i32, parts: &[&str]) {
+        let done = self.netloom(words.split(' ')).finish().code(code);
+        parts.iter().fold(done, |done, part| done.says(part));
+    }
+
+    /// The same with the binary inside a node.
+    ///
+    /// # Panics
+    /// When it does not fail in this way.
+    pub fn refused_inside(&self, node: &str, words: &str, code: i32, parts: &[&str]) {
+        let done = self.inside(node, words.split(' ')).finish().code(code);
+        parts.iter().fold(done, |done, part| done.says(part));
+    }
+
+    /// `node show --json`.
+    pub fn node(&self, node: &str) -> Value {
+        self.netloom(["node", "show", node, "--json"]).finish().code(0).json()
+    }
+
+    /// `link show --json`.
+    pub fn link(&self, link: &str) -> Value {
+        self.netloom(["link", "show", link, "--json"]).finish().code(0).json()
+    }
+
+    /// Names of nodes in the order of `node list`.
+    ///
+    /// # Panics
+    /// When the list has another shape.
+    pub fn nodes(&self) -> Vec<String> {
+        names(&self.netloom(["node", "list", "--json"]).finish().code(0).json())
+    }
+
+    /// The init's pid of a node.
+    ///
+    /// # Panics
+    /// When there is no such node, or it is dead.
+    pub fn init(&self, node: &str) -> i32 {
+        let pid = self.node(node)["pid"].as_i64().expect("a living init");
+        i32::try_from(pid).expect("a pid")
+    }
+
+    /// The lab process's pid.
+    ///
+    /// # Panics
+    /// When the lab has none.
+    pub fn lab_process(&self) -> i32 {
+        let pid = self.status()["pid"].as_i64().expect("a lab process");
+        i32::try_from(pid).expect("a pid")
+    }
+}
+
+/// The names in a list of nodes.
+///
+/// # Panics
+/// When it is none.
+pub fn names(list: &Value) -> Vec<String> {
+    let name = |node: &Value| node["name"].as_str().expect("a name").to_owned();
+    list.as_array().expect("a list of nodes").iter().map(name).collect()
+}
+
+/// Kills a process and waits until it is gone.
+pub fn kill_and_wait(pid: i32) {
+    crate::kill(pid);
+    wait_until(&format!("process {pid} is gone"), SOON, || gone(pid).then_some(()));
+}
+
+/// Whether a process has ended; one that waits to be reaped has.
+pub fn gone(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat"));
+    stat.map_or(true, |text| text.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('Z')))
+}
