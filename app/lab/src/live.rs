@@ -51,12 +51,14 @@ impl Running {
         if let Some(problem) = node_name_problem(last) {
             return Err(invalid(problem));
         }
+        // Not what is asked for is wrong, but what there is already stands in its way.
+        let full = |reason: String| Error::Busy { object: object.clone(), reason };
         let taken = plan.nodes.iter().any(|n| n.name == request.name);
         if taken || plan.switches.iter().any(|s| s.name == request.name) {
-            return Err(invalid("there is one of this name already".into()));
+            return Err(full("there is one of this name already".into()));
         }
         if let Some(parent) = parent {
-            plan.room_for_child(parent).map_err(&invalid)?;
+            plan.room_for_child(parent).map_err(full)?;
         }
         let mut node = PlannedNode::fresh(plan, &request.name, parent);
         let mut settings = Settings::of(&node);

@@ -46,17 +46,28 @@ impl Running {
         let found = find(here, &object, old_name)?
             .ok_or_else(|| invalid("there is no such interface".into()))?;
         self.check_movable(&state, &from, &found).map_err(&invalid)?;
-        let name = match &request.name {
-            Some(name) => free_or_refused(there, &object, name)?,
-            None => next_free(there, &object, old_name)?,
+        if same(&from, &to) {
+            return Err(invalid("it is there already".into()));
+        }
+        let home = homecoming(&state, &from, &to, &found);
+        let name = match (&request.name, &home) {
+            (Some(name), _) => free_or_refused(there, &object, name)?,
+            (None, Some(moved)) => next_free(there, &object, &moved.old_name)?,
+            (None, None) => next_free(there, &object, old_name)?,
         };
+        // Home under its own name it gets what the plan says, unless it brings its own along.
+        let planned = home.filter(|m| m.old_name == name).and_then(|m| match m.home {
+            Home::Node { node, index } => Some((node, index)),
+            Home::Host => None,
+        });
         let luggage = if request.carry { pack(here, &object, &found)? } else { Carried::default() };
         let link = self.link_of(&state, &from, &found);
         if let Some(link) = link {
             self.take_wire_out(&work, link)?;
         }
         let moved = self.note_move(&mut work, &from, &to, &found, &name)?;
-        let index = move_one(here, there, &object, &found, &name, None)?;
+        let old_index = planned.map(|(_, index)| index);
+        let index = move_one(here, there, &object, &found, &name, old_index)?;
         if let Some(mut moved) = moved {
             let holder = moved.node;
             moved.index = index;
@@ -68,6 +79,10 @@ impl Running {
             self.hold(&work.inits, holder)?;
         }
         unpack(there, &object, index, &luggage, found.up)?;
+        if let Some((node, index)) = planned.filter(|_| !request.carry) {
+            let space = spaces[1].try_clone().map_err(Error::state("network namespace", "copy"))?;
+            settle(&state.plan, node, index, space)?;
+        }
         if let Some(link) = link {
             self.put_wire_in(&work, link)?;
         }
@@ -278,6 +293,27 @@ fn return_to_host(object: &str, here: Option<&OwnedFd>, m: &Moved) -> Result<()>
 
 fn place(plan: &Plan, name: &str) -> Result<Place> {
     if name == "host" { Ok(Place::Host) } else { slot(plan, name).map(Place::Node) }
+}
+
+fn same(one: &Place, other: &Place) -> bool {
+    match (one, other) {
+        (Place::Host, Place::Host) => true,
+        (Place::Node(one), Place::Node(other)) => one == other,
+        _ => false,
+    }
+}
+
+/// What is known of an interface that is moved to where it belongs.
+fn homecoming(state: &State, from: &Place, to: &Place, found: &LinkInfo) -> Option<Moved> {
+    let Place::Node(slot) = from else { return None };
+    let holder = state.plan.nodes[*slot].id;
+    let moved = state.moved.iter().find(|m| m.node == holder && m.name == found.name)?;
+    let home = match (moved.home, to) {
+        (Home::Host, Place::Host) => true,
+        (Home::Node { node, .. }, Place::Node(slot)) => node == state.plan.nodes[*slot].id,
+        _ => false,
+    };
+    home.then(|| moved.clone())
 }
 
 /// The interface of this name in a namespace.
