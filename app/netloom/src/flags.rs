@@ -252,34 +252,34 @@ pub(crate) struct LinkSet {
     /// The link's name, or the end that sends: NODE:IFACE.
     pub(crate) link: String,
     /// How long packets take, like 10ms.
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     delay: Option<String>,
     /// How much that varies, like 1ms or 1ms,pareto.
-    #[arg(long, value_name = "TIME[,normal|pareto|uniform]")]
+    #[arg(long, value_name = "TIME[,normal|pareto|uniform]", allow_hyphen_values = true)]
     jitter: Option<String>,
     /// How many are lost, like 0.1%.
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
     loss: Option<String>,
     /// How many come twice, like 0.1%.
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
     duplicate: Option<String>,
     /// How many overtake others, like 0.1%.
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
     reorder: Option<String>,
     /// In how many a bit is turned over, like 0.1%.
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
     corrupt: Option<String>,
     /// Bits a second, like 100mbit.
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     rate: Option<String>,
     /// How many wait for the rate, or how long, like 100 or 50ms.
-    #[arg(long, value_name = "PACKETS|TIME")]
+    #[arg(long, value_name = "PACKETS|TIME", allow_hyphen_values = true)]
     queue: Option<String>,
     /// The largest packet in bytes.
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", allow_hyphen_values = true)]
     mtu: Option<String>,
     /// Where its random numbers start.
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
     seed: Option<String>,
     /// Only what this end sends: a is the first end of the link, b the second.
     #[arg(long)]

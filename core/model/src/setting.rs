@@ -25,6 +25,8 @@ pub const NODE_KEYS: &[&str] = &[
 
 /// The least share of the CPU, in thousandths.
 pub(crate) const LEAST_CPU: u32 = 10;
+/// The least budget of bytes a second.
+pub(crate) const LEAST_BYTES: u64 = 10_000;
 /// The least memory, in bytes.
 pub(crate) const LEAST_MEMORY: u64 = 1 << 20;
 
@@ -193,8 +195,8 @@ fn packets(text: &str) -> Result<u64, String> {
 }
 
 fn bytes(text: &str) -> Result<u64, String> {
-    let rate = units::byte_rate(text).filter(|rate| *rate > 0);
-    rate.ok_or_else(|| expected("bytes per second like 1GB/s, at least 1, or none", text))
+    let rate = units::byte_rate(text).filter(|rate| *rate >= LEAST_BYTES);
+    rate.ok_or_else(|| expected("bytes per second like 1GB/s, at least 10kB/s, or none", text))
 }
 
 fn boolean(text: &str) -> Result<bool, String> {

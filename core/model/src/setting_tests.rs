@@ -56,7 +56,7 @@ fn what_is_refused_names_the_key_and_what_may_stand_there() {
         (
             "bytes",
             "1Gb/s",
-            "bytes: expected bytes per second like 1GB/s, at least 1, or none, found \"1Gb/s\"",
+            "bytes: expected bytes per second like 1GB/s, at least 10kB/s, or none, found \"1Gb/s\"",
         ),
         ("charge-receive", "yes", "charge-receive: expected true, false or none, found \"yes\""),
         ("memroy", "1G", "unknown key \"memroy\"; did you mean \"memory\"?"),

@@ -1,6 +1,6 @@
 //! The documents say what is there: their commands are run, their lab files are checked.
 //!
-//! In README.md and docs/guide/labs.md a fence marked `console` is run: one shell a block, in order,
+//! In README.md and docs/guide/*.md a fence marked `console` is run: one shell a block, in order,
 //! in one folder with `examples/` in it and one runtime directory, which is written as
 //! `/run/netloom`. Lines after `$ ` are commands, the rest is what they print, on both streams. A
 //! command must end with exit code 0 unless `$ echo $?` comes next. `…` stands for anything; numbers
@@ -49,6 +49,26 @@ fn the_guide_to_labs_runs() {
 }
 
 #[test]
+fn the_guide_to_nodes_runs() {
+    let machine = machine!();
+    if !netloom_tests_e2e::is_root() {
+        netloom_tests_e2e::skip!("root-only: limits and protection");
+    }
+    run_document(&machine, "docs/guide/nodes.md", 5);
+    machine.untouched();
+}
+
+#[test]
+fn the_guide_to_wires_runs() {
+    let machine = machine!();
+    if !netloom_tests_e2e::is_root() {
+        netloom_tests_e2e::skip!("root-only: limits and protection");
+    }
+    run_document(&machine, "docs/guide/wires.md", 5);
+    machine.untouched();
+}
+
+#[test]
 fn the_guide_to_labs_has_every_key() {
     let machine = Machine::new();
     let schema = machine.netloom(["schema"]).finish().code(0).json();
@@ -73,9 +93,14 @@ fn section_of<'t>(guide: &'t str, object: &str) -> &'t str {
 #[test]
 fn links_to_documents_and_examples_lead_somewhere() {
     let mut dead = vec![];
-    for document in
-        ["README.md", "docs/ARCHITECTURE.md", "docs/guide/README.md", "docs/guide/labs.md"]
-    {
+    for document in [
+        "README.md",
+        "docs/ARCHITECTURE.md",
+        "docs/guide/README.md",
+        "docs/guide/labs.md",
+        "docs/guide/nodes.md",
+        "docs/guide/wires.md",
+    ] {
         let text = read(document);
         let folder = Path::new(document).parent().expect("a document lies in a folder");
         let targets = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());

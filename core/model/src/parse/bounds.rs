@@ -7,7 +7,7 @@ use super::body::NodeBody;
 use super::fields::Fields;
 use super::keys::{CHILDREN, LIMITS, MAX_PROCESSES, MAX_SOCKETS, MAX_WEIGHT, PROTECT};
 use crate::lab::{Limits, Protect};
-use crate::setting::{LEAST_CPU, LEAST_MEMORY};
+use crate::setting::{LEAST_BYTES, LEAST_CPU, LEAST_MEMORY};
 
 /// Reads these keys of a node; what is wrong in them is left at its default.
 pub(crate) fn read_bounds(
@@ -97,8 +97,8 @@ fn protect(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Protect {
     if let Some(value) = fields.get("bytes") {
         let path = path.key("bytes");
         protect.bytes = read::byte_rate(value, &path, report);
-        if protect.bytes == Some(0) {
-            at_least("one byte per second", value, &path, report);
+        if protect.bytes.is_some_and(|bytes| bytes < LEAST_BYTES) {
+            at_least("10kB/s", value, &path, report);
         }
     }
     protect

@@ -295,7 +295,7 @@ pub(crate) static PROTECT: Object = Object {
             Value::NumberOrPattern(
                 r"^[0-9]+(\.[0-9]+)? *(B|k|K|kB|KB|M|MB|G|GB|T|TB|Ki|KiB|Mi|MiB|Gi|GiB|Ti|TiB)?(/s)?$",
             ),
-            "Bytes per second, like 1GB/s; at least 1.",
+            "Bytes per second, like 1GB/s; at least 10kB/s.",
         ),
     ],
     refused: &[],
