@@ -99,6 +99,22 @@ if command -v iperf3 >/dev/null 2>&1; then
     wait "$server"
 fi
 
+if [ "$(id -u)" -eq 0 ]; then
+    step='a wire'
+    printf '\nA wire with 20 ms and every fourth packet lost goes into the running link between the routers:\n'
+    show link set r1:eth1 --delay 20ms --loss 'pattern ...x'
+    # Lost packets are what was asked for.
+    show exec h1 -- ping -q -i 0.1 -c 8 web || [ "$?" -eq 1 ]
+    show link show r1:eth1
+    show link set r1:eth1 --clear
+fi
+step='a node more'
+printf '\nA node is added to the running lab, given a limit where limits can be had, and removed:\n'
+show node create extra
+[ "$(id -u)" -ne 0 ] || show node set extra processes=20
+show node list
+show node delete extra
+
 printf '\nThe map, for Graphviz (first lines; --svg makes a picture):\n'
 step='netloom graph --dot'
 printf '$ netloom graph --dot\n'

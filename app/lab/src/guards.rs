@@ -64,7 +64,8 @@ impl Guards {
         if !node.protect.is_empty() {
             inner.protect(context, slot)?;
         }
-        if node.charge_receive {
+        // Kernel threads cannot be put into an ordinary user's groups.
+        if node.charge_receive && !context.state.user {
             inner.charge(context, slot)?;
         }
         Ok(())
@@ -274,12 +275,16 @@ impl Inner {
         let threads = in_space(context, node.id, &object, || {
             let mut threads = Vec::new();
             for name in names {
-                let made = charge::enable(name);
-                threads.extend(made.map_err(Error::network(&object, "charge its receiving"))?);
+                match charge::enable(name) {
+                    Ok(made) => threads.extend(made),
+                    // Such a kernel receives in the sender's time: the account says so.
+                    Err(netloom_netlink::Error::Unsupported { .. }) => return Ok(None),
+                    Err(e) => return Err(Error::network(&object, "charge its receiving")(e)),
+                }
             }
-            Ok(threads)
+            Ok(Some(threads))
         })?;
-        let threads = threads.unwrap_or_default();
+        let Some(threads) = threads.flatten() else { return Ok(()) };
         for tid in &threads {
             context
                 .state
