@@ -62,9 +62,7 @@ pub fn features() -> Vec<Feature> {
         Feature {
             name: "flood protection",
             purpose: "protect",
-            state: as_root(root, "flood protection", || {
-                ebpf::protect_supported().map(|hook| by(hook))
-            }),
+            state: as_root(root, "flood protection", || ebpf::protect_supported().map(by)),
         },
         Feature {
             name: "receive charging",

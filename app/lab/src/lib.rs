@@ -23,6 +23,7 @@ mod making;
 mod moves;
 mod network;
 pub mod orphan;
+mod reports;
 mod running;
 mod scope;
 pub mod service;

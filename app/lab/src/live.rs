@@ -225,15 +225,10 @@ impl Running {
             weighed.map_err(Error::system(&object, "set its weight"))?;
         }
         self.kept.guards.limit_sockets(&state, new)?;
-        if let (Some(limit), Some(counts)) =
-            (new.limits.sockets, self.kept.guards.sockets(&state, new))
-        {
-            if counts.open > u64::from(limit) {
-                notes.push(format!(
-                    "{} sockets are open, limit {limit}: no more can be",
-                    counts.open
-                ));
-            }
+        let counts = self.kept.guards.sockets(&state, new);
+        let over = new.limits.sockets.zip(counts).filter(|(limit, c)| c.open > u64::from(*limit));
+        if let Some((limit, counts)) = over {
+            notes.push(format!("{} sockets are open, limit {limit}: no more can be", counts.open));
         }
         Ok(notes)
     }

@@ -5,7 +5,6 @@
 //! as it was. Everything made is found again by teardown, so nothing is remembered here.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -19,6 +18,7 @@ use netloom_sys::{cgroup, namespace, process};
 use rustix::process::Pid;
 
 use crate::network::{self, Scope, Spaces};
+use crate::reports::Reports;
 use crate::state::{Folder, State};
 use crate::{Error, Result, door};
 
@@ -98,8 +98,11 @@ pub(crate) struct Maker<'a> {
     pub(crate) progress: &'a (dyn Fn(&str, usize, usize) + Sync),
     /// Called when the network stands, before programs start, with the slots and the links made:
     /// protection, charging and wires are put in then.
-    pub(crate) before_programs: &'a (dyn Fn(&Inits, &[usize], &[usize]) -> Result<()> + Sync),
+    pub(crate) before_programs: &'a Fitting<'a>,
 }
+
+/// See [`Maker::before_programs`].
+type Fitting<'a> = dyn Fn(&Inits, &[usize], &[usize]) -> Result<()> + Sync + 'a;
 
 /// Inits that the spawner is asked for at once.
 struct Batch {
@@ -451,66 +454,6 @@ pub(crate) fn absolute_paths(nodes: &mut [PlannedNode], base: &std::path::Path) 
             if let FileContent::From(path) = &mut file.content {
                 *path = base.join(&*path);
             }
-        }
-    }
-}
-
-/// The inits' reports, line by line.
-struct Reports<'a> {
-    pipe: &'a OwnedFd,
-    partial: Vec<u8>,
-    count: usize,
-    /// Which inits have reported.
-    from: BTreeSet<usize>,
-}
-
-impl<'a> Reports<'a> {
-    fn new(pipe: &'a OwnedFd) -> Reports<'a> {
-        Reports { pipe, partial: Vec::new(), count: 0, from: BTreeSet::new() }
-    }
-
-    /// Takes reports that are there already.
-    fn take_ready(&mut self, each: impl FnMut(usize, &str) -> Result<()>) -> Result<()> {
-        self.wait(Duration::ZERO, each).map(drop)
-    }
-
-    /// Waits for some; `false` when none came in time.
-    fn wait(
-        &mut self,
-        timeout: Duration,
-        mut each: impl FnMut(usize, &str) -> Result<()>,
-    ) -> Result<bool> {
-        if !process::wait_readable(self.pipe, timeout) {
-            return Ok(false);
-        }
-        let mut buffer = [0u8; 64 << 10];
-        let n = rustix::io::read(self.pipe, &mut buffer)
-            .map_err(|e| Error::state("reports of inits", "read")(e.into()))?;
-        self.partial.extend_from_slice(&buffer[..n]);
-        while let Some(end) = self.partial.iter().position(|b| *b == b'\n') {
-            let line: Vec<u8> = self.partial.drain(..=end).collect();
-            let line = String::from_utf8_lossy(&line);
-            if let Some((index, text)) = line.trim_end().split_once(' ') {
-                let index = index.parse().unwrap_or(usize::MAX);
-                self.count += 1;
-                self.from.insert(index);
-                each(index, text)?;
-            }
-        }
-        Ok(n > 0)
-    }
-}
-
-/// Reads what is left of old reports, so that new ones are not mistaken.
-pub(crate) fn forget_reports(pipe: &OwnedFd) {
-    let mut file = match pipe.try_clone() {
-        Ok(fd) => std::fs::File::from(fd),
-        Err(_) => return,
-    };
-    while process::wait_readable(pipe, Duration::ZERO) {
-        let mut buffer = [0u8; 4096];
-        if !matches!(file.read(&mut buffer), Ok(n) if n > 0) {
-            return;
         }
     }
 }

@@ -36,10 +36,9 @@ impl Running {
             return Err(invalid("write NODE:IFACE or host:IFACE".into()));
         };
         let (from, to) = (place(&state.plan, from)?, place(&state.plan, &request.to)?);
-        if matches!(from, Place::Host) || matches!(to, Place::Host) {
-            if state.user {
-                return Err(crate::door::unsupported().into());
-            }
+        let host = matches!(from, Place::Host) || matches!(to, Place::Host);
+        if host && state.user {
+            return Err(crate::door::unsupported().into());
         }
         let spaces = [self.space(&work, &from)?, self.space(&work, &to)?];
         let [here, there] = [spaces[0].as_fd(), spaces[1].as_fd()];

@@ -19,7 +19,8 @@ use rustix::process::Pid;
 
 use crate::keeping::Kept;
 use crate::load::Loads;
-use crate::making::{Init, Inits, Maker, forget_reports};
+use crate::making::{Init, Inits, Maker};
+use crate::reports::forget_reports;
 use crate::state::{Folder, State};
 use crate::view::{
     Changed, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewNode, NodeSettings,

@@ -10,25 +10,27 @@
 //! A direction that is not impaired has no wire in its path. If the process ends, links that need
 //! it carry nothing until it has been started again, which the lab process does.
 
+mod ports;
+mod process;
+
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
-use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use netloom_ebpf::wire::Splice;
 use netloom_impair::{Count, Impairments, seed_for};
 use netloom_model::plan::PlannedLink;
-use netloom_netlink::Change;
-use netloom_netlink::{Batch, Socket};
+use netloom_netlink::Socket;
 use netloom_node::spec::CORE;
-use netloom_port::{PacketPort, Tap, TapOptions};
-use netloom_sys::{Unsupported, namespace, process};
+use netloom_sys::{Unsupported, namespace};
 use netloom_wire::control::{
     Connection, DirectionSpec, DirectionState, PortKind, Request, WireState,
 };
-use rustix::process::Signal;
 
+use self::ports::{inner_ports, make_tap};
+use self::process::Process;
+pub(crate) use self::process::end_process;
 use crate::making::Inits;
 use crate::network::on_a_thread;
 use crate::spots::{self, Spot};
@@ -40,13 +42,6 @@ pub(crate) const TAP: &str = "nlw";
 
 /// Index of the first hidden tap; ports come before.
 const FIRST_TAP: u32 = 200_000;
-
-/// A tap takes super-frames whatever the MTU of the link: the most that the kernel lets it have.
-const TAP_MTU: u32 = 65_521;
-
-/// How long the process may take to listen, and how often it is looked for.
-const START_TIMEOUT: Duration = Duration::from_secs(5);
-const START_LOOK: Duration = Duration::from_millis(1);
 
 /// Pause before the process is started again: first, and most.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -71,12 +66,6 @@ struct Inner {
     /// Directions with a wire: link's id and the sending end, and where frames are caught (`None`:
     /// the wire is built in).
     placed: BTreeMap<(usize, usize), Option<Spot>>,
-}
-
-struct Process {
-    pidfd: OwnedFd,
-    connection: Connection,
-    since: Instant,
 }
 
 /// What putting in and taking out needs to know.
@@ -482,120 +471,6 @@ impl Inner {
     }
 }
 
-impl Process {
-    /// The process of a lab, if it lives.
-    fn find(folder: &Folder) -> Result<Option<Process>> {
-        let open = || Connection::open(&folder.wire_socket()).map_err(failed("wires", "connect"));
-        let Some(connection) = open()? else { return Ok(None) };
-        let Some(pid) = connection.process() else { return Ok(None) };
-        let Ok(pidfd) = process::pidfd(pid) else { return Ok(None) };
-        // It still listens after its pidfd was opened: so the pid was its own.
-        let Some(connection) = open()? else { return Ok(None) };
-        Ok(Some(Process { pidfd, connection, since: Instant::now() }))
-    }
-
-    /// Starts the process: this program in another role. It ends with the thread that starts it until
-    /// it listens, so that nobody is left whom no socket names.
-    fn start(folder: &Folder) -> Result<Process> {
-        let started = |e| Error::state("/proc/self/exe", "start the wires' process")(e);
-        let own = rustix::process::getpid().as_raw_nonzero().to_string();
-        let mut child = Command::new("/proc/self/exe")
-            .arg("wire-process")
-            .arg(own)
-            .arg(folder.path())
-            .stdin(Stdio::null())
-            .env_clear()
-            .spawn()
-            .map_err(started)?;
-        let until = Instant::now() + START_TIMEOUT;
-        loop {
-            if let Some(found) = Process::find(folder)? {
-                reap_later(child);
-                return Ok(found);
-            }
-            if let Ok(Some(status)) = child.try_wait() {
-                let why = std::io::Error::other(format!("it ended at once: {status}"));
-                return Err(started(why));
-            }
-            if Instant::now() > until {
-                // It is this process's own child, so the pid is its own.
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(started(std::io::ErrorKind::TimedOut.into()));
-            }
-            std::thread::sleep(START_LOOK);
-        }
-    }
-
-    fn lives(&self) -> bool {
-        !process::has_ended(self.pidfd.as_fd())
-    }
-
-    fn end(self) {
-        // One that has ended needs no signal.
-        let _ = process::signal(&self.pidfd, Signal::KILL);
-        process::wait_end(&self.pidfd, START_TIMEOUT);
-    }
-}
-
-/// Ends the wires' process of a lab whose own process is gone.
-pub(crate) fn end_process(folder: &Folder) -> Result<()> {
-    if let Some(process) = Process::find(folder)? {
-        process.end();
-    }
-    Ok(())
-}
-
-/// Waits for a child on a thread of its own, so that it leaves no zombie.
-fn reap_later(mut child: std::process::Child) {
-    let reaper = std::thread::Builder::new().name("netloom-reap".into()).stack_size(64 << 10);
-    // Without the thread it stays a zombie until the lab process ends.
-    let _ = reaper.spawn(move || child.wait());
-}
-
-/// Makes the hidden tap of a direction, in the calling lab's namespace of the spot.
-fn make_tap(
-    context: &Context<'_>,
-    link: &PlannedLink,
-    from: usize,
-    spot: Spot,
-    object: &str,
-) -> Result<OwnedFd> {
-    let (name, index) = (hidden_name(link, from), inner_index(link, from));
-    in_space(context, spot.space, object, || {
-        let options = TapOptions { index: Some(index), ..TapOptions::default() };
-        let tap = Tap::create(&name, options).map_err(port_failed(object, "make its tap"))?;
-        // Nothing of the node's own may be sent over it.
-        let quiet = format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6");
-        if std::path::Path::new(&quiet).exists() {
-            std::fs::write(&quiet, "1").map_err(Error::state(&quiet, "set sysctl"))?;
-        }
-        let mut batch = Batch::new();
-        batch.push(object, &Change::of(index).mtu(TAP_MTU).up());
-        let mut socket = Socket::open().map_err(Error::network(object, "open a netlink socket"))?;
-        socket.run(&mut batch).map_err(Error::network(object, "raise its tap"))?;
-        Ok(tap.into_fd())
-    })
-}
-
-/// Opens the inner ends of a link that is built with a wire: the one frames of this direction come
-/// from, and the one they go to.
-fn inner_ports(
-    context: &Context<'_>,
-    link: &PlannedLink,
-    from: usize,
-    object: &str,
-) -> Result<Vec<(PortKind, OwnedFd)>> {
-    in_space(context, CORE, object, || {
-        let open = |side: usize| -> Result<_> {
-            let port = PacketPort::open(inner_index(link, side));
-            let port = port.map_err(port_failed(object, "open its inner end"))?;
-            Ok((PortKind::Packet, port.into_fd()))
-        };
-        Ok(vec![open(from)?, open(1 - from)?])
-    })
-}
-
 /// Runs `f` in a namespace of the lab.
 fn in_space<T: Send>(
     context: &Context<'_>,
@@ -620,17 +495,6 @@ fn failed(
 ) -> impl FnOnce(netloom_wire::Error) -> Error + use<> {
     let object = object.to_owned();
     move |source| Error::Wire { object, operation, source: Box::new(source) }
-}
-
-fn port_failed(
-    object: &str,
-    operation: &'static str,
-) -> impl FnOnce(netloom_port::Error) -> Error + use<> {
-    let object = object.to_owned();
-    move |source| match source {
-        netloom_port::Error::Unsupported(u) => Error::Unsupported(u),
-        source => Error::Wire { object, operation, source: Box::new(source) },
-    }
 }
 
 /// For `map_err` on calls of BPF.
