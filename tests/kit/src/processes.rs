@@ -17,7 +17,8 @@ pub struct Process {
     pub comm: String,
     /// Inode of its network namespace, if this user may see it.
     pub netns: Option<u64>,
-    /// `NETLOOM_RUNTIME_DIR` in the environment it was started with, if this user may see it.
+    /// `NETLOOM_RUNTIME_DIR` in the environment it was started with, if this user may see it; of a
+    /// process of wires, which has no environment, where the lab's folder is.
     pub runtime_dir: Option<String>,
     /// Whether it is dead and waits to be reaped.
     pub zombie: bool,
@@ -46,7 +47,8 @@ fn read(pid: i32) -> Option<Process> {
         start: fields.get(19)?.parse().ok()?,
         comm,
         netns: namespace(&base.join("ns/net")),
-        runtime_dir: runtime_dir(&base.join("environ")),
+        runtime_dir: runtime_dir(&base.join("environ"))
+            .or_else(|| runtime_dir_of_wires(&base.join("cmdline"))),
     })
 }
 
@@ -62,9 +64,28 @@ fn runtime_dir(environ: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(value).into_owned())
 }
 
+/// From the arguments `wire-process STARTER FOLDER`.
+fn runtime_dir_of_wires(cmdline: &Path) -> Option<String> {
+    let bytes = fs::read(cmdline).ok()?;
+    let args: Vec<&[u8]> = bytes.split(|byte| *byte == 0).collect();
+    let at = args.iter().position(|arg| *arg == b"wire-process")?;
+    let folder = String::from_utf8_lossy(args.get(at + 2)?).into_owned();
+    Some(Path::new(&folder).parent()?.to_str()?.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_of_wires_belongs_to_its_labs_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        let cmdline = dir.path().join("cmdline");
+        fs::write(&cmdline, b"/proc/self/exe\0wire-process\x0012\0/run/netloom/lab\0").unwrap();
+        assert_eq!(runtime_dir_of_wires(&cmdline).as_deref(), Some("/run/netloom"));
+        fs::write(&cmdline, b"netloom\0up\0wire-process\0").unwrap();
+        assert_eq!(runtime_dir_of_wires(&cmdline), None);
+    }
 
     #[test]
     fn a_child_is_seen_with_its_parent_and_mark() {

@@ -1,0 +1,419 @@
+//! Wires: what a link does to packets, changed under living connections, exact, and again after a kill.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use netloom_tests_e2e::live::{Held, SOON, gone, kill_and_wait};
+use netloom_tests_e2e::{
+    Machine, assert_same, is_root, machine, root_only, skip, wait_until, with_command_line,
+};
+use serde_json::Value;
+
+const LINK: &str = "a:eth0--b:eth0";
+
+/// Two nodes without IPv6, so that nothing is sent that is not asked for. The link has a wire from the
+/// start: an ordinary user's cannot be given one later.
+const LAB: &str = "
+name: wired
+pool: {ipv6: none}
+nodes:
+  a: {sysctls: &quiet {net.ipv6.conf.default.disable_ipv6: 1, net.ipv6.conf.all.disable_ipv6: 1}}
+  b: {sysctls: *quiet}
+links:
+  - {ends: [a, b], delay: 1ms}
+";
+
+/// The same with nothing on the link.
+fn plain() -> String {
+    LAB.replace("{ends: [a, b], delay: 1ms}", "[a, b]")
+}
+
+fn set(machine: &Machine, what: &str) {
+    machine.ok(&format!("link set {LINK} {what}"));
+}
+
+/// Sends so many KiB for each number it reads; at the end of its input it closes and prints the hash.
+const SEND: &str = r#"
+import hashlib, random, socket, sys
+to = socket.create_connection(('b', 5001))
+made, digest = random.Random(7), hashlib.sha256()
+for line in sys.stdin:
+    for _ in range(int(line)):
+        block = made.randbytes(1024)
+        digest.update(block)
+        to.sendall(block)
+    print('sent', flush=True)
+to.close()
+print(digest.hexdigest())
+"#;
+
+/// Takes one connection; says how many KiB have come, from time to time, and at its end the hash.
+const TAKE: &str = r#"
+import hashlib, socket
+listener = socket.create_server(('0.0.0.0', 5001))
+print('listens', flush=True)
+taken, _ = listener.accept()
+digest, count, told = hashlib.sha256(), 0, 0
+while block := taken.recv(1 << 16):
+    digest.update(block)
+    count += len(block)
+    if count >> 10 != told:
+        told = count >> 10
+        print(told, flush=True)
+print(digest.hexdigest())
+"#;
+
+/// A transfer from `a` to `b` that goes on as it is told.
+struct Transfer {
+    sender: Held,
+    taker: Held,
+    asked: u64,
+}
+
+impl Transfer {
+    fn start(machine: &Machine) -> Transfer {
+        let mut taker = Held::start(machine.python("b", TAKE, &[]));
+        assert_eq!(taker.line(), "listens");
+        Transfer { sender: Held::start(machine.python("a", SEND, &[])), taker, asked: 0 }
+    }
+
+    /// Has more sent, and does not wait for it.
+    fn more(&mut self, kib: u64) {
+        use std::io::Write;
+        let input = self.sender.child().stdin.as_mut().expect("stdin is piped");
+        writeln!(input, "{kib}").expect("write to the sender");
+        self.asked += kib;
+    }
+
+    /// Waits until all has come that was asked for.
+    fn settle(&mut self) {
+        while self.taker.line().parse::<u64>().expect("a number") < self.asked {}
+    }
+
+    /// Ends it and asserts that the same came that was sent.
+    fn finish(self) {
+        let sent = self.sender.rest();
+        let came = self.taker.rest();
+        let hash = |text: &str| text.lines().last().expect("a hash").to_owned();
+        assert_eq!(hash(&sent).len(), 64, "{sent}");
+        assert_eq!(hash(&sent), hash(&came));
+    }
+}
+
+/// Changes that lose nothing.
+const CHANGES: [&str; 8] = [
+    "--delay 5ms",
+    "--rate 100mbit --queue 2000",
+    "--delay 12ms --jitter 2ms",
+    "--clear",
+    "--delay 3ms --end a",
+    "--rate 300mbit --queue 2000 --end b",
+    "--delay 6ms --duplicate 2% --reorder 2% --seed 3",
+    "--clear --delay 1ms",
+];
+
+#[test]
+fn a_connection_outlives_every_change() {
+    let machine = machine!();
+    machine.up(LAB);
+    let mut transfer = Transfer::start(&machine);
+    for _ in 0..4 {
+        for change in CHANGES {
+            transfer.more(512);
+            set(&machine, change);
+            transfer.settle();
+        }
+    }
+    transfer.finish();
+    machine.down();
+}
+
+#[test]
+fn a_wire_is_put_in_and_taken_out_under_a_connection() {
+    root_only!("puts a wire into a link that was made without one");
+    let machine = machine!();
+    machine.up(&plain());
+    let mut transfer = Transfer::start(&machine);
+    for number in 0..10 {
+        assert!(machine.link(LINK)["wire"].is_null());
+        transfer.more(2048);
+        set(&machine, &format!("--delay {}ms", 1 + number));
+        transfer.settle();
+        assert_eq!(machine.link(LINK)["wire"]["state"], "running");
+        transfer.more(2048);
+        set(&machine, "--clear");
+        transfer.settle();
+    }
+    transfer.finish();
+    machine.down();
+}
+
+/// Sends so many numbered datagrams of 100 bytes to `b`.
+const NUMBERS: &str = r#"
+import socket, sys
+to = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+to.connect(('b', 5002))
+for number in range(int(sys.argv[1])): to.send(number.to_bytes(4, 'big') * 25)
+"#;
+
+/// Prints the numbers of datagrams as they come, a line each; 10 s without one end it.
+const COUNT: &str = r#"
+import socket, sys
+at = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+at.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+at.bind(('0.0.0.0', 5002))
+print('listens', flush=True)
+while True:
+    data = at.recv(2000)
+    print(int.from_bytes(data[:4], 'big') if data[:4] * 25 == data else 'broken', flush=True)
+"#;
+
+/// The totals of the direction from `a`, with those lost for this cause.
+fn totals(machine: &Machine, cause: &str) -> [u64; 5] {
+    let direction = machine.link(LINK)["wire"]["directions"][0].clone();
+    let lost: u64 = direction["lost"].as_object().expect("an object").values().map(number).sum();
+    let of = |key: &str| number(&direction[key]);
+    // The ledger closes at every moment.
+    let [offered, sent, held] = ["offered_packets", "sent_packets", "held_packets"].map(of);
+    assert_eq!(offered + of("duplicated"), sent + lost + held, "{direction}");
+    [offered, sent, held, direction["lost"].get(cause).map_or(0, number), lost]
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().expect("a number")
+}
+
+/// Both ends know each other's addresses and nothing is on its way.
+fn meet(machine: &Machine) {
+    machine.exec("a", &["ping", "-c", "1", "-W", "5", "b"]).finish().code(0);
+}
+
+#[test]
+fn a_pattern_takes_exactly_what_it_says() {
+    let machine = machine!();
+    machine.up(LAB);
+    meet(&machine);
+    let mut counter = Held::start(machine.python("b", COUNT, &[]));
+    assert_eq!(counter.line(), "listens");
+    machine.netloom(["link", "set", LINK, "--end", "a", "--clear", "--loss", "pattern ..x.x"]).ok();
+    let before = totals(&machine, "loss");
+    machine.python("a", NUMBERS, &["500"]).finish().code(0);
+    let came: Vec<u32> = (0..300).map(|_| counter.line().parse().expect("whole")).collect();
+    let after = totals(&machine, "loss");
+    assert_eq!(after[0] - before[0], 500);
+    assert_eq!([after[1] - before[1], after[3] - before[3]], [300, 200]);
+    assert_eq!([after[2], after[4] - after[3]], [0, before[4] - before[3]]);
+    // The pattern goes round in circles from wherever it stood.
+    let lost: Vec<u32> = (0..500).filter(|n| !came.contains(n)).collect();
+    let fits = |start: u32| {
+        let bad = |n: &u32| matches!((n + start) % 5, 2 | 4);
+        (0..500).filter(bad).eq(lost.iter().copied())
+    };
+    assert!((0..5).any(fits), "lost: {lost:?}");
+    assert!(came.is_sorted());
+    drop(counter);
+    machine.down();
+}
+
+/// What became of the first so many packets from `a`: fate and copies, with the numbers that came.
+fn fates(count: usize) -> (Vec<(String, bool)>, BTreeMap<u32, usize>) {
+    let machine = Machine::new();
+    machine.up(LAB);
+    meet(&machine);
+    let mut counter = Held::start(machine.python("b", COUNT, &[]));
+    assert_eq!(counter.line(), "listens");
+    set(&machine, "--end a --clear --loss 20% --duplicate 10% --seed 42");
+    let mut follower = Held::start(machine.netloom(["link", "fates", LINK, "--json"]));
+    let mut echo = Held::start(machine.python("a", &COUNT.replace("5002", "5003"), &[]));
+    assert_eq!(echo.line(), "listens");
+    // A packet the other way that is followed says that the follower is there.
+    let back = NUMBERS.replace("'b', 5002", "'a', 5003");
+    let (told, hear) = std::sync::mpsc::channel();
+    let read = std::thread::spawn(move || {
+        let mut seen = vec![];
+        while seen.len() < count {
+            let line: Value = serde_json::from_str(&follower.line()).expect("a line of JSON");
+            if line["end"] == 0 {
+                let text = line["fate"].as_str().expect("a fate").to_owned();
+                seen.push((text, line["duplicated"] == true));
+            } else {
+                // Nobody may be waiting any more.
+                let _ = told.send(());
+            }
+        }
+        seen
+    });
+    wait_until("the follower follows", SOON, || {
+        machine.python("b", &back, &["1"]).finish().code(0);
+        hear.recv_timeout(Duration::from_millis(100)).ok()
+    });
+    machine.python("a", NUMBERS, &[&count.to_string()]).finish().code(0);
+    let seen = read.join().expect("the reader");
+    let copies = |(fate, twice): &(String, bool)| match fate.as_str() {
+        "sent" => 1 + usize::from(*twice),
+        _ => 0,
+    };
+    let mut came = BTreeMap::new();
+    for _ in 0..seen.iter().map(copies).sum() {
+        *came.entry(counter.line().parse().expect("whole")).or_insert(0) += 1;
+    }
+    for (number, one) in (0_u32..).zip(&seen) {
+        assert_eq!(
+            came.get(&number).copied().unwrap_or(0),
+            copies(one),
+            "packet {number}: {one:?}"
+        );
+    }
+    drop((counter, echo));
+    machine.down();
+    (seen, came)
+}
+
+#[test]
+fn the_same_seed_gives_the_same_fates() {
+    let machine = machine!();
+    let (first, numbers) = fates(400);
+    let lost = first.iter().filter(|(fate, _)| fate == "loss").count();
+    assert!((40..120).contains(&lost), "{lost} of 400 lost at 20 %");
+    assert!(first.iter().any(|(_, twice)| *twice));
+    let (second, again) = fates(400);
+    assert_eq!(first, second);
+    assert_eq!(numbers, again);
+    machine.untouched();
+}
+
+/// Round-trip times of pings from one node to the other, in milliseconds: the least of three.
+fn round_trip(machine: &Machine, from: &str, to: &str) -> f64 {
+    let words = ["ping", "-4", "-c", "3", "-i", "0.2", "-W", "5", to];
+    let text = machine.exec(from, &words).ok();
+    let least = text.lines().find_map(|l| l.strip_prefix("rtt min/avg/max/mdev = "));
+    least.and_then(|l| l.split('/').next()).and_then(|l| l.parse().ok()).expect("ping's summary")
+}
+
+#[test]
+fn one_direction_is_impaired_alone() {
+    let machine = machine!();
+    machine.up(LAB);
+    meet(&machine);
+    set(&machine, "--clear");
+    set(&machine, "--end a --delay 60ms");
+    let wire = machine.link(LINK)["wire"].clone();
+    assert_eq!(wire["directions"][0]["impairments"]["delay"], "60ms", "{wire}");
+    assert!(wire["directions"][1]["impairments"].get("delay").is_none(), "{wire}");
+    let both = [round_trip(&machine, "a", "b"), round_trip(&machine, "b", "a")];
+    // Once, not twice; on a busy machine it may take longer.
+    assert!(both.iter().all(|ms| (60.0..115.0).contains(ms)), "{both:?}");
+    set(&machine, "--end b --delay 50ms");
+    assert!(round_trip(&machine, "a", "b") >= 110.0);
+    // An end can be named as the one that sends.
+    machine.ok("link set a:eth0 --delay none");
+    assert!((50.0..105.0).contains(&round_trip(&machine, "a", "b")));
+    machine.down();
+}
+
+#[test]
+fn nonsense_is_refused_with_the_links_name() {
+    let machine = machine!();
+    machine.up(LAB);
+    let before = machine.link(LINK)["wire"]["directions"][0]["impairments"].clone();
+    let wrong = [
+        ["--delay", "1h", "delay"],
+        ["--delay", "5", "delay"],
+        ["--delay", "fast", "delay"],
+        ["--loss", "101%", "loss"],
+        ["--loss=-1%", "--seed=1", "loss"],
+        ["--loss", "pattern", "loss"],
+        ["--loss", "pattern ab", "loss"],
+        ["--duplicate", "200%", "duplicate"],
+        ["--rate", "0", "rate"],
+        ["--rate", "10", "rate"],
+        ["--queue", "-5ms", "queue"],
+        ["--mtu", "1", "mtu"],
+        ["--jitter", "1ms,round", "jitter"],
+    ];
+    for [flag, value, key] in wrong {
+        let done = machine.netloom(["link", "set", LINK, flag, value]).finish().code(2);
+        if !flag.contains("queue") {
+            done.says(LINK).says(key);
+        }
+    }
+    machine.refused(&format!("link set {LINK}"), 2, &["--delay"]);
+    machine.refused(&format!("link set {LINK} --delay 1ms --end c"), 2, &["c"]);
+    machine.refused("link set a:eth7 --delay 1ms", 1, &["a:eth7"]);
+    machine.refused("link show nothing", 1, &["nothing"]);
+    assert_eq!(machine.link(LINK)["wire"]["directions"][0]["impairments"], before);
+    machine.down();
+}
+
+/// The process that carries this lab's wires.
+fn wire_process(machine: &Machine) -> Option<i32> {
+    let folder = machine.scratch().runtime_dir().join("wired");
+    let folder = folder.to_str().expect("a path");
+    let ours = with_command_line(folder);
+    with_command_line("wire-process").into_iter().find(|pid| ours.contains(pid) && !gone(*pid))
+}
+
+#[test]
+fn a_killed_wire_process_is_told_and_started_again() {
+    let machine = machine!();
+    machine.up(LAB);
+    let mut transfer = Transfer::start(&machine);
+    for round in 1..=3 {
+        transfer.more(1024);
+        let pid = wire_process(&machine).expect("a process of wires");
+        kill_and_wait(pid);
+        let again = || {
+            let wire = machine.link(LINK)["wire"].clone();
+            (wire["restarts"] == round && wire["state"] == "running").then_some(())
+        };
+        wait_until("it runs again and that is told", SOON, again);
+        assert_ne!(wire_process(&machine), Some(pid));
+        transfer.settle();
+    }
+    let shown = machine.link(LINK)["wire"]["directions"][0]["impairments"].clone();
+    assert_eq!(shown["delay"], "1ms");
+    transfer.finish();
+    machine.down();
+}
+
+#[test]
+fn wires_carry_on_without_the_lab_process() {
+    let machine = machine!();
+    let file = machine.file(LAB);
+    machine.up_file(&file);
+    set(&machine, "--delay 30ms --end a");
+    let mut transfer = Transfer::start(&machine);
+    let before = totals(&machine, "loss");
+    let carrier = wire_process(&machine);
+    kill_and_wait(machine.lab_process());
+    transfer.more(1024);
+    transfer.settle();
+    machine.up_file(&file);
+    assert_eq!(wire_process(&machine), carrier);
+    let wire = machine.link(LINK)["wire"].clone();
+    assert_eq!(wire["state"], "running", "{wire}");
+    assert_eq!(wire["directions"][0]["impairments"]["delay"], "30ms", "{wire}");
+    assert!(totals(&machine, "loss")[0] > before[0], "counts go on");
+    set(&machine, "--delay 1ms");
+    transfer.more(1024);
+    transfer.settle();
+    transfer.finish();
+    machine.down();
+}
+
+#[test]
+fn a_user_without_rights_declares_what_he_impairs() {
+    if is_root() {
+        skip!("ordinary-only: root can put wires into any link");
+    }
+    let machine = machine!();
+    machine.up(&plain());
+    machine.refused(&format!("link set {LINK} --delay 5ms"), 3, &["lab file"]);
+    meet(&machine);
+    machine.ok("down");
+    assert_same(machine.before());
+    machine.up(LAB);
+    set(&machine, "--delay 40ms");
+    assert!(round_trip(&machine, "a", "b") >= 80.0);
+    machine.down();
+}
