@@ -164,6 +164,9 @@ fn limit_memory_v1(dir: &Path, bytes: Option<u64>) -> Result<()> {
             shrink(dir, file, &text)?;
         }
     }
+    // Buffers of TCP sockets are counted by themselves, from the first limit on; version 2 counts all
+    // sockets' buffers with the rest. A kernel that cannot leaves them out.
+    let _ = fs::write(dir.join("memory.kmem.tcp.limit_in_bytes"), &text);
     Ok(())
 }
 
