@@ -53,11 +53,12 @@ pub fn peer(args: &[String]) -> Result<()> {
         ["echo-client", to, rate, time] => {
             object(&echo::client(figure(to)?, figure(rate)?, seconds(time)?)?)
         }
-        ["udp-sink", port, how, time] => {
-            object(&packets::sink(figure(port)?, packets::how(how)?, seconds(time)?)?)
+        ["udp-sink", port, print, time] => {
+            object(&packets::sink(figure(port)?, packets::print(print)?, seconds(time)?)?)
         }
-        ["udp-source", to, bytes, count, rate] => {
-            object(&packets::source(figure(to)?, figure(bytes)?, figure(count)?, figure(rate)?)?)
+        ["udp-source", to, bytes, count, rate, burst] => {
+            let (bytes, count, rate) = (figure(bytes)?, figure(count)?, figure(rate)?);
+            object(&packets::source(figure(to)?, bytes, count, rate, figure(burst)?)?)
         }
         [name, ..] => bail!("bench-peer `{name}`: no such program, or not its arguments"),
         [] => bail!("bench-peer: NAME ARGUMENT..."),

@@ -33,22 +33,20 @@ pub(super) fn sleep_until(time: u64) {
 pub(super) struct Pace {
     start: u64,
     rate: f64,
+    burst: u64,
 }
 
-/// Pieces that are made up for at once.
-const BURST: u64 = 64;
-
 impl Pace {
-    /// `rate` pieces a second from now on.
-    pub(super) fn new(rate: f64) -> Pace {
-        Pace { start: now(), rate }
+    /// `rate` pieces a second from now on, of which at most `burst` are made up for at once.
+    pub(super) fn new(rate: f64, burst: u64) -> Pace {
+        Pace { start: now(), rate, burst }
     }
 
     /// Sleeps until the piece `number` is due and gives that time.
     pub(super) fn wait(&mut self, number: u64) -> u64 {
         let at = due(self.start, number, self.rate);
         sleep_until(at);
-        let late = now().saturating_sub(due(at, BURST, self.rate));
+        let late = now().saturating_sub(due(at, self.burst, self.rate));
         self.start += late;
         at + late
     }
@@ -81,7 +79,7 @@ mod tests {
     #[test]
     fn a_long_delay_is_not_made_up_for() {
         // Due 10 s ago, but for the last 64 of 1,000 a second.
-        let mut pace = Pace { start: now() - 10_000_000_000, rate: 1000.0 };
+        let mut pace = Pace { start: now() - 10_000_000_000, rate: 1000.0, burst: 64 };
         pace.wait(0);
         let ahead = due(pace.start, 64, 1000.0).abs_diff(now());
         assert!(ahead < 1_000_000_000, "{ahead}");

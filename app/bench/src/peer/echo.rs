@@ -20,6 +20,8 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Echoes that take longer are lost.
 const PATIENCE: Duration = Duration::from_millis(300);
 const LENGTH: usize = 64;
+/// A client that was held up sends no more than this at once.
+const BURST: u64 = 64;
 
 /// What `echo-server` did.
 #[derive(Debug, Serialize)]
@@ -71,7 +73,7 @@ pub(super) fn client(to: SocketAddr, rate: f64, time: Duration) -> Result<Latenc
 
 fn send_all(socket: &UdpSocket, rate: f64, time: Duration) -> Result<u64> {
     let until = now() + nanoseconds(time);
-    let (mut pace, mut number) = (Pace::new(rate), 0);
+    let (mut pace, mut number) = (Pace::new(rate, BURST), 0);
     let mut datagram = [0; LENGTH];
     loop {
         if pace.wait(number) >= until {

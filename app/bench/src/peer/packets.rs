@@ -1,8 +1,8 @@
 //! Numbered, stamped datagrams one way, to measure delay, loss and rate.
 //!
-//! `udp-sink PORT wait|spin SECONDS`: prints `{"received", "distinct", "bits_per_s", "delays_ns"}`; `spin`
-//! reads without sleeping, so that waking up is no part of a delay, and gives every delay.
-//! `udp-source ADDRESS BYTES COUNT RATE`: COUNT datagrams of BYTES, RATE a second; prints `{"sent"}`.
+//! `udp-sink PORT count|delays SECONDS`: prints `{"received", "distinct", "bits_per_s", "delays_ns"}`, the
+//! last only when asked for. `udp-source ADDRESS BYTES COUNT RATE BURST`: COUNT datagrams of BYTES, RATE
+//! a second, of which BURST at most are made up for at once; prints `{"sent"}`.
 //! Stamps are of CLOCK_MONOTONIC, which both ends share. A rate counts whole Ethernet frames
 //! (without preamble and check sequence), from a fifth of the time on: by then queues have filled.
 
@@ -27,20 +27,20 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Bytes that may wait to be read.
 const BUFFER: usize = 64 << 20;
 
-/// How a sink waits for a datagram.
+/// What a sink prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum How {
-    /// It sleeps.
-    Wait,
-    /// It does not.
-    Spin,
+pub(super) enum Print {
+    /// How many came.
+    Count,
+    /// How long each took, too.
+    Delays,
 }
 
-pub(super) fn how(word: &str) -> Result<How> {
+pub(super) fn print(word: &str) -> Result<Print> {
     match word {
-        "wait" => Ok(How::Wait),
-        "spin" => Ok(How::Spin),
-        _ => bail!("bench-peer: `{word}`: wait or spin"),
+        "count" => Ok(Print::Count),
+        "delays" => Ok(Print::Delays),
+        _ => bail!("bench-peer: `{word}`: count or delays"),
     }
 }
 
@@ -84,13 +84,10 @@ struct Arrival {
     bytes: u64,
 }
 
-pub(super) fn sink(port: u16, how: How, most: Duration) -> Result<Arrivals> {
+pub(super) fn sink(port: u16, print: Print, most: Duration) -> Result<Arrivals> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port)).context("bind")?;
     enlarge(&socket);
-    match how {
-        How::Wait => socket.set_read_timeout(Some(LOOK)).context("set a receive timeout")?,
-        How::Spin => socket.set_nonblocking(true).context("make reads return at once")?,
-    }
+    socket.set_read_timeout(Some(LOOK)).context("set a receive timeout")?;
     let stop = Stop::new(most);
     ready();
     let (mut buffer, mut arrivals) = (vec![0; 65536], vec![]);
@@ -107,7 +104,7 @@ pub(super) fn sink(port: u16, how: How, most: Duration) -> Result<Arrivals> {
             Err(error) => return Err(error).context("receive"),
         }
     }
-    Ok(sum_up(&arrivals, how == How::Spin))
+    Ok(sum_up(&arrivals, print == Print::Delays))
 }
 
 fn sum_up(arrivals: &[Arrival], delays: bool) -> Arrivals {
@@ -138,14 +135,20 @@ pub(super) struct Sent {
     sent: u64,
 }
 
-pub(super) fn source(to: SocketAddr, bytes: usize, count: u64, rate: f64) -> Result<Sent> {
+pub(super) fn source(
+    to: SocketAddr,
+    bytes: usize,
+    count: u64,
+    rate: f64,
+    burst: u64,
+) -> Result<Sent> {
     if !(STAMP..=65_507).contains(&bytes) || rate <= 0.0 {
         bail!("bench-peer: {bytes} bytes, {rate} a second: no datagrams");
     }
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).context("bind")?;
     socket.connect(to).with_context(|| format!("connect to {to}"))?;
     let mut datagram = vec![0; bytes];
-    let mut pace = Pace::new(rate);
+    let mut pace = Pace::new(rate, burst);
     for number in 0..count {
         pace.wait(number);
         stamp(&mut datagram, number, now());
@@ -192,13 +195,13 @@ mod tests {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let to = socket.local_addr().unwrap();
         let start = now();
-        assert_eq!(source(to, 100, 50, 1000.0).unwrap().sent, 50);
+        assert_eq!(source(to, 100, 50, 1000.0, 5).unwrap().sent, 50);
         assert!(now() - start >= 49_000_000);
         let mut buffer = [0; 200];
         for number in 0..50 {
             let count = socket.recv(&mut buffer).unwrap();
             assert_eq!((count, stamped(&buffer).unwrap().0), (100, number));
         }
-        assert!(source(to, 15, 1, 1.0).is_err() && source(to, 16, 1, 0.0).is_err());
+        assert!(source(to, 15, 1, 1.0, 1).is_err() && source(to, 16, 1, 0.0, 1).is_err());
     }
 }

@@ -23,6 +23,10 @@ const LOSS_PACE: u32 = 25_000;
 const DELAYED: u32 = 500;
 /// What is offered to a rate, against it.
 const EXCESS: f64 = 1.25;
+/// A source that was held up makes up for this many at once: few where a burst could be lost for want of
+/// room, many where the path is to be kept full.
+const FEW: u32 = 64;
+const MANY: u32 = 10_000;
 
 /// How packets were lost.
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,13 +46,13 @@ pub(super) fn greet(path: &Path<'_>, patience: Duration) -> Result<()> {
     let rate = 200.0;
     let count = (patience.as_secs_f64() * rate).ceil().to_string();
     let to = format!("{}:{DISCARD}", path.b);
-    ask(path, "a", &["udp-source", &to, "64", &count, &rate.to_string()])?;
+    ask(path, "a", &["udp-source", &to, "64", &count, &rate.to_string(), "1"])?;
     path.drained()
 }
 
 /// Nanoseconds that each packet took.
 pub(super) fn delays(path: &Path<'_>, seconds: u32) -> Result<Vec<f64>> {
-    let (_, got) = datagrams(path, "spin", 64, DELAYED * seconds, f64::from(DELAYED))?;
+    let (_, got) = datagrams(path, "delays", 64, DELAYED * seconds, (f64::from(DELAYED), FEW))?;
     let delays = got["delays_ns"].as_array().context("no delays were printed")?;
     let delays: Vec<f64> = delays.iter().filter_map(Value::as_f64).collect();
     if delays.is_empty() {
@@ -60,7 +64,7 @@ pub(super) fn delays(path: &Path<'_>, seconds: u32) -> Result<Vec<f64>> {
 /// Which packets did not come.
 pub(super) fn losses(path: &Path<'_>) -> Result<Lost> {
     let before = path.ledger()?;
-    let (sent, got) = datagrams(path, "wait", 64, LOST_OF, f64::from(LOSS_PACE))?;
+    let (sent, got) = datagrams(path, "count", 64, LOST_OF, (f64::from(LOSS_PACE), FEW))?;
     let after = path.ledger()?;
     let count = sent - number(&got, "distinct")?;
     let done = after.zip(before).map(|(after, before)| after.since(before));
@@ -76,7 +80,7 @@ pub(super) fn rate(path: &Path<'_>, mbit: u32, seconds: f64) -> Result<f64> {
     let pace = EXCESS * f64::from(mbit) * 1e6 / f64::from(8 * FRAME);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "below 10^7")]
     let count = (pace * seconds) as u32;
-    let (_, got) = datagrams(path, "wait", DATA, count, pace)?;
+    let (_, got) = datagrams(path, "count", DATA, count, (pace, MANY))?;
     Ok(number(&got, "bits_per_s")? / 1e6)
 }
 
@@ -107,11 +111,18 @@ pub(super) fn window_limit(path: &Path<'_>, what: Trait) -> Result<Option<f64>> 
 }
 
 /// Sends datagrams; the number sent, and what the sink printed.
-fn datagrams(path: &Path<'_>, how: &str, data: u32, count: u32, rate: f64) -> Result<(f64, Value)> {
-    let sink = path.driver.peer(LAB, "b", &["udp-sink", PORT, how, MOST])?.ready()?;
+fn datagrams(
+    path: &Path<'_>,
+    print: &str,
+    data: u32,
+    count: u32,
+    (rate, burst): (f64, u32),
+) -> Result<(f64, Value)> {
+    let sink = path.driver.peer(LAB, "b", &["udp-sink", PORT, print, MOST])?.ready()?;
     let to = format!("{}:{PORT}", path.b);
-    let (data, count, rate) = (data.to_string(), count.to_string(), rate.to_string());
-    let sent = ask(path, "a", &["udp-source", &to, &data, &count, &rate])?;
+    let (data, count) = (data.to_string(), count.to_string());
+    let (rate, burst) = (rate.to_string(), burst.to_string());
+    let sent = ask(path, "a", &["udp-source", &to, &data, &count, &rate, &burst])?;
     path.drained()?;
     Ok((number(&sent, "sent")?, sink.end()?))
 }
