@@ -132,25 +132,40 @@ impl Wires {
         inner.splices.retain(|space, _| !spaces.contains(space));
     }
 
-    /// Finds what an earlier lab process put in.
+    /// Finds what an earlier lab process put in, and carries anew what nobody carries: its process may
+    /// have ended, too. Links whose ends are gone are left to who makes them anew.
     pub(crate) fn adopt(&self, context: &Context<'_>) -> Result<()> {
         let mut inner = self.inner();
         inner.process = Process::find(context.folder)?;
-        let Some(process) = &inner.process else { return Ok(()) };
-        let known = process.connection.list(None).map_err(failed("wires", "list"))?;
+        let known = match &inner.process {
+            Some(process) => process.connection.list(None).map_err(failed("wires", "list"))?,
+            None => BTreeMap::new(),
+        };
+        let mut lacking = Vec::new();
         for link in &context.state.plan.links {
             for from in [0, 1] {
-                if !known.contains_key(&number(link, from)) {
+                let built_in = built_in(context.state, link);
+                if !built_in && link.impairments[from].is_none() {
                     continue;
                 }
-                let spot = match built_in(context.state, link) {
-                    true => None,
-                    false => spots::of_direction(context.state, link, from),
+                let found = spots::of_direction(context.state, link, from);
+                let Some(spot) = (if built_in { Some(None) } else { found.map(Some) }) else {
+                    continue;
                 };
-                if let Some(spot) = spot {
+                let known = known.contains_key(&number(link, from));
+                if let (Some(spot), true) = (spot, known) {
                     inner.reopen(context, spot)?;
                 }
                 inner.placed.insert((link.id, from), spot);
+                if !known {
+                    lacking.push((link, from, spot));
+                }
+            }
+        }
+        for (link, from, spot) in lacking {
+            if let Err(e) = inner.carry_again(context, link, from, spot) {
+                eprintln!("netloom: {}", crate::describe(&e));
+                inner.placed.remove(&(link.id, from));
             }
         }
         Ok(())
@@ -326,6 +341,23 @@ impl Inner {
         self.carry(context, link, from, spot)?;
         self.placed.insert((link.id, from), spot);
         Ok(())
+    }
+
+    /// Carries a direction that was put in by an earlier lab process.
+    fn carry_again(
+        &mut self,
+        context: &Context<'_>,
+        link: &PlannedLink,
+        from: usize,
+        spot: Option<Spot>,
+    ) -> Result<()> {
+        if self.process.is_none() {
+            self.process = Some(Process::start(context.folder)?);
+        }
+        if let Some(spot) = spot {
+            self.reopen(context, spot)?;
+        }
+        self.carry(context, link, from, spot)
     }
 
     /// Makes the ports of a direction, gives them to the process, and leads frames there.
