@@ -136,11 +136,7 @@ impl Wires {
     /// have ended, too. Links whose ends are gone are left to who makes them anew.
     pub(crate) fn adopt(&self, context: &Context<'_>) -> Result<()> {
         let mut inner = self.inner();
-        inner.process = Process::find(context.folder)?;
-        let known = match &inner.process {
-            Some(process) => process.connection.list(None).map_err(failed("wires", "list"))?,
-            None => BTreeMap::new(),
-        };
+        let known = inner.find_known(context)?;
         let mut lacking = Vec::new();
         for link in &context.state.plan.links {
             for from in [0, 1] {
@@ -264,6 +260,20 @@ impl Wires {
 impl Inner {
     fn next_pause(&self) -> Duration {
         (self.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE)
+    }
+
+    /// What the process of an earlier lab process carries: nothing if it has ended.
+    fn find_known(&mut self, context: &Context<'_>) -> Result<BTreeMap<usize, WireState>> {
+        let Some(process) = Process::find(context.folder)? else { return Ok(BTreeMap::new()) };
+        match process.connection.list(None) {
+            Ok(known) => {
+                self.process = Some(process);
+                Ok(known)
+            }
+            // It was ending when it was found.
+            Err(_) if process.ends_soon() => Ok(BTreeMap::new()),
+            Err(e) => Err(failed("wires", "list")(e)),
+        }
     }
 
     fn fit_direction(

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use netloom_tests_e2e::live::{Held, SOON, gone, kill_and_wait};
 use netloom_tests_e2e::{
-    Machine, assert_same, is_root, machine, root_only, skip, wait_until, with_command_line,
+    Machine, assert_same, is_root, kill, machine, root_only, skip, wait_until, with_command_line,
 };
 use serde_json::Value;
 
@@ -398,6 +398,30 @@ fn wires_carry_on_without_the_lab_process() {
     transfer.more(1024);
     transfer.settle();
     transfer.finish();
+    machine.down();
+}
+
+#[test]
+fn wires_are_put_in_anew_when_both_processes_were_killed() {
+    let machine = machine!();
+    let file = machine.file(LAB);
+    machine.up_file(&file);
+    set(&machine, "--delay 30ms --end b");
+    for lab_first in [true, false] {
+        let carrier = wire_process(&machine).expect("a process of wires");
+        let lab = machine.lab_process();
+        let order = if lab_first { [lab, carrier] } else { [carrier, lab] };
+        order.into_iter().for_each(kill);
+        wait_until("both are gone", SOON, || (gone(lab) && gone(carrier)).then_some(()));
+        machine.up_file(&file);
+        wait_until("the wire runs", SOON, || {
+            (machine.link(LINK)["wire"]["state"] == "running").then_some(())
+        });
+        assert!(round_trip(&machine, "a", "b") >= 31.0);
+        set(&machine, "--delay 20ms --end a");
+        assert!(round_trip(&machine, "a", "b") >= 50.0);
+        set(&machine, "--delay 1ms --end a");
+    }
     machine.down();
 }
 

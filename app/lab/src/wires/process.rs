@@ -18,6 +18,9 @@ use crate::{Error, Result};
 const START_TIMEOUT: Duration = Duration::from_secs(5);
 const START_LOOK: Duration = Duration::from_millis(1);
 
+/// How long one whose sockets are closed may take to end.
+const END_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// A running one.
 pub(super) struct Process {
     pub(super) pidfd: OwnedFd,
@@ -72,6 +75,11 @@ impl Process {
 
     pub(super) fn lives(&self) -> bool {
         !process::has_ended(self.pidfd.as_fd())
+    }
+
+    /// Whether it ends within a moment: its sockets are closed before it is seen to have ended.
+    pub(super) fn ends_soon(&self) -> bool {
+        process::wait_end(&self.pidfd, END_TIMEOUT)
     }
 
     pub(super) fn end(self) {
