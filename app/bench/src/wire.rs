@@ -11,7 +11,7 @@ mod probe;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 use netloom_stats::{Summary, percentile};
@@ -37,8 +37,12 @@ const BY_WINDOW: f64 = 0.4;
 /// All rounds, by setting and by who.
 #[derive(Default)]
 struct Results {
+    /// Where chance started.
+    seed: u32,
     /// Milliseconds: the 99th percentile of the errors' sizes, of each round.
     delay: BTreeMap<(Trait, Who), Vec<f64>>,
+    /// The same of the plain link: what of it is the machine's.
+    spread: Vec<f64>,
     /// The errors' median, which shows a systematic one.
     median: BTreeMap<(Trait, Who), Vec<f64>>,
     loss: BTreeMap<(Trait, Who), Vec<Lost>>,
@@ -60,13 +64,15 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
         .chain(LOSSES.map(Trait::Loss))
         .chain(RATES.map(Trait::Rate))
         .collect();
-    let paths = Paths::up(&driver, &all)?;
+    // Another sample of losses in each run: the row tells which, so that it can be had again.
+    let seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.subsec_nanos());
+    let paths = Paths::up(&driver, &all, seed)?;
     for what in &all {
         // Longer where the first question may be lost: it is asked again each second.
         let patience = if matches!(what, Trait::Loss(_)) { 2500 } else { 50 };
         paths.on(Who::Netloom, *what, |p| probe::greet(p, Duration::from_millis(patience)))?;
     }
-    let mut results = Results::default();
+    let mut results = Results { seed, ..Results::default() };
     let (most, time) = if options.quick { (5, 80) } else { (10, 900) };
     rounds(most, Duration::from_secs(time), |round| {
         eprintln!("bench wire: round {}", round + 1);
@@ -94,6 +100,8 @@ fn one_round(
     results: &mut Results,
 ) -> Result<()> {
     let plain = paths.on(Who::Netloom, Trait::Nothing, |p| probe::delays(p, 1))?;
+    let spread = delay_errors(&plain, percentile(&plain, 50.0)?, Trait::Nothing)?;
+    results.spread.push(spread.0);
     let plain = percentile(&plain, 50.0)?;
     for who in who.iter().copied() {
         for what in DELAYS.map(Trait::Delay) {
@@ -155,6 +163,8 @@ fn mean(figures: &[f64]) -> f64 {
 }
 
 fn rows(results: &Results, report: &mut Report) {
+    let note = "500 packets in 1 s, against their median: what of the rows below is the machine's";
+    report.measured("error p99, plain link", "no wire", "ms", &results.spread, note);
     for ((what, who), all) in &results.delay {
         let median = results.median.get(&(*what, *who)).map_or(0.0, |all| mean(all));
         let note = format!("500 packets in 1 s; median error {:.1} us", 1000.0 * median);
@@ -164,7 +174,8 @@ fn rows(results: &Results, report: &mut Report) {
     for ((what, who), all) in &results.loss {
         let shares: Vec<f64> = all.iter().map(|lost| 100.0 * lost.count / lost.of).collect();
         let unexplained: f64 = all.iter().filter_map(|lost| lost.unexplained).sum();
-        let mut note = format!("{:+.2} standard deviations off", sigmas(*what, all));
+        let off = sigmas(*what, all);
+        let mut note = format!("{off:+.2} standard deviations off, seed {}", results.seed);
         if *who == Who::Netloom {
             let otherwise: f64 = all.iter().map(|lost| lost.otherwise).sum();
             note += &format!("; for another cause {otherwise}, not in the ledger {unexplained}");

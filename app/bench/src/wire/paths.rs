@@ -37,8 +37,9 @@ pub(super) struct Paths<'a> {
 }
 
 impl<'a> Paths<'a> {
-    pub(super) fn up(driver: &'a Driver, all: &[Trait]) -> Result<Paths<'a>> {
-        driver.up(&driver.lab_file(LAB, &lab_file(all))?)?;
+    /// Brings the lab up; chance starts from `seed`.
+    pub(super) fn up(driver: &'a Driver, all: &[Trait], seed: u32) -> Result<Paths<'a>> {
+        driver.up(&driver.lab_file(LAB, &lab_file(all, seed))?)?;
         Ok(Paths { driver })
     }
 
@@ -107,7 +108,7 @@ impl Path<'_> {
     }
 }
 
-fn lab_file(all: &[Trait]) -> String {
+fn lab_file(all: &[Trait], seed: u32) -> String {
     let mut text = format!(
         "name: {LAB}\nnodes:\n  a: {{}}\n  b: {{}}\nlinks:\n  - {{ends: [a, b], name: {PLAIN}}}\n"
     );
@@ -139,14 +140,15 @@ mod tests {
 
     #[test]
     fn every_trait_has_a_link() {
-        let text = lab_file(&[Trait::Nothing, Trait::Delay(10), Trait::Loss(10), Trait::Rate(5)]);
+        let text =
+            lab_file(&[Trait::Nothing, Trait::Delay(10), Trait::Loss(10), Trait::Rate(5)], 7);
         let links: Vec<&str> = text.lines().filter(|line| line.starts_with("  - ")).collect();
         assert_eq!(
             links,
             [
                 "  - {ends: [a, b], name: plain}",
                 "  - {ends: [a, b], name: delay-10ms, delay: 10ms}",
-                "  - {ends: [a, b], name: loss-1, a: {loss: 1%}}",
+                "  - {ends: [a, b], name: loss-1, a: {loss: 1%, seed: 7}}",
                 "  - {ends: [a, b], name: rate-5mbit, a: {rate: 5mbit}}",
             ]
         );
