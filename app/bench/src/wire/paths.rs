@@ -113,8 +113,11 @@ fn lab_file(all: &[Trait], seed: u32) -> String {
         "name: {LAB}\nnodes:\n  a: {{}}\n  b: {{}}\nlinks:\n  - {{ends: [a, b], name: {PLAIN}}}\n"
     );
     for one in all.iter().filter(|one| **one != Trait::Nothing) {
-        let settings =
-            if one.both_ways() { one.settings() } else { format!("a: {{{}}}", one.settings()) };
+        let settings = match one {
+            Trait::Loss(_) => format!("a: {{{}, seed: {seed}}}", one.settings()),
+            _ if one.both_ways() => one.settings(),
+            _ => format!("a: {{{}}}", one.settings()),
+        };
         text += &format!("  - {{ends: [a, b], name: {}, {settings}}}\n", one.link());
     }
     text
