@@ -39,6 +39,7 @@ pub fn peer(args: &[String]) -> Result<()> {
         ["tcp", time] => number(tcp(seconds(time)?)?),
         ["flood", time] => number(flood(seconds(time)?)?),
         ["spin", time] => object(&burn::spin(seconds(time)?)),
+        ["hold", time] => object(&burn::hold(seconds(time)?)?),
         ["frames", interface, mac, from, to, path, time] => {
             let frame = burn::frame(mac, from, to)?;
             object(&burn::frames(interface, &frame, burn::path(path)?, seconds(time)?)?)

@@ -25,7 +25,7 @@ use netloom_sys::namespace;
 use crate::making::Inits;
 use crate::network::{on_a_thread, port_index, port_of};
 use crate::spots::{self, Spot};
-use crate::state::State;
+use crate::state::{Home, State};
 use crate::view::{ProtectView, SenderView};
 use crate::wires::refused;
 use crate::{Error, Result, end_text};
@@ -109,10 +109,21 @@ impl Guards {
             (false, false) => inner.change_budget(context, slot, &new.protect)?,
         }
         match (old.charge_receive, new.charge_receive) {
+            // Kernel threads cannot be put into an ordinary user's groups.
+            _ if context.state.user => Ok(()),
             (false, true) => inner.charge(context, slot),
             (true, false) => inner.uncharge(context, slot),
             _ => Ok(()),
         }
+    }
+
+    /// Takes a node's protection down for as long as one of its interfaces goes elsewhere or comes home;
+    /// [`Guards::fit`] puts it up again.
+    pub(crate) fn lift(&self, context: Context<'_>, slot: usize) -> Result<()> {
+        if context.state.plan.nodes[slot].protect.is_empty() {
+            return Ok(());
+        }
+        self.inner().unprotect(context, slot)
     }
 
     /// Forgets nodes that are going; their kernel threads leave their groups, which could not be
@@ -339,6 +350,12 @@ fn budget(of: &Protect) -> Budget {
 /// Where frames for a node come by: one spot an interface.
 fn spots_of(state: &State, slot: usize) -> Vec<Spot> {
     let node = &state.plan.nodes[slot];
+    let away = |planned: &netloom_model::plan::Interface| {
+        let home = Home::Node { node: node.id, index: planned.index };
+        state.moved.iter().any(|m| m.home == home)
+    };
+    // What comes by an interface that is elsewhere is not for this node.
+    let here = node.interfaces.iter().enumerate().filter(|(_, planned)| !away(planned));
     let spot = |(interface, planned): (usize, &netloom_model::plan::Interface)| {
         let link = &state.plan.links[planned.link];
         let here = PlannedEnd::Node { node: slot, interface };
@@ -352,7 +369,7 @@ fn spots_of(state: &State, slot: usize) -> Vec<Spot> {
             _ => spots::at_interface(state, slot, interface, Direction::Ingress),
         }
     };
-    node.interfaces.iter().enumerate().map(spot).collect()
+    here.map(spot).collect()
 }
 
 fn add(view: &mut ProtectView, state: &State, slot: usize, space: usize, totals: &Protection) {

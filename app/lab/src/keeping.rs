@@ -255,7 +255,21 @@ impl Running {
         self.kept.wires.take_out(&context, &state.plan.links[link])
     }
 
-    /// Puts them in where it is now, and the guards of the node at that end.
+    /// Takes down what protects a node, by its id, if it lives; see [`Running::raise_guards`].
+    pub(crate) fn lift_guards(&self, work: &Work, node: usize) -> Result<()> {
+        let state = self.state();
+        let Some(slot) = state.plan.nodes.iter().position(|n| n.id == node) else { return Ok(()) };
+        self.kept.guards.lift(guards::Context { state: &state, inits: &work.inits }, slot)
+    }
+
+    /// Puts it up again, for the interfaces that it has now.
+    pub(crate) fn raise_guards(&self, work: &Work, node: usize) -> Result<()> {
+        let state = self.state();
+        let Some(slot) = state.plan.nodes.iter().position(|n| n.id == node) else { return Ok(()) };
+        self.kept.guards.fit(guards::Context { state: &state, inits: &work.inits }, slot)
+    }
+
+    /// Puts them in where it is now.
     pub(crate) fn put_wire_in(&self, work: &Work, link: usize) -> Result<()> {
         let state = self.state();
         self.kept.wires.fit(&self.wire_context(&state, &work.inits), &[link])

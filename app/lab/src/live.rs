@@ -93,7 +93,8 @@ impl Running {
         let top = slot(&state.plan, node)?;
         let slots: Vec<usize> = std::iter::once(top).chain(state.plan.descendants(top)).collect();
         if !force {
-            self.refuse_inhabited(&work, &state.plan, &slots)?;
+            let remedy = "end them, or delete it with --force";
+            self.refuse_inhabited(&work, &state.plan, &slots, remedy)?;
         }
         let ids: Vec<usize> = slots.iter().map(|s| state.plan.nodes[*s].id).collect();
         self.forget(&mut work, &ids)?;
@@ -101,13 +102,19 @@ impl Running {
     }
 
     /// Refuses when processes or sockets live in one of these nodes, saying which.
-    fn refuse_inhabited(&self, work: &Work, plan: &Plan, slots: &[usize]) -> Result<()> {
+    fn refuse_inhabited(
+        &self,
+        work: &Work,
+        plan: &Plan,
+        slots: &[usize],
+        remedy: &str,
+    ) -> Result<()> {
         for slot in slots {
             let node = &plan.nodes[*slot];
             let Some(init) = work.inits.get(&node.id).filter(|i| i.lives()) else { continue };
             let found = inhabitants::of(&node.name, init)?;
             if let Some(who) = found.words() {
-                let reason = format!("{who}; end them, or delete it with --force");
+                let reason = format!("{who}; {remedy}");
                 return Err(Error::Busy { object: format!("node {:?}", node.name), reason });
             }
         }
@@ -186,7 +193,8 @@ impl Running {
             new.root.as_ref().map_or(Ok(()), |root| check_root(&object, root))?;
             let below = state.plan.descendants(at);
             let slots: Vec<usize> = std::iter::once(at).chain(below).collect();
-            self.refuse_inhabited(&work, &state.plan, &slots)?;
+            let remedy = "its root can be changed when they have ended";
+            self.refuse_inhabited(&work, &state.plan, &slots, remedy)?;
         }
         let mut notes = Vec::new();
         if new.limits != old.limits {

@@ -64,6 +64,10 @@ impl Running {
         if let Some(link) = link {
             self.take_wire_out(&work, link)?;
         }
+        let owner = owner(&state, &from, &found);
+        if let Some(owner) = owner {
+            self.lift_guards(&work, owner)?;
+        }
         let moved = self.note_move(&mut work, &from, &to, &found, &name)?;
         let old_index = planned.map(|(_, index)| index);
         let index = move_one(here, there, &object, &found, &name, old_index)?;
@@ -84,6 +88,9 @@ impl Running {
         }
         if let Some(link) = link {
             self.put_wire_in(&work, link)?;
+        }
+        if let Some(owner) = owner {
+            self.raise_guards(&work, owner)?;
         }
         self.let_go(&self.state());
         let left = luggage.left.iter();
@@ -162,16 +169,8 @@ impl Running {
 
     /// The link that an interface of a node is an end of, by place in the plan.
     fn link_of(&self, state: &State, from: &Place, found: &LinkInfo) -> Option<usize> {
-        let Place::Node(slot) = from else { return None };
-        let id = state.plan.nodes[*slot].id;
-        let guest = state.moved.iter().find(|m| m.node == id && m.name == found.name);
-        let (node, index) = match guest.map(|m| m.home) {
-            Some(Home::Host) => return None,
-            Some(Home::Node { node, index }) => (node, index),
-            None => (id, found.index),
-        };
-        let home = state.plan.nodes.iter().find(|n| n.id == node)?;
-        home.interfaces.iter().find(|i| i.index == index).map(|i| i.link)
+        let (node, index) = origin(state, from, found)?;
+        planned_link(state, node, index)
     }
 
     fn space(&self, work: &Work, place: &Place) -> Result<OwnedFd> {
@@ -208,17 +207,61 @@ impl Running {
         if moved.is_empty() {
             return Ok(());
         }
-        let failures = return_all(&state, &work.inits, &self.kept_spaces(), &moved);
+        // An interface whose home stays gets back what stood there.
+        let homes = moved.iter().filter_map(|m| match m.home {
+            Home::Node { node, index } if !nodes.contains(&node) => Some((node, index)),
+            _ => None,
+        });
+        let homes: Vec<(usize, u32)> = homes.collect();
+        let links: Vec<usize> =
+            homes.iter().filter_map(|(node, index)| planned_link(&state, *node, *index)).collect();
+        for link in &links {
+            // Where its holder was killed there is nobody to take it from.
+            let _ = self.take_wire_out(work, *link);
+        }
+        for (node, _) in &homes {
+            self.lift_guards(work, *node)?;
+        }
+        let mut failures = return_all(&state, &work.inits, &self.kept_spaces(), &moved);
         self.change(work, |state| {
             state.moved.retain(|m| !moved.contains(m));
             Ok(())
         })?;
+        for link in &links {
+            failures.extend(self.put_wire_in(work, *link).err());
+        }
+        for (node, _) in &homes {
+            failures.extend(self.raise_guards(work, *node).err());
+        }
         self.let_go(&self.state());
         match failures.into_iter().next() {
             None => Ok(()),
             Some(first) => Err(first),
         }
     }
+}
+
+/// Where an interface of a node belongs: the node's id, and its index there; `None`: to the host.
+fn origin(state: &State, from: &Place, found: &LinkInfo) -> Option<(usize, u32)> {
+    let Place::Node(slot) = from else { return None };
+    let id = state.plan.nodes[*slot].id;
+    let guest = state.moved.iter().find(|m| m.node == id && m.name == found.name);
+    match guest.map(|m| m.home) {
+        Some(Home::Host) => None,
+        Some(Home::Node { node, index }) => Some((node, index)),
+        None => Some((id, found.index)),
+    }
+}
+
+/// The node it belongs to.
+fn owner(state: &State, from: &Place, found: &LinkInfo) -> Option<usize> {
+    origin(state, from, found).map(|(node, _)| node)
+}
+
+/// The link that an interface is an end of by the plan: its place there.
+fn planned_link(state: &State, node: usize, index: u32) -> Option<usize> {
+    let home = state.plan.nodes.iter().find(|n| n.id == node)?;
+    home.interfaces.iter().find(|i| i.index == index).map(|i| i.link)
 }
 
 /// Brings these interfaces home as far as they and their homes are there; goes on past failures.

@@ -117,10 +117,21 @@ impl Wires {
         Ok(())
     }
 
-    /// Takes the wires out of a link whose interface is about to go elsewhere.
+    /// Takes the wires out of a link whose interface is about to go elsewhere, and every program off it
+    /// where it is now.
     pub(crate) fn take_out(&self, context: &Context<'_>, link: &PlannedLink) -> Result<()> {
         let mut inner = self.inner();
-        (0..2).try_for_each(|from| inner.take_out(context, link, from, false))
+        for from in [0, 1] {
+            inner.take_out(context, link, from, false)?;
+            let spot = spots::of_direction(context.state, link, from);
+            let splice = spot.and_then(|s| Some((s, inner.splices.get(&s.space)?)));
+            let Some((spot, splice)) = splice.filter(|(s, _)| s.space != CORE) else { continue };
+            let object = format!("link {:?}", link.name);
+            in_space(context, spot.space, &object, || {
+                splice.leave(spot.index).map_err(refused(&object, "leave its interface"))
+            })?;
+        }
+        Ok(())
     }
 
     /// Forgets wires of links that are no more.
@@ -423,6 +434,12 @@ impl Inner {
                     made.map_err(refused(object, "load its programs"))?
                 }
             };
+            if let Err(netloom_ebpf::Error::Exists { .. }) =
+                splice.attach_tap(tap, spot.index, spot.direction)
+            {
+                // It came with the programs of a namespace that is no more.
+                Splice::strip(spot.index).map_err(refused(object, "take old programs off"))?;
+            }
             splice
                 .attach_tap(tap, spot.index, spot.direction)
                 .map_err(refused(object, "attach to its tap"))?;

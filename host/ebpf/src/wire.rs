@@ -163,6 +163,30 @@ impl Splice {
         Ok(())
     }
 
+    /// Takes the programs off an interface that is about to leave this namespace: they would go with it,
+    /// and its index mean another there. Frames pass directly from then on.
+    ///
+    /// # Errors
+    /// The interface cannot be asked; a program cannot be detached.
+    pub fn leave(&self, ifindex: u32) -> Result<()> {
+        self.forget(ifindex)?;
+        Self::strip(ifindex)
+    }
+
+    /// The same for an interface that came from another namespace with that one's programs on it.
+    ///
+    /// # Errors
+    /// As [`Splice::leave`].
+    pub fn strip(ifindex: u32) -> Result<()> {
+        for (direction, name) in [(Direction::Ingress, IN), (Direction::Egress, OUT)] {
+            // After a reopening the attached one is not the one at hand.
+            if let Some((hook, program)) = attach::find(ifindex, direction, name)? {
+                attach::detach(hook, &program, ifindex, direction, Order::Last)?;
+            }
+        }
+        Ok(())
+    }
+
     fn at(&self, direction: Direction) -> &Program {
         match direction {
             Direction::Ingress => &self.ingress,

@@ -82,7 +82,7 @@ impl Victim {
         match self {
             Victim::Plain => "",
             Victim::Charged => "charge-receive: true",
-            Victim::Protected => "protect: {packets: 200k/s}",
+            Victim::Protected => "protect: {packets: 75k/s}",
             Victim::Tight => "protect: {packets: 50k/s}",
         }
     }

@@ -68,6 +68,8 @@ impl<'a> Field<'a> {
 
     /// Measures once.
     pub(super) fn measure(&self, cell: Cell) -> Result<Measured> {
+        // The flood is of a service of the victim's.
+        let service = self.driver.peer(cell.victim.lab(), "victim", &["hold", MOST])?.ready()?;
         let busy = self.neighbours(cell)?;
         let measured = match cell.measure {
             Measure::Unpaced => self.stream(cell.victim, "0"),
@@ -76,6 +78,7 @@ impl<'a> Field<'a> {
             Measure::ReceiveCpu => self.receive_cpu(cell.victim),
         };
         let ended: Vec<Value> = busy.into_iter().map(Running::end).collect::<Result<_>>()?;
+        service.end()?;
         let offered = ended.iter().filter_map(|printed| printed["offered_per_s"].as_f64()).sum();
         Ok(Measured { offered, ..measured? })
     }

@@ -1,6 +1,8 @@
 //! `spin SECONDS`: uses a core and sends nothing; prints `{"turns"}`.
 //! `frames IFACE MAC FROM TO direct|queue SECONDS`: frames of 60 bytes, UDP to the discard port, as many
 //! as one core gives to a packet socket; prints `{"offered_per_s", "refused"}`.
+//! `hold SECONDS`: has that port open and reads nothing; prints `{"port"}`. To a port that nobody has open
+//! the kernel would look up the way of an answer for every frame, which it then does not send.
 
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
@@ -16,7 +18,7 @@ use super::{checksum, figure, ready};
 const BATCH: usize = 64;
 /// The shortest frame of Ethernet, without its check sequence.
 const LENGTH: usize = 60;
-/// Nobody listens on it (RFC 863).
+/// What is sent there is thrown away (RFC 863).
 const DISCARD: u16 = 9;
 
 /// What `spin` did.
@@ -36,6 +38,24 @@ pub(super) fn spin(most: Duration) -> Spun {
         turns += 1;
     }
     Spun { turns }
+}
+
+/// What `hold` held.
+#[derive(Debug, Serialize)]
+pub(super) struct Held {
+    port: u16,
+}
+
+pub(super) fn hold(most: Duration) -> Result<Held> {
+    let socket = std::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, DISCARD))
+        .context("bench-peer: bind the discard port")?;
+    let stop = Stop::new(most);
+    ready();
+    while !stop.over() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    drop(socket);
+    Ok(Held { port: DISCARD })
 }
 
 /// What `frames` did.

@@ -90,10 +90,10 @@ impl Groups {
 }
 
 fn cpu_v1(usage: &mut Usage, dir: &Path) {
+    // The sum of the other two lags behind: they are counted by ticks.
+    usage.cpu_ns = number(&dir.join("cpuacct.usage"));
     usage.cpu_user_ns = number(&dir.join("cpuacct.usage_user"));
     usage.cpu_system_ns = number(&dir.join("cpuacct.usage_sys"));
-    // The kernel's own `cpuacct.usage` is their sum.
-    usage.cpu_ns = usage.cpu_user_ns.zip(usage.cpu_system_ns).map(|(user, system)| user + system);
 }
 
 fn cpu_v2(usage: &mut Usage, dir: &Path) {

@@ -10,6 +10,8 @@
 #include <linux/types.h>
 
 #define NL_PR_TICK_BITS 6
+/* Buckets fill every 2^20 ns. */
+#define NL_PR_STEP_BITS 20
 /* Costs are in 2^-20 ticks. */
 #define NL_PR_COST_BITS 20
 /* An instant to count senders by: 2^30 ns, about a second. */
