@@ -3,8 +3,9 @@
 //! A [`Sender`] is bound to one interface; [`Frames`] are prepared once and then given to it again
 //! and again, many by one system call. Every frame is accounted for: taken, or refused by the
 //! queue behind the socket. What the interface or the other end drops later is not seen here.
-//! Nothing is received. The calling thread's network namespace counts when a socket is opened.
+//! Frames are not received; [`arrival`] tells when datagrams came. The calling thread's network namespace counts when a socket is opened.
 
+pub mod arrival;
 mod error;
 mod frames;
 mod sender;

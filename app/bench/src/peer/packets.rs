@@ -3,14 +3,15 @@
 //! `udp-sink PORT count|delays SECONDS`: prints `{"received", "distinct", "bits_per_s", "delays_ns"}`, the
 //! last only when asked for. `udp-source ADDRESS BYTES COUNT RATE BURST`: COUNT datagrams of BYTES, RATE
 //! a second, of which BURST at most are made up for at once; prints `{"sent"}`.
-//! Stamps are of CLOCK_MONOTONIC, which both ends share. A rate counts whole Ethernet frames
+//! Stamps are of CLOCK_MONOTONIC, which both ends share; arrivals are as the kernel notes them. A rate counts whole Ethernet frames
 //! (without preamble and check sequence), from a fifth of the time on: by then queues have filled.
 
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
+use netloom_rawsock::arrival;
 use serde::Serialize;
 
 use super::clock::{Pace, now};
@@ -88,13 +89,16 @@ pub(super) fn sink(port: u16, print: Print, most: Duration) -> Result<Arrivals> 
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port)).context("bind")?;
     enlarge(&socket);
     socket.set_read_timeout(Some(LOOK)).context("set a receive timeout")?;
+    arrival::note_arrivals(&socket)?;
+    let ahead = ahead()?;
     let stop = Stop::new(most);
     ready();
     let (mut buffer, mut arrivals) = (vec![0; 65536], vec![]);
     loop {
-        match socket.recv(&mut buffer) {
-            Ok(count) => {
-                let came = now();
+        match arrival::receive(&socket, &mut buffer) {
+            Ok((count, noted)) => {
+                // When it came, not when this process had been woken for it.
+                let came = noted.map_or_else(now, |noted| noted.saturating_sub(ahead));
                 let Some((number, sent)) = stamped(&buffer[..count]) else { continue };
                 arrivals.push(Arrival { number, sent, came, bytes: count as u64 });
             }
@@ -105,6 +109,12 @@ pub(super) fn sink(port: u16, print: Print, most: Duration) -> Result<Arrivals> 
         }
     }
     Ok(sum_up(&arrivals, print == Print::Delays))
+}
+
+/// How far CLOCK_REALTIME, which the kernel notes arrivals by, is ahead of CLOCK_MONOTONIC.
+fn ahead() -> Result<u64> {
+    let real = SystemTime::now().duration_since(UNIX_EPOCH).context("read the clock")?;
+    Ok(u64::try_from(real.as_nanos())?.saturating_sub(now()))
 }
 
 fn sum_up(arrivals: &[Arrival], delays: bool) -> Arrivals {

@@ -1,0 +1,96 @@
+//! When datagrams came, as the kernel notes it: before whoever waits for them has been woken.
+//!
+//! For measuring delays: what a reader's own waking takes is not the path's. Specification:
+//! socket(7), `SO_TIMESTAMPNS` in timestamping.rst.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+use crate::{Error, Result};
+
+/// Room for one control message with a timespec, aligned as control messages must be.
+type Control = [u64; 8];
+
+/// Makes the kernel note when each datagram for this socket comes.
+///
+/// # Errors
+/// The kernel's refusal.
+pub fn note_arrivals(socket: &impl AsFd) -> Result<()> {
+    let on: libc::c_int = 1;
+    let length = libc::socklen_t::try_from(size_of::<libc::c_int>()).unwrap_or(4);
+    let fd = socket.as_fd().as_raw_fd();
+    // SAFETY: the descriptor is open as long as `socket` is borrowed; the value is a c_int on this stack.
+    let code = unsafe {
+        libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, (&raw const on).cast(), length)
+    };
+    match code {
+        0 => Ok(()),
+        _ => Err(Error::call("socket", "note arrivals", io::Error::last_os_error())),
+    }
+}
+
+/// Receives a datagram: its bytes in `buffer`, and when it came in nanoseconds of CLOCK_REALTIME, where
+/// that was noted.
+///
+/// # Errors
+/// As recv(2), `WouldBlock` after the socket's timeout among them.
+pub fn receive(socket: &impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
+    let mut control: Control = [0; 8];
+    let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    // SAFETY: a msghdr of zeros is valid: no name, no parts, no control.
+    let mut head: libc::msghdr = unsafe { std::mem::zeroed() };
+    head.msg_iov = &raw mut part;
+    head.msg_iovlen = 1;
+    head.msg_control = control.as_mut_ptr().cast();
+    head.msg_controllen = size_of::<Control>();
+    let fd = socket.as_fd().as_raw_fd();
+    // SAFETY: the descriptor is open; `head` names `buffer` and `control`, which outlive the call and have
+    // the lengths given.
+    let received = unsafe { libc::recvmsg(fd, &raw mut head, 0) };
+    let length = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
+    Ok((length, noted(&head)))
+}
+
+/// The time in a message's control part.
+fn noted(head: &libc::msghdr) -> Option<u64> {
+    // SAFETY: the kernel has filled in `head`; its control part is that of the caller, still there.
+    let first = unsafe { libc::CMSG_FIRSTHDR(head) };
+    // SAFETY: it is null or points to a whole, aligned header in the control part.
+    let message = unsafe { first.as_ref() }?;
+    let ours = message.cmsg_level == libc::SOL_SOCKET && message.cmsg_type == libc::SCM_TIMESTAMPNS;
+    if !ours {
+        return None;
+    }
+    // SAFETY: `first` points to a whole message.
+    let data = unsafe { libc::CMSG_DATA(first) };
+    // SAFETY: a message of this type holds a timespec, which may be unaligned.
+    let time = unsafe { data.cast::<libc::timespec>().read_unaligned() };
+    let (seconds, rest) = (u64::try_from(time.tv_sec).ok()?, u64::try_from(time.tv_nsec).ok()?);
+    Some(seconds * 1_000_000_000 + rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::UdpSocket;
+    use std::time::{SystemTime, UNIX_EPOCH};
+
+    fn now() -> u64 {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        u64::try_from(now.as_nanos()).unwrap()
+    }
+
+    #[test]
+    fn arrivals_lie_between_sending_and_reading() {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        note_arrivals(&socket).unwrap();
+        let before = now();
+        socket.send_to(b"hello", socket.local_addr().unwrap()).unwrap();
+        let sent = now();
+        let mut buffer = [0; 16];
+        let (length, came) = receive(&socket, &mut buffer).unwrap();
+        assert_eq!(&buffer[..length], b"hello");
+        let came = came.unwrap();
+        assert!((before..=sent).contains(&came), "{before} {came} {sent}");
+    }
+}
