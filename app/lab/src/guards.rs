@@ -17,7 +17,7 @@ use netloom_ebpf::Direction;
 use netloom_ebpf::protect::{Budget, Protection, Shield};
 use netloom_ebpf::sockets::{GroupId, SocketCounts, SocketLimits};
 use netloom_model::lab::Protect;
-use netloom_model::plan::{PlannedEnd, PlannedLink, PlannedNode};
+use netloom_model::plan::{Interface, PlannedEnd, PlannedLink, PlannedNode};
 use netloom_netlink::charge;
 use netloom_node::spec::CORE;
 use netloom_sys::namespace;
@@ -282,7 +282,7 @@ impl Inner {
     fn charge(&mut self, context: Context<'_>, slot: usize) -> Result<()> {
         let node = &context.state.plan.nodes[slot];
         let object = format!("node {:?}", node.name);
-        let names: Vec<&str> = node.interfaces.iter().map(|i| i.name.as_str()).collect();
+        let names = names_here(context.state, node);
         let threads = in_space(context, node.id, &object, || {
             let mut threads = Vec::new();
             for name in names {
@@ -310,7 +310,7 @@ impl Inner {
     fn uncharge(&mut self, context: Context<'_>, slot: usize) -> Result<()> {
         let node = &context.state.plan.nodes[slot];
         let object = format!("node {:?}", node.name);
-        let names: Vec<&str> = node.interfaces.iter().map(|i| i.name.as_str()).collect();
+        let names = names_here(context.state, node);
         self.threads.remove(&node.id);
         in_space(context, node.id, &object, || {
             for name in names {
@@ -324,7 +324,7 @@ impl Inner {
     fn find_threads(&mut self, context: Context<'_>, slot: usize) -> Result<()> {
         let node = &context.state.plan.nodes[slot];
         let object = format!("node {:?}", node.name);
-        let names: Vec<&str> = node.interfaces.iter().map(|i| i.name.as_str()).collect();
+        let names = names_here(context.state, node);
         let threads = in_space(context, node.id, &object, || {
             Ok(names.iter().filter_map(|n| charge::threads(*n).ok()).flatten().collect())
         })?;
@@ -347,16 +347,24 @@ fn budget(of: &Protect) -> Budget {
     Budget { frames: of.packets, bytes: of.bytes }
 }
 
+/// Whether an interface of a node is where the plan put it.
+fn is_here(state: &State, node: &PlannedNode, interface: &Interface) -> bool {
+    let home = Home::Node { node: node.id, index: interface.index };
+    !state.moved.iter().any(|m| m.home == home)
+}
+
+/// Names of a node's own interfaces that are there.
+fn names_here<'a>(state: &State, node: &'a PlannedNode) -> Vec<&'a str> {
+    let here = node.interfaces.iter().filter(|i| is_here(state, node, i));
+    here.map(|i| i.name.as_str()).collect()
+}
+
 /// Where frames for a node come by: one spot an interface.
 fn spots_of(state: &State, slot: usize) -> Vec<Spot> {
     let node = &state.plan.nodes[slot];
-    let away = |planned: &netloom_model::plan::Interface| {
-        let home = Home::Node { node: node.id, index: planned.index };
-        state.moved.iter().any(|m| m.home == home)
-    };
     // What comes by an interface that is elsewhere is not for this node.
-    let here = node.interfaces.iter().enumerate().filter(|(_, planned)| !away(planned));
-    let spot = |(interface, planned): (usize, &netloom_model::plan::Interface)| {
+    let here = node.interfaces.iter().enumerate().filter(|(_, i)| is_here(state, node, i));
+    let spot = |(interface, planned): (usize, &Interface)| {
         let link = &state.plan.links[planned.link];
         let here = PlannedEnd::Node { node: slot, interface };
         let side = link.ends.iter().position(|e| *e == here).unwrap_or(0);

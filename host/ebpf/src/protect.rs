@@ -30,7 +30,7 @@ const STATE: &str = "nl_pr_state";
 const SENDERS: &str = "nl_pr_senders";
 /// Words of `struct nl_pr_state`, `nl_pr_rate` and `nl_pr_sender`.
 const STATE_WORDS: usize = 6;
-const RATE_WORDS: usize = 5;
+const RATE_WORDS: usize = 6;
 const SENDER_WORDS: usize = 8;
 const WORD: usize = size_of::<u64>();
 
@@ -47,6 +47,11 @@ const BURST_FRAMES: u128 = 64;
 /// and so many bytes.
 const BURST_BYTES: u128 = 256 << 10;
 
+/// How many frames come at once under a flood: half of what a veth's receive queue takes.
+const STEP_FRAMES: u128 = 128;
+/// Steps of 0.13 to 4.2 ms: below them they are of no use, above them bursts would be too small for them.
+const STEPS: std::ops::RangeInclusive<u32> = 17..=22;
+
 /// What a node may get; `None` is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Budget {
@@ -60,7 +65,8 @@ impl Budget {
     /// The least number of bytes a second that can be limited to.
     pub const LEAST_BYTES: u64 = 10_000;
 
-    /// `struct nl_pr_rate`: cost of a frame, of a byte, and both bursts in ticks; the version is left 0.
+    /// `struct nl_pr_rate`: cost of a frame, of a byte, both bursts in ticks, the version, which is
+    /// left 0, and the steps.
     fn words(&self) -> [u64; RATE_WORDS] {
         let frames = self.frames.map(|rate| u128::from(rate.max(1)));
         let bytes = self.bytes.map(|rate| u128::from(rate.max(Self::LEAST_BYTES)));
@@ -73,8 +79,17 @@ impl Budget {
             frames.map_or(0, |rate| burst(rate, BURST_FRAMES)),
             bytes.map_or(0, |rate| burst(rate, BURST_BYTES)),
             0,
+            u64::from(step_bits(self.frames)),
         ]
     }
+}
+
+/// How long the steps are by which buckets fill, as a power of two in nanoseconds: what `frames` a second
+/// are in [`STEP_FRAMES`], which a receiver's queue takes at once, within [`STEPS`].
+fn step_bits(frames: Option<u64>) -> u32 {
+    let frames = u128::from(frames.unwrap_or(u64::MAX).max(1));
+    let longest = (STEP_FRAMES * 1_000_000_000 / frames).max(1);
+    longest.ilog2().clamp(*STEPS.start(), *STEPS.end())
 }
 
 fn narrow(value: u128) -> u64 {
@@ -272,9 +287,9 @@ impl Shield {
     /// Writes a budget with a version that the one before had not.
     fn put_budget(&self, node: u32, budget: &Budget) -> Result<()> {
         let before = self.rates.get::<RATE_WORDS>(&node.to_ne_bytes())?;
-        let [.., version] = before.unwrap_or_default();
-        let [frame, byte, frames, bytes, _] = budget.words();
-        let words = [frame, byte, frames, bytes, version.wrapping_add(1)];
+        let [.., version, _] = before.unwrap_or_default();
+        let [frame, byte, frames, bytes, _, steps] = budget.words();
+        let words = [frame, byte, frames, bytes, version.wrapping_add(1), steps];
         self.rates.put(&node.to_ne_bytes(), &words)
     }
 
@@ -334,18 +349,29 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
+    fn steps_bring_what_a_queue_takes() {
+        for (frames, bits) in [(50_000, 21), (75_000, 20), (200_000, 19), (1, 22), (10_000_000, 17)]
+        {
+            assert_eq!(step_bits(Some(frames)), bits, "{frames}");
+            let at_once = (frames << bits) / 1_000_000_000;
+            assert!(at_once <= 128 || bits == 17, "{frames}");
+        }
+        assert_eq!(step_bits(None), 17);
+    }
+
+    #[test]
     fn no_limit_costs_nothing() {
-        assert_eq!(Budget::default().words(), [0; 5]);
+        assert_eq!(Budget::default().words()[..5], [0; 5]);
     }
 
     #[test]
     fn bursts_are_ten_milliseconds_but_not_too_little() {
         let budget = Budget { frames: Some(100_000), bytes: Some(1_000_000_000) };
-        let [_, _, frames, bytes, _] = budget.words();
+        let [_, _, frames, bytes, ..] = budget.words();
         let ten = u64::try_from(TICKS / 100).unwrap();
         assert_eq!((frames, bytes), (ten, ten));
         let slow = Budget { frames: Some(640), bytes: Some(262_144) };
-        let [_, _, frames, bytes, _] = slow.words();
+        let [_, _, frames, bytes, ..] = slow.words();
         assert_eq!((frames, bytes), (ten * 10, ten * 100));
     }
 

@@ -11,7 +11,7 @@
  * So a sender within its share always passes, what nobody claims is there for all, and all together
  * get the budget and no more but the burst. Room is a matter of both frames and bytes.
  *
- * Buckets fill in steps of about a millisecond, far below their bursts. Under a flood the frames of a
+ * Buckets fill in steps of at most four milliseconds, below their bursts. Under a flood the frames of a
  * step then pass one after the other, and the node receives them together: one at a time each would
  * wake whoever receives, at several times the cost of receiving it.
  *
@@ -142,7 +142,8 @@ static __always_inline bool passes(struct nl_pr_state *state, struct nl_pr_sende
 	const __u64 half = 1ULL << (NL_PR_COST_BITS - 1);
 	__u64 now_ns = bpf_ktime_get_ns();
 	/* Buckets fill in steps: see above. */
-	__u64 now = (now_ns >> NL_PR_STEP_BITS) << (NL_PR_STEP_BITS + NL_PR_TICK_BITS);
+	__u64 step = rate->step_bits & 31;
+	__u64 now = (now_ns >> step) << (step + NL_PR_TICK_BITS);
 	__u64 count = sharers(state, sender, now_ns);
 	struct cost whole = {
 		.packets = (rate->packet + half) >> NL_PR_COST_BITS,

@@ -10,8 +10,6 @@
 #include <linux/types.h>
 
 #define NL_PR_TICK_BITS 6
-/* Buckets fill every 2^20 ns. */
-#define NL_PR_STEP_BITS 20
 /* Costs are in 2^-20 ticks. */
 #define NL_PR_COST_BITS 20
 /* An instant to count senders by: 2^30 ns, about a second. */
@@ -31,8 +29,9 @@ struct nl_pr_rate {
 	__u64 packet_burst; /* ticks */
 	__u64 byte_burst;   /* ticks */
 	__u64 version;      /* differs each time that it is changed */
+	__u64 step_bits;    /* buckets fill every 2^step_bits ns; below 32 */
 };
-_Static_assert(sizeof(struct nl_pr_rate) == 40, "read as five words");
+_Static_assert(sizeof(struct nl_pr_rate) == 48, "read as six words");
 
 /* A bucket of frames and one of bytes: the instants, in ticks, at which they are full again. */
 struct nl_pr_buckets {
