@@ -1,0 +1,1 @@
+//! Switching decisions of an Ethernet switch: pure, bytes and `now` as arguments.

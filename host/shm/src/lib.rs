@@ -1,0 +1,1 @@
+//! Shared-memory rings, and the protocol by which a port joins a switch.

@@ -1,0 +1,1 @@
+//! Joins a switch to an interface.

@@ -1,0 +1,1 @@
+//! A shared-memory switch: the process that hands out rings.
