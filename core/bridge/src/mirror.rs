@@ -1,0 +1,146 @@
+//! Mirror sessions: who gets a copy of which frames.
+//!
+//! A session is one port that gets copies of frames that enter the switch at some ports (`In`: the
+//! port sent them) or leave it there (`Out`: the port gets them). A frame is copied once a session,
+//! however many of its ports it passes, and never to a port that sent it. Copies of copies are not
+//! made: that is the caller's to see to.
+
+use crate::MOST_PORTS;
+use crate::PortNumber;
+use crate::error::{Error, Result};
+use crate::filter::MirrorFilter;
+
+/// How many sessions a switch may have.
+pub const MOST_MIRRORS: usize = 16;
+
+/// Which frames of a port are meant, seen from the switch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// Those that it sends.
+    In,
+    /// Those that it gets.
+    Out,
+    /// All.
+    #[default]
+    Both,
+}
+
+impl Direction {
+    /// Whether frames that the port sends are meant.
+    pub fn has_in(self) -> bool {
+        self != Direction::Out
+    }
+
+    /// Whether frames that the port gets are meant.
+    pub fn has_out(self) -> bool {
+        self != Direction::In
+    }
+}
+
+/// One port's copies.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MirrorSession {
+    /// Who gets them.
+    pub to: PortNumber,
+    /// Whose frames are copied.
+    pub sources: Vec<(PortNumber, Direction)>,
+    /// Which of these.
+    pub filter: MirrorFilter,
+}
+
+/// All sessions, with answers at hand for each port.
+#[derive(Clone, Debug, Default)]
+pub struct Mirrors {
+    sessions: Vec<MirrorSession>,
+    /// By port: sessions that want what it sends, and what it gets. Empty without sessions.
+    masks: Vec<(u16, u16)>,
+}
+
+impl Mirrors {
+    /// Prepares sessions, at most [`MOST_MIRRORS`].
+    pub fn new(sessions: Vec<MirrorSession>) -> Result<Mirrors> {
+        let (has, most) = (sessions.len(), MOST_MIRRORS);
+        if has > most {
+            return Err(Error::TooMany { object: "mirror sessions", has, most });
+        }
+        let ports = if has == 0 { 0 } else { usize::from(MOST_PORTS) + 1 };
+        let mut masks = vec![(0, 0); ports];
+        for (place, session) in sessions.iter().enumerate() {
+            check(session.to)?;
+            for (port, direction) in &session.sources {
+                check(*port)?;
+                let Some((entering, leaving)) = masks.get_mut(usize::from(*port)) else { continue };
+                *entering |= u16::from(direction.has_in()) << place;
+                *leaving |= u16::from(direction.has_out()) << place;
+            }
+        }
+        Ok(Mirrors { sessions, masks })
+    }
+
+    /// Whether there is no session.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.sessions.is_empty()
+    }
+
+    /// The sessions, as given.
+    pub fn sessions(&self) -> &[MirrorSession] {
+        &self.sessions
+    }
+
+    /// Sessions that want what a port sends: bit n is session n.
+    #[inline]
+    pub fn entering(&self, port: PortNumber) -> u16 {
+        self.masks.get(usize::from(port)).map_or(0, |(entering, _)| *entering)
+    }
+
+    /// Sessions that want what a port gets: bit n is session n.
+    #[inline]
+    pub fn leaving(&self, port: PortNumber) -> u16 {
+        self.masks.get(usize::from(port)).map_or(0, |(_, leaving)| *leaving)
+    }
+
+    /// The sessions of these bits.
+    pub fn of(&self, bits: u16) -> impl Iterator<Item = &MirrorSession> {
+        self.sessions.iter().enumerate().filter_map(move |(n, s)| (bits >> n & 1 != 0).then_some(s))
+    }
+}
+
+fn check(port: PortNumber) -> Result<()> {
+    if (1..=MOST_PORTS).contains(&port) { Ok(()) } else { Err(Error::Port { number: port }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session(to: PortNumber, sources: &[(PortNumber, Direction)]) -> MirrorSession {
+        MirrorSession { to, sources: sources.to_vec(), ..Default::default() }
+    }
+
+    #[test]
+    fn masks() {
+        let mirrors = Mirrors::new(vec![
+            session(9, &[(1, Direction::In), (2, Direction::Out)]),
+            session(8, &[(1, Direction::Both), (1, Direction::In)]),
+        ])
+        .unwrap();
+        assert_eq!((mirrors.entering(1), mirrors.leaving(1)), (0b11, 0b10));
+        assert_eq!((mirrors.entering(2), mirrors.leaving(2)), (0, 0b01));
+        assert_eq!((mirrors.entering(300), mirrors.leaving(3)), (0, 0));
+        let to = |bits| mirrors.of(bits).map(|s| s.to).collect::<Vec<_>>();
+        assert_eq!(to(0), []);
+        assert_eq!(to(0b10), [8]);
+        assert_eq!(to(0xffff), [9, 8]);
+    }
+
+    #[test]
+    fn what_has_no_place_is_refused() {
+        assert!(Mirrors::new(vec![]).unwrap().is_empty());
+        assert_eq!(Mirrors::new(vec![]).unwrap().entering(1), 0);
+        assert!(Mirrors::new(vec![session(0, &[])]).is_err());
+        assert!(Mirrors::new(vec![session(1, &[(256, Direction::In)])]).is_err());
+        assert!(Mirrors::new(vec![session(1, &[]); 16]).is_ok());
+        assert!(Mirrors::new(vec![session(1, &[]); 17]).is_err());
+    }
+}

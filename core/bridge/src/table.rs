@@ -1,0 +1,301 @@
+//! Which port a MAC address was last seen at.
+//!
+//! Sets of eight entries; an address belongs to either of two sets, chosen by a hash with the
+//! caller's seed, so that a stranger cannot aim at one set. All memory is taken at the start.
+//! Entries age lazily: an old one is not found, and its place is taken when one is needed.
+//! When both sets are full of young entries, the port that has most of them gives its oldest to a
+//! port that has fewer; else the address is not learned. So who floods addresses keeps only itself
+//! from being learned. See IEEE 802.1Q-2022, 8.7 and 8.8.
+
+use crate::PortNumber;
+use crate::address::Mac;
+use crate::vlan::Vid;
+
+const WAYS: usize = 8;
+const FREE: u64 = 0;
+
+/// What came of seeing an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Learned {
+    /// It has this entry now; whatever was in there is gone.
+    New {
+        /// The entry.
+        index: usize,
+    },
+    /// It was at another port.
+    Moved {
+        /// Its entry.
+        index: usize,
+        /// That port.
+        from: PortNumber,
+    },
+    /// It is where it was; its time moved on.
+    Refreshed {
+        /// Its entry.
+        index: usize,
+    },
+    /// It is where it was, and was seen in this second already.
+    Same,
+    /// There is no room for it.
+    Full,
+    /// It is no station's address: a group's, or zero.
+    Refused,
+}
+
+/// One address that was learned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its place, below the capacity, which it keeps as long as it is there.
+    pub index: usize,
+    /// Its VLAN; `None` on a switch that knows no VLANs.
+    pub vid: Option<Vid>,
+    /// The address.
+    pub mac: Mac,
+    /// Where it is.
+    pub port: PortNumber,
+    /// When it was last seen, in seconds of the caller's clock.
+    pub seen: u32,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    port: PortNumber,
+    seen: u32,
+}
+
+/// Eight keys in one cache line.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Keys([u64; WAYS]);
+
+/// The addresses that were learned.
+#[derive(Clone, Debug)]
+pub struct MacTable {
+    keys: Box<[Keys]>,
+    places: Box<[[Place; WAYS]]>,
+    seed: u64,
+    ageing: u32,
+    moves: u64,
+}
+
+impl MacTable {
+    /// A table for so many addresses, made a power of two from 16 to 2^24.
+    ///
+    /// `ageing`: seconds after which an address that was not seen is forgotten; 0 for never.
+    /// `seed`: anything that strangers do not know.
+    pub fn new(capacity: usize, ageing: u32, seed: u64) -> MacTable {
+        let sets = capacity.clamp(2 * WAYS, 1 << 24).next_power_of_two() / WAYS;
+        MacTable {
+            keys: vec![Keys([FREE; WAYS]); sets].into(),
+            places: vec![[Place::default(); WAYS]; sets].into(),
+            seed,
+            ageing,
+            moves: 0,
+        }
+    }
+
+    /// How many addresses it has room for; indexes of entries are below it.
+    pub fn capacity(&self) -> usize {
+        self.keys.len() * WAYS
+    }
+
+    /// How often an address came up at another port.
+    pub fn moves(&self) -> u64 {
+        self.moves
+    }
+
+    /// Changes after how many seconds addresses are forgotten; 0 for never.
+    pub fn set_ageing(&mut self, seconds: u32) {
+        self.ageing = seconds;
+    }
+
+    /// Takes note of an address at a port.
+    #[inline]
+    pub fn learn(&mut self, vid: Option<Vid>, mac: Mac, port: PortNumber, now: u32) -> Learned {
+        if !mac.is_station() {
+            return Learned::Refused;
+        }
+        let key = key(vid, mac);
+        match self.find(key) {
+            Some((set, way)) => self.refresh(set, way, port, now),
+            None => self.insert(key, port, now),
+        }
+    }
+
+    #[inline]
+    fn refresh(&mut self, set: usize, way: usize, port: PortNumber, now: u32) -> Learned {
+        let index = set * WAYS + way;
+        let ageing = self.ageing;
+        let Some(place) = self.place(set, way) else { return Learned::Full };
+        let before = *place;
+        if before.port == port && before.seen == now {
+            return Learned::Same;
+        }
+        *place = Place { port, seen: now };
+        if before.port == port {
+            return Learned::Refreshed { index };
+        }
+        if aged(before, now, ageing) {
+            return Learned::New { index };
+        }
+        self.moves += 1;
+        Learned::Moved { index, from: before.port }
+    }
+
+    #[cold]
+    fn insert(&mut self, key: u64, port: PortNumber, now: u32) -> Learned {
+        let Some((set, way)) = self.room(key, port, now) else { return Learned::Full };
+        if let Some(keys) = self.keys.get_mut(set) {
+            keys.0[way] = key;
+        }
+        if let Some(place) = self.place(set, way) {
+            *place = Place { port, seen: now };
+        }
+        Learned::New { index: set * WAYS + way }
+    }
+
+    /// A place for a new key: a free or aged one, in the emptier set; else one that is given up.
+    fn room(&self, key: u64, port: PortNumber, now: u32) -> Option<(usize, usize)> {
+        let usable = |set: usize| {
+            (0..WAYS).filter(move |way| {
+                self.key_at(set, *way) == FREE || aged(self.place_at(set, *way), now, self.ageing)
+            })
+        };
+        let [first, second] = self.sets(key);
+        let set = if usable(second).count() > usable(first).count() { second } else { first };
+        usable(set).next().map(|way| (set, way)).or_else(|| self.victim([first, second], port, now))
+    }
+
+    /// The oldest entry of the port that has most in two sets, if the one that asks has fewer, even
+    /// with one more.
+    fn victim(&self, sets: [usize; 2], port: PortNumber, now: u32) -> Option<(usize, usize)> {
+        let ways = if sets[0] == sets[1] { WAYS } else { 2 * WAYS };
+        let all = || (0..ways).map(move |n| (sets[n / WAYS], n % WAYS));
+        let owned =
+            |by: PortNumber| all().filter(|(s, w)| self.place_at(*s, *w).port == by).count();
+        let most = all().map(|(s, w)| self.place_at(s, w).port).max_by_key(|by| owned(*by))?;
+        if owned(most) <= owned(port) + 1 {
+            return None;
+        }
+        all()
+            .filter(|(s, w)| self.place_at(*s, *w).port == most)
+            .max_by_key(|(s, w)| now.wrapping_sub(self.place_at(*s, *w).seen))
+    }
+
+    /// The port of an address, if it was seen there and is not too old.
+    #[inline]
+    pub fn lookup(&self, vid: Option<Vid>, mac: Mac, now: u32) -> Option<PortNumber> {
+        let (set, way) = self.find(key(vid, mac))?;
+        let place = self.place_at(set, way);
+        (!aged(place, now, self.ageing)).then_some(place.port)
+    }
+
+    /// Forgets all addresses of a port; `freed` is told the index of each entry.
+    pub fn forget_port(&mut self, port: PortNumber, mut freed: impl FnMut(usize)) {
+        for index in 0..self.capacity() {
+            let (set, way) = (index / WAYS, index % WAYS);
+            if self.key_at(set, way) != FREE && self.place_at(set, way).port == port {
+                self.free(set, way);
+                freed(index);
+            }
+        }
+    }
+
+    /// Forgets one address; says which entry it had.
+    pub fn forget(&mut self, vid: Option<Vid>, mac: Mac) -> Option<usize> {
+        let (set, way) = self.find(key(vid, mac))?;
+        self.free(set, way);
+        Some(set * WAYS + way)
+    }
+
+    /// Forgets everything, as when the switch becomes VLAN-aware.
+    pub fn clear(&mut self) {
+        self.keys.fill(Keys([FREE; WAYS]));
+    }
+
+    /// The entries that are not too old.
+    pub fn entries(&self, now: u32) -> impl Iterator<Item = Entry> + '_ {
+        (0..self.capacity()).filter_map(|index| self.entry(index)).filter(move |entry| {
+            let place = Place { port: entry.port, seen: entry.seen };
+            !aged(place, now, self.ageing)
+        })
+    }
+
+    /// What stands at an index, however old.
+    pub fn entry(&self, index: usize) -> Option<Entry> {
+        let (set, way) = (index / WAYS, index % WAYS);
+        let key = self.keys.get(set)?.0[way];
+        let Place { port, seen } = self.place_at(set, way);
+        let vid = u16::try_from(key >> 48).ok().and_then(Vid::new);
+        (key != FREE).then_some(Entry { index, vid, mac: Mac::from_u64(key), port, seen })
+    }
+
+    fn free(&mut self, set: usize, way: usize) {
+        if let Some(keys) = self.keys.get_mut(set) {
+            keys.0[way] = FREE;
+        }
+    }
+
+    #[inline]
+    fn find(&self, key: u64) -> Option<(usize, usize)> {
+        // Zero has no entry, but would be found in every free place.
+        if key == FREE {
+            return None;
+        }
+        self.sets(key).into_iter().find_map(|set| {
+            let keys = self.keys.get(set)?;
+            keys.0.iter().position(|of| *of == key).map(|way| (set, way))
+        })
+    }
+
+    /// The two sets of a key; they may be one.
+    #[inline]
+    fn sets(&self, key: u64) -> [usize; 2] {
+        let hash = mix(key ^ self.seed);
+        let [a, b, c, d, e, f, g, h] = hash.to_le_bytes();
+        let (low, high) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
+        // There are at most 2^21 sets, and their number is a power of two.
+        [low, high].map(|half| half as usize & (self.keys.len() - 1))
+    }
+
+    #[inline]
+    fn key_at(&self, set: usize, way: usize) -> u64 {
+        self.keys.get(set).map_or(FREE, |keys| keys.0[way])
+    }
+
+    #[inline]
+    fn place_at(&self, set: usize, way: usize) -> Place {
+        self.places.get(set).map_or(Place::default(), |places| places[way])
+    }
+
+    #[inline]
+    fn place(&mut self, set: usize, way: usize) -> Option<&mut Place> {
+        self.places.get_mut(set)?.get_mut(way)
+    }
+}
+
+#[inline]
+fn key(vid: Option<Vid>, mac: Mac) -> u64 {
+    u64::from(vid.map_or(0, Vid::number)) << 48 | mac.to_u64()
+}
+
+/// Clocks may run a little behind one another: what was seen later than `now` is not old.
+#[inline]
+fn aged(place: Place, now: u32, ageing: u32) -> bool {
+    let age = now.wrapping_sub(place.seen);
+    ageing != 0 && age > ageing && age < 1 << 31
+}
+
+/// The finisher of MurmurHash3: every bit of the key reaches every bit of the result.
+#[inline]
+fn mix(mut key: u64) -> u64 {
+    key ^= key >> 33;
+    key = key.wrapping_mul(0xff51_afd7_ed55_8ccd);
+    key ^= key >> 33;
+    key = key.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    key ^ (key >> 33)
+}
+
+#[cfg(test)]
+#[path = "table_tests.rs"]
+mod tests;
