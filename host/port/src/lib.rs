@@ -10,12 +10,14 @@ mod error;
 mod packet;
 mod sockopt;
 mod tap;
+mod vde;
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 pub use error::{Error, Result};
 pub use packet::PacketPort;
 pub use tap::{Tap, TapOptions};
+pub use vde::VdePort;
 
 /// Bytes of the virtio-net header in front of each frame.
 pub const HEADER: usize = 10;

@@ -1,0 +1,286 @@
+//! Ports of VDE switches, and of everything else that libvdeplug reaches by a name with `://`.
+//!
+//! The library is loaded when the first port is opened and stays loaded; nothing is linked against it.
+//! Its frames have no virtio-net header: what is received gets one that says nothing, and what is
+//! sent must have such a one. Of the interface version 1 of libvdeplug.h.
+//!
+//! Classic VDE ignores the flags of `vde_recv` and `vde_send`, so that only `O_NONBLOCK` on the data
+//! descriptor keeps them from blocking; it is set here.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::io;
+use std::os::fd::{BorrowedFd, RawFd};
+use std::ptr::{self, NonNull};
+use std::sync::OnceLock;
+
+use netloom_sys::Unsupported;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+use crate::{Error, HEADER, Port, Received, Result, Sent};
+
+/// Its name in Debian, Fedora and Arch: what the linker would have noted.
+const LIBRARY: &CStr = c"libvdeplug.so.2";
+/// `LIBVDEPLUG_INTERFACE_VERSION`.
+const INTERFACE: c_int = 1;
+/// The shortest frame: an Ethernet header. Old clients announce their end by a shorter one.
+const LEAST: usize = 14;
+
+type Open = unsafe extern "C" fn(*mut c_char, *mut c_char, c_int, *mut c_void) -> *mut c_void;
+type Take = unsafe extern "C" fn(*mut c_void, *mut c_void, usize, c_int) -> isize;
+type Give = unsafe extern "C" fn(*mut c_void, *const c_void, usize, c_int) -> isize;
+type Ask = unsafe extern "C" fn(*mut c_void) -> c_int;
+
+/// The functions of libvdeplug.
+#[derive(Debug)]
+struct Library {
+    open: Open,
+    receive: Take,
+    send: Give,
+    data: Ask,
+    control: Ask,
+    close: Ask,
+}
+
+/// A connection of libvdeplug.
+#[derive(Debug)]
+pub struct VdePort {
+    library: &'static Library,
+    connection: NonNull<c_void>,
+    data: RawFd,
+    control: RawFd,
+}
+
+// SAFETY: libvdeplug has no state of a thread; a connection must only not be used by two at once, and
+// all uses but reading the descriptors' numbers take `&mut self`.
+unsafe impl Send for VdePort {}
+
+impl VdePort {
+    /// Opens `address` (a VDE switch's folder, `vde://FOLDER`, `netloom://SWITCH`, ...);
+    /// `description` is what the switch shows of the port.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] without the library; [`Error::Call`] when it cannot open the address.
+    pub fn open(address: &str, description: &str) -> Result<VdePort> {
+        let library = library()?;
+        let refused = |operation| move |e: io::Error| Error::call(address, operation, e);
+        let text = |text: &str| CString::new(text).map_err(|_| Errno::INVAL);
+        let name = text(address).map_err(|e| Error::call(address, "open", e))?.into_raw();
+        let about = text(description).map_err(|e| Error::call(address, "describe", e))?.into_raw();
+        // SAFETY: both are strings of our own that the library may write to while it runs; it takes a
+        // null pointer for no further wishes.
+        let connection = unsafe { (library.open)(name, about, INTERFACE, ptr::null_mut()) };
+        let error = io::Error::last_os_error();
+        for text in [name, about] {
+            // SAFETY: of `into_raw` above; the library keeps copies only.
+            drop(unsafe { CString::from_raw(text) });
+        }
+        let connection = NonNull::new(connection).ok_or(error).map_err(refused("open"))?;
+        // Dropped from here on, it is closed.
+        let mut port = VdePort { library, connection, data: -1, control: -1 };
+        // SAFETY: the connection is open.
+        port.data = unsafe { (library.data)(connection.as_ptr()) };
+        // SAFETY: the connection is open.
+        port.control = unsafe { (library.control)(connection.as_ptr()) };
+        if port.data < 0 {
+            return Err(Error::call(address, "find the descriptor of", Errno::BADF));
+        }
+        let flags = rustix::fs::fcntl_getfl(port.as_fd());
+        flags
+            .and_then(|flags| rustix::fs::fcntl_setfl(port.as_fd(), flags | OFlags::NONBLOCK))
+            .map_err(|e| refused("make it non-blocking")(e.into()))?;
+        Ok(port)
+    }
+
+    /// Readable or hung up when the switch is gone; `None` where nothing tells.
+    pub fn control_fd(&self) -> Option<BorrowedFd<'_>> {
+        // SAFETY: the connection's own descriptor, open as long as the connection is.
+        (self.control >= 0).then(|| unsafe { BorrowedFd::borrow_raw(self.control) })
+    }
+}
+
+impl Port for VdePort {
+    fn receive(&mut self, buffer: &mut [u8]) -> Result<Received> {
+        let Some((header, frame)) = buffer.split_at_mut_checked(HEADER) else {
+            return Ok(Received::Truncated);
+        };
+        loop {
+            let (at, most) = (frame.as_mut_ptr().cast(), frame.len());
+            // SAFETY: the connection is open, and the library writes `most` bytes at most.
+            let count = unsafe { (self.library.receive)(self.connection.as_ptr(), at, most, 0) };
+            return match usize::try_from(count) {
+                Ok(count) if count >= most => Ok(Received::Truncated),
+                Ok(count) if count < LEAST => Ok(Received::Empty),
+                Ok(count) => {
+                    header.fill(0);
+                    Ok(Received::Frame { start: 0, length: HEADER + count })
+                }
+                Err(_) => match last_error() {
+                    Errno::INTR => continue,
+                    Errno::AGAIN => Ok(Received::Empty),
+                    error if gone(error) => Ok(Received::Gone),
+                    error => Err(Error::call("VDE port", "receive", error)),
+                },
+            };
+        }
+    }
+
+    fn send(&mut self, frame: &[u8]) -> Result<Sent> {
+        let Some((header, frame)) = frame.split_at_checked(HEADER) else {
+            return Ok(Sent::Refused);
+        };
+        // Flags and kind of super-frame: what is unfinished cannot be told to the other side.
+        if header[..2] != [0, 0] || frame.len() < LEAST {
+            return Ok(Sent::Refused);
+        }
+        loop {
+            let at = frame.as_ptr().cast();
+            // SAFETY: the connection is open, and the library reads the frame's bytes only.
+            let count =
+                unsafe { (self.library.send)(self.connection.as_ptr(), at, frame.len(), 0) };
+            if count >= 0 {
+                return Ok(Sent::Done);
+            }
+            return match last_error() {
+                Errno::INTR => continue,
+                Errno::AGAIN => Ok(Sent::Full),
+                Errno::NOBUFS | Errno::NOMEM => Ok(Sent::NoRoom),
+                Errno::MSGSIZE | Errno::INVAL => Ok(Sent::Refused),
+                error if gone(error) => Ok(Sent::Gone),
+                error => Err(Error::call("VDE port", "send", error)),
+            };
+        }
+    }
+
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the connection's own descriptor, open as long as the connection is.
+        unsafe { BorrowedFd::borrow_raw(self.data) }
+    }
+
+    fn overruns(&mut self) -> Option<u64> {
+        None
+    }
+}
+
+impl Drop for VdePort {
+    fn drop(&mut self) {
+        // SAFETY: open until now, and used no more. It tells no failure that could be helped.
+        unsafe { (self.library.close)(self.connection.as_ptr()) };
+    }
+}
+
+fn last_error() -> Errno {
+    Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
+}
+
+fn gone(error: Errno) -> bool {
+    use Errno as E;
+    matches!(error, E::CONNREFUSED | E::CONNRESET | E::NOTCONN | E::PIPE | E::BADF | E::NOENT)
+}
+
+/// The library, loaded once.
+fn library() -> Result<&'static Library> {
+    static LOADED: OnceLock<std::result::Result<Library, String>> = OnceLock::new();
+    LOADED.get_or_init(|| load(LIBRARY)).as_ref().map_err(|reason| {
+        Error::Unsupported(Unsupported {
+            feature: "VDE ports",
+            reason: reason.clone(),
+            needs: "needs libvdeplug 4 (package libvdeplug2 of Debian, vdeplug4 elsewhere)".into(),
+        })
+    })
+}
+
+fn load(name: &CStr) -> std::result::Result<Library, String> {
+    // SAFETY: the name is a string; what runs when it is loaded is as trusted as what we link.
+    let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+    if handle.is_null() {
+        return Err(loader_error());
+    }
+    let find = |symbol: &CStr| {
+        // SAFETY: the handle is that of a loaded library, never closed.
+        let found = unsafe { libc::dlsym(handle, symbol.as_ptr()) };
+        if found.is_null() { Err(loader_error()) } else { Ok(found) }
+    };
+    let ask = |symbol: &CStr| {
+        // SAFETY: libvdeplug.h declares the three that are asked for as `int (VDECONN *)`.
+        find(symbol).map(|at| unsafe { std::mem::transmute::<*mut c_void, Ask>(at) })
+    };
+    let open = find(c"vde_open_real")?;
+    let (receive, send) = (find(c"vde_recv")?, find(c"vde_send")?);
+    Ok(Library {
+        // SAFETY: its type in libvdeplug.h, where the last argument is a pointer to a structure.
+        open: unsafe { std::mem::transmute::<*mut c_void, Open>(open) },
+        // SAFETY: its type in libvdeplug.h.
+        receive: unsafe { std::mem::transmute::<*mut c_void, Take>(receive) },
+        // SAFETY: its type in libvdeplug.h.
+        send: unsafe { std::mem::transmute::<*mut c_void, Give>(send) },
+        data: ask(c"vde_datafd")?,
+        control: ask(c"vde_ctlfd")?,
+        close: ask(c"vde_close")?,
+    })
+}
+
+/// What the loader says of its last failure.
+fn loader_error() -> String {
+    // SAFETY: it has no conditions.
+    let said = unsafe { libc::dlerror() };
+    if said.is_null() {
+        return "the loader does not say why".to_owned();
+    }
+    // SAFETY: a string that stays until the loader is used again by this thread.
+    unsafe { CStr::from_ptr(said) }.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_that_is_not_there_is_told() {
+        let reason = load(c"libnosuchthing.so.9").unwrap_err();
+        assert!(reason.contains("libnosuchthing"), "{reason}");
+        // One that is there and has none of the functions.
+        let reason = load(c"libc.so.6").unwrap_err();
+        assert!(reason.contains("vde_open_real"), "{reason}");
+    }
+
+    #[test]
+    fn an_address_that_is_nothing_is_told() {
+        match VdePort::open("vde:///nonexistent/switch", "test") {
+            Err(Error::Call { object, operation, .. }) => {
+                assert_eq!((object.as_str(), operation), ("vde:///nonexistent/switch", "open"));
+            }
+            Err(Error::Unsupported(missing)) => {
+                netloom_kit::skip!("no libvdeplug here: {}", missing.reason);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn frames_go_through_a_pair() {
+        let folder = std::env::temp_dir();
+        let address = format!("ptp://{}/pair-{}", folder.display(), std::process::id());
+        let open = || VdePort::open(&address, "test");
+        let (mut one, mut other) = match (open(), open()) {
+            (Ok(one), Ok(other)) => (one, other),
+            (Err(Error::Unsupported(missing)), _) => {
+                netloom_kit::skip!("no libvdeplug here: {}", missing.reason);
+            }
+            (Err(e), _) | (_, Err(e)) => panic!("{e:?}"),
+        };
+        let mut buffer = vec![0xff; 2048];
+        assert_eq!(other.receive(&mut buffer).unwrap(), Received::Empty);
+        let frame: Vec<u8> = (0..HEADER).map(|_| 0).chain(1..=60).collect();
+        assert_eq!(one.send(&frame).unwrap(), Sent::Done);
+        let got = other.receive(&mut buffer).unwrap();
+        assert_eq!(got, Received::Frame { start: 0, length: frame.len() });
+        assert_eq!(buffer[..frame.len()], frame);
+        assert_eq!(other.receive(&mut buffer[..HEADER + 10]).unwrap(), Received::Empty);
+        // An unfinished checksum cannot be told.
+        let mut unfinished = frame.clone();
+        unfinished[0] = 1;
+        assert_eq!(one.send(&unfinished).unwrap(), Sent::Refused);
+        assert_eq!(one.send(&frame[..HEADER + LEAST - 1]).unwrap(), Sent::Refused);
+    }
+}
