@@ -30,6 +30,8 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
     let window = Duration::from_millis(if options.quick { 500 } else { 1000 });
     let field = Field::up(&driver, window)?;
     let mut plan = cells::quick();
+    plan.extend(cells::again());
+    plan.extend(cells::again());
     if !options.quick {
         plan.extend(cells::rest());
     }

@@ -36,6 +36,10 @@ const REQUEST: usize = 64;
 pub fn peer(args: &[String]) -> Result<()> {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     match words.as_slice() {
+        ["on", core, ..] => {
+            pin(figure(core)?)?;
+            peer(&args[2..])?;
+        }
         ["tcp", time] => number(tcp(seconds(time)?)?),
         ["flood", time] => number(flood(seconds(time)?)?),
         ["spin", time] => object(&burn::spin(seconds(time)?)),
@@ -65,6 +69,17 @@ pub fn peer(args: &[String]) -> Result<()> {
         [] => bail!("bench-peer: NAME ARGUMENT..."),
     }
     Ok(())
+}
+
+/// Keeps the calling thread, and those that it starts, on one core.
+fn pin(number: usize) -> Result<()> {
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+    let allowed = sched_getaffinity(None).context("bench-peer: ask for own cores")?;
+    let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core)).collect();
+    let core = cores.get(number % cores.len().max(1)).context("bench-peer: no core")?;
+    let mut one = CpuSet::new();
+    one.set(*core);
+    sched_setaffinity(None, &one).context("bench-peer: keep to a core")
 }
 
 fn seconds(text: &str) -> Result<Duration> {

@@ -31,7 +31,7 @@ const SENDERS: &str = "nl_pr_senders";
 /// Words of `struct nl_pr_state`, `nl_pr_rate` and `nl_pr_sender`.
 const STATE_WORDS: usize = 6;
 const RATE_WORDS: usize = 6;
-const SENDER_WORDS: usize = 8;
+const SENDER_WORDS: usize = 9;
 const WORD: usize = size_of::<u64>();
 
 /// Interfaces, nodes and pairs of node and sender that a namespace of one node has room for.

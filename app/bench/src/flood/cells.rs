@@ -82,7 +82,7 @@ impl Victim {
         match self {
             Victim::Plain => "",
             Victim::Charged => "charge-receive: true",
-            Victim::Protected => "protect: {packets: 75k/s}",
+            Victim::Protected => "protect: {packets: 200k/s}",
             Victim::Tight => "protect: {packets: 50k/s}",
         }
     }
@@ -138,6 +138,13 @@ pub(super) fn quick() -> Vec<Cell> {
     all.extend([Others::Idle, direct(2)].map(|others| cell(Echo, Protected, others)));
     all.push(cell(Echo, Plain, direct(2)));
     all
+}
+
+/// Those of them that are measured again and again in a round, because they differ most from one time to
+/// the next.
+pub(super) fn again() -> Vec<Cell> {
+    let others = [1, 2].map(|n| [Others::Spin(n), Others::Flood(n, Way::Direct)]);
+    others.into_iter().flatten().map(|o| cell(Measure::Unpaced, Victim::Protected, o)).collect()
 }
 
 /// Cells that are only rows.

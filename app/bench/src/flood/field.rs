@@ -24,6 +24,11 @@ const ECHOES: &str = "10000";
 const MOST: &str = "60";
 /// Names of the flooders.
 const FLOODERS: [&str; 2] = ["f1", "f2"];
+/// Which of two cores each has: where a scheduler puts them would decide more than what is measured. The
+/// victim shares its core with the first flooder, its peer with the second.
+const VICTIM: &str = "0";
+const PEER: &str = "1";
+const FLOODERS_ON: [&str; 2] = ["0", "1"];
 
 /// Labs that are up, with the addresses in them.
 pub(super) struct Field<'a> {
@@ -88,17 +93,20 @@ impl<'a> Field<'a> {
         let started: Vec<Running> = match cell.others {
             Others::Idle => vec![],
             Others::Spin(n) => {
-                let spin = |name: &&str| self.driver.peer(lab, name, &["spin", MOST]);
-                FLOODERS.iter().take(n).map(spin).collect::<Result<_>>()?
+                let spin = |(name, core): (&&str, &&str)| {
+                    self.driver.peer(lab, name, &["on", core, "spin", MOST])
+                };
+                FLOODERS.iter().zip(&FLOODERS_ON).take(n).map(spin).collect::<Result<_>>()?
             }
             Others::Flood(n, way) => {
                 let (_, victim, flooders) = self.place(cell.victim)?;
-                let flood = |(name, own): (&&str, &Interface)| {
+                let flood = |((name, core), own): ((&&str, &&str), &Interface)| {
                     let (from, to) = (own.address.as_str(), victim.address.as_str());
-                    let words = ["frames", &own.name, &victim.mac, from, to, way.word(), MOST];
-                    self.driver.peer(lab, name, &words)
+                    let frames = ["frames", &own.name, &victim.mac, from, to, way.word(), MOST];
+                    self.driver.peer(lab, name, &[&["on", core], &frames[..]].concat())
                 };
-                FLOODERS.iter().zip(flooders).take(n).map(flood).collect::<Result<_>>()?
+                let places = FLOODERS.iter().zip(&FLOODERS_ON).zip(flooders);
+                places.take(n).map(flood).collect::<Result<_>>()?
             }
         };
         started.into_iter().map(Running::ready).collect()
@@ -108,8 +116,10 @@ impl<'a> Field<'a> {
     fn stream(&self, victim: Victim, rate: &str) -> Result<Measured> {
         let (lab, to) = (victim.lab(), self.address(victim)?);
         let (skip, window) = (seconds(self.skip), seconds(self.window));
-        let sink = self.driver.peer(lab, "victim", &["tcp-sink", PORT, &skip, &window])?.ready()?;
-        let source = self.driver.peer(lab, "peer", &["tcp-source", &to, rate, MOST])?;
+        let sink = self.driver.peer(lab, "victim", &["on", VICTIM, "tcp-sink", PORT, &skip, &window]);
+        let sink = sink?.ready()?;
+        let source = ["on", PEER, "tcp-source", &to, rate, MOST];
+        let source = self.driver.peer(lab, "peer", &source)?;
         let got = sink.result()?;
         source.result()?;
         let bytes = number(&got, "bytes_per_s")?;
@@ -119,9 +129,11 @@ impl<'a> Field<'a> {
     /// Time of the slowest echo in a hundred, in microseconds.
     fn echo(&self, victim: Victim) -> Result<Measured> {
         let (lab, to) = (victim.lab(), self.address(victim)?);
-        let server = self.driver.peer(lab, "victim", &["echo-server", PORT, MOST])?.ready()?;
+        let server = ["on", VICTIM, "echo-server", PORT, MOST];
+        let server = self.driver.peer(lab, "victim", &server)?.ready()?;
         let window = seconds(self.window);
-        let client = self.driver.peer(lab, "peer", &["echo-client", &to, ECHOES, &window])?;
+        let client = ["on", PEER, "echo-client", &to, ECHOES, &window];
+        let client = self.driver.peer(lab, "peer", &client)?;
         let seen = client.result()?;
         server.end()?;
         let (sent, received) = (number(&seen, "sent")?, number(&seen, "received")?);

@@ -15,6 +15,11 @@
  * step then pass one after the other, and the node receives them together: one at a time each would
  * wake whoever receives, at several times the cost of receiving it.
  *
+ * What passes of a sender that is beyond its share costs the node no receive work, either, on a switch's
+ * port: a copy without an owner is sent in the frame's place. A veth end queues for its own thread only
+ * what a socket still owns, so the copy is received in the time of who sent it. A sender of whom
+ * nothing was dropped in this or the last window has its frames received in the node's own time.
+ *
  * Of several CPUs at once each may pass one frame on the same room; all are charged, so the rate holds.
  * A dropped frame reads the buckets and writes its sender's counters only. When the budget is changed
  * what is owed by the old one is cut to the new one's burst. Senders for whom there is no entry left share one.
@@ -71,12 +76,17 @@ static __always_inline struct nl_pr_sender *sender_of(__u32 node, __u32 sender)
 	return bpf_map_lookup_elem(&nl_pr_senders, &pair);
 }
 
+static __always_inline __u64 window_of(__u64 now_ns)
+{
+	/* 0 is for what never was. */
+	return (now_ns >> NL_PR_WINDOW_BITS) + 1;
+}
+
 /* How many senders share the budget now; notes that this one is among them. */
 static __always_inline __u64 sharers(struct nl_pr_state *state, struct nl_pr_sender *sender,
 				     __u64 now_ns)
 {
-	/* 0 is for senders that never sent. */
-	__u64 window = (now_ns >> NL_PR_WINDOW_BITS) + 1;
+	__u64 window = window_of(now_ns);
 	__u64 seen = NL_READ(state->window);
 	__u64 count, before;
 
@@ -166,7 +176,22 @@ static __always_inline void count(struct nl_pr_sender *sender, __u64 bytes, bool
 	} else {
 		__sync_fetch_and_add(&sender->dropped, 1);
 		__sync_fetch_and_add(&sender->dropped_bytes, bytes);
+		NL_WRITE(sender->excess, window_of(bpf_ktime_get_ns()));
 	}
+}
+
+/* Sends a copy without an owner in the place of a frame that passes. Super-frames of TCP are received
+ * in their sender's time anyway, and others are worth their thread. */
+static __always_inline int pass(struct __sk_buff *skb, const struct nl_pr_sender *sender, bool by_sender)
+{
+	if (!by_sender || !NL_READ(sender->excess) || window_of(bpf_ktime_get_ns()) > NL_READ(sender->excess) + 1 ||
+	    skb->gso_size)
+		return NL_NEXT;
+	skb->mark = NL_OWN_TIME_MARK;
+	if (bpf_clone_redirect(skb, skb->ifindex, 0) == 0)
+		return NL_DROP;
+	skb->mark = 0;
+	return NL_NEXT;
 }
 
 SEC("tc")
@@ -179,10 +204,14 @@ int nl_protect(struct __sk_buff *skb)
 	struct nl_pr_port *port;
 	struct nl_pr_rate *rate;
 	__u32 node;
-	bool passed;
+	bool by_sender, passed;
 
 	if (skb->mark == NL_WIRE_MARK)
 		return NL_NEXT;
+	if (skb->mark == NL_OWN_TIME_MARK) {
+		skb->mark = 0;
+		return NL_NEXT;
+	}
 	port = bpf_map_lookup_elem(&nl_pr_ports, &ifindex);
 	if (!port)
 		return NL_NEXT;
@@ -191,12 +220,13 @@ int nl_protect(struct __sk_buff *skb)
 	state = bpf_map_lookup_elem(&nl_pr_state, &node);
 	if (!rate || !state)
 		return NL_NEXT;
-	sender = sender_of(node, port->by_sender ? skb->ingress_ifindex : 0);
+	by_sender = port->by_sender;
+	sender = sender_of(node, by_sender ? skb->ingress_ifindex : 0);
 	if (!sender)
 		sender = sender_of(node, 0);
 	if (!sender)
 		return NL_NEXT;
 	passed = passes(state, sender, rate, bytes);
 	count(sender, bytes, passed);
-	return passed ? NL_NEXT : NL_DROP;
+	return passed ? pass(skb, sender, by_sender) : NL_DROP;
 }

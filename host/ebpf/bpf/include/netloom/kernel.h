@@ -20,8 +20,12 @@
 
 /* Frames that come back from a wire carry this mark until they are on the interface again. */
 #define NL_WIRE_MARK 0x6e6c7772
+/* Copies of frames that are delivered in their sender's time carry this one until they are looked at
+ * again. A node cannot set either: marks do not leave a network namespace. */
+#define NL_OWN_TIME_MARK 0x6e6c6f74
 
 /* Fetches that the compiler must not tear, repeat or keep. */
 #define NL_READ(x) (*(const volatile typeof(x) *)&(x))
+#define NL_WRITE(x, value) (*(volatile typeof(x) *)&(x) = (value))
 
 #endif

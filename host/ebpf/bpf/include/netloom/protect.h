@@ -64,7 +64,8 @@ struct nl_pr_sender {
 	__u64 dropped_bytes;
 	struct nl_pr_buckets buckets;
 	__u64 window; /* the last one it sent in */
+	__u64 excess; /* the last one in which frames of it were dropped */
 };
-_Static_assert(sizeof(struct nl_pr_sender) == 64, "read as eight words");
+_Static_assert(sizeof(struct nl_pr_sender) == 72, "read as nine words");
 
 #endif
