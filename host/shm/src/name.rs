@@ -1,0 +1,170 @@
+//! Names of switches and ports, as users and programs give them: `netloom://NAME`.
+//!
+//! NAME beginning with `/` is the path of the switch's socket; else it is `LAB.SWITCH`, or `SWITCH`
+//! for `default.SWITCH`, below one of the folders where labs run. `[N]` at its end, or `?port=N` and
+//! `&name=X` after it, choose a port. Only looks whether a socket is there; never connects.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use crate::protocol::{MOST_NAME, check_name};
+use crate::{Error, Result};
+
+/// What may stand before a name.
+pub const SCHEME: &str = "netloom://";
+/// The lab of switches that are named without one.
+pub const DEFAULT_LAB: &str = "default";
+
+/// Where a name leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// The switch's socket.
+    pub path: PathBuf,
+    /// The port's number, if one was chosen.
+    pub number: Option<u8>,
+    /// The port's name, if one was chosen.
+    pub name: Option<String>,
+}
+
+/// Where the switch of this name is: of the folders where it may be, the first that has its socket,
+/// else the first.
+///
+/// # Errors
+/// [`Error::Name`] when it is no name.
+pub fn resolve(name: &str) -> Result<Address> {
+    let uid = rustix::process::geteuid().as_raw();
+    let folders = folders(|name| std::env::var_os(name).filter(|v| !v.is_empty()), uid);
+    resolve_in(name, &folders, |path| path.exists())
+}
+
+/// The file of a switch's socket below the folder where labs run.
+pub fn socket(runtime: &Path, lab: &str, switch: &str) -> PathBuf {
+    runtime.join("switches").join(format!("{lab}.{switch}"))
+}
+
+/// The folders where labs may run, first the likeliest.
+fn folders(set: impl Fn(&str) -> Option<OsString>, uid: u32) -> Vec<PathBuf> {
+    if let Some(only) = set("NETLOOM_RUNTIME_DIR") {
+        let only = PathBuf::from(only);
+        return vec![std::path::absolute(&only).unwrap_or(only)];
+    }
+    let own = set("XDG_RUNTIME_DIR").map(|d| PathBuf::from(d).join("netloom"));
+    let temporary = PathBuf::from(format!("/tmp/netloom-{uid}"));
+    [Some(PathBuf::from("/run/netloom")), own, Some(temporary)].into_iter().flatten().collect()
+}
+
+fn resolve_in(name: &str, folders: &[PathBuf], exists: impl Fn(&Path) -> bool) -> Result<Address> {
+    let wrong = |reason| Error::Name { name: name.to_owned(), reason };
+    let rest = name.strip_prefix(SCHEME).unwrap_or(name);
+    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let mut address = Address { path: PathBuf::new(), number: None, name: None };
+    let rest = match rest.strip_suffix(']').and_then(|r| r.rsplit_once('[')) {
+        None => rest,
+        Some((rest, "")) => rest,
+        Some((rest, number)) => {
+            address.number = Some(port(number).map_err(wrong)?);
+            rest
+        }
+    };
+    for item in query.split('&').filter(|i| !i.is_empty()) {
+        match item.split_once('=') {
+            Some(("port", number)) => address.number = Some(port(number).map_err(wrong)?),
+            Some(("name", name)) => {
+                check_name(name).map_err(wrong)?;
+                address.name = Some(name.to_owned());
+            }
+            _ => return Err(wrong("unknown parameter")),
+        }
+    }
+    // 0 is any, as everywhere.
+    address.number = address.number.filter(|n| *n != 0);
+    if rest.starts_with('/') {
+        address.path = rest.into();
+        return Ok(address);
+    }
+    let (lab, switch) = rest.split_once('.').unwrap_or((DEFAULT_LAB, rest));
+    for part in [lab, switch] {
+        check_part(part).map_err(wrong)?;
+    }
+    let mut places = folders.iter().map(|folder| socket(folder, lab, switch));
+    let first = places.next().ok_or(wrong("no folder for it"))?;
+    address.path = if exists(&first) { first } else { places.find(|p| exists(p)).unwrap_or(first) };
+    Ok(address)
+}
+
+fn port(number: &str) -> Result<u8, &'static str> {
+    let digits = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
+    number.parse().ok().filter(|_| digits).ok_or("a port's number is 1 to 255")
+}
+
+/// Whether a lab or a switch may have the name: it becomes a part of a file's name.
+fn check_part(part: &str) -> Result<(), &'static str> {
+    if part.is_empty() {
+        Err("a part of it is empty")
+    } else if part.len() > MOST_NAME {
+        Err("a part of it is too long")
+    } else if part.contains(['/', '\0']) || part.chars().any(char::is_control) {
+        Err("it is no plain name, and no path from the root")
+    } else {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(name: &str) -> Result<Address> {
+        let folders = ["/a".into(), "/b".into()];
+        resolve_in(name, &folders, |path| path == Path::new("/b/switches/lab.there"))
+    }
+
+    fn path(name: &str) -> String {
+        at(name).expect(name).path.to_str().expect("text").to_owned()
+    }
+
+    #[test]
+    fn names_lead_to_sockets() {
+        for scheme in ["", SCHEME] {
+            let path = |name: &str| path(&format!("{scheme}{name}"));
+            assert_eq!(path("/tmp/x"), "/tmp/x");
+            assert_eq!(path("/tmp/x.y[3]?name=z"), "/tmp/x.y");
+            assert_eq!(path("s"), "/a/switches/default.s");
+            assert_eq!(path("lab.s"), "/a/switches/lab.s");
+            assert_eq!(path("lab.there"), "/b/switches/lab.there");
+        }
+    }
+
+    #[test]
+    fn ports_can_be_chosen() {
+        let chosen = |name| at(name).map(|a| (a.number, a.name)).expect("address");
+        assert_eq!(chosen("s[7]"), (Some(7), None));
+        assert_eq!(chosen("s[]"), (None, None));
+        assert_eq!(chosen("s[0]"), (None, None));
+        assert_eq!(chosen("s?port=255&name=a b"), (Some(255), Some("a b".into())));
+    }
+
+    #[test]
+    fn what_is_no_name_is_refused() {
+        let wrong = [
+            "", ".", "a.", ".a", "a/b", "a\nb", "s[256]", "s[x]", "s[+1]", "s?port=", "s?x=1",
+            "s?name=", "s?port", "../x",
+        ];
+        for name in wrong {
+            assert!(matches!(at(name), Err(Error::Name { .. })), "{name:?}");
+        }
+        assert!(at(&"x".repeat(65)).is_err());
+    }
+
+    #[test]
+    fn folders_are_those_of_labs() {
+        let none = |_: &str| None;
+        let paths = |folders: Vec<PathBuf>| folders;
+        assert_eq!(paths(folders(none, 7)), ["/run/netloom", "/tmp/netloom-7"].map(PathBuf::from));
+        let xdg = |name: &str| (name == "XDG_RUNTIME_DIR").then(|| "/run/user/7".into());
+        let expected = ["/run/netloom", "/run/user/7/netloom", "/tmp/netloom-7"];
+        assert_eq!(paths(folders(xdg, 7)), expected.map(PathBuf::from));
+        let all = |_: &str| Some(OsString::from("/own"));
+        assert_eq!(paths(folders(all, 0)), ["/own"].map(PathBuf::from));
+    }
+}

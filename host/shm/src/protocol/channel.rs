@@ -1,0 +1,336 @@
+//! The socket that messages and their descriptors go over; the switch's and the port's alike.
+//!
+//! Non-blocking: who has nothing else to do waits on the descriptor. Descriptors are close-on-exec
+//! from the first moment; a message with more or fewer than its kind has is refused and they are
+//! closed. A peer that is gone is an answer, never a signal. unix(7), cmsg(3).
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+    sockopt,
+};
+
+use super::{MOST_DESCRIPTORS, MOST_MESSAGE, Message};
+use crate::{Error, Result};
+
+/// What stands for a channel in errors.
+const OBJECT: &str = "switch socket";
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 256;
+
+/// One end of a connection between a switch and a port or a manager.
+#[derive(Debug)]
+pub struct Channel {
+    fd: OwnedFd,
+    received: Box<[u8]>,
+    encoded: Vec<u8>,
+}
+
+/// What a [`Channel::receive`] found.
+#[derive(Debug)]
+pub enum Incoming<'a> {
+    /// A message with the descriptors of its kind.
+    Message {
+        /// The message.
+        message: Message<'a>,
+        /// As many as [`Message::descriptors`] says.
+        descriptors: Vec<OwnedFd>,
+    },
+    /// Nothing at the moment.
+    Nothing,
+    /// The peer is gone.
+    Closed,
+}
+
+/// What became of a message given to [`Channel::send`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Posted {
+    /// It will be received.
+    Done,
+    /// The peer does not read: not sent.
+    Full,
+    /// The peer is gone: not sent.
+    Closed,
+}
+
+/// Who is at the other end (SO_PEERCRED of socket(7)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Process id, 0 when it is not visible here.
+    pub pid: i32,
+    /// Effective user id when it connected.
+    pub uid: u32,
+    /// Effective group id when it connected.
+    pub gid: u32,
+}
+
+impl Channel {
+    /// Connects to a switch's socket; when many wait there already, waits so long.
+    ///
+    /// # Errors
+    /// [`Error::Call`]: ENOENT or ECONNREFUSED without a switch, EACCES without the right.
+    pub fn connect(path: &Path, patience: Duration) -> Result<Channel> {
+        let failed = |operation| move |e: Errno| Error::call(object(path), operation, e);
+        let fd = socket(SocketFlags::CLOEXEC).map_err(failed("open"))?;
+        if patience.is_zero() {
+            rustix::io::ioctl_fionbio(&fd, true).map_err(failed("make non-blocking"))?;
+        } else {
+            sockopt::set_socket_timeout(&fd, sockopt::Timeout::Send, Some(patience))
+                .map_err(failed("bound the wait"))?;
+        }
+        let (address, _held) = address(path).map_err(failed("find"))?;
+        rustix::net::connect(&fd, &address).map_err(failed("connect"))?;
+        Channel::from_fd(fd)
+    }
+
+    /// A connected socket that was made by [`Channel::connect`], [`Listener::accept`] or
+    /// socketpair(2).
+    ///
+    /// # Errors
+    /// [`Error::Call`] when it is no socket.
+    pub fn from_fd(fd: OwnedFd) -> Result<Channel> {
+        rustix::io::ioctl_fionbio(&fd, true)
+            .map_err(|e| Error::call(OBJECT, "make non-blocking", e))?;
+        let received = vec![0; MOST_MESSAGE + 1].into_boxed_slice();
+        Ok(Channel { fd, received, encoded: Vec::new() })
+    }
+
+    /// Two connected ends.
+    ///
+    /// # Errors
+    /// [`Error::Call`] when the kernel refuses.
+    pub fn pair() -> Result<(Channel, Channel)> {
+        let (a, b) = rustix::net::socketpair(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )
+        .map_err(|e| Error::call(OBJECT, "make a pair", e))?;
+        Ok((Channel::from_fd(a)?, Channel::from_fd(b)?))
+    }
+
+    /// Who is at the other end.
+    ///
+    /// # Errors
+    /// [`Error::Call`] when the kernel refuses.
+    pub fn peer(&self) -> Result<Peer> {
+        let mut found = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
+        let mut length = libc::socklen_t::try_from(size_of::<libc::ucred>())
+            .map_err(|e| Error::call(OBJECT, "ask who is there", io::Error::other(e)))?;
+        // SAFETY: found is a live ucred of which any bytes are a value, and length is its size.
+        let ret = unsafe {
+            libc::getsockopt(
+                self.fd.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_PEERCRED,
+                (&raw mut found).cast(),
+                &raw mut length,
+            )
+        };
+        if ret != 0 {
+            return Err(Error::call(OBJECT, "ask who is there", io::Error::last_os_error()));
+        }
+        Ok(Peer { pid: found.pid, uid: found.uid, gid: found.gid })
+    }
+
+    /// Sends one message with its descriptors.
+    ///
+    /// # Errors
+    /// [`Error::Message`] when it is beyond a limit or has not as many descriptors as its kind;
+    /// [`Error::Call`] when the kernel refuses otherwise.
+    pub fn send(&mut self, message: &Message<'_>, with: &[BorrowedFd<'_>]) -> Result<Posted> {
+        message.encode(&mut self.encoded)?;
+        if with.len() != message.descriptors() {
+            let reason = "not as many descriptors as its kind has";
+            return Err(Error::Message { operation: "write", reason });
+        }
+        send(&self.fd, &self.encoded, with)
+    }
+
+    /// Sends, and waits so long when the peer does not read.
+    ///
+    /// # Errors
+    /// As [`Channel::send`].
+    pub fn send_wait(
+        &mut self,
+        message: &Message<'_>,
+        with: &[BorrowedFd<'_>],
+        timeout: Duration,
+    ) -> Result<Posted> {
+        match self.send(message, with)? {
+            Posted::Full if wait(&self.fd, PollFlags::OUT, timeout)? => self.send(message, with),
+            other => Ok(other),
+        }
+    }
+
+    /// Takes the next message.
+    ///
+    /// # Errors
+    /// [`Error::Message`] when what came is none, or has not the descriptors of its kind: that
+    /// message is gone, its descriptors are closed. [`Error::Call`] when the kernel refuses.
+    pub fn receive(&mut self) -> Result<Incoming<'_>> {
+        let Some((length, descriptors, cut)) = receive(&self.fd, &mut self.received)? else {
+            return Ok(Incoming::Nothing);
+        };
+        let wrong = |reason| Err(Error::Message { operation: "read", reason });
+        if length == 0 && descriptors.is_empty() {
+            return Ok(Incoming::Closed);
+        }
+        if cut {
+            return wrong("too long, or too many descriptors");
+        }
+        let message = Message::decode(self.received.get(..length).unwrap_or_default())?;
+        if descriptors.len() != message.descriptors() {
+            return wrong("not as many descriptors as its kind has");
+        }
+        Ok(Incoming::Message { message, descriptors })
+    }
+
+    /// Waits until a message may be there or the peer is gone; whether that came within the time.
+    ///
+    /// # Errors
+    /// [`Error::Call`] when the kernel refuses.
+    pub fn wait(&self, timeout: Duration) -> Result<bool> {
+        wait(&self.fd, PollFlags::IN, timeout)
+    }
+}
+
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// A switch's socket, where ports and managers come.
+#[derive(Debug)]
+pub struct Listener {
+    fd: OwnedFd,
+    path: PathBuf,
+}
+
+impl Listener {
+    /// Makes the socket. Nothing is removed for it, and it is not removed with this.
+    ///
+    /// # Errors
+    /// [`Error::Call`]: EADDRINUSE when there is one, of a switch that lives or has died.
+    pub fn bind(path: &Path) -> Result<Listener> {
+        let failed = |operation| move |e: Errno| Error::call(object(path), operation, e);
+        let fd = socket(SocketFlags::CLOEXEC | SocketFlags::NONBLOCK).map_err(failed("open"))?;
+        let (address, _held) = address(path).map_err(failed("find"))?;
+        rustix::net::bind(&fd, &address).map_err(failed("make"))?;
+        rustix::net::listen(&fd, BACKLOG).map_err(failed("listen"))?;
+        Ok(Listener { fd, path: path.to_owned() })
+    }
+
+    /// The next who came.
+    ///
+    /// # Errors
+    /// [`Error::Call`], e.g. EMFILE.
+    pub fn accept(&self) -> Result<Option<Channel>> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        match rustix::net::accept_with(&self.fd, flags) {
+            Ok(fd) => Channel::from_fd(fd).map(Some),
+            Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => Ok(None),
+            Err(e) => Err(Error::call(object(&self.path), "accept", e)),
+        }
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+fn object(path: &Path) -> String {
+    format!("switch {path:?}")
+}
+
+fn socket(flags: SocketFlags) -> rustix::io::Result<OwnedFd> {
+    rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+}
+
+/// The address of a path; of one too long for an address, by its folder's descriptor, which must
+/// be held while the address is used.
+fn address(path: &Path) -> rustix::io::Result<(SocketAddrUnix, Option<OwnedFd>)> {
+    match SocketAddrUnix::new(path) {
+        Err(Errno::NAMETOOLONG) => {}
+        other => return other.map(|address| (address, None)),
+    }
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(Errno::NAMETOOLONG);
+    };
+    let folder = rustix::fs::open(folder, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    let short = Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string()).join(name);
+    Ok((SocketAddrUnix::new(short)?, Some(folder)))
+}
+
+fn send(fd: &OwnedFd, bytes: &[u8], with: &[BorrowedFd<'_>]) -> Result<Posted> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !with.is_empty() && !control.push(SendAncillaryMessage::ScmRights(with)) {
+        return Err(Error::Message { operation: "write", reason: "too many descriptors" });
+    }
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    loop {
+        return match rustix::net::sendmsg(fd, &[IoSlice::new(bytes)], &mut control, flags) {
+            Ok(_) => Ok(Posted::Done),
+            Err(Errno::INTR) => continue,
+            // TOOMANYREFS: so many descriptors of ours wait to be read by peers.
+            Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM | Errno::TOOMANYREFS) => {
+                Ok(Posted::Full)
+            }
+            Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => Ok(Posted::Closed),
+            Err(e) => Err(Error::call(OBJECT, "send", e)),
+        };
+    }
+}
+
+/// How long the message is, its descriptors, whether a part of it did not fit.
+type Read = (usize, Vec<OwnedFd>, bool);
+
+fn receive(fd: &OwnedFd, buffer: &mut [u8]) -> Result<Option<Read>> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+    let message = loop {
+        let mut into = [IoSliceMut::new(buffer)];
+        match rustix::net::recvmsg(fd, &mut into, &mut control, flags) {
+            Ok(message) => break message,
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return Ok(None),
+            Err(Errno::CONNRESET | Errno::NOTCONN) => return Ok(Some((0, Vec::new(), false))),
+            Err(e) => return Err(Error::call(OBJECT, "receive", e)),
+        }
+    };
+    let mut descriptors = Vec::new();
+    for part in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = part {
+            descriptors.extend(rights);
+        }
+    }
+    let cut = message.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC);
+    Ok(Some((message.bytes, descriptors, cut)))
+}
+
+/// Whether one of `events` (or an end) came within the time.
+fn wait(fd: &OwnedFd, events: PollFlags, timeout: Duration) -> Result<bool> {
+    let timeout = Timespec::try_from(timeout)
+        .map_err(|e| Error::call(OBJECT, "wait", io::Error::other(e)))?;
+    let mut polled = [PollFd::new(fd, events)];
+    match rustix::event::poll(&mut polled, Some(&timeout)) {
+        Ok(found) => Ok(found > 0),
+        Err(Errno::INTR) => Ok(false),
+        Err(e) => Err(Error::call(OBJECT, "wait", e)),
+    }
+}
