@@ -1,0 +1,321 @@
+//! A port's inbox: what its owner tells those who send to it, and whoever wants to see it.
+//!
+//! Sleep epoch, credit cells (how much of each sender's ring was taken), counters by cause, and a
+//! copy of the owner's MAC table. The owner alone writes; nothing here decides anything, and a
+//! reader believes none of it further than its own frames go. Specification:
+//! `docs/abi/switch-memory.md`.
+
+use std::os::fd::BorrowedFd;
+
+use crate::error::{Error, Result};
+use crate::layout::inbox as at;
+use crate::layout::{LENGTH_AT, PORTS};
+use crate::memory::{Foreign, Sealed};
+use crate::ring::index;
+use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
+
+macro_rules! counters {
+    ($($(#[doc = $doc:literal])+ $name:ident = $text:literal,)+) => {
+        /// What a port counts. Each is a word of its inbox, in this order.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(u8)]
+        pub enum Counter { $($(#[doc = $doc])+ $name,)+ }
+
+        impl Counter {
+            /// All of them, in their order.
+            pub const ALL: &'static [Counter] = &[$(Counter::$name,)+];
+
+            /// Its name, as it is shown.
+            pub const fn name(self) -> &'static str {
+                match self { $(Counter::$name => $text,)+ }
+            }
+        }
+    };
+}
+
+counters! {
+    /// Frames handed to the port's user.
+    ReceivedFrames = "received-frames",
+    /// Bytes of these, virtio-net headers not counted.
+    ReceivedBytes = "received-bytes",
+    /// Super-frames among them.
+    ReceivedSuper = "received-super",
+    /// Frames of the user that were put into a ring.
+    SentFrames = "sent-frames",
+    /// Bytes of these, virtio-net headers not counted.
+    SentBytes = "sent-bytes",
+    /// Super-frames among them.
+    SentSuper = "sent-super",
+    /// Sent frames that went to the switch, to be relayed to all.
+    Flooded = "flooded",
+    /// Received frames that the switch relayed.
+    Relayed = "relayed",
+    /// Copies given to mirror ports.
+    Mirrored = "mirrored",
+    /// Frames segmented for a port that takes no super-frames.
+    Segmented = "segmented",
+    /// Waits for room in a full ring.
+    Waits = "waits",
+    /// Wake-ups of sleeping receivers.
+    Wakes = "wakes",
+    /// Times that the port itself slept.
+    Sleeps = "sleeps",
+    /// Edges closed because what stood in them cannot be.
+    CorruptEdges = "corrupt-edges",
+    /// Sent frames lost: the receiver does not read.
+    DroppedStalled = "dropped-stalled",
+    /// Frames lost: no room, where nobody may wait.
+    DroppedFull = "dropped-full",
+    /// Frames lost: shorter than an Ethernet header.
+    DroppedRunt = "dropped-runt",
+    /// Frames lost: longer than allowed.
+    DroppedOversize = "dropped-oversize",
+    /// Frames lost: a virtio-net header that cannot be.
+    DroppedHeader = "dropped-header",
+    /// Frames lost: did not fit the user's buffer.
+    DroppedTruncated = "dropped-truncated",
+    /// Frames lost: of a VLAN that the sender or the receiver is not in.
+    DroppedVlan = "dropped-vlan",
+    /// Frames lost: a source address that the sender must not use.
+    DroppedSpoofed = "dropped-spoofed",
+    /// Frames lost: not for this port.
+    DroppedElsewhere = "dropped-elsewhere",
+    /// Frames lost: reserved for the link (IEEE 802.1D 7.12.6).
+    DroppedReserved = "dropped-reserved",
+    /// Frames lost: the port they were for has gone.
+    DroppedGone = "dropped-gone",
+}
+
+const _: () = assert!(Counter::ALL.len() <= at::MOST_COUNTERS);
+
+/// An entry of a port's MAC table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The station's address.
+    pub mac: [u8; 6],
+    /// Its VLAN; 0 where VLANs are not kept apart.
+    pub vid: u16,
+    /// The port it is behind.
+    pub port: u16,
+    /// When it was seen last: seconds of the owner's monotonic clock.
+    pub seen: u32,
+}
+
+/// What was counted of one sender's frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SenderCounters {
+    /// Frames taken.
+    pub frames: u64,
+    /// Their bytes, virtio-net headers not counted.
+    pub bytes: u64,
+    /// Frames not taken, for whatever cause.
+    pub drops: u64,
+}
+
+/// A port's own inbox.
+#[derive(Debug)]
+pub struct Inbox {
+    memory: Sealed,
+}
+
+impl Inbox {
+    /// Makes an empty one.
+    ///
+    /// # Errors
+    /// Memory or descriptors are short.
+    pub fn create() -> Result<Inbox> {
+        let memory = Sealed::create("netloom-inbox", at::MAGIC, at::LENGTH, at::LENGTH as u64)?;
+        Ok(Inbox { memory })
+    }
+
+    /// The descriptor to give to the switch and, through it, to senders.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.memory.fd()
+    }
+
+    /// Tells senders that the owner wants to be woken. It must look at all its rings once more
+    /// before it sleeps. An epoch that is odd already stays: who was woken, or has cleared its bells,
+    /// calls [`Self::wake_up`] first.
+    pub fn fall_asleep(&self) {
+        index::fall_asleep(self.memory.word(at::SLEEP_AT));
+    }
+
+    /// Tells senders that the owner is awake. It looks at its rings after it has cleared its bells.
+    pub fn wake_up(&self) {
+        index::wake_up(self.memory.word(at::SLEEP_AT));
+    }
+
+    /// Whether [`Self::fall_asleep`] was called, and not [`Self::wake_up`] since.
+    pub fn is_asleep(&self) -> bool {
+        self.memory.word(at::SLEEP_AT).load(Ordering::Relaxed) % 2 == 1
+    }
+
+    /// Counts.
+    #[inline]
+    pub fn add(&self, counter: Counter, more: u64) {
+        add(self.memory.word(at::COUNTERS_AT + 8 * counter as usize), more);
+    }
+
+    /// A counter's value.
+    pub fn counter(&self, counter: Counter) -> u64 {
+        self.memory.word(at::COUNTERS_AT + 8 * counter as usize).load(Ordering::Relaxed)
+    }
+
+    /// Counts frames of a sender that were taken. Of a number that cannot be, nothing.
+    #[inline]
+    pub fn add_taken(&self, sender: u16, frames: u64, bytes: u64) {
+        if usize::from(sender) < PORTS {
+            add(self.memory.word(cell(sender) + at::CELL_FRAMES), frames);
+            add(self.memory.word(cell(sender) + at::CELL_BYTES), bytes);
+        }
+    }
+
+    /// Counts frames of a sender that were not taken. Of a number that cannot be, nothing.
+    pub fn add_drops(&self, sender: u16, frames: u64) {
+        if usize::from(sender) < PORTS {
+            add(self.memory.word(cell(sender) + at::CELL_DROPS), frames);
+        }
+    }
+
+    /// Writes the entry number `slot` of the MAC table, or takes it out. Beyond the table: nothing.
+    pub fn set_entry(&self, slot: usize, entry: Option<Entry>) {
+        if slot >= at::ENTRIES {
+            return;
+        }
+        let (key, value) = (entry_at(slot), entry_at(slot) + 8);
+        // Zero first and last written value, so that no reader sees halves of two entries.
+        self.memory.word(value).store(0, Ordering::Relaxed);
+        fence(Ordering::Release);
+        let Some(entry) = entry else { return };
+        let [a, b, c, d, e, f] = entry.mac;
+        let [low, high] = entry.vid.to_le_bytes();
+        let word = u64::from_le_bytes([a, b, c, d, e, f, low, high]);
+        self.memory.word(key).store(word, Ordering::Relaxed);
+        let word = u64::from(entry.seen) << 32 | 1 << 16 | u64::from(entry.port);
+        self.memory.word(value).store(word, Ordering::Release);
+    }
+
+    /// The credit cell of a sender.
+    pub(crate) fn cell(&self, sender: u16) -> index::Cell<'_> {
+        index::Cell {
+            generation: self.memory.half(cell(sender) + at::CELL_GENERATION),
+            tail: self.memory.word(cell(sender) + at::CELL_TAIL),
+        }
+    }
+
+    /// What senders with a full ring sleep on: the low half of the tail.
+    pub(crate) fn futex(&self, sender: u16) -> &AtomicU32 {
+        self.memory.half(cell(sender) + TAIL_LOW)
+    }
+}
+
+/// Another's inbox.
+#[derive(Debug)]
+pub struct PeerInbox {
+    memory: Foreign,
+}
+
+impl PeerInbox {
+    /// Maps the inbox that a peer has given, through the switch.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if it is none.
+    pub fn open(fd: BorrowedFd<'_>) -> Result<PeerInbox> {
+        let memory = Foreign::open("inbox", fd, at::MAGIC, at::LENGTH, at::LENGTH)?;
+        if memory.word(LENGTH_AT).load(Ordering::Relaxed) != at::LENGTH as u64 {
+            return Err(Error::Memory { object: "inbox", reason: "of another length" });
+        }
+        Ok(PeerInbox { memory })
+    }
+
+    /// The sleep epoch: odd if the owner wants to be woken.
+    pub fn epoch(&self) -> u64 {
+        self.sleep().load(Ordering::Relaxed)
+    }
+
+    /// A counter's value.
+    pub fn counter(&self, counter: Counter) -> u64 {
+        self.memory.word(at::COUNTERS_AT + 8 * counter as usize).load(Ordering::Relaxed)
+    }
+
+    /// What the owner counted of a sender.
+    pub fn of_sender(&self, sender: u16) -> SenderCounters {
+        if usize::from(sender) >= PORTS {
+            return SenderCounters::default();
+        }
+        let word = |offset| self.memory.word(cell(sender) + offset).load(Ordering::Relaxed);
+        SenderCounters {
+            frames: word(at::CELL_FRAMES),
+            bytes: word(at::CELL_BYTES),
+            drops: word(at::CELL_DROPS),
+        }
+    }
+
+    /// The generation of the ring that the owner reads from a sender; 0 for none.
+    pub fn generation(&self, sender: u16) -> u32 {
+        match usize::from(sender) < PORTS {
+            true => self.cell(sender).generation.load(Ordering::Relaxed),
+            false => 0,
+        }
+    }
+
+    /// The owner's MAC table; entries that are being written are left out.
+    pub fn table(&self) -> Vec<Entry> {
+        (0..at::ENTRIES).filter_map(|slot| self.entry(slot)).collect()
+    }
+
+    fn entry(&self, slot: usize) -> Option<Entry> {
+        let (key, value) = (entry_at(slot), entry_at(slot) + 8);
+        let found = self.memory.word(value).load(Ordering::Relaxed);
+        if found == 0 {
+            return None;
+        }
+        fence(Ordering::Acquire);
+        let [a, b, c, d, e, f, low, high] =
+            self.memory.word(key).load(Ordering::Relaxed).to_le_bytes();
+        fence(Ordering::Acquire);
+        if self.memory.word(value).load(Ordering::Relaxed) != found {
+            return None;
+        }
+        let [port_low, port_high, _, _, seen @ ..] = found.to_le_bytes();
+        Some(Entry {
+            mac: [a, b, c, d, e, f],
+            vid: u16::from_le_bytes([low, high]),
+            port: u16::from_le_bytes([port_low, port_high]),
+            seen: u32::from_le_bytes(seen),
+        })
+    }
+
+    #[inline(always)]
+    pub(crate) fn sleep(&self) -> &AtomicU64 {
+        self.memory.fast_word::<{ at::SLEEP_AT }>()
+    }
+
+    pub(crate) fn cell(&self, sender: u16) -> index::Cell<'_> {
+        index::Cell {
+            generation: self.memory.half(cell(sender) + at::CELL_GENERATION),
+            tail: self.memory.word(cell(sender) + at::CELL_TAIL),
+        }
+    }
+
+    pub(crate) fn futex(&self, sender: u16) -> &AtomicU32 {
+        self.memory.half(cell(sender) + TAIL_LOW)
+    }
+}
+
+/// Where the low half of a tail is in its cell.
+const TAIL_LOW: usize = at::CELL_TAIL + if cfg!(target_endian = "big") { 4 } else { 0 };
+
+fn cell(sender: u16) -> usize {
+    at::CELLS_AT + usize::from(sender) * at::CELL
+}
+
+fn entry_at(slot: usize) -> usize {
+    at::TABLE_AT + slot * at::ENTRY
+}
+
+/// One writer only, so no locked instruction is needed.
+#[inline(always)]
+fn add(word: &AtomicU64, more: u64) {
+    word.store(word.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
+}

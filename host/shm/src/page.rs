@@ -1,0 +1,284 @@
+//! The switch's page: rules of ports and mirror sessions, written by the switch, read by all ports.
+//!
+//! A sequence number guards it: odd while it is written, and every change moves it. Ports load it
+//! once a batch and read the rest only when it has moved, into copies of their own. A switch that
+//! was killed while it wrote leaves an odd number behind: ports keep the copies they have.
+//! What rules mean is not decided here. Specification: `docs/abi/switch-memory.md`.
+
+use std::os::fd::BorrowedFd;
+
+use crate::error::{Error, Result};
+use crate::layout::page as at;
+use crate::layout::{LENGTH_AT, PORTS};
+use crate::memory::{Foreign, Sealed};
+use crate::sync::{AtomicU64, Ordering, fence};
+
+/// Most addresses in a port's list.
+pub const MOST_MACS: usize = 32;
+
+/// Tries before a page that is always being written is left for later.
+const TRIES: usize = 64;
+
+/// Words of a port's rules that are used.
+const RULE_WORDS: usize = 2 + 64 + MOST_MACS;
+
+/// A set of ports, one bit each.
+pub type PortSet = [u64; PORTS / 64];
+
+/// Rules of a port, as they stand in the page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RawRules {
+    /// Which life of this number it is; grows when another member gets it.
+    pub generation: u32,
+    /// VLAN mode: 0 any, 1 access, 2 trunk.
+    pub mode: u8,
+    /// Bits: 1 the list of addresses is a lock, 2 addresses are not learned, 4 no frame passes.
+    pub flags: u8,
+    /// VLAN of untagged frames; 0 for none.
+    pub native: u16,
+    /// VLANs that a trunk carries, a bit each.
+    pub allowed: Box<[u64; 64]>,
+    /// Addresses of this port, at most [`MOST_MACS`].
+    pub macs: Vec<[u8; 6]>,
+}
+
+/// A mirror session, as it stands in the page.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RawSession {
+    /// The port that gets copies; 0 for no session.
+    pub to: u16,
+    /// Only frames of this VLAN; 0 for all.
+    pub vid: u16,
+    /// Ports whose frames to the switch are copied.
+    pub from: PortSet,
+    /// Ports whose frames from the switch are copied.
+    pub toward: PortSet,
+    /// Only frames with this type; 0 for all.
+    pub ethertype: u16,
+    /// Only frames from or to this address; zero for all.
+    pub mac: [u8; 6],
+}
+
+/// All of a page at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The sequence number that it is of.
+    pub sequence: u64,
+    /// VLANs are kept apart.
+    pub vlan_aware: bool,
+    /// Rules of ports that have some, by number.
+    pub ports: Vec<(u16, RawRules)>,
+    /// Mirror sessions.
+    pub sessions: Vec<RawSession>,
+}
+
+/// The page of the switch's own.
+#[derive(Debug)]
+pub struct Page {
+    memory: Sealed,
+}
+
+impl Page {
+    /// Makes an empty one.
+    ///
+    /// # Errors
+    /// Memory or descriptors are short.
+    pub fn create() -> Result<Page> {
+        let memory = Sealed::create("netloom-page", at::MAGIC, at::LENGTH, at::LENGTH as u64)?;
+        Ok(Page { memory })
+    }
+
+    /// The descriptor to give to ports.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.memory.fd()
+    }
+
+    /// Changes it; ports see all that `edit` does, or nothing.
+    pub fn change(&mut self, edit: impl FnOnce(&mut Edit<'_>)) {
+        let sequence = self.memory.word(at::SEQUENCE_AT);
+        let now = sequence.load(Ordering::Relaxed);
+        sequence.store(now + 1, Ordering::Relaxed);
+        fence(Ordering::Release);
+        edit(&mut Edit { memory: &self.memory });
+        sequence.store(now + 2, Ordering::Release);
+    }
+}
+
+/// A change of a page that is going on.
+pub struct Edit<'a> {
+    memory: &'a Sealed,
+}
+
+impl Edit<'_> {
+    /// Whether VLANs are kept apart.
+    pub fn set_vlan_aware(&mut self, aware: bool) {
+        let flags = if aware { at::VLAN_AWARE } else { 0 };
+        self.memory.word(at::FLAGS_AT).store(flags, Ordering::Relaxed);
+    }
+
+    /// Sets or takes away a port's rules. Of a number that cannot be nothing changes; addresses
+    /// beyond [`MOST_MACS`] are left out.
+    pub fn set_port(&mut self, number: u16, rules: Option<&RawRules>) {
+        let number = usize::from(number);
+        if number >= PORTS {
+            return;
+        }
+        let (word, bit) = (self.memory.word(at::USED_AT + number / 64 * 8), 1 << (number % 64));
+        let used = word.load(Ordering::Relaxed);
+        let Some(rules) = rules else {
+            word.store(used & !bit, Ordering::Relaxed);
+            return;
+        };
+        word.store(used | bit, Ordering::Relaxed);
+        self.store(at::RULES_AT + number * at::RULES, &rules.encode());
+    }
+
+    /// Sets or takes away a mirror session. Beyond the last slot nothing changes.
+    pub fn set_session(&mut self, slot: usize, session: Option<&RawSession>) {
+        if slot < at::SESSIONS {
+            let words = session.cloned().unwrap_or_default().encode();
+            self.store(at::SESSIONS_AT + slot * at::SESSION, &words);
+        }
+    }
+
+    fn store(&self, offset: usize, words: &[u64]) {
+        for (index, word) in words.iter().enumerate() {
+            self.memory.word(offset + 8 * index).store(*word, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The switch's page, as a port sees it.
+#[derive(Debug)]
+pub struct PeerPage {
+    memory: Foreign,
+}
+
+impl PeerPage {
+    /// Maps the page that the switch has given.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if it is none.
+    pub fn open(fd: BorrowedFd<'_>) -> Result<PeerPage> {
+        let memory = Foreign::open("switch page", fd, at::MAGIC, at::LENGTH, at::LENGTH)?;
+        if memory.word(LENGTH_AT).load(Ordering::Relaxed) != at::LENGTH as u64 {
+            return Err(Error::Memory { object: "switch page", reason: "of another length" });
+        }
+        Ok(PeerPage { memory })
+    }
+
+    /// The sequence number: if it is another than that of the snapshot one has, take a new one.
+    #[inline]
+    pub fn sequence(&self) -> u64 {
+        self.memory.fast_word::<{ at::SEQUENCE_AT }>().load(Ordering::Relaxed)
+    }
+
+    /// All of it, or nothing if it is being written all the time: keep the old one then.
+    pub fn snapshot(&self) -> Option<Snapshot> {
+        (0..TRIES).find_map(|_| self.look())
+    }
+
+    fn look(&self) -> Option<Snapshot> {
+        let sequence = self.sequence();
+        fence(Ordering::Acquire);
+        if sequence % 2 == 1 {
+            std::hint::spin_loop();
+            return None;
+        }
+        let mut snapshot = Snapshot {
+            sequence,
+            vlan_aware: self.load::<1>(at::FLAGS_AT)[0] & at::VLAN_AWARE != 0,
+            ..Snapshot::default()
+        };
+        let used: PortSet = self.load(at::USED_AT);
+        for number in 0..PORTS {
+            if used[number / 64] >> (number % 64) & 1 == 1 {
+                let rules = RawRules::decode(&self.load(at::RULES_AT + number * at::RULES));
+                snapshot.ports.extend(u16::try_from(number).map(|number| (number, rules)));
+            }
+        }
+        for slot in 0..at::SESSIONS {
+            let session = RawSession::decode(&self.load(at::SESSIONS_AT + slot * at::SESSION));
+            snapshot.sessions.extend((session.to != 0).then_some(session));
+        }
+        fence(Ordering::Acquire);
+        (self.sequence() == sequence).then_some(snapshot)
+    }
+
+    fn load<const N: usize>(&self, offset: usize) -> [u64; N] {
+        std::array::from_fn(|index| {
+            let word: &AtomicU64 = self.memory.word(offset + 8 * index);
+            word.load(Ordering::Relaxed)
+        })
+    }
+}
+
+impl RawRules {
+    fn encode(&self) -> [u64; RULE_WORDS] {
+        let count = self.macs.len().min(MOST_MACS);
+        let mut words = [0; RULE_WORDS];
+        words[0] = u64::from(self.generation)
+            | u64::from(self.mode) << 32
+            | u64::from(self.flags) << 40
+            | u64::from(self.native) << 48;
+        words[1] = count as u64;
+        words[2..66].copy_from_slice(&self.allowed[..]);
+        for (word, mac) in words[66..].iter_mut().zip(&self.macs) {
+            *word = mac_word(*mac);
+        }
+        words
+    }
+
+    fn decode(words: &[u64; RULE_WORDS]) -> RawRules {
+        let [g0, g1, g2, g3, mode, flags, n0, n1] = words[0].to_le_bytes();
+        let count = usize::try_from(words[1]).map_or(MOST_MACS, |count| count.min(MOST_MACS));
+        let mut allowed = Box::new([0; 64]);
+        allowed.copy_from_slice(&words[2..66]);
+        RawRules {
+            generation: u32::from_le_bytes([g0, g1, g2, g3]),
+            mode,
+            flags,
+            native: u16::from_le_bytes([n0, n1]),
+            allowed,
+            macs: words[66..66 + count].iter().map(|word| word_mac(*word)).collect(),
+        }
+    }
+}
+
+impl RawSession {
+    fn encode(&self) -> [u64; 10] {
+        let mut words = [0; 10];
+        words[0] =
+            u64::from(self.to) | u64::from(self.vid) << 16 | u64::from(self.ethertype) << 32;
+        words[1] = mac_word(self.mac);
+        words[2..6].copy_from_slice(&self.from);
+        words[6..10].copy_from_slice(&self.toward);
+        words
+    }
+
+    fn decode(words: &[u64; 10]) -> RawSession {
+        let [t0, t1, v0, v1, e0, e1, _, _] = words[0].to_le_bytes();
+        let [_, mac, a, b, c, d, e, f, g, h] = *words;
+        RawSession {
+            to: u16::from_le_bytes([t0, t1]),
+            vid: u16::from_le_bytes([v0, v1]),
+            ethertype: u16::from_le_bytes([e0, e1]),
+            mac: word_mac(mac),
+            from: [a, b, c, d],
+            toward: [e, f, g, h],
+        }
+    }
+}
+
+fn mac_word([a, b, c, d, e, f]: [u8; 6]) -> u64 {
+    u64::from_le_bytes([a, b, c, d, e, f, 0, 0])
+}
+
+fn word_mac(word: u64) -> [u8; 6] {
+    let [a, b, c, d, e, f, _, _] = word.to_le_bytes();
+    [a, b, c, d, e, f]
+}
+
+const _: () = {
+    assert!(RULE_WORDS * 8 <= at::RULES && 10 * 8 <= at::SESSION);
+};

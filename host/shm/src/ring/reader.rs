@@ -1,0 +1,166 @@
+//! The receiving end of a ring.
+//!
+//! The sender may write anything at any moment. So the head is checked against what it can be, a
+//! slot's first word is read once and checked, and bytes are copied before anybody looks at them:
+//! the worst a sender can do is to send frames of its own making, or to lose its edge.
+
+use std::os::fd::BorrowedFd;
+
+use crate::error::{Error, Result};
+use crate::inbox::Inbox;
+use crate::layout::{HEADER, LENGTH_AT, LONGEST_FRAME, PORTS, ring as at};
+use crate::memory::Foreign;
+use crate::ring::copy::copy;
+use crate::ring::index::{Consume, Next, SLOT};
+use crate::sync::{AtomicU64, Ordering};
+use crate::wake;
+
+/// What a [`Reader`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// A frame with its header: `buffer[start..start + length]`.
+    Frame {
+        /// Where the header begins.
+        start: usize,
+        /// Bytes, header included.
+        length: usize,
+        /// What the slot says of its origin; believed only on rings of the switch.
+        origin: u16,
+    },
+    /// A frame that did not fit the buffer: it is gone.
+    Truncated {
+        /// Its bytes, header included.
+        length: usize,
+    },
+    /// Nothing at the moment.
+    Empty,
+    /// What cannot be. It stays so: close the edge.
+    Corrupt,
+}
+
+/// A ring that a sender has given.
+pub struct Reader {
+    index: Consume,
+    memory: Foreign,
+    sender: u16,
+    generation: u32,
+    corrupt: bool,
+}
+
+impl Reader {
+    /// Maps a sender's ring, and tells it in its cell of our inbox that we read it from now on.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if it is no ring, or there is no such sender.
+    pub fn open(fd: BorrowedFd<'_>, sender: u16, inbox: &Inbox) -> Result<Reader> {
+        let wrong = |reason| Err(Error::Memory { object: "ring", reason });
+        if usize::from(sender) >= PORTS {
+            return wrong("of no number of a port");
+        }
+        let (least, most) = (at::LEAST_ARENA + at::ARENA_AT, at::MOST_ARENA + at::ARENA_AT);
+        let memory = Foreign::open("ring", fd, at::MAGIC, least, most)?;
+        let size = memory.length() - at::ARENA_AT;
+        let declared = memory.word(LENGTH_AT).load(Ordering::Relaxed);
+        if !size.is_power_of_two() || declared != size as u64 {
+            return wrong("of a wrong length");
+        }
+        let generation = memory.half(at::GENERATION_AT).load(Ordering::Relaxed);
+        if generation == 0 {
+            return wrong("of generation 0");
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "a constant")]
+        let index = Consume::new(size as u64, LONGEST_FRAME as u32);
+        index.begin(inbox.cell(sender), generation);
+        Ok(Reader { index, memory, sender, generation, corrupt: false })
+    }
+
+    /// The number of who sends.
+    pub fn sender(&self) -> u16 {
+        self.sender
+    }
+
+    /// The generation that the ring has said it has.
+    pub fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// Takes the next frame into `buffer`. What was taken is told to the sender when an eighth of
+    /// the ring was, or when it is empty.
+    #[inline]
+    pub fn take(&mut self, inbox: &Inbox, buffer: &mut [u8]) -> Taken {
+        if self.corrupt {
+            return Taken::Corrupt;
+        }
+        let memory = &self.memory;
+        let head = memory.fast_word::<{ at::HEAD_AT }>();
+        match self.index.next(head, |offset| lead(memory, offset)) {
+            Next::Slot { at, length, lead } => {
+                let whole = HEADER + length as usize;
+                let origin = u16::from_le_bytes([lead.to_le_bytes()[4], lead.to_le_bytes()[5]]);
+                let fits = whole <= buffer.len();
+                if fits {
+                    // SAFETY: `next` gives slots inside the arena.
+                    let slot = unsafe { slot(memory, at) };
+                    // SAFETY: inside the slot's header.
+                    let from = unsafe { slot.add(SLOT as usize - HEADER) };
+                    // SAFETY: `next` checked that the slot is inside the arena with all its bytes,
+                    // and the buffer's length was checked. The peer may write them meanwhile: they
+                    // are plain bytes, of any value, read once.
+                    unsafe { copy(from, buffer.as_mut_ptr(), whole) };
+                }
+                self.index.taken(length);
+                if self.index.is_due() {
+                    self.settle(inbox);
+                }
+                match fits {
+                    true => Taken::Frame { start: 0, length: whole, origin },
+                    false => Taken::Truncated { length: whole },
+                }
+            }
+            Next::Empty => {
+                self.settle(inbox);
+                Taken::Empty
+            }
+            Next::Corrupt => {
+                self.corrupt = true;
+                Taken::Corrupt
+            }
+        }
+    }
+
+    /// Tells the sender what was taken, and wakes it if it waits for room.
+    #[inline]
+    pub fn settle(&mut self, inbox: &Inbox) {
+        let cell = inbox.cell(self.sender);
+        if self.index.publish(cell.tail, self.memory.half(at::WAITING_AT)) {
+            wake::wake(inbox.futex(self.sender));
+        }
+    }
+
+    /// Whether a frame may be there: for the look between [`Inbox::fall_asleep`] and the sleep.
+    #[inline]
+    pub fn has_more(&self) -> bool {
+        !self.corrupt && self.index.has_more(self.memory.fast_word::<{ at::HEAD_AT }>())
+    }
+}
+
+/// The slot at an offset of the arena.
+///
+/// # Safety
+/// The offset is inside the arena.
+#[inline(always)]
+unsafe fn slot(memory: &Foreign, offset: usize) -> *const u8 {
+    // SAFETY: the memory is the arena behind its first page.
+    unsafe { memory.base().as_ptr().add(at::ARENA_AT + offset) }
+}
+
+/// The first word of the slot at an offset of the arena.
+#[inline(always)]
+fn lead(memory: &Foreign, offset: usize) -> u64 {
+    debug_assert!(offset % SLOT as usize == 0 && offset < memory.length() - at::ARENA_AT);
+    // SAFETY: the indexes give multiples of a slot's bytes below the arena's size.
+    let slot = unsafe { slot(memory, offset) };
+    // SAFETY: mapped, aligned, and accessed by atomics; loads of this size are defined on memory
+    // that is mapped for reading.
+    unsafe { &*slot.cast::<AtomicU64>() }.load(Ordering::Relaxed)
+}

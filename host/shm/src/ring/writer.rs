@@ -1,0 +1,284 @@
+//! The sending end of a ring.
+//!
+//! [`Outgoing::queue`] writes a frame, [`Outgoing::flush`] shows all that was written to the
+//! reader and wakes it if it sleeps: one cheap call for one frame or many. A full ring makes
+//! [`Outgoing::queue_wait`] wait, bounded; after the bound the edge is stalled and its frames are
+//! refused at once until the reader moves. It never waits for ever, whatever the reader does.
+
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Result};
+use crate::inbox::PeerInbox;
+use crate::layout::{HEADER, LONGEST_FRAME, PORTS, SHORTEST_FRAME, ring as at};
+use crate::memory::Sealed;
+use crate::ring::copy::copy;
+use crate::ring::index::{PADDING, Place, Produce, SLOT, Wait};
+use crate::sync::Ordering;
+use crate::wake::{self, Bell};
+
+/// Looks at a full ring before the first sleep: some microseconds, less than a sleep costs.
+const LOOKS: u32 = 200;
+
+/// Longest single sleep for room: a peer that does not wake us costs no more than this.
+const SLICE: Duration = Duration::from_millis(10);
+
+/// What became of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pushed {
+    /// It stands in the ring.
+    Done,
+    /// There is no room, and there was none within the bound.
+    Full,
+    /// It is shorter or longer than a frame can be.
+    Refused,
+    /// The reader's side tells what cannot be: close the edge.
+    Corrupt,
+}
+
+/// A ring's memory, made by its sender, not connected yet.
+#[derive(Debug)]
+pub struct Writer {
+    memory: Sealed,
+    size: usize,
+    generation: u32,
+}
+
+impl Writer {
+    /// Makes a ring of `arena` bytes (a power of two within the limits of [`at`]).
+    /// The `generation` is not 0 and differs from those of all earlier rings to the same receiver
+    /// under the same number, those of dead processes included.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if the arguments cannot be, else what the kernel refuses.
+    pub fn create(arena: usize, generation: u32) -> Result<Writer> {
+        let wrong = |reason| Err(Error::Memory { object: "ring", reason });
+        if !arena.is_power_of_two() || !(at::LEAST_ARENA..=at::MOST_ARENA).contains(&arena) {
+            return wrong("of a wrong length");
+        }
+        if generation == 0 {
+            return wrong("of generation 0");
+        }
+        let length = at::ARENA_AT + arena;
+        let memory = Sealed::create("netloom-ring", at::MAGIC, length, arena as u64)?;
+        memory.half(at::GENERATION_AT).store(generation, Ordering::Relaxed);
+        Ok(Writer { memory, size: arena, generation })
+    }
+
+    /// The descriptor to give to the receiver, through the switch.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.memory.fd()
+    }
+
+    /// The ring's generation.
+    pub fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// Connects it to its receiver: its inbox, the number under which the receiver knows us, and
+    /// the edge's bell.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if there is no such number.
+    pub fn connect(self, inbox: Arc<PeerInbox>, number: u16, bell: Bell) -> Result<Outgoing> {
+        if usize::from(number) >= PORTS {
+            return Err(Error::Memory { object: "ring", reason: "for no number of a port" });
+        }
+        let index = Produce::new(self.size as u64, self.generation);
+        Ok(Outgoing { index, memory: self.memory, inbox, number, bell, stalled: None, waits: 0 })
+    }
+}
+
+/// A connected ring: frames for one receiver.
+pub struct Outgoing {
+    index: Produce,
+    memory: Sealed,
+    inbox: Arc<PeerInbox>,
+    number: u16,
+    bell: Bell,
+    /// The reader's tail when the bound was over last.
+    stalled: Option<u64>,
+    waits: u64,
+}
+
+impl Outgoing {
+    /// Writes a frame (header in front) if there is room, and does not show it yet. `origin` is 0
+    /// but on rings of the switch.
+    #[inline]
+    pub fn queue(&mut self, origin: u16, frame: &[u8]) -> Pushed {
+        let Some(length) = frame.len().checked_sub(HEADER) else { return Pushed::Refused };
+        self.put(length, origin, |to| {
+            // SAFETY: `put` gives room for header and frame, in memory that only we write.
+            unsafe { copy(frame.as_ptr(), to, frame.len()) }
+        })
+    }
+
+    /// As [`Self::queue`], of a header and a frame that stand apart.
+    #[inline]
+    pub fn queue_parts(&mut self, origin: u16, header: &[u8; HEADER], frame: &[u8]) -> Pushed {
+        self.put(frame.len(), origin, |to| {
+            // SAFETY: `put` gives room for the header.
+            unsafe { to.cast::<[u8; HEADER]>().write_unaligned(*header) };
+            // SAFETY: behind the header there is room for the frame.
+            let behind = unsafe { to.add(HEADER) };
+            // SAFETY: as above, in memory that only we write.
+            unsafe { copy(frame.as_ptr(), behind, frame.len()) }
+        })
+    }
+
+    /// Finds room for a frame of `length` bytes and lets `fill` write header and frame there.
+    #[inline(always)]
+    fn put(&mut self, length: usize, origin: u16, fill: impl FnOnce(*mut u8)) -> Pushed {
+        if !(SHORTEST_FRAME..=LONGEST_FRAME).contains(&length) {
+            return Pushed::Refused;
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "at most LONGEST_FRAME")]
+        let length = length as u32;
+        let (inbox, number) = (&self.inbox, self.number);
+        match self.index.place(length, || inbox.cell(number)) {
+            Place::At { padding, at } => {
+                if let Some(at) = padding {
+                    // SAFETY: `place` gives offsets of slots inside the arena, that the reader has
+                    // done with.
+                    let slot = unsafe { self.slot(at) };
+                    // SAFETY: a slot is aligned and has room for its header.
+                    unsafe { slot.cast::<u32>().write(PADDING) };
+                }
+                // SAFETY: as above.
+                let slot = unsafe { self.slot(at) };
+                // SAFETY: a slot is aligned and has room for its header.
+                unsafe { slot.cast::<[u32; 2]>().write([length, u32::from(origin).to_le()]) };
+                // SAFETY: inside the slot's header.
+                fill(unsafe { slot.add(SLOT as usize - HEADER) });
+                self.index.written(length);
+                Pushed::Done
+            }
+            Place::Full => Pushed::Full,
+            Place::Corrupt => Pushed::Corrupt,
+        }
+    }
+
+    /// The slot at an offset of the arena.
+    ///
+    /// # Safety
+    /// The offset is inside the arena.
+    #[inline(always)]
+    unsafe fn slot(&self, offset: usize) -> *mut u8 {
+        let base = self.memory.base();
+        // SAFETY: the memory is the arena behind its first page.
+        unsafe { base.as_ptr().add(at::ARENA_AT + offset) }
+    }
+
+    /// Shows the reader all that was queued, and wakes it if it sleeps; true if it was woken.
+    #[inline]
+    pub fn flush(&mut self) -> bool {
+        if !self.index.publish(self.memory.fast_word::<{ at::HEAD_AT }>()) {
+            return false;
+        }
+        let wake = self.index.must_wake(self.inbox.sleep());
+        if wake {
+            self.bell.ring();
+        }
+        wake
+    }
+
+    /// Bytes of the arena that were queued and not shown yet.
+    #[inline]
+    pub fn unpublished(&self) -> u64 {
+        self.index.unpublished()
+    }
+
+    /// Bytes of the arena that the reader is not known to have taken.
+    #[inline]
+    pub fn pending(&self) -> u64 {
+        self.index.pending()
+    }
+
+    /// As [`Self::queue`]; if there is no room, shows what was queued and waits for the reader, for
+    /// at most `bound`. If that was in vain the edge is stalled: no more waits until the reader has
+    /// moved.
+    #[inline]
+    pub fn queue_wait(&mut self, origin: u16, frame: &[u8], bound: Duration) -> Pushed {
+        match self.queue(origin, frame) {
+            Pushed::Full => self.queue_slowly(origin, frame, bound),
+            other => other,
+        }
+    }
+
+    #[cold]
+    fn queue_slowly(&mut self, origin: u16, frame: &[u8], bound: Duration) -> Pushed {
+        self.flush();
+        if self.stalled == Some(self.index.tail()) {
+            return Pushed::Full;
+        }
+        match self.wait(frame.len() - HEADER, bound) {
+            Pushed::Done => {
+                self.stalled = None;
+                self.queue(origin, frame)
+            }
+            other => {
+                self.stalled = Some(self.index.tail());
+                other
+            }
+        }
+    }
+
+    /// Whether the last wait was in vain and the reader is not known to have moved since.
+    pub fn is_stalled(&self) -> bool {
+        self.stalled == Some(self.index.tail())
+    }
+
+    /// How many times room was waited for.
+    pub fn waits(&self) -> u64 {
+        self.waits
+    }
+
+    /// The receiver's inbox.
+    pub fn inbox(&self) -> &Arc<PeerInbox> {
+        &self.inbox
+    }
+
+    /// The edge's bell.
+    pub fn bell(&self) -> &Bell {
+        &self.bell
+    }
+
+    /// The ring's memory, to give it to a receiver again.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.memory.fd()
+    }
+
+    /// Waits until there is room for a frame of `length` bytes: `Done`, `Full` or `Corrupt`.
+    fn wait(&mut self, length: usize, bound: Duration) -> Pushed {
+        #[expect(clippy::cast_possible_truncation, reason = "queue refuses longer ones")]
+        let length = length as u32;
+        self.waits += 1;
+        let started = Instant::now();
+        let mut looks = 0;
+        loop {
+            let waiting = self.memory.half(at::WAITING_AT);
+            let found = self.index.start_wait(length, self.inbox.cell(self.number), waiting);
+            let left = bound.saturating_sub(started.elapsed());
+            match found {
+                Wait::While(value) if !left.is_zero() => {
+                    looks += 1;
+                    match looks < LOOKS {
+                        true => std::hint::spin_loop(),
+                        false => {
+                            let word = self.inbox.futex(self.number);
+                            wake::sleep_while(word, value, left.min(SLICE));
+                        }
+                    }
+                    continue;
+                }
+                _ => self.index.end_wait(waiting),
+            }
+            return match found {
+                Wait::Room => Pushed::Done,
+                Wait::While(_) => Pushed::Full,
+                Wait::Corrupt => Pushed::Corrupt,
+            };
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Waking and being woken: an eventfd for each edge, a futex for a full ring, an epoll for a port.
+//!
+//! A [`Bell`] belongs to one edge, since one that many ring could be drained or filled by a hostile
+//! one. A [`Watch`] is what a port sleeps on and what its user polls: bells are in it
+//! edge-triggered and never read, so one call clears all that rang. What is behind a bell is told
+//! by the rings alone; a bell that rings without a cause costs a look.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::event::{EventfdFlags, Timespec, eventfd};
+use rustix::io::Errno;
+use rustix::thread::futex;
+
+use crate::error::{Error, Result};
+use crate::sync::AtomicU32;
+
+/// The eventfd of one edge, held by its sender and its receiver.
+#[derive(Debug)]
+pub struct Bell(OwnedFd);
+
+impl Bell {
+    /// Makes one.
+    ///
+    /// # Errors
+    /// Descriptors are short.
+    pub fn create() -> Result<Bell> {
+        eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map(Bell)
+            .map_err(|source| Error::call("bell", "make an eventfd", source))
+    }
+
+    /// Of a descriptor that the switch gave.
+    pub fn from_fd(fd: OwnedFd) -> Bell {
+        Bell(fd)
+    }
+
+    /// Rings. That it is full already, or is no eventfd, changes nothing for us.
+    pub fn ring(&self) {
+        let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
+    }
+
+    /// Takes back what was rung; for bells that are watched level-triggered.
+    pub fn silence(&self) {
+        let _ = rustix::io::read(&self.0, &mut [0_u8; 8]);
+    }
+
+    /// The descriptor.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// The epoll of a port.
+#[derive(Debug)]
+pub struct Watch(OwnedFd);
+
+impl Watch {
+    /// Watches nothing yet.
+    ///
+    /// # Errors
+    /// Descriptors are short.
+    pub fn create() -> Result<Watch> {
+        epoll::create(CreateFlags::CLOEXEC)
+            .map(Watch)
+            .map_err(|source| Error::call("port", "make an epoll", source))
+    }
+
+    /// Watches a bell: it shows once each time it rings.
+    ///
+    /// # Errors
+    /// It is watched already, or of a kind that cannot be.
+    pub fn add_bell(&self, bell: &Bell, key: u64) -> Result<()> {
+        self.add(bell.fd(), key, EventFlags::IN | EventFlags::ET)
+    }
+
+    /// Watches a descriptor: it shows as long as it is readable.
+    ///
+    /// # Errors
+    /// It is watched already, or of a kind that cannot be.
+    pub fn add_level(&self, fd: BorrowedFd<'_>, key: u64) -> Result<()> {
+        self.add(fd, key, EventFlags::IN)
+    }
+
+    fn add(&self, fd: BorrowedFd<'_>, key: u64, flags: EventFlags) -> Result<()> {
+        epoll::add(&self.0, fd, EventData::new_u64(key), flags)
+            .map_err(|source| Error::call("port", "watch a descriptor", source))
+    }
+
+    /// Watches it no more. A descriptor must be removed before it is closed, as others hold it too.
+    ///
+    /// # Errors
+    /// It was not watched.
+    pub fn remove(&self, fd: BorrowedFd<'_>) -> Result<()> {
+        epoll::delete(&self.0, fd)
+            .map_err(|source| Error::call("port", "unwatch a descriptor", source))
+    }
+
+    /// Sleeps until something shows or the time is over (none: for ever; zero: clears what rang),
+    /// and gives the keys to `each`. A signal ends it early. True if something showed.
+    ///
+    /// # Errors
+    /// None is known.
+    pub fn wait(&self, timeout: Option<Duration>, mut each: impl FnMut(u64)) -> Result<bool> {
+        let mut some = false;
+        let mut timeout = timeout.map(timespec);
+        loop {
+            let mut events = [const { NOTHING }; 64];
+            let count = match epoll::wait(&self.0, &mut events, timeout.as_ref()) {
+                Err(Errno::INTR) => return Ok(some),
+                other => other.map_err(|source| Error::call("port", "wait", source))?,
+            };
+            events.iter().take(count).for_each(|event| each({ event.data }.u64()));
+            some |= count > 0;
+            if count < events.len() {
+                return Ok(some);
+            }
+            timeout = Some(timespec(Duration::ZERO));
+        }
+    }
+
+    /// The descriptor: readable while [`Self::wait`] would find something.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+const NOTHING: Event = Event { flags: EventFlags::empty(), data: EventData::new_u64(0) };
+
+/// Sleeps while `word` is `value`, woken by [`wake`], for at most `bound`. The word may be mapped
+/// for reading only.
+pub(crate) fn sleep_while(word: &AtomicU32, value: u32, bound: Duration) {
+    let _ = futex::wait(word, futex::Flags::empty(), value, Some(&timespec(bound)));
+}
+
+/// Wakes who sleeps on `word`.
+pub(crate) fn wake(word: &AtomicU32) {
+    let _ = futex::wake(word, futex::Flags::empty(), 1);
+}
+
+fn timespec(time: Duration) -> Timespec {
+    Timespec {
+        tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(time.subsec_nanos()),
+    }
+}
