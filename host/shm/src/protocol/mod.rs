@@ -33,6 +33,9 @@ pub const MOST_PORTS: u8 = 255;
 /// Most edges that a port may name when it comes back: to and from each other port.
 pub const MOST_EDGES: usize = 2 * (MOST_PORTS as usize);
 
+/// Set in a slot's origin: the frame is a copy for a mirror port.
+pub const MIRRORED: u16 = 0x8000;
+
 /// What a port keeps of a switch to be taken for the same port after the switch's restart.
 pub type Token = [u8; 16];
 
