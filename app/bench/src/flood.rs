@@ -106,10 +106,12 @@ fn ratios(results: &Results, report: &mut Report) {
     let (protected, plain) = (unflooded(Victim::Protected), unflooded(Victim::Plain));
     report.ratio("tcp_protected_vs_plain", &protected, &plain);
     let cpu = |victim, n| of(Measure::ReceiveCpu, victim, flood(n));
-    let tight = [1, 2].map(|n| cpu(Victim::Tight, n));
-    let most = tight.into_iter().max_by(|a, b| mean(a).total_cmp(&mean(b))).unwrap_or_default();
-    report.value("victim_receive_cpu_percent", &most);
-    report.value("victim_receive_cpu_unprotected_percent", &cpu(Victim::Charged, 1));
+    let most = |victim| {
+        let each = [1, 2].map(|n| cpu(victim, n)).into_iter();
+        each.max_by(|a, b| mean(a).total_cmp(&mean(b))).unwrap_or_default()
+    };
+    report.value("victim_receive_cpu_percent", &most(Victim::Tight));
+    report.value("victim_receive_cpu_unprotected_percent", &most(Victim::Charged));
     let echo = |victim, others| of(Measure::Echo, victim, others);
     report.value("echo_p99_us", &echo(Victim::Protected, Others::Idle));
     report.value("echo_p99_flooded_us", &echo(Victim::Protected, flood(2)));

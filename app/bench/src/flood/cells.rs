@@ -134,7 +134,7 @@ pub(super) fn quick() -> Vec<Cell> {
     all.extend([Others::Idle, direct(1), direct(2)].map(|others| cell(Paced, Protected, others)));
     all.push(cell(Paced, Plain, direct(2)));
     all.extend([direct(1), direct(2)].map(|others| cell(ReceiveCpu, Tight, others)));
-    all.push(cell(ReceiveCpu, Charged, direct(1)));
+    all.extend([direct(1), direct(2)].map(|others| cell(ReceiveCpu, Charged, others)));
     all.extend([Others::Idle, direct(2)].map(|others| cell(Echo, Protected, others)));
     all.push(cell(Echo, Plain, direct(2)));
     all
@@ -166,7 +166,6 @@ pub(super) fn rest() -> Vec<Cell> {
         all.push(cell(ReceiveCpu, victim, Others::Idle));
         all.push(cell(ReceiveCpu, victim, queue(1)));
     }
-    all.push(cell(ReceiveCpu, Charged, Others::Flood(2, Way::Direct)));
     all
 }
 
