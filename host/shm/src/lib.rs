@@ -1,7 +1,14 @@
 //! Shared-memory rings, and the protocol by which a port joins a switch.
 
 mod error;
+pub mod inbox;
+pub mod layout;
+pub mod memory;
 pub mod name;
+pub mod page;
 pub mod protocol;
+pub mod ring;
+mod sync;
+pub mod wake;
 
 pub use error::{Error, Result};
