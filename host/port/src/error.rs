@@ -52,3 +52,16 @@ impl Error {
         }
     }
 }
+
+/// The same failure, as this crate tells it.
+impl From<netloom_rawsock::Error> for Error {
+    fn from(error: netloom_rawsock::Error) -> Self {
+        match error {
+            netloom_rawsock::Error::Call { object, operation, source } => {
+                Error::Call { object, operation, source }
+            }
+            netloom_rawsock::Error::Unsupported(unsupported) => Error::Unsupported(unsupported),
+            other => Error::call("packet socket", "use", io::Error::other(other)),
+        }
+    }
+}

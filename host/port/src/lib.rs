@@ -7,15 +7,18 @@
 //! and handed to another ([`from_fd`]).
 
 mod error;
+mod inherit;
 mod packet;
-mod sockopt;
+mod ring;
 mod tap;
 mod vde;
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 pub use error::{Error, Result};
+pub use inherit::inherited;
 pub use packet::PacketPort;
+pub use ring::{RingOptions, RingPort};
 pub use tap::{Tap, TapOptions};
 pub use vde::VdePort;
 
@@ -63,6 +66,28 @@ pub enum Sent {
     Gone,
 }
 
+/// What a [`Port::lend`] found.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Lent<'a> {
+    /// The next frame with its header, where it lies.
+    Frame(&'a mut [u8]),
+    /// One that did not fit, to be counted and given back.
+    Truncated,
+    /// Nothing at the moment.
+    Empty,
+    /// This port only copies: see [`Port::receive`].
+    Never,
+}
+
+/// What a [`Port::flush`] came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flushed {
+    /// How it ended: [`Sent::Full`] when some frames wait on, to be flushed again.
+    pub sent: Sent,
+    /// Frames that were taken by [`Port::queue`] and are lost.
+    pub lost: u64,
+}
+
 /// Something that frames come from and go to.
 pub trait Port: Send {
     /// Takes the next frame, if there is one, into `buffer` (of [`MOST_FRAME`] bytes to fit any).
@@ -83,6 +108,37 @@ pub trait Port: Send {
     /// How many frames were lost on the input because nobody read them in time, since the port was
     /// opened here; `None` where the descriptor does not tell.
     fn overruns(&mut self) -> Option<u64>;
+
+    /// As [`Port::send`], but what was taken may wait until [`Port::flush`], so that a burst is sent by
+    /// one call.
+    ///
+    /// # Errors
+    /// As [`Port::send`].
+    fn queue(&mut self, frame: &[u8]) -> Result<Sent> {
+        self.send(frame)
+    }
+
+    /// Sends what [`Port::queue`] has taken.
+    ///
+    /// # Errors
+    /// As [`Port::send`]; what was queued is lost.
+    fn flush(&mut self) -> Result<Flushed> {
+        Ok(Flushed { sent: Sent::Done, lost: 0 })
+    }
+
+    /// The next frame where it lies, for ports that can: it stays the next until it is given back.
+    fn lend(&mut self) -> Lent<'_> {
+        Lent::Never
+    }
+
+    /// Is done with what was lent.
+    fn give_back(&mut self) {}
+
+    /// To be asked when the descriptor shows an error: [`Received::Down`], [`Received::Gone`], or
+    /// [`Received::Empty`] when all is well. Ports that tell by [`Port::receive`] say `Empty`.
+    fn fault(&mut self) -> Received {
+        Received::Empty
+    }
 }
 
 /// The kinds of ports.

@@ -9,23 +9,17 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use netloom_sys::Unsupported;
+use netloom_rawsock::tag::{TAG, put_back, tag_of as tag_of_status};
+use netloom_rawsock::{option, socket};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType};
+use rustix::net::{SendFlags, SocketFlags};
 
-use crate::{Error, HEADER, Port, Received, Result, Sent, sockopt};
+use crate::{Error, Port, Received, Result, Sent};
 
 /// What may wait to be read, in bytes of the kernel's memory: 20 ms at 10 Gb/s and its overhead.
 const RECEIVE_BUFFER: i32 = 32 << 20;
 /// What may be on its way into the interface.
 const SEND_BUFFER: i32 = 8 << 20;
-
-/// Bytes of a VLAN tag, and where it stands in a frame.
-const TAG: usize = 4;
-const MACS: usize = 12;
-
-/// `VIRTIO_NET_HDR_F_NEEDS_CSUM` of linux/virtio_net.h.
-const NEEDS_CSUM: u8 = 1;
 
 /// A packet socket bound to one interface.
 #[derive(Debug)]
@@ -41,18 +35,14 @@ impl PacketPort {
     /// [`Error::Unsupported`] without the right to; [`Error::Call`] when the kernel refuses.
     pub fn open(index: u32) -> Result<PacketPort> {
         // No protocol yet: nothing is received before it is bound.
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let fd = rustix::net::socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)
-            .map_err(|e| refused(index, e))?;
+        let fd = socket::open(index, SocketFlags::NONBLOCK)?;
         for (name, operation) in OPTIONS {
-            sockopt::set(&fd, libc::SOL_PACKET, name, 1)
-                .map_err(|e| Error::call(object(index), operation, e))?;
+            socket::set(&fd, index, name, 1, operation)?;
         }
         // Before Linux 4.20: what is sent here would come back. Nothing else can take its place.
-        sockopt::set(&fd, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)
-            .map_err(|e| Error::call(object(index), "ignore what is sent on", e))?;
-        enlarge(&fd);
-        bind(&fd, index).map_err(|e| Error::call(object(index), "bind to", e))?;
+        socket::set(&fd, index, libc::PACKET_IGNORE_OUTGOING, 1, "ignore what is sent on")?;
+        socket::enlarge(&fd, RECEIVE_BUFFER, SEND_BUFFER);
+        socket::bind(&fd, index, socket::ALL)?;
         Ok(PacketPort { fd, overruns: 0 })
     }
 
@@ -62,13 +52,9 @@ impl PacketPort {
     /// [`Error::Kind`] when it is not such a one.
     pub fn from_fd(fd: OwnedFd) -> Result<PacketPort> {
         let wrong = |reason| Error::Kind { kind: "a packet socket", reason };
-        let domain: i32 = sockopt::get(&fd, libc::SOL_SOCKET, libc::SO_DOMAIN)
-            .map_err(|_| wrong("it is no socket"))?;
-        if domain != libc::AF_PACKET {
-            return Err(wrong("it is another socket"));
-        }
+        check_family(&fd)?;
         for (name, _) in OPTIONS {
-            if sockopt::get::<i32>(&fd, libc::SOL_PACKET, name).ok() != Some(1) {
+            if option::get::<i32>(&fd, libc::SOL_PACKET, name).ok() != Some(1) {
                 return Err(wrong("its frames have another header"));
             }
         }
@@ -88,57 +74,40 @@ const OPTIONS: [(i32, &str); 3] = [
     (libc::PACKET_QDISC_BYPASS, "send directly through"),
 ];
 
-fn object(index: u32) -> String {
-    format!("packet socket on interface {index}")
+/// Whether a descriptor is a packet socket.
+pub(crate) fn check_family(fd: &OwnedFd) -> Result<()> {
+    let wrong = |reason| Error::Kind { kind: "a packet socket", reason };
+    let domain: i32 =
+        option::get(fd, libc::SOL_SOCKET, libc::SO_DOMAIN).map_err(|_| wrong("it is no socket"))?;
+    if domain == libc::AF_PACKET { Ok(()) } else { Err(wrong("it is another socket")) }
 }
 
-fn refused(index: u32, errno: Errno) -> Error {
-    let needs = match errno {
-        Errno::PERM | Errno::ACCESS => {
-            "needs CAP_NET_RAW in the network namespace's user namespace"
-        }
-        Errno::AFNOSUPPORT => "needs a kernel with packet sockets (CONFIG_PACKET)",
-        _ => return Error::call(object(index), "open", errno),
-    };
-    let reason = format!("{}: {errno}", object(index));
-    Unsupported { feature: "packet sockets", reason, needs: needs.to_owned() }.into()
-}
-
-/// As large as we may: beyond the system's limit only with CAP_NET_ADMIN of the host.
-fn enlarge(fd: &OwnedFd) {
-    for (force, plain, bytes) in [
-        (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, RECEIVE_BUFFER),
-        (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, SEND_BUFFER),
-    ] {
-        if sockopt::set(fd, libc::SOL_SOCKET, force, bytes).is_err() {
-            // A smaller buffer only loses sooner, which is counted.
-            let _ = sockopt::set(fd, libc::SOL_SOCKET, plain, bytes);
-        }
+/// Gives bytes to a packet socket, without waiting.
+pub(crate) fn send_by_call(fd: &OwnedFd, bytes: &[u8]) -> Result<Sent> {
+    loop {
+        return match rustix::net::send(fd, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+            Ok(_) => Ok(Sent::Done),
+            Err(Errno::AGAIN) => Ok(Sent::Full),
+            Err(Errno::INTR) => continue,
+            Err(Errno::NOBUFS | Errno::NOMEM) => Ok(Sent::NoRoom),
+            Err(Errno::INVAL | Errno::MSGSIZE) => Ok(Sent::Refused),
+            Err(Errno::NETDOWN) => Ok(Sent::Down),
+            Err(Errno::NXIO | Errno::NODEV) => Ok(Sent::Gone),
+            Err(e) => Err(Error::call("packet socket", "send", e)),
+        };
     }
-}
-
-fn bind(fd: &OwnedFd, index: u32) -> io::Result<()> {
-    // SAFETY: all bytes zero is a value of each member of sockaddr_ll.
-    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-    address.sll_family = libc::c_ushort::try_from(libc::AF_PACKET).map_err(io::Error::other)?;
-    address.sll_protocol = u16::try_from(libc::ETH_P_ALL).map_err(io::Error::other)?.to_be();
-    address.sll_ifindex = i32::try_from(index).map_err(io::Error::other)?;
-    let length =
-        libc::socklen_t::try_from(size_of::<libc::sockaddr_ll>()).map_err(io::Error::other)?;
-    // SAFETY: the pointer is to a live sockaddr_ll and the length is its size.
-    let ret = unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), length) };
-    if ret == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 impl Port for PacketPort {
     fn receive(&mut self, buffer: &mut [u8]) -> Result<Received> {
         // Room in front, so that only the first bytes move when a tag is put back.
-        let Some(behind) = buffer.get_mut(TAG..) else { return Ok(Received::Truncated) };
         loop {
+            let Some(behind) = buffer.get_mut(TAG..) else { return Ok(Received::Truncated) };
             return match receive_message(&self.fd, behind) {
                 Ok(message) if message.truncated => Ok(Received::Truncated),
-                Ok(Message { length, tag: Some(tag), .. }) if length >= HEADER + MACS => {
-                    put_back(buffer, tag);
+                Ok(Message { length, tag: Some(tag), .. })
+                    if put_back(&mut buffer[..TAG + length], tag) =>
+                {
                     Ok(Received::Frame { start: 0, length: length + TAG })
                 }
                 Ok(message) => Ok(Received::Frame { start: TAG, length: message.length }),
@@ -154,22 +123,7 @@ impl Port for PacketPort {
     }
 
     fn send(&mut self, frame: &[u8]) -> Result<Sent> {
-        loop {
-            return match rustix::net::send(
-                &self.fd,
-                frame,
-                SendFlags::DONTWAIT | SendFlags::NOSIGNAL,
-            ) {
-                Ok(_) => Ok(Sent::Done),
-                Err(Errno::AGAIN) => Ok(Sent::Full),
-                Err(Errno::INTR) => continue,
-                Err(Errno::NOBUFS | Errno::NOMEM) => Ok(Sent::NoRoom),
-                Err(Errno::INVAL | Errno::MSGSIZE) => Ok(Sent::Refused),
-                Err(Errno::NETDOWN) => Ok(Sent::Down),
-                Err(Errno::NXIO | Errno::NODEV) => Ok(Sent::Gone),
-                Err(e) => Err(Error::call("packet socket", "send", e)),
-            };
-        }
+        send_by_call(&self.fd, frame)
     }
 
     fn as_fd(&self) -> BorrowedFd<'_> {
@@ -178,10 +132,7 @@ impl Port for PacketPort {
 
     /// Reading sets the kernel's count back, so only one port of a socket may ask.
     fn overruns(&mut self) -> Option<u64> {
-        // struct tpacket_stats: packets and, among them, drops.
-        let stats: [u32; 2] =
-            sockopt::get(&self.fd, libc::SOL_PACKET, libc::PACKET_STATISTICS).ok()?;
-        self.overruns += u64::from(stats[1]);
+        self.overruns += socket::statistics(&self.fd).ok()?.lost;
         Some(self.overruns)
     }
 }
@@ -230,51 +181,5 @@ fn tag_of(message: &libc::msghdr) -> Option<[u8; TAG]> {
     let data = unsafe { libc::CMSG_DATA(first) };
     // SAFETY: the kernel has written a whole tpacket_auxdata there; it may be unaligned.
     let told = unsafe { data.cast::<libc::tpacket_auxdata>().read_unaligned() };
-    if told.tp_status & libc::TP_STATUS_VLAN_VALID == 0 {
-        return None;
-    }
-    let known = told.tp_status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
-    let kind = if known { told.tp_vlan_tpid } else { 0x8100 }.to_be_bytes();
-    let value = told.tp_vlan_tci.to_be_bytes();
-    Some([kind[0], kind[1], value[0], value[1]])
-}
-
-/// Puts a tag behind the MACs of a frame whose header starts at `TAG`; then it starts at 0.
-fn put_back(buffer: &mut [u8], tag: [u8; TAG]) {
-    buffer.copy_within(TAG..TAG + HEADER + MACS, 0);
-    buffer[HEADER + MACS..HEADER + MACS + TAG].copy_from_slice(&tag);
-    // virtio_net_hdr: flags, type, header length, segment size, checksum start and offset. What
-    // counts from the frame's first byte is now longer.
-    let partial = buffer[0] & NEEDS_CSUM != 0;
-    let mut longer = |at: usize| {
-        let value = u16::from_ne_bytes([buffer[at], buffer[at + 1]]);
-        let value = if value == 0 { 0 } else { value.saturating_add(4) };
-        buffer[at..at + 2].copy_from_slice(&value.to_ne_bytes());
-    };
-    longer(2);
-    if partial {
-        longer(6);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_tag_goes_behind_the_macs_and_moves_the_checksum() {
-        let mut buffer: Vec<u8> = vec![0; TAG];
-        buffer.extend([NEEDS_CSUM, 1]);
-        for field in [54u16, 1448, 34, 16] {
-            buffer.extend(field.to_ne_bytes());
-        }
-        buffer.extend(1..=12);
-        buffer.extend([0x08, 0x00, 0x45]);
-        put_back(&mut buffer, [0x81, 0, 0x20, 7]);
-        let field = |at: usize| u16::from_ne_bytes([buffer[at], buffer[at + 1]]);
-        assert_eq!([field(2), field(4), field(6), field(8)], [58, 1448, 38, 16]);
-        let macs: Vec<u8> = (1..=12).collect();
-        assert_eq!(buffer[HEADER..HEADER + MACS], macs);
-        assert_eq!(buffer[HEADER + MACS..], [0x81, 0, 0x20, 7, 0x08, 0x00, 0x45]);
-    }
+    tag_of_status(told.tp_status, told.tp_vlan_tci, told.tp_vlan_tpid)
 }

@@ -6,7 +6,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-use crate::{Error, Result};
+use crate::{Error, Result, option};
 
 /// Room for one control message with a timespec, aligned as control messages must be.
 type Control = [u64; 8];
@@ -16,17 +16,8 @@ type Control = [u64; 8];
 /// # Errors
 /// The kernel's refusal.
 pub fn note_arrivals(socket: &impl AsFd) -> Result<()> {
-    let on: libc::c_int = 1;
-    let length = libc::socklen_t::try_from(size_of::<libc::c_int>()).unwrap_or(4);
-    let fd = socket.as_fd().as_raw_fd();
-    // SAFETY: the descriptor is open as long as `socket` is borrowed; the value is a c_int on this stack.
-    let code = unsafe {
-        libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, (&raw const on).cast(), length)
-    };
-    match code {
-        0 => Ok(()),
-        _ => Err(Error::call("socket", "note arrivals", io::Error::last_os_error())),
-    }
+    option::set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
+        .map_err(|e| Error::call("socket", "note arrivals", e))
 }
 
 /// Receives a datagram: its bytes in `buffer`, and when it came in nanoseconds of CLOCK_REALTIME, where

@@ -1,15 +1,25 @@
-//! Packet sockets: whole frames given to an interface as they are on the wire (packet(7)).
+//! Packet sockets: whole frames taken from and given to an interface as they are on the wire (packet(7)).
 //!
-//! A [`Sender`] is bound to one interface; [`Frames`] are prepared once and then given to it again
-//! and again, many by one system call. Every frame is accounted for: taken, or refused by the
-//! queue behind the socket. What the interface or the other end drops later is not seen here.
-//! Frames are not received; [`arrival`] tells when datagrams came. The calling thread's network namespace counts when a socket is opened.
+//! A [`Sender`] gives prepared [`Frames`] to one interface, many by one system call, and accounts for
+//! every one. [`rings`] shares slots with the kernel: an [`RxRing`] lends frames where they lie, a
+//! [`TxRing`] sends what was put by one call a burst. [`socket`] opens and asks, [`tag`] puts back VLAN
+//! tags, [`arrival`] tells when datagrams came. The calling thread's network namespace counts when a
+//! socket is opened.
 
 pub mod arrival;
 mod error;
 mod frames;
+pub mod option;
+mod receive;
+mod ring;
 mod sender;
+pub mod socket;
+pub mod tag;
+mod transmit;
 
 pub use error::{Error, Result};
 pub use frames::{Frames, MOST_BYTES, MOST_FRAMES};
+pub use receive::{Peeked, RxRing};
+pub use ring::{RingSizes, WHOLE_SLOT, rings};
 pub use sender::{Path, Sender, Tally};
+pub use transmit::{Kick, State, TxRing};

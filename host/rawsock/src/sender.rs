@@ -7,10 +7,10 @@
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use netloom_sys::Unsupported;
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::net::SocketFlags;
 
+use crate::socket::{self, object};
 use crate::{Error, Frames, Result};
 
 /// How frames get from the socket to the interface.
@@ -57,17 +57,11 @@ impl Sender {
     /// # Errors
     /// [`Error::Unsupported`] without the right to; [`Error::Call`] when the kernel refuses.
     pub fn open(index: u32, path: Path) -> Result<Sender> {
-        let fd = rustix::net::socket_with(
-            AddressFamily::PACKET,
-            SocketType::RAW,
-            SocketFlags::CLOEXEC,
-            None,
-        )
-        .map_err(|errno| refused(index, errno))?;
+        let fd = socket::open(index, SocketFlags::empty())?;
         if path == Path::Direct {
-            bypass(&fd).map_err(|e| Error::call(object(index), "send directly through", e))?;
+            socket::set(&fd, index, libc::PACKET_QDISC_BYPASS, 1, "send directly through")?;
         }
-        bind(&fd, index).map_err(|e| Error::call(object(index), "bind to", e))?;
+        socket::bind(&fd, index, 0)?;
         Ok(Sender { fd, index, tally: Tally::default() })
     }
 
@@ -112,50 +106,4 @@ impl Sender {
             Errno::from_raw_os_error(number.unwrap_or(libc::EIO))
         })
     }
-}
-
-fn object(index: u32) -> String {
-    format!("packet socket on interface {index}")
-}
-
-fn refused(index: u32, errno: Errno) -> Error {
-    let needs = match errno {
-        Errno::PERM | Errno::ACCESS => {
-            "needs CAP_NET_RAW in the network namespace's user namespace"
-        }
-        Errno::AFNOSUPPORT => "needs a kernel with packet sockets (CONFIG_PACKET)",
-        _ => return Error::call(object(index), "open", errno),
-    };
-    let reason = format!("{}: {errno}", object(index));
-    Unsupported { feature: "packet sockets", reason, needs: needs.to_owned() }.into()
-}
-
-fn bypass(fd: &OwnedFd) -> io::Result<()> {
-    let on: libc::c_int = 1;
-    // SAFETY: the pointer is to a live c_int and the length is its size.
-    let ret = unsafe {
-        libc::setsockopt(
-            fd.as_raw_fd(),
-            libc::SOL_PACKET,
-            libc::PACKET_QDISC_BYPASS,
-            (&raw const on).cast(),
-            length_of::<libc::c_int>()?,
-        )
-    };
-    if ret == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-fn bind(fd: &OwnedFd, index: u32) -> io::Result<()> {
-    // SAFETY: all bytes zero is a value of each member of sockaddr_ll.
-    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-    address.sll_family = libc::c_ushort::try_from(libc::AF_PACKET).map_err(io::Error::other)?;
-    address.sll_ifindex = i32::try_from(index).map_err(io::Error::other)?;
-    let length = length_of::<libc::sockaddr_ll>()?;
-    // SAFETY: the pointer is to a live sockaddr_ll and the length is its size.
-    let ret = unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), length) };
-    if ret == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-fn length_of<T>() -> io::Result<libc::socklen_t> {
-    libc::socklen_t::try_from(size_of::<T>()).map_err(io::Error::other)
 }

@@ -1,0 +1,84 @@
+//! Frames that come in by a ring: looked at where they lie, then given back.
+//!
+//! A frame stands behind a header of offloads, its VLAN tag put back in. What the slot has cut is told
+//! as cut and cannot be looked at: whoever forwarded it would forward half a frame.
+
+use crate::ring::{Area, DATA};
+use crate::tag::{HEADER, TAG, put_back, tag_of};
+
+/// A ring of frames that come in.
+#[derive(Debug)]
+pub struct RxRing {
+    area: Area,
+    /// Whether the kernel writes the header of offloads.
+    header: bool,
+    next: usize,
+    /// Where the next frame was found to lie: it is looked at only once.
+    seen: Option<(usize, usize)>,
+}
+
+/// What is next.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Peeked<'a> {
+    /// A frame with its header of offloads before it.
+    Frame(&'a mut [u8]),
+    /// One that was longer than its slot.
+    Cut,
+    /// Nothing.
+    Empty,
+}
+
+impl RxRing {
+    pub(crate) fn new(area: Area, header: bool) -> RxRing {
+        RxRing { area, header, next: 0, seen: None }
+    }
+
+    /// The next frame. It stays the next until it is [`RxRing::release`]d.
+    pub fn peek(&mut self) -> Peeked<'_> {
+        if self.seen.is_none() {
+            if self.area.status(self.next) & libc::TP_STATUS_USER == 0 {
+                return Peeked::Empty;
+            }
+            self.seen = self.look();
+        }
+        match self.seen {
+            Some((start, end)) => match self.area.bytes(self.next).get_mut(start..end) {
+                Some(frame) => Peeked::Frame(frame),
+                None => Peeked::Cut,
+            },
+            None => Peeked::Cut,
+        }
+    }
+
+    /// Gives the next frame's slot back to the kernel. Without effect when there is none.
+    pub fn release(&mut self) {
+        if self.area.status(self.next) & libc::TP_STATUS_USER != 0 {
+            self.seen = None;
+            self.area.hand_over(self.next, libc::TP_STATUS_KERNEL);
+            self.next = self.area.after(self.next);
+        }
+    }
+
+    /// Where the frame in the next slot, which is ours, lies behind the slot's header; `None` when it is cut.
+    fn look(&mut self) -> Option<(usize, usize)> {
+        let told = self.area.header(self.next);
+        if told.tp_snaplen < told.tp_len {
+            return None;
+        }
+        let frame = usize::from(told.tp_mac).checked_sub(DATA)?;
+        let end = frame.checked_add(usize::try_from(told.tp_snaplen).ok()?)?;
+        let start = frame.checked_sub(HEADER)?;
+        let header = self.header;
+        let bytes = self.area.bytes(self.next).get_mut(..end)?;
+        if !header {
+            bytes.get_mut(start..frame)?.fill(0);
+        }
+        let Some(tag) = tag_of(told.tp_status, told.tp_vlan_tci, told.tp_vlan_tpid) else {
+            return Some((start, end));
+        };
+        // The kernel's socket address, which nobody reads, stands there.
+        let room = start.checked_sub(TAG)?;
+        let put = put_back(&mut bytes[room..], tag);
+        Some(if put { (room, end) } else { (start, end) })
+    }
+}

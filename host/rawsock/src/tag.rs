@@ -1,0 +1,78 @@
+//! VLAN tags that the kernel has taken out of frames, put back in (packet(7), IEEE 802.1Q).
+//!
+//! Works on a frame with a virtio-net header of [`HEADER`] bytes before it. Invariant: nothing behind
+//! the MACs moves.
+
+/// Bytes of the virtio-net header (linux/virtio_net.h, the legacy one).
+pub const HEADER: usize = 10;
+/// Bytes of a VLAN tag.
+pub const TAG: usize = 4;
+const MACS: usize = 12;
+
+/// `VIRTIO_NET_HDR_F_NEEDS_CSUM` of linux/virtio_net.h.
+const NEEDS_CSUM: u8 = 1;
+
+/// The tag as it stood in the frame: of what `tp_status`, `tp_vlan_tci` and `tp_vlan_tpid` tell.
+pub fn tag_of(status: u32, tci: u16, tpid: u16) -> Option<[u8; TAG]> {
+    if status & libc::TP_STATUS_VLAN_VALID == 0 {
+        return None;
+    }
+    let known = status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
+    let kind = if known { tpid } else { 0x8100 }.to_be_bytes();
+    let value = tci.to_be_bytes();
+    Some([kind[0], kind[1], value[0], value[1]])
+}
+
+/// Puts a tag behind the MACs of a frame whose header starts at `buffer[TAG]`; then it starts at 0.
+/// Nothing happens to what is too short to have MACs; whether it was done.
+pub fn put_back(buffer: &mut [u8], tag: [u8; TAG]) -> bool {
+    if buffer.len() < TAG + HEADER + MACS {
+        return false;
+    }
+    buffer.copy_within(TAG..TAG + HEADER + MACS, 0);
+    buffer[HEADER + MACS..HEADER + MACS + TAG].copy_from_slice(&tag);
+    // virtio_net_hdr: flags, type, header length, segment size, checksum start and offset. What
+    // counts from the frame's first byte is now longer.
+    let partial = buffer[0] & NEEDS_CSUM != 0;
+    let mut longer = |at: usize| {
+        let value = u16::from_ne_bytes([buffer[at], buffer[at + 1]]);
+        let value = if value == 0 { 0 } else { value.saturating_add(4) };
+        buffer[at..at + 2].copy_from_slice(&value.to_ne_bytes());
+    };
+    longer(2);
+    if partial {
+        longer(6);
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_goes_behind_the_macs_and_moves_the_checksum() {
+        let mut buffer: Vec<u8> = vec![0; TAG];
+        buffer.extend([NEEDS_CSUM, 1]);
+        for field in [54u16, 1448, 34, 16] {
+            buffer.extend(field.to_ne_bytes());
+        }
+        buffer.extend(1..=12);
+        buffer.extend([0x08, 0x00, 0x45]);
+        assert!(put_back(&mut buffer, [0x81, 0, 0x20, 7]));
+        let field = |at: usize| u16::from_ne_bytes([buffer[at], buffer[at + 1]]);
+        assert_eq!([field(2), field(4), field(6), field(8)], [58, 1448, 38, 16]);
+        let macs: Vec<u8> = (1..=12).collect();
+        assert_eq!(buffer[HEADER..HEADER + MACS], macs);
+        assert_eq!(buffer[HEADER + MACS..], [0x81, 0, 0x20, 7, 0x08, 0x00, 0x45]);
+        assert!(!put_back(&mut [0; 25], [0; 4]));
+    }
+
+    #[test]
+    fn a_tag_is_there_only_when_it_is_said_to_be() {
+        let (valid, kind) = (libc::TP_STATUS_VLAN_VALID, libc::TP_STATUS_VLAN_TPID_VALID);
+        assert_eq!(tag_of(kind, 7, 0x88a8), None);
+        assert_eq!(tag_of(valid, 0x2007, 0), Some([0x81, 0, 0x20, 7]));
+        assert_eq!(tag_of(valid | kind, 7, 0x88a8), Some([0x88, 0xa8, 0, 7]));
+    }
+}
