@@ -44,7 +44,7 @@ impl Mac {
     #[inline]
     pub fn to_u64(self) -> u64 {
         let [a, b, c, d, e, f] = self.0;
-        u64::from_be_bytes([0, 0, a, b, c, d, e, f])
+        u64::from(u32::from_be_bytes([a, b, c, d])) << 16 | u64::from(u16::from_be_bytes([e, f]))
     }
 
     /// From the low 48 bits of a number.

@@ -74,6 +74,7 @@ pub struct MacTable {
     keys: Box<[Keys]>,
     places: Box<[[Place; WAYS]]>,
     seed: u64,
+    multiplier: u64,
     ageing: u32,
     moves: u64,
 }
@@ -89,6 +90,7 @@ impl MacTable {
             keys: vec![Keys([FREE; WAYS]); sets].into(),
             places: vec![[Place::default(); WAYS]; sets].into(),
             seed,
+            multiplier: mix(seed) | 1,
             ageing,
             moves: 0,
         }
@@ -161,16 +163,18 @@ impl MacTable {
                 self.key_at(set, *way) == FREE || aged(self.place_at(set, *way), now, self.ageing)
             })
         };
-        let [first, second] = self.sets(key);
-        let set = if usable(second).count() > usable(first).count() { second } else { first };
-        usable(set).next().map(|way| (set, way)).or_else(|| self.victim([first, second], port, now))
+        let [first, second] = self.homes(key);
+        let more = usable(second.0).count() > usable(first.0).count();
+        let (set, favourite) = if more { second } else { first };
+        let way = usable(set).find(|way| *way == favourite).or_else(|| usable(set).next());
+        let sets = [first.0, second.0];
+        way.map(|way| (set, way)).or_else(|| self.victim(sets, port, now))
     }
 
     /// The oldest entry of the port that has most in two sets, if the one that asks has fewer, even
     /// with one more.
     fn victim(&self, sets: [usize; 2], port: PortNumber, now: u32) -> Option<(usize, usize)> {
-        let ways = if sets[0] == sets[1] { WAYS } else { 2 * WAYS };
-        let all = || (0..ways).map(move |n| (sets[n / WAYS], n % WAYS));
+        let all = || (0..2 * WAYS).map(move |n| (sets[n / WAYS], n % WAYS));
         let owned =
             |by: PortNumber| all().filter(|(s, w)| self.place_at(*s, *w).port == by).count();
         let most = all().map(|(s, w)| self.place_at(s, w).port).max_by_key(|by| owned(*by))?;
@@ -238,24 +242,41 @@ impl MacTable {
 
     #[inline]
     fn find(&self, key: u64) -> Option<(usize, usize)> {
+        let [home, other] = self.homes(key);
         // Zero has no entry, but would be found in every free place.
+        if key != FREE && self.key_at(home.0, home.1) == key {
+            return Some(home);
+        }
+        self.search(key, home.0, other.0)
+    }
+
+    fn search(&self, key: u64, first: usize, second: usize) -> Option<(usize, usize)> {
         if key == FREE {
             return None;
         }
-        self.sets(key).into_iter().find_map(|set| {
+        [first, second].into_iter().find_map(|set| {
             let keys = self.keys.get(set)?;
             keys.0.iter().position(|of| *of == key).map(|way| (set, way))
         })
     }
 
-    /// The two sets of a key; they may be one.
+    /// The two sets of a key, and its favourite place in each.
     #[inline]
-    fn sets(&self, key: u64) -> [usize; 2] {
-        let hash = mix(key ^ self.seed);
-        let [a, b, c, d, e, f, g, h] = hash.to_le_bytes();
-        let (low, high) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
-        // There are at most 2^21 sets, and their number is a power of two.
-        [low, high].map(|half| half as usize & (self.keys.len() - 1))
+    fn homes(&self, key: u64) -> [(usize, usize); 2] {
+        // The multiplier is as secret as the seed: to strangers sets are as if by chance.
+        let product = u128::from(key ^ self.seed) * u128::from(self.multiplier);
+        let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = product.to_le_bytes();
+        let low = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
+        let high = u64::from_le_bytes([i, j, k, l, m, n, o, p]);
+        let hash = low ^ high;
+        let sets = self.keys.len() - 1;
+        // Sets are at most 2^21, a power of two: the casts lose nothing that counts.
+        let number = |bits: u64| usize::try_from(bits & 0xff_ffff).unwrap_or_default();
+        let [one, two] = [number(hash), number(hash >> 32)];
+        let first = (one / WAYS) & sets;
+        let second = (two / WAYS) & sets;
+        let second = if first == second { second ^ 1 } else { second };
+        [(first, one % WAYS), (second, two % WAYS)]
     }
 
     #[inline]
@@ -287,7 +308,6 @@ fn aged(place: Place, now: u32, ageing: u32) -> bool {
 }
 
 /// The finisher of MurmurHash3: every bit of the key reaches every bit of the result.
-#[inline]
 fn mix(mut key: u64) -> u64 {
     key ^= key >> 33;
     key = key.wrapping_mul(0xff51_afd7_ed55_8ccd);
