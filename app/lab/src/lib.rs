@@ -24,6 +24,7 @@ mod moves;
 mod network;
 pub mod orphan;
 mod reports;
+mod role;
 mod running;
 mod scope;
 pub mod service;

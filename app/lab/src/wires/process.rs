@@ -3,7 +3,6 @@
 //! Its control socket names it: whoever connects learns from the kernel who listens.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use netloom_sys::process;
@@ -12,11 +11,10 @@ use rustix::process::Signal;
 
 use super::failed;
 use crate::state::Folder;
-use crate::{Error, Result};
+use crate::{Result, role};
 
-/// How long the process may take to listen, and how often it is looked for.
-const START_TIMEOUT: Duration = Duration::from_secs(5);
-const START_LOOK: Duration = Duration::from_millis(1);
+/// How long a killed process may take to end.
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long one whose sockets are closed may take to end.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
@@ -43,34 +41,8 @@ impl Process {
     /// Starts the process: this program in another role. It ends with the thread that starts it until
     /// it listens, so that nobody is left whom no socket names.
     pub(super) fn start(folder: &Folder) -> Result<Process> {
-        let started = |e| Error::state("/proc/self/exe", "start the wires' process")(e);
-        let own = rustix::process::getpid().as_raw_nonzero().to_string();
-        let mut child = Command::new("/proc/self/exe")
-            .arg("wire-process")
-            .arg(own)
-            .arg(folder.path())
-            .stdin(Stdio::null())
-            .env_clear()
-            .spawn()
-            .map_err(started)?;
-        let until = Instant::now() + START_TIMEOUT;
-        loop {
-            if let Some(found) = Process::find(folder)? {
-                reap_later(child);
-                return Ok(found);
-            }
-            if let Ok(Some(status)) = child.try_wait() {
-                let why = std::io::Error::other(format!("it ended at once: {status}"));
-                return Err(started(why));
-            }
-            if Instant::now() > until {
-                // It is this process's own child, so the pid is its own.
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(started(std::io::ErrorKind::TimedOut.into()));
-            }
-            std::thread::sleep(START_LOOK);
-        }
+        let (path, operation) = (folder.path(), "start the wires' process");
+        role::start("wire-process", &[path.as_os_str()], None, operation, || Process::find(folder))
     }
 
     pub(super) fn lives(&self) -> bool {
@@ -85,7 +57,7 @@ impl Process {
     pub(super) fn end(self) {
         // One that has ended needs no signal.
         let _ = process::signal(&self.pidfd, Signal::KILL);
-        process::wait_end(&self.pidfd, START_TIMEOUT);
+        process::wait_end(&self.pidfd, KILL_TIMEOUT);
     }
 }
 
@@ -95,11 +67,4 @@ pub(crate) fn end_process(folder: &Folder) -> Result<()> {
         process.end();
     }
     Ok(())
-}
-
-/// Waits for a child on a thread of its own, so that it leaves no zombie.
-fn reap_later(mut child: std::process::Child) {
-    let reaper = std::thread::Builder::new().name("netloom-reap".into()).stack_size(64 << 10);
-    // Without the thread it stays a zombie until the lab process ends.
-    let _ = reaper.spawn(move || child.wait());
 }

@@ -1,0 +1,75 @@
+//! This program in other roles: processes that a lab process starts and that outlive it.
+//!
+//! Each is found again by something of its own (a socket that it listens at, a lock that it holds),
+//! never by a number written down. Until it is found it ends with the thread that starts it, so that
+//! nobody is left whom nothing names.
+
+use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::{Error, Result};
+
+/// How long a process may take to be found, and how often it is looked for.
+const START_TIMEOUT: Duration = Duration::from_secs(5);
+const START_LOOK: Duration = Duration::from_millis(1);
+
+/// Starts a role with its arguments, preceded by this process's own number, by which it knows its
+/// starter. `input` becomes its standard input. Returns what `find` finds of it.
+///
+/// # Errors
+/// It cannot be started, ends at once, or is not found within five seconds; it is ended then.
+pub(crate) fn start<T>(
+    role: &str,
+    arguments: &[&OsStr],
+    input: Option<OwnedFd>,
+    operation: &'static str,
+    mut find: impl FnMut() -> Result<Option<T>>,
+) -> Result<T> {
+    let started = |e| Error::state("/proc/self/exe", operation)(e);
+    let own = rustix::process::getpid().as_raw_nonzero().to_string();
+    let mut child = Command::new("/proc/self/exe")
+        .arg(role)
+        .arg(own)
+        .args(arguments)
+        .stdin(input.map_or_else(Stdio::null, Stdio::from))
+        .env_clear()
+        .spawn()
+        .map_err(started)?;
+    let until = Instant::now() + START_TIMEOUT;
+    loop {
+        match find() {
+            Ok(None) => {}
+            Ok(Some(found)) => {
+                reap_later(child);
+                return Ok(found);
+            }
+            Err(e) => {
+                end(&mut child);
+                return Err(e);
+            }
+        }
+        if let Ok(Some(status)) = child.try_wait() {
+            return Err(started(std::io::Error::other(format!("it ended at once: {status}"))));
+        }
+        if Instant::now() > until {
+            end(&mut child);
+            return Err(started(std::io::ErrorKind::TimedOut.into()));
+        }
+        std::thread::sleep(START_LOOK);
+    }
+}
+
+/// Ends a child of this process's own, whose number is its own for that.
+fn end(child: &mut Child) {
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// Waits for a child on a thread of its own, so that it leaves no zombie.
+fn reap_later(mut child: Child) {
+    let reaper = std::thread::Builder::new().name("netloom-reap".into()).stack_size(64 << 10);
+    // Without the thread it stays a zombie until the lab process ends.
+    let _ = reaper.spawn(move || child.wait());
+}
