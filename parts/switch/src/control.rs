@@ -1,0 +1,178 @@
+//! Asking a running switch, over the socket by which ports join.
+//!
+//! A request and its answer are JSON, in the parts of `netloom_shm::protocol`. A connection that has
+//! asked is no port, and a port's may not ask. Who may: root, and the user the switch runs as.
+//! Each request has its own connection, so that one that was given up leaves nothing behind.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use netloom_shm::protocol::{self, Channel};
+use rustix::io::Errno;
+
+pub mod requests;
+
+use crate::rules::{Mirror, Vlan};
+use crate::{Error, Result};
+use requests::{Answer, MacTable, PortChange, PortKey, Request, Shown};
+
+/// Longest request in bytes.
+pub const MOST_REQUEST: usize = 64 * 1024;
+
+/// Longest answer in bytes.
+pub const MOST_ANSWER: usize = 16 << 20;
+
+/// How long an answer is waited for by default.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A switch that can be asked.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    path: PathBuf,
+    peer: protocol::Peer,
+    patience: Duration,
+}
+
+impl Connection {
+    /// The switch whose socket is at `path`. `Ok(None)` when nobody listens.
+    ///
+    /// # Errors
+    /// [`Error::Shared`] when the system refuses.
+    pub fn open(path: &Path) -> Result<Option<Connection>> {
+        let shared = Error::shared("connect");
+        let gone = [Errno::NOENT, Errno::CONNREFUSED].map(|e| Some(e.raw_os_error()));
+        let channel = match Channel::connect(path, PATIENCE) {
+            Ok(channel) => channel,
+            Err(e) if gone.contains(&e.raw_os_error()) => return Ok(None),
+            Err(e) => return Err(shared(e)),
+        };
+        let peer = channel.peer().map_err(shared)?;
+        Ok(Some(Connection { path: path.to_owned(), peer, patience: PATIENCE }))
+    }
+
+    /// Waits no longer than this for each answer from now on.
+    #[must_use]
+    pub fn within(mut self, patience: Duration) -> Connection {
+        self.patience = patience;
+        self
+    }
+
+    /// The process that listens, and its user.
+    pub fn process(&self) -> protocol::Peer {
+        self.peer
+    }
+
+    /// Asks and waits for the answer.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] when it was not done, [`Error::Shared`] when the switch could not be
+    /// reached or did not answer.
+    pub fn ask(&self, request: &Request) -> Result<Answer> {
+        let wrong = |e: serde_json::Error| Error::Message(e.to_string());
+        let body = serde_json::to_vec(request).map_err(wrong)?;
+        if body.len() > MOST_REQUEST {
+            let text = format!("a request of {} bytes; at most {MOST_REQUEST}", body.len());
+            return Err(Error::Message(text));
+        }
+        let answer =
+            protocol::request(&self.path, &body, self.patience).map_err(Error::shared("ask"))?;
+        if answer.failed {
+            return Err(Error::Refused(serde_json::from_slice(&answer.body).map_err(wrong)?));
+        }
+        serde_json::from_slice(&answer.body).map_err(wrong)
+    }
+
+    fn order(&self, request: &Request) -> Result<()> {
+        match self.ask(request)? {
+            Answer::Done => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// How the switch is.
+    ///
+    /// # Errors
+    /// As [`Connection::ask`], as with all that follow.
+    pub fn show(&self) -> Result<Shown> {
+        match self.ask(&Request::Show)? {
+            Answer::Shown(shown) => Ok(*shown),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// What its ports have learnt, or one of them.
+    ///
+    /// # Errors
+    /// As [`Connection::ask`].
+    pub fn macs(&self, port: Option<PortKey>) -> Result<Vec<MacTable>> {
+        match self.ask(&Request::Macs { port })? {
+            Answer::Macs(tables) => Ok(tables),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Changes rules of a port.
+    ///
+    /// # Errors
+    /// As [`Connection::ask`].
+    pub fn set_port(&self, port: impl Into<PortKey>, change: PortChange) -> Result<()> {
+        self.order(&Request::SetPort { port: port.into(), change })
+    }
+
+    /// Sets the VLANs of a port.
+    ///
+    /// # Errors
+    /// As [`Connection::ask`].
+    pub fn set_vlan(&self, port: impl Into<PortKey>, vlan: Option<Vlan>) -> Result<()> {
+        self.order(&Request::SetVlan { port: port.into(), vlan })
+    }
+
+    /// Starts a mirror session; its number.
+    ///
+    /// # Errors
+    /// As [`Connection::ask`].
+    pub fn add_mirror(&self, mirror: Mirror) -> Result<u16> {
+        match self.ask(&Request::AddMirror(mirror))? {
+            Answer::Mirror(number) => Ok(number),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Ends a mirror session.
+    ///
+    /// # Errors
+    /// As [`Connection::ask`].
+    pub fn delete_mirror(&self, mirror: u16) -> Result<()> {
+        self.order(&Request::DeleteMirror { mirror })
+    }
+
+    /// Takes a port off the switch.
+    ///
+    /// # Errors
+    /// As [`Connection::ask`].
+    pub fn disconnect(&self, port: impl Into<PortKey>) -> Result<()> {
+        self.order(&Request::Disconnect { port: port.into() })
+    }
+
+    /// Ends the switch.
+    ///
+    /// # Errors
+    /// As [`Connection::ask`].
+    pub fn stop(&self) -> Result<()> {
+        self.order(&Request::Stop)
+    }
+
+    /// Mirror sessions by number.
+    ///
+    /// # Errors
+    /// As [`Connection::ask`].
+    pub fn mirrors(&self) -> Result<BTreeMap<u16, Mirror>> {
+        Ok(self.show()?.mirrors)
+    }
+}
+
+fn unexpected(answer: &Answer) -> Error {
+    let text: String = format!("{answer:?}").chars().take(60).collect();
+    Error::Message(format!("an answer to something else: {text}"))
+}

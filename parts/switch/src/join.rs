@@ -1,0 +1,227 @@
+//! Ports come, open edges to each other, and go.
+//!
+//! Order is kept across the opening of an edge: what its sender sent before by way of the switch is
+//! relayed before the receiver is told of the edge, and the receiver empties the switch's ring to it
+//! before it looks at the edge. Who does not read what it is told is not told of further edges.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+
+use netloom_shm::memory::Foreign;
+use netloom_shm::protocol::{
+    Capabilities, Direction, EdgeName, Joined, Message, Reason, Token, VERSION,
+};
+use netloom_shm::wake::Bell;
+
+use crate::client::Role;
+use crate::port::{Brought, Made, length, make, with_source};
+use crate::relay::random;
+use crate::seats::{Refusal, Seat, Wish, seat};
+use crate::server::Server;
+use crate::state::Known;
+
+/// Most messages that a port has not read yet when others may open edges to it.
+const MOST_UNREAD: usize = 256;
+
+/// Who asks to become a port, and what it brings.
+pub(crate) struct Application {
+    pub(crate) version: u16,
+    pub(crate) number: u8,
+    pub(crate) name: String,
+    pub(crate) token: Token,
+    pub(crate) capabilities: Capabilities,
+    pub(crate) edges: Vec<EdgeName>,
+    pub(crate) inbox: OwnedFd,
+    pub(crate) uplink: OwnedFd,
+}
+
+impl Server {
+    pub(crate) fn join(&mut self, id: u64, application: Application) {
+        if let Err((reason, text)) = self.try_join(id, application) {
+            self.refuse(id, reason, 0, &text);
+        }
+    }
+
+    fn try_join(&mut self, id: u64, application: Application) -> Result<(), Refusal> {
+        let Some(client) = self.clients.get(&id) else { return Ok(()) };
+        if application.version != VERSION {
+            let text = format!("version {}; the switch has {VERSION}", application.version);
+            return Err((Reason::Version, text));
+        }
+        let Application { number, ref name, token, capabilities, ref edges, .. } = application;
+        let wish = Wish { number, name, token, who: client.person() };
+        let seat = seat(&wish, &self.gate, &self.state, |number| self.hub.has(number))?;
+        let peer = client.peer;
+        let known = self.known(seat, name, peer.uid)?;
+        let (name, edges) = (name.clone(), edges.clone());
+        let brought = Brought {
+            client: id,
+            peer,
+            number: known.number,
+            generation: known.generation,
+            capabilities,
+            inbox: application.inbox,
+            uplink: application.uplink,
+        };
+        let made = make(brought, &self.hub.inbox, self.options.downlink)
+            .map_err(|text| (Reason::Memory, text))?;
+        if let Seat::New(_) = seat {
+            self.remember(Known { name, ..known.clone() })?;
+        }
+        self.seat(id, &known, made);
+        self.adopt_edges(id, known.number, &edges);
+        Ok(())
+    }
+
+    /// What is remembered of who joins.
+    fn known(&self, seat: Seat, name: &str, uid: u32) -> Result<Known, Refusal> {
+        let number = match seat {
+            Seat::Old(number) => {
+                let known = self.state.ports.iter().find(|port| port.number == number);
+                let none = || (Reason::Token, "no such port is awaited".to_owned());
+                return known.cloned().ok_or_else(none);
+            }
+            Seat::New(number) => number,
+        };
+        let mut token = Token::default();
+        random(&mut token).map_err(|e| (Reason::Other, with_source(&e)))?;
+        let generation = self.state.generation;
+        Ok(Known { number, name: name.to_owned(), token, generation, uid })
+    }
+
+    /// Writes down a new port, before it knows that it is one.
+    fn remember(&mut self, known: Known) -> Result<(), Refusal> {
+        self.state.generation = self.state.generation.wrapping_add(1).max(1);
+        self.state.ports.push(known);
+        self.file.write(&self.state).map_err(|e| {
+            self.state.ports.pop();
+            (Reason::Other, with_source(&e))
+        })?;
+        self.dirty = false;
+        Ok(())
+    }
+
+    fn seat(&mut self, id: u64, known: &Known, made: Made) {
+        let Made { port, given: [ring, up, down] } = made;
+        let number = known.number;
+        let fds = [self.hub.page().fd(), self.hub.inbox.fd()];
+        let [Ok(page), Ok(inbox)] = fds.map(|fd| fd.try_clone_to_owned()) else {
+            self.forget(number);
+            return self.expel(id);
+        };
+        if self.watch_bell(port.bell.as_fd(), number).is_err() {
+            self.forget(number);
+            return self.expel(id);
+        }
+        if let Some(client) = self.clients.get_mut(&id) {
+            client.role = Role::Port(number);
+        }
+        self.hub.put(number, port);
+        self.tally.joins += 1;
+        let joined =
+            Joined { version: VERSION, number, generation: known.generation, token: known.token };
+        let with = vec![Rc::new(page), Rc::new(inbox), ring, up, down];
+        // If it is gone already it is dismissed, and so leaves.
+        let _ = self.post(id, Message::Joined(joined), with);
+    }
+
+    /// The edges that a port has which comes back: their other ends are here, or awaited, or gone.
+    fn adopt_edges(&mut self, id: u64, number: u8, edges: &[EdgeName]) {
+        for edge in edges {
+            let other = self.state.ports.iter().find(|port| port.number == edge.number);
+            if other.is_none_or(|other| other.generation != edge.generation) {
+                let EdgeName { number, generation, .. } = *edge;
+                if self.post(id, Message::PortGone { number, generation }, vec![]).is_err() {
+                    return;
+                }
+                continue;
+            }
+            match edge.direction {
+                Direction::Out => self.edges.adopt((number, edge.number)),
+                Direction::In => self.edges.adopt((edge.number, number)),
+            }
+        }
+    }
+
+    /// A port wants to send to another by a ring of its own.
+    pub(crate) fn open(&mut self, from: u8, to: u8, ring: &OwnedFd) {
+        let Some(client) = self.hub.port(from).map(|port| port.client) else { return };
+        if let Err((reason, text)) = self.try_open(from, to, ring) {
+            self.refuse(client, reason, to, &text);
+        }
+    }
+
+    fn try_open(&mut self, from: u8, to: u8, ring: &OwnedFd) -> Result<(), Refusal> {
+        let other = |e: String| (Reason::Other, e);
+        let receiver = self.hub.port(to).filter(|_| from != to);
+        let receiver = receiver.ok_or_else(|| (Reason::NoPort, format!("no port {to}")))?;
+        let (receiver_id, inbox) = (receiver.client, receiver.inbox.clone());
+        let receiver_generation = receiver.generation;
+        let unread = self.clients.get(&receiver_id).map_or(0, |client| client.unread());
+        if unread >= MOST_UNREAD {
+            return Err(other(format!("port {to} does not read what it is told")));
+        }
+        check_ring(ring).map_err(|text| (Reason::Memory, text))?;
+        self.hub.drain(from);
+        let Some(sender) = self.hub.port(from) else { return Ok(()) };
+        let (sender_id, generation) = (sender.client, sender.generation);
+        let bell = Bell::create().map_err(|e| other(with_source(&e)))?;
+        let copy = |fd: std::os::fd::BorrowedFd<'_>| {
+            fd.try_clone_to_owned().map(Rc::new).map_err(|e| other(e.to_string()))
+        };
+        let (bell, ring_fd) = (copy(bell.fd())?, copy(ring.as_fd())?);
+        let edge = Message::Edge { from, generation };
+        if self.post(receiver_id, edge, vec![ring_fd, bell.clone()]).is_err() {
+            return Err((Reason::NoPort, format!("no port {to}")));
+        }
+        self.edges.add((from, to), length(ring));
+        let opened = Message::Opened { to, generation: receiver_generation };
+        // If the sender is gone its edges went with it.
+        let _ = self.post(sender_id, opened, vec![inbox, bell]);
+        Ok(())
+    }
+
+    /// A port has closed an edge at its end; the other end is told, if there was one.
+    pub(crate) fn close(&mut self, at: u8, number: u8, direction: Direction) {
+        let ends = match direction {
+            Direction::Out => (at, number),
+            Direction::In => (number, at),
+        };
+        if !self.edges.remove(ends) {
+            return;
+        }
+        let Some(other) = self.hub.port(number).map(|port| port.client) else { return };
+        let direction = direction.reversed();
+        let _ = self.post(other, Message::Close { number: at, direction }, vec![]);
+    }
+
+    /// A port is no more: nobody keeps anything for it.
+    pub(crate) fn leave(&mut self, number: u8) {
+        let here = self.hub.take(number);
+        if let Some(port) = &here {
+            self.unwatch(port.bell.as_fd());
+        }
+        let known = self.state.ports.iter().find(|known| known.number == number);
+        let generation = known.map(|known| known.generation);
+        self.forget(number);
+        let others = self.edges.leave(number);
+        let Some(generation) = generation else { return };
+        for other in others {
+            let Some(id) = self.hub.port(other).map(|port| port.client) else { continue };
+            let _ = self.post(id, Message::PortGone { number, generation }, vec![]);
+        }
+    }
+
+    fn forget(&mut self, number: u8) {
+        self.state.ports.retain(|known| known.number != number);
+        self.dirty = true;
+    }
+}
+
+/// Refuses what no receiver would take for a ring.
+fn check_ring(ring: &OwnedFd) -> Result<(), String> {
+    use netloom_shm::layout::ring as at;
+    let (least, most) = (at::LEAST_ARENA + at::ARENA_AT, at::MOST_ARENA + at::ARENA_AT);
+    let opened = Foreign::open("ring", ring.as_fd(), at::MAGIC, least, most);
+    opened.map(drop).map_err(|e| with_source(&e))
+}

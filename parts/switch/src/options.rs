@@ -1,0 +1,66 @@
+//! How a switch is to be.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use netloom_shm::protocol::{Channel, Listener};
+use rustix::io::Errno;
+
+use crate::{Error, Result};
+
+/// What can be chosen of a switch.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Who may join, as with a file: the bits for writing, of the user it runs as, of `group`, of
+    /// everybody. The socket itself should have the same mode.
+    pub mode: u32,
+    /// The group whose processes may join if `mode` says so; its own when `None`.
+    pub group: Option<u32>,
+    /// Bytes of the ring from the switch to each port; a power of two, at least 256 KiB.
+    pub downlink: usize,
+    /// Seconds after which the switch forgets where an address was. Less than ports take: what goes
+    /// by edges it does not see.
+    pub ageing: u32,
+    /// How long after its start ports of an earlier process are awaited.
+    pub grace: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            mode: 0o600,
+            group: None,
+            downlink: netloom_shm::layout::ring::LEAST_ARENA,
+            ageing: 60,
+            grace: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Makes a switch's socket at `path`, in place of one that nobody listens at any more.
+///
+/// # Errors
+/// [`Error::Shared`] when it cannot be made, EADDRINUSE when a switch listens there;
+/// [`Error::Setup`] when its mode cannot be set.
+pub fn listen(path: &Path, mode: u32) -> Result<OwnedFd> {
+    let in_use = Some(Errno::ADDRINUSE.raw_os_error());
+    let listener = match Listener::bind(path) {
+        Err(e) if e.raw_os_error() == in_use && is_dead(path) => {
+            std::fs::remove_file(path).map_err(|e| Error::setup("remove the old socket", e))?;
+            Listener::bind(path)
+        }
+        other => other,
+    };
+    let listener = listener.map_err(Error::shared("make the socket"))?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode & 0o777))
+        .map_err(|e| Error::setup("set the socket's mode", e))?;
+    let fd = listener.as_fd().try_clone_to_owned();
+    fd.map_err(|e| Error::setup("copy a descriptor", e))
+}
+
+fn is_dead(path: &Path) -> bool {
+    let refused = Some(Errno::CONNREFUSED.raw_os_error());
+    Channel::connect(path, Duration::ZERO).is_err_and(|e| e.raw_os_error() == refused)
+}

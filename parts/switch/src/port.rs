@@ -1,0 +1,110 @@
+//! A port, as the switch has it: its memories, who it is.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use netloom_shm::inbox::{Inbox, PeerInbox};
+use netloom_shm::protocol::{Capabilities, Peer};
+use netloom_shm::ring::{Outgoing, Reader, Writer};
+use netloom_shm::wake::Bell;
+
+use crate::relay::random;
+
+/// Most bytes of an uplink: what one port can make the switch relay before it does anything else.
+const MOST_UPLINK: u64 = (1 << 20) + 4096;
+
+/// Of a port that is there.
+pub(crate) struct Port {
+    /// The connection by which it joined.
+    pub(crate) client: u64,
+    pub(crate) peer: Peer,
+    pub(crate) generation: u32,
+    pub(crate) capabilities: Capabilities,
+    /// Seconds since 1970.
+    pub(crate) since: u64,
+    /// For those who open edges to it.
+    pub(crate) inbox: Rc<OwnedFd>,
+    pub(crate) uplink: Reader,
+    pub(crate) uplink_bytes: usize,
+    /// Rung by the port.
+    pub(crate) bell: Rc<OwnedFd>,
+    pub(crate) downlink: Outgoing,
+    /// Whether its downlink has frames that are not shown yet.
+    pub(crate) written: bool,
+    /// Relayed frames that its downlink had no room for.
+    pub(crate) missed: u64,
+    /// Bytes of its inbox, uplink and downlink.
+    pub(crate) bytes: u64,
+}
+
+/// What is made for a port, and sent to it.
+pub(crate) struct Made {
+    pub(crate) port: Port,
+    /// The ring from the switch, the bell of the ring to it, the bell of the ring from it.
+    pub(crate) given: [Rc<OwnedFd>; 3],
+}
+
+/// What a port brings, and what is known of it.
+pub(crate) struct Brought {
+    pub(crate) client: u64,
+    pub(crate) peer: Peer,
+    pub(crate) number: u8,
+    pub(crate) generation: u32,
+    pub(crate) capabilities: Capabilities,
+    pub(crate) inbox: OwnedFd,
+    pub(crate) uplink: OwnedFd,
+}
+
+/// Takes a port's memories and makes the switch's part for it; or says what is wrong with them.
+pub(crate) fn make(brought: Brought, own: &Inbox, downlink: usize) -> Result<Made, String> {
+    let system = |e: std::io::Error| format!("copy a descriptor: {e}");
+    let text = |e: netloom_shm::Error| with_source(&e);
+    let uplink_bytes = length(&brought.uplink);
+    if uplink_bytes > MOST_UPLINK {
+        return Err(format!("an uplink of {uplink_bytes} bytes; at most {MOST_UPLINK}"));
+    }
+    let inbox = PeerInbox::open(brought.inbox.as_fd()).map_err(text)?;
+    let uplink =
+        Reader::open(brought.uplink.as_fd(), u16::from(brought.number), own).map_err(text)?;
+    let mut generation = [0; 4];
+    random(&mut generation).map_err(|e| with_source(&e))?;
+    // Not that of a ring of an earlier process of the switch, for all that is likely.
+    let generation = u32::from_ne_bytes(generation).max(1);
+    let ring = Writer::create(downlink, generation).map_err(text)?;
+    let ring_fd = ring.fd().try_clone_to_owned().map_err(system)?;
+    let (up, down) = (Bell::create().map_err(text)?, Bell::create().map_err(text)?);
+    let up = Rc::new(up.fd().try_clone_to_owned().map_err(system)?);
+    let down_fd = down.fd().try_clone_to_owned().map_err(system)?;
+    let bytes = length(&brought.inbox) + uplink_bytes + length(&ring_fd);
+    let downlink = ring.connect(Arc::new(inbox), 0, down).map_err(text)?;
+    let port = Port {
+        client: brought.client,
+        peer: brought.peer,
+        generation: brought.generation,
+        capabilities: brought.capabilities,
+        since: crate::server::now(),
+        inbox: Rc::new(brought.inbox),
+        uplink,
+        uplink_bytes: usize::try_from(uplink_bytes).unwrap_or(0),
+        bell: up.clone(),
+        downlink,
+        written: false,
+        missed: 0,
+        bytes,
+    };
+    Ok(Made { port, given: [Rc::new(ring_fd), up, Rc::new(down_fd)] })
+}
+
+/// Bytes of a memory; what is none counts as too many.
+pub(crate) fn length(memory: &OwnedFd) -> u64 {
+    rustix::fs::fstat(memory).ok().and_then(|s| u64::try_from(s.st_size).ok()).unwrap_or(u64::MAX)
+}
+
+/// An error with what it came from.
+pub(crate) fn with_source(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(source) => format!("{error}: {}", with_source(source)),
+        None => error.to_string(),
+    }
+}

@@ -1,0 +1,319 @@
+//! What a switch is told to do: VLANs, locks, owners and names of ports, mirror sessions.
+//!
+//! The form in which rules are asked for, shown and saved; what obeys them is `netloom_bridge`.
+//! Checked where they come in, so that what is saved can be obeyed. Addresses, sets of VLANs and
+//! filters are texts as `netloom_bridge` reads them: `02:00:00:00:00:01`, `1-3,7`, `vlan 7, tcp`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use netloom_bridge::{MOST_MIRRORS, MacLock, MirrorSession, Mirrors, SwitchRules, VlanMode};
+pub use netloom_bridge::{Mac, MirrorFilter, Vid, VidSet};
+use netloom_shm::protocol::MOST_NAME;
+
+use crate::{Error, Result};
+
+/// Most ports of a switch; numbers are 1 to this.
+pub const MOST_PORTS: u16 = netloom_bridge::MOST_PORTS;
+
+/// The VLANs of a port.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[expect(clippy::large_enum_variant, reason = "rules are few")]
+pub enum Vlan {
+    /// Frames come and go without a tag and belong to this VLAN.
+    Access(#[serde(with = "number")] Vid),
+    /// Frames come and go with tags.
+    Trunk {
+        /// The VLAN of frames without a tag; they are dropped when there is none.
+        #[serde(default, with = "maybe_number", skip_serializing_if = "Option::is_none")]
+        native: Option<Vid>,
+        /// The VLANs that may pass with a tag.
+        #[serde(default = "all", with = "text")]
+        allowed: VidSet,
+    },
+}
+
+fn all() -> VidSet {
+    VidSet::ALL
+}
+
+impl From<&Vlan> for VlanMode {
+    fn from(vlan: &Vlan) -> VlanMode {
+        match vlan {
+            Vlan::Access(vid) => VlanMode::Access(*vid),
+            Vlan::Trunk { native, allowed } => {
+                VlanMode::Trunk { native: *native, allowed: allowed.clone() }
+            }
+        }
+    }
+}
+
+/// The rules of one port. They hold for its number, whoever has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct PortRules {
+    /// Reserved: who joins by this name gets this number, and nobody else does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Only this user may have the port (root and the switch's owner may always).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<u32>,
+    /// Only processes of this group may have the port; with `uid`, who is either.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gid: Option<u32>,
+    /// Its VLANs. With none it is an access port of VLAN 1 as soon as any port has some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vlan: Option<Vlan>,
+    /// The only addresses that may send from here; any when it is empty. Ports without such a list
+    /// may not send from them.
+    #[serde(default, with = "texts", skip_serializing_if = "Vec::is_empty")]
+    pub macs: Vec<Mac>,
+    /// Whether others learn addresses from what it sends.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub learn: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn is_yes(value: &bool) -> bool {
+    *value
+}
+
+impl Default for PortRules {
+    fn default() -> PortRules {
+        PortRules::NONE
+    }
+}
+
+impl PortRules {
+    /// Those of a port about which nothing was said.
+    pub const NONE: PortRules =
+        PortRules { name: None, uid: None, gid: None, vlan: None, macs: Vec::new(), learn: true };
+
+    fn bridge(&self) -> Result<netloom_bridge::PortRules> {
+        let macs = MacLock::new(&self.macs).map_err(|e| Error::refused(e.to_string()))?;
+        let vlan = self.vlan.as_ref().map(VlanMode::from).unwrap_or_default();
+        Ok(netloom_bridge::PortRules { vlan, macs, learn: self.learn })
+    }
+}
+
+/// Which directions of a port a mirror session shows, seen from the switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// What the port sends.
+    In,
+    /// What the port gets.
+    Out,
+    /// Both.
+    Both,
+}
+
+/// What a mirror session looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Source {
+    /// The port.
+    pub port: u16,
+    /// Its frames of which direction.
+    pub direction: Direction,
+}
+
+/// A mirror session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mirror {
+    /// The port that gets the copies.
+    pub to: u16,
+    /// What is copied.
+    pub sources: Vec<Source>,
+    /// Which of it.
+    #[serde(default, with = "text")]
+    pub filter: MirrorFilter,
+}
+
+impl Mirror {
+    fn bridge(&self) -> MirrorSession {
+        let direction = |d| match d {
+            Direction::In => netloom_bridge::Direction::In,
+            Direction::Out => netloom_bridge::Direction::Out,
+            Direction::Both => netloom_bridge::Direction::Both,
+        };
+        let sources = self.sources.iter().map(|s| (s.port, direction(s.direction))).collect();
+        MirrorSession { to: self.to, sources, filter: self.filter }
+    }
+
+    fn check(&self) -> Result<()> {
+        check_number(self.to)?;
+        if self.sources.is_empty() {
+            return Err(Error::refused("no source"));
+        }
+        for source in &self.sources {
+            check_number(source.port)?;
+            if source.port == self.to {
+                return Err(Error::refused(format!("port {} to itself", self.to)));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// All rules of a switch.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rules {
+    /// By port number.
+    #[serde(default)]
+    pub ports: BTreeMap<u16, PortRules>,
+    /// Mirror sessions by their numbers.
+    #[serde(default)]
+    pub mirrors: BTreeMap<u16, Mirror>,
+}
+
+impl Rules {
+    /// Refuses what makes no sense, with the object.
+    ///
+    /// # Errors
+    /// [`Error::Refused`].
+    pub fn check(&self) -> Result<()> {
+        let mut names = BTreeSet::new();
+        for (number, port) in &self.ports {
+            check_number(*number)?;
+            port.bridge().map_err(|e| about(format!("port {number}"), e))?;
+            let Some(name) = &port.name else { continue };
+            check_name(name).map_err(|e| about(format!("port {number}"), e))?;
+            if !names.insert(name) {
+                return Err(Error::refused(format!("port {number}: another is named {name:?}")));
+            }
+        }
+        if self.mirrors.len() > MOST_MIRRORS {
+            return Err(Error::refused(format!("mirrors: at most {MOST_MIRRORS}")));
+        }
+        for (number, mirror) in &self.mirrors {
+            mirror.check().map_err(|e| about(format!("mirror {number}"), e))?;
+        }
+        Ok(())
+    }
+
+    /// The same for those who obey.
+    pub(crate) fn bridge(&self) -> Result<(SwitchRules, Mirrors)> {
+        let refused = |e: netloom_bridge::Error| Error::refused(e.to_string());
+        let ports = self.ports.iter().map(|(number, rules)| Ok((*number, rules.bridge()?)));
+        let ports = ports.collect::<Result<Vec<_>>>()?;
+        let rules = SwitchRules::of(ports).map_err(refused)?;
+        let sessions = self.mirrors.values().map(Mirror::bridge).collect();
+        Ok((rules, Mirrors::new(sessions).map_err(refused)?))
+    }
+
+    /// The number that is reserved for a name.
+    pub(crate) fn reserved(&self, name: &str) -> Option<u16> {
+        let named = |rules: &PortRules| rules.name.as_deref() == Some(name);
+        self.ports.iter().find(|(_, rules)| named(rules)).map(|(number, _)| *number)
+    }
+}
+
+fn about(object: String, error: Error) -> Error {
+    match error {
+        Error::Refused(reason) => Error::Refused(format!("{object}: {reason}")),
+        other => other,
+    }
+}
+
+/// Refuses what is no number of a port.
+pub(crate) fn check_number(number: u16) -> Result<()> {
+    match number {
+        1..=MOST_PORTS => Ok(()),
+        _ => Err(Error::refused(format!("port {number}: numbers are 1 to {MOST_PORTS}"))),
+    }
+}
+
+/// Refuses a name that no port can join by.
+pub(crate) fn check_name(name: &str) -> Result<()> {
+    if name.is_empty() || name.len() > MOST_NAME || name.chars().any(char::is_control) {
+        let text = format!("name {name:?}: 1 to {MOST_NAME} bytes, no control characters");
+        return Err(Error::refused(text));
+    }
+    Ok(())
+}
+
+/// What has a text form.
+pub(crate) mod text {
+    use std::fmt::Display;
+    use std::str::FromStr;
+
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(crate) fn serialize<T: Display, S: Serializer>(of: &T, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(of)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>, T>(from: D) -> Result<T, D::Error>
+    where
+        T: FromStr<Err: Display>,
+    {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
+    }
+}
+
+/// A list of what has a text form.
+pub(crate) mod texts {
+    use std::fmt::Display;
+    use std::str::FromStr;
+
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(crate) fn serialize<T: Display, S: Serializer>(of: &[T], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(of.iter().map(T::to_string))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>, T>(from: D) -> Result<Vec<T>, D::Error>
+    where
+        T: FromStr<Err: Display>,
+    {
+        let texts = Vec::<String>::deserialize(from)?;
+        texts.iter().map(|text| text.parse().map_err(D::Error::custom)).collect()
+    }
+}
+
+/// A VLAN.
+mod number {
+    use netloom_bridge::Vid;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(of: &Vid, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u16(of.number())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vid, D::Error> {
+        let number = u16::deserialize(from)?;
+        let none = || D::Error::custom(format!("VLAN {number}: numbers are 1 to {}", Vid::MAX));
+        Vid::new(number).ok_or_else(none)
+    }
+}
+
+/// A VLAN or none.
+mod maybe_number {
+    use netloom_bridge::Vid;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(of: &Option<Vid>, to: S) -> Result<S::Ok, S::Error> {
+        match of {
+            Some(vid) => super::number::serialize(vid, to),
+            None => to.serialize_none(),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vid>, D::Error> {
+        #[derive(Deserialize)]
+        struct Of(#[serde(with = "super::number")] Vid);
+        Ok(Option::<Of>::deserialize(from)?.map(|of| of.0))
+    }
+}
+
+#[cfg(test)]
+#[path = "rules_tests.rs"]
+mod tests;

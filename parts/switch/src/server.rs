@@ -1,0 +1,512 @@
+//! The loop of a switch's process: who connects, what they say, when frames are to be relayed.
+//!
+//! One thread; nothing in it waits but the epoll. What it does for one client or one uplink at a
+//! time is bounded, so that nobody keeps others waiting. It sleeps without a timer, but for the
+//! time in which ports of an earlier process are awaited. Nothing a client sends ends it but a stop
+//! that its owner asks for.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use netloom_shm::protocol::{
+    Channel, Direction, EdgeName, Incoming, Join, Message, Reason, Refused,
+};
+use netloom_sys::process;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::net::SocketFlags;
+use rustix::process::{Resource, Rlimit, Signal};
+
+use crate::access::Gate;
+use crate::client::{Client, Gone, Role};
+use crate::edges::Edges;
+use crate::join::Application;
+use crate::options::Options;
+use crate::relay::Hub;
+use crate::state::{State, StateFile};
+use crate::{Error, Result};
+
+/// Most connections that are no ports; beyond it the oldest goes.
+const MOST_GUESTS: usize = 128;
+
+/// Most connections accepted, and messages of one client read, before others have their turn.
+const TURN: usize = 16;
+
+/// Most bytes of a name of a process (prctl(2)).
+const NAME: &str = "netloom-switch";
+
+/// Runs a switch whose ports and managers connect to `listener` (SOCK_SEQPACKET, listening), until
+/// it is told to stop or gets SIGTERM. `socket` is where the listener is bound, and is removed at
+/// the end; `state` is the file that says what an earlier process of the switch knew, and is made
+/// when there is none. Established edges go on when it ends.
+///
+/// To be called with one thread; names the process `netloom-switch` and blocks SIGTERM.
+///
+/// # Errors
+/// When the process cannot be set up; [`Error::BrokenState`] when the state file says what cannot
+/// be. What clients do wrong is answered to them.
+pub fn serve(listener: OwnedFd, socket: &Path, state: &Path, options: &Options) -> Result<()> {
+    process::set_name(NAME);
+    let signals = process::catch(&[Signal::TERM.as_raw()])
+        .map_err(|e| Error::System { operation: "catch signals", source: e })?;
+    let mut server = Server::new(listener, signals, state, options)?;
+    let bound = identity(socket);
+    let ended = server.run();
+    // Another switch may have been put there since.
+    if bound.is_some() && identity(socket) == bound {
+        let _ = std::fs::remove_file(socket);
+    }
+    ended
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let stat = rustix::fs::stat(path).ok()?;
+    Some((stat.st_dev, stat.st_ino))
+}
+
+/// What has happened, by the number that epoll was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Key {
+    Signal,
+    Listener,
+    Client(u64),
+    Uplink(u8),
+}
+
+impl Key {
+    const CLIENT: u64 = 1 << 62;
+    const UPLINK: u64 = 1 << 61;
+
+    fn number(self) -> u64 {
+        match self {
+            Key::Signal => 0,
+            Key::Listener => 1,
+            Key::Client(id) => Key::CLIENT | id,
+            Key::Uplink(number) => Key::UPLINK | u64::from(number),
+        }
+    }
+
+    fn of(number: u64) -> Key {
+        match number {
+            0 => Key::Signal,
+            1 => Key::Listener,
+            n if n & Key::CLIENT != 0 => Key::Client(n & !Key::CLIENT),
+            n => Key::Uplink(n.to_le_bytes()[0]),
+        }
+    }
+}
+
+/// What is counted since the start.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) joins: u64,
+    pub(crate) refused: u64,
+    pub(crate) expelled: u64,
+}
+
+pub(crate) struct Server {
+    epoll: OwnedFd,
+    listener: OwnedFd,
+    signals: OwnedFd,
+    /// Given up for a moment when descriptors are short, to turn somebody away.
+    spare: Option<OwnedFd>,
+    pub(crate) gate: Gate,
+    pub(crate) options: Options,
+    pub(crate) file: StateFile,
+    pub(crate) state: State,
+    /// The state has changed in what may be lost.
+    pub(crate) dirty: bool,
+    pub(crate) clients: BTreeMap<u64, Client>,
+    next: u64,
+    pub(crate) hub: Hub,
+    pub(crate) edges: Edges,
+    pub(crate) tally: Tally,
+    /// Seconds since 1970.
+    pub(crate) since: u64,
+    /// Until when ports of an earlier process are awaited, if any are.
+    awaiting: Option<Instant>,
+    pub(crate) stop: bool,
+}
+
+/// What a client said, with nothing borrowed.
+enum Heard {
+    Join(Box<Application>),
+    Open {
+        to: u8,
+        ring: OwnedFd,
+    },
+    Close {
+        number: u8,
+        direction: Direction,
+    },
+    Bye,
+    Request {
+        id: u32,
+        body: Vec<u8>,
+    },
+    /// A part of a request.
+    Part,
+    Nothing,
+    Closed,
+    Wrong(String),
+}
+
+impl Server {
+    fn new(listener: OwnedFd, signals: OwnedFd, state: &Path, options: &Options) -> Result<Server> {
+        let setup = |operation| move |e: Errno| Error::setup(operation, e);
+        let file = StateFile::new(state);
+        let state = file.read()?;
+        // Written at once: who cannot write it must not find that out when there are ports.
+        file.write(&state)?;
+        raise_limit();
+        let epoll = epoll::create(CreateFlags::CLOEXEC).map_err(setup("make an epoll"))?;
+        // A client that is gone before it is accepted must not keep us waiting.
+        rustix::io::ioctl_fionbio(&listener, true)
+            .map_err(setup("make the socket non-blocking"))?;
+        let awaiting = (!state.ports.is_empty()).then(|| Instant::now() + options.grace);
+        let server = Server {
+            spare: spare(&epoll),
+            gate: Gate {
+                owner: rustix::process::geteuid().as_raw(),
+                group: options.group.unwrap_or_else(|| rustix::process::getegid().as_raw()),
+                mode: options.mode,
+            },
+            options: options.clone(),
+            file,
+            hub: Hub::new(&state.rules, options)?,
+            state,
+            dirty: false,
+            clients: BTreeMap::new(),
+            next: 0,
+            edges: Edges::default(),
+            tally: Tally::default(),
+            since: now(),
+            awaiting,
+            stop: false,
+            epoll,
+            listener,
+            signals,
+        };
+        server.watch(server.signals.as_fd(), Key::Signal).map_err(setup("watch signals"))?;
+        server.watch(server.listener.as_fd(), Key::Listener).map_err(setup("watch the socket"))?;
+        Ok(server)
+    }
+
+    fn run(&mut self) -> Result<()> {
+        while !self.stop {
+            let busy = self.hub.is_busy();
+            for key in self.wait(busy)? {
+                match key {
+                    Key::Signal => self.stop = true,
+                    Key::Listener => self.accept(),
+                    Key::Client(id) => self.attend(id),
+                    Key::Uplink(_) => self.hub.wake_up(),
+                }
+            }
+            for number in self.hub.relay() {
+                self.expel_port(number);
+            }
+            if self.awaiting.is_some_and(|until| until <= Instant::now()) {
+                self.give_up_waiting();
+            }
+            self.save_if_dirty();
+        }
+        self.dirty |= self.awaiting.is_some();
+        self.save_if_dirty();
+        Ok(())
+    }
+
+    fn wait(&self, busy: bool) -> Result<Vec<Key>> {
+        let nothing = Event { flags: EventFlags::empty(), data: EventData::new_u64(0) };
+        let mut events = [nothing; 64];
+        let timeout = if busy {
+            Some(process::timespec(std::time::Duration::ZERO))
+        } else {
+            let left = |until: Instant| until.saturating_duration_since(Instant::now());
+            self.awaiting.map(|until| process::timespec(left(until)))
+        };
+        match epoll::wait(&self.epoll, &mut events, timeout.as_ref()) {
+            Ok(count) => Ok(events.iter().take(count).map(|e| Key::of({ e.data }.u64())).collect()),
+            Err(Errno::INTR) => Ok(Vec::new()),
+            Err(e) => Err(Error::setup("wait", e)),
+        }
+    }
+
+    /// Watches a descriptor: it shows as long as something is there to read.
+    pub(crate) fn watch(&self, fd: BorrowedFd<'_>, key: Key) -> rustix::io::Result<()> {
+        epoll::add(&self.epoll, fd, EventData::new_u64(key.number()), EventFlags::IN)
+    }
+
+    /// Watches an uplink's bell: it shows once each time it rings.
+    pub(crate) fn watch_bell(&self, fd: BorrowedFd<'_>, number: u8) -> rustix::io::Result<()> {
+        let data = EventData::new_u64(Key::Uplink(number).number());
+        epoll::add(&self.epoll, fd, data, EventFlags::IN | EventFlags::ET)
+    }
+
+    /// Others hold it, too: closing it does not end the watch.
+    pub(crate) fn unwatch(&self, fd: BorrowedFd<'_>) {
+        let _ = epoll::delete(&self.epoll, fd);
+    }
+
+    fn accept(&mut self) {
+        for _ in 0..TURN {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            match rustix::net::accept_with(&self.listener, flags) {
+                Ok(socket) => self.welcome(socket),
+                Err(Errno::MFILE | Errno::NFILE) => {
+                    // Else it would show for ever.
+                    drop(self.spare.take());
+                    drop(rustix::net::accept_with(&self.listener, flags));
+                    self.spare = spare(&self.epoll);
+                    return;
+                }
+                // Whoever went away again is no concern.
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn welcome(&mut self, socket: OwnedFd) {
+        let Ok(channel) = Channel::from_fd(socket) else { return };
+        let Ok(peer) = channel.peer() else { return };
+        self.make_room();
+        self.next += 1;
+        if self.watch(channel.as_fd(), Key::Client(self.next)).is_ok() {
+            self.clients.insert(self.next, Client::new(channel, peer));
+        }
+    }
+
+    /// Lets the oldest guest go if there are too many: first one of who has most, so that nobody
+    /// can keep others out.
+    fn make_room(&mut self) {
+        let guests = || self.clients.iter().filter(|(_, c)| !matches!(c.role, Role::Port(_)));
+        if guests().count() < MOST_GUESTS {
+            return;
+        }
+        let mut by_user = BTreeMap::<u32, usize>::new();
+        for (_, client) in guests() {
+            *by_user.entry(client.peer.uid).or_default() += 1;
+        }
+        let most = by_user.iter().max_by_key(|(_, count)| **count).map(|(uid, _)| *uid);
+        let oldest = guests().find(|(_, c)| Some(c.peer.uid) == most).map(|(id, _)| *id);
+        if let Some(id) = oldest {
+            self.expel(id);
+        }
+    }
+
+    /// Reads what a client has said, and sends what it can take.
+    fn attend(&mut self, id: u64) {
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        if client.has_unread() && client.flush().is_err() {
+            return self.expel(id);
+        }
+        for _ in 0..TURN {
+            // Who does not read answers is not asked for more questions.
+            let waits = |c: &Client| c.has_unread() && matches!(c.role, Role::Manager(_));
+            let Some(client) = self.clients.get_mut(&id).filter(|c| !waits(c)) else { break };
+            let heard = read(client);
+            if matches!(heard, Heard::Nothing) || !self.hear(id, heard) {
+                break;
+            }
+        }
+        self.look_after(id);
+    }
+
+    /// Does what a client says; whether there may be more.
+    fn hear(&mut self, id: u64, heard: Heard) -> bool {
+        match (heard, self.port_of(id)) {
+            (Heard::Part, None) => {}
+            (Heard::Request { id: of, body }, None) => self.answer(id, of, &body),
+            (Heard::Join(application), None) => self.join(id, *application),
+            (Heard::Open { to, ring }, Some(from)) => self.open(from, to, &ring),
+            (Heard::Close { number, direction }, Some(at)) => self.close(at, number, direction),
+            (Heard::Closed | Heard::Bye, _) => {
+                self.dismiss(id);
+                return false;
+            }
+            (Heard::Nothing, _) => return false,
+            (Heard::Wrong(text), _) => {
+                self.refuse(id, Reason::Protocol, 0, &text);
+                self.expel(id);
+                return false;
+            }
+            (Heard::Join(_) | Heard::Request { .. } | Heard::Part, Some(_))
+            | (Heard::Open { .. } | Heard::Close { .. }, None) => {
+                self.refuse(id, Reason::Protocol, 0, "not now");
+                self.expel(id);
+                return false;
+            }
+        }
+        true
+    }
+
+    fn port_of(&self, id: u64) -> Option<u8> {
+        match self.clients.get(&id)?.role {
+            Role::Port(number) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// Says no. Text beyond what a message takes is cut.
+    pub(crate) fn refuse(&mut self, id: u64, reason: Reason, number: u8, text: &str) {
+        self.tally.refused += u64::from(number == 0);
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        let most = netloom_shm::protocol::MOST_TEXT;
+        let end = (0..=most.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+        let text = text.get(..end.unwrap_or(0)).unwrap_or_default();
+        // Who does not read this, either, is let go by the next message.
+        let _ = client.channel.send(&Message::Refused(Refused { reason, number, text }), &[]);
+    }
+
+    /// Sends, or keeps, a message for a client; lets it go if that is not possible.
+    pub(crate) fn post(
+        &mut self,
+        id: u64,
+        message: Message<'static>,
+        with: Vec<std::rc::Rc<OwnedFd>>,
+    ) -> std::result::Result<(), Gone> {
+        let Some(client) = self.clients.get_mut(&id) else { return Err(Gone) };
+        let posted = client.post(message, with);
+        if posted.is_err() {
+            self.expel(id);
+        } else {
+            self.look_after(id);
+        }
+        posted
+    }
+
+    /// Asks epoll for what is of interest about a client now.
+    pub(crate) fn look_after(&mut self, id: u64) {
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        let unread = client.has_unread();
+        if unread == client.watched {
+            return;
+        }
+        client.watched = unread;
+        let flags = match (unread, &client.role) {
+            (false, _) => EventFlags::IN,
+            (true, Role::Manager(_)) => EventFlags::OUT,
+            (true, _) => EventFlags::IN | EventFlags::OUT,
+        };
+        let data = EventData::new_u64(Key::Client(id).number());
+        let _ = epoll::modify(&self.epoll, &client.channel, data, flags);
+    }
+
+    /// Lets a client go because of what it does.
+    pub(crate) fn expel(&mut self, id: u64) {
+        self.tally.expelled += 1;
+        self.dismiss(id);
+    }
+
+    fn expel_port(&mut self, number: u8) {
+        if let Some(id) = self.hub.port(number).map(|port| port.client) {
+            self.expel(id);
+        }
+    }
+
+    /// Forgets a client, and the port that it is.
+    pub(crate) fn dismiss(&mut self, id: u64) {
+        let Some(client) = self.clients.remove(&id) else { return };
+        self.unwatch(client.channel.as_fd());
+        if let Role::Port(number) = client.role {
+            self.leave(number);
+        }
+    }
+
+    /// Those of an earlier process that have not come back are no more.
+    fn give_up_waiting(&mut self) {
+        self.awaiting = None;
+        let lost = |number: &u8| !self.hub.has(*number);
+        let lost: Vec<u8> = self.state.ports.iter().map(|p| p.number).filter(lost).collect();
+        for number in lost {
+            self.leave(number);
+        }
+    }
+
+    fn save_if_dirty(&mut self) {
+        // What may be lost is written with the next change if it cannot be now.
+        if std::mem::take(&mut self.dirty) && self.file.write(&self.state).is_err() {
+            self.dirty = true;
+        }
+    }
+}
+
+/// The next that a client has said.
+fn read(client: &mut Client) -> Heard {
+    // Made here, because what is received borrows the channel.
+    let (id, last, part) = match client.channel.receive() {
+        Ok(Incoming::Nothing) => return Heard::Nothing,
+        Ok(Incoming::Closed) => return Heard::Closed,
+        Ok(Incoming::Message { message, descriptors }) => {
+            let mut descriptors = descriptors.into_iter();
+            match message {
+                Message::Join(join) => return application(&join, descriptors),
+                Message::Open { to } => {
+                    let ring = descriptors.next();
+                    return ring.map_or(Heard::Nothing, |ring| Heard::Open { to, ring });
+                }
+                Message::Close { number, direction } => {
+                    return Heard::Close { number, direction };
+                }
+                Message::Bye => return Heard::Bye,
+                Message::Request { id, last, body } => (id, last, body.to_vec()),
+                _ => return Heard::Wrong("not a message for a switch".into()),
+            }
+        }
+        Err(e) => return Heard::Wrong(e.to_string()),
+    };
+    let Some(collector) = client.collector() else { return Heard::Part };
+    match collector.push(last, &part) {
+        Ok(Some(body)) => Heard::Request { id, body },
+        Ok(None) => Heard::Part,
+        Err(e) => Heard::Wrong(e.to_string()),
+    }
+}
+
+fn application(join: &Join<'_>, mut with: impl Iterator<Item = OwnedFd>) -> Heard {
+    let (Some(inbox), Some(uplink)) = (with.next(), with.next()) else { return Heard::Nothing };
+    let edges: Vec<EdgeName> = join.edges.into_iter().collect();
+    Heard::Join(Box::new(Application {
+        version: join.version,
+        number: join.number,
+        name: join.name.to_owned(),
+        token: join.token,
+        capabilities: join.capabilities,
+        edges,
+        inbox,
+        uplink,
+    }))
+}
+
+/// A descriptor to give up when they are short.
+fn spare(any: &OwnedFd) -> Option<OwnedFd> {
+    any.try_clone().ok()
+}
+
+/// Seconds since 1970.
+pub(crate) fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// Four descriptors a port are more than many systems allow by default.
+fn raise_limit() {
+    let Rlimit { maximum, .. } = rustix::process::getrlimit(Resource::Nofile);
+    let _ = rustix::process::setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_come_back() {
+        for key in [Key::Signal, Key::Listener, Key::Client(0), Key::Client(1 << 40)] {
+            assert_eq!(Key::of(key.number()), key);
+        }
+        for number in 1..=u8::MAX {
+            assert_eq!(Key::of(Key::Uplink(number).number()), Key::Uplink(number));
+        }
+    }
+}
