@@ -11,6 +11,8 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use netloom_impair::Impairments;
 use serde::{Deserialize, Serialize};
 
+use crate::shm::ShmSwitch;
+
 /// A whole lab.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lab {
@@ -202,6 +204,8 @@ pub struct Switch {
     pub subnets: Vec<IpNet>,
     /// MTU of the segment's interfaces; 1500 when `None`.
     pub mtu: Option<u32>,
+    /// The options of a shared-memory switch; `None`: a bridge of the kernel.
+    pub shm: Option<ShmSwitch>,
 }
 
 /// A link between two ends.

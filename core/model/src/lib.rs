@@ -13,6 +13,7 @@ mod parse;
 pub mod plan;
 mod schema;
 pub mod setting;
+pub mod shm;
 
 pub use lab::Lab;
 pub use netloom_config::{Diagnostic, Diagnostics, MAX_BYTES, too_large};

@@ -40,6 +40,7 @@ use serde::{Deserialize, Serialize};
 use netloom_impair::Impairments;
 
 use crate::lab::{FileSpec, Lab, Limits, Program, Protect, Ready};
+use crate::shm::ShmSwitch;
 
 /// Decides everything a lab leaves open.
 ///
@@ -158,7 +159,8 @@ pub struct Route {
     pub interface: usize,
 }
 
-/// A kernel bridge to make in the lab's core namespace.
+/// A switch to make: a kernel bridge in the lab's core namespace, or one of shared memory, which has
+/// no interface of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedSwitch {
     /// Its name in the lab.
@@ -171,6 +173,9 @@ pub struct PlannedSwitch {
     pub mac: [u8; 6],
     /// Bytes.
     pub mtu: u32,
+    /// The options of a shared-memory switch; `None`: a bridge of the kernel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shm: Option<ShmSwitch>,
 }
 
 /// A link to make.

@@ -137,6 +137,7 @@ impl Builder<'_> {
             bridge: self.names.bridges[index].clone(),
             mac: macs.take("switch", &switch.name, ""),
             mtu: mtu[index],
+            shm: switch.shm.clone(),
         };
         self.lab.switches.iter().enumerate().map(switch).collect()
     }

@@ -1,0 +1,93 @@
+//! Shared-memory switches of a lab: their options and the rules of their ports.
+//!
+//! As the file gives them, checked: VLANs, addresses and filters are kept in the text form that
+//! `netloom_bridge` reads. A port goes by its name: that of the link's other end (`h1:eth0`,
+//! `host:eth1`), or one by which a program joins.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// What can be chosen of a switch of kind `shm`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShmSwitch {
+    /// Who may join, as with a file: the mode of its socket.
+    pub mode: u32,
+    /// The group of its socket, by name or number.
+    pub group: Option<String>,
+    /// Bytes of the ring from the switch to each port: a power of two.
+    pub arena: u32,
+    /// Seconds after which an address that is not heard of is forgotten.
+    pub ageing: u32,
+    /// Rules of ports, by name; names that no link's end has are reserved for programs.
+    pub ports: BTreeMap<String, ShmPort>,
+    /// Mirror sessions.
+    pub mirrors: Vec<ShmMirror>,
+}
+
+impl Default for ShmSwitch {
+    fn default() -> ShmSwitch {
+        ShmSwitch {
+            mode: 0o600,
+            group: None,
+            arena: 256 << 10,
+            ageing: 60,
+            ports: BTreeMap::new(),
+            mirrors: Vec::new(),
+        }
+    }
+}
+
+/// The rules of a port.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShmPort {
+    /// Its number; the switch chooses when `None`.
+    pub number: Option<u16>,
+    /// The user who may have it, by name or number.
+    pub owner: Option<String>,
+    /// Its VLANs.
+    pub vlan: Option<PortVlan>,
+    /// The only addresses that may send from it, `02:00:00:00:00:01`; any when it is empty.
+    pub lock: Vec<String>,
+}
+
+/// The VLANs of a port.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PortVlan {
+    /// Frames without tags belong to this one, 1 to 4094.
+    Access(u16),
+    /// Frames have tags.
+    Trunk {
+        /// The VLAN of frames without.
+        native: Option<u16>,
+        /// Those that may pass: `1-3,7`, `all`.
+        allowed: String,
+    },
+}
+
+/// A mirror session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShmMirror {
+    /// Names of the ports looked at.
+    pub from: Vec<String>,
+    /// Which of their frames.
+    pub direction: MirrorDirection,
+    /// Name of the port that gets the copies.
+    pub to: String,
+    /// Which of the frames: `vlan 7, tcp, port 80`; empty for all.
+    pub filter: String,
+}
+
+/// Seen from the switch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MirrorDirection {
+    /// What the port sends.
+    In,
+    /// What the port gets.
+    Out,
+    /// Both.
+    #[default]
+    Both,
+}
