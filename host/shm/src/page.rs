@@ -7,6 +7,8 @@
 
 use std::os::fd::BorrowedFd;
 
+use netloom_bridge::FILTER_BYTES;
+
 use crate::error::{Error, Result};
 use crate::layout::page as at;
 use crate::layout::{LENGTH_AT, PORTS};
@@ -21,6 +23,9 @@ const TRIES: usize = 64;
 
 /// Words of a port's rules that are used.
 const RULE_WORDS: usize = 2 + 64 + MOST_MACS;
+
+/// Words of a session that are used.
+const SESSION_WORDS: usize = 10 + FILTER_BYTES / 8;
 
 /// A set of ports, one bit each.
 pub type PortSet = [u64; PORTS / 64];
@@ -47,16 +52,12 @@ pub struct RawRules {
 pub struct RawSession {
     /// The port that gets copies; 0 for no session.
     pub to: u16,
-    /// Only frames of this VLAN; 0 for all.
-    pub vid: u16,
     /// Ports whose frames to the switch are copied.
     pub from: PortSet,
     /// Ports whose frames from the switch are copied.
     pub toward: PortSet,
-    /// Only frames with this type; 0 for all.
-    pub ethertype: u16,
-    /// Only frames from or to this address; zero for all.
-    pub mac: [u8; 6],
+    /// Which of these: [`netloom_bridge::MirrorFilter`] in its fixed form.
+    pub filter: [u8; FILTER_BYTES],
 }
 
 /// All of a page at one moment.
@@ -246,27 +247,30 @@ impl RawRules {
 }
 
 impl RawSession {
-    fn encode(&self) -> [u64; 10] {
-        let mut words = [0; 10];
-        words[0] =
-            u64::from(self.to) | u64::from(self.vid) << 16 | u64::from(self.ethertype) << 32;
-        words[1] = mac_word(self.mac);
+    fn encode(&self) -> [u64; SESSION_WORDS] {
+        let mut words = [0; SESSION_WORDS];
+        words[0] = u64::from(self.to);
         words[2..6].copy_from_slice(&self.from);
         words[6..10].copy_from_slice(&self.toward);
+        for (word, bytes) in words[10..].iter_mut().zip(self.filter.as_chunks::<8>().0) {
+            *word = u64::from_ne_bytes(*bytes);
+        }
         words
     }
 
-    fn decode(words: &[u64; 10]) -> RawSession {
-        let [t0, t1, v0, v1, e0, e1, _, _] = words[0].to_le_bytes();
-        let [_, mac, a, b, c, d, e, f, g, h] = *words;
-        RawSession {
-            to: u16::from_le_bytes([t0, t1]),
-            vid: u16::from_le_bytes([v0, v1]),
-            ethertype: u16::from_le_bytes([e0, e1]),
-            mac: word_mac(mac),
+    fn decode(words: &[u64; SESSION_WORDS]) -> RawSession {
+        let [to, _, a, b, c, d, e, f, g, h, filter @ ..] = *words;
+        let [low, high, ..] = to.to_le_bytes();
+        let mut session = RawSession {
+            to: u16::from_le_bytes([low, high]),
             from: [a, b, c, d],
             toward: [e, f, g, h],
+            filter: [0; FILTER_BYTES],
+        };
+        for (bytes, word) in session.filter.as_chunks_mut::<8>().0.iter_mut().zip(filter) {
+            *bytes = word.to_ne_bytes();
         }
+        session
     }
 }
 
@@ -280,5 +284,5 @@ fn word_mac(word: u64) -> [u8; 6] {
 }
 
 const _: () = {
-    assert!(RULE_WORDS * 8 <= at::RULES && 10 * 8 <= at::SESSION);
+    assert!(RULE_WORDS * 8 <= at::RULES && SESSION_WORDS * 8 <= at::SESSION);
 };
