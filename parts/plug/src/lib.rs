@@ -1,1 +1,22 @@
-//! Joins a switch to an interface.
+//! Joins a switch to an interface: carries frames between a port of the machine (a tap, or a packet
+//! socket with rings) and a port of a switch.
+//!
+//! A [`Pump`] carries, in the thread that runs it; [`run`] is the life of a process that has one.
+//! Super-frames and unfinished checksums pass as they are. Nothing of the interface is changed, so there
+//! is nothing to be set back, however the process ends. Rings and sockets are `host/port`'s, the switch's
+//! memories `host/shm`'s.
+
+#![forbid(unsafe_code)]
+
+mod counters;
+mod error;
+mod inward;
+mod member;
+mod outward;
+mod pump;
+mod spin;
+
+pub use counters::{Carried, Counters, Lost, Reading};
+pub use error::{Error, Result};
+pub use member::{Given, Member, Taken};
+pub use pump::{End, Pump};

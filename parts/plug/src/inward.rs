@@ -1,0 +1,171 @@
+//! The direction from the interface to the switch.
+//!
+//! A frame that finds no room in the switch waits where it lies, and nothing more is taken from the
+//! interface, whose queue then fills. After [`PATIENCE`] it is lost, and at once what comes then, until
+//! something finds room again. A frame that was cut is never carried on.
+
+use std::time::{Duration, Instant};
+
+use netloom_port::{Lent, MOST_FRAME, Port, Received};
+
+use crate::counters::Counters;
+use crate::pump::{BURST, BURST_BYTES, End, Moved};
+use crate::{Given, Member, Result};
+
+/// How long a frame waits for room, as a switch port's own rule is.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// What this direction keeps.
+pub(crate) struct Inward {
+    /// For ports that only copy.
+    buffer: Vec<u8>,
+    /// The frame in the buffer that waits for room.
+    held: Option<(usize, usize)>,
+    /// Since when frames have found no room.
+    full: Option<Instant>,
+    waits: bool,
+}
+
+/// What became of a frame.
+enum Step {
+    /// It is dealt with; its length.
+    Over(usize),
+    /// It waits for room.
+    Waits,
+    /// There is none.
+    Empty,
+}
+
+impl Inward {
+    pub(crate) fn new() -> Inward {
+        Inward { buffer: vec![0; MOST_FRAME], held: None, full: None, waits: false }
+    }
+
+    /// Whether a frame waits for room.
+    pub(crate) fn waits(&self) -> bool {
+        self.waits
+    }
+
+    /// Carries a burst.
+    pub(crate) fn carry(
+        &mut self,
+        port: &mut dyn Port,
+        member: &mut dyn Member,
+        counters: &mut Counters,
+    ) -> Result<Moved> {
+        let (mut moved, mut bytes) = (Moved::default(), 0);
+        self.waits = false;
+        while moved.frames < BURST && bytes < BURST_BYTES && moved.end.is_none() {
+            match self.step(port, member, counters, &mut moved.end)? {
+                Step::Over(length) => {
+                    moved.frames += 1;
+                    bytes += length;
+                }
+                Step::Waits => {
+                    self.waits = true;
+                    break;
+                }
+                Step::Empty => break,
+            }
+        }
+        if moved.frames > 0 {
+            member.flush();
+        }
+        Ok(moved)
+    }
+
+    fn step(
+        &mut self,
+        port: &mut dyn Port,
+        member: &mut dyn Member,
+        counters: &mut Counters,
+        end: &mut Option<End>,
+    ) -> Result<Step> {
+        if self.held.is_none() {
+            match port.lend() {
+                Lent::Frame(frame) => {
+                    let given = member.queue(frame)?;
+                    let step = self.note(given, frame, counters, end);
+                    if matches!(step, Step::Over(_)) {
+                        port.give_back();
+                    }
+                    return Ok(step);
+                }
+                Lent::Truncated => {
+                    counters.lost.truncated += 1;
+                    port.give_back();
+                    return Ok(Step::Over(0));
+                }
+                Lent::Empty => return Ok(Step::Empty),
+                Lent::Never => {}
+            }
+            if let Some(step) = self.copy(port, counters, end) {
+                return Ok(step);
+            }
+        }
+        let Some((start, length)) = self.held else { return Ok(Step::Empty) };
+        // Taken out for the moment: the frame is looked at while the rest is written to.
+        let buffer = std::mem::take(&mut self.buffer);
+        let frame = &buffer[start..start + length];
+        let step = member.queue(frame).map(|given| self.note(given, frame, counters, end));
+        self.buffer = buffer;
+        if !matches!(step, Ok(Step::Waits)) {
+            self.held = None;
+        }
+        step
+    }
+
+    /// Copies the next frame into the buffer; what else there was, if there was none.
+    fn copy(
+        &mut self,
+        port: &mut dyn Port,
+        counters: &mut Counters,
+        end: &mut Option<End>,
+    ) -> Option<Step> {
+        match port.receive(&mut self.buffer) {
+            Ok(Received::Frame { start, length }) => {
+                self.held = Some((start, length));
+                None
+            }
+            Ok(Received::Truncated) => {
+                counters.lost.truncated += 1;
+                Some(Step::Over(0))
+            }
+            Ok(Received::Empty | Received::Down) => Some(Step::Empty),
+            Ok(Received::Gone) => {
+                *end = Some(End::InterfaceGone);
+                Some(Step::Empty)
+            }
+            Err(_) => {
+                counters.failures += 1;
+                Some(Step::Empty)
+            }
+        }
+    }
+
+    fn note(
+        &mut self,
+        given: Given,
+        frame: &[u8],
+        counters: &mut Counters,
+        end: &mut Option<End>,
+    ) -> Step {
+        match given {
+            Given::Done => {
+                self.full = None;
+                counters.to_switch.count(frame);
+            }
+            Given::Full => {
+                let now = Instant::now();
+                if now.duration_since(*self.full.get_or_insert(now)) < PATIENCE {
+                    return Step::Waits;
+                }
+                counters.lost.stalled += 1;
+            }
+            Given::Stalled => counters.lost.stalled += 1,
+            Given::Refused => counters.lost.refused_by_switch += 1,
+            Given::Gone => *end = Some(End::SwitchGone),
+        }
+        Step::Over(frame.len())
+    }
+}

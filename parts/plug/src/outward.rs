@@ -1,0 +1,144 @@
+//! The direction from the switch to the interface.
+//!
+//! A frame that the interface does not take now waits, and nothing more is taken from the switch, whose
+//! senders then feel it. After [`PATIENCE`] it is lost, and at once what comes then, until something is
+//! taken again: a card that stands still must not make others wait.
+
+use std::time::{Duration, Instant};
+
+use netloom_port::{MOST_FRAME, Port, Sent};
+
+use crate::counters::Counters;
+use crate::pump::{BURST, BURST_BYTES, End, Moved};
+use crate::{Member, Result, Taken};
+
+/// How long a frame waits for room.
+const PATIENCE: Duration = Duration::from_millis(2);
+
+/// What this direction keeps.
+pub(crate) struct Outward {
+    buffer: Vec<u8>,
+    /// The frame in the buffer that waits for room.
+    held: Option<(usize, usize)>,
+    /// Since when frames have found no room.
+    full: Option<Instant>,
+    /// Whether the port has taken frames that it could not send yet.
+    unsent: bool,
+}
+
+impl Outward {
+    pub(crate) fn new() -> Outward {
+        Outward { buffer: vec![0; MOST_FRAME], held: None, full: None, unsent: false }
+    }
+
+    /// Whether a frame waits for the port to be writable.
+    pub(crate) fn waits(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// Whether the port is to be flushed again.
+    pub(crate) fn is_unsent(&self) -> bool {
+        self.unsent
+    }
+
+    /// Carries a burst.
+    pub(crate) fn carry(
+        &mut self,
+        port: &mut dyn Port,
+        member: &mut dyn Member,
+        counters: &mut Counters,
+    ) -> Result<Moved> {
+        let (mut moved, mut bytes) = (Moved::default(), 0);
+        while moved.frames < BURST && bytes < BURST_BYTES && moved.end.is_none() {
+            if self.held.is_none() {
+                match member.receive(&mut self.buffer)? {
+                    Taken::Frame { start, length } => self.held = Some((start, length)),
+                    Taken::Truncated => {
+                        counters.lost.oversize += 1;
+                        moved.frames += 1;
+                        continue;
+                    }
+                    Taken::Empty => break,
+                    Taken::Gone => {
+                        moved.end = Some(End::SwitchGone);
+                        break;
+                    }
+                }
+            }
+            let Some(length) = self.send(port, counters, &mut moved.end) else { break };
+            moved.frames += 1;
+            bytes += length;
+        }
+        if moved.frames > 0 || self.unsent {
+            self.flush(port, counters, &mut moved.end);
+        }
+        Ok(moved)
+    }
+
+    /// Gives the held frame to the port: its length if that is the end of it.
+    fn send(
+        &mut self,
+        port: &mut dyn Port,
+        counters: &mut Counters,
+        end: &mut Option<End>,
+    ) -> Option<usize> {
+        let (start, length) = self.held?;
+        let buffer = std::mem::take(&mut self.buffer);
+        let frame = &buffer[start..start + length];
+        let mut sent = port.queue(frame);
+        if matches!(sent, Ok(Sent::Full)) {
+            // What it has taken may be all that is in the way.
+            self.flush(port, counters, end);
+            sent = port.queue(frame);
+        }
+        let over = self.note(&sent, frame, counters, end);
+        self.buffer = buffer;
+        if !over {
+            return None;
+        }
+        self.held = None;
+        Some(length)
+    }
+
+    fn note(
+        &mut self,
+        sent: &netloom_port::Result<Sent>,
+        frame: &[u8],
+        counters: &mut Counters,
+        end: &mut Option<End>,
+    ) -> bool {
+        match sent {
+            Ok(Sent::Done) => {
+                self.full = None;
+                counters.to_interface.count(frame);
+            }
+            Ok(Sent::Full) => {
+                let now = Instant::now();
+                if now.duration_since(*self.full.get_or_insert(now)) < PATIENCE {
+                    return false;
+                }
+                counters.lost.no_room += 1;
+            }
+            Ok(Sent::NoRoom) => counters.lost.no_room += 1,
+            Ok(Sent::Refused) => counters.lost.refused += 1,
+            Ok(Sent::Down) => counters.lost.down += 1,
+            Ok(Sent::Gone) => *end = Some(End::InterfaceGone),
+            Err(_) => counters.failures += 1,
+        }
+        true
+    }
+
+    fn flush(&mut self, port: &mut dyn Port, counters: &mut Counters, end: &mut Option<End>) {
+        self.unsent = false;
+        match port.flush() {
+            Ok(flushed) => {
+                counters.lost.unsent += flushed.lost;
+                self.unsent = flushed.sent == Sent::Full;
+                if flushed.sent == Sent::Gone {
+                    *end = Some(End::InterfaceGone);
+                }
+            }
+            Err(_) => counters.failures += 1,
+        }
+    }
+}
