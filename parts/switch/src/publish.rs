@@ -60,12 +60,5 @@ fn session(session: &MirrorSession) -> RawSession {
             }
         }
     }
-    RawSession {
-        to: session.to,
-        vid: session.filter.vid.map_or(0, netloom_bridge::Vid::number),
-        from,
-        toward,
-        ethertype: session.filter.ethertype.unwrap_or(0),
-        mac: session.filter.mac.map_or([0; 6], |mac| mac.0),
-    }
+    RawSession { to: session.to, from, toward, filter: session.filter.to_bytes() }
 }

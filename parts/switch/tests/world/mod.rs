@@ -1,0 +1,249 @@
+//! A switch in a process of its own, and ports made by hand: for tests that look at what a switch
+//! says, or say to it what no port should.
+
+#![allow(dead_code, unreachable_pub, reason = "each user uses a part")]
+
+use std::io::{BufRead, BufReader};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use netloom_shm::inbox::{Inbox, PeerInbox};
+use netloom_shm::layout::HEADER;
+use netloom_shm::protocol::{
+    Capabilities, Channel, EdgeName, Edges, Incoming, Join, Joined, Message, Posted, Reason, Token,
+    VERSION,
+};
+use netloom_shm::ring::{Outgoing, Pushed, Reader, Taken, Writer};
+use netloom_shm::wake::Bell;
+use netloom_switch::control::Connection;
+
+/// Longest that anything is waited for.
+pub const BOUND: Duration = Duration::from_secs(20);
+
+/// The example that is a switch, or a port, in a process of its own.
+pub fn station() -> PathBuf {
+    let test = std::env::current_exe().expect("this program");
+    let folder = test.parent().and_then(Path::parent).expect("cargo's folder");
+    let station = folder.join("examples/switch-station");
+    assert!(station.exists(), "{station:?} is built by `cargo test` without a choice of targets");
+    station
+}
+
+/// A child that is killed, if need be, when this goes.
+pub struct Process(pub Child);
+
+impl Process {
+    /// Starts a station and waits until it says that it is ready.
+    pub fn start(arguments: &[&str], uid: Option<u32>) -> Process {
+        let mut command = Command::new(station());
+        command.args(arguments).stdout(Stdio::piped()).stdin(Stdio::piped());
+        if let Some(uid) = uid {
+            command.uid(uid).gid(uid);
+        }
+        let mut process = Process(command.spawn().expect("start a station"));
+        assert_eq!(process.line(), "ready", "{arguments:?}");
+        process
+    }
+
+    /// The next line it writes; empty at its end.
+    pub fn line(&mut self) -> String {
+        let mut line = String::new();
+        let output = self.0.stdout.as_mut().expect("its output");
+        // One byte at a time: what is behind the line is for the next call.
+        BufReader::with_capacity(1, output).read_line(&mut line).expect("read");
+        line.trim_end().to_owned()
+    }
+
+    pub fn kill(&mut self) {
+        self.0.kill().expect("kill");
+        self.0.wait().expect("wait");
+    }
+
+    /// CPU time used, in nanoseconds.
+    pub fn cpu(&self) -> u64 {
+        let pid = i32::try_from(self.0.id()).expect("a pid");
+        netloom_sys::process::cpu_time(pid).expect("it runs")
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A switch with a folder of its own.
+pub struct Switch {
+    pub folder: tempfile::TempDir,
+    pub process: Process,
+    mode: &'static str,
+}
+
+impl Switch {
+    pub fn start() -> Switch {
+        Switch::with_mode("600")
+    }
+
+    pub fn with_mode(mode: &'static str) -> Switch {
+        let folder = tempfile::tempdir().expect("a folder");
+        let process = run(folder.path(), mode);
+        Switch { folder, process, mode }
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.folder.path().join("socket")
+    }
+
+    pub fn state(&self) -> PathBuf {
+        self.folder.path().join("state")
+    }
+
+    /// After it was killed.
+    pub fn start_again(&mut self) {
+        self.process = run(self.folder.path(), self.mode);
+    }
+
+    pub fn ask(&self) -> Connection {
+        Connection::open(&self.path()).expect("connect").expect("a switch")
+    }
+}
+
+fn run(folder: &Path, mode: &str) -> Process {
+    let name = |name: &str| folder.join(name).to_str().expect("a name").to_owned();
+    Process::start(&["serve", &name("socket"), &name("state"), mode], None)
+}
+
+/// What is sent to join, to be made wrong.
+pub struct Ticket {
+    pub version: u16,
+    pub number: u8,
+    pub name: String,
+    pub token: Token,
+    pub edges: Vec<EdgeName>,
+}
+
+impl Ticket {
+    pub fn new(name: &str) -> Ticket {
+        Ticket { version: VERSION, number: 0, name: name.into(), token: [0; 16], edges: vec![] }
+    }
+
+    pub fn join<'a>(&'a self) -> Message<'a> {
+        Message::Join(Join {
+            version: self.version,
+            number: self.number,
+            capabilities: Capabilities { super_frames: true, checksums: true },
+            token: self.token,
+            name: &self.name,
+            edges: Edges::Given(&self.edges),
+        })
+    }
+}
+
+/// A port made by hand.
+pub struct Raw {
+    pub channel: Channel,
+    pub inbox: Inbox,
+    pub joined: Joined,
+    pub up: Outgoing,
+    pub down: Reader,
+    /// The switch's ring to it and its bell, held as a port does.
+    bell: Bell,
+}
+
+pub fn connect(path: &Path) -> Channel {
+    Channel::connect(path, BOUND).expect("connect")
+}
+
+/// Sends, and panics if it is not taken.
+pub fn tell(channel: &mut Channel, message: &Message<'_>, with: &[BorrowedFd<'_>]) {
+    let posted = channel.send_wait(message, with, BOUND).expect("send");
+    assert_eq!(posted, Posted::Done, "{message:?}");
+}
+
+impl Raw {
+    pub fn join(path: &Path, name: &str) -> Raw {
+        Raw::with(path, &Ticket::new(name), Inbox::create().expect("inbox")).expect("join")
+    }
+
+    pub fn with(path: &Path, ticket: &Ticket, inbox: Inbox) -> Result<Raw, (Reason, String)> {
+        let mut channel = connect(path);
+        let uplink = Writer::create(256 * 1024, 1).expect("uplink");
+        tell(&mut channel, &ticket.join(), &[inbox.fd(), uplink.fd()]);
+        channel.wait(BOUND).expect("wait");
+        let (joined, fds) = match channel.receive().expect("receive") {
+            Incoming::Message { message: Message::Joined(joined), descriptors } => {
+                (joined, descriptors)
+            }
+            Incoming::Message { message: Message::Refused(refused), .. } => {
+                return Err((refused.reason, refused.text.to_owned()));
+            }
+            other => panic!("{other:?}"),
+        };
+        let [_page, theirs, ring, up, down] = <[_; 5]>::try_from(fds).expect("five descriptors");
+        let theirs = Arc::new(PeerInbox::open(theirs.as_fd()).expect("the switch's inbox"));
+        let up = uplink.connect(theirs, joined.number.into(), Bell::from_fd(up)).expect("uplink");
+        let down_ring = Reader::open(ring.as_fd(), 0, &inbox).expect("downlink");
+        Ok(Raw { channel, inbox, joined, up, down: down_ring, bell: Bell::from_fd(down) })
+    }
+
+    /// Sends a frame up.
+    pub fn send(&mut self, frame: &[u8]) {
+        let whole = [&[0; HEADER], frame].concat();
+        assert_eq!(self.up.queue_wait(0, &whole, BOUND), Pushed::Done);
+        self.up.flush();
+    }
+
+    /// The next frame from the switch, with its origin; none if nothing comes within the time.
+    pub fn receive(&mut self, patience: Duration) -> Option<(u16, Vec<u8>)> {
+        let until = std::time::Instant::now() + patience;
+        let mut buffer = vec![0; 70_000];
+        loop {
+            match self.down.take(&self.inbox, &mut buffer) {
+                Taken::Frame { start, length, origin } => {
+                    return Some((origin, buffer[start + HEADER..start + length].to_vec()));
+                }
+                Taken::Empty if std::time::Instant::now() < until => {
+                    self.inbox.fall_asleep();
+                    if !self.down.has_more() {
+                        let left = until.saturating_duration_since(std::time::Instant::now());
+                        netloom_sys::process::wait_readable(self.bell.fd(), left);
+                        self.bell.silence();
+                    }
+                    self.inbox.wake_up();
+                }
+                Taken::Empty => return None,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    /// The next message of the switch as text; none at its end.
+    pub fn message(&mut self) -> Option<String> {
+        assert!(self.channel.wait(BOUND).expect("wait"), "no message came");
+        match self.channel.receive().expect("receive") {
+            Incoming::Message { message, .. } => Some(format!("{message:?}")),
+            Incoming::Closed => None,
+            Incoming::Nothing => panic!("nothing"),
+        }
+    }
+}
+
+/// A frame of 60 bytes.
+pub fn frame(to: [u8; 6], from: [u8; 6], payload: &[u8]) -> Vec<u8> {
+    let mut frame = [&to[..], &from, &[0x88, 0xb5], payload].concat();
+    frame.resize(frame.len().max(60), 0);
+    frame
+}
+
+/// The address of a station.
+pub fn mac(number: u8) -> [u8; 6] {
+    [2, 0, 0, 0, 0, number]
+}
+
+/// To all.
+pub const ALL: [u8; 6] = [0xff; 6];
