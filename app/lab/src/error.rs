@@ -71,6 +71,16 @@ pub enum Error {
         /// `; …`, or nothing.
         hint: String,
     },
+    /// There is no such switch.
+    #[error("switch {switch:?}: not in lab {lab:?}{hint}")]
+    NoSwitch {
+        /// The lab.
+        lab: String,
+        /// The name asked for.
+        switch: String,
+        /// `; …`, or nothing.
+        hint: String,
+    },
     /// Something still lives in what is to go.
     #[error("{object}: {reason}")]
     Busy {
@@ -95,6 +105,17 @@ pub enum Error {
         /// What was tried.
         operation: &'static str,
         /// The refusal.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A shared-memory switch failed.
+    #[error("{object}: {operation}")]
+    Switch {
+        /// The switch.
+        object: String,
+        /// What was tried.
+        operation: &'static str,
+        /// The failure.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },

@@ -14,6 +14,7 @@ use netloom_node::log::{self, Record};
 use netloom_node::spawner::Spawner;
 use netloom_node::spec::{CORE, NodeSpec, log_names};
 use netloom_node::{init, ping};
+use netloom_switch::control::requests::{Answer, Request};
 use netloom_sys::{namespace, process};
 use rustix::process::Pid;
 
@@ -23,8 +24,8 @@ use crate::making::{Init, Inits, Maker};
 use crate::reports::forget_reports;
 use crate::state::{Folder, State};
 use crate::view::{
-    Changed, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewNode, NodeSettings,
-    Reachability, Repaired,
+    Changed, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewNode, NewSwitch,
+    NodeSettings, Reachability, Repaired,
 };
 use crate::{Error, Result, Service, status, teardown};
 
@@ -274,6 +275,11 @@ fn hint(plan: &Plan, asked: &str) -> String {
     found.map_or_else(String::new, |n| format!("; did you mean {n:?}?"))
 }
 
+fn no_switches(switch: &str) -> Error {
+    let reason = "switches cannot be managed yet".to_owned();
+    Error::Invalid { object: format!("switch {switch:?}"), reason }
+}
+
 impl Service for Running {
     fn status(&self) -> Result<LabStatus> {
         let state = self.state();
@@ -352,6 +358,18 @@ impl Service for Running {
 
     fn fates(&self, link: &str, end: usize, after: Option<u64>, wait: Duration) -> Result<Fates> {
         self.fates_of(link, end, after, wait)
+    }
+
+    fn create_switch(&self, request: &NewSwitch) -> Result<Changed> {
+        Err(no_switches(&request.name))
+    }
+
+    fn delete_switch(&self, switch: &str, _: bool) -> Result<Changed> {
+        Err(no_switches(switch))
+    }
+
+    fn ask_switch(&self, switch: &str, _: &Request) -> Result<Answer> {
+        Err(no_switches(switch))
     }
 
     fn down(&self) -> Result<()> {

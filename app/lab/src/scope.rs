@@ -11,12 +11,13 @@ use std::time::Duration;
 use netloom_model::Plan;
 use netloom_node::entry::Door;
 use netloom_node::log::Record;
+use netloom_switch::control::requests::{Answer, Request};
 
 use crate::running::Running;
 use crate::state::{SCOPE_MARK, make_private_dir};
 use crate::view::{
     Changed, Fates, LabState, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewNode,
-    NodeSettings, NodeStatus, Reachability, Repaired,
+    NewSwitch, NodeSettings, NodeStatus, Reachability, Repaired,
 };
 use crate::{Error, Result, Service};
 
@@ -310,6 +311,18 @@ impl Service for Scoped {
     fn fates(&self, link: &str, end: usize, after: Option<u64>, wait: Duration) -> Result<Fates> {
         let link = self.link(link)?;
         self.running.fates_of(&link, end, after, wait).map_err(|e| self.seen(e))
+    }
+
+    fn create_switch(&self, _: &NewSwitch) -> Result<Changed> {
+        Err(self.refused("switches are made outside of nodes"))
+    }
+
+    fn delete_switch(&self, _: &str, _: bool) -> Result<Changed> {
+        Err(self.refused("switches are removed outside of nodes"))
+    }
+
+    fn ask_switch(&self, _: &str, _: &Request) -> Result<Answer> {
+        Err(self.refused("switches are shown and changed outside of nodes"))
     }
 
     fn down(&self) -> Result<()> {

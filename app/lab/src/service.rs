@@ -6,11 +6,12 @@ use std::time::Duration;
 use netloom_model::Plan;
 use netloom_node::entry::Door;
 use netloom_node::log::Record;
+use netloom_switch::control::requests::{Answer, Request};
 
 use crate::Result;
 use crate::view::{
-    Changed, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewNode, NodeSettings,
-    Reachability, Repaired,
+    Changed, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewNode, NewSwitch,
+    NodeSettings, Reachability, Repaired,
 };
 
 /// A running lab. All calls may block, and may come from several threads at once.
@@ -67,6 +68,24 @@ pub trait Service: Send + Sync + 'static {
     /// Fates noted in one direction with a sequence number above `after`, at most 4096; waits up to
     /// `wait` for some.
     fn fates(&self, link: &str, end: usize, after: Option<u64>, wait: Duration) -> Result<Fates>;
+
+    /// Makes a switch.
+    ///
+    /// # Errors
+    /// The name is taken or cannot be one, a setting is wrong.
+    fn create_switch(&self, request: &NewSwitch) -> Result<Changed>;
+
+    /// Removes a switch. Refused while ports are on it, unless `force`.
+    ///
+    /// # Errors
+    /// No such switch, or a link of the lab ends in it.
+    fn delete_switch(&self, switch: &str, force: bool) -> Result<Changed>;
+
+    /// Asks a shared-memory switch.
+    ///
+    /// # Errors
+    /// No such switch, it is of another kind or its process is not there, or it refused.
+    fn ask_switch(&self, switch: &str, request: &Request) -> Result<Answer>;
 
     /// Takes the lab down. Returns when nothing is left but the lab process itself, which ends once
     /// the answer has been given.

@@ -229,7 +229,7 @@ pub struct Traffic {
 pub struct SwitchStatus {
     /// Its name.
     pub name: String,
-    /// `kernel`.
+    /// `kernel`, or `shm`: in shared memory.
     pub kind: String,
     /// The bridge in the lab's core namespace.
     pub bridge: String,
@@ -305,6 +305,18 @@ pub struct NewNode {
     /// A directory to be the root of its file system.
     #[serde(default)]
     pub root: Option<String>,
+}
+
+/// A switch to make in a running lab.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewSwitch {
+    /// Its name.
+    pub name: String,
+    /// Settings, by key and value as in the lab file: `kind` (`shm` where nothing is said), `mode`,
+    /// `group`, `arena`, `ageing`.
+    #[serde(default)]
+    pub settings: Vec<(String, String)>,
 }
 
 /// A change of a node's settings.
