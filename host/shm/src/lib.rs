@@ -6,9 +6,12 @@ pub mod layout;
 pub mod memory;
 pub mod name;
 pub mod page;
+pub mod port;
 pub mod protocol;
 pub mod ring;
 mod sync;
 pub mod wake;
 
 pub use error::{Error, Result};
+pub use layout::HEADER;
+pub use port::{Counters, JoinOptions, MOST_FRAME, Received, Sent, SwitchPort};

@@ -1,0 +1,176 @@
+//! When there is nothing to read: how a port is woken, and what it does before it sleeps.
+//!
+//! A sleeping port asks its senders to ring (an odd epoch in its inbox) and then looks at all rings
+//! once more, so that no frame is left unseen. The data descriptor is an epoll with all bells,
+//! edge-triggered, and a bell of our own that stays while frames are left.
+
+use std::time::{Duration, Instant};
+
+use super::SwitchPort;
+use crate::Result;
+use crate::inbox::Counter;
+
+/// Keys of what is watched; those of other ports' bells do not matter.
+pub(super) const CONTROL: u64 = 0;
+pub(super) const MORE: u64 = 1;
+pub(super) const TIMER: u64 = 2;
+pub(super) const BELL: u64 = 3;
+
+/// Longest time to look for a frame before sleeping: a sleep and its wake-up cost about as much.
+const LONGEST_LOOK: Duration = Duration::from_micros(50);
+
+/// Looks between two looks at the clock.
+const LOOKS: u32 = 32;
+
+/// How long looking for frames has paid lately.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spin {
+    most: Duration,
+    now: Duration,
+}
+
+impl Spin {
+    pub(super) fn new() -> Spin {
+        let several = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1);
+        let most = if several { LONGEST_LOOK } else { Duration::ZERO };
+        Spin { most, now: most }
+    }
+
+    /// Looks until `found` or it does not pay.
+    fn look(&mut self, found: impl Fn() -> bool) -> bool {
+        if self.now.is_zero() {
+            return false;
+        }
+        let started = Instant::now();
+        loop {
+            for _ in 0..LOOKS {
+                if found() {
+                    self.now = self.most;
+                    return true;
+                }
+                std::hint::spin_loop();
+            }
+            if started.elapsed() >= self.now {
+                self.now /= 2;
+                return false;
+            }
+        }
+    }
+
+    /// A frame came after so long a sleep.
+    fn slept(&mut self, time: Duration) {
+        if time < self.most {
+            self.now = self.most;
+        }
+    }
+}
+
+impl SwitchPort {
+    /// Frames are being taken: senders need not wake us.
+    #[inline]
+    pub(super) fn stay_awake(&mut self) {
+        if self.asleep {
+            self.asleep = false;
+            self.rung = true;
+            self.inbox.wake_up();
+        }
+    }
+
+    /// Keeps the data descriptor readable.
+    #[inline]
+    pub(super) fn arm(&mut self) {
+        if !self.armed {
+            self.armed = true;
+            self.more.ring();
+        }
+    }
+
+    fn disarm(&mut self) {
+        if self.armed {
+            self.armed = false;
+            self.more.silence();
+        }
+    }
+
+    /// There was nothing: from now on the data descriptor tells. True if something came meanwhile.
+    #[cold]
+    pub(super) fn rest(&mut self) -> Result<bool> {
+        self.settle();
+        self.disarm();
+        if self.asleep || self.rung {
+            let seen = self.look(Some(Duration::ZERO))?;
+            self.rung = false;
+            if self.asleep && !seen {
+                return Ok(self.has_more());
+            }
+            self.stay_awake();
+            // What has rung was cleared after the epoch in which it rang, or is looked at below.
+            self.rung = false;
+        }
+        Ok(!self.fall_asleep())
+    }
+
+    /// Asks to be woken; false, and awake, if there is something.
+    fn fall_asleep(&mut self) -> bool {
+        self.asleep = true;
+        self.inbox.fall_asleep();
+        if self.has_more() {
+            self.stay_awake();
+            return false;
+        }
+        true
+    }
+
+    /// Looks, then sleeps until there may be something; false if the time is over.
+    #[cold]
+    pub(super) fn wait(
+        &mut self,
+        timeout: Option<Duration>,
+        end: &mut Option<Instant>,
+    ) -> Result<bool> {
+        let end = timeout.map(|timeout| *end.get_or_insert_with(|| Instant::now() + timeout));
+        let mut spin = self.spin;
+        let found = spin.look(|| self.has_more());
+        self.spin = spin;
+        if found {
+            return Ok(true);
+        }
+        self.settle();
+        self.disarm();
+        self.stay_awake();
+        if !self.fall_asleep() {
+            return Ok(true);
+        }
+        let started = Instant::now();
+        let left = end.map(|end| end.saturating_duration_since(started));
+        if left.is_some_and(|left| left.is_zero()) {
+            // What was rung meanwhile is still to be seen by who polls.
+            return Ok(false);
+        }
+        self.count(Counter::Sleeps);
+        let seen = self.look(left)?;
+        self.stay_awake();
+        self.rung = false;
+        if seen {
+            self.spin.slept(started.elapsed());
+        }
+        Ok(true)
+    }
+
+    /// Waits for bells and clears them; does what the switch asks for. Whether something showed.
+    fn look(&mut self, timeout: Option<Duration>) -> Result<bool> {
+        let (mut control, mut timer) = (false, false);
+        let seen = self.watch.wait(timeout, |key| match key {
+            CONTROL => control = true,
+            TIMER => timer = true,
+            _ => {}
+        })?;
+        if timer {
+            self.come_back()?;
+        }
+        if control {
+            self.messages()?;
+        }
+        Ok(seen)
+    }
+}

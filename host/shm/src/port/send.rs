@@ -1,0 +1,352 @@
+//! Sending: which ring a frame goes into, and what happens when it has no room.
+//!
+//! Groups and unknown stations go up to the switch. A ring that is full is waited for, bounded;
+//! before the wait everything that others have sent us is taken out of their rings, so that two
+//! ports that wait for one another do not. While an edge is being opened its frames are held.
+
+use std::time::Instant;
+
+use netloom_bridge::{Destination, LONGEST_FRAME, Mac, SHORTEST_FRAME, classify, decide};
+
+use super::frames::Frames;
+use super::{Sent, SwitchPort, tally};
+use crate::inbox::Counter;
+use crate::layout::HEADER;
+use crate::protocol::{Direction, Message, Posted};
+use crate::ring::{Outgoing, Pushed, Writer};
+use crate::{Error, Result};
+
+/// Most bytes held for an edge that is being opened: they fit the smallest ring.
+const HELD: usize = 128 * 1024;
+
+/// Seconds until an edge that was closed may be asked for again.
+const PAUSE: u32 = 1;
+
+/// The way to another port.
+pub(super) enum Out {
+    /// None yet.
+    Closed,
+    /// Asked for.
+    Opening(Box<Opening>),
+    /// There.
+    Open(Box<Edge>),
+    /// Was closed by the other end, or cannot be had, until this second.
+    Blocked { until: u32 },
+}
+
+/// An edge that is being opened.
+pub(super) struct Opening {
+    /// The ring that the switch has been given.
+    pub(super) writer: Option<Writer>,
+    pub(super) held: Frames,
+    /// It took longer than the bound.
+    late: bool,
+}
+
+impl Opening {
+    pub(super) fn new(writer: Option<Writer>) -> Box<Opening> {
+        Box::new(Opening { writer, held: Frames::new(HELD), late: false })
+    }
+}
+
+/// An edge to another port.
+pub(super) struct Edge {
+    pub(super) ring: Outgoing,
+    /// The generation of the other port.
+    pub(super) generation: u32,
+    /// It has frames that are not shown yet.
+    pub(super) dirty: bool,
+}
+
+impl SwitchPort {
+    /// Sends a frame (header and frame), and shows it to its receiver at once. May wait, at most as
+    /// long as [`super::JoinOptions::wait`].
+    ///
+    /// # Errors
+    /// Memory or descriptors are short; the frame is lost, the port may be used on.
+    #[inline]
+    pub fn send(&mut self, frame: &[u8]) -> Result<Sent> {
+        self.give(frame, true)
+    }
+
+    /// As [`SwitchPort::send`], but the frame may not be seen before [`SwitchPort::flush`].
+    ///
+    /// # Errors
+    /// As [`SwitchPort::send`].
+    #[inline]
+    pub fn queue(&mut self, frame: &[u8]) -> Result<Sent> {
+        self.give(frame, false)
+    }
+
+    /// Shows all that was queued to its receivers.
+    #[inline]
+    pub fn flush(&mut self) {
+        while let Some(number) = self.dirty.pop() {
+            self.show(number);
+        }
+    }
+
+    fn show(&mut self, number: u8) {
+        if let Some(Out::Open(edge)) = self.outs.get_mut(usize::from(number)) {
+            edge.dirty = false;
+            if edge.ring.flush() {
+                self.inbox.add(Counter::Wakes, 1);
+            }
+        }
+    }
+
+    #[inline]
+    fn give(&mut self, frame: &[u8], show: bool) -> Result<Sent> {
+        self.tick()?;
+        if self.opening != 0 {
+            self.messages()?;
+        }
+        self.look_at_rules();
+        let number = match self.route(frame) {
+            Ok(number) => number,
+            Err(cause) => {
+                self.count(cause);
+                return Ok(Sent::Refused);
+            }
+        };
+        if let Some(Out::Open(edge)) = self.outs.get_mut(usize::from(number))
+            && edge.ring.queue(0, frame) == Pushed::Done
+        {
+            if show {
+                if edge.ring.flush() {
+                    self.inbox.add(Counter::Wakes, 1);
+                }
+            } else if !edge.dirty {
+                edge.dirty = true;
+                self.dirty.push(number);
+            } else if edge.ring.unpublished() * 2 >= self.options.arena as u64 && edge.ring.flush()
+            {
+                self.inbox.add(Counter::Wakes, 1);
+            }
+            self.count_sent(number, frame);
+            return Ok(Sent::Done);
+        }
+        self.give_slowly(number, frame)
+    }
+
+    #[inline]
+    fn count_sent(&mut self, number: u8, frame: &[u8]) {
+        // The kind of super-frame stands in the header's second byte.
+        self.sent.add(frame.len() - HEADER, frame.get(1).is_some_and(|kind| *kind != 0));
+        self.flooded += u64::from(number == 0);
+    }
+
+    /// The port that a frame goes to; 0 for all. Or under what it is counted.
+    #[inline]
+    fn route(&mut self, frame: &[u8]) -> Result<u8, Counter> {
+        let body = frame.get(HEADER..).ok_or(Counter::DroppedRunt)?;
+        let destination = Mac::destination(body).ok_or(Counter::DroppedRunt)?;
+        let vid = if self.rules.plain {
+            match body.len() {
+                ..SHORTEST_FRAME => return Err(Counter::DroppedRunt),
+                SHORTEST_FRAME..=LONGEST_FRAME => None,
+                _ => return Err(Counter::DroppedOversize),
+            }
+        } else {
+            classify(&self.rules.switch, self.number.into(), body).map_err(tally::counter)?.vid
+        };
+        if destination.is_group() {
+            return match decide(destination) {
+                Destination::Reserved(_) => Err(Counter::DroppedReserved),
+                _ => Ok(0),
+            };
+        }
+        let found = self.stations.find(vid, destination);
+        Ok(found.and_then(|port| u8::try_from(port).ok()).unwrap_or(0))
+    }
+
+    /// Where there was no room, or no ring.
+    #[cold]
+    fn give_slowly(&mut self, number: u8, frame: &[u8]) -> Result<Sent> {
+        if self.is_gone() {
+            return Ok(Sent::Gone);
+        }
+        match self.outs.get_mut(usize::from(number)) {
+            None => Ok(Sent::Refused),
+            Some(Out::Open(_)) => self.give_waiting(number, frame),
+            Some(Out::Opening(_)) => self.hold(number, frame),
+            Some(Out::Blocked { until }) if self.stations.now() < *until => {
+                self.count(Counter::DroppedStalled);
+                Ok(Sent::Stalled)
+            }
+            Some(Out::Closed | Out::Blocked { .. }) => {
+                self.open(number)?;
+                self.hold(number, frame)
+            }
+        }
+    }
+
+    fn give_waiting(&mut self, number: u8, frame: &[u8]) -> Result<Sent> {
+        let waits = match self.outs.get(usize::from(number)) {
+            Some(Out::Open(edge)) => !edge.ring.is_stalled(),
+            _ => false,
+        };
+        if waits {
+            self.count(Counter::Waits);
+            self.show(number);
+            self.take_early()?;
+        }
+        let Some(Out::Open(edge)) = self.outs.get_mut(usize::from(number)) else {
+            return Ok(Sent::Stalled);
+        };
+        match edge.ring.queue_wait(0, frame, self.options.wait) {
+            Pushed::Done => {
+                self.show(number);
+                self.count_sent(number, frame);
+                Ok(Sent::Done)
+            }
+            Pushed::Full => {
+                self.count(Counter::DroppedStalled);
+                Ok(Sent::Stalled)
+            }
+            Pushed::Refused => {
+                self.count(Counter::DroppedOversize);
+                Ok(Sent::Refused)
+            }
+            Pushed::Corrupt => {
+                self.count(Counter::CorruptEdges);
+                self.count(Counter::DroppedStalled);
+                self.close_out(number);
+                Ok(Sent::Stalled)
+            }
+        }
+    }
+
+    /// Keeps a frame until its edge is there; waits for that, bounded, when too much is kept.
+    fn hold(&mut self, number: u8, frame: &[u8]) -> Result<Sent> {
+        let end = Instant::now() + self.options.wait;
+        loop {
+            let Some(Out::Opening(opening)) = self.outs.get_mut(usize::from(number)) else {
+                // The edge came, or was refused.
+                return match self.outs.get(usize::from(number)) {
+                    Some(Out::Open(_)) => self.give_waiting(number, frame),
+                    _ => {
+                        self.count(Counter::DroppedStalled);
+                        Ok(Sent::Stalled)
+                    }
+                };
+            };
+            if opening.held.push(0, frame, &[]).is_some() {
+                return Ok(Sent::Done);
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            if opening.late || left.is_zero() || !self.control.wait(left)? {
+                if let Some(Out::Opening(opening)) = self.outs.get_mut(usize::from(number)) {
+                    opening.late = true;
+                }
+                self.count(Counter::DroppedStalled);
+                return Ok(Sent::Stalled);
+            }
+            self.messages()?;
+        }
+    }
+
+    /// Asks the switch for an edge to a port.
+    pub(super) fn open(&mut self, number: u8) -> Result<()> {
+        // What goes to this port through the switch comes first.
+        self.show(0);
+        if let Some(out) = self.outs.get_mut(usize::from(number)) {
+            *out = Out::Opening(Opening::new(None));
+            self.opening += 1;
+        }
+        self.ask(number)
+    }
+
+    /// Gives the switch the ring for an edge that is being opened; later, if it cannot be now.
+    pub(super) fn ask(&mut self, number: u8) -> Result<()> {
+        let Some(Out::Opening(opening)) = self.outs.get_mut(usize::from(number)) else {
+            return Ok(());
+        };
+        if let (None, Some(channel)) = (&opening.writer, self.control.channel()) {
+            let writer = Writer::create(self.options.arena, generation()?)?;
+            if channel.send(&Message::Open { to: number }, &[writer.fd()])? == Posted::Done {
+                opening.writer = Some(writer);
+            }
+        }
+        Ok(())
+    }
+
+    /// The edge is there: what was held goes first.
+    pub(super) fn opened(&mut self, number: u8, ring: Outgoing, generation: u32) {
+        let Some(out) = self.outs.get_mut(usize::from(number)) else { return };
+        let edge = Box::new(Edge { ring, generation, dirty: false });
+        let Out::Opening(mut opening) = std::mem::replace(out, Out::Open(edge)) else { return };
+        self.opening = self.opening.saturating_sub(u32::from(number != 0));
+        while let Some((origin, frame)) = opening.held.first() {
+            if let Some(Out::Open(edge)) = self.outs.get_mut(usize::from(number))
+                && edge.ring.queue(origin, frame) == Pushed::Done
+            {
+                if origin == 0 {
+                    self.sent.add(
+                        frame.len().saturating_sub(HEADER),
+                        frame.get(1).is_some_and(|kind| *kind != 0),
+                    );
+                    self.flooded += u64::from(number == 0);
+                }
+            } else {
+                self.count(Counter::DroppedFull);
+            }
+            opening.held.pop();
+        }
+        self.show(number);
+    }
+
+    /// Gives up an edge; frames that were held for it are lost.
+    pub(super) fn lose_out(&mut self, number: u8, becomes: Out) {
+        let Some(out) = self.outs.get_mut(usize::from(number)) else { return };
+        if let Out::Opening(opening) = std::mem::replace(out, becomes) {
+            self.opening = self.opening.saturating_sub(1);
+            self.inbox.add(Counter::DroppedGone, opening.held.len() as u64);
+        }
+    }
+
+    /// Closes an edge whose other end is not as it must be.
+    pub(super) fn close_out(&mut self, number: u8) {
+        self.lose_out(number, Out::Blocked { until: self.stations.now() + PAUSE });
+        self.tell_closed(number, Direction::Out);
+    }
+
+    /// The other end has closed an edge.
+    pub(super) fn closed_out(&mut self, number: u8) {
+        if matches!(self.outs.get(usize::from(number)), Some(Out::Open(_))) {
+            self.lose_out(number, Out::Blocked { until: self.stations.now() + PAUSE });
+        }
+    }
+
+    /// A copy for a mirror port: no wait, and lost when there is no room.
+    pub(super) fn give_copy(&mut self, to: u8, origin: u16, header: &[u8; HEADER], frame: &[u8]) {
+        if matches!(self.outs.get(usize::from(to)), Some(Out::Closed)) && self.open(to).is_err() {
+            return;
+        }
+        let done = match self.outs.get_mut(usize::from(to)) {
+            Some(Out::Open(edge)) => {
+                let done = edge.ring.queue_parts(origin, header, frame) == Pushed::Done;
+                if edge.ring.flush() {
+                    self.inbox.add(Counter::Wakes, 1);
+                }
+                done
+            }
+            Some(Out::Opening(opening)) => opening.held.push(origin, header, frame).is_some(),
+            _ => false,
+        };
+        self.count(if done { Counter::Mirrored } else { Counter::DroppedFull });
+    }
+}
+
+/// A ring's generation: none that any process has given before, but for one chance in 2^32.
+pub(super) fn generation() -> Result<u32> {
+    let mut bytes = [0; 4];
+    random(&mut bytes)?;
+    Ok(u32::from_ne_bytes(bytes).max(1))
+}
+
+pub(super) fn random(bytes: &mut [u8]) -> Result<()> {
+    rustix::rand::getrandom(bytes, rustix::rand::GetRandomFlags::empty())
+        .map(drop)
+        .map_err(|e| Error::call("port", "ask for random bytes", e))
+}
