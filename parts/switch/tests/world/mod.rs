@@ -4,7 +4,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each user uses a part")]
 
 use std::io::{BufRead, BufReader};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use netloom_shm::inbox::{Inbox, PeerInbox};
-use netloom_shm::layout::HEADER;
+use netloom_shm::layout::{self, HEADER};
 use netloom_shm::protocol::{
     Capabilities, Channel, EdgeName, Edges, Incoming, Join, Joined, Message, Posted, Reason, Token,
     VERSION,
@@ -247,3 +247,24 @@ pub fn mac(number: u8) -> [u8; 6] {
 
 /// To all.
 pub const ALL: [u8; 6] = [0xff; 6];
+
+/// A ring that says `head` and begins with `slots`, of 256 KiB: what only a forger makes.
+pub fn forged_ring(head: u64, slots: &[u8]) -> OwnedFd {
+    use rustix::fs::{MemfdFlags, SealFlags};
+    let arena: u64 = 256 * 1024;
+    let fd = rustix::fs::memfd_create("forged", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
+        .expect("memory");
+    rustix::fs::ftruncate(&fd, layout::ring::ARENA_AT as u64 + arena).expect("size");
+    let write = |at: usize, bytes: &[u8]| {
+        rustix::io::pwrite(&fd, bytes, at as u64).expect("write");
+    };
+    write(layout::MAGIC_AT, &layout::ring::MAGIC.to_ne_bytes());
+    write(layout::VERSION_AT, &layout::VERSION.to_ne_bytes());
+    write(layout::LENGTH_AT, &arena.to_ne_bytes());
+    write(layout::ring::GENERATION_AT, &1u32.to_ne_bytes());
+    write(layout::ring::HEAD_AT, &head.to_ne_bytes());
+    write(layout::ring::ARENA_AT, slots);
+    let seals = SealFlags::FUTURE_WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+    rustix::fs::fcntl_add_seals(&fd, seals).expect("seal");
+    fd
+}
