@@ -10,6 +10,7 @@ mod codegen;
 mod dist;
 mod fuzz;
 mod man;
+mod models;
 mod test;
 mod workspace;
 
@@ -28,6 +29,7 @@ usage: cargo xtask VERB
   man [DIR]                 man pages, by default into target/man
   dist                      a tarball in dist/: binary, man pages, completions, README, licences
   fuzz [SECONDS]            every fuzz target, by default 60 s each (needs cargo-fuzz and nightly)
+  loom                      models of the switch's rings (needs no more than cargo)
   bench [NAME]              experiments of the release binary, by default all
 ";
 
@@ -54,6 +56,7 @@ fn run(args: &[String]) -> Result<()> {
         "man" => man::run(rest),
         "dist" => dist::run(),
         "fuzz" => fuzz::run(rest),
+        "loom" => models::run(rest),
         "bench" => bench::run(rest),
         "help" | "--help" | "-h" => {
             print!("{HELP}");

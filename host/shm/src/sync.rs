@@ -1,5 +1,5 @@
 //! The atomics that the protocols of the memories are written with, in one place, so that the
-//! models (`tests/loom.rs`) put loom's in their stead.
+//! models (`tests/ring_loom.rs`) put loom's in their stead.
 
 pub(crate) use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 

@@ -1,7 +1,7 @@
 //! The protocol of a ring's indexes: who may write or read which bytes when, who must be woken.
 //!
 //! No memory but its own: the shared words are arguments, the arena is positions. So the models
-//! (`tests/loom.rs`) run this code on loom's atomics. Positions run freely from 0 and are masked for
+//! (`tests/ring_loom.rs`) run this code on loom's atomics. Positions run freely from 0 and are masked for
 //! the arena; each side keeps its own in private and believes the other's only within limits.
 //! Invariants: `tail ≤ head ≤ tail + size`; a slot never crosses the arena's end; bytes before
 //! `head` are whole. Foreign words are loaded relaxed with a fence behind, since only that is
@@ -173,12 +173,7 @@ impl Produce {
 
     /// Announces that the writer waits for room for a frame of `length` bytes. What was written is
     /// published, and its reader woken, before.
-    pub(crate) fn start_wait(
-        &mut self,
-        length: u32,
-        cell: Cell<'_>,
-        waiting: &AtomicU32,
-    ) -> Wait {
+    pub(crate) fn start_wait(&mut self, length: u32, cell: Cell<'_>, waiting: &AtomicU32) -> Wait {
         self.waiting |= 1;
         waiting.store(self.waiting, Ordering::Relaxed);
         // With the one in `Consume::publish`: either we see the tail, or the reader sees us. If
