@@ -39,7 +39,7 @@ pub fn resolve(name: &str) -> Result<Address> {
 
 /// The file of a switch's socket below the folder where labs run.
 pub fn socket(runtime: &Path, lab: &str, switch: &str) -> PathBuf {
-    runtime.join("switches").join(format!("{lab}.{switch}"))
+    runtime.join(".switches").join(format!("{lab}.{switch}"))
 }
 
 /// The folders where labs may run, first the likeliest.
@@ -116,7 +116,7 @@ mod tests {
 
     fn at(name: &str) -> Result<Address> {
         let folders = ["/a".into(), "/b".into()];
-        resolve_in(name, &folders, |path| path == Path::new("/b/switches/lab.there"))
+        resolve_in(name, &folders, |path| path == Path::new("/b/.switches/lab.there"))
     }
 
     fn path(name: &str) -> String {
@@ -129,9 +129,9 @@ mod tests {
             let path = |name: &str| path(&format!("{scheme}{name}"));
             assert_eq!(path("/tmp/x"), "/tmp/x");
             assert_eq!(path("/tmp/x.y[3]?name=z"), "/tmp/x.y");
-            assert_eq!(path("s"), "/a/switches/default.s");
-            assert_eq!(path("lab.s"), "/a/switches/lab.s");
-            assert_eq!(path("lab.there"), "/b/switches/lab.there");
+            assert_eq!(path("s"), "/a/.switches/default.s");
+            assert_eq!(path("lab.s"), "/a/.switches/lab.s");
+            assert_eq!(path("lab.there"), "/b/.switches/lab.there");
         }
     }
 
