@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::network::{Spaces, end, on_a_thread, run};
 use crate::state::Folder;
-use crate::{Error, Result};
+use crate::{Error, Result, switching};
 
 /// What names of netloom's links on the host begin with.
 pub(crate) const MARK: &str = "nl";
@@ -42,6 +42,8 @@ pub enum HostChange {
         /// Whether it was up before.
         was_up: bool,
     },
+    /// An interface was raised: it is set down.
+    Raised(String),
     /// A table of NAT was made: it is removed.
     Nat(String),
     /// A sysctl was set: it gets its old value.
@@ -79,6 +81,11 @@ pub(crate) fn open(plan: &Plan, spaces: &Spaces, folder: &Folder, links: &[usize
         for &index in links {
             for side in [0, 1] {
                 match &plan.links[index].ends[side] {
+                    PlannedEnd::Host { iface }
+                        if switching::at(plan, &plan.links[index].ends[1 - side]).is_some() =>
+                    {
+                        doors.raise(&mut socket, iface)?;
+                    }
                     PlannedEnd::Host { iface } => {
                         doors.bridge_in(&mut socket, index, side, iface)?
                     }
@@ -119,6 +126,23 @@ impl Doors<'_> {
     /// 16 bits of the folder's hash.
     fn part(&self) -> u32 {
         u32::try_from(self.folder.hash() & 0xffff).unwrap_or(0)
+    }
+
+    /// For a plug: it reads and writes the interface beside the host's own network, so that nothing of it
+    /// changes but that it is up.
+    fn raise(&mut self, socket: &mut Socket, iface: &str) -> Result<()> {
+        let object = format!("host interface {iface:?}");
+        let found = socket
+            .link(iface)
+            .map_err(Error::network(&object, "look up"))?
+            .ok_or_else(|| self.refused(&format!("{object}: no such interface on the host")))?;
+        if found.up {
+            return Ok(());
+        }
+        self.note(HostChange::Raised(iface.to_owned()))?;
+        let mut batch = Batch::new();
+        batch.push(object.as_str(), &Change::of(found.index).up());
+        run(socket, &mut batch, &object, "raise")
     }
 
     fn bridge_in(
@@ -344,6 +368,11 @@ fn undo(socket: &mut Socket, change: &HostChange) -> Result<()> {
             }
             batch.push_tolerant(object.as_str(), &change);
             run(socket, &mut batch, &object, "give back")
+        }
+        HostChange::Raised(iface) => {
+            let object = format!("host interface {iface:?}");
+            batch.push_tolerant(object.as_str(), &Change::of(iface.as_str()).down());
+            run(socket, &mut batch, &object, "set down")
         }
         HostChange::Nat(table) => {
             nat::remove(table).map_err(Error::network(format!("NAT table {table:?}"), "remove"))

@@ -369,7 +369,7 @@ fn spots_of(state: &State, slot: usize) -> Vec<Spot> {
         let here = PlannedEnd::Node { node: slot, interface };
         let side = link.ends.iter().position(|e| *e == here).unwrap_or(0);
         match &link.ends[1 - side] {
-            PlannedEnd::Port { .. } => Spot {
+            PlannedEnd::Port { .. } if !state.tapped.contains(&link.id) => Spot {
                 space: CORE,
                 index: port_index(link, 1 - side),
                 direction: Direction::Egress,

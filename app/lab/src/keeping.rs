@@ -1,4 +1,4 @@
-//! What a lab process keeps beside nodes and links: guards, wires, views from inside nodes, and
+//! What a lab process keeps beside nodes and links: guards, wires, switches, views from inside nodes, and
 //! namespaces of nodes that hold others' interfaces.
 //!
 //! [`Running::tend`] is called when one of the things of [`Running::watched`] has ended: the wires'
@@ -19,12 +19,14 @@ use crate::making::{Init, Inits};
 use crate::running::{Running, Work};
 use crate::scope::{self, Scoped};
 use crate::state::State;
+use crate::switching::Switches;
 use crate::wires::{self, Wires};
 use crate::{Error, Result};
 
 /// Kept beside a lab's nodes.
 pub(crate) struct Kept {
     pub(crate) wires: Wires,
+    pub(crate) switches: Switches,
     pub(crate) guards: Guards,
     scopes: Mutex<Scopes>,
     guests: Mutex<BTreeMap<usize, Guest>>,
@@ -50,6 +52,7 @@ impl Kept {
     pub(crate) fn new(serve: Serve, running: Weak<Running>, wake: OwnedFd) -> Kept {
         Kept {
             wires: Wires::default(),
+            switches: Switches::default(),
             guards: Guards::default(),
             scopes: Mutex::new(Scopes { serve, running, servers: BTreeMap::new() }),
             guests: Mutex::default(),
@@ -65,14 +68,18 @@ impl Kept {
         self.guests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wake(&self) {
+    pub(crate) fn wake(&self) {
         // A full pipe wakes as well.
         let _ = rustix::io::write(&self.wake, b".");
     }
 }
 
 impl Running {
-    fn wire_context<'a>(&'a self, state: &'a State, inits: &'a Inits) -> wires::Context<'a> {
+    pub(crate) fn wire_context<'a>(
+        &'a self,
+        state: &'a State,
+        inits: &'a Inits,
+    ) -> wires::Context<'a> {
         wires::Context { folder: &self.folder, state, inits }
     }
 
@@ -107,7 +114,9 @@ impl Running {
             slots.iter().map(|s| state.plan.nodes.get(*s).map_or(CORE, |n| n.id)).collect();
         let made: Vec<&PlannedLink> = links.iter().map(|l| &state.plan.links[*l]).collect();
         self.kept.wires.forget(&made, &gone);
-        self.kept.wires.fit(&self.wire_context(state, inits), links)?;
+        let context = self.wire_context(state, inits);
+        self.kept.wires.fit(&context, links)?;
+        self.kept.switches.fit(&context, links)?;
         self.kept.wake();
         Ok(())
     }
@@ -115,7 +124,9 @@ impl Running {
     /// Finds what an earlier lab process kept.
     pub(crate) fn adopt_kept(&self, state: &State, inits: &Inits) -> Result<()> {
         self.kept.guards.adopt(guards::Context { state, inits })?;
-        self.kept.wires.adopt(&self.wire_context(state, inits))?;
+        let context = self.wire_context(state, inits);
+        self.kept.wires.adopt(&context)?;
+        self.kept.switches.adopt(&context)?;
         for moved in &state.moved {
             self.hold(inits, moved.node)?;
         }
@@ -134,6 +145,7 @@ impl Running {
         };
         let links: Vec<&PlannedLink> = state.plan.links.iter().filter(ends_there).collect();
         self.kept.wires.forget(&links, nodes);
+        self.kept.switches.forget(&links);
     }
 
     /// Changes protection and charging of a living node.
@@ -181,6 +193,7 @@ impl Running {
         let servers = std::mem::take(&mut self.kept.scopes().servers);
         end_elsewhere(servers.into_values().collect());
         self.kept.wires.end();
+        self.kept.switches.end(&self.folder);
         self.kept.guests().clear();
     }
 
@@ -213,7 +226,8 @@ impl Running {
     pub(crate) fn watched(&self) -> Vec<OwnedFd> {
         let guests: Vec<OwnedFd> =
             self.kept.guests().values().filter_map(|g| g.init.try_clone().ok()).collect();
-        guests.into_iter().chain(self.kept.wires.watched()).collect()
+        let kept = self.kept.wires.watched().into_iter().chain(self.kept.switches.watched());
+        guests.into_iter().chain(kept).collect()
     }
 
     /// Sets right what has ended on its own. When to look again, if something failed.
@@ -236,7 +250,9 @@ impl Running {
             self.kept.guests().retain(|id, _| !ended.contains(id));
         }
         let state = self.state();
-        self.kept.wires.tend(&self.wire_context(&state, &work.inits))
+        let context = self.wire_context(&state, &work.inits);
+        let again = [self.kept.wires.tend(&context), self.kept.switches.tend(&context)];
+        again.into_iter().flatten().min()
     }
 
     /// How the wires of all links are; `None` when their process is gone.

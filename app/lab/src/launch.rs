@@ -24,11 +24,15 @@ use crate::life::Birth;
 use crate::making::absolute_paths;
 use crate::running::is_lab_process;
 use crate::state::{Folder, State};
+use crate::switching::can_be_tap;
 use crate::{Error, Result, Service, door, orphan, teardown};
 
 /// How long a lock may be held by nobody who can be seen, and the pause between two looks.
 const LOCK_PATIENCE: Duration = Duration::from_secs(10);
 const LOCK_LOOK: Duration = Duration::from_millis(5);
+
+/// Where taps are made.
+const TUN: &str = "/dev/net/tun";
 
 /// Starts what serves a running lab; what it gives is kept until the lab process ends.
 pub type Serve =
@@ -143,7 +147,10 @@ impl Launch {
                 }
                 // Without BPF programs a wire cannot be put in later.
                 let impaired = plan.links.iter().filter(|l| user && crate::wires::impaired(l));
+                let taps = !user && Path::new(TUN).exists();
+                let tapped = plan.links.iter().filter(|l| taps && can_be_tap(&plan, l));
                 State {
+                    tapped: tapped.map(|l| l.id).collect(),
                     wired: impaired.map(|l| l.id).collect(),
                     plan,
                     groups,

@@ -20,7 +20,7 @@ use rustix::process::Pid;
 use crate::network::{self, Scope, Spaces};
 use crate::reports::Reports;
 use crate::state::{Folder, State};
-use crate::{Error, Result, door};
+use crate::{Error, Result, door, switching};
 
 /// How many inits the spawner is asked for at a time; their cgroups are made meanwhile.
 const CHUNK: usize = 64;
@@ -323,7 +323,12 @@ impl Maker<'_> {
         };
         let node = |slot: usize| wanted.contains(&slot).then(|| open(slot)).transpose();
         let nodes = (0..self.core_slot()).map(node).collect::<Result<Vec<_>>>()?;
-        Ok(Spaces { nodes, core: open(self.core_slot())?, wired: self.state.wired.clone() })
+        Ok(Spaces {
+            nodes,
+            core: open(self.core_slot())?,
+            wired: self.state.wired.clone(),
+            tapped: self.state.tapped.clone(),
+        })
     }
 
     /// The links to make when these inits are new: those with an end there, and all doors when one
@@ -363,6 +368,7 @@ impl Maker<'_> {
         }
         (self.progress)("links", 0, links.len());
         network::make_links(plan, spaces, links)?;
+        switching::make_taps(self.state, spaces, links)?;
         if links.iter().any(|i| !network::is_inner(&plan.links[*i])) {
             door::open(plan, spaces, self.folder, links)?;
         }

@@ -5,6 +5,7 @@
 //! when the lab is taken down by another process. A card that was in a killed node is put into the
 //! host by the kernel, maybe under another name: it is found there by its hardware address.
 
+use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use netloom_model::Plan;
@@ -302,7 +303,7 @@ fn settle(plan: &Plan, node: usize, index: u32, space: OwnedFd) -> Result<()> {
     let core = space.try_clone().map_err(Error::state("network namespace", "copy"))?;
     let mut nodes: Vec<Option<OwnedFd>> = plan.nodes.iter().map(|_| None).collect();
     nodes[slot] = Some(space);
-    let spaces = Spaces { nodes, core, wired: std::collections::BTreeSet::new() };
+    let spaces = Spaces { nodes, core, wired: BTreeSet::new(), tapped: BTreeSet::new() };
     network::configure(plan, &spaces, &[(slot, Scope::Links)], &[interface.link])
 }
 

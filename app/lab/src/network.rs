@@ -35,10 +35,12 @@ pub(crate) struct Spaces {
     pub(crate) core: OwnedFd,
     /// Ids of links with a wire built in.
     pub(crate) wired: BTreeSet<usize>,
+    /// Ids of links that are a tap in their node.
+    pub(crate) tapped: BTreeSet<usize>,
 }
 
 impl Spaces {
-    fn node(&self, index: usize) -> Result<BorrowedFd<'_>> {
+    pub(crate) fn node(&self, index: usize) -> Result<BorrowedFd<'_>> {
         let found = self.nodes.get(index).and_then(Option::as_ref);
         found.map(AsFd::as_fd).ok_or_else(|| {
             let gone = std::io::Error::from(std::io::ErrorKind::NotFound);
@@ -91,7 +93,7 @@ pub(crate) fn make_switches(plan: &Plan, core: BorrowedFd<'_>) -> Result<()> {
     inside(core, "core namespace", |socket| {
         let mut batch = Batch::new();
         batch.push("loopback of the core", &Change::of(LOOPBACK).up());
-        for switch in &plan.switches {
+        for switch in plan.switches.iter().filter(|s| s.shm.is_none()) {
             let object: Arc<str> = format!("switch {:?}", switch.name).into();
             let mut spec = BridgeSpec::new(&switch.bridge);
             spec.index = Some(switch.index);
@@ -135,7 +137,7 @@ pub(crate) fn on_a_thread<T: Send>(f: impl FnOnce() -> Result<T> + Send) -> Resu
 
 fn push_link(batch: &mut Batch, plan: &Plan, spaces: &Spaces, index: usize) -> Result<()> {
     let link = &plan.links[index];
-    if !is_inner(link) {
+    if !is_inner(link) || spaces.tapped.contains(&link.id) {
         return Ok(());
     }
     if spaces.wired.contains(&link.id) {
@@ -148,7 +150,7 @@ fn push_link(batch: &mut Batch, plan: &Plan, spaces: &Spaces, index: usize) -> R
     let mut spec = VethSpec::new(a, b);
     spec.a_up = true;
     if let PlannedEnd::Port { switch, .. } = &link.ends[order[0]] {
-        spec.a_master = Some(plan.switches[*switch].index);
+        spec.a_master = bridge(plan, *switch);
     }
     batch.push(format!("link {:?}", link.name), &spec);
     Ok(())
@@ -171,6 +173,11 @@ fn push_wired(batch: &mut Batch, plan: &Plan, spaces: &Spaces, index: usize) -> 
         batch.push(format!("link {:?}", link.name), &spec);
     }
     Ok(())
+}
+
+/// Index of a switch's bridge; one of shared memory has none.
+fn bridge(plan: &Plan, switch: usize) -> Option<u32> {
+    plan.switches.get(switch).filter(|s| s.shm.is_none()).map(|s| s.index)
 }
 
 /// Whether neither end is a door.
@@ -219,9 +226,14 @@ pub(crate) fn raise_ports(plan: &Plan, spaces: &Spaces, links: &[usize]) -> Resu
         let both = link.ends.iter().all(|e| matches!(e, PlannedEnd::Port { .. }));
         for (side, end) in link.ends.iter().enumerate() {
             let PlannedEnd::Port { switch, .. } = end else { continue };
-            if both || !is_inner(link) || spaces.wired.contains(&link.id) {
-                let port =
-                    Change::of(port_index(link, side)).enslave(plan.switches[*switch].index).up();
+            if !spaces.tapped.contains(&link.id)
+                && (both || !is_inner(link) || spaces.wired.contains(&link.id))
+            {
+                let port = Change::of(port_index(link, side)).up();
+                let port = match bridge(plan, *switch) {
+                    Some(bridge) => port.enslave(bridge),
+                    None => port,
+                };
                 batch.push(format!("link {:?}", link.name), &port);
             }
         }
@@ -357,7 +369,9 @@ pub(crate) fn remove_links(plan: &Plan, spaces: &Spaces, links: &[usize]) -> Res
                         let Ok(ns) = spaces.node(*node) else { continue };
                         (ns, plan.nodes[*node].interfaces[*interface].index)
                     }
-                    PlannedEnd::Port { .. } => (spaces.core.as_fd(), port_index(link, side)),
+                    PlannedEnd::Port { .. } if !spaces.tapped.contains(&link.id) => {
+                        (spaces.core.as_fd(), port_index(link, side))
+                    }
                     _ => continue,
                 };
                 let object = format!("link {:?}", link.name);

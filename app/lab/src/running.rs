@@ -275,16 +275,13 @@ fn hint(plan: &Plan, asked: &str) -> String {
     found.map_or_else(String::new, |n| format!("; did you mean {n:?}?"))
 }
 
-fn no_switches(switch: &str) -> Error {
-    let reason = "switches cannot be managed yet".to_owned();
-    Error::Invalid { object: format!("switch {switch:?}"), reason }
-}
-
 impl Service for Running {
     fn status(&self) -> Result<LabStatus> {
         let state = self.state();
         let pids = self.pids(&state.plan);
-        let whole = self.has_core() && pids.iter().all(Option::is_some);
+        let mut shm = state.plan.switches.iter().filter(|s| s.shm.is_some());
+        let switched = shm.all(|s| self.kept.switches.lives(&s.name));
+        let whole = self.has_core() && pids.iter().all(Option::is_some) && switched;
         status::read(&status::Sources { running: self, state: &state, pids: &pids, whole })
     }
 
@@ -361,15 +358,15 @@ impl Service for Running {
     }
 
     fn create_switch(&self, request: &NewSwitch) -> Result<Changed> {
-        Err(no_switches(&request.name))
+        self.make_switch(request)
     }
 
-    fn delete_switch(&self, switch: &str, _: bool) -> Result<Changed> {
-        Err(no_switches(switch))
+    fn delete_switch(&self, switch: &str, force: bool) -> Result<Changed> {
+        self.remove_switch(switch, force)
     }
 
-    fn ask_switch(&self, switch: &str, _: &Request) -> Result<Answer> {
-        Err(no_switches(switch))
+    fn ask_switch(&self, switch: &str, request: &Request) -> Result<Answer> {
+        self.ask_the_switch(switch, request)
     }
 
     fn down(&self) -> Result<()> {

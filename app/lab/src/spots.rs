@@ -13,10 +13,10 @@ use netloom_model::plan::{PlannedEnd, PlannedLink};
 use netloom_node::spec::CORE;
 use netloom_sys::namespace;
 
-use crate::Result;
 use crate::making::Inits;
-use crate::network::port_index;
+use crate::network::{on_a_thread, port_index};
 use crate::state::{Home, State};
+use crate::{Error, Result};
 
 /// Where frames are caught.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,9 +30,12 @@ pub(crate) struct Spot {
 }
 
 /// The spot that one direction of a link passes: from end `from` to the other. `None` when nothing of
-/// it is in the lab.
+/// it is in the lab, or it is a tap, whose frames come from and go to a process.
 pub(crate) fn of_direction(state: &State, link: &PlannedLink, from: usize) -> Option<Spot> {
     let to = 1 - from;
+    if state.tapped.contains(&link.id) {
+        return None;
+    }
     let core = |index, direction| Some(Spot { space: CORE, index, direction });
     match (&link.ends[from], &link.ends[to]) {
         (_, PlannedEnd::Port { .. }) => core(port_index(link, to), Direction::Ingress),
@@ -66,4 +69,25 @@ pub(crate) fn open(inits: &Inits, space: usize) -> Result<Option<OwnedFd>> {
     let Some(init) = inits.get(&space).filter(|i| i.lives()) else { return Ok(None) };
     let found = namespace::network_of(init.pid);
     Ok(found.ok().filter(|_| init.lives()))
+}
+
+/// Runs `f` on a thread of its own in the namespace of a spot.
+///
+/// # Errors
+/// [`Error::Invalid`] when the node has ended, and what `f` returns.
+pub(crate) fn run_in<T: Send>(
+    inits: &Inits,
+    space: usize,
+    object: &str,
+    f: impl FnOnce() -> Result<T> + Send,
+) -> Result<T> {
+    let ended = || Error::Invalid {
+        object: object.to_owned(),
+        reason: "the node of one end has ended".into(),
+    };
+    let ns = open(inits, space)?.ok_or_else(ended)?;
+    on_a_thread(|| {
+        namespace::enter_network(ns).map_err(Error::system(object, "enter a namespace"))?;
+        f()
+    })
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use netloom_model::Plan;
@@ -38,6 +38,9 @@ pub struct State {
     /// Ids of links that were made with a wire built in.
     #[serde(default)]
     pub wired: BTreeSet<usize>,
+    /// Ids of links that are a tap in their node, whose other end a plug holds.
+    #[serde(default)]
+    pub tapped: BTreeSet<usize>,
     /// Interfaces that are not where the plan put them.
     #[serde(default)]
     pub moved: Vec<Moved>,
@@ -111,6 +114,8 @@ impl Folder {
         let mut names: Vec<String> = entries
             .filter(|e| e.file_type().is_ok_and(|t| t.is_dir()))
             .filter_map(|e| e.file_name().into_string().ok())
+            // What labs share; no lab's name begins so.
+            .filter(|name| !name.starts_with('.'))
             .collect();
         names.sort();
         names.iter().map(|n| Folder::new(runtime, n)).collect()
@@ -139,6 +144,28 @@ impl Folder {
     /// The control socket of the wires' process.
     pub fn wire_socket(&self) -> PathBuf {
         self.path().join("wire.sock")
+    }
+
+    /// The folder of what switches and plugs keep.
+    pub(crate) fn switch_files(&self) -> PathBuf {
+        self.path().join("k")
+    }
+
+    /// What a shared-memory switch knows of itself.
+    pub(crate) fn switch_state(&self, switch: &str) -> PathBuf {
+        self.switch_files().join(format!("{switch}.json"))
+    }
+
+    /// The file that the plug of a link's end holds a lock on.
+    pub(crate) fn plug_lock(&self, link: usize, side: usize) -> PathBuf {
+        self.switch_files().join(format!("{link}-{side}.lock"))
+    }
+
+    /// All such files.
+    pub(crate) fn plug_locks(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.switch_files()).into_iter().flatten().flatten();
+        let is_lock = |path: &PathBuf| path.extension().is_some_and(|e| e == "lock");
+        entries.map(|e| e.path()).filter(is_lock).collect()
     }
 
     /// The folder of sockets by which a node manages the nodes in it.
@@ -325,6 +352,19 @@ impl Folder {
         let _ = fs::remove_dir(&self.runtime);
         Ok(())
     }
+}
+
+/// Makes the folder of a socket that others may be let to, and lets them pass to it.
+pub(crate) fn make_shared_dir(socket: &Path) -> Result<()> {
+    let Some(folder) = socket.parent() else { return Ok(()) };
+    make_private_dir(folder, true)?;
+    for path in [Some(folder), folder.parent()].into_iter().flatten() {
+        let found = fs::metadata(path).map_err(Error::state(path, "look at"))?;
+        let mode = found.mode() & 0o777 | 0o011;
+        fs::set_permissions(path, fs::Permissions::from_mode(mode))
+            .map_err(Error::state(path, "let others pass"))?;
+    }
+    Ok(())
 }
 
 /// Makes a folder that only its owner may use, and refuses one that others could have prepared.

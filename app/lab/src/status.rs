@@ -52,7 +52,8 @@ pub(crate) fn read(sources: &Sources<'_>) -> Result<LabStatus> {
     let restarts = wires.restarts();
     let link = |l: &PlannedLink| {
         let wire = impairing::view(state, l, directions.as_ref(), restarts);
-        link(plan, l, &nodes, wire)
+        let plugged = sources.running.kept.switches.is_plugged(plan, l);
+        link(plan, l, &nodes, wire, plugged)
     };
     let links = plan.links.iter().map(link).collect();
     Ok(LabStatus {
@@ -259,7 +260,7 @@ fn switch(plan: &Plan, index: usize) -> SwitchStatus {
     let links = plan.links.iter().filter(|l| l.ends.iter().any(ends_here));
     SwitchStatus {
         name: switch.name.clone(),
-        kind: "kernel".into(),
+        kind: if switch.shm.is_some() { "shm" } else { "kernel" }.into(),
         bridge: switch.bridge.clone(),
         links: links.map(|l| l.name.clone()).collect(),
     }
@@ -283,8 +284,9 @@ fn link(
     link: &PlannedLink,
     nodes: &[NodeStatus],
     wire: Option<WireView>,
+    plugged: bool,
 ) -> LinkStatus {
-    let carries = wire.as_ref().is_none_or(|w| w.state == "running");
+    let carries = plugged && wire.as_ref().is_none_or(|w| w.state == "running");
     let up = |end: &PlannedEnd| match end {
         PlannedEnd::Node { node, interface } => {
             let name = &plan.nodes[*node].interfaces[*interface].name;

@@ -17,7 +17,7 @@ use rustix::process::Signal;
 use crate::making::{Init, Inits, has_work};
 use crate::network::on_a_thread;
 use crate::state::{Folder, Home, State};
-use crate::{Error, Result, door, moves, wires};
+use crate::{Error, Result, door, moves, switching, wires};
 
 /// How long programs may take to end when asked to.
 const GRACE: Duration = Duration::from_millis(1000);
@@ -47,6 +47,8 @@ pub(crate) fn empty(folder: &Folder, state: Option<&State>, inits: Vec<Init>) ->
         failures.extend(return_to_host(state, &inits));
     }
     failures.extend(wires::end_process(folder).err());
+    let plan = state.map(|s| &s.plan);
+    failures.extend(switching::end_processes(folder, plan).err());
     // While the kernel takes namespaces apart, the rest goes; but kernel threads that count as a
     // node's stay in its groups until its network is gone.
     let charged = state.is_some_and(|s| s.plan.nodes.iter().any(|n| n.charge_receive));

@@ -23,16 +23,16 @@ use netloom_impair::{Count, Impairments, seed_for};
 use netloom_model::plan::PlannedLink;
 use netloom_netlink::Socket;
 use netloom_node::spec::CORE;
-use netloom_sys::{Unsupported, namespace};
+use netloom_sys::Unsupported;
 use netloom_wire::control::{
     Connection, DirectionSpec, DirectionState, PortKind, Request, WireState,
 };
 
+pub(crate) use self::ports::port_failed;
 use self::ports::{inner_ports, make_tap};
 use self::process::Process;
 pub(crate) use self::process::end_process;
 use crate::making::Inits;
-use crate::network::on_a_thread;
 use crate::spots::{self, Spot};
 use crate::state::{Folder, State};
 use crate::{Error, Result};
@@ -127,7 +127,7 @@ impl Wires {
             let splice = spot.and_then(|s| Some((s, inner.splices.get(&s.space)?)));
             let Some((spot, splice)) = splice.filter(|(s, _)| s.space != CORE) else { continue };
             let object = format!("link {:?}", link.name);
-            in_space(context, spot.space, &object, || {
+            spots::run_in(context.inits, spot.space, &object, || {
                 splice.leave(spot.index).map_err(refused(&object, "leave its interface"))
             })?;
         }
@@ -318,7 +318,7 @@ impl Inner {
             }
         }
         for (space, keys) in by_space {
-            let read = in_space(context, space, "wires", || {
+            let read = spots::run_in(context.inits, space, "wires", || {
                 let mut socket =
                     Socket::open().map_err(Error::network("wires", "open a netlink socket"))?;
                 socket.links().map_err(Error::network("wires", "read their taps"))
@@ -425,7 +425,7 @@ impl Inner {
     ) -> Result<()> {
         let tap = inner_index(link, from);
         let known = self.splices.remove(&spot.space);
-        let splice = in_space(context, spot.space, object, || {
+        let splice = spots::run_in(context.inits, spot.space, object, || {
             let splice = match known {
                 Some(splice) => splice,
                 None => {
@@ -456,7 +456,7 @@ impl Inner {
         if self.splices.contains_key(&spot.space) {
             return Ok(());
         }
-        let found = in_space(context, spot.space, "wires", || {
+        let found = spots::run_in(context.inits, spot.space, "wires", || {
             Splice::reopen(spot.index).map_err(refused("wires", "find programs"))
         })?;
         if let Some(splice) = found {
@@ -476,7 +476,7 @@ impl Inner {
         let Some(spot) = self.placed.remove(&(link.id, from)) else { return Ok(()) };
         if let (Some(spot), true) = (spot, spot.is_some()) {
             let splice = self.splices.get(&spot.space);
-            in_space(context, spot.space, &object, || match splice {
+            spots::run_in(context.inits, spot.space, &object, || match splice {
                 Some(splice) => splice
                     .remove(spot.index, spot.direction)
                     .map(drop)
@@ -528,24 +528,6 @@ impl Inner {
         }
         Ok(())
     }
-}
-
-/// Runs `f` in a namespace of the lab.
-fn in_space<T: Send>(
-    context: &Context<'_>,
-    space: usize,
-    object: &str,
-    f: impl FnOnce() -> Result<T> + Send,
-) -> Result<T> {
-    let ended = || Error::Invalid {
-        object: object.to_owned(),
-        reason: "the node of one end has ended".into(),
-    };
-    let ns = spots::open(context.inits, space)?.ok_or_else(ended)?;
-    on_a_thread(|| {
-        namespace::enter_network(ns).map_err(Error::system(object, "enter a namespace"))?;
-        f()
-    })
 }
 
 fn failed(

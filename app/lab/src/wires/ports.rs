@@ -9,8 +9,8 @@ use netloom_node::spec::CORE;
 use netloom_port::{PacketPort, Tap, TapOptions};
 use netloom_wire::control::PortKind;
 
-use super::{Context, hidden_name, in_space, inner_index};
-use crate::spots::Spot;
+use super::{Context, hidden_name, inner_index};
+use crate::spots::{self, Spot};
 use crate::{Error, Result};
 
 /// A tap takes super-frames whatever the MTU of the link: the most that the kernel lets it have.
@@ -25,7 +25,7 @@ pub(super) fn make_tap(
     object: &str,
 ) -> Result<OwnedFd> {
     let (name, index) = (hidden_name(link, from), inner_index(link, from));
-    in_space(context, spot.space, object, || {
+    spots::run_in(context.inits, spot.space, object, || {
         let options = TapOptions { index: Some(index), ..TapOptions::default() };
         let tap = Tap::create(&name, options).map_err(port_failed(object, "make its tap"))?;
         // Nothing of the node's own may be sent over it.
@@ -49,7 +49,7 @@ pub(super) fn inner_ports(
     from: usize,
     object: &str,
 ) -> Result<Vec<(PortKind, OwnedFd)>> {
-    in_space(context, CORE, object, || {
+    spots::run_in(context.inits, CORE, object, || {
         let open = |side: usize| -> Result<_> {
             let port = PacketPort::open(inner_index(link, side));
             let port = port.map_err(port_failed(object, "open its inner end"))?;
@@ -59,7 +59,7 @@ pub(super) fn inner_ports(
     })
 }
 
-fn port_failed(
+pub(crate) fn port_failed(
     object: &str,
     operation: &'static str,
 ) -> impl FnOnce(netloom_port::Error) -> Error + use<> {

@@ -6,10 +6,12 @@
 
 use std::collections::BTreeSet;
 
+use super::build::DEFAULT_MTU;
 use super::hosts;
-use super::{NOT_SHOWN, Plan, PlannedEnd, PlannedLink, PlannedNode, sysctl};
+use super::{NOT_SHOWN, Plan, PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch, sysctl};
 use crate::lab::{Node, Ready};
 use crate::parse::{MAX_DEPTH, MAX_NODES};
+use crate::shm::ShmSwitch;
 
 impl PlannedNode {
     /// A node with nothing said about it, with the id that [`Plan::add_node`] gives next. `name` is
@@ -39,6 +41,35 @@ impl PlannedNode {
 }
 
 impl Plan {
+    /// Adds a shared-memory switch without ports. Its name must be free.
+    pub fn add_shm_switch(&mut self, name: &str, shm: ShmSwitch) {
+        let switch = PlannedSwitch {
+            name: name.to_owned(),
+            // It has no interface in the core namespace.
+            index: 0,
+            bridge: String::new(),
+            mac: [0; 6],
+            mtu: DEFAULT_MTU,
+            shm: Some(shm),
+        };
+        self.switches.push(switch);
+    }
+
+    /// Removes a switch in which no link ends.
+    pub fn remove_switch(&mut self, index: usize) {
+        if index >= self.switches.len() {
+            return;
+        }
+        self.switches.remove(index);
+        for end in self.links.iter_mut().flat_map(|l| &mut l.ends) {
+            if let PlannedEnd::Port { switch, .. } = end
+                && *switch > index
+            {
+                *switch -= 1;
+            }
+        }
+    }
+
     /// Adds a node without interfaces, whose parent, if any, is in the plan; gives it the next id and
     /// returns its index.
     pub fn add_node(&mut self, mut node: PlannedNode) -> usize {

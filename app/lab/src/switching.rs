@@ -1,0 +1,365 @@
+//! The shared-memory switches of a lab: their processes, and the plugs that join nodes and doors to them.
+//!
+//! A switch is a process of its own that hands out rings, found by its socket; programs of the host may
+//! join there, too, as its mode lets them. A link that ends in such a switch has a plug at that end: a
+//! process that carries frames between the switch and an interface. The interface is a tap in
+//! the node itself where that can be made and nothing else has to stand in the way; else one end of the
+//! veth pair that the link is, in the core namespace, read and written by a packet socket. A door of the
+//! host's is read and written where it is.
+//!
+//! Switches and plugs live on when the lab process is killed, and are started again when they end: ports
+//! of a switch that comes back go on by themselves, frames of a link without its plug are lost meanwhile.
+
+mod live;
+mod ports;
+mod process;
+mod rules;
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use netloom_model::Plan;
+use netloom_model::plan::{PlannedEnd, PlannedLink};
+use netloom_model::shm::ShmSwitch;
+use netloom_switch::control::Connection;
+use netloom_switch::control::requests::{Answer, Request};
+
+pub(crate) use self::ports::make_taps;
+use self::ports::open_interface;
+use self::process::{Plug, Process};
+pub use self::rules::SwitchOptions;
+use self::rules::{options_text, set_rules};
+use crate::state::{Folder, make_private_dir, make_shared_dir};
+use crate::{Error, Result, end_text, wires};
+
+/// Pause before something is started again: first, and most.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// What lived so long has not failed at once.
+const STEADY: Duration = Duration::from_secs(10);
+
+/// An end of a link: its id and which.
+type Side = (usize, usize);
+
+/// The shared-memory switches of a lab.
+#[derive(Default)]
+pub(crate) struct Switches {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    /// By name.
+    switches: BTreeMap<String, Process>,
+    plugs: BTreeMap<Side, Process>,
+    pause: Duration,
+}
+
+/// The options of a switch of this kind; `None` for a bridge of the kernel.
+pub(crate) fn of(plan: &Plan, switch: usize) -> Option<&ShmSwitch> {
+    plan.switches.get(switch).and_then(|s| s.shm.as_ref())
+}
+
+/// The shared-memory switch that an end of a link is in.
+pub(crate) fn at(plan: &Plan, end: &PlannedEnd) -> Option<usize> {
+    match end {
+        PlannedEnd::Port { switch, .. } => of(plan, *switch).map(|_| *switch),
+        _ => None,
+    }
+}
+
+/// Whether a link can be a tap in its node: the other end is a shared-memory switch, and nothing has to
+/// stand between the two.
+pub(crate) fn can_be_tap(plan: &Plan, link: &PlannedLink) -> bool {
+    let free = |end: &PlannedEnd| match end {
+        PlannedEnd::Node { node, .. } => {
+            let node = &plan.nodes[*node];
+            node.protect.is_empty() && !node.charge_receive
+        }
+        end => at(plan, end).is_some(),
+    };
+    let nodes = link.ends.iter().filter(|e| matches!(e, PlannedEnd::Node { .. })).count();
+    nodes == 1 && link.ends.iter().all(free) && !wires::impaired(link)
+}
+
+impl Switches {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts what is missing of the switches, and the plugs of these links (places in the plan) anew.
+    pub(crate) fn fit(&self, context: &wires::Context<'_>, links: &[usize]) -> Result<()> {
+        let mut inner = self.inner();
+        inner.start_switches(context)?;
+        for index in links {
+            let link = &context.state.plan.links[*index];
+            for side in [0, 1] {
+                inner.forget((link.id, side));
+                inner.plug_in(context, link, side)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds what an earlier lab process started; what is missing is started. Links whose ends are gone
+    /// are left to who makes them anew.
+    pub(crate) fn adopt(&self, context: &wires::Context<'_>) -> Result<()> {
+        let mut inner = self.inner();
+        inner.start_switches(context)?;
+        for (link, side) in ends(&context.state.plan) {
+            let found = process::find_plug(&context.folder.plug_lock(link.id, side))?;
+            match found {
+                Some(plug) => drop(inner.plugs.insert((link.id, side), plug)),
+                None => {
+                    if let Err(e) = inner.plug_in(context, link, side) {
+                        eprintln!("netloom: {}", crate::describe(&e));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the plugs of links that are going.
+    pub(crate) fn forget(&self, links: &[&PlannedLink]) {
+        let mut inner = self.inner();
+        for link in links {
+            (0..2).for_each(|side| inner.forget((link.id, side)));
+        }
+    }
+
+    /// Starts one switch that was added to the plan.
+    pub(crate) fn add(&self, context: &wires::Context<'_>) -> Result<()> {
+        self.inner().start_switches(context)
+    }
+
+    /// Ends one switch for good.
+    pub(crate) fn remove(&self, folder: &Folder, switch: &str) {
+        let mut inner = self.inner();
+        if let Some(process) = inner.switches.remove(switch) {
+            process.end();
+        }
+        remove_files(folder, switch);
+    }
+
+    /// Asks a switch.
+    pub(crate) fn ask(&self, folder: &Folder, switch: &str, request: &Request) -> Result<Answer> {
+        let object = format!("switch {switch:?}");
+        let socket = process::socket(folder, switch);
+        let open = Connection::open(&socket).map_err(asked(&object, "connect"))?;
+        let none = || Error::Busy {
+            object: object.clone(),
+            reason: "its process is not there at the moment".into(),
+        };
+        open.ok_or_else(none)?.ask(request).map_err(|e| match e {
+            netloom_switch::Error::Refused(reason) => {
+                Error::Invalid { object: object.clone(), reason }
+            }
+            other => asked(&object, "ask")(other),
+        })
+    }
+
+    /// What becomes readable when something has ended.
+    pub(crate) fn watched(&self) -> Vec<OwnedFd> {
+        let inner = self.inner();
+        let all = inner.switches.values().chain(inner.plugs.values());
+        all.filter_map(|p| p.pidfd.try_clone().ok()).collect()
+    }
+
+    /// Whether a switch's process lives.
+    pub(crate) fn lives(&self, switch: &str) -> bool {
+        self.inner().switches.get(switch).is_some_and(Process::lives)
+    }
+
+    /// Whether all plugs of a link live.
+    pub(crate) fn is_plugged(&self, plan: &Plan, link: &PlannedLink) -> bool {
+        let inner = self.inner();
+        let wanted = (0..2).filter(|side| at(plan, &link.ends[*side]).is_some());
+        wanted.into_iter().all(|side| inner.plugs.get(&(link.id, side)).is_some_and(Process::lives))
+    }
+
+    /// Starts again what has ended. When to look again, if that failed or something ended at once.
+    pub(crate) fn tend(&self, context: &wires::Context<'_>) -> Option<Duration> {
+        let mut inner = self.inner();
+        let ended = inner.take_ended();
+        let missing = inner.is_missing(&context.state.plan);
+        if !missing {
+            return None;
+        }
+        if ended.is_some_and(|lived| lived < STEADY) && inner.pause < LONGEST_PAUSE {
+            inner.pause = inner.next_pause();
+            if inner.pause > FIRST_PAUSE {
+                return Some(inner.pause);
+            }
+        }
+        match inner.restore(context) {
+            Ok(()) => None,
+            Err(e) => {
+                eprintln!("netloom: switches: {}", crate::describe(&e));
+                inner.pause = inner.next_pause();
+                Some(inner.pause)
+            }
+        }
+    }
+
+    /// Ends all processes.
+    pub(crate) fn end(&self, folder: &Folder) {
+        let mut inner = self.inner();
+        for (_, process) in std::mem::take(&mut inner.plugs) {
+            process.end();
+        }
+        for (name, process) in std::mem::take(&mut inner.switches) {
+            process.end();
+            remove_files(folder, &name);
+        }
+    }
+}
+
+impl Inner {
+    fn next_pause(&self) -> Duration {
+        (self.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE)
+    }
+
+    fn forget(&mut self, side: Side) {
+        if let Some(process) = self.plugs.remove(&side) {
+            process.end();
+        }
+    }
+
+    fn start_switches(&mut self, context: &wires::Context<'_>) -> Result<()> {
+        for switch in &context.state.plan.switches {
+            let Some(options) = &switch.shm else { continue };
+            if self.switches.get(&switch.name).is_some_and(Process::lives) {
+                continue;
+            }
+            let found = process::find_switch(&process::socket(context.folder, &switch.name))?;
+            let process = match found {
+                Some(process) => process,
+                None => start_switch(context, &switch.name, options)?,
+            };
+            self.switches.insert(switch.name.clone(), process);
+        }
+        Ok(())
+    }
+
+    /// Joins one end of a link to its switch, if it is in one.
+    fn plug_in(
+        &mut self,
+        context: &wires::Context<'_>,
+        link: &PlannedLink,
+        side: usize,
+    ) -> Result<()> {
+        let plan = &context.state.plan;
+        let Some(switch) = at(plan, &link.ends[side]) else { return Ok(()) };
+        let (kind, fd) = open_interface(context, link, side)?;
+        let name = port_name(plan, link, side);
+        let lock = context.folder.plug_lock(link.id, side);
+        let socket = process::socket(context.folder, &plan.switches[switch].name);
+        let plug = Plug { lock: &lock, switch: &socket, name: &name, kind };
+        self.plugs.insert((link.id, side), process::start_plug(&plug, fd)?);
+        Ok(())
+    }
+
+    /// Forgets what has ended; how long the shortest of it lived.
+    fn take_ended(&mut self) -> Option<Duration> {
+        let mut shortest = None;
+        let mut keep = |process: &Process| {
+            let lives = process.lives();
+            if !lives {
+                let lived = process.since.elapsed();
+                shortest = Some(shortest.map_or(lived, |s: Duration| s.min(lived)));
+            }
+            lives
+        };
+        self.switches.retain(|_, p| keep(p));
+        self.plugs.retain(|_, p| keep(p));
+        shortest
+    }
+
+    fn is_missing(&self, plan: &Plan) -> bool {
+        let switch = |s: &netloom_model::plan::PlannedSwitch| {
+            s.shm.is_some() && !self.switches.contains_key(&s.name)
+        };
+        let plug = |(l, side): (&PlannedLink, usize)| !self.plugs.contains_key(&(l.id, side));
+        plan.switches.iter().any(switch) || ends(plan).any(plug)
+    }
+
+    /// Starts whatever is missing, as far as its interface is there.
+    fn restore(&mut self, context: &wires::Context<'_>) -> Result<()> {
+        self.start_switches(context)?;
+        let mut failed = None;
+        for (link, side) in ends(&context.state.plan) {
+            if !self.plugs.contains_key(&(link.id, side)) {
+                failed = self.plug_in(context, link, side).err().or(failed);
+            }
+        }
+        failed.map_or(Ok(()), Err)
+    }
+}
+
+/// The ends of links that are in shared-memory switches.
+fn ends(plan: &Plan) -> impl Iterator<Item = (&PlannedLink, usize)> {
+    let both = plan.links.iter().flat_map(|link| [(link, 0), (link, 1)]);
+    both.filter(|(link, side)| at(plan, &link.ends[*side]).is_some())
+}
+
+/// What the port of a link's end is called on its switch: as the other end where that has a name that no
+/// other link's has, else as the link.
+fn port_name(plan: &Plan, link: &PlannedLink, side: usize) -> String {
+    match &link.ends[1 - side] {
+        end @ (PlannedEnd::Node { .. } | PlannedEnd::Host { .. }) => end_text(plan, end),
+        _ => link.name.clone(),
+    }
+}
+
+fn start_switch(context: &wires::Context<'_>, name: &str, options: &ShmSwitch) -> Result<Process> {
+    let state = context.folder.switch_state(name);
+    make_private_dir(&context.folder.switch_files(), true)?;
+    // Who may join a switch must reach its socket.
+    make_shared_dir(&process::socket(context.folder, name))?;
+    let fresh = !state.exists();
+    let process = process::start_switch(context.folder, name, &options_text(name, options)?)?;
+    if fresh && let Err(e) = set_rules(context.folder, name, options) {
+        // With half of its rules it would let pass what is not to.
+        process.end();
+        remove_files(context.folder, name);
+        return Err(e);
+    }
+    Ok(process)
+}
+
+/// Ends the switches and plugs of a lab whose own process is gone.
+pub(crate) fn end_processes(folder: &Folder, plan: Option<&Plan>) -> Result<()> {
+    for lock in folder.plug_locks() {
+        if let Some(process) = process::find_plug(&lock)? {
+            process.end();
+        }
+    }
+    for switch in plan.into_iter().flat_map(|p| &p.switches).filter(|s| s.shm.is_some()) {
+        if let Some(process) = process::find_switch(&process::socket(folder, &switch.name))? {
+            process.end();
+        }
+        remove_files(folder, &switch.name);
+    }
+    Ok(())
+}
+
+/// What a switch leaves: its socket and state. The folder of sockets goes with the last.
+fn remove_files(folder: &Folder, switch: &str) {
+    let socket = process::socket(folder, switch);
+    for path in [&socket, &folder.switch_state(switch)] {
+        let _ = std::fs::remove_file(path);
+    }
+    let _ = socket.parent().map(std::fs::remove_dir);
+}
+
+pub(crate) fn asked(
+    object: &str,
+    operation: &'static str,
+) -> impl FnOnce(netloom_switch::Error) -> Error + use<> {
+    let object = object.to_owned();
+    move |source| Error::Switch { object, operation, source: Box::new(source) }
+}

@@ -1,0 +1,93 @@
+//! The interfaces that plugs read and write: a tap in a node, a port in the core namespace, a card of the
+//! host's.
+
+use std::os::fd::OwnedFd;
+
+use netloom_model::plan::{PlannedEnd, PlannedLink};
+use netloom_netlink::{Batch, Change, Socket};
+use netloom_node::spec::CORE;
+use netloom_port::{PacketPort, Tap, TapOptions};
+use netloom_sys::namespace;
+
+use crate::network::{Spaces, on_a_thread, port_index};
+use crate::{Error, Result, spots, wires};
+
+/// Makes the taps that these links (places in the plan) are in their nodes, down and without
+/// addresses. They stay when nobody has them open, so that a plug can be started again.
+pub(crate) fn make_taps(state: &crate::State, spaces: &Spaces, links: &[usize]) -> Result<()> {
+    let plan = &state.plan;
+    let taps: Vec<&PlannedLink> =
+        links.iter().map(|l| &plan.links[*l]).filter(|l| state.tapped.contains(&l.id)).collect();
+    if taps.is_empty() {
+        return Ok(());
+    }
+    on_a_thread(|| {
+        for link in taps {
+            let Some((node, interface)) = node_end(link) else { continue };
+            let object = format!("link {:?}", link.name);
+            let planned = &plan.nodes[node].interfaces[interface];
+            namespace::enter_network(spaces.node(node)?)
+                .map_err(Error::system(&object, "make its tap"))?;
+            open_tap(&planned.name, planned.index, &object)?;
+            let mut batch = Batch::new();
+            let change = Change::of(planned.index).mac(planned.mac).mtu(planned.mtu);
+            batch.push(object.as_str(), &change);
+            let mut socket =
+                Socket::open().map_err(Error::network(&object, "open a netlink socket"))?;
+            socket.run(&mut batch).map_err(Error::network(&object, "set up its tap"))?;
+        }
+        Ok(())
+    })
+}
+
+/// The node's end of a link.
+fn node_end(link: &PlannedLink) -> Option<(usize, usize)> {
+    link.ends.iter().find_map(|end| match end {
+        PlannedEnd::Node { node, interface } => Some((*node, *interface)),
+        _ => None,
+    })
+}
+
+/// Makes a tap that stays, or opens the one that is there.
+fn open_tap(name: &str, index: u32, object: &str) -> Result<OwnedFd> {
+    let options = TapOptions { index: Some(index), persistent: true, ..TapOptions::default() };
+    let tap = Tap::create(name, options).map_err(wires::port_failed(object, "open its tap"))?;
+    Ok(tap.into_fd())
+}
+
+/// Opens what the plug of a link's end reads and writes: its kind, and the descriptor.
+pub(super) fn open_interface(
+    context: &wires::Context<'_>,
+    link: &PlannedLink,
+    side: usize,
+) -> Result<(&'static str, OwnedFd)> {
+    let object = format!("link {:?}", link.name);
+    let plan = &context.state.plan;
+    if let PlannedEnd::Host { iface } = &link.ends[1 - side] {
+        return open_card(iface, &object);
+    }
+    if let (true, Some((node, interface))) =
+        (context.state.tapped.contains(&link.id), node_end(link))
+    {
+        let spot =
+            spots::at_interface(context.state, node, interface, netloom_ebpf::Direction::Ingress);
+        let name = plan.nodes[node].interfaces[interface].name.clone();
+        let index = plan.nodes[node].interfaces[interface].index;
+        let fd =
+            spots::run_in(context.inits, spot.space, &object, || open_tap(&name, index, &object))?;
+        return Ok(("tap", fd));
+    }
+    let fd = spots::run_in(context.inits, CORE, &object, || {
+        let port = PacketPort::open(port_index(link, side));
+        Ok(port.map_err(wires::port_failed(&object, "open its port"))?.into_fd())
+    })?;
+    Ok(("packet", fd))
+}
+
+/// A socket on an interface of the host's.
+fn open_card(iface: &str, object: &str) -> Result<(&'static str, OwnedFd)> {
+    let mut socket = Socket::open().map_err(Error::network(object, "open a netlink socket"))?;
+    let index = socket.index_of(iface).map_err(Error::network(object, "find the interface"))?;
+    let port = PacketPort::open(index);
+    Ok(("card", port.map_err(wires::port_failed(object, "open the interface"))?.into_fd()))
+}
