@@ -22,6 +22,7 @@ mod names;
 mod pool;
 mod route;
 mod segment;
+mod shm;
 mod slots;
 mod subtree;
 mod sysctl;
@@ -30,6 +31,7 @@ mod tests;
 
 pub(crate) use build::charges_by_default;
 pub use error::PlanError;
+pub(crate) use shm::{EndOnSwitch, ends_of_switches};
 pub use sysctl::is_of_an_interface;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -119,10 +119,15 @@ fn tree(text: &[u8]) -> Json {
     json_of(&node.unwrap())
 }
 
+/// Shows the keys of switches in shared memory.
+const SHM: &str = "tests/shm-switch.yaml";
+
 fn examples() -> Vec<(String, Vec<u8>)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = here.join("../../examples");
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
     files.retain(|p| p.extension().is_some_and(|e| e == "yaml"));
+    files.push(here.join(SHM));
     files.sort();
     files.iter().map(|p| (p.display().to_string(), std::fs::read(p).unwrap())).collect()
 }
@@ -176,7 +181,7 @@ fn used(value: &Json, at: &str, known: &BTreeSet<String>, found: &mut BTreeSet<S
 }
 
 #[test]
-fn one_example_shows_every_key_of_the_schema() {
+fn the_examples_show_every_key_of_the_schema() {
     let mut keys = BTreeSet::new();
     keys_of(&schema(), "", &mut keys);
     assert!(keys.len() > 70, "{}", keys.len());
@@ -184,9 +189,11 @@ fn one_example_shows_every_key_of_the_schema() {
     for key in direction.as_object().unwrap().keys() {
         assert!(keys.contains(&format!(".links.*.{key}")), "{key}");
     }
-    let (_, text) = examples().into_iter().find(|(n, _)| n.ends_with("all-keys.yaml")).unwrap();
     let mut shown = BTreeSet::new();
-    used(&tree(&text), "", &keys, &mut shown);
+    for file in ["all-keys.yaml", SHM] {
+        let (_, text) = examples().into_iter().find(|(n, _)| n.ends_with(file)).unwrap();
+        used(&tree(&text), "", &keys, &mut shown);
+    }
     let missing: Vec<_> = keys.difference(&shown).collect();
     assert!(missing.is_empty(), "not in all-keys.yaml: {missing:?}");
 }

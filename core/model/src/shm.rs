@@ -8,6 +8,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+/// In a lock of a [`crate::lab::Switch`]: the address of the node's interface at the other end of the
+/// link. In a plan the address itself is in its place.
+pub const OWN_ADDRESS: &str = "own";
+
 /// What can be chosen of a switch of kind `shm`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShmSwitch {

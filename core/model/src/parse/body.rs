@@ -11,6 +11,7 @@ use super::bounds;
 use super::fields::Fields;
 use super::keys::{FILE, NODE, PROGRAM, READY, ROUTE, SWITCH};
 use super::names::{interface_name_problem, node_path_problem};
+use super::shm::{self, ONLY_SHM, RawShm};
 use crate::lab::{FileContent, FileSpec, Node, Program, Ready, Restart, RouteSpec, Switch, Via};
 
 /// A value with the place that errors about it name.
@@ -38,6 +39,8 @@ pub(crate) struct SwitchBody {
     pub switch: Switch,
     pub subnets: Vec<At<IpNet>>,
     pub mtu: Option<Place>,
+    /// What is said about a switch of kind `shm`.
+    pub shm: Option<RawShm>,
 }
 
 /// Reads a node's body; what is wrong in it is left at its default.
@@ -85,29 +88,36 @@ fn read_programs(fields: &Fields<'_>, path: &Path<'_>, node: &mut Node, report: 
 pub(crate) fn switch(name: &str, yaml: &Yaml, path: &Path<'_>, report: &mut Report) -> SwitchBody {
     let mut switch = Switch { name: name.to_owned(), ..Switch::default() };
     let Some(fields) = Fields::open(yaml, path, &SWITCH, report) else {
-        return SwitchBody { switch, subnets: Vec::new(), mtu: None };
+        return SwitchBody { switch, subnets: Vec::new(), mtu: None, shm: None };
     };
-    if let Some(value) = fields.get("kind") {
-        kind(value, &path.key("kind"), report);
+    let kind = fields.get("kind").map_or(Some("kernel"), |v| kind(v, &path.key("kind"), report));
+    let shm = (kind == Some("shm")).then(|| shm::shm(&fields, path, report));
+    for key in ONLY_SHM.into_iter().filter(|_| kind == Some("kernel")) {
+        let Some(value) = fields.get(key) else { continue };
+        let message = format!("{}: only a switch of kind shm has this", path.key(key));
+        report.error_with(value.place, message, Some("write kind: shm".into()));
     }
     let subnets =
         fields.get("subnet").map_or_else(Vec::new, |v| subnet(v, &path.key("subnet"), report));
     let mtu = fields.get("mtu");
     switch.mtu = mtu.and_then(|v| self::mtu(v, &path.key("mtu"), report));
     switch.subnets = subnets.iter().map(|s| s.value).collect();
-    SwitchBody { switch, subnets, mtu: mtu.map(|v| v.place) }
+    SwitchBody { switch, subnets, mtu: mtu.map(|v| v.place), shm }
 }
 
-/// Kinds that other programs of this sort have are named in the refusal.
-fn kind(value: &Yaml, path: &Path<'_>, report: &mut Report) {
-    if matches!(value.text.as_str(), "shm" | "openflow") && value.kind == Kind::Str {
+/// A kind that other programs of this sort have is named in the refusal.
+fn kind(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<&'static str> {
+    const KINDS: [&str; 2] = ["kernel", "shm"];
+    if value.text == "openflow" && value.kind == Kind::Str {
         let message = format!(
-            "{path}: switch kind {} is not part of this version; kinds: kernel",
-            quote(&value.text)
+            "{path}: switch kind {} is not part of this version; kinds: {}",
+            quote(&value.text),
+            KINDS.join(", ")
         );
-        return report.error(value.place, message);
+        report.error(value.place, message);
+        return None;
     }
-    read::choice(value, path, &["kernel"], report);
+    read::choice(value, path, &KINDS, report)
 }
 
 /// An MTU: what IPv4 needs at least (RFC 791) up to what Ethernet devices of Linux take.

@@ -16,6 +16,7 @@ mod link;
 mod names;
 mod resolve;
 mod segments;
+mod shm;
 mod template;
 mod unroll;
 mod work;
@@ -242,14 +243,16 @@ fn finish(mut parts: Parts, pool: &Pool, report: &mut Report) -> Lab {
     segments::check_mtus(&parts, pool.ipv6.is_some(), report);
     resolve::check_routes(&parts, &names, &links, &segment_of, report);
     let links = resolve::into_links(links.into_iter().zip(addresses).collect());
-    Lab {
+    let mut lab = Lab {
         name: String::new(),
         pool: *pool,
         routing: true,
         nodes: parts.nodes.into_iter().map(|o| o.value.node).collect(),
-        switches: parts.switches.into_iter().map(|o| o.value.switch).collect(),
+        switches: parts.switches.iter().map(|o| o.value.switch.clone()).collect(),
         links,
-    }
+    };
+    shm::check(&parts.switches, &mut lab, report);
+    lab
 }
 
 #[cfg(test)]

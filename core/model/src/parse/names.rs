@@ -9,6 +9,9 @@ use netloom_config::quote;
 /// As long as a host name (RFC 1035, section 2.3.4, without the lengths' bytes).
 const LONGEST_NAME: usize = 253;
 
+/// As long as the name by which a program joins a switch.
+const LONGEST_PORT: usize = 64;
+
 /// Names that ends of links use for doors, and that every host file has.
 const RESERVED: &[&str] = &["host", "internet", "localhost"];
 
@@ -45,6 +48,25 @@ pub(crate) fn whole_name_problem(name: &str) -> Option<String> {
 /// A link's name: no spaces, at most 253 bytes.
 pub(crate) fn link_name_problem(name: &str) -> Option<String> {
     problem("link", name, "._:-", 253)
+}
+
+/// A switch's port: as a link's end or a link reads, or a program's name.
+pub(crate) fn port_name_problem(name: &str) -> Option<String> {
+    let longest = if name.contains([':', '/']) { LONGEST_NAME + 16 } else { LONGEST_PORT };
+    problem("port", name, "._:#/@-", longest)
+}
+
+/// The name or number of a user or group (`what`), about as useradd(8) takes them.
+pub(crate) fn owner_problem(what: &str, name: &str) -> Option<String> {
+    if !name.is_empty() && name.bytes().all(|b| b.is_ascii_digit()) {
+        // The last number means "leave it" to chown(2).
+        let good = name.parse::<u32>().is_ok_and(|id| id != u32::MAX);
+        return (!good).then(|| format!("no {what} has the number {name}"));
+    }
+    match name.strip_prefix('_').filter(|rest| !rest.is_empty()) {
+        Some(rest) => problem(what, rest, "._-", 31),
+        None => problem(what, name, "._-", 32),
+    }
 }
 
 fn problem(what: &str, name: &str, signs: &str, longest: usize) -> Option<String> {

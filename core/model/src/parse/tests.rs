@@ -386,6 +386,90 @@ links:
     assert!(!lab.links[2].impairments[1].is_none() && lab.links[3].impairments[0].is_none());
 }
 
+#[test]
+fn switches_in_shared_memory() {
+    use crate::shm::{MirrorDirection, OWN_ADDRESS, PortVlan, ShmMirror, ShmPort, ShmSwitch};
+    let text = "
+nodes: {a: , b: , c: }
+switches:
+  k: {}
+  s: {kind: shm}
+  t:
+    kind: shm
+    mode: 660
+    group: 12
+    arena: 1MiB
+    ageing: 5m
+    ports:
+      a: {vlan: 7, lock: [own, '02:00:00:00:00:0A']}
+      'b:x': {trunk: [20..29, '3, 4'], native: 1, number: 9}
+      k: {trunk: all}
+      internet: {lock: '02:00:00:00:00:01'}
+      'host:eth7':
+      probe: {owner: nobody}
+    mirrors:
+      - {from: [a, internet], to: probe, direction: out, filter: 'udp,vlan 7'}
+      - {from: 'b:x', to: c, filter: all}
+links: [[a, t], ['b:x', t], [k, t], [internet, t], ['host:eth7', t], [t, c], [c, s], [s, t]]
+";
+    let lab = lab(text);
+    assert_eq!(lab.switches[0].shm, None);
+    assert_eq!(lab.switches[1].shm, Some(ShmSwitch::default()));
+    let port = |lock: &[&str], vlan| ShmPort {
+        lock: lock.iter().map(|l| (*l).to_owned()).collect(),
+        vlan,
+        ..ShmPort::default()
+    };
+    let trunk = |native, allowed: &str| Some(PortVlan::Trunk { native, allowed: allowed.into() });
+    let ports = [
+        ("a:eth0", port(&[OWN_ADDRESS, "02:00:00:00:00:0a"], Some(PortVlan::Access(7)))),
+        ("b:x", ShmPort { number: Some(9), ..port(&[], trunk(Some(1), "3-4,20-29")) }),
+        ("k--t", port(&[], trunk(None, "all"))),
+        ("internet--t", port(&["02:00:00:00:00:01"], None)),
+        ("host:eth7", ShmPort::default()),
+        ("probe", ShmPort { owner: Some("nobody".into()), ..ShmPort::default() }),
+    ];
+    let mirror = |from: &[&str], direction, to: &str, filter: &str| ShmMirror {
+        from: from.iter().map(|f| (*f).to_owned()).collect(),
+        direction,
+        to: to.into(),
+        filter: filter.into(),
+    };
+    let expected = ShmSwitch {
+        mode: 0o660,
+        group: Some("12".into()),
+        arena: 1 << 20,
+        ageing: 300,
+        ports: ports.into_iter().map(|(name, port)| (name.to_owned(), port)).collect(),
+        mirrors: vec![
+            mirror(&["a:eth0", "internet--t"], MirrorDirection::Out, "probe", "vlan 7, udp"),
+            mirror(&["b:x"], MirrorDirection::Both, "c:eth0", ""),
+        ],
+    };
+    assert_eq!(lab.switches[2].shm.as_ref(), Some(&expected));
+
+    let plan = crate::plan::plan(&lab).unwrap();
+    let mac = netloom_bridge::Mac(plan.nodes[0].interfaces[0].mac).to_string();
+    let mut planned = expected;
+    planned.ports.get_mut("a:eth0").unwrap().lock[0] = mac;
+    assert_eq!(plan.switches[2].shm, Some(planned));
+    assert_eq!(plan.switches[0].shm, None);
+}
+
+#[test]
+fn a_switch_in_shared_memory_has_255_ports() {
+    let text = |links: usize| {
+        format!(
+            "nodes: {{'n{{i}}': {{for: {{i: {links}}}}}}}\n\
+             switches: {{s: {{kind: shm, ports: {{probe: }}}}}}\n\
+             links: [{{for: {{i: {links}}}, ends: ['n{{i}}', s]}}]"
+        )
+    };
+    assert_eq!(lab(&text(254)).links.len(), 254);
+    let error = errors(&text(255));
+    assert!(error.contains("\"s\" has 256 ports, one of kind shm at most 255"), "{error}");
+}
+
 proptest::proptest! {
     #[test]
     fn errors_always_have_a_place(text in "(nodes|links|switches|a|b|for|x|children|limits|loss|delay|1%|[-:{}\\[\\],*&'\" \n0-9]){0,40}") {

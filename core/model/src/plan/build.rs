@@ -24,7 +24,7 @@ const MOST_PORTS: usize = 1023;
 const FIRST_INDEX: u32 = 2;
 
 /// Ethernet's.
-const DEFAULT_MTU: u32 = 1500;
+pub(super) const DEFAULT_MTU: u32 = 1500;
 
 /// See [`super::plan`].
 pub(crate) fn build(lab: &Lab) -> Result<Plan, PlanError> {
@@ -64,14 +64,18 @@ fn check_ports(lab: &Lab) -> Result<(), PlanError> {
             ports[*switch] += 1;
         }
     }
-    match ports.iter().position(|ports| *ports > MOST_PORTS) {
-        None => Ok(()),
-        Some(index) => Err(PlanError::TooManyPorts {
-            switch: lab.switches[index].name.clone(),
-            ports: ports[index],
-            most: MOST_PORTS,
-        }),
+    let most = |switch: &crate::lab::Switch| match switch.shm {
+        Some(_) => usize::from(netloom_bridge::MOST_PORTS),
+        None => MOST_PORTS,
+    };
+    for (switch, ports) in lab.switches.iter().zip(ports) {
+        let most = most(switch);
+        if ports > most {
+            let switch = switch.name.clone();
+            return Err(PlanError::TooManyPorts { switch, ports, most });
+        }
     }
+    Ok(())
 }
 
 struct Builder<'a> {
@@ -86,7 +90,7 @@ impl Builder<'_> {
     fn build(&self) -> Result<Plan, PlanError> {
         let mut macs = Macs::new(&self.lab.name);
         let mtus = self.segment_mtus();
-        let switches = self.switches(&mut macs, &mtus);
+        let mut switches = self.switches(&mut macs, &mtus);
         let mut nodes = self.nodes();
         let mut links = Vec::with_capacity(self.lab.links.len());
         let mut interfaces = Vec::with_capacity(self.lab.links.len());
@@ -108,6 +112,7 @@ impl Builder<'_> {
                 impairments: link.impairments.clone(),
             });
         }
+        super::shm::fill_in_own_addresses(&mut switches, &nodes, &links);
         self.add_routes(&interfaces, &mut nodes)?;
         let hosts = hosts::hosts(&nodes);
         let (lab, digest) = (self.lab.name.clone(), String::new());

@@ -82,8 +82,9 @@ pub enum PlanError {
         /// Its prefix.
         prefix: IpNet,
     },
-    /// More ports than a kernel bridge has (`BR_MAX_PORTS` in net/bridge/br_private.h).
-    #[error("switch {switch:?}: {ports} ports, a bridge has at most {most}")]
+    /// More ports than a kernel bridge has (`BR_MAX_PORTS` in net/bridge/br_private.h), or a switch in
+    /// shared memory.
+    #[error("switch {switch:?}: {ports} ports, it has at most {most}")]
     TooManyPorts {
         /// The switch.
         switch: String,

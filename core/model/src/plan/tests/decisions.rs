@@ -339,7 +339,7 @@ fn a_bridge_has_so_many_ports() {
     for i in 0..1024 {
         lab.host(&format!("h{i}")).link(&format!("h{i}"), "s");
     }
-    assert_eq!(refused(&lab), r#"switch "s": 1024 ports, a bridge has at most 1023"#);
+    assert_eq!(refused(&lab), r#"switch "s": 1024 ports, it has at most 1023"#);
     lab.lab.links.pop();
     let plan = plan(&lab.lab).unwrap();
     assert_eq!(plan.nodes[0].interfaces[0].mtu, 1500);

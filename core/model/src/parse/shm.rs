@@ -1,0 +1,442 @@
+//! The keys of a switch of kind `shm`.
+//!
+//! Single values are read here; [`check`] turns the names of ports into those of links' ends, which
+//! takes the whole lab, and says which ports there are not.
+
+use std::collections::{BTreeMap, HashMap};
+
+use netloom_bridge::{MirrorFilter, VidSet};
+use netloom_config::{Kind, Node as Yaml, Path, Place, Report, quote, read};
+
+use super::body::{At, SwitchBody, each_or_only};
+use super::fields::Fields;
+use super::keys::{MIRROR, PORT_OF_SWITCH};
+use super::names::{owner_problem, port_name_problem};
+use super::resolve::Origin;
+use crate::lab::Lab;
+use crate::plan::{EndOnSwitch, ends_of_switches};
+use crate::shm::{MirrorDirection, OWN_ADDRESS, PortVlan, ShmMirror, ShmPort, ShmSwitch};
+
+/// The keys that only this kind has.
+pub(crate) const ONLY_SHM: [&str; 6] = ["mode", "group", "arena", "ageing", "ports", "mirrors"];
+
+/// Addresses that a port may be locked to.
+const MOST_LOCKED: usize = netloom_bridge::MOST_LOCKED;
+
+/// The least and the largest size of a ring: a frame of 64 KiB always fits.
+const ARENA: std::ops::RangeInclusive<u64> = 256 << 10..=1 << 30;
+
+/// What the file says of a switch in shared memory, with what is checked when all of it is known.
+#[derive(Debug, Default)]
+pub(crate) struct RawShm {
+    options: ShmSwitch,
+    ports: Vec<RawPort>,
+    /// Each with the places of `to` and of each of `from`.
+    mirrors: Vec<(ShmMirror, Place, Vec<Place>)>,
+}
+
+/// A port with the places of its name and of values that depend on what it is.
+#[derive(Debug)]
+struct RawPort {
+    name: At<String>,
+    port: ShmPort,
+    number: Option<Place>,
+    own: Option<Place>,
+    owner: Option<Place>,
+}
+
+/// Reads the keys of this kind.
+pub(crate) fn shm(fields: &Fields<'_>, path: &Path<'_>, report: &mut Report) -> RawShm {
+    let mut raw = RawShm::default();
+    let options = &mut raw.options;
+    if let Some(value) = fields.get("mode") {
+        options.mode = mode(value, &path.key("mode"), report).unwrap_or(options.mode);
+    }
+    if let Some(value) = fields.get("group") {
+        options.group = owner(value, &path.key("group"), "group", report);
+    }
+    if let Some(value) = fields.get("arena") {
+        options.arena = arena(value, &path.key("arena"), report).unwrap_or(options.arena);
+    }
+    if let Some(value) = fields.get("ageing") {
+        options.ageing = ageing(value, &path.key("ageing"), report).unwrap_or(options.ageing);
+    }
+    if let Some(value) = fields.get("ports") {
+        raw.ports = ports(value, &path.key("ports"), report);
+    }
+    if let Some(value) = fields.get("mirrors") {
+        raw.mirrors = mirrors(value, &path.key("mirrors"), report);
+    }
+    raw
+}
+
+fn mode(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<u32> {
+    let mode = read::octal_mode(value, path, report)?;
+    if mode > 0o777 {
+        report.error(value.place, format!("{path}: a socket has no set-id and sticky bits"));
+        return None;
+    }
+    Some(mode)
+}
+
+/// The name or number of a user or group.
+fn owner(value: &Yaml, path: &Path<'_>, what: &str, report: &mut Report) -> Option<String> {
+    let text = read::text(value, path, report)?;
+    if let Some(problem) = owner_problem(what, &text) {
+        report.error(value.place, format!("{path}: {problem}"));
+        return None;
+    }
+    Some(text)
+}
+
+fn arena(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<u32> {
+    let bytes = read::bytes(value, path, report)?;
+    if bytes.is_power_of_two() && ARENA.contains(&bytes) {
+        return u32::try_from(bytes).ok();
+    }
+    let message = format!("{path}: {} is no power of two from 256KiB to 1GiB", value.describe());
+    let next = bytes.clamp(*ARENA.start(), *ARENA.end()).next_power_of_two() >> 10;
+    report.error_with(value.place, message, Some(format!("write {next}KiB")));
+    None
+}
+
+fn ageing(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<u32> {
+    let time = read::duration(value, path, report)?;
+    if time.subsec_nanos() == 0 && time.as_secs() <= 1_000_000 {
+        return u32::try_from(time.as_secs()).ok();
+    }
+    report.error(value.place, format!("{path}: expected whole seconds, 1000000 at most"));
+    None
+}
+
+fn ports(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Vec<RawPort> {
+    let entries = match &value.kind {
+        Kind::Map(entries) => entries.as_slice(),
+        Kind::Null => &[],
+        _ => {
+            read::expected(value, path, "a map from ports to rules", report);
+            &[]
+        }
+    };
+    let mut ports = Vec::new();
+    for entry in entries {
+        let path = path.key(&entry.key);
+        if let Some(problem) = port_name_problem(&entry.key) {
+            report.error(entry.place, format!("{path}: {problem}"));
+        }
+        let name = At { value: entry.key.clone(), place: entry.place };
+        let mut raw =
+            RawPort { name, port: ShmPort::default(), number: None, own: None, owner: None };
+        if let Some(fields) = Fields::open(&entry.value, &path, &PORT_OF_SWITCH, report) {
+            read_port(&fields, &path, &mut raw, report);
+        }
+        ports.push(raw);
+    }
+    ports
+}
+
+fn read_port(fields: &Fields<'_>, path: &Path<'_>, raw: &mut RawPort, report: &mut Report) {
+    if let Some(value) = fields.get("number") {
+        let most = i64::from(netloom_bridge::MOST_PORTS);
+        let number = read::integer(value, &path.key("number"), 1..=most, report);
+        raw.port.number = number.and_then(|n| u16::try_from(n).ok());
+        raw.number = Some(value.place);
+    }
+    raw.port.vlan = vlan(fields, path, report);
+    if let Some(value) = fields.get("lock") {
+        raw.port.lock = lock(value, &path.key("lock"), &mut raw.own, report);
+    }
+    if let Some(value) = fields.get("owner") {
+        raw.port.owner = owner(value, &path.key("owner"), "user", report);
+        raw.owner = Some(value.place);
+    }
+}
+
+fn vid(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<u16> {
+    read::integer(value, path, 1..=4094, report).and_then(|n| u16::try_from(n).ok())
+}
+
+fn vlan(fields: &Fields<'_>, path: &Path<'_>, report: &mut Report) -> Option<PortVlan> {
+    let [vlan, trunk, native] = ["vlan", "trunk", "native"].map(|key| fields.get(key));
+    let native_vid = native.and_then(|v| vid(v, &path.key("native"), report));
+    let access = vlan.and_then(|v| vid(v, &path.key("vlan"), report));
+    let allowed = trunk.map(|v| trunk_vids(v, &path.key("trunk"), report));
+    if let (Some(_), Some(trunk)) = (vlan, trunk) {
+        report.error(trunk.place, format!("{path}: `vlan` and `trunk` exclude each other"));
+    }
+    if let (Some(native), None) = (native, trunk) {
+        let message = format!("{path}: `native` is the untagged VLAN of a `trunk`");
+        report.error_with(native.place, message, Some("without `trunk` write vlan: N".into()));
+    }
+    match allowed {
+        Some(allowed) => Some(PortVlan::Trunk { native: native_vid, allowed: allowed.to_string() }),
+        None => access.map(PortVlan::Access),
+    }
+}
+
+/// A VLAN, a range or `all`, or a list of these.
+fn trunk_vids(value: &Yaml, path: &Path<'_>, report: &mut Report) -> VidSet {
+    let mut set = VidSet::EMPTY;
+    each_or_only(value, path, report, |item, path, report| {
+        let Some(text) = read::scalar(item) else {
+            return read::expected(item, path, "VLANs like 7, 10..20 or all", report);
+        };
+        match text.parse::<VidSet>() {
+            Ok(vids) => vids.iter().for_each(|vid| _ = set.insert(vid)),
+            Err(error) => report.error(item.place, format!("{path}: {error}")),
+        }
+    });
+    set
+}
+
+fn lock(
+    value: &Yaml,
+    path: &Path<'_>,
+    own: &mut Option<Place>,
+    report: &mut Report,
+) -> Vec<String> {
+    let mut locked = Vec::new();
+    each_or_only(value, path, report, |item, path, report| {
+        if read::scalar(item) == Some(OWN_ADDRESS) {
+            *own = Some(item.place);
+            return locked.push(OWN_ADDRESS.to_owned());
+        }
+        let Some(mac) = read::mac(item, path, report).map(netloom_bridge::Mac) else { return };
+        if !mac.is_station() {
+            let shown = quote(&item.text);
+            return report.error(item.place, format!("{path}: {shown} is no station's address"));
+        }
+        locked.push(mac.to_string());
+    });
+    if locked.len() > MOST_LOCKED {
+        let message =
+            format!("{path}: {} addresses, at most {MOST_LOCKED} are possible", locked.len());
+        report.error(value.place, message);
+    }
+    locked
+}
+
+fn mirrors(
+    value: &Yaml,
+    path: &Path<'_>,
+    report: &mut Report,
+) -> Vec<(ShmMirror, Place, Vec<Place>)> {
+    let Some(items) = value.items() else {
+        read::expected(value, path, "a list of mirrors", report);
+        return Vec::new();
+    };
+    let (has, most) = (items.len(), netloom_bridge::MOST_MIRRORS);
+    if has > most {
+        report.error(value.place, format!("{path}: {has} mirrors, at most {most} are possible"));
+    }
+    let mirrors = items.iter().enumerate().map(|(i, item)| mirror(item, &path.index(i), report));
+    mirrors.flatten().collect()
+}
+
+fn mirror(
+    item: &Yaml,
+    path: &Path<'_>,
+    report: &mut Report,
+) -> Option<(ShmMirror, Place, Vec<Place>)> {
+    let fields = Fields::open(item, path, &MIRROR, report)?;
+    let mut from: Vec<At<String>> = Vec::new();
+    if let Some(value) = fields.get("from") {
+        each_or_only(value, &path.key("from"), report, |item, path, report| {
+            let Some(name) = read::text(item, path, report) else { return };
+            from.push(At { value: name, place: item.place });
+        });
+    }
+    let direction = fields
+        .get("direction")
+        .and_then(|v| read::choice(v, &path.key("direction"), &["in", "out", "both"], report));
+    let filter = fields.get("filter").and_then(|v| filter(v, &path.key("filter"), report));
+    let to = fields.get("to")?;
+    let places = from.iter().map(|f| f.place).collect();
+    let mirror = ShmMirror {
+        to: read::text(to, &path.key("to"), report)?,
+        from: from.into_iter().map(|f| f.value).collect(),
+        direction: match direction {
+            Some("in") => MirrorDirection::In,
+            Some("out") => MirrorDirection::Out,
+            _ => MirrorDirection::Both,
+        },
+        filter: filter.filter(|f| !f.is_empty()).map_or_else(String::new, |f| f.to_string()),
+    };
+    Some((mirror, to.place, places))
+}
+
+fn filter(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<MirrorFilter> {
+    let text = read::text(value, path, report)?;
+    match text.parse() {
+        Ok(filter) => Some(filter),
+        Err(error) => {
+            report.error(value.place, format!("{path}: {error}"));
+            None
+        }
+    }
+}
+
+/// Checks the names of ports against the links, and writes them as the switch calls its ports. Only
+/// for a lab without other errors: links with errors are not in it.
+pub(crate) fn check(raws: &[Origin<SwitchBody>], lab: &mut Lab, report: &mut Report) {
+    if !report.is_empty() || raws.iter().all(|raw| raw.value.shm.is_none()) {
+        return;
+    }
+    let ends = ends_of_switches(lab);
+    let mut all = Vec::with_capacity(raws.len());
+    for (origin, ends) in raws.iter().zip(&ends) {
+        report.set_repetition(origin.repetition.clone());
+        let known = Known { lab, ends };
+        all.push(origin.value.shm.as_ref().map(|raw| {
+            let mut options = raw.options.clone();
+            options.ports = check_ports(&raw.ports, &known, report);
+            check_count(&options, &known, origin, report);
+            options.mirrors = check_mirrors(&raw.mirrors, &options.ports, &known, report);
+            options
+        }));
+    }
+    report.set_repetition(None);
+    for (switch, shm) in lab.switches.iter_mut().zip(all) {
+        switch.shm = shm;
+    }
+}
+
+/// The ends of links on one switch.
+struct Known<'l> {
+    lab: &'l Lab,
+    ends: &'l [EndOnSwitch],
+}
+
+impl<'l> Known<'l> {
+    fn names(&self) -> impl Iterator<Item = &'l str> + Clone + use<'l> {
+        self.ends.iter().map(|end| end.port.as_str())
+    }
+
+    /// The end that a name means: its port's, or what the link leads to where one link alone does.
+    fn end(&self, name: &str) -> Option<&'l EndOnSwitch> {
+        let whole = self.ends.iter().find(|end| end.port == name);
+        let mut leading = self.ends.iter().filter(|end| end.to == name);
+        whole.or_else(|| leading.next().filter(|_| leading.next().is_none()))
+    }
+
+    /// Why a name that means no end is no program's, either.
+    fn problem(&self, name: &str) -> Option<String> {
+        let shown = quote(name);
+        if self.ends.iter().any(|end| end.to == name) {
+            return Some(format!("{shown} has several links here"));
+        }
+        let node = self.lab.nodes.iter().any(|n| n.name == name);
+        let switch = self.lab.switches.iter().any(|s| s.name == name);
+        if node || switch || name == "internet" {
+            return Some(format!("{shown} has no link here"));
+        }
+        name.contains([':', '/']).then(|| format!("no link ends in {shown} here"))
+    }
+}
+
+fn check_ports(
+    raws: &[RawPort],
+    known: &Known<'_>,
+    report: &mut Report,
+) -> BTreeMap<String, ShmPort> {
+    let mut ports = BTreeMap::new();
+    let mut lines: HashMap<&str, u32> = HashMap::new();
+    let mut numbers: HashMap<u16, u32> = HashMap::new();
+    for raw in raws {
+        let At { value: name, place } = &raw.name;
+        let end = known.end(name);
+        if let Some(problem) = known.problem(name).filter(|_| end.is_none()) {
+            no_port(format!("ports: {problem}"), name, *place, known.names(), report);
+        }
+        let name = end.map_or(name.as_str(), |end| end.port.as_str());
+        match lines.get(name) {
+            Some(line) => {
+                let message = format!("ports: {} is on line {line} already", quote(name));
+                report.error(*place, message);
+            }
+            None => _ = lines.insert(name, place.line),
+        }
+        if let (Some(number), Some(place)) = (raw.port.number, raw.number)
+            && let Some(line) = numbers.insert(number, place.line)
+        {
+            report.error(place, format!("ports: number {number} is taken on line {line}"));
+        }
+        if let Some(place) = raw.own.filter(|_| !end.is_some_and(|end| end.node)) {
+            let message = format!("ports: {} is no node's, `own` stands for nothing", quote(name));
+            report.error(place, message);
+        }
+        if let Some(place) = raw.owner.filter(|_| end.is_some()) {
+            let message = format!("ports: {} is a link's; `owner` is for programs", quote(name));
+            report.error(place, message);
+        }
+        ports.insert(name.to_owned(), raw.port.clone());
+    }
+    ports
+}
+
+/// Refuses a name, with the one that was probably meant or those there are.
+fn no_port<'a>(
+    problem: String,
+    name: &str,
+    place: Place,
+    all: impl Iterator<Item = &'a str> + Clone,
+    report: &mut Report,
+) {
+    const SHOWN: usize = 8;
+    let help = report.suggest(name, all.clone()).or_else(|| {
+        let shown: Vec<&str> = all.clone().take(SHOWN).collect();
+        let more = if all.count() > SHOWN { ", ..." } else { "" };
+        (!shown.is_empty()).then(|| format!("ports here: {}{more}", shown.join(", ")))
+    });
+    report.error_with(place, problem, help);
+}
+
+fn check_count(
+    options: &ShmSwitch,
+    known: &Known<'_>,
+    origin: &Origin<SwitchBody>,
+    report: &mut Report,
+) {
+    let most = usize::from(netloom_bridge::MOST_PORTS);
+    let links: std::collections::HashSet<&str> = known.names().collect();
+    let programs = options.ports.keys().filter(|name| !links.contains(name.as_str())).count();
+    let count = known.ends.len() + programs;
+    if count > most {
+        let name = quote(&origin.value.switch.name);
+        let message = format!("switch {name} has {count} ports, one of kind shm at most {most}");
+        report.error(origin.place, message);
+    }
+}
+
+fn check_mirrors(
+    raws: &[(ShmMirror, Place, Vec<Place>)],
+    ports: &BTreeMap<String, ShmPort>,
+    known: &Known<'_>,
+    report: &mut Report,
+) -> Vec<ShmMirror> {
+    let resolve = |name: &mut String, place: Place, report: &mut Report| {
+        if let Some(end) = known.end(name) {
+            name.clone_from(&end.port);
+        } else if !ports.contains_key(name) {
+            let programs = ports.keys().map(String::as_str);
+            let programs = programs.filter(|port| known.end(port).is_none());
+            let problem = format!("mirrors: no port {} here", quote(name));
+            no_port(problem, name, place, known.names().chain(programs), report);
+        }
+    };
+    let mut mirrors = Vec::with_capacity(raws.len());
+    for (mirror, to, from) in raws {
+        let mut mirror = mirror.clone();
+        resolve(&mut mirror.to, *to, report);
+        for (name, place) in mirror.from.iter_mut().zip(from) {
+            resolve(name, *place, report);
+            if *name == mirror.to {
+                let message =
+                    format!("mirrors: {} would get copies of its own frames", quote(name));
+                report.error(*place, message);
+            }
+        }
+        mirrors.push(mirror);
+    }
+    mirrors
+}
