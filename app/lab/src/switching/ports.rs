@@ -89,5 +89,5 @@ fn open_card(iface: &str, object: &str) -> Result<(&'static str, OwnedFd)> {
     let mut socket = Socket::open().map_err(Error::network(object, "open a netlink socket"))?;
     let index = socket.index_of(iface).map_err(Error::network(object, "find the interface"))?;
     let port = PacketPort::open(index);
-    Ok(("card", port.map_err(wires::port_failed(object, "open the interface"))?.into_fd()))
+    Ok(("ring", port.map_err(wires::port_failed(object, "open the interface"))?.into_fd()))
 }

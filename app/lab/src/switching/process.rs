@@ -91,7 +91,7 @@ pub(super) struct Plug<'a> {
     pub(super) switch: &'a Path,
     /// The port's name on the switch.
     pub(super) name: &'a str,
-    /// What its descriptor is: `tap`, `packet` or `ring`.
+    /// What its descriptor is: `tap`, `packet`, or `ring` for a card.
     pub(super) kind: &'a str,
 }
 
