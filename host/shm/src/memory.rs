@@ -18,10 +18,8 @@ use crate::layout::{HEAD_PAGE, LENGTH_AT, MAGIC_AT, VERSION, VERSION_AT};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// What every memory is sealed with before its descriptor is given away.
-const SEALS: SealFlags = SealFlags::FUTURE_WRITE
-    .union(SealFlags::SHRINK)
-    .union(SealFlags::GROW)
-    .union(SealFlags::SEAL);
+const SEALS: SealFlags =
+    SealFlags::FUTURE_WRITE.union(SealFlags::SHRINK).union(SealFlags::GROW).union(SealFlags::SEAL);
 
 /// The file system that memfds live in (`TMPFS_MAGIC` in linux/magic.h): not that of huge pages,
 /// which may be missing when they are touched.

@@ -145,3 +145,56 @@ fn timespec(time: Duration) -> Timespec {
         tv_nsec: i64::from(time.subsec_nanos()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inbox::{Inbox, PeerInbox};
+    use crate::sync::Ordering;
+
+    /// A sender sleeps on a word of memory that it can only read.
+    #[test]
+    fn a_futex_in_foreign_memory_wakes() {
+        let inbox = Inbox::create().unwrap();
+        let peer = PeerInbox::open(inbox.fd()).unwrap();
+        let sleeper = std::thread::spawn(move || {
+            let long = Duration::from_secs(300);
+            futex::wait(peer.futex(9), futex::Flags::empty(), 0, Some(&timespec(long)))
+        });
+        // It may not sleep yet; the kernel tells when somebody was woken.
+        while futex::wake(inbox.futex(9), futex::Flags::empty(), 1) == Ok(0) {
+            std::thread::yield_now();
+        }
+        assert_eq!(sleeper.join().unwrap(), Ok(()));
+        // And does not begin to sleep when the word has changed.
+        inbox.futex(9).store(1, Ordering::Relaxed);
+        let peer = PeerInbox::open(inbox.fd()).unwrap();
+        let found = futex::wait(peer.futex(9), futex::Flags::empty(), 0, None);
+        assert_eq!(found, Err(Errno::AGAIN));
+    }
+
+    /// A bell shows once each time it rings, without being read, and at the epoll's own descriptor.
+    #[test]
+    fn a_bell_shows_once() {
+        let (bell, watch) = (Bell::create().unwrap(), Watch::create().unwrap());
+        watch.add_bell(&bell, 7).unwrap();
+        let outer = Watch::create().unwrap();
+        outer.add_level(watch.fd(), 1).unwrap();
+        let shows = |watch: &Watch| {
+            let mut keys = vec![];
+            let some = watch.wait(Some(Duration::ZERO), |key| keys.push(key)).unwrap();
+            assert_eq!(some, !keys.is_empty());
+            keys
+        };
+        for _ in 0..3 {
+            assert_eq!((shows(&outer), shows(&watch)), (vec![], vec![]));
+            bell.ring();
+            bell.ring();
+            assert_eq!((shows(&outer), shows(&outer)), (vec![1], vec![1]));
+            assert_eq!(shows(&watch), [7]);
+        }
+        watch.remove(bell.fd()).unwrap();
+        bell.ring();
+        assert_eq!(shows(&watch), []);
+    }
+}
