@@ -3,10 +3,13 @@
 //! `switch-station serve SOCKET STATE MODE` serves until it is told to stop.
 //! `switch-station join SOCKET NAME` joins by hand, says `joined` or why not, and stays until its
 //! input ends.
+//! `switch-station talk SOCKET NAME NUMBER PEERS…` joins as this port, and sends numbered frames to
+//! its peers, port numbers, for as long as it lives. Each is greeted by a frame to all.
 
 use std::io::{Read, Write};
 use std::path::Path;
 
+use netloom_shm::{JoinOptions, MOST_FRAME, Received, SwitchPort};
 use netloom_switch::{Options, listen, serve};
 
 #[path = "../tests/world/mod.rs"]
@@ -33,7 +36,27 @@ fn main() {
             }
             let _ = std::io::stdin().read(&mut [0]);
         }
+        ["talk", socket, name, number, ref peers @ ..] => talk(socket, name, number, peers),
         _ => panic!("serve SOCKET STATE MODE, or join SOCKET NAME"),
+    }
+}
+
+fn talk(socket: &str, name: &str, number: &str, peers: &[&str]) {
+    let number: u8 = number.parse().expect("a number");
+    let peers: Vec<u8> = peers.iter().map(|peer| peer.parse().expect("a number")).collect();
+    let options = JoinOptions { number: number.into(), ..JoinOptions::new(socket, name) };
+    let mut port = SwitchPort::join(&options).expect("join");
+    let own = world::mac(number);
+    world::send(&mut port, &world::frame(world::ALL, own, b"greetings"));
+    say("ready");
+    let mut buffer = vec![0; MOST_FRAME];
+    for n in 0.. {
+        for peer in &peers {
+            // What its peers have no room for is no concern of this process.
+            let frame = world::whole(&world::numbered(world::mac(*peer), own, n));
+            let _ = port.send(&frame).expect("send");
+        }
+        while let Received::Frame { .. } = port.receive(&mut buffer).expect("receive") {}
     }
 }
 

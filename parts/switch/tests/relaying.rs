@@ -103,10 +103,7 @@ fn vlans_are_kept_apart() {
 fn a_locked_address_is_its_ports_alone() {
     let switch = Switch::start();
     let mut ports = ports(&switch, &["a", "b", "c"]);
-    let lock = PortChange {
-        macs: Some(vec![rules::Mac(mac(1))]),
-        ..PortChange::default()
-    };
+    let lock = PortChange { macs: Some(vec![rules::Mac(mac(1))]), ..PortChange::default() };
     switch.ask().set_port("a", lock).unwrap();
     ports[1].send(&frame(ALL, mac(1), b"spoofed"));
     ports[0].send(&frame(ALL, mac(7), b"not mine"));
@@ -287,6 +284,10 @@ fn an_edge_is_told_of_after_what_was_sent_before_it() {
     assert_eq!(ports[0].message(), Some(format!("{closed:?}")));
     tell(&mut ports[0].channel, &Message::Open { to: 1 }, &[ring.fd()]);
     assert!(ports[0].message().unwrap().contains("NoPort"));
-    tell(&mut ports[0].channel, &Message::Open { to: 2 }, &[switch.process.0.stdout.as_ref().unwrap().as_fd()]);
+    tell(
+        &mut ports[0].channel,
+        &Message::Open { to: 2 },
+        &[switch.process.0.stdout.as_ref().unwrap().as_fd()],
+    );
     assert!(ports[0].message().unwrap().contains("Memory"));
 }

@@ -3,6 +3,8 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each user uses a part")]
 
+mod station;
+
 use std::io::{BufRead, BufReader};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
@@ -19,7 +21,11 @@ use netloom_shm::protocol::{
 };
 use netloom_shm::ring::{Outgoing, Pushed, Reader, Taken, Writer};
 use netloom_shm::wake::Bell;
+use netloom_shm::{JoinOptions, MOST_FRAME, Received, Sent, SwitchPort};
 use netloom_switch::control::Connection;
+
+#[allow(unused_imports, reason = "as above")]
+pub use station::Station;
 
 /// Longest that anything is waited for.
 pub const BOUND: Duration = Duration::from_secs(20);
@@ -267,4 +273,53 @@ pub fn forged_ring(head: u64, slots: &[u8]) -> OwnedFd {
     let seals = SealFlags::FUTURE_WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
     rustix::fs::fcntl_add_seals(&fd, seals).expect("seal");
     fd
+}
+
+/// A port of the library.
+pub fn join(switch: &Switch, name: &str) -> SwitchPort {
+    SwitchPort::join(&JoinOptions::new(switch.path(), name)).expect("join")
+}
+
+/// A frame with its header.
+pub fn whole(frame: &[u8]) -> Vec<u8> {
+    [&[0; HEADER], frame].concat()
+}
+
+pub fn send(port: &mut SwitchPort, frame: &[u8]) {
+    assert_eq!(port.send(&whole(frame)).expect("send"), Sent::Done);
+}
+
+/// The next frame; none if nothing comes within the time.
+pub fn try_next(port: &mut SwitchPort, patience: Duration) -> Option<Vec<u8>> {
+    let mut buffer = vec![0; MOST_FRAME];
+    match port.receive_wait(&mut buffer, Some(patience)).expect("receive") {
+        Received::Frame { start, length } => Some(buffer[start + HEADER..start + length].to_vec()),
+        Received::Empty => None,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The next frame.
+pub fn next(port: &mut SwitchPort) -> Vec<u8> {
+    try_next(port, BOUND).expect("a frame")
+}
+
+/// Reads until this frame comes.
+pub fn until(port: &mut SwitchPort, frame: &[u8]) {
+    while next(port) != frame {}
+}
+
+/// A frame with a number and a pattern that shows when a part of it is another's.
+pub fn numbered(to: [u8; 6], from: [u8; 6], number: u64) -> Vec<u8> {
+    let length = 8 + usize::try_from(number * 7919 % 9000).expect("small");
+    let mut payload = number.to_le_bytes().to_vec();
+    payload.resize(length, number.to_le_bytes()[0] ^ 0x5a);
+    frame(to, from, &payload)
+}
+
+/// The number of such a frame, if it is whole.
+pub fn number_of(frame: &[u8]) -> Option<u64> {
+    let number = u64::from_le_bytes(frame.get(14..22)?.try_into().ok()?);
+    let (to, from) = (frame.get(..6)?.try_into().ok()?, frame.get(6..12)?.try_into().ok()?);
+    (frame == numbered(to, from, number)).then_some(number)
 }

@@ -1,0 +1,266 @@
+//! Ports that talk: order, edges, VLANs, locks and mirrors as ports see them, and what the switch
+//! does while they talk: nothing.
+
+mod world;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use netloom_shm::{JoinOptions, Received, Sent, SwitchPort};
+use netloom_switch::control::requests::PortChange;
+use netloom_switch::rules::{self, Direction, Mirror, Source, Vid, Vlan};
+use world::{ALL, Station, Switch, frame, join, mac, next, send};
+
+const NOTHING: Duration = Duration::from_millis(50);
+
+/// Two stations that know each other's address, and have edges both ways.
+fn acquaint(a: &Station, b: &Station) {
+    let (x, y) = (mac(a.number), mac(b.number));
+    a.send(&frame(ALL, x, b"who"));
+    b.until(&frame(ALL, x, b"who"));
+    b.send(&frame(x, y, b"me"));
+    a.until(&frame(x, y, b"me"));
+    a.send(&frame(y, x, b"yes"));
+    b.until(&frame(y, x, b"yes"));
+}
+
+#[test]
+fn frames_keep_their_order_while_their_edge_is_opened() {
+    let switch = Switch::start();
+    let a = Station::join(&switch, "a");
+    for round in 0..20 {
+        let b = Station::join(&switch, &format!("b{round}"));
+        let (x, y) = (mac(1), mac(b.number));
+        let numbered = |n: u32| frame(y, x, &n.to_le_bytes());
+        // By way of the switch: nobody has heard of b.
+        (0..300).for_each(|n| a.send(&numbered(n)));
+        b.send(&frame(x, y, b"here"));
+        a.until(&frame(x, y, b"here"));
+        // By the edge, which is opened while some of the first may be on their way.
+        (300..600).for_each(|n| a.send(&numbered(n)));
+        (0..600).for_each(|n| assert_eq!(b.next(), numbered(n), "round {round}"));
+        assert_eq!(switch.ask().show().unwrap().ports[0].edges_out, 1);
+    }
+}
+
+#[test]
+fn a_hundred_thousand_frames_come_in_order_with_an_edge_opened_in_the_middle() {
+    const COUNT: u32 = 100_000;
+    let switch = Switch::start();
+    let (mut a, mut b) = (join(&switch, "a"), join(&switch, "b"));
+    let (x, y) = (mac(1), mac(2));
+    let (half, done) = (AtomicBool::new(false), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let (mut seen, mut last) = (0, None);
+            while last != Some(COUNT - 1) {
+                let got = next(&mut b);
+                let n = u32::from_le_bytes(got[14..18].try_into().unwrap());
+                assert!(last.is_none_or(|last| n > last), "{n} after {last:?}");
+                // By the edge nothing is lost; by way of the switch what finds no room is.
+                assert!(last.is_none_or(|last| n == last + 1) || n <= COUNT / 2 + 2000, "{n}");
+                (seen, last) = (seen + 1, Some(n));
+                if half.load(Ordering::Relaxed) && !done.swap(true, Ordering::Relaxed) {
+                    send(&mut b, &frame(x, y, b"here"));
+                }
+            }
+            seen
+        });
+        let mut buffer = vec![0; 70_000];
+        for n in 0..COUNT {
+            assert_eq!(send_it(&mut a, &frame(y, x, &n.to_le_bytes())), Sent::Done);
+            if n == COUNT / 2 {
+                half.store(true, Ordering::Relaxed);
+                while !matches!(a.receive(&mut buffer).unwrap(), Received::Frame { .. }) {}
+            }
+        }
+        let seen = reader.join().unwrap();
+        println!("{seen} of {COUNT}");
+        assert!(seen > COUNT / 2);
+    });
+    assert_eq!(switch.ask().show().unwrap().ports[0].edges_out, 1);
+}
+
+fn send_it(port: &mut SwitchPort, frame: &[u8]) -> Sent {
+    port.send(&world::whole(frame)).unwrap()
+}
+
+#[test]
+fn sixty_four_ports_in_a_ring_have_as_many_edges_as_they_use() {
+    let switch = Switch::start();
+    let at = |n| {
+        let path = switch.path();
+        let options = JoinOptions { arena: 256 * 1024, ..JoinOptions::new(path, &format!("p{n}")) };
+        Station::with(&options)
+    };
+    let ports: Vec<Station> = (0..64).map(at).collect();
+    let empty = switch.ask().show().unwrap();
+    assert_eq!((empty.edges, empty.ports.len()), (0, 64));
+    ports.iter().for_each(|port| port.send(&frame(ALL, mac(port.number), b"hello")));
+    ports.iter().for_each(|port| (0..63).for_each(|_| drop(port.next())));
+    for round in 0..50u8 {
+        let next = |n: usize| &ports[(n + 1) % 64];
+        let to_next = |n| frame(mac(next(n).number), mac(ports[n].number), &[round]);
+        (0..64).for_each(|n| ports[n].send(&to_next(n)));
+        (0..64).for_each(|n| assert_eq!(next(n).next(), to_next(n)));
+    }
+    let shown = switch.ask().show().unwrap();
+    assert_eq!(shown.edges, 64);
+    assert!(shown.ports.iter().all(|p| (p.edges_out, p.edges_in) == (1, 1)));
+    assert_eq!(shown.memory_kib - empty.memory_kib, 64 * (256 + 4));
+    let tables = switch.ask().macs(None).unwrap();
+    assert!(tables[1..].iter().all(|t| t.entries.len() == 63), "{:?}", tables[1]);
+}
+
+#[test]
+fn the_switch_sleeps_while_eight_stations_talk() {
+    let switch = Switch::start();
+    let ports: Vec<Station> = (0..8).map(|n| Station::join(&switch, &format!("p{n}"))).collect();
+    let pairs = || ports.chunks(2).map(|pair| (&pair[0], &pair[1]));
+    pairs().for_each(|(a, b)| acquaint(a, b));
+    let (cpu, started) = (switch.process.cpu(), Instant::now());
+    let mut count = 0;
+    while started.elapsed() < Duration::from_secs(1) {
+        for (a, b) in pairs() {
+            let to = frame(mac(b.number), mac(a.number), b"ping");
+            a.send(&to);
+            b.until(&to);
+            let back = frame(mac(a.number), mac(b.number), b"pong");
+            b.send(&back);
+            a.until(&back);
+            count += 2;
+        }
+    }
+    let (used, took) = (switch.process.cpu() - cpu, started.elapsed().as_nanos());
+    println!("{count} frames; the switch used {used} ns of {took} ns");
+    // It is not woken at all: this is what a look at the clock may find.
+    assert!(used < 1_000_000, "{used} ns");
+}
+
+#[test]
+fn access_and_trunk_ports_see_and_make_tags() {
+    let switch = Switch::start();
+    let asked = switch.ask();
+    asked.set_vlan(1, Vid::new(10).map(Vlan::Access)).unwrap();
+    asked.set_vlan(2, Vid::new(20).map(Vlan::Access)).unwrap();
+    let trunk = Vlan::Trunk { native: None, allowed: "10-11".parse().unwrap() };
+    asked.set_vlan(3, Some(trunk)).unwrap();
+    let at = |number, name: &str| {
+        Station::with(&JoinOptions { number, ..JoinOptions::new(switch.path(), name) })
+    };
+    let [red, blue, trunk] = [at(1, "red"), at(2, "blue"), at(3, "trunk")];
+    let plain = frame(ALL, mac(1), b"red");
+    let tagged = |vid: u8, frame: &[u8]| {
+        let mut frame = frame.to_vec();
+        frame.splice(12..12, [0x81, 0, 0, vid]);
+        frame
+    };
+    red.send(&plain);
+    assert_eq!(trunk.next(), tagged(10, &plain));
+    // Directly, both ways, some times: the first opens the edge.
+    for n in 0..5 {
+        let down = frame(mac(1), mac(3), &[n]);
+        trunk.send(&tagged(10, &down));
+        assert_eq!(red.next(), down);
+        let up = frame(mac(3), mac(1), &[n]);
+        red.send(&up);
+        assert_eq!(trunk.next(), tagged(10, &up));
+    }
+    // Of another VLAN, of one that the trunk has not, without a tag.
+    trunk.send(&tagged(11, &frame(mac(1), mac(3), b"other")));
+    assert_eq!(trunk.try_send(&tagged(20, &frame(ALL, mac(3), b"none"))), Sent::Refused);
+    assert_eq!(trunk.try_send(&frame(ALL, mac(3), b"plain")), Sent::Refused);
+    assert_eq!(red.try_next(NOTHING), None);
+    assert_eq!(blue.try_next(NOTHING), None);
+    assert_eq!(asked.show().unwrap().edges, 2);
+}
+
+#[test]
+fn who_sends_is_known_from_the_ring() {
+    let switch = Switch::start();
+    let [a, b, c] = ["a", "b", "c"].map(|name| Station::join(&switch, name));
+    acquaint(&b, &c);
+    let lock = |macs: &[[u8; 6]]| PortChange {
+        macs: Some(macs.iter().map(|mac| rules::Mac(*mac)).collect()),
+        ..PortChange::default()
+    };
+    switch.ask().set_port("a", lock(&[mac(1)])).unwrap();
+    // By the edge, where no switch is between: c itself sees that it is b's ring.
+    b.try_send(&frame(mac(3), mac(1), b"spoofed"));
+    b.send(&frame(mac(3), mac(2), b"honest"));
+    c.until(&frame(mac(3), mac(2), b"honest"));
+    assert_eq!(c.try_next(NOTHING), None);
+    a.send(&frame(ALL, mac(1), b"owner"));
+    c.until(&frame(ALL, mac(1), b"owner"));
+}
+
+#[test]
+fn a_mirror_shows_both_directions_of_an_edge() {
+    let switch = Switch::start();
+    let [a, b, watcher] = ["a", "b", "watcher"].map(|name| Station::join(&switch, name));
+    acquaint(&a, &b);
+    while watcher.try_next(NOTHING).is_some() {}
+    let session = |direction, filter: &str| Mirror {
+        to: 3,
+        sources: vec![Source { port: 1, direction }],
+        filter: filter.parse().unwrap(),
+    };
+    let asked = switch.ask();
+    for (direction, filter, to_seen, back_seen) in [
+        (Direction::Both, "all", true, true),
+        (Direction::In, "all", true, false),
+        (Direction::Out, "mac 02:00:00:00:00:02", false, true),
+        (Direction::Both, "udp", false, false),
+    ] {
+        let session = asked.add_mirror(session(direction, filter)).unwrap();
+        for n in 0..3 {
+            let to = frame(mac(2), mac(1), &[n]);
+            a.send(&to);
+            assert_eq!(b.next(), to);
+            let back = frame(mac(1), mac(2), &[n]);
+            b.send(&back);
+            assert_eq!(a.next(), back);
+            // Copies come from two ports, so in any order.
+            let mut copies: Vec<_> = [(to_seen, to), (back_seen, back)]
+                .into_iter()
+                .filter(|c| c.0)
+                .map(|c| c.1)
+                .collect();
+            let mut seen: Vec<_> = copies.iter().map(|_| watcher.next()).collect();
+            seen.sort();
+            copies.sort();
+            assert_eq!(seen, copies);
+        }
+        asked.delete_mirror(session).unwrap();
+        assert_eq!(watcher.try_next(NOTHING), None);
+    }
+}
+
+#[test]
+fn a_reader_that_never_reads_bounds_its_senders_and_nobody_else() {
+    let switch = Switch::start();
+    let [a, b] = ["a", "b"].map(|name| Station::join(&switch, name));
+    acquaint(&a, &b);
+    let mut deaf = join(&switch, "deaf");
+    send(&mut deaf, &frame(ALL, mac(3), b"here"));
+    a.until(&frame(ALL, mac(3), b"here"));
+    b.until(&frame(ALL, mac(3), b"here"));
+    let big = frame(mac(3), mac(1), &[1; 9000]);
+    let (mut longest, mut lost) = (Duration::ZERO, 0);
+    for n in 0..2000u16 {
+        let before = Instant::now();
+        let sent = a.try_send(&big);
+        longest = longest.max(before.elapsed());
+        lost += u32::from(sent == Sent::Stalled);
+        let small = frame(mac(2), mac(1), &n.to_le_bytes());
+        a.send(&small);
+        assert_eq!(b.next(), small);
+    }
+    println!("{lost} of 2000 lost, the longest wait was {longest:?}");
+    assert!(lost > 1500, "{lost}");
+    assert!(longest >= Duration::from_millis(90), "it was waited for: {longest:?}");
+    // When it reads again it gets what it has room for.
+    while world::try_next(&mut deaf, NOTHING).is_some() {}
+    a.send(&frame(mac(3), mac(1), b"again"));
+    assert_eq!(next(&mut deaf), frame(mac(3), mac(1), b"again"));
+}
