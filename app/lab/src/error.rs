@@ -161,6 +161,15 @@ pub fn describe(error: &Error) -> String {
 }
 
 impl Error {
+    /// What came of work that goes on past failures.
+    pub(crate) fn of_all(mut failures: Vec<Error>) -> Result<()> {
+        match failures.len() {
+            0 => Ok(()),
+            1 => Err(failures.remove(0)),
+            _ => Err(Error::Several(failures)),
+        }
+    }
+
     /// For `map_err` on calls of the system edge.
     pub(crate) fn system(
         object: impl Into<String>,

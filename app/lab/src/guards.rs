@@ -20,10 +20,9 @@ use netloom_model::lab::Protect;
 use netloom_model::plan::{Interface, PlannedEnd, PlannedLink, PlannedNode};
 use netloom_netlink::charge;
 use netloom_node::spec::CORE;
-use netloom_sys::namespace;
 
 use crate::making::Inits;
-use crate::network::{on_a_thread, port_index, port_of};
+use crate::network::{port_index, port_of};
 use crate::spots::{self, Spot};
 use crate::state::{Home, State};
 use crate::view::{ProtectView, SenderView};
@@ -217,7 +216,7 @@ impl Inner {
         let object = format!("node {:?}", node.name);
         for spot in spots_of(context.state, slot) {
             let known = self.shields.remove(&spot.space);
-            let shield = in_space(context, spot.space, &object, || {
+            let shield = spots::run_in_living(context.inits, spot.space, &object, || {
                 let shield = match known {
                     Some(shield) => shield,
                     None => {
@@ -254,7 +253,7 @@ impl Inner {
         let object = format!("node {:?}", node.name);
         for spot in spots_of(context.state, slot) {
             let Some(shield) = self.shields.get(&spot.space) else { continue };
-            in_space(context, spot.space, &object, || {
+            spots::run_in_living(context.inits, spot.space, &object, || {
                 shield
                     .unprotect(spot.index)
                     .map(drop)
@@ -268,7 +267,7 @@ impl Inner {
         if self.shields.contains_key(&spot.space) {
             return Ok(());
         }
-        let found = in_space(context, spot.space, "protection", || {
+        let found = spots::run_in_living(context.inits, spot.space, "protection", || {
             Shield::reopen(spot.index, spot.direction)
                 .map_err(refused("protection", "find its programs"))
         })?;
@@ -283,7 +282,7 @@ impl Inner {
         let node = &context.state.plan.nodes[slot];
         let object = format!("node {:?}", node.name);
         let names = names_here(context.state, node);
-        let threads = in_space(context, node.id, &object, || {
+        let threads = spots::run_in_living(context.inits, node.id, &object, || {
             let mut threads = Vec::new();
             for name in names {
                 match charge::enable(name) {
@@ -312,7 +311,7 @@ impl Inner {
         let object = format!("node {:?}", node.name);
         let names = names_here(context.state, node);
         self.threads.remove(&node.id);
-        in_space(context, node.id, &object, || {
+        spots::run_in_living(context.inits, node.id, &object, || {
             for name in names {
                 charge::disable(name).map_err(Error::network(&object, "stop charging"))?;
             }
@@ -325,7 +324,7 @@ impl Inner {
         let node = &context.state.plan.nodes[slot];
         let object = format!("node {:?}", node.name);
         let names = names_here(context.state, node);
-        let threads = in_space(context, node.id, &object, || {
+        let threads = spots::run_in_living(context.inits, node.id, &object, || {
             Ok(names.iter().filter_map(|n| charge::threads(*n).ok()).flatten().collect())
         })?;
         self.threads.insert(node.id, threads.unwrap_or_default());
@@ -425,19 +424,4 @@ fn only_neighbour(state: &State, slot: usize) -> Option<String> {
         (!matches!(other, PlannedEnd::Port { .. })).then(|| end_text(plan, other))
     });
     others.next().filter(|_| others.next().is_none())
-}
-
-/// Runs `f` in a namespace of the lab; `None` when that is gone.
-fn in_space<T: Send>(
-    context: Context<'_>,
-    space: usize,
-    object: &str,
-    f: impl FnOnce() -> Result<T> + Send,
-) -> Result<Option<T>> {
-    let Some(ns) = spots::open(context.inits, space)? else { return Ok(None) };
-    on_a_thread(|| {
-        namespace::enter_network(ns).map_err(Error::system(object, "enter a namespace"))?;
-        f()
-    })
-    .map(Some)
 }

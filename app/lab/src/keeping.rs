@@ -136,8 +136,7 @@ impl Running {
     /// Takes away what is kept for these nodes, which are going.
     pub(crate) fn unfit(&self, state: &State, nodes: &[usize]) {
         self.kept.guards.forget(state, nodes);
-        let slots = |id: &usize| state.plan.nodes.iter().position(|n| n.id == *id);
-        let slots: Vec<usize> = nodes.iter().filter_map(slots).collect();
+        let slots: Vec<usize> = nodes.iter().filter_map(|id| state.plan.slot_of(*id)).collect();
         let ends_there = |l: &&PlannedLink| {
             l.ends
                 .iter()
@@ -274,14 +273,14 @@ impl Running {
     /// Takes down what protects a node, by its id, if it lives; see [`Running::raise_guards`].
     pub(crate) fn lift_guards(&self, work: &Work, node: usize) -> Result<()> {
         let state = self.state();
-        let Some(slot) = state.plan.nodes.iter().position(|n| n.id == node) else { return Ok(()) };
+        let Some(slot) = state.plan.slot_of(node) else { return Ok(()) };
         self.kept.guards.lift(guards::Context { state: &state, inits: &work.inits }, slot)
     }
 
     /// Puts it up again, for the interfaces that it has now.
     pub(crate) fn raise_guards(&self, work: &Work, node: usize) -> Result<()> {
         let state = self.state();
-        let Some(slot) = state.plan.nodes.iter().position(|n| n.id == node) else { return Ok(()) };
+        let Some(slot) = state.plan.slot_of(node) else { return Ok(()) };
         self.kept.guards.fit(guards::Context { state: &state, inits: &work.inits }, slot)
     }
 

@@ -153,11 +153,7 @@ impl Running {
             Ok(())
         });
         failures.extend(kept.err());
-        match failures.len() {
-            0 => Ok(()),
-            1 => Err(failures.remove(0)),
-            _ => Err(Error::Several(failures)),
-        }
+        Error::of_all(failures)
     }
 
     /// See [`Service::set_node`](crate::Service::set_node).

@@ -148,7 +148,7 @@ impl Maker<'_> {
         if id == CORE {
             return Some(self.core_slot());
         }
-        self.state.plan.nodes.iter().position(|n| n.id == id)
+        self.state.plan.slot_of(id)
     }
 
     /// Inits to make at once: first those in no other node, then children, parent by parent; each
@@ -418,11 +418,7 @@ impl Maker<'_> {
                 _ => failures.push(ended(&node).into()),
             }
         }
-        match failures.len() {
-            0 => Ok(()),
-            1 => Err(failures.remove(0)),
-            _ => Err(Error::Several(failures)),
-        }
+        Error::of_all(failures)
     }
 }
 

@@ -45,7 +45,7 @@ impl Running {
         let [here, there] = [spaces[0].as_fd(), spaces[1].as_fd()];
         let found = find(here, &object, old_name)?
             .ok_or_else(|| invalid("there is no such interface".into()))?;
-        self.check_movable(&state, &from, &found).map_err(&invalid)?;
+        check_movable(&from, &found).map_err(&invalid)?;
         if same(&from, &to) {
             return Err(invalid("it is there already".into()));
         }
@@ -97,28 +97,6 @@ impl Running {
         let left = luggage.left.iter();
         let notes = left.map(|to| format!("the route to {to} leads over others too: not carried"));
         Ok(Changed { name, notes: notes.collect() })
-    }
-
-    /// Which interfaces must stay: `lo`, hidden ones of wires, ports of bridges.
-    fn check_movable(
-        &self,
-        state: &State,
-        from: &Place,
-        found: &LinkInfo,
-    ) -> std::result::Result<(), String> {
-        let hidden = matches!(from, Place::Node(_)) && found.name.starts_with(crate::wires::TAP);
-        if found.name == "lo" || hidden {
-            return Err("it belongs to its network and cannot be moved".into());
-        }
-        if found.master.is_some() {
-            return Err("it is a port of a bridge; release it first".into());
-        }
-        let door = |m: &str| m.starts_with(crate::door::MARK);
-        if matches!(from, Place::Host) && door(&found.name) {
-            return Err("it is a door of a lab".into());
-        }
-        let _ = state;
-        Ok(())
     }
 
     /// Writes down where the interface will be. `None` when it comes home.
@@ -296,7 +274,7 @@ pub(crate) fn return_all(
 
 /// Gives an interface that came home what the plan gave it.
 fn settle(plan: &Plan, node: usize, index: u32, space: OwnedFd) -> Result<()> {
-    let Some(slot) = plan.nodes.iter().position(|n| n.id == node) else { return Ok(()) };
+    let Some(slot) = plan.slot_of(node) else { return Ok(()) };
     let Some(interface) = plan.nodes[slot].interfaces.iter().find(|i| i.index == index) else {
         return Ok(());
     };
@@ -443,4 +421,20 @@ fn unpack(
         luggage.push(&mut batch, object, index);
         if batch.is_empty() { Ok(()) } else { run(&mut socket, &mut batch, object, "settle") }
     })
+}
+
+/// Which interfaces must stay: `lo`, hidden ones of wires, ports of bridges.
+fn check_movable(from: &Place, found: &LinkInfo) -> std::result::Result<(), String> {
+    let hidden = matches!(from, Place::Node(_)) && found.name.starts_with(crate::wires::TAP);
+    if found.name == "lo" || hidden {
+        return Err("it belongs to its network and cannot be moved".into());
+    }
+    if found.master.is_some() {
+        return Err("it is a port of a bridge; release it first".into());
+    }
+    let door = |m: &str| m.starts_with(crate::door::MARK);
+    if matches!(from, Place::Host) && door(&found.name) {
+        return Err("it is a door of a lab".into());
+    }
+    Ok(())
 }

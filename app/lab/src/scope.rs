@@ -226,7 +226,7 @@ impl Service for Scoped {
 
     fn plan(&self) -> Arc<Plan> {
         let state = self.running.state();
-        let slot = state.plan.nodes.iter().position(|n| n.id == self.root);
+        let slot = state.plan.slot_of(self.root);
         Arc::new(slot.map_or_else(Plan::default, |slot| state.plan.subtree(slot)))
     }
 
@@ -245,7 +245,7 @@ impl Service for Scoped {
 
     fn ping(&self, families: &[u8], timeout: Duration) -> Result<Reachability> {
         let state = self.running.state();
-        let slot = state.plan.nodes.iter().position(|n| n.id == self.root);
+        let slot = state.plan.slot_of(self.root);
         let slots = slot.map_or_else(Vec::new, |slot| state.plan.descendants(slot));
         let mut found = self.running.ping_among(&slots, families, timeout)?;
         let prefix = format!("{}/", self.own_name()?);

@@ -85,9 +85,23 @@ pub(crate) fn run_in<T: Send>(
         object: object.to_owned(),
         reason: "the node of one end has ended".into(),
     };
-    let ns = open(inits, space)?.ok_or_else(ended)?;
+    run_in_living(inits, space, object, f)?.ok_or_else(ended)
+}
+
+/// The same; `None` when the node has ended.
+///
+/// # Errors
+/// What `f` returns.
+pub(crate) fn run_in_living<T: Send>(
+    inits: &Inits,
+    space: usize,
+    object: &str,
+    f: impl FnOnce() -> Result<T> + Send,
+) -> Result<Option<T>> {
+    let Some(ns) = open(inits, space)? else { return Ok(None) };
     on_a_thread(|| {
         namespace::enter_network(ns).map_err(Error::system(object, "enter a namespace"))?;
         f()
     })
+    .map(Some)
 }

@@ -67,11 +67,7 @@ pub(crate) fn empty(folder: &Folder, state: Option<&State>, inits: Vec<Init>) ->
     if failures.is_empty() {
         failures.extend(folder.empty().err());
     }
-    match failures.len() {
-        0 => Ok(()),
-        1 => Err(failures.remove(0)),
-        _ => Err(Error::Several(failures)),
-    }
+    Error::of_all(failures)
 }
 
 /// Undoes changes of the host and removes cgroups; goes on past failures and returns them.

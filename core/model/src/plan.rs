@@ -234,6 +234,11 @@ impl Plan {
         self.nodes.iter().position(|n| n.name == name)
     }
 
+    /// The index of a node by its id.
+    pub fn slot_of(&self, id: usize) -> Option<usize> {
+        self.nodes.iter().position(|n| n.id == id)
+    }
+
     /// The index of a link by name.
     pub fn link(&self, name: &str) -> Option<usize> {
         self.links.iter().position(|l| l.name == name)

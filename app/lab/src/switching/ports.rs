@@ -10,6 +10,7 @@ use netloom_port::{PacketPort, Tap, TapOptions};
 use netloom_sys::namespace;
 
 use crate::network::{Spaces, on_a_thread, port_index};
+use crate::state::Home;
 use crate::{Error, Result, spots, wires};
 
 /// Makes the taps that these links (places in the plan) are in their nodes, down and without
@@ -69,12 +70,14 @@ pub(super) fn open_interface(
     if let (true, Some((node, interface))) =
         (context.state.tapped.contains(&link.id), node_end(link))
     {
-        let spot =
-            spots::at_interface(context.state, node, interface, netloom_ebpf::Direction::Ingress);
-        let name = plan.nodes[node].interfaces[interface].name.clone();
-        let index = plan.nodes[node].interfaces[interface].index;
-        let fd =
-            spots::run_in(context.inits, spot.space, &object, || open_tap(&name, index, &object))?;
+        let own = &plan.nodes[node].interfaces[interface];
+        let home = Home::Node { node: plan.nodes[node].id, index: own.index };
+        // One that was moved may have another name there.
+        let away = context.state.moved.iter().find(|m| m.home == home);
+        let (space, name) =
+            away.map_or((plan.nodes[node].id, &own.name), |moved| (moved.node, &moved.name));
+        let open = || open_tap(name, own.index, &object);
+        let fd = spots::run_in(context.inits, space, &object, open)?;
         return Ok(("tap", fd));
     }
     let fd = spots::run_in(context.inits, CORE, &object, || {

@@ -62,7 +62,9 @@ pub(super) fn options_of(settings: &[(String, String)]) -> std::result::Result<S
                 options.ageing = value.parse().map_err(|_| wrong("seconds"))?;
             }
             _ => {
-                return Err(format!("{key}: no such setting; there are mode, group, arena, ageing"));
+                return Err(format!(
+                    "{key}: no such setting; there are mode, group, arena, ageing"
+                ));
             }
         }
     }
