@@ -11,12 +11,17 @@
 mod counters;
 mod error;
 mod inward;
+mod lock;
 mod member;
 mod outward;
 mod pump;
+mod run;
 mod spin;
+mod switch;
 
 pub use counters::{Carried, Counters, Lost, Reading};
 pub use error::{Error, Result};
+pub use lock::Lock;
 pub use member::{Given, Member, Taken};
 pub use pump::{End, Pump};
+pub use run::{Kind, Options, run, serve};

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use netloom_kit::{isolated, skip, wait_until};
 use netloom_netlink::{Change, DeleteLink};
-use netloom_plug::{Counters, End};
+use netloom_plug::{Counters, End, Lock};
 use netloom_port::{HEADER, PacketPort, Port, Received, RingOptions, RingPort, Sent};
+use rustix::process::{Flock, FlockType, fcntl_getlk};
 use world::{Memory, Net, Running, Site, change, stream, tap_node, tcp_counts};
 
 const WAIT: Duration = Duration::from_secs(10);
@@ -236,5 +237,65 @@ fn what_finds_no_room_waits_and_is_lost_only_after_the_bound() {
         send(&mut node, &numbered(77));
         assert_eq!(wait_until("a frame", WAIT, || b.take()), numbered(77));
         drop(pump);
+    });
+}
+
+/// Set in a process that is to hold a port and a lock until it is killed.
+const HOLD: &str = "NETLOOM_TEST_HOLD_PORT";
+
+/// How often an interface has been asked to receive what is for others, as ip(8) tells.
+fn promiscuity(name: &str) -> u32 {
+    let out = std::process::Command::new("ip").args(["-d", "link", "show", name]).output().unwrap();
+    let text = String::from_utf8(out.stdout).unwrap();
+    let mut words = text.split_whitespace().skip_while(|word| *word != "promiscuity");
+    words.nth(1).expect("promiscuity").parse().unwrap()
+}
+
+#[test]
+fn a_killed_process_leaves_the_interface_as_it_was_and_its_lock_free() {
+    if let Ok(path) = std::env::var(HOLD) {
+        let options = RingOptions { promiscuous: true, ..RingOptions::default() };
+        let _port = RingPort::open(100, options).unwrap();
+        let _lock = Lock::take(std::path::Path::new(&path)).unwrap();
+        loop {
+            std::thread::park();
+        }
+    }
+    isolated!({
+        if netloom_kit::program("ip").is_none() {
+            skip!("no-ip: there is no ip(8)");
+        }
+        let site = Site::new(0);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let holder = || {
+            let file = std::fs::File::options().read(true).write(true).open(&path).ok()?;
+            let whole = Flock::from(FlockType::WriteLock);
+            fcntl_getlk(&file, &whole)
+                .unwrap()
+                .map(|found| found.pid.unwrap().as_raw_nonzero().get())
+        };
+        let before = site.core.run(|| promiscuity("p0"));
+        let mut child = site.core.run(|| {
+            std::process::Command::new(std::env::current_exe().unwrap())
+                .args([
+                    "--exact",
+                    "a_killed_process_leaves_the_interface_as_it_was_and_its_lock_free",
+                ])
+                .env(HOLD, &path)
+                .spawn()
+                .unwrap()
+        });
+        let pid = wait_until("the lock", WAIT, holder);
+        assert_eq!(pid, i32::try_from(child.id()).unwrap());
+        let taken = Lock::take(&path).unwrap_err();
+        assert!(matches!(taken, netloom_plug::Error::Lock { .. }), "{taken}");
+        assert_eq!(site.core.run(|| promiscuity("p0")), before + 1);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(holder(), None);
+        // The kernel closes what a process had before it can be waited for.
+        assert_eq!(site.core.run(|| promiscuity("p0")), before);
+        drop(Lock::take(&path).unwrap());
     });
 }

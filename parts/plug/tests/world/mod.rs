@@ -58,9 +58,20 @@ pub struct Seen {
     pub wrong: u64,
 }
 
+/// Frames, in their order.
+#[derive(Default)]
+struct Queue {
+    frames: VecDeque<Vec<u8>>,
+    bytes: usize,
+    /// Buffers to be used again.
+    spare: Vec<Vec<u8>>,
+    /// Whether the reader has found nothing and wants to be told.
+    asleep: bool,
+}
+
 /// Frames on their way in one direction.
 struct Pipe {
-    frames: Mutex<(VecDeque<Vec<u8>>, usize)>,
+    queue: Mutex<Queue>,
     room: usize,
     bell: OwnedFd,
     seen: Option<Mutex<Seen>>,
@@ -70,7 +81,7 @@ impl Pipe {
     fn new(room: usize, look: bool) -> Arc<Pipe> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).expect("eventfd");
         let seen = look.then(Mutex::default);
-        Arc::new(Pipe { frames: Mutex::default(), room, bell, seen })
+        Arc::new(Pipe { queue: Mutex::default(), room, bell, seen })
     }
 
     fn ring(&self) {
@@ -82,7 +93,6 @@ impl Pipe {
 pub struct Memory {
     input: Arc<Pipe>,
     output: Arc<Pipe>,
-    ring: bool,
 }
 
 impl Memory {
@@ -92,7 +102,6 @@ impl Memory {
         let end = |input: &Arc<Pipe>, output: &Arc<Pipe>| Memory {
             input: input.clone(),
             output: output.clone(),
-            ring: false,
         };
         [end(&a, &b), end(&b, &a)]
     }
@@ -122,33 +131,41 @@ impl Memory {
 
 impl Member for Memory {
     fn receive(&mut self, buffer: &mut [u8]) -> netloom_plug::Result<Taken> {
-        let mut frames = self.input.frames.lock().expect("no panic");
-        let Some(frame) = frames.0.pop_front() else {
-            // Under the lock, so that no ring for a later frame is lost.
-            let _ = rustix::io::read(&self.input.bell, &mut [0; 8]);
+        let mut queue = self.input.queue.lock().expect("no panic");
+        let Some(frame) = queue.frames.pop_front() else {
+            if !queue.asleep {
+                queue.asleep = true;
+                let _ = rustix::io::read(&self.input.bell, &mut [0; 8]);
+            }
             return Ok(Taken::Empty);
         };
-        frames.1 -= frame.len();
-        drop(frames);
+        queue.bytes -= frame.len();
+        drop(queue);
         buffer[..frame.len()].copy_from_slice(&frame);
-        Ok(Taken::Frame { start: 0, length: frame.len() })
+        let length = frame.len();
+        self.input.queue.lock().expect("no panic").spare.push(frame);
+        Ok(Taken::Frame { start: 0, length })
     }
 
     fn queue(&mut self, frame: &[u8]) -> netloom_plug::Result<Given> {
-        let mut frames = self.output.frames.lock().expect("no panic");
-        if frames.1 + frame.len() > self.output.room {
+        let mut queue = self.output.queue.lock().expect("no panic");
+        if queue.bytes + frame.len() > self.output.room {
             return Ok(Given::Full);
         }
-        self.ring |= frames.0.is_empty();
-        frames.0.push_back(frame.to_vec());
-        frames.1 += frame.len();
-        drop(frames);
+        let mut kept = queue.spare.pop().unwrap_or_default();
+        drop(queue);
+        kept.clear();
+        kept.extend_from_slice(frame);
+        let mut queue = self.output.queue.lock().expect("no panic");
+        queue.bytes += kept.len();
+        queue.frames.push_back(kept);
+        let wake = std::mem::take(&mut queue.asleep);
+        drop(queue);
         if let Some(seen) = &self.output.seen {
             look(frame, &mut seen.lock().expect("no panic"));
         }
-        if self.ring {
+        if wake {
             self.output.ring();
-            self.ring = false;
         }
         Ok(Given::Done)
     }
@@ -248,6 +265,21 @@ impl Site {
     pub fn port(&self, options: RingOptions) -> RingPort {
         self.core.run(|| RingPort::open(100, options).expect("a port"))
     }
+}
+
+/// Two nodes joined by a veth.
+pub fn direct() -> [Net; 2] {
+    let nodes = [Net::new(), Net::new()];
+    nodes[0].run(|| {
+        quiet();
+        let a = EndSpec { index: Some(10), ..EndSpec::new("eth0") };
+        let b = EndSpec { netns: Some(nodes[1].0.as_fd()), ..a };
+        change("veth", &VethSpec::new(a, b));
+    });
+    for (number, node) in nodes.iter().enumerate() {
+        node.run(|| raise(number));
+    }
+    nodes
 }
 
 /// A node whose interface is a tap.

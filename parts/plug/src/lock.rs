@@ -1,0 +1,38 @@
+//! The file by whose lock a plug is found (fcntl(2), F_SETLK).
+//!
+//! Whoever looks (F_GETLK) learns the number of the process that has it. It goes with the process,
+//! however that ends. Invariant: no other descriptor of the file is closed by the process, which would
+//! let go of the lock, too.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{FlockOperation, Mode, OFlags};
+
+use crate::{Error, Result};
+
+/// A lock that this process holds until it ends, or drops it.
+#[derive(Debug)]
+pub struct Lock(OwnedFd);
+
+impl Lock {
+    /// Takes the lock on the whole of a file, which is made if it is not there.
+    ///
+    /// # Errors
+    /// [`Error::Lock`]: EAGAIN or EACCES when another process has it.
+    pub fn take(path: &Path) -> Result<Lock> {
+        let failed = |e| Error::Lock { path: path.to_owned(), source: io::Error::from(e) };
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let file = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
+        let wanted = FlockOperation::NonBlockingLockExclusive;
+        rustix::fs::fcntl_lock(&file, wanted).map_err(failed)?;
+        Ok(Lock(file))
+    }
+}
+
+impl AsFd for Lock {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
