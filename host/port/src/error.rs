@@ -30,6 +30,9 @@ pub enum Error {
         /// What it lacks.
         reason: &'static str,
     },
+    /// A shared-memory switch, or the way to it, is not as it must be.
+    #[error(transparent)]
+    Switch(Box<netloom_shm::Error>),
     /// The machine or the user lacks something.
     #[error(transparent)]
     Unsupported(#[from] Unsupported),
@@ -48,7 +51,7 @@ impl Error {
     pub fn raw_os_error(&self) -> Option<i32> {
         match self {
             Error::Call { source, .. } => source.raw_os_error(),
-            Error::Kind { .. } | Error::Unsupported(_) => None,
+            Error::Kind { .. } | Error::Switch(_) | Error::Unsupported(_) => None,
         }
     }
 }

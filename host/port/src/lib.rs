@@ -10,6 +10,7 @@ mod error;
 mod inherit;
 mod packet;
 mod ring;
+mod shm;
 mod tap;
 mod vde;
 
@@ -19,6 +20,7 @@ pub use error::{Error, Result};
 pub use inherit::inherited;
 pub use packet::PacketPort;
 pub use ring::{RingOptions, RingPort};
+pub use shm::ShmPort;
 pub use tap::{Tap, TapOptions};
 pub use vde::VdePort;
 

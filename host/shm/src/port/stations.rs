@@ -61,11 +61,11 @@ impl Stations {
 
     fn learn_slowly(&mut self, inbox: &Inbox, vid: Option<Vid>, mac: Mac, port: u16) {
         match self.table.learn(vid, mac, port, self.now) {
-            Learned::New { index } | Learned::Moved { index, .. } => {
+            // One that was seen again after it was too old to be found is refreshed, too.
+            Learned::New { index } | Learned::Moved { index, .. } | Learned::Refreshed { index } => {
                 self.destination = NONE;
                 self.publish(inbox, index);
             }
-            Learned::Refreshed { index } => self.publish(inbox, index),
             Learned::Same | Learned::Full | Learned::Refused => {}
         }
     }
