@@ -177,8 +177,13 @@ impl MacTable {
         let all = || (0..2 * WAYS).map(move |n| (sets[n / WAYS], n % WAYS));
         let owned =
             |by: PortNumber| all().filter(|(s, w)| self.place_at(*s, *w).port == by).count();
+        // Who has half of them or more gets none: nobody has more. Floods end here.
+        let its = owned(port);
+        if its >= WAYS {
+            return None;
+        }
         let most = all().map(|(s, w)| self.place_at(s, w).port).max_by_key(|by| owned(*by))?;
-        if owned(most) <= owned(port) + 1 {
+        if owned(most) <= its + 1 {
             return None;
         }
         all()
