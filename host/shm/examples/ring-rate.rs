@@ -124,7 +124,7 @@ fn rate(length: usize, batch: u64, spins: u32, seconds: f64) {
                     let pushed = out.queue_wait(0, &frame, Duration::from_secs(5));
                     assert_eq!(pushed, Pushed::Done);
                     sent += 1;
-                    if sent % batch == 0 {
+                    if sent.is_multiple_of(batch) {
                         wakes += u64::from(out.flush());
                     }
                 }

@@ -319,3 +319,60 @@ fn entry_at(slot: usize) -> usize {
 fn add(word: &AtomicU64, more: u64) {
     word.store(word.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_owner_writes_others_see() {
+        let inbox = Inbox::create().unwrap();
+        let peer = PeerInbox::open(inbox.fd()).unwrap();
+        inbox.add(Counter::DroppedVlan, 3);
+        inbox.add(Counter::DroppedVlan, 4);
+        assert_eq!((peer.counter(Counter::DroppedVlan), peer.counter(Counter::Waits)), (7, 0));
+        inbox.add_taken(255, 2, 120);
+        inbox.add_drops(255, 1);
+        inbox.add_taken(256, 9, 9);
+        inbox.add_drops(256, 9);
+        assert_eq!(peer.of_sender(255), SenderCounters { frames: 2, bytes: 120, drops: 1 });
+        assert_eq!(peer.of_sender(256), SenderCounters::default());
+        let entry = |n: u8| Entry {
+            mac: [n, 1, 2, 3, 4, 5],
+            vid: 4094,
+            port: u16::from(n),
+            seen: u32::MAX - u32::from(n),
+        };
+        for slot in [0, 5, at::ENTRIES - 1, at::ENTRIES] {
+            inbox.set_entry(slot, Some(entry(slot.to_le_bytes()[0])));
+        }
+        let last = (at::ENTRIES - 1).to_le_bytes()[0];
+        assert_eq!(peer.table(), [entry(0), entry(5), entry(last)]);
+        inbox.set_entry(5, None);
+        assert_eq!(peer.table().len(), 2);
+    }
+
+    #[test]
+    fn an_epoch_is_odd_while_its_owner_sleeps() {
+        let inbox = Inbox::create().unwrap();
+        let peer = PeerInbox::open(inbox.fd()).unwrap();
+        let mut seen = vec![];
+        for step in [true, true, false, false, true] {
+            if step {
+                inbox.fall_asleep()
+            } else {
+                inbox.wake_up()
+            }
+            assert_eq!(inbox.is_asleep(), step);
+            seen.push(peer.epoch());
+        }
+        assert_eq!(seen, [1, 1, 2, 2, 3]);
+    }
+
+    #[test]
+    fn counters_have_names_of_their_own() {
+        let names: std::collections::BTreeSet<_> =
+            Counter::ALL.iter().map(|counter| counter.name()).collect();
+        assert_eq!(names.len(), Counter::ALL.len());
+    }
+}

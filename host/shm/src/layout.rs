@@ -43,6 +43,10 @@ pub mod ring {
     pub const HEAD_AT: usize = super::LINE;
     /// Odd while the writer waits for room (u32).
     pub const WAITING_AT: usize = 2 * super::LINE;
+    /// What slots are aligned to, and the bytes of one before its frame.
+    pub const SLOT: usize = 16;
+    /// In a slot: the virtio-net header.
+    pub const VNET_AT: usize = SLOT - super::HEADER;
     /// The arena.
     pub const ARENA_AT: usize = super::HEAD_PAGE;
     /// Least bytes of an arena; four of the longest slots fit.
@@ -119,7 +123,7 @@ pub mod page {
 
 const _: () = {
     assert!(ring::LEAST_ARENA.is_power_of_two() && ring::MOST_ARENA.is_power_of_two());
-    assert!(4 * (16 + LONGEST_FRAME) < ring::LEAST_ARENA + 64 * 1024);
+    assert!(4 * (ring::SLOT + LONGEST_FRAME) < ring::LEAST_ARENA + 64 * 1024);
     assert!(inbox::COUNTERS_AT + 8 * inbox::MOST_COUNTERS <= inbox::CELLS_AT);
     assert!(inbox::TABLE_AT == 36_864 && inbox::LENGTH == 102_400);
     assert!(page::SESSIONS_AT + page::SESSIONS * page::SESSION <= page::RULES_AT);

@@ -49,7 +49,7 @@ impl Map {
     }
 
     fn at<T>(&self, offset: usize) -> NonNull<T> {
-        assert!(offset % align_of::<T>() == 0 && offset + size_of::<T>() <= self.length);
+        assert!(offset.is_multiple_of(align_of::<T>()) && offset + size_of::<T>() <= self.length);
         // SAFETY: it is inside the mapping.
         unsafe { self.base.add(offset) }.cast()
     }
@@ -67,7 +67,7 @@ impl Map {
     /// As `word`, in the first page, which every mapping has.
     #[inline(always)]
     fn fast_word<const OFFSET: usize>(&self) -> &AtomicU64 {
-        const { assert!(OFFSET % 8 == 0 && OFFSET + 8 <= HEAD_PAGE) };
+        const { assert!(OFFSET.is_multiple_of(8) && OFFSET + 8 <= HEAD_PAGE) };
         // SAFETY: no mapping is shorter than a page.
         let word = unsafe { self.base.add(OFFSET) };
         // SAFETY: mapped as long as `self` is, aligned, and accessed by atomics only.

@@ -286,3 +286,82 @@ fn word_mac(word: u64) -> [u8; 6] {
 const _: () = {
     assert!(RULE_WORDS * 8 <= at::RULES && SESSION_WORDS * 8 <= at::SESSION);
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(seed: u8) -> RawRules {
+        RawRules {
+            generation: u32::from(seed) << 20,
+            mode: seed % 3,
+            flags: seed,
+            native: u16::from(seed) * 16,
+            allowed: Box::new(std::array::from_fn(|word| word as u64 * u64::from(seed))),
+            macs: vec![[seed; 6]; usize::from(seed) % (MOST_MACS + 1)],
+        }
+    }
+
+    fn session(to: u16) -> RawSession {
+        let filter = std::array::from_fn(|byte| byte.to_le_bytes()[0]);
+        RawSession { to, from: [1, 2, 3, 4], toward: [5, 6, 7, u64::MAX], filter }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let mut page = Page::create().unwrap();
+        let peer = PeerPage::open(page.fd()).unwrap();
+        assert_eq!(peer.snapshot(), Some(Snapshot::default()));
+        page.change(|edit| {
+            edit.set_vlan_aware(true);
+            for number in [0, 1, 63, 64, 255, 256, u16::MAX] {
+                edit.set_port(number, Some(&rules(number.to_le_bytes()[0])));
+            }
+            edit.set_session(2, Some(&session(7)));
+            edit.set_session(at::SESSIONS - 1, Some(&session(255)));
+            edit.set_session(at::SESSIONS, Some(&session(1)));
+        });
+        let found = peer.snapshot().unwrap();
+        assert_eq!((found.sequence, found.vlan_aware), (2, true));
+        let ports = [0, 1, 63, 64, 255].map(|number: u16| (number, rules(number.to_le_bytes()[0])));
+        assert_eq!(found.ports, ports);
+        assert_eq!(found.sessions, [session(7), session(255)]);
+        page.change(|edit| {
+            edit.set_port(63, None);
+            edit.set_session(2, None);
+        });
+        let found = peer.snapshot().unwrap();
+        assert_eq!((found.sequence, found.ports.len(), found.sessions.len()), (4, 4, 1));
+    }
+
+    #[test]
+    fn a_page_left_half_written_is_not_read() {
+        let page = Page::create().unwrap();
+        let peer = PeerPage::open(page.fd()).unwrap();
+        page.memory.word(at::SEQUENCE_AT).store(3, Ordering::Relaxed);
+        assert_eq!((peer.sequence(), peer.snapshot()), (3, None));
+    }
+
+    /// All that one change does is seen, or nothing.
+    #[test]
+    fn snapshots_are_whole() {
+        let mut page = Page::create().unwrap();
+        let peer = PeerPage::open(page.fd()).unwrap();
+        let done = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for round in 0..2000_u32 {
+                    let of = rules(round.to_le_bytes()[0]);
+                    page.change(|edit| (1..4).for_each(|port| edit.set_port(port, Some(&of))));
+                }
+                done.store(true, Ordering::Release);
+            });
+            let mut seen = 0;
+            while !done.load(Ordering::Acquire) || seen == 0 {
+                let Some(found) = peer.snapshot() else { continue };
+                seen += 1;
+                assert!(found.ports.iter().all(|(_, rules)| *rules == found.ports[0].1));
+            }
+        });
+    }
+}

@@ -122,7 +122,7 @@ impl Produce {
             && cell.generation.load(Ordering::Relaxed) == self.generation
         {
             let step = tail.wrapping_sub(self.tail);
-            if step > self.published - self.tail || tail % SLOT != 0 {
+            if step > self.published - self.tail || !tail.is_multiple_of(SLOT) {
                 return None;
             }
             self.tail = tail;
@@ -164,7 +164,7 @@ impl Produce {
         // With the one in `fall_asleep`: either we see the epoch, or the reader sees the head.
         full_fence();
         let epoch = sleep.load(Ordering::Relaxed);
-        if epoch % 2 == 0 || epoch == self.woken {
+        if epoch.is_multiple_of(2) || epoch == self.woken {
             return false;
         }
         self.woken = epoch;
@@ -280,7 +280,10 @@ impl Consume {
         if found == self.head {
             return Some(false);
         }
-        if found.wrapping_sub(self.tail) > self.size || found % SLOT != 0 || found < self.tail {
+        if found.wrapping_sub(self.tail) > self.size
+            || !found.is_multiple_of(SLOT)
+            || found < self.tail
+        {
             return None;
         }
         self.head = found;
@@ -323,7 +326,7 @@ fn low(word: u64) -> u32 {
 /// The reader is about to sleep: after this it looks at every ring again, then sleeps.
 pub(crate) fn fall_asleep(sleep: &AtomicU64) {
     let epoch = sleep.load(Ordering::Relaxed);
-    if epoch % 2 == 0 {
+    if epoch.is_multiple_of(2) {
         sleep.store(epoch + 1, Ordering::Relaxed);
     }
     // With the one in `Produce::must_wake`.

@@ -11,5 +11,7 @@ pub(crate) mod index;
 mod reader;
 mod writer;
 
+const _: () = assert!(index::SLOT == crate::layout::ring::SLOT as u64);
+
 pub use reader::{Reader, Taken};
 pub use writer::{Outgoing, Pushed, Writer};

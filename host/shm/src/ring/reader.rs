@@ -11,7 +11,7 @@ use crate::inbox::Inbox;
 use crate::layout::{HEADER, LENGTH_AT, LONGEST_FRAME, PORTS, ring as at};
 use crate::memory::Foreign;
 use crate::ring::copy::copy;
-use crate::ring::index::{Consume, Next, SLOT};
+use crate::ring::index::{Consume, Next};
 use crate::sync::{AtomicU64, Ordering};
 use crate::wake;
 
@@ -98,11 +98,12 @@ impl Reader {
                 let whole = HEADER + length as usize;
                 let origin = u16::from_le_bytes([lead.to_le_bytes()[4], lead.to_le_bytes()[5]]);
                 let fits = whole <= buffer.len();
+                debug_assert!(at + at::SLOT + whole <= memory.length() - at::ARENA_AT + HEADER);
                 if fits {
                     // SAFETY: `next` gives slots inside the arena.
                     let slot = unsafe { slot(memory, at) };
                     // SAFETY: inside the slot's header.
-                    let from = unsafe { slot.add(SLOT as usize - HEADER) };
+                    let from = unsafe { slot.add(at::VNET_AT) };
                     // SAFETY: `next` checked that the slot is inside the arena with all its bytes,
                     // and the buffer's length was checked. The peer may write them meanwhile: they
                     // are plain bytes, of any value, read once.
@@ -157,7 +158,7 @@ unsafe fn slot(memory: &Foreign, offset: usize) -> *const u8 {
 /// The first word of the slot at an offset of the arena.
 #[inline(always)]
 fn lead(memory: &Foreign, offset: usize) -> u64 {
-    debug_assert!(offset % SLOT as usize == 0 && offset < memory.length() - at::ARENA_AT);
+    debug_assert!(offset.is_multiple_of(at::SLOT) && offset < memory.length() - at::ARENA_AT);
     // SAFETY: the indexes give multiples of a slot's bytes below the arena's size.
     let slot = unsafe { slot(memory, offset) };
     // SAFETY: mapped, aligned, and accessed by atomics; loads of this size are defined on memory

@@ -14,7 +14,7 @@ use crate::inbox::PeerInbox;
 use crate::layout::{HEADER, LONGEST_FRAME, PORTS, SHORTEST_FRAME, ring as at};
 use crate::memory::Sealed;
 use crate::ring::copy::copy;
-use crate::ring::index::{PADDING, Place, Produce, SLOT, Wait};
+use crate::ring::index::{PADDING, Place, Produce, Wait};
 use crate::sync::Ordering;
 use crate::wake::{self, Bell};
 
@@ -150,7 +150,7 @@ impl Outgoing {
                 // SAFETY: a slot is aligned and has room for its header.
                 unsafe { slot.cast::<[u32; 2]>().write([length, u32::from(origin).to_le()]) };
                 // SAFETY: inside the slot's header.
-                fill(unsafe { slot.add(SLOT as usize - HEADER) });
+                fill(unsafe { slot.add(at::VNET_AT) });
                 self.index.written(length);
                 Pushed::Done
             }
