@@ -22,7 +22,7 @@ use crate::reply::{Failure, Problem};
 use crate::routes::{Answer, Lab, WAIT_SLICE};
 
 /// The value in a request's body. What it says it is does not matter, only whether it is JSON.
-fn body<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, Failure> {
+pub(crate) fn body<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, Failure> {
     Json::<T>::from_bytes(bytes).map(|Json(value)| value).map_err(|e| Failure::body(&e))
 }
 

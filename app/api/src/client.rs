@@ -17,12 +17,13 @@ use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use netloom_lab::view::{
-    Changed, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewNode, NodeSettings,
-    NodeStatus, Reachability, Repaired,
+    Changed, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewNode, NewSwitch,
+    NodeSettings, NodeStatus, Reachability, Repaired,
 };
 use netloom_model::Plan;
 use netloom_node::entry::Door;
 use netloom_node::log::Record;
+use netloom_switch::control::requests;
 use netloom_sys::{process, scm};
 use rustix::net::SocketType;
 use serde::Serialize;
@@ -239,6 +240,38 @@ impl Client {
         let (link, wait_ms) = (encoded(link), wait.as_millis());
         let uri = format!("/v1/links/{link}/fates?end={end}{after}&wait_ms={wait_ms}");
         self.json(&Call::new(Method::GET, uri, QUICK + wait))
+    }
+
+    /// Makes a switch; returns when ports may join.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with status 400 for a wrong name or setting, 409 when the name is taken.
+    pub fn create_switch(&self, request: &NewSwitch) -> Result<Changed> {
+        self.json(&Call::new(Method::POST, "/v1/switches", WHOLE).with(request))
+    }
+
+    /// Removes a switch.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with status 404 when there is none of this name, 409 when ports are on it
+    /// and `force` is not set.
+    pub fn delete_switch(&self, switch: &str, force: bool) -> Result<Changed> {
+        let uri = format!("/v1/switches/{}?force={force}", encoded(switch));
+        self.json(&Call::new(Method::DELETE, uri, WHOLE))
+    }
+
+    /// Asks a shared-memory switch, or tells it something.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with status 404 when there is none of this name, 400 when it refuses, 409
+    /// when its process is not there at the moment.
+    pub fn ask_switch(
+        &self,
+        switch: &str,
+        request: &requests::Request,
+    ) -> Result<requests::Answer> {
+        let uri = format!("/v1/switches/{}/requests", encoded(switch));
+        self.json(&Call::new(Method::POST, uri, QUICK).with(request))
     }
 
     /// What is needed to enter a node.

@@ -49,7 +49,7 @@ pub enum Error {
     /// The lab refused; its own words.
     #[error("{error}")]
     Refused {
-        /// HTTP status: 404 no such lab, node or link, 409 not as things stand, 501 not on this
+        /// HTTP status: 404 no such lab, node, link or switch, 409 not as things stand, 501 not on this
         /// machine, 400 wrong request or setting, else 500.
         status: u16,
         /// Why.

@@ -20,6 +20,7 @@ mod rest;
 mod routes;
 mod server;
 mod socket;
+mod switches;
 
 pub use client::Client;
 pub use document::openapi;

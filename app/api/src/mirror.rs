@@ -3,6 +3,8 @@
 //! They are never made. A test checks real plans and records against what is documented here.
 #![allow(dead_code, reason = "only their shape is used")]
 
+pub(crate) mod switch;
+
 use utoipa::ToSchema;
 
 /// Everything that a lab was made of.
@@ -189,6 +191,66 @@ pub(crate) struct PlannedSwitch {
     mac: [u8; 6],
     /// Bytes.
     mtu: u32,
+    /// What can be chosen of a switch of kind `shm`; not there for a bridge of the kernel.
+    shm: Option<PlannedShm>,
+}
+
+/// A planned shared-memory switch.
+#[derive(ToSchema)]
+pub(crate) struct PlannedShm {
+    /// Who may join, as with a file: the mode of its socket.
+    mode: u32,
+    /// The group of its socket, by name or number.
+    group: Option<String>,
+    /// Bytes of the ring from the switch to each port.
+    arena: u32,
+    /// Seconds after which an address that is not heard of is forgotten.
+    ageing: u32,
+    /// Rules of ports, by name.
+    ports: std::collections::BTreeMap<String, PlannedPort>,
+    /// Mirror sessions.
+    mirrors: Vec<PlannedMirror>,
+}
+
+/// The rules of a port of a planned switch.
+#[derive(ToSchema)]
+pub(crate) struct PlannedPort {
+    /// Its number; the switch chooses when `null`.
+    number: Option<u16>,
+    /// The user who may have it, by name or number.
+    owner: Option<String>,
+    /// Its VLANs.
+    vlan: Option<PlannedVlan>,
+    /// The only addresses that may send from it; any when it is empty.
+    lock: Vec<String>,
+}
+
+/// The VLANs of a port of a planned switch.
+#[derive(ToSchema)]
+#[schema(rename_all = "kebab-case")]
+pub(crate) enum PlannedVlan {
+    /// Frames without tags belong to this one.
+    Access(u16),
+    /// Frames have tags.
+    Trunk {
+        /// The VLAN of frames without.
+        native: Option<u16>,
+        /// Those that may pass: `1-3,7`, `all`.
+        allowed: String,
+    },
+}
+
+/// A mirror session of a planned switch.
+#[derive(ToSchema)]
+pub(crate) struct PlannedMirror {
+    /// Names of the ports looked at.
+    from: Vec<String>,
+    /// Which of their frames.
+    direction: switch::MirrorDirection,
+    /// Name of the port that gets the copies.
+    to: String,
+    /// Which of the frames: `vlan 7, tcp, port 80`; empty for all.
+    filter: String,
 }
 
 /// A planned link.

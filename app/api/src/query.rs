@@ -77,6 +77,15 @@ pub(crate) struct DeleteQuery {
     pub(crate) force: Option<bool>,
 }
 
+/// Parameters of removing a switch.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct DeleteSwitchQuery {
+    /// Remove it even though ports are on it; false if not given.
+    pub(crate) force: Option<bool>,
+}
+
 /// Parameters of noting fates of packets.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]

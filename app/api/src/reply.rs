@@ -21,7 +21,7 @@ pub(crate) struct Problem {
 /// The thing that a problem is about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct Subject {
-    /// `lab`, `node`, `link`, `feature` or `parameter`.
+    /// `lab`, `node`, `link`, `switch`, `feature` or `parameter`.
     pub(crate) kind: String,
     /// Its name.
     pub(crate) name: String,
@@ -84,6 +84,9 @@ impl From<Error> for Failure {
             Error::NoLab(lab) => failure(StatusCode::NOT_FOUND).about("lab", lab),
             Error::NoNode { node, .. } => failure(StatusCode::NOT_FOUND).about("node", node),
             Error::NoLink { link, .. } => failure(StatusCode::NOT_FOUND).about("link", link),
+            Error::NoSwitch { switch, .. } => {
+                failure(StatusCode::NOT_FOUND).about("switch", switch)
+            }
             Error::Busy { .. } => failure(StatusCode::CONFLICT),
             Error::Invalid { .. } => failure(StatusCode::BAD_REQUEST),
             Error::DeadNode(node) => failure(StatusCode::CONFLICT).about("node", node),
@@ -162,6 +165,7 @@ mod tests {
         let no_node = Error::NoNode { lab: "l".into(), node: "h9".into(), hint: "; hm".into() };
         let conflict = Error::Conflict { lab: "l".into(), reason: "busy".into() };
         let no_link = Error::NoLink { lab: "l".into(), link: "a:b".into(), hint: "; hm".into() };
+        let no_switch = Error::NoSwitch { lab: "l".into(), switch: "s".into(), hint: "".into() };
         let busy = Error::Busy { object: "node \"a/b\"".into(), reason: "2 processes".into() };
         let invalid = Error::Invalid { object: "node \"a\"".into(), reason: "cpu: no".into() };
         let deep = Error::Node(netloom_node::Error::System {
@@ -178,6 +182,7 @@ mod tests {
             (Error::NoLab("l".into()), 404, Some(("lab", "l"))),
             (no_node, 404, Some(("node", "h9"))),
             (no_link, 404, Some(("link", "a:b"))),
+            (no_switch, 404, Some(("switch", "s"))),
             (busy, 409, None),
             (invalid, 400, None),
             (Error::DeadNode("h1".into()), 409, Some(("node", "h1"))),

@@ -2,7 +2,7 @@
 //!
 //! The router and the document are made from the same list, so neither has a route that the other
 //! lacks. A handler decides nothing but what its parameters mean. Routes that change something are in
-//! [`change`].
+//! [`change`], those about switches in [`switches`](crate::switches).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,7 +58,9 @@ pub(crate) fn router() -> OpenApiRouter<Lab> {
         .routes(routes!(links))
         .routes(routes!(change::link, change::set_link))
         .routes(routes!(change::fates, change::note_fates))
-        .routes(routes!(switches))
+        .routes(routes!(switches, crate::switches::create_switch))
+        .routes(routes!(crate::switches::delete_switch))
+        .routes(routes!(crate::switches::ask_switch))
         .routes(routes!(document))
 }
 

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use netloom_api::{Client, Error, Result};
-use netloom_lab::view::{Changed, LinkSettings, MoveInterface, NewNode, NodeSettings};
+use netloom_lab::view::{Changed, LinkSettings, MoveInterface, NewNode, NewSwitch, NodeSettings};
+use netloom_switch::control::requests::{Answer, PortChange, Request};
 
 use crate::fake::{Served, fate, status};
 use crate::http::request_with;
@@ -76,6 +77,29 @@ fn links_are_found_by_name_and_by_end_and_changed() {
 }
 
 #[test]
+fn switches_are_made_asked_and_removed() {
+    let served = Served::new();
+    let client = served.client();
+    let new = NewSwitch { name: "s/ü".into(), settings: pairs(&[("mode", "660")]) };
+    assert_eq!(client.create_switch(&new).unwrap().name, "s/ü");
+    let Answer::Shown(shown) = client.ask_switch("s 1", &Request::Show).unwrap() else {
+        panic!("how it is")
+    };
+    assert_eq!((shown.ports.len(), shown.mirrors.len()), (3, 1));
+    let change = PortChange { uid: Some(None), learn: Some(false), ..PortChange::default() };
+    let set = Request::SetPort { port: "p".into(), change };
+    assert_eq!(client.ask_switch("s 1", &set).unwrap(), Answer::Done);
+    assert_eq!(client.delete_switch("s 1", true).unwrap().name, "s 1");
+    let expected = [
+        "create switch s/ü [(\"mode\", \"660\")]",
+        "ask s 1 \"show\"",
+        "ask s 1 {\"set-port\":{\"port\":\"p\",\"change\":{\"uid\":null,\"learn\":false}}}",
+        "delete switch s 1 true",
+    ];
+    assert_eq!(asked(&served), expected);
+}
+
+#[test]
 fn refused_changes_keep_status_and_words() {
     fn refused<T: std::fmt::Debug>(result: Result<T>) -> (u16, String) {
         match result.unwrap_err() {
@@ -96,6 +120,12 @@ fn refused_changes_keep_status_and_words() {
     let change = LinkSettings::default();
     assert_eq!(refused(client.set_link("none", &change)), (404, format!("{words}{hint}")));
     assert_eq!(refused(client.note_fates("none", None)), (404, format!("{words}{hint}")));
+    let none = refused(client.ask_switch("none", &Request::Show));
+    assert_eq!(none, (404, "switch \"none\": not in lab \"fake\"".into()));
+    let busy = refused(client.delete_switch("s 1", false));
+    assert_eq!(busy, (409, "switch \"s 1\": ports are on it: p".into()));
+    let wrong = refused(client.ask_switch("s 1", &Request::DeleteMirror { mirror: 7 }));
+    assert_eq!(wrong, (400, "switch \"s 1\": mirror 7: there is none".into()));
 }
 
 #[test]

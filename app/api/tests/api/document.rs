@@ -72,6 +72,10 @@ const CASES: &[(&str, &str, &str, u16)] = &[
     ("get", "/v1/links/{link}/fates", "/v1/links/none/fates", 404),
     ("get", "/v1/links/{link}/fates", "/v1/links/fault/fates", 500),
     ("get", "/v1/switches", "/v1/switches", 200),
+    ("delete", "/v1/switches/{switch}", "/v1/switches/s%201?force=true", 200),
+    ("delete", "/v1/switches/{switch}", "/v1/switches/s%201", 409),
+    ("delete", "/v1/switches/{switch}", "/v1/switches/s%201?force=yes", 400),
+    ("delete", "/v1/switches/{switch}", "/v1/switches/none", 404),
     ("get", "/v1/openapi.json", "/v1/openapi.json", 200),
 ];
 
@@ -114,7 +118,66 @@ const BODIES: &[(&str, &str, &str, &str, u16)] = &[
         200,
     ),
     ("patch", "/v1/links/{link}", "/v1/links/l2", "{}", 404),
+    ("post", "/v1/switches", "/v1/switches", r#"{"name": "s"}"#, 200),
+    (
+        "post",
+        "/v1/switches",
+        "/v1/switches",
+        r#"{"name": "s", "settings": [["mode", "660"]]}"#,
+        200,
+    ),
+    ("post", "/v1/switches", "/v1/switches", r#"{"name": "s 1"}"#, 409),
+    ("post", "/v1/switches", "/v1/switches", r#"{"name": "s", "mode": "660"}"#, 400),
+    ("post", ASK, "/v1/switches/none/requests", r#""show""#, 404),
+    ("post", ASK, AT, r#""show""#, 200),
+    ("post", ASK, AT, r#""stop""#, 200),
+    ("post", ASK, AT, r#"{"macs": {}}"#, 200),
+    ("post", ASK, AT, r#"{"macs": {"port": 1}}"#, 200),
+    ("post", ASK, AT, r#"{"macs": {"port": null}}"#, 200),
+    ("post", ASK, AT, r#"{"set-port": {"port": "p", "change": {"learn": false}}}"#, 200),
+    (
+        "post",
+        ASK,
+        AT,
+        r#"{"set-port": {"port": 1, "change": {"name": "p", "uid": null, "gid": 5, "macs": []}}}"#,
+        200,
+    ),
+    ("post", ASK, AT, r#"{"set-vlan": {"port": 1, "vlan": {"access": 7}}}"#, 200),
+    ("post", ASK, AT, r#"{"set-vlan": {"port": 1, "vlan": {"access": 4095}}}"#, 400),
+    ("post", ASK, AT, r#"{"set-vlan": {"port": 1, "vlan": {"trunk": {}}}}"#, 200),
+    (
+        "post",
+        ASK,
+        AT,
+        r#"{"set-vlan": {"port": 1, "vlan": {"trunk": {"native": 1, "allowed": "1-3"}}}}"#,
+        200,
+    ),
+    ("post", ASK, AT, r#"{"set-vlan": {"port": 1, "vlan": null}}"#, 200),
+    (
+        "post",
+        ASK,
+        AT,
+        r#"{"add-mirror": {"to": 9, "sources": [{"port": 1, "direction": "in"}]}}"#,
+        200,
+    ),
+    (
+        "post",
+        ASK,
+        AT,
+        r#"{"add-mirror": {"to": 9, "filter": "tcp", "sources": [{"port": 1, "direction": "out"}]}}"#,
+        200,
+    ),
+    ("post", ASK, AT, r#"{"add-mirror": {"to": 9, "sources": [], "filter": "x"}}"#, 400),
+    ("post", ASK, AT, r#"{"delete-mirror": {"mirror": 1}}"#, 200),
+    ("post", ASK, AT, r#"{"delete-mirror": {"mirror": 2}}"#, 400),
+    ("post", ASK, AT, r#"{"disconnect": {"port": 1}}"#, 200),
+    ("post", ASK, AT, r#"{"disconnect": {"port": []}}"#, 400),
+    ("post", ASK, AT, r#""format""#, 400),
 ];
+
+/// Asking a switch: the route, and where it is for the fake's.
+const ASK: &str = "/v1/switches/{switch}/requests";
+const AT: &str = "/v1/switches/s%201/requests";
 
 #[test]
 fn every_body_is_documented_and_so_is_its_answer() {
@@ -169,7 +232,8 @@ fn the_router_has_the_documented_routes_and_methods_and_no_others() {
     let paths: BTreeSet<&String> = operations.iter().map(|(_, path)| path).collect();
     for path in paths {
         for method in ["get", "post", "put", "patch", "delete"] {
-            let uri = path.replace("{node}", "h1").replace("{link}", "l");
+            let uri =
+                path.replace("{node}", "h1").replace("{link}", "l").replace("{switch}", "s%201");
             let (status, body) = request(served.path(), &method.to_uppercase(), &uri);
             // Without body and parameters some are refused, but by their own handler.
             let routed = status != 405 && !body.contains("no such route");

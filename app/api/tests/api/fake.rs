@@ -9,12 +9,13 @@ use std::time::Duration;
 use netloom_api::{Server, serve};
 use netloom_lab::view::{
     Changed, FateView, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewNode,
-    NodeSettings, Reachability, Repaired,
+    NewSwitch, NodeSettings, Reachability, Repaired,
 };
 use netloom_lab::{Error, Result, Service};
 use netloom_model::Plan;
 use netloom_node::entry::Door;
 use netloom_node::log::Record;
+use netloom_switch::control::requests::{Answer, MacEntry, MacTable, Request, Shown};
 use netloom_sys::cgroup::Join;
 use serde_json::json;
 
@@ -94,6 +95,18 @@ impl Fake {
     fn note(&self, call: impl Into<String>) -> Result<()> {
         self.asked.lock().unwrap().push(call.into());
         self.fail.lock().unwrap().take().map_or(Ok(()), Err)
+    }
+
+    fn known_switch(&self, switch: &str) -> Result<()> {
+        match switch {
+            "s 1" => Ok(()),
+            "fault" => panic!("as the test wants"),
+            _ => Err(Error::NoSwitch {
+                lab: "fake".into(),
+                switch: switch.into(),
+                hint: String::new(),
+            }),
+        }
     }
 
     fn known_link(&self, link: &str) -> Result<()> {
@@ -231,6 +244,41 @@ impl Service for Fake {
         Ok(Fates { fates: some(&waited.unwrap().0), missed: 0 })
     }
 
+    fn create_switch(&self, request: &NewSwitch) -> Result<Changed> {
+        let NewSwitch { name, settings } = request;
+        if name == "s 1" {
+            let reason = "the name is taken".to_owned();
+            return Err(Error::Conflict { lab: "fake".into(), reason });
+        }
+        self.changed(name, format!("create switch {name} {settings:?}"))
+    }
+
+    fn delete_switch(&self, switch: &str, force: bool) -> Result<Changed> {
+        self.known_switch(switch)?;
+        if !force {
+            let reason = "ports are on it: p".to_owned();
+            return Err(Error::Busy { object: format!("switch {switch:?}"), reason });
+        }
+        self.changed(switch, format!("delete switch {switch} {force}"))
+    }
+
+    fn ask_switch(&self, switch: &str, request: &Request) -> Result<Answer> {
+        self.known_switch(switch)?;
+        self.note(format!("ask {switch} {}", serde_json::to_string(request).unwrap()))?;
+        let mac = netloom_switch::rules::Mac([2, 0, 0, 0, 0, 1]);
+        let entry = MacEntry { mac, vlan: 7, port: 1, age: 3 };
+        Ok(match request {
+            Request::Show => Answer::Shown(Box::new(shown())),
+            Request::Macs { .. } => Answer::Macs(vec![MacTable { port: 1, entries: vec![entry] }]),
+            Request::AddMirror(_) => Answer::Mirror(1),
+            Request::DeleteMirror { mirror } if *mirror != 1 => {
+                let reason = format!("mirror {mirror}: there is none");
+                return Err(Error::Invalid { object: format!("switch {switch:?}"), reason });
+            }
+            _ => Answer::Done,
+        })
+    }
+
     fn down(&self) -> Result<()> {
         self.note("down")
     }
@@ -282,7 +330,8 @@ pub(crate) fn status() -> LabStatus {
     serde_json::from_value(json!({
         "name": "fake", "state": "degraded", "digest": "0123456789abcdef", "pid": 5, "since": 6,
         "read_ns": 7, "user": false, "nodes": [full, bare],
-        "switches": [{"name": "s1", "kind": "kernel", "bridge": "s1", "links": ["l"]}],
+        "switches": [{"name": "s1", "kind": "kernel", "bridge": "s1", "links": ["l"]},
+            {"name": "s 1", "kind": "shm", "bridge": "", "links": []}],
         "links": [{"name": "l", "ends": ["h1:eth0", "s1"], "up": true, "wire": null},
             {"name": "t/a:eth0--s 1", "ends": ["t/a:eth0", "s 1"], "up": true, "wire": wire()}],
     }))
@@ -323,7 +372,9 @@ pub(crate) fn plan() -> Plan {
         "nodes": [node(0, None, "never", json!({"text": "t"}), Some("fd00::2")),
             node(1, Some("/r"), "on-failure", json!({"from": "/t"}), None),
             node(2, None, "always", json!({"text": ""}), None)],
-        "switches": [{"name": "s1", "index": 2, "bridge": "s1", "mac": mac, "mtu": 9000}],
+        "switches": [
+            {"name": "s1", "index": 2, "bridge": "s1", "mac": mac, "mtu": 9000, "shm": null},
+            {"name": "s2", "index": 3, "bridge": "s2", "mac": mac, "mtu": 1500, "shm": shm()}],
         "links": [
             {"id": 0, "name": "l", "mtu": 1500, "impairments": impaired[..2],
                 "ends": [{"node": {"node": 0, "interface": 0}},
@@ -332,6 +383,43 @@ pub(crate) fn plan() -> Plan {
                 "ends": [{"host": {"iface": "eth1"}},
                     {"internet": {"addresses": ["10.1.0.1/24"]}}]}],
     }))
+    .unwrap()
+}
+
+/// A shared-memory switch with ports of all kinds.
+fn shm() -> serde_json::Value {
+    let port = |vlan| json!({"number": 1, "owner": "root", "vlan": vlan, "lock": ["2:0:0:0:0:1"]});
+    let mirror = |direction: &str| json!({"from": ["a"], "direction": direction, "to": "b", "filter": "tcp"});
+    json!({"mode": 0o600, "group": "users", "arena": 1 << 18, "ageing": 60,
+        "ports": {"a": port(json!({"access": 7})), "b": {"number": null, "owner": null,
+            "vlan": null, "lock": []},
+            "c": port(json!({"trunk": {"native": 7, "allowed": "1-3"}}))},
+        "mirrors": [mirror("in"), mirror("out"), mirror("both")]})
+}
+
+/// What the fake's only switch answers, as if all of it were there.
+fn shown() -> Shown {
+    let rules = json!({"name": "p", "uid": 5, "gid": 6, "learn": false,
+        "vlan": {"trunk": {"native": 7, "allowed": "1-3"}}, "macs": ["02:00:00:00:00:01"]});
+    let port = json!({"number": 1, "name": "p", "presence": "here", "pid": 9, "uid": 5, "since": 4,
+        "edges-out": 1, "edges-in": 2, "memory-kib": 3, "super-frames": true, "checksums": true,
+        "counters": {"sent-frames": 5}, "rules": rules});
+    let mut free = port.clone();
+    for (key, value) in [
+        ("presence", json!("free")),
+        ("rules", json!({"vlan": {"access": 7}})),
+        ("pid", json!(null)),
+        ("uid", json!(null)),
+        ("since", json!(null)),
+    ] {
+        free[key] = value;
+    }
+    let mut awaited = free.clone();
+    (awaited["presence"], awaited["rules"]) = (json!("awaited"), json!({}));
+    let mirror = json!({"to": 3, "filter": "tcp", "sources": [{"port": 1, "direction": "both"}]});
+    serde_json::from_value(json!({"pid": 1, "uid": 0, "since": 2, "cpu-us": 3, "memory-kib": 4,
+        "edges": 5, "vlans": true, "relay": {"dropped-full": 1}, "joins": 6, "refused": 7,
+        "expelled": 8, "ports": [port, free, awaited], "mirrors": {"1": mirror}}))
     .unwrap()
 }
 

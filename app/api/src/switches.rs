@@ -1,0 +1,77 @@
+//! The routes that make, remove and ask switches.
+//!
+//! As in [`routes`](crate::routes), each asks the service once and decides nothing. What a
+//! shared-memory switch is asked goes to its process as it is; [`mirror::switch`](crate::mirror::switch)
+//! has the shapes.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
+use netloom_lab::view::{Changed, NewSwitch};
+use netloom_switch::control::requests::{Answer as SwitchAnswer, Request};
+
+use crate::change::body;
+use crate::mirror;
+use crate::query::DeleteSwitchQuery;
+use crate::reply::Problem;
+use crate::routes::{Answer, Lab};
+
+/// Make a switch
+#[utoipa::path(post, path = "/v1/switches", tag = "parts", request_body = NewSwitch, responses(
+    (status = 200, description = "It runs", body = Changed),
+    (status = 400, description = "The body or a setting cannot be used", body = Problem),
+    (status = 409, description = "The name is taken", body = Problem),
+    (status = "default", description = "Not made", body = Problem),
+))]
+pub(crate) async fn create_switch(State(lab): State<Lab>, bytes: Bytes) -> Answer<Changed> {
+    let request: NewSwitch = body(&bytes)?;
+    lab.call(move |s| s.create_switch(&request)).await.map(Json)
+}
+
+/// Remove a switch
+///
+/// Refused while ports are on it, unless forced.
+#[utoipa::path(delete, path = "/v1/switches/{switch}", tag = "parts",
+    params(("switch" = String, Path, description = "The switch's name"), DeleteSwitchQuery),
+    responses(
+        (status = 200, description = "Nothing is left of it", body = Changed),
+        (status = 400, description = "A parameter cannot be used", body = Problem),
+        (status = 404, description = "No such switch", body = Problem),
+        (status = 409, description = "Ports are on it, or links end in it", body = Problem),
+        (status = "default", description = "Something could not be removed", body = Problem),
+    )
+)]
+pub(crate) async fn delete_switch(
+    State(lab): State<Lab>,
+    switch: Result<Path<String>, PathRejection>,
+    query: Result<Query<DeleteSwitchQuery>, QueryRejection>,
+) -> Answer<Changed> {
+    let (Path(switch), Query(query)) = (switch?, query?);
+    let force = query.force.unwrap_or(false);
+    lab.call(move |s| s.delete_switch(&switch, force)).await.map(Json)
+}
+
+/// Ask a shared-memory switch, or tell it something
+#[utoipa::path(post, path = "/v1/switches/{switch}/requests", tag = "parts",
+    params(("switch" = String, Path, description = "The switch's name")),
+    request_body = mirror::switch::SwitchRequest,
+    responses(
+        (status = 200, description = "What it answers to this request",
+            body = mirror::switch::SwitchAnswer),
+        (status = 400, description = "The body cannot be used, or the switch refuses it",
+            body = Problem),
+        (status = 404, description = "No such switch", body = Problem),
+        (status = 409, description = "Its process is not there at the moment", body = Problem),
+        (status = "default", description = "Not done", body = Problem),
+    )
+)]
+pub(crate) async fn ask_switch(
+    State(lab): State<Lab>,
+    switch: Result<Path<String>, PathRejection>,
+    bytes: Bytes,
+) -> Answer<SwitchAnswer> {
+    let Path(switch) = switch?;
+    let request: Request = body(&bytes)?;
+    lab.call(move |s| s.ask_switch(&switch, &request)).await.map(Json)
+}
