@@ -3,6 +3,7 @@
 //! `switch-station serve SOCKET STATE MODE` serves until it is told to stop.
 //! `switch-station join SOCKET NAME` joins by hand, says `joined` or why not, and stays until its
 //! input ends.
+//! `switch-station ask SOCKET` asks how the switch is, and says `shown` or why not.
 //! `switch-station talk SOCKET NAME NUMBER PEERS…` joins as this port, and sends numbered frames to
 //! its peers, port numbers, for as long as it lives. Each is greeted by a frame to all.
 
@@ -10,6 +11,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 
 use netloom_shm::{JoinOptions, MOST_FRAME, Received, SwitchPort};
+use netloom_switch::control::Connection;
 use netloom_switch::{Options, listen, serve};
 
 #[path = "../tests/world/mod.rs"]
@@ -36,8 +38,16 @@ fn main() {
             }
             let _ = std::io::stdin().read(&mut [0]);
         }
+        ["ask", socket] => {
+            say("ready");
+            let switch = Connection::open(Path::new(socket)).expect("connect").expect("a switch");
+            match switch.show() {
+                Ok(_) => say("shown"),
+                Err(e) => say(&e.to_string()),
+            }
+        }
         ["talk", socket, name, number, ref peers @ ..] => talk(socket, name, number, peers),
-        _ => panic!("serve SOCKET STATE MODE, or join SOCKET NAME"),
+        _ => panic!("serve, join, ask or talk"),
     }
 }
 

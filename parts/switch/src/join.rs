@@ -20,8 +20,9 @@ use crate::seats::{Refusal, Seat, Wish, seat};
 use crate::server::Server;
 use crate::state::Known;
 
-/// Most messages that a port has not read yet when others may open edges to it.
-const MOST_UNREAD: usize = 256;
+/// Most messages kept for a port, beyond what its socket holds, when others may open edges to it:
+/// each edge that it is not told of yet keeps two descriptors here.
+const MOST_UNREAD: usize = 32;
 
 /// Who asks to become a port, and what it brings.
 pub(crate) struct Application {
@@ -128,12 +129,13 @@ impl Server {
     /// The edges that a port has which comes back: their other ends are here, or awaited, or gone.
     fn adopt_edges(&mut self, id: u64, number: u8, edges: &[EdgeName]) {
         for edge in edges {
+            if !self.hub.has(number) {
+                return;
+            }
             let other = self.state.ports.iter().find(|port| port.number == edge.number);
             if other.is_none_or(|other| other.generation != edge.generation) {
                 let EdgeName { number, generation, .. } = *edge;
-                if self.post(id, Message::PortGone { number, generation }, vec![]).is_err() {
-                    return;
-                }
+                let _ = self.post(id, Message::PortGone { number, generation }, vec![]);
                 continue;
             }
             match edge.direction {

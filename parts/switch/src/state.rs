@@ -69,8 +69,11 @@ impl State {
             if !numbers.insert(port.number) {
                 return Err(format!("port {}: there are two", port.number));
             }
-            if port.token == [0; 16] || port.generation == 0 || port.generation >= self.generation {
-                return Err(format!("port {}: no port had its token or generation", port.number));
+            if port.token == Token::default() || port.generation == 0 {
+                return Err(format!(
+                    "port {}: no port has such a token or generation",
+                    port.number
+                ));
             }
         }
         Ok(())
@@ -184,7 +187,7 @@ mod tests {
         let file = StateFile::new(&path);
         let twice =
             State { generation: 9, ports: vec![known(3, 6), known(3, 7)], ..State::default() };
-        let future = State { ports: vec![known(3, 6)], ..State::default() };
+        let none = State { ports: vec![known(3, 0)], ..State::default() };
         let texts = [
             String::new(),
             "{".into(),
@@ -193,7 +196,7 @@ mod tests {
             r#"{"version":1,"generation":1,"more":1}"#.into(),
             r#"{"version":1,"generation":1,"rules":{"ports":{"0":{}}}}"#.into(),
             serde_json::to_string(&twice).unwrap(),
-            serde_json::to_string(&future).unwrap(),
+            serde_json::to_string(&none).unwrap(),
         ];
         for text in texts {
             std::fs::write(&path, &text).unwrap();

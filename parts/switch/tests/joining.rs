@@ -104,6 +104,12 @@ fn only_who_may_has_a_port() {
     let (line, _port) = join(&open, "own", 65533);
     assert_eq!(line, "joined 1");
     assert_eq!(join(&open, "any", 65534).0, "joined 2");
+    let ask = |uid| {
+        let mut process = Process::start(&["ask", open.path().to_str().unwrap()], uid);
+        process.line()
+    };
+    assert_eq!(ask(Some(65533)), "switch: not allowed to user 65533");
+    assert_eq!(ask(None), "shown");
     // Given to another user, it is taken from who has it.
     asked.set_port("own", PortChange { uid: Some(Some(65534)), ..Default::default() }).unwrap();
     let free = |presence| (presence == Presence::Free).then_some(());
@@ -165,6 +171,25 @@ fn a_broken_state_file_is_refused_by_name() {
     let errors = String::from_utf8_lossy(&out.stderr);
     assert!(errors.contains(switch.state().to_str().unwrap()), "{errors}");
     assert_eq!(std::fs::read(switch.state()).unwrap(), b"{");
+}
+
+#[test]
+fn what_cannot_be_written_down_is_not_done() {
+    let switch = Switch::start();
+    let mut a = Raw::join(&switch.path(), "a");
+    std::fs::create_dir(switch.state().with_extension("new")).unwrap();
+    let (reason, text) = refusal(&switch, &Ticket::new("b"));
+    assert_eq!(reason, Reason::Other);
+    assert!(text.contains(switch.state().to_str().unwrap()), "{text}");
+    let asked = switch.ask();
+    let refused = asked.set_vlan(1, Vid::new(5).map(Vlan::Access)).unwrap_err();
+    assert!(refused.to_string().contains("state file"), "{refused}");
+    let shown = asked.show().unwrap();
+    assert!(!shown.vlans && shown.ports.len() == 1, "{shown:?}");
+    std::fs::remove_dir(switch.state().with_extension("new")).unwrap();
+    let mut b = Raw::join(&switch.path(), "b");
+    a.send(&world::frame(world::ALL, world::mac(1), b"on"));
+    b.down_until(&world::frame(world::ALL, world::mac(1), b"on"));
 }
 
 #[test]

@@ -228,6 +228,11 @@ impl Raw {
         }
     }
 
+    /// Reads until this frame comes from the switch.
+    pub fn down_until(&mut self, frame: &[u8]) {
+        while self.receive(BOUND).expect("a frame").1 != frame {}
+    }
+
     /// The next message of the switch as text; none at its end.
     pub fn message(&mut self) -> Option<String> {
         assert!(self.channel.wait(BOUND).expect("wait"), "no message came");
