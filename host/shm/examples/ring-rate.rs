@@ -1,6 +1,6 @@
 //! What a ring carries between two processes: rates by length of frame, and ping-pong times.
 //!
-//! `ring-rate [SECONDS]`: for each length one process sends (one flush a frame, and one for 32),
+//! `ring-rate [SECONDS [LENGTH]]`: for each length one process sends (one flush a frame, and one for 32),
 //! another takes frames and sleeps when there are none. Then two processes send one frame to and
 //! fro, first spinning, then sleeping in epoll. The processes are forks of one.
 
@@ -194,9 +194,9 @@ fn ping_pong(spins: u32, rounds: usize) {
 
 fn main() {
     let seconds = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(1.0);
-    for (length, batch) in
-        [(60, 1), (60, 32), (512, 1), (1500, 1), (1500, 32), (9000, 1), (65_535, 1)]
-    {
+    let only: Option<usize> = std::env::args().nth(2).and_then(|text| text.parse().ok());
+    let cases = [(60, 1), (60, 32), (512, 1), (1500, 1), (1500, 32), (9000, 1), (65_535, 1)];
+    for (length, batch) in cases.into_iter().filter(|case| only.is_none_or(|one| one == case.0)) {
         rate(length, batch, 0, seconds);
         rate(length, batch, 2000, seconds);
     }
