@@ -4,7 +4,7 @@
 //! before the wait everything that others have sent us is taken out of their rings, so that two
 //! ports that wait for one another do not. While an edge is being opened its frames are held.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use netloom_bridge::{Destination, LONGEST_FRAME, Mac, SHORTEST_FRAME, classify, decide};
 
@@ -18,6 +18,9 @@ use crate::{Error, Result};
 
 /// Most bytes held for an edge that is being opened: they fit the smallest ring.
 const HELD: usize = 128 * 1024;
+
+/// How long the answer to an Open is waited for before the frame is left behind for later.
+const ANSWER: Duration = Duration::from_millis(2);
 
 /// Seconds until an edge that was closed may be asked for again.
 const PAUSE: u32 = 1;
@@ -176,7 +179,13 @@ impl SwitchPort {
             }
             Some(Out::Closed | Out::Blocked { .. }) => {
                 self.open(number)?;
-                self.hold(number, frame)
+                let sent = self.hold(number, frame)?;
+                // Most often the switch answers at once; then nothing stays behind with a user that
+                // sends one frame and sleeps.
+                if self.control.wait(ANSWER)? {
+                    self.messages()?;
+                }
+                Ok(sent)
             }
         }
     }

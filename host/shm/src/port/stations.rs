@@ -62,7 +62,9 @@ impl Stations {
     fn learn_slowly(&mut self, inbox: &Inbox, vid: Option<Vid>, mac: Mac, port: u16) {
         match self.table.learn(vid, mac, port, self.now) {
             // One that was seen again after it was too old to be found is refreshed, too.
-            Learned::New { index } | Learned::Moved { index, .. } | Learned::Refreshed { index } => {
+            Learned::New { index }
+            | Learned::Moved { index, .. }
+            | Learned::Refreshed { index } => {
                 self.destination = NONE;
                 self.publish(inbox, index);
             }
