@@ -1,0 +1,151 @@
+//! From what `vde_open` is given to a port: names, descriptions, and errors as numbers.
+//!
+//! A port that the name chooses comes before that of the arguments, as in VDE. Group and mode are
+//! those of a port's own socket; netloom's ports have none, who may join is the switch's to say.
+
+use std::ffi::c_int;
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+use netloom_shm::protocol::{MOST_NAME, Reason};
+use netloom_shm::{Error, JoinOptions, SwitchPort, name};
+use rustix::io::Errno;
+
+/// What a port is called when the program does not say who it is.
+const NAMELESS: &str = "vde";
+/// Bytes that make a name unlike others: a space and six digits.
+const SUFFIX: usize = 7;
+
+/// What was given to `vde_open`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wish<'a> {
+    /// What follows `netloom://`.
+    pub(crate) name: &'a str,
+    /// Who the program says it is.
+    pub(crate) description: &'a str,
+    /// The port's number in the arguments, 0 for any.
+    pub(crate) port: c_int,
+}
+
+/// Joins the switch.
+pub(crate) fn join(wish: &Wish<'_>) -> Result<SwitchPort, Errno> {
+    let address = name::resolve(wish.name).map_err(|error| number(&error))?;
+    let chosen = address.name.is_some();
+    let name = address.name.unwrap_or_else(|| port_name(wish.description));
+    let mut options = JoinOptions::new(address.path, &name);
+    options.number = match address.number {
+        Some(number) => u16::from(number),
+        None => u8::try_from(wish.port).map_err(|_| Errno::INVAL)?.into(),
+    };
+    // VDE's frames have no header that could say what is unfinished.
+    options.super_frames = false;
+    options.checksums = false;
+    options.reconnect = false;
+    match SwitchPort::join(&options) {
+        Err(Error::Refused { reason: Reason::Taken, .. }) if !chosen => {
+            // Another port has the name: two cards of one QEMU, or equal numbers of processes in
+            // two nodes. If the number is taken, this fails alike.
+            options.name = unlike_others(&name);
+            SwitchPort::join(&options)
+        }
+        other => other,
+    }
+    .map_err(|error| number(&error))
+}
+
+/// A port's name from a description: one line, not too long, never empty.
+fn port_name(description: &str) -> String {
+    let plain = description.trim().chars().map(|c| if c.is_control() { ' ' } else { c });
+    let name = cut(plain, MOST_NAME);
+    if name.is_empty() { NAMELESS.to_owned() } else { name }
+}
+
+/// The name with something by chance at its end.
+fn unlike_others(name: &str) -> String {
+    let chance = RandomState::new().build_hasher().finish() & 0xff_ffff;
+    format!("{} {chance:06x}", cut(name.chars(), MOST_NAME - SUFFIX))
+}
+
+/// As many of the characters as fit into so many bytes.
+fn cut(characters: impl Iterator<Item = char>, most: usize) -> String {
+    let mut text = String::with_capacity(most);
+    for c in characters {
+        if text.len() + c.len_utf8() > most {
+            break;
+        }
+        text.push(c);
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+/// The number for an error. Never EPROTONOSUPPORT: libvdeplug would look for another plug-in.
+pub(crate) fn number(error: &Error) -> Errno {
+    match error {
+        Error::Refused { reason, .. } => match reason {
+            Reason::Taken | Reason::Token => Errno::BUSY,
+            Reason::Full => Errno::NOSPC,
+            Reason::Denied => Errno::PERM,
+            Reason::Name => Errno::INVAL,
+            Reason::Version | Reason::Protocol | Reason::Memory => Errno::PROTO,
+            _ => Errno::IO,
+        },
+        Error::Name { .. } => Errno::INVAL,
+        Error::Silent { .. } => Errno::TIMEDOUT,
+        Error::Memory { .. } | Error::Message { .. } => Errno::PROTO,
+        other => match other.raw_os_error().map(Errno::from_raw_os_error) {
+            Some(Errno::PROTONOSUPPORT) => Errno::PROTO,
+            Some(error) => error,
+            None => Errno::IO,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_description_becomes_a_name() {
+        assert_eq!(port_name("QEMU user=root pid=7"), "QEMU user=root pid=7");
+        assert_eq!(port_name(" a\nb\0 \n"), "a b");
+        for empty in ["", " ", "\n\n"] {
+            assert_eq!(port_name(empty), NAMELESS);
+        }
+        let long = port_name(&"ä".repeat(100));
+        assert_eq!(long, "ä".repeat(MOST_NAME / 2));
+    }
+
+    #[test]
+    fn an_unlike_name_is_a_name_and_unlike() {
+        let name = "é".repeat(MOST_NAME / 2);
+        let other = unlike_others(&name);
+        assert!(other.len() <= MOST_NAME && other != unlike_others(&name), "{other}");
+    }
+
+    #[test]
+    fn wrong_names_and_ports_are_invalid() {
+        let wrong = [("", 0), ("a/b", 0), ("s[256]", 0), ("/no/such[x]", 0), ("/no/such", -1)];
+        for (name, port) in wrong {
+            let wish = Wish { name, description: "test", port };
+            assert_eq!(join(&wish).err(), Some(Errno::INVAL), "{wish:?}");
+        }
+        let wish = Wish { name: "/no/such", description: "test", port: 256 };
+        assert_eq!(join(&wish).err(), Some(Errno::INVAL));
+        let wish = Wish { name: "/no/such", description: "test", port: 255 };
+        assert_eq!(join(&wish).err(), Some(Errno::NOENT));
+    }
+
+    #[test]
+    fn refusals_have_numbers_and_none_sends_libvdeplug_elsewhere() {
+        let refused =
+            |reason| number(&Error::Refused { switch: "/s".into(), reason, text: String::new() });
+        assert_eq!(refused(Reason::Taken), Errno::BUSY);
+        assert_eq!(refused(Reason::Denied), Errno::PERM);
+        assert_eq!(refused(Reason::Version), Errno::PROTO);
+        assert_eq!(
+            number(&Error::call("switch", "connect", Errno::CONNREFUSED)),
+            Errno::CONNREFUSED
+        );
+        assert_eq!(number(&Error::call("switch", "connect", Errno::PROTONOSUPPORT)), Errno::PROTO);
+    }
+}
