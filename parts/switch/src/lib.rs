@@ -10,6 +10,7 @@ mod client;
 pub mod control;
 mod edges;
 mod error;
+mod heard;
 mod join;
 mod manage;
 mod options;

@@ -10,9 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use netloom_shm::protocol::{
-    Channel, Direction, EdgeName, Incoming, Join, Message, Reason, Refused,
-};
+use netloom_shm::protocol::{Channel, Message, Reason, Refused};
 use netloom_sys::process;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
@@ -22,7 +20,7 @@ use rustix::process::{Resource, Rlimit, Signal};
 use crate::access::Gate;
 use crate::client::{Client, Gone, Role};
 use crate::edges::Edges;
-use crate::join::Application;
+use crate::heard::{Heard, read};
 use crate::options::Options;
 use crate::relay::Hub;
 use crate::state::{State, StateFile};
@@ -128,29 +126,6 @@ pub(crate) struct Server {
     /// Until when ports of an earlier process are awaited, if any are.
     awaiting: Option<Instant>,
     pub(crate) stop: bool,
-}
-
-/// What a client said, with nothing borrowed.
-enum Heard {
-    Join(Box<Application>),
-    Open {
-        to: u8,
-        ring: OwnedFd,
-    },
-    Close {
-        number: u8,
-        direction: Direction,
-    },
-    Bye,
-    Request {
-        id: u32,
-        body: Vec<u8>,
-    },
-    /// A part of a request.
-    Part,
-    Nothing,
-    Closed,
-    Wrong(String),
 }
 
 impl Server {
@@ -431,53 +406,6 @@ impl Server {
             self.dirty = true;
         }
     }
-}
-
-/// The next that a client has said.
-fn read(client: &mut Client) -> Heard {
-    // Made here, because what is received borrows the channel.
-    let (id, last, part) = match client.channel.receive() {
-        Ok(Incoming::Nothing) => return Heard::Nothing,
-        Ok(Incoming::Closed) => return Heard::Closed,
-        Ok(Incoming::Message { message, descriptors }) => {
-            let mut descriptors = descriptors.into_iter();
-            match message {
-                Message::Join(join) => return application(&join, descriptors),
-                Message::Open { to } => {
-                    let ring = descriptors.next();
-                    return ring.map_or(Heard::Nothing, |ring| Heard::Open { to, ring });
-                }
-                Message::Close { number, direction } => {
-                    return Heard::Close { number, direction };
-                }
-                Message::Bye => return Heard::Bye,
-                Message::Request { id, last, body } => (id, last, body.to_vec()),
-                _ => return Heard::Wrong("not a message for a switch".into()),
-            }
-        }
-        Err(e) => return Heard::Wrong(e.to_string()),
-    };
-    let Some(collector) = client.collector() else { return Heard::Part };
-    match collector.push(last, &part) {
-        Ok(Some(body)) => Heard::Request { id, body },
-        Ok(None) => Heard::Part,
-        Err(e) => Heard::Wrong(e.to_string()),
-    }
-}
-
-fn application(join: &Join<'_>, mut with: impl Iterator<Item = OwnedFd>) -> Heard {
-    let (Some(inbox), Some(uplink)) = (with.next(), with.next()) else { return Heard::Nothing };
-    let edges: Vec<EdgeName> = join.edges.into_iter().collect();
-    Heard::Join(Box::new(Application {
-        version: join.version,
-        number: join.number,
-        name: join.name.to_owned(),
-        token: join.token,
-        capabilities: join.capabilities,
-        edges,
-        inbox,
-        uplink,
-    }))
 }
 
 /// A descriptor to give up when they are short.

@@ -54,7 +54,7 @@ fn what_is_no_message_ends_its_connection() {
         let socket = plain(&switch);
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(round);
         let length = usize::try_from(seed >> 50).unwrap() + 1;
-        let mut bytes: Vec<u8> = (0..length).map(|n| (seed >> (n % 57)) as u8).collect();
+        let mut bytes: Vec<u8> = (0..length).map(|n| (seed >> (n % 57)).to_le_bytes()[0]).collect();
         if round % 2 == 0 {
             // The kind of a message, and garbage behind it.
             let kind = u8::try_from(round % 26 / 2).unwrap();

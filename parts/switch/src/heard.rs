@@ -1,0 +1,78 @@
+//! What a client says, with nothing borrowed from its connection.
+
+use std::os::fd::OwnedFd;
+
+use netloom_shm::protocol::{Direction, EdgeName, Incoming, Join, Message};
+
+use crate::client::Client;
+use crate::join::Application;
+
+/// One thing that was said.
+pub(crate) enum Heard {
+    Join(Box<Application>),
+    Open {
+        to: u8,
+        ring: OwnedFd,
+    },
+    Close {
+        number: u8,
+        direction: Direction,
+    },
+    Bye,
+    Request {
+        id: u32,
+        body: Vec<u8>,
+    },
+    /// A part of a request.
+    Part,
+    Nothing,
+    Closed,
+    Wrong(String),
+}
+
+/// The next that a client has said.
+pub(crate) fn read(client: &mut Client) -> Heard {
+    // Made here, because what is received borrows the channel.
+    let (id, last, part) = match client.channel.receive() {
+        Ok(Incoming::Nothing) => return Heard::Nothing,
+        Ok(Incoming::Closed) => return Heard::Closed,
+        Ok(Incoming::Message { message, descriptors }) => {
+            let mut descriptors = descriptors.into_iter();
+            match message {
+                Message::Join(join) => return application(&join, descriptors),
+                Message::Open { to } => {
+                    let ring = descriptors.next();
+                    return ring.map_or(Heard::Nothing, |ring| Heard::Open { to, ring });
+                }
+                Message::Close { number, direction } => {
+                    return Heard::Close { number, direction };
+                }
+                Message::Bye => return Heard::Bye,
+                Message::Request { id, last, body } => (id, last, body.to_vec()),
+                _ => return Heard::Wrong("not a message for a switch".into()),
+            }
+        }
+        Err(e) => return Heard::Wrong(e.to_string()),
+    };
+    let Some(collector) = client.collector() else { return Heard::Part };
+    match collector.push(last, &part) {
+        Ok(Some(body)) => Heard::Request { id, body },
+        Ok(None) => Heard::Part,
+        Err(e) => Heard::Wrong(e.to_string()),
+    }
+}
+
+fn application(join: &Join<'_>, mut with: impl Iterator<Item = OwnedFd>) -> Heard {
+    let (Some(inbox), Some(uplink)) = (with.next(), with.next()) else { return Heard::Nothing };
+    let edges: Vec<EdgeName> = join.edges.into_iter().collect();
+    Heard::Join(Box::new(Application {
+        version: join.version,
+        number: join.number,
+        name: join.name.to_owned(),
+        token: join.token,
+        capabilities: join.capabilities,
+        edges,
+        inbox,
+        uplink,
+    }))
+}
