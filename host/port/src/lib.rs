@@ -77,7 +77,7 @@ pub enum Lent<'a> {
     Truncated,
     /// Nothing at the moment.
     Empty,
-    /// This port only copies: see [`Port::receive`].
+    /// The next one is only had by copying, if there is one: see [`Port::receive`].
     Never,
 }
 

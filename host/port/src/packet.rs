@@ -17,7 +17,7 @@ use rustix::net::{SendFlags, SocketFlags};
 use crate::{Error, Port, Received, Result, Sent};
 
 /// What may wait to be read, in bytes of the kernel's memory: 20 ms at 10 Gb/s and its overhead.
-const RECEIVE_BUFFER: i32 = 32 << 20;
+pub(crate) const RECEIVE_BUFFER: i32 = 32 << 20;
 /// What may be on its way into the interface.
 const SEND_BUFFER: i32 = 8 << 20;
 
@@ -98,28 +98,33 @@ pub(crate) fn send_by_call(fd: &OwnedFd, bytes: &[u8]) -> Result<Sent> {
     }
 }
 
+/// Takes the next frame that waits on a packet socket, without waiting.
+pub(crate) fn receive_by_call(fd: &OwnedFd, buffer: &mut [u8]) -> Result<Received> {
+    // Room in front, so that only the first bytes move when a tag is put back.
+    loop {
+        let Some(behind) = buffer.get_mut(TAG..) else { return Ok(Received::Truncated) };
+        return match receive_message(fd, behind) {
+            Ok(message) if message.truncated => Ok(Received::Truncated),
+            Ok(Message { length, tag: Some(tag), .. })
+                if put_back(&mut buffer[..TAG + length], tag) =>
+            {
+                Ok(Received::Frame { start: 0, length: length + TAG })
+            }
+            Ok(message) => Ok(Received::Frame { start: TAG, length: message.length }),
+            Err(Errno::AGAIN) => Ok(Received::Empty),
+            Err(Errno::INTR) => continue,
+            Err(Errno::NETDOWN) => Ok(Received::Down),
+            Err(Errno::NXIO | Errno::NODEV) => Ok(Received::Gone),
+            // A super-frame of a form that virtio-net cannot express: the kernel has lost it.
+            Err(Errno::INVAL) => Ok(Received::Truncated),
+            Err(e) => Err(Error::call("packet socket", "receive", e)),
+        };
+    }
+}
+
 impl Port for PacketPort {
     fn receive(&mut self, buffer: &mut [u8]) -> Result<Received> {
-        // Room in front, so that only the first bytes move when a tag is put back.
-        loop {
-            let Some(behind) = buffer.get_mut(TAG..) else { return Ok(Received::Truncated) };
-            return match receive_message(&self.fd, behind) {
-                Ok(message) if message.truncated => Ok(Received::Truncated),
-                Ok(Message { length, tag: Some(tag), .. })
-                    if put_back(&mut buffer[..TAG + length], tag) =>
-                {
-                    Ok(Received::Frame { start: 0, length: length + TAG })
-                }
-                Ok(message) => Ok(Received::Frame { start: TAG, length: message.length }),
-                Err(Errno::AGAIN) => Ok(Received::Empty),
-                Err(Errno::INTR) => continue,
-                Err(Errno::NETDOWN) => Ok(Received::Down),
-                Err(Errno::NXIO | Errno::NODEV) => Ok(Received::Gone),
-                // A super-frame of a form that virtio-net cannot express: the kernel has lost it.
-                Err(Errno::INVAL) => Ok(Received::Truncated),
-                Err(e) => Err(Error::call("packet socket", "receive", e)),
-            };
-        }
+        receive_by_call(&self.fd, buffer)
     }
 
     fn send(&mut self, frame: &[u8]) -> Result<Sent> {

@@ -1,9 +1,9 @@
-//! Packet sockets as ports, by rings shared with the kernel: frames are looked at where they lie, and
-//! go out by one call a burst (packet(7), packet_mmap.rst).
+//! Packet sockets as ports, by rings shared with the kernel: frames are looked at where they lie (long ones
+//! are received by a call), and go out by one call a burst (packet(7), packet_mmap.rst).
 //!
 //! As with [`crate::PacketPort`] the interface stays the kernel's and nothing of it is changed; if it
 //! is made promiscuous, then by a membership that goes with the socket. Super-frames and unfinished
-//! checksums cross unchanged, slots hold the longest, and a frame that a slot cut is told as truncated.
+//! checksums cross unchanged, and a frame that was cut is told as truncated.
 //! A frame that the interface does not take now waits at most 2 ms, then it is lost.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use netloom_rawsock::{Peeked, RingSizes, RxRing, State, TxRing, WHOLE_SLOT, rings, socket};
 use rustix::net::SocketFlags;
 
-use crate::packet::{check_family, send_by_call};
+use crate::packet::{RECEIVE_BUFFER, check_family, receive_by_call, send_by_call};
 use crate::{Error, Flushed, HEADER, Lent, Port, Received, Result, Sent};
 
 /// How long a frame waits for an interface that is up and takes nothing.
@@ -24,14 +24,17 @@ const SEND_BUFFER: i32 = 8 << 20;
 /// Bytes of an Ethernet header, and of a VLAN tag, which do not count for the MTU.
 const ETHERNET: usize = 14;
 const TAG: usize = 4;
-/// Slots of who takes no super-frames.
+/// Slots that hold what is on an ordinary wire.
 const SMALL_SLOT: u32 = 2048;
 
 /// What one may choose of a port with rings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingOptions {
-    /// MiB of memory for frames that come in: 15 frames each.
+    /// MiB of memory for frames that come in.
     pub receive: u32,
+    /// Whether slots for what comes in hold any frame, 15 to a MiB. Else there are 512 of 2 KiB, and longer
+    /// frames are received by a call each, which copies them as often.
+    pub whole_slots: bool,
     /// MiB of memory for frames that go out, each by its own call if 0: that copies large frames once
     /// less, but costs a call for small ones.
     pub transmit: u32,
@@ -48,7 +51,8 @@ pub struct RingOptions {
 impl Default for RingOptions {
     fn default() -> Self {
         RingOptions {
-            receive: 16,
+            receive: 4,
+            whole_slots: false,
             transmit: 4,
             direct: true,
             promiscuous: false,
@@ -105,10 +109,16 @@ impl RingPort {
         set(libc::PACKET_VNET_HDR, has_header, "have offloads told by")?;
         set(libc::PACKET_IGNORE_OUTGOING, true, "ignore what is sent on")?;
         set(libc::PACKET_QDISC_BYPASS, options.direct, "send directly through")?;
-        // Rings have a room of their own for what comes in.
-        socket::enlarge(&fd, 0, SEND_BUFFER);
-        let slot = if has_header { WHOLE_SLOT } else { SMALL_SLOT };
-        let sizes = RingSizes { slot, receive: options.receive.max(1), transmit: options.transmit };
+        set(libc::PACKET_AUXDATA, true, "have VLAN tags told by")?;
+        socket::enlarge(&fd, RECEIVE_BUFFER, SEND_BUFFER);
+        let any = has_header && options.whole_slots;
+        let sizes = RingSizes {
+            receive_slot: if any { WHOLE_SLOT } else { SMALL_SLOT },
+            receive: options.receive.max(1),
+            aside: has_header && !any,
+            transmit_slot: if has_header { WHOLE_SLOT } else { SMALL_SLOT },
+            transmit: options.transmit,
+        };
         let (receive, transmit) = rings(&fd, sizes)?;
         socket::bind(&fd, index, socket::ALL)?;
         if options.promiscuous {
@@ -182,6 +192,13 @@ impl Port for RingPort {
                 }
                 None => Received::Truncated,
             },
+            Peeked::Aside => match receive_by_call(&self.fd, buffer)? {
+                // Its socket could not keep it.
+                Received::Empty => Received::Truncated,
+                // What was told first is not the frame, which still waits.
+                state @ (Received::Down | Received::Gone) => return Ok(state),
+                other => other,
+            },
             Peeked::Cut => Received::Truncated,
             Peeked::Empty => return Ok(self.fault()),
         };
@@ -236,6 +253,7 @@ impl Port for RingPort {
     fn lend(&mut self) -> Lent<'_> {
         match self.receive.peek() {
             Peeked::Frame(frame) => Lent::Frame(frame),
+            Peeked::Aside => Lent::Never,
             Peeked::Cut => Lent::Truncated,
             Peeked::Empty => Lent::Empty,
         }

@@ -28,6 +28,10 @@ fn veth() {
     configure("b", &Change::of(11).up());
 }
 
+fn options_with_header() -> RingOptions {
+    RingOptions { receive: 1, ..RingOptions::default() }
+}
+
 fn open(index: u32) -> RingPort {
     RingPort::open(index, RingOptions::default()).unwrap()
 }
@@ -168,7 +172,7 @@ fn one_that_is_not_taken_does_not_stop_those_behind_it() {
 fn what_nobody_reads_is_counted() {
     isolated!({
         veth();
-        let options = RingOptions { receive: 1, ..RingOptions::default() };
+        let options = RingOptions { receive: 1, whole_slots: true, ..RingOptions::default() };
         let (mut a, mut b) = (open(10), RingPort::open(11, options).unwrap());
         for _ in 0..100 {
             assert_eq!(a.send(&experiment(b"")).unwrap(), Sent::Done);
@@ -270,10 +274,26 @@ fn who_has_no_header_of_offloads_loses_what_was_merged() {
         assert_eq!(b.lend(), Lent::Empty);
         assert_eq!(b.send(&merged).unwrap(), Sent::Refused);
         drop(b);
-        let mut b = open(11);
-        assert_eq!(a.send(&merged).unwrap(), Sent::Done);
-        let got = next(&mut b);
-        assert_eq!(got[HEADER..], merged[HEADER..], "whole where the header is");
-        assert_eq!((got[0], got[1], &got[4..10]), (1, 1, &merged[4..10]));
+        for whole_slots in [true, false] {
+            let mut b =
+                RingPort::open(11, RingOptions { whole_slots, ..options_with_header() }).unwrap();
+            assert_eq!(a.queue(&merged).unwrap(), Sent::Done);
+            assert_eq!(a.queue(&experiment(b"behind")).unwrap(), Sent::Done);
+            let mut tagged = merged.clone();
+            tagged.splice(HEADER + 12..HEADER + 12, [0x81, 0, 0, 9]);
+            for (field, value) in [(2, 58_u16), (6, 38)] {
+                tagged[field..field + 2].copy_from_slice(&value.to_ne_bytes());
+            }
+            assert_eq!(a.queue(&tagged).unwrap(), Sent::Done);
+            assert_eq!(a.flush().unwrap(), Flushed { sent: Sent::Done, lost: 0 });
+            let got = next(&mut b);
+            assert_eq!(got[HEADER..], merged[HEADER..], "whole where the header is");
+            assert_eq!((got[0], got[1], &got[4..10]), (1, 1, &merged[4..10]));
+            assert_eq!(next(&mut b)[HEADER..], experiment(b"behind")[HEADER..]);
+            let got = next(&mut b);
+            assert_eq!(got[HEADER..], tagged[HEADER..]);
+            assert_eq!((got[0], got[1], &got[4..10]), (1, 1, &tagged[4..10]));
+            assert_eq!(b.lend(), Lent::Empty);
+        }
     });
 }

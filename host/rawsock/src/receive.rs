@@ -13,8 +13,17 @@ pub struct RxRing {
     /// Whether the kernel writes the header of offloads.
     header: bool,
     next: usize,
-    /// Where the next frame was found to lie: it is looked at only once.
-    seen: Option<(usize, usize)>,
+    /// How the next frame was found: it is looked at only once.
+    seen: Option<Seen>,
+}
+
+/// How a frame was found.
+#[derive(Clone, Copy, Debug)]
+enum Seen {
+    /// Whole, between these places behind the slot's header.
+    Whole(usize, usize),
+    Aside,
+    Cut,
 }
 
 /// What is next.
@@ -22,6 +31,8 @@ pub struct RxRing {
 pub enum Peeked<'a> {
     /// A frame with its header of offloads before it.
     Frame(&'a mut [u8]),
+    /// One that was longer than its slot, and is to be received from the socket, where it is the first.
+    Aside,
     /// One that was longer than its slot.
     Cut,
     /// Nothing.
@@ -39,14 +50,15 @@ impl RxRing {
             if self.area.status(self.next) & libc::TP_STATUS_USER == 0 {
                 return Peeked::Empty;
             }
-            self.seen = self.look();
+            self.seen = Some(self.look());
         }
         match self.seen {
-            Some((start, end)) => match self.area.bytes(self.next).get_mut(start..end) {
+            Some(Seen::Whole(start, end)) => match self.area.bytes(self.next).get_mut(start..end) {
                 Some(frame) => Peeked::Frame(frame),
                 None => Peeked::Cut,
             },
-            None => Peeked::Cut,
+            Some(Seen::Aside) => Peeked::Aside,
+            Some(Seen::Cut) | None => Peeked::Cut,
         }
     }
 
@@ -59,12 +71,20 @@ impl RxRing {
         }
     }
 
-    /// Where the frame in the next slot, which is ours, lies behind the slot's header; `None` when it is cut.
-    fn look(&mut self) -> Option<(usize, usize)> {
+    /// Looks at the next slot, which is ours.
+    fn look(&mut self) -> Seen {
         let told = self.area.header(self.next);
-        if told.tp_snaplen < told.tp_len {
-            return None;
+        if told.tp_status & libc::TP_STATUS_COPY != 0 {
+            return Seen::Aside;
         }
+        if told.tp_snaplen < told.tp_len {
+            return Seen::Cut;
+        }
+        self.whole(&told).map_or(Seen::Cut, |(start, end)| Seen::Whole(start, end))
+    }
+
+    /// Where the whole frame in the next slot lies behind the slot's header, its tag put back.
+    fn whole(&mut self, told: &libc::tpacket2_hdr) -> Option<(usize, usize)> {
         let frame = usize::from(told.tp_mac).checked_sub(DATA)?;
         let end = frame.checked_add(usize::try_from(told.tp_snaplen).ok()?)?;
         let start = frame.checked_sub(HEADER)?;

@@ -28,10 +28,14 @@ pub const WHOLE_SLOT: u32 = 17 * 4096;
 /// How large rings are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingSizes {
-    /// Bytes of a slot of either ring: a multiple of 16. Longer frames are cut on their way in.
-    pub slot: u32,
+    /// Bytes of a slot for frames that come in: a multiple of 16. Longer frames are cut.
+    pub receive_slot: u32,
     /// MiB of memory for frames that come in.
     pub receive: u32,
+    /// Whether frames that do not fit a slot are also kept whole, to be received from the socket.
+    pub aside: bool,
+    /// Bytes of a slot for frames that go out: a multiple of 16.
+    pub transmit_slot: u32,
     /// MiB of memory for frames that go out; 0: no ring for these.
     pub transmit: u32,
 }
@@ -39,7 +43,13 @@ pub struct RingSizes {
 impl Default for RingSizes {
     /// 15 frames of any length in a MiB.
     fn default() -> Self {
-        RingSizes { slot: WHOLE_SLOT, receive: 16, transmit: 4 }
+        RingSizes {
+            receive_slot: WHOLE_SLOT,
+            receive: 16,
+            aside: false,
+            transmit_slot: WHOLE_SLOT,
+            transmit: 4,
+        }
     }
 }
 
@@ -54,30 +64,34 @@ pub fn rings(fd: &OwnedFd, options: RingSizes) -> Result<(RxRing, Option<TxRing>
     let version = i32::try_from(libc::tpacket_versions::TPACKET_V2 as u32).unwrap_or(1);
     socket::set(fd, index, libc::PACKET_VERSION, version, "have slots of the second form on")?;
     let header = get_flag(fd, libc::PACKET_VNET_HDR);
+    // Any size will do: it says only that they are kept.
+    let keep = i32::from(options.aside);
+    socket::set(fd, index, libc::PACKET_COPY_THRESH, keep, "keep what fits no slot of")?;
+    let (slot_in, slot_out) = (options.receive_slot, options.transmit_slot);
     let mut length = 0;
-    for (name, blocks, operation) in [
-        (libc::PACKET_RX_RING, options.receive, "make a ring for frames that come in by"),
-        (libc::PACKET_TX_RING, options.transmit, "make a ring for frames that go out by"),
+    for (name, blocks, slot, operation) in [
+        (libc::PACKET_RX_RING, options.receive, slot_in, "make a ring for frames that come in by"),
+        (libc::PACKET_TX_RING, options.transmit, slot_out, "make a ring for frames that go out by"),
     ] {
         if blocks == 0 {
             continue;
         }
         // struct tpacket_req: block size, blocks, frame size, frames.
-        let slots = (BLOCK / options.slot.max(1)).saturating_mul(blocks);
-        let request = [BLOCK, blocks, options.slot, slots];
+        let slots = (BLOCK / slot.max(1)).saturating_mul(blocks);
+        let request = [BLOCK, blocks, slot, slots];
         option::set(fd, libc::SOL_PACKET, name, request).map_err(failed(operation))?;
         length += BLOCK as usize * blocks as usize;
     }
     let memory = Arc::new(Mapping::new(fd, length).map_err(failed("map the rings of"))?);
-    let area = |from: u32, blocks: u32| Area {
+    let area = |from: u32, blocks: u32, slot: u32| Area {
         memory: memory.clone(),
         from: BLOCK as usize * from as usize,
-        slot: options.slot as usize,
-        per_block: (BLOCK / options.slot) as usize,
-        slots: (BLOCK / options.slot) as usize * blocks as usize,
+        slot: slot as usize,
+        per_block: (BLOCK / slot) as usize,
+        slots: (BLOCK / slot) as usize * blocks as usize,
     };
-    let receive = RxRing::new(area(0, options.receive), header);
-    let transmit = area(options.receive, options.transmit);
+    let receive = RxRing::new(area(0, options.receive, slot_in), header);
+    let transmit = area(options.receive, options.transmit, slot_out);
     let transmit = (options.transmit > 0).then(|| TxRing::new(transmit, header));
     Ok((receive, transmit))
 }

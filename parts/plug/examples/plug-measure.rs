@@ -18,8 +18,10 @@ use world::{ADDRESS, Memory, Net, Running, Site, tap_node};
 /// How the interface's side is read and written.
 #[derive(Clone, Copy, Debug)]
 enum Way {
-    /// Rings for both.
+    /// Rings for both, long frames aside.
     Rings,
+    /// Rings for both, with slots for any frame.
+    Whole,
     /// A ring for what comes, a call a frame for what goes.
     RingAndCalls,
     /// A call a frame for both.
@@ -37,7 +39,7 @@ fn main() {
     let (seconds, rounds) = (number("seconds", 2), number("rounds", 2));
     let has = |what: &str| arguments.iter().any(|a| a == what);
     let all = !has("tcp") && !has("frames") && !has("old");
-    let ways = [Way::Rings, Way::RingAndCalls, Way::Calls];
+    let ways = [Way::Rings, Way::Whole, Way::RingAndCalls, Way::Calls];
     if all || has("tcp") {
         for offloads in [true, false] {
             for way in ways {
@@ -59,7 +61,8 @@ fn main() {
 fn port(site: &Site, way: Way) -> Box<dyn Port> {
     let rings = RingOptions::default();
     match way {
-        Way::Rings => Box::new(site.port(RingOptions { transmit: 4, ..rings })),
+        Way::Rings => Box::new(site.port(rings)),
+        Way::Whole => Box::new(site.port(RingOptions { whole_slots: true, receive: 16, ..rings })),
         Way::RingAndCalls => Box::new(site.port(RingOptions { transmit: 0, ..rings })),
         Way::Calls => Box::new(site.core.run(|| PacketPort::open(100).expect("a port"))),
         Way::Old => Box::new(site.port(RingOptions { without_offloads: true, ..rings })),
@@ -170,8 +173,14 @@ fn frames(way: Way, seconds: u64) {
         let mut buffer = vec![0; netloom_port::MOST_FRAME];
         while Instant::now() < until {
             use netloom_plug::{Member, Taken};
-            let found = b.receive(&mut buffer).expect("receive");
-            taken += u64::from(matches!(found, Taken::Frame { .. }));
+            if let Taken::Frame { .. } = b.receive(&mut buffer).expect("receive") {
+                taken += 1;
+            } else {
+                let bell = b.as_fd();
+                let mut fds = [rustix::event::PollFd::new(&bell, rustix::event::PollFlags::IN)];
+                let most = netloom_sys::process::timespec(Duration::from_millis(10));
+                rustix::event::poll(&mut fds, Some(&most)).expect("wait");
+            }
         }
     });
     let rate = |count: u64| count as f64 / seconds as f64 / 1e6;
