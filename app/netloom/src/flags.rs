@@ -2,10 +2,17 @@
 //!
 //! Only definitions: nothing here reads a file or asks the machine.
 
+mod switch;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+
+pub(crate) use switch::{
+    MirrorAdd, MirrorChange, MirrorDirection, Plug, PortVlan, Switch, SwitchCreate, SwitchMac,
+    SwitchMirror, SwitchPort,
+};
 
 /// Builds whole networks inside this machine, from one file.
 #[derive(Debug, Parser)]
@@ -43,6 +50,11 @@ pub(crate) enum Verb {
     /// Show and change links of a running lab.
     #[command(subcommand)]
     Link(Link),
+    /// Make, remove, show and change switches of a running lab.
+    #[command(subcommand)]
+    Switch(Switch),
+    /// Join a switch to an interface, until interrupted.
+    Plug(Plug),
     /// Run a program in a node, with this terminal or these pipes.
     Exec(Exec),
     /// Open a shell in a node.
@@ -77,6 +89,32 @@ pub(crate) enum Verb {
         /// The lab's folder.
         folder: PathBuf,
     },
+    /// Is a shared-memory switch.
+    #[command(hide = true)]
+    SwitchProcess {
+        /// The process that starts it.
+        starter: i32,
+        /// Where its socket is to be.
+        socket: PathBuf,
+        /// Where it keeps what it knows.
+        state: PathBuf,
+        /// How it is to be, as JSON.
+        options: String,
+    },
+    /// Carries frames between a switch and an interface whose port is its standard input.
+    #[command(hide = true)]
+    PlugProcess {
+        /// The process that starts it.
+        starter: i32,
+        /// The file that it holds a lock on while it lives.
+        lock: PathBuf,
+        /// The switch's socket.
+        switch: PathBuf,
+        /// The port's name on the switch.
+        name: String,
+        /// What the descriptor is.
+        kind: PortKind,
+    },
     /// The other side of a measurement.
     #[command(hide = true)]
     BenchPeer {
@@ -84,6 +122,17 @@ pub(crate) enum Verb {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+}
+
+/// What a plug's descriptor is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PortKind {
+    /// A tap.
+    Tap,
+    /// A packet socket on an interface of the lab's own.
+    Packet,
+    /// One on a card, which gets frames for others, too.
+    Ring,
 }
 
 /// `up` and `run`.
@@ -437,6 +486,10 @@ pub(crate) enum Experiment {
     Flood,
     /// Time to make, remove, use, move and list in a running lab.
     Images,
+    /// The shared-memory switch between processes and between nodes.
+    Switch,
+    /// A plug between the shared-memory switch and an interface.
+    Plug,
     /// How exactly links delay, lose and limit.
     Wire,
 }
@@ -449,6 +502,8 @@ impl Experiment {
             Experiment::Node => "node",
             Experiment::Flood => "flood",
             Experiment::Images => "images",
+            Experiment::Switch => "switch",
+            Experiment::Plug => "plug",
             Experiment::Wire => "wire",
         }
     }

@@ -60,6 +60,9 @@ fn exit_code(error: &anyhow::Error) -> i32 {
             }) => return 3,
             _ => {}
         }
+        if let Some(netloom_port::Error::Unsupported(_)) = cause.downcast_ref() {
+            return 3;
+        }
         match cause.downcast_ref() {
             Some(netloom_api::Error::Refused { status: 501, .. }) => return 3,
             Some(netloom_api::Error::Refused { status: 400, .. }) => return 2,

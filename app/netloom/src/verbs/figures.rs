@@ -3,13 +3,17 @@
 //! Only text is made here. What is not known is `-`.
 
 use netloom_lab::view::{
-    ChildrenView, DirectionView, InterfaceStatus, LinkStatus, NodeStatus, ProtectView, WireView,
+    ChildrenView, DirectionView, InterfaceStatus, LinkStatus, NodeStatus, ProtectView,
+    SwitchStatus, WireView,
 };
 
 use crate::output::{bytes, or_dash};
 
 /// Columns of [`interface_rows`].
 pub(super) const INTERFACES: [&str; 6] = ["INTERFACE", "LINK", "STATE", "RECEIVED", "SENT", "LOST"];
+
+/// Columns of [`switch_rows`].
+pub(super) const SWITCHES: [&str; 3] = ["SWITCH", "KIND", "LINKS"];
 
 /// Columns of [`wire_rows`].
 pub(super) const WIRES: [&str; 7] =
@@ -128,6 +132,18 @@ pub(super) fn interface_rows(node: &NodeStatus) -> Vec<Vec<String>> {
         ]
     };
     node.interfaces.iter().map(row).collect()
+}
+
+/// A row for each switch, where there are others than bridges of the kernel.
+pub(super) fn switch_rows(switches: &[SwitchStatus]) -> Vec<Vec<String>> {
+    if switches.iter().all(|s| s.kind == "kernel") {
+        return vec![];
+    }
+    let row = |s: &SwitchStatus| {
+        let links = if s.links.is_empty() { "-".into() } else { s.links.join(" ") };
+        vec![s.name.clone(), s.kind.clone(), links]
+    };
+    switches.iter().map(row).collect()
 }
 
 /// Packets and their bytes.

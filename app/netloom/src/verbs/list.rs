@@ -64,6 +64,7 @@ fn text(status: &LabStatus) -> String {
     let interfaces = status.nodes.iter().flat_map(figures::interface_rows);
     let wires = status.links.iter().flat_map(figures::wire_rows);
     for (head, rows) in [
+        (figures::SWITCHES.as_slice(), figures::switch_rows(&status.switches)),
         (figures::INTERFACES.as_slice(), interfaces.collect::<Vec<_>>()),
         (figures::WIRES.as_slice(), wires.collect()),
     ] {
@@ -114,6 +115,8 @@ fn addresses(node: &NodeStatus) -> String {
 
 #[cfg(test)]
 mod tests {
+    use netloom_lab::view::SwitchStatus;
+
     use super::*;
     use crate::verbs::samples;
 
@@ -133,6 +136,23 @@ WIRE       STATE                 FROM    IMPAIRMENTS          OFFERED       LOST
 t:eth0--s  running, restarted 1  t:eth0  delay 10ms, loss 1%  10 (1.0 KiB)  3 (loss 1, queue 2)  1 (100 B)
 ";
         assert_eq!(text(&samples::status()), expected);
+    }
+
+    #[test]
+    fn switches_are_shown_where_not_all_are_bridges() {
+        let mut switch = SwitchStatus {
+            name: "s".into(),
+            kind: "shm".into(),
+            bridge: String::new(),
+            links: vec!["l".into(), "m".into()],
+        };
+        let mut status = samples::status();
+        (status.nodes, status.links) = (vec![], vec![]);
+        status.switches = vec![switch.clone()];
+        assert!(text(&status).ends_with("\nSWITCH  KIND  LINKS\ns       shm   l m\n"));
+        switch.kind = "kernel".into();
+        status.switches = vec![switch];
+        assert!(!text(&status).contains("SWITCH"));
     }
 
     #[test]

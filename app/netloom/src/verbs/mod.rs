@@ -1,5 +1,6 @@
 //! One module a verb or a few of a kind; each gives the exit code.
 
+mod adhoc;
 mod bench;
 mod copy;
 mod doctor;
@@ -13,10 +14,12 @@ mod list;
 mod logs;
 mod node;
 mod ping;
+mod plug;
+mod roles;
 #[cfg(test)]
 mod samples;
+mod switch;
 mod up;
-mod wire;
 
 use anyhow::Result;
 
@@ -38,6 +41,8 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
         Verb::Status(args) => list::status(lab, &args),
         Verb::Node(verb) => node::node(lab, verb),
         Verb::Link(verb) => link::link(lab, &verb),
+        Verb::Switch(verb) => switch::switch(lab, verb),
+        Verb::Plug(args) => plug::plug(lab, &args),
         Verb::Exec(args) => enter::exec(lab, args),
         Verb::Shell(args) => enter::shell(lab, &args.node),
         Verb::Logs(args) => logs::logs(lab, &args),
@@ -45,7 +50,13 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
         Verb::Ping(args) => ping::ping(lab, &args),
         Verb::Doctor(args) => doctor::doctor(&args),
         Verb::Bench(args) => bench::bench(&args),
-        Verb::WireProcess { starter, folder } => wire::process(starter, &folder),
+        Verb::WireProcess { starter, folder } => roles::wire(starter, &folder),
+        Verb::SwitchProcess { starter, socket, state, options } => {
+            roles::switch(starter, &socket, &state, &options)
+        }
+        Verb::PlugProcess { starter, lock, switch, name, kind } => {
+            roles::plug(starter, &lock, &switch, &name, kind)
+        }
         Verb::BenchPeer { args } => bench::peer(&args),
     }
 }

@@ -3,19 +3,14 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use netloom_api::Client;
 use netloom_lab::view::{
     Changed, MoveInterface, NewNode, NodeSettings, NodeStatus, ProgramView, ProtectView,
 };
-use netloom_lab::{Folder, runtime_dir};
 
-use super::figures;
+use super::{adhoc, figures};
 use crate::flags::{self, Node, NodeCreate, Setting};
 use crate::labs;
 use crate::output::{facts, notes, or_dash, print, print_json, table};
-
-/// The lab that is brought up for a node where none runs.
-const DEFAULT_LAB: &str = "default";
 
 /// `netloom node`
 pub(crate) fn node(lab: Option<&str>, verb: Node) -> Result<i32> {
@@ -39,23 +34,8 @@ fn told(changed: &Changed) {
 
 fn create(lab: Option<&str>, args: NodeCreate) -> Result<()> {
     let request = new_node(args)?;
-    if lab.is_some() || labs::any() {
-        return labs::connect(lab)?.create_node(&request).map(|c| told(&c)).map_err(Into::into);
-    }
-    super::up::up_empty(DEFAULT_LAB)?;
-    let folder = Folder::new(&runtime_dir(), DEFAULT_LAB);
-    let client = labs::connect_to(&folder)?;
-    let created = client.create_node(&request);
-    if created.is_err() && is_empty(&client) {
-        // Brought up for this node alone, and nobody else made one meanwhile.
-        super::down::take_down(&folder).context("take the new lab down again")?;
-    }
-    told(&created?);
+    told(&adhoc::make(lab, |client| client.create_node(&request))?);
     Ok(())
-}
-
-fn is_empty(client: &Client) -> bool {
-    client.status().is_ok_and(|status| status.nodes.is_empty())
 }
 
 /// What is asked for; a root may be given as a setting, too.

@@ -1,6 +1,7 @@
 //! A lab for tests of what is printed: everything is there once, known and unknown.
 
 use netloom_lab::view::LabStatus;
+use netloom_switch::control::requests::Shown;
 use serde_json::json;
 
 /// A node with everything, a child of which nothing is known, a link with a wire and one without.
@@ -35,5 +36,39 @@ pub(super) fn status() -> LabStatus {
         "links": [{"name": "t:eth0--s", "ends": ["t:eth0", "s"], "up": true, "wire": wire},
             {"name": "a:x--b:y", "ends": ["a:x", "b:y"], "up": false, "wire": null}],
     }))
+    .unwrap()
+}
+
+/// A switch with a port that has everything, one of which little is known, and one that is reserved.
+pub(super) fn shown() -> Shown {
+    let counters = json!({"sent-frames": 10, "sent-bytes": 1024, "sent-super": 1,
+        "received-frames": 5, "received-bytes": 512, "received-super": 0, "dropped-stalled": 2,
+        "dropped-spoofed": 1, "dropped-full": 0, "missed": 1, "waits": 8, "wakes": 0});
+    let rules = json!({"name": "h1:eth0", "uid": 5, "gid": 6, "learn": false,
+        "vlan": {"trunk": {"native": 7, "allowed": "1-3,9"}},
+        "macs": ["02:00:00:00:00:01", "02:00:00:00:00:02"]});
+    let bare = |number: u16, name: &str, presence: &str, rules: serde_json::Value| {
+        json!({"number": number, "name": name, "presence": presence, "pid": null, "uid": null,
+            "since": null, "edges-out": 0, "edges-in": 0, "memory-kib": 0, "super-frames": false,
+            "checksums": false, "counters": {}, "rules": rules})
+    };
+    let mut full = bare(1, "h1:eth0", "here", rules);
+    let more = json!({"pid": 33, "uid": 5, "since": 6, "edges-out": 1, "edges-in": 2,
+        "memory-kib": 2048, "super-frames": true, "counters": counters});
+    let mut anonymous = bare(2, "", "here", json!({"vlan": {"access": 7}}));
+    let less = json!({"uid": 0, "since": 6, "memory-kib": 1024});
+    for (port, known) in [(&mut full, more), (&mut anonymous, less)] {
+        for (key, value) in known.as_object().unwrap() {
+            port[key] = value.clone();
+        }
+    }
+    let mirror = json!({"to": 3, "filter": "vlan 7, tcp", "sources": [
+        {"port": 1, "direction": "in"}, {"port": 2, "direction": "both"}]});
+    let relay = json!({"received-frames": 6, "received-bytes": 600, "sent-frames": 7,
+        "sent-bytes": 700, "dropped-full": 1});
+    serde_json::from_value(json!({"pid": 42, "uid": 0, "since": 5, "cpu-us": 1_250_000,
+        "memory-kib": 3072, "edges": 3, "vlans": true, "relay": relay, "joins": 4, "refused": 1,
+        "expelled": 2, "mirrors": {"2": mirror},
+        "ports": [full, anonymous, bare(3, "watch", "free", json!({"name": "watch"}))]}))
     .unwrap()
 }

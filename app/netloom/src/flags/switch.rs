@@ -1,0 +1,268 @@
+//! The flags of `switch` and `plug`, and how ports of switches are named.
+
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
+use netloom_switch::control::requests::PortKey;
+use netloom_switch::rules::{MirrorFilter, Vid, VidSet};
+
+use super::{Json, Setting, setting};
+
+/// `switch`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Switch {
+    /// Make a switch. Where no lab runs, one named `default` is brought up for it.
+    Create(SwitchCreate),
+    /// Remove a switch.
+    Delete(SwitchDelete),
+    /// List switches of all kinds.
+    List(Json),
+    /// Show all about a switch: its process, its ports and what they count, its mirror sessions.
+    Show(SwitchShow),
+    /// Show a port, change its rules, or take it off the switch.
+    Port(SwitchPort),
+    /// Show where ports believe addresses to be.
+    Mac(SwitchMac),
+    /// Set the VLANs of a port.
+    Vlan(Box<SwitchVlan>),
+    /// Show mirror sessions, start one, end one.
+    Mirror(SwitchMirror),
+}
+
+/// `switch create`.
+#[derive(Debug, Args)]
+pub(crate) struct SwitchCreate {
+    /// Its name.
+    pub(crate) name: String,
+    /// Settings as in the lab file: kind (shm where nothing is said), mode, group, arena, ageing.
+    #[arg(value_name = "KEY=VALUE", value_parser = setting)]
+    pub(crate) settings: Vec<Setting>,
+}
+
+/// `switch delete`.
+#[derive(Debug, Args)]
+pub(crate) struct SwitchDelete {
+    /// The switch.
+    pub(crate) switch: String,
+    /// Remove it even though ports are on it.
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+/// `switch show`.
+#[derive(Debug, Args)]
+pub(crate) struct SwitchShow {
+    /// The switch.
+    pub(crate) switch: String,
+    /// As JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `switch port`.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("what").args(["settings", "disconnect", "json"]))]
+pub(crate) struct SwitchPort {
+    /// The switch.
+    pub(crate) switch: String,
+    /// The port's number or name.
+    #[arg(value_parser = port)]
+    pub(crate) port: PortKey,
+    /// Settings: name, user, group, lock (addresses that alone may send from it, with commas between
+    /// them), learn (on, off); `none` takes one away. Without any the port is shown.
+    #[arg(value_name = "KEY=VALUE", value_parser = setting)]
+    pub(crate) settings: Vec<Setting>,
+    /// Take it off the switch; whoever has it may join again.
+    #[arg(long)]
+    pub(crate) disconnect: bool,
+    /// As JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `switch mac`.
+#[derive(Debug, Args)]
+pub(crate) struct SwitchMac {
+    /// The switch.
+    pub(crate) switch: String,
+    /// Only what this port has learnt, by number or name; the switch itself is 0.
+    #[arg(long, value_parser = port)]
+    pub(crate) port: Option<PortKey>,
+    /// As JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `switch vlan`.
+#[derive(Debug, Args)]
+pub(crate) struct SwitchVlan {
+    /// The switch.
+    pub(crate) switch: String,
+    /// The port's number or name.
+    #[arg(value_parser = port)]
+    pub(crate) port: PortKey,
+    #[command(subcommand)]
+    pub(crate) vlan: PortVlan,
+}
+
+/// What a port's VLANs are to be.
+#[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one")]
+pub(crate) enum PortVlan {
+    /// Frames come and go without a tag and belong to one VLAN.
+    Access {
+        /// The VLAN, 1 to 4094.
+        vid: Vid,
+    },
+    /// Frames come and go with tags.
+    Trunk {
+        /// The VLANs that may pass, like 1-3,7 or all.
+        set: VidSet,
+        /// The VLAN of frames without a tag; they are dropped where nothing is said.
+        #[arg(long, value_name = "VID")]
+        native: Option<Vid>,
+    },
+    /// No rule: an access port of VLAN 1 as soon as any port of the switch has one.
+    None,
+}
+
+/// `switch mirror`.
+#[derive(Debug, Args)]
+pub(crate) struct SwitchMirror {
+    /// The switch.
+    pub(crate) switch: String,
+    /// As JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Without one, mirror sessions are shown.
+    #[command(subcommand)]
+    pub(crate) change: Option<MirrorChange>,
+}
+
+/// What to do with mirror sessions.
+#[derive(Debug, Subcommand)]
+pub(crate) enum MirrorChange {
+    /// Start a session; its number is printed.
+    Add(MirrorAdd),
+    /// End a session.
+    Delete {
+        /// Its number.
+        mirror: u16,
+    },
+}
+
+/// `switch mirror add`.
+#[derive(Debug, Args)]
+pub(crate) struct MirrorAdd {
+    /// The port that gets the copies, by number or name.
+    #[arg(long, value_name = "PORT", value_parser = port)]
+    pub(crate) to: PortKey,
+    /// The ports whose frames are copied.
+    #[arg(long, value_name = "PORT[,PORT]", required = true, value_delimiter = ',',
+        value_parser = port)]
+    pub(crate) from: Vec<PortKey>,
+    /// Which of their frames: in is what a port sends, out what it gets.
+    #[arg(long, value_enum, default_value_t = MirrorDirection::Both)]
+    pub(crate) direction: MirrorDirection,
+    /// Only some of them, like `vlan 7, tcp, port 80`; also mac, arp, ipv4, ipv6, ip, udp, icmp.
+    #[arg(long, value_name = "TEXT", default_value = "all")]
+    pub(crate) filter: MirrorFilter,
+}
+
+/// Which frames of a port, seen from the switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MirrorDirection {
+    /// What the port sends.
+    In,
+    /// What the port gets.
+    Out,
+    /// Both.
+    Both,
+}
+
+/// `plug`.
+#[derive(Debug, Args)]
+pub(crate) struct Plug {
+    /// The interface of this host, or of the namespace that this runs in.
+    #[arg(value_name = "IFACE")]
+    pub(crate) interface: String,
+    /// The switch: SWITCH, LAB.SWITCH or the path of its socket; netloom:// may stand before it, and
+    /// [N] after it chooses a port.
+    pub(crate) switch: String,
+    /// The port's name on the switch; host:IFACE where nothing is said.
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+}
+
+/// A port: digits are its number.
+fn port(text: &str) -> Result<PortKey, String> {
+    if text.is_empty() {
+        return Err("takes a number or a name".to_owned());
+    }
+    if text.bytes().all(|b| b.is_ascii_digit()) {
+        let number = text.parse().map_err(|_| "numbers of ports are 1 to 255".to_owned())?;
+        return Ok(PortKey::Number(number));
+    }
+    Ok(PortKey::Name(text.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flags::{Cli, Verb};
+    use clap::Parser;
+
+    fn parse(line: &[&str]) -> Result<Switch, clap::Error> {
+        match Cli::try_parse_from(["netloom", "switch"].iter().chain(line))?.verb {
+            Verb::Switch(switch) => Ok(switch),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn ports_go_by_number_or_name() {
+        let Switch::Port(args) = parse(&["port", "s", "7"]).unwrap() else { panic!() };
+        assert_eq!((args.port, args.settings.len()), (7.into(), 0));
+        let Switch::Port(args) = parse(&["port", "s", "h1:eth0", "learn=off"]).unwrap() else {
+            panic!()
+        };
+        assert_eq!(args.port, "h1:eth0".into());
+        assert_eq!(args.settings, [("learn".to_owned(), "off".to_owned())]);
+        assert!(parse(&["port", "s", "70000"]).is_err());
+        assert!(parse(&["port", "s", ""]).is_err());
+        assert!(parse(&["port", "s", "1", "learn=off", "--disconnect"]).is_err());
+        assert!(parse(&["port", "s", "1", "learn"]).is_err());
+    }
+
+    #[test]
+    fn vlans_are_of_one_of_three_kinds() {
+        let vlan = |line: &[&str]| match parse(&[&["vlan", "s", "1"], line].concat()) {
+            Ok(Switch::Vlan(args)) => Some(args.vlan),
+            _ => None,
+        };
+        let seven = Vid::new(7).unwrap();
+        assert!(matches!(vlan(&["access", "7"]), Some(PortVlan::Access { vid }) if vid == seven));
+        assert!(matches!(vlan(&["none"]), Some(PortVlan::None)));
+        let trunk = vlan(&["trunk", "1-3,7", "--native", "7"]);
+        let Some(PortVlan::Trunk { set, native }) = trunk else { panic!("{trunk:?}") };
+        assert_eq!((set.to_string().as_str(), native), ("1-3,7", Some(seven)));
+        for wrong in [&["access", "0"][..], &["access"], &["trunk", "5000"], &["hybrid"], &[]] {
+            assert!(vlan(wrong).is_none(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_mirror_session_has_ports_direction_and_filter() {
+        let line = ["mirror", "s", "add", "--to", "9", "--from", "1,h1:eth0", "--filter", "tcp"];
+        let Switch::Mirror(args) = parse(&line).unwrap() else { panic!() };
+        let Some(MirrorChange::Add(add)) = args.change else { panic!("{args:?}") };
+        assert_eq!((add.to, add.from), (9.into(), vec![1.into(), "h1:eth0".into()]));
+        assert_eq!(add.direction, MirrorDirection::Both);
+        assert_eq!(add.filter.to_string(), "tcp");
+        let Switch::Mirror(args) = parse(&["mirror", "s", "--json"]).unwrap() else { panic!() };
+        assert!(args.json && args.change.is_none());
+        assert!(parse(&["mirror", "s", "delete", "x"]).is_err());
+        assert!(parse(&["mirror", "s", "add", "--to", "9"]).is_err());
+        assert!(
+            parse(&["mirror", "s", "add", "--to", "9", "--from", "1", "--filter", "x"]).is_err()
+        );
+    }
+}

@@ -1,0 +1,35 @@
+//! The lab that something is made in without any file: a running one, else one that is brought up.
+
+use anyhow::{Context, Result};
+use netloom_api::Client;
+use netloom_lab::view::Changed;
+use netloom_lab::{Folder, runtime_dir};
+
+use crate::labs;
+
+/// The lab that is brought up where none runs.
+const DEFAULT_LAB: &str = "default";
+
+/// Makes something in the lab named, or in the only one. Where none runs an empty one is brought up
+/// for it, and taken down again if it stays empty.
+pub(super) fn make(
+    lab: Option<&str>,
+    make: impl Fn(&Client) -> netloom_api::Result<Changed>,
+) -> Result<Changed> {
+    if lab.is_some() || labs::any() {
+        return make(&labs::connect(lab)?).map_err(Into::into);
+    }
+    super::up::up_empty(DEFAULT_LAB)?;
+    let folder = Folder::new(&runtime_dir(), DEFAULT_LAB);
+    let client = labs::connect_to(&folder)?;
+    let made = make(&client);
+    if made.is_err() && is_empty(&client) {
+        // Brought up for this alone, and nobody else made something meanwhile.
+        super::down::take_down(&folder).context("take the new lab down again")?;
+    }
+    Ok(made?)
+}
+
+fn is_empty(client: &Client) -> bool {
+    client.status().is_ok_and(|status| status.nodes.is_empty() && status.switches.is_empty())
+}

@@ -1,0 +1,228 @@
+//! `plug`: joins a switch to an interface, in this process, until it is interrupted.
+//!
+//! Of the interface nothing is changed but that it hears frames for others, by a membership of the
+//! socket, which goes with it. Only one that is down is brought up; a second process puts that back,
+//! so that a kill of the first one leaves no trace, either.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use anyhow::{Context, Result, anyhow, bail};
+use netloom_lab::{Folder, runtime_dir};
+use netloom_netlink::{Batch, Change, LinkInfo, Socket};
+use netloom_plug::{Carried, Counters, End, Lost, Pump};
+use netloom_port::{RingOptions, RingPort};
+use netloom_shm::name::{self, Address};
+use netloom_shm::{JoinOptions, SwitchPort};
+use netloom_sys::process::{self, Forked, Namespaces};
+use rustix::process::Pid;
+
+use super::figures::amount;
+use crate::flags::Plug;
+use crate::output::{facts, print};
+use crate::{Usage, labs};
+
+/// Signals that end it.
+const ENDING: [i32; 3] = [2, 15, 1];
+
+/// `netloom plug`
+pub(crate) fn plug(lab: Option<&str>, args: &Plug) -> Result<i32> {
+    let interface = args.interface.as_str();
+    let address = switch(lab, &args.switch)?;
+    let link = find(interface)?;
+    let signals = process::catch(&ENDING).context("catch signals")?;
+    let rings = RingOptions { promiscuous: true, ..RingOptions::default() };
+    let port = RingPort::open(link.index, rings)
+        .with_context(|| format!("interface {interface:?}: open"))?;
+    if port.is_merged_irreversibly() {
+        eprintln!(
+            "note: interface {interface:?} merges packets in a way that cannot be undone, which \
+             loses many: turn that off (ethtool -K {interface} lro off)"
+        );
+    }
+    let member = join(&address, args)?;
+    let number = member.number();
+    // From here on it is as it was when this ends.
+    let _raised = (!link.up).then(|| Raised::new(&link)).transpose()?;
+    print(&format!(
+        "interface {interface} is port {number} of switch {}; Ctrl-C ends it\n",
+        args.switch
+    ))?;
+    let mut pump = Pump::new(Box::new(port), Box::new(member));
+    let end = pump.run(signals.as_fd(), &mut || true)?;
+    print(&text(&pump.reading().read()))?;
+    match end {
+        End::Stopped => Ok(0),
+        End::InterfaceGone => bail!("interface {interface:?}: it is no more"),
+        End::SwitchGone => bail!("switch {:?}: it is no more", args.switch),
+    }
+}
+
+/// Where the switch is: one of the lab named by `-l`, one of the only lab where there is no `default`,
+/// else as its name says.
+fn switch(lab: Option<&str>, asked: &str) -> Result<Address> {
+    let resolve = |text: &str| name::resolve(text).map_err(|e| Usage(e.to_string()));
+    let bare = asked.strip_prefix(name::SCHEME).unwrap_or(asked);
+    let is_plain =
+        !bare.starts_with('/') && !bare.split('?').next().is_some_and(|n| n.contains('.'));
+    let mut address = match lab {
+        Some(lab) if is_plain => resolve(&format!("{lab}.{bare}"))?,
+        Some(lab) => {
+            let words = format!("switch {asked:?}: says where it is, and so does -l {lab}");
+            return Err(Usage(words).into());
+        }
+        None => resolve(asked)?,
+    };
+    if lab.is_none()
+        && is_plain
+        && !address.path.exists()
+        && let [only] = Folder::all(&runtime_dir()).as_slice()
+    {
+        address = resolve(&format!("{}.{bare}", only.name()))?;
+    }
+    if !address.path.exists() {
+        let hint = match labs::any() {
+            true => "`netloom switch list` shows those of a lab",
+            false => "no lab is running; `netloom switch create` makes one",
+        };
+        bail!("switch {asked:?}: there is none at {}; {hint}", address.path.display());
+    }
+    Ok(address)
+}
+
+fn find(interface: &str) -> Result<LinkInfo> {
+    let found = Socket::open_to_ask().and_then(|mut socket| socket.link(interface));
+    found
+        .with_context(|| format!("interface {interface:?}: find"))?
+        .ok_or_else(|| anyhow!("interface {interface:?}: there is none of this name here"))
+}
+
+fn join(address: &Address, args: &Plug) -> Result<SwitchPort> {
+    let name = args.name.clone().or_else(|| address.name.clone());
+    let name = name.unwrap_or_else(|| format!("host:{}", args.interface));
+    let options = JoinOptions {
+        number: address.number.map_or(0, u16::from),
+        ..JoinOptions::new(&address.path, &name)
+    };
+    SwitchPort::join(&options)
+        .with_context(|| format!("switch {:?}: join as {name:?}", args.switch))
+}
+
+/// An interface that is up as long as this lives.
+struct Raised {
+    /// Its other end tells the second process that this one has ended.
+    alive: Option<OwnedFd>,
+    keeper: Pid,
+}
+
+impl Raised {
+    fn new(link: &LinkInfo) -> Result<Raised> {
+        let object = format!("interface {:?}", link.name);
+        let (theirs, alive) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+            .with_context(|| format!("{object}: make a pipe"))?;
+        let raised = match process::fork_alone(Namespaces::NONE, None)? {
+            Forked::Child => {
+                drop(alive);
+                keep(link.index, &object, &theirs)
+            }
+            Forked::Parent(keeper) => Raised { alive: Some(alive), keeper },
+        };
+        set(link.index, &object, true).with_context(|| format!("{object}: set up"))?;
+        Ok(raised)
+    }
+}
+
+impl Drop for Raised {
+    fn drop(&mut self) {
+        drop(self.alive.take());
+        // It ends once the interface is down again.
+        let _ = rustix::process::waitpid(Some(self.keeper), rustix::process::WaitOptions::empty());
+    }
+}
+
+/// Waits for the end of the first process, and sets the interface down.
+fn keep(index: u32, object: &str, first: &OwnedFd) -> ! {
+    // No key of the terminal reaches it.
+    let _ = rustix::process::setsid();
+    process::set_name("netloom-plug");
+    process::close_all_but(&[first.as_fd()]);
+    let _ = rustix::io::read(first, &mut [0u8]);
+    let code = match set(index, object, false) {
+        Ok(()) => 0,
+        Err(e) => crate::report(&e.context(format!("{object}: set down again"))),
+    };
+    process::exit_now(code)
+}
+
+fn set(index: u32, object: &str, up: bool) -> Result<()> {
+    let mut batch = Batch::new();
+    let change = Change::of(index);
+    batch.push(object, &if up { change.up() } else { change.down() });
+    Ok(Socket::open()?.run(&mut batch)?)
+}
+
+/// What was carried and lost, by cause.
+fn text(counters: &Counters) -> String {
+    let carried = |c: &Carried| match c.super_frames {
+        0 => amount(c.frames, c.bytes),
+        many => format!("{}, {many} super", amount(c.frames, c.bytes)),
+    };
+    facts(&[
+        ("to the switch", carried(&counters.to_switch)),
+        ("to the interface", carried(&counters.to_interface)),
+        ("lost", lost(&counters.lost)),
+    ])
+}
+
+fn lost(lost: &Lost) -> String {
+    let causes = [
+        ("cut by the interface", lost.truncated),
+        ("came too fast", lost.overrun.unwrap_or(0)),
+        ("receiver does not read", lost.stalled),
+        ("against the rules of the switch", lost.refused_by_switch),
+        ("too long", lost.oversize),
+        ("no room in the interface", lost.no_room),
+        ("not taken by the interface", lost.refused),
+        ("interface down", lost.down),
+        ("not sent by the interface", lost.unsent),
+    ];
+    let causes: Vec<_> = causes.into_iter().filter(|(_, count)| *count > 0).collect();
+    let total: u64 = causes.iter().map(|(_, count)| count).sum();
+    let words: Vec<String> = causes.iter().map(|(cause, n)| format!("{cause}: {n}")).collect();
+    if words.is_empty() { "0".into() } else { format!("{total} ({})", words.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_carried_is_told_with_what_was_lost() {
+        let mut counters = Counters {
+            to_switch: Carried { frames: 3, bytes: 2048, super_frames: 1 },
+            ..Counters::default()
+        };
+        let expected = "\
+to the switch     3 (2.0 KiB), 1 super
+to the interface  0 (0 B)
+lost              0
+";
+        assert_eq!(text(&counters), expected);
+        counters.lost = Lost { overrun: Some(2), down: 1, ..Lost::default() };
+        assert_eq!(lost(&counters.lost), "3 (came too fast: 2, interface down: 1)");
+    }
+
+    #[test]
+    fn a_switch_that_is_not_there_is_named() {
+        let error = switch(None, "/nowhere/at-all").unwrap_err().to_string();
+        assert!(error.starts_with("switch \"/nowhere/at-all\": there is none at"), "{error}");
+        let twice = switch(Some("lab"), "other.s").unwrap_err();
+        assert!(twice.is::<Usage>(), "{twice}");
+        assert!(switch(None, "a/b").unwrap_err().is::<Usage>());
+    }
+
+    #[test]
+    fn an_interface_that_is_not_there_is_named() {
+        let error = find("nl-none-such").unwrap_err().to_string();
+        assert_eq!(error, "interface \"nl-none-such\": there is none of this name here");
+    }
+}

@@ -1,0 +1,120 @@
+//! This program in other roles: processes that a lab process starts, never users.
+//!
+//! Each keeps no right but that of its user, and nothing open that is not its own. Until something
+//! of its own names it (a socket that it listens at, a lock that it holds) it ends with its starter,
+//! because nobody else would find it; from then on it outlives the starter.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use netloom_lab::{Folder, SwitchOptions};
+use netloom_plug::{Kind, Lock, Options};
+use netloom_sys::{caps, process};
+use rustix::fs::Mode;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+use crate::flags::PortKind;
+
+/// Ends with its starter from now on.
+fn begin(starter: i32) -> Result<()> {
+    process::die_with_parent(true)?;
+    let parent = rustix::process::getppid().map(|p| p.as_raw_nonzero().get());
+    if parent != Some(starter) {
+        bail!("its starter has ended");
+    }
+    Ok(())
+}
+
+/// Lives on without its starter, with nothing open but `keep` and what it prints to.
+fn detach(keep: &[BorrowedFd<'_>]) -> Result<()> {
+    process::die_with_parent(false)?;
+    // No key and no hang-up of a terminal reaches it.
+    let _ = rustix::process::setsid();
+    process::close_all_but(keep);
+    rustix::process::chdir("/").context("leave the folder")
+}
+
+/// The same, without any capability.
+fn settle(keep: &[BorrowedFd<'_>]) -> Result<()> {
+    detach(keep)?;
+    caps::drop_all()?;
+    Ok(())
+}
+
+/// `netloom wire-process`: carries the frames of a lab's wires.
+pub(crate) fn wire(starter: i32, path: &Path) -> Result<i32> {
+    begin(starter)?;
+    let (Some(runtime), Some(name)) = (path.parent(), path.file_name().and_then(|n| n.to_str()))
+    else {
+        bail!("{path:?}: not a lab's folder");
+    };
+    let folder = Folder::new(runtime, name);
+    let listener = listen(&folder.wire_socket()).context("listen")?;
+    settle(&[listener.as_fd()])?;
+    netloom_wire::serve(listener, &folder.path())?;
+    Ok(0)
+}
+
+fn listen(path: &Path) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    // What one that died left behind makes room.
+    let _ = rustix::fs::unlink(path);
+    // Its mode is that of the process's mask while it is bound.
+    let mask = rustix::process::umask(Mode::from_raw_mode(0o177));
+    let bound = rustix::net::bind(&socket, &SocketAddrUnix::new(path)?);
+    rustix::process::umask(mask);
+    bound?;
+    rustix::net::listen(&socket, 16)?;
+    Ok(socket)
+}
+
+/// `netloom switch-process`: is a shared-memory switch.
+pub(crate) fn switch(starter: i32, socket: &Path, state: &Path, options: &str) -> Result<i32> {
+    begin(starter)?;
+    let options: SwitchOptions = serde_json::from_str(options).context("its options")?;
+    let listener = netloom_switch::listen(socket, options.mode)?;
+    if let Some(group) = options.group {
+        // Who may only join because of the group must be let through to the socket, too.
+        std::os::unix::fs::chown(socket, None, Some(group))
+            .with_context(|| format!("{socket:?}: give it to group {group}"))?;
+    }
+    settle(&[listener.as_fd()])?;
+    let options = netloom_switch::Options {
+        mode: options.mode,
+        group: options.group,
+        downlink: usize::try_from(options.arena)?,
+        ageing: options.ageing,
+        ..netloom_switch::Options::default()
+    };
+    netloom_switch::serve(listener, socket, state, &options)?;
+    Ok(0)
+}
+
+/// `netloom plug-process`: carries frames between a switch and the port that is its standard input.
+pub(crate) fn plug(
+    starter: i32,
+    lock: &Path,
+    switch: &Path,
+    name: &str,
+    kind: PortKind,
+) -> Result<i32> {
+    begin(starter)?;
+    let port = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3).context("its port")?;
+    let nothing = std::fs::File::open("/dev/null").context("open /dev/null")?;
+    rustix::stdio::dup2_stdin(&nothing).context("let go of the standard input")?;
+    let kind = match kind {
+        PortKind::Tap => Kind::Tap,
+        PortKind::Packet => Kind::Packet,
+        PortKind::Ring => Kind::Ring,
+    };
+    // It lives as long as the folder that its lock is in.
+    let options = Options::new(kind, switch, name, lock.parent().unwrap_or(lock));
+    let lock = Lock::take(lock)?;
+    detach(&[port.as_fd(), lock.as_fd()])?;
+    // What capabilities there are it still needs to set the port up.
+    netloom_plug::serve(port, lock, &options)?;
+    Ok(0)
+}

@@ -1,0 +1,255 @@
+//! `switch`: switches of a running lab are made, removed, shown and changed.
+//!
+//! What a shared-memory switch is asked goes through the lab to its process. Texts are made in
+//! [`text`], settings of ports are read in [`settings`].
+
+mod settings;
+mod text;
+
+use anyhow::{Context, Result, bail};
+use netloom_api::Client;
+use netloom_lab::view::{Changed, NewSwitch, SwitchStatus};
+use netloom_switch::control::requests::{Answer, MacTable, PortKey, PortShown, Request, Shown};
+use netloom_switch::rules::{Direction, Mirror, Source, Vlan};
+use serde::Serialize;
+
+use super::adhoc;
+use crate::flags::{
+    MirrorAdd, MirrorChange, MirrorDirection, PortVlan, Switch, SwitchCreate, SwitchMac,
+    SwitchMirror, SwitchPort,
+};
+use crate::labs;
+use crate::output::{notes, print, print_json};
+
+/// What a lab says of a switch of the other kind: a bridge of the kernel.
+pub(super) const SHM: &str = "shm";
+
+/// A switch with what its process tells, as it is shown as JSON.
+#[derive(Debug, Serialize)]
+struct Whole {
+    #[serde(flatten)]
+    status: SwitchStatus,
+    /// Why its process does not tell anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure: Option<String>,
+    #[serde(flatten)]
+    shown: Option<Shown>,
+}
+
+/// `netloom switch`
+pub(crate) fn switch(lab: Option<&str>, verb: Switch) -> Result<i32> {
+    match verb {
+        Switch::Create(args) => create(lab, args)?,
+        Switch::Delete(args) => {
+            told(&labs::connect(lab)?.delete_switch(&args.switch, args.force)?);
+        }
+        Switch::List(args) => {
+            let all = all(&labs::connect(lab)?)?;
+            if args.json { print_json(&all)? } else { print(&text::list(&all))? }
+        }
+        Switch::Show(args) => {
+            let whole = one(&labs::connect(lab)?, &args.switch)?;
+            if args.json { print_json(&whole)? } else { print(&text::whole(&whole))? }
+        }
+        Switch::Port(args) => port(&labs::connect(lab)?, &args)?,
+        Switch::Mac(args) => macs(&labs::connect(lab)?, &args)?,
+        Switch::Vlan(args) => {
+            let request = Request::SetVlan { port: args.port, vlan: vlan(args.vlan) };
+            order(&labs::connect(lab)?, &args.switch, &request)?;
+        }
+        Switch::Mirror(args) => mirror(&labs::connect(lab)?, &args)?,
+    }
+    Ok(0)
+}
+
+fn told(changed: &Changed) {
+    notes(&changed.notes);
+}
+
+fn create(lab: Option<&str>, args: SwitchCreate) -> Result<()> {
+    let request = NewSwitch { name: args.name, settings: args.settings };
+    told(&adhoc::make(lab, |client| client.create_switch(&request))?);
+    Ok(())
+}
+
+/// All switches; one whose process does not answer is listed without what it would tell.
+fn all(client: &Client) -> Result<Vec<Whole>> {
+    let switches = client.status()?.switches;
+    Ok(switches.into_iter().map(|status| whole(client, status)).collect())
+}
+
+fn one(client: &Client, name: &str) -> Result<Whole> {
+    let lab = client.status()?;
+    let known: Vec<String> = lab.switches.iter().map(|s| s.name.clone()).collect();
+    match lab.switches.into_iter().find(|s| s.name == name) {
+        Some(status) => Ok(whole(client, status)),
+        None if known.is_empty() => bail!("switch {name:?}: lab {:?} has no switch", lab.name),
+        None => bail!("switch {name:?}: not in lab {:?}; it has {}", lab.name, known.join(", ")),
+    }
+}
+
+fn whole(client: &Client, status: SwitchStatus) -> Whole {
+    if status.kind != SHM {
+        return Whole { status, failure: None, shown: None };
+    }
+    match shown(client, &status.name) {
+        Ok(shown) => Whole { status, failure: None, shown: Some(shown) },
+        Err(e) => Whole { status, failure: Some(crate::output::chain(&e)), shown: None },
+    }
+}
+
+fn shown(client: &Client, switch: &str) -> Result<Shown> {
+    match client.ask_switch(switch, &Request::Show)? {
+        Answer::Shown(shown) => Ok(*shown),
+        other => Err(unexpected(switch, &other)),
+    }
+}
+
+/// Tells the switch something.
+fn order(client: &Client, switch: &str, request: &Request) -> Result<()> {
+    match client.ask_switch(switch, request)? {
+        Answer::Done => Ok(()),
+        other => Err(unexpected(switch, &other)),
+    }
+}
+
+fn unexpected(switch: &str, answer: &Answer) -> anyhow::Error {
+    let text: String = format!("{answer:?}").chars().take(60).collect();
+    anyhow::anyhow!("switch {switch:?}: an answer to something else: {text}")
+}
+
+/// The port that is meant: one that has the name, else the one that is reserved for it.
+fn find<'a>(switch: &str, shown: &'a Shown, key: &PortKey) -> Result<&'a PortShown> {
+    let found = match key {
+        PortKey::Number(number) => shown.ports.iter().find(|p| p.number == *number),
+        PortKey::Name(name) => {
+            let has = shown.ports.iter().find(|p| p.name == *name);
+            has.or_else(|| shown.ports.iter().find(|p| p.rules.name.as_ref() == Some(name)))
+        }
+    };
+    let key = match key {
+        PortKey::Number(number) => number.to_string(),
+        PortKey::Name(name) => format!("{name:?}"),
+    };
+    found.with_context(|| {
+        format!("switch {switch:?}: port {key}: nobody has it, and it has no rules")
+    })
+}
+
+fn port(client: &Client, args: &SwitchPort) -> Result<()> {
+    let SwitchPort { switch, port, settings, disconnect, json } = args;
+    if *disconnect {
+        return order(client, switch, &Request::Disconnect { port: port.clone() });
+    }
+    if !settings.is_empty() {
+        let change = settings::change(settings)?;
+        return order(client, switch, &Request::SetPort { port: port.clone(), change });
+    }
+    let shown = shown(client, switch)?;
+    let port = find(switch, &shown, port)?;
+    if *json { print_json(port) } else { print(&text::port(port)) }
+}
+
+fn macs(client: &Client, args: &SwitchMac) -> Result<()> {
+    let tables = ask_macs(client, &args.switch, args.port.clone())?;
+    if args.json {
+        return print_json(&tables);
+    }
+    print(&text::macs(&tables, &shown(client, &args.switch)?))
+}
+
+fn ask_macs(client: &Client, switch: &str, port: Option<PortKey>) -> Result<Vec<MacTable>> {
+    match client.ask_switch(switch, &Request::Macs { port })? {
+        Answer::Macs(tables) => Ok(tables),
+        other => Err(unexpected(switch, &other)),
+    }
+}
+
+fn vlan(asked: PortVlan) -> Option<Vlan> {
+    match asked {
+        PortVlan::Access { vid } => Some(Vlan::Access(vid)),
+        PortVlan::Trunk { set, native } => Some(Vlan::Trunk { native, allowed: set }),
+        PortVlan::None => None,
+    }
+}
+
+fn mirror(client: &Client, args: &SwitchMirror) -> Result<()> {
+    let switch = &args.switch;
+    match &args.change {
+        None => {
+            let shown = shown(client, switch)?;
+            if args.json { print_json(&shown.mirrors) } else { print(&text::mirrors(&shown)) }
+        }
+        Some(MirrorChange::Delete { mirror }) => {
+            order(client, switch, &Request::DeleteMirror { mirror: *mirror })
+        }
+        Some(MirrorChange::Add(add)) => {
+            let session = session(switch, add, || shown(client, switch))?;
+            match client.ask_switch(switch, &Request::AddMirror(session))? {
+                Answer::Mirror(number) if args.json => print_json(&number),
+                Answer::Mirror(number) => print(&format!("{number}\n")),
+                other => Err(unexpected(switch, &other)),
+            }
+        }
+    }
+}
+
+/// The session that is asked for. The switch is looked at where a port is named.
+fn session(switch: &str, add: &MirrorAdd, look: impl Fn() -> Result<Shown>) -> Result<Mirror> {
+    let number = |key: &PortKey| -> Result<u16> {
+        match key {
+            PortKey::Number(number) => Ok(*number),
+            PortKey::Name(_) => Ok(find(switch, &look()?, key)?.number),
+        }
+    };
+    let direction = match add.direction {
+        MirrorDirection::In => Direction::In,
+        MirrorDirection::Out => Direction::Out,
+        MirrorDirection::Both => Direction::Both,
+    };
+    let source = |key| Ok(Source { port: number(key)?, direction });
+    let sources = add.from.iter().map(source).collect::<Result<_>>()?;
+    Ok(Mirror { to: number(&add.to)?, sources, filter: add.filter })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verbs::samples;
+
+    #[test]
+    fn a_switch_is_one_object_with_what_its_process_tells() {
+        let status = SwitchStatus {
+            name: "s".into(),
+            kind: SHM.into(),
+            bridge: String::new(),
+            links: vec!["l".into()],
+        };
+        let shown = Some(samples::shown());
+        let whole = Whole { status: status.clone(), failure: None, shown };
+        let value = serde_json::to_value(&whole).unwrap();
+        assert_eq!((&value["name"], &value["pid"]), (&"s".into(), &42.into()));
+        assert_eq!(value["ports"][0]["name"], "h1:eth0");
+        assert_eq!(value["mirrors"]["2"]["to"], 3);
+        let whole = Whole { status, failure: Some("gone".into()), shown: None };
+        let value = serde_json::to_value(&whole).unwrap();
+        assert_eq!((value.get("pid"), &value["failure"]), (None, &"gone".into()));
+    }
+
+    #[test]
+    fn sessions_are_of_numbers_whatever_was_given() {
+        let add = |to: &str, from: PortKey| MirrorAdd {
+            to: to.into(),
+            from: vec![from, 7.into()],
+            direction: MirrorDirection::Out,
+            filter: "tcp".parse().unwrap(),
+        };
+        let look = || Ok(samples::shown());
+        let mirror = session("s", &add("watch", "h1:eth0".into()), look).unwrap();
+        let source = |port| Source { port, direction: Direction::Out };
+        assert_eq!((mirror.to, mirror.sources), (3, vec![source(1), source(7)]));
+        let error = session("s", &add("none", 1.into()), look).unwrap_err();
+        let words = "switch \"s\": port \"none\": nobody has it, and it has no rules";
+        assert_eq!(error.to_string(), words);
+    }
+}
