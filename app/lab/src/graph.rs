@@ -62,7 +62,10 @@ impl Picture {
         picture.vertices.extend(plan.switches.iter().map(|switch| Vertex {
             name: switch.name.clone(),
             shape: Shape::Switch,
-            details: vec![format!("bridge {}", switch.bridge)],
+            details: vec![match switch.shm {
+                Some(_) => "shared memory".to_owned(),
+                None => format!("bridge {}", switch.bridge),
+            }],
         }));
         let mut doors = std::collections::BTreeMap::new();
         for link in &plan.links {
