@@ -11,6 +11,8 @@ export PATH := $(CARGO_BIN):$(PATH):/usr/sbin:/sbin
 
 BIN = $(DESTDIR)$(PREFIX)/bin
 SHARE = $(DESTDIR)$(PREFIX)/share
+# libvdeplug looks here when PREFIX is /usr; docs/guide/vde.md says what to do otherwise.
+PLUGINS = $(DESTDIR)$(PREFIX)/lib/vdeplug
 
 .PHONY: help demo test bench install dist peers fuzz check setup build clean
 
@@ -19,7 +21,7 @@ help:
 	@echo 'make test      all tests, as an ordinary user and as root where the kernel asks for it'
 	@echo 'make bench     all measurements, beside the peers that are installed'
 	@echo 'make peers     install programs that tests and benches run beside netloom'
-	@echo 'make install   binary, man pages and completions below PREFIX=$(PREFIX) (and DESTDIR)'
+	@echo 'make install   binary, plug-in, man pages and completions below PREFIX=$(PREFIX) (and DESTDIR)'
 	@echo 'make dist      a tarball of the same in dist/'
 	@echo 'make check     formatting, lints, layers of the workspace'
 	@echo 'make fuzz      every fuzz target for SECONDS_EACH=$(SECONDS_EACH)'
@@ -30,7 +32,7 @@ setup:
 	@sh scripts/setup.sh tools
 
 build: setup
-	cargo build --release --package netloom
+	cargo build --release --package netloom --package netloom-vdeplug
 
 demo: build
 	@sh scripts/demo.sh "$$(sh scripts/binary.sh)"
@@ -46,7 +48,7 @@ peers:
 
 # Builds as whoever calls; `sudo make install` after `make build` only copies.
 install:
-	@sh scripts/install.sh "$(BIN)" "$(SHARE)"
+	@sh scripts/install.sh "$(BIN)" "$(SHARE)" "$(PLUGINS)"
 
 dist: setup
 	cargo xtask dist

@@ -1,15 +1,18 @@
 #!/bin/sh
-# Installs the release binary, its man pages and completions: install.sh BIN-FOLDER SHARE-FOLDER
+# Installs the release binary, its man pages and completions, and the plug-in for libvdeplug:
+# install.sh BIN-FOLDER SHARE-FOLDER PLUG-IN-FOLDER
 set -eu
 bin=$1
 share=$2
+plugins=$3
 cd "$(dirname -- "$0")/.."
 netloom=$(sh scripts/binary.sh)
+plugin=$(dirname -- "$netloom")/libvdeplug_netloom.so
 # The owner of the checkout brings the binary up to date; anybody else (`sudo make install`) only
 # copies what is there, so that cargo never runs as root in somebody's folder.
-if [ ! -x "$netloom" ] || [ "$(stat -c %u Cargo.toml)" = "$(id -u)" ]; then
+if [ ! -x "$netloom" ] || [ ! -e "$plugin" ] || [ "$(stat -c %u Cargo.toml)" = "$(id -u)" ]; then
     sh scripts/setup.sh tools
-    cargo build --release --package netloom
+    cargo build --release --package netloom --package netloom-vdeplug
 fi
 pages=$(mktemp -d)
 trap 'rm -rf "$pages"' EXIT
@@ -18,6 +21,8 @@ mkdir "$pages/man"
 install -d "$bin" "$share/man/man1" "$share/bash-completion/completions" \
     "$share/zsh/site-functions" "$share/fish/vendor_completions.d"
 install -m 755 "$netloom" "$bin/netloom"
+install -d "$plugins"
+install -m 644 "$plugin" "$plugins/libvdeplug_netloom.so"
 for page in "$pages"/man/*.1; do
     install -m 644 "$page" "$share/man/man1/"
 done
@@ -29,4 +34,4 @@ complete() {
 complete bash "$share/bash-completion/completions/netloom"
 complete zsh "$share/zsh/site-functions/_netloom"
 complete fish "$share/fish/vendor_completions.d/netloom.fish"
-echo "installed: $bin/netloom, man pages and completions below $share"
+echo "installed: $bin/netloom, man pages and completions below $share, plug-in in $plugins"

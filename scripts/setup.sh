@@ -62,6 +62,12 @@ tcpdump|tcpdump|tcpdump|sees packets in tests
 nft|nftables|nftables|leftovers check and NAT tests
 setpriv|util-linux|util-linux|tests as an ordinary user
 mn|mininet|mininet|peer in benches
+vde_switch|vde-switch|vde2|peer in benches: the switch of VDE
+vde_plug|vdeplug|vde2|joins switches in tests, by libvdeplug
+vde_plug2tap|vde2|vde2|joins switches in tests, by libvdeplug
+vdens|vdens|vdens|joins switches in tests, by libvdeplug
+qemu-system-x86_64|qemu-system-x86 ipxe-qemu|qemu-system-x86-core ipxe-roms-qemu|joins switches in tests, by libvdeplug
+ovs-vsctl|openvswitch-switch|openvswitch|peer in benches: its userspace switch
 LIST
 }
 

@@ -1,4 +1,4 @@
-//! `dist`: `dist/netloom-VERSION-ARCH-linux.tar.gz` with binary, man pages, completions, texts.
+//! `dist`: `dist/netloom-VERSION-ARCH-linux.tar.gz` with binary, plug-in, man pages, completions, texts.
 
 use std::fs;
 use std::path::Path;
@@ -22,6 +22,10 @@ pub(crate) fn run() -> Result<()> {
         fs::remove_dir_all(&folder).context("remove the old folder")?;
     }
     fill(&binary, &folder)?;
+    let plugin = folder.join("vdeplug");
+    fs::create_dir_all(&plugin).context("make the folder of the plug-in")?;
+    fs::copy(workspace::plugin(true)?, plugin.join(workspace::PLUGIN))
+        .context("copy the plug-in")?;
     let tarball = dist.join(format!("{name}.tar.gz"));
     let mut tar = Command::new("tar");
     tar.arg("--create").arg("--gzip").arg("--file").arg(&tarball).arg("--directory").arg(&dist);

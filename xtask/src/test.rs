@@ -24,6 +24,9 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     if selection.includes(Rung::EndToEnd) {
         stage.add_binary(&workspace::netloom(false)?)?;
     }
+    if selection.includes(Rung::Unit) || selection.includes(Rung::Peers) {
+        stage.add_plugin(&workspace::plugin(false)?)?;
+    }
     let expected = skips::Expected::read()?;
     let mut total = Outcome::default();
     for job in plan::jobs(&built, &selection, stage.rights()) {

@@ -6,6 +6,9 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+/// The file of the plug-in for libvdeplug.
+pub(crate) const PLUGIN: &str = "libvdeplug_netloom.so";
+
 /// The folder of the workspace.
 pub(crate) fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -46,13 +49,15 @@ pub(crate) fn metadata() -> Result<Value> {
 
 /// Builds and gives the executables that cargo tells of: (manifest path, target name, file, is test).
 pub(crate) fn build(args: &[&str]) -> Result<Vec<Built>> {
+    Ok(messages(args)?.iter().filter_map(executable).collect())
+}
+
+/// Runs cargo and gives what it tells to programs.
+fn messages(args: &[&str]) -> Result<Vec<Value>> {
     let text = output(cargo(args).arg("--message-format=json-render-diagnostics"))?;
-    let mut built = vec![];
-    for line in String::from_utf8_lossy(&text).lines().filter(|line| line.starts_with('{')) {
-        let message: Value = serde_json::from_str(line).context("read cargo's message")?;
-        built.extend(executable(&message));
-    }
-    Ok(built)
+    let text = String::from_utf8_lossy(&text);
+    let lines = text.lines().filter(|line| line.starts_with('{'));
+    lines.map(|line| serde_json::from_str(line).context("read cargo's message")).collect()
 }
 
 /// An executable made by cargo.
@@ -82,11 +87,20 @@ fn executable(message: &Value) -> Option<Built> {
 
 /// Builds the `netloom` binary and gives its path.
 pub(crate) fn netloom(release: bool) -> Result<PathBuf> {
-    let mut args = vec!["build", "--package", "netloom"];
-    if release {
-        args.push("--release");
-    }
-    let built = build(&args)?;
+    let built = build(&build_args("netloom", release))?;
     let found = built.into_iter().find(|built| built.target == "netloom" && !built.is_test);
     Ok(found.context("cargo built no binary `netloom`")?.file)
+}
+
+/// Builds the plug-in for libvdeplug and gives its path.
+pub(crate) fn plugin(release: bool) -> Result<PathBuf> {
+    let messages = messages(&build_args("netloom-vdeplug", release))?;
+    let files = messages.iter().filter_map(|message| message["filenames"].as_array()).flatten();
+    let mut paths = files.filter_map(Value::as_str).map(PathBuf::from);
+    paths.find(|path| path.ends_with(PLUGIN)).with_context(|| format!("cargo built no {PLUGIN}"))
+}
+
+fn build_args(package: &str, release: bool) -> Vec<&str> {
+    let profile = release.then_some("--release");
+    ["build", "--package", package].into_iter().chain(profile).collect()
 }

@@ -5,7 +5,7 @@
 //!   [`Taken::Nothing`], since many programs end at any error. It is told by a look at the data
 //!   descriptor before, which programs are spared that have set O_NONBLOCK or give MSG_DONTWAIT.
 //! * Sending waits for room, up to the port's bound, also with O_NONBLOCK set: an epoll descriptor
-//!   cannot say that there is room. Only MSG_DONTWAIT keeps it from waiting.
+//!   cannot say that there is room. After the bound it is ENOBUFS, or EAGAIN with MSG_DONTWAIT.
 //! * The control descriptor is silent until the switch is gone.
 //! * A copy of a connection that a fork made ends without a word to the switch.
 

@@ -8,7 +8,8 @@ use netloom_shm::{Received, Result, Sent, SwitchPort};
 pub(crate) trait Port {
     /// Never blocks. Frames are whole packets with finished checksums.
     fn receive(&mut self, buffer: &mut [u8]) -> Result<Received>;
-    /// Waits for room, bounded, if `wait`; else a frame without room is [`Sent::Stalled`].
+    /// Waits for room, bounded. `wait` says whether the program wants that; a [`SwitchPort`] has
+    /// one bound for all frames and waits all the same.
     fn send(&mut self, frame: &[u8], wait: bool) -> Result<Sent>;
     /// Readable as long as a frame may be there.
     fn data(&self) -> BorrowedFd<'_>;

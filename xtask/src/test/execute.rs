@@ -56,7 +56,7 @@ pub(super) fn run(job: &Job, stage: &Stage, selection: &Selection) -> Result<Out
     let listed = workspace::output(list.args(["--list", "--format", "terse"]))?;
     let names = outcome::listed(&String::from_utf8_lossy(&listed));
     let mut tests = command()?;
-    if job.rung == Rung::EndToEnd {
+    if matches!(job.rung, Rung::EndToEnd | Rung::Peers) {
         // The leftovers check looks at the whole machine: one test at a time.
         tests.arg("--test-threads=1");
     }

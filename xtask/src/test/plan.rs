@@ -17,6 +17,8 @@ pub(super) enum Rung {
     Netns,
     /// Runs of the binary.
     EndToEnd,
+    /// Others' programs on our switches.
+    Peers,
 }
 
 /// Whom a test executable runs as.
@@ -53,11 +55,12 @@ impl Selection {
             "unit" => Rung::Unit,
             "netns" => Rung::Netns,
             "e2e" => Rung::EndToEnd,
+            "peers" => Rung::Peers,
             "kill" => {
                 let kill = Some(KillRun::parse(rest)?);
                 return Ok(Selection { rung: Some(Rung::EndToEnd), filter: None, kill });
             }
-            other => bail!("no rung `{other}`: unit, netns, e2e or kill"),
+            other => bail!("no rung `{other}`: unit, netns, e2e, peers or kill"),
         };
         if rest.len() > 1 {
             bail!("one filter at most, got {rest:?}");
@@ -75,6 +78,7 @@ impl Selection {
             None | Some(Rung::Unit) => ["test", "--no-run", "--workspace"],
             Some(Rung::Netns) => ["test", "--no-run", "--package=netloom-tests-netns"],
             Some(Rung::EndToEnd) => ["test", "--no-run", "--package=netloom-tests-e2e"],
+            Some(Rung::Peers) => ["test", "--no-run", "--package=netloom-tests-peers"],
         }
     }
 
@@ -109,7 +113,7 @@ impl Job {
 pub(super) fn jobs(built: &[Built], selection: &Selection, rights: Rights) -> Vec<Job> {
     let mut jobs = vec![];
     let by_target = built.iter().any(|built| selection.filter.as_ref() == Some(&built.target));
-    for rung in [Rung::Unit, Rung::Netns, Rung::EndToEnd] {
+    for rung in [Rung::Unit, Rung::Netns, Rung::EndToEnd, Rung::Peers] {
         let chosen = built.iter().filter(|built| built.is_test && rung_of(&built.dir) == rung);
         let chosen = chosen.filter(|built| selection.wants(built, rung));
         for built in chosen.filter(|built| !by_target || selection.filter_in(built).is_none()) {
@@ -126,6 +130,8 @@ fn rung_of(dir: &Path) -> Rung {
         Rung::Netns
     } else if dir.starts_with("tests/e2e") {
         Rung::EndToEnd
+    } else if dir.starts_with("tests/peers") {
+        Rung::Peers
     } else {
         Rung::Unit
     }

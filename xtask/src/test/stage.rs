@@ -58,6 +58,11 @@ impl Stage {
         place(binary, &self.path().join("netloom"))
     }
 
+    /// Puts the plug-in for libvdeplug where every user can load it.
+    pub(super) fn add_plugin(&self, plugin: &Path) -> Result<()> {
+        place(plugin, &self.path().join(workspace::PLUGIN))
+    }
+
     pub(super) fn path(&self) -> &Path {
         self.folder.path()
     }
@@ -112,6 +117,7 @@ impl Stage {
         let shown = |path: PathBuf| path.to_string_lossy().into_owned();
         let mut all = vec![
             ("NETLOOM_BIN".to_owned(), shown(self.path().join("netloom"))),
+            ("NETLOOM_VDEPLUG".to_owned(), shown(self.path().join(workspace::PLUGIN))),
             ("NETLOOM_TEST_ROOT".to_owned(), shown(self.path().join("root"))),
             ("NETLOOM_SKIP_LOG".to_owned(), shown(self.skip_log(user))),
             ("RUST_BACKTRACE".to_owned(), "1".to_owned()),
