@@ -21,7 +21,7 @@ pub enum Kind {
     /// A tap.
     Tap,
     /// A packet socket as [`PacketPort::open`] makes it, used by a call a frame: for the inner end of a
-    /// veth, where rings give nothing but need 20 MiB.
+    /// veth, where rings give little and need 8 MiB more.
     Packet,
     /// A packet socket bound to an interface, used by rings: for a card.
     Ring,
