@@ -28,9 +28,10 @@ fn acquaint(a: &Station, b: &Station) {
 fn frames_keep_their_order_while_their_edge_is_opened() {
     let switch = Switch::start();
     let a = Station::join(&switch, "a");
-    for round in 0..20 {
+    for round in 0..20u8 {
         let b = Station::join(&switch, &format!("b{round}"));
-        let (x, y) = (mac(1), mac(b.number));
+        // An address of its own each: a may not have been told yet that the last one is gone.
+        let (x, y) = (mac(1), mac(100 + round));
         let numbered = |n: u32| frame(y, x, &n.to_le_bytes());
         // By way of the switch: nobody has heard of b.
         (0..300).for_each(|n| a.send(&numbered(n)));
