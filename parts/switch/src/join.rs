@@ -40,6 +40,7 @@ impl Server {
     pub(crate) fn join(&mut self, id: u64, application: Application) {
         if let Err((reason, text)) = self.try_join(id, application) {
             self.refuse(id, reason, 0, &text);
+            self.dismiss(id);
         }
     }
 

@@ -32,7 +32,7 @@ const MOST_GUESTS: usize = 128;
 /// Most connections accepted, and messages of one client read, before others have their turn.
 const TURN: usize = 16;
 
-/// Most bytes of a name of a process (prctl(2)).
+/// What the process is called in lists: at most 15 bytes (prctl(2)).
 const NAME: &str = "netloom-switch";
 
 /// Runs a switch whose ports and managers connect to `listener` (SOCK_SEQPACKET, listening), until
@@ -188,7 +188,6 @@ impl Server {
             }
             self.save_if_dirty();
         }
-        self.dirty |= self.awaiting.is_some();
         self.save_if_dirty();
         Ok(())
     }
