@@ -5,7 +5,7 @@
 //! sent must have such a one. Of the interface version 1 of libvdeplug.h.
 //!
 //! Classic VDE ignores the flags of `vde_recv` and `vde_send`, so that only `O_NONBLOCK` on the data
-//! descriptor keeps them from blocking; it is set here.
+//! descriptor keeps them from blocking; it is set here unless asked otherwise.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io;
@@ -85,11 +85,20 @@ impl VdePort {
         if port.data < 0 {
             return Err(Error::call(address, "find the descriptor of", Errno::BADF));
         }
-        let flags = rustix::fs::fcntl_getfl(port.as_fd());
-        flags
-            .and_then(|flags| rustix::fs::fcntl_setfl(port.as_fd(), flags | OFlags::NONBLOCK))
-            .map_err(|e| refused("make it non-blocking")(e.into()))?;
+        port.set_blocking(false)?;
         Ok(port)
+    }
+
+    /// Whether calls wait: for those who only send, sleeping in the library may be less work than
+    /// being told of a full queue and polling. A port that was opened does not.
+    ///
+    /// # Errors
+    /// [`Error::Call`] when the descriptor is none that could be set.
+    pub fn set_blocking(&mut self, blocking: bool) -> Result<()> {
+        let failed = |e| Error::call("VDE port", "choose whether it waits", e);
+        let mut flags = rustix::fs::fcntl_getfl(self.as_fd()).map_err(failed)?;
+        flags.set(OFlags::NONBLOCK, !blocking);
+        rustix::fs::fcntl_setfl(self.as_fd(), flags).map_err(failed)
     }
 
     /// Readable or hung up when the switch is gone; `None` where nothing tells.
