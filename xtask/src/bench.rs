@@ -7,7 +7,7 @@ use anyhow::Result;
 use crate::workspace;
 
 /// What runs when none is named.
-const ALL: &[&str] = &["lab", "node"];
+const ALL: &[&str] = &["lab", "node", "flood", "images", "wire", "switch", "plug"];
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let binary = workspace::netloom(true)?;

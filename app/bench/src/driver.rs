@@ -29,6 +29,16 @@ impl Driver {
         &self.exe
     }
 
+    /// A folder of this driver's own, removed with it.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The runtime directory of its labs.
+    pub(crate) fn runtime(&self) -> PathBuf {
+        self.folder.path().join("run")
+    }
+
     /// Writes a lab file and gives its path.
     pub(crate) fn lab_file(&self, name: &str, text: &str) -> Result<PathBuf> {
         let path = self.folder.path().join(format!("{name}.yaml"));
@@ -72,7 +82,7 @@ impl Driver {
     /// A command that runs the binary on this driver's labs.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.exe);
-        command.env("NETLOOM_RUNTIME_DIR", self.folder.path().join("run"));
+        command.env("NETLOOM_RUNTIME_DIR", self.runtime());
         command
     }
 }

@@ -7,18 +7,24 @@
 
 #![forbid(unsafe_code)]
 
+mod daemon;
 mod driver;
 mod facts;
 mod flood;
 mod images;
+mod inside;
 mod lab;
 mod machine;
 mod node;
 mod peer;
+mod plug;
+mod processes;
 mod report;
 mod rounds;
 mod running;
 mod settle;
+mod switch;
+mod vde;
 mod wire;
 
 use std::path::Path;
@@ -42,6 +48,8 @@ pub fn names() -> &'static [(&'static str, &'static str)] {
         ("node", "what a node costs the programs in it: loopback throughput, packet rate"),
         ("flood", "what a node keeps of its throughput while neighbours flood it"),
         ("images", "time to make, remove, use, move and list in a running lab; memory of a node"),
+        ("switch", "the shared-memory switch between processes and nodes; its CPU, its latency"),
+        ("plug", "what goes through a plug between the switch and a card, in and out"),
         ("wire", "how exactly links delay, lose and limit; throughput through them"),
     ]
 }
@@ -56,6 +64,8 @@ pub fn run(name: &str, options: Options, exe: &Path) -> Result<Report> {
         "node" => node::run(options, exe),
         "flood" => flood::run(options, exe),
         "images" => images::run(options, exe),
+        "switch" => switch::run(options, exe),
+        "plug" => plug::run(options, exe),
         "wire" => wire::run(options, exe),
         other => {
             let known: Vec<&str> = names().iter().map(|(name, _)| *name).collect();
@@ -71,6 +81,9 @@ mod tests {
     #[test]
     fn an_unknown_experiment_is_told_with_the_known_ones() {
         let error = run("labb", Options::default(), Path::new("/nowhere")).unwrap_err();
-        assert!(error.to_string().contains("there are: lab, node, flood, images, wire"), "{error}");
+        assert!(
+            error.to_string().contains("there are: lab, node, flood, images, switch, plug, wire"),
+            "{error}"
+        );
     }
 }

@@ -6,10 +6,16 @@
 //! one node and the other in another, have modules of their own; they print `ready`, and one JSON
 //! object at their end, which comes when their standard input ends or their time is over.
 
+mod bells;
 mod burn;
 mod clock;
 mod echo;
+mod edges;
+mod line;
+mod offloads;
 mod packets;
+mod plain;
+mod ports;
 mod stop;
 mod stream;
 
@@ -43,6 +49,7 @@ pub fn peer(args: &[String]) -> Result<()> {
         ["tcp", time] => number(tcp(seconds(time)?)?),
         ["flood", time] => number(flood(seconds(time)?)?),
         ["spin", time] => object(&burn::spin(seconds(time)?)),
+        ["bells", time] => object(&bells::ping(seconds(time)?)?),
         ["hold", time] => object(&burn::hold(seconds(time)?)?),
         ["frames", interface, mac, from, to, path, time] => {
             let frame = burn::frame(mac, from, to)?;
@@ -64,6 +71,25 @@ pub fn peer(args: &[String]) -> Result<()> {
         ["udp-source", to, bytes, count, rate, burst] => {
             let (bytes, count, rate) = (figure(bytes)?, figure(count)?, figure(rate)?);
             object(&packets::source(figure(to)?, bytes, count, rate, figure(burst)?)?)
+        }
+        ["tcp-trickle", port, skip, time] => {
+            object(&stream::trickle(figure(port)?, seconds(skip)?, seconds(time)?)?)
+        }
+        ["plug-plain", interface, switch] => object(&plain::plug(interface, switch)?),
+        ["merging-on", interface] => object(&offloads::merge(interface)?),
+        ["offloads-off", interface] => object(&offloads::off(interface)?),
+        ["port-edges", switch, count] => object(&edges::weigh(switch, figure(count)?)?),
+        ["port-send", line, bytes, time] => {
+            object(&ports::send(line, figure(bytes)?, seconds(time)?)?)
+        }
+        ["port-receive", line, bytes, skip, time] => {
+            object(&ports::receive(line, figure(bytes)?, seconds(skip)?, seconds(time)?)?)
+        }
+        ["port-echo", line, how, time] => {
+            object(&ports::echo(line, ports::how(how)?, seconds(time)?)?)
+        }
+        ["port-ping", line, bytes, how, time] => {
+            object(&ports::ping(line, figure(bytes)?, ports::how(how)?, seconds(time)?)?)
         }
         [name, ..] => bail!("bench-peer `{name}`: no such program, or not its arguments"),
         [] => bail!("bench-peer: NAME ARGUMENT..."),

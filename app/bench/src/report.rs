@@ -87,6 +87,18 @@ impl Report {
         self.rows.push(Row { what, who, note: format!("left out: {why}"), ..Row::default() });
     }
 
+    /// Adds a figure that a source gives of its own system on its own machine.
+    pub(crate) fn of_source(&mut self, what: &str, who: &str, unit: &str, figure: f64) {
+        self.rows.push(Row {
+            what: what.to_owned(),
+            who: who.to_owned(),
+            unit: unit.to_owned(),
+            mean: Some(figure),
+            note: "the source's own figure, of its machine".to_owned(),
+            ..Row::default()
+        });
+    }
+
     /// Adds a value with its interval; nothing when there are no rounds.
     pub(crate) fn value(&mut self, name: &str, rounds: &[f64]) {
         let Ok(summary) = Summary::of(rounds) else { return };

@@ -116,7 +116,8 @@ impl<'a> Field<'a> {
     fn stream(&self, victim: Victim, rate: &str) -> Result<Measured> {
         let (lab, to) = (victim.lab(), self.address(victim)?);
         let (skip, window) = (seconds(self.skip), seconds(self.window));
-        let sink = self.driver.peer(lab, "victim", &["on", VICTIM, "tcp-sink", PORT, &skip, &window]);
+        let sink =
+            self.driver.peer(lab, "victim", &["on", VICTIM, "tcp-sink", PORT, &skip, &window]);
         let sink = sink?.ready()?;
         let source = ["on", PEER, "tcp-source", &to, rate, MOST];
         let source = self.driver.peer(lab, "peer", &source)?;

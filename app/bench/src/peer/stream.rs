@@ -1,5 +1,6 @@
 //! `tcp-sink PORT SKIP SECONDS`: takes one connection and, SKIP seconds after its first byte, counts for
-//! SECONDS; prints `{"bytes_per_s"}`. `tcp-source ADDRESS RATE SECONDS`: writes until the sink has
+//! SECONDS; prints `{"bytes_per_s"}`. `tcp-trickle PORT SKIP SECONDS`: the same from when the connection is
+//! made, or could have been, and 0 where nothing comes. `tcp-source ADDRESS RATE SECONDS`: writes until the sink has
 //! enough; RATE is in bytes a second, 0 for as fast as it goes; prints `{"bytes"}`.
 
 use std::io::{ErrorKind, Read, Write};
@@ -10,6 +11,7 @@ use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
 use super::clock::{due, now, sleep_until};
+use super::echo::idle;
 use super::{CHUNK, ready};
 
 /// A paced source writes this much at a time, so that it sleeps for a millisecond at 1 Gb/s.
@@ -51,6 +53,47 @@ fn take(listener: &TcpListener, skip: Duration, time: Duration) -> Result<Got> {
     #[expect(clippy::cast_precision_loss, reason = "a count of bytes below 2^53")]
     Ok(Got { bytes_per_s: bytes as f64 / start.elapsed().as_secs_f64() })
 }
+
+/// As [`sink`], of a path that may carry nothing.
+pub(super) fn trickle(port: u16, skip: Duration, time: Duration) -> Result<Got> {
+    let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).context("listen")?;
+    listener.set_nonblocking(true).context("set not to wait")?;
+    ready();
+    let until = Instant::now() + LATEST;
+    let stream = loop {
+        match listener.accept() {
+            Ok((stream, _)) => break stream,
+            Err(error) if error.kind() == ErrorKind::WouldBlock && Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                return Ok(Got { bytes_per_s: 0.0 });
+            }
+            Err(error) => return Err(error).context("accept"),
+        }
+    };
+    stream.set_nonblocking(false).context("set to wait")?;
+    count_what_comes(&stream, skip)?;
+    count_what_comes(&stream, time)
+}
+
+/// What comes in a time, be it nothing.
+fn count_what_comes(mut stream: &TcpStream, time: Duration) -> Result<Got> {
+    stream.set_read_timeout(Some(Duration::from_millis(20))).context("set a receive timeout")?;
+    let (start, mut bytes, mut buffer) = (Instant::now(), 0_u64, vec![0; 2 * CHUNK]);
+    while start.elapsed() < time {
+        match stream.read(&mut buffer) {
+            Ok(count) => bytes += count as u64,
+            Err(error) if idle(error.kind()) => {}
+            Err(error) => return Err(error).context("receive"),
+        }
+    }
+    #[expect(clippy::cast_precision_loss, reason = "a count of bytes below 2^53")]
+    Ok(Got { bytes_per_s: bytes as f64 / start.elapsed().as_secs_f64() })
+}
+
+/// The longest time for a connection to be made.
+const LATEST: Duration = Duration::from_millis(1500);
 
 /// What `tcp-source` gave.
 #[derive(Debug, Serialize)]

@@ -1,0 +1,231 @@
+//! `plug`: what goes through a plug between the switch and a card, as in the source's tables 2.3 to 2.6.
+//!
+//! A veth pair stands for the card. Each plug and each setting of the card has a lab of its own, all up
+//! at once and idle but for the one that is measured. In is from the card to the switch: what collapsed
+//! in the source, where packets that the card had merged were cut.
+
+mod card;
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::driver::Driver;
+use crate::rounds::rounds;
+use crate::vde;
+use crate::{Options, Report};
+use card::{Card, Direction, Place, Way, Ways};
+
+/// Mb/s of the source's datagrams, and a rate that its cable did not have.
+const RATES: [u32; 3] = [50, 95, 1000];
+/// The rate at which the source sent both ways.
+const BOTH: u32 = 95;
+
+/// A cell of the experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Cell {
+    /// Mb/s of datagrams; `None` for a stream.
+    rate: Option<u32>,
+    card: Card,
+    direction: Direction,
+    way: Way,
+}
+
+type Results = BTreeMap<Cell, Vec<Ways>>;
+
+pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
+    let driver = Driver::new(exe)?;
+    let mut report = Report::new("plug");
+    let pcap = vde::version().filter(|_| vde::has_pcap_plug());
+    let all = cells();
+    let chosen = |cell: &Cell| !options.quick || is_quick(*cell);
+    let mut plan: Vec<Cell> = all.iter().copied().filter(chosen).collect();
+    plan.retain(|cell| cell.way != Way::Pcap || pcap.is_some());
+    let mut places = BTreeMap::new();
+    for cell in &plan {
+        if let Entry::Vacant(free) = places.entry((cell.way, cell.card)) {
+            free.insert(Place::up(&driver, cell.way, cell.card)?);
+        }
+    }
+    let mut results = Results::new();
+    let time = Duration::from_secs(if options.quick { 90 } else { 900 });
+    rounds(if options.quick { 5 } else { 10 }, time, |round| {
+        eprintln!("bench plug: round {}, {} cells", round + 1, plan.len());
+        for cell in &plan {
+            let Some(place) = places.get(&(cell.way, cell.card)) else { continue };
+            let ways = match cell.rate {
+                None => place.streams(cell.direction, 0.7)?,
+                Some(rate) => place.datagrams(cell.direction, f64::from(rate), 1.0)?,
+            };
+            results.entry(*cell).or_default().push(ways);
+        }
+        plan.reverse();
+        Ok(())
+    })?;
+    drop(places);
+    rows(&results, &mut report);
+    for cell in all.iter().filter(|cell| !results.contains_key(*cell)) {
+        let why =
+            if chosen(cell) { "no vde_switch, vde_plug2tap, vde_pcapplug" } else { "--quick" };
+        report.left_out(&title(*cell), cell.way.title(), why);
+    }
+    report.peers.insert("vde_pcapplug".to_owned(), pcap);
+    source(&mut report);
+    figures(&results, &mut report);
+    Ok(report)
+}
+
+/// Everything that is measured.
+fn cells() -> Vec<Cell> {
+    let mut all = vec![];
+    for way in Way::ALL {
+        for card in Card::ALL {
+            for direction in Direction::ALL {
+                all.push(Cell { rate: None, card, direction, way });
+                let rates = RATES.into_iter().filter(|rate| {
+                    card == Card::Offloads
+                        && (way == Way::Plug || *rate <= BOTH)
+                        && (direction != Direction::Both || *rate >= BOTH)
+                });
+                all.extend(rates.map(|rate| Cell { rate: Some(rate), card, direction, way }));
+            }
+        }
+    }
+    all
+}
+
+/// What feeds ratio and values, and what shows the collapse.
+fn is_quick(cell: Cell) -> bool {
+    match cell.way {
+        Way::Plug => cell.rate.is_none_or(|rate| rate == BOTH),
+        Way::Plain => {
+            cell.rate.is_none() && cell.card == Card::Merging && cell.direction != Direction::Both
+        }
+        Way::Pcap => false,
+    }
+}
+
+fn title(cell: Cell) -> String {
+    let (card, direction) = (cell.card.title(), cell.direction.title());
+    match cell.rate {
+        None => format!("TCP {direction}, {card}"),
+        Some(rate) => format!("UDP lost {direction} at {rate} Mb/s, {card}"),
+    }
+}
+
+fn rows(results: &Results, report: &mut Report) {
+    for (cell, all) in results {
+        let unit = if cell.rate.is_none() { "Gb/s" } else { "%" };
+        for (which, figures) in [("in", inward(all)), ("out", outward(all))] {
+            let what = match cell.direction {
+                Direction::Both => format!("{}: {which}", title(*cell)),
+                _ => title(*cell),
+            };
+            report.measured(&what, cell.way.title(), unit, &figures, cell.way.settings());
+        }
+    }
+}
+
+fn inward(all: &[Ways]) -> Vec<f64> {
+    all.iter().filter_map(|ways| ways.inward).collect()
+}
+
+fn outward(all: &[Ways]) -> Vec<f64> {
+    all.iter().filter_map(|ways| ways.outward).collect()
+}
+
+/// The source's tables: over a cable of 100 Mb/s, by mapped packet sockets and by libpcap.
+fn source(report: &mut Report) {
+    let streams = [
+        ("rings", [("in", 17.1), ("out", 93.9), ("in/out: in", 0.558), ("in/out: out", 93.8)]),
+        ("libpcap", [("in", 15.3), ("out", 94.0), ("in/out: in", 1.1), ("in/out: out", 93.9)]),
+    ];
+    for (who, figures) in streams {
+        for (what, figure) in figures {
+            report.of_source(&format!("TCP {what}"), &format!("source: {who}"), "Mb/s", figure);
+        }
+    }
+    let lost = [("rings", 0.04, 0.005), ("libpcap", 0.02, 0.0)];
+    for (who, inward, outward) in lost {
+        let who = format!("source: {who}");
+        for direction in ["in", "out"] {
+            for rate in [50, BOTH] {
+                report.of_source(&format!("UDP lost {direction} at {rate} Mb/s"), &who, "%", 0.0);
+            }
+        }
+        let what = |which: &str| format!("UDP lost in/out at {BOTH} Mb/s: {which}");
+        report.of_source(&what("in"), &who, "%", inward);
+        report.of_source(&what("out"), &who, "%", outward);
+    }
+}
+
+fn figures(results: &Results, report: &mut Report) {
+    let streams = |card, direction, way| {
+        let cell = Cell { rate: None, card, direction, way };
+        results.get(&cell).map_or(&[][..], Vec::as_slice)
+    };
+    for (card, name) in [
+        (Card::Offloads, "tcp_in_over_out"),
+        (Card::Merging, "tcp_in_over_out_merging"),
+        (Card::Bare, "tcp_in_over_out_bare"),
+    ] {
+        let of = |direction| streams(card, direction, Way::Plug);
+        report.ratio(name, &inward(of(Direction::In)), &outward(of(Direction::Out)));
+    }
+    let of = |direction| streams(Card::Merging, direction, Way::Plain);
+    let plain = (inward(of(Direction::In)), outward(of(Direction::Out)));
+    report.ratio("tcp_in_over_out_plain", &plain.0, &plain.1);
+    let of = |direction| streams(Card::Offloads, direction, Way::Plug);
+    report.value("tcp_in_gbps", &inward(of(Direction::In)));
+    report.value("tcp_out_gbps", &outward(of(Direction::Out)));
+    let ours = results
+        .iter()
+        .filter(|(cell, _)| cell.way == Way::Plug && cell.rate.is_some_and(|rate| rate <= BOTH));
+    let lost: Vec<f64> = ours.flat_map(|(_, all)| [inward(all), outward(all)].concat()).collect();
+    report.value("udp_loss_percent", &lost);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_cell_is_measured_twice_and_quick_ones_feed_the_ratio() {
+        let mut all = cells();
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count);
+        let quick: Vec<Cell> = all.into_iter().filter(|cell| is_quick(*cell)).collect();
+        for direction in [Direction::In, Direction::Out] {
+            let (rate, card, way) = (None, Card::Offloads, Way::Plug);
+            assert!(quick.contains(&Cell { rate, card, direction, way }));
+        }
+    }
+
+    #[test]
+    fn the_ratio_is_of_what_goes_in_by_what_goes_out() {
+        let mut results = Results::new();
+        let cell = |direction| Cell { rate: None, card: Card::Offloads, direction, way: Way::Plug };
+        let ways = |inward, outward| vec![Ways { inward, outward }; 3];
+        results.insert(cell(Direction::In), ways(Some(9.0), None));
+        results.insert(cell(Direction::Out), ways(None, Some(10.0)));
+        // Both at once is another cell.
+        results.insert(cell(Direction::Both), ways(Some(1.0), Some(1.0)));
+        let mut report = Report::default();
+        figures(&results, &mut report);
+        assert!((report.ratios["tcp_in_over_out"] - 0.9).abs() < 1e-9, "{report:?}");
+        assert!((report.values["tcp_out_gbps"] - 10.0).abs() < 1e-9);
+        assert!(!report.ratios.contains_key("tcp_in_over_out_plain"));
+    }
+
+    #[test]
+    fn the_sources_tables_are_there() {
+        let mut report = Report::default();
+        source(&mut report);
+        assert_eq!(report.rows.len(), 8 + 12);
+    }
+}

@@ -1,0 +1,67 @@
+//! The CPU time that processes have used.
+
+use std::fs;
+
+/// Nanoseconds of CPU that processes have used, user and system; those that are gone count nothing.
+pub(crate) fn cpu_ns(pids: &[u32]) -> u64 {
+    pids.iter().map(|pid| exact(*pid).unwrap_or_else(|| ticks(*pid).unwrap_or(0))).sum()
+}
+
+/// What the scheduler has counted of its threads.
+fn exact(pid: u32) -> Option<u64> {
+    let mut sum = 0_u64;
+    for task in fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten() {
+        let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
+        sum += text.split_whitespace().next()?.parse::<u64>().ok()?;
+    }
+    Some(sum)
+}
+
+/// The same in ticks, where the kernel has no statistics of the scheduler (proc_pid_stat(5)).
+fn ticks(pid: u32) -> Option<u64> {
+    stat_ticks(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+        .map(|ticks| ticks.saturating_mul(1_000_000_000) / rustix::param::clock_ticks_per_second())
+}
+
+/// User and system time of a line of /proc/PID/stat, whose second field may contain anything.
+fn stat_ticks(line: &str) -> Option<u64> {
+    let (_, rest) = line.rsplit_once(')')?;
+    let mut fields = rest.split_whitespace().skip(11);
+    let (user, system) = (fields.next()?.parse::<u64>().ok()?, fields.next()?.parse::<u64>().ok()?);
+    Some(user + system)
+}
+
+/// Percent of a core, of CPU and wall time in nanoseconds.
+pub(crate) fn percent(cpu: u64, wall: std::time::Duration) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "minutes in ns are below 2^53")]
+    let cpu = cpu as f64;
+    100.0 * cpu / 1e9 / wall.as_secs_f64().max(1e-9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_is_used() {
+        let own = std::process::id();
+        let before = cpu_ns(&[own]);
+        assert!(before > 0);
+        while cpu_ns(&[own]) == before {
+            std::hint::black_box((0..10_000).sum::<u64>());
+        }
+        assert_eq!(cpu_ns(&[u32::MAX]), 0);
+    }
+
+    #[test]
+    fn ticks_are_found_behind_any_name() {
+        let line = "7 (a) b) S 1 2 3 4 5 6 7 8 9 10 110 23 14 15 16";
+        assert_eq!(stat_ticks(line), Some(133));
+        assert_eq!(stat_ticks("7 (a"), None);
+    }
+
+    #[test]
+    fn percents_are_of_one_core() {
+        assert!((percent(500_000_000, std::time::Duration::from_secs(1)) - 50.0).abs() < 1e-9);
+    }
+}
