@@ -1,5 +1,6 @@
 //! Unmodified VDE programs on our switches, by the plug-in for libvdeplug.
 
+use std::fs::File;
 use std::net::Ipv4Addr;
 use std::process::Stdio;
 
@@ -21,6 +22,14 @@ macro_rules! needs {
     ($program:literal) => {
         if program($program).is_none() {
             skip!("peer:{}: not installed", $program);
+        }
+    };
+}
+
+macro_rules! needs_tun {
+    () => {
+        if File::options().read(true).write(true).open("/dev/net/tun").is_err() {
+            skip!("root-only: /dev/net/tun is not for ordinary users here");
         }
     };
 }
@@ -210,6 +219,7 @@ fn ask_often(station: &mut Station) {
 fn vde_plug2tap_brings_an_interface_to_the_switch() {
     isolated!({
         needs!("vde_plug2tap");
+        needs_tun!();
         let folder = folder();
         let switch = Switch::start(folder.path(), "switch");
         let mut station = Station::join(&switch, "station");
@@ -233,6 +243,7 @@ fn vde_plug2tap_brings_an_interface_to_the_switch() {
 fn vdens_has_its_namespace_on_the_switch() {
     isolated!({
         needs!("vdens");
+        needs_tun!();
         let folder = folder();
         let switch = Switch::start(folder.path(), "switch");
         let mut station = Station::join(&switch, "station");
