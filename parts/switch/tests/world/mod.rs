@@ -85,8 +85,9 @@ impl Drop for Process {
 
 /// A switch with a folder of its own.
 pub struct Switch {
-    pub folder: tempfile::TempDir,
+    /// Ended before its folder goes, since it may write there until then.
     pub process: Process,
+    pub folder: tempfile::TempDir,
     mode: &'static str,
 }
 
@@ -98,7 +99,7 @@ impl Switch {
     pub fn with_mode(mode: &'static str) -> Switch {
         let folder = tempfile::tempdir().expect("a folder");
         let process = run(folder.path(), mode);
-        Switch { folder, process, mode }
+        Switch { process, folder, mode }
     }
 
     pub fn path(&self) -> PathBuf {
