@@ -52,7 +52,9 @@ impl Way {
     pub(super) fn settings(self) -> &'static str {
         match self {
             Way::Plug => "packet-socket rings, switch in shared memory, tap",
-            Way::Plain => "the same with slots of 2 KiB and no headers of offloads",
+            Way::Plain => {
+                "the same with slots of 2 KiB and no headers of offloads; inside sends none"
+            }
             Way::Pcap => "libpcap, vde_switch -n 32, vde_plug2tap",
         }
     }
@@ -143,6 +145,10 @@ impl<'a> Place<'a> {
         }
         if card == Card::Merging {
             ask("gate", "merging-on")?;
+        }
+        if self.way == Way::Plain {
+            // As the source's guests: what they send needs no offload.
+            ask("inside", "offloads-off")?;
         }
         Ok(())
     }
