@@ -68,6 +68,19 @@ fn the_descriptor_is_readable_as_long_as_frames_are_left() {
 }
 
 #[test]
+fn the_descriptor_tells_of_frames_from_the_joining_on() {
+    let hand = Hand::new("first");
+    let (mut a, mut at) = hand.port(1);
+    assert!(!readable(a.as_fd()));
+    let first = frame(ALL, mac(2), b"first");
+    assert_eq!(at.down.queue(2, &first), netloom_shm::ring::Pushed::Done);
+    assert!(at.down.flush(), "it is asleep");
+    assert!(readable(a.as_fd()));
+    assert_eq!(take(&mut a), Some(first));
+    assert!(!readable(a.as_fd()));
+}
+
+#[test]
 fn two_that_do_not_read_while_they_send_lose_nothing() {
     let hand = Hand::new("both");
     let [(mut a, mut at), (mut b, mut bt)] = acquainted(&hand);

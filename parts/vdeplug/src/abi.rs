@@ -107,7 +107,7 @@ unsafe extern "C" fn vde_open_real(
         // SAFETY: null, or arguments of the caller's of the version checked above.
         let port = unsafe { args.as_ref() }.map_or(0, |args| args.port);
         let port = open::join(&Wish { name: &name, description: &description, port })?;
-        let plug = Plug::new(port)?;
+        let plug = Plug::new(port);
         Ok(Box::new(Conn { handle: ptr::null_mut(), module: &raw const OPS, plug }))
     });
     opened.map_or_else(|error| failed(error, ptr::null_mut()), Box::into_raw)

@@ -54,14 +54,11 @@ pub(crate) enum Taken {
 }
 
 impl<P: Port> Plug<P> {
-    pub(crate) fn new(mut port: P) -> Result<Plug<P>, Errno> {
+    pub(crate) fn new(port: P) -> Plug<P> {
         let (data, control) = (port.data().as_raw_fd(), port.control().as_raw_fd());
-        let mut buffer = vec![0; MOST_FRAME].into_boxed_slice();
-        // From the first look on the data descriptor tells of frames. One that is there so early
-        // would not have come, had the program joined a moment later.
-        port.receive(&mut buffer).map_err(|error| open::number(&error))?;
+        let buffer = vec![0; MOST_FRAME].into_boxed_slice();
         let held = Mutex::new(Held { port, buffer, drains: false });
-        Ok(Plug { held, data, control, process: rustix::process::getpid() })
+        Plug { held, data, control, process: rustix::process::getpid() }
     }
 
     /// Takes the next frame and hands it to `give`, which says how much of it was wanted.

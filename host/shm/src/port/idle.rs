@@ -110,6 +110,14 @@ impl SwitchPort {
         Ok(!self.fall_asleep())
     }
 
+    /// From now on the data descriptor tells, before anything was looked for.
+    pub(super) fn begin_to_tell(&mut self) -> Result<()> {
+        if self.rest()? {
+            self.arm();
+        }
+        Ok(())
+    }
+
     /// Asks to be woken; false, and awake, if there is something.
     fn fall_asleep(&mut self) -> bool {
         self.asleep = true;

@@ -61,7 +61,8 @@ impl Welcome {
 }
 
 impl SwitchPort {
-    /// Joins a switch. Waits at most some seconds for its answer.
+    /// Joins a switch. Waits at most some seconds for its answer. The data descriptor tells of
+    /// frames from then on.
     ///
     /// # Errors
     /// [`Error::Name`] for a name or a number that cannot be; [`Error::Call`] without such a
@@ -80,6 +81,7 @@ impl SwitchPort {
         let Welcome { joined, rules, ways } = welcome(&mut channel, &options.switch)?;
         let mut port = SwitchPort::new(options, channel, inbox, writer, rules)?;
         port.settle_in(joined, ways)?;
+        port.begin_to_tell()?;
         Ok(port)
     }
 
