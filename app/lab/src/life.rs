@@ -9,6 +9,7 @@ use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use std::time::Duration;
 
 use netloom_node::spawner::Spawner;
 use netloom_node::spec::Prepare;
@@ -196,7 +197,8 @@ fn wait_for_end(
 ) -> bool {
     use rustix::event::{PollFd, PollFlags};
     let [end, woken] = pipes;
-    let mut again = None;
+    // What could not be started when the lab was adopted is tried again.
+    let mut again = Some(Duration::ZERO);
     loop {
         let watched = running.watched();
         let mut fds: Vec<PollFd<'_>> =

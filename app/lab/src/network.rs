@@ -180,6 +180,14 @@ fn bridge(plan: &Plan, switch: usize) -> Option<u32> {
     plan.switches.get(switch).filter(|s| s.shm.is_none()).map(|s| s.index)
 }
 
+/// Whether an end that is in a switch is an interface in the core namespace: no tap, and no card of the
+/// host's that is read where it is.
+fn has_port(plan: &Plan, spaces: &Spaces, link: &PlannedLink, side: usize) -> bool {
+    let PlannedEnd::Port { switch, .. } = link.ends[side] else { return false };
+    let card = matches!(link.ends[1 - side], PlannedEnd::Host { .. });
+    !spaces.tapped.contains(&link.id) && (!card || bridge(plan, switch).is_some())
+}
+
 /// Whether neither end is a door.
 pub(crate) fn is_inner(link: &PlannedLink) -> bool {
     link.ends.iter().all(|e| matches!(e, PlannedEnd::Node { .. } | PlannedEnd::Port { .. }))
@@ -226,7 +234,7 @@ pub(crate) fn raise_ports(plan: &Plan, spaces: &Spaces, links: &[usize]) -> Resu
         let both = link.ends.iter().all(|e| matches!(e, PlannedEnd::Port { .. }));
         for (side, end) in link.ends.iter().enumerate() {
             let PlannedEnd::Port { switch, .. } = end else { continue };
-            if !spaces.tapped.contains(&link.id)
+            if has_port(plan, spaces, link, side)
                 && (both || !is_inner(link) || spaces.wired.contains(&link.id))
             {
                 let port = Change::of(port_index(link, side)).up();

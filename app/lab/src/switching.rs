@@ -156,7 +156,7 @@ impl Switches {
         };
         open.ok_or_else(none)?.ask(request).map_err(|e| match e {
             netloom_switch::Error::Refused(reason) => {
-                Error::Invalid { object: object.clone(), reason }
+                Error::Busy { object: object.clone(), reason }
             }
             other => asked(&object, "ask")(other),
         })
@@ -196,7 +196,10 @@ impl Switches {
             }
         }
         match inner.restore(context) {
-            Ok(()) => None,
+            Ok(()) => {
+                inner.pause = Duration::ZERO;
+                None
+            }
             Err(e) => {
                 eprintln!("netloom: switches: {}", crate::describe(&e));
                 inner.pause = inner.next_pause();

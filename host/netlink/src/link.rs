@@ -214,6 +214,7 @@ pub struct Change<'a> {
     name: Option<&'a str>,
     mac: Option<[u8; 6]>,
     mtu: Option<u32>,
+    queue: Option<u32>,
     master: Option<u32>,
 }
 
@@ -229,6 +230,7 @@ impl<'a> Change<'a> {
             name: None,
             mac: None,
             mtu: None,
+            queue: None,
             master: None,
         }
     }
@@ -269,6 +271,12 @@ impl<'a> Change<'a> {
         Self { mtu: Some(mtu), operation: "set mtu", ..self }
     }
 
+    /// Sets how many frames wait to be sent; for a tap, to be read.
+    #[must_use]
+    pub fn queue(self, frames: u32) -> Self {
+        Self { queue: Some(frames), operation: "set queue", ..self }
+    }
+
     /// Sets the hardware address.
     #[must_use]
     pub fn mac(self, mac: [u8; 6]) -> Self {
@@ -296,6 +304,9 @@ impl Encode for Change<'_> {
                 encoder.string(IFLA_IFNAME, name);
             }
             hardware(encoder, self.mac, self.mtu);
+            if let Some(queue) = self.queue {
+                encoder.u32(IFLA_TXQLEN, queue);
+            }
             if let Some(master) = self.master {
                 encoder.u32(IFLA_MASTER, master);
             }

@@ -43,6 +43,7 @@ pub(crate) const IFF_PROMISC: u32 = 0x100;
 pub(crate) const IFLA_ADDRESS: u16 = 1;
 pub(crate) const IFLA_IFNAME: u16 = 3;
 pub(crate) const IFLA_MTU: u16 = 4;
+pub(crate) const IFLA_TXQLEN: u16 = 13;
 pub(crate) const IFLA_LINK: u16 = 5;
 pub(crate) const IFLA_MASTER: u16 = 10;
 pub(crate) const IFLA_OPERSTATE: u16 = 16;

@@ -3,7 +3,8 @@
 //!
 //! Reads what the interface receives, not what is sent through it here. The interface is not made
 //! promiscuous: veth ends need not be, others are set so by netlink. VLAN tags that the kernel took
-//! out are put back in. Frames are given to the interface past its queueing discipline.
+//! out are put back in. Frames are given to the interface past its queueing discipline and the programs
+//! at its egress, unless these are to see them.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -34,11 +35,25 @@ impl PacketPort {
     /// # Errors
     /// [`Error::Unsupported`] without the right to; [`Error::Call`] when the kernel refuses.
     pub fn open(index: u32) -> Result<PacketPort> {
+        Self::open_by(index, true)
+    }
+
+    /// The same for an interface whose egress has programs that are to see what is sent.
+    ///
+    /// # Errors
+    /// As [`PacketPort::open`].
+    pub fn open_behind_egress(index: u32) -> Result<PacketPort> {
+        Self::open_by(index, false)
+    }
+
+    fn open_by(index: u32, direct: bool) -> Result<PacketPort> {
         // No protocol yet: nothing is received before it is bound.
         let fd = socket::open(index, SocketFlags::NONBLOCK)?;
         for (name, operation) in OPTIONS {
             socket::set(&fd, index, name, 1, operation)?;
         }
+        let bypass = libc::PACKET_QDISC_BYPASS;
+        socket::set(&fd, index, bypass, direct.into(), "send directly through")?;
         // Before Linux 4.20: what is sent here would come back. Nothing else can take its place.
         socket::set(&fd, index, libc::PACKET_IGNORE_OUTGOING, 1, "ignore what is sent on")?;
         socket::enlarge(&fd, RECEIVE_BUFFER, SEND_BUFFER);
@@ -68,10 +83,9 @@ impl PacketPort {
 }
 
 /// What a frame's form depends on.
-const OPTIONS: [(i32, &str); 3] = [
+const OPTIONS: [(i32, &str); 2] = [
     (libc::PACKET_VNET_HDR, "have offloads told by"),
     (libc::PACKET_AUXDATA, "have VLAN tags told by"),
-    (libc::PACKET_QDISC_BYPASS, "send directly through"),
 ];
 
 /// Whether a descriptor is a packet socket.

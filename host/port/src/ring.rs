@@ -38,7 +38,8 @@ pub struct RingOptions {
     /// MiB of memory for frames that go out, each by its own call if 0: that copies large frames once
     /// less, but costs a call for small ones.
     pub transmit: u32,
-    /// Whether frames go past the interface's queueing discipline and the programs at its egress.
+    /// Whether frames go past the interface's queueing discipline and the programs at its egress. The kernel
+    /// then loses super-frames that the interface cannot cut up itself.
     pub direct: bool,
     /// Whether frames for others come in, too, where the interface tells them apart.
     pub promiscuous: bool,
@@ -54,7 +55,7 @@ impl Default for RingOptions {
             receive: 4,
             whole_slots: false,
             transmit: 4,
-            direct: true,
+            direct: false,
             promiscuous: false,
             without_offloads: false,
         }

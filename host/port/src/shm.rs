@@ -50,6 +50,7 @@ impl Port for ShmPort {
     fn send(&mut self, frame: &[u8]) -> Result<Sent> {
         Ok(match self.port.send(frame)? {
             netloom_shm::Sent::Done => Sent::Done,
+            netloom_shm::Sent::Full => Sent::Full,
             netloom_shm::Sent::Stalled => Sent::NoRoom,
             netloom_shm::Sent::Refused => Sent::Refused,
             netloom_shm::Sent::Gone => Sent::Gone,

@@ -7,6 +7,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use netloom_port::{PacketPort, Port, RingOptions, RingPort, Tap, inherited};
 use netloom_shm::{JoinOptions, SwitchPort};
@@ -26,6 +27,9 @@ pub enum Kind {
     /// A packet socket bound to an interface, used by rings: for a card.
     Ring,
 }
+
+/// How long a full ring is waited for: another plug may not be given a CPU for a while.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// How a plug is to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +55,7 @@ impl Options {
         Options {
             kind,
             rings: RingOptions { promiscuous: true, ..RingOptions::default() },
-            join: JoinOptions::new(switch, name),
+            join: JoinOptions { wait: PATIENCE, ..JoinOptions::new(switch, name) },
             folder: folder.into(),
         }
     }

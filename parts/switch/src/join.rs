@@ -9,9 +9,10 @@ use std::rc::Rc;
 
 use netloom_shm::memory::Foreign;
 use netloom_shm::protocol::{
-    Capabilities, Direction, EdgeName, Joined, Message, Reason, Token, VERSION,
+    Capabilities, Direction, EdgeName, Joined, Message, Peer, Reason, Token, VERSION,
 };
 use netloom_shm::wake::Bell;
+use rustix::process::Pid;
 
 use crate::client::Role;
 use crate::port::{Brought, Made, length, make, with_source};
@@ -51,10 +52,15 @@ impl Server {
             return Err((Reason::Version, text));
         }
         let Application { number, ref name, token, capabilities, ref edges, .. } = application;
-        let wish = Wish { number, name, token, who: client.person() };
+        let who = client.person();
+        if token == Token::default() && self.gate.admits(who) {
+            self.replace_awaited(name, who.uid);
+        }
+        let Some(client) = self.clients.get(&id) else { return Ok(()) };
+        let wish = Wish { number, name, token, who };
         let seat = seat(&wish, &self.gate, &self.state, |number| self.hub.has(number))?;
         let peer = client.peer;
-        let known = self.known(seat, name, peer.uid)?;
+        let known = self.known(seat, name, peer)?;
         let (name, edges) = (name.clone(), edges.clone());
         let brought = Brought {
             client: id,
@@ -75,8 +81,21 @@ impl Server {
         Ok(())
     }
 
+    /// A port that is awaited does not come back when its process has ended: it makes room for another of
+    /// its user's by its name, and is no more for those who have edges to it, too.
+    fn replace_awaited(&mut self, name: &str, uid: u32) {
+        let awaited = |known: &&Known| {
+            known.name == name
+                && known.uid == uid
+                && !self.hub.has(known.number)
+                && has_ended(known)
+        };
+        let number = self.state.ports.iter().find(awaited).map(|known| known.number);
+        number.into_iter().for_each(|number| self.leave(number));
+    }
+
     /// What is remembered of who joins.
-    fn known(&self, seat: Seat, name: &str, uid: u32) -> Result<Known, Refusal> {
+    fn known(&self, seat: Seat, name: &str, peer: Peer) -> Result<Known, Refusal> {
         let number = match seat {
             Seat::Old(number) => {
                 let known = self.state.ports.iter().find(|port| port.number == number);
@@ -88,7 +107,8 @@ impl Server {
         let mut token = Token::default();
         random(&mut token).map_err(|e| (Reason::Other, with_source(&e)))?;
         let generation = self.state.generation;
-        Ok(Known { number, name: name.to_owned(), token, generation, uid })
+        let Peer { pid, uid, .. } = peer;
+        Ok(Known { number, name: name.to_owned(), token, generation, uid, pid })
     }
 
     /// Writes down a new port, before it knows that it is one.
@@ -219,6 +239,13 @@ impl Server {
         self.state.ports.retain(|known| known.number != number);
         self.dirty = true;
     }
+}
+
+/// Whether the process of a port is known to be no more. Its number may be another's by now: then the
+/// port is awaited for its time.
+fn has_ended(known: &Known) -> bool {
+    let found = Pid::from_raw(known.pid).map(rustix::process::test_kill_process);
+    found == Some(Err(rustix::io::Errno::SRCH))
 }
 
 /// Refuses what no receiver would take for a ring.

@@ -138,6 +138,7 @@ mod tests {
             token: [number; 16],
             generation: 1,
             uid: 1001,
+            pid: 0,
         };
         state.ports = vec![known(1, "one"), known(7, "seven")];
         let rules = |name: Option<&str>, uid| PortRules {
@@ -184,6 +185,7 @@ mod tests {
                 token: TOKEN,
                 generation: 1,
                 uid: 0,
+                pid: 0,
             });
         }
         let of = |uid| seat(&wish(0, "a", uid), &GATE, &state, |_| true);

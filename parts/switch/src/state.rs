@@ -31,6 +31,9 @@ pub(crate) struct Known {
     /// Which user of the number it is: no two ports of a switch ever have the same.
     pub(crate) generation: u32,
     pub(crate) uid: u32,
+    /// The process that joined; 0 when it was not visible.
+    #[serde(default)]
+    pub(crate) pid: i32,
 }
 
 /// What is in the file.
@@ -161,7 +164,7 @@ mod tests {
 
     fn known(number: u8, generation: u32) -> Known {
         let token = [0xf5; 16];
-        Known { number, name: format!("p{number}"), token, generation, uid: 0 }
+        Known { number, name: format!("p{number}"), token, generation, uid: 0, pid: 0 }
     }
 
     #[test]

@@ -159,6 +159,22 @@ fn a_switch_started_again_knows_its_ports_and_its_rules() {
 }
 
 #[test]
+fn a_port_whose_process_has_ended_makes_room_for_its_successor() {
+    let mut switch = Switch::start();
+    let joins = |path: &std::path::Path| {
+        let mut process = Process::start(&["join", path.to_str().unwrap(), "a"], None);
+        (process.line(), process)
+    };
+    let (line, mut first) = joins(&switch.path());
+    assert_eq!(line, "joined 1");
+    switch.process.kill();
+    first.kill();
+    switch.start_again();
+    assert_eq!(switch.ask().show().unwrap().ports[0].presence, Presence::Awaited);
+    assert_eq!(joins(&switch.path()).0, "joined 1");
+}
+
+#[test]
 fn a_broken_state_file_is_refused_by_name() {
     let mut switch = Switch::start();
     switch.process.kill();

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod live;
+pub mod transfer;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -69,6 +69,13 @@ fn the_guide_to_wires_runs() {
 }
 
 #[test]
+fn the_guide_to_switches_runs() {
+    let machine = machine!();
+    run_document(&machine, "docs/guide/switch.md", 20);
+    machine.untouched();
+}
+
+#[test]
 fn the_guide_to_labs_has_every_key() {
     let machine = Machine::new();
     let schema = machine.netloom(["schema"]).finish().code(0).json();
@@ -99,6 +106,8 @@ fn links_to_documents_and_examples_lead_somewhere() {
         "docs/guide/README.md",
         "docs/guide/labs.md",
         "docs/guide/nodes.md",
+        "docs/guide/switch.md",
+        "docs/guide/vde.md",
         "docs/guide/wires.md",
     ] {
         let text = read(document);

@@ -1,8 +1,9 @@
-//! Every example file comes up, all its nodes reach each other, and it goes.
+//! Every example file comes up, those of its nodes reach each other that it lets, and it goes.
 
 use std::time::Duration;
 
 use netloom_tests_e2e::{Machine, machine, needs_cgroups, root_only, workspace_root};
+use serde_json::json;
 
 /// The nodes that `status` shows.
 fn up_and_ping(machine: &Machine, name: &str) -> usize {
@@ -64,10 +65,37 @@ fn tenants() {
 }
 
 #[test]
+fn shm_switch() {
+    let machine = machine!();
+    machine.up_file(&workspace_root().join("examples/shm-switch.yaml"));
+    // Its VLANs let one pair through.
+    let ping = machine.netloom(["ping", "--all", "-4", "--json"]).bound(Duration::from_secs(120));
+    let told = ping.finish().json();
+    assert_eq!(told["nodes"], json!(["red1", "red2", "blue1", "watcher"]));
+    let rtts = told["families"][0]["rtt_us"].as_array().expect("a row for each node");
+    for (from, row) in rtts.iter().enumerate() {
+        for (to, rtt) in row.as_array().expect("a time for each node").iter().enumerate() {
+            let same_vlan = from != to && from < 2 && to < 2;
+            assert_eq!(rtt.is_number(), same_vlan, "{from} to {to}: {told}");
+        }
+    }
+    machine.down();
+}
+
+#[test]
 fn no_example_is_forgotten() {
     // The doors have a test of their own: they need an interface to open.
-    let known =
-        ["all-keys", "doors", "dual-stack", "fat-tree", "limits", "tenants", "torus", "two-sites"];
+    let known = [
+        "all-keys",
+        "doors",
+        "dual-stack",
+        "fat-tree",
+        "limits",
+        "shm-switch",
+        "tenants",
+        "torus",
+        "two-sites",
+    ];
     let mut others = vec![];
     for entry in std::fs::read_dir(workspace_root().join("examples")).expect("examples") {
         let name = entry.unwrap().file_name().into_string().unwrap();

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use netloom_tests_e2e::live::{Held, SOON, gone, kill_and_wait};
+use netloom_tests_e2e::transfer::Transfer;
 use netloom_tests_e2e::{
     Machine, assert_same, is_root, kill, machine, root_only, skip, wait_until, with_command_line,
 };
@@ -32,74 +33,6 @@ fn set(machine: &Machine, what: &str) {
     machine.ok(&format!("link set {LINK} {what}"));
 }
 
-/// Sends so many KiB for each number it reads; at the end of its input it closes and prints the hash.
-const SEND: &str = r#"
-import hashlib, random, socket, sys
-to = socket.create_connection(('b', 5001))
-made, digest = random.Random(7), hashlib.sha256()
-for line in sys.stdin:
-    for _ in range(int(line)):
-        block = made.randbytes(1024)
-        digest.update(block)
-        to.sendall(block)
-    print('sent', flush=True)
-to.close()
-print(digest.hexdigest())
-"#;
-
-/// Takes one connection; says how many KiB have come, from time to time, and at its end the hash.
-const TAKE: &str = r#"
-import hashlib, socket
-listener = socket.create_server(('0.0.0.0', 5001))
-print('listens', flush=True)
-taken, _ = listener.accept()
-digest, count, told = hashlib.sha256(), 0, 0
-while block := taken.recv(1 << 16):
-    digest.update(block)
-    count += len(block)
-    if count >> 10 != told:
-        told = count >> 10
-        print(told, flush=True)
-print(digest.hexdigest())
-"#;
-
-/// A transfer from `a` to `b` that goes on as it is told.
-struct Transfer {
-    sender: Held,
-    taker: Held,
-    asked: u64,
-}
-
-impl Transfer {
-    fn start(machine: &Machine) -> Transfer {
-        let mut taker = Held::start(machine.python("b", TAKE, &[]));
-        assert_eq!(taker.line(), "listens");
-        Transfer { sender: Held::start(machine.python("a", SEND, &[])), taker, asked: 0 }
-    }
-
-    /// Has more sent, and does not wait for it.
-    fn more(&mut self, kib: u64) {
-        use std::io::Write;
-        let input = self.sender.child().stdin.as_mut().expect("stdin is piped");
-        writeln!(input, "{kib}").expect("write to the sender");
-        self.asked += kib;
-    }
-
-    /// Waits until all has come that was asked for.
-    fn settle(&mut self) {
-        while self.taker.line().parse::<u64>().expect("a number") < self.asked {}
-    }
-
-    /// Ends it and asserts that the same came that was sent.
-    fn finish(self) {
-        let sent = self.sender.rest();
-        let came = self.taker.rest();
-        let hash = |text: &str| text.lines().last().expect("a hash").to_owned();
-        assert_eq!(hash(&sent).len(), 64, "{sent}");
-        assert_eq!(hash(&sent), hash(&came));
-    }
-}
-
 /// Changes that lose nothing.
 const CHANGES: [&str; 8] = [
     "--delay 5ms",
@@ -116,7 +49,7 @@ const CHANGES: [&str; 8] = [
 fn a_connection_outlives_every_change() {
     let machine = machine!();
     machine.up(LAB);
-    let mut transfer = Transfer::start(&machine);
+    let mut transfer = Transfer::start(&machine, "a", "b");
     for _ in 0..4 {
         for change in CHANGES {
             transfer.more(512);
@@ -133,7 +66,7 @@ fn a_wire_is_put_in_and_taken_out_under_a_connection() {
     root_only!("puts a wire into a link that was made without one");
     let machine = machine!();
     machine.up(&plain());
-    let mut transfer = Transfer::start(&machine);
+    let mut transfer = Transfer::start(&machine, "a", "b");
     for number in 0..10 {
         assert!(machine.link(LINK)["wire"].is_null());
         transfer.more(2048);
@@ -357,7 +290,7 @@ fn wire_process(machine: &Machine) -> Option<i32> {
 fn a_killed_wire_process_is_told_and_started_again() {
     let machine = machine!();
     machine.up(LAB);
-    let mut transfer = Transfer::start(&machine);
+    let mut transfer = Transfer::start(&machine, "a", "b");
     for round in 1..=3 {
         transfer.more(1024);
         let pid = wire_process(&machine).expect("a process of wires");
@@ -382,7 +315,7 @@ fn wires_carry_on_without_the_lab_process() {
     let file = machine.file(LAB);
     machine.up_file(&file);
     set(&machine, "--delay 30ms --end a");
-    let mut transfer = Transfer::start(&machine);
+    let mut transfer = Transfer::start(&machine, "a", "b");
     let before = totals(&machine, "loss");
     let carrier = wire_process(&machine);
     kill_and_wait(machine.lab_process());

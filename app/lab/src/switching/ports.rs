@@ -13,6 +13,10 @@ use crate::network::{Spaces, on_a_thread, port_index};
 use crate::state::Home;
 use crate::{Error, Result, spots, wires};
 
+/// Frames that wait in a tap for its plug, which may not be given a CPU for a while: as long as a scheduler
+/// may leave it out among others, at rates that a CPU carries.
+const QUEUE: u32 = 10_000;
+
 /// Makes the taps that these links (places in the plan) are in their nodes, down and without
 /// addresses. They stay when nobody has them open, so that a plug can be started again.
 pub(crate) fn make_taps(state: &crate::State, spaces: &Spaces, links: &[usize]) -> Result<()> {
@@ -31,7 +35,7 @@ pub(crate) fn make_taps(state: &crate::State, spaces: &Spaces, links: &[usize]) 
                 .map_err(Error::system(&object, "make its tap"))?;
             open_tap(&planned.name, planned.index, &object)?;
             let mut batch = Batch::new();
-            let change = Change::of(planned.index).mac(planned.mac).mtu(planned.mtu);
+            let change = Change::of(planned.index).mac(planned.mac).mtu(planned.mtu).queue(QUEUE);
             batch.push(object.as_str(), &change);
             let mut socket =
                 Socket::open().map_err(Error::network(&object, "open a netlink socket"))?;
@@ -81,7 +85,8 @@ pub(super) fn open_interface(
         return Ok(("tap", fd));
     }
     let fd = spots::run_in(context.inits, CORE, &object, || {
-        let port = PacketPort::open(port_index(link, side));
+        // Wires and protection stand at the port's egress.
+        let port = PacketPort::open_behind_egress(port_index(link, side));
         Ok(port.map_err(wires::port_failed(&object, "open its port"))?.into_fd())
     })?;
     Ok(("packet", fd))

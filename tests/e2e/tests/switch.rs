@@ -1,0 +1,369 @@
+//! Shared-memory switches: nodes, kernel bridges and cards of the host on them; rules; kills; wrong input.
+
+use std::os::unix::fs::MetadataExt;
+use std::time::Duration;
+
+use netloom_tests_e2e::live::{SOON, gone, kill_and_wait};
+use netloom_tests_e2e::transfer::Transfer;
+use netloom_tests_e2e::{Machine, Run, assert_same, is_root, kill, machine, root_only, wait_until};
+use serde_json::Value;
+
+const LAB: &str = "
+name: shm
+nodes: {a: {}, b: {}, c: {}}
+switches: {s: {kind: shm}}
+links:
+  - [a, s]
+  - [b, s]
+  - [c, s]
+";
+
+fn show(machine: &Machine) -> Value {
+    machine.ok("switch show s --json").json()
+}
+
+/// The process of the switch, and those of its ports in their order.
+fn pids(machine: &Machine) -> (i32, Vec<i32>) {
+    let shown = show(machine);
+    let pid = |of: &Value| i32::try_from(of["pid"].as_i64().expect("a pid")).expect("a pid");
+    let ports = shown["ports"].as_array().expect("ports").iter();
+    (pid(&shown), ports.filter(|p| p["presence"] == "here").map(pid).collect())
+}
+
+fn names(machine: &Machine) -> Vec<String> {
+    let shown = show(machine);
+    let here = shown["ports"].as_array().expect("ports").iter().filter(|p| p["presence"] == "here");
+    here.map(|p| p["name"].as_str().expect("a name").to_owned()).collect()
+}
+
+/// Waits until all ports of the lab are there, each with a process that is none of `before`.
+fn wait_for_ports(machine: &Machine, count: usize, before: &[i32]) {
+    wait_until("all ports are on the switch", SOON, || {
+        let shown = machine.netloom(["switch", "show", "s", "--json"]).finish();
+        if shown.status.code() != Some(0) {
+            return None;
+        }
+        let ports = shown.json()["ports"].as_array().cloned().unwrap_or_default();
+        let here: Vec<i64> = ports
+            .iter()
+            .filter(|p| p["presence"] == "here")
+            .filter_map(|p| p["pid"].as_i64())
+            .collect();
+        let fresh = !here.iter().any(|pid| before.iter().any(|b| i64::from(*b) == *pid));
+        (here.len() == count && fresh).then_some(())
+    });
+}
+
+fn reaches(machine: &Machine, from: &str, to: &str) -> bool {
+    let ping = machine.exec(from, &["ping", "-4", "-c", "1", "-W", "1", to]);
+    ping.finish().status.code() == Some(0)
+}
+
+fn wait_until_reaches(machine: &Machine, from: &str, to: &str) {
+    let what = format!("{from} reaches {to}");
+    wait_until(&what, SOON, || reaches(machine, from, to).then_some(()));
+}
+
+#[test]
+fn nodes_on_a_switch_reach_each_other() {
+    let machine = machine!();
+    machine.up(LAB);
+    assert_eq!(names(&machine), ["a:eth0", "b:eth0", "c:eth0"]);
+    machine.ok("ping --all");
+    let mut transfer = Transfer::start(&machine, "a", "b");
+    transfer.more(20_000);
+    transfer.settle();
+    transfer.finish();
+    // Each pair talks by rings of its own; the switch only shows who is where.
+    let shown = show(&machine);
+    assert_eq!(shown["edges"], 6, "{shown}");
+    let macs = machine.ok("switch mac s --port a:eth0 --json").json();
+    let behind: Vec<u64> = macs[0]["entries"]
+        .as_array()
+        .expect("entries")
+        .iter()
+        .filter_map(|e| e["port"].as_u64())
+        .collect();
+    assert!(behind.contains(&2) && behind.contains(&3), "{macs}");
+    machine.down();
+}
+
+#[test]
+fn a_bridge_of_the_kernel_and_a_switch_are_joined_by_a_link() {
+    let machine = machine!();
+    machine.up("
+name: joined
+nodes: {a: {}, b: {}, c: {}, d: {}}
+switches: {s: {kind: shm}, k: {}, t: {kind: shm}}
+links:
+  - [a, s]
+  - [b, k]
+  - [c, t]
+  - {ends: [d, s], delay: 1ms}
+  - [s, k]
+  - [s, t]
+");
+    machine.ok("ping --all");
+    // What stands in a link is passed both ways.
+    let wire = machine.link("d:eth0--s")["wire"].clone();
+    for direction in wire["directions"].as_array().expect("both directions") {
+        assert!(direction["offered_packets"].as_u64() > Some(0), "{wire}");
+    }
+    let mut transfer = Transfer::start(&machine, "b", "c");
+    transfer.more(5_000);
+    transfer.settle();
+    transfer.finish();
+    machine.down();
+}
+
+#[test]
+fn ports_go_on_without_their_switch_and_are_adopted() {
+    let machine = machine!();
+    machine.up(LAB);
+    let mut transfer = Transfer::start(&machine, "a", "b");
+    transfer.more(1_000);
+    transfer.settle();
+    for _ in 0..5 {
+        let (switch, ports) = pids(&machine);
+        kill_and_wait(switch);
+        transfer.more(2_000);
+        transfer.settle();
+        wait_for_ports(&machine, 3, &[switch]);
+        assert_eq!(pids(&machine).1, ports, "the ports' processes are the same");
+    }
+    // Who had no edge before has one by the new process.
+    assert!(reaches(&machine, "c", "a"));
+    transfer.more(1_000);
+    transfer.settle();
+    transfer.finish();
+    machine.down();
+}
+
+#[test]
+fn a_port_that_is_killed_comes_back_with_all_of_its_interface() {
+    let machine = machine!();
+    machine.up(LAB);
+    let mut others = Transfer::start(&machine, "b", "c");
+    let addresses = machine.exec("a", &["ip", "-o", "addr"]).ok();
+    for _ in 0..3 {
+        let (_, ports) = pids(&machine);
+        kill_and_wait(ports[0]);
+        others.more(500);
+        others.settle();
+        wait_until_reaches(&machine, "a", "b");
+        assert_eq!(machine.exec("a", &["ip", "-o", "addr"]).ok(), addresses);
+    }
+    others.finish();
+    machine.down();
+}
+
+#[test]
+fn a_new_lab_process_finds_switches_and_ports() {
+    let machine = machine!();
+    machine.up(LAB);
+    let before = pids(&machine);
+    let mut transfer = Transfer::start(&machine, "a", "b");
+    transfer.more(500);
+    let lab = machine.lab_process();
+    kill_and_wait(lab);
+    transfer.more(500);
+    transfer.settle();
+    machine.up(LAB);
+    assert_eq!(pids(&machine), before);
+    // What dies while nobody tends it is made anew by who comes next.
+    kill_and_wait(machine.lab_process());
+    kill_and_wait(before.0);
+    kill_and_wait(before.1[2]);
+    machine.up(LAB);
+    wait_for_ports(&machine, 3, &[before.0, before.1[2]]);
+    wait_until_reaches(&machine, "c", "a");
+    transfer.more(500);
+    transfer.settle();
+    transfer.finish();
+    // Taken down without its process, nothing of it stays.
+    kill_and_wait(machine.lab_process());
+    machine.ok("down shm");
+    machine.untouched();
+}
+
+#[test]
+fn rules_of_the_file_hold_and_change_live() {
+    let machine = machine!();
+    machine.up("
+name: rules
+nodes: {a: {}, b: {}, c: {}, d: {}}
+switches:
+  s:
+    kind: shm
+    ports:
+      a: {vlan: 10, lock: own}
+      b: {vlan: 10}
+      c: {vlan: 20}
+      d: {vlan: 20}
+links:
+  - [a, s]
+  - [b, s]
+  - [c, s]
+  - [d, s]
+");
+    assert!(reaches(&machine, "a", "b") && reaches(&machine, "c", "d"));
+    assert!(!reaches(&machine, "a", "c"));
+    // A frame from another's address is dropped by whoever gets it, and counted there.
+    let spoof = "import socket\ns = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)\n\
+                 s.bind(('eth0', 0))\ns.send(b'\\xff' * 6 + b'\\x02\\0\\0\\0\\0\\x77' + b'\\x88\\xb5' + b'x' * 46)";
+    machine.python("a", spoof, &[]).ok();
+    wait_until("the frame is dropped as spoofed", SOON, || {
+        let shown = show(&machine);
+        let ports = shown["ports"].as_array().expect("ports").iter();
+        let dropped = |p: &Value| p["counters"]["dropped-spoofed"].as_u64().unwrap_or(0);
+        (ports.map(dropped).sum::<u64>() > 0).then_some(())
+    });
+    machine.ok("switch vlan s c:eth0 access 10");
+    wait_until_reaches(&machine, "a", "c");
+    assert!(!reaches(&machine, "c", "d"));
+    machine.ok("switch vlan s d:eth0 trunk 10,20 --native 10");
+    wait_until_reaches(&machine, "d", "c");
+    // What was changed outlives the switch's process.
+    kill_and_wait(pids(&machine).0);
+    wait_for_ports(&machine, 4, &[]);
+    assert!(reaches(&machine, "a", "c") && reaches(&machine, "d", "b"));
+    machine.down();
+}
+
+#[test]
+fn a_mirror_port_sees_what_it_is_to() {
+    let machine = machine!();
+    machine.up(LAB);
+    assert!(reaches(&machine, "a", "b"));
+    let watch = "import socket\ns = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))\n\
+                 s.bind(('eth0', 3))\nprint('watches', flush=True)\nwhile True:\n  f = s.recv(2048)\n  \
+                 if f[12:14] == b'\\x08\\x00' and f[23] == 1: print('icmp', f[34], flush=True); break\n";
+    let mut watcher = netloom_tests_e2e::live::Held::start(machine.python("c", watch, &[]));
+    assert_eq!(watcher.line(), "watches");
+    let number = machine
+        .ok("switch mirror s add --to c:eth0 --from a:eth0 --direction in --filter icmp")
+        .text();
+    assert!(reaches(&machine, "a", "b"));
+    assert_eq!(watcher.line(), "icmp 8");
+    machine.ok(&format!("switch mirror s delete {}", number.trim()));
+    assert_eq!(machine.ok("switch mirror s --json").json(), serde_json::json!({}));
+    machine.down();
+}
+
+#[test]
+fn a_switch_on_its_own_is_made_and_removed() {
+    let machine = machine!();
+    machine.ok("switch create s mode=0660");
+    let socket = machine.scratch().runtime_dir().join(".switches/default.s");
+    assert_eq!(std::fs::metadata(&socket).expect("its socket").mode() & 0o777, 0o660);
+    machine.refused("switch create s", 1, &["\"s\"", "already"]);
+    machine.ok("switch delete s");
+    assert!(!socket.exists());
+    machine.refused("switch delete s", 1, &["\"s\""]);
+    machine.down();
+}
+
+#[test]
+fn what_cannot_be_is_told_by_name() {
+    let machine = machine!();
+    let lab = |switch: &str| {
+        format!("name: w\nnodes: {{a: {{}}}}\nswitches: {{s: {switch}}}\nlinks:\n  - [a, s]\n")
+    };
+    for (switch, says) in [
+        ("{kind: shm, mode: 0999}", "mode"),
+        ("{kind: shm, ports: {a: {vlan: 4095}}}", "vlan"),
+        ("{kind: shm, ports: {a: {lock: [zz]}}}", "lock"),
+        ("{kind: shm, mirrors: [{from: [nobody], to: a}]}", "nobody"),
+        ("{mode: 0600}", "mode"),
+    ] {
+        let file = machine.file(&lab(switch));
+        let told = machine.netloom(["check".as_ref(), file.as_os_str()]).finish().code(2).text();
+        assert!(told.contains(says), "{switch}: {told}");
+    }
+    machine.up(&lab("{kind: shm}"));
+    machine.refused("switch vlan s nobody:eth0 access 7", 1, &["nobody:eth0"]);
+    machine.refused("switch vlan s a:eth0 access 5000", 2, &["5000"]);
+    machine.refused("switch mirror s delete 9", 1, &["9"]);
+    machine.refused("switch show t", 1, &["\"t\""]);
+    machine.refused("switch delete s --force", 1, &["\"s\"", "a:eth0--s"]);
+    machine.down();
+}
+
+/// A card of a host that is played by a fresh namespace; 10.99.0.9 is beyond it.
+const DOOR: &str = r#"
+set -eu
+ip link set lo up
+ip link add eth1 type veth peer name far netns "$2"
+nsenter --net="$2" sh -c 'ip addr add 10.99.0.9/24 dev far && ip link set far up'
+state() { ip -d -o link show eth1 | sed 's/state .*promiscuity/promiscuity/; s/ allmulti.*//'; }
+state >before
+"$NETLOOM_BIN" up "$1"
+trap '"$NETLOOM_BIN" down --all' EXIT
+for node in a b; do
+    "$NETLOOM_BIN" exec $node -- ping -c 1 -W 5 10.99.0.9
+done
+"$NETLOOM_BIN" down
+trap - EXIT
+grep -q 'promiscuity 0' before
+state >after
+diff before after
+"#;
+
+#[test]
+fn a_card_of_the_host_is_on_the_switch() {
+    root_only!("opens a door to the host");
+    let machine = machine!();
+    let file = machine.file(
+        "
+name: carded
+nodes: {a: {}, b: {}}
+switches: {s: {kind: shm, subnet: [10.99.0.0/24]}}
+links:
+  - [a, s]
+  - [b, s]
+  - ['host:eth1', s]
+",
+    );
+    // The outer world is a namespace of its own, held by a process.
+    let mut far = Run::new("unshare").args(["--net", "cat"]).spawn();
+    let space = format!("/proc/{}/ns/net", far.id());
+    let own = std::fs::read_link("/proc/self/ns/net").expect("own namespace");
+    wait_until("the outer world is there", SOON, || {
+        std::fs::read_link(&space).ok().filter(|there| *there != own)
+    });
+    let run = Run::new("unshare").args(["--net", "sh", "-c", DOOR, "sh"]);
+    let run = run.args([file.as_os_str(), space.as_ref()]);
+    let run = run.env("NETLOOM_BIN", netloom_kit::Binary::find().path());
+    let run = run.env("NETLOOM_RUNTIME_DIR", machine.scratch().runtime_dir());
+    run.dir(machine.scratch().path()).bound(Duration::from_secs(120)).finish().code(0);
+    let _ = far.kill();
+    let _ = far.wait();
+    machine.down();
+}
+
+#[test]
+fn whoever_is_killed_nothing_stays() {
+    let machine = machine!();
+    for victims in 0..3 {
+        machine.up(LAB);
+        let (switch, ports) = pids(&machine);
+        let lab = machine.lab_process();
+        let all = [vec![lab, switch], vec![lab, ports[1]], vec![switch, ports[0], ports[2], lab]];
+        for pid in &all[victims] {
+            kill(*pid);
+        }
+        wait_until("they are gone", SOON, || all[victims].iter().all(|p| gone(*p)).then_some(()));
+        machine.ok("down shm");
+        assert_same(machine.before());
+    }
+    machine.untouched();
+}
+
+#[test]
+fn root_has_taps_and_others_packet_sockets() {
+    let machine = machine!();
+    machine.up(LAB);
+    let shown = machine.exec("a", &["ip", "-d", "link", "show", "eth0"]).ok();
+    assert_eq!(shown.contains("tun type tap"), is_root(), "{shown}");
+    machine.down();
+}
