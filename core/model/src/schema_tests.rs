@@ -120,14 +120,12 @@ fn tree(text: &[u8]) -> Json {
 }
 
 /// Shows the keys of switches in shared memory.
-const SHM: &str = "tests/shm-switch.yaml";
+const SHM: &str = "shm-switch.yaml";
 
 fn examples() -> Vec<(String, Vec<u8>)> {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folder = here.join("../../examples");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
     files.retain(|p| p.extension().is_some_and(|e| e == "yaml"));
-    files.push(here.join(SHM));
     files.sort();
     files.iter().map(|p| (p.display().to_string(), std::fs::read(p).unwrap())).collect()
 }
