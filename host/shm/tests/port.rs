@@ -142,6 +142,69 @@ fn who_does_not_read_is_waited_for_once() {
 }
 
 #[test]
+fn a_send_that_does_not_wait_takes_no_frame_without_room() {
+    let hand = Hand::new("try");
+    let [(mut a, mut at), (mut b, mut bt)] = acquainted(&hand);
+    let long = frame(mac(2), mac(1), &[0; 60_000]);
+    // Before the edge is there, and when it is full.
+    let mut taken = 0;
+    while a.try_send(&long).expect("send") == Sent::Done {
+        taken += 1;
+    }
+    assert_eq!(a.try_send(&long).expect("send"), Sent::Full);
+    hand.open(&mut at, &mut bt);
+    while a.try_send(&long).expect("send") == Sent::Done {
+        taken += 1;
+    }
+    let started = Instant::now();
+    for _ in 0..1000 {
+        assert_eq!(a.try_send(&long).expect("send"), Sent::Full);
+    }
+    // A thousand bounds would be 100 s.
+    assert!(started.elapsed() < Duration::from_secs(50));
+    assert_eq!(count(&mut a, Counter::Waits) + a.counters().dropped(), 0);
+    for _ in 0..taken {
+        assert_eq!(take(&mut b).as_ref(), Some(&long));
+    }
+    assert_eq!(take(&mut b), None);
+    assert_eq!(a.try_send(&long).expect("send"), Sent::Done);
+    assert_eq!(take(&mut b), Some(long));
+}
+
+#[test]
+fn what_is_held_for_an_edge_goes_out_before_its_port_ends() {
+    let hand = Hand::new("last");
+    let [(mut a, mut at), (mut b, mut bt)] = acquainted(&hand);
+    a.send(&frame(mac(2), mac(1), b"1")).expect("send");
+    // The answer is there, and nobody has looked.
+    hand.open(&mut at, &mut bt);
+    drop(a);
+    assert_eq!(take(&mut b), Some(frame(mac(2), mac(1), b"1")));
+}
+
+#[test]
+fn a_first_frame_goes_out_though_other_messages_come_first() {
+    let hand = Hand::new("alone");
+    let [(mut a, mut at), (mut b, mut bt)] = acquainted(&hand);
+    at.tell(&Message::PortGone { number: 9, generation: 1 }, &[]);
+    let took = std::thread::scope(|scope| {
+        let switch = scope.spawn(|| {
+            at.channel.wait(BOUND).expect("wait");
+            hand.open(&mut at, &mut bt);
+        });
+        let started = Instant::now();
+        a.send(&frame(mac(2), mac(1), b"1")).expect("send");
+        let took = started.elapsed();
+        switch.join().expect("no panic");
+        took
+    });
+    // A switch that took too long is waited for no longer.
+    if took < Duration::from_millis(5) {
+        assert_eq!(take(&mut b), Some(frame(mac(2), mac(1), b"1")));
+    }
+}
+
+#[test]
 fn an_edge_that_is_refused_loses_what_was_held() {
     let hand = Hand::new("refused");
     let [(mut a, mut at), (b, bt)] = acquainted(&hand);

@@ -4,8 +4,9 @@
 //!   message of the switch, or a frame that was not for it) and that would block on a socket is given
 //!   [`Taken::Nothing`], since many programs end at any error. It is told by a look at the data
 //!   descriptor before, which programs are spared that have set O_NONBLOCK or give MSG_DONTWAIT.
-//! * Sending waits for room, up to the port's bound, also with O_NONBLOCK set: an epoll descriptor
-//!   cannot say that there is room. After the bound it is ENOBUFS, or EAGAIN with MSG_DONTWAIT.
+//! * Sending waits for room, up to the port's bound, then is ENOBUFS, and the frame is lost; also
+//!   with O_NONBLOCK set, because an epoll descriptor cannot say that there is room. With
+//!   MSG_DONTWAIT it is EAGAIN at once, and the frame is the program's still.
 //! * The control descriptor is silent until the switch is gone.
 //! * A copy of a connection that a fork made ends without a word to the switch.
 
@@ -109,7 +110,7 @@ impl<P: Port> Plug<P> {
         let waits = flags & libc::MSG_DONTWAIT == 0;
         match port.send(whole, waits).map_err(|error| open::number(&error))? {
             Sent::Done => Ok(length),
-            Sent::Stalled if !waits => Err(Errno::AGAIN),
+            Sent::Full => Err(Errno::AGAIN),
             Sent::Stalled => Err(Errno::NOBUFS),
             Sent::Refused => Err(Errno::PERM),
             Sent::Gone => Err(Errno::CONNRESET),

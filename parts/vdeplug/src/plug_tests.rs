@@ -173,7 +173,8 @@ fn what_became_of_a_frame_is_told() {
     let plug = plug(&[]);
     let table = [
         (Sent::Stalled, 0, Errno::NOBUFS),
-        (Sent::Stalled, libc::MSG_DONTWAIT, Errno::AGAIN),
+        (Sent::Stalled, libc::MSG_DONTWAIT, Errno::NOBUFS),
+        (Sent::Full, libc::MSG_DONTWAIT, Errno::AGAIN),
         (Sent::Refused, 0, Errno::PERM),
         (Sent::Gone, 0, Errno::CONNRESET),
     ];

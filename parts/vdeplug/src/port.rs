@@ -8,8 +8,7 @@ use netloom_shm::{Received, Result, Sent, SwitchPort};
 pub(crate) trait Port {
     /// Never blocks. Frames are whole packets with finished checksums.
     fn receive(&mut self, buffer: &mut [u8]) -> Result<Received>;
-    /// Waits for room, bounded. `wait` says whether the program wants that; a [`SwitchPort`] has
-    /// one bound for all frames and waits all the same.
+    /// Waits for room, bounded, or says [`Sent::Full`] if it is not to.
     fn send(&mut self, frame: &[u8], wait: bool) -> Result<Sent>;
     /// Readable as long as a frame may be there.
     fn data(&self) -> BorrowedFd<'_>;
@@ -22,8 +21,8 @@ impl Port for SwitchPort {
         SwitchPort::receive(self, buffer)
     }
 
-    fn send(&mut self, frame: &[u8], _wait: bool) -> Result<Sent> {
-        SwitchPort::send(self, frame)
+    fn send(&mut self, frame: &[u8], wait: bool) -> Result<Sent> {
+        if wait { SwitchPort::send(self, frame) } else { self.try_send(frame) }
     }
 
     fn data(&self) -> BorrowedFd<'_> {

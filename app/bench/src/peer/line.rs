@@ -94,6 +94,7 @@ impl Line for Library {
     fn send(&mut self, frame: &[u8]) -> Result<Gave> {
         match if self.batch { self.port.queue(frame)? } else { self.port.send(frame)? } {
             netloom_shm::Sent::Done => Ok(Gave::Taken),
+            netloom_shm::Sent::Full => Ok(Gave::Full),
             netloom_shm::Sent::Stalled => Ok(Gave::Lost),
             netloom_shm::Sent::Refused => {
                 bail!("a frame of {} bytes is refused", frame.len() - HEADER)

@@ -102,11 +102,14 @@ pub enum Received {
     Gone,
 }
 
-/// What became of a frame given to [`SwitchPort::send`].
+/// What became of a frame given to [`SwitchPort::send`] and its like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
     /// It stands in a ring, or is held for one that is being opened.
     Done,
+    /// Of [`SwitchPort::try_send`] alone: there is no room at the moment. It was not taken, and is
+    /// not counted.
+    Full,
     /// Lost and counted: its receiver does not read.
     Stalled,
     /// Lost and counted: too short, too long, or against this port's rules.
@@ -238,7 +241,7 @@ impl std::fmt::Debug for SwitchPort {
 
 impl Drop for SwitchPort {
     fn drop(&mut self) {
-        self.flush();
+        self.finish();
         self.settle();
         self.leave();
     }

@@ -20,10 +20,23 @@ use crate::{Error, Result};
 const HELD: usize = 128 * 1024;
 
 /// How long the answer to an Open is waited for before the frame is left behind for later.
-const ANSWER: Duration = Duration::from_millis(2);
+const ANSWER: Duration = Duration::from_millis(5);
 
 /// Seconds until an edge that was closed may be asked for again.
 const PAUSE: u32 = 1;
+
+/// How a frame is given.
+#[derive(Clone, Copy)]
+struct How {
+    /// It is shown to its receiver at once.
+    show: bool,
+    /// Room is waited for.
+    waits: bool,
+}
+
+impl How {
+    const SHOWN: How = How { show: true, waits: true };
+}
 
 /// The way to another port.
 pub(super) enum Out {
@@ -69,7 +82,19 @@ impl SwitchPort {
     /// Memory or descriptors are short; the frame is lost, the port may be used on.
     #[inline]
     pub fn send(&mut self, frame: &[u8]) -> Result<Sent> {
-        self.give(frame, true)
+        self.give(frame, How::SHOWN)
+    }
+
+    /// As [`SwitchPort::send`], but does not wait for room: where there is none the frame is not
+    /// taken ([`Sent::Full`]), also when the receiver has not read for long. Nothing tells when there
+    /// is room again. The first frame to a port may wait for the switch, as in `send`: for some
+    /// milliseconds.
+    ///
+    /// # Errors
+    /// As [`SwitchPort::send`].
+    #[inline]
+    pub fn try_send(&mut self, frame: &[u8]) -> Result<Sent> {
+        self.give(frame, How { waits: false, ..How::SHOWN })
     }
 
     /// As [`SwitchPort::send`], but the frame may not be seen before [`SwitchPort::flush`].
@@ -78,7 +103,7 @@ impl SwitchPort {
     /// As [`SwitchPort::send`].
     #[inline]
     pub fn queue(&mut self, frame: &[u8]) -> Result<Sent> {
-        self.give(frame, false)
+        self.give(frame, How { show: false, ..How::SHOWN })
     }
 
     /// Shows all that was queued to its receivers.
@@ -99,7 +124,7 @@ impl SwitchPort {
     }
 
     #[inline]
-    fn give(&mut self, frame: &[u8], show: bool) -> Result<Sent> {
+    fn give(&mut self, frame: &[u8], how: How) -> Result<Sent> {
         self.tick()?;
         if self.opening != 0 {
             self.messages()?;
@@ -115,7 +140,7 @@ impl SwitchPort {
         if let Some(Out::Open(edge)) = self.outs.get_mut(usize::from(number))
             && edge.ring.queue(0, frame) == Pushed::Done
         {
-            if show {
+            if how.show {
                 if edge.ring.flush() {
                     self.inbox.add(Counter::Wakes, 1);
                 }
@@ -129,7 +154,7 @@ impl SwitchPort {
             self.count_sent(number, frame);
             return Ok(Sent::Done);
         }
-        self.give_slowly(number, frame)
+        self.give_slowly(number, frame, how.waits)
     }
 
     #[inline]
@@ -165,37 +190,61 @@ impl SwitchPort {
 
     /// Where there was no room, or no ring.
     #[cold]
-    fn give_slowly(&mut self, number: u8, frame: &[u8]) -> Result<Sent> {
+    fn give_slowly(&mut self, number: u8, frame: &[u8], waits: bool) -> Result<Sent> {
         if self.is_gone() {
             return Ok(Sent::Gone);
         }
         match self.outs.get_mut(usize::from(number)) {
             None => Ok(Sent::Refused),
-            Some(Out::Open(_)) => self.give_waiting(number, frame),
-            Some(Out::Opening(_)) => self.hold(number, frame),
+            Some(Out::Open(_)) => self.give_waiting(number, frame, waits),
+            Some(Out::Opening(_)) => self.hold(number, frame, waits),
             Some(Out::Blocked { until }) if self.stations.now() < *until => {
                 self.count(Counter::DroppedStalled);
                 Ok(Sent::Stalled)
             }
             Some(Out::Closed | Out::Blocked { .. }) => {
                 self.open(number)?;
-                let sent = self.hold(number, frame)?;
-                // Most often the switch answers at once; then nothing stays behind with a user that
-                // sends one frame and sleeps.
-                if self.control.wait(ANSWER)? {
-                    self.messages()?;
-                }
+                let sent = self.hold(number, frame, waits)?;
+                // Nothing is to stay behind with a user that sends one frame and sleeps.
+                self.await_answers(ANSWER, |port| port.is_opening(number))?;
                 Ok(sent)
             }
         }
     }
 
-    fn give_waiting(&mut self, number: u8, frame: &[u8]) -> Result<Sent> {
-        let waits = match self.outs.get(usize::from(number)) {
-            Some(Out::Open(edge)) => !edge.ring.is_stalled(),
-            _ => false,
+    fn is_opening(&self, number: u8) -> bool {
+        matches!(self.outs.get(usize::from(number)), Some(Out::Opening(_)))
+    }
+
+    /// Does what the switch says as long as something `is_missing`, for at most so long.
+    fn await_answers(
+        &mut self,
+        most: Duration,
+        is_missing: impl Fn(&SwitchPort) -> bool,
+    ) -> Result<()> {
+        let end = Instant::now() + most;
+        while is_missing(self) {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() || !self.control.wait(left)? {
+                break;
+            }
+            self.messages()?;
+        }
+        Ok(())
+    }
+
+    /// Shows all that was given to us, also what is held for edges, if the switch answers soon.
+    pub(super) fn finish(&mut self) {
+        self.flush();
+        let _ = self.await_answers(ANSWER, |port| port.opening != 0);
+    }
+
+    fn give_waiting(&mut self, number: u8, frame: &[u8], waits: bool) -> Result<Sent> {
+        let stalled = match self.outs.get(usize::from(number)) {
+            Some(Out::Open(edge)) => edge.ring.is_stalled(),
+            _ => true,
         };
-        if waits {
+        if waits && !stalled {
             self.count(Counter::Waits);
             self.show(number);
             self.take_early()?;
@@ -203,11 +252,20 @@ impl SwitchPort {
         let Some(Out::Open(edge)) = self.outs.get_mut(usize::from(number)) else {
             return Ok(Sent::Stalled);
         };
-        match edge.ring.queue_wait(0, frame, self.options.wait) {
+        let pushed = match waits {
+            true => edge.ring.queue_wait(0, frame, self.options.wait),
+            false => edge.ring.queue(0, frame),
+        };
+        match pushed {
             Pushed::Done => {
                 self.show(number);
                 self.count_sent(number, frame);
                 Ok(Sent::Done)
+            }
+            Pushed::Full if !waits => {
+                // What was queued before must be seen, or there is never room.
+                self.show(number);
+                Ok(Sent::Full)
             }
             Pushed::Full => {
                 self.count(Counter::DroppedStalled);
@@ -227,13 +285,13 @@ impl SwitchPort {
     }
 
     /// Keeps a frame until its edge is there; waits for that, bounded, when too much is kept.
-    fn hold(&mut self, number: u8, frame: &[u8]) -> Result<Sent> {
+    fn hold(&mut self, number: u8, frame: &[u8], waits: bool) -> Result<Sent> {
         let end = Instant::now() + self.options.wait;
         loop {
             let Some(Out::Opening(opening)) = self.outs.get_mut(usize::from(number)) else {
                 // The edge came, or was refused.
                 return match self.outs.get(usize::from(number)) {
-                    Some(Out::Open(_)) => self.give_waiting(number, frame),
+                    Some(Out::Open(_)) => self.give_waiting(number, frame, waits),
                     _ => {
                         self.count(Counter::DroppedStalled);
                         Ok(Sent::Stalled)
@@ -242,6 +300,9 @@ impl SwitchPort {
             };
             if opening.held.push(0, frame, &[]).is_some() {
                 return Ok(Sent::Done);
+            }
+            if !waits {
+                return Ok(Sent::Full);
             }
             let left = end.saturating_duration_since(Instant::now());
             if opening.late || left.is_zero() || !self.control.wait(left)? {
