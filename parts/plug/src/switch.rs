@@ -20,7 +20,8 @@ impl Member for SwitchPort {
     fn queue(&mut self, frame: &[u8]) -> Result<Given> {
         match SwitchPort::queue(self, frame).map_err(|e| Error::switch("send", e))? {
             Sent::Done => Ok(Given::Done),
-            Sent::Stalled => Ok(Given::Stalled),
+            // Full is what only a send that does not wait comes to.
+            Sent::Stalled | Sent::Full => Ok(Given::Stalled),
             Sent::Refused => Ok(Given::Refused),
             Sent::Gone => Ok(Given::Gone),
         }

@@ -295,7 +295,7 @@ set -eu
 ip link set lo up
 ip link add eth1 type veth peer name far netns "$2"
 nsenter --net="$2" sh -c 'ip addr add 10.99.0.9/24 dev far && ip link set far up'
-state() { ip -d -o link show eth1 | sed 's/state .*promiscuity/promiscuity/; s/ allmulti.*//'; }
+state() { ip -d -o link show eth1 | sed 's/ qdisc .*promiscuity/ promiscuity/; s/ allmulti.*//'; }
 state >before
 "$NETLOOM_BIN" up "$1"
 trap '"$NETLOOM_BIN" down --all' EXIT
