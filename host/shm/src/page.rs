@@ -37,7 +37,7 @@ pub struct RawRules {
     pub generation: u32,
     /// VLAN mode: 0 any, 1 access, 2 trunk.
     pub mode: u8,
-    /// Bits: 1 the list of addresses is a lock, 2 addresses are not learned, 4 no frame passes.
+    /// Bits: 1 the list of addresses is a lock, 2 addresses are not learned.
     pub flags: u8,
     /// VLAN of untagged frames; 0 for none.
     pub native: u16,
