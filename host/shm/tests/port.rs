@@ -81,6 +81,25 @@ fn the_descriptor_tells_of_frames_from_the_joining_on() {
 }
 
 #[test]
+fn who_was_woken_for_nothing_can_know() {
+    let hand = Hand::new("woken");
+    let (mut a, mut at) = hand.port(1);
+    let some = frame(ALL, mac(2), b"some");
+    for round in 0..3 {
+        at.tell(&Message::PortGone { number: 9, generation: 1 }, &[]);
+        assert!(readable(a.as_fd()));
+        assert_eq!(take(&mut a), None);
+        assert!(a.was_woken() && !readable(a.as_fd()), "round {round}");
+        assert_eq!(take(&mut a), None);
+        assert!(!a.was_woken());
+        assert_eq!(at.down.queue(2, &some), netloom_shm::ring::Pushed::Done);
+        at.down.flush();
+        assert!(take(&mut a).is_some() && take(&mut a).is_none());
+        assert!(!a.was_woken());
+    }
+}
+
+#[test]
 fn two_that_do_not_read_while_they_send_lose_nothing() {
     let hand = Hand::new("both");
     let [(mut a, mut at), (mut b, mut bt)] = acquainted(&hand);
@@ -229,7 +248,7 @@ fn what_stands_in_the_ring_of_one_that_is_gone_is_read() {
     hand.open(&mut at, &mut bt);
     hand.open(&mut bt, &mut at);
     b.service().expect("service");
-    assert!(take(&mut a).is_some());
+    assert!(take(&mut a).is_some() && take(&mut a).is_none());
     for n in 0..100 {
         a.send(&frame(mac(2), mac(1), &[n])).expect("send");
     }
@@ -238,6 +257,7 @@ fn what_stands_in_the_ring_of_one_that_is_gone_is_read() {
     bt.tell(&Message::PortGone { number: 1, generation: 77 }, &[]);
     bt.tell(&Message::PortGone { number: 1, generation: 1 }, &[]);
     assert!(readable(b.as_fd()));
+    b.service().expect("service");
     assert_eq!(take(&mut b), Some(frame(mac(2), mac(1), b"1")));
     for n in 0..100 {
         assert!(readable(b.as_fd()));
@@ -506,7 +526,7 @@ fn edges_go_on_without_the_switch_and_its_successor_takes_them_over() {
     let (a_token, token) = ([1; 16], [2; 16]);
     drop((at, bt));
     hand.start_again();
-    assert!(readable(a.as_fd()) && !readable(a.control_fd()));
+    assert!(readable(a.as_fd()) && readable(a.control_fd()));
     a.service().expect("service");
     for n in 0..100 {
         assert_eq!(a.send(&frame(mac(2), mac(1), &[n])).expect("send"), Sent::Done);
@@ -515,6 +535,7 @@ fn edges_go_on_without_the_switch_and_its_successor_takes_them_over() {
     }
     let mut at = back(&hand, &mut a, 1, 1);
     let mut bt = back(&hand, &mut b, 2, 2);
+    assert!(readable(a.control_fd()), "it remembers");
     assert_eq!((at.token, bt.token), (a_token, token));
     assert_eq!(
         format!("{:?}", at.edges),

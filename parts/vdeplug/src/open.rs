@@ -39,7 +39,8 @@ pub(crate) fn join(wish: &Wish<'_>) -> Result<SwitchPort, Errno> {
     // VDE's frames have no header that could say what is unfinished.
     options.super_frames = false;
     options.checksums = false;
-    options.reconnect = false;
+    // Who watches the control descriptor ends with the switch; for others it comes back.
+    options.reconnect = true;
     match SwitchPort::join(&options) {
         Err(Error::Refused { reason: Reason::Taken, .. }) if !chosen => {
             // Another port has the name: two cards of one QEMU, or equal numbers of processes in

@@ -2,19 +2,19 @@
 //!
 //! * Receiving never waits. Nothing there is EAGAIN; but a program that was woken for nothing (by a
 //!   message of the switch, or a frame that was not for it) and that would block on a socket is given
-//!   [`Taken::Nothing`], since many programs end at any error. It is told by a look at the data
-//!   descriptor before, which programs are spared that have set O_NONBLOCK or give MSG_DONTWAIT.
+//!   [`Taken::Nothing`], since many programs end at any error. Those that have set O_NONBLOCK or give
+//!   MSG_DONTWAIT do not.
 //! * Sending waits for room, up to the port's bound, then is ENOBUFS, and the frame is lost; also
 //!   with O_NONBLOCK set, because an epoll descriptor cannot say that there is room. With
 //!   MSG_DONTWAIT it is EAGAIN at once, and the frame is the program's still.
-//! * The control descriptor is silent until the switch is gone.
+//! * The control descriptor is silent until the switch is gone, and readable from then on. A program
+//!   that goes on all the same keeps its edges, and is a member again when the switch is back.
 //! * A copy of a connection that a fork made ends without a word to the switch.
 
-use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Mutex, MutexGuard};
 
 use netloom_shm::{HEADER, MOST_FRAME, Received, Sent};
-use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::process::Pid;
@@ -41,8 +41,6 @@ pub(crate) struct Plug<P> {
 struct Held<P> {
     port: P,
     buffer: Box<[u8]>,
-    /// Whether O_NONBLOCK was set on the data descriptor when nothing was there last.
-    drains: bool,
 }
 
 /// What was received.
@@ -58,7 +56,7 @@ impl<P: Port> Plug<P> {
     pub(crate) fn new(port: P) -> Plug<P> {
         let (data, control) = (port.data().as_raw_fd(), port.control().as_raw_fd());
         let buffer = vec![0; MOST_FRAME].into_boxed_slice();
-        let held = Mutex::new(Held { port, buffer, drains: false });
+        let held = Mutex::new(Held { port, buffer });
         Plug { held, data, control, process: rustix::process::getpid() }
     }
 
@@ -69,9 +67,7 @@ impl<P: Port> Plug<P> {
         give: impl FnOnce(&[u8]) -> usize,
     ) -> Result<Taken, Errno> {
         let mut held = self.lock()?;
-        let Held { port, buffer, drains } = &mut *held;
-        let waits = flags & libc::MSG_DONTWAIT == 0;
-        let woken = waits && !*drains && readable(port.data())?;
+        let Held { port, buffer } = &mut *held;
         loop {
             match port.receive(buffer).map_err(|error| open::number(&error))? {
                 Received::Frame { start, length } => {
@@ -81,8 +77,10 @@ impl<P: Port> Plug<P> {
                 // Longer than any frame; the port has counted it.
                 Received::Truncated => {}
                 Received::Empty => {
-                    *drains = rustix::fs::fcntl_getfl(port.data())?.contains(OFlags::NONBLOCK);
-                    return if woken && !*drains { Ok(Taken::Nothing) } else { Err(Errno::AGAIN) };
+                    let waits = flags & libc::MSG_DONTWAIT == 0
+                        && port.was_woken()
+                        && !rustix::fs::fcntl_getfl(port.data())?.contains(OFlags::NONBLOCK);
+                    return if waits { Ok(Taken::Nothing) } else { Err(Errno::AGAIN) };
                 }
                 Received::Gone => return Err(Errno::CONNRESET),
             }
@@ -141,13 +139,6 @@ impl<P: Port> Plug<P> {
         // Poisoned: a panic left the port in a state that nobody knows.
         self.held.lock().map_err(|_| Errno::IO)
     }
-}
-
-/// Whether something is there to be read.
-fn readable(fd: BorrowedFd<'_>) -> Result<bool, Errno> {
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    let mut polled = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
-    Ok(rustix::event::poll(&mut polled, Some(&now))? > 0)
 }
 
 #[cfg(test)]

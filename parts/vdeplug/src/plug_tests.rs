@@ -1,9 +1,9 @@
 //! Connections over a port that is a script: what programs see of each outcome.
 
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd};
 
 use super::*;
 
@@ -13,12 +13,14 @@ struct Script {
     sent: Vec<(Vec<u8>, bool)>,
     answer: Sent,
     data: OwnedFd,
+    woken: bool,
 }
 
 impl Port for Script {
     fn receive(&mut self, buffer: &mut [u8]) -> netloom_shm::Result<Received> {
         // As in a port: who looks has seen what woke him.
-        if readable(self.data.as_fd()).expect("poll") {
+        self.woken = readable(self.data.as_fd()).expect("poll");
+        if self.woken {
             rustix::io::read(&self.data, &mut [0; 8]).expect("read");
         }
         let Some((received, bytes)) = self.gives.pop_front() else { return Ok(Received::Empty) };
@@ -33,6 +35,10 @@ impl Port for Script {
         Ok(self.answer)
     }
 
+    fn was_woken(&self) -> bool {
+        self.woken
+    }
+
     fn data(&self) -> BorrowedFd<'_> {
         self.data.as_fd()
     }
@@ -40,6 +46,13 @@ impl Port for Script {
     fn control(&self) -> BorrowedFd<'_> {
         self.data.as_fd()
     }
+}
+
+/// Whether something is there to be read.
+fn readable(fd: BorrowedFd<'_>) -> Result<bool, Errno> {
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut polled = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+    Ok(rustix::event::poll(&mut polled, Some(&now))? > 0)
 }
 
 fn plug(gives: &[Received]) -> Plug<Script> {
@@ -54,6 +67,7 @@ fn plug(gives: &[Received]) -> Plug<Script> {
         sent: vec![],
         answer: Sent::Done,
         data: eventfd(0, EventfdFlags::CLOEXEC).expect("eventfd"),
+        woken: false,
     };
     Plug::new(port)
 }

@@ -8,6 +8,8 @@ use netloom_shm::{Received, Result, Sent, SwitchPort};
 pub(crate) trait Port {
     /// Never blocks. Frames are whole packets with finished checksums.
     fn receive(&mut self, buffer: &mut [u8]) -> Result<Received>;
+    /// Whether receiving, which found nothing, has seen that the data descriptor was readable.
+    fn was_woken(&self) -> bool;
     /// Waits for room, bounded, or says [`Sent::Full`] if it is not to.
     fn send(&mut self, frame: &[u8], wait: bool) -> Result<Sent>;
     /// Readable as long as a frame may be there.
@@ -19,6 +21,10 @@ pub(crate) trait Port {
 impl Port for SwitchPort {
     fn receive(&mut self, buffer: &mut [u8]) -> Result<Received> {
         SwitchPort::receive(self, buffer)
+    }
+
+    fn was_woken(&self) -> bool {
+        SwitchPort::was_woken(self)
     }
 
     fn send(&mut self, frame: &[u8], wait: bool) -> Result<Sent> {

@@ -55,8 +55,10 @@ pub(super) enum Order {
 #[derive(Debug)]
 pub(super) struct Control {
     pub(super) link: Link,
-    /// An epoll that shows when the connection is hung up.
+    /// An epoll that shows when the first connection is hung up, and from then on.
     hangup: OwnedFd,
+    /// Rings in it when that connection is closed; never silenced.
+    lost: Bell,
     pub(super) timer: OwnedFd,
     /// Milliseconds of the coarse clock, now and when messages were looked for.
     now: u64,
@@ -64,18 +66,19 @@ pub(super) struct Control {
 }
 
 impl Control {
-    pub(super) fn new(channel: Channel, reconnect: bool) -> Result<Control> {
+    pub(super) fn new(channel: Channel) -> Result<Control> {
         let failed = |operation| move |e| Error::call("port", operation, e);
         let hangup = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed("make an epoll"))?;
-        if !reconnect {
-            let data = epoll::EventData::new_u64(CONTROL);
-            epoll::add(&hangup, &channel, data, epoll::EventFlags::RDHUP)
-                .map_err(failed("watch the switch"))?;
-        }
+        let data = epoll::EventData::new_u64(CONTROL);
+        epoll::add(&hangup, &channel, data, epoll::EventFlags::RDHUP)
+            .map_err(failed("watch the switch"))?;
+        let lost = Bell::create()?;
+        epoll::add(&hangup, lost.fd(), data, epoll::EventFlags::IN)
+            .map_err(failed("watch a bell"))?;
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let timer = rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags)
             .map_err(failed("make a timer"))?;
-        Ok(Control { link: Link::Up(channel), hangup, timer, now: 0, looked: 0 })
+        Ok(Control { link: Link::Up(channel), hangup, lost, timer, now: 0, looked: 0 })
     }
 
     pub(super) fn hangup(&self) -> BorrowedFd<'_> {
@@ -173,6 +176,10 @@ impl SwitchPort {
                 Order::Message(message, descriptors) => self.obey(&message, descriptors)?,
                 Order::Lost => self.lost_switch()?,
             }
+        }
+        if self.asleep && self.has_more() {
+            // What stood in a ring that was closed: its bell, which told of it, is gone.
+            self.arm();
         }
         Ok(())
     }
@@ -305,6 +312,7 @@ impl SwitchPort {
                 return Ok(());
             }
         };
+        self.control.lost.ring();
         self.watch.remove(channel.as_fd())?;
         if !self.options.reconnect {
             self.control.link = Link::Gone(channel);

@@ -96,9 +96,12 @@ impl SwitchPort {
     #[cold]
     pub(super) fn rest(&mut self) -> Result<bool> {
         self.settle();
+        let known = self.armed;
+        self.cleared |= known;
         self.disarm();
-        if self.asleep || self.rung {
+        if self.asleep || self.rung || !known {
             let seen = self.look(Some(Duration::ZERO))?;
+            self.cleared |= seen;
             self.rung = false;
             if self.asleep && !seen {
                 return Ok(self.has_more());

@@ -96,7 +96,7 @@ impl SwitchPort {
         let more = Bell::create()?;
         watch.add_level(more.fd(), MORE)?;
         watch.add_level(channel.as_fd(), CONTROL)?;
-        let control = Control::new(channel, options.reconnect)?;
+        let control = Control::new(channel)?;
         watch.add_level(control.timer.as_fd(), TIMER)?;
         let mut seed = [0; 8];
         random(&mut seed)?;
@@ -115,6 +115,7 @@ impl SwitchPort {
             armed: false,
             asleep: false,
             rung: false,
+            cleared: false,
             control,
             rules,
             stations: Stations::new(u64::from_ne_bytes(seed)),

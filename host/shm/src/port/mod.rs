@@ -133,6 +133,8 @@ pub struct SwitchPort {
     asleep: bool,
     /// Whether a bell may have rung that was not cleared.
     rung: bool,
+    /// Whether the last receive has seen, and cleared, what made the data descriptor readable.
+    cleared: bool,
     control: Control,
     rules: Rules,
     stations: Stations,
@@ -173,7 +175,14 @@ impl SwitchPort {
         self.watch.fd()
     }
 
-    /// Readable, for ever, when the switch is gone; never when the port looks for it again.
+    /// Whether the last [`SwitchPort::receive`], which found [`Received::Empty`], has seen that the
+    /// data descriptor was readable.
+    pub fn was_woken(&self) -> bool {
+        self.cleared || self.armed
+    }
+
+    /// Readable, for ever, when the switch that the port has joined is gone, also when the port looks
+    /// for it again and finds it; never before.
     pub fn control_fd(&self) -> BorrowedFd<'_> {
         self.control.hangup()
     }

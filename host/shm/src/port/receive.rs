@@ -63,6 +63,7 @@ impl SwitchPort {
     /// What no kernel is known to answer here; the port may be used on.
     #[inline]
     pub fn receive(&mut self, buffer: &mut [u8]) -> Result<Received> {
+        self.cleared = false;
         loop {
             let Some(found) = self.next(buffer)? else {
                 if self.rest()? {
