@@ -354,7 +354,11 @@ fn is_here(state: &State, node: &PlannedNode, interface: &Interface) -> bool {
 
 /// Names of a node's own interfaces that are there.
 fn names_here<'a>(state: &State, node: &'a PlannedNode) -> Vec<&'a str> {
-    let here = node.interfaces.iter().filter(|i| is_here(state, node, i));
+    // A tap's frames are received in the time of its plug, which has no queue for threads.
+    let queues = |i: &&Interface| {
+        !state.plan.links.get(i.link).is_some_and(|link| state.tapped.contains(&link.id))
+    };
+    let here = node.interfaces.iter().filter(|i| is_here(state, node, i)).filter(queues);
     here.map(|i| i.name.as_str()).collect()
 }
 

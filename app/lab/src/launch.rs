@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use netloom_model::Plan;
-use netloom_model::plan::PlannedNode;
+use netloom_model::plan::{PlannedLink, PlannedNode};
 use netloom_node::spawner::Spawner;
 use netloom_sys::cgroup::{self, Groups};
 use netloom_sys::process::{self, Forked, Namespaces};
@@ -24,7 +24,7 @@ use crate::life::Birth;
 use crate::making::absolute_paths;
 use crate::running::is_lab_process;
 use crate::state::{Folder, State};
-use crate::switching::can_be_tap;
+use crate::switching::{at, can_be_tap};
 use crate::{Error, Result, Service, door, orphan, teardown};
 
 /// How long a lock may be held by nobody who can be seen, and the pause between two looks.
@@ -145,8 +145,12 @@ impl Launch {
                     let limits = &node.limits;
                     groups.add(node.id, parent, limits.memory.is_some(), limits.sockets.is_some());
                 }
-                // Without BPF programs a wire cannot be put in later.
-                let impaired = plan.links.iter().filter(|l| user && crate::wires::impaired(l));
+                // Without BPF programs a wire cannot be put in later, nor where frames come from and go to
+                // a plug, which hears them before any program does.
+                let built_in =
+                    |l: &&PlannedLink| user || l.ends.iter().any(|e| at(&plan, e).is_some());
+                let impaired = plan.links.iter().filter(built_in);
+                let impaired = impaired.filter(|l| crate::wires::impaired(l));
                 let taps = !user && Path::new(TUN).exists();
                 let tapped = plan.links.iter().filter(|l| taps && can_be_tap(&plan, l));
                 State {

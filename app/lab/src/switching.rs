@@ -15,16 +15,16 @@ mod ports;
 mod process;
 mod rules;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use netloom_model::Plan;
 use netloom_model::plan::{PlannedEnd, PlannedLink};
 use netloom_model::shm::ShmSwitch;
 use netloom_switch::control::Connection;
-use netloom_switch::control::requests::{Answer, Request};
+use netloom_switch::control::requests::{Answer, Presence, Request};
 
 pub(crate) use self::ports::make_taps;
 use self::ports::open_interface;
@@ -37,6 +37,10 @@ use crate::{Error, Result, end_text, wires};
 /// Pause before something is started again: first, and most.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// How long new ports may take to join, and how often that is looked for.
+const JOIN_TIMEOUT: Duration = Duration::from_secs(3);
+const JOIN_LOOK: Duration = Duration::from_millis(2);
 
 /// What lived so long has not failed at once.
 const STEADY: Duration = Duration::from_secs(10);
@@ -99,6 +103,36 @@ impl Switches {
             for side in [0, 1] {
                 inner.forget((link.id, side));
                 inner.plug_in(context, link, side)?;
+            }
+        }
+        drop(inner);
+        self.await_ports(context, links)
+    }
+
+    /// Waits until the ports of these links are on their switches. One that ends meanwhile is no reason to
+    /// fail: it is started again.
+    fn await_ports(&self, context: &wires::Context<'_>, links: &[usize]) -> Result<()> {
+        let plan = &context.state.plan;
+        let mut wanted: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
+        for link in links.iter().map(|l| &plan.links[*l]) {
+            for side in 0..2 {
+                let Some(switch) = at(plan, &link.ends[side]) else { continue };
+                wanted.entry(switch).or_default().insert(port_name(plan, link, side));
+            }
+        }
+        let until = Instant::now() + JOIN_TIMEOUT;
+        for (switch, mut missing) in wanted {
+            let name = &plan.switches[switch].name;
+            while !missing.is_empty() && Instant::now() < until {
+                let Answer::Shown(shown) = self.ask(context.folder, name, &Request::Show)? else {
+                    break;
+                };
+                for port in shown.ports.iter().filter(|p| p.presence == Presence::Here) {
+                    missing.remove(&port.name);
+                }
+                if !missing.is_empty() {
+                    std::thread::sleep(JOIN_LOOK);
+                }
             }
         }
         Ok(())

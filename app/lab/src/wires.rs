@@ -35,7 +35,7 @@ pub(crate) use self::process::end_process;
 use crate::making::Inits;
 use crate::spots::{self, Spot};
 use crate::state::{Folder, State};
-use crate::{Error, Result};
+use crate::{Error, Result, switching};
 
 /// What names of hidden taps begin with.
 pub(crate) const TAP: &str = "nlw";
@@ -351,6 +351,12 @@ impl Inner {
             None
         } else if context.state.user {
             return Err(unsupported(&object).into());
+        } else if link.ends.iter().any(|e| switching::at(&context.state.plan, e).is_some()) {
+            let reason =
+                "it ends in a shared-memory switch, so that a wire must be there from the start: \
+                          declare an impairment of it in the lab file, such as delay: 1ms"
+                    .into();
+            return Err(Error::Invalid { object, reason });
         } else {
             let none = || Error::Invalid {
                 object: object.clone(),

@@ -104,11 +104,18 @@ links:
   - [s, t]
 ");
     machine.ok("ping --all");
-    // What stands in a link is passed both ways.
+    // What stands in a link is passed both ways, and by no frame beside it.
+    let ping = machine.exec("d", &["ping", "-4", "-c", "3", "-i", "0.2", "-W", "2", "a"]).ok();
+    assert!(ping.contains("3 received") && !ping.contains("DUP"), "{ping}");
+    let least = ping.rsplit_once("= ").and_then(|(_, times)| times.split('/').next());
+    let least: f64 = least.and_then(|time| time.parse().ok()).expect("the shortest round trip");
+    assert!(least >= 2.0, "{ping}");
     let wire = machine.link("d:eth0--s")["wire"].clone();
     for direction in wire["directions"].as_array().expect("both directions") {
         assert!(direction["offered_packets"].as_u64() > Some(0), "{wire}");
     }
+    machine.ok("link set d:eth0--s --delay 10ms");
+    machine.refused("link set a:eth0--s --delay 1ms", 2, &["a:eth0--s", "lab file"]);
     let mut transfer = Transfer::start(&machine, "b", "c");
     transfer.more(5_000);
     transfer.settle();

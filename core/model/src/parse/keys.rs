@@ -426,7 +426,7 @@ pub(crate) static SWITCH: Object = Object {
         key(
             "arena",
             BYTES,
-            "shm: size of the ring from the switch to each port, a power of two from 256KiB to 1GiB. \
+            "shm: size of the ring from the switch to each port, a power of two from 256KiB to 64MiB. \
              Default 256KiB.",
         ),
         key(

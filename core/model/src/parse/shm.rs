@@ -24,7 +24,7 @@ pub(crate) const ONLY_SHM: [&str; 6] = ["mode", "group", "arena", "ageing", "por
 const MOST_LOCKED: usize = netloom_bridge::MOST_LOCKED;
 
 /// The least and the largest size of a ring: a frame of 64 KiB always fits.
-const ARENA: std::ops::RangeInclusive<u64> = 256 << 10..=1 << 30;
+const ARENA: std::ops::RangeInclusive<u64> = 256 << 10..=64 << 20;
 
 /// What the file says of a switch in shared memory, with what is checked when all of it is known.
 #[derive(Debug, Default)]
@@ -94,7 +94,7 @@ fn arena(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<u32> {
     if bytes.is_power_of_two() && ARENA.contains(&bytes) {
         return u32::try_from(bytes).ok();
     }
-    let message = format!("{path}: {} is no power of two from 256KiB to 1GiB", value.describe());
+    let message = format!("{path}: {} is no power of two from 256KiB to 64MiB", value.describe());
     let next = bytes.clamp(*ARENA.start(), *ARENA.end()).next_power_of_two() >> 10;
     report.error_with(value.place, message, Some(format!("write {next}KiB")));
     None
