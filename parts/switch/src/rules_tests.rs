@@ -1,3 +1,5 @@
+//! Rules: texts, checks, and what of them is obeyed.
+
 use super::*;
 
 fn with(number: u16, rules: PortRules) -> Rules {
