@@ -65,7 +65,55 @@ impl Spin {
     }
 }
 
+/// How close together bursts must come for the next to be looked for, and for how long.
+const CLOSE: Duration = Duration::from_micros(20);
+const LINGER: Duration = Duration::from_micros(4);
+
+/// Whether a port that ran empty looks for a little while before it asks to be woken. Who takes frames
+/// faster than they are sent would otherwise sleep after each, and the sender would have a system call
+/// to make for every one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Linger {
+    several: bool,
+    emptied: Option<Instant>,
+}
+
+impl Linger {
+    pub(super) fn new() -> Linger {
+        let several = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1);
+        Linger { several, emptied: None }
+    }
+
+    /// Looks until `found`, if it was found empty a moment ago, too.
+    fn look(&mut self, found: impl Fn() -> bool) -> bool {
+        if !self.several {
+            return false;
+        }
+        let started = Instant::now();
+        let close = self.emptied.is_some_and(|emptied| started - emptied < CLOSE);
+        self.emptied = Some(started);
+        while close && started.elapsed() < LINGER {
+            for _ in 0..LOOKS {
+                if found() {
+                    return true;
+                }
+                std::hint::spin_loop();
+            }
+        }
+        false
+    }
+}
+
 impl SwitchPort {
+    /// Whether frames came after all, where they come close together.
+    #[cold]
+    pub(super) fn linger(&mut self) -> bool {
+        let mut linger = self.linger;
+        let found = linger.look(|| self.has_more());
+        self.linger = linger;
+        found
+    }
+
     /// Frames are being taken: senders need not wake us.
     #[inline]
     pub(super) fn stay_awake(&mut self) {

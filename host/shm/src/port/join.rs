@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::control::Control;
 use super::frames::Frames;
-use super::idle::{BELL, CONTROL, MORE, Spin, TIMER};
+use super::idle::{BELL, CONTROL, Linger, MORE, Spin, TIMER};
 use super::receive::{In, MOST_EARLY};
 use super::rules::Rules;
 use super::send::{Opening, Out, generation, random};
@@ -133,6 +133,7 @@ impl SwitchPort {
             flooded: 0,
             ticks: 0,
             spin: Spin::new(),
+            linger: Linger::new(),
         })
     }
 

@@ -32,7 +32,7 @@ use crate::wake::{Bell, Watch};
 
 use control::Control;
 use frames::Frames;
-use idle::Spin;
+use idle::{Linger, Spin};
 use receive::In;
 use rules::Rules;
 use send::Out;
@@ -160,6 +160,7 @@ pub struct SwitchPort {
     /// Operations, to do now and then what is not needed each time.
     ticks: u32,
     spin: Spin,
+    linger: Linger,
 }
 
 impl SwitchPort {

@@ -66,13 +66,13 @@ impl SwitchPort {
         self.cleared = false;
         loop {
             let Some(found) = self.next(buffer)? else {
-                if self.rest()? {
+                if self.linger() || self.rest()? {
                     continue;
                 }
                 return Ok(if self.is_gone() { Received::Gone } else { Received::Empty });
             };
             self.stay_awake();
-            if self.has_more() || self.rest()? {
+            if self.has_more() || self.linger() || self.rest()? {
                 self.arm();
             }
             return Ok(found);
