@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 use netloom_model::Plan;
 use netloom_model::plan::{PlannedEnd, PlannedLink};
 use netloom_model::shm::ShmSwitch;
+use netloom_shm::protocol::MOST_NAME;
 use netloom_switch::control::Connection;
 use netloom_switch::control::requests::{Answer, Presence, Request};
 
@@ -347,9 +348,25 @@ fn ends(plan: &Plan) -> impl Iterator<Item = (&PlannedLink, usize)> {
 /// other link's has, else as the link.
 fn port_name(plan: &Plan, link: &PlannedLink, side: usize) -> String {
     match &link.ends[1 - side] {
-        end @ (PlannedEnd::Node { .. } | PlannedEnd::Host { .. }) => end_text(plan, end),
-        _ => link.name.clone(),
+        end @ (PlannedEnd::Node { .. } | PlannedEnd::Host { .. }) => {
+            shortened(&end_text(plan, end))
+        }
+        _ => shortened(&link.name),
     }
+}
+
+/// A name as a port can have it: one that is too long keeps its beginning, and a hash of all of it.
+fn shortened(name: &str) -> String {
+    if name.len() <= MOST_NAME {
+        return name.to_owned();
+    }
+    // FNV-1a, 32 bit: names of labs are few.
+    let hash = name
+        .bytes()
+        .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    let room = MOST_NAME - 9;
+    let kept = (0..=room).rev().find_map(|end| name.get(..end)).unwrap_or_default();
+    format!("{kept}~{hash:08x}")
 }
 
 fn start_switch(context: &wires::Context<'_>, name: &str, options: &ShmSwitch) -> Result<Process> {
@@ -399,4 +416,19 @@ pub(crate) fn asked(
 ) -> impl FnOnce(netloom_switch::Error) -> Error + use<> {
     let object = object.to_owned();
     move |source| Error::Switch { object, operation, source: Box::new(source) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_are_cut_and_told_apart() {
+        assert_eq!(shortened("h1:eth0"), "h1:eth0");
+        let long = |end: &str| shortened(&format!("{}{end}", "n".repeat(200)));
+        let (a, b) = (long("a:eth0"), long("b:eth0"));
+        assert_eq!((a.len(), b.len()), (MOST_NAME, MOST_NAME));
+        assert_ne!(a, b);
+        assert!(shortened(&"é".repeat(60)).len() <= MOST_NAME);
+    }
 }

@@ -1,7 +1,7 @@
 //! The crash test: kill -9 at a random moment of `up`, then `down`, then nothing may be left.
 //!
-//! Victims in turn: the `up` process, the lab process, an init, the wires' process. `NETLOOM_KILL_SEED`, `_COUNT` and
-//! `_FIRST` choose seed, number and first iteration; every iteration depends on seed and number only,
+//! Victims in turn: the `up` process, the lab process, an init, the wires' process, a switch in shared memory,
+//! a plug. `NETLOOM_KILL_SEED`, `_COUNT` and `_FIRST` choose seed, number and first iteration; every iteration depends on seed and number only,
 //! so that one can be run again alone: `cargo xtask test kill --seed S --first I --n 1`.
 
 use std::fmt::Write as _;
@@ -38,8 +38,8 @@ fn killed_at_any_moment_nothing_stays() {
     machine.untouched();
 }
 
-/// Fourteen nodes: a switch with hosts, one with nodes in it, routers, links between nodes, two with
-/// wires, programs, files; as root guarded ones, too.
+/// Sixteen nodes: a switch with hosts, one in shared memory with two, one with nodes in it, routers, links
+/// between nodes, two with wires, programs, files; as root guarded ones, too.
 fn lab_file() -> String {
     let mut text = String::from("name: killed\nnodes:\n");
     let guards = if netloom_tests_e2e::is_root() {
@@ -55,7 +55,8 @@ fn lab_file() -> String {
     for router in 0..4 {
         writeln!(text, "  r{router}: {{forwarding: true}}").unwrap();
     }
-    text.push_str("switches:\n  s1: {}\nlinks:\n");
+    text.push_str("  m0: {}\n  m1: {}\nswitches:\n  s1: {}\n  x: {kind: shm}\nlinks:\n");
+    text.push_str("  - [m0, x]\n  - [m1, x]\n  - [x, s1]\n");
     for host in 0..8 {
         writeln!(text, "  - [h{host}, s1]").unwrap();
     }
@@ -82,7 +83,8 @@ fn one(machine: &Machine, iteration: u64, delay: Duration, random: &mut Random) 
     let mut up = machine.netloom(["up", "lab.yaml"]).spawn();
     // The moment of the kill is the experiment, not a wait for readiness.
     std::thread::sleep(delay.saturating_sub(start.elapsed()));
-    let victim = ["up", "lab", "init", "wire"][usize::try_from(iteration % 4).unwrap()];
+    let victims = ["up", "lab", "init", "wire", "switch", "plug"];
+    let victim = victims[usize::try_from(iteration).unwrap() % victims.len()];
     let hit = strike(machine, victim, &mut up, random);
     wait_until("`up` ends after the kill", Duration::from_secs(60), || up.try_wait().unwrap());
     let down = machine.netloom(["down", LAB]).finish();

@@ -8,7 +8,7 @@ use netloom_switch::control::requests::{PortChange, PortKey, Request};
 use netloom_switch::rules::{Direction, MOST_PORTS, Mirror, Source, Vlan};
 use serde::{Deserialize, Serialize};
 
-use super::{asked, process};
+use super::{asked, process, shortened};
 use crate::state::Folder;
 use crate::{Error, Result};
 
@@ -127,7 +127,7 @@ fn requests(options: &ShmSwitch, object: &str) -> Result<Vec<Request>> {
         let owner = rules.owner.as_deref().map(|o| number_in("/etc/passwd", "user", o, object));
         let macs = rules.lock.iter().map(|m| m.parse().map_err(|e| invalid(format!("{m}: {e}"))));
         let change = PortChange {
-            name: Some(Some((*name).to_owned())),
+            name: Some(Some(shortened(name))),
             uid: owner.transpose()?.map(Some),
             macs: Some(macs.collect::<Result<Vec<_>>>()?).filter(|m| !m.is_empty()),
             ..PortChange::default()
