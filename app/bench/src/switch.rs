@@ -116,7 +116,8 @@ fn plan(quick: bool) -> Vec<Cell> {
     for size in sizes {
         cells.extend(ways.iter().map(|way| Cell::Flow(*size, *way)));
     }
-    cells.extend([Cell::Ping(How::Block, Way::Plugin), Cell::Ping(How::Wait, Way::Library)]);
+    let pings = [(How::Block, Way::Plugin), (How::Apart, Way::Plugin), (How::Wait, Way::Library)];
+    cells.extend(pings.map(|(how, way)| Cell::Ping(how, way)));
     if !quick {
         cells.extend([Way::Vde, Way::Library].map(|way| Cell::Ping(How::Block, way)));
         let ways = [Way::Plugin, Way::Vde, Way::Library];
@@ -203,7 +204,7 @@ fn who(cell: Cell) -> &'static str {
 fn title(cell: Cell) -> String {
     match cell {
         Cell::Flow(size, _) => format!("process to process, {size} bytes"),
-        Cell::Ping(how, _) => format!("ping-pong, {BALL} bytes, {}", how.word()),
+        Cell::Ping(how, _) => format!("ping-pong, {BALL} bytes, {}", how.title()),
         Cell::Bells => "ping-pong, two eventfds".to_owned(),
         Cell::Edge => "memory of one more edge".to_owned(),
         Cell::Streams(count, _) => format!("TCP sum, {count} stations"),
@@ -303,6 +304,7 @@ fn figures(results: &Results, report: &mut Report) {
     }
     let ping = |how, way| results.pings.get(&(how, way)).map_or(vec![], |all| each(all, |p| p.0));
     report.value("pingpong_block_us", &ping(How::Block, Way::Plugin));
+    report.value("pingpong_two_cores_us", &ping(How::Apart, Way::Plugin));
     report.value("pingpong_spin_us", &ping(How::Wait, Way::Library));
     report.value("eventfd_pingpong_us", &each(&results.bells, |p| p.0));
     report.value("kib_per_edge", &results.edges);

@@ -61,8 +61,11 @@ impl Way {
 /// How a ping-pong waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum How {
-    /// In poll(2).
+    /// In poll(2), both ends on one core, of which each needs half: where a scheduler puts those that wake each
+    /// other, unless it is busy.
     Block,
+    /// In poll(2), each end on a core of its own.
+    Apart,
     /// Looking again and again.
     Spin,
     /// As our library does: it looks for some microseconds, then sleeps.
@@ -70,9 +73,29 @@ pub(super) enum How {
 }
 
 impl How {
-    pub(super) fn word(self) -> &'static str {
+    /// What the rows say of it.
+    pub(super) fn title(self) -> &'static str {
         match self {
-            How::Block => "block",
+            How::Block => "asleep between, one core",
+            How::Apart => "asleep between, two cores",
+            How::Spin => "spinning",
+            How::Wait => "waiting as the library does",
+        }
+    }
+
+    /// Which cores the two ends are kept on.
+    fn cores(self) -> [&'static [&'static str]; 2] {
+        match self {
+            How::Block => [&["on", "0"], &["on", "0"]],
+            How::Apart => [&["on", "0"], &["on", "1"]],
+            How::Spin | How::Wait => [&[], &[]],
+        }
+    }
+
+    /// As the peers take it.
+    fn word(self) -> &'static str {
+        match self {
+            How::Block | How::Apart => "block",
             How::Spin => "spin",
             How::Wait => "wait",
         }
@@ -127,17 +150,19 @@ impl<'a> Switches<'a> {
     /// Median and 99th percentile of round trips in microseconds.
     pub(super) fn ping(&self, way: Way, how: How, window: f64) -> Result<(f64, f64)> {
         let (bytes, window) = (BALL.to_string(), window.to_string());
-        let (line, how) = (self.line(way)?, how.word());
-        let asking = self.peer(way, &["port-ping", &line, &bytes, how, &window])?.ready()?;
-        let answering = self.peer(way, &["port-echo", &line, how, MOST])?.ready()?;
+        let (line, [asker, answerer], how) = (self.line(way)?, how.cores(), how.word());
+        let ping = ["port-ping", &line, &bytes, how, &window];
+        let asking = self.peer(way, &[asker, &ping].concat())?.ready()?;
+        let echo = ["port-echo", &line, how, MOST];
+        let answering = self.peer(way, &[answerer, &echo].concat())?.ready()?;
         let seen = asking.result()?;
         answering.end()?;
         Ok((number(&seen, "p50_us")?, number(&seen, "p99_us")?))
     }
 
-    /// The same of two threads that wake each other and do nothing else.
+    /// The same of two threads that wake each other and do nothing else, on one core.
     pub(super) fn bells(&self, window: f64) -> Result<(f64, f64)> {
-        let seen = self.peer(Way::Library, &["bells", &window.to_string()])?.result()?;
+        let seen = self.peer(Way::Library, &["on", "0", "bells", &window.to_string()])?.result()?;
         Ok((number(&seen, "p50_us")?, number(&seen, "p99_us")?))
     }
 
