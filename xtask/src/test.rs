@@ -27,6 +27,9 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     if selection.includes(Rung::Unit) || selection.includes(Rung::Peers) {
         stage.add_plugin(&workspace::plugin(false)?)?;
     }
+    if selection.includes(Rung::Unit) {
+        stage.add_example(&workspace::example("netloom-switch", "switch-station")?)?;
+    }
     let expected = skips::Expected::read()?;
     let mut total = Outcome::default();
     for job in plan::jobs(&built, &selection, stage.rights()) {

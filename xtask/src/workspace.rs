@@ -100,6 +100,14 @@ pub(crate) fn plugin(release: bool) -> Result<PathBuf> {
     paths.find(|path| path.ends_with(PLUGIN)).with_context(|| format!("cargo built no {PLUGIN}"))
 }
 
+/// Builds an example that tests start as a program of its own, and gives its path.
+pub(crate) fn example(package: &str, name: &str) -> Result<PathBuf> {
+    let messages = messages(&["build", "--package", package, "--example", name])?;
+    let executables = messages.iter().filter_map(|message| message["executable"].as_str());
+    let mut paths = executables.map(PathBuf::from);
+    paths.find(|path| path.ends_with(name)).with_context(|| format!("cargo built no {name}"))
+}
+
 fn build_args(package: &str, release: bool) -> Vec<&str> {
     let profile = release.then_some("--release");
     ["build", "--package", package].into_iter().chain(profile).collect()

@@ -228,28 +228,3 @@ proptest! {
         }
     }
 }
-
-/// Not a test: what a known pair costs. Run with `--release -- --ignored --nocapture`.
-#[test]
-#[ignore = "a measurement"]
-fn a_known_pair() {
-    let mut table = MacTable::new(4096, 300, 7);
-    let macs: Vec<Mac> = (0..1024).map(mac).collect();
-    for mac in &macs {
-        table.learn(VID, *mac, 1, 0);
-    }
-    for pairs in [1, 8, 1024] {
-        let rounds = 20_000_000;
-        let before = std::time::Instant::now();
-        let mut hits = 0;
-        for n in 0..rounds {
-            let n = std::hint::black_box(n);
-            let (from, to) = (macs[n & (pairs - 1)], macs[(n + 1) & (pairs - 1)]);
-            hits += usize::from(table.learn(VID, from, 1, 0) == Learned::Same);
-            hits += usize::from(table.lookup(VID, to, 0).is_some());
-        }
-        let each = before.elapsed() / u32::try_from(rounds / 1000).unwrap();
-        println!("{pairs} pairs: {} ps for learn and lookup", each.as_nanos());
-        assert_eq!(hits, 2 * rounds);
-    }
-}

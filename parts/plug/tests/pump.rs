@@ -81,6 +81,9 @@ fn streams_cross_between_a_tap_and_a_veth() {
     if !std::path::Path::new("/dev/net/tun").exists() {
         skip!("no-tun: there is no /dev/net/tun");
     }
+    if std::fs::File::options().read(true).write(true).open("/dev/net/tun").is_err() {
+        skip!("root-only: opens /dev/net/tun");
+    }
     isolated!({
         if !netloom_kit::is_root() {
             skip!("root-only: opens /dev/net/tun");

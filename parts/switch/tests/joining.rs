@@ -82,8 +82,8 @@ fn a_thousand_joins_and_leaves_a_second() {
 #[test]
 fn only_who_may_has_a_port() {
     netloom_kit::root_only!("is other users");
-    let open = Switch::with_mode("666");
-    let closed = Switch::with_mode("600");
+    let open = Switch::reachable("666");
+    let closed = Switch::reachable("600");
     for switch in [&open, &closed] {
         let folder = switch.folder.path();
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);

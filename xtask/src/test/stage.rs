@@ -63,6 +63,14 @@ impl Stage {
         place(plugin, &self.path().join(workspace::PLUGIN))
     }
 
+    /// Puts a program that tests start where every user can run it.
+    pub(super) fn add_example(&self, example: &Path) -> Result<()> {
+        let name = example.file_name().context("example without a name")?;
+        let folder = self.path().join("examples");
+        fs::create_dir_all(&folder).context("make the folder of examples")?;
+        place(example, &folder.join(name))
+    }
+
     pub(super) fn path(&self) -> &Path {
         self.folder.path()
     }
@@ -118,6 +126,7 @@ impl Stage {
         let mut all = vec![
             ("NETLOOM_BIN".to_owned(), shown(self.path().join("netloom"))),
             ("NETLOOM_VDEPLUG".to_owned(), shown(self.path().join(workspace::PLUGIN))),
+            ("NETLOOM_EXAMPLES".to_owned(), shown(self.path().join("examples"))),
             ("NETLOOM_TEST_ROOT".to_owned(), shown(self.path().join("root"))),
             ("NETLOOM_SKIP_LOG".to_owned(), shown(self.skip_log(user))),
             ("RUST_BACKTRACE".to_owned(), "1".to_owned()),

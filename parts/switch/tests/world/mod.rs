@@ -34,7 +34,8 @@ pub const BOUND: Duration = Duration::from_secs(20);
 pub fn station() -> PathBuf {
     let test = std::env::current_exe().expect("this program");
     let folder = test.parent().and_then(Path::parent).expect("cargo's folder");
-    let station = folder.join("examples/switch-station");
+    let staged = std::env::var_os("NETLOOM_EXAMPLES").map(PathBuf::from);
+    let station = staged.unwrap_or_else(|| folder.join("examples")).join("switch-station");
     assert!(station.exists(), "{station:?} is built by `cargo test` without a choice of targets");
     station
 }
@@ -97,7 +98,17 @@ impl Switch {
     }
 
     pub fn with_mode(mode: &'static str) -> Switch {
-        let folder = tempfile::tempdir().expect("a folder");
+        Switch::inside(&std::env::temp_dir(), mode)
+    }
+
+    /// One that other users can reach, too.
+    #[allow(dead_code, reason = "as above")]
+    pub fn reachable(mode: &'static str) -> Switch {
+        Switch::inside(Path::new("/tmp"), mode)
+    }
+
+    fn inside(outer: &Path, mode: &'static str) -> Switch {
+        let folder = tempfile::tempdir_in(outer).expect("a folder");
         let process = run(folder.path(), mode);
         Switch { process, folder, mode }
     }
