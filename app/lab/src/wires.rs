@@ -349,14 +349,14 @@ impl Inner {
         let object = format!("link {:?}", link.name);
         let spot = if built_in(context.state, link) {
             None
-        } else if context.state.user {
-            return Err(unsupported(&object).into());
         } else if link.ends.iter().any(|e| switching::at(&context.state.plan, e).is_some()) {
             let reason =
                 "it ends in a shared-memory switch, so that a wire must be there from the start: \
                           declare an impairment of it in the lab file, such as delay: 1ms"
                     .into();
             return Err(Error::Invalid { object, reason });
+        } else if context.state.user {
+            return Err(unsupported(&object).into());
         } else {
             let none = || Error::Invalid {
                 object: object.clone(),
