@@ -21,7 +21,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     let selection = Selection::parse(args)?;
     let built = workspace::build(&selection.build_args())?;
     let stage = stage::Stage::new()?;
-    if selection.includes(Rung::EndToEnd) {
+    if selection.includes(Rung::EndToEnd) || selection.includes(Rung::Peers) {
         stage.add_binary(&workspace::netloom(false)?)?;
     }
     if selection.includes(Rung::Unit) || selection.includes(Rung::Peers) {
