@@ -76,17 +76,25 @@ const LINGER: Duration = Duration::from_micros(4);
 pub(super) struct Linger {
     several: bool,
     emptied: Option<Instant>,
+    /// How often not to look: twice as often after each time in vain, as when the sender waits for the
+    /// very core that is kept busy by looking.
+    pass: u32,
+    penalty: u32,
 }
+
+/// Most times that are passed over.
+const MOST_PASSED: u32 = 63;
 
 impl Linger {
     pub(super) fn new() -> Linger {
         let several = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1);
-        Linger { several, emptied: None }
+        Linger { several, emptied: None, pass: 0, penalty: 0 }
     }
 
     /// Looks until `found`, if it was found empty a moment ago, too.
     fn look(&mut self, found: impl Fn() -> bool) -> bool {
-        if !self.several {
+        if !self.several || self.pass > 0 {
+            self.pass = self.pass.saturating_sub(1);
             return false;
         }
         let started = Instant::now();
@@ -95,10 +103,15 @@ impl Linger {
         while close && started.elapsed() < LINGER {
             for _ in 0..LOOKS {
                 if found() {
+                    self.penalty = 0;
                     return true;
                 }
                 std::hint::spin_loop();
             }
+        }
+        if close {
+            self.penalty = (2 * self.penalty + 1).min(MOST_PASSED);
+            self.pass = self.penalty;
         }
         false
     }
