@@ -162,10 +162,11 @@ fn a_socket_counts_until_the_last_who_has_it_closes_it() {
     program.ask("reap");
     assert_eq!(now(), 0);
     program.ask("open 1");
-    let socket = program.take_socket();
+    let mut keeper = Helper::start(lab.path());
+    program.give_socket(&mut keeper);
     drop(program);
-    assert_eq!(now(), 1, "this process, in no group of the lab, has it");
-    drop(socket);
+    assert_eq!(now(), 1, "a process in no group that counts has it");
+    drop(keeper);
     assert_eq!(now(), 0);
 }
 
@@ -264,11 +265,12 @@ fn a_removed_group_is_read_and_forgotten_by_its_id() {
     assert_eq!(GroupId::of(&node).unwrap(), id);
     let mut program = Helper::start(&node);
     program.ask("open 2");
-    let socket = program.take_socket();
+    let mut keeper = Helper::start(lab.path());
+    program.give_socket(&mut keeper);
     drop(program);
     std::fs::remove_dir(&node).unwrap();
     assert_eq!(limits.read_by_id(id).unwrap().open, 1);
-    drop(socket);
+    drop(keeper);
     assert_eq!(limits.read_by_id(id).unwrap().open, 0);
     assert!(limits.forget(id).unwrap());
     assert!(matches!(limits.read(&node), Err(Error::Path { .. })));

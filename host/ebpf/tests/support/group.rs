@@ -6,7 +6,8 @@
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixStream;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -103,11 +104,16 @@ impl Helper {
         self.reply()
     }
 
-    /// Takes the descriptor that it sends.
-    pub(crate) fn take_socket(&mut self) -> OwnedFd {
-        self.tell("send");
-        let (_, mut fds) = scm::receive(self.replies.get_ref(), &mut [0u8; 1]).unwrap();
-        fds.pop().unwrap()
+    /// Gives its first socket to another one, that keeps it.
+    ///
+    /// It does not pass through the test's own process: whatever is started there at this moment by
+    /// another test would have a copy of it until it is replaced by its program.
+    pub(crate) fn give_socket(&mut self, other: &mut Self) {
+        let name = format!("netloom-ebpf-test-{}", other.child.id());
+        other.tell(&format!("take {name}"));
+        assert_eq!(other.reply(), "listening");
+        assert_eq!(self.ask(&format!("give {name}")), "given");
+        assert_eq!(other.reply(), "taken");
     }
 }
 
@@ -129,7 +135,11 @@ pub(crate) fn help() {
     let mut line = String::new();
     while commands.read_line(&mut line).is_ok_and(|n| n > 0) {
         let words: Vec<&str> = line.split_whitespace().collect();
-        hands.obey(words[0], words.get(1).map_or(0, |n| n.parse().unwrap()));
+        match words[..] {
+            ["take", name] => hands.take(name),
+            ["give", name] => hands.give(name),
+            _ => hands.obey(words[0], words.get(1).map_or(0, |n| n.parse().unwrap())),
+        }
         line.clear();
     }
 }
@@ -168,9 +178,6 @@ impl Hands {
                 self.open.extend([listener.into(), client.into(), accepted.into()]);
                 self.say("done");
             }
-            "send" => {
-                scm::send(&self.wire, b"x", &[self.open[0].as_fd()]).unwrap();
-            }
             "limit" => {
                 // In the lab's own group: as another lab process would, for the node n1.
                 let limits = SocketLimits::reopen(&self.group).unwrap().unwrap();
@@ -186,6 +193,25 @@ impl Hands {
             }
             other => panic!("{other}?"),
         }
+    }
+
+    /// Takes a socket from another helper, over an abstract socket of this name.
+    fn take(&mut self, name: &str) {
+        let address = SocketAddr::from_abstract_name(name).unwrap();
+        let listener = UnixListener::bind_addr(&address).unwrap();
+        self.say("listening");
+        let (other, _) = listener.accept().unwrap();
+        let (_, fds) = scm::receive(&other, &mut [0u8; 1]).unwrap();
+        assert_eq!(fds.len(), 1);
+        self.open.extend(fds);
+        self.say("taken");
+    }
+
+    fn give(&mut self, name: &str) {
+        let address = SocketAddr::from_abstract_name(name).unwrap();
+        let other = UnixStream::connect_addr(&address).unwrap();
+        scm::send(&other, b"x", &[self.open[0].as_fd()]).unwrap();
+        self.say("given");
     }
 
     /// Opens `n`; says how many and the error number of the first refusal.
