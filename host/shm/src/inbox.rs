@@ -7,6 +7,8 @@
 
 use std::os::fd::BorrowedFd;
 
+use netloom_bridge::Drop;
+
 use crate::error::{Error, Result};
 use crate::layout::inbox as at;
 use crate::layout::{LENGTH_AT, PORTS};
@@ -84,6 +86,26 @@ counters! {
     DroppedReserved = "dropped-reserved",
     /// Frames lost: the port they were for has gone.
     DroppedGone = "dropped-gone",
+}
+
+/// Under what a dropped frame is counted.
+impl From<Drop> for Counter {
+    fn from(cause: Drop) -> Counter {
+        match cause {
+            Drop::Runt => Counter::DroppedRunt,
+            Drop::Oversize => Counter::DroppedOversize,
+            Drop::Vlan => Counter::DroppedVlan,
+            Drop::Spoofed => Counter::DroppedSpoofed,
+            Drop::Header | Drop::Uncut => Counter::DroppedHeader,
+            Drop::Stalled | Drop::Unopened => Counter::DroppedStalled,
+            Drop::NoReceiver => Counter::DroppedGone,
+            Drop::Corrupt => Counter::CorruptEdges,
+            Drop::Full => Counter::DroppedFull,
+            Drop::Truncated => Counter::DroppedTruncated,
+            Drop::Reserved => Counter::DroppedReserved,
+            Drop::Same => Counter::DroppedElsewhere,
+        }
+    }
 }
 
 const _: () = assert!(Counter::ALL.len() <= at::MOST_COUNTERS);

@@ -315,25 +315,8 @@ impl Hub {
     }
 
     fn drop_frame(&self, from: u8, cause: Drop) {
-        self.inbox.add(counter(cause), 1);
+        self.inbox.add(cause.into(), 1);
         self.inbox.add_drops(u16::from(from), 1);
-    }
-}
-
-fn counter(cause: Drop) -> Counter {
-    match cause {
-        Drop::Runt => Counter::DroppedRunt,
-        Drop::Oversize => Counter::DroppedOversize,
-        Drop::Vlan => Counter::DroppedVlan,
-        Drop::Spoofed => Counter::DroppedSpoofed,
-        Drop::Header | Drop::Uncut => Counter::DroppedHeader,
-        Drop::Stalled | Drop::Unopened => Counter::DroppedStalled,
-        Drop::NoReceiver => Counter::DroppedGone,
-        Drop::Corrupt => Counter::CorruptEdges,
-        Drop::Full => Counter::DroppedFull,
-        Drop::Truncated => Counter::DroppedTruncated,
-        Drop::Reserved => Counter::DroppedReserved,
-        Drop::Same => Counter::DroppedElsewhere,
     }
 }
 

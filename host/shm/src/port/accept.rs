@@ -7,7 +7,7 @@
 use netloom_bridge::{Drop, LONGEST_FRAME, Mac, SHORTEST_FRAME, Vid, classify, egress, retag};
 use netloom_packet::{Gso, VnetHeader, checksum};
 
-use super::{SwitchPort, tally};
+use super::SwitchPort;
 use crate::Result;
 use crate::inbox::Counter;
 use crate::layout::HEADER;
@@ -54,7 +54,7 @@ impl SwitchPort {
         }
         let judged = self.judge(buffer, start, length, origin, sender);
         Ok(judged.unwrap_or_else(|cause| {
-            self.count(tally::counter(cause));
+            self.count(cause.into());
             self.inbox.add_drops(sender, 1);
             Accepted::Dropped
         }))

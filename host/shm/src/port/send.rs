@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use netloom_bridge::{Destination, LONGEST_FRAME, Mac, SHORTEST_FRAME, classify, decide};
 
 use super::frames::Frames;
-use super::{Sent, SwitchPort, tally};
+use super::{Sent, SwitchPort};
 use crate::inbox::Counter;
 use crate::layout::HEADER;
 use crate::protocol::{Direction, Message, Posted};
@@ -176,7 +176,7 @@ impl SwitchPort {
                 _ => return Err(Counter::DroppedOversize),
             }
         } else {
-            classify(&self.rules.switch, self.number.into(), body).map_err(tally::counter)?.vid
+            classify(&self.rules.switch, self.number.into(), body).map_err(Counter::from)?.vid
         };
         if destination.is_group() {
             return match decide(destination) {

@@ -45,25 +45,6 @@ pub(super) fn received(inbox: &Inbox, sender: u8, flow: &mut Flow) {
     }
 }
 
-/// Under what a dropped frame is counted.
-pub(super) fn counter(cause: netloom_bridge::Drop) -> Counter {
-    use netloom_bridge::Drop;
-    match cause {
-        Drop::Runt => Counter::DroppedRunt,
-        Drop::Oversize => Counter::DroppedOversize,
-        Drop::Vlan => Counter::DroppedVlan,
-        Drop::Spoofed => Counter::DroppedSpoofed,
-        Drop::Header | Drop::Uncut => Counter::DroppedHeader,
-        Drop::Stalled | Drop::Unopened => Counter::DroppedStalled,
-        Drop::NoReceiver => Counter::DroppedGone,
-        Drop::Corrupt => Counter::CorruptEdges,
-        Drop::Full => Counter::DroppedFull,
-        Drop::Truncated => Counter::DroppedTruncated,
-        Drop::Reserved => Counter::DroppedReserved,
-        Drop::Same => Counter::DroppedElsewhere,
-    }
-}
-
 /// A port's counters at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counters(Vec<u64>);
