@@ -9,6 +9,11 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+/// A figure of what one has printed.
+pub(crate) fn number(printed: &Value, name: &str) -> Result<f64> {
+    printed[name].as_f64().with_context(|| format!("no `{name}` in {printed}"))
+}
+
 #[derive(Debug)]
 pub(crate) struct Running {
     name: String,

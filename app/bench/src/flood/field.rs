@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::cells::{Cell, Measure, Others, Victim};
 use crate::driver::Driver;
 use crate::facts::{Facts, Interface};
-use crate::running::Running;
+use crate::running::{Running, number};
 
 /// Port of sinks and servers.
 const PORT: &str = "7000";
@@ -188,8 +188,4 @@ fn lab_file(victim: Victim) -> String {
 
 fn seconds(time: Duration) -> String {
     time.as_secs_f64().to_string()
-}
-
-fn number(printed: &Value, name: &str) -> Result<f64> {
-    printed[name].as_f64().with_context(|| format!("no `{name}` in {printed}"))
 }

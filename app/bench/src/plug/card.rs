@@ -5,12 +5,11 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use serde_json::Value;
 
 use crate::daemon::Daemon;
 use crate::driver::{Driver, output};
 use crate::inside::inside;
-use crate::running::Running;
+use crate::running::{Running, number};
 use crate::vde::VdeSwitch;
 
 /// What serves longer than this has been forgotten.
@@ -274,10 +273,6 @@ fn lab_file(lab: &str, way: Way) -> String {
         text += "  - {ends: [inside, s], name: inside}\n";
     }
     text
-}
-
-fn number(printed: &Value, name: &str) -> Result<f64> {
-    printed[name].as_f64().with_context(|| format!("no `{name}` in {printed}"))
 }
 
 #[cfg(test)]

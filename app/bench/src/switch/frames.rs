@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use crate::driver::Driver;
-use crate::running::Running;
+use crate::running::{Running, number};
 use crate::vde::VdeSwitch;
 
 /// Name of the switch that is ours.
@@ -212,10 +212,6 @@ fn flow(got: &Value) -> Result<Flow> {
         gbps: bytes * 8e-9 / seconds,
         cut: cut / (frames + cut).max(1.0),
     })
-}
-
-fn number(printed: &Value, name: &str) -> Result<f64> {
-    printed[name].as_f64().with_context(|| format!("no `{name}` in {printed}"))
 }
 
 #[cfg(test)]

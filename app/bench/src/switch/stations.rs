@@ -15,7 +15,7 @@ use crate::daemon::Daemon;
 use crate::driver::{Driver, output};
 use crate::facts::Facts;
 use crate::processes::{cpu_ns, percent};
-use crate::running::Running;
+use crate::running::{Running, number};
 use crate::vde::{self, VdeSwitch};
 
 const PORT: &str = "7000";
@@ -355,10 +355,6 @@ fn lab_file(kind: Kind, count: usize) -> String {
         text += &format!("  - {{ends: [{0}, {other}], name: {0}}}\n", name(number));
     }
     text
-}
-
-fn number(printed: &Value, name: &str) -> Result<f64> {
-    printed[name].as_f64().with_context(|| format!("no `{name}` in {printed}"))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::cells::Trait;
 use super::paths::{LAB, Path};
+use crate::running::number;
 
 const PORT: &str = "7000";
 /// Nobody listens there (RFC 863).
@@ -129,8 +130,4 @@ fn datagrams(
 
 fn ask(path: &Path<'_>, node: &str, words: &[&str]) -> Result<Value> {
     path.driver.peer(LAB, node, words)?.result()
-}
-
-fn number(printed: &Value, name: &str) -> Result<f64> {
-    printed[name].as_f64().with_context(|| format!("no `{name}` in {printed}"))
 }
