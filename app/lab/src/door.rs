@@ -11,7 +11,7 @@ use ipnet::IpNet;
 use netloom_model::Plan;
 use netloom_model::plan::PlannedEnd;
 use netloom_netlink::{
-    Address, Batch, BridgeSpec, Change, DeleteLink, EndSpec, Route, Socket, VethSpec, nat,
+    Address, Batch, BridgeSpec, Change, DeleteLink, EndSpec, LinkInfo, Route, Socket, VethSpec, nat,
 };
 use netloom_sys::Unsupported;
 use serde::{Deserialize, Serialize};
@@ -128,14 +128,17 @@ impl Doors<'_> {
         u32::try_from(self.folder.hash() & 0xffff).unwrap_or(0)
     }
 
+    /// An interface of the host's that a door asks for.
+    fn card(&self, socket: &mut Socket, iface: &str, object: &str) -> Result<LinkInfo> {
+        let found = socket.link(iface).map_err(Error::network(object, "look up"))?;
+        found.ok_or_else(|| self.refused(&format!("{object}: no such interface on the host")))
+    }
+
     /// For a plug: it reads and writes the interface beside the host's own network, so that nothing of it
     /// changes but that it is up.
     fn raise(&mut self, socket: &mut Socket, iface: &str) -> Result<()> {
         let object = format!("host interface {iface:?}");
-        let found = socket
-            .link(iface)
-            .map_err(Error::network(&object, "look up"))?
-            .ok_or_else(|| self.refused(&format!("{object}: no such interface on the host")))?;
+        let found = self.card(socket, iface, &object)?;
         if found.up {
             return Ok(());
         }
@@ -153,10 +156,7 @@ impl Doors<'_> {
         iface: &str,
     ) -> Result<()> {
         let object = format!("host interface {iface:?}");
-        let found = socket
-            .link(iface)
-            .map_err(Error::network(&object, "look up"))?
-            .ok_or_else(|| self.refused(&format!("{object}: no such interface on the host")))?;
+        let found = self.card(socket, iface, &object)?;
         let addresses = socket.addresses().map_err(Error::network(&object, "read addresses"))?;
         let own = addresses.iter().any(|a| a.link == found.index && !is_link_local(a.address));
         if own {

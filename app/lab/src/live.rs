@@ -53,8 +53,7 @@ impl Running {
         }
         // Not what is asked for is wrong, but what there is already stands in its way.
         let full = |reason: String| Error::Busy { object: object.clone(), reason };
-        let taken = plan.nodes.iter().any(|n| n.name == request.name);
-        if taken || plan.switches.iter().any(|s| s.name == request.name) {
+        if plan.is_taken(&request.name) {
             return Err(full("there is one of this name already".into()));
         }
         if let Some(parent) = parent {

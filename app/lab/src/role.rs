@@ -5,15 +5,61 @@
 //! nobody is left whom nothing names.
 
 use std::ffi::OsStr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
+use netloom_sys::process;
+use rustix::process::{Pid, Signal};
 
 use crate::{Error, Result};
 
 /// How long a process may take to be found, and how often it is looked for.
 const START_TIMEOUT: Duration = Duration::from_secs(5);
 const START_LOOK: Duration = Duration::from_millis(1);
+
+/// How long a killed process may take to end.
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Pause before something is started again: first, and most.
+pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(50);
+pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// What lived so long has not failed at once.
+pub(crate) const STEADY: Duration = Duration::from_secs(10);
+
+/// How long to wait the next time when so long was waited the last time.
+pub(crate) fn longer(pause: Duration) -> Duration {
+    (pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE)
+}
+
+/// A process in a role.
+pub(crate) struct Process {
+    pub(crate) pidfd: OwnedFd,
+    pub(crate) since: Instant,
+}
+
+impl Process {
+    /// The process of this number, and what `still` finds of it once the pidfd is open: what names it named
+    /// it then, too, so that the number was its own.
+    pub(crate) fn known<T>(
+        pid: Option<Pid>,
+        still: impl FnOnce() -> Result<Option<T>>,
+    ) -> Result<Option<(Process, T)>> {
+        let Some(pidfd) = pid.and_then(|pid| process::pidfd(pid).ok()) else { return Ok(None) };
+        Ok(still()?.map(|found| (Process { pidfd, since: Instant::now() }, found)))
+    }
+
+    pub(crate) fn lives(&self) -> bool {
+        !process::has_ended(self.pidfd.as_fd())
+    }
+
+    pub(crate) fn end(self) {
+        // One that has ended needs no signal.
+        let _ = process::signal(&self.pidfd, Signal::KILL);
+        process::wait_end(&self.pidfd, KILL_TIMEOUT);
+    }
+}
 
 /// Starts a role with its arguments, preceded by this process's own number, by which it knows its
 /// starter. `input` becomes its standard input. Returns what `find` finds of it.

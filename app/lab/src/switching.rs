@@ -29,22 +29,16 @@ use netloom_switch::control::requests::{Answer, Presence, Request};
 
 pub(crate) use self::ports::make_taps;
 use self::ports::open_interface;
-use self::process::{Plug, Process};
+use self::process::Plug;
 pub use self::rules::SwitchOptions;
 use self::rules::{options_text, set_rules};
+use crate::role::{self, FIRST_PAUSE, LONGEST_PAUSE, Process, STEADY};
 use crate::state::{Folder, make_private_dir, make_shared_dir};
 use crate::{Error, Result, end_text, wires};
-
-/// Pause before something is started again: first, and most.
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// How long new ports may take to join, and how often that is looked for.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(3);
 const JOIN_LOOK: Duration = Duration::from_millis(2);
-
-/// What lived so long has not failed at once.
-const STEADY: Duration = Duration::from_secs(10);
 
 /// An end of a link: its id and which.
 type Side = (usize, usize);
@@ -225,7 +219,7 @@ impl Switches {
             return None;
         }
         if ended.is_some_and(|lived| lived < STEADY) && inner.pause < LONGEST_PAUSE {
-            inner.pause = inner.next_pause();
+            inner.pause = role::longer(inner.pause);
             if inner.pause > FIRST_PAUSE {
                 return Some(inner.pause);
             }
@@ -237,7 +231,7 @@ impl Switches {
             }
             Err(e) => {
                 eprintln!("netloom: switches: {}", crate::describe(&e));
-                inner.pause = inner.next_pause();
+                inner.pause = role::longer(inner.pause);
                 Some(inner.pause)
             }
         }
@@ -257,10 +251,6 @@ impl Switches {
 }
 
 impl Inner {
-    fn next_pause(&self) -> Duration {
-        (self.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE)
-    }
-
     fn forget(&mut self, side: Side) {
         if let Some(process) = self.plugs.remove(&side) {
             process.end();

@@ -33,6 +33,7 @@ use self::ports::{inner_ports, make_tap};
 use self::process::Process;
 pub(crate) use self::process::end_process;
 use crate::making::Inits;
+use crate::role::{self, FIRST_PAUSE, STEADY};
 use crate::spots::{self, Spot};
 use crate::state::{Folder, State};
 use crate::{Error, Result, switching};
@@ -42,13 +43,6 @@ pub(crate) const TAP: &str = "nlw";
 
 /// Index of the first hidden tap; ports come before.
 const FIRST_TAP: u32 = 200_000;
-
-/// Pause before the process is started again: first, and most.
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-
-/// A process that lived so long has not failed at once.
-const STEADY: Duration = Duration::from_secs(10);
 
 /// The wires of a lab.
 #[derive(Default)]
@@ -230,7 +224,7 @@ impl Wires {
     /// What becomes readable when the process has ended.
     pub(crate) fn watched(&self) -> Option<OwnedFd> {
         let inner = self.inner();
-        inner.process.as_ref().and_then(|p| p.pidfd.try_clone().ok())
+        inner.process.as_ref().and_then(|p| p.own.pidfd.try_clone().ok())
     }
 
     /// Starts the process again if it has ended. When to look again, if that failed.
@@ -242,8 +236,8 @@ impl Wires {
         }
         if let Some(ended) = ended {
             inner.restarts += 1;
-            let steady = ended.since.elapsed() > STEADY;
-            inner.pause = if steady { FIRST_PAUSE } else { inner.next_pause() };
+            let steady = ended.own.since.elapsed() > STEADY;
+            inner.pause = if steady { FIRST_PAUSE } else { role::longer(inner.pause) };
             if !steady && inner.restarts > 1 {
                 return Some(inner.pause);
             }
@@ -252,7 +246,7 @@ impl Wires {
             Ok(()) => None,
             Err(e) => {
                 eprintln!("netloom: wires: {}", crate::describe(&e));
-                inner.pause = inner.next_pause();
+                inner.pause = role::longer(inner.pause);
                 Some(inner.pause)
             }
         }
@@ -269,10 +263,6 @@ impl Wires {
 }
 
 impl Inner {
-    fn next_pause(&self) -> Duration {
-        (self.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE)
-    }
-
     /// What the process of an earlier lab process carries: nothing if it has ended.
     fn find_known(&mut self, context: &Context<'_>) -> Result<BTreeMap<usize, WireState>> {
         let Some(process) = Process::find(context.folder)? else { return Ok(BTreeMap::new()) };

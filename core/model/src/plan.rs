@@ -239,6 +239,11 @@ impl Plan {
         self.nodes.iter().position(|n| n.id == id)
     }
 
+    /// Whether a node or a switch has this name.
+    pub fn is_taken(&self, name: &str) -> bool {
+        self.node(name).is_some() || self.switches.iter().any(|s| s.name == name)
+    }
+
     /// The index of a link by name.
     pub fn link(&self, name: &str) -> Option<usize> {
         self.links.iter().position(|l| l.name == name)

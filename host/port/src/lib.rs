@@ -7,7 +7,6 @@
 //! and handed to another ([`from_fd`]).
 
 mod error;
-mod inherit;
 mod packet;
 mod ring;
 mod shm;
@@ -17,7 +16,6 @@ mod vde;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 pub use error::{Error, Result};
-pub use inherit::inherited;
 pub use packet::PacketPort;
 pub use ring::{RingOptions, RingPort};
 pub use shm::ShmPort;

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::process::{Flock, FlockType, Pid, fcntl_getlk};
 
 use crate::{Error, Result};
 
@@ -29,6 +30,13 @@ impl Lock {
         rustix::fs::fcntl_lock(&file, wanted).map_err(failed)?;
         Ok(Lock(file))
     }
+}
+
+/// The process that has the lock on a file, if one does.
+pub fn holder(path: &Path) -> Option<Pid> {
+    let file = std::fs::File::options().read(true).write(true).open(path).ok()?;
+    let whole = Flock::from(FlockType::WriteLock);
+    fcntl_getlk(&file, &whole).ok().flatten().and_then(|found| found.pid)
 }
 
 impl AsFd for Lock {

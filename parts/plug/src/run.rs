@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use netloom_port::{PacketPort, Port, RingOptions, RingPort, Tap, inherited};
+use netloom_port::{PacketPort, Port, RingOptions, RingPort, Tap};
 use netloom_shm::{JoinOptions, SwitchPort};
 use netloom_sys::{caps, process};
 use rustix::process::Signal;
@@ -59,18 +59,6 @@ impl Options {
             folder: folder.into(),
         }
     }
-}
-
-/// Is a plug, in a process with one thread that was started for it: takes the inherited descriptor `number`
-/// for its port, locks the file, closes all else but the standard three, and goes on as [`serve`].
-///
-/// # Errors
-/// As [`serve`]; [`Error::Lock`] when another process has the file.
-pub fn run(number: i32, lock: &Path, options: &Options) -> Result<End> {
-    let port = inherited(number)?;
-    let lock = Lock::take(lock)?;
-    process::close_all_but(&[port.as_fd(), lock.as_fd()]);
-    serve(port, lock, options)
 }
 
 /// Joins an interface to a switch until one of the ends that the module tells of. `lock` is kept until then.

@@ -21,10 +21,7 @@ impl Running {
             return Err(invalid(problem));
         }
         let state = self.state();
-        let plan = &state.plan;
-        let taken = plan.nodes.iter().any(|n| n.name == request.name)
-            || plan.switches.iter().any(|s| s.name == request.name);
-        if taken {
+        if state.plan.is_taken(&request.name) {
             let reason = "there is one of this name already".into();
             return Err(Error::Busy { object: object.clone(), reason });
         }

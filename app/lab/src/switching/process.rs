@@ -5,50 +5,16 @@
 //! by the lock that it holds on a file of its own. Both live on when the lab process is killed.
 
 use std::ffi::OsStr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use netloom_switch::control::Connection;
-use netloom_sys::process;
-use rustix::process::{Flock, FlockType, Pid, Signal, fcntl_getlk};
+use rustix::process::Pid;
 
 use super::asked;
+use crate::Result;
+use crate::role::{self, Process};
 use crate::state::Folder;
-use crate::{Result, role};
-
-/// How long a killed process may take to end.
-const KILL_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// A running one.
-pub(super) struct Process {
-    pub(super) pidfd: OwnedFd,
-    pub(super) since: Instant,
-}
-
-impl Process {
-    pub(super) fn lives(&self) -> bool {
-        !process::has_ended(self.pidfd.as_fd())
-    }
-
-    pub(super) fn end(self) {
-        // One that has ended needs no signal.
-        let _ = process::signal(&self.pidfd, Signal::KILL);
-        process::wait_end(&self.pidfd, KILL_TIMEOUT);
-    }
-
-    /// The process of this number, if what `names` it still does so once the pidfd is open: then the
-    /// number was its own.
-    fn known(
-        pid: Option<Pid>,
-        names: impl FnOnce() -> Result<Option<Pid>>,
-    ) -> Result<Option<Self>> {
-        let Some(pid) = pid else { return Ok(None) };
-        let Ok(pidfd) = process::pidfd(pid) else { return Ok(None) };
-        let same = names()? == Some(pid);
-        Ok(same.then(|| Process { pidfd, since: Instant::now() }))
-    }
-}
 
 /// Where a switch of a lab listens.
 pub(super) fn socket(folder: &Folder, switch: &str) -> PathBuf {
@@ -62,7 +28,7 @@ pub(super) fn find_switch(socket: &Path) -> Result<Option<Process>> {
         let found = Connection::open(socket).map_err(asked(&object, "connect"))?;
         Ok(found.and_then(|c| Pid::from_raw(c.process().pid)))
     };
-    Process::known(listens()?, listens)
+    known(listens)
 }
 
 /// Starts a switch with what it needs to know.
@@ -74,15 +40,14 @@ pub(super) fn start_switch(folder: &Folder, switch: &str, options: &str) -> Resu
 
 /// The process of a plug, if it lives.
 pub(super) fn find_plug(lock: &Path) -> Result<Option<Process>> {
-    let holds = || Ok(holder(lock));
-    Process::known(holds()?, holds)
+    known(|| Ok(netloom_plug::holder(lock)))
 }
 
-/// Who holds a lock on the whole of a file.
-fn holder(path: &Path) -> Option<Pid> {
-    let file = std::fs::File::options().read(true).write(true).open(path).ok()?;
-    let whole = Flock::from(FlockType::WriteLock);
-    fcntl_getlk(&file, &whole).ok().flatten().and_then(|found| found.pid)
+/// The process that is named now, if it is named still once its pidfd is open.
+fn known(names: impl Fn() -> Result<Option<Pid>>) -> Result<Option<Process>> {
+    let pid = names()?;
+    let still = || Ok((names()? == pid).then_some(()));
+    Ok(Process::known(pid, still)?.map(|(process, ())| process))
 }
 
 /// How a plug is to be.

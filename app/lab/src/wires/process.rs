@@ -2,28 +2,22 @@
 //!
 //! Its control socket names it: whoever connects learns from the kernel who listens.
 
-use std::os::fd::{AsFd, OwnedFd};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use netloom_sys::process;
 use netloom_wire::control::Connection;
-use rustix::process::Signal;
 
 use super::failed;
 use crate::state::Folder;
 use crate::{Result, role};
-
-/// How long a killed process may take to end.
-const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long one whose sockets are closed may take to end.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A running one.
 pub(super) struct Process {
-    pub(super) pidfd: OwnedFd,
+    pub(super) own: role::Process,
     pub(super) connection: Connection,
-    pub(super) since: Instant,
 }
 
 impl Process {
@@ -31,11 +25,8 @@ impl Process {
     pub(super) fn find(folder: &Folder) -> Result<Option<Process>> {
         let open = || Connection::open(&folder.wire_socket()).map_err(failed("wires", "connect"));
         let Some(connection) = open()? else { return Ok(None) };
-        let Some(pid) = connection.process() else { return Ok(None) };
-        let Ok(pidfd) = process::pidfd(pid) else { return Ok(None) };
-        // It still listens after its pidfd was opened: so the pid was its own.
-        let Some(connection) = open()? else { return Ok(None) };
-        Ok(Some(Process { pidfd, connection, since: Instant::now() }))
+        let known = role::Process::known(connection.process(), open)?;
+        Ok(known.map(|(own, connection)| Process { own, connection }))
     }
 
     /// Starts the process: this program in another role. It ends with the thread that starts it until
@@ -46,18 +37,16 @@ impl Process {
     }
 
     pub(super) fn lives(&self) -> bool {
-        !process::has_ended(self.pidfd.as_fd())
+        self.own.lives()
     }
 
     /// Whether it ends within a moment: its sockets are closed before it is seen to have ended.
     pub(super) fn ends_soon(&self) -> bool {
-        process::wait_end(&self.pidfd, END_TIMEOUT)
+        process::wait_end(&self.own.pidfd, END_TIMEOUT)
     }
 
     pub(super) fn end(self) {
-        // One that has ended needs no signal.
-        let _ = process::signal(&self.pidfd, Signal::KILL);
-        process::wait_end(&self.pidfd, KILL_TIMEOUT);
+        self.own.end();
     }
 }
 
