@@ -27,21 +27,15 @@ type Results = BTreeMap<Cell, Vec<Measured>>;
 pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
     let driver = Driver::new(exe)?;
     let mut report = Report::new("flood");
-    let window = Duration::from_millis(if options.quick { 500 } else { 1000 });
+    let window = Duration::from_millis(if options.quick { 400 } else { 1000 });
     let field = Field::up(&driver, window)?;
-    let mut plan = cells::quick();
-    plan.extend(cells::again());
-    plan.extend(cells::again());
-    if !options.quick {
-        plan.extend(cells::rest());
-    }
     let mut results = Results::new();
-    let time = Duration::from_secs(if options.quick { 105 } else { 900 });
-    rounds(10, time, |round| {
+    let (most, time) = if options.quick { (40, 108) } else { (10, 900) };
+    rounds(most, Duration::from_secs(time), |round| {
+        let plan = plan(round, options.quick);
         eprintln!("bench flood: round {}, {} cells", round + 1, plan.len());
-        plan.reverse();
-        for cell in &plan {
-            results.entry(*cell).or_default().push(field.measure(*cell)?);
+        for cell in plan {
+            results.entry(cell).or_default().push(field.measure(cell)?);
         }
         Ok(())
     })?;
@@ -52,6 +46,22 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
     }
     ratios(&results, &mut report);
     Ok(report)
+}
+
+/// The cells of a round in their order. What is steady is measured in the first rounds, so that there is
+/// enough of it however slow the machine is, and now and then later.
+fn plan(round: usize, quick: bool) -> Vec<Cell> {
+    let mut plan = cells::noisy();
+    if !quick {
+        plan.extend(cells::rest());
+    }
+    if !quick || round < 3 || round.is_multiple_of(8) {
+        plan.extend(cells::steady());
+    }
+    if round % 2 == 1 {
+        plan.reverse();
+    }
+    plan
 }
 
 fn figures(results: &Results, cell: Cell) -> Vec<f64> {
@@ -162,6 +172,16 @@ mod tests {
         assert!(close("tcp_protected_vs_plain", 30.0 / 32.0));
         assert!((report.values["victim_receive_cpu_percent"] - 8.0).abs() < 1e-9);
         assert!(!report.ratios.contains_key("paced_kept"), "nothing was measured for it");
+    }
+
+    #[test]
+    fn three_rounds_have_every_cell_and_every_round_the_noisy_ones() {
+        let count = |cell: &Cell| (0..20).filter(|n| plan(*n, true).contains(cell)).count();
+        assert!(cells::noisy().iter().all(|cell| count(cell) == 20));
+        assert!(cells::steady().iter().all(|cell| (3..10).contains(&count(cell))));
+        assert!(cells::rest().iter().all(|cell| count(cell) == 0));
+        let full = plan(1, false);
+        assert!(cells::rest().iter().all(|cell| full.contains(cell)));
     }
 
     #[test]

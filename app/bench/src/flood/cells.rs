@@ -121,30 +121,29 @@ pub(super) fn cell(measure: Measure, victim: Victim, others: Others) -> Cell {
     Cell { measure, victim, others }
 }
 
-/// Cells that ratios and values are made of.
-pub(super) fn quick() -> Vec<Cell> {
+/// Cells of ratios that differ most from one time to the next: measured in every round.
+pub(super) fn noisy() -> Vec<Cell> {
+    let direct = |n| Others::Flood(n, Way::Direct);
+    let others = [Others::Idle, Others::Spin(1), direct(1), Others::Spin(2), direct(2)];
+    let mut all: Vec<Cell> =
+        others.map(|others| cell(Measure::Unpaced, Victim::Protected, others)).to_vec();
+    all.push(cell(Measure::Unpaced, Victim::Plain, Others::Idle));
+    all
+}
+
+/// The other cells that ratios and values are made of.
+pub(super) fn steady() -> Vec<Cell> {
     use Measure::{Echo, Paced, ReceiveCpu, Unpaced};
     use Victim::{Charged, Plain, Protected, Tight};
     let direct = |n| Others::Flood(n, Way::Direct);
-    let mut all = vec![];
-    for victim in [Protected, Plain] {
-        let others = [Others::Idle, Others::Spin(1), direct(1), Others::Spin(2), direct(2)];
-        all.extend(others.map(|others| cell(Unpaced, victim, others)));
-    }
+    let others = [Others::Spin(1), direct(1), Others::Spin(2), direct(2)];
+    let mut all = others.map(|others| cell(Unpaced, Plain, others)).to_vec();
     all.extend([Others::Idle, direct(1), direct(2)].map(|others| cell(Paced, Protected, others)));
-    all.push(cell(Paced, Plain, direct(2)));
     all.extend([direct(1), direct(2)].map(|others| cell(ReceiveCpu, Tight, others)));
     all.extend([direct(1), direct(2)].map(|others| cell(ReceiveCpu, Charged, others)));
     all.extend([Others::Idle, direct(2)].map(|others| cell(Echo, Protected, others)));
     all.push(cell(Echo, Plain, direct(2)));
     all
-}
-
-/// Those of them that are measured again and again in a round, because they differ most from one time to
-/// the next.
-pub(super) fn again() -> Vec<Cell> {
-    let others = [1, 2].map(|n| [Others::Spin(n), Others::Flood(n, Way::Direct)]);
-    others.into_iter().flatten().map(|o| cell(Measure::Unpaced, Victim::Protected, o)).collect()
 }
 
 /// Cells that are only rows.
@@ -161,7 +160,8 @@ pub(super) fn rest() -> Vec<Cell> {
         all.extend([1, 2].map(|n| cell(Echo, victim, Others::Spin(n))));
     }
     all.push(cell(Echo, Plain, Others::Idle));
-    all.extend([Others::Idle, Others::Flood(1, Way::Direct)].map(|o| cell(Paced, Plain, o)));
+    let direct = [1, 2].map(|n| Others::Flood(n, Way::Direct));
+    all.extend([Others::Idle].into_iter().chain(direct).map(|o| cell(Paced, Plain, o)));
     for victim in [Tight, Charged] {
         all.push(cell(ReceiveCpu, victim, Others::Idle));
         all.push(cell(ReceiveCpu, victim, queue(1)));
@@ -175,7 +175,8 @@ mod tests {
 
     #[test]
     fn no_cell_is_measured_twice() {
-        let mut all = quick();
+        let mut all = noisy();
+        all.extend(steady());
         all.extend(rest());
         let count = all.len();
         all.sort_unstable();

@@ -20,6 +20,8 @@ const PORT: &str = "7000";
 const PACE: &str = "125000000";
 /// Datagrams a second that are echoed.
 const ECHOES: &str = "10000";
+/// What a stream takes to reach its rate, many times over: a round trip is far below a millisecond.
+const SETTLE: Duration = Duration::from_millis(100);
 /// What serves longer than this has been forgotten.
 const MOST: &str = "60";
 /// Names of the flooders.
@@ -53,7 +55,7 @@ pub(super) struct Measured {
 impl<'a> Field<'a> {
     /// Brings the labs up. `window` is the time that a measurement counts.
     pub(super) fn up(driver: &'a Driver, window: Duration) -> Result<Field<'a>> {
-        let mut field = Field { driver, victims: vec![], skip: window / 2, window };
+        let mut field = Field { driver, victims: vec![], skip: SETTLE, window };
         for victim in Victim::ALL {
             let lab = victim.lab();
             driver.up(&driver.lab_file(lab, &lab_file(victim))?)?;
