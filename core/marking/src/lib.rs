@@ -1,0 +1,3 @@
+//! Alternate marking (RFC 9341): blocks, hashes, matching, loss, delay and jitter.
+
+#![forbid(unsafe_code)]

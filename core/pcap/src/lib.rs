@@ -1,0 +1,3 @@
+//! Capture files, pcap and pcapng: bytes to blocks and back.
+
+#![forbid(unsafe_code)]

@@ -1,0 +1,3 @@
+//! What a generator sends and what a receiver finds of it.
+
+#![forbid(unsafe_code)]

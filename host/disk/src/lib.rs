@@ -1,0 +1,1 @@
+//! Large files written past the page cache, in order.

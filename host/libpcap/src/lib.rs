@@ -1,0 +1,1 @@
+//! libpcap where the machine has it.
