@@ -144,9 +144,6 @@ fn a_flood_is_charged_to_the_group_of_its_receiver() {
         // Even at 10 ns a frame.
         assert!(charged > sent * 10, "{charged} ns for {sent} frames");
         drop(receiver);
-        let busy = groups.remove_node(7).unwrap_err().to_string();
-        assert!(busy.contains("napi/eth0"), "{busy}");
-        groups.release_thread(threads[0]).unwrap();
         groups.remove_node(7).unwrap();
         assert!(!fs::read_to_string(&path).unwrap().contains("/netloom/"));
     });

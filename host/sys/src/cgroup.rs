@@ -169,14 +169,14 @@ impl Groups {
     }
 
     /// Removes the groups of a node with everything below it, goes on past errors, returns the first.
+    /// Kernel threads that are still in one go back to the hierarchies' roots.
     ///
     /// # Errors
-    /// [`Error::Refused`] names the processes that are still in it; they must have ended, kernel
-    /// threads be let go by [`Groups::release_thread`].
+    /// [`Error::Refused`] names the processes that are still in it; they must have ended.
     pub fn remove_node(&self, node: usize) -> Result<()> {
         let mut first = Ok(());
         for h in self.of(node) {
-            first = first.and(remove_tree(&self.dir(h, node)));
+            first = first.and(remove_tree(h, &self.dir(h, node)));
         }
         first
     }
@@ -185,7 +185,7 @@ impl Groups {
     pub fn remove(&self) -> Result<()> {
         let mut first = Ok(());
         for h in &self.hierarchies {
-            first = first.and(remove_tree(&self.lab_dir(h)));
+            first = first.and(remove_tree(h, &self.lab_dir(h)));
             // The common level goes with the last lab; another lab's groups keep it, by ENOTEMPTY
             // or EBUSY.
             let _ = fs::remove_dir(h.base.join("netloom"));
@@ -295,14 +295,19 @@ fn mkdir(path: &Path) -> Result<()> {
 }
 
 /// Removes a group after all below it; goes on past errors, returns the first.
-fn remove_tree(path: &Path) -> Result<()> {
+fn remove_tree(h: &Hierarchy, path: &Path) -> Result<()> {
     let mut first = Ok(());
     for entry in fs::read_dir(path).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|t| t.is_dir()) {
-            first = first.and(remove_tree(&entry.path()));
+            first = first.and(remove_tree(h, &entry.path()));
         }
     }
-    first.and(rmdir(path))
+    // The thread of an interface ends when the kernel has taken its namespace apart, which nobody is told.
+    let gone = match rmdir(path) {
+        Err(_) if place::release_kernel_threads(h, path) => rmdir(path),
+        outcome => outcome,
+    };
+    first.and(gone)
 }
 
 fn rmdir(path: &Path) -> Result<()> {

@@ -133,6 +133,21 @@ impl Groups {
     }
 }
 
+/// Takes the kernel threads in a group back to the hierarchy's root. Whether there was one.
+pub(super) fn release_kernel_threads(h: &Hierarchy, dir: &Path) -> bool {
+    let threads = members(dir).into_iter().filter(|pid| is_kernel_thread(*pid));
+    // One that has ended meanwhile has left, too.
+    threads.map(|tid| put_thread(h, &h.base, tid)).count() > 0
+}
+
+/// By `PF_KTHREAD` among the flags in proc_pid_stat(5), which come seventh after the name.
+fn is_kernel_thread(pid: i32) -> bool {
+    const PF_KTHREAD: u32 = 0x0020_0000;
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let flags = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(6));
+    flags.and_then(|flags| flags.parse::<u32>().ok()).is_some_and(|f| f & PF_KTHREAD != 0)
+}
+
 fn put_thread(h: &Hierarchy, dir: &Path, tid: i32) -> Result<()> {
     let file = dir.join(if h.version == Version::V1 { "tasks" } else { "cgroup.procs" });
     let end = Instant::now() + THREAD_WAIT;
