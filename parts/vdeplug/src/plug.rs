@@ -78,8 +78,8 @@ impl<P: Port> Plug<P> {
                 Received::Truncated => {}
                 Received::Empty => {
                     let waits = flags & libc::MSG_DONTWAIT == 0
-                        && port.was_woken()
-                        && !rustix::fs::fcntl_getfl(port.data())?.contains(OFlags::NONBLOCK);
+                        && !rustix::fs::fcntl_getfl(port.data())?.contains(OFlags::NONBLOCK)
+                        && port.was_woken().map_err(|error| open::number(&error))?;
                     return if waits { Ok(Taken::Nothing) } else { Err(Errno::AGAIN) };
                 }
                 Received::Gone => return Err(Errno::CONNRESET),

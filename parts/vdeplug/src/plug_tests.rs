@@ -35,8 +35,8 @@ impl Port for Script {
         Ok(self.answer)
     }
 
-    fn was_woken(&self) -> bool {
-        self.woken
+    fn was_woken(&mut self) -> netloom_shm::Result<bool> {
+        Ok(self.woken)
     }
 
     fn data(&self) -> BorrowedFd<'_> {

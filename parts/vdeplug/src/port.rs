@@ -9,7 +9,7 @@ pub(crate) trait Port {
     /// Never blocks. Frames are whole packets with finished checksums.
     fn receive(&mut self, buffer: &mut [u8]) -> Result<Received>;
     /// Whether receiving, which found nothing, has seen that the data descriptor was readable.
-    fn was_woken(&self) -> bool;
+    fn was_woken(&mut self) -> Result<bool>;
     /// Waits for room, bounded, or says [`Sent::Full`] if it is not to.
     fn send(&mut self, frame: &[u8], wait: bool) -> Result<Sent>;
     /// Readable as long as a frame may be there.
@@ -23,7 +23,7 @@ impl Port for SwitchPort {
         SwitchPort::receive(self, buffer)
     }
 
-    fn was_woken(&self) -> bool {
+    fn was_woken(&mut self) -> Result<bool> {
         SwitchPort::was_woken(self)
     }
 

@@ -8,6 +8,7 @@
 //! HOW to wait for a frame: `block` in poll(2), `spin`, or `wait` as the library does. BYTES are a frame's, Ethernet header included.
 
 use std::ops::Range;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
@@ -56,8 +57,12 @@ pub(super) fn how(word: &str) -> Result<How> {
 
 /// Ours: another one in each process, as switches remember for a while where an address was.
 fn own() -> Mac {
-    let [a, b, c, d] = std::process::id().to_be_bytes();
-    [2, 0, a, b, c, d]
+    // The process is asked once: that is a system call.
+    static OWN: OnceLock<Mac> = OnceLock::new();
+    *OWN.get_or_init(|| {
+        let [a, b, c, d] = std::process::id().to_be_bytes();
+        [2, 0, a, b, c, d]
+    })
 }
 
 /// A frame with the header before it that every line takes.

@@ -156,6 +156,11 @@ impl SwitchPort {
     /// There was nothing: from now on the data descriptor tells. True if something came meanwhile.
     #[cold]
     pub(super) fn rest(&mut self) -> Result<bool> {
+        if std::mem::take(&mut self.quiet) && self.asleep && !self.armed {
+            // A bell that has rung since shows at the data descriptor, and then is cleared.
+            self.unsure = true;
+            return Ok(self.has_more());
+        }
         self.settle();
         let known = self.armed;
         self.cleared |= known;

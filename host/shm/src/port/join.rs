@@ -116,6 +116,8 @@ impl SwitchPort {
             asleep: false,
             rung: false,
             cleared: false,
+            quiet: false,
+            unsure: false,
             control,
             rules,
             stations: Stations::new(u64::from_ne_bytes(seed)),

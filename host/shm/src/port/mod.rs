@@ -135,6 +135,11 @@ pub struct SwitchPort {
     rung: bool,
     /// Whether the last receive has seen, and cleared, what made the data descriptor readable.
     cleared: bool,
+    /// Whether the port went to sleep as the last frame was taken, so that the next receive, which ends
+    /// the emptying of the rings, need not clear bells again.
+    quiet: bool,
+    /// Whether the last receive has left that out.
+    unsure: bool,
     control: Control,
     rules: Rules,
     stations: Stations,
@@ -178,8 +183,14 @@ impl SwitchPort {
 
     /// Whether the last [`SwitchPort::receive`], which found [`Received::Empty`], has seen that the
     /// data descriptor was readable.
-    pub fn was_woken(&self) -> bool {
-        self.cleared || self.armed
+    ///
+    /// # Errors
+    /// As [`SwitchPort::receive`].
+    pub fn was_woken(&mut self) -> Result<bool> {
+        if std::mem::take(&mut self.unsure) && self.rest()? {
+            self.arm();
+        }
+        Ok(self.cleared || self.armed)
     }
 
     /// Readable, for ever, when the switch that the port has joined is gone, also when the port looks

@@ -64,6 +64,7 @@ impl SwitchPort {
     #[inline]
     pub fn receive(&mut self, buffer: &mut [u8]) -> Result<Received> {
         self.cleared = false;
+        self.unsure = false;
         loop {
             let Some(found) = self.next(buffer)? else {
                 if self.linger() || self.rest()? {
@@ -72,8 +73,11 @@ impl SwitchPort {
                 return Ok(if self.is_gone() { Received::Gone } else { Received::Empty });
             };
             self.stay_awake();
+            self.quiet = false;
             if self.has_more() || self.linger() || self.rest()? {
                 self.arm();
+            } else {
+                self.quiet = true;
             }
             return Ok(found);
         }

@@ -135,9 +135,13 @@ impl Groups {
 
 /// Takes the kernel threads in a group back to the hierarchy's root. Whether there was one.
 pub(super) fn release_kernel_threads(h: &Hierarchy, dir: &Path) -> bool {
-    let threads = members(dir).into_iter().filter(|pid| is_kernel_thread(*pid));
-    // One that has ended meanwhile has left, too.
-    threads.map(|tid| put_thread(h, &h.base, tid)).count() > 0
+    let mut threads = members(dir);
+    threads.retain(|pid| is_kernel_thread(*pid));
+    for tid in &threads {
+        // One that has ended meanwhile has left, too.
+        let _ = put_thread(h, &h.base, *tid);
+    }
+    !threads.is_empty()
 }
 
 /// By `PF_KTHREAD` among the flags in proc_pid_stat(5), which come seventh after the name.
