@@ -11,7 +11,6 @@ use std::collections::HashMap;
 pub(super) const VERDICT: u8 = 0;
 pub(super) const R1: u8 = 1;
 pub(super) const R2: u8 = 2;
-pub(super) const R3: u8 = 3;
 pub(super) const R5: u8 = 5;
 /// The context; `LD_ABS` wants it here.
 pub(super) const CTX: u8 = 6;

@@ -1,21 +1,57 @@
 //! Loads by `LD_ABS` and `LD_IND`, for socket filters and traffic control.
 //!
-//! r9 is the frame's length. These operations end the program where the bytes are not there, with no
+//! r9 is the frame's length on the wire. A tag that lies beside the bytes is found once, at the start: the
+//! filter stands there twice, and the second copy, for frames with such a tag, takes bytes 12 to 15 from
+//! it (a word on the stack) and those behind from four bytes further to the front.
+//!
+//! These operations end the program where the bytes are not there, with no
 //! way to the caller's `reject`: so the length is looked at first, and they never fail.
 
-use super::asm::{self, A, Assembler, CTX, FRAME, Label, R1, R2, VERDICT, X, alu, jump};
+use super::asm::{self, A, Assembler, CTX, FRAME, Label, R1, R2, STACK, VERDICT, X, alu, jump};
 use super::{Flow, Insn, Loads, body};
 use crate::Program;
+use crate::insn::Op;
 
-/// Offset of `len` in `struct __sk_buff`.
+/// Offsets in `struct __sk_buff`.
 const LEN: i16 = 0;
+const VLAN_PRESENT: i16 = 20;
+const VLAN_TCI: i16 = 24;
+const VLAN_PROTO: i16 = 28;
+
+/// Where a tag stands in a frame, and where what it moved back begins.
+const TAG: u32 = 12;
+const BEHIND: u32 = 16;
+
+/// Where on the stack the tag is kept, as the word that it is in a frame; and an offset.
+const KEPT_TAG: i16 = -68;
+const KEPT_OFFSET: i16 = -72;
 
 /// The filter, from its entry.
 pub(super) fn program(asm: &mut Assembler, program: &Program, flow: &Flow) {
     asm.add(alu::mov_imm(A, 0));
     asm.add(alu::mov_imm(X, 0));
     asm.add(asm::load(asm::WORD, FRAME, CTX, LEN));
+    if !program.ops().iter().any(|op| looks(*op)) {
+        return body(asm, program, flow, &Plain, 0);
+    }
+    let tagged = asm.label();
+    asm.add(asm::load(asm::WORD, VERDICT, CTX, VLAN_PRESENT));
+    asm.branch(jump::imm(jump::NE, VERDICT, 0), tagged);
     body(asm, program, flow, &Plain, 0);
+    asm.bind(tagged);
+    asm.add(alu::imm(alu::ADD, FRAME, BEHIND - TAG));
+    asm.add(asm::load(asm::WORD, R1, CTX, VLAN_PROTO));
+    asm.add(alu::from_network(R1, 2));
+    asm.add(alu::imm(alu::SHL, R1, 16));
+    asm.add(asm::load(asm::WORD, R2, CTX, VLAN_TCI));
+    asm.add(alu::reg(alu::OR, R1, R2));
+    asm.add(asm::store(STACK, KEPT_TAG, R1));
+    body(asm, program, flow, &Tagged, 1);
+}
+
+/// Whether an instruction depends on the frame.
+fn looks(op: Op) -> bool {
+    matches!(op, Op::Absolute(..) | Op::Indirect(..) | Op::XHeader(_) | Op::Length | Op::XLength)
 }
 
 /// r0 = bytes at a constant offset, in host order.
@@ -48,6 +84,100 @@ impl Loads for Plain {
     fn length(&self, asm: &mut Assembler, to: u8) {
         asm.add(alu::mov(to, FRAME));
     }
+}
+
+/// Frames with a tag beside the bytes. Offsets are those on the wire.
+struct Tagged;
+
+impl Loads for Tagged {
+    fn absolute(&self, asm: &mut Assembler, to: u8, bytes: u32, offset: u32, known: u32) {
+        if !check(asm, bytes, offset, known) {
+            return;
+        }
+        let end = offset + bytes;
+        if end > TAG && offset < BEHIND && !(offset >= TAG && end <= BEHIND) {
+            // Partly the tag, so more than a byte, so to A.
+            asm.add(alu::mov_imm(A, 0));
+            for at in offset..end {
+                wire(asm, 1, at);
+                append(asm);
+            }
+        } else {
+            wire(asm, bytes, offset);
+            asm.add(alu::mov(to, VERDICT));
+        }
+    }
+
+    fn indirect(&self, asm: &mut Assembler, bytes: u32, offset: u32) {
+        check_indirect(asm, bytes, offset);
+        let [behind, across, loaded, done] = [(); 4].map(|()| asm.label());
+        asm.branch(jump::imm(jump::GT, R2, TAG.cast_signed()), behind);
+        asm.add(ld_ind(bytes, R1));
+        asm.jump(loaded);
+        asm.bind(behind);
+        asm.branch(jump::imm(jump::LT, R1, BEHIND.cast_signed()), across);
+        asm.add(alu::imm(alu::SUB, R1, BEHIND - TAG));
+        asm.add(ld_ind(bytes, R1));
+        asm.jump(loaded);
+        asm.bind(across);
+        asm.add(asm::store(STACK, KEPT_OFFSET, R1));
+        asm.add(alu::mov_imm(A, 0));
+        for after in 0..bytes {
+            asm.add(asm::load(asm::WORD, R1, STACK, KEPT_OFFSET));
+            asm.add(alu::imm(alu::ADD, R1, after));
+            wire_byte(asm);
+            append(asm);
+        }
+        asm.jump(done);
+        asm.bind(loaded);
+        asm.add(alu::mov(A, VERDICT));
+        asm.bind(done);
+    }
+
+    fn length(&self, asm: &mut Assembler, to: u8) {
+        asm.add(alu::mov(to, FRAME));
+    }
+}
+
+/// r0 = bytes that lie before the tag, in it, or behind it.
+fn wire(asm: &mut Assembler, bytes: u32, offset: u32) {
+    let end = offset + bytes;
+    if end <= TAG {
+        asm.add(ld_abs(bytes, offset.cast_signed()));
+    } else if offset >= BEHIND {
+        asm.add(ld_abs(bytes, (offset - (BEHIND - TAG)).cast_signed()));
+    } else {
+        asm.add(asm::load(asm::WORD, VERDICT, STACK, KEPT_TAG));
+        asm.add(alu::imm(alu::SHR, VERDICT, 8 * (BEHIND - end)));
+        asm.add(alu::imm(alu::AND, VERDICT, u32::MAX >> (32 - 8 * bytes)));
+    }
+}
+
+/// r0 = the byte at offset r1.
+fn wire_byte(asm: &mut Assembler) {
+    let [behind, tag, done] = [(); 3].map(|()| asm.label());
+    asm.branch(jump::imm(jump::GE, R1, TAG.cast_signed()), behind);
+    asm.add(ld_ind(1, R1));
+    asm.jump(done);
+    asm.bind(behind);
+    asm.branch(jump::imm(jump::LT, R1, BEHIND.cast_signed()), tag);
+    asm.add(alu::imm(alu::SUB, R1, BEHIND - TAG));
+    asm.add(ld_ind(1, R1));
+    asm.jump(done);
+    asm.bind(tag);
+    asm.add(alu::mov_imm(R2, BEHIND - 1));
+    asm.add(alu::reg(alu::SUB, R2, R1));
+    asm.add(alu::imm(alu::SHL, R2, 3));
+    asm.add(asm::load(asm::WORD, VERDICT, STACK, KEPT_TAG));
+    asm.add(alu::reg(alu::SHR, VERDICT, R2));
+    asm.add(alu::imm(alu::AND, VERDICT, 0xff));
+    asm.bind(done);
+}
+
+/// A = A and the byte in r0 behind it.
+fn append(asm: &mut Assembler) {
+    asm.add(alu::imm(alu::SHL, A, 8));
+    asm.add(alu::reg(alu::OR, A, VERDICT));
 }
 
 /// Rejects where the bytes at a constant offset are not there; false if they never are.

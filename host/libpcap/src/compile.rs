@@ -1,0 +1,147 @@
+//! Filter expressions (`man pcap-filter`) to programs.
+//!
+//! Compiled for Ethernet frames with all their bytes, as in a file: VLAN tags are looked for in the
+//! frame, and `inbound`, `ifname` and the like, which only a live interface knows, are refused. A name of
+//! a host in an expression is looked up by libpcap in the calling thread's network namespace.
+
+use std::ffi::{CStr, CString, c_int};
+use std::ptr::NonNull;
+use std::sync::{Mutex, PoisonError};
+
+use netloom_filter::{Insn, Program};
+
+use crate::library::{self, BpfProgram, ETHERNET, Functions, Header, NETMASK_UNKNOWN, Pcap};
+use crate::{Error, Result};
+
+/// Before 1.8 libpcap's compiler keeps its state in variables of the library.
+static COMPILER: Mutex<()> = Mutex::new(());
+
+/// A handle of libpcap, closed when dropped.
+pub(crate) struct Handle {
+    functions: &'static Functions,
+    pcap: NonNull<Pcap>,
+}
+
+// SAFETY: libpcap keeps nothing about threads in a handle. Only one thread at a time calls it (`Live` is
+// not shared), but for `pcap_breakloop`, which other threads may call.
+unsafe impl Send for Handle {}
+// SAFETY: through a shared handle only `pcap_breakloop` is called by other threads than the owner's.
+unsafe impl Sync for Handle {}
+
+impl Handle {
+    /// Takes a handle over; `None` if libpcap gave none.
+    pub(crate) fn new(functions: &'static Functions, pcap: *mut Pcap) -> Option<Handle> {
+        NonNull::new(pcap).map(|pcap| Handle { functions, pcap })
+    }
+
+    /// For calls of libpcap.
+    pub(crate) fn as_ptr(&self) -> *mut Pcap {
+        self.pcap.as_ptr()
+    }
+
+    pub(crate) fn functions(&self) -> &'static Functions {
+        self.functions
+    }
+
+    /// What libpcap last complained about.
+    pub(crate) fn message(&self) -> String {
+        // SAFETY: the handle is open; the text is inside it and ends in a zero byte.
+        let text = unsafe { (self.functions.pcap_geterr)(self.as_ptr()) };
+        // SAFETY: as above; it is copied before the next call.
+        let text = unsafe { CStr::from_ptr(text) };
+        text.to_string_lossy().into_owned()
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // SAFETY: opened by libpcap, closed once.
+        unsafe { (self.functions.pcap_close)(self.as_ptr()) }
+    }
+}
+
+/// Code that libpcap compiled, freed when dropped.
+pub(crate) struct Code {
+    functions: &'static Functions,
+    pub(crate) program: BpfProgram,
+}
+
+impl Drop for Code {
+    fn drop(&mut self) {
+        // SAFETY: filled in by pcap_compile, freed once.
+        unsafe { (self.functions.pcap_freecode)(&mut self.program) }
+    }
+}
+
+impl Code {
+    /// Compiles for a handle; the error is libpcap's message.
+    pub(crate) fn compile(handle: &Handle, expression: &str) -> std::result::Result<Code, String> {
+        let text = CString::new(expression).map_err(|_| "has a zero byte".to_owned())?;
+        let functions = handle.functions();
+        let mut program = BpfProgram { len: 0, insns: std::ptr::null_mut() };
+        let one = COMPILER.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: an open handle, a struct to be filled in, a text that ends in a zero byte; no other
+        // thread compiles.
+        let done = unsafe {
+            (functions.pcap_compile)(
+                handle.as_ptr(),
+                &mut program,
+                text.as_ptr(),
+                1,
+                NETMASK_UNKNOWN,
+            )
+        };
+        drop(one);
+        if done < 0 { Err(handle.message()) } else { Ok(Code { functions, program }) }
+    }
+
+    fn insns(&self) -> &[Insn] {
+        let Ok(len) = usize::try_from(self.program.len) else { return &[] };
+        if len == 0 || self.program.insns.is_null() {
+            return &[];
+        }
+        // SAFETY: pcap_compile made as many instructions; they live until the code is dropped.
+        unsafe { std::slice::from_raw_parts(self.program.insns, len) }
+    }
+}
+
+/// Compiles an expression for Ethernet frames. A frame that matches is kept up to `snaplen` bytes (at
+/// least 1).
+///
+/// # Errors
+///
+/// [`Error::Expression`] with libpcap's message, [`Error::Filter`] for `protochain`, whose loops no
+/// kernel takes, [`Error::Unsupported`] without the library.
+pub fn compile(expression: &str, snaplen: u32) -> Result<Program> {
+    let functions = library::get()?;
+    let snaplen = c_int::try_from(snaplen.max(1)).unwrap_or(c_int::MAX);
+    // SAFETY: takes numbers and gives a new handle or null.
+    let pcap = unsafe { (functions.pcap_open_dead)(ETHERNET, snaplen) };
+    let handle =
+        Handle::new(functions, pcap).ok_or(Error::Memory { operation: "open for compiling" })?;
+    let code = Code::compile(&handle, expression)
+        .map_err(|message| Error::Expression { expression: expression.to_owned(), message })?;
+    Program::new(code.insns().to_vec())
+        .map_err(|source| Error::Filter { expression: expression.to_owned(), source })
+}
+
+/// What libpcap's own interpreter says about a frame: the bytes to keep, 0 for none. For comparison;
+/// [`Program::run`] is faster.
+///
+/// # Errors
+///
+/// [`Error::Unsupported`] without the library.
+pub fn offline_filter(program: &Program, frame: &[u8], original: u32) -> Result<u32> {
+    let functions = library::get()?;
+    let insns = program.insns();
+    let code = BpfProgram {
+        len: u32::try_from(insns.len()).unwrap_or(0),
+        insns: insns.as_ptr().cast_mut(),
+    };
+    let time = libc::timeval { tv_sec: 0, tv_usec: 0 };
+    let captured = u32::try_from(frame.len()).unwrap_or(u32::MAX);
+    let header = Header { time, captured, original };
+    // SAFETY: the program was checked and is only read; the header has the frame's length.
+    let kept = unsafe { (functions.pcap_offline_filter)(&code, &header, frame.as_ptr()) };
+    Ok(kept.cast_unsigned())
+}

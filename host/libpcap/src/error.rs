@@ -1,0 +1,48 @@
+//! What libpcap refused, in its own words.
+
+use netloom_sys::Unsupported;
+
+/// Result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// A call of libpcap that failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The machine has no libpcap.
+    #[error(transparent)]
+    Unsupported(#[from] Unsupported),
+    /// An expression that libpcap does not take.
+    #[error("filter {expression:?}: compile: {message}")]
+    Expression {
+        /// The expression.
+        expression: String,
+        /// libpcap's message.
+        message: String,
+    },
+    /// An expression that libpcap takes and the kernel would not.
+    #[error("filter {expression:?}: check")]
+    Filter {
+        /// The expression.
+        expression: String,
+        /// What is wrong with its program.
+        #[source]
+        source: netloom_filter::Error,
+    },
+    /// An interface that cannot be captured on, or no longer.
+    #[error("interface {interface:?}: {operation}: {message}")]
+    Interface {
+        /// The interface's name.
+        interface: String,
+        /// What was tried.
+        operation: &'static str,
+        /// libpcap's message.
+        message: String,
+    },
+    /// libpcap gave no handle.
+    #[error("libpcap: {operation}: out of memory")]
+    Memory {
+        /// What was tried.
+        operation: &'static str,
+    },
+}

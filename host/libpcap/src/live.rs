@@ -1,0 +1,306 @@
+//! Capturing by libpcap's own engine.
+//!
+//! One thread reads; another may end its waiting by a [`Breaker`]. Frames are libpcap's memory and are
+//! lent for the time of one call. Interfaces are those of the network namespace of the thread that opens.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_uchar};
+use std::slice;
+use std::sync::Arc;
+
+use crate::compile::{Code, Handle};
+use crate::library::{self, BpfProgram, ERROR_LEN, ETHERNET, Header, NANO, Stat};
+use crate::{Error, Result};
+
+/// How to capture.
+#[derive(Clone, Debug)]
+pub struct LiveOptions {
+    /// Bytes of each frame to keep.
+    pub snaplen: u32,
+    /// Bytes of the kernel's ring; 0 for libpcap's choice (2 MiB).
+    pub buffer_bytes: usize,
+    /// Frames are given as they come, not a block at a time.
+    pub immediate: bool,
+    /// Milliseconds after which a block with frames in it is given; 0 waits until it is full.
+    pub timeout_ms: u32,
+    /// Frames for others, too.
+    pub promiscuous: bool,
+    /// Which frames, in the words of `man pcap-filter`; all if there is none.
+    pub filter: Option<String>,
+}
+
+impl Default for LiveOptions {
+    fn default() -> Self {
+        LiveOptions {
+            snaplen: 262_144,
+            buffer_bytes: 0,
+            immediate: false,
+            timeout_ms: 100,
+            promiscuous: true,
+            filter: None,
+        }
+    }
+}
+
+/// A captured frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// When, in nanoseconds of Unix time.
+    pub time_ns: u64,
+    /// Its length on the wire.
+    pub original: u32,
+    /// What was captured of it.
+    pub data: &'a [u8],
+}
+
+/// What asking for a frame gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken<'a> {
+    /// A frame.
+    Frame(Frame<'a>),
+    /// None within the time.
+    Timeout,
+    /// A [`Breaker`] was used.
+    Broken,
+}
+
+/// Counters since the start. libpcap's are of 32 bits; they are added up at each call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Frames that the filter let through, lost ones included.
+    pub received: u64,
+    /// Frames lost because the ring was full.
+    pub dropped: u64,
+    /// Frames that the interface lost, where it says so.
+    pub interface_dropped: u64,
+}
+
+/// An interface that is captured on.
+pub struct Live {
+    handle: Arc<Handle>,
+    interface: String,
+    /// Nanoseconds in a unit of the time stamps' fraction.
+    unit: u64,
+    statistics: Statistics,
+    last: Stat,
+}
+
+/// Ends the waiting of a [`Live`], from any thread. A libpcap before 1.10 notices when the next frame
+/// comes or the timeout is over.
+#[derive(Clone)]
+pub struct Breaker(Arc<Handle>);
+
+impl Breaker {
+    /// Lets the capture's current or next call answer that it was broken.
+    pub fn stop(&self) {
+        // SAFETY: the handle is open as long as this is; libpcap allows this call from any thread.
+        unsafe { (self.0.functions().pcap_breakloop)(self.0.as_ptr()) }
+    }
+}
+
+impl Live {
+    /// Starts to capture.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Interface`] with libpcap's message (no such interface, no right, no Ethernet),
+    /// [`Error::Expression`] for the filter, [`Error::Unsupported`] without the library.
+    pub fn open(interface: &str, options: &LiveOptions) -> Result<Live> {
+        let handle = create(interface)?;
+        configure(interface, &handle, options)?;
+        activate(interface, &handle)?;
+        if let Some(expression) = &options.filter {
+            set_filter(interface, &handle, expression)?;
+        }
+        // SAFETY: the handle is open and active.
+        let precision = unsafe { (handle.functions().pcap_get_tstamp_precision)(handle.as_ptr()) };
+        Ok(Live {
+            handle: Arc::new(handle),
+            interface: interface.to_owned(),
+            unit: if precision == NANO { 1 } else { 1000 },
+            statistics: Statistics::default(),
+            last: Stat::default(),
+        })
+    }
+
+    /// The next frame.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Interface`]: it went down or away.
+    #[expect(clippy::should_implement_trait, reason = "frames are lent")]
+    pub fn next(&mut self) -> Result<Taken<'_>> {
+        let mut header: *const Header = std::ptr::null();
+        let mut data: *const c_uchar = std::ptr::null();
+        let next = self.handle.functions().pcap_next_ex;
+        // SAFETY: the handle is active, and both pointers are there to be filled in.
+        match unsafe { next(self.handle.as_ptr(), &mut header, &mut data) } {
+            // SAFETY: libpcap gave both; they hold until the next call, which needs this borrow to end.
+            1 => Ok(Taken::Frame(unsafe { frame(header, data, self.unit) })),
+            0 => Ok(Taken::Timeout),
+            -2 => Ok(Taken::Broken),
+            _ => Err(self.error("read")),
+        }
+    }
+
+    /// Gives frames to `each` until one buffer of the kernel's is empty, `most` (0 for no limit) were
+    /// given or the time is over; how many they were, or `None` if a [`Breaker`] was used. A panic in
+    /// `each` ends the process.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Interface`]: it went down or away.
+    pub fn dispatch(
+        &mut self,
+        most: u32,
+        each: &mut dyn FnMut(Frame<'_>),
+    ) -> Result<Option<usize>> {
+        let mut call = Call { each, unit: self.unit };
+        let most = if most == 0 { -1 } else { c_int::try_from(most).unwrap_or(c_int::MAX) };
+        let dispatch = self.handle.functions().pcap_dispatch;
+        let user = (&raw mut call).cast();
+        // SAFETY: the handle is active, and `call`, which `deliver` gets, outlives the call.
+        match unsafe { dispatch(self.handle.as_ptr(), most, deliver, user) } {
+            -2 => Ok(None),
+            count => usize::try_from(count).map(Some).map_err(|_| self.error("read")),
+        }
+    }
+
+    /// Counters since the start; to be asked for before 2^32 frames have passed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Interface`]: it is gone.
+    pub fn statistics(&mut self) -> Result<Statistics> {
+        let mut now = Stat::default();
+        // SAFETY: the handle is active, and the struct is there to be filled in.
+        if unsafe { (self.handle.functions().pcap_stats)(self.handle.as_ptr(), &mut now) } < 0 {
+            return Err(self.error("statistics"));
+        }
+        let since = |now: u32, last: u32| u64::from(now.wrapping_sub(last));
+        let sum = &mut self.statistics;
+        sum.received += since(now.received, self.last.received);
+        sum.dropped += since(now.dropped, self.last.dropped);
+        sum.interface_dropped += since(now.interface_dropped, self.last.interface_dropped);
+        self.last = now;
+        Ok(*sum)
+    }
+
+    /// What ends its waiting.
+    pub fn breaker(&self) -> Breaker {
+        Breaker(Arc::clone(&self.handle))
+    }
+
+    fn error(&self, operation: &'static str) -> Error {
+        error(&self.interface, operation, self.handle.message())
+    }
+}
+
+fn error(interface: &str, operation: &'static str, message: String) -> Error {
+    Error::Interface { interface: interface.to_owned(), operation, message }
+}
+
+fn create(interface: &str) -> Result<Handle> {
+    let functions = library::get()?;
+    let name = CString::new(interface)
+        .map_err(|_| error(interface, "open", "the name has a zero byte".to_owned()))?;
+    let mut message: [c_char; ERROR_LEN] = [0; ERROR_LEN];
+    // SAFETY: a name that ends in a zero byte, and as much memory for a message as libpcap asks for.
+    let pcap = unsafe { (functions.pcap_create)(name.as_ptr(), message.as_mut_ptr()) };
+    Handle::new(functions, pcap).ok_or_else(|| {
+        // SAFETY: libpcap wrote a message that ends in a zero byte, or nothing: it is zeros.
+        let message = unsafe { CStr::from_ptr(message.as_ptr()) };
+        error(interface, "open", message.to_string_lossy().into_owned())
+    })
+}
+
+fn configure(interface: &str, handle: &Handle, options: &LiveOptions) -> Result<()> {
+    let functions = handle.functions();
+    let number = |value: u64| c_int::try_from(value).unwrap_or(c_int::MAX);
+    let buffer = u64::try_from(options.buffer_bytes).unwrap_or(u64::MAX);
+    let settings: [(&'static str, _, c_int); 5] = [
+        ("set snaplen", functions.pcap_set_snaplen, number(options.snaplen.into())),
+        ("set promiscuous mode", functions.pcap_set_promisc, options.promiscuous.into()),
+        ("set timeout", functions.pcap_set_timeout, number(options.timeout_ms.into())),
+        ("set immediate mode", functions.pcap_set_immediate_mode, options.immediate.into()),
+        ("set buffer size", functions.pcap_set_buffer_size, number(buffer)),
+    ];
+    for (operation, set, value) in settings {
+        if value == 0 && operation == "set buffer size" {
+            continue;
+        }
+        // SAFETY: the handle is open and not yet active.
+        if unsafe { set(handle.as_ptr(), value) } < 0 {
+            return Err(error(interface, operation, handle.message()));
+        }
+    }
+    // Where there are none, stamps are in microseconds; which they are is asked for afterwards.
+    // SAFETY: the handle is open and not yet active.
+    let _ = unsafe { (functions.pcap_set_tstamp_precision)(handle.as_ptr(), NANO) };
+    Ok(())
+}
+
+fn activate(interface: &str, handle: &Handle) -> Result<()> {
+    let functions = handle.functions();
+    // SAFETY: the handle is open and not yet active.
+    let status = unsafe { (functions.pcap_activate)(handle.as_ptr()) };
+    if status < 0 {
+        // SAFETY: gives a constant string that ends in a zero byte for any number.
+        let why = unsafe { (functions.pcap_statustostr)(status) };
+        // SAFETY: as above.
+        let why = unsafe { CStr::from_ptr(why) }.to_string_lossy();
+        let more = handle.message();
+        let message = if more.is_empty() { why.into_owned() } else { format!("{why}: {more}") };
+        return Err(error(interface, "activate", message));
+    }
+    // SAFETY: the handle is active.
+    if unsafe { (functions.pcap_datalink)(handle.as_ptr()) } != ETHERNET {
+        return Err(error(interface, "activate", "its frames are not Ethernet".to_owned()));
+    }
+    Ok(())
+}
+
+fn set_filter(interface: &str, handle: &Handle, expression: &str) -> Result<()> {
+    let mut code = Code::compile(handle, expression)
+        .map_err(|message| Error::Expression { expression: expression.to_owned(), message })?;
+    let program: *mut BpfProgram = &mut code.program;
+    // SAFETY: the handle is active; libpcap copies the program.
+    if unsafe { (handle.functions().pcap_setfilter)(handle.as_ptr(), program) } < 0 {
+        return Err(error(interface, "set filter", handle.message()));
+    }
+    Ok(())
+}
+
+/// What `deliver` needs to know.
+struct Call<'a> {
+    each: &'a mut dyn FnMut(Frame<'_>),
+    unit: u64,
+}
+
+/// libpcap's callback for one frame.
+///
+/// # Safety
+///
+/// `user` is a [`Call`] that nothing else uses; header and data are as libpcap gives them.
+unsafe extern "C" fn deliver(user: *mut c_uchar, header: *const Header, data: *const c_uchar) {
+    // SAFETY: the caller's promise.
+    let call = unsafe { &mut *user.cast::<Call<'_>>() };
+    // SAFETY: the caller's promise; the frame is lent to `each` only.
+    let frame = unsafe { frame(header, data, call.unit) };
+    (call.each)(frame);
+}
+
+/// A frame as libpcap gives it.
+///
+/// # Safety
+///
+/// The header is valid, and so are as many bytes at `data` as it says, for as long as the frame is used.
+unsafe fn frame<'a>(header: *const Header, data: *const c_uchar, unit: u64) -> Frame<'a> {
+    // SAFETY: the caller's promise.
+    let header = unsafe { &*header };
+    let len = usize::try_from(header.captured).unwrap_or(0);
+    // SAFETY: the caller's promise.
+    let data = if len == 0 { &[] } else { unsafe { slice::from_raw_parts(data, len) } };
+    let seconds = u64::try_from(header.time.tv_sec).unwrap_or(0);
+    let fraction = u64::try_from(header.time.tv_usec).unwrap_or(0);
+    Frame { time_ns: seconds * 1_000_000_000 + fraction * unit, original: header.original, data }
+}
