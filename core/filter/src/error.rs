@@ -27,6 +27,14 @@ pub enum Error {
         /// Which instruction.
         at: usize,
     },
+    /// A word of an expression that means nothing.
+    #[error("filter: {word}: {reason}")]
+    Words {
+        /// The word.
+        word: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The last instruction is no return.
     #[error("filter: the last instruction does not return")]
     End,

@@ -9,7 +9,8 @@
 //! else than bytes of the frame and its length (ancillary data: negative offsets) is refused: filters
 //! compiled for Ethernet frames do not have it.
 //!
-//! No text is parsed here: an expression becomes a program in `host/libpcap`.
+//! An expression becomes a program in `host/libpcap`; [`words`] puts names of nodes and flows into one
+//! before.
 
 #![forbid(unsafe_code)]
 
@@ -19,6 +20,7 @@ mod program;
 mod run;
 
 pub mod ebpf;
+pub mod words;
 
 pub use error::{Error, Result};
 pub use insn::Insn;
