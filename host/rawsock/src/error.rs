@@ -28,6 +28,18 @@ pub enum Error {
         /// What is wrong with them.
         reason: &'static str,
     },
+    /// The interface is down: nothing comes until it is up again.
+    #[error("interface {index}: receive: it is down")]
+    Down {
+        /// The interface.
+        index: u32,
+    },
+    /// The interface is no more, or is in another network namespace: nothing will ever come.
+    #[error("interface {index}: receive: it is gone")]
+    Gone {
+        /// The interface.
+        index: u32,
+    },
     /// The machine or the user lacks something.
     #[error(transparent)]
     Unsupported(#[from] Unsupported),
@@ -46,7 +58,10 @@ impl Error {
     pub fn raw_os_error(&self) -> Option<i32> {
         match self {
             Error::Call { source, .. } => source.raw_os_error(),
-            Error::Frames { .. } | Error::Unsupported(_) => None,
+            Error::Frames { .. }
+            | Error::Down { .. }
+            | Error::Gone { .. }
+            | Error::Unsupported(_) => None,
         }
     }
 }

@@ -2,11 +2,12 @@
 //!
 //! A [`Sender`] gives prepared [`Frames`] to one interface, many by one system call, and accounts for
 //! every one. [`rings`] shares slots with the kernel: an [`RxRing`] lends frames where they lie, a
-//! [`TxRing`] sends what was put by one call a burst. [`socket`] opens and asks, [`tag`] puts back VLAN
-//! tags, [`arrival`] tells when datagrams came. The calling thread's network namespace counts when a
-//! socket is opened.
+//! [`TxRing`] sends what was put by one call a burst. A [`BlockRing`] lends blocks of many frames, for
+//! capture. [`socket`] opens and asks, [`tag`] puts back VLAN tags, [`arrival`] tells when datagrams
+//! came. The calling thread's network namespace counts when a socket is opened.
 
 pub mod arrival;
+pub mod block;
 mod error;
 mod frames;
 pub mod option;
@@ -17,6 +18,9 @@ pub mod socket;
 pub mod tag;
 mod transmit;
 
+pub use block::{
+    Block, BlockFrame, BlockFrames, BlockOptions, BlockRing, Fanout, FanoutMode, RawInsn,
+};
 pub use error::{Error, Result};
 pub use frames::{Frames, MOST_BYTES, MOST_FRAMES};
 pub use receive::{Peeked, RxRing};

@@ -14,8 +14,12 @@ pub unsafe trait Plain: Copy {}
 unsafe impl Plain for i32 {}
 // SAFETY: any eight bytes are two u32.
 unsafe impl Plain for [u32; 2] {}
+// SAFETY: any twelve bytes are three u32.
+unsafe impl Plain for [u32; 3] {}
 // SAFETY: any 16 bytes are four u32.
 unsafe impl Plain for [u32; 4] {}
+// SAFETY: any 28 bytes are seven u32.
+unsafe impl Plain for [u32; 7] {}
 // SAFETY: an int, two shorts and eight bytes, which follow each other without padding.
 unsafe impl Plain for libc::packet_mreq {}
 

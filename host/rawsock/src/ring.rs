@@ -102,7 +102,7 @@ fn get_flag(fd: impl AsFd, name: i32) -> bool {
 
 /// Memory shared with the kernel, unmapped when dropped.
 #[derive(Debug)]
-struct Mapping {
+pub(crate) struct Mapping {
     start: NonNull<u8>,
     length: usize,
 }
@@ -113,7 +113,7 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    fn new(fd: &OwnedFd, length: usize) -> std::io::Result<Mapping> {
+    pub(crate) fn new(fd: &OwnedFd, length: usize) -> std::io::Result<Mapping> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping at a place of the kernel's choice takes no memory of others.
         let start = unsafe {
@@ -121,6 +121,11 @@ impl Mapping {
         }?;
         let start = NonNull::new(start.cast()).ok_or(rustix::io::Errno::NOMEM)?;
         Ok(Mapping { start, length })
+    }
+
+    /// Its first byte.
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.start
     }
 }
 

@@ -1,0 +1,435 @@
+//! A ring of blocks that hold many frames and are handed over whole (TPACKET_V3, packet_mmap.rst).
+//!
+//! For capture: both directions of an interface, each frame lent where the kernel has put it. A block
+//! comes when it is full, or some milliseconds after its first frame; it is the kernel's again when
+//! dropped. Nothing is taken before the filter is in place: until then all is rejected.
+//! Super-frames are told by a bit of the kernel and by their length. A header of offloads
+//! (PACKET_VNET_HDR) would tell them all, but loses those that it has no word for, such as SCTP's.
+//! Every frame that the filter takes is in a block or counted as dropped; after [`BlockRing::stop`]
+//! both can be added up. Invariant: blocks are taken and given back in order, one at a time.
+
+mod contents;
+mod filter;
+mod memory;
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use rustix::net::SocketFlags;
+
+pub use contents::{BlockFrame, BlockFrames, Status};
+pub use filter::RawInsn;
+
+use crate::socket::{self, object};
+use crate::{Error, Result, option};
+use contents::Look;
+use filter::Filter;
+use memory::Blocks;
+
+/// An Ethernet header and two tags: what a frame has before a packet of at most the MTU.
+const BEFORE_PACKET: u32 = 14 + 8;
+/// How often counts of 32 bits are fetched, and the MTU asked for.
+const REFRESH: Duration = Duration::from_secs(1);
+/// How often an interface that is down is looked for: nothing tells when it goes.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How a ring is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockOptions {
+    /// Bytes of a block: a multiple of the page's. Super-frames that are longer are cut.
+    pub block_bytes: usize,
+    /// How many blocks. All memory is taken when the ring is opened.
+    pub blocks: usize,
+    /// How long the first frame of a block waits for others, in milliseconds, 1 or more; the kernel
+    /// may take up to twice as long.
+    pub timeout_ms: u32,
+    /// Whether several rings share the frames.
+    pub fanout: Option<Fanout>,
+    /// The most bytes kept of a frame, its VLAN tag among them; 0: all.
+    pub snaplen: u32,
+    /// Whether frames for others are wanted, too.
+    pub promiscuous: bool,
+}
+
+impl Default for BlockOptions {
+    /// 64 blocks of 1 MiB, 10 ms, whole frames, one ring.
+    fn default() -> Self {
+        BlockOptions {
+            block_bytes: 1 << 20,
+            blocks: 64,
+            timeout_ms: 10,
+            fanout: None,
+            snaplen: 0,
+            promiscuous: false,
+        }
+    }
+}
+
+/// A group of rings that share an interface's frames: each comes to one of them. All have the same
+/// interface and mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fanout {
+    /// The group's number in the network namespace, for all but its first ring; none: a new group,
+    /// with a number that nobody has, which [`BlockRing::group`] tells.
+    pub id: Option<u16>,
+    /// Which ring gets a frame.
+    pub mode: FanoutMode,
+}
+
+/// Which ring of a group gets a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FanoutMode {
+    /// The same for all frames of a flow, both its directions.
+    Hash,
+    /// One for each processor that frames come in by.
+    Cpu,
+    /// Each in turn.
+    RoundRobin,
+}
+
+/// What the kernel has counted since the ring was opened, in frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Taken by the filter, dropped ones among them.
+    pub packets: u64,
+    /// Lost because no block was free.
+    pub drops: u64,
+    /// How often no block was free.
+    pub freezes: u64,
+}
+
+/// How the interface is, as far as it was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Link {
+    Up,
+    /// It went down, which the caller has yet to be told.
+    Fell,
+    Down,
+    Gone,
+}
+
+/// A packet socket on one interface with a ring of blocks.
+#[derive(Debug)]
+pub struct BlockRing {
+    fd: OwnedFd,
+    blocks: Blocks,
+    index: u32,
+    options: BlockOptions,
+    look: Look,
+    /// The next block that the kernel hands over.
+    next: usize,
+    link: Link,
+    stopped: bool,
+    statistics: Statistics,
+    refreshed: Instant,
+}
+
+impl BlockRing {
+    /// Opens a ring on the interface `index` of the calling thread's network namespace, for the frames
+    /// that `filter` (classic BPF) takes, or all. The interface may be down.
+    ///
+    /// A group of rings takes all frames from when its last ring is open.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] without the right to; [`Error::Call`] when the kernel refuses: EINVAL for
+    /// sizes or instructions that it does not take, ENODEV for no such interface, ENOMEM.
+    pub fn open(
+        index: u32,
+        options: BlockOptions,
+        filter: Option<&[RawInsn]>,
+    ) -> Result<BlockRing> {
+        BlockRing::make(index, options, filter.map_or(Filter::All, Filter::Classic))
+    }
+
+    /// As [`BlockRing::open`], with a loaded program of type `BPF_PROG_TYPE_SOCKET_FILTER`.
+    ///
+    /// # Errors
+    /// As for [`BlockRing::open`].
+    pub fn open_with_program(
+        index: u32,
+        options: BlockOptions,
+        program: BorrowedFd<'_>,
+    ) -> Result<BlockRing> {
+        BlockRing::make(index, options, Filter::Program(program))
+    }
+
+    fn make(index: u32, options: BlockOptions, filter: Filter<'_>) -> Result<BlockRing> {
+        let failed = |operation| move |e: io::Error| Error::call(object(index), operation, e);
+        let fd = socket::open(index, SocketFlags::empty())?;
+        filter::reject(&fd).map_err(failed("reject frames before its filter is at"))?;
+        let version = i32::try_from(libc::tpacket_versions::TPACKET_V3 as u32).unwrap_or(2);
+        socket::set(&fd, index, libc::PACKET_VERSION, version, "have blocks on")?;
+        let (bytes, count, timeout) = (options.block_bytes, options.blocks, options.timeout_ms);
+        let blocks =
+            Blocks::make(&fd, bytes, count, timeout).map_err(failed("make a ring of blocks by"))?;
+        socket::bind(&fd, index, socket::ALL)?;
+        if options.promiscuous {
+            socket::promiscuous(&fd, index)?;
+        }
+        if let Some(fanout) = options.fanout {
+            join(&fd, fanout).map_err(failed("share frames by"))?;
+        }
+        let snaplen = (options.snaplen > 0).then_some(options.snaplen);
+        filter::attach(&fd, filter, snaplen).map_err(failed("attach a filter to"))?;
+        let most = snaplen.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
+        let mut ring = BlockRing {
+            fd,
+            blocks,
+            index,
+            options,
+            look: Look { snaplen: most, longest: u32::MAX },
+            next: 0,
+            link: Link::Up,
+            stopped: false,
+            statistics: Statistics::default(),
+            refreshed: Instant::now(),
+        };
+        ring.refresh()?;
+        Ok(ring)
+    }
+
+    /// The next block, waited for at most so long; none when the time is over or, after
+    /// [`BlockRing::stop`], when all have been taken. Blocks from before an error come before it.
+    ///
+    /// # Errors
+    /// [`Error::Down`], once each time the interface goes down: the ring goes on by itself when it is up
+    /// again. [`Error::Gone`], from then on always, when it was deleted or moved away; [`Error::Down`]
+    /// may come before. [`Error::Call`] when the kernel refuses.
+    pub fn block(&mut self, wait: Duration) -> Result<Option<Block<'_>>> {
+        if self.refreshed.elapsed() >= REFRESH {
+            self.refresh()?;
+        }
+        Ok(if self.ready(wait)? { Some(Block { ring: self }) } else { None })
+    }
+
+    /// What has been counted up to now. It goes together with the blocks only after
+    /// [`BlockRing::stop`].
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn statistics(&mut self) -> Result<Statistics> {
+        // struct tpacket_stats_v3; reading sets the kernel's counts back.
+        let [packets, drops, freezes]: [u32; 3] =
+            option::get(&self.fd, libc::SOL_PACKET, libc::PACKET_STATISTICS)
+                .map_err(|e| Error::call(object(self.index), "read statistics of", e))?;
+        self.statistics.packets += u64::from(packets);
+        self.statistics.drops += u64::from(drops);
+        self.statistics.freezes += u64::from(freezes);
+        Ok(self.statistics)
+    }
+
+    /// Takes no more frames. What has been taken still comes by [`BlockRing::block`], which then gives
+    /// none at once when all is taken; the frames of all blocks are then exactly
+    /// [`Statistics::packets`] less [`Statistics::drops`].
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn stop(&mut self) -> Result<()> {
+        let failed = |e| Error::call(object(self.index), "stop", e);
+        filter::reject(&self.fd).map_err(failed)?;
+        match self.options.fanout {
+            None => unbind(&self.fd, self.index)?,
+            // A ring in a group stays bound; whatever socket is unbound, the kernel waits for all.
+            Some(_) => {
+                let other = socket::open(self.index, SocketFlags::empty())?;
+                filter::reject(&other).map_err(failed)?;
+                match socket::bind(&other, self.index, socket::ALL) {
+                    Err(e) if e.raw_os_error() != Some(libc::ENODEV) => return Err(e),
+                    _ => unbind(&other, self.index)?,
+                }
+            }
+        }
+        self.stopped = true;
+        Ok(())
+    }
+
+    /// Whether the interface is still there, up or down.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn interface_alive(&self) -> Result<bool> {
+        Ok(self.link != Link::Gone && socket::interface(&self.fd)?.is_some())
+    }
+
+    /// The number of the group that it shares frames with.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn group(&self) -> Result<Option<u16>> {
+        if self.options.fanout.is_none() {
+            return Ok(None);
+        }
+        let told: i32 = option::get(&self.fd, libc::SOL_PACKET, libc::PACKET_FANOUT)
+            .map_err(|e| Error::call(object(self.index), "read the group of", e))?;
+        Ok(u16::try_from(told & 0xffff).ok())
+    }
+
+    /// Whether a block is ours, waited for at most so long.
+    fn ready(&mut self, wait: Duration) -> Result<bool> {
+        if self.blocks.ours(self.next) {
+            return Ok(true);
+        }
+        let end = Instant::now().checked_add(wait);
+        loop {
+            if self.stopped {
+                return self.settle();
+            }
+            if matches!(self.link, Link::Fell | Link::Gone) {
+                return Ok(self.settle()? || self.tell()?);
+            }
+            let left = end.map_or(LOOK, |end| end.saturating_duration_since(Instant::now()));
+            let slice = if self.link == Link::Down { left.min(LOOK) } else { left };
+            self.poll(slice)?;
+            if self.blocks.ours(self.next) {
+                self.link = if self.link == Link::Down { Link::Up } else { self.link };
+                return Ok(true);
+            }
+            if self.link != Link::Fell && socket::interface(&self.fd)?.is_none() {
+                self.link = Link::Gone;
+            } else if self.link != Link::Fell && left.is_zero() {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Tells why nothing comes any more.
+    fn tell(&mut self) -> Result<bool> {
+        let index = self.index;
+        match self.link {
+            Link::Fell => {
+                self.link = Link::Down;
+                Err(Error::Down { index })
+            }
+            Link::Gone => Err(Error::Gone { index }),
+            Link::Up | Link::Down => Ok(false),
+        }
+    }
+
+    /// When no more frames come: whether a block is ours, having waited for the kernel to hand over
+    /// the one it has begun.
+    fn settle(&mut self) -> Result<bool> {
+        // It looks every timeout and takes what has not changed since.
+        let bound = Duration::from_millis(u64::from(self.options.timeout_ms)) * 4 + LOOK;
+        let end = Instant::now() + bound;
+        loop {
+            let begun = self.blocks.frames(self.next) > 0;
+            if self.blocks.ours(self.next) {
+                return Ok(true);
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            if !begun || left.is_zero() {
+                return Ok(false);
+            }
+            self.poll(left)?;
+        }
+    }
+
+    /// Waits for a block or news of the interface, and notes the latter.
+    fn poll(&mut self, wait: Duration) -> Result<()> {
+        let failed = |e: Errno| Error::call(object(self.index), "wait for", e);
+        let timeout = Timespec::try_from(wait).ok();
+        let mut set = [PollFd::new(&self.fd, PollFlags::IN)];
+        match rustix::event::poll(&mut set, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(e) => return Err(failed(e)),
+        }
+        if !set[0].revents().contains(PollFlags::ERR) {
+            return Ok(());
+        }
+        match rustix::net::sockopt::socket_error(&self.fd).map_err(failed)? {
+            Err(Errno::NETDOWN) if socket::interface(&self.fd)?.is_none() => {
+                self.link = Link::Gone;
+                Ok(())
+            }
+            Err(Errno::NETDOWN) => {
+                self.link = Link::Fell;
+                Ok(())
+            }
+            Err(e) => Err(failed(e)),
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// Fetches counts before they wrap, and learns what a single packet can be.
+    fn refresh(&mut self) -> Result<()> {
+        self.statistics()?;
+        // An interface that has gone is told elsewhere.
+        if let Ok(mtu) = socket::mtu(&self.fd, self.index) {
+            self.look.longest = mtu.saturating_add(BEFORE_PACKET);
+        }
+        self.refreshed = Instant::now();
+        Ok(())
+    }
+}
+
+impl AsFd for BlockRing {
+    /// For waiting: readable when there is a block.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// A block of frames, the kernel's again when dropped.
+#[derive(Debug)]
+pub struct Block<'r> {
+    ring: &'r mut BlockRing,
+}
+
+impl Block<'_> {
+    /// Its frames, in the order in which they came.
+    pub fn frames(&self) -> BlockFrames<'_> {
+        let (blocks, block) = (&self.ring.blocks, self.ring.next);
+        // SAFETY: the block is ours since this value was made, and is given back only when it is
+        // dropped; frames borrow it.
+        let bytes = unsafe { blocks.bytes(block) };
+        BlockFrames::new(bytes, blocks.first(block), blocks.frames(block), self.ring.look)
+    }
+
+    /// How many frames are in it.
+    pub fn count(&self) -> u32 {
+        self.ring.blocks.frames(self.ring.next)
+    }
+}
+
+impl<'a> IntoIterator for &'a Block<'_> {
+    type Item = BlockFrame<'a>;
+    type IntoIter = BlockFrames<'a>;
+
+    fn into_iter(self) -> BlockFrames<'a> {
+        self.frames()
+    }
+}
+
+impl Drop for Block<'_> {
+    fn drop(&mut self) {
+        self.ring.blocks.give_back(self.ring.next);
+        self.ring.next = self.ring.blocks.after(self.ring.next);
+    }
+}
+
+/// Makes the socket, bound to an interface, one of a group.
+fn join(fd: &OwnedFd, fanout: Fanout) -> io::Result<()> {
+    let mode = match fanout.mode {
+        FanoutMode::Hash => libc::PACKET_FANOUT_HASH,
+        FanoutMode::Cpu => libc::PACKET_FANOUT_CPU,
+        FanoutMode::RoundRobin => libc::PACKET_FANOUT_LB,
+    };
+    let (id, new) = match fanout.id {
+        Some(id) => (id, 0),
+        None => (0, libc::PACKET_FANOUT_FLAG_UNIQUEID),
+    };
+    let value = (mode | new) << 16 | u32::from(id);
+    option::set(fd, libc::SOL_PACKET, libc::PACKET_FANOUT, value.cast_signed())
+}
+
+/// Binds it to no protocol. The kernel first waits until no processor is handing over a frame. An
+/// interface that is gone hands over none.
+fn unbind(fd: &OwnedFd, index: u32) -> Result<()> {
+    match socket::bind(fd, index, 0) {
+        Err(e) if e.raw_os_error() != Some(libc::ENODEV) => Err(e),
+        _ => Ok(()),
+    }
+}
