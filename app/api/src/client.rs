@@ -279,7 +279,15 @@ impl Client {
     /// # Errors
     /// [`Error::Refused`] with status 404 when there is no such node, 409 when its init has ended.
     pub fn door(&self, node: &str) -> Result<Door> {
-        door::open(&self.folder, node)
+        door::open(&self.folder, Some(node))
+    }
+
+    /// The same for the core namespace, where the ports of switches are.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with status 409 from inside a node.
+    pub fn core(&self) -> Result<Door> {
+        door::open(&self.folder, None)
     }
 
     fn json<T: DeserializeOwned>(&self, call: &Call) -> Result<T> {

@@ -17,8 +17,8 @@ use crate::{Error, HANDLES_SOCKET, Result, socket};
 /// How long the lab process may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Asks the lab in `folder` for what is needed to enter a node.
-pub(crate) fn open(folder: &Path, node: &str) -> Result<Door> {
+/// Asks the lab in `folder` for what is needed to enter a node, or its core namespace.
+pub(crate) fn open(folder: &Path, node: Option<&str>) -> Result<Door> {
     let path = folder.join(HANDLES_SOCKET);
     let connection = socket::connect(&path, SocketType::SEQPACKET)?
         .ok_or_else(|| Error::NotRunning(folder.to_owned()))?;
@@ -37,12 +37,13 @@ pub(crate) fn open(folder: &Path, node: &str) -> Result<Door> {
     }
 }
 
-fn ask(path: &Path, connection: &OwnedFd, node: &str) -> Result<(Reply, Vec<OwnedFd>)> {
-    let request = || format!("the question for node {node:?}");
-    let bytes = serde_json::to_vec(&Ask { node: node.to_owned() })
+fn ask(path: &Path, connection: &OwnedFd, node: Option<&str>) -> Result<(Reply, Vec<OwnedFd>)> {
+    let named = node.unwrap_or("(core)");
+    let request = || format!("the question for node {named:?}");
+    let bytes = serde_json::to_vec(&Ask { node: node.map(str::to_owned) })
         .map_err(|e| Error::socket::<io::Error>(path, "ask")(e.into()))?;
     if bytes.len() > MAX_ASK {
-        let error = format!("node: a name of {} bytes is not in any lab", node.len());
+        let error = format!("node: a name of {} bytes is not in any lab", named.len());
         return Err(Error::Refused { status: 404, error });
     }
     let mut buffer = vec![0; MAX_REPLY + 1];
@@ -55,7 +56,7 @@ fn ask(path: &Path, connection: &OwnedFd, node: &str) -> Result<(Reply, Vec<Owne
     };
     serde_json::from_slice(&buffer[..received])
         .map(|reply| (reply, fds))
-        .map_err(|e| answer(path, node, &e.to_string()))
+        .map_err(|e| answer(path, named, &e.to_string()))
 }
 
 fn failed(path: &Path, request: String, error: netloom_sys::Error) -> Error {

@@ -41,8 +41,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Ask {
-    /// Name of the node.
-    pub(crate) node: String,
+    /// Name of the node; `null`, which must be said: the core namespace.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub(crate) node: Option<String>,
 }
 
 /// What is answered.
@@ -174,7 +175,11 @@ impl Handles {
         }
         let Ask { node } =
             serde_json::from_slice(ask).map_err(|e| wrong(format!("question: {e}")))?;
-        match catch_unwind(AssertUnwindSafe(|| self.service.door(&node))) {
+        let door = || match &node {
+            Some(node) => self.service.door(node),
+            None => self.service.core(),
+        };
+        match catch_unwind(AssertUnwindSafe(door)) {
             Ok(door) => door.map_err(Failure::from),
             Err(_) => Err(Failure::panicked()),
         }

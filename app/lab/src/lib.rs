@@ -32,6 +32,7 @@ mod spots;
 mod state;
 mod status;
 mod switching;
+pub mod target;
 mod teardown;
 pub mod view;
 mod wires;

@@ -15,6 +15,7 @@ use netloom_node::spawner::Spawner;
 use netloom_node::spec::{CORE, NodeSpec, log_names};
 use netloom_node::{init, ping};
 use netloom_switch::control::requests::{Answer, Request};
+use netloom_sys::cgroup::Join;
 use netloom_sys::{namespace, process};
 use rustix::process::Pid;
 
@@ -327,6 +328,18 @@ impl Service for Running {
             let env = init::environment(&state.plan.lab, &spec);
             Ok(Door { node: node.to_owned(), init, groups, user: state.user, env })
         })
+    }
+
+    fn core(&self) -> Result<Door> {
+        let state = self.state();
+        let (lab, user) = (state.plan.lab.clone(), state.user);
+        let work = self.work();
+        let found = work.inits.get(&CORE).filter(|i| i.lives());
+        let object = "core namespace";
+        let init = found.ok_or_else(|| Error::DeadNode(object.to_owned()))?;
+        let init = init.pidfd.try_clone().map_err(Error::state(object, "copy its pidfd"))?;
+        let groups = Join { tasks: vec![], v2: None };
+        Ok(Door { node: lab, init, groups, user, env: vec![] })
     }
 
     fn create_node(&self, request: &NewNode) -> Result<Changed> {

@@ -267,6 +267,10 @@ impl Service for Scoped {
         Ok(door)
     }
 
+    fn core(&self) -> Result<Door> {
+        Err(self.refused("what is between nodes is seen outside of them"))
+    }
+
     fn create_node(&self, request: &NewNode) -> Result<Changed> {
         let mut request = request.clone();
         request.name = self.below(&request.name)?;

@@ -41,6 +41,12 @@ pub trait Service: Send + Sync + 'static {
     /// No such node, or its init has ended.
     fn door(&self, node: &str) -> Result<Door>;
 
+    /// The same for the lab's core namespace, where the ports of its switches are.
+    ///
+    /// # Errors
+    /// Its init has ended; asked from inside a node.
+    fn core(&self) -> Result<Door>;
+
     /// Makes a node. Its name is given back as it is known from here.
     ///
     /// # Errors

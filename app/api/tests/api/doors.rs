@@ -42,3 +42,11 @@ fn a_door_brings_the_init_the_groups_and_the_environment() {
         assert!(flags.contains(rustix::io::FdFlags::CLOEXEC));
     }
 }
+
+#[test]
+fn the_core_namespace_has_a_door_of_its_own() {
+    let served = Served::new();
+    let door = served.client().core().unwrap();
+    assert_eq!(door.node, "(core)");
+    assert_eq!(process_behind(&door.init), std::process::id().to_string());
+}

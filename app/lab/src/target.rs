@@ -1,0 +1,262 @@
+//! What a TARGET means: words for places in a lab and on the host where frames pass.
+//!
+//! A target is `NODE:IFACE`, `NODE` (all its interfaces), `link:NAME`, `switch:S`, `switch:S/PORT` or
+//! `host:IFACE`. [`resolve`] finds them in the plan of a lab; whether an interface is there at the moment
+//! is seen by who opens it. A frame that crosses a target passes its points once, but for a node with
+//! several interfaces, through which a forwarded frame goes twice.
+
+use netloom_model::Plan;
+use netloom_model::plan::{NOT_SHOWN, PlannedEnd, PlannedLink, PlannedNode};
+
+use crate::running::slot;
+use crate::{Error, Result, end_text};
+
+/// The network namespace that an interface is in.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// A node's.
+    Node(String),
+    /// The lab's core, where the ports of kernel bridges are.
+    Core,
+    /// That of the caller.
+    Host,
+}
+
+/// An interface at which frames can be seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Point {
+    /// Where it is.
+    pub place: Place,
+    /// Its name there.
+    pub interface: String,
+    /// Its name in the lab: `h1:eth0`, `s1/h1:eth0` for a bridge's port, `host:eth1`.
+    pub name: String,
+    /// The link that it is an end of.
+    pub link: Option<String>,
+    /// Only what comes in there belongs to the target: at the ports of a bridge each frame comes in
+    /// once, and goes out any number of times.
+    pub only_in: bool,
+}
+
+/// What frames of a shared-memory switch belong to a target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mirrored {
+    /// The switch.
+    pub switch: String,
+    /// Of these ports, all if there are none.
+    pub ports: Vec<String>,
+}
+
+/// A target, found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Frames of interfaces.
+    Points(Vec<Point>),
+    /// Frames that a switch copies to a port.
+    Mirror(Mirrored),
+}
+
+/// The interface of the host's that a target names: that needs no lab.
+pub fn host(text: &str) -> Option<Point> {
+    let interface = text.strip_prefix("host:")?;
+    Some(Point {
+        place: Place::Host,
+        interface: interface.to_owned(),
+        name: text.to_owned(),
+        link: None,
+        only_in: false,
+    })
+}
+
+/// Finds a target in a lab.
+///
+/// # Errors
+/// [`Error::NoNode`], [`Error::NoLink`], [`Error::NoSwitch`]; [`Error::Invalid`] for an interface or a
+/// port that is not there.
+pub fn resolve(plan: &Plan, text: &str) -> Result<Target> {
+    if let Some(point) = host(text) {
+        return Ok(Target::Points(vec![point]));
+    }
+    if let Some(name) = text.strip_prefix("link:") {
+        return link(plan, name);
+    }
+    if let Some(name) = text.strip_prefix("switch:") {
+        return match name.split_once('/') {
+            Some((name, port)) => switch(plan, name, Some(port)),
+            None => switch(plan, name, None),
+        };
+    }
+    let (name, interface) = match text.split_once(':') {
+        Some((name, interface)) => (name, Some(interface)),
+        None => (text, None),
+    };
+    let node = &plan.nodes[slot(plan, name)?];
+    let found = node.interfaces.iter().filter(|i| interface.is_none_or(|name| i.name == name));
+    let points: Vec<Point> = found.map(|i| at_node(plan, node, &i.name, i.link)).collect();
+    if points.is_empty() {
+        let has: Vec<&str> = node.interfaces.iter().map(|i| i.name.as_str()).collect();
+        let reason = match (interface, has.is_empty()) {
+            (Some(name), false) => format!("no interface {name:?}, it has {}", has.join(", ")),
+            _ => "it has no interface".to_owned(),
+        };
+        return Err(Error::Invalid { object: format!("node {name:?}"), reason });
+    }
+    Ok(Target::Points(points))
+}
+
+/// Every link of a lab, each at one end; switches of shared memory are seen at the links on them.
+pub fn all(plan: &Plan) -> Vec<Point> {
+    plan.links.iter().filter_map(|link| of_link(plan, link)).collect()
+}
+
+fn at_node(plan: &Plan, node: &PlannedNode, interface: &str, link: usize) -> Point {
+    let shown = (link != NOT_SHOWN).then(|| plan.links.get(link)).flatten();
+    Point {
+        place: Place::Node(node.name.clone()),
+        interface: interface.to_owned(),
+        name: format!("{}:{interface}", node.name),
+        link: shown.map(|l| l.name.clone()),
+        only_in: false,
+    }
+}
+
+fn link(plan: &Plan, name: &str) -> Result<Target> {
+    let (at, _) = crate::impairing::find_link(plan, name)?;
+    let link = &plan.links[at];
+    let point = of_link(plan, link).ok_or_else(|| Error::Invalid {
+        object: format!("link {:?}", link.name),
+        reason: "nothing of it is an interface of the lab's".to_owned(),
+    })?;
+    Ok(Target::Points(vec![point]))
+}
+
+/// One end of a link: a node's if it has one.
+fn of_link(plan: &Plan, link: &PlannedLink) -> Option<Point> {
+    let at = |end: &PlannedEnd| match end {
+        PlannedEnd::Node { node, interface } => {
+            let node = &plan.nodes[*node];
+            let mut point = at_node(plan, node, &node.interfaces[*interface].name, NOT_SHOWN);
+            point.link = Some(link.name.clone());
+            Some(point)
+        }
+        _ => None,
+    };
+    let of_node = link.ends.iter().find_map(at);
+    of_node.or_else(|| (0..2).find_map(|end| at_port(plan, link, end, false)))
+}
+
+/// The end of a link at a kernel bridge.
+fn at_port(plan: &Plan, link: &PlannedLink, end: usize, only_in: bool) -> Option<Point> {
+    let PlannedEnd::Port { switch, name, .. } = &link.ends[end] else { return None };
+    let switch = &plan.switches[*switch];
+    if switch.shm.is_some() {
+        return None;
+    }
+    let other = end_text(plan, &link.ends[1 - end]);
+    Some(Point {
+        place: Place::Core,
+        interface: name.clone(),
+        name: format!("{}/{other}", switch.name),
+        link: Some(link.name.clone()),
+        only_in,
+    })
+}
+
+fn switch(plan: &Plan, name: &str, port: Option<&str>) -> Result<Target> {
+    let index = plan.switches.iter().position(|s| s.name == name);
+    let index = index.ok_or_else(|| Error::NoSwitch {
+        lab: plan.lab.clone(),
+        switch: name.to_owned(),
+        hint: String::new(),
+    })?;
+    if plan.switches[index].shm.is_some() {
+        let ports = port.map(str::to_owned).into_iter().collect();
+        return Ok(Target::Mirror(Mirrored { switch: name.to_owned(), ports }));
+    }
+    let of_switch =
+        |end: &PlannedEnd| matches!(end, PlannedEnd::Port { switch, .. } if *switch == index);
+    let ends = plan.links.iter().flat_map(|l| (0..2).map(move |end| (l, end)));
+    let ends = ends.filter(|(l, end)| of_switch(&l.ends[*end]));
+    let all: Vec<Point> =
+        ends.filter_map(|(l, end)| at_port(plan, l, end, port.is_none())).collect();
+    let of_port = |p: &Point| port.is_none_or(|port| is_port(p, name, port));
+    let points: Vec<Point> = all.iter().filter(|p| of_port(p)).cloned().collect();
+    if points.is_empty() {
+        let has: Vec<&str> =
+            all.iter().filter_map(|p| p.name.split_once('/')).map(|p| p.1).collect();
+        let reason = match port {
+            Some(port) if !has.is_empty() => format!("no port {port:?}, it has {}", has.join(", ")),
+            _ => "it has no port".to_owned(),
+        };
+        return Err(Error::Invalid { object: format!("switch {name:?}"), reason });
+    }
+    Ok(Target::Points(points))
+}
+
+/// A port is named by what is at the other end of its link, or by its interface.
+fn is_port(point: &Point, switch: &str, port: &str) -> bool {
+    point.interface == port
+        || point.name.strip_prefix(switch).and_then(|n| n.strip_prefix('/')) == Some(port)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan() -> Plan {
+        let text = "name: t\nnodes: {h1: {}, h2: {}, r: {forwarding: true}, alone: {}}\n\
+                    switches: {s1: {}, s2: {}, m: {kind: shm}}\n\
+                    links: [[h1, s1], [h2, s1], [s1, s2], [s2, r], [h1, m], [r, m]]\n";
+        let lab = netloom_model::parse("t.yaml", text.as_bytes(), "t").unwrap();
+        netloom_model::plan::plan(&lab).unwrap()
+    }
+
+    fn names(target: Target) -> Vec<String> {
+        match target {
+            Target::Points(points) => points.into_iter().map(|p| p.name).collect(),
+            Target::Mirror(mirror) => vec![format!("{}{:?}", mirror.switch, mirror.ports)],
+        }
+    }
+
+    #[test]
+    fn targets_are_found_by_all_their_words() {
+        let plan = plan();
+        for (text, expected) in [
+            ("h1:eth0", &["h1:eth0"][..]),
+            ("r", &["r:eth0", "r:eth1"]),
+            ("link:h1:eth0--s1", &["h1:eth0"]),
+            ("link:s1--s2", &["s1/s2"]),
+            ("switch:s1", &["s1/h1:eth0", "s1/h2:eth0", "s1/s2"]),
+            ("switch:s1/h2:eth0", &["s1/h2:eth0"]),
+            ("switch:m", &["m[]"]),
+            ("switch:m/h1:eth1", &["m[\"h1:eth1\"]"]),
+            ("host:eth9", &["host:eth9"]),
+        ] {
+            assert_eq!(names(resolve(&plan, text).unwrap()), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_named_with_what_is() {
+        let plan = plan();
+        for (text, expected) in [
+            ("h9", "node \"h9\": not in lab \"t\""),
+            ("h1:eth7", "node \"h1\": no interface \"eth7\", it has eth0, eth1"),
+            ("alone", "node \"alone\": it has no interface"),
+            ("link:x", "link \"x\": not in lab \"t\""),
+            ("switch:s9", "switch \"s9\": not in lab \"t\""),
+            ("switch:s1/x", "switch \"s1\": no port \"x\", it has h1:eth0, h2:eth0, s2"),
+        ] {
+            let error = resolve(&plan, text).unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn all_links_are_seen_once() {
+        let points = all(&plan());
+        let links: Vec<&str> = points.iter().filter_map(|p| p.link.as_deref()).collect();
+        assert_eq!(links.len(), 6, "{links:?}");
+        assert!(points.iter().all(|p| !p.only_in));
+    }
+}
