@@ -1,0 +1,378 @@
+//! A file that grows chunk by chunk, in order.
+//!
+//! One write is under way at any time, and it ends before the next begins: with O_DIRECT a file
+//! system sets the new size when all of a write is stored, so the size goes from the end of one
+//! chunk to the end of a later one, whoever is killed meanwhile. Queue depth does not come from
+//! several writes but from one write of several queued chunks, which the block layer cuts and keeps
+//! in flight together; on ext4 and XFS writes that extend a file exclude each other anyhow.
+//!
+//! Invariants: the file holds `written` bytes of whole chunks, then `part` bytes of the first
+//! queued one; `part` is 0 but after a write was cut short by a limit.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+
+use crate::ring::Outcome;
+use crate::target::{How, Options, Target, go_buffered};
+use crate::{BLOCK, Buffer, Error, Result};
+
+/// Pieces of one write at most; the kernel allows 1024 (`UIO_MAXIOV`).
+const PIECES: usize = 256;
+
+/// A buffer and how many of its bytes are meant.
+#[derive(Debug)]
+pub struct Chunk {
+    /// The memory.
+    pub buffer: Buffer,
+    /// Bytes of it, from its start.
+    pub len: usize,
+}
+
+/// A regular file that is written from its start to its end.
+///
+/// **A process that is killed** at any moment leaves a prefix of what was written, never a byte
+/// that was not. Past the page cache it is a prefix of whole chunks: a write that has begun is
+/// finished by the kernel. Two things can cut the last chunk: its own end, if it is off a block's
+/// edge (see [`File::write`]), and a limit or a full disk that cut the write short, until that is
+/// noticed an instant later. Through the page cache (see [`File::how`]) the kernel stops writing
+/// in the middle of a chunk when its process is killed, at a page's edge.
+///
+/// A file that is dropped and not finished keeps what is written; what is queued is lost.
+///
+/// A write beyond `RLIMIT_FSIZE` raises SIGXFSZ, which ends a process that does not ignore it.
+pub struct File {
+    path: PathBuf,
+    target: Target,
+    gather: usize,
+    /// What waits, without what the ring is writing.
+    queue: VecDeque<Chunk>,
+    /// Bytes in `queue` and in the ring, with those that `part` counts.
+    queued: u64,
+    written: u64,
+    part: usize,
+    /// Chunks of the write under way, or of the last one.
+    batched: usize,
+    /// The last write of several chunks was refused: the next one is of one.
+    single: bool,
+    closed: bool,
+}
+
+impl std::fmt::Debug for File {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("File");
+        shown.field("path", &self.path).field("how", &self.target.how);
+        shown.field("written", &self.written).field("queued", &self.queued).finish()
+    }
+}
+
+impl File {
+    /// Makes the file, or empties the regular file that is there.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] for what is not a regular file, a symbolic link included;
+    /// [`Error::Path`] for what the kernel refuses. What only makes writing slower is no error: see
+    /// [`File::how`].
+    pub fn create(path: impl AsRef<Path>, options: &Options) -> Result<File> {
+        let path = path.as_ref().to_owned();
+        let target = Target::create(&path, options)?;
+        Ok(File {
+            path,
+            target,
+            gather: options.gather.max(options.chunk),
+            queue: VecDeque::new(),
+            queued: 0,
+            written: 0,
+            part: 0,
+            batched: 0,
+            single: false,
+            closed: false,
+        })
+    }
+
+    /// Queues the first `len` bytes of a buffer and writes what can be written now. With io_uring it
+    /// waits only while more than twice [`Options::gather`] is queued, else until all is written.
+    ///
+    /// `len` should be a multiple of [`BLOCK`](crate::BLOCK) but for the last chunk: from one that
+    /// is not the file goes on through the page cache.
+    ///
+    /// # Errors
+    /// [`Error::Length`]: nothing was queued. All others: the chunk **is** queued, with those before
+    /// it, and each later call tries again; [`File::take_back`] gives up.
+    pub fn write(&mut self, buffer: Buffer, len: usize) -> Result<()> {
+        if len > buffer.len() {
+            return Err(Error::Length { path: self.path.clone(), len, holds: buffer.len() });
+        }
+        if len > 0 {
+            self.queued += len as u64;
+            self.queue.push_back(Chunk { buffer, len });
+        }
+        self.pump(2 * self.gather as u64)
+    }
+
+    /// Takes note of what was written meanwhile, goes on with what is queued, and does not wait for
+    /// io_uring. Gives [`File::written`].
+    ///
+    /// # Errors
+    /// As [`File::write`].
+    pub fn reap(&mut self) -> Result<u64> {
+        self.pump(u64::MAX)?;
+        Ok(self.written)
+    }
+
+    /// Waits until all is written that is queued.
+    ///
+    /// # Errors
+    /// As [`File::write`].
+    pub fn drain(&mut self) -> Result<()> {
+        self.pump(0)
+    }
+
+    /// Bytes of whole chunks that are known to be in the file.
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Bytes that were given and are not known to be in the file.
+    pub fn queued(&self) -> u64 {
+        self.queued
+    }
+
+    /// How it is being written. This may change: a file system can refuse at the first write.
+    pub fn how(&self) -> &How {
+        &self.target.how
+    }
+
+    /// Gives up what is not written: those chunks, in order. The file ends where they would begin.
+    ///
+    /// # Errors
+    /// The file could not be cut there; nothing is given back.
+    pub fn take_back(&mut self) -> Result<Vec<Chunk>> {
+        if let Some(ring) = &mut self.target.ring
+            && let Ok(Some((chunks, outcome))) = ring.landed(true)
+        {
+            self.requeue(chunks);
+            // What failed is given back, so that is no error here.
+            drop(self.settle(outcome));
+        }
+        self.cut_part()?;
+        self.queued = 0;
+        Ok(std::mem::take(&mut self.queue).into())
+    }
+
+    /// Writes all that is queued, gives back what was set aside, and gives the file's length;
+    /// `fsync` waits until it is on the storage.
+    ///
+    /// # Errors
+    /// As [`File::write`]; what could not be written is lost then, and the file ends before it. Call
+    /// [`File::drain`] first where it shall not be.
+    pub fn finish(mut self, fsync: bool) -> Result<u64> {
+        self.drain()?;
+        self.cut("set length")?;
+        if fsync {
+            let synced = rustix::fs::fsync(&self.target.fd);
+            synced.map_err(|source| self.failed("wait for storage", source))?;
+        }
+        self.closed = true;
+        Ok(self.written)
+    }
+
+    /// Writes, and waits until no more than `most` bytes are queued.
+    fn pump(&mut self, most: u64) -> Result<()> {
+        loop {
+            let wait = self.queued > most;
+            if let Some(ring) = &mut self.target.ring
+                && ring.busy()
+            {
+                match ring.landed(wait) {
+                    Ok(None) => return Ok(()),
+                    Ok(Some((chunks, outcome))) => {
+                        self.requeue(chunks);
+                        self.settle(outcome)?;
+                    }
+                    Err(source) => self.leave_ring(&source)?,
+                }
+            }
+            if self.queue.is_empty() {
+                return Ok(());
+            }
+            self.start()?;
+        }
+    }
+
+    /// Begins the next write; without a ring it ends here, too.
+    fn start(&mut self) -> Result<()> {
+        let (count, bytes) = self.batch();
+        if bytes == 0 {
+            return self.leave_direct(&"a chunk ended off a block's edge");
+        }
+        self.batched = count;
+        let (skip, offset) = (self.part, self.written + self.part as u64);
+        let fd = self.target.fd.as_fd();
+        let Some(ring) = &mut self.target.ring else {
+            let pieces = slices(&self.queue, skip, bytes);
+            let pieces: Vec<IoSlice<'_>> = pieces.into_iter().map(IoSlice::new).collect();
+            let outcome = rustix::io::pwritev(fd, &pieces, offset);
+            return self.settle(outcome);
+        };
+        let later = self.queue.split_off(count);
+        let now = std::mem::replace(&mut self.queue, later);
+        match ring.start(fd, now, skip, bytes, offset) {
+            Ok(()) => Ok(()),
+            Err(source) => self.leave_ring(&source),
+        }
+    }
+
+    /// How many chunks the next write takes, and how many bytes; 0 bytes if what is left of a chunk
+    /// cannot be written past the page cache.
+    fn batch(&self) -> (usize, usize) {
+        let mut lengths = self.queue.iter().map(|chunk| chunk.len);
+        let first = lengths.next().unwrap_or(0).saturating_sub(self.part);
+        if !self.target.how.direct {
+            return (1, first);
+        }
+        if !first.is_multiple_of(BLOCK) || self.single {
+            return (1, first - first % BLOCK);
+        }
+        let (mut count, mut bytes) = (1, first);
+        for len in lengths.take(PIECES - 1) {
+            if !len.is_multiple_of(BLOCK) || bytes + len > self.gather {
+                break;
+            }
+            (count, bytes) = (count + 1, bytes + len);
+        }
+        (count, bytes)
+    }
+
+    /// Takes note of how the write ended whose chunks stand first in the queue.
+    fn settle(&mut self, outcome: Outcome) -> Result<()> {
+        let refused = match outcome {
+            Ok(0) => Errno::IO,
+            Ok(count) => {
+                self.single = false;
+                self.advance(count);
+                return Ok(());
+            }
+            // Not begun, because of a signal or because the thread that asked for it has ended.
+            Err(Errno::INTR | Errno::CANCELED) => return Ok(()),
+            Err(refused) => refused,
+        };
+        let unfit = matches!(refused, Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS);
+        if unfit && self.target.ring.is_some() {
+            return self.leave_ring(&refused);
+        }
+        if unfit && self.target.how.direct {
+            return self.leave_direct(&refused);
+        }
+        if self.batched > 1 {
+            // A part of them may fit, and one alone fails for its own reasons.
+            self.single = true;
+            return Ok(());
+        }
+        self.cut_part()?;
+        Err(self.refused(refused))
+    }
+
+    /// Lets go of what `count` more bytes in the file complete.
+    fn advance(&mut self, count: usize) {
+        self.part += count;
+        while let Some(chunk) = self.queue.front().filter(|chunk| chunk.len <= self.part) {
+            self.part -= chunk.len;
+            self.written += chunk.len as u64;
+            self.queued -= chunk.len as u64;
+            self.queue.pop_front();
+        }
+        if self.target.how.direct {
+            // Written again from a block's edge.
+            self.part -= self.part % BLOCK;
+        }
+    }
+
+    /// Puts chunks that the ring had before those that came later.
+    fn requeue(&mut self, mut chunks: VecDeque<Chunk>) {
+        chunks.append(&mut self.queue);
+        self.queue = chunks;
+    }
+
+    /// Goes on without io_uring.
+    fn leave_ring(&mut self, reason: &dyn std::fmt::Display) -> Result<()> {
+        let Some(ring) = self.target.ring.take() else { return Ok(()) };
+        self.target.how.uring = false;
+        self.target.how.lacks("io_uring", reason);
+        let (chunks, outcome) = ring.end();
+        self.requeue(chunks);
+        outcome.map_or(Ok(()), |outcome| self.settle(outcome))
+    }
+
+    /// Goes on through the page cache.
+    fn leave_direct(&mut self, reason: &dyn std::fmt::Display) -> Result<()> {
+        let how = &mut self.target.how;
+        how.lacks("O_DIRECT", reason);
+        (how.direct, how.uring) = (false, false);
+        // Nothing is under way when this is called.
+        self.target.ring = None;
+        let path = &self.path;
+        go_buffered(&self.target.fd).map_err(|source| Error::Path {
+            path: path.clone(),
+            operation: "go back to the page cache",
+            source,
+        })
+    }
+
+    /// Takes away the part of a chunk that a write cut short has left.
+    fn cut_part(&mut self) -> Result<()> {
+        if self.part > 0 {
+            self.cut("take away a part of a chunk")?;
+            self.part = 0;
+        }
+        Ok(())
+    }
+
+    fn cut(&self, operation: &'static str) -> Result<()> {
+        let cut = rustix::fs::ftruncate(&self.target.fd, self.written);
+        cut.map_err(|source| self.failed(operation, source))
+    }
+
+    fn failed(&self, operation: &'static str, source: Errno) -> Error {
+        Error::Path { path: self.path.clone(), operation, source: source.into() }
+    }
+
+    fn refused(&self, source: Errno) -> Error {
+        let (path, written) = (self.path.clone(), self.written);
+        match source {
+            Errno::NOSPC | Errno::DQUOT => Error::Full { path, written },
+            Errno::FBIG => Error::Limit { path, written },
+            source => Error::Write { path, written, source: io::Error::from(source) },
+        }
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        if self.closed {
+            return;
+        }
+        // Waits for the write under way, and leaves whole chunks; nobody is left to tell.
+        drop(self.take_back());
+        drop(self.cut("set length"));
+    }
+}
+
+/// `bytes` bytes of the chunks, without the first `skip`.
+pub(crate) fn slices(chunks: &VecDeque<Chunk>, mut skip: usize, mut bytes: usize) -> Vec<&[u8]> {
+    let mut slices = Vec::new();
+    for chunk in chunks {
+        let chunk = chunk.buffer.get(..chunk.len).unwrap_or_default();
+        let Some(rest) = chunk.get(skip..) else { break };
+        let piece = rest.get(..bytes).unwrap_or(rest);
+        (skip, bytes) = (0, bytes - piece.len());
+        if piece.is_empty() {
+            break;
+        }
+        slices.push(piece);
+    }
+    slices
+}

@@ -1,0 +1,183 @@
+//! How a file is opened: what may stand at its path, and which ways of writing it allows.
+//!
+//! Nothing is followed, opened or truncated that is not a regular file. Past the page cache is tried
+//! only where the file system says that it can (`STATX_DIOALIGN`, Linux 6.1) or, where that is not
+//! told, takes `O_DIRECT`; what fails at the first write is left to [`File`](crate::File).
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, FallocateFlags, FileType, Mode, OFlags, StatxFlags};
+use rustix::io::Errno;
+
+use crate::ring::Ring;
+use crate::{BLOCK, Error, Result};
+
+/// Whether to go past the page cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Direct {
+    /// Where the file system allows it.
+    #[default]
+    Auto,
+    /// Never.
+    Never,
+}
+
+/// How a file is to be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Past the page cache or not.
+    pub direct: Direct,
+    /// Whether io_uring may be used, which lets the caller go on while a chunk is written. It is
+    /// used only past the page cache.
+    pub uring: bool,
+    /// Bytes of a full chunk: what the pool's buffers have.
+    pub chunk: usize,
+    /// Bytes that are given to the kernel in one write at most, but one chunk at least. Twice as
+    /// many may be queued before [`File::write`](crate::File::write) waits.
+    pub gather: usize,
+    /// Bytes for which space is set aside at the start, beyond the file's size; 0 for none. What
+    /// was not needed is given back by [`File::finish`](crate::File::finish), and stays taken if the
+    /// process is killed.
+    pub preallocate: u64,
+    /// Permissions of a file that did not exist, before the umask.
+    pub mode: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            direct: Direct::Auto,
+            uring: true,
+            chunk: 4 << 20,
+            gather: 16 << 20,
+            preallocate: 0,
+            mode: 0o600,
+        }
+    }
+}
+
+/// How a file is being written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct How {
+    /// Past the page cache.
+    pub direct: bool,
+    /// By io_uring.
+    pub uring: bool,
+    /// Space was set aside as asked.
+    pub preallocated: bool,
+    /// Why it is not all of what the options allow, in words.
+    pub why_not: Option<String>,
+}
+
+impl How {
+    pub(crate) fn lacks(&mut self, what: &str, reason: impl std::fmt::Display) {
+        let why = self.why_not.get_or_insert_default();
+        let separator = if why.is_empty() { "" } else { "; " };
+        why.push_str(&format!("{separator}{what}: {reason}"));
+    }
+}
+
+/// An open, empty file and the way to write it.
+pub(crate) struct Target {
+    pub(crate) fd: OwnedFd,
+    pub(crate) ring: Option<Ring>,
+    pub(crate) how: How,
+}
+
+impl Target {
+    pub(crate) fn create(path: &Path, options: &Options) -> Result<Target> {
+        let fd = open(path, options.mode)?;
+        let mut how = How { direct: false, uring: false, preallocated: false, why_not: None };
+        if options.direct == Direct::Auto {
+            match go_direct(&fd) {
+                Ok(()) => how.direct = true,
+                Err(reason) => how.lacks("O_DIRECT", reason),
+            }
+        }
+        let ring = (how.direct && options.uring).then(Ring::open).transpose();
+        let ring = ring.unwrap_or_else(|source| {
+            how.lacks("io_uring", source);
+            None
+        });
+        how.uring = ring.is_some();
+        if options.preallocate > 0 {
+            match rustix::fs::fallocate(&fd, FallocateFlags::KEEP_SIZE, 0, options.preallocate) {
+                Ok(()) => how.preallocated = true,
+                Err(source) => how.lacks("preallocation", source),
+            }
+        }
+        Ok(Target { fd, ring, how })
+    }
+}
+
+/// Opens a regular file, made or emptied.
+fn open(path: &Path, mode: u32) -> Result<OwnedFd> {
+    let failed = |operation| {
+        move |source: Errno| Error::Path { path: path.to_owned(), operation, source: source.into() }
+    };
+    // Looked at first, because opening alone already does something to some devices, and again
+    // when it is open, because it may be another by then.
+    if let Ok(found) = rustix::fs::lstat(path) {
+        regular(path, found.st_mode)?;
+    }
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    // Not to wait for the reader of a FIFO that has come in between.
+    let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let fd = rustix::fs::open(path, flags, Mode::from_raw_mode(mode)).map_err(failed("create"))?;
+    regular(path, rustix::fs::fstat(&fd).map_err(failed("look at"))?.st_mode)?;
+    rustix::fs::fcntl_setfl(&fd, OFlags::empty()).map_err(failed("set flags"))?;
+    rustix::fs::ftruncate(&fd, 0).map_err(failed("empty"))?;
+    Ok(fd)
+}
+
+fn regular(path: &Path, mode: rustix::fs::RawMode) -> Result<()> {
+    let kind = match FileType::from_raw_mode(mode) {
+        FileType::RegularFile => return Ok(()),
+        FileType::Symlink => "a symbolic link, which is not followed",
+        FileType::Directory => "a directory",
+        FileType::Fifo => "a FIFO, which has no positions to write at",
+        FileType::Socket => "a socket",
+        FileType::CharacterDevice => "a character device, which has no positions to write at",
+        FileType::BlockDevice => "a block device, which has no length to set",
+        _ => "not a regular file",
+    };
+    Err(Error::Refused { path: path.to_owned(), reason: format!("it is {kind}") })
+}
+
+/// Sets `O_DIRECT`, or says why not.
+fn go_direct(fd: &OwnedFd) -> Result<(), String> {
+    /// `TMPFS_MAGIC` of linux/magic.h.
+    const TMPFS: u64 = 0x0102_1994;
+    let kind = rustix::fs::fstatfs(fd).map_err(|source| source.to_string())?;
+    // Takes the flag since Linux 6.6, and writes to the page cache all the same.
+    if u64::try_from(kind.f_type).is_ok_and(|kind| kind == TMPFS) {
+        return Err("a tmpfs is the page cache".to_owned());
+    }
+    if let Some(align) = alignment(fd) {
+        match align {
+            0 => return Err("the file system does not allow it for this file".to_owned()),
+            align if BLOCK.is_multiple_of(align) => (),
+            align => return Err(format!("the file system wants pieces of {align} bytes")),
+        }
+    }
+    let set = rustix::fs::fcntl_setfl(fd, OFlags::DIRECT);
+    set.map_err(|source| io::Error::from(source).to_string())
+}
+
+/// What memory and offsets must be multiples of, 0 for never, `None` where the kernel does not tell.
+fn alignment(fd: &OwnedFd) -> Option<usize> {
+    let found = rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
+    let told = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::DIOALIGN);
+    if !told {
+        return None;
+    }
+    let (memory, offset) = (found.stx_dio_mem_align, found.stx_dio_offset_align);
+    usize::try_from(if memory == 0 || offset == 0 { 0 } else { memory.max(offset) }).ok()
+}
+
+/// Goes back to the page cache.
+pub(crate) fn go_buffered(fd: &OwnedFd) -> io::Result<()> {
+    Ok(rustix::fs::fcntl_setfl(fd, OFlags::empty())?)
+}

@@ -1,0 +1,136 @@
+//! A writer killed at random moments leaves a prefix, in each of the three ways.
+//!
+//! The test starts this executable again as the writer, watches the file grow to a random length,
+//! lets a random time pass that is shorter than a write, and kills.
+
+mod ways;
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use netloom_disk::{BLOCK, File, Options, Pool};
+use netloom_kit::skip;
+use ways::{WAYS, Way, check, chunk, fill, folder};
+
+const KILLS: u64 = 50;
+const CHUNK: usize = 256 << 10;
+/// Bytes after which a writer that nobody kills starts anew.
+const ROUND: u64 = 64 << 20;
+
+/// Not a test: the process that is killed.
+#[test]
+#[ignore = "started by the other tests of this file"]
+fn writer() {
+    let way = std::env::var("NETLOOM_TEST_WAY").expect("started by a test");
+    let way = WAYS[way.parse::<usize>().unwrap()];
+    let path = std::env::var_os("NETLOOM_TEST_FILE").unwrap();
+    let preallocate = std::env::var_os("NETLOOM_TEST_AHEAD").map_or(0, |_| ROUND);
+    let pool = Pool::new(CHUNK, 64 << 20);
+    let options = Options { preallocate, ..way.options(CHUNK) };
+    let mut file = File::create(path, &options).unwrap();
+    assert!(way.is_taken(&file));
+    for number in 0.. {
+        let Some(mut buffer) = pool.take() else { panic!("memory is short") };
+        let len = BLOCK * (1 + usize::try_from(number * 31 % 64).unwrap());
+        fill(&mut buffer, number, len);
+        file.write(buffer, len).unwrap();
+        if file.written() > 2 * ROUND {
+            panic!("nobody killed the writer");
+        }
+    }
+}
+
+fn random(seed: &mut u64, below: u64) -> u64 {
+    *seed ^= *seed << 13;
+    *seed ^= *seed >> 7;
+    *seed ^= *seed << 17;
+    *seed % below
+}
+
+/// Kills one writer somewhere in its first `ROUND` bytes.
+fn kill_one(way: usize, path: &Path, ahead: bool, seed: &mut u64) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "writer", "--ignored", "--nocapture", "--test-threads=1"]);
+    command.env("NETLOOM_TEST_WAY", way.to_string()).env("NETLOOM_TEST_FILE", path);
+    if ahead {
+        command.env("NETLOOM_TEST_AHEAD", "1");
+    }
+    let mut child = command.stdout(Stdio::null()).spawn().unwrap();
+    let (from, more) = (random(seed, ROUND), random(seed, 2_000_000));
+    let end = Instant::now() + Duration::from_secs(60);
+    while path.metadata().map_or(0, |found| found.len()) <= from {
+        if child.try_wait().unwrap().is_some() || Instant::now() > end {
+            drop(child.kill());
+            panic!("the writer came to {from} bytes neither dead nor alive");
+        }
+        std::hint::spin_loop();
+    }
+    let until = Instant::now() + Duration::from_nanos(more);
+    while Instant::now() < until {
+        std::hint::spin_loop();
+    }
+    child.kill().unwrap();
+    let status = child.wait().unwrap();
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9), "{status}");
+}
+
+fn kill_many(way: Way) -> Option<String> {
+    let folder = folder();
+    let path = folder.path().join("file");
+    let file = File::create(&path, &way.options(CHUNK)).unwrap();
+    if !way.is_taken(&file) {
+        return Some(format!("{way:?}: {:?}", file.how()));
+    }
+    drop(file);
+    let index = WAYS.iter().position(|other| *other == way).unwrap();
+    let (mut seed, mut chunks, mut cuts) = (0x5eed + index as u64, Vec::new(), 0);
+    for kill in 0..KILLS {
+        drop(std::fs::remove_file(&path));
+        kill_one(index, &path, kill % 2 == 1, &mut seed);
+        // Each word is checked; no hole and no zeros are in what is there.
+        let (whole, cut) = check(&path);
+        assert!(cut == 0 || way == Way::Buffered, "kill {kill}: {cut} bytes of chunk {whole}");
+        chunks.push(whole);
+        cuts += u64::from(cut > 0);
+    }
+    eprintln!("{way:?}: {KILLS} kills, {chunks:?} chunks, {cuts} files with a chunk cut");
+    None
+}
+
+#[test]
+fn killed_with_io_uring_it_leaves_whole_chunks() {
+    if let Some(why) = kill_many(Way::Uring) {
+        skip!("no-direct: {why}");
+    }
+}
+
+#[test]
+fn killed_with_pwrite_it_leaves_whole_chunks() {
+    if let Some(why) = kill_many(Way::Direct) {
+        skip!("no-direct: {why}");
+    }
+}
+
+/// Here a chunk may be cut: the kernel leaves a buffered write in the middle.
+#[test]
+fn killed_through_the_page_cache_it_leaves_a_prefix() {
+    assert_eq!(kill_many(Way::Buffered), None);
+}
+
+/// The check itself sees zeros, and chunks that are missing or changed.
+#[test]
+fn a_hole_would_be_seen() {
+    let pool = Pool::new(BLOCK, 1 << 20);
+    let bytes: Vec<u8> = (0..3).flat_map(|number| chunk(&pool, number, BLOCK).to_vec()).collect();
+    assert_eq!(ways::whole_chunks(&bytes), (3, 0));
+    assert_eq!(ways::whole_chunks(&bytes[..9000]), (2, 808));
+    let mut zeros = bytes.clone();
+    zeros[BLOCK..2 * BLOCK].fill(0);
+    let mut late = bytes.clone();
+    late[2 * BLOCK - 512..2 * BLOCK].fill(0);
+    let swapped = [&bytes[..BLOCK], &bytes[2 * BLOCK..]].concat();
+    for wrong in [zeros, late, swapped] {
+        std::panic::catch_unwind(|| ways::whole_chunks(&wrong)).unwrap_err();
+    }
+}
