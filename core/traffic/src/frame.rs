@@ -168,37 +168,21 @@ impl Frame {
         &self.bytes[..length]
     }
 
-    /// What is the same in all frames, up to and with the place of the stamp, as programs need it: what
-    /// changes is zero.
+    /// The start of a frame up to and with its stamp, as programs that make frames need it: what differs
+    /// from frame to frame is zero, but for the source's address, which is the first flow's.
     pub fn head(&self) -> Vec<u8> {
-        let mut head = self.bytes[..self.transport + UDP_HEADER + STAMP].to_vec();
+        let at = self.transport;
+        let mut head = self.bytes[..at + UDP_HEADER + STAMP].to_vec();
         let stamp = Stamp { stream: self.stream, sequence: 0, time_ns: 0 };
-        head[self.transport + UDP_HEADER..].copy_from_slice(&stamp.bytes());
-        let zero: &[(usize, usize)] = if self.v6 {
-            &[(ETHERNET + 4, 2), (ETHERNET + 20, 4)]
-        } else {
-            &[(ETHERNET + 2, 2), (ETHERNET + 10, 6)]
-        };
-        let udp = [(self.transport, 2), (self.transport + 4, 4)];
-        for (at, bytes) in zero.iter().chain(&udp) {
-            head[*at..at + bytes].fill(0);
+        head[at + UDP_HEADER..].copy_from_slice(&stamp.bytes());
+        // Lengths and checksums, and the source's port.
+        let network = if self.v6 { [4, 4] } else { [2, 10] };
+        for field in network.map(|field| ETHERNET + field).into_iter().chain([at, at + 4, at + 6]) {
+            head[field..field + 2].fill(0);
         }
+        let source = ETHERNET + if self.v6 { 20 } else { 12 };
+        head[source..source + 4].copy_from_slice(&self.source.to_be_bytes());
         head
-    }
-
-    /// Whether it is of IPv6, else of IPv4.
-    pub fn is_v6(&self) -> bool {
-        self.v6
-    }
-
-    /// The last 32 bits of the first flow's address.
-    pub fn first_source(&self) -> u32 {
-        self.source
-    }
-
-    /// The sum over what never changes, without the stamp's magic and stream.
-    pub fn constant(&self) -> u64 {
-        self.constant
     }
 
     fn put(&mut self, at: usize, value: [u8; 2]) {
