@@ -1,0 +1,8 @@
+//! Capture files written, read, cut and shown to others' programs.
+
+mod cuts;
+mod make;
+mod peers;
+mod round;
+mod samples;
+mod seeds;
