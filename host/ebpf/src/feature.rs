@@ -75,6 +75,15 @@ pub fn wire_supported() -> Result<Hook, Unsupported> {
     hook_supported()
 }
 
+/// Whether frames can be made in the kernel ([`crate::generate`]).
+///
+/// # Errors
+/// What is missing and what would help.
+pub fn generate_supported() -> Result<(), Unsupported> {
+    let needs = "a kernel with CONFIG_DEBUG_INFO_BTF and CONFIG_BPF_EVENTS, Linux 5.18 or later";
+    crate::generate::probe().map_err(|e| unsupported("frames made in the kernel", e, needs))
+}
+
 /// Attaches a program to the loopback interface of a namespace of its own.
 fn by(feature: &'static str, hook: Hook, needs: &str) -> Result<(), Unsupported> {
     let tried = std::thread::scope(|scope| {

@@ -4,6 +4,8 @@
 //! [`protect`] drops what a node gets beyond its budget, [`wire`] leads the frames of a running link
 //! through a process. [`feature`] says what this machine can do.
 //!
+//! [`generate`] makes frames in the kernel.
+//!
 //! Nothing is pinned. Programs are attached without links, so that each lives exactly as long as the
 //! group or the interface that it is attached to, whoever ends; a later process finds programs and
 //! maps again by asking the kernel what is attached (`reopen`). Functions that take the index of an
@@ -13,6 +15,7 @@
 //! `bpf/include/netloom/`.
 
 pub mod feature;
+pub mod generate;
 pub mod protect;
 pub mod sockets;
 pub mod wire;
