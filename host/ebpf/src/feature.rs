@@ -6,6 +6,7 @@
 use netloom_sys::{Unsupported, mountinfo, namespace};
 
 use crate::attach::{self, Direction, Hook, Order};
+use crate::capture::{self, Where};
 use crate::{Error, protect, sockets, wire};
 
 /// Whether sockets can be limited ([`crate::sockets`]).
@@ -73,6 +74,19 @@ pub fn wire_supported() -> Result<Hook, Unsupported> {
     let needs = "a kernel with CONFIG_BPF_SYSCALL and CONFIG_NET_CLS_ACT, Linux 5.12 or later";
     wire::probe().map_err(|e| unsupported("wires in running links", e, needs))?;
     hook_supported()
+}
+
+/// Whether frames can be captured into mapped memory ([`crate::capture`]) at this place.
+///
+/// # Errors
+/// What is missing and what would help.
+pub fn capture_supported(at: Where) -> Result<(), Unsupported> {
+    let (feature, needs) = match at {
+        Where::Xdp => ("capture by XDP", "Linux 5.18 or later"),
+        Where::Tc => ("capture by traffic control", "Linux 5.12 or later, CONFIG_DEBUG_INFO_BTF"),
+    };
+    capture::probe(at).map_err(|e| unsupported(feature, e, needs))?;
+    if at == Where::Tc { hook_supported().map(drop) } else { Ok(()) }
 }
 
 /// Whether frames can be made in the kernel ([`crate::generate`]).

@@ -4,9 +4,11 @@
 //! [`protect`] drops what a node gets beyond its budget, [`wire`] leads the frames of a running link
 //! through a process. [`feature`] says what this machine can do.
 //!
+//! [`capture`] copies what passes an interface into mapped memory.
+//!
 //! [`generate`] makes frames in the kernel.
 //!
-//! Nothing is pinned. Programs are attached without links, so that each lives exactly as long as the
+//! Nothing is pinned. Programs are attached without links (but taps, which end with their process), so that each lives exactly as long as the
 //! group or the interface that it is attached to, whoever ends; a later process finds programs and
 //! maps again by asking the kernel what is attached (`reopen`). Functions that take the index of an
 //! interface mean the calling thread's network namespace. Everything here needs root.
@@ -14,6 +16,7 @@
 //! The programs' sources are in `bpf/`, one folder a part; what they share with us in
 //! `bpf/include/netloom/`.
 
+pub mod capture;
 pub mod feature;
 pub mod generate;
 pub mod protect;

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
+ *
+ * Appends the frames that pass an interface to mapped memory, as whole pcapng enhanced packet blocks
+ * (draft-ietf-opsawg-pcapng, 4.3), each byte copied once. All programs return the same verdict, "on"
+ * unless frames are to end here. The layout of the rings is in netloom/capture.h.
+ *
+ * Programs on one CPU follow one another: frames are handled with soft interrupts off. Should one come
+ * between all the same, `busy` makes it a lost frame and not a torn ring.
+ *
+ * `tail` and `length` are plain stores after those of the data, in the order in which x86 makes stores
+ * visible (TSO); on other machines they are exchanges, which are full barriers in BPF.
+ */
+#include <netloom/kernel.h>
+#include <netloom/capture.h>
+#include <bpf/bpf_core_read.h>
+
+#define EPB_HEADER 28
+#define EPB 6ULL
+#define INBOUND 1
+#define OUTBOUND 2
+#define CHECKSUM_UNFINISHED (1u << 9)
+#define CHECKSUM_VALID (1u << 10)
+#define SEGMENTS (1u << 11)
+/* The option epb_flags: number and length; with its value and the end of options. */
+#define OPTION_FLAGS 0x00040002u
+#define OPTIONS 12
+/* Frames below this are copied by words, others by the kernel's helpers. */
+#define SHORT 256
+#define MACS 12
+#define TAG 4
+
+#define barrier() asm volatile("" ::: "memory")
+/* Keeps the compiler from knowing where a value came from, so that the verifier is shown its bounds. */
+#define opaque(x) asm volatile("" : "+r"(x))
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+const volatile struct nl_tap_options nl_tap_options SEC(".rodata");
+
+/* Sizes are set before loading. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(struct nl_tap_cpu));
+} nl_tap_cpus SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, 8);
+} nl_tap_ring SEC(".maps");
+
+/* What is known of a frame before it is copied. */
+struct frame {
+	bool xdp;
+	void *data; /* its first part */
+	void *end;
+	__u32 length; /* without the tag */
+	__u32 flags; /* of epb_flags */
+	bool tagged;
+	__u32 tag; /* beside the frame, to be put after the MACs, in the order of the network */
+};
+
+static __always_inline int load(void *ctx, const struct frame *f, __u32 from, void *to, __u32 n)
+{
+	return f->xdp ? bpf_xdp_load_bytes(ctx, from, to, n) : bpf_skb_load_bytes(ctx, from, to, n);
+}
+
+#define COPY_STEP(bytes)                                                    \
+	if (n & (bytes)) {                                                  \
+		if (from + (bytes) > end)                                   \
+			return false;                                       \
+		_Pragma("unroll") for (int i = 0; i < (bytes) / 8; i++)     \
+			((__u64 *)to)[i] = ((const __u64 *)from)[i];        \
+		from += (bytes);                                            \
+		to += (bytes);                                              \
+	}
+
+/* Copies 8 to 255 bytes by words, the last of which may overlap. False when they are not all there. */
+static __always_inline bool copy_short(const struct frame *f, void *to, __u64 n)
+{
+	const void *from = f->data, *end = f->end, *last;
+	void *last_to = to + n - 8;
+	__u64 before = n - 8;
+
+	opaque(before);
+	if (before > SHORT)
+		return false;
+	last = from + before;
+	if (last + 8 > end)
+		return false;
+	*(__u64 *)last_to = *(const __u64 *)last;
+	COPY_STEP(128)
+	COPY_STEP(64)
+	COPY_STEP(32)
+	COPY_STEP(16)
+	COPY_STEP(8)
+	return true;
+}
+
+/* Copies `kept` bytes of the frame, its tag put back. */
+static __always_inline bool copy(void *ctx, const struct frame *f, __u8 *to, __u32 kept)
+{
+	__u64 n = kept;
+
+	opaque(n);
+	if (n == 0 || n > nl_tap_options.most || n > NL_TAP_MOST)
+		return false;
+	if (f->tagged) {
+		if (n <= MACS + TAG || load(ctx, f, 0, to, MACS))
+			return false;
+		*(__u32 *)(to + MACS) = f->tag;
+		n -= MACS + TAG;
+		return !load(ctx, f, MACS, to + MACS + TAG, n);
+	}
+	if (nl_tap_options.words && n >= 8 && n < SHORT && copy_short(f, to, n))
+		return true;
+	return !load(ctx, f, 0, to, n);
+}
+
+static __always_inline __u64 unix_time(const struct nl_tap_cpu *cpu)
+{
+	__u64 now = nl_tap_options.tai ? bpf_ktime_get_tai_ns() : bpf_ktime_get_ns();
+
+	return now + NL_READ(cpu->offset);
+}
+
+static __always_inline void publish(__u64 *word, __u64 value)
+{
+	if (nl_tap_options.weak)
+		__sync_lock_test_and_set(word, value);
+	else
+		NL_WRITE(*word, value);
+}
+
+/* Writes the block at `at`; its length, or 0 when the frame cannot be read. */
+static __always_inline __u32 block(void *ctx, const struct frame *f, __u8 *at, __u64 time)
+{
+	__u32 original = f->length + (f->tagged ? TAG : 0);
+	__u32 kept = original, flags = f->flags;
+	__u64 padded, total;
+	__u8 *after;
+
+	if (kept > nl_tap_options.most)
+		kept = nl_tap_options.most;
+	if (!copy(ctx, f, at + EPB_HEADER, kept))
+		return 0;
+	padded = (kept + 3) & ~3u;
+	opaque(padded);
+	if (padded > NL_TAP_MOST || padded > nl_tap_options.most + 3ULL)
+		return 0;
+	total = EPB_HEADER + padded + 4 + (flags ? OPTIONS : 0);
+	after = at + EPB_HEADER + padded;
+	/* Padding: the last word's other bytes may be of an earlier block. */
+	if (kept & 3)
+		for (__u32 i = 1; i <= 3; i++)
+			if (i <= padded - kept)
+				*(after - i) = 0;
+	if (flags) {
+		*(__u32 *)after = OPTION_FLAGS;
+		*(__u32 *)(after + 4) = flags;
+		*(__u32 *)(after + 8) = 0;
+		after += OPTIONS;
+	}
+	*(__u32 *)after = total;
+	*(__u64 *)at = EPB | total << 32;
+	*(__u64 *)(at + 8) = nl_tap_options.interface | (time >> 32) << 32;
+	*(__u64 *)(at + 16) = (time & 0xffffffff) | (__u64)kept << 32;
+	*(__u32 *)(at + 24) = original;
+	return total;
+}
+
+static __always_inline void append(void *ctx, const struct frame *f, struct nl_tap_cpu *cpu)
+{
+	__u64 tail = NL_READ(cpu->tail);
+	__u32 used = tail, number = tail >> 32;
+	__u32 slot = NL_READ(cpu->slot), place = cpu->base + slot;
+	__u32 chunks = NL_READ(cpu->chunks);
+	struct nl_tap_chunk *chunk;
+	__u64 at = used & nl_tap_options.mask;
+	__u32 total;
+
+	if (!used && number - NL_READ(cpu->freed) >= chunks)
+		goto lost;
+	chunk = bpf_map_lookup_elem(&nl_tap_ring, &place);
+	if (!chunk)
+		goto lost;
+	opaque(at);
+	at &= nl_tap_options.mask;
+	total = block(ctx, f, chunk->bytes + at, unix_time(cpu));
+	if (!total)
+		goto lost;
+	cpu->captured++;
+	if (f->length + (f->tagged ? TAG : 0) > nl_tap_options.most)
+		cpu->truncated++;
+	if (used + total <= nl_tap_options.mask) {
+		publish(&cpu->tail, tail + total);
+		return;
+	}
+	NL_WRITE(chunk->length, used + total);
+	cpu->slot = slot + 1 < chunks ? slot + 1 : 0;
+	barrier();
+	publish(&cpu->tail, (__u64)(number + 1) << 32);
+	return;
+lost:
+	cpu->lost++;
+}
+
+/* What this CPU has, taken for one frame; NULL when there is nothing or another frame has it. */
+static __always_inline struct nl_tap_cpu *enter(void)
+{
+	__u32 id = bpf_get_smp_processor_id();
+	struct nl_tap_cpu *cpu = bpf_map_lookup_elem(&nl_tap_cpus, &id);
+
+	if (!cpu)
+		return NULL;
+	if (NL_READ(cpu->busy)) {
+		__sync_fetch_and_add(&cpu->nested, 1);
+		return NULL;
+	}
+	NL_WRITE(cpu->busy, 1);
+	barrier();
+	cpu->offered++;
+	return cpu;
+}
+
+static __always_inline void leave(struct nl_tap_cpu *cpu)
+{
+	barrier();
+	NL_WRITE(cpu->busy, 0);
+}
+
+static __always_inline int take(void *ctx, const struct frame *f)
+{
+	struct nl_tap_cpu *cpu = enter();
+
+	if (cpu) {
+		append(ctx, f, cpu);
+		leave(cpu);
+	}
+	return nl_tap_options.verdict;
+}
+
+static __always_inline int refuse(void)
+{
+	struct nl_tap_cpu *cpu = enter();
+
+	if (cpu) {
+		cpu->filtered++;
+		leave(cpu);
+	}
+	return nl_tap_options.verdict;
+}
+
+SEC("xdp.frags")
+int nl_tap_xdp(struct xdp_md *ctx)
+{
+	struct frame f = {
+		.xdp = true,
+		.data = (void *)(long)ctx->data,
+		.end = (void *)(long)ctx->data_end,
+		.length = bpf_xdp_get_buff_len(ctx),
+		.flags = nl_tap_options.direction ? INBOUND : 0,
+	};
+
+	return take(ctx, &f);
+}
+
+SEC("xdp.frags")
+int nl_tap_xdp_no(struct xdp_md *ctx)
+{
+	return refuse();
+}
+
+/* The kernel's frame, of which a context shows a part. */
+struct sk_buff___nl {
+	__u8 ip_summed : 2;
+} __attribute__((preserve_access_index));
+
+#define UNNECESSARY 1
+#define PARTIAL 3
+
+extern void *bpf_cast_to_kern_ctx(void *obj) __ksym __weak;
+
+/* What a context does not show is read from the kernel's frame, where that is allowed (Linux 6.2). */
+static __always_inline __u32 checksum(struct __sk_buff *skb)
+{
+	struct sk_buff___nl *frame;
+
+	if (!bpf_ksym_exists(bpf_cast_to_kern_ctx) ||
+	    !bpf_core_field_exists(struct sk_buff___nl, ip_summed))
+		return 0;
+	frame = bpf_cast_to_kern_ctx(skb);
+	switch (BPF_CORE_READ_BITFIELD(frame, ip_summed)) {
+	case PARTIAL:
+		return CHECKSUM_UNFINISHED;
+	case UNNECESSARY:
+		return CHECKSUM_VALID;
+	default:
+		return 0;
+	}
+}
+
+static __always_inline int take_skb(struct __sk_buff *skb, __u32 direction)
+{
+	struct frame f = {
+		.data = (void *)(long)skb->data,
+		.end = (void *)(long)skb->data_end,
+		.length = skb->len,
+		.flags = checksum(skb) | (skb->gso_size ? SEGMENTS : 0),
+		.tagged = skb->vlan_present,
+	};
+
+	if (f.tagged)
+		f.tag = (skb->vlan_proto & 0xffff) |
+			(__u32)__builtin_bswap16(skb->vlan_tci) << 16;
+	if (f.flags || nl_tap_options.direction)
+		f.flags |= direction;
+	return take(skb, &f);
+}
+
+SEC("tc")
+int nl_tap_in(struct __sk_buff *skb)
+{
+	return take_skb(skb, INBOUND);
+}
+
+SEC("tc")
+int nl_tap_eg(struct __sk_buff *skb)
+{
+	return take_skb(skb, OUTBOUND);
+}
+
+SEC("tc")
+int nl_tap_tc_no(struct __sk_buff *skb)
+{
+	return refuse();
+}
+
+/* Filters of packet sockets go on to these; the verdict is how much the socket keeps. */
+SEC("socket")
+int nl_tap_sk_yes(struct __sk_buff *skb)
+{
+	struct nl_tap_cpu *cpu = enter();
+
+	if (cpu) {
+		cpu->captured++;
+		leave(cpu);
+	}
+	return nl_tap_options.verdict;
+}
+
+SEC("socket")
+int nl_tap_sk_no(struct __sk_buff *skb)
+{
+	refuse();
+	return 0;
+}

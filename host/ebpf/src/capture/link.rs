@@ -1,0 +1,213 @@
+//! Attaching taps: by links, which go with the process that has them.
+//!
+//! Kernels without tcx have no links for traffic control. There a filter of clsact is used, at the
+//! first free of a few priorities of ours, and taken away from a thread in the namespace it was made in.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use libbpf_rs::{TC_EGRESS, TC_INGRESS, TcHook, TcHookBuilder};
+use libbpf_sys::{bpf_attach_type, bpf_link_create_opts, bpf_link_info};
+use netloom_sys::namespace;
+
+use crate::attach::Hook;
+use crate::{Direction, Error, Result};
+
+/// Priorities of our filters; small ones come first.
+const FIRST: std::ops::Range<u32> = 1..10;
+const LAST: std::ops::Range<u32> = 30..40;
+const HANDLE: u32 = 1;
+
+/// A program at its place, taken off when dropped.
+#[derive(Debug)]
+pub(super) enum Attached {
+    /// By a link.
+    Link(OwnedFd),
+    /// By a filter of clsact.
+    Filter(Filter),
+}
+
+/// A filter of clsact, and where it is.
+#[derive(Debug)]
+pub(super) struct Filter {
+    namespace: File,
+    program: OwnedFd,
+    ifindex: i32,
+    direction: Direction,
+    priority: u32,
+}
+
+/// The interface as errors name it.
+pub(super) fn object(ifindex: u32) -> String {
+    let mut object = format!("interface {ifindex}");
+    if let Ok(name) = name(ifindex) {
+        let _ = write!(object, " ({name})");
+    }
+    object
+}
+
+fn name(ifindex: u32) -> io::Result<String> {
+    let socket = rustix::net::socket(
+        rustix::net::AddressFamily::UNIX,
+        rustix::net::SocketType::DGRAM,
+        None,
+    )?;
+    Ok(rustix::net::netdevice::index_to_name(socket, ifindex)?)
+}
+
+fn number(ifindex: u32) -> Result<i32> {
+    i32::try_from(ifindex)
+        .map_err(|_| Error::Unknown { object: object(ifindex), reason: "no index of an interface" })
+}
+
+/// Attaches by XDP: in the driver where it can, else right behind it. Refused where a program is.
+pub(super) fn xdp(program: BorrowedFd<'_>, ifindex: u32) -> Result<Attached> {
+    create(program, number(ifindex)?, libbpf_sys::BPF_XDP, 0).map(Attached::Link).map_err(|e| {
+        let mut object = object(ifindex);
+        if matches!(e.raw_os_error(), Some(libc::EBUSY | libc::EEXIST))
+            && let Some(there) = at_xdp(ifindex)
+        {
+            let _ = write!(object, ", which runs XDP program {there} already");
+        }
+        Error::call(object, "attach capture by XDP", e)
+    })
+}
+
+/// The program that an interface runs by XDP.
+fn at_xdp(ifindex: u32) -> Option<String> {
+    let (index, mut id) = (i32::try_from(ifindex).ok()?, 0);
+    // SAFETY: the number is written to our word, which outlives the call.
+    let refused = unsafe { libbpf_sys::bpf_xdp_query_id(index, 0, &raw mut id) };
+    if refused < 0 || id == 0 {
+        return None;
+    }
+    let known = libbpf_rs::query::ProgInfoIter::default().find(|program| program.id == id);
+    Some(known.map_or_else(|| id.to_string(), |p| format!("{id} {:?}", p.name.to_string_lossy())))
+}
+
+/// Attaches by tcx or clsact: before all others at ingress, after them at egress.
+pub(super) fn tc(
+    hook: Hook,
+    program: BorrowedFd<'_>,
+    ifindex: u32,
+    direction: Direction,
+) -> Result<Attached> {
+    let (at, order) = match direction {
+        Direction::Ingress => (libbpf_sys::BPF_TCX_INGRESS, libbpf_sys::BPF_F_BEFORE),
+        Direction::Egress => (libbpf_sys::BPF_TCX_EGRESS, libbpf_sys::BPF_F_AFTER),
+    };
+    match hook {
+        Hook::Tcx => create(program, number(ifindex)?, at, order)
+            .map(Attached::Link)
+            .map_err(|e| Error::call(object(ifindex), "attach capture by tcx", e)),
+        Hook::Clsact => Filter::attach(program, ifindex, direction).map(Attached::Filter),
+    }
+}
+
+fn create(
+    program: BorrowedFd<'_>,
+    ifindex: i32,
+    at: bpf_attach_type,
+    flags: u32,
+) -> io::Result<OwnedFd> {
+    let opts = bpf_link_create_opts {
+        sz: size_of::<bpf_link_create_opts>() as u64,
+        flags,
+        ..Default::default()
+    };
+    // SAFETY: `opts` is a whole structure of the size it says and outlives the call.
+    let fd =
+        unsafe { libbpf_sys::bpf_link_create(program.as_raw_fd(), ifindex, at, &raw const opts) };
+    if fd < 0 {
+        return Err(io::Error::from_raw_os_error(-fd));
+    }
+    // SAFETY: the descriptor was just made for us and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+impl Attached {
+    /// Whether its interface is still there.
+    pub(super) fn alive(&self) -> bool {
+        match self {
+            Attached::Link(link) => linked(link.as_fd()),
+            // It goes with its interface, which nothing tells.
+            Attached::Filter(filter) => filter.priority != 0,
+        }
+    }
+}
+
+/// Whether a link leads to an interface: of one that is gone the kernel gives 0.
+fn linked(link: BorrowedFd<'_>) -> bool {
+    let mut info = bpf_link_info::default();
+    let mut length = u32::try_from(size_of::<bpf_link_info>()).unwrap_or(u32::MAX);
+    // SAFETY: `info` is ours, writable, of the length given, and outlives the call.
+    let refused = unsafe {
+        libbpf_sys::bpf_link_get_info_by_fd(link.as_raw_fd(), &raw mut info, &raw mut length)
+    };
+    // SAFETY: in the kinds that are made here the first word is the interface's index.
+    refused >= 0 && unsafe { info.__bindgen_anon_1.xdp.ifindex } != 0
+}
+
+impl Filter {
+    fn attach(program: BorrowedFd<'_>, ifindex: u32, direction: Direction) -> Result<Self> {
+        crate::load::quiet();
+        let failed = |e| Error::call(object(ifindex), "attach capture by clsact", e);
+        let mut made = Self {
+            namespace: File::open("/proc/thread-self/ns/net").map_err(failed)?,
+            program: program.try_clone_to_owned().map_err(failed)?,
+            ifindex: number(ifindex)?,
+            direction,
+            priority: 0,
+        };
+        let priorities = match direction {
+            Direction::Ingress => FIRST,
+            Direction::Egress => LAST,
+        };
+        // The discipline may be there already, by us or by others; that is no error.
+        made.hook().create().map_err(|e| failed(io::Error::other(e)))?;
+        for priority in priorities {
+            made.priority = priority;
+            match made.hook().attach() {
+                Ok(_) => return Ok(made),
+                Err(e) if e.kind() == libbpf_rs::ErrorKind::AlreadyExists => {}
+                Err(e) => {
+                    made.priority = 0;
+                    return Err(failed(io::Error::other(e)));
+                }
+            }
+        }
+        made.priority = 0;
+        Err(failed(io::Error::other("all priorities for taps are taken")))
+    }
+
+    fn hook(&self) -> TcHook {
+        TcHookBuilder::new(self.program.as_fd())
+            .ifindex(self.ifindex)
+            .handle(HANDLE)
+            .priority(self.priority)
+            .hook(match self.direction {
+                Direction::Ingress => TC_INGRESS,
+                Direction::Egress => TC_EGRESS,
+            })
+    }
+}
+
+impl Drop for Filter {
+    fn drop(&mut self) {
+        if self.priority == 0 {
+            return;
+        }
+        std::thread::scope(|scope| {
+            let detach = || {
+                crate::load::quiet();
+                if namespace::enter_network(&self.namespace).is_ok() {
+                    // It may have gone with its interface.
+                    let _ = self.hook().detach();
+                }
+            };
+            let _ = scope.spawn(detach).join();
+        });
+    }
+}

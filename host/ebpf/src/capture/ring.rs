@@ -1,0 +1,324 @@
+//! The rings as user space has them: where the programs' words and chunks are mapped.
+//!
+//! The programs write the first half of a CPU's words, this side the other (`struct nl_tap_cpu`). A
+//! chunk's bytes below what is published are written by nobody until the chunk is given back, so they
+//! may be looked at as a slice; everything else is read word by word, atomically.
+
+use std::os::fd::BorrowedFd;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::mm::{MapFlags, ProtFlags};
+
+use super::TapCounts;
+use super::cpus::Cpus;
+use crate::{Error, Result};
+
+/// What a block has beside its data: `NL_TAP_BESIDE`.
+const BESIDE: u32 = 64;
+/// The size of `struct nl_tap_cpu`, and where its words are.
+pub(super) const CPU: usize = 256;
+const TAIL: usize = 0;
+const COUNTS: [usize; 6] = [8, 16, 24, 32, 40, 48];
+const BUSY: usize = 60;
+const OFFSET: usize = 128;
+const FREED: usize = 136;
+const BASE: usize = 140;
+const CHUNKS: usize = 144;
+/// What is copied by words, in steps of which the verifier takes all together to be possible: `SHORT`.
+const SHORT: u32 = 256;
+/// Where a chunk's bytes begin, after its length.
+const BYTES: usize = 8;
+/// Sizes of chunks, in bytes in which blocks begin.
+const SMALLEST: u32 = 4 << 10;
+const LARGEST: u32 = 1 << 20;
+/// Pauses of [`Ring::wait`].
+const FIRST_PAUSE: Duration = Duration::from_micros(20);
+const LAST_PAUSE: Duration = Duration::from_millis(1);
+/// How long a program that is writing is waited for; it takes some 100 ns.
+const SETTLE: Duration = Duration::from_secs(1);
+
+/// Sizes of a CPU's ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shape {
+    /// Bytes of a chunk in which blocks begin: a power of two.
+    pub(super) chunk: u32,
+    /// Bytes kept of a frame.
+    pub(super) most: u32,
+    /// Chunks of each CPU, at least two.
+    pub(super) chunks: u32,
+}
+
+impl Shape {
+    /// Some eight chunks in that many bytes or more of them: the last bytes of each are only for the
+    /// end of a block, so they are not made too small.
+    pub(super) fn of(bytes: usize, most: u32) -> Self {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let chunk = (bytes / 16).next_power_of_two().clamp(SMALLEST, LARGEST);
+        let shape = Self { chunk, most, chunks: 2 };
+        Self { chunks: (bytes / shape.stride()).max(2), ..shape }
+    }
+
+    /// Bytes from one chunk to the next: the value's size.
+    pub(super) fn stride(&self) -> u32 {
+        8 + self.chunk + self.most.max(SHORT).next_multiple_of(8) + BESIDE
+    }
+}
+
+/// Memory of an array map.
+#[derive(Debug)]
+struct Mapping {
+    at: NonNull<u8>,
+    length: usize,
+}
+
+// SAFETY: the memory belongs to no thread, and all access is atomic or to bytes that nobody writes.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    fn of(
+        map: BorrowedFd<'_>,
+        name: &'static str,
+        length: usize,
+        access: ProtFlags,
+    ) -> Result<Self> {
+        let null = std::ptr::null_mut();
+        // SAFETY: the kernel chooses a place that nothing else has.
+        let at = unsafe { rustix::mm::mmap(null, length, access, MapFlags::SHARED, map, 0) };
+        let at = at.map_err(|e| Error::call(format!("map {name}"), "mmap", e))?;
+        let none = || Error::call(format!("map {name}"), "mmap", rustix::io::Errno::NOMEM);
+        Ok(Self { at: NonNull::new(at.cast()).ok_or_else(none)?, length })
+    }
+
+    fn place<T>(&self, at: usize) -> *mut T {
+        assert!(at + size_of::<T>() <= self.length && at.is_multiple_of(align_of::<T>()));
+        // SAFETY: the place is inside the mapping, as was just seen.
+        unsafe { self.at.byte_add(at) }.cast().as_ptr()
+    }
+
+    fn word(&self, at: usize) -> &AtomicU64 {
+        // SAFETY: the place is inside the mapping and aligned, and lives as long as `self`; programs
+        // access it by whole words only.
+        unsafe { AtomicU64::from_ptr(self.place(at)) }
+    }
+
+    fn half(&self, at: usize) -> &AtomicU32 {
+        // SAFETY: as above.
+        unsafe { AtomicU32::from_ptr(self.place(at)) }
+    }
+
+    /// # Safety
+    /// Nobody may write to these bytes while the slice is in use.
+    unsafe fn bytes(&self, at: usize, length: usize) -> &[u8] {
+        assert!(at <= self.length && length <= self.length - at);
+        // SAFETY: the place is inside the mapping, as was just seen.
+        let first = unsafe { self.at.byte_add(at) };
+        // SAFETY: the bytes are inside the mapping, and nobody writes to them, as the caller sees to.
+        unsafe { std::slice::from_raw_parts(first.as_ptr(), length) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: this is the mapping that was made, and references to it borrow `self`.
+        let _ = unsafe { rustix::mm::munmap(self.at.as_ptr().cast(), self.length) };
+    }
+}
+
+/// How far the ring of one CPU was read.
+#[derive(Debug)]
+struct Reader {
+    /// Where the CPU's words are.
+    cpu: usize,
+    /// The first of its chunks.
+    base: usize,
+    /// The chunk that is read: its number, its place among the CPU's, and the bytes taken.
+    number: u32,
+    slot: u32,
+    taken: u32,
+}
+
+/// The words of all CPUs that may be.
+#[derive(Debug)]
+pub(super) struct Words {
+    memory: Mapping,
+    possible: usize,
+}
+
+impl Words {
+    pub(super) fn map(cpus: BorrowedFd<'_>, at: &Cpus) -> Result<Self> {
+        let possible = usize::try_from(at.possible).unwrap_or(0);
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        Ok(Self { memory: Mapping::of(cpus, "nl_tap_cpus", possible * CPU, access)?, possible })
+    }
+
+    pub(super) fn counts(&self) -> TapCounts {
+        let mut sum = TapCounts::default();
+        for cpu in 0..self.possible {
+            let [offered, filtered, captured, truncated, lost, nested] =
+                COUNTS.map(|at| self.memory.word(cpu * CPU + at).load(Ordering::Relaxed));
+            sum.offered += offered + nested;
+            sum.filtered += filtered;
+            sum.captured += captured;
+            sum.truncated += truncated;
+            sum.lost += lost + nested;
+        }
+        sum
+    }
+}
+
+/// The rings of a tap.
+#[derive(Debug)]
+pub(super) struct Ring {
+    words: Words,
+    chunks: Mapping,
+    shape: Shape,
+    readers: Vec<Reader>,
+}
+
+impl Ring {
+    /// Maps both maps, and gives each CPU that is on its chunks.
+    pub(super) fn map(
+        cpus: BorrowedFd<'_>,
+        ring: BorrowedFd<'_>,
+        shape: Shape,
+        at: &Cpus,
+    ) -> Result<Self> {
+        let all = shape.chunks as usize * at.online.len() * shape.stride() as usize;
+        let words = Words::map(cpus, at)?;
+        let chunks = Mapping::of(ring, "nl_tap_ring", all, ProtFlags::READ)?;
+        let mut readers = Vec::new();
+        for (base, cpu) in (0u32..).step_by(shape.chunks as usize).zip(&at.online) {
+            let cpu = *cpu as usize * CPU;
+            words.memory.half(cpu + BASE).store(base, Ordering::Relaxed);
+            words.memory.half(cpu + CHUNKS).store(shape.chunks, Ordering::Release);
+            readers.push(Reader { cpu, base: base as usize, number: 0, slot: 0, taken: 0 });
+        }
+        Ok(Self { words, chunks, shape, readers })
+    }
+
+    /// Sets what programs add to their clock.
+    pub(super) fn set_offset(&self, offset: u64) {
+        for cpu in 0..self.words.possible {
+            self.words.memory.word(cpu * CPU + OFFSET).store(offset, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn take(&mut self, each: &mut dyn FnMut(&[u8])) -> usize {
+        let Self { words, chunks, shape, readers } = self;
+        readers.iter_mut().map(|reader| reader.take(&words.memory, chunks, shape, each)).sum()
+    }
+
+    pub(super) fn wait(&self, most: Duration) -> bool {
+        let until = Instant::now() + most;
+        let mut pause = FIRST_PAUSE;
+        loop {
+            if self.readers.iter().any(|reader| reader.tail(&self.words.memory) != reader.head()) {
+                return true;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            std::thread::sleep(pause.min(left));
+            pause = (pause * 2).min(LAST_PAUSE);
+        }
+    }
+
+    pub(super) fn counts(&self) -> TapCounts {
+        self.words.counts()
+    }
+
+    /// Waits until no program writes any more, once they are detached.
+    pub(super) fn settle(&self) {
+        const MEMBARRIER_CMD_GLOBAL: libc::c_int = 1;
+        // Waits for a grace period of RCU, in which programs run. Where the kernel refuses (CPUs without
+        // ticks), the words below tell nearly as much.
+        // SAFETY: takes three numbers and touches no memory.
+        let _ = unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) };
+        let until = Instant::now() + SETTLE;
+        let busy =
+            |cpu: usize| self.words.memory.half(cpu * CPU + BUSY).load(Ordering::Acquire) != 0;
+        while (0..self.words.possible).any(busy) && Instant::now() < until {
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Reader {
+    fn tail(&self, cpus: &Mapping) -> u64 {
+        cpus.word(self.cpu + TAIL).load(Ordering::Acquire)
+    }
+
+    fn head(&self) -> u64 {
+        u64::from(self.number) << 32 | u64::from(self.taken)
+    }
+
+    fn take(
+        &mut self,
+        cpus: &Mapping,
+        chunks: &Mapping,
+        shape: &Shape,
+        each: &mut dyn FnMut(&[u8]),
+    ) -> usize {
+        let tail = self.tail(cpus);
+        let half = |word: u64| u32::try_from(word & 0xffff_ffff).unwrap_or(0);
+        let [last, used] = [half(tail >> 32), half(tail)];
+        let mut sum = 0;
+        // Ends even when a program closes one chunk after the other: `last` was read once.
+        while self.number != last {
+            let length = chunks.word(self.chunk(shape)).load(Ordering::Relaxed);
+            sum += self.hand_out(chunks, shape, u32::try_from(length).unwrap_or(u32::MAX), each);
+            self.number = self.number.wrapping_add(1);
+            self.slot = if self.slot + 1 < shape.chunks { self.slot + 1 } else { 0 };
+            self.taken = 0;
+            cpus.half(self.cpu + FREED).store(self.number, Ordering::Release);
+        }
+        sum + self.hand_out(chunks, shape, used, each)
+    }
+
+    /// Where the chunk that is read begins.
+    fn chunk(&self, shape: &Shape) -> usize {
+        (self.base + self.slot as usize) * shape.stride() as usize
+    }
+
+    fn hand_out(
+        &mut self,
+        chunks: &Mapping,
+        shape: &Shape,
+        published: u32,
+        each: &mut dyn FnMut(&[u8]),
+    ) -> usize {
+        let end = published.min(shape.stride() - 8);
+        let length = end.saturating_sub(self.taken) as usize;
+        if length > 0 {
+            let at = self.chunk(shape) + BYTES + self.taken as usize;
+            // SAFETY: these bytes were published, and the chunk has not been given back yet.
+            each(unsafe { chunks.bytes(at, length) });
+            self.taken = end;
+        }
+        length
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn shapes_hold_two_frames_and_about_what_is_asked(bytes: u32, most in 1u32..=65_664) {
+            let shape = Shape::of(bytes as usize, most);
+            prop_assert!(shape.chunk.is_power_of_two() && shape.chunks >= 2);
+            prop_assert!(shape.stride().is_multiple_of(8));
+            let sum = u64::from(shape.stride()) * u64::from(shape.chunks);
+            let least = 2 * u64::from(shape.stride());
+            prop_assert!(sum <= u64::from(bytes).max(least));
+            prop_assert!(sum + u64::from(shape.stride()) > u64::from(bytes));
+        }
+    }
+}
