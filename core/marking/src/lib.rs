@@ -1,3 +1,48 @@
-//! Alternate marking (RFC 9341): blocks, hashes, matching, loss, delay and jitter.
+//! Alternate marking: which block a packet belongs to, and what blocks seen at several points say.
+//!
+//! The way of a packet: [`Packet`] reads its headers, [`Tables`] finds its filter, [`Marks`] its
+//! colour, [`Schedule`] its block, [`Banks`] counts it, [`Hasher`] and [`Selection`] (or [`Samples`])
+//! choose whether its time is kept. Afterwards [`compare`] turns the records of two points into
+//! loss, delay and jitter, and [`match_samples`] into delays packet by packet. [`session`] is what
+//! a measurement is asked for with.
+//!
+//! Everything here is a function of its arguments: times are nanoseconds of the point's clock, and
+//! come in. Kernel programs that do the same must equal what is here. Specifications: RFC 9341
+//! (alternate marking), RFC 9342 (several points), RFC 5475 (selection of packets by hash).
 
 #![forbid(unsafe_code)]
+
+mod bank;
+mod compare;
+mod counters;
+mod error;
+pub mod filter;
+mod hash;
+mod input;
+mod mark;
+mod matched;
+mod packet;
+mod path;
+mod quantile;
+mod record;
+mod schedule;
+mod select;
+pub mod session;
+pub mod tables;
+
+pub use bank::{BANKS, Banks, Outcome, Seen};
+pub use compare::{Comparison, Estimate, artt, block_mean_variation, compare, double_delay, twaj};
+pub use counters::{Counters, Tally, Totals};
+pub use error::{Error, Result};
+pub use filter::{Filter, Key, Precedence};
+pub use hash::{HashFunction, bob, crc32, ipsx};
+pub use input::{Hasher, Input, Offload, PayloadPart, Profile, Segment, Unhashable};
+pub use mark::{Colour, DoubleMarker, Mark, Marks};
+pub use matched::{Matched, match_samples};
+pub use packet::Packet;
+pub use path::{Hop, cluster_loss, hops};
+pub use quantile::{Population, Quantile};
+pub use record::{Completeness, Record};
+pub use schedule::{Schedule, guard_for};
+pub use select::{Sample, Samples, Selection, Threshold};
+pub use tables::Tables;

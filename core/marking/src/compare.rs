@@ -1,0 +1,183 @@
+//! Two records of one block: loss, one-way and round-trip delay, jitter.
+//!
+//! ATS is the mean time of a block's packets at a point. The source's formulas, in nanoseconds:
+//! OWAD = ATS at the receiver - ATS at the sender; ARTT = OWAD there + OWAD back; OWAJ = mean
+//! difference of consecutive times at the receiver - that at the sender; TWAJ = OWAD there - OWAD
+//! back. Loss is exact: sent - received. A lost packet is in one mean and not in the other, so that
+//! a mean delay under loss is not the delay; how far it can be off is told by [`Estimate`].
+//! Where packets are spread evenly that is about lost L / (2 (n - lost)); the bounds here assume nothing
+//! but that lost packets lie between the first and the last. Both clocks must be one, or agree within a bound that the caller adds by [`Estimate::widen`].
+
+use serde::Serialize;
+
+use crate::{Completeness, Error, Record, Result, Totals};
+
+/// A figure and what it can be in truth, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Estimate {
+    /// The figure.
+    pub value: f64,
+    /// The truth is not below.
+    pub low: f64,
+    /// The truth is not above.
+    pub high: f64,
+}
+
+impl Estimate {
+    /// A figure that is the truth.
+    fn exact(value: f64) -> Estimate {
+        Estimate { value, low: value, high: value }
+    }
+
+    /// Whether nothing but the clocks makes it uncertain.
+    pub fn is_exact(&self) -> bool {
+        self.low >= self.high
+    }
+
+    /// With clocks that may differ by this, in nanoseconds.
+    #[must_use]
+    pub fn widen(self, clock_error: f64) -> Estimate {
+        Estimate { low: self.low - clock_error, high: self.high + clock_error, ..self }
+    }
+
+    fn plus(self, other: Estimate) -> Estimate {
+        Estimate {
+            value: self.value + other.value,
+            low: self.low + other.low,
+            high: self.high + other.high,
+        }
+    }
+
+    fn minus(self, other: Estimate) -> Estimate {
+        Estimate {
+            value: self.value - other.value,
+            low: self.low - other.high,
+            high: self.high - other.low,
+        }
+    }
+}
+
+/// What two points say about one block.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// The block.
+    pub block: u64,
+    /// Packets at the first point.
+    pub sent: u64,
+    /// Packets at the second.
+    pub received: u64,
+    /// Packets fewer at the second. Packets that were duplicated on the way make up for lost ones;
+    /// matched samples tell them apart.
+    pub lost: u64,
+    /// Packets more at the second.
+    pub gained: u64,
+    /// Mean one-way delay.
+    pub owad: Option<Estimate>,
+    /// Mean one-way jitter as the source has it; telescoped it is ((last - first) at the receiver -
+    /// (last - first) at the sender) / (N - 1), and under loss each point has its own N.
+    pub owaj: Option<f64>,
+    /// What stands against either record.
+    pub completeness: Completeness,
+}
+
+impl Comparison {
+    /// Whether the loss is the truth: nothing stands against either record.
+    pub fn is_complete(&self) -> bool {
+        self.completeness.is_complete()
+    }
+}
+
+/// Compares a block at two points, in the direction of its packets.
+///
+/// # Errors
+///
+/// Records of different blocks, or of schedules that begin differently.
+pub fn compare(first: &Record, second: &Record) -> Result<Comparison> {
+    same_block(first, second)?;
+    let (sent, received) = (first.all.packets, second.all.packets);
+    let spacing = second.all.mean_spacing().zip(first.all.mean_spacing());
+    Ok(Comparison {
+        block: first.block,
+        sent,
+        received,
+        lost: sent.saturating_sub(received),
+        gained: received.saturating_sub(sent),
+        owad: mean_delay(first, second),
+        owaj: spacing.map(|(received, sent)| received - sent),
+        completeness: first.completeness.or(second.completeness),
+    })
+}
+
+/// Mean delay of the packets that were marked twice (RFC 9341, section 3.2.2), when as many came as
+/// were sent: one that is missing would leave no pairs.
+///
+/// # Errors
+///
+/// Records of different blocks.
+pub fn double_delay(first: &Record, second: &Record) -> Result<Option<f64>> {
+    same_block(first, second)?;
+    if first.double.packets != second.double.packets {
+        return Ok(None);
+    }
+    let mean = |record: &Record| record.double.mean();
+    Ok(mean(second).zip(mean(first)).map(|(to, from)| to - from + shift(first, second)))
+}
+
+/// Mean round-trip time: delay there and delay back.
+pub fn artt(there: &Comparison, back: &Comparison) -> Option<Estimate> {
+    Some(there.owad?.plus(back.owad?))
+}
+
+/// Two-way jitter as the source prints it: delay there less delay back.
+pub fn twaj(there: &Comparison, back: &Comparison) -> Option<Estimate> {
+    Some(there.owad?.minus(back.owad?))
+}
+
+/// How the mean delay changed from one block to the next. This is no variation between packets
+/// (RFC 3393), and has a name of its own.
+pub fn block_mean_variation(earlier: &Comparison, later: &Comparison) -> Option<f64> {
+    Some(later.owad?.value - earlier.owad?.value)
+}
+
+fn same_block(first: &Record, second: &Record) -> Result<()> {
+    if first.block == second.block {
+        return Ok(());
+    }
+    Err(Error::Blocks { first: first.block, second: second.block })
+}
+
+/// What to add to a difference of times, because they count from different origins. In whole
+/// numbers first, so that nothing of a nanosecond is lost.
+fn shift(first: &Record, second: &Record) -> f64 {
+    (i128::from(second.origin) - i128::from(first.origin)) as f64
+}
+
+fn mean_delay(first: &Record, second: &Record) -> Option<Estimate> {
+    let value = second.all.mean()? - first.all.mean()?;
+    let common = first.all.packets.min(second.all.packets);
+    let (from, to) = (subset_mean(&first.all, common)?, subset_mean(&second.all, common)?);
+    let bounds = Estimate { value, ..to.minus(from) };
+    Some(bounds.plus(Estimate::exact(shift(first, second))))
+}
+
+/// What the mean of some of these packets can be, if the others are unknown but lie between the
+/// first and the last: of n packets with sum S and r left out, from (S - r last) / (n - r) to
+/// (S - r first) / (n - r). Never outside first and last.
+fn subset_mean(totals: &Totals, packets: u64) -> Option<Estimate> {
+    let (first, last, mean) = (totals.first?, totals.last?, totals.mean()?);
+    let left_out = totals.packets.checked_sub(packets)?;
+    if left_out == 0 {
+        return Some(Estimate::exact(mean));
+    }
+    let weight = left_out as f64 / packets as f64;
+    let (first, last) = (first as f64, last as f64);
+    Some(Estimate {
+        value: mean,
+        low: (mean + (mean - last) * weight).max(first),
+        high: (mean + (mean - first) * weight).min(last),
+    })
+}
+
+#[cfg(test)]
+#[path = "compare_tests.rs"]
+mod tests;

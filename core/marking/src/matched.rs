@@ -1,0 +1,98 @@
+//! Samples of two points put together, packet by packet.
+//!
+//! Both lists are first brought to the lower of their thresholds; then packets are known by
+//! identity and hash together. What is of the same identity several times at a point cannot be told
+//! apart: it is counted exactly, but gives no delay. Nothing is assumed about order, so packets may
+//! overtake. The lists must be of one block and complete for it.
+
+use std::collections::BTreeMap;
+
+use crate::{Population, Quantile, Sample, Selection, Threshold, quantile};
+
+/// What the samples of two points say.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Matched {
+    /// The threshold at which the lists were compared.
+    pub threshold: Threshold,
+    /// Delays of packets seen once at both points, in nanoseconds, sorted. They are negative where
+    /// the clocks differ by more than the way takes.
+    pub delays: Vec<i64>,
+    /// Packets that were seen at the first point more often than at the second.
+    pub lost: u64,
+    /// Packets that were seen at the second point more often than at the first.
+    pub gained: u64,
+    /// Packets that arrived, but whose delay is unknown, because their identity came several times.
+    pub ambiguous: u64,
+}
+
+/// Compares samples of one block. Both points must have the same hasher and `match_value`;
+/// `first` and `second` are how each selected in the end.
+pub fn match_samples(first: (Selection, &[Sample]), second: (Selection, &[Sample])) -> Matched {
+    let threshold = first.0.threshold().min(second.0.threshold());
+    let mut packets: BTreeMap<(u32, u32), [Times; 2]> = BTreeMap::new();
+    for (point, (selection, samples)) in [first, second].into_iter().enumerate() {
+        let selection = selection.at(threshold);
+        for sample in samples.iter().filter(|sample| selection.selects(sample.hash)) {
+            packets.entry((sample.identity, sample.hash)).or_default()[point].add(sample.time);
+        }
+    }
+    let mut matched = Matched { threshold, delays: Vec::new(), lost: 0, gained: 0, ambiguous: 0 };
+    for [sent, received] in packets.into_values() {
+        matched.add(sent, received);
+    }
+    matched.delays.sort_unstable();
+    matched
+}
+
+/// How often a packet was seen at a point, and when it was the last time.
+#[derive(Clone, Copy, Default)]
+struct Times {
+    count: u64,
+    last: u64,
+}
+
+impl Times {
+    fn add(&mut self, time: u64) {
+        self.count += 1;
+        self.last = time;
+    }
+}
+
+impl Matched {
+    fn add(&mut self, sent: Times, received: Times) {
+        self.lost += sent.count.saturating_sub(received.count);
+        self.gained += received.count.saturating_sub(sent.count);
+        if (sent.count, received.count) == (1, 1) {
+            // Times of clocks that count from different epochs may be far apart.
+            let delay = i128::from(received.last) - i128::from(sent.last);
+            let extreme = if delay < 0 { i64::MIN } else { i64::MAX };
+            self.delays.push(i64::try_from(delay).unwrap_or(extreme));
+        } else {
+            self.ambiguous += sent.count.min(received.count);
+        }
+    }
+
+    /// The delay in nanoseconds below or at which this share (0 to 1) of packets lies, with its
+    /// bounds. Nothing if no delay is known or the share is no number.
+    pub fn quantile(&self, share: f64, population: Population) -> Option<Quantile> {
+        let lost = if population == Population::Sent { self.lost } else { 0 };
+        quantile::of(&self.delays, self.ambiguous, lost, share)
+    }
+
+    /// The mean of the known delays, in nanoseconds.
+    pub fn mean(&self) -> Option<f64> {
+        let sum: i128 = self.delays.iter().copied().map(i128::from).sum();
+        (!self.delays.is_empty()).then(|| sum as f64 / self.delays.len() as f64)
+    }
+
+    /// How many pairs of different packets are expected to have one identity by chance, among
+    /// `packets` selected ones: n^2 / 2 / 2^bits, where `bits` of hash and identity are free.
+    pub fn expected_mistakes(packets: u64, bits: u32) -> f64 {
+        let packets = packets as f64;
+        packets * packets / 2.0 / 2f64.powi(i32::try_from(bits).unwrap_or(i32::MAX))
+    }
+}
+
+#[cfg(test)]
+#[path = "matched_tests.rs"]
+mod tests;

@@ -1,0 +1,215 @@
+//! An IP packet as selection and filters look at it: headers read, whatever is behind may be cut.
+//!
+//! Points often see the first bytes only, so that nothing but the headers has to be there. The
+//! lengths are those that the headers say; a super-frame's say what it would be unsegmented. Where
+//! the length field is 0 (super-frames above 64 KiB) the packet ends where the bytes do.
+//! Total: any bytes give a packet or nothing. See RFC 791, RFC 8200.
+
+/// A view of an IPv4 or IPv6 packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet<'a> {
+    bytes: &'a [u8],
+    v6: bool,
+    protocol: u8,
+    transport: usize,
+    end: usize,
+    fragment: Option<(u16, bool)>,
+    fragment_id: u32,
+}
+
+/// More extension headers than in any packet of use.
+const MOST_EXTENSIONS: usize = 8;
+
+/// TCP's number.
+pub(crate) const TCP: u8 = 6;
+/// UDP's number.
+pub(crate) const UDP: u8 = 17;
+/// UDP-Lite's number.
+const UDP_LITE: u8 = 136;
+/// SCTP's number.
+const SCTP: u8 = 132;
+/// ICMP's number.
+pub(crate) const ICMP: u8 = 1;
+/// ICMPv6's number.
+pub(crate) const ICMPV6: u8 = 58;
+
+/// Whether a protocol has ports in the first four bytes of its header.
+pub(crate) fn has_ports(protocol: u8) -> bool {
+    matches!(protocol, TCP | UDP | UDP_LITE | SCTP)
+}
+
+impl<'a> Packet<'a> {
+    /// Reads a packet that begins with its IP header; nothing if its headers are not all there.
+    pub fn parse(bytes: &'a [u8]) -> Option<Packet<'a>> {
+        match bytes.first()? >> 4 {
+            4 => ipv4(bytes),
+            6 => ipv6(bytes),
+            _ => None,
+        }
+    }
+
+    /// Whether it is IPv6.
+    pub fn is_v6(&self) -> bool {
+        self.v6
+    }
+
+    /// The protocol behind all extension headers that could be followed.
+    pub fn protocol(&self) -> u8 {
+        self.protocol
+    }
+
+    /// The byte with DSCP and ECN.
+    pub fn traffic_class(&self) -> u8 {
+        let [first, second] = self.pair(0);
+        if self.v6 { first << 4 | second >> 4 } else { second }
+    }
+
+    /// Source and destination address: 4 or 16 bytes each.
+    pub fn addresses(&self) -> (&'a [u8], &'a [u8]) {
+        let (from, size) = if self.v6 { (8, 16) } else { (12, 4) };
+        let part = |from: usize| self.bytes.get(from..from + size).unwrap_or(&[]);
+        (part(from), part(from + size))
+    }
+
+    /// Source and destination port, if it has any and is not a later fragment.
+    pub fn ports(&self) -> Option<(u16, u16)> {
+        if self.is_later_fragment() || !has_ports(self.protocol) {
+            return None;
+        }
+        let four = self.payload(0, 4)?;
+        Some((u16::from_be_bytes([four[0], four[1]]), u16::from_be_bytes([four[2], four[3]])))
+    }
+
+    /// Whether it is a fragment, but not the first.
+    pub fn is_later_fragment(&self) -> bool {
+        self.fragment.is_some_and(|(offset, _)| offset > 0)
+    }
+
+    /// Whether it is any fragment.
+    pub fn is_fragment(&self) -> bool {
+        self.fragment.is_some()
+    }
+
+    /// The packet's number that its fragments share, of an IPv6 fragment; else 0.
+    pub(crate) fn fragment_word(&self) -> [u8; 8] {
+        let mut word = [0; 8];
+        if let Some((offset, more)) = self.fragment {
+            word[..4].copy_from_slice(&self.fragment_id.to_be_bytes());
+            word[4..6].copy_from_slice(&(offset | u16::from(more)).to_be_bytes());
+        }
+        word
+    }
+
+    /// Bytes of the IP header.
+    pub(crate) fn header(&self, from: usize, to: usize) -> &'a [u8] {
+        self.bytes.get(from..to).unwrap_or(&[])
+    }
+
+    /// Bytes of the IP header, with extension headers.
+    pub(crate) fn header_length(&self) -> usize {
+        self.transport
+    }
+
+    /// Bytes of extension headers.
+    pub(crate) fn extensions(&self) -> usize {
+        self.transport.saturating_sub(40)
+    }
+
+    /// Bytes behind the IP header and its extension headers, as the header says.
+    pub(crate) fn payload_length(&self) -> usize {
+        self.end.saturating_sub(self.transport)
+    }
+
+    /// Bytes behind the IP header and its extension headers; nothing if they are not all there or
+    /// not all the packet's.
+    pub(crate) fn payload(&self, offset: usize, size: usize) -> Option<&'a [u8]> {
+        let from = self.transport.checked_add(offset)?;
+        let to = from.checked_add(size)?;
+        if to > self.end { None } else { self.bytes.get(from..to) }
+    }
+
+    fn pair(&self, at: usize) -> [u8; 2] {
+        self.bytes.get(at..).and_then(<[u8]>::first_chunk).copied().unwrap_or_default()
+    }
+}
+
+fn be16(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..)?.first_chunk().map(|two| u16::from_be_bytes(*two))
+}
+
+fn ipv4(bytes: &[u8]) -> Option<Packet<'_>> {
+    let header = usize::from(bytes.first()? & 15) * 4;
+    if header < 20 || bytes.len() < header {
+        return None;
+    }
+    let bits = be16(bytes, 6)?;
+    let (offset, more) = ((bits & 0x1fff) << 3, bits & 0x2000 != 0);
+    // A length of 0 is that of a super-frame above 64 KiB.
+    let end = match usize::from(be16(bytes, 2)?) {
+        0 => bytes.len(),
+        total if total < header => return None,
+        total => total,
+    };
+    Some(Packet {
+        bytes,
+        v6: false,
+        protocol: *bytes.get(9)?,
+        transport: header,
+        end,
+        fragment: (offset > 0 || more).then_some((offset, more)),
+        fragment_id: 0,
+    })
+}
+
+fn ipv6(bytes: &[u8]) -> Option<Packet<'_>> {
+    if bytes.len() < 40 {
+        return None;
+    }
+    let end = match usize::from(be16(bytes, 4)?) {
+        0 => bytes.len(),
+        length => 40 + length,
+    };
+    let protocol = *bytes.get(6)?;
+    let mut packet =
+        Packet { bytes, v6: true, protocol, transport: 40, end, fragment: None, fragment_id: 0 };
+    for _ in 0..MOST_EXTENSIONS {
+        if !extension(&mut packet)? {
+            break;
+        }
+    }
+    Some(packet)
+}
+
+/// Steps over one extension header, if there is one; nothing if it is cut.
+fn extension(packet: &mut Packet<'_>) -> Option<bool> {
+    const HOP_BY_HOP: u8 = 0;
+    const ROUTING: u8 = 43;
+    const FRAGMENT: u8 = 44;
+    const AUTHENTICATION: u8 = 51;
+    const DESTINATION: u8 = 60;
+    if packet.is_later_fragment() {
+        return Some(false);
+    }
+    let length = match packet.protocol {
+        HOP_BY_HOP | ROUTING | DESTINATION => (usize::from(packet.payload(0, 8)?[1]) + 1) * 8,
+        AUTHENTICATION => (usize::from(packet.payload(0, 8)?[1]) + 2) * 4,
+        FRAGMENT => 8,
+        _ => return Some(false),
+    };
+    let header = packet.payload(0, length)?;
+    if packet.protocol == FRAGMENT {
+        let bits = be16(header, 2)?;
+        // A packet in one fragment (RFC 6946) is whole.
+        if bits & 0xfff9 != 0 {
+            packet.fragment = Some((bits & 0xfff8, bits & 1 == 1));
+            packet.fragment_id = u32::from_be_bytes(*header.get(4..)?.first_chunk()?);
+        }
+    }
+    packet.protocol = header[0];
+    packet.transport += length;
+    Some(true)
+}
+
+#[cfg(test)]
+#[path = "packet_tests.rs"]
+mod tests;
