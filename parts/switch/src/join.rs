@@ -227,6 +227,7 @@ impl Server {
         let known = self.state.ports.iter().find(|known| known.number == number);
         let generation = known.map(|known| known.generation);
         self.forget(number);
+        self.end_temporary(number);
         let others = self.edges.leave(number);
         let Some(generation) = generation else { return };
         for other in others {

@@ -12,7 +12,7 @@ use crate::control::requests::{
 };
 use crate::port::with_source;
 use crate::relay::{counters, counters_of, seconds};
-use crate::rules::{Mac, PortRules, Rules, check_number};
+use crate::rules::{Mac, Mirror, PortRules, Rules, check_number};
 use crate::server::Server;
 use crate::{Error, Result};
 
@@ -120,6 +120,15 @@ impl Server {
         let rules = self.state.rules.ports.get(&number);
         if rules.is_some_and(|rules| !self.gate.gives(who, rules)) {
             self.dismiss(id);
+        }
+    }
+
+    /// Ends the mirror sessions that were to last as long as this port.
+    pub(crate) fn end_temporary(&mut self, number: u8) {
+        let ends = |mirror: &Mirror| mirror.temporary && mirror.to == u16::from(number);
+        if self.state.rules.mirrors.values().any(ends) {
+            // What cannot be written now is written with the next change; until then no port gets copies.
+            let _ = self.change(|rules| rules.mirrors.retain(|_, mirror| !ends(mirror)));
         }
     }
 

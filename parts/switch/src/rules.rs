@@ -134,6 +134,9 @@ pub struct Mirror {
     /// Which of it.
     #[serde(default, with = "text")]
     pub filter: MirrorFilter,
+    /// It ends when the port that gets the copies leaves.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub temporary: bool,
 }
 
 impl Mirror {

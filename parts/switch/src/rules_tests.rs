@@ -33,6 +33,7 @@ fn what_makes_no_sense_is_refused() {
 fn mirrors_have_sources_and_are_not_their_own() {
     let mirror = |to, port| Mirror {
         to,
+        temporary: false,
         sources: vec![Source { port, direction: Direction::Both }],
         filter: MirrorFilter::default(),
     };

@@ -127,6 +127,7 @@ fn a_mirror_port_gets_marked_copies_of_what_is_asked_for() {
     assert!(ports[2].receive(BOUND).is_some() && ports[2].receive(BOUND).is_some());
     let session = |direction, filter: &str| Mirror {
         to: 3,
+        temporary: false,
         sources: vec![Source { port: 1, direction }],
         filter: filter.parse().unwrap(),
     };
@@ -159,6 +160,27 @@ fn a_mirror_port_gets_marked_copies_of_what_is_asked_for() {
     both([false, false]);
     assert!(asked.delete_mirror(1).is_err());
     assert!(asked.add_mirror(Mirror { to: 1, ..session(rules::Direction::In, "all") }).is_err());
+}
+
+#[test]
+fn a_temporary_session_ends_with_its_port() {
+    let switch = Switch::start();
+    let mut ports = ports(&switch, &["a", "lasting", "passing"]);
+    let asked = switch.ask();
+    let session = |to, temporary| Mirror {
+        to,
+        temporary,
+        sources: vec![Source { port: 1, direction: rules::Direction::Both }],
+        filter: "all".parse().unwrap(),
+    };
+    asked.add_mirror(session(2, false)).unwrap();
+    asked.add_mirror(session(3, true)).unwrap();
+    drop(ports.pop());
+    drop(ports.pop());
+    let gone = || asked.show().unwrap().ports.len() == 1;
+    netloom_kit::wait_until("both have left", BOUND, || gone().then_some(()));
+    let left: Vec<u16> = asked.mirrors().unwrap().keys().copied().collect();
+    assert_eq!(left, [1]);
 }
 
 #[test]

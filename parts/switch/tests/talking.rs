@@ -203,6 +203,7 @@ fn a_mirror_shows_both_directions_of_an_edge() {
     while watcher.try_next(NOTHING).is_some() {}
     let session = |direction, filter: &str| Mirror {
         to: 3,
+        temporary: false,
         sources: vec![Source { port: 1, direction }],
         filter: filter.parse().unwrap(),
     };

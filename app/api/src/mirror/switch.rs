@@ -92,6 +92,8 @@ pub(crate) struct MirrorSession {
     sources: Vec<MirrorSource>,
     /// Which of it, as `vlan 7, tcp`; all when it is not given.
     filter: Option<String>,
+    /// Whether it ends when the port that gets the copies leaves; not when it is not given.
+    temporary: Option<bool>,
 }
 
 /// What a mirror session looks at.

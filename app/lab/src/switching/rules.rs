@@ -154,6 +154,7 @@ fn requests(options: &ShmSwitch, object: &str) -> Result<Vec<Request>> {
             to: number(&mirror.to)?,
             sources: mirror.from.iter().map(source).collect::<Result<_>>()?,
             filter: mirror.filter.parse().map_err(|e| invalid(format!("filter: {e}")))?,
+            temporary: false,
         }));
     }
     Ok(requests)

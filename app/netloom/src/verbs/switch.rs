@@ -209,7 +209,7 @@ fn session(switch: &str, add: &MirrorAdd, look: impl Fn() -> Result<Shown>) -> R
     };
     let source = |key| Ok(Source { port: number(key)?, direction });
     let sources = add.from.iter().map(source).collect::<Result<_>>()?;
-    Ok(Mirror { to: number(&add.to)?, sources, filter: add.filter })
+    Ok(Mirror { to: number(&add.to)?, sources, filter: add.filter, temporary: false })
 }
 
 #[cfg(test)]
