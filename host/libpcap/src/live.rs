@@ -14,7 +14,7 @@ use crate::{Error, Result};
 /// How to capture.
 #[derive(Clone, Debug)]
 pub struct LiveOptions {
-    /// Bytes of each frame to keep.
+    /// Bytes of each frame to keep; libpcap may keep a few less in immediate mode.
     pub snaplen: u32,
     /// Bytes of the kernel's ring; 0 for libpcap's choice (2 MiB).
     pub buffer_bytes: usize,

@@ -4,4 +4,5 @@
 
 pub(crate) mod frames;
 pub(crate) mod noise;
+pub(crate) mod outside;
 pub(crate) mod recorded;
