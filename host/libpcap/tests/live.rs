@@ -52,13 +52,15 @@ fn frames_that_match_are_captured_and_counted() {
         assert_eq!(frame.data[36..38], [0, 9]);
         assert!((from..=until).contains(&u128::from(frame.time_ns)), "{}", frame.time_ns);
 
-        // On the loopback interface each frame is seen once; the error of the closed port does not match.
+        // The error of the closed port does not match.
         socket.send_to(&[8; 10], "127.0.0.1:9").unwrap();
         let mut seen = Vec::new();
         let count = live.dispatch(1, &mut |frame| seen.push(frame.original)).unwrap();
         assert_eq!((count, &seen[..]), (Some(1), &[52][..]));
         let statistics = live.statistics().unwrap();
-        assert_eq!((statistics.received, statistics.dropped), (2, 0));
+        // Of loopback the kernel counts each frame going out and coming in; libpcap gives one of them.
+        assert!([2, 4].contains(&statistics.received), "{statistics:?}");
+        assert_eq!(statistics.dropped, 0);
         assert_eq!(live.statistics().unwrap(), statistics);
     });
 }
