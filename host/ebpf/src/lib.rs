@@ -8,9 +8,10 @@
 //!
 //! [`generate`] makes frames in the kernel.
 //!
-//! Nothing is pinned. Programs are attached without links (but taps, which end with their process), so that each lives exactly as long as the
+//! Nothing is pinned. Programs are attached without links, so that each lives exactly as long as the
 //! group or the interface that it is attached to, whoever ends; a later process finds programs and
-//! maps again by asking the kernel what is attached (`reopen`). Functions that take the index of an
+//! maps again by asking the kernel what is attached (`reopen`). Taps have links: they end with their
+//! process. Functions that take the index of an
 //! interface mean the calling thread's network namespace. Everything here needs root.
 //!
 //! The programs' sources are in `bpf/`, one folder a part; what they share with us in

@@ -77,6 +77,18 @@ impl Packets {
         assert_eq!(refused, 0, "{}", std::io::Error::last_os_error());
     }
 
+    /// Gives it an eBPF program as its filter.
+    pub(crate) fn attach_filter(&self, program: std::os::fd::BorrowedFd<'_>) {
+        let value = program.as_raw_fd();
+        let length = libc::socklen_t::try_from(size_of_val(&value)).unwrap();
+        let (level, option) = (libc::SOL_SOCKET, libc::SO_ATTACH_BPF);
+        let fd = self.0.as_raw_fd();
+        // SAFETY: the value is an int of the length given and outlives the call.
+        let refused =
+            unsafe { libc::setsockopt(fd, level, option, (&raw const value).cast(), length) };
+        assert_eq!(refused, 0, "{}", std::io::Error::last_os_error());
+    }
+
     /// Whether the frame was taken.
     pub(crate) fn send(&self, frame: &[u8]) -> bool {
         match rustix::io::write(&self.0, frame) {
