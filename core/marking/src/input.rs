@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::packet::{ICMP, ICMPV6, TCP, UDP, has_ports};
+use crate::packet::{ICMP, ICMPV6, SCTP, TCP, UDP, UDP_LITE, has_ports};
 use crate::{HashFunction, Packet, bob, crc32, ipsx};
 
 /// Most bytes that a profile takes.
@@ -29,8 +29,8 @@ pub enum Profile {
     /// bytes more: identification, offset with the flag in the lowest bit, two bytes of 0); ports
     /// (ICMP: type, code, two bytes of 0; else four of 0); a byte of 0, the protocol, and the
     /// length behind the IP header (2); then of TCP the sequence and acknowledgement numbers, of
-    /// ICMP bytes 4-7, and of all but TCP a part of the data (UDP, ICMP: behind 8 bytes of header;
-    /// later fragments and others: of the payload), filled up with 0.
+    /// ICMP bytes 4-7, and of all but TCP a part of the data (behind 8 bytes of header of UDP,
+    /// UDP-Lite and ICMP, 12 of SCTP; of later fragments and others the payload), filled up with 0.
     #[default]
     Portable,
 }
@@ -80,7 +80,8 @@ pub struct Offload {
     pub segment: Option<Segment>,
 }
 
-/// A segment of a super-frame.
+/// A segment of a super-frame of TCP or of UDP datagrams of one length (USO). One of a tunnel's, whose
+/// segments are those of what it carries, must not be told so: its packets have no hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// Its index, from 0.
@@ -273,7 +274,12 @@ fn portable(packet: &Packet<'_>, offload: Offload, part: PayloadPart) -> Result<
     if icmp {
         input.push(&four(packet, 4)?);
     }
-    let header = if icmp || (protocol == UDP && !later) { 8 } else { 0 };
+    let header = match protocol {
+        _ if later => 0,
+        ICMP | ICMPV6 | UDP | UDP_LITE => 8,
+        SCTP => 12,
+        _ => 0,
+    };
     push_data(&mut input, packet, offload, header, part)?;
     Ok(input)
 }
@@ -354,7 +360,8 @@ fn push_payload(
         // Ports alone: the length and the checksum are of the super-frame.
         (_, Some(_)) => range.1 > 4,
         (TCP, None) => offload.partial_checksum && meets(16, 18),
-        (UDP, None) => offload.partial_checksum && meets(6, 8),
+        (UDP | UDP_LITE, None) => offload.partial_checksum && meets(6, 8),
+        (SCTP, None) => offload.partial_checksum && meets(8, 12),
         _ => false,
     };
     if unfinished {

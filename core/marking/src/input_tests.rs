@@ -268,6 +268,28 @@ fn crc32_takes_its_seed_as_a_private_string() {
     assert_eq!(hash(7), crc32(input.bytes(), &[0, 0, 0, 7]));
 }
 
+/// No byte of a checksum that a card may finish is in the portable list, whatever the protocol.
+#[test]
+fn no_checksum_is_in_the_portable_list() {
+    for (protocol, at) in
+        [(17, 6..8), (136, 6..8), (132, 8..12), (1, 2..4), (58, 2..4), (6, 16..18)]
+    {
+        let mut frame = udp(&[7; 64]).frame();
+        frame[23] = protocol;
+        let input = |frame: &[u8]| {
+            let packet = Packet::parse(&frame[14..]).unwrap();
+            hasher(Profile::Portable, 0, 32).input(&packet, Offload::default()).unwrap()
+        };
+        let before = input(&frame);
+        frame[34..][at].fill(0xee);
+        assert_eq!(input(&frame), before, "{protocol}");
+        frame[34 + 4] ^= 1;
+        frame[34 + 12] ^= 1;
+        frame[34 + 8] ^= if protocol == 132 { 0 } else { 1 };
+        assert_ne!(input(&frame), before, "{protocol}");
+    }
+}
+
 /// Found by the test of segments: data that ends before the part begins is all zeros.
 #[test]
 fn a_part_behind_the_end_is_filled_up() {

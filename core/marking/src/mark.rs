@@ -156,10 +156,13 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read(
-            starter in 0u8..64, next in 0u8..64, mask in 0u8..64, delay in 0u8..64,
+            starter in 0u8..64, next in 0u8..64, mask in 1u8..64, delay in 0u8..64,
             class: u8, double: bool, odd: bool,
         ) {
-            let Ok(marks) = Marks::new(starter, next, mask, delay) else { return Ok(()) };
+            let delay = delay & mask;
+            let (starter, next) = (starter & mask & !delay, next & mask & !delay);
+            prop_assume!(starter != next);
+            let marks = Marks::new(starter, next, mask, delay).unwrap();
             let colour = if odd { Colour::Next } else { Colour::Starter };
             let written = marks.write(class, Mark { colour, double });
             let double = double && delay != 0;

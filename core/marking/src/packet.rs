@@ -25,9 +25,9 @@ pub(crate) const TCP: u8 = 6;
 /// UDP's number.
 pub(crate) const UDP: u8 = 17;
 /// UDP-Lite's number.
-const UDP_LITE: u8 = 136;
+pub(crate) const UDP_LITE: u8 = 136;
 /// SCTP's number.
-const SCTP: u8 = 132;
+pub(crate) const SCTP: u8 = 132;
 /// ICMP's number.
 pub(crate) const ICMP: u8 = 1;
 /// ICMPv6's number.

@@ -72,3 +72,20 @@ fn the_traffic_class_of_both_families() {
     (v6[0], v6[1], v6[6]) = (0x6a, 0xb0, 59);
     assert_eq!(Packet::parse(&v6).unwrap().traffic_class(), 0xab);
 }
+
+/// RFC 6946: a fragment header on a whole packet makes it no fragment.
+#[test]
+fn a_packet_in_one_fragment_is_whole() {
+    let mut bytes = [0; 56];
+    (bytes[0], bytes[5], bytes[6]) = (0x60, 16, 44);
+    (bytes[40], bytes[49], bytes[51]) = (17, 9, 53);
+    let whole = Packet::parse(&bytes).unwrap();
+    assert!(!whole.is_fragment());
+    assert_eq!((whole.protocol(), whole.ports()), (17, Some((9, 53))));
+    bytes[43] = 1;
+    assert!(Packet::parse(&bytes).unwrap().is_fragment());
+    bytes[42] = 8;
+    let later = Packet::parse(&bytes).unwrap();
+    assert!(later.is_later_fragment());
+    assert_eq!((later.protocol(), later.ports()), (17, None));
+}
