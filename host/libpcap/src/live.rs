@@ -20,7 +20,8 @@ pub struct LiveOptions {
     pub buffer_bytes: usize,
     /// Frames are given as they come, not a block at a time.
     pub immediate: bool,
-    /// Milliseconds after which a block with frames in it is given; 0 waits until it is full.
+    /// Milliseconds after which a block with frames in it is given; 0 waits until it is full. It does
+    /// not bound the waiting for a first frame: see [`Live::next`].
     pub timeout_ms: u32,
     /// Frames for others, too.
     pub promiscuous: bool,
@@ -122,7 +123,8 @@ impl Live {
         })
     }
 
-    /// The next frame.
+    /// The next frame. In immediate mode it is waited for as long as the timeout; else libpcap waits on
+    /// Linux without end, until a frame comes or a [`Breaker`] is used.
     ///
     /// # Errors
     ///
