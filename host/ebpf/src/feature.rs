@@ -82,7 +82,7 @@ pub fn wire_supported() -> Result<Hook, Unsupported> {
 /// What is missing and what would help.
 pub fn capture_supported(at: Where) -> Result<(), Unsupported> {
     let (feature, needs) = match at {
-        Where::Xdp => ("capture by XDP", "Linux 5.18 or later"),
+        Where::Xdp => ("capture by XDP", "Linux 5.18 or later, CONFIG_DEBUG_INFO_BTF"),
         Where::Tc => ("capture by traffic control", "Linux 5.12 or later, CONFIG_DEBUG_INFO_BTF"),
     };
     capture::probe(at).map_err(|e| unsupported(feature, e, needs))?;
