@@ -46,7 +46,9 @@ pub enum Flavour {
 ///
 /// # Errors
 ///
-/// [`crate::Error::TooLong`] for a program whose jumps do not fit: not below some 2,000 instructions.
+/// [`crate::Error::TooLong`] for a program whose jumps, of at most 32,767 instructions, do not fit. That
+/// takes thousands of instructions, or some 350 loads at an offset from X ([`Flavour::Socket`] makes up
+/// to 91 instructions of each).
 pub fn translate(program: &Program, flavour: Flavour) -> Result<Vec<Insn>> {
     translate_with(program, flavour, &[jump::EXIT], &[jump::EXIT])
 }
