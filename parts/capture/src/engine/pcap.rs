@@ -1,0 +1,126 @@
+//! Frames by libpcap, where nothing else can take them, and to compare with.
+//!
+//! What libpcap says of its losses is what its ring has dropped; frames offered are those that it gave
+//! out and those that it dropped, because its own count goes on behind the last frame given.
+//! By blocks libpcap waits for a frame without end, whatever its timeout: a thread of this engine wakes
+//! it some times a second. Before libpcap 1.10 that takes effect with the next frame only.
+
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use netloom_libpcap::{Breaker, Error, Live, LiveOptions, Taken};
+
+use super::{Counts, Engine, Round};
+use crate::{Filler, Frame, Result};
+
+/// How often libpcap's waiting is ended.
+const WAKE: Duration = Duration::from_millis(100);
+
+/// Most frames of a round.
+const MOST: usize = 4096;
+
+/// Frames of libpcap.
+pub struct Pcap {
+    live: Live,
+    taken: u64,
+    dropped: u64,
+    gone: bool,
+    _waking: Waking,
+}
+
+/// A thread that ends libpcap's waiting, until it is dropped.
+struct Waking {
+    end: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Waking {
+    fn start(breaker: Breaker) -> Result<Waking> {
+        let (end, ended) = channel::<()>();
+        let wake = move || {
+            while ended.recv_timeout(WAKE) == Err(RecvTimeoutError::Timeout) {
+                breaker.stop();
+            }
+        };
+        let thread = std::thread::Builder::new().name("capture-wake".to_owned()).spawn(wake);
+        let thread =
+            thread.map_err(|e| crate::Error::call("thread \"capture-wake\"", "start", e))?;
+        Ok(Waking { end: Some(end), thread: Some(thread) })
+    }
+}
+
+impl Drop for Waking {
+    fn drop(&mut self) {
+        self.end.take();
+        // It cannot panic.
+        drop(self.thread.take().map(JoinHandle::join));
+    }
+}
+
+impl Pcap {
+    /// Opens an interface of the calling thread's network namespace. The timeout becomes 100 ms where
+    /// there is none, so that a file is live.
+    ///
+    /// # Errors
+    /// As [`Live::open`].
+    pub fn open(interface: &str, options: &LiveOptions) -> Result<Pcap> {
+        let mut options = options.clone();
+        if options.timeout_ms == 0 {
+            options.timeout_ms = 100;
+        }
+        let live = Live::open(interface, &options)?;
+        let _waking = Waking::start(live.breaker())?;
+        Ok(Pcap { live, taken: 0, dropped: 0, gone: false, _waking })
+    }
+}
+
+impl std::fmt::Debug for Pcap {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pcap").field("taken", &self.taken).finish_non_exhaustive()
+    }
+}
+
+impl Engine for Pcap {
+    /// Waits as long as libpcap is let, not as long as it is told here.
+    fn round(&mut self, into: &mut Filler, _: Duration) -> Result<Round> {
+        for taken in 0..MOST {
+            if self.gone {
+                return Ok(if taken == 0 { Round::Gone } else { Round::Some });
+            }
+            match self.live.next() {
+                // It went down or away; libpcap does not go on in either case.
+                Err(Error::Interface { .. }) => self.gone = true,
+                Err(error) => return Err(error.into()),
+                Ok(Taken::Frame(frame)) => {
+                    self.taken += 1;
+                    into.frame(&Frame {
+                        time_ns: frame.time_ns,
+                        original: frame.original,
+                        data: frame.data,
+                        tag: None,
+                        flags: 0,
+                    });
+                }
+                Ok(_) => return Ok(if taken == 0 { Round::Nothing } else { Round::Some }),
+            }
+        }
+        Ok(Round::Some)
+    }
+
+    fn finish(&mut self, into: &mut Filler) -> Result<()> {
+        // What waits is given out; what comes meanwhile is not waited for. Twice: the first may have
+        // ended because it was to be woken.
+        self.round(into, Duration::ZERO)?;
+        self.round(into, Duration::ZERO)?;
+        self.counts().map(drop)
+    }
+
+    fn counts(&mut self) -> Result<Counts> {
+        // An interface that is gone says nothing any more.
+        if let Ok(statistics) = self.live.statistics() {
+            self.dropped = statistics.dropped;
+        }
+        Ok(Counts { offered: self.taken + self.dropped, filtered: 0, lost: self.dropped })
+    }
+}

@@ -1,0 +1,113 @@
+//! Frames of a switch in shared memory, by a port that its mirrors send copies to.
+//!
+//! Joining the switch and making the mirror's session are its user's work. The time of a frame is when
+//! it was taken here. Copies that the senders could not put into this port's rings are counted by the
+//! switch as theirs and not seen here.
+
+use std::time::Duration;
+
+use netloom_filter::Program;
+use netloom_packet::VnetHeader;
+use netloom_packet::vnet;
+use netloom_pcap::ng;
+use netloom_shm::{MOST_FRAME, Received, SwitchPort};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+
+use super::{Counts, Engine, Round};
+use crate::{Error, Filler, Frame, Result, clock};
+
+/// Most frames of a round.
+const MOST: usize = 4096;
+
+/// Frames of a mirror port.
+#[derive(Debug)]
+pub struct Switch {
+    port: SwitchPort,
+    filter: Option<Program>,
+    buffer: Vec<u8>,
+    counts: Counts,
+}
+
+impl Switch {
+    /// Takes the frames that a port receives, and that the filter accepts.
+    pub fn new(port: SwitchPort, filter: Option<Program>) -> Switch {
+        Switch { port, filter, buffer: vec![0; MOST_FRAME], counts: Counts::default() }
+    }
+
+    /// Takes what there is.
+    fn take(&mut self, into: &mut Filler) -> Result<Round> {
+        let mut found = Round::Nothing;
+        for _ in 0..MOST {
+            match self.port.receive(&mut self.buffer)? {
+                Received::Frame { start, length } => self.put(start, length, into),
+                Received::Truncated => {
+                    self.counts.offered += 1;
+                    self.counts.lost += 1;
+                }
+                Received::Empty => return Ok(found),
+                Received::Gone if found == Round::Nothing => return Ok(Round::Gone),
+                Received::Gone => return Ok(found),
+            }
+            found = Round::Some;
+        }
+        Ok(found)
+    }
+
+    fn put(&mut self, start: usize, length: usize, into: &mut Filler) {
+        self.counts.offered += 1;
+        let whole = self.buffer.get(start..start + length).unwrap_or_default();
+        let Some((header, data)) = whole.split_at_checked(vnet::LEN) else {
+            self.counts.lost += 1;
+            return;
+        };
+        let original = u32::try_from(data.len()).unwrap_or(u32::MAX);
+        if self.filter.as_ref().is_some_and(|filter| filter.run(data, original) == 0) {
+            self.counts.filtered += 1;
+            return;
+        }
+        let flags = flags(header);
+        into.frame(&Frame { time_ns: clock::realtime(), original, data, tag: None, flags });
+    }
+
+    fn wait(&self, most: Duration) -> Result<()> {
+        let mut set = [PollFd::from_borrowed_fd(self.port.as_fd(), PollFlags::IN)];
+        let timeout = Timespec::try_from(most).ok();
+        match rustix::event::poll(&mut set, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(e) => Err(Error::call("switch port", "wait for", e)),
+        }
+    }
+}
+
+/// What the header of offloads says, as flags of a block. One that cannot be read says nothing.
+fn flags(header: &[u8]) -> u32 {
+    let Ok(header) = VnetHeader::parse(header) else { return 0 };
+    let checksum = match (header.needs_csum, header.data_valid) {
+        (true, _) => ng::CHECKSUM_UNFINISHED,
+        (false, true) => ng::CHECKSUM_VALID,
+        (false, false) => 0,
+    };
+    checksum | if header.is_super() { ng::SEGMENTS } else { 0 }
+}
+
+impl Engine for Switch {
+    fn round(&mut self, into: &mut Filler, wait: Duration) -> Result<Round> {
+        match self.take(into)? {
+            Round::Nothing => {
+                self.wait(wait)?;
+                self.take(into)
+            }
+            found => Ok(found),
+        }
+    }
+
+    fn finish(&mut self, into: &mut Filler) -> Result<()> {
+        // Mirrors may go on sending: what stands in the rings now is taken, the rest was not offered.
+        self.take(into).map(drop)
+    }
+
+    fn counts(&mut self) -> Result<Counts> {
+        Ok(self.counts)
+    }
+}

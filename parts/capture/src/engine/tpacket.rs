@@ -1,0 +1,205 @@
+//! Frames by a packet socket: rings of blocks, by one thread or several that share an interface.
+//!
+//! Both directions are seen, and filters are the kernel's. Where a filter is to count what it refuses,
+//! it is a program of BPF; the socket's own does not count.
+
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use netloom_ebpf::capture::SocketFilter;
+use netloom_filter::Program;
+use netloom_pcap::ng;
+use netloom_rawsock::block::{
+    Block, BlockFrame, BlockOptions, BlockRing, Fanout, FanoutMode, RawInsn, Statistics, Status,
+};
+
+use super::{Counts, Direction, Engine, Round};
+use crate::{Error, Filler, Frame, Result};
+
+/// How frames are taken by packet sockets.
+#[derive(Clone, Debug)]
+pub struct TpacketOptions {
+    /// How many threads share the interface's frames; both directions of a flow come to the same one.
+    pub threads: usize,
+    /// Bytes of each thread's ring.
+    pub ring: usize,
+    /// Most bytes kept of a frame; 0 for all.
+    pub snaplen: u32,
+    /// Whether frames for others are wanted, too.
+    pub promiscuous: bool,
+    /// Which directions. What is not wanted counts as filtered.
+    pub direction: Direction,
+    /// Which frames.
+    pub filter: Option<Program>,
+}
+
+impl Default for TpacketOptions {
+    /// One thread with 64 MiB, whole frames of both directions.
+    fn default() -> Self {
+        TpacketOptions {
+            threads: 1,
+            ring: 64 << 20,
+            snaplen: 0,
+            promiscuous: false,
+            direction: Direction::Both,
+            filter: None,
+        }
+    }
+}
+
+/// Bytes of a block.
+const BLOCK: usize = 1 << 20;
+/// Most blocks of a round.
+const MOST: usize = 8;
+
+/// Frames of a packet socket.
+#[derive(Debug)]
+pub struct Tpacket {
+    ring: BlockRing,
+    direction: Direction,
+    /// Of the other direction.
+    unwanted: u64,
+    /// What counts for all threads, in the first of them.
+    filter: Option<SocketFilter>,
+    /// Frames that came out of the ring.
+    taken: u64,
+    index: u32,
+}
+
+impl Tpacket {
+    /// One engine for each thread, on an interface of the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// As [`BlockRing::open`].
+    pub fn open(index: u32, options: &TpacketOptions) -> Result<Vec<Tpacket>> {
+        let mut rings: Vec<Tpacket> = Vec::new();
+        let mut group = None;
+        let counting = counting(options);
+        for _ in 0..options.threads.max(1) {
+            let fanout =
+                (options.threads > 1).then_some(Fanout { id: group, mode: FanoutMode::Hash });
+            let ring = open(index, options, fanout, counting.as_ref())?;
+            group = ring.group()?;
+            let direction = options.direction;
+            rings.push(Tpacket { ring, direction, unwanted: 0, filter: None, taken: 0, index });
+        }
+        if let Some(first) = rings.first_mut() {
+            first.filter = counting;
+        }
+        Ok(rings)
+    }
+
+    /// Whether frames that the filter refuses are counted.
+    pub fn counts_filtered(&self) -> bool {
+        self.filter.is_some()
+    }
+
+    fn take(&mut self, into: &mut Filler, wait: Duration) -> Result<Round> {
+        let mut found = Round::Nothing;
+        let mut wait = wait;
+        for _ in 0..MOST {
+            let block = match self.ring.block(wait) {
+                Ok(Some(block)) => block,
+                Ok(None) | Err(netloom_rawsock::Error::Down { .. }) => return Ok(found),
+                Err(netloom_rawsock::Error::Gone { .. }) if found == Round::Nothing => {
+                    return Ok(Round::Gone);
+                }
+                Err(netloom_rawsock::Error::Gone { .. }) => return Ok(found),
+                Err(error) => return Err(error.into()),
+            };
+            let (taken, unwanted) = put(&block, self.direction, into);
+            self.taken += taken;
+            self.unwanted += unwanted;
+            (found, wait) = (Round::Some, Duration::ZERO);
+        }
+        Ok(found)
+    }
+}
+
+/// A filter that counts, where one is needed and can be had. It would count for each ring of a group,
+/// which is once for each frame.
+fn counting(options: &TpacketOptions) -> Option<SocketFilter> {
+    let filter = options.filter.as_ref()?;
+    // Not allowed to ordinary users, who get the kernel's own filter.
+    SocketFilter::load(filter, options.snaplen).ok()
+}
+
+fn open(
+    index: u32,
+    options: &TpacketOptions,
+    fanout: Option<Fanout>,
+    counting: Option<&SocketFilter>,
+) -> Result<BlockRing> {
+    let how = BlockOptions {
+        block_bytes: BLOCK,
+        blocks: (options.ring / BLOCK).max(4),
+        fanout,
+        snaplen: options.snaplen,
+        promiscuous: options.promiscuous,
+        ..BlockOptions::default()
+    };
+    if let Some(counting) = counting {
+        return Ok(BlockRing::open_with_program(index, how, counting.as_fd())?);
+    }
+    let raw = |insn: &netloom_filter::Insn| RawInsn {
+        code: insn.code,
+        jt: insn.jt,
+        jf: insn.jf,
+        k: insn.k,
+    };
+    let filter: Option<Vec<RawInsn>> =
+        options.filter.as_ref().map(|filter| filter.insns().iter().map(raw).collect());
+    Ok(BlockRing::open(index, how, filter.as_deref())?)
+}
+
+/// Puts a block's frames; how many there were, and how many were not wanted.
+fn put(block: &Block<'_>, direction: Direction, into: &mut Filler) -> (u64, u64) {
+    let (mut taken, mut unwanted) = (0, 0);
+    for frame in block {
+        taken += 1;
+        if direction.takes(frame.outgoing) {
+            into.frame(&Frame {
+                time_ns: frame.time_ns,
+                original: frame.original,
+                data: frame.data,
+                tag: frame.vlan,
+                flags: flags(&frame),
+            });
+        } else {
+            unwanted += 1;
+        }
+    }
+    (taken, unwanted)
+}
+
+fn flags(frame: &BlockFrame<'_>) -> u32 {
+    let direction = if frame.outgoing { ng::OUTBOUND } else { ng::INBOUND };
+    let checksum = match frame.status {
+        Status::CsumNotReady => ng::CHECKSUM_UNFINISHED,
+        Status::CsumValid => ng::CHECKSUM_VALID,
+        Status::Unknown => 0,
+    };
+    direction | checksum | if frame.gso { ng::SEGMENTS } else { 0 }
+}
+
+impl Engine for Tpacket {
+    fn round(&mut self, into: &mut Filler, wait: Duration) -> Result<Round> {
+        self.take(into, wait)
+    }
+
+    fn finish(&mut self, into: &mut Filler) -> Result<()> {
+        self.ring.stop()?;
+        while self.take(into, Duration::ZERO)? == Round::Some {}
+        let Statistics { packets, drops, .. } = self.ring.statistics()?;
+        match packets.saturating_sub(drops + self.taken) {
+            0 => Ok(()),
+            missing => Err(Error::Missing { index: self.index, missing }),
+        }
+    }
+
+    fn counts(&mut self) -> Result<Counts> {
+        let Statistics { packets, drops, .. } = self.ring.statistics()?;
+        let refused = self.filter.as_ref().map_or(0, |filter| filter.counts().filtered);
+        Ok(Counts { offered: packets + refused, filtered: refused + self.unwanted, lost: drops })
+    }
+}

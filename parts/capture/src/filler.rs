@@ -1,0 +1,343 @@
+//! Where engines put frames: into chunks of memory that the writer takes.
+//!
+//! A frame is copied once, as the block that stands in the file. What finds no memory is counted, and
+//! told by the next block. Invariants: a chunk holds whole blocks only, and behind them there is room
+//! to pad it to the next edge of direct I/O.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use netloom_disk::Buffer;
+use netloom_pcap::ng;
+use netloom_pcap::run::{self, Record};
+
+use crate::clock;
+use crate::queue::Chunk;
+use crate::record::{self, Extra, Frame};
+use crate::shared::{Shared, Slot};
+
+/// A chunk that is begun is given to the writer after this long, if that has nothing else to do.
+pub(crate) const LIVE: Duration = Duration::from_millis(200);
+
+/// A block with more options than flags is at most so many bytes longer than frame and comment.
+const MOST_EXTRA: usize = 128;
+
+/// The chunk that is being filled.
+struct Filling {
+    buffer: Buffer,
+    len: usize,
+    frames: u64,
+    since: u64,
+    epoch: u64,
+    /// The time of the last block, and whether none has an earlier one than that before it.
+    last: u64,
+    sorted: bool,
+}
+
+impl Filling {
+    #[inline]
+    fn note(&mut self, frames: u64, first: u64, last: u64) {
+        self.frames += frames;
+        self.sorted &= self.last <= first;
+        self.last = last;
+    }
+}
+
+/// What was counted since it was shown to others.
+#[derive(Default)]
+struct Tally {
+    captured: u64,
+    bytes: u64,
+    truncated: u64,
+    beyond: u64,
+    lost: u64,
+    filled: u64,
+}
+
+/// Takes the frames of one capture thread.
+pub struct Filler {
+    shared: Arc<Shared>,
+    source: usize,
+    thread: usize,
+    interface: u32,
+    snaplen: u32,
+    filling: Option<Filling>,
+    extra: Extra,
+    tally: Tally,
+    scratch: Vec<u8>,
+}
+
+impl Filler {
+    pub(crate) fn new(shared: Arc<Shared>, source: usize, thread: usize, snaplen: u32) -> Filler {
+        Filler {
+            shared,
+            source,
+            thread,
+            interface: u32::try_from(source).unwrap_or(u32::MAX),
+            snaplen,
+            filling: None,
+            extra: Extra::default(),
+            tally: Tally::default(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Takes a frame.
+    pub fn frame(&mut self, frame: &Frame<'_>) {
+        if !self.is_wanted() {
+            return;
+        }
+        let (len, kept) = record::len(frame, self.snaplen);
+        if self.extra.is_any() {
+            return self.frame_with_extra(frame, kept);
+        }
+        let interface = self.interface;
+        let Some(place) = self.place(len) else {
+            self.lose(1);
+            return;
+        };
+        record::put(place, interface, frame, kept);
+        self.note(frame.time_ns, frame.original, kept, len);
+    }
+
+    /// Takes blocks that are packets as `netloom_pcap::run` knows them, all of one interface, in order.
+    /// They are copied as they are if they have the number of this interface in the file.
+    /// Bytes from the first that is none on are left out; whether there were none such.
+    pub fn run(&mut self, blocks: &[u8]) -> bool {
+        let mut rest = blocks;
+        while !rest.is_empty() {
+            let plain = self.is_plain() && self.is_ours(rest);
+            let taken = if plain { self.copy_run(rest) } else { self.take_one(rest) };
+            match rest.get(taken..) {
+                Some(left) if taken > 0 => rest = left,
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    /// Takes one block of a run, as [`Filler::run`] does.
+    pub fn record(&mut self, block: &Record<'_>) {
+        if self.is_plain() && block.interface == self.interface {
+            let len = block.bytes.len();
+            let Some(place) = self.place(len) else {
+                self.lose(1);
+                return;
+            };
+            place.copy_from_slice(block.bytes);
+            self.note(block.time_ns, block.original, block.data.len(), len);
+        } else {
+            self.take_block(block);
+        }
+    }
+
+    /// Frames that were lost before they were taken: the next block tells of them.
+    pub(crate) fn note_drops(&mut self, frames: u64) {
+        self.extra.drops += frames;
+    }
+
+    /// What the next block is to say.
+    pub(crate) fn note_comment(&mut self, comment: String) {
+        self.extra.comment = Some(comment);
+    }
+
+    /// Appends a block that is no frame, if there is memory.
+    pub(crate) fn block(&mut self, block: &[u8]) {
+        if let Some(place) = self.place(block.len()) {
+            place.copy_from_slice(block);
+        }
+    }
+
+    /// What is to be done after each round: shows counters, and gives the writer what it waits for.
+    pub(crate) fn settle(&mut self) {
+        self.show();
+        let Some(filling) = &self.filling else { return };
+        let aged = u128::from(clock::monotonic() - filling.since) >= LIVE.as_nanos();
+        if filling.epoch != self.shared.epoch() || (aged && self.shared.queue.is_idle()) {
+            self.seal();
+        }
+    }
+
+    /// How long it is until [`Filler::settle`] has something to do.
+    pub(crate) fn until_due(&self) -> Option<Duration> {
+        let since = self.filling.as_ref()?.since;
+        let age = Duration::from_nanos(clock::monotonic().saturating_sub(since));
+        Some(LIVE.saturating_sub(age).max(Duration::from_millis(1)))
+    }
+
+    /// Gives what there is to the writer.
+    pub(crate) fn seal(&mut self) {
+        let Some(filling) = self.filling.take() else { return };
+        let Filling { buffer, len, frames, epoch, sorted, .. } = filling;
+        self.shared.queue.push(Chunk { buffer, len, source: self.source, frames, epoch, sorted });
+    }
+
+    /// Shows what was counted.
+    pub(crate) fn show(&mut self) {
+        let tally = std::mem::take(&mut self.tally);
+        let slot = self.slot();
+        let lost = if self.shared.full.load(Ordering::Relaxed) { &slot.disk } else { &slot.memory };
+        for (counter, value) in [
+            (&slot.captured, tally.captured),
+            (&slot.bytes, tally.bytes),
+            (&slot.truncated, tally.truncated),
+            (&slot.beyond, tally.beyond),
+            (lost, tally.lost),
+            (&slot.filled, tally.filled),
+        ] {
+            if value != 0 {
+                counter.fetch_add(value, Ordering::Relaxed);
+            }
+        }
+    }
+
+    pub(crate) fn slot(&self) -> &Slot {
+        &self.shared.accounts[self.source].slots[self.thread]
+    }
+
+    /// Whether blocks may be taken as they are.
+    fn is_plain(&self) -> bool {
+        !self.extra.is_any() && self.shared.wanted.is_none()
+    }
+
+    /// Whether blocks have the number that this interface has in the file.
+    fn is_ours(&self, blocks: &[u8]) -> bool {
+        run::records(blocks).next().is_none_or(|first| first.interface == self.interface)
+    }
+
+    /// Copies as many whole blocks as the chunk has room for; how many bytes were dealt with.
+    fn copy_run(&mut self, blocks: &[u8]) -> usize {
+        let Some(first) = run::records(blocks).next() else { return 0 };
+        let Some(room) = self.room_for(first.bytes.len()) else {
+            let len = first.bytes.len();
+            self.lose(1);
+            return len;
+        };
+        let (mut end, mut frames, mut last, mut sorted) = (0, 0, first.time_ns, true);
+        for block in run::records(blocks) {
+            if end + block.bytes.len() > room {
+                break;
+            }
+            end += block.bytes.len();
+            frames += 1;
+            sorted &= last <= block.time_ns;
+            last = block.time_ns;
+            self.tally.bytes += u64::from(block.original);
+            self.tally.truncated += u64::from(block.captured < block.original);
+        }
+        if let Some(place) = self.place(end) {
+            place.copy_from_slice(&blocks[..end]);
+        }
+        self.tally.captured += frames;
+        self.tally.filled += end as u64;
+        if let Some(filling) = &mut self.filling {
+            filling.note(frames, first.time_ns, last);
+            filling.sorted &= sorted;
+        }
+        end
+    }
+
+    /// Takes the first block of a run by its parts.
+    fn take_one(&mut self, blocks: &[u8]) -> usize {
+        let Some(block) = run::records(blocks).next() else { return 0 };
+        self.take_block(&block);
+        block.bytes.len()
+    }
+
+    fn take_block(&mut self, block: &Record<'_>) {
+        self.frame(&Frame {
+            time_ns: block.time_ns,
+            original: block.original,
+            data: block.data,
+            tag: None,
+            flags: flags(block),
+        });
+    }
+
+    #[cold]
+    fn frame_with_extra(&mut self, frame: &Frame<'_>, kept: usize) {
+        let comment = self.extra.comment.as_ref().map_or(0, String::len);
+        if self.room_for(kept + comment + MOST_EXTRA).is_none() {
+            return self.lose(1);
+        }
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.clear();
+        record::with_extra(&mut scratch, self.interface, frame, kept, &self.extra);
+        match self.place(scratch.len()) {
+            Some(place) => {
+                place.copy_from_slice(&scratch);
+                self.extra = Extra::default();
+                self.note(frame.time_ns, frame.original, kept, scratch.len());
+            }
+            None => self.lose(1),
+        }
+        self.scratch = scratch;
+    }
+
+    fn note(&mut self, time: u64, original: u32, kept: usize, len: usize) {
+        self.tally.captured += 1;
+        self.tally.bytes += u64::from(original);
+        self.tally.truncated += u64::from(kept < usize::try_from(original).unwrap_or(usize::MAX));
+        self.tally.filled += len as u64;
+        if let Some(filling) = &mut self.filling {
+            filling.note(1, time, time);
+        }
+    }
+
+    fn lose(&mut self, frames: u64) {
+        self.tally.lost += frames;
+        self.extra.drops += frames;
+    }
+
+    /// Whether one more frame is wanted. The last one that is ends the capture.
+    fn is_wanted(&mut self) -> bool {
+        let Some(wanted) = &self.shared.wanted else { return true };
+        let left = wanted.fetch_sub(1, Ordering::Relaxed);
+        if left <= 1 {
+            self.shared.end(crate::End::Packets);
+        }
+        self.tally.beyond += u64::from(left <= 0);
+        left > 0
+    }
+
+    /// Room for a block in the chunk, which is the next one if need be.
+    fn place(&mut self, len: usize) -> Option<&mut [u8]> {
+        self.room_for(len)?;
+        let filling = self.filling.as_mut()?;
+        let start = filling.len;
+        filling.len += len;
+        filling.buffer.get_mut(start..start + len)
+    }
+
+    /// How many bytes of blocks fit, the first of which has so many: none if there is no memory.
+    fn room_for(&mut self, len: usize) -> Option<usize> {
+        let usable = self.shared.chunk - ng::PADDING_LEAST;
+        let used = self.filling.as_ref().map_or(0, |filling| filling.len);
+        if used + len > usable {
+            self.seal();
+        }
+        if self.filling.is_none() {
+            let buffer = (len <= usable).then(|| self.shared.pool.take()).flatten()?;
+            let (since, epoch) = (clock::monotonic(), self.shared.epoch());
+            self.filling =
+                Some(Filling { buffer, len: 0, frames: 0, since, epoch, last: 0, sorted: true });
+        }
+        Some(usable - self.filling.as_ref().map_or(0, |filling| filling.len))
+    }
+}
+
+impl std::fmt::Debug for Filler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Filler").field("interface", &self.interface).finish_non_exhaustive()
+    }
+}
+
+/// The flags of a block whose only option they are, if any.
+fn flags(block: &Record<'_>) -> u32 {
+    let at = 28 + block.data.len().next_multiple_of(4);
+    match block.bytes.get(at..at + 8) {
+        Some([2, 0, 4, 0, a, b, c, d]) => u32::from_le_bytes([*a, *b, *c, *d]),
+        _ => 0,
+    }
+}

@@ -1,0 +1,337 @@
+//! Files: one, or a row of them of which the oldest may go.
+//!
+//! Every file is a whole one: head, chunks, counters. In pcapng each of these is filled up to the next
+//! block of storage, so that all writes go past the page cache and a file that is cut between two of
+//! them is valid. Frames count as written when the file has them.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use netloom_disk::{BLOCK, Direct, File, How, Options, Pool};
+use netloom_pcap::ng;
+
+use super::{Made, Output, Refused};
+use crate::filler::LIVE;
+use crate::head::Encoder;
+use crate::queue::Chunk;
+use crate::rotation::{self, Rotation};
+use crate::shared::Shared;
+use crate::{Error, Result, clock, sort};
+
+/// Buffers for heads and tails.
+const SPARE: usize = 64 << 10;
+/// How long after its end what was taken in a time may still come to be written.
+const GRACE: Duration = LIVE.saturating_mul(2);
+
+/// How files are written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileOptions {
+    /// The file, or what the names of several are made of.
+    pub path: PathBuf,
+    /// When a new one is begun. [`Rotation::bytes`] is kept to the length of a chunk.
+    pub rotation: Rotation,
+    /// How they are written; the size of chunks is that of the capture, and classic files always go
+    /// through the page cache.
+    pub disk: Options,
+    /// Whether a file that is ended is waited for until it is on the storage.
+    pub fsync: bool,
+    /// Whether a capture goes on when the disk is full and there may be space later. Memory fills
+    /// meanwhile, then frames are lost and counted as lost by the disk.
+    pub wait_for_space: bool,
+}
+
+impl FileOptions {
+    /// One file, by the fastest way.
+    pub fn new(path: impl Into<PathBuf>) -> FileOptions {
+        FileOptions {
+            path: path.into(),
+            rotation: Rotation::default(),
+            disk: Options::default(),
+            fsync: false,
+            wait_for_space: false,
+        }
+    }
+}
+
+/// Frames that were given to a file up to a place in it.
+struct Flight {
+    end: u64,
+    source: usize,
+    frames: u64,
+}
+
+/// The file that is written.
+struct Open {
+    file: File,
+    /// Bytes that were given to it.
+    length: u64,
+    head: u64,
+    epoch: u64,
+    flight: VecDeque<Flight>,
+    /// It has its tail.
+    closing: bool,
+}
+
+/// Writes files.
+pub(crate) struct Files {
+    options: FileOptions,
+    encoder: Encoder,
+    shared: Arc<Shared>,
+    spare: Pool,
+    open: Option<Open>,
+    /// A chunk for which there is no file yet.
+    waiting: Option<Chunk>,
+    number: u64,
+    kept: VecDeque<PathBuf>,
+    bytes: u64,
+    how: Option<How>,
+}
+
+impl Files {
+    /// Makes the first file.
+    pub(crate) fn create(
+        mut options: FileOptions,
+        encoder: Encoder,
+        shared: Arc<Shared>,
+    ) -> Result<Files> {
+        options.disk.chunk = shared.chunk;
+        if !encoder.is_ng() {
+            options.disk.direct = Direct::Never;
+        }
+        let mut files = Files {
+            options,
+            encoder,
+            shared,
+            spare: Pool::new(SPARE, 64 << 20),
+            open: None,
+            waiting: None,
+            number: 0,
+            kept: VecDeque::new(),
+            bytes: 0,
+            how: None,
+        };
+        files.begin(0).map_err(|refused| match refused {
+            Refused::Failed(error) => error,
+            Refused::Full | Refused::ReaderGone => {
+                let path = files.options.path.display().to_string();
+                Error::call(path, "begin", std::io::Error::from(std::io::ErrorKind::StorageFull))
+            }
+        })?;
+        Ok(files)
+    }
+
+    /// Begins the next file.
+    fn begin(&mut self, epoch: u64) -> Result<(), Refused> {
+        let rotation = self.options.rotation;
+        if let Some(most) = rotation.files {
+            while self.kept.len() >= most.max(1)
+                && let Some(oldest) = self.kept.pop_front()
+            {
+                // Somebody else may have removed it.
+                drop(std::fs::remove_file(oldest));
+            }
+        }
+        let base = &self.options.path;
+        let path = if rotation.is_any() {
+            rotation::name(base, self.number + 1, clock::realtime())
+        } else {
+            base.clone()
+        };
+        let file = File::create(&path, &self.options.disk)?;
+        self.number += 1;
+        self.kept.push_back(path);
+        let flight = VecDeque::new();
+        self.open = Some(Open { file, length: 0, head: 0, epoch, flight, closing: false });
+        let head = self.encoder.head();
+        self.write_aside(head)?;
+        if let Some(open) = &mut self.open {
+            open.head = open.length;
+            // Whoever looks at the file from now on finds one.
+            open.file.drain()?;
+        }
+        Ok(())
+    }
+
+    /// Ends the file that is open.
+    fn end(&mut self) -> Result<(), Refused> {
+        let Some(open) = &mut self.open else { return Ok(()) };
+        if !open.closing {
+            open.closing = true;
+            let tail = self.encoder.tail(&self.shared);
+            self.write_aside(tail)?;
+        }
+        if let Some(open) = &mut self.open {
+            let drained = open.file.drain();
+            settle(open, &self.shared);
+            drained?;
+        }
+        if let Some(open) = self.open.take() {
+            self.how = Some(open.file.how().clone());
+            self.bytes += open.file.finish(self.options.fsync)?;
+        }
+        Ok(())
+    }
+
+    /// Writes what is not of chunks.
+    fn write_aside(&mut self, mut bytes: Vec<u8>) -> Result<(), Refused> {
+        let Some(open) = &mut self.open else { return Ok(()) };
+        if self.encoder.is_ng() {
+            let to = padded(bytes.len());
+            // The length is so chosen that there is no error.
+            drop(ng::padding(&mut bytes, to));
+        }
+        let mut result = Ok(());
+        for part in bytes.chunks(SPARE) {
+            let Some(mut buffer) = self.spare.take() else {
+                return Err(Error::Options { what: "no memory for a file's head" }.into());
+            };
+            if let Some(to) = buffer.get_mut(..part.len()) {
+                to.copy_from_slice(part);
+            }
+            open.length += part.len() as u64;
+            // What is refused for want of space is kept, and stands before the parts behind it.
+            result = open.file.write(buffer, part.len());
+        }
+        Ok(result?)
+    }
+
+    /// Gives the waiting chunk to a file.
+    fn place(&mut self) -> Result<(), Refused> {
+        let Some((length, epoch)) = self.waiting.as_ref().map(|c| (c.len, c.epoch)) else {
+            return Ok(());
+        };
+        if self.is_due(length, epoch) {
+            self.end()?;
+        }
+        if self.open.is_none() {
+            self.begin(epoch.max(self.shared.epoch()))?;
+        }
+        let (Some(open), Some(mut chunk)) = (&mut self.open, self.waiting.take()) else {
+            return Ok(());
+        };
+        sort::by_time(&mut chunk, &self.shared.pool);
+        let len = pack(&mut chunk, &mut self.encoder);
+        open.length += len as u64;
+        let Chunk { buffer, source, frames, .. } = chunk;
+        open.flight.push_back(Flight { end: open.length, source, frames });
+        let written = open.file.write(buffer, len);
+        settle(open, &self.shared);
+        Ok(written?)
+    }
+
+    /// Whether a chunk belongs into the next file.
+    fn is_due(&self, length: usize, epoch: u64) -> bool {
+        let Some(open) = &self.open else { return false };
+        let tail = self.shared.accounts.len() * 128;
+        let with = open.length + padded(length) as u64 + padded(tail) as u64;
+        let full = self.options.rotation.bytes.is_some_and(|most| with > most);
+        open.closing || epoch > open.epoch || (full && open.length > open.head)
+    }
+
+    /// Whether the time of the open file is over, and all that was taken in it has come.
+    fn is_over(&self) -> bool {
+        let Some(open) = &self.open else { return false };
+        let late = self.shared.started.elapsed().saturating_sub(GRACE);
+        self.options.rotation.epoch(late) > open.epoch
+    }
+}
+
+impl Output for Files {
+    fn write(&mut self, chunk: Chunk) -> Result<(), Refused> {
+        self.waiting = Some(chunk);
+        self.place()
+    }
+
+    fn go_on(&mut self) -> Result<(), Refused> {
+        if let Some(open) = &mut self.open {
+            let reaped = open.file.reap();
+            settle(open, &self.shared);
+            reaped?;
+        }
+        self.place()?;
+        if self.is_over() {
+            self.end()?;
+            self.begin(self.shared.epoch())?;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), Refused> {
+        self.place()?;
+        self.end()
+    }
+
+    fn abandon(&mut self) {
+        if let Some(chunk) = self.waiting.take() {
+            self.shared.accounts[chunk.source].settle(chunk.frames, false);
+        }
+        let Some(mut open) = self.open.take() else { return };
+        // If it cannot be cut, it keeps what it has.
+        drop(open.file.take_back());
+        settle(&mut open, &self.shared);
+        for lost in &open.flight {
+            self.shared.accounts[lost.source].settle(lost.frames, false);
+        }
+        self.how = Some(open.file.how().clone());
+        self.bytes += open.file.written();
+        // Nothing is left to write.
+        drop(open.file.finish(false));
+    }
+
+    fn made(&self) -> Made {
+        Made {
+            files: self.kept.iter().cloned().collect(),
+            bytes: self.bytes,
+            how: self.how.clone(),
+        }
+    }
+}
+
+/// Notes what is known to be in the file.
+fn settle(open: &mut Open, shared: &Shared) {
+    let written = open.file.written();
+    while let Some(flight) = open.flight.pop_front_if(|flight| flight.end <= written) {
+        shared.accounts[flight.source].settle(flight.frames, true);
+    }
+}
+
+/// Makes of a chunk what stands in the file, in the same memory; how many bytes that are.
+fn pack(chunk: &mut Chunk, encoder: &mut Encoder) -> usize {
+    let len = chunk.len;
+    if let Some(bytes) = encoder.convert(chunk.buffer.get(..len).unwrap_or_default()) {
+        // A classic record is shorter than the block that it is made of.
+        if let Some(place) = chunk.buffer.get_mut(..bytes.len()) {
+            place.copy_from_slice(bytes);
+        }
+        return bytes.len();
+    }
+    let (to, mut filling) = (padded(len), Vec::new());
+    // The length is so chosen that there is no error.
+    drop(ng::padding(&mut filling, to - len));
+    if let Some(place) = chunk.buffer.get_mut(len..to) {
+        place.copy_from_slice(&filling);
+    }
+    to
+}
+
+/// The next length that ends at an edge and that padding can reach.
+fn padded(len: usize) -> usize {
+    let edge = len.next_multiple_of(BLOCK);
+    if edge - len != 0 && edge - len < ng::PADDING_LEAST { edge + BLOCK } else { edge }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn padding_reaches_an_edge_from_every_length() {
+        for len in (0..3 * BLOCK).step_by(4) {
+            let (to, mut bytes) = (padded(len), vec![0; len]);
+            ng::padding(&mut bytes, to).unwrap();
+            assert!(to.is_multiple_of(BLOCK) && bytes.len() == to && to - len < BLOCK + 12);
+        }
+    }
+}

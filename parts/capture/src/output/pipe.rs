@@ -1,0 +1,123 @@
+//! A pipe, a socket, or standard output: whoever reads it sees packets as they come.
+//!
+//! Never waits without end: a reader that does not read is waited for as long as the capture runs, and
+//! a moment longer. A reader that has gone ends the capture. Nothing is padded.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::FileType;
+use rustix::io::Errno;
+
+use super::{Made, Output, Refused};
+use crate::Error;
+use crate::head::Encoder;
+use crate::queue::Chunk;
+use crate::shared::Shared;
+
+/// What a pipe takes without waiting when it is writable at all (pipe(7), `PIPE_BUF`).
+const PART: usize = 4096;
+/// How often it is looked whether the capture is to end.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long after that a reader that does not read is waited for.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A stream that somebody reads.
+pub(crate) struct Pipe {
+    fd: OwnedFd,
+    /// It never waits for a reader.
+    file: bool,
+    encoder: Encoder,
+    shared: Arc<Shared>,
+    bytes: u64,
+}
+
+impl Pipe {
+    /// Begins with the head of a file.
+    pub(crate) fn new(fd: OwnedFd, encoder: Encoder, shared: Arc<Shared>) -> Result<Pipe, Error> {
+        let stat = rustix::fs::fstat(&fd).map_err(|e| Error::call("output", "look at", e))?;
+        let file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        Ok(Pipe { fd, file, encoder, shared, bytes: 0 })
+    }
+
+    /// Writes the head, before anything else.
+    fn begin(&mut self) -> Result<(), Refused> {
+        if self.bytes == 0 {
+            let head = self.encoder.head();
+            self.bytes += put(&self.fd, self.file, &self.shared, &head)?;
+        }
+        Ok(())
+    }
+}
+
+impl Output for Pipe {
+    fn write(&mut self, chunk: Chunk) -> Result<(), Refused> {
+        let (account, frames) = (chunk.source, chunk.frames);
+        let result = self.begin().and_then(|()| {
+            let blocks = chunk.buffer.get(..chunk.len).unwrap_or_default();
+            let bytes = self.encoder.convert(blocks).unwrap_or(blocks);
+            put(&self.fd, self.file, &self.shared, bytes)
+        });
+        self.shared.accounts[account].settle(frames, result.is_ok());
+        self.bytes += result?;
+        Ok(())
+    }
+
+    fn go_on(&mut self) -> Result<(), Refused> {
+        self.begin()?;
+        let mut set = [PollFd::new(&self.fd, PollFlags::empty())];
+        let looked = rustix::event::poll(&mut set, Some(&Timespec::default()));
+        let left = looked.is_ok() && set[0].revents().intersects(PollFlags::ERR | PollFlags::HUP);
+        if left { Err(Refused::ReaderGone) } else { Ok(()) }
+    }
+
+    fn finish(&mut self) -> Result<(), Refused> {
+        self.begin()?;
+        let tail = self.encoder.tail(&self.shared);
+        self.bytes += put(&self.fd, self.file, &self.shared, &tail)?;
+        Ok(())
+    }
+
+    fn abandon(&mut self) {}
+
+    fn made(&self) -> Made {
+        Made { bytes: self.bytes, ..Made::default() }
+    }
+}
+
+/// Writes all; how many bytes that are.
+fn put(fd: &OwnedFd, file: bool, shared: &Shared, bytes: &[u8]) -> Result<u64, Refused> {
+    let failed = |e: Errno| Refused::from(Error::call("output", "write", e));
+    let part = if file { usize::MAX } else { PART };
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        wait(fd, shared)?;
+        match rustix::io::write(fd, &rest[..rest.len().min(part)]) {
+            Ok(count) => rest = rest.get(count..).unwrap_or_default(),
+            Err(Errno::INTR | Errno::AGAIN) => {}
+            Err(Errno::PIPE | Errno::CONNRESET) => return Err(Refused::ReaderGone),
+            Err(e) => return Err(failed(e)),
+        }
+    }
+    Ok(bytes.len() as u64)
+}
+
+/// Waits until it takes something, or an error that writing tells.
+fn wait(fd: &OwnedFd, shared: &Shared) -> Result<(), Refused> {
+    loop {
+        let mut set = [PollFd::new(fd, PollFlags::OUT)];
+        let timeout = Timespec::try_from(LOOK).ok();
+        match rustix::event::poll(&mut set, timeout.as_ref()) {
+            Ok(0) | Err(Errno::INTR) => {}
+            Ok(_) => return Ok(()),
+            Err(e) => return Err(Error::call("output", "wait for", e).into()),
+        }
+        if shared.ending_since().is_some_and(|since| since.elapsed() >= PATIENCE) {
+            let late = io::Error::from(io::ErrorKind::TimedOut);
+            return Err(Error::call("output", "wait for its reader", late).into());
+        }
+    }
+}

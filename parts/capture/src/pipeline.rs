@@ -1,0 +1,354 @@
+//! A running capture: threads that take frames, one that writes them, one that looks after both.
+//!
+//! ```text
+//! engine ─▶ filler ─▶ chunks ─▶ queue ─▶ writer ─▶ file or pipe
+//! engine ─▶ filler ─▶   (of one pool)       keeper: limits, memory, statistics
+//! ```
+//!
+//! Invariant: who takes frames never waits for who writes them.
+
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use netloom_disk::{How, Pool};
+use serde::{Deserialize, Serialize};
+
+use crate::catch::{Catch, Reopen};
+use crate::engine::{Counts, Engine};
+use crate::filler::Filler;
+use crate::head::{About, Description, Encoder, Format};
+use crate::keeper::Keeper;
+use crate::ledger::Ledger;
+use crate::output::{FileOptions, Files, Made, Output, Pipe};
+use crate::rotation::Rotation;
+use crate::shared::{Account, End, Shared};
+use crate::writer::Writer;
+use crate::{Error, Result, clock};
+
+/// What a capture is to be.
+#[derive(Debug)]
+pub struct Options {
+    /// What is written.
+    pub format: Format,
+    /// What files say of themselves.
+    pub about: About,
+    /// Most bytes of frames in memory.
+    pub memory: u64,
+    /// Bytes that are written at once, a multiple of 4096 and at least 256 KiB; none: by the number
+    /// of threads.
+    pub chunk: Option<usize>,
+    /// End after so many frames.
+    pub packets: Option<u64>,
+    /// End after so long.
+    pub duration: Option<Duration>,
+    /// End when this is readable.
+    pub stop: Option<OwnedFd>,
+}
+
+impl Default for Options {
+    /// pcapng, at most 1 GiB of memory, until it is stopped.
+    fn default() -> Self {
+        Options {
+            format: Format::PcapNg,
+            about: About::default(),
+            memory: 1 << 30,
+            chunk: None,
+            packets: None,
+            duration: None,
+            stop: None,
+        }
+    }
+}
+
+/// Where frames come from: an interface, by one engine or by several that share its frames.
+pub struct Source {
+    /// What the file says of it. Its place among the sources is its number in the file.
+    pub description: Description,
+    /// One for each thread.
+    pub engines: Vec<Box<dyn Engine>>,
+    /// Finds it again when it is no more.
+    pub reopen: Option<Reopen>,
+    /// Where its statistics file is made.
+    pub statistics: Option<PathBuf>,
+}
+
+impl Source {
+    /// A source with one engine.
+    pub fn new(description: Description, engine: Box<dyn Engine>) -> Source {
+        Source { description, engines: vec![engine], reopen: None, statistics: None }
+    }
+}
+
+impl std::fmt::Debug for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Source").field("description", &self.description).finish_non_exhaustive()
+    }
+}
+
+/// Where frames go.
+#[derive(Debug)]
+pub enum Target {
+    /// Files.
+    Files(FileOptions),
+    /// A pipe, a socket, standard output.
+    Pipe(OwnedFd),
+}
+
+/// An interface's name and books.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// Its books.
+    pub ledger: Ledger,
+}
+
+/// A capture as it is at a moment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// Since its start.
+    pub elapsed: Duration,
+    /// In the order of their numbers in the file.
+    pub interfaces: Vec<Interface>,
+    /// The sum of their books.
+    pub total: Ledger,
+    /// Bytes of memory in use.
+    pub memory: u64,
+    /// Whether the disk is full, and waited for.
+    pub waits_for_space: bool,
+}
+
+/// What a capture has been.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Report {
+    /// Why it ended.
+    pub end: End,
+    /// What failed, if something did.
+    pub failure: Option<Error>,
+    /// As it was at its end: the books close.
+    pub last: Snapshot,
+    /// The files that are there, the oldest first.
+    pub files: Vec<PathBuf>,
+    /// Bytes written, to files that are no more as well.
+    pub bytes: u64,
+    /// How the last file was written.
+    pub how: Option<How>,
+}
+
+/// A capture that runs. Dropping it ends it, and waits until what was captured is written.
+#[derive(Debug)]
+pub struct Pipeline {
+    shared: Arc<Shared>,
+    names: Vec<String>,
+    catching: Vec<JoinHandle<()>>,
+    writing: Option<JoinHandle<Made>>,
+    keeping: Option<JoinHandle<()>>,
+}
+
+/// Ends a capture from elsewhere.
+#[derive(Clone, Debug)]
+pub struct Stopper(Arc<Shared>);
+
+impl Stopper {
+    /// Ends it: frames from now on are not taken.
+    pub fn stop(&self) {
+        self.0.end(End::Stopped);
+    }
+}
+
+impl Pipeline {
+    /// Starts a capture. The output is made, and the first file has its head, when this returns.
+    ///
+    /// # Errors
+    /// [`Error::OneInterface`] and [`Error::Options`] for what cannot be; otherwise when the output,
+    /// a statistics file or a thread cannot be made.
+    pub fn start(options: Options, sources: Vec<Source>, target: Target) -> Result<Pipeline> {
+        let threads = check(&options, &sources)?;
+        let chunk = options.chunk.unwrap_or_else(|| chunk_for(threads));
+        let descriptions: Vec<Description> =
+            sources.iter().map(|s| s.description.clone()).collect();
+        let names = descriptions.iter().map(|d| d.name.clone()).collect();
+        let tells = options.format == Format::PcapNg;
+        let encoder = Encoder::new(options.format, options.about, descriptions)?;
+        let rotation = match &target {
+            Target::Files(files) => files.rotation,
+            Target::Pipe(_) => Rotation::default(),
+        };
+        let accounts = sources.iter().map(|s| Account::new(s.engines.len())).collect();
+        let pool = Pool::new(chunk, options.memory);
+        let shared = Arc::new(Shared::new(pool, chunk, accounts, rotation, options.packets));
+        let statistics = sources.iter().map(|source| source.statistics.clone()).collect();
+        let (stop, duration, memory) = (options.stop, options.duration, options.memory);
+        let keeper = Keeper::new(Arc::clone(&shared), stop, duration, memory, statistics)?;
+        let (output, wait_for_space) = output(target, encoder, &shared)?;
+        let writer = Writer::new(Arc::clone(&shared), output, wait_for_space);
+        let mut pipeline =
+            Pipeline { shared, names, catching: vec![], writing: None, keeping: None };
+        pipeline.spawn(writer, keeper, catchers(&pipeline.shared, sources, tells))?;
+        Ok(pipeline)
+    }
+
+    fn spawn(&mut self, writer: Writer, keeper: Keeper, catchers: Vec<Catch>) -> Result<()> {
+        let alive = Arc::new(AtomicUsize::new(catchers.len()));
+        let mut left = catchers.len();
+        let result = (|| {
+            self.writing = Some(thread("capture-write", || writer.run())?);
+            self.keeping = Some(thread("capture-keep", || keeper.run())?);
+            for catch in catchers {
+                let alive = Arc::clone(&alive);
+                self.catching.push(thread("capture-take", move || catch.run(&alive))?);
+                left -= 1;
+            }
+            Ok(())
+        })();
+        if result.is_err() && alive.fetch_sub(left, Ordering::AcqRel) == left {
+            // No thread is left that would close it.
+            self.shared.queue.close();
+        }
+        result
+    }
+
+    /// How it is at the moment.
+    pub fn snapshot(&self) -> Snapshot {
+        let ledgers = self.shared.accounts.iter().map(Account::ledger);
+        let interfaces: Vec<Interface> = std::iter::zip(&self.names, ledgers)
+            .map(|(name, ledger)| Interface { name: name.clone(), ledger })
+            .collect();
+        Snapshot {
+            elapsed: self.shared.started.elapsed(),
+            total: interfaces.iter().map(|interface| interface.ledger).sum(),
+            interfaces,
+            memory: self.shared.pool.in_use_bytes(),
+            waits_for_space: self.shared.full.load(Ordering::Relaxed),
+        }
+    }
+
+    /// What ends it from elsewhere.
+    pub fn stopper(&self) -> Stopper {
+        Stopper(Arc::clone(&self.shared))
+    }
+
+    /// Whether it has ended or is about to: [`Pipeline::wait`] will not take long.
+    pub fn is_ending(&self) -> bool {
+        self.shared.is_stopping()
+    }
+
+    /// Waits for the end, and until all is written.
+    pub fn wait(mut self) -> Report {
+        let made = self.join();
+        let (end, failure) = self.shared.take_end();
+        let last = self.snapshot();
+        Report { end, failure, last, files: made.files, bytes: made.bytes, how: made.how }
+    }
+
+    fn join(&mut self) -> Made {
+        for catching in self.catching.drain(..) {
+            join(&self.shared, catching);
+        }
+        let made = self.writing.take().and_then(|writing| join(&self.shared, writing));
+        if made.is_none() {
+            // A writer that has panicked did not say so.
+            self.shared.finish();
+        }
+        if let Some(keeping) = self.keeping.take() {
+            join(&self.shared, keeping);
+        }
+        made.unwrap_or_default()
+    }
+}
+
+impl Drop for Pipeline {
+    fn drop(&mut self) {
+        if self.writing.is_some() {
+            self.shared.end(End::Stopped);
+            self.join();
+        }
+    }
+}
+
+/// Checks what can be checked; how many threads there will be.
+fn check(options: &Options, sources: &[Source]) -> Result<usize> {
+    let wrong = |what| Err(Error::Options { what });
+    if sources.is_empty() || sources.iter().any(|source| source.engines.is_empty()) {
+        return wrong("no interface, or one without an engine");
+    }
+    let chunk = options.chunk.unwrap_or(LEAST_CHUNK);
+    if chunk < LEAST_CHUNK || !chunk.is_multiple_of(netloom_disk::BLOCK) {
+        return wrong("chunks have at least 256 KiB, and a multiple of 4096 bytes");
+    }
+    Ok(sources.iter().map(|source| source.engines.len()).sum())
+}
+
+/// Room for the longest super-frame, and some.
+const LEAST_CHUNK: usize = 256 << 10;
+
+/// Each thread may have a chunk that is begun, however few frames there are.
+fn chunk_for(threads: usize) -> usize {
+    match threads {
+        0..=4 => 4 << 20,
+        5..=16 => 1 << 20,
+        _ => LEAST_CHUNK,
+    }
+}
+
+fn output(
+    target: Target,
+    encoder: Encoder,
+    shared: &Arc<Shared>,
+) -> Result<(Box<dyn Output>, bool)> {
+    let shared = Arc::clone(shared);
+    Ok(match target {
+        Target::Files(options) => {
+            let waits = options.wait_for_space;
+            (Box::new(Files::create(options, encoder, shared)?), waits)
+        }
+        Target::Pipe(fd) => (Box::new(Pipe::new(fd, encoder, shared)?), false),
+    })
+}
+
+fn catchers(shared: &Arc<Shared>, sources: Vec<Source>, tells: bool) -> Vec<Catch> {
+    let mut catchers = Vec::new();
+    for (source, of) in sources.into_iter().enumerate() {
+        let reopen = of.reopen.map(|reopen| Arc::new(Mutex::new(reopen)));
+        for (thread, engine) in of.engines.into_iter().enumerate() {
+            let snaplen = of.description.snaplen;
+            catchers.push(Catch {
+                shared: Arc::clone(shared),
+                filler: Filler::new(Arc::clone(shared), source, thread, snaplen),
+                engine,
+                name: of.description.name.clone(),
+                source,
+                thread,
+                reopen: reopen.clone(),
+                tells,
+                before: Counts::default(),
+                shown: Counts::default(),
+                looked: clock::monotonic(),
+                told: clock::monotonic(),
+            });
+        }
+    }
+    catchers
+}
+
+fn thread<T: Send + 'static>(
+    name: &str,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>> {
+    let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(run);
+    spawned.map_err(|e| Error::call(format!("thread {name:?}"), "start", e))
+}
+
+/// What a thread gave; nothing if it has panicked, which is told.
+fn join<T>(shared: &Shared, thread: JoinHandle<T>) -> Option<T> {
+    let joined = thread.join();
+    if joined.is_err() {
+        shared.fail(Error::Options { what: "one of its threads has panicked" });
+    }
+    joined.ok()
+}

@@ -1,0 +1,231 @@
+//! What the threads of a capture share: when to stop and why, and the counters.
+//!
+//! Each counter is written by one thread; others read it at any time. Nobody waits for anybody here
+//! but for the end.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use netloom_disk::Pool;
+use serde::{Deserialize, Serialize};
+
+use crate::engine::Counts;
+use crate::ledger::{Ledger, Lost};
+use crate::queue::Queue;
+use crate::rotation::Rotation;
+use crate::{Error, clock};
+
+/// Why a capture ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum End {
+    /// It was told to.
+    Stopped,
+    /// It has run as long as it was to.
+    Duration,
+    /// It has as many frames as it was to.
+    Packets,
+    /// Nothing is left to capture from.
+    InterfacesGone,
+    /// Who read the output has gone.
+    ReaderGone,
+    /// The disk is full.
+    DiskFull,
+    /// Something failed, see [`crate::Report::failure`].
+    Failed,
+}
+
+/// The counters of a capture thread.
+#[derive(Debug, Default)]
+pub(crate) struct Slot {
+    pub(crate) offered: AtomicU64,
+    pub(crate) filtered: AtomicU64,
+    pub(crate) ring: AtomicU64,
+    pub(crate) captured: AtomicU64,
+    pub(crate) bytes: AtomicU64,
+    pub(crate) truncated: AtomicU64,
+    pub(crate) memory: AtomicU64,
+    /// Lost for lack of memory while the disk was full.
+    pub(crate) disk: AtomicU64,
+    /// Beyond the number of frames asked for.
+    pub(crate) beyond: AtomicU64,
+    /// Bytes put into memory, as they are written.
+    pub(crate) filled: AtomicU64,
+}
+
+impl Slot {
+    /// Shows what an engine has counted.
+    pub(crate) fn show(&self, counts: &Counts) {
+        self.offered.store(counts.offered, Ordering::Relaxed);
+        self.filtered.store(counts.filtered, Ordering::Relaxed);
+        self.ring.store(counts.lost, Ordering::Relaxed);
+    }
+}
+
+/// What an interface's books are made of.
+#[derive(Debug)]
+pub(crate) struct Account {
+    pub(crate) slots: Vec<Slot>,
+    pub(crate) written: AtomicU64,
+    pub(crate) lost_disk: AtomicU64,
+    /// Frames offered when the file was told last.
+    pub(crate) told: AtomicU64,
+}
+
+impl Account {
+    pub(crate) fn new(threads: usize) -> Account {
+        let slots = std::iter::repeat_with(Slot::default).take(threads).collect();
+        Account {
+            slots,
+            written: AtomicU64::new(0),
+            lost_disk: AtomicU64::new(0),
+            told: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn ledger(&self) -> Ledger {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let slot = |slot: &Slot| Ledger {
+            offered: load(&slot.offered),
+            filtered: load(&slot.filtered) + load(&slot.beyond),
+            captured: load(&slot.captured),
+            written: 0,
+            lost: Lost {
+                ring: load(&slot.ring),
+                memory: load(&slot.memory),
+                disk: load(&slot.disk),
+            },
+            truncated: load(&slot.truncated),
+            bytes: load(&slot.bytes),
+        };
+        let mut ledger: Ledger = self.slots.iter().map(slot).sum();
+        ledger.written = load(&self.written);
+        ledger.lost.disk += load(&self.lost_disk);
+        ledger
+    }
+
+    /// Adds frames that are in the output, or that will never be.
+    pub(crate) fn settle(&self, frames: u64, written: bool) {
+        let counter = if written { &self.written } else { &self.lost_disk };
+        counter.fetch_add(frames, Ordering::Relaxed);
+    }
+}
+
+/// What all threads share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) pool: Pool,
+    pub(crate) queue: Queue,
+    pub(crate) accounts: Vec<Account>,
+    pub(crate) rotation: Rotation,
+    /// The buffers' size in bytes.
+    pub(crate) chunk: usize,
+    pub(crate) started: Instant,
+    pub(crate) started_ns: u64,
+    /// How many frames may still be taken, if there is a limit.
+    pub(crate) wanted: Option<AtomicI64>,
+    /// Whether the disk is full and waited for.
+    pub(crate) full: AtomicBool,
+    stopping: AtomicBool,
+    ended: Mutex<Ended>,
+    told: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Ended {
+    why: Option<End>,
+    failure: Option<Error>,
+    at: Option<Instant>,
+    /// All is done, there is nothing left to look after.
+    over: bool,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        pool: Pool,
+        chunk: usize,
+        accounts: Vec<Account>,
+        rotation: Rotation,
+        wanted: Option<u64>,
+    ) -> Shared {
+        Shared {
+            pool,
+            queue: Queue::default(),
+            accounts,
+            rotation,
+            chunk,
+            started: Instant::now(),
+            started_ns: clock::realtime(),
+            wanted: wanted.map(|n| AtomicI64::new(i64::try_from(n).unwrap_or(i64::MAX))),
+            full: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
+            ended: Mutex::default(),
+            told: Condvar::new(),
+        }
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Ends the capture, for the first reason that there is.
+    pub(crate) fn end(&self, why: End) {
+        let mut ended = self.lock();
+        ended.why.get_or_insert(why);
+        ended.at.get_or_insert_with(Instant::now);
+        self.stopping.store(true, Ordering::Release);
+        self.told.notify_all();
+    }
+
+    /// Ends the capture because something failed; the first failure is kept, and counts most.
+    pub(crate) fn fail(&self, failure: Error) {
+        let mut ended = self.lock();
+        if ended.failure.is_none() {
+            ended.failure = Some(failure);
+            ended.why = Some(End::Failed);
+        }
+        drop(ended);
+        self.end(End::Failed);
+    }
+
+    /// Ends the looking after, when all is written.
+    pub(crate) fn finish(&self) {
+        self.lock().over = true;
+        self.told.notify_all();
+    }
+
+    /// Why it ended, and what failed.
+    pub(crate) fn take_end(&self) -> (End, Option<Error>) {
+        let mut ended = self.lock();
+        (ended.why.unwrap_or(End::Stopped), ended.failure.take())
+    }
+
+    /// Since when it is to end.
+    pub(crate) fn ending_since(&self) -> Option<Instant> {
+        self.lock().at
+    }
+
+    /// Waits at most so long for the end; whether it is to end.
+    pub(crate) fn wait_stop(&self, most: Duration) -> bool {
+        let waiting = |ended: &mut Ended| ended.why.is_none();
+        let waited = self.told.wait_timeout_while(self.lock(), most, waiting);
+        waited.unwrap_or_else(PoisonError::into_inner).0.why.is_some()
+    }
+
+    /// Waits at most so long until all is written; whether it is.
+    pub(crate) fn wait_over(&self, most: Duration) -> bool {
+        let waited = self.told.wait_timeout_while(self.lock(), most, |ended| !ended.over);
+        waited.unwrap_or_else(PoisonError::into_inner).0.over
+    }
+
+    /// How often the time of rotation has come.
+    pub(crate) fn epoch(&self) -> u64 {
+        if self.rotation.time.is_none() { 0 } else { self.rotation.epoch(self.started.elapsed()) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Ended> {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
