@@ -1,0 +1,118 @@
+//! Waiting for a time exactly, and how far off it was.
+//!
+//! CLOCK_MONOTONIC in nanoseconds. The last half millisecond is waited for by looking at the clock again
+//! and again, the rest asleep. Stamps are Unix time: what lies between the clocks is looked up ten times a
+//! second.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use netloom_traffic::Histogram;
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+/// What is left to be waited awake: more than a sleep may take too long.
+const AWAKE: u64 = 500_000;
+/// The longest sleep, after which it is asked whether to stop.
+const ASLEEP: u64 = 50_000_000;
+/// How long what lies between the clocks holds.
+const HOLDS: u64 = 100_000_000;
+
+/// A clock and what was measured by it.
+#[derive(Debug)]
+pub(crate) struct Clock {
+    offset: u64,
+    looked: u64,
+    /// How much later than due each departure was, in nanoseconds.
+    pub(crate) errors: Histogram,
+}
+
+impl Clock {
+    pub(crate) fn new() -> Clock {
+        let mut clock = Clock { offset: 0, looked: 0, errors: Histogram::default() };
+        clock.look();
+        clock
+    }
+
+    /// Now, by CLOCK_MONOTONIC.
+    #[inline]
+    pub(crate) fn now() -> u64 {
+        nanoseconds(clock_gettime(ClockId::Monotonic))
+    }
+
+    /// A time of [`Clock::now`] as Unix time.
+    #[inline]
+    pub(crate) fn unix(&mut self, now: u64) -> u64 {
+        if now.wrapping_sub(self.looked) >= HOLDS {
+            self.look();
+        }
+        now.wrapping_add(self.offset)
+    }
+
+    fn look(&mut self) {
+        let before = Clock::now();
+        let unix = nanoseconds(clock_gettime(ClockId::Realtime));
+        let after = Clock::now();
+        self.looked = after;
+        self.offset = unix.wrapping_sub(before + (after - before) / 2);
+    }
+
+    /// Waits until a time and gives the time that it then is, at or after it; `None` when it is to stop.
+    #[inline]
+    pub(crate) fn wait(&mut self, due: u64, stop: &AtomicBool) -> Option<u64> {
+        loop {
+            let now = Clock::now();
+            if now >= due {
+                self.errors.add(now - due);
+                return Some(now);
+            }
+            if due - now > 2 * AWAKE {
+                if stop.load(Ordering::Relaxed) {
+                    return None;
+                }
+                sleep((due - now - AWAKE).min(ASLEEP));
+            } else {
+                std::hint::spin_loop();
+            }
+        }
+    }
+}
+
+fn sleep(ns: u64) {
+    std::thread::sleep(std::time::Duration::from_nanos(ns));
+}
+
+fn nanoseconds(time: Timespec) -> u64 {
+    let [seconds, rest] = [time.tv_sec, time.tv_nsec].map(|part| u64::try_from(part).unwrap_or(0));
+    seconds.wrapping_mul(1_000_000_000).wrapping_add(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_before_its_time() {
+        let stop = AtomicBool::new(false);
+        let mut clock = Clock::new();
+        for ahead in [0, 20_000, 3_000_000] {
+            let due = Clock::now() + ahead;
+            assert!(clock.wait(due, &stop).unwrap() >= due);
+        }
+        assert_eq!(clock.errors.count(), 3);
+        stop.store(true, Ordering::Relaxed);
+        assert_eq!(clock.wait(Clock::now() + (1 << 40), &stop), None);
+    }
+
+    #[test]
+    fn stamps_are_unix_time() {
+        let mut clock = Clock::new();
+        let system = || {
+            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+            u64::try_from(now.as_nanos()).unwrap()
+        };
+        let before = system();
+        let stamp = clock.unix(Clock::now());
+        let after = system();
+        // The clocks are not read at once.
+        assert!(before <= stamp + 1_000_000 && stamp <= after + 1_000_000);
+    }
+}

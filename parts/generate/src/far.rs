@@ -1,0 +1,65 @@
+//! The other end of a pair of links, which must run a program for frames that are made in the kernel.
+//!
+//! Where it is in the same namespace it is found; elsewhere the caller says where. What is attached goes
+//! with the generator.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use netloom_ebpf::generate::Pass;
+use netloom_sys::namespace;
+
+use crate::{Error, Result};
+
+/// Where the other end is.
+#[derive(Debug)]
+pub struct FarEnd {
+    /// Its network namespace.
+    pub netns: OwnedFd,
+    /// Its index there.
+    pub index: u32,
+}
+
+/// What is known of the other end.
+#[derive(Debug)]
+pub(crate) enum Reached {
+    /// It has a program, of ours or another's.
+    Ready(Option<Pass>),
+    /// There is none, as with a card.
+    None,
+    /// It is in a namespace that was not named.
+    Elsewhere,
+}
+
+/// Sees to it that the other end of an interface takes frames that are made in the kernel.
+pub(crate) fn reach(index: u32, far: Option<&FarEnd>) -> Result<Reached> {
+    if let Some(far) = far {
+        return there(far).map(Reached::Ready);
+    }
+    let mut socket = netloom_netlink::Socket::open_to_ask()?;
+    let Some(link) = socket.link(index)? else {
+        let gone = std::io::Error::from(rustix::io::Errno::NODEV);
+        return Err(Error::call(format!("interface {index}"), "look at", gone));
+    };
+    match (link.peer, link.peer_netns) {
+        (None, _) => Ok(Reached::None),
+        (Some(_), Some(_)) => Ok(Reached::Elsewhere),
+        (Some(peer), None) => Ok(Reached::Ready(Pass::attach(peer)?)),
+    }
+}
+
+/// Attaches on a thread that enters the namespace and ends.
+fn there(far: &FarEnd) -> Result<Option<Pass>> {
+    let work = || {
+        namespace::enter_network(far.netns.as_fd()).map_err(|e| {
+            let source = std::io::Error::other(e);
+            Error::call("namespace of the other end", "enter", source)
+        })?;
+        Ok(Pass::attach(far.index)?)
+    };
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("netloom-far".to_owned());
+        let started = thread.spawn_scoped(scope, work);
+        let started = started.map_err(|e| Error::call("thread", "start", e))?;
+        started.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}

@@ -1,0 +1,258 @@
+//! Sending frames that are made here: how many, how fast, by which way.
+//!
+//! The time of each frame is fixed by its schedule; one that is late does not move those behind it. A
+//! frame is stamped with the time at which it is given away.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use netloom_traffic::{Addresses, FCS, Flows, Frame, Rate, Schedule, Sizes};
+
+use crate::clock::Clock;
+use crate::far::{FarEnd, Reached, reach};
+use crate::live::Live;
+use crate::outlet::{BURST, Outlet, SwitchPort, most_of};
+use crate::report::{Pacing, SendReport, a_second};
+use crate::{Error, Result};
+
+/// Frames a second from which on they are made in the kernel, where that can be.
+const MANY: f64 = 1e6;
+/// Bits of the smallest frame with its check sequence.
+const LEAST_BITS: f64 = 64.0 * 8.0;
+
+/// By which way frames go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Engine {
+    /// A switch's port by shared memory. An interface at more than a million frames a second by frames
+    /// made in the kernel where these can be, else by the ring.
+    #[default]
+    Auto,
+    /// Made in the kernel (`BPF_PROG_TEST_RUN`): the fastest; paced only a millisecond's worth at a time.
+    LiveFrames,
+    /// A packet socket's ring: each frame at its time.
+    Ring,
+    /// A switch in shared memory.
+    Shm,
+}
+
+/// Where frames go.
+#[derive(Debug)]
+pub enum Target {
+    /// An interface of the calling thread's network namespace.
+    Interface {
+        /// Its index.
+        index: u32,
+        /// Its other end, if it is one of a pair and that end is in another namespace.
+        far: Option<FarEnd>,
+    },
+    /// A switch that has been joined.
+    Switch(Box<SwitchPort>),
+}
+
+/// What is sent.
+#[derive(Clone, Debug)]
+pub struct Spec {
+    /// From whom and for whom.
+    pub addresses: Addresses,
+    /// Sizes, in turn.
+    pub sizes: Sizes,
+    /// How fast.
+    pub rate: Rate,
+    /// How many flows, in turn.
+    pub flows: Flows,
+    /// The stream's number in the stamps.
+    pub stream: u16,
+    /// After how many frames it ends.
+    pub frames: Option<u64>,
+    /// After what time it ends: no frame is due at or after it.
+    pub duration: Option<Duration>,
+    /// Frames that the kernel makes at a time, 1 to 256, and for how many of them it looks at the clock
+    /// once (0: once a call). For frames made in the kernel alone.
+    pub batch: (u32, u32),
+}
+
+impl Spec {
+    /// Smallest frames of one flow and of stream 0, as fast as it goes, until it is stopped.
+    pub fn new(addresses: Addresses) -> Spec {
+        let sizes = Sizes::Fixed(u32::try_from(addresses.least_length()).unwrap_or(60) + FCS);
+        Spec {
+            addresses,
+            sizes,
+            rate: Rate::Max,
+            flows: Flows::ONE,
+            stream: 0,
+            frames: None,
+            duration: None,
+            batch: (64, 1),
+        }
+    }
+
+    /// The longest frame without check sequence.
+    pub(crate) fn longest(&self) -> u32 {
+        self.sizes.most().saturating_sub(FCS)
+    }
+
+    fn check(&self) -> Result<Frame> {
+        self.sizes.check()?;
+        self.rate.check()?;
+        let bytes = |size: u32| usize::try_from(size.saturating_sub(FCS)).unwrap_or(usize::MAX);
+        // The smallest must hold a stamp, too.
+        Frame::new(&self.addresses, bytes(self.sizes.least()), self.stream)?;
+        Ok(Frame::new(&self.addresses, bytes(self.sizes.most()), self.stream)?)
+    }
+
+    /// Whether so many frames a second are asked for that one call each is too much.
+    fn is_many(&self) -> bool {
+        match self.rate {
+            Rate::Max => true,
+            Rate::Packets(rate) => rate > MANY,
+            Rate::Bits(rate) => rate / LEAST_BITS > MANY,
+        }
+    }
+
+    /// How many frames may be sent yet, after `sent`.
+    pub(crate) fn left(&self, sent: u64) -> u64 {
+        self.frames.map_or(u64::MAX, |frames| frames.saturating_sub(sent))
+    }
+
+    /// After how many nanoseconds it ends.
+    pub(crate) fn end(&self) -> u64 {
+        self.duration.map_or(u64::MAX, |d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+/// Sends what is asked for, as often as it is run: numbers go on from one run to the next.
+#[derive(Debug)]
+pub struct Generator {
+    spec: Spec,
+    frame: Frame,
+    way: Way,
+    /// The number of the next frame.
+    next: u64,
+}
+
+#[derive(Debug)]
+enum Way {
+    Live(Box<Live>),
+    Outlet(Outlet),
+}
+
+impl Generator {
+    /// Prepares to send.
+    ///
+    /// # Errors
+    /// [`Error::Traffic`] for what cannot be sent, [`Error::TooLong`] for frames longer than the interface
+    /// takes, [`Error::Engine`] for an engine that cannot send there, and what the kernel refuses.
+    pub fn open(target: Target, engine: Engine, spec: Spec) -> Result<Generator> {
+        let frame = spec.check()?;
+        let way = match (target, engine) {
+            (Target::Switch(port), Engine::Auto | Engine::Shm) => Way::Outlet(Outlet::switch(port)),
+            (Target::Switch(_), _) => return Err(no_way("ring", "a switch is joined by shm")),
+            (Target::Interface { .. }, Engine::Shm) => {
+                return Err(no_way("shm", "an interface is none of a switch's ports"));
+            }
+            (Target::Interface { index, far }, _) => interface(index, far, engine, &spec, &frame)?,
+        };
+        Ok(Generator { spec, frame, way, next: 0 })
+    }
+
+    /// Sends until all is sent, the time is over, or `stop` is set (looked at between frames).
+    ///
+    /// # Errors
+    /// [`Error::Down`], [`Error::Gone`], [`Error::FarEnd`], and what the kernel refuses.
+    pub fn run(&mut self, stop: &AtomicBool) -> Result<SendReport> {
+        match &mut self.way {
+            Way::Live(live) => live.run(&self.spec, stop),
+            Way::Outlet(_) => self.one_by_one(stop),
+        }
+    }
+
+    fn one_by_one(&mut self, stop: &AtomicBool) -> Result<SendReport> {
+        let Way::Outlet(outlet) = &mut self.way else {
+            return Err(no_way("ring", "frames are made in the kernel"));
+        };
+        let (offered, refused) = (outlet.offered, outlet.refused);
+        let (mut clock, mut bytes) = (Clock::new(), 0);
+        let mut schedule = Schedule::new(self.spec.rate);
+        let paced = self.spec.rate != Rate::Max;
+        let (first, end) = (self.next, self.spec.end());
+        let start = Clock::now();
+        let mut now = start;
+        while self.next - first < self.spec.left(0) && !stop.load(Ordering::Relaxed) {
+            let size = self.spec.sizes.at(self.next);
+            let due = schedule.next(size);
+            if paced {
+                if due >= end {
+                    break;
+                }
+                let Some(at) = clock.wait(start + due, stop) else { break };
+                now = at;
+            } else if (self.next - first).is_multiple_of(BURST) {
+                outlet.flush()?;
+                now = Clock::now();
+                if now - start >= end {
+                    break;
+                }
+            }
+            let length = usize::try_from(size - FCS).unwrap_or(0);
+            let stamp = clock.unix(now);
+            let flow = self.spec.flows.at(self.next);
+            outlet.offer(self.frame.make(length, flow, self.next, stamp))?;
+            if paced {
+                outlet.flush()?;
+            }
+            self.next += 1;
+            bytes += u64::from(size);
+        }
+        outlet.finish()?;
+        let elapsed_ns = Clock::now() - start;
+        let frames_refused = outlet.refused - refused;
+        let frames_sent = outlet.offered - offered - frames_refused;
+        Ok(SendReport {
+            engine: outlet.engine(),
+            stream: self.spec.stream,
+            frames_sent,
+            frames_refused,
+            bytes_offered: bytes,
+            elapsed_ns,
+            packets_per_second: a_second(frames_sent, elapsed_ns),
+            bits_per_second: a_second(bytes.saturating_mul(8), elapsed_ns),
+            pacing: Pacing::of(&clock.errors),
+        })
+    }
+}
+
+fn no_way(engine: &'static str, reason: &str) -> Error {
+    Error::Engine { engine, reason: reason.to_owned() }
+}
+
+/// The way to an interface.
+fn interface(
+    index: u32,
+    far: Option<FarEnd>,
+    engine: Engine,
+    spec: &Spec,
+    frame: &Frame,
+) -> Result<Way> {
+    let (most, length) = (most_of(index)?, spec.longest());
+    if length > most {
+        return Err(Error::TooLong { index, length, most });
+    }
+    let ring = || Outlet::ring(index, length).map(Way::Outlet);
+    match engine {
+        Engine::LiveFrames => {
+            let reached = reach(index, far.as_ref())?;
+            Ok(Way::Live(Box::new(Live::open(index, spec, frame, reached)?)))
+        }
+        Engine::Auto if spec.is_many() && Live::can(spec) => {
+            match reach(index, far.as_ref()).and_then(|reached| match reached {
+                Reached::Elsewhere => Err(Error::FarEnd { index }),
+                fine => Live::open(index, spec, frame, fine),
+            }) {
+                Ok(live) => Ok(Way::Live(Box::new(live))),
+                Err(_) => ring(),
+            }
+        }
+        _ => ring(),
+    }
+}

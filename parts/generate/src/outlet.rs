@@ -1,0 +1,197 @@
+//! Where frames go one by one: a packet socket's ring, or a port of a switch in shared memory.
+//!
+//! Invariant: each frame offered is taken or refused, and counted so, at the latest in [`Outlet::finish`].
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use netloom_rawsock::{RingSizes, State, TxRing, rings, socket};
+pub use netloom_shm::SwitchPort;
+use netloom_shm::{HEADER, Sent};
+use rustix::net::SocketFlags;
+
+use crate::clock::Clock;
+use crate::report::UsedEngine;
+use crate::{Error, Result};
+
+/// Frames that one call sends when there is no pace.
+pub(crate) const BURST: u64 = 64;
+/// How long a frame waits for room.
+const PATIENCE: u64 = 100_000_000;
+/// How long what was put may take to be taken in the end.
+const LAST: u64 = 1_000_000_000;
+/// An Ethernet header.
+const ETHERNET: u32 = 14;
+/// A VLAN tag, which comes on top of the MTU.
+const TAG: u32 = 4;
+/// `PACKET_QDISC_BYPASS` of linux/if_packet.h.
+const QDISC_BYPASS: i32 = 20;
+/// MiB of slots.
+const MEMORY: u32 = 4;
+/// A slot's own header.
+const SLOT_HEADER: u32 = 32;
+
+/// A place for frames.
+pub(crate) struct Outlet {
+    way: Way,
+    pub(crate) offered: u64,
+    pub(crate) refused: u64,
+}
+
+enum Way {
+    Ring(Box<Ring>),
+    Switch { port: Box<SwitchPort>, buffer: Vec<u8> },
+}
+
+struct Ring {
+    fd: OwnedFd,
+    index: u32,
+    ring: TxRing,
+    /// The longest frame without a tag.
+    most: u32,
+}
+
+/// The longest frame, without tag and check sequence, that an interface takes.
+pub(crate) fn most_of(index: u32) -> Result<u32> {
+    let fd = socket::open(index, SocketFlags::empty())?;
+    Ok(socket::mtu(&fd, index)?.saturating_add(ETHERNET))
+}
+
+impl Outlet {
+    /// A ring past the queueing discipline, for frames of up to `longest` bytes; 0: all that it takes.
+    pub(crate) fn ring(index: u32, longest: u32) -> Result<Outlet> {
+        let fd = socket::open(index, SocketFlags::empty())?;
+        let most = socket::mtu(&fd, index)?.saturating_add(ETHERNET);
+        if longest > most {
+            return Err(Error::TooLong { index, length: longest, most });
+        }
+        socket::set(&fd, index, QDISC_BYPASS, 1, "send directly through")?;
+        socket::bind(&fd, index, 0)?;
+        let longest = if longest == 0 { most + TAG } else { longest };
+        let slot = (longest + SLOT_HEADER).next_power_of_two().clamp(2048, 128 << 10);
+        let sizes = RingSizes {
+            receive_slot: 2048,
+            receive: 0,
+            aside: false,
+            transmit_slot: slot,
+            transmit: MEMORY,
+        };
+        let (_, ring) = rings(&fd, sizes)?;
+        let Some(ring) = ring else {
+            let reason = "the kernel made no ring".to_owned();
+            return Err(Error::Engine { engine: "ring", reason });
+        };
+        let way = Way::Ring(Box::new(Ring { fd, index, ring, most }));
+        Ok(Outlet { way, offered: 0, refused: 0 })
+    }
+
+    /// A port that has joined a switch.
+    pub(crate) fn switch(port: Box<SwitchPort>) -> Outlet {
+        let way = Way::Switch { port, buffer: vec![0; HEADER] };
+        Outlet { way, offered: 0, refused: 0 }
+    }
+
+    pub(crate) fn engine(&self) -> UsedEngine {
+        match self.way {
+            Way::Ring(_) => UsedEngine::Ring,
+            Way::Switch { .. } => UsedEngine::Shm,
+        }
+    }
+
+    /// Whether a frame is not too long.
+    pub(crate) fn takes(&self, frame: &[u8]) -> bool {
+        let Way::Ring(ring) = &self.way else {
+            return frame.len() <= netloom_shm::MOST_FRAME - HEADER;
+        };
+        let tagged = matches!(frame.get(12..14), Some([0x81, 0] | [0x88, 0xa8]));
+        let most = ring.most + if tagged { TAG } else { 0 };
+        u32::try_from(frame.len()).is_ok_and(|length| length <= most)
+            && frame.len() <= ring.ring.most()
+    }
+
+    /// Offers a frame, which may wait for [`Outlet::flush`].
+    #[inline]
+    pub(crate) fn offer(&mut self, frame: &[u8]) -> Result<()> {
+        self.offered += 1;
+        match &mut self.way {
+            Way::Ring(ring) => {
+                if !ring.ring.put(frame) && !ring.put_slowly(frame, &mut self.refused)? {
+                    self.refused += 1;
+                }
+            }
+            Way::Switch { port, buffer } => {
+                buffer.truncate(HEADER);
+                buffer.extend_from_slice(frame);
+                match port.queue(buffer)? {
+                    Sent::Done => {}
+                    Sent::Full | Sent::Stalled | Sent::Refused => self.refused += 1,
+                    Sent::Gone => return Err(Error::Gone { object: "switch".to_owned() }),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives what waits to the interface.
+    #[inline]
+    pub(crate) fn flush(&mut self) -> Result<()> {
+        match &mut self.way {
+            Way::Ring(ring) => self.refused += ring.kick()?,
+            Way::Switch { port, .. } => port.flush(),
+        }
+        Ok(())
+    }
+
+    /// Waits, bounded, until all has been taken; what has not is refused.
+    pub(crate) fn finish(&mut self) -> Result<()> {
+        self.flush()?;
+        if let Way::Ring(ring) = &mut self.way {
+            let end = Clock::now() + LAST;
+            while ring.ring.waiting() > 0 && Clock::now() < end {
+                std::thread::yield_now();
+                self.refused += ring.kick()?;
+            }
+            self.refused += ring.ring.drop_all();
+        }
+        Ok(())
+    }
+}
+
+impl Ring {
+    /// Gives what waits to the interface; how many of it are lost.
+    #[inline]
+    fn kick(&mut self) -> Result<u64> {
+        let kick = self.ring.kick(self.fd.as_fd())?;
+        match kick.state {
+            State::Done | State::Busy => Ok(kick.lost),
+            State::Down => Err(Error::Down { index: self.index }),
+            State::Gone => Err(Error::Gone { object: format!("interface {}", self.index) }),
+        }
+    }
+
+    /// Waits for a free slot, bounded; whether the frame was put.
+    #[cold]
+    fn put_slowly(&mut self, frame: &[u8], lost: &mut u64) -> Result<bool> {
+        let end = Clock::now() + PATIENCE;
+        loop {
+            *lost += self.kick()?;
+            if self.ring.put(frame) {
+                return Ok(true);
+            }
+            if Clock::now() >= end {
+                return Ok(false);
+            }
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl std::fmt::Debug for Outlet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (offered, refused) = (self.offered, self.refused);
+        f.debug_struct("Outlet")
+            .field("engine", &self.engine())
+            .field("offered", &offered)
+            .field("refused", &refused)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,167 @@
+//! Receiving stamped frames: what is lost, twice, out of order, and how long each took.
+//!
+//! Frames are taken from a packet socket's blocks as they come in, before anything that the interface's own
+//! side does with them; times are the kernel's, of arrival. What the socket had no room for is told apart.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use netloom_rawsock::{BlockOptions, BlockRing};
+use netloom_traffic::{FCS, Receiver, Stamp, Start};
+
+use crate::Result;
+use crate::report::{ReceiveReport, StreamReport};
+
+/// How often it is asked whether to stop.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// What is received, and until when.
+#[derive(Clone, Copy, Debug)]
+pub struct ReceiveOptions {
+    /// With which frame streams begin.
+    pub start: Start,
+    /// After how many stamped frames, copies among them, it ends.
+    pub frames: Option<u64>,
+    /// After what time it ends.
+    pub duration: Option<Duration>,
+    /// How long after the last stamped frame it ends, once there was one.
+    pub quiet: Option<Duration>,
+    /// MiB of memory for frames that wait.
+    pub memory: usize,
+    /// How long a frame may wait for others before it is looked at, in milliseconds.
+    pub timeout_ms: u32,
+}
+
+impl Default for ReceiveOptions {
+    /// From number 0, until it is stopped, with 64 MiB and 10 ms.
+    fn default() -> Self {
+        ReceiveOptions {
+            start: Start::Zero,
+            frames: None,
+            duration: None,
+            quiet: None,
+            memory: 64,
+            timeout_ms: 10,
+        }
+    }
+}
+
+/// A receiver on one interface. It takes frames from when it is opened.
+#[derive(Debug)]
+pub struct Receive {
+    ring: BlockRing,
+    options: ReceiveOptions,
+    receiver: Receiver,
+    /// Stamped frames, copies among them.
+    stamped: u64,
+    /// The first's and the last's arrival.
+    span: Option<(u64, u64)>,
+    dropped: u64,
+    gone: bool,
+}
+
+impl Receive {
+    /// Opens it on the interface `index` of the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn open(index: u32, options: ReceiveOptions) -> Result<Receive> {
+        let block = BlockOptions {
+            blocks: options.memory.max(1),
+            timeout_ms: options.timeout_ms.max(1),
+            promiscuous: true,
+            ..BlockOptions::default()
+        };
+        Ok(Receive {
+            ring: BlockRing::open(index, block, None)?,
+            options,
+            receiver: Receiver::new(options.start),
+            stamped: 0,
+            span: None,
+            dropped: 0,
+            gone: false,
+        })
+    }
+
+    /// Receives until it is to end or `stop` is set; then takes what has come until now.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn run(&mut self, stop: &AtomicBool) -> Result<()> {
+        let start = Instant::now();
+        let mut last = None;
+        while !stop.load(Ordering::Relaxed) && !self.gone {
+            let before = self.stamped;
+            self.step(LOOK)?;
+            if self.stamped != before {
+                last = Some(Instant::now());
+            }
+            let over = |since: Instant, limit: Option<Duration>| {
+                limit.is_some_and(|limit| since.elapsed() >= limit)
+            };
+            if over(start, self.options.duration)
+                || last.is_some_and(|last| over(last, self.options.quiet))
+                || self.options.frames.is_some_and(|frames| self.stamped >= frames)
+            {
+                break;
+            }
+        }
+        self.ring.stop()?;
+        while self.step(Duration::ZERO)? {}
+        self.dropped = self.ring.statistics()?.drops;
+        Ok(())
+    }
+
+    /// Takes the next block; whether there was one.
+    fn step(&mut self, wait: Duration) -> Result<bool> {
+        let block = match self.ring.block(wait) {
+            Ok(Some(block)) => block,
+            Ok(None) => return Ok(false),
+            // It goes on by itself when the interface is up again.
+            Err(netloom_rawsock::Error::Down { .. }) => return Ok(true),
+            Err(netloom_rawsock::Error::Gone { .. }) => {
+                self.gone = true;
+                return Ok(false);
+            }
+            Err(e) => return Err(e.into()),
+        };
+        for frame in block.frames().filter(|frame| !frame.outgoing) {
+            // A tag that stands beside the frame changes nothing behind it.
+            let Some(stamp) = Stamp::read(frame.data) else {
+                self.receiver.foreign += 1;
+                continue;
+            };
+            self.receiver.take(&stamp, frame.original.saturating_add(FCS), frame.time_ns);
+            self.stamped += 1;
+            let first = self.span.map_or(frame.time_ns, |(first, _)| first);
+            self.span = Some((first, frame.time_ns));
+        }
+        Ok(true)
+    }
+
+    /// What was found. `sent` says of streams how many frames their senders sent; without it what was lost
+    /// behind the last frame that came is not known, nor a stream of which none came.
+    pub fn report(&self, sent: &[(u16, u64)]) -> ReceiveReport {
+        let of = |number: u16| sent.iter().find(|(n, _)| *n == number).map(|(_, frames)| *frames);
+        let mut streams: Vec<StreamReport> = self
+            .receiver
+            .streams()
+            .iter()
+            .map(|(number, stream)| StreamReport::of(*number, stream, of(*number)))
+            .collect();
+        for (number, frames) in sent {
+            if !self.receiver.streams().contains_key(number) {
+                streams.push(StreamReport::nothing(*number, *frames));
+            }
+        }
+        streams.sort_by_key(|stream| stream.stream);
+        ReceiveReport {
+            streams,
+            frames_foreign: self.receiver.foreign,
+            frames_untold: self.receiver.untold,
+            frames_dropped_here: self.dropped,
+            span_ns: self.span.map_or(0, |(first, last)| last.saturating_sub(first)),
+            interface_gone: self.gone,
+        }
+    }
+}

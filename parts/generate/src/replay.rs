@@ -1,0 +1,202 @@
+//! Sending the frames of a capture file, each when it is due by the file's own times or a rate.
+//!
+//! What cannot be sent is left out and counted by name: too long for the interface, too short, not whole in
+//! the file, not Ethernet. The gap that it leaves stays.
+
+use std::io::Read;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::Duration;
+
+use netloom_traffic::{FCS, Rate, Replay, Speed, Tempo};
+
+use crate::clock::Clock;
+use crate::outlet::{BURST, Outlet};
+use crate::report::{Pacing, ReplayReport, Skipped, a_second};
+use crate::source::{AHEAD, Batch, read};
+use crate::{Engine, Error, Result, Target};
+
+/// How often it is asked whether to stop while nothing is there to send.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How a file is played.
+#[derive(Clone, Copy, Debug)]
+pub struct ReplayOptions {
+    /// How fast.
+    pub tempo: Tempo,
+    /// How often; 0: until it is stopped.
+    pub rounds: u64,
+    /// After how many frames it ends.
+    pub frames: Option<u64>,
+}
+
+impl Default for ReplayOptions {
+    /// Once, as recorded.
+    fn default() -> Self {
+        ReplayOptions { tempo: Tempo::Recorded(Speed::RECORDED), rounds: 1, frames: None }
+    }
+}
+
+/// Plays capture files to an interface or a switch.
+#[derive(Debug)]
+pub struct Replayer {
+    outlet: Outlet,
+    options: ReplayOptions,
+}
+
+/// A file that is being played.
+struct Playing {
+    schedule: Replay,
+    clock: Clock,
+    paced: bool,
+    /// When it began; none before its first frame is there.
+    start: Option<u64>,
+    frames: u64,
+    most: u64,
+    bytes: u64,
+    rounds: u64,
+    skipped: Skipped,
+}
+
+impl Replayer {
+    /// Prepares to send.
+    ///
+    /// # Errors
+    /// [`Error::Engine`] for frames made in the kernel, which are none of a file's; what the kernel refuses.
+    pub fn open(target: Target, engine: Engine, options: ReplayOptions) -> Result<Replayer> {
+        let no_way =
+            |engine, reason: &str| Err(Error::Engine { engine, reason: reason.to_owned() });
+        if let Tempo::Rate(rate) = options.tempo {
+            rate.check()?;
+        }
+        let outlet = match (target, engine) {
+            (Target::Interface { index, .. }, Engine::Auto | Engine::Ring) => {
+                Outlet::ring(index, 0)?
+            }
+            (Target::Switch(port), Engine::Auto | Engine::Shm) => Outlet::switch(port),
+            (_, Engine::LiveFrames) => {
+                return no_way("live-frames", "a file's frames are not made in the kernel");
+            }
+            (Target::Switch(_), _) => return no_way("ring", "a switch is joined by shm"),
+            (Target::Interface { .. }, _) => {
+                return no_way("shm", "an interface is none of a switch's ports");
+            }
+        };
+        Ok(Replayer { outlet, options })
+    }
+
+    /// Plays the file that `open` gives, opened anew for each round, until it is played, enough frames are
+    /// sent, or `stop` is set.
+    ///
+    /// # Errors
+    /// [`Error::Pcap`] for a file that is none or is cut short, after what is whole has been sent;
+    /// [`Error::Open`]; [`Error::Down`], [`Error::Gone`].
+    pub fn run<R: Read>(
+        &mut self,
+        open: impl FnMut() -> std::io::Result<R> + Send,
+        stop: &AtomicBool,
+    ) -> Result<ReplayReport> {
+        let (offered, refused) = (self.outlet.offered, self.outlet.refused);
+        let mut playing = Playing {
+            schedule: Replay::new(self.options.tempo),
+            clock: Clock::new(),
+            paced: self.options.tempo != Tempo::Rate(Rate::Max),
+            start: None,
+            frames: 0,
+            most: self.options.frames.unwrap_or(u64::MAX),
+            bytes: 0,
+            rounds: 0,
+            skipped: Skipped::default(),
+        };
+        let rounds = self.options.rounds;
+        let outlet = &mut self.outlet;
+        let played = std::thread::scope(|scope| {
+            // In the scope, so that the reader sees it go when this ends.
+            let (to, from) = sync_channel(AHEAD);
+            let reader = std::thread::Builder::new().name("netloom-read".to_owned());
+            reader
+                .spawn_scoped(scope, move || read(open, rounds, &to, stop))
+                .map_err(|e| Error::call("thread", "start", e))?;
+            let played = playing.play(&from, outlet, stop);
+            drop(from);
+            played
+        });
+        self.outlet.finish()?;
+        played?;
+        let elapsed_ns = playing.start.map_or(0, |start| Clock::now() - start);
+        let frames_refused = self.outlet.refused - refused;
+        let frames_sent = self.outlet.offered - offered - frames_refused;
+        Ok(ReplayReport {
+            engine: self.outlet.engine(),
+            frames_sent,
+            frames_refused,
+            skipped: playing.skipped,
+            frames_back_in_time: playing.schedule.backwards(),
+            bytes_offered: playing.bytes,
+            rounds: playing.rounds,
+            elapsed_ns,
+            packets_per_second: a_second(frames_sent, elapsed_ns),
+            pacing: Pacing::of(&playing.clock.errors),
+        })
+    }
+}
+
+impl Playing {
+    fn play(
+        &mut self,
+        from: &Receiver<Result<Batch>>,
+        outlet: &mut Outlet,
+        stop: &AtomicBool,
+    ) -> Result<()> {
+        while !stop.load(Ordering::Relaxed) && self.frames < self.most {
+            let batch = match from.recv_timeout(LOOK) {
+                Ok(batch) => batch?,
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
+            self.skipped.add(&batch.skipped);
+            if !self.batch(&batch, outlet, stop)? {
+                break;
+            }
+            if batch.end {
+                self.rounds += 1;
+                self.schedule.again();
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a batch's frames; whether to go on.
+    fn batch(&mut self, batch: &Batch, outlet: &mut Outlet, stop: &AtomicBool) -> Result<bool> {
+        for (frame, time) in batch.frames() {
+            if self.frames == self.most {
+                return Ok(false);
+            }
+            if !outlet.takes(frame) {
+                self.skipped.frames_too_long += 1;
+                continue;
+            }
+            let size = u32::try_from(frame.len()).unwrap_or(u32::MAX).saturating_add(FCS);
+            let due = self.schedule.next(time, size);
+            let start = *self.start.get_or_insert_with(Clock::now);
+            if self.paced {
+                if self.clock.wait(start.saturating_add(due), stop).is_none() {
+                    return Ok(false);
+                }
+                outlet.offer(frame)?;
+                outlet.flush()?;
+            } else {
+                outlet.offer(frame)?;
+                if outlet.offered.is_multiple_of(BURST) {
+                    outlet.flush()?;
+                }
+            }
+            self.frames += 1;
+            self.bytes += u64::from(size);
+            if stop.load(Ordering::Relaxed) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}

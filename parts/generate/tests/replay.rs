@@ -1,0 +1,162 @@
+//! Capture files made by hand, played over a pair of links.
+
+mod world;
+
+use std::io::Cursor;
+use std::sync::atomic::AtomicBool;
+
+use netloom_generate::{Engine, Error, ReplayOptions, ReplayReport, Replayer, Skipped};
+use netloom_kit::isolated;
+use netloom_pcap::ng;
+use netloom_traffic::{Flows, Frame, Rate, Tempo};
+use world::{A, addresses, interface, only, pair};
+
+const MS: u64 = 1_000_000;
+
+/// A file of Ethernet and, as interface 1, of something else.
+fn file() -> Vec<u8> {
+    let mut file = Vec::new();
+    ng::section(&mut file, &ng::Section::default());
+    ng::interface(&mut file, &ng::Interface::default());
+    ng::interface(&mut file, &ng::Interface { linktype: 101, ..ng::Interface::default() });
+    file
+}
+
+fn put(file: &mut Vec<u8>, interface: u32, time_ns: u64, original: usize, data: &[u8]) {
+    let original = u32::try_from(original).unwrap();
+    let packet = ng::Packet {
+        interface,
+        time_ns,
+        original,
+        data,
+        flags: 0,
+        drops: None,
+        id: None,
+        comment: None,
+    };
+    ng::packet(file, &packet);
+}
+
+/// Stamped frames of these numbers, so many nanoseconds apart.
+fn numbered(numbers: &[u64], gap: u64) -> Vec<u8> {
+    let mut frame = Frame::new(&addresses(false), 60, 3).unwrap();
+    let mut bytes = file();
+    for (n, number) in (0..).zip(numbers) {
+        let made = frame.make(60, Flows::ONE.at(0), *number, 0);
+        put(&mut bytes, 0, 1_000_000 * MS + n * gap, made.len(), made);
+    }
+    bytes
+}
+
+fn play(file: &[u8], options: ReplayOptions) -> Result<ReplayReport, Error> {
+    let mut replayer = Replayer::open(interface(A), Engine::Auto, options).unwrap();
+    replayer.run(|| Ok(Cursor::new(file.to_vec())), &AtomicBool::new(false))
+}
+
+fn at(tempo: Tempo) -> ReplayOptions {
+    ReplayOptions { tempo, ..ReplayOptions::default() }
+}
+
+#[test]
+fn what_was_recorded_out_of_order_is_found_so() {
+    isolated!({
+        pair();
+        // 4 is lost, 2 and 1 come late, 5 twice; 8 is the last of 10.
+        let file = numbered(&[0, 3, 2, 1, 5, 6, 5, 7, 8], 1000);
+        let (report, receive) =
+            world::receive(9, || play(&file, at(Tempo::Rate(Rate::Max))).unwrap());
+        assert_eq!((report.frames_sent, report.frames_refused, report.rounds), (9, 0, 1));
+        let found = receive.report(&[(3, 10), (4, 7)]);
+        let [stream, other] = &found.streams[..] else { panic!("{found:?}") };
+        assert_eq!((stream.stream, stream.frames_received, stream.frames_lost), (3, 8, 2));
+        assert_eq!((stream.frames_duplicated, stream.frames_reordered), (1, 2));
+        assert_eq!(stream.reordered_farthest_frames, 3);
+        assert_eq!((other.stream, other.frames_lost), (4, 7));
+    });
+}
+
+#[test]
+fn gaps_are_kept_at_the_speed_asked_for() {
+    isolated!({
+        pair();
+        let file = numbered(&[0, 1, 2, 3], 4 * MS);
+        for (tempo, rounds, least) in [
+            (Tempo::Recorded("1".parse().unwrap()), 1, 12 * MS),
+            // The second round begins after the mean gap.
+            (Tempo::Recorded("2".parse().unwrap()), 2, 14 * MS),
+            (Tempo::Rate(Rate::Packets(1000.0)), 2, 7 * MS),
+        ] {
+            let options = ReplayOptions { rounds, ..at(tempo) };
+            let (report, receive) = world::receive(4 * rounds, || play(&file, options).unwrap());
+            assert!(report.elapsed_ns >= least, "{report:?}");
+            assert_eq!(report.pacing.unwrap().departures, 4 * rounds);
+            assert_eq!((report.frames_sent, report.rounds), (4 * rounds, rounds));
+            assert_eq!(report.bytes_offered, 4 * 64 * rounds);
+            let found = receive.report(&[]);
+            assert_eq!(only(&found).frames_duplicated, 4 * (rounds - 1));
+            // No frame was early, so the last came at least that long after the first, less what the
+            // first was late by.
+            let late = report.pacing.unwrap().max_ns;
+            assert!(found.span_ns + late + MS >= least, "{found:?}");
+        }
+    });
+}
+
+#[test]
+fn it_is_played_until_enough_is_sent() {
+    isolated!({
+        pair();
+        let file = numbered(&[0, 1, 2], 1000);
+        let options = ReplayOptions { rounds: 0, frames: Some(10), ..ReplayOptions::default() };
+        let report = play(&file, options).unwrap();
+        assert_eq!((report.frames_sent, report.rounds), (10, 3));
+    });
+}
+
+#[test]
+fn what_cannot_be_sent_is_left_out_by_name() {
+    isolated!({
+        pair();
+        let mut bytes = numbered(&[0], 0);
+        let long = vec![0xff; 1515];
+        let mut tagged = vec![0xff; 1518];
+        tagged[12..14].copy_from_slice(&[0x81, 0]);
+        for (interface, original, data) in [
+            (0, 1515, &long[..]),
+            (0, 1518, &tagged[..]),
+            (0, 13, &long[..13]),
+            (0, 100, &long[..99]),
+            (1, 60, &long[..60]),
+            (1, 60, &long[..60]),
+        ] {
+            put(&mut bytes, interface, 999_999 * MS, original, data);
+        }
+        let report = play(&bytes, ReplayOptions::default()).unwrap();
+        assert_eq!(report.frames_sent, 2, "a tag comes on top of what the interface takes");
+        assert_eq!(report.frames_back_in_time, 1);
+        let skipped = Skipped {
+            frames_too_long: 1,
+            frames_too_short: 1,
+            frames_truncated: 1,
+            frames_not_ethernet: 2,
+        };
+        assert_eq!(report.skipped, skipped);
+    });
+}
+
+#[test]
+fn a_file_that_is_cut_short_is_played_up_to_there() {
+    isolated!({
+        pair();
+        let file = numbered(&[0, 1, 2], 1000);
+        let cut = &file[..file.len() - 1];
+        let (error, receive) =
+            world::receive(2, || play(cut, ReplayOptions::default()).unwrap_err());
+        assert!(matches!(error, Error::Pcap(netloom_pcap::Error::Cut { .. })), "{error}");
+        assert_eq!(only(&receive.report(&[])).frames_received, 2);
+        let error = play(b"no such file", ReplayOptions::default()).unwrap_err();
+        assert!(matches!(error, Error::Pcap(netloom_pcap::Error::Format { .. })), "{error}");
+        let engine = Replayer::open(interface(A), Engine::LiveFrames, ReplayOptions::default());
+        assert!(engine.unwrap_err().to_string().starts_with("engine live-frames: "));
+    });
+}
