@@ -14,7 +14,8 @@ use crate::shared::{Account, End, Shared};
 use crate::{Result, clock, rotation};
 
 /// Finds an interface again that is no more: given the number of the engine that ended, a new one in
-/// its place, or nothing yet. It is asked some times a second.
+/// its place, or nothing yet. It is asked some times a second, for each engine of those that shared the
+/// interface in turn.
 pub type Reopen = Box<dyn FnMut(usize) -> Option<Box<dyn Engine>> + Send>;
 
 /// Longest wait of a round, after which it is looked whether to end.

@@ -9,6 +9,7 @@
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -145,7 +146,9 @@ struct StatisticsFile {
 impl StatisticsFile {
     fn create(path: PathBuf) -> Result<StatisticsFile> {
         let object = || path.display().to_string();
-        let file = File::create(&path).map_err(|e| Error::call(object(), "create", e))?;
+        let mut how = File::options();
+        let file = how.write(true).create(true).truncate(true).mode(0o600).open(&path);
+        let file = file.map_err(|e| Error::call(object(), "create", e))?;
         Ok(StatisticsFile { file, since: Instant::now(), before: Ledger::default() })
     }
 

@@ -76,6 +76,18 @@ fn a_reader_that_goes_is_noticed_without_a_frame() {
 }
 
 #[test]
+fn a_reader_that_does_not_read_does_not_keep_a_capture_from_ending() {
+    let feed = Feed::default();
+    let (capture, _reader) = into_pipe(Options::default(), &feed);
+    feed.give(0..10_000);
+    wait_for(&capture, "all in memory", |s| s.total.captured == 10_000);
+    let report = end(capture);
+    let total = report.last.total;
+    assert_eq!((report.end, total.written + total.lost.disk), (End::Failed, 10_000));
+    assert!(report.failure.unwrap().to_string().contains("wait for its reader"));
+}
+
+#[test]
 fn an_engine_that_fails_ends_the_capture_and_leaves_a_whole_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.pcapng");

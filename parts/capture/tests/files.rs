@@ -43,7 +43,7 @@ fn a_file_says_what_it_is_and_what_was_counted() {
     let capture = Pipeline::start(options, vec![source], target).unwrap();
     feed.give(0..1000);
     let report = end(capture);
-    assert_eq!(report.files, [path.clone()]);
+    assert_eq!(report.files, std::slice::from_ref(&path));
     let seen = read(&path);
     assert_eq!((seen.sections, seen.numbers()), (1, all(0..1000)));
     let interface = &seen.interfaces[0];
@@ -64,7 +64,7 @@ fn a_file_is_live() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.pcapng");
     let feed = Feed::default();
-    let capture = capture(Options::default(), &[feed.clone()], FileOptions::new(&path));
+    let capture = capture(Options::default(), std::slice::from_ref(&feed), FileOptions::new(&path));
     assert_eq!(read(&path).interfaces.len(), 1, "the head is there at once");
     for n in 0..3 {
         feed.give(n..n + 1);
@@ -107,7 +107,7 @@ fn runs_of_several_processors_are_put_in_order() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.pcapng");
     let feed = Feed::default();
-    let capture = capture(Options::default(), &[feed.clone()], FileOptions::new(&path));
+    let capture = capture(Options::default(), std::slice::from_ref(&feed), FileOptions::new(&path));
     let some = |rest: u64, range: std::ops::Range<u64>| range.filter(|n| n % 3 == rest).collect();
     // All of them fit one chunk.
     for start in (0..4500).step_by(900) {
@@ -124,7 +124,7 @@ fn classic_files_are_of_one_interface() {
     for (format, unit) in [(Format::Pcap, 1000), (Format::PcapNs, 1)] {
         let feed = Feed::default();
         let options = Options { format, ..Options::default() };
-        let capture = capture(options, &[feed.clone()], FileOptions::new(&path));
+        let capture = capture(options, std::slice::from_ref(&feed), FileOptions::new(&path));
         feed.give(0..5000);
         feed.give_runs(vec![(5000..6000).collect()]);
         let report = end(capture);
@@ -214,7 +214,7 @@ fn files_rotate_by_length() {
     let files = FileOptions { rotation, ..FileOptions::new(folder.path().join("a.pcapng")) };
     let feed = Feed::default();
     let options = Options { chunk: Some(256 << 10), ..Options::default() };
-    let capture = capture(options, &[feed.clone()], files);
+    let capture = capture(options, std::slice::from_ref(&feed), files);
     feed.give(0..10_000);
     let report = end(capture);
     assert!((8..=12).contains(&report.files.len()), "{:?}", report.files);
@@ -234,7 +234,7 @@ fn only_the_newest_files_are_kept() {
     let files = FileOptions { rotation, ..FileOptions::new(folder.path().join("a.pcapng")) };
     let feed = Feed::default();
     let options = Options { chunk: Some(256 << 10), ..Options::default() };
-    let capture = capture(options, &[feed.clone()], files);
+    let capture = capture(options, std::slice::from_ref(&feed), files);
     feed.give(0..10_000);
     let report = end(capture);
     assert_eq!((report.files.len(), report.last.total.written), (3, 10_000));
@@ -254,7 +254,7 @@ fn files_rotate_by_time_also_when_nothing_comes() {
     let rotation = Rotation { time, ..Rotation::default() };
     let files = FileOptions { rotation, ..FileOptions::new(folder.path().join("a.pcapng")) };
     let feed = Feed::default();
-    let capture = capture(Options::default(), &[feed.clone()], files);
+    let capture = capture(Options::default(), std::slice::from_ref(&feed), files);
     let count = || folder.path().read_dir().unwrap().count();
     feed.give(0..10);
     wait_until("the fourth file", BOUND, || (count() >= 4).then_some(()));

@@ -292,7 +292,9 @@ impl Output for Files {
 /// Notes what is known to be in the file.
 fn settle(open: &mut Open, shared: &Shared) {
     let written = open.file.written();
-    while let Some(flight) = open.flight.pop_front_if(|flight| flight.end <= written) {
+    while open.flight.front().is_some_and(|flight| flight.end <= written)
+        && let Some(flight) = open.flight.pop_front()
+    {
         shared.accounts[flight.source].settle(flight.frames, true);
     }
 }
