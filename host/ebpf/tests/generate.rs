@@ -136,10 +136,12 @@ fn flows_beyond_all_ports_have_other_addresses() {
     let frames = Frames { head: &head, lengths: &[60], flows: 16_385, clock_every: 0 };
     pair.near.run(|| {
         let mut live = LiveFrames::open(NEAR, &frames).unwrap();
-        assert_eq!(live.send(16_383, 64).unwrap().taken, 16_383);
+        // On a busy machine the queue to the other end may be full: such frames are counted, too.
+        let sent = live.send(16_383, 64).unwrap();
+        assert_eq!(sent.made, 16_383);
         // Nobody reads these, so they must be past before the socket is opened.
         netloom_kit::wait_until("all have come", BOUND, || {
-            pair.far.run(|| received(FAR) == 16_383).then_some(())
+            pair.far.run(|| received(FAR) == sent.taken).then_some(())
         });
         let socket = pair.far.run(|| Packets::open_all(FAR));
         assert_eq!(live.send(3, 64).unwrap().taken, 3);

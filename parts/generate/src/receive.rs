@@ -83,6 +83,12 @@ impl Receive {
         })
     }
 
+    /// Ends after so many stamped frames, whatever was said when it was opened: for who learns only
+    /// after sending how many can come.
+    pub fn expect(&mut self, frames: u64) {
+        self.options.frames = Some(frames);
+    }
+
     /// Receives until it is to end or `stop` is set; then takes what has come until now.
     ///
     /// # Errors

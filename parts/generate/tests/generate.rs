@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use netloom_generate::{
-    Engine, Error, FarEnd, Generator, ReceiveReport, Spec, StreamReport, Target, UsedEngine,
+    Engine, Error, FarEnd, Generator, ReceiveReport, SendReport, Spec, StreamReport, Target,
+    UsedEngine,
 };
 use netloom_kit::isolated;
 use netloom_netlink::{Batch, Change, EndSpec, Socket, VethSpec};
@@ -28,6 +29,16 @@ fn whole(stream: &StreamReport, frames: u64, bytes: u64) {
     assert_eq!(faults, [0; 4]);
 }
 
+/// All were made; what the interface has taken has come, and no other: its queue to the other end is
+/// short, and on a busy machine it may refuse some.
+fn as_taken(sent: &SendReport, stream: &StreamReport, frames: u64) {
+    assert_eq!(sent.frames_sent + sent.frames_refused, frames);
+    assert!(sent.frames_sent > 0);
+    assert_eq!(stream.frames_received, sent.frames_sent, "{stream:?}");
+    assert_eq!(stream.frames_lost, sent.frames_refused, "{stream:?}");
+    assert_eq!((stream.frames_duplicated, stream.frames_reordered), (0, 0));
+}
+
 #[test]
 fn what_the_ring_sends_arrives() {
     isolated!({
@@ -41,7 +52,7 @@ fn what_the_ring_sends_arrives() {
                 frames: Some(2858),
                 ..Spec::new(addresses(v6))
             };
-            let (sent, report) = send(Engine::Ring, &spec, 2858);
+            let (sent, report) = send(Engine::Ring, &spec, 0);
             assert_eq!(sent.engine, UsedEngine::Ring);
             assert_eq!((sent.frames_sent, sent.frames_refused), (2858, 0));
             // Two rounds of all sizes.
@@ -77,7 +88,7 @@ fn what_is_dropped_on_the_way_is_found_lost() {
         narrow(600);
         let spec = Spec { sizes: Sizes::Imix, ..spec(1200, Rate::Max) };
         // One of twelve is longer than the second leg takes.
-        let (sent, report) = send(Engine::Ring, &spec, 1100);
+        let (sent, report) = send(Engine::Ring, &spec, 100);
         assert_eq!((sent.frames_sent, sent.frames_refused), (1200, 0));
         let stream = only(&report);
         assert_eq!((stream.frames_received, stream.frames_lost), (1100, 100));
@@ -174,18 +185,15 @@ fn what_the_kernel_makes_arrives() {
                 ..Spec::new(addresses(v6))
             };
             // Fast enough that it is chosen.
-            let (sent, report) = send(Engine::Auto, &spec, 5001);
+            let (sent, report) = send(Engine::Auto, &spec, 0);
             assert_eq!(sent.engine, UsedEngine::LiveFrames);
-            assert_eq!((sent.frames_sent, sent.frames_refused), (5001, 0));
-            let bytes = 50 * (84..=183).sum::<u64>() + 84;
-            assert_eq!(sent.bytes_offered, bytes);
-            whole(only(&report), 5001, bytes);
+            assert_eq!(sent.bytes_offered, 50 * (84..=183).sum::<u64>() + 84);
+            as_taken(&sent, only(&report), 5001);
         }
         let duration = Some(Duration::from_millis(10));
         let spec = Spec { rate: Rate::Packets(1e5), duration, ..Spec::new(addresses(false)) };
-        let (sent, report) = send(Engine::LiveFrames, &spec, 1000);
-        assert_eq!(sent.frames_sent, 1000);
-        whole(only(&report), 1000, 64_000);
+        let (sent, report) = send(Engine::LiveFrames, &spec, 0);
+        as_taken(&sent, only(&report), 1000);
     });
 }
 
@@ -231,7 +239,8 @@ fn another_end_elsewhere_is_reached_or_named() {
         for engine in [Engine::LiveFrames, Engine::Auto] {
             let netns = space.try_clone().unwrap();
             let sent = open(Some(FarEnd { netns, index: B }), engine).unwrap();
-            assert_eq!((sent.engine, sent.frames_sent), (UsedEngine::LiveFrames, 640));
+            assert_eq!(sent.engine, UsedEngine::LiveFrames);
+            assert!(sent.frames_sent > 0 && sent.frames_sent + sent.frames_refused == 640);
         }
     });
 }
@@ -240,7 +249,7 @@ fn another_end_elsewhere_is_reached_or_named() {
 fn reports_are_written_and_read() {
     isolated!({
         pair();
-        let (sent, report) = send(Engine::Ring, &spec(64, Rate::Packets(1e5)), 64);
+        let (sent, report) = send(Engine::Ring, &spec(64, Rate::Packets(1e5)), 0);
         let text = serde_json::to_string(&report).unwrap();
         assert!(text.contains("\"frames_lost\":0") && text.contains("\"p99_ns\":"), "{text}");
         assert_eq!(serde_json::from_str::<ReceiveReport>(&text).unwrap(), report);

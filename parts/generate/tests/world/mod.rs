@@ -109,11 +109,16 @@ pub fn receive<T>(frames: u64, send: impl FnOnce() -> T) -> (T, Receive) {
     (sent, receive)
 }
 
-/// What is sent, and what was found of it; `arrive` are the frames that do.
-pub fn send(engine: Engine, spec: &Spec, arrive: u64) -> (SendReport, ReceiveReport) {
+/// What is sent, and what was found of it; all that is taken arrives but for `lost` frames.
+pub fn send(engine: Engine, spec: &Spec, lost: u64) -> (SendReport, ReceiveReport) {
     let stop = AtomicBool::new(false);
     let mut generator = Generator::open(interface(A), engine, spec.clone()).unwrap();
-    let (sent, receive) = receive(arrive, || generator.run(&stop).unwrap());
+    let options =
+        ReceiveOptions { duration: Some(BOUND), timeout_ms: 1, ..ReceiveOptions::default() };
+    let mut receive = Receive::open(B, options).unwrap();
+    let sent = generator.run(&stop).unwrap();
+    receive.expect(sent.frames_sent - lost);
+    receive.run(&stop).unwrap();
     let made = sent.frames_sent + sent.frames_refused;
     let report = receive.report(&[(spec.stream, made)]);
     assert_eq!((report.frames_dropped_here, report.interface_gone), (0, false));
