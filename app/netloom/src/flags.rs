@@ -2,6 +2,7 @@
 //!
 //! Only definitions: nothing here reads a file or asks the machine.
 
+mod capture;
 mod switch;
 
 use std::path::PathBuf;
@@ -9,6 +10,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+pub(crate) use capture::{Capture, CaptureDirection, CaptureEngine, CaptureFormat};
 pub(crate) use switch::{
     MirrorAdd, MirrorChange, MirrorDirection, Plug, PortVlan, Switch, SwitchCreate, SwitchMac,
     SwitchMirror, SwitchPort,
@@ -55,6 +57,8 @@ pub(crate) enum Verb {
     Switch(Switch),
     /// Join a switch to an interface, until interrupted.
     Plug(Plug),
+    /// Write the frames of links, nodes, switches and host interfaces to a file.
+    Capture(Box<Capture>),
     /// Run a program in a node, with this terminal or these pipes.
     Exec(Exec),
     /// Open a shell in a node.

@@ -9,6 +9,7 @@ mod flags;
 mod labs;
 mod output;
 mod source;
+mod spaces;
 mod verbs;
 
 use std::io;

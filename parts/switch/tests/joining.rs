@@ -126,7 +126,8 @@ fn a_switch_started_again_knows_its_ports_and_its_rules() {
     let asked = switch.ask();
     asked.set_vlan(7, Vid::new(5).map(Vlan::Access)).unwrap();
     let source = Source { port: 1, direction: netloom_switch::rules::Direction::Both };
-    let mirror = Mirror { to: 7, sources: vec![source], filter: "arp".parse().unwrap(), temporary: false };
+    let mirror =
+        Mirror { to: 7, sources: vec![source], filter: "arp".parse().unwrap(), temporary: false };
     assert_eq!(asked.add_mirror(mirror.clone()).unwrap(), 1);
     let before = asked.show().unwrap();
     switch.process.kill();

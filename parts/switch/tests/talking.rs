@@ -6,10 +6,10 @@ mod world;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use netloom_shm::{JoinOptions, Received, Sent, SwitchPort};
+use netloom_shm::{HEADER, JoinOptions, Received, Sent, SwitchPort};
 use netloom_switch::control::requests::PortChange;
 use netloom_switch::rules::{self, Direction, Mirror, Source, Vid, Vlan};
-use world::{ALL, Station, Switch, frame, join, mac, next, send};
+use world::{ALL, BOUND, Station, Switch, frame, join, mac, next, send};
 
 const NOTHING: Duration = Duration::from_millis(50);
 
@@ -236,6 +236,30 @@ fn a_mirror_shows_both_directions_of_an_edge() {
         asked.delete_mirror(session).unwrap();
         assert_eq!(watcher.try_next(NOTHING), None);
     }
+}
+
+#[test]
+fn a_port_that_wants_copies_alone_is_spared_what_is_flooded() {
+    let switch = Switch::start();
+    let [a, b] = ["a", "b"].map(|name| Station::join(&switch, name));
+    acquaint(&a, &b);
+    let options = JoinOptions { only_copies: true, ..JoinOptions::new(switch.path(), "capture") };
+    let mut watcher = SwitchPort::join(&options).unwrap();
+    let mut buffer = vec![0; netloom_shm::MOST_FRAME];
+    let mut next = |wait| match watcher.receive_wait(&mut buffer, Some(wait)).unwrap() {
+        Received::Frame { start, length } => Some(buffer[start + HEADER..start + length].to_vec()),
+        _ => None,
+    };
+    a.send(&frame(ALL, mac(1), b"to all"));
+    b.until(&frame(ALL, mac(1), b"to all"));
+    assert_eq!(next(NOTHING), None);
+    let source = Source { port: 1, direction: Direction::In };
+    let filter = "all".parse().unwrap();
+    let mirror = Mirror { to: 3, temporary: true, sources: vec![source], filter };
+    switch.ask().add_mirror(mirror).unwrap();
+    a.send(&frame(ALL, mac(1), b"again"));
+    assert_eq!(next(BOUND), Some(frame(ALL, mac(1), b"again")));
+    assert_eq!(next(NOTHING), None, "once");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod adhoc;
 mod bench;
+mod capture;
 mod copy;
 mod doctor;
 mod down;
@@ -43,6 +44,7 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
         Verb::Link(verb) => link::link(lab, &verb),
         Verb::Switch(verb) => switch::switch(lab, verb),
         Verb::Plug(args) => plug::plug(lab, &args),
+        Verb::Capture(args) => capture::capture(lab, &args),
         Verb::Exec(args) => enter::exec(lab, args),
         Verb::Shell(args) => enter::shell(lab, &args.node),
         Verb::Logs(args) => logs::logs(lab, &args),

@@ -59,7 +59,7 @@ pub(crate) fn plug(lab: Option<&str>, args: &Plug) -> Result<i32> {
 
 /// Where the switch is: one of the lab named by `-l`, one of the only lab where there is no `default`,
 /// else as its name says.
-fn switch(lab: Option<&str>, asked: &str) -> Result<Address> {
+pub(super) fn switch(lab: Option<&str>, asked: &str) -> Result<Address> {
     let resolve = |text: &str| name::resolve(text).map_err(|e| Usage(e.to_string()));
     let bare = asked.strip_prefix(name::SCHEME).unwrap_or(asked);
     let is_plain =

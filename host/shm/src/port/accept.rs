@@ -37,6 +37,9 @@ impl SwitchPort {
         origin: u16,
     ) -> Result<Accepted> {
         let Some(of) = self.ins.get_mut(self.current) else { return Ok(Accepted::Dropped) };
+        if self.options.only_copies && origin & MIRRORED == 0 {
+            return Ok(Accepted::Dropped);
+        }
         let number = of.number;
         let sender = if number == 0 { origin & !MIRRORED } else { number.into() };
         if self.rules.plain

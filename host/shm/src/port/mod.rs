@@ -66,6 +66,9 @@ pub struct JoinOptions {
     pub arena: usize,
     /// Whether to look for the switch again when it is gone. Without, the port ends with it.
     pub reconnect: bool,
+    /// Whether to take nothing but what mirror sessions copy to this port: what is flooded to it as to
+    /// any other is passed over.
+    pub only_copies: bool,
 }
 
 impl JoinOptions {
@@ -80,6 +83,7 @@ impl JoinOptions {
             wait: Duration::from_millis(100),
             arena: layout::ring::ARENA,
             reconnect: true,
+            only_copies: false,
         }
     }
 }

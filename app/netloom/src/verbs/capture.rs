@@ -1,0 +1,168 @@
+//! `capture`: frames of targets into a file or a pipe, each accounted for.
+//!
+//! The work is done in this process: engines are opened in the namespaces of their targets, everything
+//! else is `netloom_capture`'s. A capture ends by Ctrl-C, at its limits, or when its targets are gone.
+
+mod engines;
+mod show;
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use netloom_capture::{
+    About, End, FileOptions, Format, Options, Pipeline, Report, Rotation, Target as Output,
+};
+use netloom_disk::Direct;
+use netloom_model::Plan;
+use netloom_sys::process;
+
+use crate::Usage;
+use crate::flags::{Capture, CaptureFormat};
+use crate::spaces::Spaces;
+use engines::Mirrors;
+
+/// Signals that end it.
+const ENDING: [i32; 3] = [2, 15, 1];
+
+/// `netloom capture`
+pub(crate) fn capture(lab: Option<&str>, args: &Capture) -> Result<i32> {
+    let (mut spaces, found) = Spaces::find(lab, &args.targets, args.all)?;
+    if found.points.is_empty() && found.mirrors.is_empty() {
+        bail!("there is no link in the lab");
+    }
+    let format = format(args);
+    let interfaces = found.points.len() + found.mirrors.len();
+    if format != Format::PcapNg && interfaces > 1 {
+        let words = format!(
+            "classic pcap has room for one interface, and these are {interfaces}; write pcapng"
+        );
+        return Err(Usage(words).into());
+    }
+    let filter = engines::Filter::compile(&args.filter, spaces.plan())?;
+    let about = about(spaces.plan(), args);
+    let mirrors = Mirrors::join(&spaces, lab, &found.mirrors)?;
+    let output = output(args)?;
+    let stop = process::catch(&ENDING).context("catch signals")?;
+    let plan = spaces.plan().cloned();
+    spaces.enter()?;
+    let opened = engines::open(&spaces, plan.as_ref(), &found.points, &filter, args)?;
+    let sources = opened.into_iter().chain(mirrors.sources(&filter, args)).collect();
+    let options = Options {
+        format,
+        about,
+        memory: args.memory,
+        chunk: None,
+        packets: args.count,
+        duration: args.duration,
+        stop: Some(stop),
+    };
+    let pipeline = Pipeline::start(options, sources, output)?;
+    show::watch(&pipeline, &spaces, args);
+    finish(pipeline.wait(), args)
+}
+
+/// What is written: as asked for, else as the file's name says.
+fn format(args: &Capture) -> Format {
+    let by_name = || {
+        let ending = args.write.as_deref().and_then(Path::extension);
+        if ending.is_some_and(|e| e == "pcap" || e == "cap") {
+            CaptureFormat::Pcap
+        } else {
+            CaptureFormat::Pcapng
+        }
+    };
+    match args.format.unwrap_or_else(by_name) {
+        CaptureFormat::Pcapng => Format::PcapNg,
+        CaptureFormat::Pcap => Format::Pcap,
+        CaptureFormat::PcapNs => Format::PcapNs,
+    }
+}
+
+/// What the file says of itself, with the names of all nodes.
+fn about(plan: Option<&Plan>, args: &Capture) -> About {
+    let mut names = vec![];
+    for node in plan.iter().flat_map(|plan| &plan.nodes) {
+        for address in node.interfaces.iter().flat_map(|i| &i.addresses) {
+            names.push((address.addr(), vec![node.name.clone()]));
+        }
+    }
+    let system = rustix::system::uname();
+    let word = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
+    let comment = plan.map(|plan| format!("lab {}: {}", plan.lab, targets(args)));
+    About {
+        application: concat!("netloom ", env!("CARGO_PKG_VERSION")).to_owned(),
+        os: format!("{} {}", word(system.sysname()), word(system.release())),
+        hardware: Some(word(system.machine())),
+        comment,
+        names,
+    }
+}
+
+fn targets(args: &Capture) -> String {
+    if args.all { "all links".to_owned() } else { args.targets.join(" ") }
+}
+
+/// Where frames go.
+fn output(args: &Capture) -> Result<Output> {
+    let files = &args.files;
+    let rotation = Rotation {
+        // A row of files that is kept short has files of a size.
+        bytes: files
+            .rotate_size
+            .or_else(|| (files.files.is_some() && files.rotate_time.is_none()).then_some(2 << 30)),
+        time: files.rotate_time,
+        files: files.files.map(|count| usize::try_from(count).unwrap_or(usize::MAX)),
+    };
+    let path = match args.write.as_deref() {
+        Some(path) if path != Path::new("-") => path,
+        _ if rotation.is_any() || files.wait_for_space => {
+            return Err(Usage("files are rotated and waited for; name one with -w".into()).into());
+        }
+        Some(_) => return Ok(Output::Pipe(standard_output()?)),
+        None => {
+            let null = File::options().write(true).open("/dev/null");
+            return Ok(Output::Pipe(null.context("open /dev/null")?.into()));
+        }
+    };
+    let mut options = FileOptions::new(path);
+    options.rotation = rotation;
+    options.fsync = files.sync;
+    options.wait_for_space = files.wait_for_space;
+    if files.buffered {
+        options.disk.direct = Direct::Never;
+    }
+    if let Some(bytes) = rotation.bytes {
+        options.disk.preallocate = bytes;
+    }
+    Ok(Output::Files(options))
+}
+
+/// Standard output, which must not be a terminal.
+fn standard_output() -> Result<OwnedFd> {
+    let out = std::io::stdout();
+    if std::io::IsTerminal::is_terminal(&out) {
+        return Err(
+            Usage("-w -: standard output is a terminal; lead it into a program".into()).into()
+        );
+    }
+    rustix::io::fcntl_dupfd_cloexec(&out, 3).context("copy standard output")
+}
+
+/// Shows the account; the exit code.
+fn finish(report: Report, args: &Capture) -> Result<i32> {
+    show::account(&report, args)?;
+    if let Some(failure) = report.failure {
+        return Err(anyhow::Error::from(failure).context("capture"));
+    }
+    match report.end {
+        End::DiskFull => bail!("the disk is full: the file is whole up to there"),
+        End::InterfacesGone if !args.quiet => eprintln!("note: what was captured from is no more"),
+        _ => {}
+    }
+    match report.last.total.difference() {
+        0 => Ok(0),
+        missing => bail!("the account does not close: {missing} frames"),
+    }
+}
