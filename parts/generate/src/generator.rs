@@ -15,6 +15,8 @@ use crate::outlet::{BURST, Outlet, SwitchPort, most_of};
 use crate::report::{Pacing, SendReport, a_second};
 use crate::{Error, Result};
 
+/// How long after the end frames are sent that were due before.
+const GRACE: u64 = 1_000_000_000;
 /// Frames a second from which on they are made in the kernel, where that can be.
 const MANY: f64 = 1e6;
 /// Bits of the smallest frame with its check sequence.
@@ -27,7 +29,8 @@ pub enum Engine {
     /// made in the kernel where these can be, else by the ring.
     #[default]
     Auto,
-    /// Made in the kernel (`BPF_PROG_TEST_RUN`): the fastest; paced only a millisecond's worth at a time.
+    /// Made in the kernel (`BPF_PROG_TEST_RUN`): the fastest; paced only a tenth of a second's
+    /// worth at a time, which then leaves in one burst.
     LiveFrames,
     /// A packet socket's ring: each frame at its time.
     Ring,
@@ -64,7 +67,8 @@ pub struct Spec {
     pub stream: u16,
     /// After how many frames it ends.
     pub frames: Option<u64>,
-    /// After what time it ends: no frame is due at or after it.
+    /// After what time it ends: no frame is due at or after it. Frames that are late then are still
+    /// sent, for at most a second.
     pub duration: Option<Duration>,
     /// Frames that the kernel makes at a time, 1 to 256, and for how many of them it looks at the clock
     /// once (0: once a call). For frames made in the kernel alone.
@@ -113,6 +117,11 @@ impl Spec {
     /// How many frames may be sent yet, after `sent`.
     pub(crate) fn left(&self, sent: u64) -> u64 {
         self.frames.map_or(u64::MAX, |frames| frames.saturating_sub(sent))
+    }
+
+    /// Whether so long after the start nothing is sent any more, not even what is late.
+    pub(crate) fn is_over(&self, since: u64) -> bool {
+        since >= self.end().saturating_add(GRACE)
     }
 
     /// After how many nanoseconds it ends.
@@ -186,6 +195,9 @@ impl Generator {
                     break;
                 }
                 let Some(at) = clock.wait(start + due, stop) else { break };
+                if self.spec.is_over(at - start) {
+                    break;
+                }
                 now = at;
             } else if (self.next - first).is_multiple_of(BURST) {
                 outlet.flush()?;

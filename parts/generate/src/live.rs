@@ -1,4 +1,6 @@
-//! Sending frames that the kernel makes: at top speed, or a millisecond's worth at a time.
+//! Sending frames that the kernel makes: at top speed, or a tenth of a second's worth at a time.
+//!
+//! A call takes the kernel some milliseconds to prepare and to clean up after, so calls are long.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,10 +13,14 @@ use crate::generator::Spec;
 use crate::report::{Pacing, SendReport, UsedEngine, a_second};
 use crate::{Error, Result};
 
-/// Frames of one call at top speed: some milliseconds.
-const MOST: u64 = 1 << 16;
+/// Frames of the first call at top speed; later ones grow.
+const FIRST: u64 = 1 << 16;
+/// The most frames of one call.
+const MOST: u64 = 1 << 26;
+/// How long a call at top speed should take: it cannot be stopped but by a signal.
+const LONG: u64 = 400_000_000;
 /// Calls a second when there is a pace.
-const CALLS: f64 = 1000.0;
+const CALLS: f64 = 10.0;
 
 /// Frames made in the kernel for one interface.
 #[derive(Debug)]
@@ -51,17 +57,25 @@ impl Live {
     pub(crate) fn run(&mut self, spec: &Spec, stop: &AtomicBool) -> Result<SendReport> {
         let before = self.frames.tally();
         let (mut clock, mut schedule) = (Clock::new(), Schedule::new(spec.rate));
-        let (most, end) = (a_call(spec), spec.end());
+        let (mut most, end) = (a_call(spec), spec.end());
         let paced = spec.rate != Rate::Max;
         let start = Clock::now();
         while !stop.load(Ordering::Relaxed) {
             let left = spec.left(self.frames.tally().made - before.made);
             let due = if paced { schedule.due() } else { Clock::now() - start };
-            if left == 0 || due >= end || (paced && clock.wait(start + due, stop).is_none()) {
+            if left == 0 || due >= end || spec.is_over(Clock::now() - start) {
+                break;
+            }
+            if paced && clock.wait(start + due, stop).is_none() {
                 break;
             }
             let count = within(&schedule, spec, most.min(left), end);
+            let before = Clock::now();
             let sent = self.frames.send(count, spec.batch.0)?;
+            let took = Clock::now() - before;
+            if !paced && due.saturating_add(took) < end {
+                most = next_call(count, took, (end - due - took).min(LONG));
+            }
             if self.unsure && sent.taken == 0 && sent.made > 0 {
                 return Err(Error::FarEnd { index: self.index });
             }
@@ -86,19 +100,27 @@ impl Live {
     }
 }
 
+/// Frames of the next call, which is to take `aim` nanoseconds, after one of `count` that took so long:
+/// at most four times as many.
+fn next_call(count: u64, took: u64, aim: u64) -> u64 {
+    let frames = u128::from(count) * u128::from(aim) / u128::from(took.max(1));
+    let frames = u64::try_from(frames).unwrap_or(MOST);
+    frames.clamp(FIRST, count.saturating_mul(4).max(FIRST)).min(MOST)
+}
+
 /// Frames of one call.
 fn a_call(spec: &Spec) -> u64 {
     let cycle = u64::from(spec.sizes.cycle());
     let bytes: u64 = (0..cycle).map(|n| u64::from(spec.sizes.at(n))).sum();
     let frames = match spec.rate {
-        Rate::Max => return MOST,
+        Rate::Max => return FIRST,
         Rate::Packets(rate) => rate / CALLS,
         Rate::Bits(rate) => rate / CALLS / (8.0 * bytes as f64 / cycle as f64),
     };
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "1 to 65536 after clamping"
+        reason = "1 to 2^26 after clamping"
     )]
     let frames = frames.clamp(1.0, MOST as f64) as u64;
     frames
