@@ -1,7 +1,8 @@
-//! How fast a capture stores frames that cost nothing to take: `store-rate DIR [BYTES] [SECONDS]`.
+//! How fast a capture stores frames that cost nothing to take: `store-rate DIR [BYTES] [SECONDS] [sort]`.
 //!
 //! Frames come as runs of blocks, as a BPF ring gives them, so what is measured is one copy, the
-//! accounting and the disk.
+//! accounting and the disk; with `sort` every chunk has to be sorted from many runs, too, which is more
+//! than several processors can ask for.
 
 use std::time::{Duration, Instant};
 
@@ -39,10 +40,12 @@ fn main() {
     let folder = arguments.next().expect("a folder");
     let mut number = |or: u64| arguments.next().map_or(or, |text| text.parse().expect("a number"));
     let (bytes, seconds) = (number(60), number(3));
+    let sort = arguments.next().is_some_and(|word| word == "sort");
     let data = vec![7; usize::try_from(bytes).expect("small")];
     let (mut run, frames) = (Vec::new(), 512);
-    for time_ns in 0..frames {
+    for number in 0..frames {
         let original = u32::try_from(bytes).expect("small");
+        let time_ns = if sort { number } else { 0 };
         ng::packet(&mut run, &ng::Packet { time_ns, original, data: &data, ..Default::default() });
     }
     let path = std::path::Path::new(&folder).join("store-rate.pcapng");

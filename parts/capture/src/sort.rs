@@ -12,19 +12,23 @@ use crate::queue::Chunk;
 const PACKET: u32 = 6;
 
 /// A block: its time, where it begins, its length.
-type Place = (u64, usize, usize);
+pub(crate) type Place = (u64, u32, u32);
 
-/// Sorts a chunk by time, if there is memory for it.
-pub(crate) fn by_time(chunk: &mut Chunk, pool: &Pool) {
+/// Sorts a chunk by time, if there is memory for it. `places` is what is reused from one to the next.
+pub(crate) fn by_time(chunk: &mut Chunk, pool: &Pool, places: &mut Vec<Place>) {
     if chunk.sorted {
         return;
     }
     let Some(mut sorted) = pool.take() else { return };
     let Some(blocks) = chunk.buffer.get(..chunk.len) else { return };
-    let Some(mut places) = places(blocks) else { return };
+    if find(blocks, places).is_none() {
+        return;
+    }
     places.sort_by_key(|(time, ..)| *time);
     let mut end = 0;
-    for (_, start, len) in places {
+    for (start, len) in places.iter().filter_map(|(_, start, len)| {
+        Some((usize::try_from(*start).ok()?, usize::try_from(*len).ok()?))
+    }) {
         let (Some(to), Some(from)) =
             (sorted.get_mut(end..end + len), blocks.get(start..start + len))
         else {
@@ -37,9 +41,9 @@ pub(crate) fn by_time(chunk: &mut Chunk, pool: &Pool) {
     chunk.sorted = true;
 }
 
-/// All blocks; none if they are not whole.
-fn places(blocks: &[u8]) -> Option<Vec<Place>> {
-    let mut places: Vec<Place> = Vec::new();
+/// Finds all blocks; none if they are not whole.
+fn find(blocks: &[u8], places: &mut Vec<Place>) -> Option<()> {
+    places.clear();
     let mut start = 0;
     while start < blocks.len() {
         let rest = &blocks[start..];
@@ -50,10 +54,10 @@ fn places(blocks: &[u8]) -> Option<Vec<Place>> {
         } else {
             places.last().map_or(0, |(time, ..)| *time)
         };
-        places.push((time, start, len));
+        places.push((time, u32::try_from(start).ok()?, u32::try_from(len).ok()?));
         start += len;
     }
-    Some(places)
+    Some(())
 }
 
 #[cfg(test)]
@@ -76,13 +80,14 @@ mod tests {
         buffer[..bytes.len()].copy_from_slice(&bytes);
         let (len, sorted) = (bytes.len(), false);
         let mut chunk = Chunk { buffer, len, source: 0, frames: 4, epoch: 0, sorted };
-        by_time(&mut chunk, &pool);
+        let mut places = Vec::new();
+        by_time(&mut chunk, &pool, &mut places);
         let all = &chunk.buffer[..len];
-        let kinds: Vec<u32> =
-            places(all).unwrap().iter().map(|(_, at, _)| u32::from(all[*at])).collect();
+        find(all, &mut places).unwrap();
+        let kinds: Vec<u8> = places.iter().map(|(_, at, _)| all[*at as usize]).collect();
         assert_eq!(kinds, [6, 6, 5, 6, 6]);
-        let statistics = places(all).unwrap()[2];
-        let rest = [&all[..statistics.1], &all[statistics.1 + statistics.2..]].concat();
+        let (_, at, statistics) = places[2];
+        let rest = [&all[..at as usize], &all[(at + statistics) as usize..]].concat();
         let got: Vec<(u64, u8)> =
             run::records(&rest).map(|block| (block.time_ns, block.data[0])).collect();
         assert_eq!(got, [(1, 3), (3, 1), (9, 2), (9, 4)]);
@@ -95,7 +100,7 @@ mod tests {
         let mut buffer = pool.take().unwrap();
         buffer[..100].fill(7);
         let mut chunk = Chunk { buffer, len: 100, source: 0, frames: 4, epoch: 0, sorted: false };
-        by_time(&mut chunk, &pool);
+        by_time(&mut chunk, &pool, &mut Vec::new());
         assert_eq!(chunk.buffer[..100], [7; 100]);
     }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use crate::output::{Made, Output, Refused};
 use crate::queue::{Chunk, Next};
 use crate::shared::{End, Shared};
+use crate::sort::{self, Place};
 
 /// How often the output is asked whether it has something to do.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -21,6 +22,8 @@ pub(crate) struct Writer {
     wait_for_space: bool,
     /// Nothing can be written any more.
     broken: bool,
+    /// Memory for sorting.
+    places: Vec<Place>,
 }
 
 impl Writer {
@@ -29,7 +32,7 @@ impl Writer {
         output: Box<dyn Output>,
         wait_for_space: bool,
     ) -> Writer {
-        Writer { shared, output, wait_for_space, broken: false }
+        Writer { shared, output, wait_for_space, broken: false, places: Vec::new() }
     }
 
     /// Writes until the queue is closed.
@@ -37,7 +40,8 @@ impl Writer {
         loop {
             match self.shared.queue.next(self.pause()) {
                 Next::Chunk(chunk) if self.broken => self.lose(&chunk),
-                Next::Chunk(chunk) => {
+                Next::Chunk(mut chunk) => {
+                    sort::by_time(&mut chunk, &self.shared.pool, &mut self.places);
                     let result = self.output.write(chunk);
                     self.deal_with(result);
                 }

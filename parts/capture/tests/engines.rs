@@ -152,7 +152,8 @@ fn captured(way: Way, take: &Take, count: u32, most: u64) -> (Report, Seen) {
 
 /// What another reader says of the file.
 fn count_by_others(path: &Path, packets: u64) {
-    if let Some(tcpdump) = program("tcpdump") {
+    // It changes its user, for which there is none in a namespace of an ordinary user's.
+    if let Some(tcpdump) = program("tcpdump").filter(|_| root_outside(netloom_kit::is_root())) {
         let mut read = std::process::Command::new(tcpdump);
         let out = read.args(["--count", "-r"]).arg(path).output().unwrap();
         let said = String::from_utf8_lossy(&out.stdout).into_owned();

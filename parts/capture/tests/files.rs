@@ -115,6 +115,14 @@ fn runs_of_several_processors_are_put_in_order() {
     }
     end(capture);
     assert!(read(&path).numbers() == all(0..4500), "all, in order");
+
+    let feed = Feed::default();
+    feed.give_runs((0..3).map(|rest| some(rest, 0..60)).collect());
+    let (capture, reader) = world::into_pipe(Options::default(), &feed);
+    wait_for(&capture, "all in the pipe", |s| s.total.written == 60);
+    end(capture);
+    let seen = world::read_from(std::fs::File::from(reader));
+    assert!(seen.numbers() == all(0..60), "all, in order");
 }
 
 #[test]

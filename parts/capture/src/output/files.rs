@@ -18,7 +18,7 @@ use crate::head::Encoder;
 use crate::queue::Chunk;
 use crate::rotation::{self, Rotation};
 use crate::shared::Shared;
-use crate::{Error, Result, clock, sort};
+use crate::{Error, Result, clock};
 
 /// Buffers for heads and tails.
 const SPARE: usize = 64 << 10;
@@ -211,7 +211,6 @@ impl Files {
         let (Some(open), Some(mut chunk)) = (&mut self.open, self.waiting.take()) else {
             return Ok(());
         };
-        sort::by_time(&mut chunk, &self.shared.pool);
         let len = pack(&mut chunk, &mut self.encoder);
         open.length += len as u64;
         let Chunk { buffer, source, frames, .. } = chunk;
