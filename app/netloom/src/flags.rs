@@ -3,6 +3,7 @@
 //! Only definitions: nothing here reads a file or asks the machine.
 
 mod capture;
+mod generate;
 mod switch;
 
 use std::path::PathBuf;
@@ -11,6 +12,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 pub(crate) use capture::{Capture, CaptureDirection, CaptureEngine, CaptureFormat};
+pub(crate) use generate::{Generate, GenerateEngine, Replay};
 pub(crate) use switch::{
     MirrorAdd, MirrorChange, MirrorDirection, Plug, PortVlan, Switch, SwitchCreate, SwitchMac,
     SwitchMirror, SwitchPort,
@@ -59,6 +61,10 @@ pub(crate) enum Verb {
     Plug(Plug),
     /// Write the frames of links, nodes, switches and host interfaces to a file.
     Capture(Box<Capture>),
+    /// Send frames at an exact rate, or receive them and tell what became of them.
+    Generate(Box<Generate>),
+    /// Send the frames of a capture file, with their gaps or at a rate.
+    Replay(Replay),
     /// Run a program in a node, with this terminal or these pipes.
     Exec(Exec),
     /// Open a shell in a node.

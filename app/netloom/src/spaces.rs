@@ -83,7 +83,8 @@ impl Spaces {
         self.lab.as_ref().map(|(client, _)| client)
     }
 
-    fn open(&mut self, place: &Place) -> Result<()> {
+    /// Asks for the door to a place.
+    pub(crate) fn open(&mut self, place: &Place) -> Result<()> {
         let Some((client, _)) = &self.lab else { return Ok(()) };
         let door = match place {
             Place::Host => return Ok(()),

@@ -10,6 +10,7 @@ mod enter;
 mod fates;
 mod figures;
 mod files;
+mod generate;
 mod link;
 mod list;
 mod logs;
@@ -45,6 +46,8 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
         Verb::Switch(verb) => switch::switch(lab, verb),
         Verb::Plug(args) => plug::plug(lab, &args),
         Verb::Capture(args) => capture::capture(lab, &args),
+        Verb::Generate(args) => generate::generate(lab, &args),
+        Verb::Replay(args) => generate::replay(lab, &args),
         Verb::Exec(args) => enter::exec(lab, args),
         Verb::Shell(args) => enter::shell(lab, &args.node),
         Verb::Logs(args) => logs::logs(lab, &args),

@@ -1,0 +1,90 @@
+//! What became of generated and replayed frames, for people.
+
+use netloom_generate::{Pacing, ReceiveReport, ReplayReport, SendReport};
+
+use crate::output::{facts, table};
+
+/// What was sent.
+pub(super) fn sent(report: &SendReport) -> String {
+    let mut lines = vec![
+        ("sent", format!("{} frames in {}", report.frames_sent, seconds(report.elapsed_ns))),
+        ("engine", format!("{:?}", report.engine).to_lowercase()),
+        (
+            "rate",
+            format!(
+                "{:.3} Mpps, {:.3} Gb/s",
+                report.packets_per_second / 1e6,
+                report.bits_per_second / 1e9
+            ),
+        ),
+        ("refused", report.frames_refused.to_string()),
+    ];
+    lines.extend(report.pacing.as_ref().map(|pacing| ("late by", late(pacing))));
+    facts(&lines)
+}
+
+/// What was replayed.
+pub(super) fn replayed(report: &ReplayReport) -> String {
+    let skipped = &report.skipped;
+    let mut lines = vec![
+        ("sent", format!("{} frames in {}", report.frames_sent, seconds(report.elapsed_ns))),
+        ("rate", format!("{:.3} Mpps", report.packets_per_second / 1e6)),
+        ("refused", report.frames_refused.to_string()),
+        (
+            "skipped",
+            format!(
+                "{} too long, {} too short, {} cut when captured, {} not Ethernet",
+                skipped.frames_too_long,
+                skipped.frames_too_short,
+                skipped.frames_truncated,
+                skipped.frames_not_ethernet
+            ),
+        ),
+    ];
+    lines.extend(report.pacing.as_ref().map(|pacing| ("late by", late(pacing))));
+    facts(&lines)
+}
+
+/// What was received.
+pub(super) fn received(report: &ReceiveReport) -> String {
+    let head = ["STREAM", "RECEIVED", "LOST", "TWICE", "REORDERED", "P50 us", "P99 us", "MAX us"];
+    let rows = report.streams.iter().map(|s| {
+        vec![
+            s.stream.to_string(),
+            s.frames_received.to_string(),
+            s.frames_lost.to_string(),
+            s.frames_duplicated.to_string(),
+            s.frames_reordered.to_string(),
+            us(s.latency.p50_ns),
+            us(s.latency.p99_ns),
+            us(s.latency.max_ns),
+        ]
+    });
+    let mut text = table(&head, rows.collect());
+    if report.frames_dropped_here > 0 {
+        text.push_str(&format!(
+            "{} frames were lost here, by this receiver\n",
+            report.frames_dropped_here
+        ));
+    }
+    text
+}
+
+fn late(pacing: &Pacing) -> String {
+    format!(
+        "{} us in the median, {} us for 1 in 100, {} us at most",
+        us(pacing.p50_ns),
+        us(pacing.p99_ns),
+        us(pacing.max_ns)
+    )
+}
+
+#[expect(clippy::cast_precision_loss, reason = "times are below 2^53 ns")]
+fn us(ns: u64) -> String {
+    format!("{:.3}", ns as f64 / 1e3)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "times are below 2^53 ns")]
+fn seconds(ns: u64) -> String {
+    format!("{:.3} s", ns as f64 / 1e9)
+}
