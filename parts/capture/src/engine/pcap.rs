@@ -60,7 +60,8 @@ impl Drop for Waking {
 
 impl Pcap {
     /// Opens an interface of the calling thread's network namespace. The timeout becomes 100 ms where
-    /// there is none, so that a file is live.
+    /// there is none, so that a file is live; the kernel's ring gets 64 MiB where no size is told, since
+    /// libpcap's own 2 MiB are full after a few milliseconds.
     ///
     /// # Errors
     /// As [`Live::open`].
@@ -68,6 +69,9 @@ impl Pcap {
         let mut options = options.clone();
         if options.timeout_ms == 0 {
             options.timeout_ms = 100;
+        }
+        if options.buffer_bytes == 0 {
+            options.buffer_bytes = 64 << 20;
         }
         let live = Live::open(interface, &options)?;
         let _waking = Waking::start(live.breaker())?;
