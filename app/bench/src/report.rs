@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use netloom_stats::{Summary, ratio_ci};
+use netloom_stats::{Summary, percentile, ratio_ci};
 use serde::{Deserialize, Serialize};
 
 /// The result of an experiment.
@@ -104,6 +104,15 @@ impl Report {
         let Ok(summary) = Summary::of(rounds) else { return };
         self.values.insert(name.to_owned(), summary.mean);
         self.ci.insert(name.to_owned(), summary.ci95);
+    }
+
+    /// Adds a value as the median of rounds, for what one pause of the machine in a round would spoil. Its
+    /// interval is that from the least to the greatest round.
+    pub(crate) fn median(&mut self, name: &str, rounds: &[f64]) {
+        let Ok(median) = percentile(rounds, 50.0) else { return };
+        let [low, high] = [f64::min, f64::max].map(|of| rounds.iter().copied().reduce(of));
+        self.values.insert(name.to_owned(), median);
+        self.ci.insert(name.to_owned(), [low.unwrap_or(median), high.unwrap_or(median)]);
     }
 
     /// Adds a ratio of paired rounds, ours by theirs; nothing when a side has no rounds.
