@@ -131,18 +131,3 @@ fn threads_compile_at_the_same_time() {
         }
     });
 }
-
-/// Not a test: writes the recorded programs again, by the libpcap that is here.
-#[test]
-#[ignore = "writes core/filter/tests/expressions.txt"]
-fn record() {
-    let programs: Vec<_> = recorded::expressions()
-        .into_iter()
-        .map(|expression| {
-            let program = compile(&expression, recorded::SNAPLEN)
-                .unwrap_or_else(|e| panic!("{expression}: {e}"));
-            (expression, program)
-        })
-        .collect();
-    recorded::write(&programs);
-}

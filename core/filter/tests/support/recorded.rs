@@ -1,7 +1,7 @@
 //! Expressions with the programs that libpcap 1.10.3 made of them: `tests/expressions.txt`.
 //!
 //! A line is an expression; the one below it, indented, its program: code, jt, jf and k of each
-//! instruction. `cargo test -p netloom-libpcap --test expressions -- --ignored` writes the programs again.
+//! instruction. `cargo run -p netloom-libpcap --example record-expressions` writes the programs again.
 
 use netloom_filter::{Insn, Program};
 use std::fmt::Write;

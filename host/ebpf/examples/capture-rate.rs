@@ -1,8 +1,9 @@
 //! What a tap costs: nanoseconds for a frame, and frames a second that are captured without loss.
 //!
 //! To be run by hand, alone on the machine:
-//! `cargo test --release -p netloom-ebpf --test capture_rate -- --ignored --nocapture --test-threads 1`
+//! `cargo run --release -p netloom-ebpf --example capture-rate`, as root.
 
+#[path = "../tests/support/mod.rs"]
 mod support;
 
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -111,8 +112,6 @@ fn only(ethertype: u32) -> Option<Program> {
     Some(Program::new(vec![load, test, yes, no]).unwrap())
 }
 
-#[test]
-#[ignore = "a measurement"]
 fn nanoseconds_for_a_frame() {
     let space = NetNs::create();
     link(space.end(2), space.end(3));
@@ -174,8 +173,6 @@ fn nanoseconds_for_a_frame() {
     }
 }
 
-#[test]
-#[ignore = "a measurement"]
 fn frames_a_second_without_loss() {
     let [near, far] = [NetNs::create(), NetNs::create()];
     link(near.end(2), far.end(3));
@@ -248,4 +245,9 @@ fn frames_a_second_without_loss() {
             100.0 * counts.lost as f64 / counts.offered as f64,
         );
     }
+}
+
+fn main() {
+    nanoseconds_for_a_frame();
+    frames_a_second_without_loss();
 }
