@@ -98,6 +98,16 @@ pub fn generate_supported() -> Result<(), Unsupported> {
     crate::generate::probe().map_err(|e| unsupported("frames made in the kernel", e, needs))
 }
 
+/// Whether flows can be measured at interfaces ([`crate::measure`]) with this clock, and by which way.
+///
+/// # Errors
+/// What is missing and what would help.
+pub fn measure_supported(clock: crate::measure::Clock) -> Result<Hook, Unsupported> {
+    let needs = "a kernel with CONFIG_BPF_SYSCALL and CONFIG_NET_CLS_ACT, Linux 5.15 or later; 6.1 for TAI";
+    crate::measure::probe(clock).map_err(|e| unsupported("measuring", e, needs))?;
+    hook_supported()
+}
+
 /// Attaches a program to the loopback interface of a namespace of its own.
 fn by(feature: &'static str, hook: Hook, needs: &str) -> Result<(), Unsupported> {
     let tried = std::thread::scope(|scope| {

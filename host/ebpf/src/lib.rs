@@ -6,7 +6,7 @@
 //!
 //! [`capture`] copies what passes an interface into mapped memory.
 //!
-//! [`generate`] makes frames in the kernel.
+//! [`generate`] makes frames in the kernel. [`measure`] counts and marks flows.
 //!
 //! Nothing is pinned. Programs are attached without links, so that each lives exactly as long as the
 //! group or the interface that it is attached to, whoever ends; a later process finds programs and
@@ -20,6 +20,7 @@
 pub mod capture;
 pub mod feature;
 pub mod generate;
+pub mod measure;
 pub mod protect;
 pub mod sockets;
 pub mod wire;

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
+ *
+ * Which flow a packet is of: a cache of whole keys over the tables of netloom_marking::tables. What is
+ * in the cache is what a search would give, or is of another generation and searched for again; so a
+ * cache without room costs time and nothing else.
+ */
+#ifndef NETLOOM_MEASURE_FILTER_H
+#define NETLOOM_MEASURE_FILTER_H
+
+/* Sizes are set before loading. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct nl_me_v4);
+	__type(value, __u64);
+} nl_me_cache4 SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct nl_me_key);
+	__type(value, __u64);
+} nl_me_cache6 SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1);
+	__type(key, struct nl_me_filter);
+	__type(value, __u64);
+} nl_me_filters SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 2 * NL_ME_MASKS);
+	__type(key, __u32);
+	__type(value, struct nl_me_mask);
+} nl_me_masks SEC(".maps");
+
+/* A map of its own, with one word: see netloom/measure.h. */
+__u64 nl_me_active SEC(".data.active");
+
+/* Searches the tables; slot + 1, or 0. */
+static __noinline __u32 search(const struct nl_me_key *key, __u64 active)
+{
+	__u32 set = ((__u32)active >> 8 & 1) * NL_ME_MASKS, masks = active & 0xff;
+	__u32 best = ~0u, found = 0;
+	struct nl_me_filter at;
+
+	for (__u32 i = 0; i < NL_ME_MASKS; i++) {
+		__u32 index = set + i;
+		struct nl_me_mask *mask;
+		__u64 *entry;
+
+		if (i >= masks)
+			break;
+		mask = bpf_map_lookup_elem(&nl_me_masks, &index);
+		if (!mask || best <= mask->best)
+			break;
+		at.mask = index;
+#pragma unroll
+		for (int word = 0; word < 10; word++)
+			((__u32 *)&at.key)[word] =
+				((const __u32 *)key)[word] & ((__u32 *)&mask->bits)[word];
+		entry = bpf_map_lookup_elem(&nl_me_filters, &at);
+		if (entry && (__u32)*entry < best) {
+			best = *entry;
+			found = (*entry >> 32) + 1;
+		}
+	}
+	return found;
+}
+
+/* Searches, and puts what was found into a cache's entry or a new one. */
+#define REMEMBER(map, key, entry, value, cpu)                                     \
+	do {                                                                      \
+		if (entry)                                                        \
+			NL_WRITE(*(entry), value);                                \
+		else if (bpf_map_update_elem(map, key, &(value), BPF_ANY))        \
+			(cpu)->overflow++;                                        \
+	} while (0)
+
+static __noinline __u32 search_v4(const struct nl_me_v4 *v4, __u64 *entry, struct nl_me_cpu *cpu,
+				  __u64 active)
+{
+	struct nl_me_key key = {
+		.family = 4,
+		.protocol = v4->kind,
+		.has_ports = v4->kind >> 8,
+		.ports = v4->ports,
+		.src = { v4->src },
+		.dst = { v4->dst },
+	};
+	__u32 slot = search(&key, active);
+	__u64 value = active >> 32 << 32 | slot;
+
+	cpu->searched++;
+	REMEMBER(&nl_me_cache4, v4, entry, value, cpu);
+	return slot;
+}
+
+static __noinline __u32 search_v6(const struct nl_me_key *key, __u64 *entry, struct nl_me_cpu *cpu,
+				  __u64 active)
+{
+	__u32 slot = search(key, active);
+	__u64 value = active >> 32 << 32 | slot;
+
+	cpu->searched++;
+	REMEMBER(&nl_me_cache6, key, entry, value, cpu);
+	return slot;
+}
+
+static __noinline __u32 classify_v6(const struct nl_me_key *key, struct nl_me_cpu *cpu,
+				    __u64 active)
+{
+	__u64 *entry = bpf_map_lookup_elem(&nl_me_cache6, key), value;
+
+	if (entry) {
+		value = NL_READ(*entry);
+		if (value >> 32 == active >> 32)
+			return value;
+	}
+	return search_v6(key, entry, cpu, active);
+}
+
+static __noinline __u32 classify_v4(const struct nl_me_v4 *key, struct nl_me_cpu *cpu,
+				    __u64 active)
+{
+	__u64 *entry = bpf_map_lookup_elem(&nl_me_cache4, key), value;
+
+	if (entry) {
+		value = NL_READ(*entry);
+		if (value >> 32 == active >> 32)
+			return value;
+	}
+	return search_v4(key, entry, cpu, active);
+}
+
+/* The place of a key in the near cache. */
+static __always_inline struct nl_me_near *near(const struct nl_me_v4 *key, struct nl_me_cpu *cpu)
+{
+	__u64 a = key->src | (__u64)key->dst << 32, b = key->ports | (__u64)key->kind << 32;
+
+	a = (a ^ b * 0x9e3779b97f4a7c15ULL) * 0xff51afd7ed558ccdULL;
+	return &cpu->near[a >> 55 & (NL_ME_NEAR - 1)];
+}
+
+/* The slot of the packet's flow + 1, or 0. What this CPU saw lately is at hand. */
+static __always_inline __u32 classify(const struct packet *p, struct nl_me_cpu *cpu)
+{
+	__u64 active = NL_READ(nl_me_active);
+	struct nl_me_near *at;
+	__u32 slot;
+
+	if (p->v6)
+		return classify_v6(&p->key, cpu, active);
+	at = near(&p->v4, cpu);
+	if (at->value >> 32 == active >> 32 && at->key.src == p->v4.src &&
+	    at->key.dst == p->v4.dst && at->key.ports == p->v4.ports && at->key.kind == p->v4.kind)
+		return at->value;
+	slot = classify_v4(&p->v4, cpu, active);
+	at->key = p->v4;
+	at->value = active >> 32 << 32 | slot;
+	return slot;
+}
+
+#endif

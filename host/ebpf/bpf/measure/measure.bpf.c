@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
+ *
+ * Measures flows at an interface by alternate marking (RFC 9341): counts packets by block, with their
+ * times or with samples of them, and writes marks at egress. Must equal netloom_marking; the layout of
+ * the maps is in netloom/measure.h. Frames always go on.
+ *
+ * Which block a packet is of comes from its mark and the time, so nothing is switched between blocks. A
+ * program that keeps few times reads the coarse clock for the block, and the exact one for those alone.
+ * On one CPU frames follow one another, because soft interrupts are off: counters are plain words.
+ */
+#include <netloom/kernel.h>
+#include <netloom/measure.h>
+#include <bpf/bpf_core_read.h>
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+const volatile struct nl_me_options nl_me_options SEC(".rodata.options");
+
+#include "packet.bpf.h"
+#include "filter.bpf.h"
+#include "hash.bpf.h"
+#include "samples.bpf.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct nl_me_cpu);
+} nl_me_cpus SEC(".maps");
+
+/* By slot * NL_ME_BANKS + bank. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct nl_me_count);
+} nl_me_counts SEC(".maps");
+
+/* By slot: the last block of which a packet was marked twice, + 1. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} nl_me_twice SEC(".maps");
+
+/* The block that lasts, or one that did: spares a division. Any value is right. */
+__u64 nl_me_hint;
+
+/* What is known of a frame of a flow. */
+struct seen {
+	__u64 time;
+	__u64 block; /* + 1 */
+	__u32 flow;
+	__u32 packets;
+	__u64 bytes;
+	struct segment segment;
+};
+
+static __always_inline __u64 exact_time(struct __sk_buff *skb)
+{
+	if (nl_me_options.clock == NL_ME_FRAME)
+		return skb->tstamp;
+	return nl_me_options.clock == NL_ME_TAI ? bpf_ktime_get_tai_ns() : bpf_ktime_get_ns();
+}
+
+/* A time within one tick: TAI has no coarse form, so it is read once a tick. */
+static __always_inline __u64 coarse_time(struct __sk_buff *skb, struct nl_me_cpu *cpu)
+{
+	__u64 tick;
+
+	if (nl_me_options.clock == NL_ME_FRAME)
+		return skb->tstamp;
+	tick = bpf_ktime_get_coarse_ns();
+	if (nl_me_options.clock == NL_ME_MONOTONIC)
+		return tick;
+	if (cpu->tick != tick) {
+		cpu->tick = tick;
+		cpu->tai = bpf_ktime_get_tai_ns();
+	}
+	return cpu->tai;
+}
+
+/* The block that lasts at a time since the start, and the time since it began. */
+static __always_inline __u64 block_at(__u64 since, __u64 *within)
+{
+	__u64 period = nl_me_options.period, block = NL_READ(nl_me_hint);
+
+	*within = since - block * period;
+	if (*within < period)
+		return block;
+	block = since / period;
+	*within = since - block * period;
+	NL_WRITE(nl_me_hint, block);
+	return block;
+}
+
+/* The block + 1 of a packet with this colour (0: even blocks' one), or 0. */
+static __always_inline __u64 block_of(__u64 time, __u32 colour)
+{
+	__u64 period = nl_me_options.period, since = time - nl_me_options.start, within, block;
+
+	if (time < nl_me_options.start)
+		return nl_me_options.start - time <= period / 2 && !colour;
+	block = block_at(since, &within);
+	if ((block & 1) == colour)
+		return block + 1;
+	return within < period - period / 2 ? block : block + 2;
+}
+
+/* Writes the byte with DSCP and ECN, and what of the IPv4 checksum follows (RFC 1624). */
+static __noinline int write_class(struct __sk_buff *skb, const struct packet *p, __u8 class)
+{
+	__u8 h[12];
+	__u32 sum, flags = 0;
+
+	if (bpf_skb_load_bytes(skb, p->l3, h, p->v6 ? 2 : 12))
+		return -1;
+	if (p->v6) {
+		h[0] = (h[0] & 0xf0) | class >> 4;
+		h[1] = (h[1] & 0x0f) | class << 4;
+		return bpf_skb_store_bytes(skb, p->l3, h, 2, BPF_F_RECOMPUTE_CSUM);
+	}
+	sum = (__u16)~(h[10] << 8 | h[11]);
+	sum += (__u16)~(h[0] << 8 | h[1]);
+	h[1] = class;
+	sum += h[0] << 8 | h[1];
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = ~((sum & 0xffff) + (sum >> 16));
+	h[10] = sum >> 8;
+	h[11] = sum;
+	return bpf_skb_store_bytes(skb, p->l3, h, 12, flags);
+}
+
+/* Whether this packet is the one of its block that is marked twice. */
+static __always_inline bool twice(__u32 flow, __u64 block, __u64 within)
+{
+	__u64 *last, old;
+
+	if (nl_me_options.marking < 2 || within < nl_me_options.guard)
+		return false;
+	last = bpf_map_lookup_elem(&nl_me_twice, &flow);
+	if (!last)
+		return false;
+	old = NL_READ(*last);
+	return old != block + 1 && __sync_val_compare_and_swap(last, old, block + 1) == old;
+}
+
+/* Gives the packet the mark of the block that lasts. */
+static __always_inline void mark(struct __sk_buff *skb, struct packet *p, const struct seen *s,
+				 struct nl_me_cpu *cpu)
+{
+	__u64 since = s->time - nl_me_options.start, block, within;
+	__u32 value;
+	__u8 class;
+
+	if (s->time < nl_me_options.start)
+		return;
+	block = block_at(since, &within);
+	value = block & 1 ? nl_me_options.next : nl_me_options.starter;
+	if (twice(s->flow, block, within))
+		value |= nl_me_options.delay;
+	class = (p->class & ~(nl_me_options.mask << 2)) | value << 2;
+	if (class == p->class)
+		return;
+	if (write_class(skb, p, class))
+		cpu->unwritten += s->packets;
+	else
+		p->class = class;
+}
+
+/* What a context does not show. */
+struct sk_buff___me {
+	unsigned char *head;
+	__u32 end;
+	__u8 ip_summed : 2;
+} __attribute__((preserve_access_index));
+
+struct skb_shared_info___me {
+	__u32 gso_type;
+} __attribute__((preserve_access_index));
+
+#define PARTIAL 3
+/* Its place before Linux 6.18, and since. */
+#define GSO_TCP_FIXEDID (1u << 3 | 1u << 30)
+#define GSO_TCP (1u << 0 | 1u << 4)
+#define GSO_UDP_L4 (1u << 17)
+/* GRE, IP in IP, UDP tunnels, each of two kinds. */
+#define GSO_TUNNELS 0xfc0u
+
+extern void *bpf_cast_to_kern_ctx(void *obj) __ksym __weak;
+
+/* Reads what offload left undone, where that is allowed (Linux 6.2); else takes the worse for it. */
+static __always_inline void look_at_offload(struct __sk_buff *skb, const struct packet *p,
+					    struct segment *s)
+{
+	struct skb_shared_info___me *shared;
+	struct sk_buff___me *frame;
+	__u32 type = 0, wanted;
+
+	s->partial = true;
+	s->strange = s->is && p->protocol != TCP;
+	if (!bpf_ksym_exists(bpf_cast_to_kern_ctx) ||
+	    !bpf_core_field_exists(struct sk_buff___me, ip_summed))
+		return;
+	frame = bpf_cast_to_kern_ctx(skb);
+	s->partial = BPF_CORE_READ_BITFIELD(frame, ip_summed) == PARTIAL;
+	if (!s->is)
+		return;
+	shared = (void *)(BPF_CORE_READ(frame, head) + BPF_CORE_READ(frame, end));
+	bpf_core_read(&type, sizeof(type), &shared->gso_type);
+	wanted = p->protocol == TCP ? GSO_TCP : GSO_UDP_L4;
+	/* Only test runs have a super-frame without a type. */
+	s->strange = type && (!(type & wanted) || (type & GSO_TUNNELS));
+	s->fixed_id = type & GSO_TCP_FIXEDID;
+}
+
+/* Counts the packets of a super-frame, and what they have on the wire. */
+static __always_inline void count_segments(struct __sk_buff *skb, const struct packet *p,
+					   struct seen *s)
+{
+	__u32 header = 8, word, headers, data;
+
+	s->packets = skb->gso_segs;
+	if (p->protocol == TCP) {
+		if (!nl_me_four(skb, p, 12, &word))
+			return;
+		header = (bpf_ntohl(word) >> 28) * 4;
+	} else if (p->protocol != UDP) {
+		return;
+	}
+	headers = p->l3 + p->transport + header;
+	data = skb->len > headers ? skb->len - headers : 0;
+	/* Who makes frames of others' may leave counting to the kernel, which does it behind us. */
+	if (!s->packets)
+		s->packets = (data + skb->gso_size - 1) / skb->gso_size;
+	if (s->packets > 1)
+		s->bytes += (__u64)(s->packets - 1) * (headers + (skb->vlan_present ? 4 : 0));
+}
+
+static __always_inline void count_frame(struct __sk_buff *skb, const struct packet *p,
+					struct seen *s)
+{
+	s->packets = 1;
+	s->bytes = skb->len + (skb->vlan_present ? 4 : 0);
+	if (skb->gso_size) {
+		count_segments(skb, p, s);
+		if (!s->packets)
+			s->packets = 1;
+	}
+}
+
+static __always_inline void tally(__u64 *packets, __u64 *sum, __u64 *first, __u64 *last, __u64 time,
+				  __u64 count)
+{
+	*packets += count;
+	*sum += time * count;
+	if (time < *first)
+		*first = time;
+	if (time > *last)
+		*last = time;
+}
+
+/* The bank of this block, or NULL when it is a later one's. */
+static __always_inline struct nl_me_count *bank(const struct seen *s)
+{
+	__u32 index = s->flow * NL_ME_BANKS + ((s->block - 1) & (NL_ME_BANKS - 1));
+	struct nl_me_count *count = bpf_map_lookup_elem(&nl_me_counts, &index);
+
+	if (!count || count->block > s->block)
+		return NULL;
+	if (count->block < s->block) {
+		__builtin_memset(count, 0, sizeof(*count));
+		count->first = ~0ULL;
+		count->double_first = ~0ULL;
+		count->block = s->block;
+	}
+	return count;
+}
+
+/* A packet, or one of a super-frame, that may be sampled. */
+struct candidate {
+	struct __sk_buff *skb;
+	const struct packet *packet;
+	struct nl_me_count *count;
+	struct seen seen;
+	__u64 exact; /* read for the first sample */
+};
+
+static __noinline int sample(struct candidate *c)
+{
+	struct nl_me_sample sample = {};
+	__u32 index;
+
+	switch (nl_me_choose(c->skb, c->packet, &c->seen.segment, &sample)) {
+	case UNHASHABLE:
+		c->count->unhashable++;
+		return 0;
+	case PASSED_OVER:
+		return 0;
+	}
+	if (!c->exact)
+		c->exact = exact_time(c->skb);
+	sample.time = c->exact;
+	index = bpf_get_smp_processor_id() * nl_me_options.flows + c->seen.flow;
+	index = index * NL_ME_BANKS + ((c->seen.block - 1) & (NL_ME_BANKS - 1));
+	keep(index, c->seen.block, &sample);
+	return 0;
+}
+
+static long sample_segment(__u32 i, struct candidate *c)
+{
+	c->seen.segment.index = i;
+	sample(c);
+	return 0;
+}
+
+static __always_inline void choose(struct __sk_buff *skb, const struct packet *p,
+				   struct nl_me_count *count, const struct seen *s)
+{
+	struct candidate c = { .skb = skb, .packet = p, .count = count, .seen = *s };
+	struct segment *segment = &c.seen.segment;
+
+	segment->is = skb->gso_size != 0;
+	if (segment->is || nl_me_options.profile != NL_ME_PORTABLE)
+		look_at_offload(skb, p, segment);
+	if (!segment->is) {
+		sample(&c);
+		return;
+	}
+	segment->size = skb->gso_size;
+	bpf_loop(s->packets, sample_segment, &c, 0);
+}
+
+/* Counts a frame that has a mark. */
+static __always_inline void count(struct __sk_buff *skb, const struct packet *p, struct seen *s,
+				  struct nl_me_cpu *cpu, __u32 colour, bool is_double)
+{
+	__u64 period = nl_me_options.period, time, origin;
+	struct nl_me_count *count;
+
+	s->block = block_of(s->time, colour);
+	count = s->block ? bank(s) : NULL;
+	if (!count) {
+		cpu->outside += s->packets;
+		return;
+	}
+	origin = nl_me_options.start + (s->block - 1) * period - period / 2;
+	time = s->time - origin;
+	if (time > period / 2 + period + nl_me_options.guard) {
+		count->late += s->packets;
+		return;
+	}
+	count->bytes += s->bytes;
+	if (nl_me_options.program == NL_ME_ALL)
+		tally(&count->packets, &count->sum, &count->first, &count->last, time, s->packets);
+	else
+		count->packets += s->packets;
+	if (is_double) {
+		if (nl_me_options.program != NL_ME_ALL)
+			time = exact_time(skb) - origin;
+		tally(&count->double_packets, &count->double_sum, &count->double_first,
+		      &count->double_last, time, s->packets);
+	}
+	if (nl_me_options.hash)
+		choose(skb, p, count, s);
+}
+
+static __always_inline void see(struct __sk_buff *skb, struct packet *p, struct nl_me_cpu *cpu,
+				__u32 flow, bool egress)
+{
+	struct seen s = { .flow = flow };
+	__u32 dscp, delay = nl_me_options.delay;
+	bool is_double;
+
+	count_frame(skb, p, &s);
+	s.time = nl_me_options.program == NL_ME_ALL ? exact_time(skb) : coarse_time(skb, cpu);
+	if (egress && nl_me_options.marking)
+		mark(skb, p, &s, cpu);
+	dscp = p->class >> 2 & nl_me_options.mask;
+	is_double = delay && (dscp & delay) == delay;
+	if (is_double)
+		dscp &= ~delay;
+	if (dscp == nl_me_options.starter)
+		count(skb, p, &s, cpu, 0, is_double);
+	else if (dscp == nl_me_options.next)
+		count(skb, p, &s, cpu, 1, is_double);
+	else
+		cpu->unmarked += s.packets;
+}
+
+static __always_inline int measure(struct __sk_buff *skb, bool egress)
+{
+	struct packet p = {};
+	struct nl_me_cpu *cpu;
+	__u32 zero = 0, slot;
+
+	if (!nl_me_options.program)
+		return NL_NEXT;
+	cpu = bpf_map_lookup_elem(&nl_me_cpus, &zero);
+	if (!cpu)
+		return NL_NEXT;
+	if (!read_frame(skb, &p)) {
+		cpu->other++;
+		return NL_NEXT;
+	}
+	slot = classify(&p, cpu);
+	if (!slot) {
+		cpu->unmatched++;
+		return NL_NEXT;
+	}
+	see(skb, &p, cpu, slot - 1, egress);
+	return NL_NEXT;
+}
+
+SEC("tc")
+int nl_me_in(struct __sk_buff *skb)
+{
+	return measure(skb, false);
+}
+
+SEC("tc")
+int nl_me_eg(struct __sk_buff *skb)
+{
+	return measure(skb, true);
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
+ *
+ * Reading of headers, as netloom_marking::Packet does. Frames whose headers are not in the first part
+ * are pulled together and read again.
+ */
+#ifndef NETLOOM_MEASURE_PACKET_H
+#define NETLOOM_MEASURE_PACKET_H
+
+#include <bpf/bpf_endian.h>
+
+#define ICMP 1
+#define TCP 6
+#define UDP 17
+#define ICMPV6 58
+#define SCTP 132
+#define UDP_LITE 136
+
+#define V4_HEADER 20
+#define V6_HEADER 40
+#define MOST_EXTENSIONS 8
+#define HOP_BY_HOP 0
+#define ROUTING 43
+#define FRAGMENT 44
+#define AUTHENTICATION 51
+#define DESTINATION 60
+
+/* What is pulled of a frame: link header, two tags, headers with options. */
+#define PULLED 192
+/* Offsets below this are shown to the verifier as what they are. */
+#define NEAR 0x3fff
+
+/* Fragments. */
+#define WHOLE 0
+#define FIRST 1
+#define LATER 2
+
+/* What reading a frame gives. */
+#define BAD 0
+#define GOOD 1
+#define CUT 2
+
+/* A packet: offsets from its IP header but for `l3`, which is the header's own. */
+struct packet {
+	__u32 l3;
+	__u32 transport;
+	__u32 end; /* as the header says */
+	__u32 has; /* as many bytes are there */
+	__u32 word; /* IPv4: identification, flags, offset */
+	__u32 fragment_id; /* IPv6 */
+	__u16 fragment_word; /* IPv6: offset with the flag, in network order */
+	__u8 fragment;
+	__u8 protocol;
+	__u8 class;
+	bool v6;
+	bool has_ports;
+	struct nl_me_v4 v4;
+	struct nl_me_key key; /* of IPv6 only */
+};
+
+static __always_inline bool has_ports(__u8 protocol)
+{
+	return protocol == TCP || protocol == UDP || protocol == UDP_LITE || protocol == SCTP;
+}
+
+static __always_inline bool is_tag(__u16 type)
+{
+	return type == bpf_htons(0x8100) || type == bpf_htons(0x88a8);
+}
+
+/* Bytes of the payload, if all are there. */
+static __always_inline bool within(const struct packet *p, __u32 at, __u32 size)
+{
+	__u32 to = p->transport + at + size;
+
+	return to <= p->end && to <= p->has;
+}
+
+/* Four bytes of the payload; whether they are there. Global functions are verified by themselves, so
+ * that programs stay small to the verifier. */
+__noinline int nl_me_four(struct __sk_buff *skb, const struct packet *p, __u32 at, __u32 *to)
+{
+	void *data, *end;
+	__u32 from;
+
+	if (!p || !to || !within(p, at, 4))
+		return false;
+	from = p->l3 + p->transport + at;
+	if (from < NEAR) {
+		data = (void *)(long)skb->data + (from & NEAR);
+		end = (void *)(long)skb->data_end;
+		if (data + 4 <= end) {
+			*to = *(__u32 *)data;
+			return true;
+		}
+	}
+	return !bpf_skb_load_bytes(skb, from, to, 4);
+}
+
+static __always_inline int read_v4(struct packet *p, void *ip, void *end)
+{
+	__u32 header, total, bits;
+	__u8 protocol;
+	void *ports;
+
+	header = (*(__u8 *)ip & 15) * 4;
+	if (header < V4_HEADER || p->has < header)
+		return BAD;
+	total = bpf_ntohs(*(__u16 *)(ip + 2));
+	if (total && total < header)
+		return BAD;
+	p->v6 = false;
+	p->transport = header;
+	p->end = total ? total : p->has;
+	p->class = *(__u8 *)(ip + 1);
+	p->word = *(__u32 *)(ip + 4);
+	bits = bpf_ntohs(*(__u16 *)(ip + 6));
+	p->fragment = bits & 0x1fff ? LATER : bits & 0x2000 ? FIRST : WHOLE;
+	protocol = *(__u8 *)(ip + 9);
+	p->protocol = protocol;
+	p->v4.src = *(__u32 *)(ip + 12);
+	p->v4.dst = *(__u32 *)(ip + 16);
+	p->v4.ports = 0;
+	p->v4.kind = protocol;
+	if (p->fragment == LATER || !has_ports(protocol) || !within(p, 0, 4))
+		return GOOD;
+	ports = ip + header;
+	if (ports + 4 > end)
+		return CUT;
+	p->v4.ports = *(__u32 *)ports;
+	p->v4.kind = protocol | 256;
+	return GOOD;
+}
+
+/* Steps over one extension header: GOOD to go on, CUT at the end, BAD if it is not whole. */
+static __always_inline int extension(struct __sk_buff *skb, struct packet *p)
+{
+	__u8 header[8];
+	__u32 length;
+	__u16 bits;
+
+	switch (p->protocol) {
+	case HOP_BY_HOP:
+	case ROUTING:
+	case DESTINATION:
+	case AUTHENTICATION:
+	case FRAGMENT:
+		break;
+	default:
+		return CUT;
+	}
+	if (p->fragment == LATER)
+		return CUT;
+	if (!within(p, 0, 8) || bpf_skb_load_bytes(skb, p->l3 + p->transport, header, 8))
+		return BAD;
+	length = p->protocol == FRAGMENT ? 8 :
+		 p->protocol == AUTHENTICATION ? (header[1] + 2) * 4 : (header[1] + 1) * 8;
+	if (!within(p, 0, length))
+		return BAD;
+	if (p->protocol == FRAGMENT) {
+		bits = header[2] << 8 | header[3];
+		/* A packet in one fragment (RFC 6946) is whole. */
+		if (bits & 0xfff9) {
+			p->fragment = bits & 0xfff8 ? LATER : FIRST;
+			p->fragment_word = bpf_htons(bits & 0xfff9);
+			__builtin_memcpy(&p->fragment_id, header + 4, 4);
+		}
+	}
+	p->protocol = header[0];
+	p->transport += length;
+	return GOOD;
+}
+
+static __noinline int extensions(struct __sk_buff *skb, struct packet *p)
+{
+	__u32 ports;
+
+	for (int i = 0; i < MOST_EXTENSIONS; i++) {
+		int step = extension(skb, p);
+
+		if (step == BAD)
+			return BAD;
+		if (step == CUT)
+			break;
+	}
+	p->key.protocol = p->protocol;
+	if (p->fragment == LATER || !has_ports(p->protocol) || !nl_me_four(skb, p, 0, &ports))
+		return GOOD;
+	p->key.ports = ports;
+	p->key.has_ports = 1;
+	return GOOD;
+}
+
+static __always_inline int read_v6(struct __sk_buff *skb, struct packet *p, void *ip, void *end)
+{
+	__u32 length;
+	__u8 protocol;
+
+	if (ip + V6_HEADER > end)
+		return p->has < V6_HEADER ? BAD : CUT;
+	length = bpf_ntohs(*(__u16 *)(ip + 4));
+	protocol = *(__u8 *)(ip + 6);
+	p->v6 = true;
+	p->transport = V6_HEADER;
+	p->end = length ? V6_HEADER + length : p->has;
+	p->class = *(__u8 *)ip << 4 | *(__u8 *)(ip + 1) >> 4;
+	p->fragment = WHOLE;
+	p->protocol = protocol;
+	p->key.family = 6;
+	p->key.protocol = protocol;
+	p->key.has_ports = 0;
+	p->key.zero = 0;
+	p->key.ports = 0;
+	__builtin_memcpy(p->key.src, ip + 8, 32);
+	if (has_ports(protocol) && ip + V6_HEADER + 4 <= end) {
+		if (within(p, 0, 4)) {
+			p->key.ports = *(__u32 *)(ip + V6_HEADER);
+			p->key.has_ports = 1;
+		}
+		return GOOD;
+	}
+	return extensions(skb, p);
+}
+
+/* Reads what stands behind the link header and up to two tags in the frame. */
+static __always_inline int read_packet(struct __sk_buff *skb, struct packet *p)
+{
+	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end, *ip = data;
+	__u16 type = skb->protocol;
+
+	if (nl_me_options.link) {
+		ip = data + nl_me_options.link;
+		if (ip > end)
+			return skb->len < nl_me_options.link ? BAD : CUT;
+		type = *(__u16 *)(ip - 2);
+#pragma unroll
+		for (int i = 0; i < 2; i++)
+			if (is_tag(type)) {
+				ip += 4;
+				if (ip > end)
+					return skb->len < ip - data ? BAD : CUT;
+				type = *(__u16 *)(ip - 2);
+			}
+	}
+	if (type != bpf_htons(0x0800) && type != bpf_htons(0x86dd))
+		return BAD;
+	p->l3 = ip - data;
+	p->has = skb->len - p->l3;
+	if (ip + V4_HEADER > end)
+		return p->has < V4_HEADER ? BAD : CUT;
+	switch (*(__u8 *)ip >> 4) {
+	case 4:
+		return read_v4(p, ip, end);
+	case 6:
+		return read_v6(skb, p, ip, end);
+	default:
+		return BAD;
+	}
+}
+
+static __noinline int read_pulled(struct __sk_buff *skb, struct packet *p)
+{
+	__u32 most = skb->len;
+
+	if (bpf_skb_pull_data(skb, most < PULLED ? most : PULLED))
+		return BAD;
+	return read_packet(skb, p);
+}
+
+static __always_inline bool read_frame(struct __sk_buff *skb, struct packet *p)
+{
+	int found = read_packet(skb, p);
+
+	if (found == CUT)
+		found = read_pulled(skb, p);
+	return found == GOOD;
+}
+
+#endif

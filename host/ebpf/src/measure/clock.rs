@@ -1,0 +1,163 @@
+//! The clock of a point, and whether it was stepped.
+//!
+//! TAI is a wall clock: what sets Unix time steps it. The monotonic clock is never stepped and, on one
+//! machine, the same everywhere; so a step is a change of the difference of the two. TAI is Unix time
+//! plus an offset that is 0 until something sets it; two hosts of which one has it differ by 37 s.
+
+use rustix::time::{
+    ClockId, DynamicClockId, Timespec, clock_getres, clock_gettime, clock_gettime_dynamic,
+};
+
+/// The clocks that programs can read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Clock {
+    /// CLOCK_TAI: for points on several machines.
+    #[default]
+    Tai,
+    /// CLOCK_MONOTONIC: for points on one machine; delays have no error of clocks then.
+    Monotonic,
+    /// The time that a frame carries, for test runs.
+    #[doc(hidden)]
+    Frame,
+}
+
+/// What others must know to compare times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockState {
+    /// The clock.
+    pub clock: Clock,
+    /// TAI less Unix time, in seconds; 0 where nothing has set it.
+    pub tai_offset: i64,
+    /// What is to be added to the clock for Unix time, in nanoseconds. Exact for TAI; of the monotonic
+    /// clock as of now.
+    pub to_unix: i64,
+    /// When the clock was stepped the last time since the point began, on the clock itself.
+    pub stepped_at: Option<u64>,
+}
+
+/// Differences below this are how the clocks are read.
+const STEP: i64 = 500_000;
+const SECOND: i64 = 1_000_000_000;
+/// Readings of which the closest is taken.
+const TRIES: usize = 8;
+
+/// Watches a clock.
+#[derive(Debug)]
+pub(super) struct Watch {
+    clock: Clock,
+    began: u64,
+    /// TAI less the monotonic clock.
+    ahead: i64,
+    stepped_at: Option<u64>,
+}
+
+impl Watch {
+    pub(super) fn new(clock: Clock) -> Watch {
+        Watch { clock, began: now(clock), ahead: ahead(), stepped_at: None }
+    }
+
+    /// Counting begins now.
+    pub(super) fn restart(&mut self) {
+        *self = Watch::new(self.clock);
+    }
+
+    pub(super) fn began(&self) -> u64 {
+        self.began
+    }
+
+    pub(super) fn now(&self) -> u64 {
+        now(self.clock)
+    }
+
+    /// Looks whether the clock was stepped since the last time.
+    pub(super) fn look(&mut self) {
+        if self.clock != Clock::Tai {
+            return;
+        }
+        let ahead = ahead();
+        if (ahead - self.ahead).abs() > STEP {
+            self.ahead = ahead;
+            self.stepped_at = Some(self.now());
+        }
+    }
+
+    /// Whether a block that began at this time was counted before a step was seen.
+    pub(super) fn stepped_since(&self, begin: u64) -> bool {
+        self.stepped_at.is_some_and(|at| begin <= at)
+    }
+
+    pub(super) fn state(&self) -> ClockState {
+        let tai_offset = offset(|| now(Clock::Tai), unix);
+        let to_unix = match self.clock {
+            Clock::Monotonic => -offset(|| now(Clock::Monotonic), unix),
+            _ => -seconds(tai_offset) * SECOND,
+        };
+        let (clock, stepped_at) = (self.clock, self.stepped_at);
+        ClockState { clock, tai_offset: seconds(tai_offset), to_unix, stepped_at }
+    }
+}
+
+/// The resolution of the coarse clock, in nanoseconds.
+pub(super) fn tick() -> u64 {
+    ns(clock_getres(ClockId::MonotonicCoarse))
+}
+
+fn now(clock: Clock) -> u64 {
+    match clock {
+        // Every kernel that runs our programs has TAI (3.10).
+        Clock::Tai => clock_gettime_dynamic(DynamicClockId::Tai).map_or(0, ns),
+        Clock::Monotonic | Clock::Frame => ns(clock_gettime(ClockId::Monotonic)),
+    }
+}
+
+fn unix() -> u64 {
+    ns(clock_gettime(ClockId::Realtime))
+}
+
+fn ahead() -> i64 {
+    offset(|| now(Clock::Tai), || now(Clock::Monotonic))
+}
+
+/// The first clock less the second, by the closest of several readings.
+fn offset(first: impl Fn() -> u64, second: impl Fn() -> u64) -> i64 {
+    let tries = (0..TRIES).map(|_| {
+        let (before, middle, after) = (second(), first(), second());
+        (after.wrapping_sub(before), middle.cast_signed() - u64::midpoint(before, after).cast_signed())
+    });
+    tries.min_by_key(|(apart, _)| *apart).map_or(0, |(_, offset)| offset)
+}
+
+fn seconds(ns: i64) -> i64 {
+    (ns + SECOND / 2).div_euclid(SECOND)
+}
+
+fn ns(time: Timespec) -> u64 {
+    let [seconds, rest] = [time.tv_sec, time.tv_nsec].map(|part| u64::try_from(part).unwrap_or(0));
+    seconds * 1_000_000_000 + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_lead_to_unix_time() {
+        for clock in [Clock::Tai, Clock::Monotonic] {
+            let watch = Watch::new(clock);
+            let there = watch.now().cast_signed() + watch.state().to_unix;
+            assert!((unix().cast_signed() - there).abs() < SECOND, "{clock:?}");
+        }
+    }
+
+    #[test]
+    fn a_clock_that_runs_is_not_stepped() {
+        let mut watch = Watch::new(Clock::Tai);
+        watch.look();
+        assert_eq!(watch.state().stepped_at, None);
+        // As if TAI had been behind by a millisecond before.
+        watch.ahead -= 1_000_000;
+        watch.look();
+        let at = watch.state().stepped_at.unwrap();
+        assert!(at >= watch.began());
+    }
+}

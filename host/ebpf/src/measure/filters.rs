@@ -1,0 +1,152 @@
+//! Flows: which filter has which slot, and the tables in the kernel.
+//!
+//! There are two sets of tables, one of them in force. The other is written, and then one word, with a
+//! new generation that no entry of the cache has, puts it in force at once for every packet.
+
+use std::collections::{HashMap, HashSet};
+
+use netloom_marking::session::NamedFilter;
+use netloom_marking::tables::Bytes;
+use netloom_marking::{Filter, Precedence, Tables};
+
+use super::programs::Maps;
+use crate::{Error, Result};
+
+/// Masks of a set (`NL_ME_MASKS`).
+const MASKS: u32 = 32;
+
+/// A flow that is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Flow {
+    pub(super) id: u32,
+    pub(super) slot: u32,
+    /// Since when it is counted, on the point's clock.
+    pub(super) began: u64,
+    filter: Filter,
+}
+
+/// All flows of a point.
+#[derive(Debug)]
+pub(super) struct Flows {
+    room: u32,
+    flows: Vec<Flow>,
+    /// Slots that nobody has, and that are empty.
+    free: Vec<u32>,
+    generation: u32,
+    /// Keys of the filters in each set.
+    written: [Vec<Vec<u8>>; 2],
+}
+
+fn object() -> String {
+    "filters".to_owned()
+}
+
+impl Flows {
+    pub(super) fn new(room: u32) -> Flows {
+        let written = [Vec::new(), Vec::new()];
+        Flows { room, flows: Vec::new(), free: (0..room).rev().collect(), generation: 0, written }
+    }
+
+    pub(super) fn room(&self) -> u32 {
+        self.room
+    }
+
+    /// In the order of the filters.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Flow> {
+        self.flows.iter()
+    }
+
+    /// Puts filters in force.
+    pub(super) fn set(
+        &mut self,
+        maps: &Maps,
+        filters: &[NamedFilter],
+        precedence: Precedence,
+        now: u64,
+    ) -> Result<()> {
+        let plain: Vec<Filter> = filters.iter().map(|named| named.filter).collect();
+        let tables = Tables::new(&plain, precedence)
+            .map_err(|e| Error::call(object(), "put into tables", std::io::Error::other(e)))?;
+        let (flows, mut free) = self.assign(filters, now)?;
+        self.write(maps, &tables, &flows)?;
+        for old in &self.flows {
+            if !flows.iter().any(|flow| flow.slot == old.slot) {
+                maps.clear(old.slot, self.room, maps.is_sampled())?;
+                free.push(old.slot);
+            }
+        }
+        (self.flows, self.free) = (flows, free);
+        Ok(())
+    }
+
+    /// Slots for filters, and those that remain.
+    fn assign(&self, filters: &[NamedFilter], now: u64) -> Result<(Vec<Flow>, Vec<u32>)> {
+        let mut ids = HashSet::new();
+        if !filters.iter().all(|named| ids.insert(named.id)) {
+            return Err(Error::Unknown { object: object(), reason: "two have one id" });
+        }
+        let old: HashMap<u32, &Flow> = self.flows.iter().map(|flow| (flow.id, flow)).collect();
+        let mut free = self.free.clone();
+        let mut flows = Vec::with_capacity(filters.len());
+        for NamedFilter { id, filter } in filters {
+            let flow = match old.get(id) {
+                Some(flow) if flow.filter == *filter => **flow,
+                _ => {
+                    let reason = "more than there was said to be room for, with those replaced";
+                    let slot = free.pop().ok_or(Error::Unknown { object: object(), reason })?;
+                    Flow { id: *id, slot, began: now, filter: *filter }
+                }
+            };
+            flows.push(flow);
+        }
+        Ok((flows, free))
+    }
+
+    /// Writes the set that is not in force, puts it in force, and empties the other.
+    fn write(&mut self, maps: &Maps, tables: &Tables, flows: &[Flow]) -> Result<()> {
+        let set = (self.generation.wrapping_add(1) & 1) as usize;
+        let first = u32::try_from(set).unwrap_or(0) * MASKS;
+        // What an attempt that failed has left.
+        self.empty(maps, set)?;
+        for (index, mask) in (first..).zip(tables.masks()) {
+            maps.masks.put(&index.to_ne_bytes(), &mask_words(&mask.bytes, mask.best))?;
+        }
+        for (mask, key, rank) in tables.entries() {
+            let slot = tables.filter(rank).and_then(|at| flows.get(at)).map_or(0, |flow| flow.slot);
+            let key = [&(first + mask).to_ne_bytes()[..], key].concat();
+            maps.filters.put(&key, &[u64::from(slot) << 32 | u64::from(rank)])?;
+            self.written[set].push(key);
+        }
+        let generation = self.generation.wrapping_add(1);
+        let masks = u64::try_from(tables.masks().len()).unwrap_or(0);
+        let word = u64::from(generation) << 32 | u64::from(first / MASKS) << 8 | masks;
+        maps.active.put(&0u32.to_ne_bytes(), &[word])?;
+        self.generation = generation;
+        settle();
+        self.empty(maps, 1 - set)
+    }
+
+    fn empty(&mut self, maps: &Maps, set: usize) -> Result<()> {
+        for key in self.written[set].drain(..) {
+            maps.filters.remove(&key)?;
+        }
+        Ok(())
+    }
+}
+
+/// `struct nl_me_mask`.
+fn mask_words(bytes: &Bytes, best: u32) -> Vec<u64> {
+    let words = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word));
+    words.chain([u64::from_ne_bytes(crate::map::pair(best, 0))]).collect()
+}
+
+/// Waits until no program runs that began before: they run in what RCU waits for.
+fn settle() {
+    const GLOBAL: libc::c_int = 1;
+    // SAFETY: takes numbers only.
+    let refused = unsafe { libc::syscall(libc::SYS_membarrier, GLOBAL, 0, 0) };
+    if refused != 0 {
+        // CPUs without ticks (nohz_full) do not let it. A program ends within microseconds.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,173 @@
+//! Where a point is: at the end of what an interface runs, so that it counts what goes on.
+//!
+//! By tcx a link holds the program and goes with the process. A point that is to stay, and all by
+//! clsact, are attached without one; the latter are taken off from a thread in their namespace.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+use libbpf_sys::{bpf_link_create_opts, bpf_link_info};
+use netloom_sys::{Unsupported, namespace};
+
+use crate::attach::{self, Hook, Order};
+use crate::program::Program;
+use crate::{Direction, Error, Result};
+
+/// What stands before a packet in an interface's frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LinkHeader {
+    Ethernet,
+    /// Nothing: tunnels.
+    None,
+}
+
+/// Kinds of interfaces (`ARPHRD_…`) whose frames begin with an Ethernet header: Ethernet, loopback.
+const ETHERNET: [u16; 2] = [1, 772];
+/// Those whose frames begin with the IP header: PPP, raw IP, IP in IP, SIT, GRE, TUN, GRE over IPv6.
+const BARE: [u16; 8] = [512, 519, 768, 769, 776, 778, 823, 65534];
+
+/// A program at its place, taken off when dropped unless it is to stay.
+#[derive(Debug)]
+pub(super) enum Attached {
+    Link(OwnedFd),
+    Without(Without),
+}
+
+/// A program that is attached without a link.
+#[derive(Debug)]
+pub(super) struct Without {
+    namespace: File,
+    hook: Hook,
+    program: Program,
+    ifindex: u32,
+    direction: Direction,
+    stay: bool,
+}
+
+fn object(ifindex: u32) -> String {
+    format!("interface {ifindex}")
+}
+
+fn failed(ifindex: u32, operation: &'static str) -> impl FnOnce(io::Error) -> Error {
+    move |e| Error::call(object(ifindex), operation, e)
+}
+
+/// What an interface's frames begin with.
+pub(super) fn header(ifindex: u32) -> Result<LinkHeader> {
+    let kind = kind(ifindex).map_err(failed(ifindex, "ask for its kind"))?;
+    match kind {
+        kind if ETHERNET.contains(&kind) => Ok(LinkHeader::Ethernet),
+        kind if BARE.contains(&kind) => Ok(LinkHeader::None),
+        kind => Err(Error::Unsupported(Unsupported {
+            feature: "measuring",
+            reason: format!("interface {ifindex} is of kind {kind}, whose frames are not known"),
+            needs: "an interface with Ethernet frames or bare IP packets".to_owned(),
+        })),
+    }
+}
+
+fn kind(ifindex: u32) -> io::Result<u16> {
+    let socket = rustix::net::socket(
+        rustix::net::AddressFamily::UNIX,
+        rustix::net::SocketType::DGRAM,
+        None,
+    )?;
+    let name = rustix::net::netdevice::index_to_name(&socket, ifindex)?;
+    // SAFETY: all zeros is a valid ifreq.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes().take(libc::IFNAMSIZ - 1)) {
+        *to = libc::c_char::from_ne_bytes([from]);
+    }
+    // SAFETY: the request takes a pointer to an ifreq, which is ours and outlives the call.
+    let refused =
+        unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFHWADDR, &raw mut request) };
+    if refused < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has filled in this member.
+    Ok(unsafe { request.ifr_ifru.ifru_hwaddr }.sa_family)
+}
+
+/// Attaches a program behind all that are there.
+pub(super) fn attach(
+    hook: Hook,
+    program: &Program,
+    ifindex: u32,
+    direction: Direction,
+    stay: bool,
+) -> Result<Attached> {
+    if hook == Hook::Tcx && !stay {
+        return create(program, ifindex, direction)
+            .map(Attached::Link)
+            .map_err(failed(ifindex, "attach measurement by tcx"));
+    }
+    let fd = program.fd().try_clone_to_owned().map_err(failed(ifindex, "attach measurement"))?;
+    let program = Program::new(program.name(), fd);
+    attach::attach(hook, &program, ifindex, direction, Order::Last)?;
+    let namespace = File::open("/proc/thread-self/ns/net");
+    let namespace = namespace.map_err(failed(ifindex, "keep its namespace"))?;
+    Ok(Attached::Without(Without { namespace, hook, program, ifindex, direction, stay }))
+}
+
+fn create(program: &Program, ifindex: u32, direction: Direction) -> io::Result<OwnedFd> {
+    let at = match direction {
+        Direction::Ingress => libbpf_sys::BPF_TCX_INGRESS,
+        Direction::Egress => libbpf_sys::BPF_TCX_EGRESS,
+    };
+    let opts = bpf_link_create_opts {
+        sz: size_of::<bpf_link_create_opts>() as u64,
+        flags: libbpf_sys::BPF_F_AFTER,
+        ..Default::default()
+    };
+    let target = i32::try_from(ifindex).map_err(io::Error::other)?;
+    let fd = program.fd().as_raw_fd();
+    // SAFETY: `opts` is a whole structure of the size it says and outlives the call.
+    let link = unsafe { libbpf_sys::bpf_link_create(fd, target, at, &raw const opts) };
+    if link < 0 {
+        return Err(io::Error::from_raw_os_error(-link));
+    }
+    // SAFETY: the descriptor was just made for us and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(link) })
+}
+
+impl Attached {
+    /// Whether its interface is still there; of those without a link that is not known.
+    pub(super) fn alive(&self) -> bool {
+        let link = match self {
+            Attached::Link(link) => link,
+            Attached::Without(without) => return without.ifindex != 0,
+        };
+        let mut info = bpf_link_info::default();
+        let mut length = u32::try_from(size_of::<bpf_link_info>()).unwrap_or(u32::MAX);
+        // SAFETY: `info` is ours, writable, of the length given, and outlives the call.
+        let refused = unsafe {
+            libbpf_sys::bpf_link_get_info_by_fd(
+                link.as_fd().as_raw_fd(),
+                &raw mut info,
+                &raw mut length,
+            )
+        };
+        // SAFETY: it is a tcx link, of which the kernel has filled in this member.
+        refused >= 0 && unsafe { info.__bindgen_anon_1.tcx.ifindex } != 0
+    }
+}
+
+impl Drop for Without {
+    fn drop(&mut self) {
+        if self.stay {
+            return;
+        }
+        std::thread::scope(|scope| {
+            let detach = || {
+                if namespace::enter_network(&self.namespace).is_ok() {
+                    // It may have gone with its interface.
+                    let (hook, program) = (self.hook, &self.program);
+                    let _ =
+                        attach::detach(hook, program, self.ifindex, self.direction, Order::Last);
+                }
+            };
+            let _ = scope.spawn(detach).join();
+        });
+    }
+}

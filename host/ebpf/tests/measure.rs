@@ -1,0 +1,421 @@
+//! Points of a measurement: on test runs against the reference, and on real links.
+
+mod measure_support;
+#[path = "measure_support/traffic.rs"]
+mod traffic;
+mod support;
+
+use std::time::Duration;
+
+use support::net::{NetNs, link};
+
+use measure_support::frames;
+use measure_support::model::{Kept, Model};
+use measure_support::noise::Noise;
+use measure_support::run::run;
+use netloom_ebpf::measure::{Clock, Config, FlowBlock, Marking, Measure};
+use netloom_ebpf::Direction;
+use netloom_kit::root_only;
+use netloom_marking::session::{NamedFilter, Program, Sampling};
+use netloom_marking::{
+    match_samples, Filter, HashFunction, Hasher, Marks, PayloadPart, Precedence, Profile, Schedule, Selection,
+};
+
+const START: u64 = 10_000_000;
+const PERIOD: u64 = 1_000_000;
+const GUARD: u64 = 100_000;
+/// Verdict "on".
+const NEXT: u32 = u32::MAX;
+
+fn filter(text: [&str; 5]) -> Filter {
+    let [src, dst, proto, from, to] = text;
+    let given = |text: &str| (text != "*").then(|| text.to_owned());
+    Filter {
+        src_ip: given(src).map(|text| text.parse().unwrap()),
+        dst_ip: given(dst).map(|text| text.parse().unwrap()),
+        proto: given(proto).map(|text| text.parse().unwrap()),
+        src_port: given(from).map(|text| text.parse().unwrap()),
+        dst_port: given(to).map(|text| text.parse().unwrap()),
+    }
+}
+
+/// Filters that overlap, with ids that are not their places.
+fn filters() -> Vec<NamedFilter> {
+    let all = [
+        ["10.0.0.0/24", "*", "6", "1", "2"],
+        ["10.0.1.1/32", "10.0.2.2/32", "17", "*", "3"],
+        ["10.0.0.0/23", "10.0.0.0/16", "*", "*", "1"],
+        ["fd00::/16", "*", "17", "*", "*"],
+        ["*", "fd00::/63", "6", "2", "*"],
+        ["10.0.2.0/24", "*", "1", "*", "*"],
+        ["*", "*", "58", "*", "*"],
+        ["10.0.1.0/24", "10.0.2.0/31", "*", "*", "*"],
+        ["*", "*", "*", "3", "*"],
+    ];
+    (100..).zip(all).map(|(id, text)| NamedFilter { id, filter: filter(text) }).collect()
+}
+
+fn config(program: Program) -> Config {
+    Config {
+        program,
+        schedule: Schedule::new(START, PERIOD, GUARD).unwrap(),
+        marks: Marks::new(8, 16, 0x38, 0x20).unwrap(),
+        filters: filters(),
+        precedence: Precedence::First,
+        sampling: None,
+        marking: Marking::Off,
+        clock: Clock::Frame,
+        flows: 16,
+        cache: 64,
+        samples: 4096,
+        stay: false,
+    }
+}
+
+fn sampling(function: HashFunction, profile: Profile, length: u8, npkts: Option<u32>) -> Sampling {
+    Sampling {
+        hasher: Hasher { function, profile, seed: 0x1234_5678, payload: PayloadPart::default() },
+        selection: Selection::new(function, 0x1_0003, length).unwrap(),
+        npkts,
+    }
+}
+
+fn stay_on_this_cpu() {
+    let mut cpus = rustix::thread::CpuSet::new();
+    cpus.set(rustix::thread::sched_getcpu());
+    rustix::thread::sched_setaffinity(None, &cpus).unwrap();
+}
+
+/// Runs frames through a point and the reference, and compares all that they say.
+fn compare(what: &str, config: &Config, seed: u64, frames: u64) {
+    let mut noise = Noise::new(seed);
+    // Each CPU has banks of its own; the reference is of one.
+    stay_on_this_cpu();
+    let mut point = Measure::load(Direction::Egress, config)
+        .unwrap_or_else(|e| panic!("{what}: {e}: {:?}", std::error::Error::source(&e)));
+    let mut model = Model::new(config);
+    let classes = [8 << 2, 16 << 2, 8 << 2 | 2, 16 << 2 | 0x80, 0x83, 0, (16 << 2) | 4];
+    let mut time = START - PERIOD;
+    for n in 0..frames {
+        let frame = frames::any(&mut noise, &classes);
+        if !frames::is_taken(&frame) {
+            continue;
+        }
+        time += noise.below(PERIOD * 12 / frames);
+        // Some come late or early.
+        let at = if noise.one_in(9) { time - noise.below(PERIOD * 2) } else { time };
+        let expected = model.see(&frame, at);
+        let ran = run(point.program(), &frame, at, 1);
+        assert_eq!(ran.verdict, NEXT);
+        assert_eq!(ran.bytes, expected, "{what}: frame {n}: {frame:02x?}");
+        let mut counts = point.counts().unwrap();
+        (counts.searched, counts.overflow) = (0, 0);
+        assert_eq!(counts, model.counts, "{what}: frame {n} at {at}: {frame:02x?}");
+    }
+    let mut packets = 0;
+    for block in 0..16 {
+        for (index, flow) in point.read_bank(block).unwrap().into_iter().enumerate() {
+            let mut expected = model.record(index, block);
+            packets += expected.all.packets;
+            expected.completeness = flow.record.completeness;
+            if expected.all.packets + expected.late == 0 {
+                // A block whose bank was taken, or that had nothing.
+                assert_eq!(flow.record.all.packets, 0, "{what}");
+                continue;
+            }
+            assert_eq!(flow.record, expected, "{what}: block {block} of flow {index}");
+            compare_samples(what, &flow.sampled, model.kept(index, block));
+        }
+    }
+    assert!(packets > frames / 20, "{what}: {packets} packets in blocks");
+}
+
+fn compare_samples(
+    what: &str,
+    found: &Option<netloom_ebpf::measure::Sampled>,
+    expected: Option<Kept>,
+) {
+    let (selection, mut expected, crowded) = match &expected {
+        None => return assert!(found.as_ref().is_none_or(|found| found.samples.is_empty())),
+        Some(Kept::Fixed(selection, samples)) => (*selection, samples.clone(), false),
+        Some(Kept::Dynamic(samples)) => {
+            (samples.selection(), samples.kept().to_vec(), samples.crowded())
+        }
+    };
+    let found = found.as_ref().expect("samples");
+    expected.sort_by_key(|sample| sample.time);
+    assert_eq!(found.samples, expected, "{what}");
+    assert_eq!((found.selection, found.unkept, found.crowded), (selection, 0, crowded), "{what}");
+}
+
+#[test]
+fn all_packets_are_counted_as_the_reference_does() {
+    root_only!("runs BPF programs");
+    for precedence in [Precedence::First, Precedence::Longest] {
+        let config = Config { precedence, ..config(Program::All) };
+        compare("all", &config, 1, 20_000);
+    }
+}
+
+#[test]
+fn marks_are_written_as_the_reference_does() {
+    root_only!("runs BPF programs");
+    for marking in [Marking::Single, Marking::Double] {
+        for program in [Program::All, Program::Combined] {
+            let config = Config { marking, ..config(program) };
+            compare("marking", &config, 2, 10_000);
+        }
+    }
+}
+
+#[test]
+fn hashes_and_samples_are_those_of_the_reference() {
+    root_only!("runs BPF programs");
+    let functions = [HashFunction::Bob, HashFunction::Ipsx, HashFunction::Crc32];
+    let profiles = [Profile::Rfc5475, Profile::Source, Profile::Portable];
+    let parts = [(0, 8), (4, 4), (3, 21), (0, 0), (12, 32)];
+    for (n, function) in (0..).zip(functions) {
+        for profile in profiles {
+            for (offset, size) in parts {
+                let mut sampling = sampling(function, profile, 1, None);
+                sampling.hasher.payload = PayloadPart { offset, size };
+                let what = format!("{function:?} {profile:?} {offset} {size}");
+                let sampling = Some(sampling);
+                let config = Config { sampling, ..config(Program::Fixed) };
+                compare(&what, &config, 3 + n, 3_000);
+            }
+        }
+    }
+}
+
+#[test]
+fn dynamic_lengths_are_those_of_the_reference() {
+    root_only!("runs BPF programs");
+    for (seed, most) in [(7, 2), (8, 5), (9, 16), (10, 100)] {
+        for function in [HashFunction::Bob, HashFunction::Ipsx] {
+            let sampling = Some(sampling(function, Profile::Portable, 0, Some(most)));
+            let config = Config { sampling, ..config(Program::Dynamic) };
+            compare(&format!("dynamic {function:?} {most}"), &config, seed, 6_000);
+        }
+    }
+}
+
+#[test]
+fn empty_counts_nothing() {
+    root_only!("runs BPF programs");
+    let point = Measure::load(Direction::Ingress, &config(Program::Empty)).unwrap();
+    let frame = frames::udp(8 << 2, [[10, 0, 0, 1], [10, 0, 0, 2]], [1, 1]);
+    assert_eq!(run(point.program(), &frame, START, 1).verdict, NEXT);
+    assert_eq!(point.counts().unwrap(), Default::default());
+}
+
+
+const NEAR: u32 = 2;
+const FAR: u32 = 3;
+const BOUND: Duration = Duration::from_secs(20);
+const SECOND: u64 = 1_000_000_000;
+
+/// Two namespaces with a link, a point that marks where it begins and one where it ends.
+struct Way {
+    near: NetNs,
+    far: NetNs,
+    sender: Measure,
+    receiver: Measure,
+}
+
+impl Way {
+    /// Points whose blocks last half a second and began a while ago.
+    fn new(program: Program, sampling: Option<Sampling>, clock: Clock) -> Way {
+        let (near, far) = (NetNs::create(), NetNs::create());
+        link(near.end(NEAR), far.end(FAR));
+        near.address(NEAR, [10, 7, 0, 1]);
+        far.address(FAR, [10, 7, 0, 2]);
+        let named = |id, text| NamedFilter { id, filter: filter(text) };
+        let config = Config {
+            schedule: Schedule::new(SECOND, SECOND / 2, SECOND / 8).unwrap(),
+            filters: vec![
+                named(1, ["10.7.0.1/32", "10.7.0.0/24", "6", "*", "*"]),
+                named(2, ["10.7.0.1/32", "*", "17", "*", "5000"]),
+            ],
+            sampling,
+            clock,
+            ..config(program)
+        };
+        let marking = Config { marking: Marking::Double, ..config.clone() };
+        let sender = near.run(|| Measure::attach(NEAR, Direction::Egress, &marking).unwrap());
+        let receiver = far.run(|| Measure::attach(FAR, Direction::Ingress, &config).unwrap());
+        Way { near, far, sender, receiver }
+    }
+
+    /// Waits until all blocks that have begun are final, and gives their records of both ends.
+    fn blocks(&mut self, from: u64) -> Vec<[Vec<FlowBlock>; 2]> {
+        let block = |time: u64| (time - SECOND) / (SECOND / 2);
+        let last = block(self.sender.now());
+        let ready = self.receiver.readable_at(last);
+        netloom_kit::wait_until("blocks are final", BOUND, || {
+            (self.sender.now() > ready).then_some(())
+        });
+        (block(from)..=last)
+            .map(|block| [&mut self.sender, &mut self.receiver].map(|p| p.read_bank(block).unwrap()))
+            .collect()
+    }
+}
+
+/// Packets of a flow in all blocks, at each end; every block has the same at both but for `lost`.
+fn packets(blocks: &[[Vec<FlowBlock>; 2]], flow: usize) -> [u64; 2] {
+    let of = |end: usize| blocks.iter().map(|ends| ends[end][flow].record.all.packets).sum();
+    [of(0), of(1)]
+}
+
+#[test]
+fn super_frames_are_counted_by_their_segments() {
+    root_only!("attaches BPF programs");
+    let mut way = Way::new(Program::All, None, Clock::Tai);
+    let from = way.sender.now();
+    let near = way.near.run(|| support::packet::Packets::open_all(NEAR));
+    traffic::tcp(&way.near, &way.far, [10, 7, 0, 2].into(), 5000, 300_000);
+    let mut segments = 0;
+    let mut supers = 0;
+    while let Some(seen) = near.next() {
+        let ip = &seen.bytes[14..];
+        if seen.kind == libc::PACKET_OUTGOING && ip[0] == 0x45 && ip[9] == 6 {
+            let data = ip.len() - 20 - usize::from(ip[32] >> 4) * 4;
+            segments += u64::try_from(data.div_ceil(1448).max(1)).unwrap();
+            supers += u64::from(data > 1448);
+        }
+    }
+    let blocks = way.blocks(from);
+    assert!(supers > 0, "no super-frame was sent");
+    assert_eq!(packets(&blocks, 0), [segments; 2]);
+    for [sent, received] in &blocks {
+        let compared = netloom_marking::compare(&sent[0].record, &received[0].record).unwrap();
+        assert_eq!((compared.lost, compared.gained), (0, 0));
+        assert_eq!(sent[0].record.bytes, received[0].record.bytes);
+    }
+    assert_eq!(way.receiver.counts().unwrap().unmarked, 0);
+}
+
+#[test]
+fn loss_is_counted_to_the_packet() {
+    root_only!("attaches BPF programs");
+    let bob = sampling(HashFunction::Bob, Profile::Portable, 0, None);
+    let mut way = Way::new(Program::Combined, Some(bob), Clock::Monotonic);
+    let dropper = way.far.run(|| traffic::Dropper::attach(FAR, 7));
+    let from = way.sender.now();
+    // The neighbour is asked for by frames that are not counted, and may be dropped.
+    traffic::udp(&way.near, ([10, 7, 0, 2].into(), 5000), 700, 300);
+    traffic::tcp(&way.near, &way.far, [10, 7, 0, 2].into(), 5001, 200_000);
+    let blocks = way.blocks(from);
+    let [sent, received] = [0, 1].map(|flow| packets(&blocks, flow)).into_iter().fold(
+        [0, 0],
+        |[sent, received], [s, r]| [sent + s, received + r],
+    );
+    let (came, dropped) = dropper.counts();
+    let others = way.receiver.counts().unwrap();
+    // What is not of a flow was dropped by the same rule: frames of other kinds that went on are known.
+    let known = way.sender.counts().unwrap();
+    let strangers = known.other + known.unmatched - others.other - others.unmatched;
+    assert_eq!(sent - received, dropped - strangers);
+    assert_eq!(came, received + others.other + others.unmatched + dropped);
+    let mut matched = 0;
+    for ends in &blocks {
+        for (sent, received) in ends[0].iter().zip(&ends[1]) {
+            let lists = [sent, received].map(|end| {
+                let sampled = end.sampled.as_ref().unwrap();
+                (sampled.selection, &sampled.samples[..])
+            });
+            let both = match_samples(lists[0], lists[1]);
+            let lost = sent.record.all.packets - received.record.all.packets;
+            assert_eq!((both.lost, both.gained), (lost, 0), "{sent:?}");
+            assert_eq!(sent.record.unhashable, 0);
+            assert!(both.delays.iter().all(|delay| (0..100_000_000).contains(delay)));
+            matched += both.delays.len() as u64 + both.ambiguous;
+        }
+    }
+    assert_eq!(matched, received);
+}
+
+#[test]
+fn marks_are_seen_at_the_far_end_with_right_checksums() {
+    root_only!("attaches BPF programs");
+    let way = Way::new(Program::All, None, Clock::Tai);
+    let far = way.far.run(|| support::packet::Packets::open_all(FAR));
+    traffic::udp(&way.near, ([10, 7, 0, 2].into(), 5000), 50, 100);
+    traffic::udp(&way.near, ([10, 7, 0, 2].into(), 6000), 5, 100);
+    let (mut marked, mut others, mut twice) = (0, 0, 0);
+    while let Some(seen) = far.next() {
+        let ip = &seen.bytes[14..];
+        if seen.bytes[12..14] != [8, 0] || ip[9] != 17 {
+            continue;
+        }
+        assert_eq!(frames::checksum(&ip[..20]), 0);
+        let dscp = ip[1] >> 2;
+        if ip[22..24] == 5000u16.to_be_bytes() {
+            assert!(matches!(dscp & !0x20, 8 | 16), "{dscp}");
+            marked += 1;
+            twice += u32::from(dscp & 0x20 != 0);
+        } else {
+            assert_eq!(dscp, 0);
+            others += 1;
+        }
+    }
+    assert_eq!((marked, others), (50, 5));
+    assert!(twice <= 2);
+}
+
+#[test]
+fn filters_are_replaced_while_flows_are_known() {
+    root_only!("runs BPF programs");
+    stay_on_this_cpu();
+    let mut point = Measure::load(Direction::Ingress, &config(Program::All)).unwrap();
+    let frame = frames::udp(8 << 2, [[10, 1, 0, 1], [10, 0, 0, 2]], [1, 1]);
+    let see = |point: &Measure| {
+        run(point.program(), &frame, START, 1);
+        point.counts().unwrap()
+    };
+    assert_eq!((see(&point).unmatched, see(&point).searched), (1, 1));
+    let all = NamedFilter { id: 7, filter: Filter::default() };
+    point.set_filters(&[all], Precedence::First).unwrap();
+    assert_eq!((see(&point).unmatched, see(&point).searched), (2, 2));
+    let blocks = point.read_bank(0).unwrap();
+    assert_eq!((blocks.len(), blocks[0].id, blocks[0].record.all.packets), (1, 7, 2));
+    // An id with the same filter goes on; of two with one id nothing is done.
+    let other = NamedFilter { id: 8, filter: filter(["*", "*", "6", "*", "*"]) };
+    point.set_filters(&[other, all], Precedence::First).unwrap();
+    assert!(point.set_filters(&[all, all], Precedence::First).is_err());
+    see(&point);
+    let blocks = point.read_bank(0).unwrap();
+    assert_eq!(blocks.iter().map(|b| (b.id, b.record.all.packets)).collect::<Vec<_>>(), [(8, 0), (7, 3)]);
+    point.set_filters(&[other], Precedence::First).unwrap();
+    point.set_filters(&[other, all], Precedence::First).unwrap();
+    assert_eq!(point.read_bank(0).unwrap()[1].record.all.packets, 0);
+}
+
+#[test]
+fn a_full_cache_is_counted_and_changes_nothing() {
+    root_only!("runs BPF programs");
+    stay_on_this_cpu();
+    let all = NamedFilter { id: 1, filter: Filter::default() };
+    let config = Config { cache: 8, filters: vec![all], ..config(Program::All) };
+    let mut point = Measure::load(Direction::Ingress, &config).unwrap();
+    for _ in 0..2 {
+        for port in 0..3000 {
+            let frame = frames::udp(8 << 2, [[10, 1, 0, 1], [10, 0, 0, 2]], [port, 1]);
+            run(point.program(), &frame, START, 1);
+        }
+    }
+    assert!(point.counts().unwrap().overflow > 3000, "{:?}", point.counts());
+    assert_eq!(point.read_bank(0).unwrap()[0].record.all.packets, 6000);
+    point.forget_flows().unwrap();
+}
+
+#[test]
+fn an_interface_that_goes_is_noticed() {
+    root_only!("attaches BPF programs");
+    let Way { near, far, mut receiver, sender } = Way::new(Program::All, None, Clock::Tai);
+    assert!(receiver.is_attached() && sender.is_attached());
+    near.change(|batch| batch.push("link", &netloom_netlink::Delete::of(NEAR)));
+    netloom_kit::wait_until("it is gone", BOUND, || (!receiver.is_attached()).then_some(()));
+    assert!(receiver.read_bank(0).unwrap()[0].record.completeness.interface_gone);
+    drop(far);
+}

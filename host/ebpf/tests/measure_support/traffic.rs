@@ -1,0 +1,128 @@
+//! Senders and receivers in namespaces, and programs that drop and count.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
+use libbpf_sys::{bpf_link_create_opts, bpf_map_create_opts, bpf_prog_load_opts};
+
+use super::run::GSO_SEGS;
+use crate::support::net::NetNs;
+
+/// Sends so many bytes by TCP; they are received when it returns.
+pub(crate) fn tcp(from: &NetNs, to: &NetNs, address: Ipv4Addr, port: u16, bytes: usize) {
+    let listener = to.run(|| TcpListener::bind((address, port)).unwrap());
+    std::thread::scope(|scope| {
+        let received = scope.spawn(|| {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut room = vec![0; 1 << 16];
+            let mut all = 0;
+            loop {
+                match stream.read(&mut room).unwrap() {
+                    0 => break all,
+                    n => all += n,
+                }
+            }
+        });
+        from.run(|| {
+            let mut stream = TcpStream::connect((address, port)).unwrap();
+            stream.write_all(&vec![7; bytes]).unwrap();
+        });
+        assert_eq!(received.join().unwrap(), bytes);
+    });
+}
+
+/// Sends so many datagrams; nobody has to receive them.
+pub(crate) fn udp(from: &NetNs, to: (Ipv4Addr, u16), datagrams: u32, size: usize) {
+    from.run(|| {
+        let socket = UdpSocket::bind("0.0.0.0:4000").unwrap();
+        for n in 0..datagrams {
+            let mut data = vec![0; size];
+            data[..4].copy_from_slice(&n.to_be_bytes());
+            socket.send_to(&data, to).unwrap();
+        }
+    });
+}
+
+/// A program at an interface's ingress that drops one frame in `every`, and counts packets: all, dropped.
+pub(crate) struct Dropper {
+    counts: MapHandle,
+    _link: OwnedFd,
+}
+
+/// One instruction: code, registers, offset, constant.
+fn insn(code: u8, to: u8, from: u8, offset: i16, constant: i32) -> u64 {
+    u64::from(code)
+        | u64::from(to | from << 4) << 8
+        | u64::from(offset.cast_unsigned()) << 16
+        | u64::from(constant.cast_unsigned()) << 32
+}
+
+impl Dropper {
+    /// Before all other programs.
+    pub(crate) fn attach(ifindex: u32, every: i32) -> Dropper {
+        let opts = bpf_map_create_opts {
+            sz: size_of::<bpf_map_create_opts>() as u64,
+            ..Default::default()
+        };
+        let counts = MapHandle::create(MapType::Array, Some("drops"), 4, 24, 1, &opts).unwrap();
+        let map = std::os::fd::AsFd::as_fd(&counts).as_raw_fd();
+        let value = [insn(0x18, 2, 2, 0, map), 0];
+        let segments = i16::try_from(GSO_SEGS).unwrap();
+        let program = [
+            // r6: packets of the frame, 1 without segments.
+            insn(0x61, 6, 1, segments, 0),
+            insn(0x55, 6, 0, 1, 0),
+            insn(0xb7, 6, 0, 0, 1),
+            value[0],
+            value[1],
+            // All packets, then frames: r3 is how many came before.
+            insn(0xdb, 2, 6, 0, 0),
+            insn(0xb7, 3, 0, 0, 1),
+            insn(0xdb, 2, 3, 16, 1),
+            insn(0xb7, 0, 0, 0, -1),
+            insn(0xb7, 4, 0, 0, every),
+            insn(0x9f, 3, 4, 0, 0),
+            insn(0x55, 3, 0, 2, every - 1),
+            insn(0xdb, 2, 6, 8, 0),
+            insn(0xb7, 0, 0, 0, 2),
+            insn(0x95, 0, 0, 0, 0),
+        ];
+        let opts =
+            bpf_prog_load_opts { sz: size_of::<bpf_prog_load_opts>() as u64, ..Default::default() };
+        // SAFETY: as many instructions as said, names that end in zeros, options of the size they say.
+        let fd = unsafe {
+            libbpf_sys::bpf_prog_load(
+                libbpf_sys::BPF_PROG_TYPE_SCHED_CLS,
+                c"dropper".as_ptr(),
+                c"GPL".as_ptr(),
+                program.as_ptr().cast(),
+                program.len() as u64,
+                (&raw const opts).cast_mut(),
+            )
+        };
+        assert!(fd >= 0, "{fd}");
+        // SAFETY: just made for us.
+        let program = unsafe { OwnedFd::from_raw_fd(fd) };
+        let opts = bpf_link_create_opts {
+            sz: size_of::<bpf_link_create_opts>() as u64,
+            flags: libbpf_sys::BPF_F_BEFORE,
+            ..Default::default()
+        };
+        let (index, at) = (i32::try_from(ifindex).unwrap(), libbpf_sys::BPF_TCX_INGRESS);
+        // SAFETY: options of the size they say.
+        let fd =
+            unsafe { libbpf_sys::bpf_link_create(program.as_raw_fd(), index, at, &raw const opts) };
+        assert!(fd >= 0, "{fd}");
+        // SAFETY: just made for us.
+        Dropper { counts, _link: unsafe { OwnedFd::from_raw_fd(fd) } }
+    }
+
+    /// Packets that came, and those of them that were dropped.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        let value = self.counts.lookup(&[0; 4], MapFlags::ANY).unwrap().unwrap();
+        let word = |at: usize| u64::from_ne_bytes(value[at..at + 8].try_into().unwrap());
+        (word(0), word(8))
+    }
+}
