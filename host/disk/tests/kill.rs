@@ -13,16 +13,15 @@ use netloom_disk::{BLOCK, File, Options, Pool};
 use netloom_kit::skip;
 use ways::{WAYS, Way, check, chunk, fill, folder};
 
-const KILLS: u64 = 50;
+const KILLS: u64 = 20;
 const CHUNK: usize = 256 << 10;
 /// Bytes after which a writer that nobody kills starts anew.
 const ROUND: u64 = 64 << 20;
 
-/// Not a test: the process that is killed.
+/// Not a test: the process that is killed, where one of the others has started it.
 #[test]
-#[ignore = "started by the other tests of this file"]
 fn writer() {
-    let way = std::env::var("NETLOOM_TEST_WAY").expect("started by a test");
+    let Ok(way) = std::env::var("NETLOOM_TEST_WAY") else { return };
     let way = WAYS[way.parse::<usize>().unwrap()];
     let path = std::env::var_os("NETLOOM_TEST_FILE").unwrap();
     let preallocate = std::env::var_os("NETLOOM_TEST_AHEAD").map_or(0, |_| ROUND);
@@ -51,7 +50,7 @@ fn random(seed: &mut u64, below: u64) -> u64 {
 /// Kills one writer somewhere in its first `ROUND` bytes.
 fn kill_one(way: usize, path: &Path, ahead: bool, seed: &mut u64) {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "writer", "--ignored", "--nocapture", "--test-threads=1"]);
+    command.args(["--exact", "writer", "--nocapture", "--test-threads=1"]);
     command.env("NETLOOM_TEST_WAY", way.to_string()).env("NETLOOM_TEST_FILE", path);
     if ahead {
         command.env("NETLOOM_TEST_AHEAD", "1");
