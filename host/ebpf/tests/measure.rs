@@ -1,10 +1,11 @@
 //! Points of a measurement: on test runs against the reference, and on real links.
 
 mod measure_support;
+mod support;
 #[path = "measure_support/traffic.rs"]
 mod traffic;
-mod support;
 
+use std::io::BufRead;
 use std::time::Duration;
 
 use support::net::{NetNs, link};
@@ -14,11 +15,12 @@ use measure_support::model::{Kept, Model};
 use measure_support::noise::Noise;
 use measure_support::run::run;
 use netloom_ebpf::measure::{Clock, Config, FlowBlock, Marking, Measure};
-use netloom_ebpf::Direction;
+use netloom_ebpf::{Direction, Hook};
 use netloom_kit::root_only;
 use netloom_marking::session::{NamedFilter, Program, Sampling};
 use netloom_marking::{
-    match_samples, Filter, HashFunction, Hasher, Marks, PayloadPart, Precedence, Profile, Schedule, Selection,
+    Filter, HashFunction, Hasher, Marks, PayloadPart, Precedence, Profile, Schedule, Selection,
+    match_samples,
 };
 
 const START: u64 = 10_000_000;
@@ -209,7 +211,6 @@ fn empty_counts_nothing() {
     assert_eq!(point.counts().unwrap(), Default::default());
 }
 
-
 const NEAR: u32 = 2;
 const FAR: u32 = 3;
 const BOUND: Duration = Duration::from_secs(20);
@@ -256,7 +257,9 @@ impl Way {
             (self.sender.now() > ready).then_some(())
         });
         (block(from)..=last)
-            .map(|block| [&mut self.sender, &mut self.receiver].map(|p| p.read_bank(block).unwrap()))
+            .map(|block| {
+                [&mut self.sender, &mut self.receiver].map(|p| p.read_bank(block).unwrap())
+            })
             .collect()
     }
 }
@@ -273,7 +276,7 @@ fn super_frames_are_counted_by_their_segments() {
     let mut way = Way::new(Program::All, None, Clock::Tai);
     let from = way.sender.now();
     let near = way.near.run(|| support::packet::Packets::open_all(NEAR));
-    traffic::tcp(&way.near, &way.far, [10, 7, 0, 2].into(), 5000, 300_000);
+    traffic::tcp(&way.near, &way.far, [10, 7, 0, 2].into(), 5000, 60_000);
     let mut segments = 0;
     let mut supers = 0;
     while let Some(seen) = near.next() {
@@ -306,10 +309,10 @@ fn loss_is_counted_to_the_packet() {
     traffic::udp(&way.near, ([10, 7, 0, 2].into(), 5000), 700, 300);
     traffic::tcp(&way.near, &way.far, [10, 7, 0, 2].into(), 5001, 200_000);
     let blocks = way.blocks(from);
-    let [sent, received] = [0, 1].map(|flow| packets(&blocks, flow)).into_iter().fold(
-        [0, 0],
-        |[sent, received], [s, r]| [sent + s, received + r],
-    );
+    let [sent, received] = [0, 1]
+        .map(|flow| packets(&blocks, flow))
+        .into_iter()
+        .fold([0, 0], |[sent, received], [s, r]| [sent + s, received + r]);
     let (came, dropped) = dropper.counts();
     let others = way.receiver.counts().unwrap();
     // What is not of a flow was dropped by the same rule: frames of other kinds that went on are known.
@@ -385,7 +388,10 @@ fn filters_are_replaced_while_flows_are_known() {
     assert!(point.set_filters(&[all, all], Precedence::First).is_err());
     see(&point);
     let blocks = point.read_bank(0).unwrap();
-    assert_eq!(blocks.iter().map(|b| (b.id, b.record.all.packets)).collect::<Vec<_>>(), [(8, 0), (7, 3)]);
+    assert_eq!(
+        blocks.iter().map(|b| (b.id, b.record.all.packets)).collect::<Vec<_>>(),
+        [(8, 0), (7, 3)]
+    );
     point.set_filters(&[other], Precedence::First).unwrap();
     point.set_filters(&[other, all], Precedence::First).unwrap();
     assert_eq!(point.read_bank(0).unwrap()[1].record.all.packets, 0);
@@ -414,8 +420,79 @@ fn an_interface_that_goes_is_noticed() {
     root_only!("attaches BPF programs");
     let Way { near, far, mut receiver, sender } = Way::new(Program::All, None, Clock::Tai);
     assert!(receiver.is_attached() && sender.is_attached());
-    near.change(|batch| batch.push("link", &netloom_netlink::Delete::of(NEAR)));
+    near.change(|batch| {
+        batch.push("link", &netloom_netlink::DeleteLink(netloom_netlink::LinkRef::Index(NEAR)))
+    });
     netloom_kit::wait_until("it is gone", BOUND, || (!receiver.is_attached()).then_some(()));
     assert!(receiver.read_bank(0).unwrap()[0].record.completeness.interface_gone);
     drop(far);
+}
+
+const HELD: &str = "NETLOOM_EBPF_TEST_HELD";
+
+/// The body of a process that the next test kills: attaches and waits.
+#[test]
+fn held_by_another_process() {
+    if std::env::var_os(HELD).is_none() {
+        return;
+    }
+    let _point = Measure::attach(FAR, Direction::Ingress, &config(Program::All)).unwrap();
+    println!("attached");
+    let _ = std::io::stdin().read_line(&mut String::new());
+}
+
+#[test]
+fn nothing_stays_after_a_kill() {
+    root_only!("attaches BPF programs");
+    let (near, far) = (NetNs::create(), NetNs::create());
+    link(near.end(NEAR), far.end(FAR));
+    let mut child = far.run(|| {
+        std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["held_by_another_process", "--exact", "--nocapture"])
+            .env(HELD, "1")
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap()
+    });
+    let mut said = std::io::BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(said.any(|line| line.unwrap().contains("attached")));
+    assert_eq!(far.run(|| traffic::programs_at(FAR)), 1);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let gone = || (far.run(|| traffic::programs_at(FAR)) == 0).then_some(());
+    netloom_kit::wait_until("the program is gone", BOUND, gone);
+    // One that is asked to stay stays.
+    let config = Config { stay: true, ..config(Program::All) };
+    drop(far.run(|| Measure::attach(FAR, Direction::Ingress, &config).unwrap()));
+    assert_eq!(far.run(|| traffic::programs_at(FAR)), 1);
+}
+
+#[test]
+fn clsact_counts_and_is_taken_off() {
+    root_only!("attaches BPF programs");
+    if let Err(missing) = netloom_ebpf::feature::clsact_supported() {
+        netloom_kit::skip!("{missing}");
+    }
+    let (near, far) = (NetNs::create(), NetNs::create());
+    link(near.end(NEAR), far.end(FAR));
+    near.address(NEAR, [10, 7, 0, 1]);
+    far.address(FAR, [10, 7, 0, 2]);
+    let config = Config { clock: Clock::Tai, filters: Vec::new(), ..config(Program::All) };
+    let attach = || Measure::attach_by(Hook::Clsact, FAR, Direction::Ingress, &config);
+    let point = far.run(|| attach().unwrap());
+    traffic::udp(&near, ([10, 7, 0, 2].into(), 5000), 40, 100);
+    assert_eq!(point.counts().unwrap().unmatched, 40);
+    drop(point);
+    let point = far.run(|| attach().unwrap());
+    traffic::udp(&near, ([10, 7, 0, 2].into(), 5000), 3, 100);
+    assert_eq!(point.counts().unwrap().unmatched, 3);
+}
+
+#[test]
+fn this_machine_measures_or_says_what_it_lacks() {
+    match netloom_ebpf::feature::measure_supported(Clock::Tai) {
+        Ok(_) => assert!(netloom_kit::is_root()),
+        Err(missing) => assert!(!netloom_kit::is_root(), "{missing}"),
+    }
 }

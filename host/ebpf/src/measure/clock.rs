@@ -10,6 +10,7 @@ use rustix::time::{
 
 /// The clocks that programs can read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[expect(clippy::manual_non_exhaustive, reason = "the last one is a clock, too")]
 pub enum Clock {
     /// CLOCK_TAI: for points on several machines.
     #[default]
@@ -122,7 +123,10 @@ fn ahead() -> i64 {
 fn offset(first: impl Fn() -> u64, second: impl Fn() -> u64) -> i64 {
     let tries = (0..TRIES).map(|_| {
         let (before, middle, after) = (second(), first(), second());
-        (after.wrapping_sub(before), middle.cast_signed() - u64::midpoint(before, after).cast_signed())
+        (
+            after.wrapping_sub(before),
+            middle.cast_signed() - u64::midpoint(before, after).cast_signed(),
+        )
     });
     tries.min_by_key(|(apart, _)| *apart).map_or(0, |(_, offset)| offset)
 }

@@ -80,8 +80,7 @@ fn kind(ifindex: u32) -> io::Result<u16> {
         *to = libc::c_char::from_ne_bytes([from]);
     }
     // SAFETY: the request takes a pointer to an ifreq, which is ours and outlives the call.
-    let refused =
-        unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFHWADDR, &raw mut request) };
+    let refused = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFHWADDR, &raw mut request) };
     if refused < 0 {
         return Err(io::Error::last_os_error());
     }

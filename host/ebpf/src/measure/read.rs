@@ -78,12 +78,7 @@ struct Part {
     samples: Vec<Sample>,
 }
 
-fn tables(
-    context: &Context<'_>,
-    flow: &Flow,
-    block: u64,
-    start: Selection,
-) -> Result<Vec<Part>> {
+fn tables(context: &Context<'_>, flow: &Flow, block: u64, start: Selection) -> Result<Vec<Part>> {
     let bank = u32::try_from(block % BANKS).unwrap_or(0);
     let mut parts = Vec::new();
     for cpu in 0..context.maps.possible {

@@ -70,8 +70,11 @@ pub(crate) fn any(noise: &mut Noise, classes: &[u8]) -> Frame {
     let gso = matches!(protocol, 6 | 17) && noise.one_in(4);
     let payload = payload(noise, protocol, gso);
     let class = noise.of(classes);
-    let mut packet =
-        if v6 { any_v6(noise, class, protocol, &payload, gso) } else { any_v4(noise, class, protocol, &payload, gso) };
+    let mut packet = if v6 {
+        any_v6(noise, class, protocol, &payload, gso)
+    } else {
+        any_v4(noise, class, protocol, &payload, gso)
+    };
     match noise.below(20) {
         // Cut short, or padded.
         0 => packet.truncate(usize::try_from(1 + noise.below(packet.len() as u64)).unwrap()),
@@ -151,7 +154,8 @@ fn any_v6(noise: &mut Noise, class: u8, protocol: u8, payload: &[u8], gso: bool)
         }
         kinds.push(kind);
         headers.push(match kind {
-            44 => [&[0, 0], &noise.of(&[[0, 0], [0, 1], [0, 9], [0, 8]])[..], &noise.bytes(4)].concat(),
+            44 => [&[0, 0], &noise.of(&[[0, 0], [0, 1], [0, 9], [0, 8]])[..], &noise.bytes(4)]
+                .concat(),
             51 => [&[0, 1], &noise.bytes(10)[..]].concat(),
             _ => {
                 let more = noise.below(3);

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use netloom_ebpf::measure::{Config, Counts, Marking};
 use netloom_marking::session::Program;
 use netloom_marking::{
-    Banks, DoubleMarker, Hasher, Key, Mark, Offload, Outcome, Packet, Record, Sample, Samples, Seen,
-    Segment, Selection, filter,
+    Banks, DoubleMarker, Hasher, Key, Mark, Offload, Outcome, Packet, Record, Sample, Samples,
+    Seen, Segment, Selection, filter,
 };
 
 use super::frames::Frame;

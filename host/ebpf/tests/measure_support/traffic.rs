@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
 use libbpf_sys::{bpf_link_create_opts, bpf_map_create_opts, bpf_prog_load_opts};
 
-use super::run::GSO_SEGS;
+use crate::measure_support::run::GSO_SEGS;
 use crate::support::net::NetNs;
 
 /// Sends so many bytes by TCP; they are received when it returns.
@@ -125,4 +125,21 @@ impl Dropper {
         let word = |at: usize| u64::from_ne_bytes(value[at..at + 8].try_into().unwrap());
         (word(0), word(8))
     }
+}
+
+/// How many programs run at an interface's ingress by tcx.
+pub(crate) fn programs_at(ifindex: u32) -> u32 {
+    let mut ids = [0u32; 16];
+    let mut opts = libbpf_sys::bpf_prog_query_opts {
+        sz: size_of::<libbpf_sys::bpf_prog_query_opts>() as u64,
+        prog_ids: ids.as_mut_ptr(),
+        ..Default::default()
+    };
+    opts.__bindgen_anon_1.count = 16;
+    let (index, at) = (i32::try_from(ifindex).unwrap(), libbpf_sys::BPF_TCX_INGRESS);
+    // SAFETY: options of the size they say, with room for as many ids as they say.
+    let refused = unsafe { libbpf_sys::bpf_prog_query_opts(index, at, &raw mut opts) };
+    assert_eq!(refused, 0);
+    // SAFETY: both members of the union are the same number.
+    unsafe { opts.__bindgen_anon_1.count }
 }

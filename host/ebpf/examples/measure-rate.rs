@@ -1,8 +1,9 @@
 //! What a point costs: nanoseconds for a packet, less those of the empty program.
 //!
 //! To be run by hand, alone on the machine:
-//! `cargo test --release -p netloom-ebpf --test measure_rate -- --ignored --nocapture --test-threads 1`
+//! `cargo run --release -p netloom-ebpf --example measure-rate`, as root.
 
+#[path = "../tests/measure_support/mod.rs"]
 mod measure_support;
 
 use measure_support::frames::{Frame, tcp, udp};
@@ -81,9 +82,7 @@ fn load(direction: Direction, config: &Config) -> Measure {
     Measure::load(direction, config).unwrap()
 }
 
-#[test]
-#[ignore = "a measurement"]
-fn cost_of_a_packet() {
+fn main() {
     let hit = tcp(MARKED[0], ENDS, [1000, 80], 1);
     let miss = udp(MARKED[0], ENDS, [1000, 81]);
     let ingress = |config: &Config| load(Direction::Ingress, config);
