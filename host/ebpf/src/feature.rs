@@ -104,7 +104,7 @@ pub fn generate_supported() -> Result<(), Unsupported> {
 /// What is missing and what would help.
 pub fn measure_supported(clock: crate::measure::Clock) -> Result<Hook, Unsupported> {
     let needs =
-        "a kernel with CONFIG_BPF_SYSCALL and CONFIG_NET_CLS_ACT, Linux 5.15 or later; 6.1 for TAI";
+        "a kernel with CONFIG_BPF_SYSCALL and CONFIG_NET_CLS_ACT, Linux 5.17 or later; 6.1 for TAI";
     crate::measure::probe(clock).map_err(|e| unsupported("measuring", e, needs))?;
     hook_supported()
 }

@@ -8,7 +8,8 @@
 //! is full ([`Counts::overflow`]) makes other packets slower and no count wrong. Programs that keep few
 //! times take the block from the coarse clock: their blocks are final a tick later ([`Measure::slack`]).
 //!
-//! Needs Linux 5.15; 5.17 for samples; 6.1 for TAI; 6.2 to hash bytes that offload may leave unfinished.
+//! Needs Linux 5.17 (`bpf_loop`); 6.1 for TAI; 6.2 to hash bytes that offload may leave unfinished, and UDP
+//! super-frames.
 //! Programs: `bpf/measure`; layout: `bpf/include/netloom/measure.h`.
 
 use std::os::fd::BorrowedFd;

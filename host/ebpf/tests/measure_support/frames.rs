@@ -175,7 +175,7 @@ fn any_v6(noise: &mut Noise, class: u8, protocol: u8, payload: &[u8], gso: bool)
         2 => length + 9,
         _ => length,
     };
-    let mut bytes = vec![0x60 | class >> 4, class << 4 | noise.byte() % 16, 1, 2];
+    let mut bytes = vec![0x60 | class >> 4, (class << 4) | (noise.byte() % 16), 1, 2];
     bytes.extend(length.to_be_bytes());
     bytes.extend([kinds[0], 64]);
     for _ in 0..2 {

@@ -223,7 +223,7 @@ fn both(
 fn write(packet: &mut [u8], class: u8) {
     if packet[0] >> 4 == 6 {
         packet[0] = 0x60 | class >> 4;
-        packet[1] = class << 4 | packet[1] & 15;
+        packet[1] = (class << 4) | (packet[1] & 15);
         return;
     }
     let header = usize::from(packet[0] & 15) * 4;
