@@ -10,7 +10,6 @@
  */
 #include <netloom/kernel.h>
 #include <netloom/measure.h>
-#include <bpf/bpf_core_read.h>
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
@@ -20,6 +19,7 @@ const volatile struct nl_me_options nl_me_options SEC(".rodata.options");
 #include "filter.bpf.h"
 #include "hash.bpf.h"
 #include "samples.bpf.h"
+#include "offload.bpf.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -167,52 +167,6 @@ static __always_inline void mark(struct __sk_buff *skb, struct packet *p, const 
 		cpu->unwritten += s->packets;
 	else
 		p->class = class;
-}
-
-/* What a context does not show. */
-struct sk_buff___me {
-	unsigned char *head;
-	__u32 end;
-	__u8 ip_summed : 2;
-} __attribute__((preserve_access_index));
-
-struct skb_shared_info___me {
-	__u32 gso_type;
-} __attribute__((preserve_access_index));
-
-#define PARTIAL 3
-/* Its place before Linux 6.18, and since. */
-#define GSO_TCP_FIXEDID (1u << 3 | 1u << 30)
-#define GSO_TCP (1u << 0 | 1u << 4)
-#define GSO_UDP_L4 (1u << 17)
-/* GRE, IP in IP, UDP tunnels, each of two kinds. */
-#define GSO_TUNNELS 0xfc0u
-
-extern void *bpf_cast_to_kern_ctx(void *obj) __ksym __weak;
-
-/* Reads what offload left undone, where that is allowed (Linux 6.2); else takes the worse for it. */
-static __always_inline void look_at_offload(struct __sk_buff *skb, const struct packet *p,
-					    struct segment *s)
-{
-	struct skb_shared_info___me *shared;
-	struct sk_buff___me *frame;
-	__u32 type = 0, wanted;
-
-	s->partial = true;
-	s->strange = s->is && p->protocol != TCP;
-	if (!bpf_ksym_exists(bpf_cast_to_kern_ctx) ||
-	    !bpf_core_field_exists(struct sk_buff___me, ip_summed))
-		return;
-	frame = bpf_cast_to_kern_ctx(skb);
-	s->partial = BPF_CORE_READ_BITFIELD(frame, ip_summed) == PARTIAL;
-	if (!s->is)
-		return;
-	shared = (void *)(BPF_CORE_READ(frame, head) + BPF_CORE_READ(frame, end));
-	bpf_core_read(&type, sizeof(type), &shared->gso_type);
-	wanted = p->protocol == TCP ? GSO_TCP : GSO_UDP_L4;
-	/* Only test runs have a super-frame without a type. */
-	s->strange = type && (!(type & wanted) || (type & GSO_TUNNELS));
-	s->fixed_id = type & GSO_TCP_FIXEDID;
 }
 
 /* Counts the packets of a super-frame, and what they have on the wire. */

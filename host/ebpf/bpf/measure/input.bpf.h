@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
+ *
+ * What is hashed of packets: the bytes that netloom_marking::Profile lists. A segment of a
+ * super-frame has the bytes of the packet that it will be, or none.
+ */
+#ifndef NETLOOM_MEASURE_INPUT_H
+#define NETLOOM_MEASURE_INPUT_H
+
+#define MOST_PART 32
+/* Whole words before a part of the payload: of IPv6 3 and 2 for fragments, then 3. */
+#define MOST_WORDS 8
+#define INPUT (MOST_WORDS * 4 + MOST_PART)
+
+/* A packet as it is to be hashed. */
+struct segment {
+	bool is; /* one of a super-frame */
+	bool fixed_id;
+	bool partial; /* its checksum is only begun */
+	bool strange; /* of a super-frame whose segments are not known */
+	__u32 index;
+	__u32 size; /* bytes of data in each but the last */
+};
+
+/* What is hashed; zeros behind it. */
+struct input {
+	union {
+		__u32 words[INPUT / 4 + 3];
+		__u8 bytes[INPUT + 12];
+	};
+	__u32 used;
+};
+
+static __always_inline void push(struct input *in, __u32 word)
+{
+	__u32 at = in->used;
+
+	/* Words are pushed before the part of the payload: never more than fit. */
+	if (at <= MOST_WORDS * 4)
+		*(__u32 *)(in->bytes + (at & 0x3c)) = word;
+	in->used = at + 4;
+}
+
+static __always_inline __u32 before(const struct segment *s)
+{
+	return s->is ? s->index * s->size : 0;
+}
+
+/* The length behind the IP header as on the wire; false when there is none of 16 bits. */
+static __always_inline bool payload_length(struct __sk_buff *skb, const struct packet *p,
+					   const struct segment *s, __u32 *length)
+{
+	__u32 whole = p->end > p->transport ? p->end - p->transport : 0;
+	__u32 header = 8, word, ahead;
+
+	if (s->is) {
+		if (p->protocol == TCP) {
+			if (!nl_me_four(skb, p, 12, &word))
+				return false;
+			header = (bpf_ntohl(word) >> 28) * 4;
+		} else if (p->protocol != UDP) {
+			return false;
+		}
+		ahead = header + before(s);
+		if (whole < ahead)
+			return false;
+		whole -= ahead;
+		whole = header + (whole < s->size ? whole : s->size);
+	}
+	*length = whole;
+	return whole <= 0xffff;
+}
+
+static __always_inline void push_v4(struct input *in, const struct packet *p,
+				    const struct segment *s)
+{
+	__u32 word = bpf_ntohl(p->word);
+	__u32 id = word >> 16;
+
+	if (s->is && !s->fixed_id)
+		id = (id + s->index) & 0xffff;
+	push(in, bpf_htonl(id << 16 | (word & 0xffff)));
+	push(in, p->v4.src);
+	push(in, p->v4.dst);
+}
+
+/* The ten address bytes that RFC 5475 names, with two bytes before or behind them. */
+static __always_inline void push_v6(struct input *in, const struct packet *p, bool ahead, __u16 two)
+{
+	const __u8 *src = (const __u8 *)p->key.src, *dst = (const __u8 *)p->key.dst;
+	__u32 s = src[9] << 24 | src[10] << 16 | src[13] << 8 | src[14];
+	__u32 d = dst[9] << 24 | dst[10] << 16 | dst[13] << 8 | dst[14];
+
+	if (ahead) {
+		push(in, bpf_htonl((__u32)two << 16 | s >> 16));
+		push(in, bpf_htonl(s << 16 | src[15] << 8 | d >> 24));
+		push(in, bpf_htonl(d << 8 | dst[15]));
+	} else {
+		push(in, bpf_htonl(s));
+		push(in, bpf_htonl((__u32)src[15] << 24 | d >> 8));
+		push(in, bpf_htonl(d << 24 | dst[15] << 16 | two));
+	}
+}
+
+/* Appends bytes of the payload. */
+static __always_inline bool push_bytes(struct __sk_buff *skb, const struct packet *p,
+				       struct input *in, __u32 at, __u32 size)
+{
+	__u32 used = in->used & 0x3c;
+	__u32 word;
+
+	if (!within(p, at, size))
+		return false;
+	in->used += size;
+	if (size == 0)
+		return true;
+	if (size == 4 || size == 8) {
+		if (used > MOST_WORDS * 4 || !nl_me_four(skb, p, at, &word))
+			return false;
+		*(__u32 *)(in->bytes + used) = word;
+		if (size == 4)
+			return true;
+		if (!nl_me_four(skb, p, at + 4, &word))
+			return false;
+		*(__u32 *)(in->bytes + used + 4) = word;
+		return true;
+	}
+	if (size > MOST_PART || used > MOST_WORDS * 4)
+		return false;
+	return !bpf_skb_load_bytes(skb, p->l3 + p->transport + at, in->bytes + used, size);
+}
+
+static __always_inline bool meets(__u32 at, __u32 size, __u32 from, __u32 to)
+{
+	return at < to && from < at + size;
+}
+
+/* Whether offload has yet to write some of these bytes of the payload. */
+static __always_inline bool unfinished(const struct packet *p, const struct segment *s, __u32 at,
+				       __u32 size)
+{
+	if (p->fragment == LATER)
+		return false;
+	if (s->is)
+		return at + size > (p->protocol == TCP ? 12 : 4);
+	if (!s->partial)
+		return false;
+	switch (p->protocol) {
+	case TCP:
+		return meets(at, size, 16, 18);
+	case UDP:
+	case UDP_LITE:
+		return meets(at, size, 6, 8);
+	case SCTP:
+		return meets(at, size, 8, 12);
+	default:
+		return false;
+	}
+}
+
+/* Bytes of the payload as they are on the wire. */
+static __always_inline bool push_payload(struct __sk_buff *skb, const struct packet *p,
+					 const struct segment *s, struct input *in, __u32 at,
+					 __u32 size)
+{
+	__u32 used = in->used & 0x3c, sequence;
+
+	if (unfinished(p, s, at, size) || !push_bytes(skb, p, in, at, size))
+		return false;
+	if (!s->is || p->protocol != TCP)
+		return true;
+	/* Of a segment at most the first twelve bytes, in which the sequence number is counted on. */
+	if (!nl_me_four(skb, p, 4, &sequence))
+		return false;
+	sequence = bpf_ntohl(sequence) + before(s);
+#pragma unroll
+	for (__u32 i = 0; i < 4; i++) {
+		__u32 place = used + 4 + i - at;
+
+		if (at <= 4 + i && 4 + i < at + size && place < INPUT)
+			in->bytes[place] = sequence >> (24 - 8 * i);
+	}
+	return true;
+}
+
+static __always_inline bool rfc5475(struct __sk_buff *skb, const struct packet *p,
+				    const struct segment *s, struct input *in, __u32 at, __u32 size)
+{
+	__u32 length;
+
+	if (p->v6) {
+		if (!payload_length(skb, p, s, &length))
+			return false;
+		length += p->transport - V6_HEADER;
+		if (length > 0xffff)
+			return false;
+		push_v6(in, p, true, length);
+	} else {
+		push_v4(in, p, s);
+	}
+	return push_payload(skb, p, s, in, at, size);
+}
+
+static __always_inline bool source(struct __sk_buff *skb, const struct packet *p,
+				   const struct segment *s, struct input *in)
+{
+	__u32 length;
+
+	if (p->v6)
+		return false;
+	push_v4(in, p, s);
+	if (!push_payload(skb, p, s, in, 4, 4) || !payload_length(skb, p, s, &length))
+		return false;
+	length += p->transport;
+	push(in, bpf_htonl(length));
+	return length <= 0xffff;
+}
+
+/* A part of the data behind `header`, filled up with zeros. */
+static __always_inline bool push_data(struct __sk_buff *skb, const struct packet *p,
+				      const struct segment *s, struct input *in, __u32 header,
+				      __u32 length)
+{
+	__u32 size = nl_me_options.part_size, from = header + nl_me_options.part_offset;
+	__u32 has = length > from ? length - from : 0, used = in->used;
+
+	if (has == 0 || size == 0) {
+		in->used = used + size;
+		return true;
+	}
+	from += before(s);
+	if (has >= size)
+		return push_bytes(skb, p, in, from, size);
+	in->used = used + size;
+	used &= 0x3c;
+	if (!within(p, from, has) || used > MOST_WORDS * 4)
+		return false;
+	/* Keeps the compiler from leaving out what the verifier has to see. */
+	asm volatile("" : "+r"(has));
+	if (has == 0 || has > MOST_PART)
+		return false;
+	return !bpf_skb_load_bytes(skb, p->l3 + p->transport + from, in->bytes + used, has);
+}
+
+static __always_inline bool portable_tcp(struct __sk_buff *skb, const struct packet *p,
+					 const struct segment *s, struct input *in)
+{
+	__u32 sequence, acknowledged;
+
+	if (!nl_me_four(skb, p, 4, &sequence) || !nl_me_four(skb, p, 8, &acknowledged))
+		return false;
+	push(in, bpf_htonl(bpf_ntohl(sequence) + before(s)));
+	push(in, acknowledged);
+	return true;
+}
+
+static __always_inline bool portable(struct __sk_buff *skb, const struct packet *p,
+				     const struct segment *s, struct input *in)
+{
+	bool later = p->fragment == LATER;
+	bool icmp = (p->protocol == ICMP || p->protocol == ICMPV6) && !later;
+	__u32 length, word = 0, header = 0;
+
+	if (p->v6) {
+		push_v6(in, p, false, 0);
+		if (p->fragment != WHOLE) {
+			push(in, p->fragment_id);
+			push(in, bpf_htonl((__u32)bpf_ntohs(p->fragment_word) << 16));
+		}
+	} else {
+		push_v4(in, p, s);
+	}
+	if (icmp) {
+		if (!nl_me_four(skb, p, 0, &word))
+			return false;
+		word = bpf_htonl(bpf_ntohl(word) & 0xffff0000);
+	} else if (has_ports(p->protocol) && !later) {
+		if (!within(p, 0, 4))
+			return false;
+		word = p->v6 ? p->key.ports : p->v4.ports;
+	}
+	push(in, word);
+	if (!payload_length(skb, p, s, &length))
+		return false;
+	push(in, bpf_htonl((__u32)p->protocol << 16 | length));
+	if (p->protocol == TCP && !later)
+		return portable_tcp(skb, p, s, in);
+	if (icmp) {
+		if (!nl_me_four(skb, p, 4, &word))
+			return false;
+		push(in, word);
+	}
+	if (!later)
+		header = icmp || p->protocol == UDP || p->protocol == UDP_LITE ? 8 :
+			 p->protocol == SCTP ? 12 : 0;
+	return push_data(skb, p, s, in, header, length);
+}
+
+/* The bytes by which packets are known. */
+static __always_inline bool fill(struct __sk_buff *skb, const struct packet *p,
+				 const struct segment *s, struct input *in)
+{
+	if (s->strange)
+		return false;
+	if (nl_me_options.profile == NL_ME_RFC5475)
+		return rfc5475(skb, p, s, in, nl_me_options.part_offset, nl_me_options.part_size);
+	if (nl_me_options.profile == NL_ME_SOURCE)
+		return source(skb, p, s, in);
+	return portable(skb, p, s, in);
+}
+
+#endif
