@@ -362,13 +362,21 @@ fn a_deleted_interface_is_told_behind_its_last_frames() {
             delete();
             let told = waiting.join().unwrap();
             assert_eq!(told.iter().flatten().sum::<u32>(), 5, "{told:?}");
-            assert!(told.len() <= 3, "{told:?}");
+            // Frames may come in several blocks; down and gone are told once each.
+            assert!(told.iter().filter(|told| told.is_err()).count() <= 2, "{told:?}");
         });
-        assert_eq!(ring.block(Duration::ZERO).unwrap().unwrap().count(), 5);
-        for _ in 0..2 {
-            let gone = ring.block(LONG).unwrap_err();
-            assert!(matches!(gone, Error::Gone { index: B }), "{gone}");
-        }
+        let mut seen = 0;
+        let gone = loop {
+            match ring.block(LONG) {
+                Ok(block) => seen += block.map_or(0, |block| block.count()),
+                Err(Error::Down { index: B }) => {}
+                Err(e) => break e,
+            }
+        };
+        assert!(matches!(gone, Error::Gone { index: B }), "{gone}");
+        assert_eq!(seen, 5);
+        let again = ring.block(LONG).unwrap_err();
+        assert!(matches!(again, Error::Gone { index: B }), "{again}");
         assert!(!ring.interface_alive().unwrap());
         assert_eq!(ring.statistics().unwrap().packets, 5);
         ring.stop().unwrap();
