@@ -7,10 +7,13 @@
 
 #![forbid(unsafe_code)]
 
+mod capture;
 mod daemon;
+mod disk;
 mod driver;
 mod facts;
 mod flood;
+mod generate;
 mod images;
 mod inside;
 mod lab;
@@ -51,14 +54,21 @@ pub fn names() -> &'static [(&'static str, &'static str)] {
         ("switch", "the shared-memory switch between processes and nodes; its CPU, its latency"),
         ("plug", "what goes through a plug between the switch and a card, in and out"),
         ("wire", "how exactly links delay, lose and limit; throughput through them"),
+        ("capture", "frames a second captured without a loss, thrown away and stored"),
+        ("disk", "how fast a folder is written: by hand, and by the writer of captures"),
+        ("generate", "frames a second that are made, and how exactly they are paced"),
     ]
 }
 
-/// Runs an experiment with `exe`, the `netloom` binary; progress goes to stderr.
+/// Runs an experiment with `exe`, the `netloom` binary; progress goes to stderr. `folder` is where `disk`
+/// writes, if not where temporary files are.
 ///
 /// # Errors
 /// An unknown name, and whatever keeps the binary itself from being measured.
-pub fn run(name: &str, options: Options, exe: &Path) -> Result<Report> {
+pub fn run(name: &str, options: Options, folder: Option<&Path>, exe: &Path) -> Result<Report> {
+    if folder.is_some() && name != "disk" {
+        bail!("experiment `{name}`: it takes no folder");
+    }
     match name {
         "lab" => lab::run(options, exe),
         "node" => node::run(options, exe),
@@ -67,6 +77,9 @@ pub fn run(name: &str, options: Options, exe: &Path) -> Result<Report> {
         "switch" => switch::run(options, exe),
         "plug" => plug::run(options, exe),
         "wire" => wire::run(options, exe),
+        "capture" => capture::run(options, exe),
+        "disk" => disk::run(options, folder),
+        "generate" => generate::run(options, exe),
         other => {
             let known: Vec<&str> = names().iter().map(|(name, _)| *name).collect();
             bail!("experiment `{other}`: no such experiment; there are: {}", known.join(", "))
@@ -80,9 +93,9 @@ mod tests {
 
     #[test]
     fn an_unknown_experiment_is_told_with_the_known_ones() {
-        let error = run("labb", Options::default(), Path::new("/nowhere")).unwrap_err();
+        let error = run("labb", Options::default(), None, Path::new("/nowhere")).unwrap_err();
         assert!(
-            error.to_string().contains("there are: lab, node, flood, images, switch, plug, wire"),
+            error.to_string().contains("there are: lab, node, flood, images, switch, plug, wire,"),
             "{error}"
         );
     }

@@ -477,6 +477,8 @@ pub(crate) struct Graph {
 pub(crate) struct Bench {
     /// What to measure.
     pub(crate) name: Experiment,
+    /// Where `disk` writes; else where temporary files are.
+    pub(crate) folder: Option<PathBuf>,
     /// Only what ratios and values need, within two minutes.
     #[arg(long)]
     pub(crate) quick: bool,
@@ -502,6 +504,12 @@ pub(crate) enum Experiment {
     Plug,
     /// How exactly links delay, lose and limit.
     Wire,
+    /// Frames a second captured without a loss.
+    Capture,
+    /// How fast a folder is written.
+    Disk,
+    /// Frames a second that are made, and their pacing.
+    Generate,
 }
 
 impl Experiment {
@@ -515,6 +523,9 @@ impl Experiment {
             Experiment::Switch => "switch",
             Experiment::Plug => "plug",
             Experiment::Wire => "wire",
+            Experiment::Capture => "capture",
+            Experiment::Disk => "disk",
+            Experiment::Generate => "generate",
         }
     }
 }

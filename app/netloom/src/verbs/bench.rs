@@ -9,7 +9,8 @@ use crate::output;
 /// `netloom bench`
 pub(crate) fn bench(args: &Bench) -> Result<i32> {
     let exe = std::env::current_exe().context("find this program")?;
-    let report = netloom_bench::run(args.name.name(), Options { quick: args.quick }, &exe)?;
+    let options = Options { quick: args.quick };
+    let report = netloom_bench::run(args.name.name(), options, args.folder.as_deref(), &exe)?;
     if args.json {
         output::print_json(&report)?;
     } else {

@@ -1,0 +1,213 @@
+//! The search for the highest rate at which nothing is lost: bisection by single runs, then as many more
+//! runs at the rate found as it takes to believe it.
+//!
+//! It begins as fast as the generator can. Where nothing is lost even then, the rate is the generator's
+//! limit and the capturer's is not known. A rate counts when nothing was lost in [`ENOUGH`] of [`ENOUGH`]
+//! runs; one run with a loss rules it out, with all above it.
+
+/// Runs without a loss that make a rate count.
+pub(super) const ENOUGH: usize = 3;
+/// Below this nothing is looked for, in frames a second.
+const LEAST: f64 = 10_000.0;
+
+/// At which rate to run next.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Ask {
+    /// As fast as it goes.
+    Max,
+    /// At so many frames a second.
+    Rate(f64),
+}
+
+/// A rate at which nothing was lost.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Found {
+    /// Frames a second that were offered in each of its runs.
+    pub(super) offered: Vec<f64>,
+    /// What was asked of the generator.
+    pub(super) asked: Ask,
+    /// The lowest rate at which something was lost.
+    pub(super) lost_at: Option<f64>,
+}
+
+/// The state of a search.
+#[derive(Clone, Debug)]
+pub(super) struct Search {
+    /// How far apart, as a ratio, the highest rate without and the lowest with a loss may be.
+    near: f64,
+    /// Runs at the top without a loss.
+    top: Vec<f64>,
+    /// The lowest rate at which something was lost.
+    high: Option<f64>,
+    /// Rates without a loss, upwards, with what each of their runs was offered.
+    low: Vec<(f64, Vec<f64>)>,
+    over: bool,
+}
+
+impl Search {
+    /// `tolerance` is 0.05 for 5 %.
+    pub(super) fn new(tolerance: f64) -> Search {
+        Search { near: 1.0 + tolerance, top: vec![], high: None, low: vec![], over: false }
+    }
+
+    /// The next run; `None` when the search is over.
+    pub(super) fn next(&self) -> Option<Ask> {
+        if self.over || self.top.len() >= ENOUGH {
+            return None;
+        }
+        let Some(high) = self.high else { return Some(Ask::Max) };
+        let Some((low, runs)) = self.low.last() else {
+            return (high / 2.0 >= LEAST).then_some(Ask::Rate(high / 2.0));
+        };
+        if high / low > self.near {
+            // The middle by ratio, so that each run halves what is not known.
+            return Some(Ask::Rate((low * high).sqrt()));
+        }
+        (runs.len() < ENOUGH).then_some(Ask::Rate(*low))
+    }
+
+    /// What came of the run that was asked for: frames a second offered, and whether any were lost.
+    pub(super) fn told(&mut self, ask: Ask, offered: f64, lost: bool) {
+        let rate = match ask {
+            Ask::Max => offered,
+            Ask::Rate(rate) => rate,
+        };
+        match (ask, lost) {
+            (Ask::Max, false) => self.top.push(offered),
+            (_, true) => {
+                self.top.clear();
+                self.high = Some(self.high.map_or(rate, |high| high.min(rate)));
+                self.low.retain(|(low, _)| *low < rate);
+            }
+            (Ask::Rate(_), false) => match self.low.iter_mut().find(|(low, _)| *low == rate) {
+                Some((_, runs)) => runs.push(offered),
+                None => {
+                    self.low.push((rate, vec![offered]));
+                    self.low.sort_by(|a, b| a.0.total_cmp(&b.0));
+                }
+            },
+        }
+    }
+
+    /// Ends the search with what it has.
+    pub(super) fn end(&mut self) {
+        self.over = true;
+    }
+
+    /// The highest rate that counts.
+    pub(super) fn found(&self) -> Option<Found> {
+        if self.top.len() >= ENOUGH {
+            return Some(Found { offered: self.top.clone(), asked: Ask::Max, lost_at: None });
+        }
+        let counts = self.low.iter().rev().find(|(_, runs)| runs.len() >= ENOUGH);
+        counts.map(|(rate, runs)| Found {
+            offered: runs.clone(),
+            asked: Ask::Rate(*rate),
+            lost_at: self.high,
+        })
+    }
+
+    /// What is known where no rate counts: the highest without a loss in any run, the lowest with one.
+    pub(super) fn bounds(&self) -> (Option<f64>, Option<f64>) {
+        (self.low.last().map(|(rate, _)| *rate), self.high)
+    }
+}
+
+impl Found {
+    /// Whether the generator, not the capturer, kept it from being higher: it was asked for all it has, or
+    /// did not give what it was asked for.
+    pub(super) fn is_generators_limit(&self) -> bool {
+        match self.asked {
+            Ask::Max => true,
+            Ask::Rate(rate) => self.offered.iter().any(|offered| *offered < 0.95 * rate),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Searches a capturer that loses above `capacity`, with a generator that gives at most `most`.
+    /// Gives what was found and the number of runs.
+    fn search(capacity: f64, most: f64, tolerance: f64) -> (Option<Found>, usize) {
+        let mut search = Search::new(tolerance);
+        let mut runs = 0;
+        while let Some(ask) = search.next() {
+            runs += 1;
+            assert!(runs < 50, "{search:?}");
+            let offered = match ask {
+                Ask::Max => most,
+                Ask::Rate(rate) => rate.min(most),
+            };
+            search.told(ask, offered, offered > capacity);
+        }
+        (search.found(), runs)
+    }
+
+    #[test]
+    fn the_rate_is_found_within_the_tolerance() {
+        for capacity in [30_000.0, 123_456.0, 999_999.0, 1_400_000.0, 4_700_000.0] {
+            for tolerance in [0.05, 0.1] {
+                let (found, runs) = search(capacity, 5e6, tolerance);
+                let found = found.unwrap();
+                let rate = found.offered[0];
+                assert!(rate <= capacity && capacity <= rate * (1.0 + tolerance), "{found:?}");
+                assert_eq!(found.offered.len(), ENOUGH);
+                assert!(!found.is_generators_limit());
+                assert!(runs <= 17, "{runs} runs for {capacity}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_loses_nothing_at_the_top_is_at_the_generators_limit() {
+        let (found, runs) = search(6e6, 5e6, 0.05);
+        let found = found.unwrap();
+        assert_eq!((runs, found.asked, found.lost_at), (ENOUGH, Ask::Max, None));
+        assert!(found.is_generators_limit());
+    }
+
+    #[test]
+    fn a_generator_that_does_not_give_what_was_asked_is_told() {
+        let found = |offered| Found { offered, asked: Ask::Rate(1e6), lost_at: Some(1.1e6) };
+        assert!(found(vec![1e6, 9e5, 1e6]).is_generators_limit());
+        assert!(!found(vec![1e6, 9.9e5, 1e6]).is_generators_limit());
+    }
+
+    #[test]
+    fn what_loses_always_has_no_rate() {
+        let (found, runs) = search(0.0, 5e6, 0.05);
+        assert_eq!(found, None);
+        assert!(runs < 12, "{runs}");
+    }
+
+    #[test]
+    fn a_loss_while_a_rate_is_confirmed_rules_it_out() {
+        let mut search = Search::new(0.1);
+        let mut seen = 0;
+        // 1 M is good once; what is below is always good.
+        while let Some(ask) = search.next() {
+            let Ask::Rate(rate) = ask else {
+                search.told(ask, 2e6, true);
+                continue;
+            };
+            let edge = (0.95e6..1.05e6).contains(&rate);
+            seen += usize::from(edge);
+            search.told(ask, rate, rate >= 1.05e6 || edge && seen > 1);
+        }
+        let found = search.found().unwrap();
+        assert!(found.offered[0] < 0.95e6, "{found:?}");
+        assert!(found.lost_at.unwrap() <= 1.05e6);
+    }
+
+    #[test]
+    fn a_search_cut_short_tells_what_it_knows() {
+        let mut search = Search::new(0.05);
+        search.told(Ask::Max, 2e6, true);
+        search.told(Ask::Rate(1e6), 1e6, false);
+        search.end();
+        assert_eq!((search.next(), search.found()), (None, None));
+        assert_eq!(search.bounds(), (Some(1e6), Some(2e6)));
+    }
+}

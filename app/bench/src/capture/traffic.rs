@@ -1,0 +1,81 @@
+//! What is offered: smallest frames at a rate, or a recorded trace as fast as it can be played.
+//!
+//! The trace is a file that `NETLOOM_BENCH_TRACE` names, else one recorded here: a stream of TCP between
+//! two nodes, without offloads, so that frames have the sizes of a real cable's.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use super::pair::{Pair, cores};
+use super::program::Program;
+use super::search::Ask;
+use crate::running::Running;
+
+/// Frames of a trace that are played in one run.
+const FRAMES: u64 = 400_000;
+/// Port of the recorded stream.
+const PORT: &str = "7000";
+
+/// What a run is offered.
+#[derive(Clone, Debug)]
+pub(super) enum Traffic {
+    /// Smallest frames, for so many seconds.
+    Small(Ask, f64),
+    /// This file.
+    Trace(PathBuf),
+}
+
+impl Traffic {
+    /// Starts a sender on a link.
+    pub(super) fn start(&self, pair: &Pair<'_>, link: usize) -> Result<Running> {
+        match self {
+            Traffic::Small(Ask::Max, seconds) => {
+                pair.generate(link, "live-frames", "max", *seconds)
+            }
+            Traffic::Small(Ask::Rate(rate), seconds) => {
+                pair.generate(link, "live-frames", &format!("{rate:.0}pps"), *seconds)
+            }
+            Traffic::Trace(file) => {
+                let mut command = pair.netloom(cores()[0]);
+                command.arg("replay").arg(file).arg(format!("a:{}", pair.sender(link)?.0));
+                command.args(["--top-speed", "--loop", "0", "--count", &FRAMES.to_string()]);
+                Running::start(command.arg("--json"), "replay")
+            }
+        }
+    }
+}
+
+/// A trace, and what it is.
+pub(super) fn trace(driver: &crate::driver::Driver) -> Result<(PathBuf, String)> {
+    if let Some(file) = std::env::var_os("NETLOOM_BENCH_TRACE") {
+        let file = PathBuf::from(file);
+        let what = format!("trace {}", file.display());
+        return Ok((file, what));
+    }
+    let pair = Pair::up(driver, "bench-record", 1)?;
+    let file = driver.folder().join("trace.pcapng");
+    let recorded = record(&pair, &file);
+    pair.down()?;
+    recorded.context("record a trace")?;
+    Ok((file, "trace: a recorded stream of TCP, without offloads".to_owned()))
+}
+
+fn record(pair: &Pair<'_>, file: &Path) -> Result<()> {
+    let (driver, lab) = (pair.driver(), pair.lab());
+    driver.peer(lab, "a", &["offloads-off", pair.sender(0)?.0])?.result()?;
+    driver.peer(lab, "b", &["offloads-off", pair.receiver(0)?])?.result()?;
+    let mut command = pair.netloom(cores()[1]);
+    command.arg("capture").arg(format!("b:{}", pair.receiver(0)?));
+    command.args(["--engine", "tpacket", "--ring", "256MiB", "--json"]);
+    command.args(["--count", "50000", "-w"]).arg(file);
+    let capture = Program::start(driver.folder(), &mut command, "recorder")?;
+    let capture = capture.until_it_says("b:eth")?;
+    let sink = driver.peer(lab, "b", &["tcp-sink", PORT, "0", "0.5"])?.ready()?;
+    let address = format!("{}:{PORT}", pair.address(0)?);
+    let source = driver.peer(lab, "a", &["tcp-source", &address, "0", "60"])?;
+    sink.result()?;
+    source.result()?;
+    capture.until_idle();
+    capture.interrupt().map(|_| ())
+}

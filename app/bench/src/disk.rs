@@ -1,0 +1,121 @@
+//! `disk`: how fast a folder's storage is written: by hand past the page cache and through it, and by the
+//! writer that stores captures, in turns.
+//!
+//! A round writes one file in each way; every second round in the other order. The bytes are in memory
+//! before the clock runs, and nothing of earlier files waits to be written. Files have no name while
+//! they are written, so that nothing is left behind, whatever ends it.
+
+mod write;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::rounds::rounds;
+use crate::{Options, Report};
+use write::{Folder, Way};
+
+/// Bytes of a file.
+const QUICK_TOTAL: u64 = 1 << 30;
+const TOTAL: u64 = 4 << 30;
+/// Bytes of one write in the ratio.
+const BLOCK: usize = 16 << 20;
+/// Bytes of one write in the table.
+const BLOCKS: [usize; 5] = [64 << 10, 256 << 10, 1 << 20, 4 << 20, BLOCK];
+/// What nine disks gave the source, in GB/s: 11.09 to 11.23 Gb/s.
+const SOURCE: [f64; 2] = [11.09 / 8.0, 11.23 / 8.0];
+
+/// All rounds, in GB/s.
+type Results = BTreeMap<Way, Vec<f64>>;
+
+/// `folder` is where files are written; the system's folder for temporary files where none is given.
+pub(crate) fn run(options: Options, folder: Option<&Path>) -> Result<Report> {
+    let path = folder.map_or_else(std::env::temp_dir, PathBuf::from);
+    let total = if options.quick { QUICK_TOTAL } else { TOTAL };
+    let folder = Folder::open(&path, total, BLOCK)?;
+    let mut report = Report::new("disk");
+    report.machine.insert("folder".to_owned(), folder.described());
+    let (all, quick) = (ways(false), ways(true));
+    let mut chosen = if options.quick { quick } else { all.clone() };
+    let (mut results, mut notes) = (Results::new(), BTreeMap::new());
+    let time = Duration::from_secs(if options.quick { 90 } else { 1200 });
+    rounds(if options.quick { 12 } else { 10 }, time, |round| {
+        eprintln!("bench disk: round {}, {} ways", round + 1, chosen.len());
+        for way in &chosen {
+            let written =
+                folder.write(*way).with_context(|| format!("{}: {way}", path.display()))?;
+            results.entry(*way).or_default().push(written.gbytes_per_s);
+            notes.insert(*way, written.note);
+        }
+        chosen.reverse();
+        Ok(())
+    })?;
+    if results.is_empty() {
+        bail!("{}: nothing was written", path.display());
+    }
+    let size = format!("files of {} MiB", total >> 20);
+    for (way, figures) in &results {
+        let note = notes.get(way).map(String::as_str).unwrap_or_default();
+        let note = format!("{size}; {note}");
+        report.measured(&way.title(), way.who(), "GB/s", figures, note.trim_end_matches("; "));
+    }
+    for way in all.iter().filter(|way| !results.contains_key(*way)) {
+        report.left_out(&way.title(), way.who(), "--quick");
+    }
+    for figure in SOURCE {
+        report.of_source("Figure 4.4: 9 disks, past the page cache", "source", "GB/s", figure);
+    }
+    figures(&results, &mut report);
+    Ok(report)
+}
+
+/// What is written in a round.
+fn ways(quick: bool) -> Vec<Way> {
+    let mut ways = vec![Way::Raw(BLOCK), Way::Writer, Way::Pwrite, Way::Buffered(BLOCK)];
+    if !quick {
+        let smaller = BLOCKS.into_iter().filter(|block| *block != BLOCK);
+        ways.extend(smaller.flat_map(|block| [Way::Raw(block), Way::Buffered(block)]));
+        ways.extend(BLOCKS.map(Way::Gathered));
+    }
+    ways
+}
+
+fn figures(results: &Results, report: &mut Report) {
+    let of = |way| results.get(&way).map_or(&[][..], Vec::as_slice);
+    let raw = of(Way::Raw(BLOCK));
+    report.ratio("writer_vs_raw", of(Way::Writer), raw);
+    report.ratio("writer_pwrite_vs_raw", of(Way::Pwrite), raw);
+    report.ratio("writer_vs_buffered", of(Way::Writer), of(Way::Buffered(BLOCK)));
+    report.value("raw_gb_per_s", raw);
+    report.value("writer_gb_per_s", of(Way::Writer));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_way_is_measured_twice_and_quick_ones_are_of_all() {
+        let (mut all, quick) = (ways(false), ways(true));
+        let count = all.len();
+        assert!(quick.iter().all(|way| all.contains(way)), "{quick:?}");
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count);
+    }
+
+    #[test]
+    fn the_ratio_is_of_the_writer_by_large_direct_writes() {
+        let mut results = Results::new();
+        results.insert(Way::Raw(BLOCK), vec![2.0; 3]);
+        results.insert(Way::Raw(64 << 10), vec![1.0; 3]);
+        results.insert(Way::Writer, vec![1.8; 3]);
+        let mut report = Report::default();
+        figures(&results, &mut report);
+        assert!((report.ratios["writer_vs_raw"] - 0.9).abs() < 1e-9, "{report:?}");
+        assert!(!report.ratios.contains_key("writer_vs_buffered"));
+        assert!((report.values["raw_gb_per_s"] - 2.0).abs() < 1e-9);
+    }
+}

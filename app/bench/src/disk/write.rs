@@ -1,0 +1,200 @@
+//! One file, written in one of the ways that are compared.
+
+use std::fmt;
+use std::fs::File as Plain;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use netloom_disk::{Buffer, Direct, File, Options, Pool};
+use rustix::fs::{Mode, OFlags};
+
+/// How a file is written. Numbers are bytes of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Way {
+    /// pwrite(2) with O_DIRECT.
+    Raw(usize),
+    /// pwrite(2) through the page cache, and fsync(2).
+    Buffered(usize),
+    /// What `capture` writes with, as it does where nothing is said.
+    Writer,
+    /// The same, without io_uring.
+    Pwrite,
+    /// The same as `Writer`, with writes of this size.
+    Gathered(usize),
+}
+
+impl Way {
+    pub(super) fn who(self) -> &'static str {
+        match self {
+            Way::Raw(_) | Way::Buffered(_) => "by hand",
+            Way::Writer | Way::Pwrite | Way::Gathered(_) => "netloom",
+        }
+    }
+
+    pub(super) fn title(self) -> String {
+        self.to_string()
+    }
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Way::Raw(bytes) => write!(f, "O_DIRECT, writes of {}", size(*bytes)),
+            Way::Buffered(bytes) => write!(f, "page cache and fsync, writes of {}", size(*bytes)),
+            Way::Writer => f.write_str("writer"),
+            Way::Pwrite => f.write_str("writer without io_uring"),
+            Way::Gathered(bytes) => write!(f, "writer, writes of {}", size(*bytes)),
+        }
+    }
+}
+
+fn size(bytes: usize) -> String {
+    if bytes < 1 << 20 { format!("{} KiB", bytes >> 10) } else { format!("{} MiB", bytes >> 20) }
+}
+
+/// What writing a file gave.
+pub(super) struct Written {
+    pub(super) gbytes_per_s: f64,
+    /// How it went.
+    pub(super) note: String,
+}
+
+/// A folder to write in, and the memory that is written.
+pub(super) struct Folder {
+    path: PathBuf,
+    itself: OwnedFd,
+    total: u64,
+    /// One buffer of the largest write, filled.
+    block: Buffer,
+}
+
+impl Folder {
+    /// `total` bytes will be a file, in writes of at most `most` bytes.
+    pub(super) fn open(path: &Path, total: u64, most: usize) -> Result<Folder> {
+        let shown = path.display();
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let itself = rustix::fs::open(path, flags, Mode::empty());
+        let itself = itself.with_context(|| format!("open folder {shown}"))?;
+        let space = rustix::fs::fstatvfs(&itself).with_context(|| format!("look at {shown}"))?;
+        let free = space.f_bavail.saturating_mul(space.f_frsize);
+        if free < total + (total >> 2) {
+            bail!("{shown}: {} MiB are free, {} MiB are to be written", free >> 20, total >> 20);
+        }
+        let mut block = Pool::new(most, most as u64).take().context("no memory for a write")?;
+        block.fill(7);
+        Ok(Folder { path: path.to_owned(), itself, total, block })
+    }
+
+    /// Where it is and what file system it has, for the report.
+    pub(super) fn described(&self) -> String {
+        let kind = rustix::fs::fstatfs(&self.itself).map_or(0, |found| found.f_type);
+        format!("{}, file system 0x{kind:x}", self.path.display())
+    }
+
+    /// Writes a file and lets go of it.
+    pub(super) fn write(&self, way: Way) -> Result<Written> {
+        // What earlier files still have to be written is not this one's to wait for.
+        rustix::fs::syncfs(&self.itself).context("write what waits")?;
+        let (seconds, note) = match way {
+            Way::Raw(bytes) => (self.by_hand(bytes, true)?, String::new()),
+            Way::Buffered(bytes) => (self.by_hand(bytes, false)?, String::new()),
+            Way::Writer => self.written(&Options::default())?,
+            Way::Pwrite => self.written(&Options { uring: false, ..Options::default() })?,
+            Way::Gathered(bytes) => {
+                let chunk = bytes.min(Options::default().chunk);
+                self.written(&Options { chunk, gather: bytes, ..Options::default() })?
+            }
+        };
+        #[expect(clippy::cast_precision_loss, reason = "sizes are below 2^53 bytes")]
+        let gbytes_per_s = self.total as f64 / seconds.max(1e-9) / 1e9;
+        Ok(Written { gbytes_per_s, note })
+    }
+
+    /// Seconds for writes of `bytes` one after the other.
+    fn by_hand(&self, bytes: usize, direct: bool) -> Result<f64> {
+        let block = self.block.get(..bytes).context("a write larger than its buffer")?;
+        let start = Instant::now();
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let flags = if direct { flags | OFlags::DIRECT } else { flags };
+        let path = self.name();
+        let fd = rustix::fs::open(&path, flags, Mode::from_raw_mode(0o600));
+        let fd = fd.context(if direct { "create, with O_DIRECT" } else { "create" })?;
+        std::fs::remove_file(&path).context("take the name away")?;
+        let (file, mut at) = (Plain::from(fd), 0);
+        while at < self.total {
+            file.write_all_at(block, at).context("write")?;
+            at += bytes as u64;
+        }
+        if !direct {
+            file.sync_all().context("wait until it is stored")?;
+        }
+        Ok(start.elapsed().as_secs_f64())
+    }
+
+    /// Seconds for chunks from a pool, and how they were written.
+    fn written(&self, options: &Options) -> Result<(f64, String)> {
+        // As much as can be on its way, and a chunk to fill.
+        let pool = Pool::new(options.chunk, 4 * options.gather.max(options.chunk) as u64);
+        let mut all: Vec<Buffer> = std::iter::from_fn(|| pool.take()).collect();
+        all.iter_mut().for_each(|buffer| buffer.fill(7));
+        drop(all);
+        let path = self.name();
+        let start = Instant::now();
+        let mut file = File::create(&path, options).context("create")?;
+        std::fs::remove_file(&path).context("take the name away")?;
+        let mut given = 0;
+        while given < self.total {
+            let buffer = pool.take().context("the writer holds all memory")?;
+            let length = buffer.len();
+            file.write(buffer, length).context("write")?;
+            given += length as u64;
+        }
+        let how = file.how().clone();
+        // Past the page cache it is stored when it is written.
+        file.finish(!how.direct).context("finish")?;
+        let seconds = start.elapsed().as_secs_f64();
+        let way = match (how.direct, how.uring, options.direct) {
+            (true, true, _) => "io_uring, O_DIRECT",
+            (true, false, _) => "pwrite, O_DIRECT",
+            (false, _, Direct::Auto | Direct::Never) => "through the page cache, fsync",
+        };
+        let why = how.why_not.map(|why| format!(" ({why})")).unwrap_or_default();
+        Ok((seconds, format!("{way}{why}")))
+    }
+
+    fn name(&self) -> PathBuf {
+        self.path.join(format!(".netloom-bench-disk.{}", std::process::id()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_writes_and_leaves_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::open(dir.path(), 4 << 20, 1 << 20).unwrap();
+        // Where the file system has no O_DIRECT there is no `Raw`.
+        let raw = folder.write(Way::Raw(64 << 10));
+        if let Err(error) = raw {
+            assert!(format!("{error:#}").contains("O_DIRECT"), "{error:#}");
+        }
+        for way in [Way::Buffered(1 << 20), Way::Writer, Way::Pwrite, Way::Gathered(256 << 10)] {
+            let written = folder.write(way).unwrap();
+            assert!(written.gbytes_per_s > 0.0, "{way}");
+            assert_eq!(written.note.is_empty(), way.who() != "netloom", "{way}");
+        }
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+        assert!(Folder::open(dir.path(), 1 << 60, 4096).is_err());
+    }
+
+    #[test]
+    fn ways_are_told_apart_by_their_words() {
+        assert_eq!(Way::Raw(64 << 10).title(), "O_DIRECT, writes of 64 KiB");
+        assert_eq!(Way::Gathered(4 << 20).title(), "writer, writes of 4 MiB");
+    }
+}

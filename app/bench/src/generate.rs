@@ -1,0 +1,305 @@
+//! `generate`: how many smallest frames a second are made, by each engine and by trafgen, and how exactly
+//! they are paced.
+//!
+//! Frames are counted where they arrive, by the receiving interface, over a window in the middle of a run;
+//! senders are kept on one core, all alike. Receiving is part of that core's work: two receiving ends are
+//! measured, one where a program drops frames as soon as they arrive (what a generator can do), and one
+//! that takes them as any node does (what it can do to a node).
+
+mod sink;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::capture::pair::{NOBODY, Pair, cores};
+use crate::capture::program::Program;
+use crate::capture::version;
+use crate::driver::Driver;
+use crate::rounds::rounds;
+use crate::running::number;
+use crate::{Options, Report};
+use sink::{End, Sink};
+
+/// After the first frame, and until the count ends.
+const SETTLE: Duration = Duration::from_millis(300);
+const WINDOW: Duration = Duration::from_millis(800);
+/// Seconds of a run: what is above, and time to begin.
+const RUN: f64 = 2.0;
+/// Frames a second at which pacing is measured, and seconds.
+const PACE: &str = "100kpps";
+const PACED: f64 = 1.0;
+/// How long a first frame may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Who makes frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Maker {
+    LiveFrames,
+    Ring,
+    Trafgen,
+}
+
+/// A cell of the experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Cell {
+    Top(Maker, End),
+    /// How late frames leave, by the ring.
+    Pacing,
+    /// The same in calls of many frames, each of which has one time.
+    PacingLive,
+}
+
+/// Microseconds late: of half of the frames, of 99 of 100, at most.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Late {
+    p50: f64,
+    p99: f64,
+    most: f64,
+}
+
+/// All rounds.
+#[derive(Default)]
+struct Results {
+    top: BTreeMap<(Maker, End), Vec<f64>>,
+    late: BTreeMap<Cell, Vec<Late>>,
+}
+
+pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
+    let driver = Driver::new(exe)?;
+    let mut report = Report::new("generate");
+    let trafgen = version("trafgen");
+    report.peers.insert("trafgen".to_owned(), trafgen.clone());
+    let pair = Pair::up(&driver, "bench-generate", 1)?;
+    let config = trafgen_config(&pair)?;
+    let (all, quick) = (cells(false), cells(true));
+    let chosen = if options.quick { &quick } else { &all };
+    let missing = |cell: &Cell| match cell {
+        Cell::Top(Maker::Trafgen, _) if trafgen.is_none() => Some("not installed"),
+        cell if !chosen.contains(cell) => Some("--quick"),
+        _ => None,
+    };
+    let mut cells: Vec<Cell> = all.iter().filter(|cell| missing(cell).is_none()).copied().collect();
+    let mut results = Results::default();
+    let time = Duration::from_secs(if options.quick { 95 } else { 600 });
+    rounds(if options.quick { 8 } else { 10 }, time, |round| {
+        eprintln!("bench generate: round {}, {} cells", round + 1, cells.len());
+        cells.iter().try_for_each(|cell| measure(*cell, &pair, &config, &mut results))?;
+        cells.reverse();
+        Ok(())
+    })?;
+    pair.down()?;
+    rows(&results, &mut report);
+    for cell in &all {
+        if let Some(why) = missing(cell) {
+            report.left_out(&cell.to_string(), who(*cell), why);
+        }
+    }
+    figures(&results, &mut report);
+    Ok(report)
+}
+
+/// What is measured in a round. Cells with the same receiving end stand together.
+fn cells(quick: bool) -> Vec<Cell> {
+    let mut cells = vec![
+        Cell::Top(Maker::LiveFrames, End::Drop),
+        Cell::Top(Maker::Trafgen, End::Drop),
+        Cell::Top(Maker::LiveFrames, End::Node),
+        Cell::Top(Maker::Trafgen, End::Node),
+        Cell::Top(Maker::Ring, End::Node),
+        Cell::Pacing,
+    ];
+    if !quick {
+        cells.extend([Cell::Top(Maker::Ring, End::Drop), Cell::PacingLive]);
+    }
+    cells
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cell::Top(_, end) => write!(f, "64 bytes at top speed, {}", end.title()),
+            Cell::Pacing | Cell::PacingLive => write!(f, "late by, at {PACE}"),
+        }
+    }
+}
+
+fn who(cell: Cell) -> &'static str {
+    match cell {
+        Cell::Top(Maker::LiveFrames, _) | Cell::PacingLive => "netloom, live-frames",
+        Cell::Top(Maker::Ring, _) | Cell::Pacing => "netloom, ring",
+        Cell::Top(Maker::Trafgen, _) => "trafgen",
+    }
+}
+
+fn measure(cell: Cell, pair: &Pair<'_>, config: &Path, results: &mut Results) -> Result<()> {
+    match cell {
+        Cell::Top(maker, end) => {
+            let sink = Sink::attach(pair, end)?;
+            let rate = top(maker, pair, config)?;
+            sink.detach(pair)?;
+            results.top.entry((maker, end)).or_default().push(rate / 1e6);
+        }
+        Cell::Pacing | Cell::PacingLive => {
+            let engine = if cell == Cell::Pacing { "ring" } else { "live-frames" };
+            let report = pair.generate(0, engine, PACE, PACED)?.result()?;
+            let us = |name: &str| Ok::<_, anyhow::Error>(number(&report["pacing"], name)? / 1e3);
+            let late = Late { p50: us("p50_ns")?, p99: us("p99_ns")?, most: us("max_ns")? };
+            results.late.entry(cell).or_default().push(late);
+        }
+    }
+    Ok(())
+}
+
+/// Frames a second that arrive.
+fn top(maker: Maker, pair: &Pair<'_>, config: &Path) -> Result<f64> {
+    let first = pair.received(0)?;
+    match maker {
+        Maker::LiveFrames | Maker::Ring => {
+            let engine = if maker == Maker::Ring { "ring" } else { "live-frames" };
+            let running = pair.generate(0, engine, "max", RUN)?;
+            let rate = window(pair, first)?;
+            running.result()?;
+            Ok(rate)
+        }
+        Maker::Trafgen => {
+            // It has a child that only its group's signals reach, which `timeout` sends.
+            let mut command = pair.program("a", cores()[0], "timeout")?;
+            command.args(["--signal", "INT", &RUN.to_string(), "trafgen"]);
+            command.args(["--dev", pair.sender(0)?.0, "--conf"]).arg(config);
+            command.args(["--cpus", "1", "--notouch-irq", "--no-cpu-stats"]);
+            let running = Program::start(pair.driver().folder(), &mut command, "trafgen")?;
+            let rate = window(pair, first);
+            let said = running.end()?;
+            rate.with_context(|| format!("trafgen: {}", said.err.trim()))
+        }
+    }
+}
+
+/// Frames a second that arrive over a window, some time after one that came after `first`.
+fn window(pair: &Pair<'_>, first: u64) -> Result<f64> {
+    let end = Instant::now() + PATIENCE;
+    // Some frames of the kernel's own may come before the generator's.
+    while pair.received(0)? < first + 1000 {
+        if Instant::now() > end {
+            bail!("no frame arrived in {PATIENCE:?}");
+        }
+    }
+    sleep(SETTLE);
+    let (before, start) = (pair.received(0)?, Instant::now());
+    sleep(WINDOW);
+    let (after, time) = (pair.received(0)?, start.elapsed());
+    #[expect(clippy::cast_precision_loss, reason = "counts of a second are below 2^53")]
+    let frames = after.saturating_sub(before) as f64;
+    Ok(frames / time.as_secs_f64())
+}
+
+/// A file that tells trafgen to make the frames that ours are like: UDP of 60 bytes for nobody.
+fn trafgen_config(pair: &Pair<'_>) -> Result<PathBuf> {
+    let path = pair.driver().folder().join("trafgen.cfg");
+    let bytes = |mac: &str| {
+        let bytes: Vec<String> = mac.split(':').map(|byte| format!("0x{byte}")).collect();
+        bytes.join(", ")
+    };
+    let (to, from) = (bytes(NOBODY), bytes(pair.sender(0)?.1));
+    // Ethernet, IPv4 (46 bytes, UDP, from and to a network for benchmarks), UDP to port 9.
+    let text = format!(
+        "{{ {to}, {from}, c16(0x0800),\n  0x45, 0x00, c16(46), c16(0), c16(0x4000), 64, 17, \
+         csumip(14, 33), 198, 18, 0, 1, 198, 18, 0, 2,\n  c16(49152), c16(9), c16(26), c16(0), \
+         fill(0x00, 18) }}\n"
+    );
+    std::fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
+    Ok(path)
+}
+
+fn rows(results: &Results, report: &mut Report) {
+    for ((maker, end), figures) in &results.top {
+        let cell = Cell::Top(*maker, *end);
+        let settings = match maker {
+            Maker::LiveFrames => "--engine live-frames",
+            Maker::Ring => "--engine ring",
+            Maker::Trafgen => "--cpus 1, mapped ring, past the queueing discipline",
+        };
+        let note = format!("{settings}; one core, counted where they arrive");
+        report.measured(&cell.to_string(), who(cell), "Mpps", figures, &note);
+    }
+    for (cell, all) in &results.late {
+        let each = |figure: fn(&Late) -> f64| all.iter().map(figure).collect::<Vec<_>>();
+        let note = match cell {
+            Cell::PacingLive => "of calls, each of which is a tenth of a second's frames at once",
+            _ => "of every frame, when it is given to the interface",
+        };
+        for (what, figures) in
+            [("p50", each(|l| l.p50)), ("p99", each(|l| l.p99)), ("most", each(|l| l.most))]
+        {
+            report.measured(&format!("{cell}, {what}"), who(*cell), "us", &figures, note);
+        }
+    }
+}
+
+fn figures(results: &Results, report: &mut Report) {
+    let of = |maker, end| results.top.get(&(maker, end)).map_or(&[][..], Vec::as_slice);
+    let (live, trafgen) = (Maker::LiveFrames, Maker::Trafgen);
+    report.ratio("pps60_vs_trafgen", of(live, End::Drop), of(trafgen, End::Drop));
+    report.ratio("pps60_to_node_vs_trafgen", of(live, End::Node), of(trafgen, End::Node));
+    for (name, maker, end) in [
+        ("live_frames_mpps", live, End::Drop),
+        ("live_frames_to_node_mpps", live, End::Node),
+        ("ring_to_node_mpps", Maker::Ring, End::Node),
+        ("trafgen_mpps", trafgen, End::Drop),
+        ("trafgen_to_node_mpps", trafgen, End::Node),
+    ] {
+        report.value(name, of(maker, end));
+    }
+    let late = results.late.get(&Cell::Pacing).map_or(&[][..], Vec::as_slice);
+    let each = |figure: fn(&Late) -> f64| late.iter().map(figure).collect::<Vec<_>>();
+    report.value("pacing_p50_us", &each(|late| late.p50));
+    report.value("pacing_p99_us", &each(|late| late.p99));
+    let mut all = each(|late| late.p99);
+    all.sort_by(f64::total_cmp);
+    report.value(
+        "pacing_p99_us_median_round",
+        all.get(all.len() / 2).map_or(&[], std::slice::from_ref),
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_cell_is_measured_twice_and_quick_ones_are_of_all() {
+        let (mut all, quick) = (cells(false), cells(true));
+        let count = all.len();
+        assert!(quick.iter().all(|cell| all.contains(cell)));
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count);
+    }
+
+    #[test]
+    fn ratios_are_of_the_same_receiving_end() {
+        let mut results = Results::default();
+        let mut put = |maker, end, figure: f64| {
+            results.top.insert((maker, end), vec![figure; 3]);
+        };
+        put(Maker::LiveFrames, End::Drop, 10.0);
+        put(Maker::LiveFrames, End::Node, 2.0);
+        put(Maker::Trafgen, End::Drop, 1.25);
+        put(Maker::Trafgen, End::Node, 1.0);
+        let late = [3.0, 1.0, 90.0].map(|p99| Late { p50: 0.1, p99, most: 99.0 });
+        results.late.insert(Cell::Pacing, late.to_vec());
+        let mut report = Report::default();
+        figures(&results, &mut report);
+        assert!((report.ratios["pps60_vs_trafgen"] - 8.0).abs() < 1e-9, "{report:?}");
+        assert!((report.ratios["pps60_to_node_vs_trafgen"] - 2.0).abs() < 1e-9);
+        assert!((report.values["pacing_p99_us"] - 94.0 / 3.0).abs() < 1e-9);
+        assert!((report.values["pacing_p99_us_median_round"] - 3.0).abs() < 1e-9);
+        rows(&results, &mut report);
+        assert_eq!(report.rows.len(), 4 + 3);
+    }
+}
