@@ -21,7 +21,7 @@ use crate::labs;
 pub(crate) struct Spaces {
     lab: Option<(Client, Plan)>,
     inits: BTreeMap<Place, Arc<OwnedFd>>,
-    /// A place is the host's, or a switch.
+    /// A place is the host's.
     on_host: bool,
     /// The lab lives in a user namespace that this process is still outside of.
     outside: Option<Arc<OwnedFd>>,
@@ -63,8 +63,7 @@ impl Spaces {
         let mut spaces = Spaces {
             lab,
             inits: BTreeMap::new(),
-            on_host: !found.mirrors.is_empty()
-                || found.points.iter().any(|p| p.place == Place::Host),
+            on_host: found.points.iter().any(|p| p.place == Place::Host),
             outside: None,
         };
         for point in &found.points {

@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod capturing;
 pub mod live;
 pub mod transfer;
 

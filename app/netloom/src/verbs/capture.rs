@@ -15,11 +15,12 @@ use netloom_capture::{
     About, End, FileOptions, Format, Options, Pipeline, Report, Rotation, Target as Output,
 };
 use netloom_disk::Direct;
+use netloom_lab::target::Place;
 use netloom_model::Plan;
 use netloom_sys::process;
 
 use crate::Usage;
-use crate::flags::{Capture, CaptureFormat};
+use crate::flags::{Capture, CaptureEngine, CaptureFormat};
 use crate::spaces::Spaces;
 use engines::Mirrors;
 
@@ -40,10 +41,23 @@ pub(crate) fn capture(lab: Option<&str>, args: &Capture) -> Result<i32> {
         );
         return Err(Usage(words).into());
     }
+    if let Some(mirrored) = found.mirrors.first()
+        && !matches!(args.engine, CaptureEngine::Auto | CaptureEngine::Switch)
+    {
+        let switch = &mirrored.switch;
+        let words =
+            format!("switch {switch:?}: it is in shared memory, and captured by the engine switch");
+        return Err(Usage(words).into());
+    }
     let filter = engines::Filter::compile(&args.filter, spaces.plan())?;
     let about = about(spaces.plan(), args);
+    if !found.mirrors.is_empty() {
+        // Switches live as long as their lab does, and so does its core.
+        spaces.open(&Place::Core)?;
+    }
     let mirrors = Mirrors::join(&spaces, lab, &found.mirrors)?;
     let output = output(args)?;
+    let small = args.files.rotate_size.is_some_and(|bytes| bytes < ROOMY);
     let stop = process::catch(&ENDING).context("catch signals")?;
     let plan = spaces.plan().cloned();
     spaces.enter()?;
@@ -53,15 +67,21 @@ pub(crate) fn capture(lab: Option<&str>, args: &Capture) -> Result<i32> {
         format,
         about,
         memory: args.memory,
-        chunk: None,
+        chunk: small.then_some(SMALL_CHUNK),
         packets: args.count,
         duration: args.duration,
         stop: Some(stop),
     };
     let pipeline = Pipeline::start(options, sources, output)?;
-    show::watch(&pipeline, &spaces, args);
-    finish(pipeline.wait(), args)
+    let gone = show::watch(&pipeline, &spaces, args);
+    finish(pipeline.wait(), gone, args)
 }
+
+/// A file takes whole chunks: smaller ones where files are to be smaller than this.
+const ROOMY: u64 = 64 << 20;
+const SMALL_CHUNK: usize = 256 << 10;
+/// Room for a chunk and for what stands around it.
+const LEAST_FILE: u64 = 512 << 10;
 
 /// What is written: as asked for, else as the file's name says.
 fn format(args: &Capture) -> Format {
@@ -107,6 +127,9 @@ fn targets(args: &Capture) -> String {
 /// Where frames go.
 fn output(args: &Capture) -> Result<Output> {
     let files = &args.files;
+    if files.rotate_size.is_some_and(|bytes| bytes < LEAST_FILE) {
+        return Err(Usage("--rotate-size: files have at least 512 KiB".to_owned()).into());
+    }
     let rotation = Rotation {
         // A row of files that is kept short has files of a size.
         bytes: files
@@ -150,8 +173,11 @@ fn standard_output() -> Result<OwnedFd> {
     rustix::io::fcntl_dupfd_cloexec(&out, 3).context("copy standard output")
 }
 
-/// Shows the account; the exit code.
-fn finish(report: Report, args: &Capture) -> Result<i32> {
+/// Shows the account; the exit code. `gone`: it was ended because its nodes were.
+fn finish(mut report: Report, gone: bool, args: &Capture) -> Result<i32> {
+    if gone && report.end == End::Stopped {
+        report.end = End::InterfacesGone;
+    }
     show::account(&report, args)?;
     if let Some(failure) = report.failure {
         return Err(anyhow::Error::from(failure).context("capture"));

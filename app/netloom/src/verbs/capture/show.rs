@@ -18,14 +18,16 @@ use crate::spaces::Spaces;
 const LOOK: Duration = Duration::from_millis(50);
 const LINE: Duration = Duration::from_secs(1);
 
-/// Shows how it goes until it ends; ends it when all that it captures from has ended.
-pub(super) fn watch(pipeline: &Pipeline, spaces: &Spaces, args: &Capture) {
+/// Shows how it goes until it ends; ends it when all that it captures from has ended, and tells that.
+pub(super) fn watch(pipeline: &Pipeline, spaces: &Spaces, args: &Capture) -> bool {
+    let mut gone = false;
     let mut line = ProgressLine::new();
     let (mut last, mut shown) = (pipeline.snapshot(), Instant::now());
     while !pipeline.is_ending() {
         sleep(LOOK);
         if spaces.only_nodes() && spaces.inits().all(|init| process::has_ended(init.as_fd())) {
             pipeline.stopper().stop();
+            gone = true;
         }
         if !args.quiet && shown.elapsed() >= LINE {
             let now = pipeline.snapshot();
@@ -34,6 +36,7 @@ pub(super) fn watch(pipeline: &Pipeline, spaces: &Spaces, args: &Capture) {
         }
     }
     line.clear();
+    gone
 }
 
 /// The line of one second.

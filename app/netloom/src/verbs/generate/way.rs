@@ -47,7 +47,15 @@ impl Way {
             let (plan, (node, interface)) = plan.zip(own)?;
             Some((*to, station(plan, node, interface, *to)?))
         };
-        let found = targets.iter().filter(fits).find_map(known);
+        // A port of a switch is on the segment of the address that it sends from.
+        let beside = |to: &IpAddr| {
+            let (plan, from) = plan.zip(args.from.filter(|_| point.is_none()))?;
+            let mut all = plan.nodes.iter().flat_map(|n| &n.interfaces);
+            let here = all
+                .find(|i| i.addresses.iter().any(|own| own.addr() == *to && own.contains(&from)))?;
+            Some((*to, here.mac))
+        };
+        let found = targets.iter().filter(fits).find_map(|to| known(to).or_else(|| beside(to)));
         let (to, to_mac) = match (found, targets.iter().find(fits), args.to_mac) {
             (_, Some(to), Some(mac)) => (*to, mac),
             (Some(found), ..) => found,
