@@ -76,6 +76,20 @@ fn the_guide_to_switches_runs() {
 }
 
 #[test]
+fn the_guide_to_capturing_runs() {
+    let machine = machine!();
+    run_document(&machine, "docs/guide/capture.md", 5);
+    machine.untouched();
+}
+
+#[test]
+fn the_guide_to_generating_runs() {
+    let machine = machine!();
+    run_document(&machine, "docs/guide/generate.md", 5);
+    machine.untouched();
+}
+
+#[test]
 fn the_guide_to_labs_has_every_key() {
     let machine = Machine::new();
     let schema = machine.netloom(["schema"]).finish().code(0).json();
@@ -104,6 +118,8 @@ fn links_to_documents_and_examples_lead_somewhere() {
         "README.md",
         "docs/ARCHITECTURE.md",
         "docs/guide/README.md",
+        "docs/guide/capture.md",
+        "docs/guide/generate.md",
         "docs/guide/labs.md",
         "docs/guide/nodes.md",
         "docs/guide/switch.md",

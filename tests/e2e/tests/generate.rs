@@ -1,0 +1,274 @@
+//! `netloom generate` and `replay`: what is sent arrives, or is lost where the books say so.
+
+use std::time::Duration;
+
+use netloom_tests_e2e::capturing::{Capturing, read_pcapng};
+use netloom_tests_e2e::live::{Held, SOON};
+use netloom_tests_e2e::{Machine, machine, signal, wait_until};
+use serde_json::Value;
+
+/// Nodes on a bridge, on a switch in shared memory, and a link with a wire that leads to `e`: at its
+/// end itself a packet socket sees frames before the wire takes them. Nobody speaks IPv6, so
+/// that little is sent that is not asked for.
+const LAB: &str = "
+name: gen
+pool: {ipv6: none}
+nodes:
+  a: {sysctls: &quiet {net.ipv6.conf.default.disable_ipv6: 1, net.ipv6.conf.all.disable_ipv6: 1}}
+  b: {sysctls: *quiet}
+  c: {sysctls: *quiet}
+  d: {forwarding: true, sysctls: *quiet}
+  e: {sysctls: *quiet}
+switches:
+  s: {}
+  m: {kind: shm}
+links:
+  - [a, b]
+  - [a, s]
+  - [c, s]
+  - [a, m]
+  - [d, m]
+  - {ends: [c, d], delay: 1ms}
+  - [d, e]
+";
+
+/// The link with the wire.
+const WIRED: &str = "c:eth1--d:eth1";
+
+/// Starts a receiver and waits until it hears.
+fn receiver(machine: &Machine, target: &str, count: Option<u64>) -> Held {
+    let node = target.split(':').next().expect("a node");
+    let sockets = || machine.exec(node, &["cat", "/proc/net/packet"]).ok().lines().count();
+    let before = sockets();
+    let mut args = vec!["generate".to_owned(), target.to_owned()];
+    args.extend(["--receive", "--json"].map(str::to_owned));
+    args.extend(count.into_iter().flat_map(|count| ["-c".to_owned(), count.to_string()]));
+    let held = Held::start(machine.netloom(&args));
+    wait_until("the receiver hears", SOON, || (sockets() > before).then_some(()));
+    held
+}
+
+/// Its report.
+fn report(held: Held) -> Value {
+    serde_json::from_str(&held.rest()).expect("JSON")
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("a number: {value}"))
+}
+
+fn sent(machine: &Machine, words: &str) -> u64 {
+    let report = machine.ok(&format!("generate {words} --json")).json();
+    assert_eq!(report["frames_refused"], 0, "{report}");
+    number(&report["frames_sent"])
+}
+
+/// Received, lost, twice and reordered of the first stream.
+fn figures(report: &Value) -> [u64; 4] {
+    assert_eq!(report["frames_dropped_here"], 0, "{report}");
+    let keys = ["frames_received", "frames_lost", "frames_duplicated", "frames_reordered"];
+    keys.map(|key| number(&report["streams"][0][key]))
+}
+
+#[test]
+fn all_that_is_sent_is_received() {
+    let machine = machine!();
+    machine.up(LAB);
+    let address = |node: &str, interface: &str| {
+        let shown = machine.exec(node, &["ip", "-j", "-4", "address", "show", interface]).finish();
+        let shown = shown.code(0).json();
+        let text = shown[0]["addr_info"][0]["local"].as_str().expect("an address").to_owned();
+        text
+    };
+    // Whoever asks the switch gets the station from an address on its segment.
+    let from = address("a", "eth2");
+    let by_port = format!("switch:m --to d --from {from}");
+    for (from, to) in [
+        ("a:eth0", "b:eth0"),
+        ("link:a:eth0--b:eth0 --size imix", "b:eth0"),
+        ("a:eth0 --to b --size 64-1518 --flows 64", "b:eth0"),
+        ("a:eth1 --to c", "c:eth0"),
+        (by_port.as_str(), "d:eth0"),
+    ] {
+        let hears = receiver(&machine, to, Some(3000));
+        assert_eq!(sent(&machine, &format!("{from} -c 3000 --rate 20kpps")), 3000, "{from}");
+        let report = report(hears);
+        assert_eq!(figures(&report), [3000, 0, 0, 0], "{from}: {report}");
+    }
+    machine.down();
+}
+
+#[test]
+fn as_fast_as_it_goes_what_arrives_is_in_order_and_counted() {
+    let machine = machine!();
+    machine.up(LAB);
+    let hears = receiver(&machine, "b:eth0", None);
+    let sent = sent(&machine, "a:eth0 -c 100000");
+    assert_eq!(sent, 100_000);
+    let report = report(hears);
+    let keys = ["frames_received", "frames_lost", "frames_duplicated"];
+    let [received, lost, twice] = keys.map(|key| number(&report["streams"][0][key]));
+    assert_eq!(twice, 0, "{report}");
+    assert!(received > 0 && received + lost <= sent, "{report}");
+    machine.down();
+}
+
+/// Offered, sent and lost by chance of the direction from `c`.
+fn books(machine: &Machine) -> [u64; 3] {
+    let link = machine.link(WIRED);
+    let direction = &link["wire"]["directions"][0];
+    let lost = direction["lost"].get("loss").map_or(0, number);
+    [number(&direction["offered_packets"]), number(&direction["sent_packets"]), lost]
+}
+
+#[test]
+fn what_a_wire_loses_is_what_is_missing() {
+    let machine = machine!();
+    machine.up(LAB);
+    // Both ends know each other's stations for good, so that nothing else passes.
+    machine.exec("c", &["ping", "-q", "-c", "1", "e"]).finish().code(0);
+    machine.ok(&format!("link set {WIRED} --end a --delay none --loss 10% --seed 5"));
+    let keep = "ip -4 neighbour show dev eth1 | while read to rest; do \
+                ip neighbour change $to dev eth1 nud permanent; done";
+    for node in ["c", "d"] {
+        machine.exec(node, &["sh", "-c", keep]).finish().code(0);
+    }
+    let before = books(&machine);
+    let hears = receiver(&machine, "e:eth0", None);
+    assert_eq!(sent(&machine, "c:eth1 --to e -c 5000 --rate 20kpps"), 5000);
+    let report = report(hears);
+    let after = books(&machine);
+    let [offered, carried, lost] = [0, 1, 2].map(|i| after[i] - before[i]);
+    let [received, missing, twice, reordered] = figures(&report);
+    assert_eq!([offered, carried, carried + lost], [5000, received, 5000], "{report}");
+    assert!((300..700).contains(&lost), "{lost} of 5000 lost at 10 %");
+    // Of those behind the last that came nobody can know.
+    assert!(missing <= lost && lost - missing < 50, "{missing} of {lost}");
+    assert_eq!([twice, reordered], [0, 0]);
+    machine.down();
+}
+
+#[test]
+fn what_overtakes_and_comes_twice_is_seen() {
+    let machine = machine!();
+    machine.up(LAB);
+    let what = "--end a --delay 5ms --reorder 5% --duplicate 2% --seed 5";
+    machine.ok(&format!("link set {WIRED} {what}"));
+    let hears = receiver(&machine, "e:eth0", None);
+    assert_eq!(sent(&machine, "c:eth1 --to e -c 2000 --rate 5kpps"), 2000);
+    let report = report(hears);
+    let [received, lost, twice, reordered] = figures(&report);
+    assert_eq!(lost, 0, "{report}");
+    assert!(received == 2000, "{report}");
+    assert!((15..100).contains(&twice) && reordered > 20, "{report}");
+    // Delayed by the wire: most take 5 ms.
+    assert!(number(&report["streams"][0]["latency"]["p50_ns"]) >= 5_000_000, "{report}");
+    machine.down();
+}
+
+#[test]
+fn a_replayed_file_arrives_frame_by_frame() {
+    let machine = machine!();
+    machine.up(LAB);
+    let path = |name: &str| machine.scratch().path().join(name);
+    let first = Capturing::start(&machine, "b:eth0 --direction in", "first.pcapng");
+    assert_eq!(sent(&machine, "a:eth0 -c 500 --rate 5kpps --size imix"), 500);
+    first.stop().closes();
+    let recorded = read_pcapng(&path("first.pcapng")).packets;
+    for (number, how) in
+        ["--speed 1", "--top-speed", "--rate 20kpps", "--speed 10 --loop 3"].into_iter().enumerate()
+    {
+        let name = format!("again{number}.pcapng");
+        let again = Capturing::start(&machine, "b:eth0 --direction in", &name);
+        let file = path("first.pcapng").display().to_string();
+        let report = machine.ok(&format!("replay {file} a:eth0 {how} --json")).json();
+        again.stop().closes();
+        let rounds = if how.contains("loop") { 3 } else { 1 };
+        let wanted: Vec<_> = (0..rounds).flat_map(|_| recorded.iter().map(|p| &p.bytes)).collect();
+        let came = read_pcapng(&path(&name)).packets;
+        assert_eq!(Ok(number_of(&report)), u64::try_from(wanted.len()), "{how}: {report}");
+        let same = came.iter().map(|p| &p.bytes).eq(wanted.iter().copied());
+        assert!(same, "{how}: {} of {} frames", came.len(), wanted.len());
+        if how == "--speed 1" {
+            // 500 frames at 5,000 a second.
+            assert!(report["elapsed_ns"].as_u64() >= Some(90_000_000), "{report}");
+        }
+    }
+    machine.down();
+}
+
+fn number_of(report: &Value) -> u64 {
+    number(&report["frames_sent"])
+}
+
+#[test]
+fn it_ends_with_its_lab_and_with_ctrl_c() {
+    let machine = machine!();
+    machine.up(LAB);
+    let start = |words: &str| {
+        let words = format!("generate {words} --json");
+        Held::start(machine.netloom(words.split(' ')))
+    };
+    let mut sends = start("a:eth0 --rate 5kpps -d 10m");
+    let mut hears = receiver(&machine, "b:eth0", None);
+    let arrives = || {
+        let text = machine.exec("b", &["cat", "/sys/class/net/eth0/statistics/rx_packets"]).ok();
+        text.trim().parse::<u64>().ok().filter(|count| *count > 50)
+    };
+    wait_until("frames arrive", SOON, arrives);
+    signal(hears.child().id().cast_signed(), rustix::process::Signal::INT);
+    assert!(figures(&report(hears))[0] > 0);
+    signal(sends.child().id().cast_signed(), rustix::process::Signal::INT);
+    assert!(number_of(&report(sends)) > 50);
+    // A lab goes whoever sends in it.
+    let mut sends = start("a:eth0 --rate 5kpps -d 10m");
+    let mut switched = start("a:eth1 --to c --rate 5kpps -d 10m");
+    let took = machine.netloom(["down", "gen"]).finish().code(0).took;
+    assert!(took < Duration::from_secs(10), "{took:?}");
+    for held in [&mut sends, &mut switched] {
+        wait_until("it ends", SOON, || held.child().try_wait().expect("look at it"));
+    }
+    drop((sends, switched));
+    machine.down();
+}
+
+#[test]
+fn what_cannot_be_sent_is_named() {
+    let machine = machine!();
+    machine.up(LAB);
+    machine.scratch().file("text", "no capture\n");
+    machine.scratch().file("empty", "");
+    for (words, code, parts) in [
+        ("generate a", 2, &["target \"a\"", "a:eth0, a:eth1, a:eth2"][..]),
+        ("generate a:eth9", 1, &["node \"a\"", "no interface \"eth9\""]),
+        ("generate nobody", 1, &["node \"nobody\""]),
+        ("generate switch:s", 2, &["target \"switch:s\"", "several interfaces"]),
+        ("generate switch:m", 2, &["--to is needed"]),
+        ("generate switch:m --receive", 2, &["switch:m"]),
+        ("generate switch:m --to d", 2, &["--to-mac is needed"]),
+        ("generate a:eth1", 2, &["--to is needed"]),
+        ("generate a:eth0 --to nobody", 2, &["--to \"nobody\""]),
+        ("generate a:eth0 --rate 5", 2, &["--rate", "\"5\""]),
+        ("generate a:eth0 --rate 0", 2, &["--rate"]),
+        ("generate a:eth0 --size 10", 2, &["--size", "64"]),
+        ("generate a:eth0 --size 1518-64", 2, &["--size"]),
+        ("generate a:eth0 --flows 0", 2, &["--flows"]),
+        ("generate a:eth0 --to-mac 1:2", 2, &["--to-mac"]),
+        ("generate a:eth0 --engine shm", 1, &["shm"]),
+        ("generate a:eth0 --receive --rate max", 2, &["--receive"]),
+        ("generate host:nothere --to 10.0.0.1", 2, &["--to-mac is needed"]),
+        ("generate host:nothere --receive", 1, &["host:nothere", "none of this name"]),
+        ("replay text a:eth0", 1, &["text", "neither pcap nor pcapng"]),
+        ("replay empty a:eth0", 1, &["empty"]),
+        ("replay nothing a:eth0", 1, &["nothing", "No such file"]),
+        ("replay text nobody", 1, &["node \"nobody\""]),
+        ("replay text a", 2, &["target \"a\"", "several interfaces"]),
+        ("replay text a:eth0 --speed 0", 2, &["--speed"]),
+        ("replay text a:eth0 --speed 2 --top-speed", 2, &["--speed", "--top-speed"]),
+    ] {
+        let run = machine.netloom(words.split(' ')).dir(machine.scratch().path());
+        let done = run.finish().code(code);
+        parts.iter().fold(done, |done, part| done.says(part));
+    }
+    machine.down();
+}
