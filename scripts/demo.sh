@@ -121,7 +121,44 @@ printf '$ netloom graph --dot\n'
 "$netloom" graph --dot >"$work/map"
 head -n 8 "$work/map"
 
+printf '\nEvery link is captured into one file while h1 downloads:\n'
+printf '\n$ netloom capture --all -w demo.pcapng\n'
+step='netloom capture --all'
+"$netloom" capture --all --quiet --json -w "$work/demo.pcapng" >"$work/account" &
+capture=$!
+tries=0
+# The file is made when all links are being captured.
+until [ -e "$work/demo.pcapng" ]; do
+    kill -0 "$capture" && [ "$tries" -lt 200 ]
+    tries=$((tries + 1))
+    sleep 0.05
+done
 show exec h1 -- curl -fsS http://web/ >"$work/shown"
+step='the account of the capture'
+kill -INT "$capture"
+wait "$capture"
+python3 - "$work/account" <<'PYTHON'
+import json, sys
+account = json.load(open(sys.argv[1]))
+for one in account['interfaces'] + [dict(name='total', ledger=account['total'])]:
+    ledger = one['ledger']
+    print(f"{one['name']:<10} offered {ledger['offered']}, filtered {ledger['filtered']}, "
+          f"written {ledger['written']}, lost {sum(ledger['lost'].values())}")
+print('difference', account['difference'])
+sys.exit(account['difference'] != 0 or account['total']['written'] == 0)
+PYTHON
+if command -v tshark >/dev/null 2>&1; then
+    step='tshark reads the capture'
+    printf '\nAnswers 200 of the web server, on each link on the way, as tshark counts them:\n'
+    # The same connection is seen four times: each frame is read by itself, not as one sent again.
+    tshark -r "$work/demo.pcapng" -o tcp.analyze_sequence_numbers:FALSE \
+        -o tcp.desegment_tcp_streams:FALSE -Y 'http.response.code == 200' -T fields \
+        -e frame.interface_name >"$work/answers" 2>"$work/tshark" || { cat "$work/tshark" >&2; false; }
+    sort "$work/answers" | uniq -c
+    # By h1, r1 on both sides, and r2: each of the four links has the one answer.
+    sort "$work/answers" | uniq | tr '\n' ' ' >"$work/links"
+    grep -qx 'h1:eth0 r1:eth0 r1:eth1 r2:eth1 ' "$work/links" && [ "$(wc -l <"$work/answers")" -eq 4 ]
+fi
 tail -n 1 "$work/shown" >"$work/page"
 
 show down
