@@ -59,6 +59,13 @@ peers() {
     cat <<'LIST'
 iperf3|iperf3|iperf3|throughput in the demo, tests and benches
 tcpdump|tcpdump|tcpdump|sees packets in tests
+tshark|tshark|wireshark-cli|reads captures in tests and the demo
+capinfos|wireshark-common|wireshark-cli|reads captures in tests
+dumpcap|wireshark-common|wireshark-cli|peer in benches: captures
+netsniff-ng|netsniff-ng|netsniff-ng|peer in benches: captures
+trafgen|netsniff-ng|netsniff-ng|peer in benches: generates
+scapy|python3-scapy|python3-scapy|reads captures in tests
+mkfs.ext4|e2fsprogs|e2fsprogs|tests of full disks
 nft|nftables|nftables|leftovers check and NAT tests
 setpriv|util-linux|util-linux|tests as an ordinary user
 mn|mininet|mininet|peer in benches

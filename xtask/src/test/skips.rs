@@ -2,8 +2,10 @@
 //!
 //! A line is `CONDITION TEST REASON`; `*` in test and reason stands for anything. The condition is
 //! checked here and now, so that a skip on a machine that has what the test needs is a failure:
-//! `ordinary` and `root` are the user it ran as, `missing:PROGRAM` and `no-file:PATH` the machine,
-//! `no-userns`, `no-cgroups` and `cgroups` what that user may do; several are joined by `+`.
+//! `ordinary` and `root` are the user it ran as, `missing:PROGRAM`, `no-module:NAME` (Python's),
+//! `no-library:NAME` (as the loader finds it), `no-file:PATH`, `no-uring`, `no-loop` and
+//! `older:VERSION` (of the kernel) the machine, `no-userns`, `no-cgroups` and `cgroups` what that user
+//! may do, `any` holds always; several are joined by `+`.
 
 use std::fs;
 use std::path::Path;
@@ -80,9 +82,10 @@ fn columns(line: &str) -> Option<(&str, &str, &str)> {
 }
 
 fn known(condition: &str) -> bool {
-    matches!(condition, "ordinary" | "root" | "no-userns" | "no-cgroups" | "cgroups")
-        || condition.starts_with("missing:")
-        || condition.starts_with("no-file:")
+    const WORDS: [&str; 8] =
+        ["any", "ordinary", "root", "no-userns", "no-cgroups", "cgroups", "no-uring", "no-loop"];
+    const WITH_NAME: [&str; 5] = ["missing:", "no-module:", "no-library:", "no-file:", "older:"];
+    WORDS.contains(&condition) || WITH_NAME.iter().any(|word| condition.starts_with(word))
 }
 
 fn holds(condition: &str, user: User) -> bool {
@@ -92,6 +95,14 @@ fn holds(condition: &str, user: User) -> bool {
         }
         ("root", _) => user == User::Root,
         ("missing", program) => !installed(program),
+        ("no-module", name) => !succeeds("python3", &["-c", &format!("import {name}")]),
+        ("no-library", name) => !loads(name),
+        ("older", version) => kernel() < numbers(version),
+        ("no-uring", _) => !io_uring(),
+        ("no-loop", _) => {
+            !Path::new("/dev/loop-control").exists() && !Path::new("/dev/loop0").exists()
+        }
+        ("any", _) => true,
         ("no-file", path) => !Path::new(path).exists(),
         ("no-userns", _) => user != User::Root && !userns_allowed(),
         ("no-cgroups", _) => user == User::Ordinary && !delegated(),
@@ -104,6 +115,40 @@ fn installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let known = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
     known.map(|dir| dir.join(program)).any(|file| file.is_file())
+}
+
+fn succeeds(program: &str, args: &[&str]) -> bool {
+    let mut command = Command::new(program);
+    command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+/// Whether the loader finds a library: it is in its cache.
+fn loads(name: &str) -> bool {
+    let found = ["ldconfig", "/sbin/ldconfig"]
+        .iter()
+        .find_map(|program| Command::new(program).arg("-p").stderr(Stdio::null()).output().ok());
+    found.is_some_and(|out| {
+        String::from_utf8_lossy(&out.stdout).lines().any(|line| line.trim().starts_with(name))
+    })
+}
+
+/// The first two numbers of a version.
+fn numbers(version: &str) -> (u32, u32) {
+    let mut all = version.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse().unwrap_or(0));
+    (all.next().unwrap_or(0), all.next().unwrap_or(0))
+}
+
+fn kernel() -> (u32, u32) {
+    numbers(&rustix::system::uname().release().to_string_lossy())
+}
+
+/// Whether io_uring is there and not turned off: kernels that have it list its symbols.
+fn io_uring() -> bool {
+    let off = fs::read_to_string("/proc/sys/kernel/io_uring_disabled");
+    let built = fs::read_to_string("/proc/kallsyms")
+        .is_ok_and(|all| all.contains(" io_uring_setup") || all.contains("sys_io_uring_setup"));
+    built && off.map_or(true, |off| off.trim() == "0")
 }
 
 fn userns_allowed() -> bool {
@@ -186,6 +231,24 @@ mod tests {
         let error = parse("# a\nsometimes * *\n").unwrap_err().to_string();
         assert!(error.contains("txt:2: no condition `sometimes`"), "{error}");
         assert!(parse("ordinary *\n").is_err());
+    }
+
+    #[test]
+    fn conditions_of_the_machine_are_checked() {
+        for (condition, expected) in [
+            ("any", true),
+            ("missing:sh", false),
+            ("no-library:libc.so.6", false),
+            ("no-library:libnone.so.9", true),
+            ("no-module:no_such_module", true),
+            ("older:2.6", false),
+            ("older:99.0", true),
+        ] {
+            assert!(known(condition), "{condition}");
+            assert_eq!(holds(condition, User::Root), expected, "{condition}");
+        }
+        assert!(numbers("6.18.44-x") == (6, 18) && numbers("6.3") < numbers("6.12"));
+        assert!(!known("no-such") && !known("some:sh"));
     }
 
     #[test]
