@@ -177,35 +177,37 @@ fn mpps(rates: &[f64]) -> Vec<f64> {
     rates.iter().map(|rate| rate / 1e6).collect()
 }
 
+/// Values and ratios. A capturer at the generator's limit has no rate of its own, so none is told under the
+/// name of one, and there is no ratio to it: what reached it is told as its `top60`.
 fn figures(searches: &BTreeMap<Cell, Search>, report: &mut Report) {
-    let of = |who, stored| {
-        let found = searches.get(&Cell { who, stored }).and_then(Search::found);
-        found.map_or(vec![], |found| mpps(&found.offered))
-    };
-    for (who, name) in [
-        (Who::Fast, "netloom"),
-        (Who::Auto, "netloom_auto"),
-        (Who::Tcpdump, "tcpdump"),
-        (Who::Dumpcap, "dumpcap"),
-        (Who::Netsniff, "netsniff"),
-    ] {
-        report.value(&format!("lossfree60_{name}_mpps"), &of(who, false));
-        report.value(&format!("stored60_{name}_mpps"), &of(who, true));
-        if let Some(peer) = who.peer().map(|_| name) {
-            let ratio = |stored| (of(Who::Fast, stored), of(who, stored));
-            let (ours, theirs) = ratio(false);
-            report.ratio(&format!("lossfree60_vs_{peer}"), &ours, &theirs);
-            let (ours, theirs) = ratio(true);
-            report.ratio(&format!("stored60_vs_{peer}"), &ours, &theirs);
+    let found = |who, stored| searches.get(&Cell { who, stored }).and_then(Search::found);
+    for (stored, own, top) in [(false, "lossfree60", "top60"), (true, "stored60", "top60_stored")] {
+        let ours = found(Who::Fast, stored);
+        for (who, name) in [
+            (Who::Fast, "netloom"),
+            (Who::Auto, "netloom_auto"),
+            (Who::Tcpdump, "tcpdump"),
+            (Who::Dumpcap, "dumpcap"),
+            (Who::Netsniff, "netsniff"),
+        ] {
+            let Some(theirs) = found(who, stored) else { continue };
+            let limited = theirs.is_generators_limit();
+            let kind = if limited { top } else { own };
+            report.value(&format!("{kind}_{name}_mpps"), &mpps(&theirs.offered));
+            let (Some(ours), Some(_)) = (&ours, who.peer()) else { continue };
+            let ratio = format!("{own}_vs_{name}");
+            if !limited {
+                // A lower bound where ours is at the generator's limit, which its row tells.
+                report.ratio(&ratio, &mpps(&ours.offered), &mpps(&theirs.offered));
+                continue;
+            }
+            let why = format!("not known: {name} lost nothing of what the generator could send");
+            report.left_out(&ratio, Who::Fast.title(), &why);
+            if ours.is_generators_limit() {
+                let ratio = format!("{top}_vs_{name}");
+                report.ratio(&ratio, &mpps(&ours.offered), &mpps(&theirs.offered));
+            }
         }
-    }
-    let limited = |(_, search): &(&Cell, &Search)| {
-        search.found().is_some_and(|found| found.is_generators_limit())
-    };
-    let limited = searches.iter().filter(limited).count();
-    if !searches.is_empty() {
-        let share = f64::from(u32::try_from(limited).unwrap_or(u32::MAX));
-        report.value("at_generators_limit_cells", &[share]);
     }
 }
 
@@ -260,6 +262,22 @@ mod tests {
         figures(&searches, &mut report);
         assert!((report.ratios["lossfree60_vs_tcpdump"] - 4.0).abs() < 1e-9);
         assert!(!report.ratios.contains_key("lossfree60_vs_dumpcap"));
-        assert!((report.values["at_generators_limit_cells"] - 1.0).abs() < 1e-9);
+        assert!(!report.values.contains_key("lossfree60_netloom_mpps"), "not a rate of its own");
+        assert!((report.values["top60_netloom_mpps"] - 4.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn there_is_no_ratio_to_a_peer_at_the_generators_limit() {
+        let cell = |who| Cell { who, stored: true };
+        let searches = BTreeMap::from([
+            (cell(Who::Fast), searched(1.5e6, true)),
+            (cell(Who::Tcpdump), searched(1e6, true)),
+        ]);
+        let mut report = Report::default();
+        figures(&searches, &mut report);
+        assert!(!report.ratios.contains_key("stored60_vs_tcpdump"), "{report:?}");
+        assert!((report.ratios["top60_stored_vs_tcpdump"] - 1.5).abs() < 1e-9);
+        let row = report.rows.iter().find(|row| row.what == "stored60_vs_tcpdump").unwrap();
+        assert!(row.note.contains("not known: tcpdump lost nothing"), "{row:?}");
     }
 }
