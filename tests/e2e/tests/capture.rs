@@ -524,7 +524,7 @@ fn a_full_disk_ends_it_and_leaves_the_file_whole() {
         pair();
         let at = machine.scratch().path().join("small");
         std::fs::create_dir(&at).expect("make a folder");
-        ran(&format!("mount -t tmpfs -o size=1m none {}", at.display()));
+        ran(&format!("mount -t tmpfs -o size=8m none {}", at.display()));
         let mut capture = Held::start(machine.netloom([
             "capture".as_ref(),
             "host:v0".as_ref(),
@@ -534,7 +534,7 @@ fn a_full_disk_ends_it_and_leaves_the_file_whole() {
         ]));
         wait_until("it captures", SOON, || at.join("full.pcapng").exists().then_some(()));
         let ended = wait_until("the disk is full", SOON, || {
-            frames(0, 200, 1000);
+            frames(0, 2000, 1000);
             capture.child().try_wait().expect("look at it")
         });
         assert_eq!(ended.code(), Some(1));
@@ -593,6 +593,9 @@ fn transfer(machine: &Machine) -> String {
 fn tapping_changes_nothing() {
     let machine = machine!();
     machine.up(LAB);
+    // A segment that is acknowledged late on a busy machine is not sent again as a probe.
+    let probes = "echo 0 > /proc/sys/net/ipv4/tcp_early_retrans";
+    machine.exec("a", &["sh", "-c", probes]).finish().code(0);
     let without = transfer(&machine);
     assert_eq!(without.trim(), "16777216 0 1");
     for target in ["--all", "switch:s", "a b"] {
@@ -646,7 +649,7 @@ fn what_cannot_be_captured_is_named() {
         let ring = "capture a:eth0 -d 1ms --engine xdp-ring";
         machine.ok(ring);
     } else {
-        machine.refused("capture a:eth0 --engine tc-ring", 1, &["a:eth0", "tc-ring"]);
+        machine.refused("capture a:eth0 --engine tc-ring", 1, &["a:eth0", "BPF"]);
     }
     needs_libpcap_words(&machine);
     let left = std::fs::read_dir(machine.scratch().path()).expect("the folder").count();
