@@ -77,8 +77,7 @@ fn all_that_is_sent_is_received() {
     let address = |node: &str, interface: &str| {
         let shown = machine.exec(node, &["ip", "-j", "-4", "address", "show", interface]).finish();
         let shown = shown.code(0).json();
-        let text = shown[0]["addr_info"][0]["local"].as_str().expect("an address").to_owned();
-        text
+        shown[0]["addr_info"][0]["local"].as_str().expect("an address").to_owned()
     };
     // Whoever asks the switch gets the station from an address on its segment.
     let from = address("a", "eth2");
@@ -94,9 +93,9 @@ fn all_that_is_sent_is_received() {
         assert_eq!(sent(&machine, &format!("{from} -c 3000 --rate 20kpps")), 3000, "{from}");
         let report = report(hears);
         if from == by_port {
-            // What stands in a port's rings when it leaves goes with it.
-            let [received, lost, ..] = figures(&report);
-            assert!(lost == 0 && received > 1000, "{from}: {report}");
+            // A ring that is full loses frames, and what stands in it when its port leaves goes with it.
+            let [received, lost, twice, _] = figures(&report);
+            assert!(received > 100 && received + lost <= 3000 && twice == 0, "{from}: {report}");
             continue;
         }
         assert_eq!(figures(&report), [3000, 0, 0, 0], "{from}: {report}");
