@@ -7,7 +7,8 @@ use anyhow::Result;
 use crate::workspace;
 
 /// What runs when none is named.
-const ALL: &[&str] = &["lab", "node", "flood", "images", "wire", "switch", "plug"];
+const ALL: &[&str] =
+    &["lab", "node", "flood", "images", "wire", "switch", "plug", "capture", "disk", "generate"];
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let binary = workspace::netloom(true)?;
