@@ -14,12 +14,12 @@
 //!
 //! Whoever opens and sends must be in the interface's network namespace, and be one thread.
 
+use netloom_sys::clock;
 use std::ffi::c_int;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use libbpf_sys::{bpf_link_create_opts, bpf_test_run_opts, xdp_md};
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::load::{Loaded, Part, set_entries};
 use crate::map::{Map, pair};
@@ -174,7 +174,8 @@ impl LiveFrames {
         let mut run: [u64; 8] = self.run.get(&ZERO)?.unwrap_or_default();
         let [_, next, flow, length, .., bytes] = run;
         let now = frames.min(MOST_A_CALL);
-        run = [now, next, flow, length, clock_offset(), 0, 0, bytes];
+        let to_unix = clock::offset(clock::realtime, clock::monotonic).cast_unsigned();
+        run = [now, next, flow, length, to_unix, 0, 0, bytes];
         self.run.put(&ZERO, &run)?;
         let before = self.taken()?;
         self.name_thread(before)?;
@@ -286,17 +287,6 @@ fn listen(program: &Program) -> Result<OwnedFd> {
     // SAFETY: such a program knows its trace point; a null name says so.
     let link = unsafe { libbpf_sys::bpf_raw_tracepoint_open(std::ptr::null(), fd) };
     owned(link).map_err(|e| Error::call("trace point xdp_devmap_xmit", "attach to", e))
-}
-
-/// From CLOCK_MONOTONIC to Unix time in nanoseconds, modulo 2^64.
-fn clock_offset() -> u64 {
-    let [before, unix, after] =
-        [ClockId::Monotonic, ClockId::Realtime, ClockId::Monotonic].map(|clock| {
-            let now = clock_gettime(clock);
-            let [seconds, rest] = [now.tv_sec, now.tv_nsec].map(|n| u64::try_from(n).unwrap_or(0));
-            seconds * 1_000_000_000 + rest
-        });
-    unix.wrapping_sub(before + (after - before) / 2)
 }
 
 fn check(frames: &Frames<'_>) -> Result<()> {

@@ -8,6 +8,7 @@
 
 pub mod caps;
 pub mod cgroup;
+pub mod clock;
 mod error;
 pub mod feature;
 pub mod mountinfo;

@@ -3,6 +3,7 @@
 //! Between rounds it shows counters and gives the writer what waits. An interface that goes is waited
 //! for where somebody can find it again; then the file says so.
 
+use netloom_sys::clock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,7 +12,7 @@ use crate::engine::{Counts, Engine, Round};
 use crate::filler::{Filler, LIVE};
 use crate::head::statistics;
 use crate::shared::{Account, End, Shared};
-use crate::{Result, clock, rotation};
+use crate::{Result, rotation};
 
 /// Finds an interface again that is no more: given the number of the engine that ended, a new one in
 /// its place, or nothing yet. It is asked some times a second, for each engine of those that shared the

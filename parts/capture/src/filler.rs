@@ -12,10 +12,10 @@ use netloom_disk::Buffer;
 use netloom_pcap::ng;
 use netloom_pcap::run::{self, Record};
 
-use crate::clock;
 use crate::queue::Chunk;
 use crate::record::{self, Extra, Frame};
 use crate::shared::{Shared, Slot};
+use netloom_sys::clock;
 
 /// A chunk that is begun is given to the writer after this long, if that has nothing else to do.
 pub(crate) const LIVE: Duration = Duration::from_millis(200);

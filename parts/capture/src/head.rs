@@ -3,6 +3,7 @@
 //! Every file has the whole beginning: section, interfaces in the order of their numbers, names. The
 //! end tells each interface's counters. A classic file has neither, and packets of one interface.
 
+use netloom_sys::clock;
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 
@@ -11,7 +12,7 @@ use netloom_pcap::{ng, run};
 use serde::{Deserialize, Serialize};
 
 use crate::shared::{Account, Shared};
-use crate::{Error, Result, clock};
+use crate::{Error, Result};
 
 /// What files are written as.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -6,6 +6,7 @@
 //! The last line may tell of less than a second; the sums of the last two columns are those of the
 //! ledger. That a line cannot be written does not end a capture.
 
+use netloom_sys::clock;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::OwnedFd;
@@ -19,7 +20,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::ledger::Ledger;
 use crate::shared::{End, Shared};
-use crate::{Error, Result, clock};
+use crate::{Error, Result};
 
 /// How often it looks.
 const LOOK: Duration = Duration::from_millis(100);

@@ -14,7 +14,6 @@
 #![forbid(unsafe_code)]
 
 mod catch;
-mod clock;
 pub mod engine;
 mod error;
 mod filler;

@@ -7,6 +7,7 @@
 //!
 //! Invariant: who takes frames never waits for who writes them.
 
+use netloom_sys::clock;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,7 +28,7 @@ use crate::output::{FileOptions, Files, Made, Output, Pipe};
 use crate::rotation::Rotation;
 use crate::shared::{Account, End, Shared};
 use crate::writer::Writer;
-use crate::{Error, Result, clock};
+use crate::{Error, Result};
 
 /// What a capture is to be.
 #[derive(Debug)]

@@ -3,6 +3,7 @@
 //! Each counter is written by one thread; others read it at any time. Nobody waits for anybody here
 //! but for the end.
 
+use netloom_sys::clock;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,11 +11,11 @@ use std::time::{Duration, Instant};
 use netloom_disk::Pool;
 use serde::{Deserialize, Serialize};
 
+use crate::Error;
 use crate::engine::Counts;
 use crate::ledger::{Ledger, Lost};
 use crate::queue::Queue;
 use crate::rotation::Rotation;
-use crate::{Error, clock};
 
 /// Why a capture ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,8 +6,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use netloom_sys::clock;
 use netloom_traffic::Histogram;
-use rustix::time::{ClockId, Timespec, clock_gettime};
 
 /// What is left to be waited awake: more than a sleep may take too long.
 const AWAKE: u64 = 500_000;
@@ -35,7 +35,7 @@ impl Clock {
     /// Now, by CLOCK_MONOTONIC.
     #[inline]
     pub(crate) fn now() -> u64 {
-        nanoseconds(clock_gettime(ClockId::Monotonic))
+        clock::monotonic()
     }
 
     /// A time of [`Clock::now`] as Unix time.
@@ -49,7 +49,7 @@ impl Clock {
 
     fn look(&mut self) {
         let before = Clock::now();
-        let unix = nanoseconds(clock_gettime(ClockId::Realtime));
+        let unix = clock::realtime();
         let after = Clock::now();
         self.looked = after;
         self.offset = unix.wrapping_sub(before + (after - before) / 2);
@@ -78,11 +78,6 @@ impl Clock {
 
 fn sleep(ns: u64) {
     std::thread::sleep(std::time::Duration::from_nanos(ns));
-}
-
-fn nanoseconds(time: Timespec) -> u64 {
-    let [seconds, rest] = [time.tv_sec, time.tv_nsec].map(|part| u64::try_from(part).unwrap_or(0));
-    seconds.wrapping_mul(1_000_000_000).wrapping_add(rest)
 }
 
 #[cfg(test)]

@@ -10,12 +10,12 @@ use netloom_impair::{Cause, Direction, Fate, Impairments, Packet};
 use netloom_packet::{Segmenter, VnetHeader, checksum, headers, identity, packets};
 use netloom_port::{HEADER, Port, Received, Sent};
 
-use crate::clock;
 use crate::control::DirectionState;
 use crate::departures::Departures;
 use crate::fates::{Kept, Record};
 use crate::lateness::Lateness;
 use crate::store::{Place, Store};
+use netloom_sys::clock;
 
 /// Frames and bytes of one round: then it is the turn of others.
 const MOST_ROUND: usize = 64;

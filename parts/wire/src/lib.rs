@@ -7,7 +7,6 @@
 #![forbid(unsafe_code)]
 
 mod carrier;
-mod clock;
 pub mod control;
 mod departures;
 mod error;

@@ -17,9 +17,9 @@ use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
 
 use crate::carrier::{Carrier, Tools};
-use crate::clock;
 use crate::control::DirectionState;
 use crate::{Error, Result};
+use netloom_sys::clock;
 
 /// How near a departure must be to be waited for without sleeping, in ns.
 const SPIN: u64 = 20_000;

@@ -5,13 +5,11 @@
 //! clock's is read between two readings of that clock, and is off by half of what those are apart.
 
 use libbpf_sys::bpf_prog_type;
-use rustix::time::{ClockId, DynamicClockId, Timespec, clock_gettime, clock_gettime_dynamic};
+use netloom_sys::clock;
 
 use super::Where;
 
-const SECOND: i128 = 1_000_000_000;
-/// Readings of which the closest is taken.
-const TRIES: usize = 8;
+const SECOND: i64 = 1_000_000_000;
 
 /// The clock of a tap's programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,36 +38,25 @@ impl Clock {
             Clock::Tai => nearest_second(self.measured()),
             Clock::Monotonic => self.measured(),
         };
-        let wrapped = offset.rem_euclid(1 << 64);
-        u64::try_from(wrapped).unwrap_or(0)
+        offset.cast_unsigned()
     }
 
     /// Its reading, in nanoseconds.
-    fn now(self) -> i128 {
+    fn now(self) -> u64 {
         match self {
             // Every kernel that runs our programs has TAI (3.10).
-            Clock::Tai => clock_gettime_dynamic(DynamicClockId::Tai).map_or(0, ns),
-            Clock::Monotonic => ns(clock_gettime(ClockId::Monotonic)),
+            Clock::Tai => clock::tai(),
+            Clock::Monotonic => clock::monotonic(),
         }
     }
 
-    fn measured(self) -> i128 {
-        let tries = (0..TRIES).map(|_| {
-            let before = self.now();
-            let unix = ns(clock_gettime(ClockId::Realtime));
-            let after = self.now();
-            (after - before, unix - i128::midpoint(before, after))
-        });
-        tries.min_by_key(|(apart, _)| *apart).map_or(0, |(_, offset)| offset)
+    fn measured(self) -> i64 {
+        clock::offset(clock::realtime, || self.now())
     }
 }
 
-fn nearest_second(ns: i128) -> i128 {
+fn nearest_second(ns: i64) -> i64 {
     (ns + SECOND / 2).div_euclid(SECOND) * SECOND
-}
-
-fn ns(time: Timespec) -> i128 {
-    i128::from(time.tv_sec) * SECOND + i128::from(time.tv_nsec)
 }
 
 #[cfg(test)]
@@ -86,9 +73,9 @@ mod tests {
     #[test]
     fn the_offset_leads_to_unix_time() {
         for clock in [Clock::Tai, Clock::Monotonic] {
-            let now = u64::try_from(clock.now()).unwrap().wrapping_add(clock.to_unix());
-            let unix = ns(clock_gettime(ClockId::Realtime));
-            assert!((unix - i128::from(now)).abs() < SECOND, "{clock:?}");
+            let now = clock.now().wrapping_add(clock.to_unix());
+            let unix = clock::realtime();
+            assert!(unix.abs_diff(now) < SECOND.unsigned_abs(), "{clock:?}");
         }
     }
 }

@@ -4,9 +4,8 @@
 //! machine, the same everywhere; so a step is a change of the difference of the two. TAI is Unix time
 //! plus an offset that is 0 until something sets it; two hosts of which one has it differ by 37 s.
 
-use rustix::time::{
-    ClockId, DynamicClockId, Timespec, clock_getres, clock_gettime, clock_gettime_dynamic,
-};
+use netloom_sys::clock;
+use rustix::time::{ClockId, clock_getres};
 
 /// The clocks that programs can read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -39,8 +38,6 @@ pub struct ClockState {
 /// Differences below this are how the clocks are read.
 const STEP: i64 = 500_000;
 const SECOND: i64 = 1_000_000_000;
-/// Readings of which the closest is taken.
-const TRIES: usize = 8;
 
 /// Watches a clock.
 #[derive(Debug)]
@@ -88,9 +85,9 @@ impl Watch {
     }
 
     pub(super) fn state(&self) -> ClockState {
-        let tai_offset = offset(|| now(Clock::Tai), unix);
+        let tai_offset = clock::offset(clock::tai, clock::realtime);
         let to_unix = match self.clock {
-            Clock::Monotonic => -offset(|| now(Clock::Monotonic), unix),
+            Clock::Monotonic => -clock::offset(clock::monotonic, clock::realtime),
             _ => -seconds(tai_offset) * SECOND,
         };
         let (clock, stepped_at) = (self.clock, self.stepped_at);
@@ -100,44 +97,23 @@ impl Watch {
 
 /// The resolution of the coarse clock, in nanoseconds.
 pub(super) fn tick() -> u64 {
-    ns(clock_getres(ClockId::MonotonicCoarse))
+    clock::nanoseconds(clock_getres(ClockId::MonotonicCoarse))
 }
 
 fn now(clock: Clock) -> u64 {
     match clock {
         // Every kernel that runs our programs has TAI (3.10).
-        Clock::Tai => clock_gettime_dynamic(DynamicClockId::Tai).map_or(0, ns),
-        Clock::Monotonic | Clock::Frame => ns(clock_gettime(ClockId::Monotonic)),
+        Clock::Tai => clock::tai(),
+        Clock::Monotonic | Clock::Frame => clock::monotonic(),
     }
 }
 
-fn unix() -> u64 {
-    ns(clock_gettime(ClockId::Realtime))
-}
-
 fn ahead() -> i64 {
-    offset(|| now(Clock::Tai), || now(Clock::Monotonic))
-}
-
-/// The first clock less the second, by the closest of several readings.
-fn offset(first: impl Fn() -> u64, second: impl Fn() -> u64) -> i64 {
-    let tries = (0..TRIES).map(|_| {
-        let (before, middle, after) = (second(), first(), second());
-        (
-            after.wrapping_sub(before),
-            middle.cast_signed() - u64::midpoint(before, after).cast_signed(),
-        )
-    });
-    tries.min_by_key(|(apart, _)| *apart).map_or(0, |(_, offset)| offset)
+    clock::offset(clock::tai, clock::monotonic)
 }
 
 fn seconds(ns: i64) -> i64 {
     (ns + SECOND / 2).div_euclid(SECOND)
-}
-
-fn ns(time: Timespec) -> u64 {
-    let [seconds, rest] = [time.tv_sec, time.tv_nsec].map(|part| u64::try_from(part).unwrap_or(0));
-    seconds * 1_000_000_000 + rest
 }
 
 #[cfg(test)]
@@ -149,7 +125,7 @@ mod tests {
         for clock in [Clock::Tai, Clock::Monotonic] {
             let watch = Watch::new(clock);
             let there = watch.now().cast_signed() + watch.state().to_unix;
-            assert!((unix().cast_signed() - there).abs() < SECOND, "{clock:?}");
+            assert!((clock::realtime().cast_signed() - there).abs() < SECOND, "{clock:?}");
         }
     }
 

@@ -4,6 +4,7 @@
 //! it was taken here. Copies that the senders could not put into this port's rings are counted by the
 //! switch as theirs and not seen here.
 
+use netloom_sys::clock;
 use std::time::Duration;
 
 use netloom_filter::Program;
@@ -15,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
 use super::{Counts, Engine, Round};
-use crate::{Error, Filler, Frame, Result, clock};
+use crate::{Error, Filler, Frame, Result};
 
 /// Most frames of a round.
 const MOST: usize = 4096;

@@ -4,6 +4,7 @@
 //! block of storage, so that all writes go past the page cache and a file that is cut between two of
 //! them is valid. Frames count as written when the file has them.
 
+use netloom_sys::clock;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use crate::head::Encoder;
 use crate::queue::Chunk;
 use crate::rotation::{self, Rotation};
 use crate::shared::Shared;
-use crate::{Error, Result, clock};
+use crate::{Error, Result};
 
 /// Buffers for heads and tails.
 const SPARE: usize = 64 << 10;
