@@ -158,5 +158,5 @@ pub(crate) fn interface(name: &str, shown: &str) -> Result<LinkInfo> {
     let found = Socket::open_to_ask().and_then(|mut socket| socket.link(name));
     found
         .with_context(|| format!("interface {shown:?}: find"))?
-        .with_context(|| format!("interface {shown:?}: there is none of this name"))
+        .with_context(|| format!("interface {shown:?}: there is none of this name here"))
 }

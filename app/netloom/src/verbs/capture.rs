@@ -17,15 +17,11 @@ use netloom_capture::{
 use netloom_disk::Direct;
 use netloom_lab::target::Place;
 use netloom_model::Plan;
-use netloom_sys::process;
 
 use crate::Usage;
 use crate::flags::{Capture, CaptureEngine, CaptureFormat};
 use crate::spaces::Spaces;
 use engines::Mirrors;
-
-/// Signals that end it.
-const ENDING: [i32; 3] = [2, 15, 1];
 
 /// `netloom capture`
 pub(crate) fn capture(lab: Option<&str>, args: &Capture) -> Result<i32> {
@@ -58,7 +54,7 @@ pub(crate) fn capture(lab: Option<&str>, args: &Capture) -> Result<i32> {
     let mirrors = Mirrors::join(&spaces, lab, &found.mirrors)?;
     let output = output(args)?;
     let small = args.files.rotate_size.is_some_and(|bytes| bytes < ROOMY);
-    let stop = process::catch(&ENDING).context("catch signals")?;
+    let stop = super::ending()?;
     let plan = spaces.plan().cloned();
     spaces.enter()?;
     let opened = engines::open(&spaces, plan.as_ref(), &found.points, &filter, args)?;

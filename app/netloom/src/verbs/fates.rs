@@ -5,7 +5,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use netloom_api::Client;
 use netloom_lab::view::{FateView, LinkStatus};
 use netloom_sys::process;
@@ -16,14 +16,11 @@ use crate::output::{print, utc};
 /// How long the lab is asked to wait for packets of all directions together: what a signal waits.
 const WAIT: Duration = Duration::from_millis(200);
 
-/// Signals that end the following.
-const ENDING: [i32; 3] = [2, 15, 1];
-
 /// Follows packets until a signal comes, enough were shown, or the lab ends.
 pub(super) fn follow(client: &Client, args: &LinkFates) -> Result<()> {
     let link = client.link(&args.link)?;
     let ends = ends(&link, &args.link);
-    let signals = process::catch(&ENDING).context("catch signals")?;
+    let signals = super::ending()?;
     client.note_fates(&link.name, usize::try_from(args.keep).ok())?;
     let mut following = Following { client, link: &link, json: args.json, left: args.count };
     let shown = following.run(&ends, &signals);

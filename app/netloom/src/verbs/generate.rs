@@ -16,7 +16,6 @@ use netloom_generate::{
     Engine, Generator, Receive, ReceiveOptions, ReplayOptions, Replayer, Spec, Target,
 };
 use netloom_netlink::LinkInfo;
-use netloom_sys::process;
 use netloom_traffic::{Rate, Tempo};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
@@ -25,8 +24,6 @@ use crate::flags::{Generate, GenerateEngine, Replay};
 use crate::output::{print, print_json};
 use outlet::Outlet;
 
-/// Signals that end it.
-const ENDING: [i32; 3] = [2, 15, 1];
 /// How long is sent where nothing is said.
 const DURATION: Duration = Duration::from_secs(10);
 /// How long after the last frame a receiver ends.
@@ -36,7 +33,7 @@ const QUIET: Duration = Duration::from_secs(1);
 pub(crate) fn generate(lab: Option<&str>, args: &Generate) -> Result<i32> {
     let mut to = Outlet::find(lab, &args.target, !args.receive)?;
     let way = if args.receive { None } else { Some(to.way(args)?) };
-    let signals = process::catch(&ENDING).context("catch signals")?;
+    let signals = super::ending()?;
     to.enter()?;
     let stop = stops(signals);
     let Some(way) = way else { return receive(to, args, &stop) };
@@ -78,7 +75,7 @@ pub(crate) fn replay(lab: Option<&str>, args: &Replay) -> Result<i32> {
     let mut to = Outlet::find(lab, &args.target, true)?;
     let open = || File::open(&args.file);
     open().with_context(|| format!("{:?}: open", args.file))?;
-    let signals = process::catch(&ENDING).context("catch signals")?;
+    let signals = super::ending()?;
     to.enter()?;
     let stop = stops(signals);
     let tempo = match (args.rate, args.top_speed) {

@@ -23,7 +23,10 @@ mod samples;
 mod switch;
 mod up;
 
-use anyhow::Result;
+use std::os::fd::OwnedFd;
+
+use anyhow::{Context, Result};
+use netloom_sys::process;
 
 use crate::flags::{Cli, Verb};
 
@@ -64,4 +67,9 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
         }
         Verb::BenchPeer { args } => bench::peer(&args),
     }
+}
+
+/// Catches the signals that end a verb which runs until it is told to: SIGINT, SIGTERM, SIGHUP.
+fn ending() -> Result<OwnedFd> {
+    process::catch(&[2, 15, 1]).context("catch signals")
 }

@@ -6,7 +6,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use netloom_lab::{Folder, runtime_dir};
 use netloom_netlink::{Batch, Change, LinkInfo, Socket};
 use netloom_plug::{Carried, Counters, End, Lost, Pump};
@@ -19,17 +19,14 @@ use rustix::process::Pid;
 use super::figures::amount;
 use crate::flags::Plug;
 use crate::output::{facts, print};
-use crate::{Usage, labs};
-
-/// Signals that end it.
-const ENDING: [i32; 3] = [2, 15, 1];
+use crate::{Usage, labs, spaces};
 
 /// `netloom plug`
 pub(crate) fn plug(lab: Option<&str>, args: &Plug) -> Result<i32> {
     let interface = args.interface.as_str();
     let address = switch(lab, &args.switch)?;
-    let link = find(interface)?;
-    let signals = process::catch(&ENDING).context("catch signals")?;
+    let link = spaces::interface(interface, interface)?;
+    let signals = super::ending()?;
     let rings = RingOptions { promiscuous: true, ..RingOptions::default() };
     let port = RingPort::open(link.index, rings)
         .with_context(|| format!("interface {interface:?}: open"))?;
@@ -87,13 +84,6 @@ pub(super) fn switch(lab: Option<&str>, asked: &str) -> Result<Address> {
         bail!("switch {asked:?}: there is none at {}; {hint}", address.path.display());
     }
     Ok(address)
-}
-
-fn find(interface: &str) -> Result<LinkInfo> {
-    let found = Socket::open_to_ask().and_then(|mut socket| socket.link(interface));
-    found
-        .with_context(|| format!("interface {interface:?}: find"))?
-        .ok_or_else(|| anyhow!("interface {interface:?}: there is none of this name here"))
 }
 
 fn join(address: &Address, args: &Plug) -> Result<SwitchPort> {
@@ -222,7 +212,7 @@ lost              0
 
     #[test]
     fn an_interface_that_is_not_there_is_named() {
-        let error = find("nl-none-such").unwrap_err().to_string();
+        let error = spaces::interface("nl-none-such", "nl-none-such").unwrap_err().to_string();
         assert_eq!(error, "interface \"nl-none-such\": there is none of this name here");
     }
 }
