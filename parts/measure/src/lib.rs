@@ -1,0 +1,17 @@
+//! Measurements of live traffic by alternate marking: points, blocks, and what is kept of them.
+//!
+//! A [`Session`] is one measurement: it puts points at interfaces, reads each block when it is closed,
+//! and keeps what they say until it is dropped. A [`Probe`] has several by number, as the API asks for
+//! them. Where interfaces are is told by [`Interfaces`]; what the figures mean is `netloom_marking`'s.
+//! Specification: RFC 9341; the API's words are those of the source.
+#![forbid(unsafe_code)]
+
+mod error;
+mod interfaces;
+mod probe;
+mod session;
+
+pub use error::{Error, Result};
+pub use interfaces::{Host, Interfaces};
+pub use probe::{Probe, SessionId, Summary, Wanted};
+pub use session::{Closed, Session, Setup, Spot, State, Told};
