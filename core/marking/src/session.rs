@@ -92,6 +92,8 @@ pub struct Configuration {
     pub sampling: Option<Sampling>,
     /// Where; if none is named, on every interface.
     pub netifs: Vec<String>,
+    /// At whose egress packets of the filters are marked.
+    pub marking: Vec<String>,
 }
 
 impl Configuration {

@@ -37,6 +37,9 @@ pub struct Body {
     /// Where to measure; everywhere if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub netifs: Option<Vec<Netif>>,
+    /// Where packets of the filters are marked as they leave; nowhere if left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub marking: Option<Vec<Netif>>,
     /// How long after its end a block is still counted, in seconds; below half of `mp`. If left
     /// out a quarter of `mp`, at most 1 s.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -3,7 +3,7 @@
 //! Two rounds: each field alone, then what fields say together. The second looks only at fields
 //! that were right, so that one mistake is told once.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use ipnet::IpNet;
 use serde_json::Value;
@@ -32,6 +32,8 @@ const MOST_FILTERS: usize = 65_536;
 const MOST_SAMPLES: u64 = 1 << 20;
 /// The longest name of an interface (IFNAMSIZ less the 0 at its end).
 const LONGEST_NAME: usize = 15;
+/// The longest name of an interface in a lab: that of its node with it.
+const LONGEST_PLACE: usize = 255;
 
 const U32: (u64, u64) = (0, u32::MAX as u64);
 
@@ -56,7 +58,10 @@ fn configuration(mut fields: Fields<'_>, problems: &mut Problems) -> Option<Conf
     let marks = marks(&mut fields, program, problems);
     let filters = filters(&mut fields, problems);
     let sampling = sampling(&mut fields, program, problems);
-    let netifs = netifs(&mut fields, problems);
+    let nowhere = "names no interface; leave it out to measure everywhere";
+    let netifs = netifs(&mut fields, "netifs", nowhere, problems);
+    let unmarked = "names no interface; leave it out to mark nothing";
+    let marking = self::netifs(&mut fields, "marking", unmarked, problems);
     let guard = guard(&mut fields, period, problems);
     let precedence = fields.word("precedence", &["first", "longest"], precedence, problems);
     fields.finish(problems);
@@ -72,6 +77,7 @@ fn configuration(mut fields: Fields<'_>, problems: &mut Problems) -> Option<Conf
         precedence,
         sampling,
         netifs,
+        marking,
     })
 }
 
@@ -271,24 +277,30 @@ fn small(value: u64) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }
 
-fn netifs(fields: &mut Fields<'_>, problems: &mut Problems) -> Vec<String> {
-    let Some(value) = fields.get("netifs") else { return Vec::new() };
-    let entries = fields.entries("netifs", value, problems);
+/// The names of a list of interfaces.
+fn netifs(
+    fields: &mut Fields<'_>,
+    list: &'static str,
+    empty: &str,
+    problems: &mut Problems,
+) -> Vec<String> {
+    let Some(value) = fields.get(list) else { return Vec::new() };
+    let entries = fields.entries(list, value, problems);
     if value.as_array().is_some_and(Vec::is_empty) {
-        add(problems, "netifs", "names no interface; leave it out to measure everywhere");
+        add(problems, list, empty);
     }
     let mut names: Vec<String> = Vec::new();
+    let mut seen: HashSet<&str> = HashSet::new();
     for (path, entry) in entries {
         let Some(mut fields) = Fields::of(entry, &path, problems) else { continue };
         fields.need("netif", problems);
         let path = fields.path("netif");
         if let Some(name) = fields.text("netif", problems) {
-            let bad = |c: char| c == '/' || c == ':' || c.is_whitespace() || c.is_control();
-            if name.is_empty() || name.len() > LONGEST_NAME || name.contains(bad) {
-                let message =
-                    "must be the name of an interface: 1 to 15 bytes without space, `/`, `:`";
+            if !is_interface(name) {
+                let message = "must be the name of an interface: 1 to 15 bytes without space, `/`, \
+                               `:`, or one of a lab such as h1:eth0";
                 add(problems, &path, format!("{message}, is {name:?}"));
-            } else if names.iter().any(|earlier| earlier == name) {
+            } else if !seen.insert(name) {
                 add(problems, &path, format!("{name:?} is named twice"));
             }
             names.push(name.to_owned());
@@ -296,6 +308,29 @@ fn netifs(fields: &mut Fields<'_>, problems: &mut Problems) -> Vec<String> {
         fields.finish(problems);
     }
     names
+}
+
+/// Whether this can be the name of an interface: the kernel's own, or one of a lab, which says in
+/// which node it is or on which switch, as `h1:eth0` and `s1/h1:eth0`.
+fn is_interface(name: &str) -> bool {
+    if name.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        return false;
+    }
+    let of_kernel = |name: &str| !name.is_empty() && name.len() <= LONGEST_NAME;
+    match name.rsplit_once(':') {
+        Some((place, name)) => {
+            !place.is_empty()
+                && place.len() <= LONGEST_PLACE
+                && of_kernel(name)
+                && !name.contains('/')
+        }
+        None => match name.split_once('/') {
+            Some((switch, port)) => {
+                !switch.is_empty() && !port.is_empty() && name.len() <= LONGEST_PLACE
+            }
+            None => of_kernel(name),
+        },
+    }
 }
 
 /// The filters that can be read, each with its path.

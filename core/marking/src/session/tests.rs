@@ -127,6 +127,12 @@ fn what_fields_say_together_is_checked() {
         json!({"prog_id": 2, "match_value": 1, "hash_length": length, "hash_function": function,
             "filters": [{"id": 1, "dst_ip": "2001:db8::/32"}]})
     };
+    one(json!({"marking": []}), "marking: names no interface; leave it out to mark nothing");
+    one(json!({"marking": [{"netif": "a b"}]}), "marking[0].netif: must be the name");
+    one(
+        json!({"marking": [{"netif": "a"}, {"netif": "b"}, {"netif": "a"}]}),
+        "marking[2].netif: \"a\" is named twice",
+    );
     one(hash("ipsx", 16), "filters[0]: is of IPv6, and hash_function ipsx");
     assert!(problems(&with(hash("ipsx", 17)))[0].starts_with("hash_length: ipsx has 16 bits"));
     one(hash("md5", 1), "hash_function: must be one of bob, ipsx, crc32, is \"md5\"");
@@ -134,6 +140,22 @@ fn what_fields_say_together_is_checked() {
     let missing = problems(&with(json!({"prog_id": 3})));
     let names = ["match_value", "hash_length", "hash_function", "npkts"];
     assert_eq!(missing, names.map(|name| format!("{name}: is missing")));
+}
+
+#[test]
+fn interfaces_are_those_of_a_host_or_of_a_lab() {
+    for name in ["eth0", "a", "fifteen-bytes-x", "h1:eth0", "t/a:eth0", "s1/h1:eth0", "s1/s2"] {
+        let asked = json!({"netifs": [{"netif": name}], "marking": [{"netif": name}]});
+        let found = read(&with(asked)).unwrap();
+        assert_eq!((found.netifs, found.marking), (vec![name.to_owned()], vec![name.to_owned()]));
+    }
+    let long = format!("{}:eth0", "n".repeat(256));
+    for name in ["", "sixteen-bytes-xx", "h1:", ":eth0", "h1:a/b", "/a", "s1/", "a b:eth0", &long] {
+        let found = problems(&with(json!({"netifs": [{"netif": name}]})));
+        assert_eq!(found.len(), 1, "{name}: {found:?}");
+        assert!(found[0].starts_with("netifs[0].netif: must be the name"), "{found:?}");
+    }
+    assert_eq!(read(&all_packets()).unwrap().marking, [""; 0]);
 }
 
 #[test]
@@ -180,6 +202,7 @@ fn the_body_has_the_names_that_are_read() {
         hash_function: Some("crc32".into()),
         npkts: Some(100),
         netifs: Some(vec![Netif { netif: "eth0".into() }]),
+        marking: Some(vec![Netif { netif: "h1:eth0".into() }]),
         guard: Some(0.25),
         mark_mask: Some(0x3e),
         delay_mark: None,
@@ -232,6 +255,7 @@ fn anything() -> impl Strategy<Value = Value> {
             "hash_function",
             "npkts",
             "netifs",
+            "marking",
             "guard",
             "mark_mask",
             "delay_mark",
