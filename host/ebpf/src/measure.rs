@@ -25,12 +25,14 @@ mod filters;
 mod link;
 mod programs;
 mod read;
+mod trial;
 
 use clock::Watch;
 pub use clock::{Clock, ClockState};
 use filters::Flows;
 use link::{Attached, LinkHeader};
 use programs::Maps;
+pub use trial::{Passed, Segments, Trial};
 
 /// Bytes that tables of samples may take together.
 pub const MOST_SAMPLE_BYTES: u64 = 1 << 30;

@@ -1,0 +1,128 @@
+//! Trials: a point that is attached nowhere and sees frames that it is given.
+//!
+//! The kernel runs the program over one frame again and again and takes the time
+//! (`BPF_PROG_TEST_RUN`); so what a point costs a packet is known without a card and without traffic. A
+//! trial counts and samples as a point does. What a marking one writes is not kept from one call to the next,
+//! but within a call the second run sees the frame as the first one left it.
+
+use std::io;
+use std::os::fd::AsRawFd;
+
+use libbpf_sys::bpf_test_run_opts;
+
+use super::link::LinkHeader;
+use super::{Config, Measure};
+use crate::{Direction, Error, Result};
+
+/// Bytes of `struct __sk_buff`, and where in it are the time and the segments of a frame.
+const CONTEXT: usize = 192;
+const TSTAMP: usize = 152;
+const GSO_SEGS: usize = 164;
+const GSO_SIZE: usize = 176;
+
+/// How a super-frame is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segments {
+    /// Bytes of data in each packet but the last.
+    pub size: u32,
+    /// How many packets; 0: not known, as in frames of virtual machines.
+    pub count: u32,
+}
+
+/// What became of a frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Passed {
+    /// What the program said of it in the last run: "on" is -1 of tcx, 2 of XDP.
+    pub verdict: u32,
+    /// The frame behind it.
+    pub bytes: Vec<u8>,
+    /// Nanoseconds of one run, on average, as the kernel takes them: whole ones, with its loop.
+    pub nanoseconds: u32,
+}
+
+/// A point at an Ethernet interface that there is not.
+#[derive(Debug)]
+pub struct Trial {
+    point: Measure,
+}
+
+impl Trial {
+    /// Loads what [`Measure::attach`] would attach.
+    ///
+    /// # Errors
+    /// As [`Measure::attach`], but for those of interfaces.
+    pub fn load(config: &Config, direction: Direction) -> Result<Trial> {
+        Ok(Trial { point: Measure::load_with(direction, config, LinkHeader::Ethernet)? })
+    }
+
+    /// Nanoseconds of a run over this frame, the least of `rounds` rounds of so many runs. Those of
+    /// [`Program::Empty`](netloom_marking::session::Program::Empty) are the kernel's loop; what they are
+    /// less is what the point costs.
+    ///
+    /// # Errors
+    /// As [`Trial::run`].
+    pub fn nanoseconds(
+        &self,
+        frame: &[u8],
+        segments: Option<Segments>,
+        repeat: u32,
+        rounds: u32,
+    ) -> Result<f64> {
+        let mut least = u32::MAX;
+        for _ in 0..rounds.max(1) {
+            least = least.min(self.run(frame, segments, 0, repeat)?.nanoseconds);
+        }
+        Ok(f64::from(least))
+    }
+
+    /// Lets the point see a frame so many times. `time` is what [`Clock::Frame`](super::Clock) reads.
+    ///
+    /// # Errors
+    /// [`Error::Call`] where the kernel refuses: frames without a whole first header, and more segments
+    /// than 65,535.
+    pub fn run(
+        &self,
+        frame: &[u8],
+        segments: Option<Segments>,
+        time: u64,
+        repeat: u32,
+    ) -> Result<Passed> {
+        let mut context = [0u64; CONTEXT / 8];
+        let pair = |low: u32, high: u32| u64::from_ne_bytes(crate::map::pair(low, high));
+        let Segments { size, count } = segments.unwrap_or(Segments { size: 0, count: 0 });
+        context[TSTAMP / 8] = time;
+        context[GSO_SEGS / 8] = pair(0, count);
+        context[GSO_SIZE / 8] = pair(size, 0);
+        self.call(frame, &mut context, repeat)
+    }
+
+    fn call(&self, frame: &[u8], context: &mut [u64], repeat: u32) -> Result<Passed> {
+        let failed = |e| Error::call("frame", "run the program over it", e);
+        let mut bytes = vec![0; frame.len()];
+        let size = |bytes: usize| u32::try_from(bytes).map_err(|e| failed(io::Error::other(e)));
+        let length = size(frame.len())?;
+        let mut opts = bpf_test_run_opts {
+            sz: size_of::<bpf_test_run_opts>() as u64,
+            data_in: frame.as_ptr().cast(),
+            data_size_in: length,
+            data_out: bytes.as_mut_ptr().cast(),
+            data_size_out: length,
+            ctx_in: context.as_mut_ptr().cast(),
+            ctx_size_in: size(size_of_val(context))?,
+            repeat: i32::try_from(repeat).map_err(|e| failed(io::Error::other(e)))?,
+            ..Default::default()
+        };
+        let program = self.point.program().as_raw_fd();
+        // SAFETY: frame, room and context are of the sizes given, and all outlives the call.
+        let refused = unsafe { libbpf_sys::bpf_prog_test_run_opts(program, &raw mut opts) };
+        if refused < 0 {
+            return Err(failed(io::Error::from_raw_os_error(-refused)));
+        }
+        Ok(Passed { verdict: opts.retval, bytes, nanoseconds: opts.duration })
+    }
+
+    /// The point, to be read.
+    pub fn point(&mut self) -> &mut Measure {
+        &mut self.point
+    }
+}
