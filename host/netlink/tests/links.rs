@@ -5,7 +5,7 @@ mod fresh;
 use fresh::with_netns;
 use netloom_netlink::{
     Address, Batch, BridgeSpec, Change, DeleteAddress, DeleteLink, DeleteRoute, EndSpec, Family,
-    MoveLink, Neighbour, Operational, Route, Socket, VethSpec,
+    Found, Lookup, MoveLink, Neighbour, Operational, Route, Socket, VethSpec,
 };
 
 const MAC_A: [u8; 6] = [2, 0, 0, 0, 0, 0xa];
@@ -303,6 +303,54 @@ fn an_ipv6_address_is_ready_at_once() {
             batch.push("address", &Address::new(10, "fd00::1/64".parse().unwrap()));
             socket.run(&mut batch).unwrap();
             std::net::UdpSocket::bind("[fd00::1]:0").expect("no waiting for duplicates");
+        });
+    });
+}
+
+#[test]
+fn the_kernel_tells_its_way() {
+    with_netns("the_kernel_tells_its_way", |[here, there]| {
+        here.run(|| {
+            let mut socket = Socket::open().unwrap();
+            let mut batch = Batch::new();
+            let a = EndSpec { index: Some(10), ..EndSpec::new("one") };
+            let b = EndSpec { index: Some(2), netns: Some(there.fd()), ..EndSpec::new("two") };
+            batch.push("pair", &VethSpec { a_up: true, ..VethSpec::new(a, b) });
+            batch.push("lo", &Change::of("lo").up());
+            socket.run(&mut batch).unwrap();
+            there.run(|| {
+                let mut batch = Batch::new();
+                batch.push("two", &Change::of(2).up());
+                Socket::open().unwrap().run(&mut batch).unwrap();
+            });
+            for (own, router, far) in [
+                ("10.0.0.1/24", "10.0.0.2", "192.0.2.7"),
+                ("fd00:1::1/64", "fd00:1::2", "2001:db8::7"),
+            ] {
+                let [router, far] = [router, far].map(|text| text.parse().unwrap());
+                let own: ipnet::IpNet = own.parse().unwrap();
+                let mut batch = Batch::new();
+                batch.push("address", &Address::new(10, own));
+                let default = if own.addr().is_ipv4() { "0.0.0.0/0" } else { "::/0" };
+                let look = |socket: &mut Socket, to, forwarded| {
+                    socket.route_to(&Lookup { to, forwarded }).unwrap()
+                };
+                socket.run(&mut batch).unwrap();
+                assert_eq!(look(&mut socket, far, None), None);
+                batch.push("route", &Route::new(default.parse().unwrap(), Some(router), 10));
+                socket.run(&mut batch).unwrap();
+                let leaves = |via| Found::Leaves { link: 10, via, source: Some(own.addr()) };
+                assert_eq!(look(&mut socket, far, None), Some(leaves(Some(router))));
+                assert_eq!(look(&mut socket, router, None), Some(leaves(None)));
+                // An address of IPv6 is looked for on the link before it is one's own.
+                if own.addr().is_ipv4() {
+                    assert_eq!(look(&mut socket, own.addr(), None), Some(Found::Here));
+                    let arrived = look(&mut socket, own.addr(), Some((router, 10)));
+                    assert_eq!(arrived, Some(Found::Here));
+                    // Nothing is forwarded in a fresh namespace.
+                    assert_eq!(look(&mut socket, far, Some((router, 10))), None);
+                }
+            }
         });
     });
 }

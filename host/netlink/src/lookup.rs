@@ -1,0 +1,148 @@
+//! Which way the kernel sends packets for an address: its own answer, with all its rules and tables.
+//!
+//! Nothing is sent. Where a destination has several ways one is told, which is not that of every flow.
+//! Specification: rtnetlink(7), `RTM_GETROUTE`.
+
+use std::net::IpAddr;
+
+use crate::address::{family, ip};
+use crate::decode::{Message, attributes, u8_at, u32_at};
+use crate::encode::Encoder;
+use crate::error::{Error, Failure, Result};
+use crate::query::read_ip;
+use crate::socket::Socket;
+use crate::uapi::*;
+
+/// A question: whereto from here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lookup {
+    /// For whom packets are.
+    pub to: IpAddr,
+    /// Whose they are and the index of the link that they come in by, if they are forwarded; else they are
+    /// of this namespace's own.
+    pub forwarded: Option<(IpAddr, u32)>,
+}
+
+/// The way of packets for an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// They are for this namespace.
+    Here,
+    /// They leave.
+    Leaves {
+        /// By this link.
+        link: u32,
+        /// To this router; none when the destination is on the link.
+        via: Option<IpAddr>,
+        /// With this address as their source, if they are of the namespace's own.
+        source: Option<IpAddr>,
+    },
+}
+
+impl Socket {
+    /// The way of packets; none where there is no route, or they are not forwarded.
+    ///
+    /// # Errors
+    /// [`Error::Refused`], [`Error::Socket`] or [`Error::Answer`].
+    pub fn route_to(&mut self, lookup: &Lookup) -> Result<Option<Found>> {
+        let object = format!("route to {}", lookup.to);
+        let absent = [libc::ENETUNREACH, libc::EHOSTUNREACH, libc::EACCES];
+        let mut question = question(lookup);
+        match self.ask(&mut question, (&object, "look up"), &absent, read)? {
+            Some(Answer::Found(found)) => Ok(Some(found)),
+            Some(Answer::None) | None => Ok(None),
+            Some(Answer::Odd(kind)) => Err(Error::Refused(vec![Failure {
+                object: object.into(),
+                operation: "look up",
+                errno: libc::EOPNOTSUPP,
+                explanation: Some(format!("the route is of kind {kind}")),
+            }])),
+        }
+    }
+}
+
+fn question(lookup: &Lookup) -> Vec<u8> {
+    let bits = |address: IpAddr| if address.is_ipv4() { 32 } else { 128 };
+    // `struct rtmsg`: family, lengths of destination and source.
+    let mut header = [0; 12];
+    header[..2].copy_from_slice(&[family(lookup.to), bits(lookup.to)]);
+    header[2] = lookup.forwarded.map_or(0, |(source, _)| bits(source));
+    let mut question = Vec::with_capacity(80);
+    Encoder::message(&mut question, RTM_GETROUTE, REQUEST, |encoder| {
+        encoder.fixed(&header);
+        ip(encoder, RTA_DST, lookup.to);
+        if let Some((source, link)) = lookup.forwarded {
+            ip(encoder, RTA_SRC, source);
+            encoder.u32(RTA_IIF, link);
+        }
+    });
+    question
+}
+
+/// What an answer says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    Found(Found),
+    /// They are thrown away.
+    None,
+    /// Something that packets of one receiver are not sent by.
+    Odd(u8),
+}
+
+/// Reads `struct rtmsg` and its attributes.
+fn read(message: &Message<'_>) -> Option<Answer> {
+    if message.kind != RTM_NEWROUTE {
+        return None;
+    }
+    let family = u8_at(message.payload, 0)?;
+    let kind = u8_at(message.payload, 7)?;
+    match kind {
+        RTN_LOCAL => return Some(Answer::Found(Found::Here)),
+        RTN_UNICAST => {}
+        RTN_BLACKHOLE..=RTN_PROHIBIT => return Some(Answer::None),
+        other => return Some(Answer::Odd(other)),
+    }
+    let (mut link, mut via, mut source) = (None, None, None);
+    for (kind, value) in attributes(message.payload.get(12..)?) {
+        match kind {
+            RTA_OIF => link = u32_at(value, 0),
+            RTA_GATEWAY => via = read_ip(family, value),
+            RTA_VIA => via = read_via(value),
+            RTA_PREFSRC => source = read_ip(family, value),
+            _ => {}
+        }
+    }
+    Some(Answer::Found(Found::Leaves { link: link?, via, source }))
+}
+
+/// Reads `struct rtvia`: a router of another family.
+fn read_via(value: &[u8]) -> Option<IpAddr> {
+    let family = value.first_chunk::<2>().map(|bytes| u16::from_ne_bytes(*bytes))?;
+    read_ip(u8::try_from(family).ok()?, value.get(2..)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_the_reader_panic(payload in prop::collection::vec(any::<u8>(), 0..256)) {
+            let _ = read(&Message { kind: RTM_NEWROUTE, flags: 0, sequence: 1, payload: &payload });
+            let _ = read_via(&payload);
+        }
+    }
+
+    #[test]
+    fn questions_say_whose_packets_are_meant() {
+        let to = "10.0.0.1".parse().unwrap();
+        let own = question(&Lookup { to, forwarded: None });
+        assert_eq!(&own[HEADER..HEADER + 4], &[AF_INET, 32, 0, 0]);
+        assert_eq!(own.len(), HEADER + 12 + 8);
+        let through = question(&Lookup { to, forwarded: Some((to, 7)) });
+        assert_eq!(&through[HEADER..HEADER + 4], &[AF_INET, 32, 32, 0]);
+        assert_eq!(through.len(), HEADER + 12 + 3 * 8);
+    }
+}
