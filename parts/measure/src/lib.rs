@@ -2,16 +2,26 @@
 //!
 //! A [`Session`] is one measurement: it puts points at interfaces, reads each block when it is closed,
 //! and keeps what they say until it is dropped. A [`Probe`] has several by number, as the API asks for
-//! them. Where interfaces are is told by [`Interfaces`]; what the figures mean is `netloom_marking`'s.
+//! them; [`Measures`] is what both tell, for people and for a collector of several hosts. Where
+//! interfaces are is told by [`Interfaces`]; what the figures mean is `netloom_marking`'s.
+//!
+//! A block is complete at a point or says what stands against it; none is silently wrong.
 //! Specification: RFC 9341; the API's words are those of the source.
 #![forbid(unsafe_code)]
 
+mod clock;
 mod error;
 mod interfaces;
+mod limits;
+mod point;
 mod probe;
+mod run;
 mod session;
+mod start;
+pub mod view;
 
 pub use error::{Error, Result};
 pub use interfaces::{Host, Interfaces};
-pub use probe::{Probe, SessionId, Summary, Wanted};
+pub use probe::{MOST_SESSIONS, Probe, SessionId, Summary, Wanted};
 pub use session::{Closed, Session, Setup, Spot, State, Told};
+pub use view::Measures;

@@ -1,17 +1,25 @@
 //! Several sessions by number: what the API asks for.
 
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
 
-use netloom_marking::session::Configuration;
-use serde::Serialize;
+use netloom_ebpf::Direction;
+use netloom_ebpf::measure::{Clock, Marking};
+use netloom_marking::session::{Configuration, Program};
+use netloom_marking::{Colour, Mark, Marks};
+use serde::{Deserialize, Serialize};
 
-use crate::{Interfaces, Result, Session, State};
+use crate::session::lock;
+use crate::{Error, Interfaces, Measures, Result, Session, Setup, Spot, State, limits};
+
+/// The most sessions of a probe.
+pub const MOST_SESSIONS: usize = 64;
 
 /// A session's number.
 pub type SessionId = u64;
 
 /// A session in a list.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
     /// Its number.
     pub id: SessionId,
@@ -26,30 +34,97 @@ pub struct Wanted {
     pub netif: Option<String>,
     /// Of this filter only.
     pub flow: Option<u32>,
+    /// Blocks from this number on.
+    pub from: u64,
 }
 
-/// Sessions at the interfaces of one host or lab.
-pub struct Probe {}
+/// Sessions at the interfaces of one host or lab. Dropped, all are stopped.
+pub struct Probe {
+    name: String,
+    clock: Clock,
+    interfaces: Arc<dyn Interfaces>,
+    sessions: Mutex<Sessions>,
+}
+
+#[derive(Default)]
+struct Sessions {
+    /// Of those that are being prepared there is a number only.
+    by_id: BTreeMap<SessionId, Option<Arc<Session>>>,
+    last: SessionId,
+}
 
 impl Probe {
-    /// A probe that is known by `name` in its records.
-    pub fn new(_name: String, _interfaces: Arc<dyn Interfaces>) -> Probe {
-        Probe {}
+    /// A probe that is known by `name` in its records, by TAI.
+    pub fn new(name: String, interfaces: Arc<dyn Interfaces>) -> Probe {
+        Probe { name, clock: Clock::Tai, interfaces, sessions: Mutex::default() }
     }
 
-    /// Prepares a session at both directions of the interfaces that it names, or of all.
+    /// The same with another clock: the monotonic one for points that are all on this machine.
+    #[must_use]
+    pub fn with_clock(self, clock: Clock) -> Probe {
+        Probe { clock, ..self }
+    }
+
+    /// By what it is known.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Prepares a session at both directions of the interfaces that it names, or of all. What leaves by
+    /// those in `marking` is marked, twice where the configuration has a mark for that; they are measured
+    /// at, too, if they are not named.
     ///
     /// # Errors
-    /// An interface that is not there; too many sessions.
-    pub fn create(&self, _configuration: Configuration) -> Result<SessionId> {
-        Ok(0)
+    /// [`Error::TooMany`] when there are [`MOST_SESSIONS`]; as [`Session::prepare`].
+    pub fn create(&self, configuration: Configuration, marking: &[String]) -> Result<SessionId> {
+        let id = self.take_number()?;
+        let session = self.prepare(configuration, marking);
+        let mut sessions = lock(&self.sessions);
+        match session {
+            Ok(session) => {
+                sessions.by_id.insert(id, Some(Arc::new(session)));
+                Ok(id)
+            }
+            Err(error) => {
+                sessions.by_id.remove(&id);
+                Err(error)
+            }
+        }
+    }
+
+    fn take_number(&self) -> Result<SessionId> {
+        let mut sessions = lock(&self.sessions);
+        if sessions.by_id.len() >= MOST_SESSIONS {
+            let object = "sessions".to_owned();
+            let reason = format!("there are {MOST_SESSIONS} already: delete one that has ended");
+            return Err(Error::TooMany { object, reason });
+        }
+        sessions.last += 1;
+        let id = sessions.last;
+        sessions.by_id.insert(id, None);
+        Ok(id)
+    }
+
+    fn prepare(&self, configuration: Configuration, marking: &[String]) -> Result<Session> {
+        let mut netifs = configuration.netifs.clone();
+        if netifs.is_empty() {
+            netifs = self.interfaces.names()?;
+        }
+        netifs.extend(marking.iter().cloned());
+        let spots = spots(&netifs, marking, marks(&configuration));
+        let keep = limits::keep(&configuration, spots.len());
+        let setup = Setup { configuration, spots, clock: self.clock, keep, cache: 0 };
+        Session::prepare(Arc::clone(&self.interfaces), setup)
     }
 
     /// Ends a session and forgets what it measured.
     ///
     /// # Errors
     /// No such session.
-    pub fn delete(&self, _id: SessionId) -> Result<()> {
+    pub fn delete(&self, id: SessionId) -> Result<()> {
+        let session = self.session(id)?;
+        lock(&self.sessions).by_id.remove(&id);
+        session.stop();
         Ok(())
     }
 
@@ -58,11 +133,54 @@ impl Probe {
     /// # Errors
     /// No such session.
     pub fn session(&self, id: SessionId) -> Result<Arc<Session>> {
-        Err(crate::Error::NoSession { id })
+        let found = lock(&self.sessions).by_id.get(&id).cloned().flatten();
+        found.ok_or(Error::NoSession { id })
     }
 
     /// All sessions, by number.
     pub fn list(&self) -> Vec<Summary> {
-        Vec::new()
+        let sessions = lock(&self.sessions);
+        let there =
+            sessions.by_id.iter().filter_map(|(id, session)| Some((*id, session.as_ref()?)));
+        there.map(|(id, session)| Summary { id, state: session.state() }).collect()
+    }
+
+    /// What a session has measured, as far as it is kept.
+    ///
+    /// # Errors
+    /// No such session, or none at such an interface or of such a filter; what the kernel refuses.
+    pub fn measures(&self, id: SessionId, wanted: &Wanted) -> Result<Measures> {
+        Measures::of(&*self.session(id)?, &self.name, id, wanted)
     }
 }
+
+/// How packets are marked where they are.
+fn marks(configuration: &Configuration) -> Marking {
+    let write = |marks: &Marks, double| marks.write(0, Mark { colour: Colour::Starter, double });
+    let marks = &configuration.marks;
+    let twice = write(marks, true) != write(marks, false);
+    if configuration.program == Program::Combined && twice {
+        Marking::Double
+    } else {
+        Marking::Single
+    }
+}
+
+/// Both directions of each interface, once.
+fn spots(netifs: &[String], marking: &[String], how: Marking) -> Vec<Spot> {
+    let mut seen = BTreeSet::new();
+    let mut spots = Vec::new();
+    for netif in netifs.iter().filter(|netif| seen.insert(*netif)) {
+        let marking = if marking.contains(netif) { how } else { Marking::Off };
+        for (direction, marking) in
+            [(Direction::Ingress, Marking::Off), (Direction::Egress, marking)]
+        {
+            spots.push(Spot { netif: netif.clone(), direction, marking });
+        }
+    }
+    spots
+}
+
+#[cfg(test)]
+#[path = "probe_tests.rs"]
+mod tests;

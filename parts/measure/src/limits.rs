@@ -1,0 +1,156 @@
+//! What fits: into a period, into the kernel's memory, into ours.
+//!
+//! A block is read between its end and the time when its bank is another's
+//! (`netloom_marking::Schedule::reused`), and every period one has to be. What reading takes is estimated
+//! from above by the number of flows and points.
+
+use netloom_ebpf::measure::FlowBlock;
+use netloom_marking::BANKS;
+use netloom_marking::session::{Configuration, Program, Sampling};
+
+use crate::{Error, Result, Setup};
+
+/// Nanoseconds that reading takes: of a point, of a flow in it, and of a byte of samples.
+const READ_POINT: u64 = 200_000;
+const READ_FLOW: u64 = 10_000;
+const READ_BYTE: u64 = 1;
+/// Time that running programs have to end.
+const SETTLE: u64 = 1_000_000;
+
+/// Bytes of the kernel's that all points of a session may take for counts and samples.
+const MOST_KERNEL: u64 = 1 << 30;
+/// Bytes that a probe's session may take for the blocks that it keeps.
+const MOST_KEPT: u64 = 1 << 28;
+/// Samples of a flow and block on each CPU, where their number is ours to choose.
+const SAMPLES: (u64, u64) = (16, 4_096);
+/// Flows of each family that a point finds by one access, and all points of a session together.
+const CACHE: (u64, u64) = (1_024, 65_536);
+const MOST_CACHE: u64 = 1 << 20;
+/// Blocks that are kept, at least and at most.
+const KEEP: (u64, u64) = (4, 4_096);
+/// Bytes of counts of a flow, bank and CPU, and of a sample.
+const COUNT: u64 = 128;
+const SAMPLE: u64 = 16;
+
+/// Room in the tables of each point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Room {
+    pub(crate) cache: u32,
+    pub(crate) samples: u32,
+}
+
+fn number(length: usize) -> u64 {
+    u64::try_from(length).unwrap_or(u64::MAX)
+}
+
+fn small(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+/// How packets are sampled, if they are.
+fn sampling(configuration: &Configuration) -> Option<Sampling> {
+    match configuration.program {
+        Program::Empty | Program::All => None,
+        Program::Fixed | Program::Dynamic | Program::Combined => configuration.sampling,
+    }
+}
+
+/// Room for a session's points.
+///
+/// # Errors
+/// Flows, points and samples that together take too much memory.
+pub(crate) fn room(setup: &Setup, cpus: u64) -> Result<Room> {
+    let configuration = &setup.configuration;
+    let points = number(setup.spots.len()).max(1);
+    let flows = number(configuration.filters.len()).max(1);
+    let tables = points.saturating_mul(flows).saturating_mul(BANKS * cpus.max(1));
+    let left = MOST_KERNEL.saturating_sub(tables.saturating_mul(COUNT));
+    let most = left / tables / SAMPLE;
+    let samples = match sampling(configuration).map(|sampling| sampling.npkts) {
+        None => 0,
+        Some(Some(given)) => u64::from(given),
+        Some(None) => most.clamp(SAMPLES.0, SAMPLES.1),
+    };
+    if left == 0 || samples > most {
+        let object = format!("{flows} filters at {points} points");
+        let reason = "their counts and samples would take more than 1 GiB: measure fewer flows, at \
+                      fewer interfaces, or with fewer samples";
+        return Err(Error::TooMany { object, reason: reason.to_owned() });
+    }
+    let cache = (MOST_CACHE / points).clamp(CACHE.0, CACHE.1);
+    let cache = if setup.cache == 0 { small(cache) } else { setup.cache };
+    Ok(Room { cache, samples: small(samples) })
+}
+
+/// What reading a block of all points takes, in nanoseconds, at most.
+fn reading(setup: &Setup, room: Room, cpus: u64) -> u64 {
+    let flows = number(setup.configuration.filters.len());
+    let sampled = match sampling(&setup.configuration) {
+        None => 0,
+        Some(_) => cpus * (u64::from(room.samples) * SAMPLE * READ_BYTE + READ_FLOW),
+    };
+    let flow = READ_FLOW + sampled;
+    number(setup.spots.len()).saturating_mul(READ_POINT.saturating_add(flows.saturating_mul(flow)))
+}
+
+/// Checks that blocks can be told apart and read in time. `tick` is the coarse clock's resolution.
+///
+/// # Errors
+/// [`Error::Period`] that names the least one.
+pub(crate) fn check_period(setup: &Setup, room: Room, cpus: u64, tick: u64) -> Result<()> {
+    let Configuration { period, guard, program, .. } = setup.configuration;
+    let tick = if program == Program::All { 0 } else { tick };
+    let apart = guard.saturating_add(tick).saturating_add(SETTLE).saturating_mul(2) + 1;
+    if period < apart {
+        let grain = if tick == 0 { "" } else { " and a tick of the coarse clock" };
+        return Err(Error::Period {
+            period,
+            least: apart,
+            reason: format!(
+                "packets may come a guard of {guard} ns{grain} late and must still be nearer to \
+                 their own block than to another"
+            ),
+            remedy: "a smaller guard",
+        });
+    }
+    let reading = reading(setup, room, cpus);
+    // Of the two and a half periods until a bank is another's, guard and tick take less than half.
+    let least = reading.max((reading + tick + SETTLE) / 2);
+    if period < least {
+        let (flows, points) = (setup.configuration.filters.len(), setup.spots.len());
+        return Err(Error::Period {
+            period,
+            least,
+            reason: format!(
+                "each period the counts of {flows} filters at {points} points are read, which may \
+                 take {reading} ns"
+            ),
+            remedy: "fewer filters or points",
+        });
+    }
+    Ok(())
+}
+
+/// How many blocks of a session a probe keeps.
+pub(crate) fn keep(configuration: &Configuration, points: usize) -> usize {
+    let samples = match sampling(configuration) {
+        None => 0,
+        Some(sampling) => sampling.npkts.map_or(SAMPLES.1, u64::from),
+    };
+    let flow = number(size_of::<FlowBlock>()) + samples * SAMPLE;
+    let block = number(points).saturating_mul(number(configuration.filters.len()));
+    let blocks = MOST_KEPT / block.saturating_mul(flow).max(1);
+    usize::try_from(blocks.clamp(KEEP.0, KEEP.1)).unwrap_or(usize::MAX)
+}
+
+/// CPUs that this kernel may ever run.
+pub(crate) fn cpus() -> u64 {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
+    let running = || std::thread::available_parallelism().map_or(1, |cpus| number(cpus.get()));
+    let last = text.trim().rsplit(['-', ',']).next().and_then(|last| last.parse::<u64>().ok());
+    last.map_or_else(running, |last| last + 1)
+}
+
+#[cfg(test)]
+#[path = "limits_tests.rs"]
+mod tests;

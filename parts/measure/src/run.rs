@@ -1,0 +1,208 @@
+//! A session's thread: waits for blocks, reads them, and ends.
+//!
+//! It waits on the session's clock for the next block to be final, and for nothing else. After the last
+//! block has ended no packet is marked any more; what was marked until then is counted until that block
+//! is closed.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread;
+
+use netloom_marking::Schedule;
+
+use crate::error::whole;
+use crate::session::{Closed, Shared, Told, Waited, lock};
+use crate::{Error, Result, clock};
+
+/// Blocks behind which it is not read on, but with what can still be read: a clock was stepped ahead, or
+/// the machine stood still.
+const BEHIND: u64 = netloom_marking::BANKS;
+
+/// Starts the thread of a session whose points are attached.
+///
+/// # Errors
+/// There can be no thread.
+pub(crate) fn spawn(shared: Arc<Shared>) -> Result<()> {
+    let body = move || {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| run(&shared))) {
+            shared.complain(format!("reading of blocks failed: {}", said(&*panic)));
+        }
+        let _ = catch_unwind(AssertUnwindSafe(|| end(&shared)));
+        shared.set_ended();
+    };
+    let thread = thread::Builder::new().name("netloom-measure".to_owned()).spawn(body);
+    let object = "thread \"netloom-measure\"".to_owned();
+    thread.map(drop).map_err(|source| Error::Call { object, operation: "start", source })
+}
+
+fn said(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic")
+}
+
+/// Points go, markers first.
+fn end(shared: &Shared) {
+    let points = shared.points();
+    for marks in [true, false] {
+        for mut point in points.iter().map(lock) {
+            if point.is_marker() == marks {
+                point.end();
+            }
+        }
+    }
+}
+
+/// What the thread knows.
+struct Reader<'a> {
+    shared: &'a Shared,
+    schedule: Schedule,
+    /// The last block; none if it goes on until it is stopped.
+    last: Option<u64>,
+    next: u64,
+    /// No packet is marked any more.
+    unmarked: bool,
+    /// No block is further away than this, unless the clock was stepped back.
+    farthest: u64,
+}
+
+fn run(shared: &Shared) {
+    let Some(schedule) = shared.schedule() else { return };
+    let now = clock::now(shared.setup.clock);
+    let before = schedule.start().saturating_sub(now);
+    let mut reader = Reader {
+        shared,
+        schedule,
+        last: shared.setup.configuration.blocks().checked_sub(1),
+        next: 0,
+        unmarked: !shared.points().iter().any(|point| lock(point).is_marker()),
+        farthest: before.saturating_add(schedule.period().saturating_mul(4)),
+    };
+    while reader.step() {}
+}
+
+impl Reader<'_> {
+    /// Waits for what comes next and does it; whether there is more.
+    fn step(&mut self) -> bool {
+        match self.shared.wait_until(self.due(), self.farthest) {
+            Waited::Due => {}
+            Waited::Far => return self.give_up(),
+            Waited::Stopped => {
+                self.stop();
+                return false;
+            }
+        }
+        if !self.unmarked && self.is_last() {
+            self.unmark();
+            return true;
+        }
+        self.tell(self.next, false);
+        self.come_back();
+        if self.is_last() {
+            return false;
+        }
+        self.next += 1;
+        self.catch_up();
+        true
+    }
+
+    fn now(&self) -> u64 {
+        clock::now(self.shared.setup.clock)
+    }
+
+    fn is_last(&self) -> bool {
+        self.last.is_some_and(|last| self.next >= last)
+    }
+
+    /// When there is something to do.
+    fn due(&self) -> u64 {
+        if !self.unmarked && self.is_last() {
+            return self.schedule.end(self.next);
+        }
+        let points = self.shared.points();
+        let at = points.iter().map(|point| lock(point).readable_at(self.next)).max();
+        at.unwrap_or_else(|| self.schedule.closed(self.next))
+    }
+
+    fn unmark(&mut self) {
+        for mut point in self.shared.points().iter().map(lock) {
+            if point.is_marker() {
+                point.detach(&*self.shared.interfaces);
+            }
+        }
+        self.unmarked = true;
+    }
+
+    /// Reads a block at all points and tells it. `early` says that it is not final.
+    fn tell(&self, block: u64, early: bool) {
+        lock(&self.shared.watch).look();
+        let stepped = lock(&self.shared.watch).touches(self.schedule.begin(block));
+        let points = self.shared.points();
+        let mut told = Told { block, points: Vec::with_capacity(points.len()) };
+        for (spot, point) in points.iter().enumerate() {
+            let mut point = lock(point);
+            let read = point.read(&*self.shared.interfaces, block);
+            let mut flows = read.unwrap_or_else(|error| {
+                self.shared.complain(whole(&error));
+                point.unread(block)
+            });
+            drop(point);
+            for flow in &mut flows {
+                flow.record.completeness.clock_stepped |= stepped;
+                flow.record.completeness.ended_within |= early;
+            }
+            told.points.push(Closed { spot, flows });
+        }
+        self.shared.tell(told);
+    }
+
+    /// Attaches points whose interfaces are there again, observers first.
+    fn come_back(&self) {
+        for marks in [false, true] {
+            for mut point in self.shared.points().iter().map(lock) {
+                if point.is_marker() != marks {
+                    continue;
+                }
+                if let Err(error) = point.return_to(&*self.shared.interfaces) {
+                    self.shared.complain(whole(&error));
+                }
+            }
+        }
+    }
+
+    /// Passes over blocks whose banks are others' by now.
+    fn catch_up(&mut self) {
+        let now = self.now();
+        let lasting = self.schedule.block_at(now).unwrap_or(0);
+        if lasting.saturating_sub(self.next) > BEHIND {
+            let to = self.last.map_or(lasting, |last| last.min(lasting)).saturating_sub(2);
+            let (from, last) = (self.next, to.saturating_sub(1));
+            self.shared.complain(format!(
+                "blocks {from} to {last} were not read in time: the clock was stepped ahead, or \
+                 the machine stood still"
+            ));
+            self.next = to.max(self.next);
+        }
+    }
+
+    /// The clock was stepped back so far that blocks would come again.
+    fn give_up(&self) -> bool {
+        let trouble = "the clock was stepped back by more than blocks can tell: measuring ended";
+        self.shared.complain(trouble.to_owned());
+        false
+    }
+
+    /// Ends before its time: what can be said is told.
+    fn stop(&mut self) {
+        self.unmark();
+        self.catch_up();
+        let Some(lasting) = self.schedule.block_at(self.now()) else { return };
+        let until = self.last.map_or(lasting, |last| last.min(lasting));
+        while self.next <= until {
+            let points = self.shared.points();
+            let final_at = points.iter().map(|point| lock(point).readable_at(self.next)).max();
+            self.tell(self.next, final_at.is_none_or(|at| self.now() < at));
+            self.next += 1;
+        }
+    }
+}
