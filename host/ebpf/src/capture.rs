@@ -68,6 +68,11 @@ pub struct TapOptions {
     /// Whether frames end here instead of going on: for a port that nothing but mirrored traffic
     /// comes to, which is then spared the way through the kernel.
     pub sink: bool,
+    /// At XDP: whether frames for other stations, which the kernel would only drop, end here at once.
+    /// Each goes on all the same while a bridge, another interface above this one, a program, a filter or
+    /// a socket of this interface would see it; sockets that see all interfaces do not see these frames.
+    /// Linux 6.2; before, all go on.
+    pub others: bool,
 }
 
 impl TapOptions {
@@ -83,6 +88,7 @@ impl TapOptions {
             filter: None,
             direction: at == Where::Tc,
             sink: false,
+            others: false,
         }
     }
 

@@ -425,6 +425,62 @@ fn a_sink_ends_frames_that_it_captures() {
 }
 
 #[test]
+fn frames_for_other_stations_end_where_only_the_stack_would_drop_them() {
+    netloom_kit::root_only!("attaches BPF programs");
+    let pair = pair();
+    let of_type = TapOptions { filter: only(ETHERTYPE), ..small(Where::Xdp) };
+    let mut tap = pair.tap(&TapOptions { others: true, ..of_type });
+    let near = pair.near.run(|| Packets::open(2));
+    // Sees all interfaces, so that the program knows nothing of it.
+    let anywhere = pair.far.run(|| Packets::open(0));
+    let other = |number| {
+        let mut bytes = numbered(100, number);
+        bytes[5] ^= 0x40;
+        bytes
+    };
+    assert!(near.send(&other(1)));
+    assert!(near.send(&numbered(100, 2)));
+    let mut group = numbered(100, 3);
+    group[0] |= 1;
+    assert!(near.send(&group));
+    passed(&tap, 3);
+    // In no order: each processor has its own ring.
+    let mut taken = data(&ours(&take(&mut tap)));
+    taken.sort();
+    assert_eq!(taken, [numbered(100, 2), other(1), group.clone()]);
+    let arrived: Vec<_> = anywhere.collect(2, BOUND).into_iter().map(|seen| seen.bytes).collect();
+    assert_eq!(arrived, [numbered(100, 2), group], "not the one for another station");
+
+    // The station may get another address.
+    let mut own = mac(3);
+    own[5] ^= 0x40;
+    pair.far.change(|batch| batch.push("address", &Change::of(3).mac(own)));
+    assert!(near.send(&other(4)));
+    assert_eq!(anywhere.collect(1, BOUND).remove(0).bytes, other(4));
+    pair.far.change(|batch| batch.push("address", &Change::of(3).mac(mac(3))));
+
+    // Each of these sees the interface's frames.
+    {
+        let here = pair.far.run(|| Packets::open(3));
+        assert!(near.send(&other(5)));
+        assert_eq!(here.collect(1, BOUND).remove(0).bytes, other(5));
+    }
+    {
+        let here = pair.far.run(|| Packets::open_all(3));
+        assert!(near.send(&other(6)));
+        assert_eq!(here.collect(1, BOUND).remove(0).bytes, other(6));
+    }
+    anywhere.collect(2, BOUND);
+    for hook in [Hook::Tcx, Hook::Clsact] {
+        let at_tc = TapOptions { egress: false, filter: only(ETHERTYPE), ..small(Where::Tc) };
+        let mut second = pair.far.run(|| Tap::attach_by(hook, 3, &at_tc)).unwrap();
+        assert!(near.send(&other(7)));
+        assert_eq!(anywhere.collect(1, BOUND).remove(0).bytes, other(7));
+        assert_eq!(data(&ours(&take(&mut second))), [other(7)], "{hook:?}");
+    }
+}
+
+#[test]
 fn a_tap_is_told_of_an_interface_that_vanished() {
     netloom_kit::root_only!("attaches BPF programs");
     for at in [Where::Xdp, Where::Tc] {

@@ -2,7 +2,8 @@
  *
  * Appends the frames that pass an interface to mapped memory, as whole pcapng enhanced packet blocks
  * (draft-ietf-opsawg-pcapng, 4.3), each byte copied once. All programs return the same verdict, "on"
- * unless frames are to end here. The layout of the rings is in netloom/capture.h.
+ * unless frames are to end here; but where that is asked for, frames for other stations end at XDP if
+ * the kernel would only drop them. The layout of the rings is in netloom/capture.h.
  *
  * Programs on one CPU follow one another: frames are handled with soft interrupts off. Should one come
  * between all the same, `busy` makes it a lost frame and not a torn ring.
@@ -256,6 +257,86 @@ static __always_inline int refuse(void)
 	return nl_tap_options.verdict;
 }
 
+extern void *bpf_cast_to_kern_ctx(void *obj) __ksym __weak;
+extern void *bpf_rdonly_cast(const void *obj, __u32 type) __ksym __weak;
+
+/* What the kernel knows of an interface (Linux names; those that a kernel lacks are left out). */
+struct list_head___nl {
+	struct list_head___nl *next;
+} __attribute__((preserve_access_index));
+
+struct net_device___nl {
+	const unsigned char *dev_addr;
+	void *rx_handler;
+	void *tcx_ingress;
+	void *miniq_ingress;
+	void *nf_hooks_ingress;
+	void *vlan_info;
+	struct list_head___nl ptype_all;
+	struct list_head___nl ptype_specific;
+} __attribute__((preserve_access_index));
+
+struct xdp_rxq_info___nl {
+	struct net_device___nl *dev;
+} __attribute__((preserve_access_index));
+
+struct xdp_buff___nl {
+	struct xdp_rxq_info___nl *rxq;
+} __attribute__((preserve_access_index));
+
+/* Any structure of the kernel's that begins with 8 bytes which are no pointer. */
+struct timespec64 {
+	__s64 tv_sec;
+};
+
+#define MAC 0xffffffffffffULL
+#define MULTICAST 1
+
+#define HAS(dev, field) (bpf_core_field_exists((dev)->field) && (dev)->field)
+#define FILLED(dev, list) ((const void *)(dev)->list.next != (const void *)&(dev)->list)
+
+/* Whether anybody but the kernel's stack takes frames that the interface receives: a bridge or another
+ * interface above it, programs and filters at ingress, sockets that see frames. */
+static __always_inline bool is_shared(const struct net_device___nl *dev)
+{
+	return dev->rx_handler || HAS(dev, tcx_ingress) || HAS(dev, miniq_ingress) ||
+	       HAS(dev, nf_hooks_ingress) || HAS(dev, vlan_info) || FILLED(dev, ptype_all) ||
+	       FILLED(dev, ptype_specific);
+}
+
+/* Whether a frame is for another station and would reach nothing but the stack, which drops it. */
+static __always_inline bool is_for_nobody_here(struct xdp_md *ctx)
+{
+	const __u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	const struct net_device___nl *dev;
+	const struct timespec64 *own;
+	__u64 to;
+
+	if (!bpf_ksym_exists(bpf_cast_to_kern_ctx) || !bpf_ksym_exists(bpf_rdonly_cast) ||
+	    data + 8 > end)
+		return false;
+	to = *(const __u64 *)data;
+	if (((const __u8 *)&to)[0] & MULTICAST)
+		return false;
+	dev = ((struct xdp_buff___nl *)bpf_cast_to_kern_ctx(ctx))->rxq->dev;
+	own = bpf_rdonly_cast(dev->dev_addr, bpf_core_type_id_kernel(struct timespec64));
+	/* The first six bytes, in whichever order the machine has them. */
+	to ^= (__u64)own->tv_sec;
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+	to &= MAC;
+#else
+	to >>= 16;
+#endif
+	return to && !is_shared(dev);
+}
+
+static __always_inline int verdict(struct xdp_md *ctx)
+{
+	if (nl_tap_options.others && is_for_nobody_here(ctx))
+		return XDP_DROP;
+	return nl_tap_options.verdict;
+}
+
 SEC("xdp.frags")
 int nl_tap_xdp(struct xdp_md *ctx)
 {
@@ -267,13 +348,15 @@ int nl_tap_xdp(struct xdp_md *ctx)
 		.flags = nl_tap_options.direction ? INBOUND : 0,
 	};
 
-	return take(ctx, &f);
+	take(ctx, &f);
+	return verdict(ctx);
 }
 
 SEC("xdp.frags")
 int nl_tap_xdp_no(struct xdp_md *ctx)
 {
-	return refuse();
+	refuse();
+	return verdict(ctx);
 }
 
 /* The kernel's frame, of which a context shows a part. */
@@ -283,8 +366,6 @@ struct sk_buff___nl {
 
 #define UNNECESSARY 1
 #define PARTIAL 3
-
-extern void *bpf_cast_to_kern_ctx(void *obj) __ksym __weak;
 
 /* What a context does not show is read from the kernel's frame, where that is allowed (Linux 6.2). */
 static __always_inline __u32 checksum(struct __sk_buff *skb)

@@ -55,7 +55,7 @@ pub struct Wish {
     /// This engine, whatever it costs; else the best is looked for.
     pub engine: Option<EngineKind>,
     /// The fastest, also where it changes how the interface works (XDP turns segmentation offload of
-    /// a veth off).
+    /// a veth off) and where frames are seen that the kernel drops anyway.
     pub fast: bool,
     /// The directions.
     pub direction: Direction,
@@ -150,9 +150,10 @@ fn automatic(kind: InterfaceKind, machine: &Machine, wish: &Wish) -> Choice {
     if wish.fast && can(EngineKind::XdpRing).is_ok() {
         let reason = match kind {
             InterfaceKind::Veth => {
-                "the fastest; segmentation offload of this veth is off meanwhile"
+                "the fastest; segmentation offload of this veth is off meanwhile, and frames \
+                 for other stations end here"
             }
-            _ => "the fastest",
+            _ => "the fastest; frames for other stations end here",
         };
         return because(EngineKind::XdpRing, reason);
     }

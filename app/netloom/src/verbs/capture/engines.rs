@@ -258,6 +258,7 @@ impl Spot {
                     bytes_per_cpu: wanted.ring,
                     filter: wanted.filter.clone(),
                     direction: direction == Direction::Both,
+                    others: wanted.wish.fast,
                     ..TapOptions::at(at)
                 };
                 Ok(one(Box::new(Ring::attach(link.index, &options).with_context(object)?)))

@@ -28,8 +28,9 @@ struct nl_tap_options {
 	__u32 tai; /* 1: the clock is TAI; 0: monotonic */
 	__u32 weak; /* 1: this machine may reorder stores */
 	__u32 words; /* 1: 8 bytes may be read and written at any address */
+	__u32 others; /* 1: frames for other stations end at XDP where nobody else would see them */
 };
-_Static_assert(sizeof(struct nl_tap_options) == 32, "written as eight half words");
+_Static_assert(sizeof(struct nl_tap_options) == 36, "written as nine half words");
 
 /* Of one CPU; two pairs of cache lines, the first written by programs, the second by user space. */
 struct nl_tap_cpu {
