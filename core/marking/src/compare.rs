@@ -24,6 +24,9 @@ pub struct Estimate {
 }
 
 impl Estimate {
+    /// Nothing, to begin a sum with.
+    pub(crate) const ZERO: Estimate = Estimate { value: 0.0, low: 0.0, high: 0.0 };
+
     /// A figure that is the truth.
     fn exact(value: f64) -> Estimate {
         Estimate { value, low: value, high: value }
@@ -40,7 +43,12 @@ impl Estimate {
         Estimate { low: self.low - clock_error, high: self.high + clock_error, ..self }
     }
 
-    fn plus(self, other: Estimate) -> Estimate {
+    /// So many times of it; not below 0.
+    pub(crate) fn times(self, factor: f64) -> Estimate {
+        Estimate { value: self.value * factor, low: self.low * factor, high: self.high * factor }
+    }
+
+    pub(crate) fn plus(self, other: Estimate) -> Estimate {
         Estimate {
             value: self.value + other.value,
             low: self.low + other.low,

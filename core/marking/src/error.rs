@@ -51,6 +51,9 @@ pub enum Error {
         /// The block of the second.
         second: u64,
     },
+    /// A block of a way that does not have the way's points.
+    #[error("way: a block of {0} points: it must have one for each point, and two at least")]
+    Points(usize),
     /// More different masks than there are tables.
     #[error(
         "filters: {masks} different sets of prefix lengths and wildcards; at most {most}: use fewer \

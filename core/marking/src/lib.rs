@@ -3,8 +3,8 @@
 //! The way of a packet: [`Packet`] reads its headers, [`Tables`] finds its filter, [`Marks`] its
 //! colour, [`Schedule`] its block, [`Banks`] counts it, [`Hasher`] and [`Selection`] (or [`Samples`])
 //! choose whether its time is kept. Afterwards [`compare`] turns the records of two points into
-//! loss, delay and jitter, and [`match_samples`] into delays packet by packet. [`session`] is what
-//! a measurement is asked for with.
+//! loss, delay and jitter, and [`match_samples`] into delays packet by packet; [`total`] puts
+//! blocks together. [`session`] is what a measurement is asked for with.
 //!
 //! Everything here is a function of its arguments: times are nanoseconds of the point's clock, and
 //! come in. Kernel programs that do the same must equal what is here. Specifications: RFC 9341
@@ -29,6 +29,7 @@ mod schedule;
 mod select;
 pub mod session;
 pub mod tables;
+pub mod total;
 
 pub use bank::{BANKS, Banks, Outcome, Seen};
 pub use compare::{Comparison, Estimate, artt, block_mean_variation, compare, double_delay, twaj};

@@ -28,14 +28,7 @@ pub struct Matched {
 /// Compares samples of one block. Both points must have the same hasher and `match_value`;
 /// `first` and `second` are how each selected in the end.
 pub fn match_samples(first: (Selection, &[Sample]), second: (Selection, &[Sample])) -> Matched {
-    let threshold = first.0.threshold().min(second.0.threshold());
-    let mut packets: BTreeMap<(u32, u32), [Times; 2]> = BTreeMap::new();
-    for (point, (selection, samples)) in [first, second].into_iter().enumerate() {
-        let selection = selection.at(threshold);
-        for sample in samples.iter().filter(|sample| selection.selects(sample.hash)) {
-            packets.entry((sample.identity, sample.hash)).or_default()[point].add(sample.time);
-        }
-    }
+    let (threshold, packets) = together(first, second);
     let mut matched = Matched { threshold, delays: Vec::new(), lost: 0, gained: 0, ambiguous: 0 };
     for [sent, received] in packets.into_values() {
         matched.add(sent, received);
@@ -44,11 +37,30 @@ pub fn match_samples(first: (Selection, &[Sample]), second: (Selection, &[Sample
     matched
 }
 
+/// Packets by identity and hash at both points.
+pub(crate) type Packets = BTreeMap<(u32, u32), [Times; 2]>;
+
+/// What both points selected, at the lower of their thresholds.
+pub(crate) fn together(
+    first: (Selection, &[Sample]),
+    second: (Selection, &[Sample]),
+) -> (Threshold, Packets) {
+    let threshold = first.0.threshold().min(second.0.threshold());
+    let mut packets = Packets::new();
+    for (point, (selection, samples)) in [first, second].into_iter().enumerate() {
+        let selection = selection.at(threshold);
+        for sample in samples.iter().filter(|sample| selection.selects(sample.hash)) {
+            packets.entry((sample.identity, sample.hash)).or_default()[point].add(sample.time);
+        }
+    }
+    (threshold, packets)
+}
+
 /// How often a packet was seen at a point, and when it was the last time.
 #[derive(Clone, Copy, Default)]
-struct Times {
-    count: u64,
-    last: u64,
+pub(crate) struct Times {
+    pub(crate) count: u64,
+    pub(crate) last: u64,
 }
 
 impl Times {
@@ -56,19 +68,26 @@ impl Times {
         self.count += 1;
         self.last = time;
     }
+
+    /// The delay of a packet that was seen once here and once there. Times of clocks that count from
+    /// different epochs may be far apart.
+    pub(crate) fn until(&self, received: &Times) -> Option<i64> {
+        if (self.count, received.count) != (1, 1) {
+            return None;
+        }
+        let delay = i128::from(received.last) - i128::from(self.last);
+        let extreme = if delay < 0 { i64::MIN } else { i64::MAX };
+        Some(i64::try_from(delay).unwrap_or(extreme))
+    }
 }
 
 impl Matched {
     fn add(&mut self, sent: Times, received: Times) {
         self.lost += sent.count.saturating_sub(received.count);
         self.gained += received.count.saturating_sub(sent.count);
-        if (sent.count, received.count) == (1, 1) {
-            // Times of clocks that count from different epochs may be far apart.
-            let delay = i128::from(received.last) - i128::from(sent.last);
-            let extreme = if delay < 0 { i64::MIN } else { i64::MAX };
-            self.delays.push(i64::try_from(delay).unwrap_or(extreme));
-        } else {
-            self.ambiguous += sent.count.min(received.count);
+        match sent.until(&received) {
+            Some(delay) => self.delays.push(delay),
+            None => self.ambiguous += sent.count.min(received.count),
         }
     }
 

@@ -30,6 +30,11 @@ impl Threshold {
         self.0
     }
 
+    /// That which selects half of what this one does: one bit of hash length more.
+    pub(crate) fn half(self) -> Threshold {
+        Threshold(self.0 / 2)
+    }
+
     /// How many low bits of the hash agree for certain: the `hash_length` to report.
     pub fn hash_length(self) -> u8 {
         // From 32 to 64 zeros, because the threshold is 2^32 at most.
