@@ -18,6 +18,7 @@ mod images;
 mod inside;
 mod lab;
 mod machine;
+mod measure;
 mod node;
 mod peer;
 mod plug;
@@ -57,6 +58,7 @@ pub fn names() -> &'static [(&'static str, &'static str)] {
         ("capture", "frames a second captured without a loss, thrown away and stored"),
         ("disk", "how fast a folder is written: by hand, and by the writer of captures"),
         ("generate", "frames a second that are made, and how exactly they are paced"),
+        ("measure", "what measuring flows costs a packet and a path, and how exact its delays are"),
     ]
 }
 
@@ -80,6 +82,7 @@ pub fn run(name: &str, options: Options, folder: Option<&Path>, exe: &Path) -> R
         "capture" => capture::run(options, exe),
         "disk" => disk::run(options, folder),
         "generate" => generate::run(options, exe),
+        "measure" => measure::run(options, exe),
         other => {
             let known: Vec<&str> = names().iter().map(|(name, _)| *name).collect();
             bail!("experiment `{other}`: no such experiment; there are: {}", known.join(", "))

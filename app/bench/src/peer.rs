@@ -15,7 +15,9 @@ mod line;
 mod offloads;
 mod packets;
 mod plain;
+mod point;
 mod ports;
+mod pour;
 mod stop;
 mod stream;
 
@@ -71,6 +73,17 @@ pub fn peer(args: &[String]) -> Result<()> {
         ["udp-source", to, bytes, count, rate, burst] => {
             let (bytes, count, rate) = (figure(bytes)?, figure(count)?, figure(rate)?);
             object(&packets::source(figure(to)?, bytes, count, rate, figure(burst)?)?)
+        }
+        ["udp-pour", to, bytes, window, skip, time] => {
+            let times = [seconds(skip)?, seconds(time)?];
+            object(&pour::pour(figure(to)?, figure(bytes)?, figure(window)?, times)?)
+        }
+        ["udp-drain", port, waits, time] => {
+            object(&pour::drain(figure(port)?, pour::waits(waits)?, seconds(time)?)?)
+        }
+        ["measure-point", interface, place, samples, file, time] => {
+            let (place, samples) = (point::place(place)?, point::samples(samples)?);
+            object(&point::point(interface, place, samples, file.as_ref(), seconds(time)?)?)
         }
         ["tcp-trickle", port, skip, time] => {
             object(&stream::trickle(figure(port)?, seconds(skip)?, seconds(time)?)?)

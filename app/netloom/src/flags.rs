@@ -510,6 +510,8 @@ pub(crate) enum Experiment {
     Disk,
     /// Frames a second that are made, and their pacing.
     Generate,
+    /// What measuring flows costs, and how exact its delays are.
+    Measure,
 }
 
 impl Experiment {
@@ -526,6 +528,7 @@ impl Experiment {
             Experiment::Capture => "capture",
             Experiment::Disk => "disk",
             Experiment::Generate => "generate",
+            Experiment::Measure => "measure",
         }
     }
 }

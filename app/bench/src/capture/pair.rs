@@ -41,15 +41,20 @@ pub(crate) fn cores() -> [&'static str; 2] {
 impl<'a> Pair<'a> {
     /// Brings it up, with so many links.
     pub(crate) fn up(driver: &'a Driver, lab: &str, links: usize) -> Result<Pair<'a>> {
+        Pair::with(driver, lab, &vec![""; links])
+    }
+
+    /// Brings it up, with a link for each of these settings, which are written as in a lab file.
+    pub(crate) fn with(driver: &'a Driver, lab: &str, links: &[&str]) -> Result<Pair<'a>> {
         let undertaker = Undertaker::wait(driver)?;
         let mut text = format!("name: {lab}\nnodes: {{a: {{}}, b: {{}}}}\nlinks:\n");
-        for number in 0..links {
-            text += &format!("  - {{ends: [a, b], name: l{number}}}\n");
+        for (number, settings) in links.iter().enumerate() {
+            text += &format!("  - {{ends: [a, b], name: l{number}{settings}}}\n");
         }
         driver.up(&driver.lab_file(lab, &text)?)?;
         let facts = Facts::of(driver, lab)?;
         let end = |node, number| facts.interface(node, &format!("l{number}"));
-        let links = (0..links).map(|number| Ok((end("a", number)?, end("b", number)?)));
+        let links = (0..links.len()).map(|number| Ok((end("a", number)?, end("b", number)?)));
         let links = links.collect::<Result<_>>()?;
         Ok(Pair { driver, lab: lab.to_owned(), links, _undertaker: undertaker })
     }

@@ -1,0 +1,302 @@
+//! What a point costs a packet: nanoseconds of its program by test runs of the kernel, less those of the
+//! empty program over the same frame, measured right before it.
+//!
+//! A packet of a sampling program is one of two kinds, selected or not; each is measured by itself, over
+//! packets that the reference says are of that kind, and both are weighed as hashes fall. Test runs see one
+//! frame again and again: caches hold what it needs.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::fmt;
+
+use anyhow::{Context, Result, bail};
+use netloom_ebpf::Direction;
+use netloom_ebpf::measure::{Clock, Config, Trial};
+use netloom_marking::session::{BodyFilter, Sampling};
+use netloom_marking::{Offload, Packet};
+
+use super::asked::{ALL, DUMMY, FIXED, Kind, MARKS, configuration};
+
+/// Runs of a program over a frame.
+const REPEAT: u32 = 1_000_000;
+/// Packets of each of the two kinds, and runs over each.
+const MIXED: usize = 8;
+const MIXED_REPEAT: u32 = REPEAT / 64;
+/// Samples that all those runs may leave in one block.
+const SAMPLES: u32 = 1 << 18;
+/// Ports of the first filter; others have higher source ports.
+const PORTS: [u16; 2] = [10_000, 80];
+/// Ethernet, IPv4 and UDP headers.
+const HEADERS: usize = 14 + 20 + 8;
+/// Bytes of a frame without its check sequence.
+const FRAME: usize = 60;
+
+/// Which packets a program sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Seen {
+    /// Of no filter.
+    Unmatched,
+    /// Of the last filter.
+    Matched,
+    /// Of one filter, as many selected as hashes select.
+    Mixed,
+}
+
+/// A point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Point {
+    pub(super) kind: Kind,
+    pub(super) filters: u16,
+    /// By TAI, as points of several machines; else the monotonic clock.
+    pub(super) tai: bool,
+}
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Cost {
+    pub(super) point: Point,
+    pub(super) seen: Seen,
+}
+
+/// A cost of a program with so many filters, by the monotonic clock.
+pub(super) fn cost(kind: Kind, filters: u16, seen: Seen) -> Cost {
+    Cost { point: Point { kind, filters, tai: false }, seen }
+}
+
+/// Those that values and ratios are made of.
+pub(super) fn quick() -> Vec<Cost> {
+    vec![
+        cost(ALL, 1, Seen::Unmatched),
+        cost(ALL, 1, Seen::Matched),
+        cost(ALL, 10_000, Seen::Matched),
+        cost(ALL, 1, Seen::Mixed),
+        cost(FIXED, 1, Seen::Mixed),
+    ]
+}
+
+/// Those that are only rows.
+pub(super) fn rest() -> Vec<Cost> {
+    let mut all = vec![cost(ALL, 10_000, Seen::Unmatched)];
+    for filters in [10, 1000] {
+        all.extend([Seen::Unmatched, Seen::Matched].map(|seen| cost(ALL, filters, seen)));
+    }
+    let hashes = ["ipsx", "crc32"].map(|hash| Kind { hash: Some(hash), ..FIXED });
+    // Not the third program: it selects by how often hashes come, and a test run repeats one.
+    all.extend(
+        hashes.into_iter().chain([FIXED.numbered(4)]).map(|kind| cost(kind, 1, Seen::Mixed)),
+    );
+    let tai =
+        quick().into_iter().map(|cost| Cost { point: Point { tai: true, ..cost.point }, ..cost });
+    all.extend(tai);
+    all
+}
+
+impl fmt::Display for Cost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Point { kind, filters, tai } = self.point;
+        let seen = match self.seen {
+            Seen::Unmatched => "unmatched",
+            Seen::Matched => "matched",
+            Seen::Mixed => "mixed",
+        };
+        write!(
+            f,
+            "{seen} packet, {kind}, {filters} filter{}",
+            if filters == 1 { "" } else { "s" }
+        )?;
+        if tai { f.write_str(", TAI") } else { Ok(()) }
+    }
+}
+
+/// Points that are loaded.
+pub(super) struct Trials {
+    empty: Trial,
+    points: BTreeMap<Point, Trial>,
+    /// Packets by hash function: selected ones, and others.
+    mixed: BTreeMap<&'static str, [Vec<Vec<u8>>; 2]>,
+}
+
+impl Trials {
+    /// Loads what these costs need.
+    pub(super) fn load(costs: &[Cost]) -> Result<Trials> {
+        let empty = load(Point { kind: DUMMY, filters: 1, tai: false })?;
+        let mut trials = Trials { empty, points: BTreeMap::new(), mixed: BTreeMap::new() };
+        for cost in costs {
+            let point = cost.point;
+            if let Entry::Vacant(place) = trials.points.entry(point) {
+                place.insert(load(point).with_context(|| cost.to_string())?);
+            }
+            let hash = hash_of(point.kind);
+            if cost.seen == Seen::Mixed
+                && let Entry::Vacant(place) = trials.mixed.entry(hash)
+            {
+                place.insert(mixed(hash)?);
+            }
+        }
+        Ok(trials)
+    }
+
+    /// Nanoseconds of a packet.
+    pub(super) fn measure(&self, cost: Cost) -> Result<f64> {
+        let trial = self.points.get(&cost.point).context("a point that is not loaded")?;
+        let [_, last] = ports(cost.point.filters);
+        match cost.seen {
+            Seen::Unmatched => self.over(trial, &frame([PORTS[0], 81], 0), REPEAT),
+            Seen::Matched => self.over(trial, &frame([last, PORTS[1]], 0), REPEAT),
+            Seen::Mixed => self.over_both(trial, hash_of(cost.point.kind)),
+        }
+    }
+
+    /// What a program takes over a frame, less what the empty one does.
+    fn over(&self, trial: &Trial, frame: &[u8], repeat: u32) -> Result<f64> {
+        let nothing = self.empty.nanoseconds(frame, None, repeat, 1)?;
+        Ok(trial.nanoseconds(frame, None, repeat, 1)? - nothing)
+    }
+
+    fn over_both(&self, trial: &Trial, hash: &'static str) -> Result<f64> {
+        let frames = self.mixed.get(hash).context("packets that are not chosen")?;
+        let mean = |frames: &[Vec<u8>]| -> Result<f64> {
+            let each = frames.iter().map(|frame| self.over(trial, frame, MIXED_REPEAT));
+            #[expect(clippy::cast_precision_loss, reason = "a few")]
+            Ok(each.sum::<Result<f64>>()? / frames.len() as f64)
+        };
+        let [selected, others] = [mean(&frames[0])?, mean(&frames[1])?];
+        let share = sampling(hash)?.selection.threshold().rate();
+        Ok(selected * share + others * (1.0 - share))
+    }
+
+    /// Whether all that was selected had room: where there is none, a sample costs less.
+    pub(super) fn check(&mut self) -> Result<()> {
+        let blocks = configuration(&ALL.body(1.0, filters(1)))?;
+        let blocks = blocks.schedule(blocks.period)?;
+        for (point, trial) in self.points.iter_mut().filter(|(point, _)| point.kind.hash.is_some())
+        {
+            let trial = trial.point();
+            let last = blocks.block_at(trial.now()).context("a clock before its first block")?;
+            for block in last.saturating_sub(2)..=last {
+                let flows = trial.read_bank(block)?;
+                if flows.iter().any(|f| f.sampled.as_ref().is_some_and(|s| s.unkept > 0)) {
+                    bail!("{}: no room for its samples", point.kind);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Source ports of the first filter and of the last of so many.
+fn ports(filters: u16) -> [u16; 2] {
+    [PORTS[0], PORTS[0] + filters.saturating_sub(1)]
+}
+
+/// The hash of a kind, or that whose packets it is compared over.
+fn hash_of(kind: Kind) -> &'static str {
+    kind.hash.unwrap_or("bob")
+}
+
+fn filters(count: u16) -> Vec<BodyFilter> {
+    let [first, last] = ports(count);
+    let filter = |port: u16| BodyFilter {
+        id: port.into(),
+        src_ip: Some("10.0.0.1".to_owned()),
+        dst_ip: Some("10.0.0.2".to_owned()),
+        proto: Some("udp".to_owned()),
+        src_port: Some(port),
+        dst_port: Some(PORTS[1]),
+    };
+    (first..=last).map(filter).collect()
+}
+
+fn load(point: Point) -> Result<Trial> {
+    let configuration = configuration(&point.kind.body(1.0, filters(point.filters)))?;
+    let schedule = configuration.schedule(configuration.period)?;
+    let clock = if point.tai { Clock::Tai } else { Clock::Monotonic };
+    let config = Config { clock, samples: SAMPLES, ..Config::of(&configuration, schedule) };
+    Ok(Trial::load(&config, Direction::Ingress)?)
+}
+
+fn sampling(hash: &'static str) -> Result<Sampling> {
+    let kind = Kind { hash: Some(hash), ..FIXED };
+    configuration(&kind.body(1.0, filters(1)))?.sampling.context("it does not sample")
+}
+
+/// Packets of the first filter that a hash selects, and others.
+fn mixed(hash: &'static str) -> Result<[Vec<Vec<u8>>; 2]> {
+    let sampling = sampling(hash)?;
+    let mut found = [vec![], vec![]];
+    for number in 0..100_000_u64 {
+        let frame = frame(PORTS, number);
+        let packet = Packet::parse(&frame[14..]).context("a frame of ours is none")?;
+        let selected =
+            sampling.selection.selects(sampling.hasher.hash(&packet, Offload::default())?);
+        let [chosen, others] = &mut found;
+        let place = if selected { chosen } else { others };
+        if place.len() < MIXED {
+            place.push(frame);
+        }
+        if found.iter().all(|found| found.len() == MIXED) {
+            return Ok(found);
+        }
+    }
+    bail!("{hash}: selects nothing, or all")
+}
+
+/// A datagram with the first mark, whose data begin with a number. Its checksums are 0: nothing here looks
+/// at them.
+fn frame([from, to]: [u16; 2], number: u64) -> Vec<u8> {
+    let be = u16::to_be_bytes;
+    let [length, data] = [FRAME - 14, FRAME - 34].map(|n| be(u16::try_from(n).unwrap_or(0)));
+    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0, 0x45, MARKS[0] << 2];
+    frame.extend([length, be(7), be(0x4000)].concat());
+    frame.extend([64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    frame.extend([be(from), be(to), data, [0; 2]].concat());
+    debug_assert_eq!(frame.len(), HEADERS);
+    frame.extend(number.to_be_bytes());
+    frame.resize(FRAME, 0);
+    frame
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_packets_of_their_filters() {
+        let [first, last] = ports(10_000);
+        let found = |ports, number| {
+            let frame = frame(ports, number);
+            assert_eq!(frame.len(), FRAME);
+            let packet = Packet::parse(&frame[14..]).unwrap();
+            assert_eq!(packet.traffic_class() >> 2, MARKS[0]);
+            let key = netloom_marking::Key::of(&packet);
+            let all = configuration(&ALL.body(1.0, filters(10_000))).unwrap().plain_filters();
+            netloom_marking::filter::find(&all, netloom_marking::Precedence::First, &key)
+        };
+        assert_eq!((found([first, 80], 0), found([last, 80], 1)), (Some(0), Some(9_999)));
+        assert_eq!(found([first, 81], 2), None);
+    }
+
+    #[test]
+    fn packets_of_both_kinds_are_found_for_every_hash() {
+        for hash in netloom_marking::HashFunction::NAMES {
+            let [selected, others] = mixed(hash).unwrap();
+            assert_eq!((selected.len(), others.len()), (MIXED, MIXED), "{hash}");
+            assert!(selected.iter().all(|frame| !others.contains(frame)));
+            let share = sampling(hash).unwrap().selection.threshold().rate();
+            assert!((share - 1.0 / 64.0).abs() < 1e-12);
+        }
+    }
+
+    #[test]
+    fn no_cost_is_measured_twice_and_each_has_words_of_its_own() {
+        let mut all = quick();
+        all.extend(rest());
+        let mut words: Vec<String> = all.iter().map(Cost::to_string).collect();
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        words.sort_unstable();
+        words.dedup();
+        assert_eq!((all.len(), words.len()), (count, count));
+    }
+}

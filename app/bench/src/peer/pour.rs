@@ -1,0 +1,259 @@
+//! Datagrams as fast as sockets take them, and never more of them on the way than there is room for.
+//!
+//! `udp-pour ADDRESS BYTES WINDOW SKIP SECONDS`: datagrams whose first eight bytes are their number, many by one
+//! system call; prints `{"per_s", "sent", "received", "lost", "waited"}`. `udp-drain PORT spin|wait SECONDS`
+//! reads them and tells how many came; prints `{"received"}`.
+//! At most WINDOW datagrams are sent and not yet read, so that no queue overflows: a rate is one at which
+//! nothing is lost, and what is lost all the same is told. Rates are of datagrams that were read.
+
+use std::io::{ErrorKind, IoSlice};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, sendmmsg};
+use serde::Serialize;
+
+use super::echo::idle;
+use super::packets::enlarge;
+use super::ready;
+use super::stop::Stop;
+
+/// Datagrams by one system call.
+const BATCH: u64 = 64;
+/// After so many the reader tells how many came.
+const TOLD: u64 = 128;
+/// Nothing came for so long: what is on the way will not come.
+const PATIENCE: Duration = Duration::from_millis(200);
+/// How often a reader that has nothing to read tells how many came.
+const LOOK: Duration = Duration::from_millis(20);
+/// Bytes of a datagram's number, and of what a reader tells.
+const NUMBER: usize = 8;
+
+/// What `udp-pour` did.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Poured {
+    /// Datagrams a second that were read, after the time that is skipped.
+    per_s: f64,
+    sent: u64,
+    received: u64,
+    lost: u64,
+    /// Part of the time in which there was no room.
+    waited: f64,
+}
+
+/// How far a sender is.
+#[derive(Debug, Default)]
+struct Account {
+    sent: u64,
+    /// As the reader told last.
+    received: u64,
+    lost: u64,
+}
+
+impl Account {
+    fn on_the_way(&self) -> u64 {
+        self.sent.saturating_sub(self.received + self.lost)
+    }
+
+    /// Waits until at most so many are on the way.
+    fn wait(&mut self, socket: &UdpSocket, most: u64) -> Result<()> {
+        let mut told = [0; NUMBER];
+        while self.on_the_way() > most {
+            match socket.recv(&mut told) {
+                Ok(NUMBER) => self.received = self.received.max(u64::from_be_bytes(told)),
+                Ok(_) => {}
+                Err(error) if idle(error.kind()) => self.lost += self.on_the_way(),
+                // An earlier one met nobody.
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
+                Err(error) => return Err(error).context("receive"),
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn pour(
+    to: SocketAddr,
+    bytes: usize,
+    window: u64,
+    [skip, time]: [Duration; 2],
+) -> Result<Poured> {
+    if !(NUMBER..=65_507).contains(&bytes) || window < 2 * BATCH {
+        bail!("bench-peer: {bytes} bytes, {window} on the way: no datagrams");
+    }
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).context("bind")?;
+    socket.connect(to).with_context(|| format!("connect to {to}"))?;
+    socket.set_read_timeout(Some(PATIENCE)).context("set a receive timeout")?;
+    let mut datagrams = vec![vec![0_u8; bytes]; usize::try_from(BATCH)?];
+    let (mut account, mut waited) = (Account::default(), Duration::ZERO);
+    let begin = Instant::now();
+    let mut counted: Option<(Instant, u64)> = None;
+    while begin.elapsed() < skip + time {
+        if counted.is_none() && begin.elapsed() >= skip {
+            (counted, waited) = (Some((Instant::now(), account.received)), Duration::ZERO);
+        }
+        if account.on_the_way() > window - BATCH {
+            let start = Instant::now();
+            // Then there is room for a while.
+            account.wait(&socket, window / 2)?;
+            waited += start.elapsed();
+        }
+        account.sent += batch(&socket, &mut datagrams, account.sent)?;
+    }
+    let (start, before) = counted.unwrap_or((begin, 0));
+    let (took, read) = (start.elapsed().as_secs_f64(), account.received.saturating_sub(before));
+    account.wait(&socket, 0)?;
+    #[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
+    let per_s = read as f64 / took;
+    let Account { sent, received, lost } = account;
+    Ok(Poured { per_s, sent, received, lost, waited: waited.as_secs_f64() / took })
+}
+
+/// Sends the datagrams from number `first` on; how many went.
+fn batch(socket: &UdpSocket, datagrams: &mut [Vec<u8>], first: u64) -> Result<u64> {
+    for (number, datagram) in (first..).zip(datagrams.iter_mut()) {
+        datagram[..NUMBER].copy_from_slice(&number.to_be_bytes());
+    }
+    let parts: Vec<[IoSlice<'_>; 1]> = datagrams.iter().map(|d| [IoSlice::new(d)]).collect();
+    let mut controls: Vec<SendAncillaryBuffer<'_, '_, '_>> =
+        parts.iter().map(|_| SendAncillaryBuffer::default()).collect();
+    let both = parts.iter().zip(&mut controls);
+    let mut messages: Vec<MMsgHdr<'_>> = both.map(|(part, c)| MMsgHdr::new(part, c)).collect();
+    match sendmmsg(socket, &mut messages, SendFlags::empty()) {
+        Ok(sent) => Ok(u64::try_from(sent)?),
+        // What an earlier one met.
+        Err(rustix::io::Errno::CONNREFUSED) => Ok(0),
+        Err(error) => Err(error).context("send"),
+    }
+}
+
+/// How a reader waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Waits {
+    /// By asking again and again: who has a core of its own, so that nobody need wake it.
+    Spinning,
+    /// Asleep: who shares its core with the sender.
+    Asleep,
+}
+
+pub(super) fn waits(word: &str) -> Result<Waits> {
+    match word {
+        "spin" => Ok(Waits::Spinning),
+        "wait" => Ok(Waits::Asleep),
+        _ => bail!("bench-peer: `{word}`: spin or wait"),
+    }
+}
+
+/// What `udp-drain` read.
+#[derive(Debug, Serialize)]
+pub(super) struct Drained {
+    received: u64,
+}
+
+/// A reader's end.
+struct Reader {
+    socket: UdpSocket,
+    /// Whether it knows the sender, and hears nobody else.
+    joined: bool,
+    received: u64,
+    told: u64,
+}
+
+impl Reader {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<()> {
+        if self.joined {
+            self.socket.recv(buffer)?;
+        } else {
+            let (_, from) = self.socket.recv_from(buffer)?;
+            self.socket.connect(from)?;
+            self.joined = true;
+        }
+        self.received += 1;
+        if self.received >= self.told + TOLD {
+            self.tell();
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self) {
+        self.told = self.received;
+        if self.joined {
+            // A sender that has gone need not know.
+            let _ = self.socket.send(&self.received.to_be_bytes());
+        }
+    }
+}
+
+pub(super) fn drain(port: u16, waits: Waits, most: Duration) -> Result<Drained> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port)).context("bind")?;
+    enlarge(&socket);
+    socket.set_nonblocking(waits == Waits::Spinning).context("set how to wait")?;
+    socket.set_read_timeout(Some(LOOK)).context("set a receive timeout")?;
+    let mut reader = Reader { socket, joined: false, received: 0, told: 0 };
+    let stop = Stop::new(most);
+    ready();
+    let (mut buffer, mut looked) = ([0; 2048], Instant::now());
+    while !stop.told() {
+        match reader.read(&mut buffer) {
+            Ok(()) => {}
+            Err(error) if idle(error.kind()) => {
+                if waits == Waits::Spinning && looked.elapsed() < LOOK {
+                    std::hint::spin_loop();
+                    continue;
+                }
+                looked = Instant::now();
+                if stop.over() {
+                    break;
+                }
+                reader.tell();
+            }
+            // The sender has gone.
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
+            Err(error) => return Err(error).context("receive"),
+        }
+    }
+    Ok(Drained { received: reader.received })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_poured_is_read_and_told() {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let to = socket.local_addr().unwrap();
+        let mut reader = Reader { socket, joined: false, received: 0, told: 0 };
+        reader.socket.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+        let reading = std::thread::spawn(move || {
+            let mut buffer = [0; 100];
+            while reader.read(&mut buffer).is_ok() {}
+            reader.tell();
+            reader.received
+        });
+        let time = Duration::from_millis(50);
+        // What is left of less than a telling is told too late to count.
+        let poured = pour(to, 20, 256, [time, time]).unwrap();
+        assert_eq!(poured.received + poured.lost, poured.sent);
+        assert!(poured.lost < TOLD && poured.per_s > 1000.0, "{poured:?}");
+        assert_eq!(reading.join().unwrap(), poured.sent);
+        assert!(pour(to, 7, 256, [time, time]).is_err() && pour(to, 8, 127, [time, time]).is_err());
+    }
+
+    #[test]
+    fn what_is_not_read_is_lost() {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let time = Duration::from_millis(10);
+        let poured = pour(socket.local_addr().unwrap(), 20, 128, [Duration::ZERO, time]).unwrap();
+        assert_eq!((poured.received, poured.lost), (0, poured.sent));
+        assert!(poured.sent >= BATCH && poured.waited > 0.5, "{poured:?}");
+    }
+
+    #[test]
+    fn words_are_read() {
+        assert_eq!(waits("spin").unwrap(), Waits::Spinning);
+        assert_eq!(waits("wait").unwrap(), Waits::Asleep);
+        assert!(waits("sleep").is_err());
+    }
+}
