@@ -11,13 +11,16 @@ use crate::routes;
         description = "A running lab, over the UNIX socket `api.sock` (mode 0600) in the lab's \
                        folder. It answers root and the owner of the lab. Request bodies are JSON, \
                        whatever type they are said to have; where none is described it is not \
-                       used. One of more than 64 KiB is refused. A name in a path has all but \
-                       letters, digits and `-._~` as `%XX`.",
+                       used. One of more than 64 KiB is refused (8 MiB under `/pnpm/`). A name in \
+                       a path has all but letters, digits and `-._~` as `%XX`. What is under `/pnpm/` \
+                       is served by `netloom serve`, too, over TCP, with `Authorization: Bearer TOKEN`; \
+                       there every path may have or lack the `/` at its end.",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
     ),
     tags(
         (name = "lab", description = "The whole lab"),
         (name = "parts", description = "Nodes, links, switches"),
+        (name = "measure", description = "Measurements by alternate marking (RFC 9341)"),
         (name = "document", description = "The API itself"),
     )
 )]

@@ -3,7 +3,8 @@
 //! A lab process calls [`serve`]: `FOLDER/api.sock` speaks REST ([`openapi`] describes it), and
 //! `FOLDER/handles.sock` gives descriptors by which a caller enters a node itself. Both sockets have
 //! mode 0600 from their first moment and answer only root and the owner of the lab process, checked
-//! for each connection. [`Client`] is the other side; it starts no thread. All data comes from
+//! for each connection. [`serve_probe`] serves measurements alone and
+//! [`serve_lab`] a lab over TCP, to those who know a token. [`Client`] is the other side; it starts no thread. All data comes from
 //! [`netloom_lab::Service`]; nothing is decided here. Async code stays inside this crate.
 #![forbid(unsafe_code)]
 
@@ -12,8 +13,10 @@ pub mod client;
 mod document;
 mod door;
 mod error;
+mod forward;
 mod handles;
 mod mirror;
+mod pnpm;
 mod query;
 mod reply;
 mod rest;
@@ -21,11 +24,13 @@ mod routes;
 mod server;
 mod socket;
 mod switches;
+mod token;
 
 pub use client::Client;
 pub use document::openapi;
 pub use error::{Error, Result};
-pub use server::{Server, serve};
+pub use server::{Server, serve, serve_lab, serve_probe};
+pub use token::Token;
 
 /// File name of the socket that speaks REST, in the lab's folder.
 pub const API_SOCKET: &str = "api.sock";

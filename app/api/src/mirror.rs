@@ -3,6 +3,7 @@
 //! They are never made. A test checks real plans and records against what is documented here.
 #![allow(dead_code, reason = "only their shape is used")]
 
+pub(crate) mod measure;
 pub(crate) mod switch;
 
 use utoipa::ToSchema;

@@ -133,7 +133,8 @@ impl FatesQuery {
     }
 }
 
-fn wait(ms: Option<u64>) -> Result<Duration, Failure> {
+/// A time to wait, as it was asked for.
+pub(crate) fn wait(ms: Option<u64>) -> Result<Duration, Failure> {
     match ms.unwrap_or(0) {
         ms @ 0..=MAX_WAIT_MS => Ok(Duration::from_millis(ms)),
         _ => Err(Failure::parameter("wait_ms", "takes 0 to 60000")),

@@ -16,12 +16,25 @@ pub(crate) struct Problem {
     pub(crate) error: String,
     /// What it is about, where that is one thing.
     pub(crate) object: Option<Subject>,
+    /// All that is wrong with a body, where its fields are checked one by one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) problems: Vec<Wrong>,
+}
+
+/// Something wrong with a field of a body.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Wrong)]
+pub(crate) struct Wrong {
+    /// The field, such as `filters[1].src_ip`; empty for the body itself.
+    pub(crate) path: String,
+    /// What is wrong, and what may be there.
+    pub(crate) message: String,
 }
 
 /// The thing that a problem is about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct Subject {
-    /// `lab`, `node`, `link`, `switch`, `feature` or `parameter`.
+    /// `lab`, `node`, `link`, `switch`, `feature`, `parameter`, `session`, `filter` or `interface`.
     pub(crate) kind: String,
     /// Its name.
     pub(crate) name: String,
@@ -36,7 +49,8 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn new(status: StatusCode, error: impl Into<String>) -> Failure {
-        Failure { status: status.as_u16(), problem: Problem { error: error.into(), object: None } }
+        let problem = Problem { error: error.into(), object: None, problems: vec![] };
+        Failure { status: status.as_u16(), problem }
     }
 
     /// A query parameter that cannot be used.
@@ -61,6 +75,33 @@ impl Failure {
         let source = std::error::Error::source(rejection);
         let why = source.map_or_else(|| rejection.to_string(), ToString::to_string);
         Failure::new(StatusCode::BAD_REQUEST, format!("body: {why}"))
+    }
+
+    /// A body of which several fields may be wrong. The words name the first.
+    pub(crate) fn wrong(object: &str, problems: Vec<Wrong>) -> Failure {
+        let first = match problems.first() {
+            None => "cannot be used".to_owned(),
+            Some(Wrong { path, message }) if path.is_empty() => message.clone(),
+            Some(Wrong { path, message }) => format!("{path}: {message}"),
+        };
+        let more = match problems.len() {
+            0 | 1 => String::new(),
+            count => format!("; {} more", count - 1),
+        };
+        let mut failure = Failure::new(StatusCode::BAD_REQUEST, format!("{object}: {first}{more}"));
+        failure.problem.problems = problems;
+        failure
+    }
+
+    /// Something of a path that is not there.
+    pub(crate) fn unknown(kind: &str, name: &str, why: &str) -> Failure {
+        Failure::new(StatusCode::NOT_FOUND, format!("{kind} {name:?}: {why}")).about(kind, name)
+    }
+
+    /// The same with another status.
+    pub(crate) fn with_status(mut self, status: StatusCode) -> Failure {
+        self.status = status.as_u16();
+        self
     }
 
     /// The request ended in a panic, which the process survives.
@@ -117,6 +158,64 @@ fn unsupported(error: &Error) -> Option<&str> {
     }
     None
 }
+
+impl From<netloom_measure::Error> for Failure {
+    fn from(error: netloom_measure::Error) -> Failure {
+        use netloom_measure::Error as Measure;
+        let failure = |status| Failure::new(status, with_sources(&error));
+        match &error {
+            Measure::NoInterface { netif } | Measure::NoSpot { netif, .. } => {
+                failure(StatusCode::NOT_FOUND).about("interface", netif)
+            }
+            Measure::NoSession { id } => {
+                failure(StatusCode::NOT_FOUND).about("session", &id.to_string())
+            }
+            Measure::NoFlow { flow, .. } => {
+                failure(StatusCode::NOT_FOUND).about("filter", &flow.to_string())
+            }
+            Measure::Order { .. } => failure(StatusCode::CONFLICT),
+            Measure::TooMany { .. } => failure(StatusCode::TOO_MANY_REQUESTS),
+            Measure::Marking(_) | Measure::Invalid { .. } | Measure::Period { .. } => {
+                failure(StatusCode::BAD_REQUEST)
+            }
+            _ => match missing(&error) {
+                Some(feature) => failure(StatusCode::NOT_IMPLEMENTED).about("feature", feature),
+                None => failure(refused(&error)),
+            },
+        }
+    }
+}
+
+/// The feature that measuring lacks here.
+fn missing(error: &netloom_measure::Error) -> Option<&str> {
+    use netloom_measure::Error as Measure;
+    match error {
+        Measure::Unsupported(unsupported)
+        | Measure::Sys(netloom_sys::Error::Unsupported(unsupported))
+        | Measure::Ebpf(netloom_ebpf::Error::Unsupported(unsupported))
+        | Measure::Point { source: netloom_ebpf::Error::Unsupported(unsupported), .. } => {
+            Some(unsupported.feature)
+        }
+        _ => None,
+    }
+}
+
+/// A refusal of a point is the client's, when it is about what was asked for or has gone.
+fn refused(error: &netloom_measure::Error) -> StatusCode {
+    use netloom_ebpf::Error as Ebpf;
+    use netloom_measure::Error as Measure;
+    let (Measure::Ebpf(source) | Measure::Point { source, .. }) = error else {
+        return StatusCode::INTERNAL_SERVER_ERROR;
+    };
+    match source {
+        Ebpf::Unknown { .. } => StatusCode::BAD_REQUEST,
+        Ebpf::Call { source, .. } if source.raw_os_error() == Some(NODEV) => StatusCode::CONFLICT,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+/// The interface has gone.
+const NODEV: i32 = rustix::io::Errno::NODEV.raw_os_error();
 
 impl From<QueryRejection> for Failure {
     fn from(rejection: QueryRejection) -> Failure {

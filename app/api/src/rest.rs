@@ -1,10 +1,11 @@
 //! The thread that speaks HTTP: a runtime of one thread, its connections, their bounds.
 //!
-//! Nothing that comes in can end it: heads, bodies and quick calls have limits in size and time,
+//! It listens on the socket of a lab, or on a port. Nothing that comes in can end it: heads, bodies and quick calls have limits in size and time,
 //! connections in number, and a handler that panics answers 500. Calls to the service run on
 //! threads of their own.
 
 use std::future::{Future, poll_fn};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -16,26 +17,36 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use netloom_lab::Service;
-use tokio::net::{UnixListener, UnixStream};
+use netloom_measure::Probe;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
+use crate::forward::forward;
+use crate::pnpm::{self, Pnpm};
 use crate::reply::Failure;
 use crate::routes::{self, Lab};
 use crate::socket::peer_is_trusted;
-use crate::{Error, Result};
+use crate::{Error, Result, Token};
 
 /// Largest body of a request in bytes.
 const MAX_BODY: usize = 64 * 1024;
+
+/// Largest configuration of a measurement: some 65,536 filters.
+const MAX_CONFIGURATION: usize = 8 * 1024 * 1024;
+
+/// What is asked for of those who do not send the token (RFC 6750, section 3).
+const CHALLENGE: &str = "Bearer realm=\"netloom\"";
 
 /// Most connections at a time; more wait to be accepted.
 const MAX_CONNECTIONS: usize = 256;
@@ -67,18 +78,52 @@ impl Default for Limits {
     }
 }
 
+/// Where connections come from.
+#[derive(Debug)]
+enum Listener {
+    /// Processes of the owner.
+    Unix(UnixListener, PathBuf),
+    /// Anybody who can reach the port.
+    Tcp(TcpListener),
+}
+
+/// A connection that was accepted.
+enum Accepted {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+    /// A stranger's.
+    Refused,
+}
+
+impl Listener {
+    async fn accept(&self) -> io::Result<Accepted> {
+        match self {
+            Listener::Unix(listener, path) => {
+                let (stream, _) = listener.accept().await?;
+                let trusted = peer_is_trusted(&stream, path);
+                Ok(if trusted { Accepted::Unix(stream) } else { Accepted::Refused })
+            }
+            Listener::Tcp(listener) => {
+                let (stream, _) = listener.accept().await?;
+                // Answers are written whole; without it they are late, not wrong.
+                let _ = stream.set_nodelay(true);
+                Ok(Accepted::Tcp(stream))
+            }
+        }
+    }
+}
+
 /// All that the thread needs; made before it starts, so that it cannot fail.
 pub(crate) struct Rest {
     runtime: Runtime,
-    listener: UnixListener,
-    path: PathBuf,
-    service: Arc<dyn Service>,
+    listener: Listener,
+    router: Router,
     stopping: watch::Receiver<bool>,
     limits: Limits,
 }
 
 impl Rest {
-    /// Takes over a non-blocking listening socket.
+    /// Serves a lab on a non-blocking listening socket, which it takes over.
     pub(crate) fn new(
         socket: OwnedFd,
         path: PathBuf,
@@ -86,35 +131,69 @@ impl Rest {
         stopping: watch::Receiver<bool>,
         limits: Limits,
     ) -> Result<Rest> {
-        let runtime = Builder::new_current_thread()
-            .enable_all()
-            .thread_name("netloom-call")
-            .max_blocking_threads(MAX_CALLS)
-            .build()
-            .map_err(|source| Error::Process {
-                object: "api",
-                operation: "make runtime",
-                source,
-            })?;
+        let runtime = runtime()?;
         let entered = runtime.enter();
         let listener = UnixListener::from_std(socket.into())
-            .map_err(Error::socket::<std::io::Error>(&path, "watch"))?;
+            .map_err(Error::socket::<io::Error>(&path, "watch"))?;
         drop(entered);
-        Ok(Rest { runtime, listener, path, service, stopping, limits })
+        let lab = Lab { service, stopping: stopping.clone(), patience: limits.call };
+        let router = with_bounds(routes::router().split_for_parts().0, lab, limits);
+        Ok(Rest { runtime, listener: Listener::Unix(listener, path), router, stopping, limits })
+    }
+
+    /// Serves measurements on a port to those who know a token.
+    pub(crate) fn probe(
+        listener: std::net::TcpListener,
+        probe: Arc<Probe>,
+        token: Token,
+        stopping: watch::Receiver<bool>,
+        limits: Limits,
+    ) -> Result<Rest> {
+        let pnpm = Pnpm::new(Arc::new(move || Ok(Arc::clone(&probe))), stopping.clone());
+        Rest::on_port(listener, with_bounds(pnpm::alone(), pnpm, limits), token, stopping, limits)
+    }
+
+    /// Serves a lab on a port to those who know a token, by its own socket.
+    pub(crate) fn lab(
+        listener: std::net::TcpListener,
+        socket: PathBuf,
+        token: Token,
+        stopping: watch::Receiver<bool>,
+        limits: Limits,
+    ) -> Result<Rest> {
+        let router = Router::new().fallback(forward).with_state(Arc::new(socket));
+        let router = router.layer(from_fn_with_state(limits, bounded));
+        Rest::on_port(listener, router, token, stopping, limits)
+    }
+
+    fn on_port(
+        listener: std::net::TcpListener,
+        router: Router,
+        token: Token,
+        stopping: watch::Receiver<bool>,
+        limits: Limits,
+    ) -> Result<Rest> {
+        let watched = |source| Error::Process { object: "port", operation: "watch", source };
+        listener.set_nonblocking(true).map_err(watched)?;
+        let runtime = runtime()?;
+        let entered = runtime.enter();
+        let listener = TcpListener::from_std(listener).map_err(watched)?;
+        drop(entered);
+        // Last, so first: nothing is read of a request without the token.
+        let router = router.layer(from_fn_with_state(Arc::new(token), authorized));
+        Ok(Rest { runtime, listener: Listener::Tcp(listener), router, stopping, limits })
     }
 
     /// Serves until told to stop; then lets requests under way end, within the grace.
     pub(crate) fn run(self) {
-        let Rest { runtime, listener, path, service, stopping, limits } = self;
-        let lab = Lab { service, stopping: stopping.clone(), patience: limits.call };
+        let Rest { runtime, listener, router, stopping, limits } = self;
         let end = runtime.block_on(async move {
-            let router = router(lab, limits);
             let mut connections = JoinSet::new();
-            accept(listener, &path, router, stopping, limits, &mut connections).await;
+            accept(&listener, router, stopping, limits, &mut connections).await;
             let end = Instant::now() + limits.grace;
             let all = async { while connections.join_next().await.is_some() {} };
             if timeout_at(end, all).await.is_err() {
-                tracing::warn!("{path:?}: requests still under way were cut off");
+                tracing::warn!("{listener:?}: requests still under way were cut off");
                 connections.shutdown().await;
             }
             end
@@ -124,9 +203,17 @@ impl Rest {
     }
 }
 
+fn runtime() -> Result<Runtime> {
+    let built = Builder::new_current_thread()
+        .enable_all()
+        .thread_name("netloom-call")
+        .max_blocking_threads(MAX_CALLS)
+        .build();
+    built.map_err(|source| Error::Process { object: "api", operation: "make runtime", source })
+}
+
 async fn accept(
-    listener: UnixListener,
-    path: &std::path::Path,
+    listener: &Listener,
     router: Router,
     mut stopping: watch::Receiver<bool>,
     limits: Limits,
@@ -139,12 +226,15 @@ async fn accept(
             _ = stopping.wait_for(|s| *s) => return,
             Some(_) = connections.join_next() => {}
             accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => match accepted {
-                Ok((stream, _)) if peer_is_trusted(&stream, path) => {
+                Ok(Accepted::Unix(stream)) => {
                     connections.spawn(connection(stream, router.clone(), stopped, limits));
                 }
-                Ok(_) => {}
+                Ok(Accepted::Tcp(stream)) => {
+                    connections.spawn(connection(stream, router.clone(), stopped, limits));
+                }
+                Ok(Accepted::Refused) => {}
                 Err(e) => {
-                    tracing::warn!("{path:?}: accept: {e}");
+                    tracing::warn!("{listener:?}: accept: {e}");
                     sleep(ACCEPT_PAUSE).await;
                 }
             },
@@ -153,7 +243,7 @@ async fn accept(
 }
 
 async fn connection(
-    stream: UnixStream,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     router: Router,
     mut stopping: watch::Receiver<bool>,
     limits: Limits,
@@ -177,25 +267,41 @@ async fn connection(
     }
 }
 
-fn router(lab: Lab, limits: Limits) -> Router {
-    let (router, _) = routes::router().split_for_parts();
+/// A router that answers everything, within its bounds.
+fn with_bounds<S: Clone + Send + Sync + 'static>(
+    router: Router<S>,
+    state: S,
+    limits: Limits,
+) -> Router {
     let router = router
         .fallback(routes::no_route)
         .method_not_allowed_fallback(routes::no_method)
-        .with_state(lab);
-    with_bounds(router, limits)
+        .with_state(state);
+    router.layer(from_fn_with_state(limits, bounded))
 }
 
-fn with_bounds(router: Router, limits: Limits) -> Router {
-    router.layer(from_fn_with_state(limits, bounded))
+/// Lets those through who know the token; the connection of others ends.
+async fn authorized(State(token): State<Arc<Token>>, request: Request, next: Next) -> Response {
+    let given = request.headers().get(header::AUTHORIZATION);
+    if given.is_some_and(|value| token.is_in(value.as_bytes())) {
+        return next.run(request).await;
+    }
+    let words = if given.is_some() {
+        "authorization: not the token of this server"
+    } else {
+        "authorization: missing; send `Authorization: Bearer TOKEN`"
+    };
+    let headers = [(header::WWW_AUTHENTICATE, CHALLENGE), (header::CONNECTION, "close")];
+    (headers, Failure::new(StatusCode::UNAUTHORIZED, words)).into_response()
 }
 
 /// Takes a request's body in whole before anything is done, and turns a panic into an answer.
 async fn bounded(State(limits): State<Limits>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
-    let body = match timeout(limits.request, to_bytes(body, MAX_BODY)).await {
+    let most = if parts.uri.path().starts_with("/pnpm") { MAX_CONFIGURATION } else { MAX_BODY };
+    let body = match timeout(limits.request, to_bytes(body, most)).await {
         Ok(Ok(bytes)) => Body::from(bytes),
-        Ok(Err(_)) => return too_large().into_response(),
+        Ok(Err(_)) => return too_large(most).into_response(),
         Err(_) => {
             return Failure::new(StatusCode::REQUEST_TIMEOUT, "body: not whole in time")
                 .into_response();
@@ -209,8 +315,9 @@ async fn bounded(State(limits): State<Limits>, request: Request, next: Next) -> 
     .await
 }
 
-fn too_large() -> Failure {
-    Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "body: larger than 65536 bytes, or not readable")
+fn too_large(most: usize) -> Failure {
+    let words = format!("body: larger than {most} bytes, or not readable");
+    Failure::new(StatusCode::PAYLOAD_TOO_LARGE, words)
 }
 
 #[cfg(test)]
@@ -237,7 +344,7 @@ mod tests {
     /// Serves one connection that sends `bytes` and stays open; gives all that was answered.
     fn answer_to(bytes: &'static [u8], limits: Limits) -> String {
         let routes = Router::new().route("/fault", get(fault)).route("/slow", get(slow));
-        let router = with_bounds(routes, limits);
+        let router = with_bounds(routes, (), limits);
         let (ours, mut callers) = StdStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
         callers.set_read_timeout(Some(Duration::from_secs(20))).unwrap();

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{Path, Query, State};
+use axum::extract::{FromRef, Path, Query, State};
 use axum::http::{StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use netloom_lab::Service;
@@ -25,6 +25,7 @@ use utoipa_axum::routes;
 use crate::change;
 use crate::document::empty_document;
 use crate::mirror;
+use crate::pnpm::{self, Pnpm};
 use crate::query::{LogQuery, PingQuery};
 use crate::reply::{Failure, Problem};
 
@@ -62,6 +63,14 @@ pub(crate) fn router() -> OpenApiRouter<Lab> {
         .routes(routes!(crate::switches::delete_switch))
         .routes(routes!(crate::switches::ask_switch))
         .routes(routes!(document))
+        .merge(pnpm::router())
+}
+
+impl FromRef<Lab> for Pnpm {
+    fn from_ref(lab: &Lab) -> Pnpm {
+        let service = Arc::clone(&lab.service);
+        Pnpm::new(Arc::new(move || service.probe().map_err(Failure::from)), lab.stopping.clone())
+    }
 }
 
 impl Lab {

@@ -1,14 +1,16 @@
-//! Both sockets of a lab and the two threads that serve them.
+//! Both sockets of a lab and the two threads that serve them; a probe's port and its thread.
 //!
 //! [`serve`] binds and returns; the sockets answer from then on. All that can fail is done before a
 //! thread starts.
 
+use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use netloom_lab::Service;
+use netloom_measure::Probe;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::net::SocketType;
 use tokio::sync::watch;
@@ -16,9 +18,9 @@ use tokio::sync::watch;
 use crate::handles::Handles;
 use crate::rest::{Limits, Rest};
 use crate::socket::{self, Bound};
-use crate::{API_SOCKET, Error, HANDLES_SOCKET, Result};
+use crate::{API_SOCKET, Error, HANDLES_SOCKET, Result, Token};
 
-/// A lab being served. Dropping it stops it.
+/// A lab or a probe being served. Dropping it stops it.
 #[derive(Debug)]
 pub struct Server {
     sockets: Vec<Bound>,
@@ -60,6 +62,41 @@ pub fn serve(folder: &Path, service: Arc<dyn Service>) -> Result<Server> {
 
     server.start("netloom-api", move || rest.run())?;
     server.start("netloom-doors", move || handles.run())?;
+    Ok(server)
+}
+
+/// Serves a probe's measurements on a port to those who know the token, until [`Server::stop`].
+///
+/// Starts the thread `netloom-api`, and others as [`serve`] does. Whoever can reach the port can hold a
+/// connection for ten seconds, and has 256 of them at most with all others.
+///
+/// # Errors
+/// Refusals of the system.
+pub fn serve_probe(listener: TcpListener, probe: Arc<Probe>, token: Token) -> Result<Server> {
+    on_port(|stopping| Rest::probe(listener, probe, token, stopping, Limits::default()))
+}
+
+/// Serves the running lab in `folder` on a port, as [`serve_probe`] does: what it answers on its socket.
+///
+/// # Errors
+/// Refusals of the system.
+pub fn serve_lab(listener: TcpListener, folder: &Path, token: Token) -> Result<Server> {
+    let socket = folder.join(API_SOCKET);
+    on_port(|stopping| Rest::lab(listener, socket, token, stopping, Limits::default()))
+}
+
+fn on_port(make: impl FnOnce(watch::Receiver<bool>) -> Result<Rest>) -> Result<Server> {
+    let (stop_rest, stopping) = watch::channel(false);
+    let stop_handles = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+        .map_err(process("stop signal", "make"))?;
+    let rest = make(stopping)?;
+    let mut server = Server {
+        sockets: vec![],
+        stop_rest,
+        stop_handles: Arc::new(stop_handles),
+        threads: vec![],
+    };
+    server.start("netloom-api", move || rest.run())?;
     Ok(server)
 }
 

@@ -1,5 +1,5 @@
-//! What a lab process keeps beside nodes and links: guards, wires, switches, views from inside nodes, and
-//! namespaces of nodes that hold others' interfaces.
+//! What a lab process keeps beside nodes and links: guards, wires, switches, measurements, views from inside
+//! nodes, and namespaces of nodes that hold others' interfaces.
 //!
 //! [`Running::tend`] is called when one of the things of [`Running::watched`] has ended: the wires'
 //! process is started again, and interfaces come home from a node that was killed.
@@ -16,6 +16,7 @@ use netloom_sys::namespace;
 use crate::guards::{self, Guards};
 use crate::launch::Serve;
 use crate::making::{Init, Inits};
+use crate::probing::Probing;
 use crate::running::{Running, Work};
 use crate::scope::{self, Scoped};
 use crate::state::State;
@@ -28,6 +29,7 @@ pub(crate) struct Kept {
     pub(crate) wires: Wires,
     pub(crate) switches: Switches,
     pub(crate) guards: Guards,
+    pub(crate) probing: Probing,
     scopes: Mutex<Scopes>,
     guests: Mutex<BTreeMap<usize, Guest>>,
     /// Written to when what is watched changes.
@@ -54,6 +56,7 @@ impl Kept {
             wires: Wires::default(),
             switches: Switches::default(),
             guards: Guards::default(),
+            probing: Probing::new(running.clone()),
             scopes: Mutex::new(Scopes { serve, running, servers: BTreeMap::new() }),
             guests: Mutex::default(),
             wake,

@@ -23,6 +23,7 @@ mod making;
 mod moves;
 mod network;
 pub mod orphan;
+mod probing;
 mod reports;
 mod role;
 mod running;

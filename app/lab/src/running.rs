@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use netloom_measure::Probe;
 use netloom_model::Plan;
 use netloom_model::plan::PlannedNode;
 use netloom_node::entry::Door;
@@ -166,6 +167,7 @@ impl Running {
 
     /// Takes everything down.
     pub(crate) fn take_down(&self) -> Result<()> {
+        self.kept.probing.end();
         let mut work = self.work();
         self.return_everything(&mut work);
         self.end_kept();
@@ -380,6 +382,10 @@ impl Service for Running {
 
     fn ask_switch(&self, switch: &str, request: &Request) -> Result<Answer> {
         self.ask_the_switch(switch, request)
+    }
+
+    fn probe(&self) -> Result<Arc<Probe>> {
+        self.kept.probing.probe(self.folder.name())
     }
 
     fn down(&self) -> Result<()> {

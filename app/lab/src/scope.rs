@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use netloom_measure::Probe;
 use netloom_model::Plan;
 use netloom_node::entry::Door;
 use netloom_node::log::Record;
@@ -327,6 +328,10 @@ impl Service for Scoped {
 
     fn ask_switch(&self, _: &str, _: &Request) -> Result<Answer> {
         Err(self.refused("switches are shown and changed outside of nodes"))
+    }
+
+    fn probe(&self) -> Result<Arc<Probe>> {
+        Err(self.refused("a lab is measured from outside of its nodes"))
     }
 
     fn down(&self) -> Result<()> {

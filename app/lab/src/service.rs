@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use netloom_measure::Probe;
 use netloom_model::Plan;
 use netloom_node::entry::Door;
 use netloom_node::log::Record;
@@ -92,6 +93,12 @@ pub trait Service: Send + Sync + 'static {
     /// # Errors
     /// No such switch, it is of another kind or its process is not there, or it refused.
     fn ask_switch(&self, switch: &str, request: &Request) -> Result<Answer>;
+
+    /// What measures at the lab's interfaces. Its sessions end with the lab.
+    ///
+    /// # Errors
+    /// Asked from inside a node; the lab is being taken down.
+    fn probe(&self) -> Result<Arc<Probe>>;
 
     /// Takes the lab down. Returns when nothing is left but the lab process itself, which ends once
     /// the answer has been given.

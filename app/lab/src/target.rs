@@ -109,6 +109,29 @@ pub fn all(plan: &Plan) -> Vec<Point> {
     plan.links.iter().filter_map(|link| of_link(plan, link)).collect()
 }
 
+/// Every interface of a lab: those of nodes, then the ports of kernel bridges.
+pub fn interfaces(plan: &Plan) -> Vec<Point> {
+    let nodes = plan.nodes.iter().flat_map(|node| node.interfaces.iter().map(move |i| (node, i)));
+    let of_nodes = nodes.map(|(node, i)| at_node(plan, node, &i.name, i.link));
+    let ports = plan.links.iter().flat_map(|link| (0..2).map(move |end| (link, end)));
+    let ports = ports.filter_map(|(link, end)| at_port(plan, link, end, false));
+    of_nodes.chain(ports).collect()
+}
+
+/// The interface of a lab that has this name: `NODE:IFACE`, or `SWITCH/END` for the port of a kernel bridge.
+pub fn interface(plan: &Plan, name: &str) -> Option<Point> {
+    let points = |text: &str| match resolve(plan, text) {
+        Ok(Target::Points(points)) => points,
+        _ => vec![],
+    };
+    // A child's name has a slash, too.
+    let mut found = if name.contains(':') { points(name) } else { vec![] };
+    if name.contains('/') {
+        found.extend(points(&format!("switch:{name}")));
+    }
+    found.into_iter().find(|point| point.place != Place::Host && point.name == name)
+}
+
 fn at_node(plan: &Plan, node: &PlannedNode, interface: &str, link: usize) -> Point {
     let shown = (link != NOT_SHOWN).then(|| plan.links.get(link)).flatten();
     Point {
@@ -233,6 +256,22 @@ mod tests {
             ("host:eth9", &["host:eth9"]),
         ] {
             assert_eq!(names(resolve(&plan, text).unwrap()), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn every_interface_is_found_by_its_name() {
+        let plan = plan();
+        let all: Vec<String> = interfaces(&plan).into_iter().map(|p| p.name).collect();
+        assert!(all.contains(&"h1:eth0".to_owned()) && all.contains(&"s1/h1:eth0".to_owned()));
+        assert_eq!(all.len(), 6 + 5, "{all:?}");
+        for name in &all {
+            assert_eq!(interface(&plan, name).map(|p| p.name).as_ref(), Some(name));
+        }
+        for name in
+            ["h1", "h1:eth9", "s1", "s1/", "host:lo", "link:s1--s2", "m/h1:eth1", "", "/", ":"]
+        {
+            assert_eq!(interface(&plan, name), None, "{name}");
         }
     }
 

@@ -222,7 +222,9 @@ fn every_answer_has_its_status_and_its_documented_shape() {
 fn every_documented_operation_has_a_good_case() {
     let plain = CASES.iter().filter(|c| c.3 == 200).map(|c| (c.0.to_owned(), c.1.to_owned()));
     let bodies = BODIES.iter().filter(|c| c.4 == 200).map(|c| (c.0.to_owned(), c.1.to_owned()));
-    assert_eq!(plain.chain(bodies).collect::<BTreeSet<_>>(), operations());
+    let measured = crate::pnpm::CASES.iter().filter(|c| (200..300).contains(&c.4));
+    let measured = measured.map(|c| (c.0.to_owned(), c.1.to_owned()));
+    assert_eq!(plain.chain(bodies).chain(measured).collect::<BTreeSet<_>>(), operations());
 }
 
 #[test]
@@ -232,8 +234,17 @@ fn the_router_has_the_documented_routes_and_methods_and_no_others() {
     let paths: BTreeSet<&String> = operations.iter().map(|(_, path)| path).collect();
     for path in paths {
         for method in ["get", "post", "put", "patch", "delete"] {
-            let uri =
-                path.replace("{node}", "h1").replace("{link}", "l").replace("{switch}", "s%201");
+            let mut uri = path.clone();
+            for (name, value) in [
+                ("{node}", "h1"),
+                ("{link}", "l"),
+                ("{switch}", "s%201"),
+                ("{id}", "1"),
+                ("{netif}", "h1:eth0"),
+                ("{flow}", "0"),
+            ] {
+                uri = uri.replace(name, value);
+            }
             let (status, body) = request(served.path(), &method.to_uppercase(), &uri);
             // Without body and parameters some are refused, but by their own handler.
             let routed = status != 405 && !body.contains("no such route");
@@ -253,6 +264,9 @@ fn the_router_has_the_documented_routes_and_methods_and_no_others() {
         "/v2/lab",
         "/v1/nodes/h1/x",
         "/v1/links/l/x",
+        "/pnpm/1/state/x",
+        "/pnpm/1/measures/netif",
+        "/pnpm/1/measures/flow/0/netif/h1:eth0/",
     ] {
         let (status, body) = request(served.path(), "GET", path);
         assert_eq!(status, 404, "{path}: {body}");

@@ -12,6 +12,7 @@ use netloom_lab::view::{
     NewSwitch, NodeSettings, Reachability, Repaired,
 };
 use netloom_lab::{Error, Result, Service};
+use netloom_measure::{Interfaces, Probe};
 use netloom_model::Plan;
 use netloom_node::entry::Door;
 use netloom_node::log::Record;
@@ -31,6 +32,30 @@ pub(crate) struct Fake {
     pub(crate) asked: Mutex<Vec<String>>,
     records: Mutex<Vec<Record>>,
     written: Condvar,
+    probe: Arc<Probe>,
+}
+
+/// Interfaces of the fake, all of which are `lo` of the namespace at hand.
+struct Loops;
+
+/// Their names.
+pub(crate) const LOOPS: [&str; 2] = ["h1:eth0", "s1/h1:eth0"];
+
+impl Interfaces for Loops {
+    fn names(&self) -> netloom_measure::Result<Vec<String>> {
+        Ok(LOOPS.map(str::to_owned).to_vec())
+    }
+
+    fn visit(
+        &self,
+        netif: &str,
+        work: &mut (dyn FnMut(u32) -> netloom_measure::Result<()> + Send),
+    ) -> netloom_measure::Result<()> {
+        match LOOPS.contains(&netif) {
+            true => work(1),
+            false => Err(netloom_measure::Error::NoInterface { netif: netif.to_owned() }),
+        }
+    }
 }
 
 /// A fake lab being served in a folder of its own.
@@ -77,6 +102,7 @@ impl Fake {
             asked: Mutex::new(vec![]),
             records: Mutex::new(vec![]),
             written: Condvar::new(),
+            probe: Arc::new(Probe::new("fake".into(), Arc::new(Loops))),
         }
     }
 
@@ -281,6 +307,10 @@ impl Service for Fake {
             }
             _ => Answer::Done,
         })
+    }
+
+    fn probe(&self) -> Result<Arc<Probe>> {
+        Ok(Arc::clone(&self.probe))
     }
 
     fn down(&self) -> Result<()> {

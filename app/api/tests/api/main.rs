@@ -1,4 +1,4 @@
-//! The served lab as other processes see it: every route, hostile callers, doors, start and end.
+//! The served lab as other processes see it: every route, measurements, hostile callers, doors, start and end.
 
 #![forbid(unsafe_code)]
 
@@ -10,5 +10,6 @@ mod fake;
 mod hostile;
 mod http;
 mod lifetime;
+mod pnpm;
 mod rights;
 mod shape;

@@ -1,0 +1,81 @@
+//! What is answered about sessions, beside what they measured.
+
+use netloom_ebpf::Direction;
+use netloom_ebpf::measure::Marking;
+use netloom_measure::{Session, SessionId, Spot, State, Summary};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::mirror;
+
+/// A session by its number.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub(super) struct Created {
+    /// The number.
+    pub(super) id: SessionId,
+}
+
+/// A session and what it is doing.
+pub(super) fn summary(id: SessionId, session: &Session) -> Summary {
+    Summary { id, state: session.state() }
+}
+
+/// All about a session but what it measured.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub(super) struct SessionStatus {
+    /// Its number.
+    id: SessionId,
+    /// What it is doing.
+    #[schema(value_type = mirror::measure::SessionState)]
+    state: State,
+    /// The length of a block in nanoseconds.
+    period: u64,
+    /// How long after its end a block is still counted, in nanoseconds.
+    guard: u64,
+    /// How many blocks it has in all.
+    blocks: u64,
+    /// When block 0 begins, in nanoseconds of the session's clock; nothing before it was started.
+    start: Option<u64>,
+    /// The ids of its filters.
+    flows: Vec<u32>,
+    /// Where it measures.
+    points: Vec<Point>,
+}
+
+/// A direction of an interface.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub(super) struct Point {
+    /// The interface.
+    netif: String,
+    /// `ingress` or `egress`, as the interface sees it.
+    direction: &'static str,
+    /// Whether packets are marked there.
+    marking: bool,
+}
+
+impl SessionStatus {
+    pub(super) fn of(id: SessionId, session: &Session) -> SessionStatus {
+        let setup = session.setup();
+        let configuration = &setup.configuration;
+        SessionStatus {
+            id,
+            state: session.state(),
+            period: configuration.period,
+            guard: configuration.guard,
+            blocks: configuration.blocks(),
+            start: session.schedule().map(|schedule| schedule.start()),
+            flows: configuration.filters.iter().map(|filter| filter.id).collect(),
+            points: setup.spots.iter().map(Point::from).collect(),
+        }
+    }
+}
+
+impl From<&Spot> for Point {
+    fn from(spot: &Spot) -> Point {
+        let direction = match spot.direction {
+            Direction::Ingress => "ingress",
+            Direction::Egress => "egress",
+        };
+        Point { netif: spot.netif.clone(), direction, marking: spot.marking != Marking::Off }
+    }
+}

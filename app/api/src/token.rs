@@ -1,0 +1,124 @@
+//! The word that a caller over TCP has to know.
+//!
+//! Whoever runs on the machine can connect to a port of it, so that each request must carry
+//! `Authorization: Bearer TOKEN` (RFC 6750). Comparing takes as long for a wrong token as for a nearly right
+//! one; only its length shows, which is no secret.
+
+use std::hint::black_box;
+
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use crate::{Error, Result};
+
+/// Random bytes in a token, each two characters of it.
+const RANDOM: usize = 32;
+
+/// The fewest and the most characters of a token that somebody chose.
+const LENGTHS: std::ops::RangeInclusive<usize> = 16..=512;
+
+/// A token.
+#[derive(Clone)]
+pub struct Token(String);
+
+impl Token {
+    /// A token that nobody can guess: 256 bits from the kernel.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn random() -> Result<Token> {
+        let mut bytes = [0u8; RANDOM];
+        let mut filled = 0;
+        while filled < RANDOM {
+            match getrandom(&mut bytes[filled..], GetRandomFlags::empty()) {
+                Ok(count) => filled += count,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(e) => {
+                    let (object, operation) = ("token", "draw at random");
+                    return Err(Error::Process { object, operation, source: e.into() });
+                }
+            }
+        }
+        Ok(Token(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
+    }
+
+    /// A token that somebody chose; `None` unless it is 16 to 512 letters, digits and `-._~+/=`.
+    pub fn chosen(text: &str) -> Option<Token> {
+        let good = |b: u8| b.is_ascii_alphanumeric() || b"-._~+/=".contains(&b);
+        let fits = LENGTHS.contains(&text.len()) && text.bytes().all(good);
+        fits.then(|| Token(text.to_owned()))
+    }
+
+    /// The token itself.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether the value of an `Authorization` header has it.
+    pub(crate) fn is_in(&self, header: &[u8]) -> bool {
+        const SCHEME: &[u8] = b"bearer ";
+        let Some((scheme, given)) = header.split_at_checked(SCHEME.len()) else { return false };
+        scheme.eq_ignore_ascii_case(SCHEME) && same(given.trim_ascii(), self.0.as_bytes())
+    }
+}
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token")
+    }
+}
+
+/// Whether two texts are the same, in a time that depends on their lengths only.
+fn same(given: &[u8], wanted: &[u8]) -> bool {
+    if given.len() != wanted.len() {
+        return false;
+    }
+    let differences = given.iter().zip(wanted).fold(0, |all, (a, b)| black_box(all | (a ^ b)));
+    black_box(differences) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn random_tokens_are_long_and_different() {
+        let [one, other] = [Token::random().unwrap(), Token::random().unwrap()];
+        assert!(one.text().len() == 64 && one.text() != other.text());
+        assert!(Token::chosen(one.text()).is_some());
+        assert!(!format!("{one:?}").contains(one.text()));
+    }
+
+    #[test]
+    fn only_the_whole_token_is_right() {
+        let token = Token::chosen("0123456789abcdef").unwrap();
+        for good in
+            ["Bearer 0123456789abcdef", "bearer 0123456789abcdef", "BEARER  0123456789abcdef "]
+        {
+            assert!(token.is_in(good.as_bytes()), "{good}");
+        }
+        for bad in [
+            "",
+            "Bearer",
+            "Bearer ",
+            "0123456789abcdef",
+            "Basic 0123456789abcdef",
+            "Bearer 0123456789abcde",
+            "Bearer 0123456789abcdeg",
+            "Bearer 0123456789abcdef0",
+            "Bearer 0123456789ABCDEF",
+            "Bearer: 0123456789abcdef",
+        ] {
+            assert!(!token.is_in(bad.as_bytes()), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_is_chosen_has_a_length_and_plain_characters() {
+        for bad in ["", "short", "0123456789abcde\n", "0123456789abcd f", "ßßßßßßßßßßßßßßßß"]
+        {
+            assert!(Token::chosen(bad).is_none(), "{bad:?}");
+        }
+        assert!(Token::chosen(&"x".repeat(512)).is_some_and(|t| t.text().len() == 512));
+        assert!(Token::chosen(&"x".repeat(513)).is_none());
+    }
+}
