@@ -1,9 +1,11 @@
 //! `disk`: how fast a folder's storage is written: by hand past the page cache and through it, and by the
 //! writer that stores captures, in turns.
 //!
-//! A round writes one file in each way; every second round in the other order. The bytes are in memory
-//! before the clock runs, and nothing of earlier files waits to be written. Files have no name while
-//! they are written, so that nothing is left behind, whatever ends it.
+//! A round writes one file in each way; every second round in the other order. All ways write as many
+//! bytes, and the clock runs until fsync(2) has ended; taking a file away comes after that. The bytes are
+//! in memory before the clock runs (what filling chunks costs is a matter of `capture`), and nothing of
+//! earlier files waits to be written. Files have no name while they are written, so that nothing is left
+//! behind, whatever ends it.
 
 mod write;
 

@@ -94,7 +94,8 @@ impl Folder {
         format!("{}, file system 0x{kind:x}", self.path.display())
     }
 
-    /// Writes a file and lets go of it.
+    /// Writes a file and lets go of it. The clock runs from before the file is made until it is on the
+    /// storage; what taking it away costs is nobody's.
     pub(super) fn write(&self, way: Way) -> Result<Written> {
         // What earlier files still have to be written is not this one's to wait for.
         rustix::fs::syncfs(&self.itself).context("write what waits")?;
@@ -122,15 +123,14 @@ impl Folder {
         let path = self.name();
         let fd = rustix::fs::open(&path, flags, Mode::from_raw_mode(0o600));
         let fd = fd.context(if direct { "create, with O_DIRECT" } else { "create" })?;
-        std::fs::remove_file(&path).context("take the name away")?;
+        let _kept = nameless(&path)?;
         let (file, mut at) = (Plain::from(fd), 0);
         while at < self.total {
             file.write_all_at(block, at).context("write")?;
             at += bytes as u64;
         }
-        if !direct {
-            file.sync_all().context("wait until it is stored")?;
-        }
+        file.sync_all().context("wait until it is stored")?;
+        drop(file);
         Ok(start.elapsed().as_secs_f64())
     }
 
@@ -144,7 +144,7 @@ impl Folder {
         let path = self.name();
         let start = Instant::now();
         let mut file = File::create(&path, options).context("create")?;
-        std::fs::remove_file(&path).context("take the name away")?;
+        let _kept = nameless(&path)?;
         let mut given = 0;
         while given < self.total {
             let buffer = pool.take().context("the writer holds all memory")?;
@@ -153,8 +153,7 @@ impl Folder {
             given += length as u64;
         }
         let how = file.how().clone();
-        // Past the page cache it is stored when it is written.
-        file.finish(!how.direct).context("finish")?;
+        file.finish(true).context("finish")?;
         let seconds = start.elapsed().as_secs_f64();
         let way = match (how.direct, how.uring, options.direct) {
             (true, true, _) => "io_uring, O_DIRECT",
@@ -168,6 +167,14 @@ impl Folder {
     fn name(&self) -> PathBuf {
         self.path.join(format!(".netloom-bench-disk.{}", std::process::id()))
     }
+}
+
+/// Takes the name of a file away, and keeps the file: the last one to let go of it waits until the file
+/// system has freed, and told the storage of, all that was written.
+fn nameless(path: &Path) -> Result<Plain> {
+    let kept = Plain::open(path).context("open what is written")?;
+    std::fs::remove_file(path).context("take the name away")?;
+    Ok(kept)
 }
 
 #[cfg(test)]
