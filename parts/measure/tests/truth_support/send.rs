@@ -1,0 +1,55 @@
+//! Senders, with a log of their own.
+
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use netloom_sys::clock;
+
+use super::net::{Line, V4};
+use super::{FROM, TO};
+
+/// A datagram that was sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent {
+    pub(crate) sequence: u64,
+    /// Just before and after the call, on CLOCK_MONOTONIC: it passed its interface in between.
+    pub(crate) before: u64,
+    pub(crate) after: u64,
+}
+
+/// An address and port.
+pub(crate) fn at(address: &str, port: u16) -> SocketAddr {
+    SocketAddr::new(address.parse::<IpAddr>().unwrap(), port)
+}
+
+/// A datagram of our form, of a length by its number.
+pub(crate) fn datagram(sequence: u64) -> Vec<u8> {
+    let mut data = sequence.to_be_bytes().to_vec();
+    data.resize(usize::try_from(16 + sequence * 37 % 1000).unwrap(), 0x5a);
+    data
+}
+
+/// Who receives our datagrams, so that none is refused.
+pub(crate) fn receiver(line: &Line) -> UdpSocket {
+    line.b.run(|| UdpSocket::bind(at(V4[1], TO)).unwrap())
+}
+
+/// Sends datagrams in bursts of `burst` with a pause after each until `end` (CLOCK_MONOTONIC).
+pub(crate) fn datagrams(line: &Line, burst: u64, pause: Duration, end: u64) -> Vec<Sent> {
+    line.a.run(|| {
+        let socket = UdpSocket::bind(at(V4[0], FROM)).unwrap();
+        let mut log = Vec::new();
+        let mut sequence = 0;
+        while clock::monotonic() < end {
+            for _ in 0..burst {
+                let data = datagram(sequence);
+                let before = clock::monotonic();
+                socket.send_to(&data, at(V4[1], TO)).unwrap();
+                log.push(Sent { sequence, before, after: clock::monotonic() });
+                sequence += 1;
+            }
+            std::thread::sleep(pause);
+        }
+        log
+    })
+}

@@ -1,0 +1,78 @@
+//! Packet sockets at the ends: every frame, and when the kernel noted it.
+//!
+//! Outgoing frames are noted behind the programs of egress, incoming ones before those of ingress: so
+//! what a point sees last longer than between two taps.
+
+use std::os::fd::OwnedFd;
+
+use netloom_rawsock::{arrival, socket};
+use netloom_sys::clock;
+use rustix::net::SocketFlags;
+
+use super::frame::{self, HEADER, Read};
+use super::net::{NetNs, mac};
+
+const PACKET_VNET_HDR: i32 = 15;
+const ROOM: i32 = 128 << 20;
+
+/// A frame with the header before it.
+#[derive(Clone, Debug)]
+pub(crate) struct Noted {
+    /// On CLOCK_MONOTONIC.
+    pub(crate) time: u64,
+    pub(crate) read: Read,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Noted {
+    /// The packet from its IP header on.
+    pub(crate) fn packet(&self) -> &[u8] {
+        &self.bytes[HEADER + self.read.ip..]
+    }
+
+    pub(crate) fn sequence(&self, port: u16) -> Option<u64> {
+        frame::sequence(&self.read, &self.bytes, port)
+    }
+}
+
+/// A tap at an interface.
+#[derive(Debug)]
+pub(crate) struct Tap {
+    fd: OwnedFd,
+    mac: [u8; 6],
+}
+
+impl Tap {
+    pub(crate) fn open(space: &NetNs, index: u32) -> Tap {
+        let fd = space.run(|| {
+            let fd = socket::open(index, SocketFlags::NONBLOCK).unwrap();
+            socket::set(&fd, index, PACKET_VNET_HDR, 1, "have offloads told by").unwrap();
+            arrival::note_arrivals(&fd).unwrap();
+            socket::enlarge(&fd, ROOM, 0);
+            socket::bind(&fd, index, socket::ALL).unwrap();
+            fd
+        });
+        Tap { fd, mac: mac(index) }
+    }
+
+    /// All IP frames that it has: `out` those that left, else those that came.
+    pub(crate) fn all(&self, out: bool) -> Vec<Noted> {
+        let ahead = clock::offset(clock::realtime, clock::monotonic);
+        let mut room = vec![0; 70_000];
+        let mut all = Vec::new();
+        loop {
+            let (length, time) = match arrival::receive(&self.fd, &mut room) {
+                Ok(received) => received,
+                Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => break,
+                Err(e) => panic!("tap: {e}"),
+            };
+            let Some(read) = frame::read(&room[..length]) else { continue };
+            if (read.source_mac == self.mac) == out {
+                let time = time.unwrap().wrapping_add_signed(-ahead);
+                all.push(Noted { time, read, bytes: room[..length].to_vec() });
+            }
+        }
+        assert_eq!(socket::statistics(&self.fd).unwrap().lost, 0, "the tap lost frames");
+        all
+    }
+}
