@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
-use axum::extract::{Request, State};
+use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
@@ -277,7 +277,8 @@ fn with_bounds<S: Clone + Send + Sync + 'static>(
         .fallback(routes::no_route)
         .method_not_allowed_fallback(routes::no_method)
         .with_state(state);
-    router.layer(from_fn_with_state(limits, bounded))
+    // Bodies have a bound of ours.
+    router.layer(DefaultBodyLimit::disable()).layer(from_fn_with_state(limits, bounded))
 }
 
 /// Lets those through who know the token; the connection of others ends.
