@@ -62,6 +62,7 @@ tcpdump|tcpdump|tcpdump|sees packets in tests
 tshark|tshark|wireshark-cli|reads captures in tests and the demo
 capinfos|wireshark-common|wireshark-cli|reads captures in tests
 dumpcap|wireshark-common|wireshark-cli|peer in benches: captures
+/usr/share/gocode/src/github.com/google/gopacket|golang-github-google-gopacket-dev|golang-github-google-gopacket-devel|captures that tests read
 netsniff-ng|netsniff-ng|netsniff-ng|peer in benches: captures
 trafgen|netsniff-ng|netsniff-ng|peer in benches: generates
 scapy|python3-scapy|python3-scapy|reads captures in tests

@@ -1,5 +1,6 @@
 //! Capture files written, read, cut and shown to others' programs.
 
+mod conformance;
 mod cuts;
 mod make;
 mod peers;
