@@ -4,6 +4,7 @@
 
 mod capture;
 mod generate;
+mod serve;
 mod switch;
 
 use std::path::PathBuf;
@@ -13,6 +14,7 @@ use clap_complete::Shell;
 
 pub(crate) use capture::{Capture, CaptureDirection, CaptureEngine, CaptureFormat};
 pub(crate) use generate::{Generate, GenerateEngine, Replay};
+pub(crate) use serve::Serve;
 pub(crate) use switch::{
     MirrorAdd, MirrorChange, MirrorDirection, Plug, PortVlan, Switch, SwitchCreate, SwitchMac,
     SwitchMirror, SwitchPort,
@@ -65,6 +67,8 @@ pub(crate) enum Verb {
     Generate(Box<Generate>),
     /// Send the frames of a capture file, with their gaps or at a rate.
     Replay(Replay),
+    /// Serve measurements, or all of a lab, over HTTP on a port.
+    Serve(Serve),
     /// Run a program in a node, with this terminal or these pipes.
     Exec(Exec),
     /// Open a shell in a node.

@@ -13,6 +13,7 @@ mod clock;
 mod error;
 mod interfaces;
 mod limits;
+mod overlap;
 mod point;
 mod probe;
 mod run;

@@ -14,6 +14,8 @@ use crate::{Error, Result, Setup};
 const READ_POINT: u64 = 200_000;
 const READ_FLOW: u64 = 10_000;
 const READ_BYTE: u64 = 1;
+/// Nanoseconds that forgetting a flow takes.
+const FORGET_FLOW: u64 = 1_000;
 /// Time that running programs have to end.
 const SETTLE: u64 = 1_000_000;
 
@@ -75,7 +77,7 @@ pub(crate) fn room(setup: &Setup, cpus: u64) -> Result<Room> {
         let object = format!("{flows} filters at {points} points");
         let reason = "their counts and samples would take more than 1 GiB: measure fewer flows, at \
                       fewer interfaces, or with fewer samples";
-        return Err(Error::TooMany { object, reason: reason.to_owned() });
+        return Err(Error::Invalid { object, reason: reason.to_owned() });
     }
     let cache = (MOST_CACHE / points).clamp(CACHE.0, CACHE.1);
     let cache = if setup.cache == 0 { small(cache) } else { setup.cache };
@@ -101,34 +103,28 @@ pub(crate) fn check_period(setup: &Setup, room: Room, cpus: u64, tick: u64) -> R
     let Configuration { period, guard, program, .. } = setup.configuration;
     let tick = if program == Program::All { 0 } else { tick };
     let apart = guard.saturating_add(tick).saturating_add(SETTLE).saturating_mul(2) + 1;
-    if period < apart {
-        let grain = if tick == 0 { "" } else { " and a tick of the coarse clock" };
-        return Err(Error::Period {
-            period,
-            least: apart,
-            reason: format!(
-                "packets may come a guard of {guard} ns{grain} late and must still be nearer to \
-                 their own block than to another"
-            ),
-            remedy: "a smaller guard",
-        });
-    }
     let reading = reading(setup, room, cpus);
     // Of the two and a half periods until a bank is another's, guard and tick take less than half.
-    let least = reading.max((reading + tick + SETTLE) / 2);
-    if period < least {
-        let (flows, points) = (setup.configuration.filters.len(), setup.spots.len());
-        return Err(Error::Period {
-            period,
-            least,
-            reason: format!(
-                "each period the counts of {flows} filters at {points} points are read, which may \
-                 take {reading} ns"
-            ),
-            remedy: "fewer filters or points",
-        });
+    let read = reading.max((reading + tick + SETTLE) / 2);
+    if period >= apart.max(read) {
+        return Ok(());
     }
-    Ok(())
+    let (least, reason, remedy) = if apart >= read {
+        let grain = if tick == 0 { "" } else { " and a tick of the coarse clock" };
+        let reason = format!(
+            "packets may come a guard of {guard} ns{grain} late and must still be nearer to their own \
+             block than to another"
+        );
+        (apart, reason, "a smaller guard")
+    } else {
+        let (flows, points) = (setup.configuration.filters.len(), setup.spots.len());
+        let reason = format!(
+            "each period the counts of {flows} filters at {points} points are read, which may take \
+             {reading} ns"
+        );
+        (read, reason, "fewer filters or points")
+    };
+    Err(Error::Period { period, least, reason, remedy })
 }
 
 /// How many blocks of a session a probe keeps.
@@ -141,6 +137,13 @@ pub(crate) fn keep(configuration: &Configuration, points: usize) -> usize {
     let block = number(points).saturating_mul(number(configuration.filters.len()));
     let blocks = MOST_KEPT / block.saturating_mul(flow).max(1);
     usize::try_from(blocks.clamp(KEEP.0, KEEP.1)).unwrap_or(usize::MAX)
+}
+
+/// How many packets may have been searched for in vain before a full cache of flows is emptied: as many as
+/// it has room for, if emptying takes but a part of a period.
+pub(crate) fn patience(period: u64, cache: u32) -> Option<u64> {
+    let cache = u64::from(cache);
+    (cache.saturating_mul(2 * FORGET_FLOW) <= period / 4).then_some(cache)
 }
 
 /// CPUs that this kernel may ever run.

@@ -7,6 +7,7 @@ use netloom_ebpf::measure::{Config, Counts, FlowBlock, Marking, Measure};
 use netloom_ebpf::{Direction, Hook};
 use netloom_marking::Record;
 
+use crate::limits::patience;
 use crate::{Error, Interfaces, Result, Spot};
 
 /// A spot, and what counts there.
@@ -22,6 +23,8 @@ pub(crate) struct Point {
     gone: bool,
     /// It was detached on purpose: nothing more can be seen of its interface.
     off: bool,
+    /// Packets for which the cache had no room when it was emptied the last time.
+    overflow: u64,
     /// Of those that were attached before.
     counted: Counts,
 }
@@ -64,6 +67,7 @@ impl Point {
             asks: Hook::probe() == Hook::Clsact,
             gone: false,
             off: false,
+            overflow: 0,
             counted: Counts::default(),
         })
     }
@@ -126,21 +130,40 @@ impl Point {
         self.config.filters.iter().map(|named| flow(named.id)).collect()
     }
 
-    /// Attaches it anew if its interface went and there is one of this name again; whether it did.
+    /// Attaches it anew if its interface went and there is one of this name again.
     ///
     /// # Errors
     /// What the kernel refuses. That there is none is no error.
-    pub(crate) fn return_to(&mut self, interfaces: &dyn Interfaces) -> Result<bool> {
+    pub(crate) fn return_to(&mut self, interfaces: &dyn Interfaces) -> Result<()> {
         if !self.gone || self.off {
-            return Ok(false);
+            return Ok(());
         }
         let (measure, ifindex) = match attach(interfaces, &self.spot, &self.config) {
-            Err(Error::NoInterface { .. }) => return Ok(false),
+            Err(Error::NoInterface { .. }) => return Ok(()),
             attached => attached?,
         };
         self.keep_counts();
         (self.measure, self.ifindex, self.gone) = (Some(measure), ifindex, false);
-        Ok(true)
+        Ok(())
+    }
+
+    /// Empties the cache of flows if it is full: those that are in it may be old.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub(crate) fn tidy(&mut self) -> Result<()> {
+        let Some(patience) = patience(self.config.schedule.period(), self.config.cache) else {
+            return Ok(());
+        };
+        let overflow = self.counts()?.overflow;
+        if let Some(measure) = &self.measure
+            && overflow - self.overflow > patience
+        {
+            let failed = |error| failed(&self.spot, "empty the cache of flows", error);
+            measure.forget_flows().map_err(failed)?;
+            self.overflow = overflow;
+        }
+        Ok(())
     }
 
     /// Lets go of all that is the kernel's.

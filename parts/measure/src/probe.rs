@@ -10,7 +10,7 @@ use netloom_marking::{Colour, Mark, Marks};
 use serde::{Deserialize, Serialize};
 
 use crate::session::lock;
-use crate::{Error, Interfaces, Measures, Result, Session, Setup, Spot, State, limits};
+use crate::{Error, Interfaces, Measures, Result, Session, Setup, Spot, State, limits, overlap};
 
 /// The most sessions of a probe.
 pub const MOST_SESSIONS: usize = 64;
@@ -71,11 +71,12 @@ impl Probe {
     }
 
     /// Prepares a session at both directions of the interfaces that it names, or of all. What leaves by
-    /// those in `marking` is marked, twice where the configuration has a mark for that; they are measured
+    /// those in `marking` (and in the configuration's) is marked, twice where the configuration has a mark for that; they are measured
     /// at, too, if they are not named.
     ///
     /// # Errors
-    /// [`Error::TooMany`] when there are [`MOST_SESSIONS`]; as [`Session::prepare`].
+    /// [`Error::TooMany`] when there are [`MOST_SESSIONS`]; [`Error::Invalid`] when another that has not
+    /// ended marks the same packets in the same bits at the same place; as [`Session::prepare`].
     pub fn create(&self, configuration: Configuration, marking: &[String]) -> Result<SessionId> {
         let id = self.take_number()?;
         let session = self.prepare(configuration, marking);
@@ -110,11 +111,37 @@ impl Probe {
         if netifs.is_empty() {
             netifs = self.interfaces.names()?;
         }
+        let marking = [marking, &configuration.marking].concat();
+        self.check_marking(&configuration, &marking)?;
         netifs.extend(marking.iter().cloned());
-        let spots = spots(&netifs, marking, marks(&configuration));
+        let spots = spots(&netifs, &marking, marks(&configuration));
         let keep = limits::keep(&configuration, spots.len());
         let setup = Setup { configuration, spots, clock: self.clock, keep, cache: 0 };
         Session::prepare(Arc::clone(&self.interfaces), setup)
+    }
+
+    /// Two sessions that write marks of one packet at one place would spoil each other's blocks.
+    fn check_marking(&self, configuration: &Configuration, marking: &[String]) -> Result<()> {
+        let others: Vec<_> = {
+            let sessions = lock(&self.sessions);
+            let there = sessions.by_id.iter();
+            there.filter_map(|(id, session)| Some((*id, session.clone()?))).collect()
+        };
+        for (id, other) in others {
+            let Setup { configuration: theirs, spots, .. } = other.setup();
+            let marks =
+                |spot: &&Spot| spot.marking != Marking::Off && marking.contains(&spot.netif);
+            let Some(spot) = spots.iter().find(marks) else { continue };
+            if other.state() != State::Ended && overlap::of(configuration, theirs) {
+                let object = format!("interface {:?}, egress", spot.netif);
+                let reason = format!(
+                    "session {id} marks packets there that these filters match, too, in the same \
+                     bits: one of them can"
+                );
+                return Err(Error::Invalid { object, reason });
+            }
+        }
+        Ok(())
     }
 
     /// Ends a session and forgets what it measured.

@@ -97,7 +97,7 @@ impl Reader<'_> {
             return true;
         }
         self.tell(self.next, false);
-        self.come_back();
+        self.tend();
         if self.is_last() {
             return false;
         }
@@ -156,14 +156,15 @@ impl Reader<'_> {
         self.shared.tell(told);
     }
 
-    /// Attaches points whose interfaces are there again, observers first.
-    fn come_back(&self) {
+    /// Attaches points whose interfaces are there again, observers first; empties caches that are full.
+    fn tend(&self) {
         for marks in [false, true] {
             for mut point in self.shared.points().iter().map(lock) {
                 if point.is_marker() != marks {
                     continue;
                 }
-                if let Err(error) = point.return_to(&*self.shared.interfaces) {
+                let tended = point.return_to(&*self.shared.interfaces).and_then(|()| point.tidy());
+                if let Err(error) = tended {
                     self.shared.complain(whole(&error));
                 }
             }

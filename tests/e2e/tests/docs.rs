@@ -90,6 +90,16 @@ fn the_guide_to_generating_runs() {
 }
 
 #[test]
+fn the_guide_to_serving_runs() {
+    let machine = machine!();
+    if !netloom_tests_e2e::is_root() {
+        netloom_tests_e2e::skip!("root-only: attaches BPF programs");
+    }
+    run_document(&machine, "docs/guide/serve.md", 10);
+    machine.untouched();
+}
+
+#[test]
 fn the_guide_to_labs_has_every_key() {
     let machine = Machine::new();
     let schema = machine.netloom(["schema"]).finish().code(0).json();
@@ -122,6 +132,7 @@ fn links_to_documents_and_examples_lead_somewhere() {
         "docs/guide/generate.md",
         "docs/guide/labs.md",
         "docs/guide/nodes.md",
+        "docs/guide/serve.md",
         "docs/guide/switch.md",
         "docs/guide/vde.md",
         "docs/guide/wires.md",

@@ -20,6 +20,7 @@ mod plug;
 mod roles;
 #[cfg(test)]
 mod samples;
+mod serve;
 mod switch;
 mod up;
 
@@ -51,6 +52,7 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
         Verb::Capture(args) => capture::capture(lab, &args),
         Verb::Generate(args) => generate::generate(lab, &args),
         Verb::Replay(args) => generate::replay(lab, &args),
+        Verb::Serve(args) => serve::serve(lab, &args),
         Verb::Exec(args) => enter::exec(lab, args),
         Verb::Shell(args) => enter::shell(lab, &args.node),
         Verb::Logs(args) => logs::logs(lab, &args),

@@ -1,0 +1,143 @@
+//! `serve`: the REST API on a port, until it is interrupted.
+//!
+//! Measurements are this process's: their points are links that go with it, however it ends.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use netloom_api::{Server, Token};
+use netloom_measure::{Host, Probe};
+use rustix::event::{PollFd, PollFlags};
+
+use crate::flags::Serve;
+use crate::output::print;
+use crate::{Usage, labs};
+
+/// More than a token has.
+const MOST_BYTES: u64 = 4096;
+
+/// `netloom serve`
+pub(crate) fn serve(lab: Option<&str>, args: &Serve) -> Result<i32> {
+    let folder = lab.map(|name| labs::chosen(Some(name))).transpose()?;
+    if folder.is_some() && args.name.is_some() {
+        return Err(Usage("--name: a lab's records have the lab's name".to_owned()).into());
+    }
+    let token = match &args.token_file {
+        Some(path) => kept(path)?,
+        None => Token::random()?,
+    };
+    let stop = super::ending()?;
+    let listener = TcpListener::bind(args.listen)
+        .with_context(|| format!("address {}: listen", args.listen))?;
+    let address = listener.local_addr().context("port: ask for its number")?;
+    let (server, path) = match &folder {
+        Some(folder) => {
+            // Whether it answers at all is told at once.
+            labs::connect_to(folder)?;
+            (netloom_api::serve_lab(listener, &folder.path(), token.clone())?, "/v1/lab")
+        }
+        None => (probe(listener, args, token.clone())?, "/pnpm/"),
+    };
+    if !address.ip().is_loopback() {
+        eprintln!(
+            "warning: {address} is reached from other machines: who sees what is sent knows the token"
+        );
+    }
+    print(&words(&format!("http://{address}{path}"), &token, args.token_file.as_deref()))?;
+    wait(&stop)?;
+    server.stop();
+    Ok(0)
+}
+
+/// Serves the interfaces of this namespace.
+fn probe(listener: TcpListener, args: &Serve, token: Token) -> Result<Server> {
+    let name = args.name.clone().unwrap_or_else(machine);
+    let probe = Arc::new(Probe::new(name, Arc::new(Host)));
+    Ok(netloom_api::serve_probe(listener, probe, token)?)
+}
+
+fn machine() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// What is served, and how to ask: a token that is kept in a file is not shown.
+fn words(url: &str, token: &Token, file: Option<&Path>) -> String {
+    let how = match file {
+        Some(file) => {
+            let file = file.display();
+            format!("(printf 'Authorization: Bearer '; cat '{file}') | curl -H @- {url}")
+        }
+        None => format!("curl -H 'Authorization: Bearer {}' {url}", token.text()),
+    };
+    format!("serving {url}; Ctrl-C ends it\n{how}\n")
+}
+
+fn wait(stop: &OwnedFd) -> Result<()> {
+    let mut fds = [PollFd::new(stop, PollFlags::IN)];
+    loop {
+        match rustix::event::poll(&mut fds, None) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => {}
+            Ok(_) => return Ok(()),
+            Err(e) => return Err(e).context("signals: wait"),
+        }
+    }
+}
+
+/// The token in a file, which is made if it is not there.
+fn kept(path: &Path) -> Result<Token> {
+    match File::open(path) {
+        Ok(file) => read(path, file),
+        Err(e) if e.kind() == ErrorKind::NotFound => write(path),
+        Err(e) => Err(e).with_context(|| format!("{path:?}: open")),
+    }
+}
+
+fn read(path: &Path, file: File) -> Result<Token> {
+    let about = file.metadata().with_context(|| format!("{path:?}: look at"))?;
+    if !about.is_file() {
+        bail!("{path:?}: is no file");
+    }
+    if about.mode() & 0o077 != 0 {
+        let mode = about.mode() & 0o777;
+        bail!("{path:?}: has mode {mode:04o}, so that others may read the token; chmod 600 it");
+    }
+    let mut text = String::new();
+    file.take(MOST_BYTES).read_to_string(&mut text).with_context(|| format!("{path:?}: read"))?;
+    Token::chosen(text.trim_ascii_end()).with_context(|| {
+        format!("{path:?}: has no token: one line of 16 to 512 letters, digits and -._~+/=")
+    })
+}
+
+fn write(path: &Path) -> Result<Token> {
+    let token = Token::random()?;
+    let mut options = File::options();
+    let file = options.write(true).create_new(true).mode(0o600).open(path);
+    let mut file = file.with_context(|| format!("{path:?}: make"))?;
+    file.write_all(format!("{}\n", token.text()).as_bytes())
+        .with_context(|| format!("{path:?}: write"))?;
+    Ok(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_that_is_kept_is_not_shown() {
+        let token = Token::chosen("0123456789abcdef").unwrap();
+        let shown = words("http://127.0.0.1:1/pnpm/", &token, None);
+        assert_eq!(
+            shown,
+            "serving http://127.0.0.1:1/pnpm/; Ctrl-C ends it\n\
+             curl -H 'Authorization: Bearer 0123456789abcdef' http://127.0.0.1:1/pnpm/\n"
+        );
+        let kept = words("http://127.0.0.1:1/pnpm/", &token, Some(Path::new("/t")));
+        assert!(!kept.contains(token.text()) && kept.contains("cat '/t'"), "{kept}");
+    }
+}

@@ -1,0 +1,322 @@
+//! Sessions on real links, with real traffic.
+
+mod world;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use netloom_ebpf::Direction;
+use netloom_ebpf::measure::Clock;
+use netloom_kit::{root_only, wait_until};
+use netloom_marking::compare;
+use netloom_measure::{Error, Interfaces, Session, Setup, State};
+use world::*;
+
+const WITHIN: &str = "counting ended before the block was closed";
+const BEGAN: &str = "counting began within the block";
+const GONE: &str = "the interface went away";
+
+#[test]
+fn both_ends_count_exactly_what_was_sent_over_several_blocks() {
+    root_only!("attaches BPF programs");
+    for clock in [Clock::Tai, Clock::Monotonic] {
+        let pair = Pair::create();
+        let session = started(&Ends::of(&[&pair]), Setup { clock, ..setup(8, way()) });
+        assert_eq!(session.state(), State::Running);
+        until_told(&session, 0);
+        let (mut datagrams, mut streams) = (0, 0);
+        while session.blocks(5, Duration::ZERO).is_empty() {
+            pair.udp(100, 4000);
+            pair.tcp(100_000);
+            (datagrams, streams) = (datagrams + 100, streams + 1);
+        }
+        let told = until_end(&session);
+        assert_eq!(
+            told.iter().map(|told| told.block).collect::<Vec<_>>(),
+            (0..8).collect::<Vec<_>>()
+        );
+        assert_eq!([0, 1].map(|spot| packets(&told, spot, 1)), [datagrams; 2]);
+        let with = told.iter().filter(|told| flow(told, 0, 1).record.all.packets > 0).count();
+        assert!(with >= 4, "{with} blocks had packets");
+        for told in &told {
+            for id in [1, 2] {
+                let [there, here] = [1, 0].map(|spot| flow(told, spot, id).record);
+                let compared = compare(&there, &here).unwrap();
+                assert!(compared.is_complete(), "{:?}", compared.completeness.reasons());
+                assert_eq!((compared.lost, compared.gained), (0, 0), "block {}", told.block);
+                assert_eq!(there.bytes, here.bytes);
+            }
+        }
+        assert!(packets(&told, 0, 2) >= streams * 70);
+        // The way back was not marked: it is of no block, and told as that.
+        assert_eq!(packets(&told, 0, 3) + packets(&told, 1, 3), 0);
+        let (state, counts) = session.spot(0).unwrap();
+        assert_eq!((state.clock, counts.outside, session.trouble()), (clock, 0, None));
+    }
+}
+
+#[test]
+fn no_packet_is_marked_before_the_first_block_nor_after_the_last() {
+    root_only!("attaches BPF programs");
+    let pair = Pair::create();
+    let ends = Ends::of(&[&pair]);
+    // An observer of its own, that goes on.
+    let around = started(&ends, setup(0, vec![observer("far", Direction::Ingress)]));
+    until_told(&around, 0);
+    pair.udp(10, 4000);
+    let session = started(&ends, setup(2, way()));
+    until_end(&session);
+    pair.udp(10, 4000);
+    let last = until_told(&around, 0).last().unwrap().block;
+    let told = until_told(&around, last + 2);
+    assert_eq!(packets(&told, 0, 1), 0);
+    assert_eq!(around.spot(0).unwrap().1.unmarked, 20);
+}
+
+#[test]
+fn a_session_that_is_stopped_marks_its_last_block_and_leaves_nothing() {
+    root_only!("attaches BPF programs");
+    let pair = Pair::create();
+    pair.unlink();
+    let ifindexes = pair.link();
+    let session = started(&Ends::of(&[&pair]), setup(0, way()));
+    assert_eq!(ifindexes.map(attached), [1, 1]);
+    until_told(&session, 2);
+    pair.udp(50, 4000);
+    session.stop();
+    assert_eq!(session.state(), State::Ended);
+    assert_eq!(ifindexes.map(attached), [0, 0]);
+    let told = session.blocks(0, BOUND);
+    let (last, before) = told.split_last().unwrap();
+    assert!(last.block >= 3);
+    assert_eq!([0, 1].map(|spot| reasons(last, spot)), [[WITHIN], [WITHIN]]);
+    for told in before.iter().filter(|told| told.block + 1 < last.block) {
+        assert_eq!([0, 1].map(|spot| reasons(told, spot)), [[""; 0], [""; 0]]);
+    }
+    assert_eq!([0, 1].map(|spot| packets(&told, spot, 1)), [50, 50]);
+    // Out of order, and again.
+    session.stop();
+    assert!(matches!(session.start(), Err(Error::Order { state: "ended", .. })));
+    pair.udp(10, 4000);
+    assert_eq!(session.blocks(0, BOUND), told);
+}
+
+#[test]
+fn an_interface_that_goes_marks_its_blocks_and_is_found_again() {
+    root_only!("attaches BPF programs");
+    let pair = Pair::create();
+    let session = started(&Ends::of(&[&pair]), setup(0, way()));
+    until_told(&session, 0);
+    pair.udp(30, 4000);
+    pair.unlink();
+    let gone = until_told(&session, 3);
+    let gone = gone.iter().filter(|told| reasons(told, 0).contains(&GONE)).count();
+    assert!(gone >= 1);
+    assert_eq!((session.state(), session.trouble()), (State::Running, None));
+    let ifindexes = pair.link();
+    let back = wait_until("points are attached anew", BOUND, || {
+        let last = session.blocks(0, Duration::ZERO).last().map(|told| told.block);
+        (ifindexes.map(attached) == [1, 1]).then_some(last.unwrap())
+    });
+    let told = until_told(&session, back + 4);
+    pair.udp(20, 4000);
+    session.stop();
+    for spot in [0, 1] {
+        let of = |reason| {
+            let with = told.iter().filter(move |told| reasons(told, spot).contains(&reason));
+            with.map(|told| told.block).collect::<Vec<_>>()
+        };
+        let (gone, began) = (of(GONE), of(BEGAN));
+        // Blocks without the interface, then one that began without it (or the next one, too, if its
+        // point came less than a guard before that), then whole ones.
+        let first = *gone.first().unwrap();
+        assert_eq!(gone, (first..first + u64::try_from(gone.len()).unwrap()).collect::<Vec<_>>());
+        assert_eq!(began[0], gone.last().unwrap() + 1);
+        let all = session.blocks(0, BOUND);
+        let found = packets(&all, spot, 1);
+        // What came before it went is in a block that says so, or in one that was whole.
+        assert_eq!(found, 50, "at {spot}: {gone:?} {began:?}");
+        let after = began.last().unwrap() + 1;
+        assert_eq!(after - began[0], u64::try_from(began.len()).unwrap());
+        let clean = told.iter().find(|told| told.block == after).unwrap();
+        assert!(reasons(clean, spot).is_empty());
+    }
+}
+
+#[test]
+fn a_probe_that_restarts_marks_its_block_and_agrees_with_others() {
+    root_only!("attaches BPF programs");
+    let pair = Pair::create();
+    let ends = Ends::of(&[&pair]);
+    let other = started(&ends, setup(0, vec![observer("far", Direction::Ingress)]));
+    let first = started(&ends, setup(0, way()));
+    until_told(&first, 1);
+    pair.udp(20, 4000);
+    let period = first.schedule().unwrap().period();
+    first.stop();
+    let cut = first.blocks(0, BOUND).last().cloned().unwrap();
+    drop(first);
+    let second = started(&ends, setup(0, way()));
+    until_told(&second, 0);
+    pair.udp(20, 4000);
+    let whole = until_told(&second, 3);
+    let [old, new] = [flow(&cut, 0, 1).record, flow(&whole[0], 0, 1).record];
+    assert!(old.completeness.ended_within && new.completeness.is_complete());
+    assert!(new.begin > old.begin && (new.begin - old.begin).is_multiple_of(period));
+    // Another session saw every block of both with the same colour: its counts are theirs.
+    let last = whole.last().unwrap().points[0].flows[0].record.begin;
+    let block = other.schedule().unwrap().block_at(last).unwrap();
+    let seen = until_told(&other, block);
+    for told in &whole {
+        let mine = flow(told, 0, 1).record;
+        let theirs =
+            seen.iter().map(|told| flow(told, 0, 1).record).find(|r| r.begin == mine.begin);
+        let theirs = theirs.unwrap();
+        assert_eq!(
+            (theirs.colour, theirs.all.packets, theirs.bytes),
+            (mine.colour, mine.all.packets, mine.bytes)
+        );
+    }
+    assert_eq!(packets(&whole, 0, 1), 20);
+    assert_eq!(packets(&seen, 0, 1), 40);
+}
+
+#[test]
+fn two_sessions_count_the_same_at_one_interface() {
+    root_only!("attaches BPF programs");
+    let pair = Pair::create();
+    let ends = Ends::of(&[&pair]);
+    let first = started(&ends, setup(12, way()));
+    let far = vec![observer("far", Direction::Ingress), observer("far", Direction::Egress)];
+    let second = started(&ends, setup(8, far));
+    until_told(&second, 0);
+    while second.blocks(3, Duration::ZERO).is_empty() {
+        pair.udp(64, 4000);
+    }
+    let (second, first) = (until_end(&second), until_end(&first));
+    let mut same = 0;
+    for told in &second {
+        let theirs = flow(told, 0, 1).record;
+        let of = |told: &&Arc<_>| flow(told, 0, 1).record.begin == theirs.begin;
+        let Some(mine) = first.iter().find(of) else { continue };
+        let mine = flow(mine, 0, 1).record;
+        assert_eq!((mine.all.packets, mine.bytes), (theirs.all.packets, theirs.bytes));
+        assert!(theirs.completeness.is_complete());
+        same += u32::from(theirs.all.packets > 0);
+    }
+    assert!(same >= 2, "{same}");
+    assert_eq!(packets(&first, 0, 1), packets(&second, 0, 1));
+}
+
+#[test]
+fn a_spot_that_fails_leaves_nothing_attached() {
+    root_only!("attaches BPF programs");
+    let pairs = [Pair::create(), Pair::create()];
+    pairs[0].unlink();
+    let ifindexes = pairs[0].link();
+    let ends = Ends::of(&[&pairs[0], &pairs[1]]);
+    let mut spots = way();
+    spots.push(marker("near2"));
+    let session = prepare(&ends, setup(2, spots));
+    pairs[1].unlink();
+    let error = session.start().unwrap_err();
+    assert_eq!(error.to_string(), "interface \"near2\": there is none of this name here");
+    assert_eq!((session.state(), session.schedule()), (State::Prepared, None));
+    assert_eq!(ifindexes.map(attached), [0, 0]);
+    assert!(session.blocks(0, BOUND).is_empty());
+    // With the interface there it starts.
+    pairs[1].link();
+    session.start().unwrap();
+    assert!(matches!(session.start(), Err(Error::Order { state: "running", .. })));
+    assert_eq!(until_end(&session).len(), 2);
+}
+
+#[test]
+fn only_so_many_blocks_are_kept() {
+    root_only!("attaches BPF programs");
+    let pair = Pair::create();
+    let session = started(&Ends::of(&[&pair]), Setup { keep: 3, ..setup(6, way()) });
+    let kept: Vec<u64> = until_end(&session).iter().map(|told| told.block).collect();
+    assert_eq!(kept, [3, 4, 5]);
+    assert_eq!(session.blocks(5, Duration::ZERO).len(), 1);
+}
+
+#[test]
+fn who_waits_is_woken_by_a_block_and_by_the_end() {
+    root_only!("attaches BPF programs");
+    let pair = Pair::create();
+    let session = started(&Ends::of(&[&pair]), setup(0, way()));
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        let slow: Vec<_> =
+            (0..4).map(|_| scope.spawn(|| session.blocks(u64::MAX, BOUND * 2))).collect();
+        let first = session.blocks(0, BOUND);
+        assert_eq!(first[0].block, 0);
+        assert_eq!(session.blocks(1, BOUND)[0].block, 1);
+        session.stop();
+        assert!(slow.into_iter().all(|slow| slow.join().unwrap().is_empty()));
+    });
+    assert!(began.elapsed() < BOUND);
+}
+
+#[test]
+fn a_full_cache_is_counted_and_no_count_is_wrong() {
+    root_only!("attaches BPF programs");
+    let pair = Pair::create();
+    let session = started(&Ends::of(&[&pair]), Setup { cache: 8, ..setup(0, way()) });
+    until_told(&session, 0);
+    for _ in 0..2 {
+        for port in 0..40 {
+            pair.udp(3, 20_000 + port);
+        }
+    }
+    let last = until_told(&session, 0).last().unwrap().block;
+    let told = until_told(&session, last + 2);
+    assert_eq!([0, 1].map(|spot| packets(&told, spot, 1)), [240, 240]);
+    for spot in [0, 1] {
+        let counts = session.spot(spot).unwrap().1;
+        assert!(counts.overflow > 0, "{counts:?}");
+        assert!(told.iter().all(|told| reasons(told, spot).is_empty()));
+    }
+}
+
+/// Interfaces that panic when they are asked at a bad moment.
+struct Wild(Arc<Ends>, AtomicBool);
+
+impl Interfaces for Wild {
+    fn names(&self) -> netloom_measure::Result<Vec<String>> {
+        self.0.names()
+    }
+
+    fn visit(
+        &self,
+        netif: &str,
+        work: &mut (dyn FnMut(u32) -> netloom_measure::Result<()> + Send),
+    ) -> netloom_measure::Result<()> {
+        assert!(!self.1.load(Ordering::Relaxed), "asked at a bad moment");
+        self.0.visit(netif, work)
+    }
+}
+
+#[test]
+fn a_panic_ends_a_session_and_spoils_nothing() {
+    root_only!("attaches BPF programs");
+    let pairs = [Pair::create(), Pair::create()];
+    pairs[0].unlink();
+    let ifindexes = pairs[0].link();
+    let wild = Arc::new(Wild(Ends::of(&[&pairs[0], &pairs[1]]), AtomicBool::new(false)));
+    let mut spots = way();
+    spots.push(observer("far2", Direction::Ingress));
+    let session = Session::prepare(Arc::<Wild>::clone(&wild), setup(0, spots)).unwrap();
+    session.start().unwrap();
+    until_told(&session, 0);
+    wild.1.store(true, Ordering::Relaxed);
+    pairs[1].unlink();
+    let told = until_end(&session);
+    let trouble = session.trouble().unwrap();
+    assert!(trouble.contains("asked at a bad moment"), "{trouble}");
+    assert!(!told.is_empty() && session.spot(0).is_ok());
+    assert_eq!(ifindexes.map(attached), [0, 0]);
+    session.stop();
+}
