@@ -36,6 +36,7 @@ mod switching;
 pub mod target;
 mod teardown;
 pub mod view;
+pub mod way;
 mod wires;
 mod words;
 

@@ -1,0 +1,302 @@
+//! The way of packets from one node to another: every interface that they pass, in order.
+//!
+//! From node to node it is what each node's kernel answers when it is asked for the next hop; from there
+//! to the next node's interface it is the shortest way along links and switches of the plan. Interfaces of
+//! nodes and ports of kernel bridges are points; a switch of shared memory has none inside, so that it is
+//! one hop with its links. Nothing is asked of the machine here: routes come by a closure.
+//!
+//! A wire at a bridge's port takes frames where they leave, before any other program there. What goes into
+//! it is seen at its hidden tap, and that is the point then, so that what the wire does is the link's.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::IpAddr;
+
+use netloom_model::Plan;
+use netloom_model::plan::{NOT_SHOWN, PlannedEnd, PlannedNode};
+
+use crate::running::slot;
+use crate::target::Place;
+use crate::wires::hidden_name;
+use crate::{Error, Result, end_text};
+
+/// An interface that packets pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Passage {
+    /// Where it is.
+    pub place: Place,
+    /// Its name there.
+    pub interface: String,
+    /// Its name in the lab: `h1:eth0`, `s1/h1:eth0` for a bridge's port.
+    pub name: String,
+    /// Whether they go out there; else they come in.
+    pub out: bool,
+    /// Whether the interface is the hidden tap of the wire that frames of the port go into.
+    pub wire: bool,
+}
+
+/// A way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Way {
+    /// The node that sends.
+    pub from: String,
+    /// The node that receives.
+    pub to: String,
+    /// The sender's address.
+    pub source: IpAddr,
+    /// The receiver's.
+    pub destination: IpAddr,
+    /// From the sender's interface to the receiver's; two at least.
+    pub points: Vec<Passage>,
+    /// What is between each point and the next: `link NAME`, `switch NAME`, `node NAME`.
+    pub hops: Vec<String>,
+}
+
+/// What a node's kernel is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Question<'a> {
+    /// The node.
+    pub node: &'a str,
+    /// For whom packets are.
+    pub to: IpAddr,
+    /// Whose they are and by which interface they come in, if they are forwarded.
+    pub forwarded: Option<(IpAddr, &'a str)>,
+}
+
+/// What it answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Next {
+    /// The interface that they leave by.
+    pub interface: String,
+    /// The next router; none when the receiver is on the link.
+    pub via: Option<IpAddr>,
+    /// The address that the node's own packets have.
+    pub source: Option<IpAddr>,
+}
+
+/// A node of a plan by its name.
+///
+/// # Errors
+/// [`Error::NoNode`].
+pub fn node<'p>(plan: &'p Plan, name: &str) -> Result<&'p PlannedNode> {
+    Ok(&plan.nodes[slot(plan, name)?])
+}
+
+/// Answers questions; `None` where there is no route.
+pub type Routes<'a> = dyn FnMut(&Question<'_>) -> Result<Option<Next>> + 'a;
+
+/// Finds ways in a plan.
+#[derive(Debug)]
+pub struct Finder<'a> {
+    plan: &'a Plan,
+    /// Directions with a wire: link's name and the sending end.
+    wired: BTreeSet<(&'a str, usize)>,
+}
+
+/// A link and the end from which it is crossed.
+type Crossing = (usize, usize);
+
+impl<'a> Finder<'a> {
+    /// In this plan, with wires in these directions: names of links and their sending ends.
+    pub fn new(plan: &'a Plan, wired: impl IntoIterator<Item = (&'a str, usize)>) -> Finder<'a> {
+        Finder { plan, wired: wired.into_iter().collect() }
+    }
+
+    /// The way of packets to an address of a node; with this source, or that of the sender's choice.
+    ///
+    /// # Errors
+    /// [`Error::NoNode`]; [`Error::Invalid`] where there is no way, with the node and the address at which
+    /// it ends; what `routes` gives.
+    pub fn find(
+        &self,
+        (from, to): (&str, &str),
+        (source, destination): (Option<IpAddr>, IpAddr),
+        routes: &mut Routes<'_>,
+    ) -> Result<Way> {
+        let (mut at, target) = (slot(self.plan, from)?, slot(self.plan, to)?);
+        let mut trace = Trace::default();
+        let mut found_source = source;
+        let mut came: Option<String> = None;
+        let mut passed = BTreeSet::new();
+        let fail = |reason| Error::Invalid { object: format!("way from {from} to {to}"), reason };
+        while at != target {
+            let node = &self.plan.nodes[at].name;
+            if !passed.insert(at) {
+                return Err(fail(format!("packets for {destination} come to node {node:?} again")));
+            }
+            let forwarded = found_source.zip(came.as_deref());
+            let question = Question { node, to: destination, forwarded };
+            let next = routes(&question)?.ok_or_else(|| match forwarded {
+                None => fail(format!("node {node:?} has no route to {destination}")),
+                Some((source, _)) => {
+                    let words = "has no route to";
+                    fail(format!("node {node:?} {words} {destination} for packets of {source}, or does not forward"))
+                }
+            })?;
+            let source = *found_source.get_or_insert(next.source.ok_or_else(|| {
+                fail(format!("node {node:?} has no address to send to {destination} from"))
+            })?);
+            let hop = next.via.unwrap_or(destination);
+            let (path, there) = self.to_station(at, &next.interface, hop).map_err(fail)?;
+            trace.leave(self, at, &next.interface);
+            trace.cross(self, &path);
+            let arrived = &self.plan.nodes[there.0];
+            let interface = &arrived.interfaces[there.1].name;
+            trace.arrive(&arrived.name, interface);
+            came = Some(interface.clone());
+            debug_assert!(source.is_ipv4() == destination.is_ipv4());
+            at = there.0;
+        }
+        let source = found_source.ok_or_else(|| fail("a node sends nothing to itself".into()))?;
+        let (from, to) = (from.to_owned(), to.to_owned());
+        Ok(Way { from, to, source, destination, points: trace.points, hops: trace.hops })
+    }
+
+    /// The crossings from a node's interface to the station with an address, and whose it is.
+    fn to_station(
+        &self,
+        node: usize,
+        interface: &str,
+        address: IpAddr,
+    ) -> std::result::Result<(Vec<Crossing>, (usize, usize)), String> {
+        let name = &self.plan.nodes[node].name;
+        let own = self.plan.nodes[node].interfaces.iter().position(|i| i.name == interface);
+        let own = own.ok_or_else(|| {
+            format!("packets leave node {name:?} by interface {interface:?}, which is of no link of the lab")
+        })?;
+        let mut owners = Vec::new();
+        for (at, other) in self.plan.nodes.iter().enumerate() {
+            let has = |(i, found): (usize, &netloom_model::plan::Interface)| {
+                found.addresses.iter().any(|a| a.addr() == address).then_some((at, i))
+            };
+            owners.extend(other.interfaces.iter().enumerate().filter_map(has));
+        }
+        if owners.is_empty() {
+            return Err(format!(
+                "node {name:?} hands packets to {address}, which is no node's in the lab's plan"
+            ));
+        }
+        let path = self
+            .shortest((node, own), &owners)
+            .ok_or_else(|| format!("no link leads from {name}:{interface} to {address}"))?;
+        Ok(path)
+    }
+
+    /// The shortest way along links to any of these interfaces of nodes.
+    fn shortest(
+        &self,
+        from: (usize, usize),
+        to: &[(usize, usize)],
+    ) -> Option<(Vec<Crossing>, (usize, usize))> {
+        let links = &self.plan.links;
+        let link = self.plan.nodes[from.0].interfaces[from.1].link;
+        let link = (link != NOT_SHOWN).then_some(link)?;
+        let own = |end: &PlannedEnd| matches!(end, PlannedEnd::Node { node, interface } if (*node, *interface) == from);
+        let start = (link, links.get(link)?.ends.iter().position(own)?);
+        let mut before: BTreeMap<Crossing, Option<Crossing>> = BTreeMap::from([(start, None)]);
+        let mut next = VecDeque::from([start]);
+        while let Some((link, end)) = next.pop_front() {
+            match &links[link].ends[1 - end] {
+                PlannedEnd::Node { node, interface } if to.contains(&(*node, *interface)) => {
+                    let back = |at: &Crossing| before.get(at).copied().flatten();
+                    let mut path: Vec<Crossing> =
+                        std::iter::successors(Some((link, end)), back).collect();
+                    path.reverse();
+                    return Some((path, (*node, *interface)));
+                }
+                PlannedEnd::Port { switch, .. } => {
+                    for onward in self.ports(*switch).filter(|on| *on != (link, 1 - end)) {
+                        before.entry(onward).or_insert_with(|| {
+                            next.push_back(onward);
+                            Some((link, end))
+                        });
+                    }
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// Links with an end at a switch, and which end that is.
+    fn ports(&self, at: usize) -> impl Iterator<Item = Crossing> {
+        let ends =
+            self.plan.links.iter().enumerate().flat_map(|(n, l)| (0..2).map(move |e| (n, l, e)));
+        ends.filter_map(move |(number, link, end)| match &link.ends[end] {
+            PlannedEnd::Port { switch, .. } if *switch == at => Some((number, end)),
+            _ => None,
+        })
+    }
+
+    /// The port of a kernel bridge at which a crossing begins or ends.
+    fn port(&self, (link, end): Crossing, out: bool) -> Option<Passage> {
+        let planned = &self.plan.links[link];
+        let PlannedEnd::Port { switch, name, .. } = &planned.ends[end] else { return None };
+        let switch = &self.plan.switches[*switch];
+        if switch.shm.is_some() {
+            return None;
+        }
+        let far = &planned.ends[1 - end];
+        // Between two switches a wire takes frames where they come in.
+        let at_tap = out
+            && !matches!(far, PlannedEnd::Port { .. })
+            && self.wired.contains(&(planned.name.as_str(), end));
+        let interface = if at_tap { hidden_name(planned, end) } else { name.clone() };
+        let name = format!("{}/{}", switch.name, end_text(self.plan, far));
+        Some(Passage { place: Place::Core, interface, name, out, wire: at_tap })
+    }
+}
+
+/// A way as far as it is known.
+#[derive(Default)]
+struct Trace {
+    points: Vec<Passage>,
+    hops: Vec<String>,
+    /// What was passed since the last point.
+    between: Vec<String>,
+}
+
+impl Trace {
+    fn point(&mut self, point: Passage) {
+        if !self.points.is_empty() {
+            self.hops.push(std::mem::take(&mut self.between).join(" + "));
+        }
+        self.points.push(point);
+    }
+
+    fn at_node(&mut self, node: &str, interface: &str, out: bool) {
+        let name = format!("{node}:{interface}");
+        let place = Place::Node(node.to_owned());
+        let interface = interface.to_owned();
+        self.point(Passage { place, interface, name, out, wire: false });
+    }
+
+    fn leave(&mut self, finder: &Finder<'_>, node: usize, interface: &str) {
+        let node = &finder.plan.nodes[node].name;
+        if !self.points.is_empty() {
+            self.between.push(format!("node {node}"));
+        }
+        self.at_node(node, interface, true);
+    }
+
+    fn arrive(&mut self, node: &str, interface: &str) {
+        self.at_node(node, interface, false);
+    }
+
+    fn cross(&mut self, finder: &Finder<'_>, path: &[Crossing]) {
+        for (number, (link, end)) in path.iter().enumerate() {
+            let planned = &finder.plan.links[*link];
+            if number > 0 {
+                if let PlannedEnd::Port { switch, .. } = &planned.ends[*end] {
+                    self.between.push(format!("switch {}", finder.plan.switches[*switch].name));
+                }
+                finder.port((*link, *end), true).into_iter().for_each(|point| self.point(point));
+            }
+            self.between.push(format!("link {}", planned.name));
+            finder.port((*link, 1 - end), false).into_iter().for_each(|point| self.point(point));
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "way_tests.rs"]
+mod tests;
