@@ -19,7 +19,8 @@ pub trait Interfaces: Send + Sync + 'static {
     fn names(&self) -> Result<Vec<String>>;
 
     /// Runs `work` with an interface's index, on a thread in its network namespace. It is called on
-    /// the thread that prepares and starts a session, and on the session's own, which is started there.
+    /// the thread that prepares and starts a session, and on others that are started there, several at a
+    /// time.
     ///
     /// # Errors
     /// [`Error::NoInterface`] if it is not there now; what `work` gives.

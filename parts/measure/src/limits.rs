@@ -146,12 +146,16 @@ pub(crate) fn patience(period: u64, cache: u32) -> Option<u64> {
     (cache.saturating_mul(2 * FORGET_FLOW) <= period / 4).then_some(cache)
 }
 
+/// Threads that may work side by side.
+pub(crate) fn workers() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get)
+}
+
 /// CPUs that this kernel may ever run.
 pub(crate) fn cpus() -> u64 {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
-    let running = || std::thread::available_parallelism().map_or(1, |cpus| number(cpus.get()));
     let last = text.trim().rsplit(['-', ',']).next().and_then(|last| last.parse::<u64>().ok());
-    last.map_or_else(running, |last| last + 1)
+    last.map_or_else(|| number(workers()), |last| last + 1)
 }
 
 #[cfg(test)]

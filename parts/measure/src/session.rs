@@ -12,6 +12,7 @@ use netloom_marking::session::Configuration;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Watch;
+use crate::limits::Room;
 use crate::point::Point;
 use crate::{Error, Interfaces, Result, run, start};
 
@@ -88,7 +89,7 @@ pub(crate) struct Shared {
     pub(crate) setup: Setup,
     /// What attaching a point takes, in nanoseconds, as it was seen when it was prepared.
     pub(crate) attaching: u64,
-    pub(crate) room: crate::limits::Room,
+    pub(crate) room: Room,
     /// In the order of the spots; none until it is started.
     points: Mutex<Arc<[Mutex<Point>]>>,
     pub(crate) watch: Mutex<Watch>,
@@ -142,26 +143,7 @@ impl Session {
     /// kernel or the user lacks.
     pub fn prepare(interfaces: Arc<dyn Interfaces>, setup: Setup) -> Result<Session> {
         let (room, attaching) = start::check(&*interfaces, &setup)?;
-        let watch = Mutex::new(Watch::new(setup.clock));
-        let inner = Inner {
-            state: State::Prepared,
-            starting: false,
-            stopping: false,
-            schedule: None,
-            told: VecDeque::new(),
-            trouble: None,
-        };
-        let shared = Shared {
-            interfaces,
-            setup,
-            attaching,
-            room,
-            points: Mutex::new(Arc::new([])),
-            watch,
-            inner: Mutex::new(inner),
-            changed: Condvar::new(),
-        };
-        Ok(Session(Arc::new(shared)))
+        Ok(Session(Arc::new(Shared::new(interfaces, setup, room, attaching))))
     }
 
     /// Attaches all points (markers last) and begins. Block 0 begins at an even multiple of the period on
@@ -258,6 +240,13 @@ impl Session {
     }
 }
 
+#[cfg(test)]
+impl From<Arc<Shared>> for Session {
+    fn from(shared: Arc<Shared>) -> Session {
+        Session(shared)
+    }
+}
+
 impl Drop for Session {
     fn drop(&mut self) {
         self.stop();
@@ -275,6 +264,32 @@ impl Drop for Starting<'_> {
 }
 
 impl Shared {
+    pub(crate) fn new(
+        interfaces: Arc<dyn Interfaces>,
+        setup: Setup,
+        room: Room,
+        attaching: u64,
+    ) -> Shared {
+        let inner = Inner {
+            state: State::Prepared,
+            starting: false,
+            stopping: false,
+            schedule: None,
+            told: VecDeque::new(),
+            trouble: None,
+        };
+        Shared {
+            watch: Mutex::new(Watch::new(setup.clock)),
+            interfaces,
+            setup,
+            attaching,
+            room,
+            points: Mutex::new(Arc::new([])),
+            inner: Mutex::new(inner),
+            changed: Condvar::new(),
+        }
+    }
+
     fn begin_start(&self) -> Result<Starting<'_>> {
         let mut inner = lock(&self.inner);
         let state = match (inner.state, inner.starting) {
@@ -288,7 +303,7 @@ impl Shared {
         Err(Error::Order { operation: "start", state })
     }
 
-    fn set_running(&self, schedule: Schedule, points: Vec<Point>) {
+    pub(crate) fn set_running(&self, schedule: Schedule, points: Vec<Point>) {
         *lock(&self.points) = points.into_iter().map(Mutex::new).collect();
         let mut inner = lock(&self.inner);
         (inner.state, inner.schedule) = (State::Running, Some(schedule));

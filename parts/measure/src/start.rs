@@ -1,17 +1,19 @@
 //! How a session is prepared and started: what is checked, when block 0 begins, what is attached first.
 
 use std::collections::HashSet;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::thread;
 
 use netloom_ebpf::Direction;
 use netloom_ebpf::feature::measure_supported;
-use netloom_ebpf::measure::{Config, Marking};
+use netloom_ebpf::measure::{Clock, Config, Marking};
 use netloom_marking::Schedule;
 use netloom_sys::clock::{monotonic, nanoseconds};
 use rustix::time::{ClockId, clock_getres};
 
 use crate::limits::{self, Room};
 use crate::point::{Point, word};
-use crate::session::Shared;
+use crate::session::{Shared, lock};
 use crate::{Error, Interfaces, Result, Setup, Spot, clock};
 
 /// Time beside what attaching is seen to take.
@@ -32,9 +34,20 @@ pub(crate) fn check(interfaces: &dyn Interfaces, setup: &Setup) -> Result<(Room,
     for spot in &setup.spots {
         interfaces.visit(&spot.netif, &mut |_| Ok(()))?;
     }
+    Ok((room, supported(setup.clock)?))
+}
+
+/// Checks that the kernel takes the programs; how long that takes, in nanoseconds. What it took once it
+/// takes again.
+fn supported(clock: Clock) -> Result<u64> {
+    static SEEN: [OnceLock<u64>; 2] = [OnceLock::new(), OnceLock::new()];
+    let seen = &SEEN[usize::from(clock == Clock::Tai)];
+    if let Some(took) = seen.get() {
+        return Ok(*took);
+    }
     let began = monotonic();
-    measure_supported(setup.clock)?;
-    Ok((room, monotonic().saturating_sub(began)))
+    measure_supported(clock)?;
+    Ok(*seen.get_or_init(|| monotonic().saturating_sub(began)))
 }
 
 fn check_spots(spots: &[Spot]) -> Result<()> {
@@ -64,20 +77,23 @@ fn check_spots(spots: &[Spot]) -> Result<()> {
 /// What is refused of any point: then none is attached.
 pub(crate) fn attach(shared: &Shared) -> Result<(Schedule, Vec<Point>)> {
     let Setup { configuration, spots, clock, .. } = &shared.setup;
-    let points = u64::try_from(spots.len()).unwrap_or(u64::MAX);
-    let mut ahead = shared.attaching.saturating_mul(points).saturating_add(AHEAD);
-    for last in (0..TRIES).map(|tries| tries + 1 == TRIES) {
+    // Observers and markers have a last round each.
+    let rounds =
+        u64::try_from(spots.len() / limits::workers()).unwrap_or(u64::MAX).saturating_add(2);
+    let mut ahead = shared.attaching.saturating_mul(rounds).saturating_add(AHEAD);
+    let mut left = TRIES;
+    loop {
+        left -= 1;
         let now = clock::now(*clock);
         let lead = configuration.guard.saturating_add(ahead);
         let begin = first_begin(configuration.period, now.saturating_add(lead));
         let schedule = configuration.schedule(begin)?;
         let points = attach_all(shared, &schedule)?;
-        if last || clock::now(*clock) < begin.saturating_sub(configuration.guard) {
+        if left == 0 || clock::now(*clock) < begin.saturating_sub(configuration.guard) {
             return Ok((schedule, points));
         }
         ahead = ahead.saturating_mul(2).max(clock::now(*clock).saturating_sub(now) * 2);
     }
-    unreachable!("the last try gives what it has")
 }
 
 /// When block 0 begins: at the first even multiple of the period that is not before this time. Sessions
@@ -96,13 +112,38 @@ fn attach_all(shared: &Shared, schedule: &Schedule) -> Result<Vec<Point>> {
     };
     let mut points: Vec<Option<Point>> = spots.iter().map(|_| None).collect();
     for marks in [false, true] {
-        for (spot, place) in spots.iter().zip(&mut points) {
-            if (spot.marking != Marking::Off) == marks {
-                *place = Some(Point::attach(&*shared.interfaces, spot, &config)?);
-            }
-        }
+        let places = spots.iter().zip(&mut points);
+        let places = places.filter(|(spot, _)| (spot.marking != Marking::Off) == marks).collect();
+        attach_some(&*shared.interfaces, &config, places)?;
     }
     Ok(points.into_iter().flatten().collect())
+}
+
+type Place<'a> = (&'a Spot, &'a mut Option<Point>);
+
+/// Attaches points side by side on all CPUs: the kernel's look at a program takes long.
+fn attach_some(interfaces: &dyn Interfaces, config: &Config, places: Vec<Place<'_>>) -> Result<()> {
+    let workers = limits::workers().min(places.len());
+    let places = Mutex::new(places);
+    let failed = Mutex::new(None);
+    let work = || {
+        while lock(&failed).is_none() {
+            let Some((spot, place)) = lock(&places).pop() else { return };
+            match Point::attach(interfaces, spot, config) {
+                Ok(point) => *place = Some(point),
+                Err(error) => *lock(&failed) = Some(error),
+            }
+        }
+    };
+    thread::scope(|scope| {
+        // Threads are of the caller's namespace. If there can be none, the caller's own does it all.
+        for _ in 1..workers {
+            let _ =
+                thread::Builder::new().name("netloom-attach".to_owned()).spawn_scoped(scope, work);
+        }
+        work();
+    });
+    failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
 }
 
 #[cfg(test)]
