@@ -4,33 +4,20 @@
 mod truth_support;
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream, UdpSocket};
-use std::time::Duration;
 
 use netloom_ebpf::measure::Config;
 use netloom_kit::root_only;
 use netloom_marking::match_samples;
-use netloom_marking::session::{NamedFilter, Program};
+use netloom_marking::session::Program;
 use netloom_netlink::offload::Offloads;
 use netloom_port::{PacketPort, Port, Sent};
-use netloom_rawsock::option;
-use netloom_sys::clock;
 use rustix::net::{AddressFamily, SendFlags, SocketAddrV4, SocketType, ipproto};
 
-use truth_support::net::{A, B, Line, RIGHT, V4, V6, mac};
-use truth_support::points::{Block, MARKS, Points, SHORT, bob, config, filter};
-use truth_support::send::at;
+use truth_support::TO;
+use truth_support::kinds::{Count, block_of, datagrams, flows, stream, until};
+use truth_support::net::{A, B, Line, RIGHT, V4, mac};
+use truth_support::points::{Block, Points, SHORT, bob, config};
 use truth_support::tap::{Noted, Tap};
-use truth_support::{BOUND, FROM, TO};
-
-const SOL_UDP: i32 = 17;
-const UDP_SEGMENT: i32 = 103;
-const SOL_SOCKET: i32 = 1;
-const SO_RCVBUFFORCE: i32 = 33;
-
-/// Packets and bytes.
-type Count = [u64; 2];
 
 /// What was counted of one flow.
 #[derive(Default)]
@@ -39,12 +26,6 @@ struct Counted {
     total: Count,
     /// Super-frames that the sender's tap saw.
     supers: u64,
-}
-
-/// What passes from the sender to the receiver, by IPv4 and by IPv6.
-fn flows(protocol: &str) -> [NamedFilter; 2] {
-    let [four, six] = [V4.map(|a| format!("{a}/32")), V6.map(|a| format!("{a}/128"))];
-    [(1, four), (2, six)].map(|(id, [from, to])| filter(id, [&from, &to, protocol, "*", "*"]))
 }
 
 /// Does `traffic` until a time that is in the second block, and compares points and taps by block.
@@ -107,59 +88,6 @@ fn by_block(seen: &[Noted], start: u64, hidden: u64) -> BTreeMap<(bool, u64), Co
     counts
 }
 
-/// The block that lasted when it was noted, or the one before: whichever has its mark.
-fn block_of(noted: &Noted, start: u64) -> u64 {
-    let mark = MARKS.iter().position(|mark| mark << 2 == noted.read.class & !3).expect("a mark");
-    let block = (noted.time - start) / SHORT;
-    if block % 2 == mark as u64 { block } else { block - 1 }
-}
-
-/// Does it again and again until a time.
-fn until(end: u64, mut work: impl FnMut(u64)) -> u64 {
-    let mut turns = 0;
-    while clock::monotonic() < end {
-        work(turns);
-        turns += 1;
-        std::thread::sleep(Duration::from_millis(4));
-    }
-    turns
-}
-
-/// Sends datagrams of these sizes by IPv4 and by IPv6, each turn all; of each what was sent, and what the
-/// receiver had.
-fn datagrams(line: &Line, segment: Option<i32>, sizes: &[usize], end: u64) -> [[Count; 2]; 2] {
-    let receivers = [V4, V6].map(|[_, to]| {
-        let receiver = line.b.run(|| UdpSocket::bind(at(to, TO)).unwrap());
-        option::set(&receiver, SOL_SOCKET, SO_RCVBUFFORCE, 256 << 20).unwrap();
-        receiver.set_nonblocking(true).unwrap();
-        receiver
-    });
-    let senders = [V4, V6].map(|[from, _]| line.a.run(|| UdpSocket::bind(at(from, FROM)).unwrap()));
-    if let Some(segment) = segment {
-        for sender in &senders {
-            option::set(sender, SOL_UDP, UDP_SEGMENT, segment).unwrap();
-        }
-    }
-    let data = vec![7; 65_000];
-    let turns = until(end, |_| {
-        for (sender, [_, to]) in senders.iter().zip([V4, V6]) {
-            for size in sizes {
-                assert_eq!(sender.send_to(&data[..*size], at(to, TO)).unwrap(), *size);
-            }
-        }
-    });
-    let sent = [turns * sizes.len() as u64, turns * sizes.iter().sum::<usize>() as u64];
-    receivers.map(|receiver| {
-        let mut room = vec![0; 65_536];
-        let mut came = [0, 0];
-        while let Ok(size) = receiver.recv(&mut room) {
-            came[0] += 1;
-            came[1] += size as u64;
-        }
-        [sent, came]
-    })
-}
-
 /// Bytes of headers of Ethernet, IP and UDP, by family.
 const HEADERS: [u64; 2] = [42, 62];
 
@@ -196,29 +124,6 @@ fn segmented_datagrams_are_counted_one_by_one() {
         assert_eq!(counted.total, [came[0], came[1] + came[0] * headers]);
         assert_eq!(counted.supers, sent[0] / 2);
     }
-}
-
-/// A stream of some megabytes until a time; it has been received when it returns.
-fn stream(line: &Line, v6: bool, end: u64) -> u64 {
-    const TURN: u64 = 200_000;
-    let to = if v6 { V6[1] } else { V4[1] };
-    let listener = line.b.run(|| TcpListener::bind(at(to, TO)).unwrap());
-    std::thread::scope(|scope| {
-        let received = scope.spawn(|| {
-            let (mut stream, _) = listener.accept().unwrap();
-            stream.set_read_timeout(Some(BOUND)).unwrap();
-            std::io::copy(&mut stream, &mut std::io::sink()).unwrap()
-        });
-        let mut stream = line.a.run(|| TcpStream::connect(at(to, TO)).unwrap());
-        let data = vec![7; usize::try_from(TURN).unwrap()];
-        let turns = until(end, |_| stream.write_all(&data).unwrap());
-        stream.shutdown(std::net::Shutdown::Write).unwrap();
-        // Until the other side has closed, too: then nothing but one answer is sent.
-        assert_eq!(stream.read(&mut [0]).unwrap(), 0);
-        let bytes = received.join().unwrap();
-        assert_eq!(bytes, turns * TURN);
-        bytes
-    })
 }
 
 #[test]

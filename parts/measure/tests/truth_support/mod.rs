@@ -7,6 +7,7 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 pub(crate) mod frame;
+pub(crate) mod kinds;
 pub(crate) mod net;
 pub(crate) mod points;
 pub(crate) mod relay;

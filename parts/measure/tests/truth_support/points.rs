@@ -17,6 +17,8 @@ pub(crate) const SHORT: u64 = 200_000_000;
 pub(crate) const LONG: u64 = 400_000_000;
 /// DSCP of even and of odd blocks.
 pub(crate) const MARKS: [u8; 2] = [8, 16];
+/// What is set besides in packets that are marked twice.
+pub(crate) const TWICE: u8 = 32;
 
 /// Source, destination, protocol, ports; `*` for any.
 pub(crate) fn filter(id: u32, text: [&str; 5]) -> NamedFilter {
@@ -40,7 +42,7 @@ pub(crate) fn config(program: Program, filters: &[NamedFilter], period: u64) -> 
         program,
         // Blocks have been for a while, so that none is the first.
         schedule: Schedule::new(now - 5 * period, period, period / 2 - period / 40).unwrap(),
-        marks: Marks::new(MARKS[0], MARKS[1], 0x3f, 0).unwrap(),
+        marks: Marks::new(MARKS[0], MARKS[1], 0x3f, TWICE).unwrap(),
         filters: filters.to_vec(),
         precedence: Precedence::First,
         sampling: None,
@@ -76,7 +78,9 @@ pub(crate) type Block = [Vec<FlowBlock>; 4];
 
 impl Points {
     pub(crate) fn attach(line: &Line, config: &Config) -> Points {
-        let marking = Config { marking: Marking::Single, ..config.clone() };
+        let once = if config.marking == Marking::Off { Marking::Single } else { config.marking };
+        let marking = Config { marking: once, ..config.clone() };
+        let config = &Config { marking: Marking::Off, ..config.clone() };
         let (ingress, egress) = (Direction::Ingress, Direction::Egress);
         let at = |space: &NetNs, index, direction, config: &Config| {
             space.run(|| Measure::attach(index, direction, config).unwrap())

@@ -1,6 +1,7 @@
 //! Senders, with a log of their own.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use netloom_sys::clock;
@@ -36,11 +37,25 @@ pub(crate) fn receiver(line: &Line) -> UdpSocket {
 
 /// Sends datagrams in bursts of `burst` with a pause after each until `end` (CLOCK_MONOTONIC).
 pub(crate) fn datagrams(line: &Line, burst: u64, pause: Duration, end: u64) -> Vec<Sent> {
+    send_while(line, burst, pause, |_| clock::monotonic() < end)
+}
+
+/// Sends so many, one after each pause.
+pub(crate) fn count(line: &Line, count: u64, pause: Duration) -> Vec<Sent> {
+    send_while(line, 1, pause, |sequence| sequence < count)
+}
+
+fn send_while(
+    line: &Line,
+    burst: u64,
+    pause: Duration,
+    go: impl Fn(u64) -> bool + Sync,
+) -> Vec<Sent> {
     line.a.run(|| {
         let socket = UdpSocket::bind(at(V4[0], FROM)).unwrap();
         let mut log = Vec::new();
         let mut sequence = 0;
-        while clock::monotonic() < end {
+        while go(sequence) {
             for _ in 0..burst {
                 let data = datagram(sequence);
                 let before = clock::monotonic();
@@ -52,4 +67,20 @@ pub(crate) fn datagrams(line: &Line, burst: u64, pause: Duration, end: u64) -> V
         }
         log
     })
+}
+
+/// Receives our datagrams until it is told to stop and nothing comes; each with when it had been read.
+pub(crate) fn receive(socket: &UdpSocket, stop: &AtomicBool) -> Vec<(u64, u64)> {
+    socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+    let (mut room, mut came) = ([0; 2048], Vec::new());
+    loop {
+        match socket.recv(&mut room) {
+            Ok(_) => {
+                let time = clock::monotonic();
+                came.push((u64::from_be_bytes(*room.first_chunk().unwrap()), time));
+            }
+            Err(_) if stop.load(Ordering::Relaxed) => return came,
+            Err(_) => {}
+        }
+    }
 }

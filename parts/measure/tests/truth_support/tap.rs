@@ -30,6 +30,13 @@ impl Noted {
         &self.bytes[HEADER + self.read.ip..]
     }
 
+    /// The size of its segments (0 if it is one packet) and the packet, in hexadecimal.
+    pub(crate) fn line(&self) -> String {
+        let size = u16::from_ne_bytes([self.bytes[4], self.bytes[5]]);
+        let hex: String = self.packet().iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{size} {hex}\n")
+    }
+
     pub(crate) fn sequence(&self, port: u16) -> Option<u64> {
         frame::sequence(&self.read, &self.bytes, port)
     }

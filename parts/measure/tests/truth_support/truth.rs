@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::points::MARKS;
+use super::points::{MARKS, TWICE};
 use super::relay::Entry;
 use super::send::Sent;
 
@@ -35,7 +35,8 @@ pub(crate) fn blocks_of(
             let [before, after] = [sent.before, sent.after].map(|time| (time - start) / period);
             let class = classes[&sent.sequence];
             assert_eq!(class & 3, 0, "ECN");
-            let odd = MARKS.iter().position(|mark| mark << 2 == class).expect("a mark") == 1;
+            let mark = class >> 2 & !TWICE;
+            let odd = MARKS.iter().position(|known| *known == mark).expect("a mark") == 1;
             let near = (before - u64::from(!exact)..=after).rev();
             let mut fitting = near.filter(|block| (block % 2 == 1) == odd);
             (sent.sequence, fitting.next().expect("a block of this mark"))
