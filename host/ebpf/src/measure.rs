@@ -6,10 +6,11 @@
 //!
 //! Filters are found through a cache of whole keys, one access for a packet of a known flow. A cache that
 //! is full ([`Counts::overflow`]) makes other packets slower and no count wrong. Programs that keep few
-//! times take the block from the coarse clock: their blocks are final a tick later ([`Measure::slack`]).
+//! times read the clock once a tick for the block: their blocks are final a tick later ([`Measure::slack`]).
 //!
-//! Needs Linux 5.17 (`bpf_loop`); 6.1 for TAI; 6.2 to hash bytes that offload may leave unfinished, and UDP
-//! super-frames.
+//! By tcx or clsact super-frames count as their packets; by XDP ([`Measure::attach_xdp`]) a card's frames.
+//! Frames that their sender leads past traffic control (`PACKET_QDISC_BYPASS`, AF_XDP) pass no egress point.
+//! Needs Linux 5.17 (`bpf_loop`), 5.18 for XDP, 6.1 for TAI, 6.2 to hash what offload may leave unfinished.
 //! Programs: `bpf/measure`; layout: `bpf/include/netloom/measure.h`.
 
 use std::os::fd::BorrowedFd;
@@ -30,7 +31,7 @@ mod trial;
 use clock::Watch;
 pub use clock::{Clock, ClockState};
 use filters::Flows;
-use link::{Attached, LinkHeader};
+use link::{Attached, LinkHeader, Place};
 use programs::Maps;
 pub use trial::{Passed, Segments, Trial};
 
@@ -192,9 +193,34 @@ impl Measure {
         config: &Config,
     ) -> Result<Measure> {
         let header = link::header(ifindex)?;
-        let mut measure = Self::load_with(direction, config, header)?;
+        let mut measure = Self::load_with(Place::Tc(direction), config, header)?;
         let program = &measure.program;
         measure.attached = Some(link::attach(hook, program, ifindex, direction, config.stay)?);
+        measure.watch.restart();
+        Ok(measure)
+    }
+
+    /// Attaches a point to what a card receives, before the kernel makes a socket buffer of it (XDP): in the
+    /// card's driver where that can, else right behind it. Never done unasked: what it counts is what
+    /// [`Measure::attach`] counts at ingress, for less, but an interface has one XDP program, drivers may
+    /// refuse it or set the card up anew for it, and a veth sends no more super-frames to an end that has one.
+    ///
+    /// Frames are seen as they were on the wire. A tag that the card takes off is not seen, nor are its four
+    /// bytes counted. Behind drivers without XDP a virtual interface's super-frame is one packet.
+    ///
+    /// # Errors
+    /// As [`Measure::attach`]; [`Error::Exists`] where an XDP program is already; [`Error::Unknown`] for a
+    /// point that is to mark or to stay.
+    pub fn attach_xdp(ifindex: u32, config: &Config) -> Result<Measure> {
+        if config.stay {
+            return Err(wrong("a point by XDP goes with its process"));
+        }
+        let header = link::header(ifindex)?;
+        if header != LinkHeader::Ethernet {
+            return Err(wrong("XDP is for interfaces with Ethernet frames"));
+        }
+        let mut measure = Self::load_with(Place::Xdp, config, header)?;
+        measure.attached = Some(link::attach_xdp(&measure.program, ifindex)?);
         measure.watch.restart();
         Ok(measure)
     }
@@ -205,15 +231,14 @@ impl Measure {
     /// As [`Measure::attach`].
     #[doc(hidden)]
     pub fn load(direction: Direction, config: &Config) -> Result<Measure> {
-        Self::load_with(direction, config, LinkHeader::Ethernet)
+        Self::load_with(Place::Tc(direction), config, LinkHeader::Ethernet)
     }
 
-    fn load_with(direction: Direction, config: &Config, header: LinkHeader) -> Result<Measure> {
-        if config.marking != Marking::Off && direction == Direction::Ingress {
-            let reason = "packets are marked at egress only";
-            return Err(Error::Unknown { object: "measurement".to_owned(), reason });
+    fn load_with(place: Place, config: &Config, header: LinkHeader) -> Result<Measure> {
+        if config.marking != Marking::Off && place != Place::Tc(Direction::Egress) {
+            return Err(wrong("packets are marked at egress only"));
         }
-        let (program, maps) = programs::load(direction, config, header)?;
+        let (program, maps) = programs::load(place, config, header)?;
         let watch = Watch::new(config.clock);
         let mut flows = Flows::new(config.room());
         flows.set(&maps, &config.filters, config.precedence, watch.began())?;
@@ -266,8 +291,8 @@ impl Measure {
         self.maps.counts()
     }
 
-    /// How much later than [`Schedule::closed`] a block is final, in nanoseconds: a tick where the coarse
-    /// clock is read, and a millisecond for programs that are running.
+    /// How much later than [`Schedule::closed`] a block is final, in nanoseconds: a tick where the
+    /// clock is read once a tick, and a millisecond for programs that are running.
     pub fn slack(&self) -> u64 {
         let tick = if self.config.program == Program::All { 0 } else { clock::tick() };
         tick + 1_000_000
@@ -306,6 +331,10 @@ impl Measure {
     }
 }
 
+fn wrong(reason: &'static str) -> Error {
+    Error::Unknown { object: "measurement".to_owned(), reason }
+}
+
 /// Loads what counts and marks, with this clock, and lets go of it.
 pub(crate) fn probe(clock: Clock) -> Result<()> {
     let wrong = |e| Error::call("measurement", "probe", std::io::Error::other(e));
@@ -323,5 +352,5 @@ pub(crate) fn probe(clock: Clock) -> Result<()> {
         samples: 1,
         stay: false,
     };
-    programs::load(Direction::Egress, &config, LinkHeader::Ethernet).map(drop)
+    programs::load(Place::Tc(Direction::Egress), &config, LinkHeader::Ethernet).map(drop)
 }

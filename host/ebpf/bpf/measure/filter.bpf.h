@@ -23,6 +23,13 @@ struct {
 } nl_me_cache6 SEC(".maps");
 
 struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct nl_me_nears6);
+} nl_me_near6 SEC(".maps");
+
+struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 1);
@@ -145,15 +152,53 @@ static __always_inline struct nl_me_near *near(const struct nl_me_v4 *key, struc
 	return &cpu->near[a >> 55 & (NL_ME_NEAR - 1)];
 }
 
+static __always_inline struct nl_me_near6 *near_v6(const __u64 *key)
+{
+	struct nl_me_nears6 *all;
+	__u32 zero = 0;
+	__u64 a, b;
+
+	all = bpf_map_lookup_elem(&nl_me_near6, &zero);
+	if (!all)
+		return NULL;
+	a = (key[0] ^ key[1]) + key[3] * 0x9e3779b97f4a7c15ULL;
+	b = key[2] + key[4] * 0xc2b2ae3d27d4eb4fULL;
+	a = (a ^ b >> 29 ^ b) * 0xff51afd7ed558ccdULL;
+	return &all->at[a >> 56 & (NL_ME_NEAR6 - 1)];
+}
+
+/* The same for IPv6. */
+static __always_inline __u32 classify_near_v6(struct packet *p, struct nl_me_cpu *cpu, __u64 active)
+{
+	const __u64 *key = key_words(&p->key);
+	struct nl_me_near6 *at = near_v6(key);
+	__u64 *there;
+	__u32 slot;
+
+	if (!at)
+		return 0;
+	there = key_words(&at->key);
+	if (at->value >> 32 == active >> 32 &&
+	    !((there[0] ^ key[0]) | (there[1] ^ key[1]) | (there[2] ^ key[2]) |
+	      (there[3] ^ key[3]) | (there[4] ^ key[4])))
+		return at->value;
+	slot = classify_v6(&p->key, cpu, active);
+#pragma unroll
+	for (int word = 0; word < 5; word++)
+		there[word] = key[word];
+	at->value = active >> 32 << 32 | slot;
+	return slot;
+}
+
 /* The slot of the packet's flow + 1, or 0. What this CPU saw lately is at hand. */
-static __always_inline __u32 classify(const struct packet *p, struct nl_me_cpu *cpu)
+static __always_inline __u32 classify(struct packet *p, struct nl_me_cpu *cpu)
 {
 	__u64 active = NL_READ(nl_me_active);
 	struct nl_me_near *at;
 	__u32 slot;
 
 	if (p->v6)
-		return classify_v6(&p->key, cpu, active);
+		return classify_near_v6(p, cpu, active);
 	at = near(&p->v4, cpu);
 	if (at->value >> 32 == active >> 32 && at->key.src == p->v4.src &&
 	    at->key.dst == p->v4.dst && at->key.ports == p->v4.ports && at->key.kind == p->v4.kind)

@@ -17,14 +17,21 @@
 #define LITTLE(x) __builtin_bswap32(x)
 #endif
 
-/* Filled before loading where it is used. */
-const volatile __u32 nl_me_crc[256] SEC(".rodata.crc");
+/* By how many bytes come behind a byte, and by the byte. Filled before loading. */
+const volatile __u32 nl_me_crc[8][256] SEC(".rodata.crc");
 
 #define MIX(a, b, c, right_a, left_b, right_c)  \
 	do {                                    \
 		a = (a - b - c) ^ (c >> right_a); \
 		b = (b - c - a) ^ (a << left_b);  \
 		c = (c - a - b) ^ (b >> right_c); \
+	} while (0)
+
+#define MIX3(a, b, c)                   \
+	do {                            \
+		MIX(a, b, c, 13, 8, 13); \
+		MIX(a, b, c, 12, 16, 5); \
+		MIX(a, b, c, 3, 10, 15); \
 	} while (0)
 
 /* A.2 of RFC 5475, in 32 bits. */
@@ -44,9 +51,7 @@ __noinline __u32 nl_me_bob(const struct input *in, __u32 initial)
 		a += LITTLE(in->words[at * 3]);
 		b += LITTLE(in->words[at * 3 + 1]);
 		c += last ? (third << 8) + in->used : third;
-		MIX(a, b, c, 13, 8, 13);
-		MIX(a, b, c, 12, 16, 5);
-		MIX(a, b, c, 3, 10, 15);
+		MIX3(a, b, c);
 		if (last)
 			break;
 		left -= 12;
@@ -54,24 +59,46 @@ __noinline __u32 nl_me_bob(const struct input *in, __u32 initial)
 	return c;
 }
 
+static __always_inline __u32 ipsx_of(__u32 first, __u32 second)
+{
+	__u32 v1 = bpf_ntohl(first), v2 = bpf_ntohl(second), h;
+
+	h = v1 << 8 ^ v1 >> 4 ^ v1 >> 12 ^ v1 >> 16;
+	return (h ^ v2 << 6 ^ v2 << 10 ^ v2 << 14 ^ v2 >> 7) & 0xffff;
+}
+
 /* A.1: three words and the exclusive or of all whole ones that follow. */
 static __always_inline __u32 ipsx(const struct input *in)
 {
-	__u32 words = in->used / 4, v1, v2, h, rest = 0;
+	__u32 words = in->used / 4, rest = 0;
 
 #pragma unroll
 	for (__u32 i = 3; i < INPUT / 4; i++)
 		if (i < words)
 			rest ^= in->words[i];
-	v1 = bpf_ntohl(in->words[0] ^ in->words[1]);
-	v2 = bpf_ntohl(in->words[2] ^ rest);
-	h = v1 << 8 ^ v1 >> 4 ^ v1 >> 12 ^ v1 >> 16;
-	return (h ^ v2 << 6 ^ v2 << 10 ^ v2 << 14 ^ v2 >> 7) & 0xffff;
+	return ipsx_of(in->words[0] ^ in->words[1], in->words[2] ^ rest);
 }
 
 static __always_inline __u32 crc_step(__u32 crc, __u8 byte)
 {
-	return crc >> 8 ^ nl_me_crc[(crc ^ byte) & 0xff];
+	return crc >> 8 ^ nl_me_crc[0][(crc ^ byte) & 0xff];
+}
+
+/* Four bytes with `behind` bytes behind them; the first is the lowest, and has the sum so far in it. */
+static __always_inline __u32 crc_part(__u32 word, int behind)
+{
+	return nl_me_crc[behind + 3][word & 0xff] ^ nl_me_crc[behind + 2][word >> 8 & 0xff] ^
+	       nl_me_crc[behind + 1][word >> 16 & 0xff] ^ nl_me_crc[behind][word >> 24];
+}
+
+static __always_inline __u32 crc_four(__u32 word)
+{
+	return crc_part(word, 0);
+}
+
+static __always_inline __u32 crc_eight(__u32 word, __u32 next)
+{
+	return crc_part(word, 4) ^ crc_part(next, 0);
 }
 
 __noinline __u32 nl_me_crc32(const struct input *in)
@@ -98,7 +125,7 @@ static __always_inline bool has_own_input(void)
 }
 
 /* The hash by which a packet is selected; false if it has none. */
-static __always_inline bool hash(struct __sk_buff *skb, const struct packet *p,
+static __always_inline bool hash(CONTEXT *skb, const struct packet *p,
 				 const struct segment *s, struct input *in, __u32 *to)
 {
 	if (nl_me_options.hash == NL_ME_IPSX && p->v6)
@@ -112,7 +139,7 @@ static __always_inline bool hash(struct __sk_buff *skb, const struct packet *p,
 }
 
 /* By what a selected packet is known at other points. */
-static __always_inline bool identity(struct __sk_buff *skb, const struct packet *p,
+static __always_inline bool identity(CONTEXT *skb, const struct packet *p,
 				     const struct segment *s, struct input *in, __u32 *to)
 {
 	if (has_own_input()) {
@@ -124,22 +151,34 @@ static __always_inline bool identity(struct __sk_buff *skb, const struct packet 
 	return true;
 }
 
+/* What is hashed on this CPU; it does not fit into the stack of all that calls one another. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct input);
+} nl_me_input SEC(".maps");
+
+/* What becomes of a packet. */
 #define UNHASHABLE 0
 #define PASSED_OVER 1
 #define CHOSEN 2
 
 /* Fills in a sample's hash and identity; what becomes of it. */
-__noinline int nl_me_choose(struct __sk_buff *skb, const struct packet *p, const struct segment *s,
+__noinline int nl_me_choose(CONTEXT *skb, const struct packet *p, const struct segment *s,
 			    struct nl_me_sample *to)
 {
-	struct input in = {};
-	__u32 found, known;
+	__u32 found, known, zero = 0;
+	struct input *in = bpf_map_lookup_elem(&nl_me_input, &zero);
 
-	if (!p || !s || !to || !hash(skb, p, s, &in, &found))
+	if (!p || !s || !to || !in)
+		return UNHASHABLE;
+	__builtin_memset(in, 0, sizeof(*in));
+	if (!hash(skb, p, s, in, &found))
 		return UNHASHABLE;
 	if ((found ^ nl_me_options.match_value) & nl_me_options.low_mask)
 		return PASSED_OVER;
-	if (!identity(skb, p, s, &in, &known))
+	if (!identity(skb, p, s, in, &known))
 		return UNHASHABLE;
 	to->hash = found;
 	to->identity = known;

@@ -46,7 +46,7 @@ static __always_inline __u32 before(const struct segment *s)
 }
 
 /* The length behind the IP header as on the wire; false when there is none of 16 bits. */
-static __always_inline bool payload_length(struct __sk_buff *skb, const struct packet *p,
+static __always_inline bool payload_length(CONTEXT *skb, const struct packet *p,
 					   const struct segment *s, __u32 *length)
 {
 	__u32 whole = p->end > p->transport ? p->end - p->transport : 0;
@@ -83,26 +83,45 @@ static __always_inline void push_v4(struct input *in, const struct packet *p,
 	push(in, p->v4.dst);
 }
 
-/* The ten address bytes that RFC 5475 names, with two bytes before or behind them. */
+/* Of the ten address bytes that RFC 5475 names: bytes 9, 10, 13, 14 of an address, and its last. */
+static __always_inline __u32 four_of(const __u32 *address, __u32 *last)
+{
+	__u32 third = bpf_ntohl(address[2]), fourth = bpf_ntohl(address[3]);
+
+	*last = fourth & 0xff;
+	return (third >> 8 & 0xffff) << 16 | (fourth >> 8 & 0xffff);
+}
+
+/* The ten bytes and two of 0. */
+static __always_inline void v6_words(const struct packet *p, __u32 *words)
+{
+	__u32 of_src, of_dst, s = four_of(p->key.src, &of_src), d = four_of(p->key.dst, &of_dst);
+
+	words[0] = bpf_htonl(s);
+	words[1] = bpf_htonl(of_src << 24 | d >> 8);
+	words[2] = bpf_htonl(d << 24 | of_dst << 16);
+}
+
+/* The ten bytes, with two before them or as many of 0 behind them. */
 static __always_inline void push_v6(struct input *in, const struct packet *p, bool ahead, __u16 two)
 {
-	const __u8 *src = (const __u8 *)p->key.src, *dst = (const __u8 *)p->key.dst;
-	__u32 s = src[9] << 24 | src[10] << 16 | src[13] << 8 | src[14];
-	__u32 d = dst[9] << 24 | dst[10] << 16 | dst[13] << 8 | dst[14];
+	__u32 of_src, of_dst, s = four_of(p->key.src, &of_src), d = four_of(p->key.dst, &of_dst);
+	__u32 words[3];
 
 	if (ahead) {
 		push(in, bpf_htonl((__u32)two << 16 | s >> 16));
-		push(in, bpf_htonl(s << 16 | src[15] << 8 | d >> 24));
-		push(in, bpf_htonl(d << 8 | dst[15]));
-	} else {
-		push(in, bpf_htonl(s));
-		push(in, bpf_htonl((__u32)src[15] << 24 | d >> 8));
-		push(in, bpf_htonl(d << 24 | dst[15] << 16 | two));
+		push(in, bpf_htonl(s << 16 | of_src << 8 | d >> 24));
+		push(in, bpf_htonl(d << 8 | of_dst));
+		return;
 	}
+	v6_words(p, words);
+	push(in, words[0]);
+	push(in, words[1]);
+	push(in, words[2]);
 }
 
 /* Appends bytes of the payload. */
-static __always_inline bool push_bytes(struct __sk_buff *skb, const struct packet *p,
+static __always_inline bool push_bytes(CONTEXT *skb, const struct packet *p,
 				       struct input *in, __u32 at, __u32 size)
 {
 	__u32 used = in->used & 0x3c;
@@ -126,7 +145,7 @@ static __always_inline bool push_bytes(struct __sk_buff *skb, const struct packe
 	}
 	if (size > MOST_PART || used > MOST_WORDS * 4)
 		return false;
-	return !bpf_skb_load_bytes(skb, p->l3 + p->transport + at, in->bytes + used, size);
+	return !frame_load(skb, p->l3 + p->transport + at, in->bytes + used, size);
 }
 
 static __always_inline bool meets(__u32 at, __u32 size, __u32 from, __u32 to)
@@ -158,7 +177,7 @@ static __always_inline bool unfinished(const struct packet *p, const struct segm
 }
 
 /* Bytes of the payload as they are on the wire. */
-static __always_inline bool push_payload(struct __sk_buff *skb, const struct packet *p,
+static __always_inline bool push_payload(CONTEXT *skb, const struct packet *p,
 					 const struct segment *s, struct input *in, __u32 at,
 					 __u32 size)
 {
@@ -182,7 +201,7 @@ static __always_inline bool push_payload(struct __sk_buff *skb, const struct pac
 	return true;
 }
 
-static __always_inline bool rfc5475(struct __sk_buff *skb, const struct packet *p,
+static __always_inline bool rfc5475(CONTEXT *skb, const struct packet *p,
 				    const struct segment *s, struct input *in, __u32 at, __u32 size)
 {
 	__u32 length;
@@ -200,7 +219,7 @@ static __always_inline bool rfc5475(struct __sk_buff *skb, const struct packet *
 	return push_payload(skb, p, s, in, at, size);
 }
 
-static __always_inline bool source(struct __sk_buff *skb, const struct packet *p,
+static __always_inline bool source(CONTEXT *skb, const struct packet *p,
 				   const struct segment *s, struct input *in)
 {
 	__u32 length;
@@ -216,7 +235,7 @@ static __always_inline bool source(struct __sk_buff *skb, const struct packet *p
 }
 
 /* A part of the data behind `header`, filled up with zeros. */
-static __always_inline bool push_data(struct __sk_buff *skb, const struct packet *p,
+static __always_inline bool push_data(CONTEXT *skb, const struct packet *p,
 				      const struct segment *s, struct input *in, __u32 header,
 				      __u32 length)
 {
@@ -238,10 +257,10 @@ static __always_inline bool push_data(struct __sk_buff *skb, const struct packet
 	asm volatile("" : "+r"(has));
 	if (has == 0 || has > MOST_PART)
 		return false;
-	return !bpf_skb_load_bytes(skb, p->l3 + p->transport + from, in->bytes + used, has);
+	return !frame_load(skb, p->l3 + p->transport + from, in->bytes + used, has);
 }
 
-static __always_inline bool portable_tcp(struct __sk_buff *skb, const struct packet *p,
+static __always_inline bool portable_tcp(CONTEXT *skb, const struct packet *p,
 					 const struct segment *s, struct input *in)
 {
 	__u32 sequence, acknowledged;
@@ -253,7 +272,7 @@ static __always_inline bool portable_tcp(struct __sk_buff *skb, const struct pac
 	return true;
 }
 
-static __always_inline bool portable(struct __sk_buff *skb, const struct packet *p,
+static __always_inline bool portable(CONTEXT *skb, const struct packet *p,
 				     const struct segment *s, struct input *in)
 {
 	bool later = p->fragment == LATER;
@@ -296,7 +315,7 @@ static __always_inline bool portable(struct __sk_buff *skb, const struct packet 
 }
 
 /* The bytes by which packets are known. */
-static __always_inline bool fill(struct __sk_buff *skb, const struct packet *p,
+static __always_inline bool fill(CONTEXT *skb, const struct packet *p,
 				 const struct segment *s, struct input *in)
 {
 	if (s->strange)

@@ -5,7 +5,7 @@
  * the maps is in netloom/measure.h. Frames always go on.
  *
  * Which block a packet is of comes from its mark and the time, so nothing is switched between blocks. A
- * program that keeps few times reads the coarse clock for the block, and the exact one for those alone.
+ * program that keeps few times reads the clock once a tick for the block, and again for those alone.
  * On one CPU frames follow one another, because soft interrupts are off: counters are plain words.
  */
 #include <netloom/kernel.h>
@@ -18,6 +18,7 @@ const volatile struct nl_me_options nl_me_options SEC(".rodata.options");
 #include "packet.bpf.h"
 #include "filter.bpf.h"
 #include "hash.bpf.h"
+#include "quick.bpf.h"
 #include "samples.bpf.h"
 #include "offload.bpf.h"
 
@@ -54,31 +55,29 @@ struct seen {
 	__u32 flow;
 	__u32 packets;
 	__u64 bytes;
-	struct segment segment;
 };
 
-static __always_inline __u64 exact_time(struct __sk_buff *skb)
+static __always_inline __u64 exact_time(CONTEXT *skb)
 {
 	if (nl_me_options.clock == NL_ME_FRAME)
-		return skb->tstamp;
+		return frame_time(skb);
 	return nl_me_options.clock == NL_ME_TAI ? bpf_ktime_get_tai_ns() : bpf_ktime_get_ns();
 }
 
-/* A time within one tick: TAI has no coarse form, so it is read once a tick. */
-static __always_inline __u64 coarse_time(struct __sk_buff *skb, struct nl_me_cpu *cpu)
+/* A time of this tick and not after now. Reading the clock costs more than all else, so it is read once a
+ * tick; their number is a word in memory. */
+static __always_inline __u64 coarse_time(CONTEXT *skb, struct nl_me_cpu *cpu)
 {
 	__u64 tick;
 
 	if (nl_me_options.clock == NL_ME_FRAME)
-		return skb->tstamp;
-	tick = bpf_ktime_get_coarse_ns();
-	if (nl_me_options.clock == NL_ME_MONOTONIC)
-		return tick;
+		return frame_time(skb);
+	tick = bpf_jiffies64();
 	if (cpu->tick != tick) {
 		cpu->tick = tick;
-		cpu->tai = bpf_ktime_get_tai_ns();
+		cpu->time = exact_time(skb);
 	}
-	return cpu->tai;
+	return cpu->time;
 }
 
 /* The block that lasts at a time since the start, and the time since it began. */
@@ -108,13 +107,14 @@ static __always_inline __u64 block_of(__u64 time, __u32 colour)
 	return within < period - period / 2 ? block : block + 2;
 }
 
+#ifndef NL_ME_XDP
 /* Writes the byte with DSCP and ECN, and what of the IPv4 checksum follows (RFC 1624). */
-static __noinline int write_class(struct __sk_buff *skb, const struct packet *p, __u8 class)
+static __noinline int write_class(CONTEXT *skb, const struct packet *p, __u8 class)
 {
 	__u8 h[12];
 	__u32 sum, flags = 0;
 
-	if (bpf_skb_load_bytes(skb, p->l3, h, p->v6 ? 2 : 12))
+	if (frame_load(skb, p->l3, h, p->v6 ? 2 : 12))
 		return -1;
 	if (p->v6) {
 		h[0] = (h[0] & 0xf0) | class >> 4;
@@ -147,7 +147,7 @@ static __always_inline bool twice(__u32 flow, __u64 block, __u64 within)
 }
 
 /* Gives the packet the mark of the block that lasts. */
-static __always_inline void mark(struct __sk_buff *skb, struct packet *p, const struct seen *s,
+static __always_inline void mark(CONTEXT *skb, struct packet *p, const struct seen *s,
 				 struct nl_me_cpu *cpu)
 {
 	__u64 since = s->time - nl_me_options.start, block, within;
@@ -168,14 +168,16 @@ static __always_inline void mark(struct __sk_buff *skb, struct packet *p, const 
 	else
 		p->class = class;
 }
+#endif
 
+#ifndef NL_ME_XDP
 /* Counts the packets of a super-frame, and what they have on the wire. */
-static __always_inline void count_segments(struct __sk_buff *skb, const struct packet *p,
+static __always_inline void count_segments(CONTEXT *skb, const struct packet *p,
 					   struct seen *s)
 {
 	__u32 header = 8, word, headers, data;
 
-	s->packets = skb->gso_segs;
+	s->packets = frame_segments(skb);
 	if (p->protocol == TCP) {
 		if (!nl_me_four(skb, p, 12, &word))
 			return;
@@ -184,24 +186,27 @@ static __always_inline void count_segments(struct __sk_buff *skb, const struct p
 		return;
 	}
 	headers = p->l3 + p->transport + header;
-	data = skb->len > headers ? skb->len - headers : 0;
+	data = p->l3 + p->has > headers ? p->l3 + p->has - headers : 0;
 	/* Who makes frames of others' may leave counting to the kernel, which does it behind us. */
 	if (!s->packets)
-		s->packets = (data + skb->gso_size - 1) / skb->gso_size;
+		s->packets = (data + frame_segment_size(skb) - 1) / frame_segment_size(skb);
 	if (s->packets > 1)
-		s->bytes += (__u64)(s->packets - 1) * (headers + (skb->vlan_present ? 4 : 0));
+		s->bytes += (__u64)(s->packets - 1) * (headers + frame_tag(skb));
 }
+#endif
 
-static __always_inline void count_frame(struct __sk_buff *skb, const struct packet *p,
+static __always_inline void count_frame(CONTEXT *skb, const struct packet *p,
 					struct seen *s)
 {
 	s->packets = 1;
-	s->bytes = skb->len + (skb->vlan_present ? 4 : 0);
-	if (skb->gso_size) {
+	s->bytes = p->l3 + p->has + frame_tag(skb);
+#ifndef NL_ME_XDP
+	if (frame_segment_size(skb)) {
 		count_segments(skb, p, s);
 		if (!s->packets)
 			s->packets = 1;
 	}
+#endif
 }
 
 static __always_inline void tally(__u64 *packets, __u64 *sum, __u64 *first, __u64 *last, __u64 time,
@@ -232,62 +237,108 @@ static __always_inline struct nl_me_count *bank(const struct seen *s)
 	return count;
 }
 
-/* A packet, or one of a super-frame, that may be sampled. */
-struct candidate {
-	struct __sk_buff *skb;
+/* Keeps a sample; the time is read for the first one of a frame. */
+static __noinline int keep_sample(CONTEXT *skb, __u32 flow, __u64 block, struct nl_me_sample *sample)
+{
+	__u32 index = bpf_get_smp_processor_id() * nl_me_options.flows + flow;
+
+	if (!sample->time)
+		sample->time = exact_time(skb);
+	keep(index * NL_ME_BANKS + ((block - 1) & (NL_ME_BANKS - 1)), block, sample);
+	return 0;
+}
+
+#ifndef NL_ME_XDP
+/* A super-frame whose packets may be sampled. */
+struct super {
+	CONTEXT *skb;
 	const struct packet *packet;
 	struct nl_me_count *count;
-	struct seen seen;
-	__u64 exact; /* read for the first sample */
+	const struct seen *seen;
+	struct quick *quick; /* or NULL */
+	__u64 exact; /* when it was seen, read for the first sample */
+	struct segment segment;
 };
 
-static __noinline int sample(struct candidate *c)
+static __noinline int choose_words(const struct packet *p, const struct quick *q,
+				   struct nl_me_sample *sample)
 {
-	struct nl_me_sample sample = {};
-	__u32 index;
+	return choose_quick(p->v6, q->segment, sample);
+}
 
-	switch (nl_me_choose(c->skb, c->packet, &c->seen.segment, &sample)) {
-	case UNHASHABLE:
-		c->count->unhashable++;
-		return 0;
-	case PASSED_OVER:
-		return 0;
+static __always_inline int choose_segment(struct super *f, struct nl_me_sample *sample)
+{
+	if (!f->quick)
+		return nl_me_choose(f->skb, f->packet, &f->segment, sample);
+	if (!advance(f->packet, &f->segment, f->quick))
+		return UNHASHABLE;
+	return choose_words(f->packet, f->quick, sample);
+}
+
+static long sample_segment(__u32 i, struct super *f)
+{
+	struct nl_me_sample sample = { .time = f->exact };
+	int chosen;
+
+	f->segment.index = i;
+	chosen = choose_segment(f, &sample);
+	if (chosen == CHOSEN) {
+		keep_sample(f->skb, f->seen->flow, f->seen->block, &sample);
+		f->exact = sample.time;
+	} else if (chosen == UNHASHABLE) {
+		f->count->unhashable++;
 	}
-	if (!c->exact)
-		c->exact = exact_time(c->skb);
-	sample.time = c->exact;
-	index = bpf_get_smp_processor_id() * nl_me_options.flows + c->seen.flow;
-	index = index * NL_ME_BANKS + ((c->seen.block - 1) & (NL_ME_BANKS - 1));
-	keep(index, c->seen.block, &sample);
 	return 0;
 }
 
-static long sample_segment(__u32 i, struct candidate *c)
+static __noinline int choose_segments(CONTEXT *skb, const struct packet *p,
+				      struct nl_me_count *count, const struct seen *s)
 {
-	c->seen.segment.index = i;
-	sample(c);
+	struct super f = { .skb = skb, .packet = p, .count = count, .seen = s };
+	__u32 zero = 0;
+
+	f.segment.is = true;
+	f.segment.size = frame_segment_size(skb);
+	look_at_offload(skb, p, &f.segment);
+	if (is_quick(p, &f.segment)) {
+		f.quick = bpf_map_lookup_elem(&nl_me_quick, &zero);
+		if (f.quick && !read_quick(skb, p, &f.segment, f.quick))
+			f.quick = NULL;
+	}
+	bpf_loop(s->packets, sample_segment, &f, 0);
 	return 0;
 }
+#endif
 
-static __always_inline void choose(struct __sk_buff *skb, const struct packet *p,
+/* Samples the packets of a frame that their hash selects. */
+static __always_inline void choose(CONTEXT *skb, const struct packet *p,
 				   struct nl_me_count *count, const struct seen *s)
 {
-	struct candidate c = { .skb = skb, .packet = p, .count = count, .seen = *s };
-	struct segment *segment = &c.seen.segment;
+	struct nl_me_sample sample = {};
+	struct segment segment = {};
+	struct quick quick;
+	int chosen;
 
-	segment->is = skb->gso_size != 0;
-	if (segment->is || nl_me_options.profile != NL_ME_PORTABLE)
-		look_at_offload(skb, p, segment);
-	if (!segment->is) {
-		sample(&c);
+#ifndef NL_ME_XDP
+	if (frame_segment_size(skb)) {
+		choose_segments(skb, p, count, s);
 		return;
 	}
-	segment->size = skb->gso_size;
-	bpf_loop(s->packets, sample_segment, &c, 0);
+#endif
+	if (nl_me_options.profile != NL_ME_PORTABLE)
+		look_at_offload(skb, p, &segment);
+	if (is_quick(p, &segment) && read_quick(skb, p, &segment, &quick))
+		chosen = choose_quick(p->v6, quick.words, &sample);
+	else
+		chosen = nl_me_choose(skb, p, &segment, &sample);
+	if (chosen == CHOSEN)
+		keep_sample(skb, s->flow, s->block, &sample);
+	else if (chosen == UNHASHABLE)
+		count->unhashable++;
 }
 
 /* Counts a frame that has a mark. */
-static __always_inline void count(struct __sk_buff *skb, const struct packet *p, struct seen *s,
+static __always_inline void count(CONTEXT *skb, const struct packet *p, struct seen *s,
 				  struct nl_me_cpu *cpu, __u32 colour, bool is_double)
 {
 	__u64 period = nl_me_options.period, time, origin;
@@ -320,7 +371,7 @@ static __always_inline void count(struct __sk_buff *skb, const struct packet *p,
 		choose(skb, p, count, s);
 }
 
-static __always_inline void see(struct __sk_buff *skb, struct packet *p, struct nl_me_cpu *cpu,
+static __always_inline void see(CONTEXT *skb, struct packet *p, struct nl_me_cpu *cpu,
 				__u32 flow, bool egress)
 {
 	struct seen s = { .flow = flow };
@@ -329,8 +380,10 @@ static __always_inline void see(struct __sk_buff *skb, struct packet *p, struct 
 
 	count_frame(skb, p, &s);
 	s.time = nl_me_options.program == NL_ME_ALL ? exact_time(skb) : coarse_time(skb, cpu);
+#ifndef NL_ME_XDP
 	if (egress && nl_me_options.marking)
 		mark(skb, p, &s, cpu);
+#endif
 	dscp = p->class >> 2 & nl_me_options.mask;
 	is_double = delay && (dscp & delay) == delay;
 	if (is_double)
@@ -343,38 +396,48 @@ static __always_inline void see(struct __sk_buff *skb, struct packet *p, struct 
 		cpu->unmarked += s.packets;
 }
 
-static __always_inline int measure(struct __sk_buff *skb, bool egress)
+static __always_inline void measure(CONTEXT *skb, bool egress)
 {
 	struct packet p = {};
 	struct nl_me_cpu *cpu;
 	__u32 zero = 0, slot;
 
 	if (!nl_me_options.program)
-		return NL_NEXT;
+		return;
 	cpu = bpf_map_lookup_elem(&nl_me_cpus, &zero);
 	if (!cpu)
-		return NL_NEXT;
+		return;
 	if (!read_frame(skb, &p)) {
 		cpu->other++;
-		return NL_NEXT;
+		return;
 	}
 	slot = classify(&p, cpu);
-	if (!slot) {
+	if (slot)
+		see(skb, &p, cpu, slot - 1, egress);
+	else
 		cpu->unmatched++;
-		return NL_NEXT;
-	}
-	see(skb, &p, cpu, slot - 1, egress);
-	return NL_NEXT;
 }
 
+#ifdef NL_ME_XDP
+/* Frames of several parts are taken, too. */
+SEC("xdp.frags")
+int nl_me_xdp(struct xdp_md *frame)
+{
+	measure(frame, false);
+	return XDP_PASS;
+}
+#else
 SEC("tc")
 int nl_me_in(struct __sk_buff *skb)
 {
-	return measure(skb, false);
+	measure(skb, false);
+	return NL_NEXT;
 }
 
 SEC("tc")
 int nl_me_eg(struct __sk_buff *skb)
 {
-	return measure(skb, true);
+	measure(skb, true);
+	return NL_NEXT;
 }
+#endif

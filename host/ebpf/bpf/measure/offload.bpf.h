@@ -28,8 +28,14 @@ struct skb_shared_info___me {
 
 extern void *bpf_cast_to_kern_ctx(void *obj) __ksym __weak;
 
+#ifdef NL_ME_XDP
+/* What a card has received is as it was on the wire. */
+static __always_inline void look_at_offload(CONTEXT *skb, const struct packet *p, struct segment *s)
+{
+}
+#else
 /* Reads what offload left undone, where that is allowed (Linux 6.2); else takes the worse for it. */
-static __always_inline void look_at_offload(struct __sk_buff *skb, const struct packet *p,
+static __always_inline void look_at_offload(CONTEXT *skb, const struct packet *p,
 					    struct segment *s)
 {
 	struct skb_shared_info___me *shared;
@@ -52,5 +58,6 @@ static __always_inline void look_at_offload(struct __sk_buff *skb, const struct 
 	s->strange = type && (!(type & wanted) || (type & GSO_TUNNELS));
 	s->fixed_id = type & GSO_TCP_FIXEDID;
 }
+#endif
 
 #endif

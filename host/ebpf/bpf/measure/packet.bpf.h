@@ -8,6 +8,8 @@
 
 #include <bpf/bpf_endian.h>
 
+#include "frame.bpf.h"
+
 #define ICMP 1
 #define TCP 6
 #define UDP 17
@@ -53,13 +55,21 @@ struct packet {
 	__u8 class;
 	bool v6;
 	bool has_ports;
-	struct nl_me_v4 v4;
-	struct nl_me_key key; /* of IPv6 only */
+	union {
+		struct nl_me_v4 v4;
+		struct nl_me_key key;
+	} __attribute__((aligned(8)));
 };
 
 static __always_inline bool has_ports(__u8 protocol)
 {
 	return protocol == TCP || protocol == UDP || protocol == UDP_LITE || protocol == SCTP;
+}
+
+/* A key as words: family, protocol and ports; the addresses. */
+static __always_inline __u64 *key_words(struct nl_me_key *key)
+{
+	return (__u64 *)key;
 }
 
 static __always_inline bool is_tag(__u16 type)
@@ -77,7 +87,7 @@ static __always_inline bool within(const struct packet *p, __u32 at, __u32 size)
 
 /* Four bytes of the payload; whether they are there. Global functions are verified by themselves, so
  * that programs stay small to the verifier. */
-__noinline int nl_me_four(struct __sk_buff *skb, const struct packet *p, __u32 at, __u32 *to)
+__noinline int nl_me_four(CONTEXT *skb, const struct packet *p, __u32 at, __u32 *to)
 {
 	void *data, *end;
 	__u32 from;
@@ -93,10 +103,18 @@ __noinline int nl_me_four(struct __sk_buff *skb, const struct packet *p, __u32 a
 			return true;
 		}
 	}
-	return !bpf_skb_load_bytes(skb, from, to, 4);
+	return !frame_load(skb, from, to, 4);
 }
 
-static __always_inline int read_v4(struct packet *p, void *ip, void *end)
+/* Where the packet ends as its header says; what is there of it may be in more parts than one. */
+static __always_inline void ends_at(CONTEXT *skb, struct packet *p, __u32 end)
+{
+	p->end = end ? end : p->has;
+	if (p->end > p->has)
+		p->has = frame_whole(skb) - p->l3;
+}
+
+static __always_inline int read_v4(CONTEXT *skb, struct packet *p, void *ip, void *end)
 {
 	__u32 header, total, bits;
 	__u8 protocol;
@@ -110,7 +128,7 @@ static __always_inline int read_v4(struct packet *p, void *ip, void *end)
 		return BAD;
 	p->v6 = false;
 	p->transport = header;
-	p->end = total ? total : p->has;
+	ends_at(skb, p, total);
 	p->class = *(__u8 *)(ip + 1);
 	p->word = *(__u32 *)(ip + 4);
 	bits = bpf_ntohs(*(__u16 *)(ip + 6));
@@ -132,7 +150,7 @@ static __always_inline int read_v4(struct packet *p, void *ip, void *end)
 }
 
 /* Steps over one extension header: GOOD to go on, CUT at the end, BAD if it is not whole. */
-static __always_inline int extension(struct __sk_buff *skb, struct packet *p)
+static __always_inline int extension(CONTEXT *skb, struct packet *p)
 {
 	__u8 header[8];
 	__u32 length;
@@ -150,7 +168,7 @@ static __always_inline int extension(struct __sk_buff *skb, struct packet *p)
 	}
 	if (p->fragment == LATER)
 		return CUT;
-	if (!within(p, 0, 8) || bpf_skb_load_bytes(skb, p->l3 + p->transport, header, 8))
+	if (!within(p, 0, 8) || frame_load(skb, p->l3 + p->transport, header, 8))
 		return BAD;
 	length = p->protocol == FRAGMENT ? 8 :
 		 p->protocol == AUTHENTICATION ? (header[1] + 2) * 4 : (header[1] + 1) * 8;
@@ -170,7 +188,7 @@ static __always_inline int extension(struct __sk_buff *skb, struct packet *p)
 	return GOOD;
 }
 
-static __noinline int extensions(struct __sk_buff *skb, struct packet *p)
+static __noinline int extensions(CONTEXT *skb, struct packet *p)
 {
 	__u32 ports;
 
@@ -190,7 +208,7 @@ static __noinline int extensions(struct __sk_buff *skb, struct packet *p)
 	return GOOD;
 }
 
-static __always_inline int read_v6(struct __sk_buff *skb, struct packet *p, void *ip, void *end)
+static __always_inline int read_v6(CONTEXT *skb, struct packet *p, void *ip, void *end)
 {
 	__u32 length;
 	__u8 protocol;
@@ -201,7 +219,7 @@ static __always_inline int read_v6(struct __sk_buff *skb, struct packet *p, void
 	protocol = *(__u8 *)(ip + 6);
 	p->v6 = true;
 	p->transport = V6_HEADER;
-	p->end = length ? V6_HEADER + length : p->has;
+	ends_at(skb, p, length ? V6_HEADER + length : 0);
 	p->class = *(__u8 *)ip << 4 | *(__u8 *)(ip + 1) >> 4;
 	p->fragment = WHOLE;
 	p->protocol = protocol;
@@ -210,7 +228,10 @@ static __always_inline int read_v6(struct __sk_buff *skb, struct packet *p, void
 	p->key.has_ports = 0;
 	p->key.zero = 0;
 	p->key.ports = 0;
-	__builtin_memcpy(p->key.src, ip + 8, 32);
+	/* By words, because the compiler knows of no alignment. */
+#pragma unroll
+	for (int word = 0; word < 4; word++)
+		key_words(&p->key)[word + 1] = ((const __u64 *)(ip + 8))[word];
 	if (has_ports(protocol) && ip + V6_HEADER + 4 <= end) {
 		if (within(p, 0, 4)) {
 			p->key.ports = *(__u32 *)(ip + V6_HEADER);
@@ -222,34 +243,34 @@ static __always_inline int read_v6(struct __sk_buff *skb, struct packet *p, void
 }
 
 /* Reads what stands behind the link header and up to two tags in the frame. */
-static __always_inline int read_packet(struct __sk_buff *skb, struct packet *p)
+static __always_inline int read_packet(CONTEXT *skb, struct packet *p)
 {
 	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end, *ip = data;
-	__u16 type = skb->protocol;
+	__u16 type = frame_protocol(skb);
 
 	if (nl_me_options.link) {
 		ip = data + nl_me_options.link;
 		if (ip > end)
-			return skb->len < nl_me_options.link ? BAD : CUT;
+			return frame_length(skb) < nl_me_options.link ? BAD : CUT;
 		type = *(__u16 *)(ip - 2);
 #pragma unroll
 		for (int i = 0; i < 2; i++)
 			if (is_tag(type)) {
 				ip += 4;
 				if (ip > end)
-					return skb->len < ip - data ? BAD : CUT;
+					return frame_length(skb) < ip - data ? BAD : CUT;
 				type = *(__u16 *)(ip - 2);
 			}
 	}
 	if (type != bpf_htons(0x0800) && type != bpf_htons(0x86dd))
 		return BAD;
 	p->l3 = ip - data;
-	p->has = skb->len - p->l3;
+	p->has = frame_length(skb) - p->l3;
 	if (ip + V4_HEADER > end)
 		return p->has < V4_HEADER ? BAD : CUT;
 	switch (*(__u8 *)ip >> 4) {
 	case 4:
-		return read_v4(p, ip, end);
+		return read_v4(skb, p, ip, end);
 	case 6:
 		return read_v6(skb, p, ip, end);
 	default:
@@ -257,16 +278,14 @@ static __always_inline int read_packet(struct __sk_buff *skb, struct packet *p)
 	}
 }
 
-static __noinline int read_pulled(struct __sk_buff *skb, struct packet *p)
+static __noinline int read_pulled(CONTEXT *skb, struct packet *p)
 {
-	__u32 most = skb->len;
-
-	if (bpf_skb_pull_data(skb, most < PULLED ? most : PULLED))
+	if (!frame_pull(skb, PULLED))
 		return BAD;
 	return read_packet(skb, p);
 }
 
-static __always_inline bool read_frame(struct __sk_buff *skb, struct packet *p)
+static __always_inline bool read_frame(CONTEXT *skb, struct packet *p)
 {
 	int found = read_packet(skb, p);
 

@@ -1,8 +1,9 @@
 //! The clock of a point, and whether it was stepped.
 //!
 //! TAI is a wall clock: what sets Unix time steps it. The monotonic clock is never stepped and, on one
-//! machine, the same everywhere; so a step is a change of the difference of the two. TAI is Unix time
-//! plus an offset that is 0 until something sets it; two hosts of which one has it differ by 37 s.
+//! machine, the same everywhere; so a step is a change of the difference of the two, seen when a block is
+//! read. Steps that undo each other before that are not seen. TAI is Unix time plus an offset that is 0
+//! until something sets it; two hosts of which one has it differ by 37 s.
 
 use netloom_sys::clock;
 use rustix::time::{ClockId, clock_getres};
@@ -36,7 +37,7 @@ pub struct ClockState {
 }
 
 /// Differences below this are how the clocks are read.
-const STEP: i64 = 500_000;
+const STEP: u64 = 500_000;
 const SECOND: i64 = 1_000_000_000;
 
 /// Watches a clock.
@@ -47,11 +48,14 @@ pub(super) struct Watch {
     /// TAI less the monotonic clock.
     ahead: i64,
     stepped_at: Option<u64>,
+    /// Blocks that began until then were counted before the step: set back, the clock shows for a while
+    /// what it has shown before.
+    touched: Option<u64>,
 }
 
 impl Watch {
     pub(super) fn new(clock: Clock) -> Watch {
-        Watch { clock, began: now(clock), ahead: ahead(), stepped_at: None }
+        Watch { clock, began: now(clock), ahead: ahead(), stepped_at: None, touched: None }
     }
 
     /// Counting begins now.
@@ -72,16 +76,24 @@ impl Watch {
         if self.clock != Clock::Tai {
             return;
         }
-        let ahead = ahead();
-        if (ahead - self.ahead).abs() > STEP {
-            self.ahead = ahead;
-            self.stepped_at = Some(self.now());
+        self.compare(ahead(), clock::monotonic());
+    }
+
+    /// The same with what was read: TAI less the monotonic clock, and that clock.
+    fn compare(&mut self, ahead: i64, monotonic: u64) {
+        if ahead.abs_diff(self.ahead) <= STEP {
+            return;
         }
+        let would_be = monotonic.saturating_add_signed(self.ahead);
+        let is = monotonic.saturating_add_signed(ahead);
+        self.ahead = ahead;
+        self.stepped_at = Some(is);
+        self.touched = self.touched.max(Some(would_be.max(is)));
     }
 
     /// Whether a block that began at this time was counted before a step was seen.
     pub(super) fn stepped_since(&self, begin: u64) -> bool {
-        self.stepped_at.is_some_and(|at| begin <= at)
+        self.touched.is_some_and(|until| begin <= until)
     }
 
     pub(super) fn state(&self) -> ClockState {
@@ -134,10 +146,48 @@ mod tests {
         let mut watch = Watch::new(Clock::Tai);
         watch.look();
         assert_eq!(watch.state().stepped_at, None);
-        // As if TAI had been behind by a millisecond before.
-        watch.ahead -= 1_000_000;
-        watch.look();
-        let at = watch.state().stepped_at.unwrap();
-        assert!(at >= watch.began());
+    }
+
+    const S: u64 = 1_000_000_000;
+
+    /// A clock that is 10 s ahead of the monotonic one, which shows 1000 s.
+    fn watch() -> Watch {
+        let mut watch = Watch::new(Clock::Tai);
+        watch.ahead = 10 * SECOND;
+        watch
+    }
+
+    #[test]
+    fn what_began_before_the_clock_was_set_on_is_told_and_what_it_passed_over() {
+        let mut watch = watch();
+        watch.compare(30 * SECOND, 1000 * S);
+        assert_eq!(watch.state().stepped_at, Some(1030 * S));
+        assert!(watch.stepped_since(1009 * S) && watch.stepped_since(1020 * S));
+        assert!(watch.stepped_since(1030 * S) && !watch.stepped_since(1030 * S + 1));
+    }
+
+    #[test]
+    fn what_began_before_the_clock_was_set_back_is_told_and_what_it_shows_again() {
+        let mut watch = watch();
+        watch.compare(4 * SECOND, 1000 * S);
+        assert_eq!(watch.state().stepped_at, Some(1004 * S));
+        // Blocks from 1004 s to 1010 s have packets of before and of after.
+        assert!(watch.stepped_since(1004 * S) && watch.stepped_since(1010 * S));
+        assert!(!watch.stepped_since(1010 * S + 1));
+        // A later step never makes an earlier one less.
+        watch.compare(5 * SECOND, 1002 * S);
+        assert!(watch.stepped_since(1010 * S) && !watch.stepped_since(1010 * S + 1));
+        assert_eq!(watch.state().stepped_at, Some(1007 * S));
+    }
+
+    #[test]
+    fn small_steps_add_up_and_how_clocks_are_read_is_none() {
+        let mut watch = watch();
+        for apart in [1, 250_000, 500_000, -500_000] {
+            watch.compare(10 * SECOND + apart, 1000 * S);
+        }
+        assert_eq!(watch.state().stepped_at, None);
+        watch.compare(10 * SECOND + 500_001, 1000 * S);
+        assert!(watch.stepped_since(1010 * S));
     }
 }

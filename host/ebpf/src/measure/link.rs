@@ -14,6 +14,15 @@ use crate::attach::{self, Hook, Order};
 use crate::program::Program;
 use crate::{Direction, Error, Result};
 
+/// Where a point's program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Traffic control, by tcx or clsact.
+    Tc(Direction),
+    /// The entrance of a card.
+    Xdp,
+}
+
 /// What stands before a packet in an interface's frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LinkHeader {
@@ -31,6 +40,8 @@ const BARE: [u16; 8] = [512, 519, 768, 769, 776, 778, 823, 65534];
 #[derive(Debug)]
 pub(super) enum Attached {
     Link(OwnedFd),
+    /// A link at the card's entrance.
+    Xdp(OwnedFd),
     Without(Without),
 }
 
@@ -114,9 +125,29 @@ fn create(program: &Program, ifindex: u32, direction: Direction) -> io::Result<O
         Direction::Ingress => libbpf_sys::BPF_TCX_INGRESS,
         Direction::Egress => libbpf_sys::BPF_TCX_EGRESS,
     };
+    link(program, ifindex, at, libbpf_sys::BPF_F_AFTER)
+}
+
+/// Attaches a program at a card's entrance: in its driver where that can, else right behind it.
+pub(super) fn attach_xdp(program: &Program, ifindex: u32) -> Result<Attached> {
+    match link(program, ifindex, libbpf_sys::BPF_XDP, 0) {
+        Ok(link) => Ok(Attached::Xdp(link)),
+        Err(e) if matches!(e.raw_os_error(), Some(libc::EBUSY | libc::EEXIST)) => {
+            Err(Error::Exists { object: object(ifindex), program: "an XDP program" })
+        }
+        Err(e) => Err(failed(ifindex, "attach measurement by XDP")(e)),
+    }
+}
+
+fn link(
+    program: &Program,
+    ifindex: u32,
+    at: libbpf_sys::bpf_attach_type,
+    flags: u32,
+) -> io::Result<OwnedFd> {
     let opts = bpf_link_create_opts {
         sz: size_of::<bpf_link_create_opts>() as u64,
-        flags: libbpf_sys::BPF_F_AFTER,
+        flags,
         ..Default::default()
     };
     let target = i32::try_from(ifindex).map_err(io::Error::other)?;
@@ -133,8 +164,9 @@ fn create(program: &Program, ifindex: u32, direction: Direction) -> io::Result<O
 impl Attached {
     /// Whether its interface is still there; of those without a link that is not known.
     pub(super) fn alive(&self) -> bool {
-        let link = match self {
-            Attached::Link(link) => link,
+        let (link, xdp) = match self {
+            Attached::Link(link) => (link, false),
+            Attached::Xdp(link) => (link, true),
             Attached::Without(without) => return without.ifindex != 0,
         };
         let mut info = bpf_link_info::default();
@@ -147,8 +179,14 @@ impl Attached {
                 &raw mut length,
             )
         };
-        // SAFETY: it is a tcx link, of which the kernel has filled in this member.
-        refused >= 0 && unsafe { info.__bindgen_anon_1.tcx.ifindex } != 0
+        let ifindex = if xdp {
+            // SAFETY: it is an XDP link, of which the kernel has filled in this member.
+            unsafe { info.__bindgen_anon_1.xdp.ifindex }
+        } else {
+            // SAFETY: it is a tcx link, of which the kernel has filled in this member.
+            unsafe { info.__bindgen_anon_1.tcx.ifindex }
+        };
+        refused >= 0 && ifindex != 0
     }
 }
 

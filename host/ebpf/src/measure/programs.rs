@@ -4,7 +4,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle, MapInfo, OpenObject};
 use netloom_marking::session::Program as Kind;
 use netloom_marking::{Colour, HashFunction, Mark, Marks, Profile};
 
-use super::link::LinkHeader;
+use super::link::{LinkHeader, Place};
 use super::{Clock, Config, Counts, MOST_SAMPLE_BYTES, Marking};
 use crate::load::{Loaded, Part, set_entries};
 use crate::map::Map;
@@ -13,6 +13,10 @@ use crate::{Direction, Error, Result};
 
 const PART: Part =
     Part { name: "measure", object: include_bytes!(concat!(env!("OUT_DIR"), "/measure.bpf.o")) };
+const XDP_PART: Part = Part {
+    name: "measure by XDP",
+    object: include_bytes!(concat!(env!("OUT_DIR"), "/measure_xdp.bpf.o")),
+};
 
 const CACHE4: &str = "nl_me_cache4";
 const CACHE6: &str = "nl_me_cache6";
@@ -71,28 +75,25 @@ fn value(most: u32) -> usize {
     TABLE + SAMPLE * (usize::try_from(most).unwrap_or(usize::MAX >> 8) + 1)
 }
 
-/// Loads the program of a direction.
-pub(super) fn load(
-    direction: Direction,
-    config: &Config,
-    header: LinkHeader,
-) -> Result<(Program, Maps)> {
+/// Loads the program of a place.
+pub(super) fn load(place: Place, config: &Config, header: LinkHeader) -> Result<(Program, Maps)> {
     let possible = libbpf_rs::num_possible_cpus().map_err(std::io::Error::other);
     let possible = possible.map_err(|e| Error::call("CPUs", "count", e))?;
     let possible = u32::try_from(possible).unwrap_or(u32::MAX);
     let room = Room::of(config, possible)?;
-    let name = match direction {
-        Direction::Ingress => "nl_me_in",
-        Direction::Egress => "nl_me_eg",
+    let (part, name) = match place {
+        Place::Tc(Direction::Ingress) => (PART, "nl_me_in"),
+        Place::Tc(Direction::Egress) => (PART, "nl_me_eg"),
+        Place::Xdp => (XDP_PART, "nl_me_xdp"),
     };
-    let loaded = PART.load(|open| {
+    let loaded = part.load(|open| {
         for mut program in open.progs_mut() {
             let wanted = program.name() == name;
             program.set_autoload(wanted);
         }
         size(open, config, &room)?;
         fill(open, ".rodata.options", &constants(config, header, room.most))?;
-        fill(open, ".rodata.crc", &crc_table())
+        fill(open, ".rodata.crc", &crc_tables())
     })?;
     Ok((loaded.program(name)?, maps(&loaded, possible, room.most)?))
 }
@@ -203,11 +204,12 @@ fn dscp(marks: &Marks) -> [u32; 4] {
     [starter, next, !kept, delay].map(|class| u32::from(class >> 2))
 }
 
-/// CRC-32 of one byte each, of IEEE 802.3.
-fn crc_table() -> Vec<u8> {
-    let step = |crc: u32| if crc & 1 == 1 { (crc >> 1) ^ 0xedb8_8320 } else { crc >> 1 };
-    let of = |byte: u32| (0..8).fold(byte, |crc, _| step(crc));
-    (0..256).flat_map(|byte| of(byte).to_ne_bytes()).collect()
+/// CRC-32 of IEEE 802.3 of one byte each, with 0 to 7 bytes of 0 behind it (`nl_me_crc`).
+fn crc_tables() -> Vec<u8> {
+    let bit = |crc: u32| if crc & 1 == 1 { (crc >> 1) ^ 0xedb8_8320 } else { crc >> 1 };
+    let byte = |crc: u32| (0..8).fold(crc, |crc, _| bit(crc));
+    let behind = |count: usize| (0..256).map(move |of| (0..=count).fold(of, |crc, _| byte(crc)));
+    (0..8).flat_map(behind).flat_map(u32::to_ne_bytes).collect()
 }
 
 fn maps(loaded: &Loaded, possible: u32, most: u32) -> Result<Maps> {

@@ -10,7 +10,7 @@ use std::os::fd::AsRawFd;
 
 use libbpf_sys::bpf_test_run_opts;
 
-use super::link::LinkHeader;
+use super::link::{LinkHeader, Place};
 use super::{Config, Measure};
 use crate::{Direction, Error, Result};
 
@@ -44,6 +44,8 @@ pub struct Passed {
 #[derive(Debug)]
 pub struct Trial {
     point: Measure,
+    /// Of XDP there is no context to give.
+    xdp: bool,
 }
 
 impl Trial {
@@ -52,7 +54,20 @@ impl Trial {
     /// # Errors
     /// As [`Measure::attach`], but for those of interfaces.
     pub fn load(config: &Config, direction: Direction) -> Result<Trial> {
-        Ok(Trial { point: Measure::load_with(direction, config, LinkHeader::Ethernet)? })
+        Self::load_at(Place::Tc(direction), config)
+    }
+
+    /// Loads what [`Measure::attach_xdp`] would attach.
+    ///
+    /// # Errors
+    /// As [`Trial::load`].
+    pub fn load_xdp(config: &Config) -> Result<Trial> {
+        Self::load_at(Place::Xdp, config)
+    }
+
+    fn load_at(place: Place, config: &Config) -> Result<Trial> {
+        let point = Measure::load_with(place, config, LinkHeader::Ethernet)?;
+        Ok(Trial { point, xdp: place == Place::Xdp })
     }
 
     /// Nanoseconds of a run over this frame, the least of `rounds` rounds of so many runs. Those of
@@ -75,7 +90,8 @@ impl Trial {
         Ok(f64::from(least))
     }
 
-    /// Lets the point see a frame so many times. `time` is what [`Clock::Frame`](super::Clock) reads.
+    /// Lets the point see a frame so many times. `time` is what [`Clock::Frame`](super::Clock) reads. By XDP
+    /// there are neither segments nor times of frames.
     ///
     /// # Errors
     /// [`Error::Call`] where the kernel refuses: frames without a whole first header, and more segments
@@ -107,8 +123,8 @@ impl Trial {
             data_size_in: length,
             data_out: bytes.as_mut_ptr().cast(),
             data_size_out: length,
-            ctx_in: context.as_mut_ptr().cast(),
-            ctx_size_in: size(size_of_val(context))?,
+            ctx_in: if self.xdp { std::ptr::null_mut() } else { context.as_mut_ptr().cast() },
+            ctx_size_in: if self.xdp { 0 } else { size(size_of_val(context))? },
             repeat: i32::try_from(repeat).map_err(|e| failed(io::Error::other(e)))?,
             ..Default::default()
         };

@@ -34,21 +34,51 @@ pub(crate) fn ethernet(packet: &[u8]) -> Vec<u8> {
     [&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1], &kind[..], packet].concat()
 }
 
-/// A UDP packet of 60 bytes.
-pub(crate) fn udp(class: u8, ends: [[u8; 4]; 2], ports: [u16; 2]) -> Frame {
+/// An IPv6 packet.
+pub(crate) fn ipv6(class: u8, protocol: u8, ends: [[u8; 16]; 2], payload: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(payload.len()).unwrap().to_be_bytes();
+    let mut bytes = vec![0x60 | class >> 4, class << 4, 1, 2, length[0], length[1], protocol, 64];
+    bytes.extend(ends.concat());
+    [&bytes, payload].concat()
+}
+
+fn udp_payload(ports: [u16; 2]) -> Vec<u8> {
     let mut payload = ports.map(u16::to_be_bytes).concat();
     payload.extend([0, 26, 0, 0]);
     payload.resize(26, 7);
-    Frame { bytes: ethernet(&ipv4(class, 17, ends, &payload)), ..Frame::default() }
+    payload
 }
 
-/// A TCP packet of 60 bytes with a sequence number.
-pub(crate) fn tcp(class: u8, ends: [[u8; 4]; 2], ports: [u16; 2], sequence: u32) -> Frame {
+fn tcp_payload(ports: [u16; 2], sequence: u32) -> Vec<u8> {
     let mut payload = ports.map(u16::to_be_bytes).concat();
     payload.extend(sequence.to_be_bytes());
     payload.extend([0, 0, 0, 9, 0x50, 0x10, 1, 0, 0, 0, 0, 0]);
     payload.resize(26, 7);
-    Frame { bytes: ethernet(&ipv4(class, 6, ends, &payload)), ..Frame::default() }
+    payload
+}
+
+fn whole(packet: &[u8]) -> Frame {
+    Frame { bytes: ethernet(packet), ..Frame::default() }
+}
+
+/// A UDP packet of 60 bytes.
+pub(crate) fn udp(class: u8, ends: [[u8; 4]; 2], ports: [u16; 2]) -> Frame {
+    whole(&ipv4(class, 17, ends, &udp_payload(ports)))
+}
+
+/// A TCP packet of 60 bytes with a sequence number.
+pub(crate) fn tcp(class: u8, ends: [[u8; 4]; 2], ports: [u16; 2], sequence: u32) -> Frame {
+    whole(&ipv4(class, 6, ends, &tcp_payload(ports, sequence)))
+}
+
+/// A UDP packet over IPv6.
+pub(crate) fn udp6(class: u8, ends: [[u8; 16]; 2], ports: [u16; 2]) -> Frame {
+    whole(&ipv6(class, 17, ends, &udp_payload(ports)))
+}
+
+/// A TCP packet over IPv6 with a sequence number.
+pub(crate) fn tcp6(class: u8, ends: [[u8; 16]; 2], ports: [u16; 2], sequence: u32) -> Frame {
+    whole(&ipv6(class, 6, ends, &tcp_payload(ports, sequence)))
 }
 
 /// Whether a test run takes such a frame: not without a whole first header. Behind a tag it does.

@@ -1,5 +1,7 @@
 //! Senders and receivers in namespaces, and programs that drop and count.
 
+#![allow(dead_code, reason = "each test binary uses a part")]
+
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};

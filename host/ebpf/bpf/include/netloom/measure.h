@@ -113,6 +113,19 @@ struct nl_me_count {
 };
 _Static_assert(sizeof(struct nl_me_count) == 128, "two lines");
 
+/* The same for IPv6, in a map of its own. */
+#define NL_ME_NEAR6 256
+struct nl_me_near6 {
+	struct nl_me_key key;
+	__u64 value;
+	__u64 pad[2];
+} __attribute__((aligned(8)));
+_Static_assert(sizeof(struct nl_me_near6) == 64, "a line");
+
+struct nl_me_nears6 {
+	struct nl_me_near6 at[NL_ME_NEAR6];
+};
+
 /* Of one CPU. */
 struct nl_me_cpu {
 	__u64 other; /* frames that are not IP or lack headers */
@@ -122,8 +135,8 @@ struct nl_me_cpu {
 	__u64 searched; /* frames whose flow was not in the cache */
 	__u64 overflow; /* of these, that found no room there */
 	__u64 unwritten; /* packets that could not be marked */
-	__u64 tick; /* the coarse clock when `tai` was read */
-	__u64 tai;
+	__u64 tick; /* when `time` was read */
+	__u64 time;
 	__u64 pad[7];
 	struct nl_me_near near[NL_ME_NEAR];
 };
