@@ -161,6 +161,45 @@ fn who_does_not_read_is_waited_for_once() {
 }
 
 #[test]
+fn what_was_sent_is_waited_for_at_the_end_and_what_is_left_is_told() {
+    let hand = Hand::new("drain");
+    let [(mut a, mut at), (mut b, mut bt)] = acquainted(&hand);
+    let numbered = |n: u16| frame(mac(2), mac(1), &n.to_be_bytes());
+    a.send(&numbered(0)).expect("send");
+    hand.open(&mut at, &mut bt);
+    for n in 1..500 {
+        a.queue(&numbered(n)).expect("queue");
+    }
+    // Nobody reads.
+    assert_eq!(a.drain(Duration::from_millis(5)).expect("drain"), 500);
+    let reads = std::thread::spawn(move || {
+        let mut taken = 0;
+        while taken < 500 {
+            taken += usize::from(take(&mut b).is_some());
+        }
+        // By this it tells that it has all.
+        while take(&mut b).is_some() {}
+        (b, bt)
+    });
+    assert_eq!(a.drain(Duration::from_secs(20)).expect("drain"), 0);
+    // Kept until it is drained.
+    let kept = reads.join().expect("no panic");
+    // Many rings full, across their ends: what is left is counted by frames.
+    let mut b = kept.0;
+    let mut sent = 0_u64;
+    for n in 0..20_000_u16 {
+        a.send(&frame(mac(2), mac(1), &vec![1; usize::from(n % 1400)])).expect("send");
+        sent += 1;
+        if n % 64 == 0 {
+            while take(&mut b).is_some() {
+                sent -= 1;
+            }
+        }
+    }
+    assert_eq!(a.drain(Duration::ZERO).expect("drain"), sent);
+}
+
+#[test]
 fn a_send_that_does_not_wait_takes_no_frame_without_room() {
     let hand = Hand::new("try");
     let [(mut a, mut at), (mut b, mut bt)] = acquainted(&hand);

@@ -22,6 +22,9 @@ const HELD: usize = 128 * 1024;
 /// How long the answer to an Open is waited for before the frame is left behind for later.
 const ANSWER: Duration = Duration::from_millis(5);
 
+/// How often it is looked whether receivers have taken what was sent.
+const LOOK: Duration = Duration::from_micros(200);
+
 /// Seconds until an edge that was closed may be asked for again.
 const PAUSE: u32 = 1;
 
@@ -48,6 +51,17 @@ pub(super) enum Out {
     Open(Box<Edge>),
     /// Was closed by the other end, or cannot be had, until this second.
     Blocked { until: u32 },
+}
+
+impl Out {
+    /// Frames that wait here for the receiver.
+    fn untaken(&mut self) -> u64 {
+        match self {
+            Out::Open(edge) => edge.ring.untaken(),
+            Out::Opening(opening) => opening.held.len() as u64,
+            Out::Closed | Out::Blocked { .. } => 0,
+        }
+    }
 }
 
 /// An edge that is being opened.
@@ -237,6 +251,26 @@ impl SwitchPort {
     pub(super) fn finish(&mut self) {
         self.flush();
         let _ = self.await_answers(ANSWER, |port| port.opening != 0);
+    }
+
+    /// Shows all that was given to the port and waits, for at most `bound`, until its receivers have taken
+    /// it: the other ports, and the switch what goes by it. How many frames are left, which are lost when
+    /// the port ends: those of receivers that are slow, or gone meanwhile.
+    ///
+    /// # Errors
+    /// As [`SwitchPort::send`].
+    pub fn drain(&mut self, bound: Duration) -> Result<u64> {
+        let end = Instant::now() + bound;
+        self.finish();
+        loop {
+            // Before messages, by which an edge goes with what is in it.
+            let left: u64 = self.outs.iter_mut().map(Out::untaken).sum();
+            if left == 0 || Instant::now() >= end || self.is_gone() {
+                return Ok(left);
+            }
+            std::thread::sleep(LOOK);
+            self.messages()?;
+        }
     }
 
     fn give_waiting(&mut self, number: u8, frame: &[u8], waits: bool) -> Result<Sent> {

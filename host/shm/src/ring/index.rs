@@ -143,6 +143,18 @@ impl Produce {
     }
 
     /// The reader's tail as last seen.
+    /// From where to where there are slots that are not known to be taken, looked up anew.
+    pub(crate) fn untaken(&mut self, cell: Cell<'_>) -> (u64, u64) {
+        // What cannot be is the next frame's matter.
+        let _ = self.look(cell);
+        (self.tail, self.head)
+    }
+
+    /// Where in the arena a position is, and how many bytes there are behind it.
+    pub(crate) fn position(&self, at: u64) -> (usize, u64) {
+        (self.offset(at), self.size - (at & (self.size - 1)))
+    }
+
     pub(crate) fn tail(&self) -> u64 {
         self.tail
     }

@@ -14,7 +14,7 @@ use crate::inbox::PeerInbox;
 use crate::layout::{HEADER, LONGEST_FRAME, PORTS, SHORTEST_FRAME, ring as at};
 use crate::memory::Sealed;
 use crate::ring::copy::copy;
-use crate::ring::index::{PADDING, Place, Produce, Wait};
+use crate::ring::index::{PADDING, Place, Produce, Wait, slot_bytes};
 use crate::sync::Ordering;
 use crate::wake::{self, Bell};
 
@@ -23,6 +23,10 @@ const LOOKS: u32 = 200;
 
 /// Longest single sleep for room: a peer that does not wake us costs no more than this.
 const SLICE: Duration = Duration::from_millis(10);
+
+/// [`LONGEST_FRAME`] as it stands in a slot.
+#[expect(clippy::cast_possible_truncation, reason = "a constant")]
+const LONGEST: u32 = LONGEST_FRAME as u32;
 
 /// What became of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,6 +197,29 @@ impl Outgoing {
     #[inline]
     pub fn pending(&self) -> u64 {
         self.index.pending()
+    }
+
+    /// Frames, shown or not, that the reader has not told to have taken; it tells at the latest when it
+    /// has taken all.
+    pub fn untaken(&mut self) -> u64 {
+        let (mut at, head) = self.index.untaken(self.inbox.cell(self.number));
+        let mut frames = 0;
+        // A reader may have told of a place that is no slot's: then the count is wrong, and ends.
+        while at < head {
+            let (offset, left) = self.index.position(at);
+            // SAFETY: a position is inside the arena.
+            let slot = unsafe { self.slot(offset) };
+            // SAFETY: positions are multiples of a slot's alignment, with room for its header, which only
+            // we write.
+            let length = unsafe { slot.cast::<u32>().read() };
+            if length == PADDING {
+                at += left;
+            } else {
+                at += slot_bytes(length.min(LONGEST));
+                frames += 1;
+            }
+        }
+        frames
     }
 
     /// As [`Self::queue`]; if there is no room, shows what was queued and waits for the reader, for
