@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use netloom_sys::clock;
 use netloom_traffic::Histogram;
 
+use crate::pace::TOLERANCE;
+
 /// What is left to be waited awake: more than a sleep may take too long.
 const AWAKE: u64 = 500_000;
 /// The longest sleep, after which it is asked whether to stop.
@@ -21,13 +23,24 @@ const HOLDS: u64 = 100_000_000;
 pub(crate) struct Clock {
     offset: u64,
     looked: u64,
-    /// How much later than due each departure was, in nanoseconds.
+    /// How much later than planned each departure was, in nanoseconds.
     pub(crate) errors: Histogram,
+    /// How often two looks at the clock were farther apart than [`TOLERANCE`], and how far in all: this
+    /// thread did nothing between them, so it was not running.
+    pub(crate) interruptions: (u64, u64),
+    /// Departures later than [`TOLERANCE`], and how many of these because of such an interruption.
+    pub(crate) late: (u64, u64),
 }
 
 impl Clock {
     pub(crate) fn new() -> Clock {
-        let mut clock = Clock { offset: 0, looked: 0, errors: Histogram::default() };
+        let mut clock = Clock {
+            offset: 0,
+            looked: 0,
+            errors: Histogram::default(),
+            interruptions: (0, 0),
+            late: (0, 0),
+        };
         clock.look();
         clock
     }
@@ -58,17 +71,31 @@ impl Clock {
     /// Waits until a time and gives the time that it then is, at or after it; `None` when it is to stop.
     #[inline]
     pub(crate) fn wait(&mut self, due: u64, stop: &AtomicBool) -> Option<u64> {
+        let mut before = None;
+        let mut interrupted = false;
         loop {
             let now = Clock::now();
+            let apart = now - before.unwrap_or(now);
+            if apart > TOLERANCE {
+                interrupted = true;
+                self.interruptions.0 += 1;
+                self.interruptions.1 += apart;
+            }
             if now >= due {
                 self.errors.add(now - due);
+                if now - due > TOLERANCE {
+                    self.late.0 += 1;
+                    self.late.1 += u64::from(interrupted);
+                }
                 return Some(now);
             }
+            before = Some(now);
             if due - now > 2 * AWAKE {
                 if stop.load(Ordering::Relaxed) {
                     return None;
                 }
                 sleep((due - now - AWAKE).min(ASLEEP));
+                before = None;
             } else {
                 std::hint::spin_loop();
             }

@@ -11,11 +11,14 @@
 #![forbid(unsafe_code)]
 
 mod clock;
+mod eager;
 mod error;
 mod far;
 mod generator;
 mod live;
+mod order;
 mod outlet;
+mod pace;
 mod receive;
 mod replay;
 mod report;

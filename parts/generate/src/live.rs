@@ -1,6 +1,7 @@
-//! Sending frames that the kernel makes: at top speed, or a tenth of a second's worth at a time.
+//! Sending frames that the kernel makes: at top speed, or a tenth of a millisecond's worth at a time.
 //!
-//! A call takes the kernel some milliseconds to prepare and to clean up after, so calls are long.
+//! At top speed calls are long. At a rate a call makes what is due within [`SPAN`], at its first frame's
+//! time; when calls take longer than that, the next one makes what has become due as well.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,6 +9,7 @@ use netloom_ebpf::generate::{Frames, LONGEST, LiveFrames, MOST_LENGTHS, Pass};
 use netloom_traffic::{FCS, Frame, Rate, Schedule};
 
 use crate::clock::Clock;
+use crate::eager::Eager;
 use crate::far::Reached;
 use crate::generator::Spec;
 use crate::report::{Pacing, SendReport, UsedEngine, a_second};
@@ -19,8 +21,10 @@ const FIRST: u64 = 1 << 16;
 const MOST: u64 = 1 << 26;
 /// How long a call at top speed should take: it cannot be stopped but by a signal.
 const LONG: u64 = 400_000_000;
-/// Calls a second when there is a pace.
-const CALLS: f64 = 10.0;
+/// Nanoseconds of the schedule that one call makes frames of when there is a pace.
+const SPAN: u64 = 50_000;
+/// The most of these, when calls take long.
+const MOST_SPAN: u64 = 100_000_000;
 
 /// Frames made in the kernel for one interface.
 #[derive(Debug)]
@@ -57,8 +61,9 @@ impl Live {
     pub(crate) fn run(&mut self, spec: &Spec, stop: &AtomicBool) -> Result<SendReport> {
         let before = self.frames.tally();
         let (mut clock, mut schedule) = (Clock::new(), Schedule::new(spec.rate));
-        let (mut most, end) = (a_call(spec), spec.end());
+        let (mut most, end) = (FIRST, spec.end());
         let paced = spec.rate != Rate::Max;
+        let (eager, mut longest) = (paced.then(Eager::new), 0);
         let start = Clock::now();
         while !stop.load(Ordering::Relaxed) {
             let left = spec.left(self.frames.tally().made - before.made);
@@ -66,10 +71,13 @@ impl Live {
             if left == 0 || due >= end || spec.is_over(Clock::now() - start) {
                 break;
             }
-            if paced && clock.wait(start + due, stop).is_none() {
-                break;
-            }
-            let count = within(&schedule, spec, most.min(left), end);
+            let count = if paced {
+                let Some(now) = clock.wait(start + due, stop) else { break };
+                let late = (now - start - due).min(MOST_SPAN);
+                within(&schedule, spec, MOST.min(left), end.min(due + late + SPAN))
+            } else {
+                most.min(left)
+            };
             let before = Clock::now();
             let sent = self.frames.send(count, spec.batch.0)?;
             let took = Clock::now() - before;
@@ -80,6 +88,9 @@ impl Live {
                 return Err(Error::FarEnd { index: self.index });
             }
             schedule.skip(sent.made, sent.bytes + sent.made * u64::from(FCS));
+            if paced {
+                longest = longest.max(schedule.due() - due);
+            }
         }
         let elapsed_ns = Clock::now() - start;
         let after = self.frames.tally();
@@ -95,7 +106,11 @@ impl Live {
             elapsed_ns,
             packets_per_second: a_second(frames_sent, elapsed_ns),
             bits_per_second: a_second(bytes.saturating_mul(8), elapsed_ns),
-            pacing: Pacing::of(&clock.errors),
+            pacing: Pacing::of(&clock, None).map(|pacing| Pacing {
+                call_ns: longest,
+                preferred: eager.is_some_and(|eager| eager.is_raised()),
+                ..pacing
+            }),
         })
     }
 }
@@ -108,25 +123,7 @@ fn next_call(count: u64, took: u64, aim: u64) -> u64 {
     frames.clamp(FIRST, count.saturating_mul(4).max(FIRST)).min(MOST)
 }
 
-/// Frames of one call.
-fn a_call(spec: &Spec) -> u64 {
-    let cycle = u64::from(spec.sizes.cycle());
-    let bytes: u64 = (0..cycle).map(|n| u64::from(spec.sizes.at(n))).sum();
-    let frames = match spec.rate {
-        Rate::Max => return FIRST,
-        Rate::Packets(rate) => rate / CALLS,
-        Rate::Bits(rate) => rate / CALLS / (8.0 * bytes as f64 / cycle as f64),
-    };
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "1 to 2^26 after clamping"
-    )]
-    let frames = frames.clamp(1.0, MOST as f64) as u64;
-    frames
-}
-
-/// Of `count` frames, those that are due before the end: at least one.
+/// Of at most `count` frames, those that are due before a time: at least one.
 fn within(schedule: &Schedule, spec: &Spec, count: u64, end: u64) -> u64 {
     let due_of = |frames: u64| {
         let mut ahead = *schedule;
@@ -135,7 +132,7 @@ fn within(schedule: &Schedule, spec: &Spec, count: u64, end: u64) -> u64 {
         ahead.skip(frames, frames * u64::from(spec.sizes.least()));
         ahead.due()
     };
-    if spec.duration.is_none() || due_of(count - 1) < end {
+    if due_of(count - 1) < end {
         return count;
     }
     let (mut low, mut high) = (1, count);

@@ -3,6 +3,7 @@
 //! Invariant: each frame offered is taken or refused, and counted so, at the latest in [`Outlet::finish`].
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 
 use netloom_rawsock::{RingSizes, State, TxRing, rings, socket};
 pub use netloom_shm::SwitchPort;
@@ -141,16 +142,23 @@ impl Outlet {
         Ok(())
     }
 
-    /// Waits, bounded, until all has been taken; what has not is refused.
+    /// Waits, bounded, until all has been taken; what has not is refused. By a switch frames are taken
+    /// when their receivers have them; those for all, and for stations that are not known, when the
+    /// switch itself has.
     pub(crate) fn finish(&mut self) -> Result<()> {
         self.flush()?;
-        if let Way::Ring(ring) = &mut self.way {
-            let end = Clock::now() + LAST;
-            while ring.ring.waiting() > 0 && Clock::now() < end {
-                std::thread::yield_now();
-                self.refused += ring.kick()?;
+        match &mut self.way {
+            Way::Ring(ring) => {
+                let end = Clock::now() + LAST;
+                while ring.ring.waiting() > 0 && Clock::now() < end {
+                    std::thread::yield_now();
+                    self.refused += ring.kick()?;
+                }
+                self.refused += ring.ring.drop_all();
             }
-            self.refused += ring.ring.drop_all();
+            Way::Switch { port, .. } => {
+                self.refused += port.drain(Duration::from_nanos(LAST))?;
+            }
         }
         Ok(())
     }

@@ -1,7 +1,9 @@
 //! Sending the frames of a capture file, each when it is due by the file's own times or a rate.
 //!
 //! What cannot be sent is left out and counted by name: too long for the interface, too short, not whole in
-//! the file, not Ethernet. The gap that it leaves stays.
+//! the file, not Ethernet. The gap that it leaves stays. With the file's own times frames go in the order of
+//! these, also where the file has them otherwise, as far as is looked ahead: a second of the recording or
+//! 16 MiB of it.
 
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,6 +13,7 @@ use std::time::Duration;
 use netloom_traffic::{FCS, Rate, Replay, Speed, Tempo};
 
 use crate::clock::Clock;
+use crate::eager::Eager;
 use crate::outlet::{BURST, Outlet};
 use crate::report::{Pacing, ReplayReport, Skipped, a_second};
 use crate::source::{AHEAD, Batch, read};
@@ -56,6 +59,8 @@ struct Playing {
     bytes: u64,
     rounds: u64,
     skipped: Skipped,
+    put_in_order: u64,
+    preferred: bool,
 }
 
 impl Replayer {
@@ -107,16 +112,22 @@ impl Replayer {
             bytes: 0,
             rounds: 0,
             skipped: Skipped::default(),
+            put_in_order: 0,
+            preferred: false,
         };
         let rounds = self.options.rounds;
+        let by_time = matches!(self.options.tempo, Tempo::Recorded(_));
         let outlet = &mut self.outlet;
         let played = std::thread::scope(|scope| {
             // In the scope, so that the reader sees it go when this ends.
             let (to, from) = sync_channel(AHEAD);
             let reader = std::thread::Builder::new().name("netloom-read".to_owned());
             reader
-                .spawn_scoped(scope, move || read(open, rounds, &to, stop))
+                .spawn_scoped(scope, move || read(open, rounds, by_time, &to, stop))
                 .map_err(|e| Error::call("thread", "start", e))?;
+            // After the reader has begun, which is not to be preferred.
+            let eager = playing.paced.then(Eager::new);
+            playing.preferred = eager.as_ref().is_some_and(Eager::is_raised);
             let played = playing.play(&from, outlet, stop);
             drop(from);
             played
@@ -131,12 +142,14 @@ impl Replayer {
             frames_sent,
             frames_refused,
             skipped: playing.skipped,
+            frames_put_in_order: playing.put_in_order,
             frames_back_in_time: playing.schedule.backwards(),
             bytes_offered: playing.bytes,
             rounds: playing.rounds,
             elapsed_ns,
             packets_per_second: a_second(frames_sent, elapsed_ns),
-            pacing: Pacing::of(&playing.clock.errors),
+            pacing: Pacing::of(&playing.clock, None)
+                .map(|pacing| Pacing { preferred: playing.preferred, ..pacing }),
         })
     }
 }
@@ -155,6 +168,7 @@ impl Playing {
                 Err(RecvTimeoutError::Disconnected) => break,
             };
             self.skipped.add(&batch.skipped);
+            self.put_in_order += batch.put_in_order;
             if !self.batch(&batch, outlet, stop)? {
                 break;
             }

@@ -3,6 +3,8 @@
 use netloom_traffic::{Histogram, Stream};
 use serde::{Deserialize, Serialize};
 
+use crate::clock::Clock;
+
 /// The engine that was used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -15,9 +17,15 @@ pub enum UsedEngine {
     Shm,
 }
 
-/// How much later than due frames left, in nanoseconds. A departure is the moment before the call that
-/// gives frames to the interface, seen by CLOCK_MONOTONIC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// How exactly frames left, in nanoseconds. A departure is the moment before the call that gives frames to
+/// the interface, seen by CLOCK_MONOTONIC; none is before its time.
+///
+/// At a rate the first figures are of the plan and `behind` are of the schedule: a sender that was
+/// interrupted, which makes one frame late, goes on with the gaps that were asked for instead of a burst,
+/// each shorter by a twentieth until what was lost is made up. In a replay, and for frames made in the kernel,
+/// the plan is the schedule.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Pacing {
     /// Calls that were measured: frames, but for frames made in the kernel, where each is for many.
     pub departures: u64,
@@ -29,17 +37,49 @@ pub struct Pacing {
     pub max_ns: u64,
     /// The mean.
     pub mean_ns: u64,
+    /// Those more than a microsecond late.
+    pub late: u64,
+    /// Of these, those for which the sender waited and was interrupted; the others were late because what
+    /// was sent before took longer.
+    pub late_interrupted: u64,
+    /// How often the sender was interrupted for more than a microsecond while it waited: by the kernel's timer,
+    /// by other work on its processor, by a hypervisor.
+    pub interruptions: u64,
+    /// For how long in all.
+    pub interrupted_ns: u64,
+    /// Half of the frames were not farther behind the schedule than this.
+    pub behind_p50_ns: u64,
+    /// 99 of 100.
+    pub behind_p99_ns: u64,
+    /// The farthest.
+    pub behind_max_ns: u64,
+    /// The longest time of which one call made the frames: so much too early its last frame may have left.
+    /// 0 where each frame has a call.
+    pub call_ns: u64,
+    /// Whether the sending thread was preferred to others, which takes the right to.
+    pub preferred: bool,
 }
 
 impl Pacing {
-    /// `None` when nothing was paced.
-    pub(crate) fn of(errors: &Histogram) -> Option<Pacing> {
+    /// `None` when nothing was paced. `behind` of the schedule, where that is not the plan.
+    pub(crate) fn of(clock: &Clock, behind: Option<&Histogram>) -> Option<Pacing> {
+        let errors = &clock.errors;
+        let behind = behind.unwrap_or(errors);
         (errors.count() > 0).then(|| Pacing {
             departures: errors.count(),
             p50_ns: errors.percentile(500_000),
             p99_ns: errors.percentile(990_000),
             max_ns: errors.most(),
             mean_ns: errors.mean(),
+            late: clock.late.0,
+            late_interrupted: clock.late.1,
+            interruptions: clock.interruptions.0,
+            interrupted_ns: clock.interruptions.1,
+            behind_p50_ns: behind.percentile(500_000),
+            behind_p99_ns: behind.percentile(990_000),
+            behind_max_ns: behind.most(),
+            call_ns: 0,
+            preferred: false,
         })
     }
 }
@@ -105,7 +145,11 @@ pub struct ReplayReport {
     pub frames_refused: u64,
     /// Frames that were not given to it.
     pub skipped: Skipped,
-    /// Frames that were recorded before one that stands before them in the file: sent without a gap.
+    /// Frames that stand in the file behind newer ones and were sent by their time all the same.
+    #[serde(default)]
+    pub frames_put_in_order: u64,
+    /// Frames that were recorded before one that was sent before them: sent without a gap. Where the
+    /// file's own times count these are farther back than is looked ahead.
     pub frames_back_in_time: u64,
     /// Bytes of the frames sent and refused.
     pub bytes_offered: u64,

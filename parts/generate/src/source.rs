@@ -8,6 +8,7 @@ use std::sync::mpsc::SyncSender;
 
 use netloom_pcap::read::{Item, Packet, Reader};
 
+use crate::order::Order;
 use crate::report::Skipped;
 use crate::{Error, Result};
 
@@ -27,6 +28,8 @@ pub(crate) struct Batch {
     frames: Vec<(usize, Option<u64>)>,
     /// Frames that cannot be sent, whatever the interface.
     pub(crate) skipped: Skipped,
+    /// Frames that stand in the file behind newer ones, and have their place by time.
+    pub(crate) put_in_order: u64,
     /// Whether the file ends here.
     pub(crate) end: bool,
 }
@@ -42,7 +45,13 @@ impl Batch {
         })
     }
 
-    fn take(&mut self, packet: &Packet<'_>, linktype: Option<u16>) {
+    fn add(&mut self, frame: &[u8], time: Option<u64>) {
+        self.bytes.extend_from_slice(frame);
+        self.frames.push((frame.len(), time));
+    }
+
+    /// Whether a packet can be sent; if not it is counted.
+    fn can(&mut self, packet: &Packet<'_>, linktype: Option<u16>) -> bool {
         if linktype != Some(ETHERNET) {
             self.skipped.frames_not_ethernet += 1;
         } else if u32::try_from(packet.data.len()).is_ok_and(|length| length < packet.original) {
@@ -50,22 +59,72 @@ impl Batch {
         } else if packet.data.len() < HEADER {
             self.skipped.frames_too_short += 1;
         } else {
-            self.bytes.extend_from_slice(packet.data);
-            self.frames.push((packet.data.len(), packet.time_ns));
+            return true;
         }
+        false
     }
 }
 
-/// Reads a file `rounds` times (0: until nobody listens) and sends what is in it, or why that cannot be.
+/// Batches on their way to who plays them.
+struct Feed<'a> {
+    batch: Batch,
+    /// Where frames wait for those that go before them.
+    order: Option<Order>,
+    to: &'a SyncSender<Result<Batch>>,
+    /// Nobody listens.
+    gone: bool,
+}
+
+impl Feed<'_> {
+    /// Takes a packet that stands in the file.
+    fn take(&mut self, packet: &Packet<'_>, linktype: Option<u16>) {
+        if !self.batch.can(packet, linktype) {
+            return;
+        }
+        match &mut self.order {
+            None => self.add(packet.data, packet.time_ns),
+            Some(order) => {
+                if order.put(packet.data, packet.time_ns) {
+                    self.let_go(false);
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, frame: &[u8], time: Option<u64>) {
+        self.batch.add(frame, time);
+        if self.batch.bytes.len() >= BATCH {
+            self.send();
+            self.batch.bytes.reserve(BATCH + 4096);
+        }
+    }
+
+    /// Takes what need not wait for others any longer; `all`: nothing need.
+    fn let_go(&mut self, all: bool) {
+        if let Some(mut order) = self.order.take() {
+            order.take(all, |frame, time| self.add(frame, time));
+            self.batch.put_in_order += order.take_moved();
+            self.order = Some(order);
+        }
+    }
+
+    fn send(&mut self) {
+        self.gone |= self.to.send(Ok(std::mem::take(&mut self.batch))).is_err();
+    }
+}
+
+/// Reads a file `rounds` times (0: until nobody listens) and sends what is in it, or why that cannot be;
+/// `by_time`: in the order in which frames were recorded, else as they stand.
 pub(crate) fn read<R: Read>(
     mut open: impl FnMut() -> std::io::Result<R>,
     rounds: u64,
+    by_time: bool,
     to: &SyncSender<Result<Batch>>,
     stop: &AtomicBool,
 ) {
     let mut round = 0;
     while (rounds == 0 || round < rounds) && !stop.load(Ordering::Relaxed) {
-        match open().map_err(Error::Open).and_then(|file| once(file, to)) {
+        match open().map_err(Error::Open).and_then(|file| once(file, by_time, to)) {
             Ok(true) => round += 1,
             Ok(false) => return,
             Err(e) => {
@@ -77,35 +136,36 @@ pub(crate) fn read<R: Read>(
 }
 
 /// Reads it once; whether somebody still listens.
-fn once<R: Read>(file: R, to: &SyncSender<Result<Batch>>) -> Result<bool> {
+fn once<R: Read>(file: R, by_time: bool, to: &SyncSender<Result<Batch>>) -> Result<bool> {
     let mut reader = Reader::new(file)?;
     // Simple links: which kind the section's interfaces are of.
     let mut kinds: Vec<u16> = Vec::new();
-    let mut batch = Batch::default();
+    let order = by_time.then(Order::default);
+    let mut feed = Feed { batch: Batch::default(), order, to, gone: false };
     loop {
         match reader.next() {
             Ok(Some(Item::Section(_))) => kinds.clear(),
             Ok(Some(Item::Interface(interface))) => kinds.push(interface.linktype),
             Ok(Some(Item::Packet(packet))) => {
                 let place = usize::try_from(packet.interface).unwrap_or(usize::MAX);
-                batch.take(&packet, kinds.get(place).copied());
+                feed.take(&packet, kinds.get(place).copied());
             }
             Ok(Some(_)) => {}
             Ok(None) => {
-                batch.end = true;
-                return Ok(to.send(Ok(batch)).is_ok());
+                feed.let_go(true);
+                feed.batch.end = true;
+                feed.send();
+                return Ok(!feed.gone);
             }
             Err(e) => {
                 // What is whole is sent before it is told that there is no more.
-                return if to.send(Ok(batch)).is_ok() { Err(e.into()) } else { Ok(false) };
+                feed.let_go(true);
+                feed.send();
+                return if feed.gone { Ok(false) } else { Err(e.into()) };
             }
         }
-        if batch.bytes.len() >= BATCH {
-            let full = std::mem::take(&mut batch);
-            batch.bytes.reserve(BATCH + 4096);
-            if to.send(Ok(full)).is_err() {
-                return Ok(false);
-            }
+        if feed.gone {
+            return Ok(false);
         }
     }
 }

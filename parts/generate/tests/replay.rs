@@ -133,7 +133,8 @@ fn what_cannot_be_sent_is_left_out_by_name() {
         }
         let report = play(&bytes, ReplayOptions::default()).unwrap();
         assert_eq!(report.frames_sent, 2, "a tag comes on top of what the interface takes");
-        assert_eq!(report.frames_back_in_time, 1);
+        // The first two, of which one is too long, were recorded before the one that stands first.
+        assert_eq!((report.frames_put_in_order, report.frames_back_in_time), (2, 0));
         let skipped = Skipped {
             frames_too_long: 1,
             frames_too_short: 1,
@@ -158,5 +159,36 @@ fn a_file_that_is_cut_short_is_played_up_to_there() {
         assert!(matches!(error, Error::Pcap(netloom_pcap::Error::Format { .. })), "{error}");
         let engine = Replayer::open(interface(A), Engine::LiveFrames, ReplayOptions::default());
         assert!(engine.unwrap_err().to_string().starts_with("engine live-frames: "));
+    });
+}
+
+#[test]
+fn interfaces_written_one_behind_the_other_keep_their_gaps() {
+    isolated!({
+        pair();
+        // Blocks of 8 ms of one interface, then of the other, whose frames lie between.
+        let mut frame = Frame::new(&addresses(false), 60, 3).unwrap();
+        let mut bytes = file();
+        ng::interface(&mut bytes, &ng::Interface::default());
+        for block in 0..4 {
+            for (interface, odd) in [(0, 0), (2, 1)] {
+                for n in (0..16).map(|n| block * 16 + n).filter(|n| n % 2 == odd) {
+                    let made = frame.make(60, Flows::ONE.at(0), n, 0);
+                    put(&mut bytes, interface, 1_000_000 * MS + n * MS, made.len(), made);
+                }
+            }
+        }
+        let (report, receive) =
+            world::receive(64, || play(&bytes, ReplayOptions::default()).unwrap());
+        assert_eq!((report.frames_sent, report.frames_back_in_time), (64, 0));
+        // Of each block the second interface's but its last, which is newer than all before.
+        assert_eq!(report.frames_put_in_order, 4 * 7);
+        let found = receive.report(&[]);
+        assert_eq!((only(&found).frames_received, only(&found).frames_reordered), (64, 0));
+        // At a rate they go as they stand.
+        let options = at(Tempo::Rate(Rate::Max));
+        let (report, receive) = world::receive(64, || play(&bytes, options).unwrap());
+        assert_eq!(report.frames_put_in_order, 0);
+        assert!(only(&receive.report(&[])).frames_reordered > 0);
     });
 }
