@@ -4,6 +4,7 @@
 
 mod capture;
 mod generate;
+mod measure;
 mod serve;
 mod switch;
 
@@ -14,6 +15,7 @@ use clap_complete::Shell;
 
 pub(crate) use capture::{Capture, CaptureDirection, CaptureEngine, CaptureFormat};
 pub(crate) use generate::{Generate, GenerateEngine, Replay};
+pub(crate) use measure::{FlowFlag, Measure};
 pub(crate) use serve::Serve;
 pub(crate) use switch::{
     MirrorAdd, MirrorChange, MirrorDirection, Plug, PortVlan, Switch, SwitchCreate, SwitchMac,
@@ -67,6 +69,8 @@ pub(crate) enum Verb {
     Generate(Box<Generate>),
     /// Send the frames of a capture file, with their gaps or at a rate.
     Replay(Replay),
+    /// Measure loss, delay and jitter between two nodes hop by hop, without a packet of its own.
+    Measure(Box<Measure>),
     /// Serve measurements, or all of a lab, over HTTP on a port.
     Serve(Serve),
     /// Run a program in a node, with this terminal or these pipes.

@@ -61,6 +61,16 @@ fn exit_code(error: &anyhow::Error) -> i32 {
             }) => return 3,
             _ => {}
         }
+        // Errors that speak for others do not show them as causes.
+        match cause.downcast_ref() {
+            Some(netloom_measure::Error::Ebpf(netloom_ebpf::Error::Unsupported(_))) => return 3,
+            Some(
+                netloom_measure::Error::Invalid { .. }
+                | netloom_measure::Error::Period { .. }
+                | netloom_measure::Error::Marking(_),
+            ) => return 2,
+            _ => {}
+        }
         if let Some(netloom_port::Error::Unsupported(_)) = cause.downcast_ref() {
             return 3;
         }

@@ -72,6 +72,12 @@ impl Spaces {
         Ok((spaces, found))
     }
 
+    /// A lab, of which nothing is open yet.
+    pub(crate) fn of_lab(lab: Option<&str>) -> Result<Spaces> {
+        let lab = Some(connect(lab)?);
+        Ok(Spaces { lab, inits: BTreeMap::new(), on_host: false, outside: None })
+    }
+
     /// The lab's plan.
     pub(crate) fn plan(&self) -> Option<&Plan> {
         self.lab.as_ref().map(|(_, plan)| plan)

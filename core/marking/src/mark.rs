@@ -70,6 +70,11 @@ impl Marks {
         Ok(Marks { starter, next, mask, delay })
     }
 
+    /// Whether packets can be marked twice: there are bits for it.
+    pub fn can_double(&self) -> bool {
+        self.delay != 0
+    }
+
     /// What the traffic class (the byte with DSCP and ECN) of a packet says; nothing if it has
     /// neither mark.
     pub fn read(&self, traffic_class: u8) -> Option<Mark> {

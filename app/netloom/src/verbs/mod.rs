@@ -14,6 +14,7 @@ mod generate;
 mod link;
 mod list;
 mod logs;
+mod measure;
 mod node;
 mod ping;
 mod plug;
@@ -52,6 +53,7 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
         Verb::Capture(args) => capture::capture(lab, &args),
         Verb::Generate(args) => generate::generate(lab, &args),
         Verb::Replay(args) => generate::replay(lab, &args),
+        Verb::Measure(args) => measure::measure(lab, &args),
         Verb::Serve(args) => serve::serve(lab, &args),
         Verb::Exec(args) => enter::exec(lab, args),
         Verb::Shell(args) => enter::shell(lab, &args.node),

@@ -1,0 +1,172 @@
+//! The flags of `measure`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::capture::time;
+
+/// `measure`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "measure A B finds the way from node A to node B and back, marks the packets between \
+                        them where they leave, and tells of every link, switch and node on the way what it \
+                        lost and how long it took. With --config FILE it counts at interfaces instead: a \
+                        TARGET is then NODE:IFACE, NODE, link:NAME, switch:S, switch:S/PORT or host:IFACE, \
+                        and the file is what POST /pnpm/ takes. Ctrl-C ends it when the block that lasts is \
+                        closed, a second one at once."
+)]
+pub(crate) struct Measure {
+    /// The node that sends and the one that receives; with --config, interfaces.
+    #[arg(value_name = "NODE", required_unless_present = "config")]
+    pub(crate) targets: Vec<String>,
+    /// How long, e.g. 20s, in whole blocks; else until interrupted.
+    #[arg(long = "for", value_name = "TIME", value_parser = time, conflicts_with = "config")]
+    pub(crate) duration: Option<Duration>,
+    /// The length of a block.
+    #[arg(long, value_name = "TIME", value_parser = time, conflicts_with = "config")]
+    pub(crate) period: Option<Duration>,
+    /// How long after its end a block is still counted: more than packets are on their way. Less than
+    /// half a period; a quarter of it, at most 1 s, if not given.
+    #[arg(long, value_name = "TIME", value_parser = time, conflicts_with = "config")]
+    pub(crate) guard: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) what: MeasureWhat,
+    /// What runs at the points: counts of all packets, with times of all, of a fixed share, of about as
+    /// many as --samples says, or of a fixed share again (program 4).
+    #[arg(long, value_name = "1|2|3|4", default_value_t = 3, conflicts_with = "config",
+        value_parser = clap::value_parser!(u8).range(1..=4))]
+    pub(crate) program: u8,
+    /// How many packets of a flow and block have their times kept, at most; half as many at least
+    /// (program 3).
+    #[arg(long, value_name = "N", default_value_t = 1024, conflicts_with = "config",
+        value_parser = clap::value_parser!(u32).range(2..=1_048_576))]
+    pub(crate) samples: u32,
+    /// Times are kept of one packet in 2^BITS (programs 2 and 4).
+    #[arg(long, value_name = "BITS", default_value_t = 4, conflicts_with = "config",
+        value_parser = clap::value_parser!(u8).range(0..=32))]
+    pub(crate) hash_length: u8,
+    /// DSCP values that blocks alternate between.
+    #[arg(long, value_name = "DSCP,DSCP", default_value = "8,16", value_parser = marks,
+        conflicts_with = "config")]
+    pub(crate) marks: (u8, u8),
+    /// Mark nothing: something else does.
+    #[arg(long, conflicts_with = "config")]
+    pub(crate) no_marking: bool,
+    /// Only from the first node to the second.
+    #[arg(long, conflicts_with = "config")]
+    pub(crate) one_way: bool,
+    /// There and back; this is so where nothing is said.
+    #[arg(long, conflicts_with_all = ["one_way", "config"])]
+    pub(crate) both: bool,
+    /// The body of a session as the API has it.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Mark packets of the file's filters where they leave by these interfaces.
+    #[arg(long, requires = "config")]
+    pub(crate) mark: bool,
+    /// As JSON, an object a line.
+    #[arg(long, conflicts_with = "csv")]
+    pub(crate) json: bool,
+    /// As CSV: a header, and a line for each block, direction, flow and hop.
+    #[arg(long)]
+    pub(crate) csv: bool,
+    /// Only what all blocks together say.
+    #[arg(short, long, conflicts_with = "csv")]
+    pub(crate) quiet: bool,
+}
+
+/// Which packets.
+#[derive(Debug, Args)]
+#[group(skip)]
+pub(crate) struct MeasureWhat {
+    /// IPv4; this is so where nothing is said.
+    #[arg(short = '4', conflicts_with_all = ["ipv6", "config"])]
+    pub(crate) ipv4: bool,
+    /// IPv6.
+    #[arg(short = '6', conflicts_with = "config")]
+    pub(crate) ipv6: bool,
+    /// Only of this protocol: udp, tcp, icmp, icmpv6, sctp or a number.
+    #[arg(long, value_name = "PROTOCOL", conflicts_with = "config")]
+    pub(crate) proto: Option<String>,
+    /// Only from this port of the first node, and back to it.
+    #[arg(long, value_name = "PORT", conflicts_with = "config")]
+    pub(crate) src_port: Option<u16>,
+    /// Only to this port of the second node, and back from it.
+    #[arg(long, visible_alias = "port", value_name = "PORT", conflicts_with = "config")]
+    pub(crate) dst_port: Option<u16>,
+    /// A flow of its own: [PORT->]PORT/PROTOCOL, * for any port, e.g. 80/tcp or '5000->*/udp'. Several may
+    /// be given; what is of none of them is the last one, `rest`.
+    #[arg(long = "flow", value_name = "FLOW", value_parser = flow, conflicts_with = "config",
+        conflicts_with_all = ["proto", "src_port", "dst_port"])]
+    pub(crate) flow: Vec<FlowFlag>,
+    /// Each TCP connection and connected UDP socket between the nodes is a flow of its own: those that
+    /// are there when it begins.
+    #[arg(long, conflicts_with_all = ["proto", "src_port", "dst_port", "config"])]
+    pub(crate) flows: bool,
+}
+
+/// A flow by its ports and protocol.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct FlowFlag {
+    pub(crate) src_port: Option<u16>,
+    pub(crate) dst_port: Option<u16>,
+    pub(crate) proto: String,
+}
+
+impl std::fmt::Display for FlowFlag {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let port = |port: Option<u16>| port.map_or_else(|| "*".to_owned(), |port| port.to_string());
+        write!(f, "{}->{}/{}", port(self.src_port), port(self.dst_port), self.proto)
+    }
+}
+
+fn flow(text: &str) -> Result<FlowFlag, String> {
+    let wrong = || format!("{text:?} is no flow; write 80/tcp or 5000->80/udp, * for any port");
+    let port = |text: &str| match text {
+        "*" => Ok(None),
+        number => number.parse().map(Some).map_err(|_| wrong()),
+    };
+    let (ports, proto) = text.split_once('/').ok_or_else(wrong)?;
+    let (from, to) = ports.split_once("->").unwrap_or(("*", ports));
+    if proto.is_empty() {
+        return Err(wrong());
+    }
+    Ok(FlowFlag { src_port: port(from)?, dst_port: port(to)?, proto: proto.to_owned() })
+}
+
+fn marks(text: &str) -> Result<(u8, u8), String> {
+    let values = text.split_once(',').map(|(a, b)| (a.parse(), b.parse()));
+    match values {
+        Some((Ok(starter), Ok(next))) => Ok((starter, next)),
+        _ => Err(format!("{text:?} is not two DSCP values; write 8,16")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flows_are_ports_and_a_protocol() {
+        let known = |src_port, dst_port, proto: &str| {
+            Ok(FlowFlag { src_port, dst_port, proto: proto.to_owned() })
+        };
+        assert_eq!(flow("80/tcp"), known(None, Some(80), "tcp"));
+        assert_eq!(flow("5000->80/udp"), known(Some(5000), Some(80), "udp"));
+        assert_eq!(flow("5000->*/17"), known(Some(5000), None, "17"));
+        assert_eq!(flow("80/tcp").unwrap().to_string(), "*->80/tcp");
+        for wrong in ["", "80", "80/", "x/tcp", "1->2->3/tcp", "70000/tcp", "->80/tcp"] {
+            assert!(flow(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn marks_are_two() {
+        assert_eq!(marks("8,16"), Ok((8, 16)));
+        for wrong in ["8", "8,", "8,16,24", "256,1", "a,b"] {
+            assert!(marks(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! `measure`: what links, switches and nodes between two nodes lose and how long they take; or counts at
+//! interfaces that are named.
+//!
+//! The work is done in this process: points are links of BPF programs that go with it, however it ends.
+//! What blocks say is `netloom_marking`'s, reading them `netloom_measure`'s.
+
+mod asked;
+mod book;
+mod interfaces;
+mod json;
+mod places;
+mod show;
+mod watch;
+mod ways;
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use netloom_ebpf::Direction;
+use netloom_ebpf::measure::{Clock, Marking};
+use netloom_measure::{Session, Setup, Spot};
+
+use crate::Usage;
+use crate::flags::Measure;
+use crate::output::print;
+use crate::spaces::Spaces;
+use book::Book;
+use places::Places;
+use watch::Watch;
+use ways::Ways;
+
+/// Blocks that a session keeps until they are read here.
+const KEEP: usize = 64;
+
+/// `netloom measure`
+pub(crate) fn measure(lab: Option<&str>, args: &Measure) -> Result<i32> {
+    if let Some(file) = &args.config {
+        return interfaces::measure(lab, args, file);
+    }
+    let [from, to] = args.targets.as_slice() else {
+        let words = "measure takes two nodes, or interfaces with --config FILE";
+        return Err(Usage(words.to_owned()).into());
+    };
+    if from == to {
+        let words = format!(
+            "node {from:?} is named twice; name the one that sends and the one that receives"
+        );
+        return Err(Usage(words).into());
+    }
+    let mut spaces = Spaces::of_lab(lab)?;
+    let version = if args.what.ipv6 { 6 } else { 4 };
+    let ends = ways::Ends::find(&spaces, from, to, version)?;
+    // What is asked for is looked at before the machine is.
+    let mut flows = asked::flows(args);
+    asked::configuration(args, &flows, &[(ends.destination, ends.destination)])?;
+    netloom_ebpf::feature::measure_supported(Clock::Monotonic)?;
+    let ways = Ways::find(&mut spaces, &ends, args.one_way)?;
+    if args.what.flows {
+        flows = asked::sockets(&spaces, &ways, &args.what.flow)?;
+    }
+    let configuration = asked::configuration(args, &flows, &ways.addresses())?;
+    let signals = super::ending()?;
+    spaces.enter()?;
+    let places = Places::of(&spaces, ways.passages());
+    let mut spots: Vec<Spot> = Vec::new();
+    let mut book = Book::new(&ways, &flows, |netif, out, marks| {
+        spot(&mut spots, netif, out, marks && !args.no_marking)
+    });
+    let setup = Setup { configuration, spots, clock: Clock::Monotonic, keep: KEEP, cache: 0 };
+    let session = Session::prepare(Arc::new(places), setup)?;
+    let watch = Watch::start(session, signals)?;
+    let mut output = show::Output::new(args, &ways, &flows, probe(&spaces));
+    output.begin(&watch)?;
+    watch.each(&spaces, |told| {
+        let blocks = book.add(told)?;
+        output.block(told, &blocks, &book, &watch)
+    })?;
+    output.end(&book, &watch)?;
+    ways::note_changes(&spaces, &ways);
+    Ok(0)
+}
+
+/// The index of a spot, which is made if it is not there.
+fn spot(spots: &mut Vec<Spot>, netif: &str, out: bool, marks: bool) -> usize {
+    let direction = if out { Direction::Egress } else { Direction::Ingress };
+    let same = |spot: &Spot| spot.netif == netif && spot.direction == direction;
+    let index = spots.iter().position(same).unwrap_or_else(|| {
+        spots.push(Spot { netif: netif.to_owned(), direction, marking: Marking::Off });
+        spots.len() - 1
+    });
+    if marks {
+        spots[index].marking = Marking::Single;
+    }
+    index
+}
+
+/// By what records are known: the lab, or the machine.
+fn probe(spaces: &Spaces) -> String {
+    let machine = || rustix::system::uname().nodename().to_string_lossy().into_owned();
+    spaces.plan().map_or_else(machine, |plan| plan.lab.clone())
+}
+
+/// Writes a line of machine-readable output.
+fn line(text: &str) -> Result<()> {
+    print(&format!("{text}\n"))
+}

@@ -1,0 +1,262 @@
+//! What is asked for by flags, as a session's configuration: flows, filters, and what is wrong with them.
+//!
+//! It goes by way of the API's body, so that whatever is refused there is refused here, in its words.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use netloom_lab::target::Place;
+use netloom_marking::session::{Body, BodyFilter, Configuration, Problem};
+use netloom_netlink::diag::{self, Protocol, SocketInfo};
+
+use super::ways::Ways;
+use crate::Usage;
+use crate::flags::{FlowFlag, Measure};
+use crate::spaces::{Spaces, run_in};
+
+/// Blocks where nothing is said.
+const PERIOD: Duration = Duration::from_secs(1);
+/// Most flows of sockets: what is behind them is in the rest.
+const MOST_FLOWS: usize = 256;
+
+/// A flow: what is measured by itself, there and back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Flow {
+    /// `5000->80/tcp`, `rest`, `all`.
+    pub(super) name: String,
+    proto: Option<String>,
+    src_port: Option<u16>,
+    dst_port: Option<u16>,
+}
+
+impl From<FlowFlag> for Flow {
+    fn from(flag: FlowFlag) -> Flow {
+        let name = flag.to_string();
+        let FlowFlag { src_port, dst_port, proto } = flag;
+        Flow { name, proto: Some(proto), src_port, dst_port }
+    }
+}
+
+/// The flows that flags tell of.
+pub(super) fn flows(args: &Measure) -> Vec<Flow> {
+    let what = &args.what;
+    if what.flow.is_empty() {
+        let (proto, src_port, dst_port) = (what.proto.clone(), what.src_port, what.dst_port);
+        return vec![Flow { name: "all".to_owned(), proto, src_port, dst_port }];
+    }
+    with_rest(what.flow.iter().cloned())
+}
+
+/// Flows, and what is of none of them.
+fn with_rest(flows: impl IntoIterator<Item = FlowFlag>) -> Vec<Flow> {
+    let mut flows: Vec<Flow> = flows.into_iter().map(Flow::from).collect();
+    flows.push(Flow { name: "rest".to_owned(), ..Flow::default() });
+    flows
+}
+
+/// The flows of sockets that are connected between the nodes now, at either of them.
+pub(super) fn sockets(spaces: &Spaces, ways: &Ways, given: &[FlowFlag]) -> Result<Vec<Flow>> {
+    let way = ways.all.first().context("there is no way")?;
+    let mut found: BTreeSet<FlowFlag> = given.iter().cloned().collect();
+    let ends = [
+        (&way.from, way.source, way.destination, false),
+        (&way.to, way.destination, way.source, true),
+    ];
+    for (node, own, peer, turned) in ends {
+        let init = spaces.init(&Place::Node(node.clone()));
+        let sockets = run_in(init.as_deref(), || Ok(diag::sockets()?))
+            .with_context(|| format!("node {node:?}: list its sockets"))?;
+        found.extend(sockets.iter().filter_map(|socket| flow_of(socket, own, peer, turned)));
+    }
+    if found.len() > MOST_FLOWS {
+        eprintln!(
+            "note: {} flows; {MOST_FLOWS} are told apart, the others are in the rest",
+            found.len()
+        );
+    }
+    Ok(with_rest(found.into_iter().take(MOST_FLOWS)))
+}
+
+/// The flow of a socket that is connected from `own` to `peer`; turned, as the peer sees it.
+fn flow_of(socket: &SocketInfo, own: IpAddr, peer: IpAddr, turned: bool) -> Option<FlowFlag> {
+    let (local, remote) = socket.local.zip(socket.remote)?;
+    // A socket for both families has IPv4 addresses in IPv6's clothes.
+    let plain = |address: IpAddr| address.to_canonical();
+    let proto = match socket.protocol {
+        Protocol::Tcp => "tcp",
+        Protocol::Udp => "udp",
+        Protocol::Raw | Protocol::Packet => return None,
+    };
+    let of_both = (plain(local.ip()), plain(remote.ip())) == (own, peer);
+    let (src, dst) = if turned { (remote, local) } else { (local, remote) };
+    of_both.then(|| FlowFlag {
+        src_port: Some(src.port()),
+        dst_port: Some(dst.port()),
+        proto: proto.to_owned(),
+    })
+}
+
+/// The configuration for these flows on ways between these addresses: there, and back if there are two.
+/// The filter of a flow and a way is number flow * ways + way.
+///
+/// # Errors
+/// All that is wrong, by the names of flags.
+pub(super) fn configuration(
+    args: &Measure,
+    flows: &[Flow],
+    ways: &[(IpAddr, IpAddr)],
+) -> Result<Configuration> {
+    let seconds = |time: Duration| time.as_secs_f64();
+    let period = args.period.unwrap_or(PERIOD);
+    let hashes = args.program != 1;
+    let filters = flows.iter().flat_map(|flow| {
+        ways.iter().enumerate().map(move |(way, addresses)| filter(flow, *addresses, way > 0))
+    });
+    let filters = (0..).zip(filters).map(|(id, filter)| BodyFilter { id, ..filter }).collect();
+    let body = Body {
+        prog_id: args.program,
+        mp: seconds(period),
+        mpc: seconds(args.duration.unwrap_or(period)),
+        starter_mark: args.marks.0,
+        next_mark: args.marks.1,
+        filters,
+        match_value: hashes.then_some(0),
+        hash_length: hashes.then_some(if args.program == 3 { 0 } else { args.hash_length }),
+        hash_function: hashes.then(|| "bob".to_owned()),
+        npkts: (args.program == 3).then_some(args.samples),
+        guard: args.guard.map(seconds),
+        ..Body::default()
+    };
+    let bytes = serde_json::to_vec(&body)?;
+    let mut configuration = Configuration::read(&bytes).map_err(|problems| wrong(&problems))?;
+    if args.duration.is_none() {
+        // Until it is stopped.
+        configuration.duration = 0;
+    }
+    Ok(configuration)
+}
+
+fn filter(flow: &Flow, (from, to): (IpAddr, IpAddr), back: bool) -> BodyFilter {
+    let (src_port, dst_port) =
+        if back { (flow.dst_port, flow.src_port) } else { (flow.src_port, flow.dst_port) };
+    BodyFilter {
+        id: 0,
+        src_ip: Some(from.to_string()),
+        dst_ip: Some(to.to_string()),
+        proto: flow.proto.clone(),
+        src_port,
+        dst_port,
+    }
+}
+
+/// All that is wrong, by the names of flags.
+fn wrong(problems: &[Problem]) -> Usage {
+    let flag = |path: &str| match path.rsplit('.').next().unwrap_or(path) {
+        "mp" => "--period".to_owned(),
+        "mpc" => "--for".to_owned(),
+        "guard" => "--guard".to_owned(),
+        "npkts" => "--samples".to_owned(),
+        "hash_length" => "--hash-length".to_owned(),
+        "starter_mark" | "next_mark" => "--marks".to_owned(),
+        "proto" => "--proto".to_owned(),
+        _ if path.starts_with("filters") => "--flow".to_owned(),
+        other => other.to_owned(),
+    };
+    // The same of each direction is said once.
+    let mut seen = BTreeSet::new();
+    let words =
+        problems.iter().map(|problem| format!("{}: {}", flag(&problem.path), problem.message));
+    let words: Vec<String> = words.filter(|words| seen.insert(words.clone())).collect();
+    Usage(words.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    fn args(line: &str) -> Measure {
+        let cli =
+            crate::flags::Cli::try_parse_from(format!("netloom measure a b{line}").split(' '));
+        let crate::flags::Verb::Measure(args) = cli.unwrap().verb else { panic!("{line}") };
+        *args
+    }
+
+    fn address(last: u8) -> IpAddr {
+        [10, 0, 0, last].into()
+    }
+
+    fn configured(line: &str) -> Result<Configuration> {
+        let args = args(line);
+        let ways = [(address(1), address(2)), (address(2), address(1))];
+        configuration(&args, &flows(&args), &ways)
+    }
+
+    #[test]
+    fn the_way_back_has_its_ports_turned_round() {
+        let found = configured(" --flow 5000->80/tcp --flow 53/udp").unwrap();
+        let ports =
+            |id: usize| (found.filters[id].filter.src_port, found.filters[id].filter.dst_port);
+        assert_eq!(found.filters.len(), 6);
+        assert_eq!([ports(0), ports(1)], [(Some(5000), Some(80)), (Some(80), Some(5000))]);
+        assert_eq!([ports(2), ports(3)], [(None, Some(53)), (Some(53), None)]);
+        assert_eq!([ports(4), ports(5)], [(None, None); 2]);
+        let nets = |id: usize| found.filters[id].filter.src_ip.unwrap().addr();
+        assert_eq!([nets(4), nets(5)], [address(1), address(2)]);
+    }
+
+    #[test]
+    fn what_is_asked_for_is_what_is_measured() {
+        let found = configured("").unwrap();
+        assert_eq!((found.period, found.guard, found.duration), (1_000_000_000, 250_000_000, 0));
+        assert_eq!(found.sampling.unwrap().npkts, Some(1024));
+        let found = configured(" --for 20s --period 2s --guard 100ms --program 1").unwrap();
+        assert_eq!((found.blocks(), found.guard), (10, 100_000_000));
+        assert!(found.sampling.is_none());
+        let found = configured(" --program 2 --hash-length 3 --marks 1,2 --proto 17").unwrap();
+        assert_eq!(found.sampling.unwrap().selection.threshold().hash_length(), 3);
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_by_flag() {
+        for (line, words) in [
+            (
+                " --guard 500ms",
+                "--guard: period of 1000000000 ns: guard of 500000000 ns does not fit",
+            ),
+            (" --period 1ms", "--period: must be 0.01 to 3600 seconds"),
+            (" --for 500ms", "--for: is shorter than mp"),
+            (" --marks 8,8", "--marks: "),
+            (" --marks 8,64", "--marks: must be"),
+            (" --proto x", "--proto: must be tcp, udp"),
+            (" --proto icmp --port 80", "--proto: has no ports"),
+            (" --flow 80/tcp --flow 80/tcp", "--flow: is the same as filters[0]"),
+        ] {
+            let error = configured(line).unwrap_err();
+            assert!(error.is::<Usage>(), "{line}: {error}");
+            assert!(error.to_string().starts_with(words), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn sockets_are_flows_as_the_first_node_sees_them() {
+        let socket = |local: &str, remote: &str| SocketInfo {
+            protocol: Protocol::Tcp,
+            local: Some(local.parse().unwrap()),
+            remote: Some(remote.parse().unwrap()),
+            state: diag::State::Established,
+            interface: None,
+            inode: 1,
+        };
+        let (a, b) = (address(1), address(2));
+        let known = |flow: Option<FlowFlag>| flow.map(|flow| flow.to_string());
+        let there = flow_of(&socket("10.0.0.1:5000", "10.0.0.2:80"), a, b, false);
+        assert_eq!(known(there).as_deref(), Some("5000->80/tcp"));
+        let back = flow_of(&socket("[::ffff:10.0.0.2]:80", "[::ffff:10.0.0.1]:5000"), b, a, true);
+        assert_eq!(known(back).as_deref(), Some("5000->80/tcp"));
+        assert_eq!(flow_of(&socket("10.0.0.1:5000", "10.0.0.3:80"), a, b, false), None);
+    }
+}

@@ -1,0 +1,95 @@
+//! The book of a measurement: which spot and filter each point of each way is, and all blocks so far.
+
+use anyhow::{Result, bail};
+use netloom_ebpf::measure::FlowBlock;
+use netloom_marking::total::{Side, WayBlock, WayTotal};
+use netloom_measure::Told;
+
+use super::asked::Flow;
+use super::ways::{Ways, name};
+
+/// Delays of one hop that are kept, of all flows together.
+const MOST_DELAYS: usize = 1 << 16;
+/// Those of one flow, however many there are.
+const LEAST_DELAYS: usize = 1 << 10;
+
+/// A flow on a way.
+pub(super) struct Entry {
+    /// Indexes of the flow and the way.
+    pub(super) flow: usize,
+    pub(super) way: usize,
+    pub(super) total: WayTotal,
+}
+
+/// All of a measurement.
+pub(super) struct Book {
+    /// Of each way, the spot of each point.
+    spots: Vec<Vec<usize>>,
+    ways: usize,
+    /// Flow by flow, each way.
+    pub(super) entries: Vec<Entry>,
+}
+
+/// A block of an entry, by the entry's index.
+pub(super) type Blocks = Vec<WayBlock>;
+
+impl Book {
+    /// Finds a spot for each point of each way: by its name, whether frames go out there, and whether it
+    /// is where they leave their node.
+    pub(super) fn new(
+        ways: &Ways,
+        flows: &[Flow],
+        mut spot: impl FnMut(&str, bool, bool) -> usize,
+    ) -> Book {
+        let mut spots = Vec::new();
+        for way in &ways.all {
+            let points = way.points.iter().enumerate();
+            spots.push(points.map(|(n, p)| spot(&name(p), p.out, n == 0)).collect());
+        }
+        let most = (MOST_DELAYS / flows.len().max(1)).max(LEAST_DELAYS);
+        let pairs =
+            (0..flows.len()).flat_map(|flow| (0..ways.all.len()).map(move |way| (flow, way)));
+        let entry = |(flow, way): (usize, usize)| {
+            let points = ways.all[way].points.len();
+            Entry { flow, way, total: WayTotal::new(points, most) }
+        };
+        Book { spots, ways: ways.all.len(), entries: pairs.map(entry).collect() }
+    }
+
+    /// The records of a block at the points of an entry's way, in their order.
+    pub(super) fn records<'t>(
+        &self,
+        entry: &Entry,
+        told: &'t Told,
+    ) -> impl Iterator<Item = Option<&'t FlowBlock>> {
+        let filter = entry.flow * self.ways + entry.way;
+        let spots = self.spots.get(entry.way).map(Vec::as_slice).unwrap_or_default();
+        spots.iter().map(move |spot| {
+            let point = told.points.iter().find(|point| point.spot == *spot);
+            point.and_then(|point| point.flows.get(filter))
+        })
+    }
+
+    /// Adds a block of all points.
+    ///
+    /// # Errors
+    /// A block that lacks a point or a flow.
+    pub(super) fn add(&mut self, told: &Told) -> Result<Blocks> {
+        let mut blocks = Vec::with_capacity(self.entries.len());
+        for entry in &mut self.entries {
+            let filter = entry.flow * self.ways + entry.way;
+            let mut sides = Vec::new();
+            for spot in &self.spots[entry.way] {
+                let point = told.points.iter().find(|point| point.spot == *spot);
+                let Some(flow) = point.and_then(|point| point.flows.get(filter)) else {
+                    bail!("block {}: it lacks filter {filter} of spot {spot}", told.block);
+                };
+                let whole = flow.sampled.as_ref().filter(|sampled| sampled.unkept == 0);
+                let samples = whole.map(|s| (s.selection, s.samples.as_slice()));
+                sides.push(Side { record: &flow.record, samples });
+            }
+            blocks.push(entry.total.add(&sides)?);
+        }
+        Ok(blocks)
+    }
+}

@@ -1,0 +1,202 @@
+//! `measure TARGET… --config FILE`: a session of the API at interfaces of a lab or of the host.
+//!
+//! What is told are the records of each point, flow by flow and block by block; nothing is compared.
+
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Result;
+use netloom_ebpf::Direction;
+use netloom_ebpf::feature::measure_supported;
+use netloom_ebpf::measure::{Clock, Marking};
+use netloom_lab::target::{Place, Point};
+use netloom_marking::session::{Configuration, Program};
+use netloom_measure::view::{Block, ScheduleView};
+use netloom_measure::{Session, Setup, Spot, Told};
+use serde_json::{Value, json};
+
+use super::json::{clock, csv, merged, record};
+use super::places::Places;
+use super::watch::Watch;
+use super::{KEEP, line, probe};
+use crate::Usage;
+use crate::flags::Measure;
+use crate::output::{or_dash, print, table};
+use crate::spaces::Spaces;
+
+/// The longest file: what the API takes.
+const MOST_BYTES: u64 = 16 << 20;
+/// Columns of CSV.
+const CSV: &str = "block,begin_ns,netif,direction,flow,packets,bytes,first_ns,last_ns,mean_ns,samples,\
+                   late,complete,reasons";
+/// Columns of tables.
+const HEAD: [&str; 8] =
+    ["BLOCK", "INTERFACE", "DIRECTION", "FLOW", "PACKETS", "BYTES", "SAMPLES", "COMPLETE"];
+
+/// Measures at targets, or at the interfaces of the host that the file names.
+pub(super) fn measure(lab: Option<&str>, args: &Measure, file: &Path) -> Result<i32> {
+    let configuration = read(file)?;
+    let mut targets = args.targets.clone();
+    if targets.is_empty() {
+        targets.extend(configuration.netifs.iter().map(|netif| format!("host:{netif}")));
+    } else if !configuration.netifs.is_empty() {
+        let words = format!(
+            "{file:?}: netifs: interfaces are named on the command line; leave them out there or here"
+        );
+        return Err(Usage(words).into());
+    }
+    if targets.is_empty() {
+        return Err(Usage("name interfaces, or netifs in the file".to_owned()).into());
+    }
+    let (mut spaces, found) = Spaces::find(lab, &targets, false)?;
+    if let Some(mirrored) = found.mirrors.first() {
+        let switch = &mirrored.switch;
+        let words =
+            format!("switch {switch:?}: it is in shared memory; measure at its nodes' interfaces");
+        return Err(Usage(words).into());
+    }
+    let on_host = found.points.iter().any(|point| point.place == Place::Host);
+    let by = if on_host { Clock::Tai } else { Clock::Monotonic };
+    measure_supported(by)?;
+    let spots = spots(&found.points, &configuration, args.mark)?;
+    let signals = super::super::ending()?;
+    spaces.enter()?;
+    let named = found.points.iter().map(|p| (name(p), &p.place, p.interface.as_str()));
+    let places = Arc::new(Places::of(&spaces, named));
+    let setup = Setup { configuration, spots, clock: by, keep: KEEP, cache: 0 };
+    let watch = Watch::start(Session::prepare(places, setup)?, signals)?;
+    let probe = probe(&spaces);
+    begin(args, &watch, &probe)?;
+    watch.each(&spaces, |told| block(args, &watch, &probe, told))?;
+    Ok(0)
+}
+
+fn read(file: &Path) -> Result<Configuration> {
+    let open = std::fs::File::open(file);
+    let mut bytes = Vec::new();
+    open.and_then(|open| open.take(MOST_BYTES).read_to_end(&mut bytes))
+        .map_err(|error| Usage(format!("{file:?}: read: {error}")))?;
+    Configuration::read(&bytes).map_err(|problems| {
+        let words: Vec<String> =
+            problems.iter().map(|p| format!("{}: {p}", file.display())).collect();
+        Usage(words.join("\n")).into()
+    })
+}
+
+/// An interface's name in records: that of the host's as it is there.
+fn name(point: &Point) -> String {
+    match point.place {
+        Place::Host => point.interface.clone(),
+        _ => point.name.clone(),
+    }
+}
+
+/// Both directions of each interface.
+fn spots(points: &[Point], configuration: &Configuration, mark: bool) -> Result<Vec<Spot>> {
+    let twice = configuration.program == Program::Combined && configuration.marks.can_double();
+    let marks = if twice { Marking::Double } else { Marking::Single };
+    let names: Vec<String> = points.iter().map(name).collect();
+    if let Some(missing) = configuration.marking.iter().find(|netif| !names.contains(netif)) {
+        return Err(Usage(format!(
+            "marking: {missing:?} is none of the interfaces that are measured at"
+        ))
+        .into());
+    }
+    let spots = names.into_iter().flat_map(|netif| {
+        let marking =
+            if mark || configuration.marking.contains(&netif) { marks } else { Marking::Off };
+        let ingress =
+            Spot { netif: netif.clone(), direction: Direction::Ingress, marking: Marking::Off };
+        [ingress, Spot { netif, direction: Direction::Egress, marking }]
+    });
+    Ok(spots.collect())
+}
+
+fn word(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Ingress => "ingress",
+        Direction::Egress => "egress",
+    }
+}
+
+/// Tells what is measured, once block 0 has begun.
+fn begin(args: &Measure, watch: &Watch, probe: &str) -> Result<()> {
+    watch.begun();
+    let spots = &watch.session.setup().spots;
+    if args.csv {
+        return line(CSV);
+    }
+    if args.json {
+        let spot = |spot: &Spot| {
+            let marks = spot.marking != Marking::Off;
+            json!({ "netif": spot.netif, "direction": word(spot.direction), "marks": marks })
+        };
+        let rest = json!({
+            "schedule": ScheduleView::from(watch.schedule),
+            "spots": spots.iter().map(spot).collect::<Vec<_>>(),
+        });
+        let head =
+            merged([json!({ "type": "session" }), clock(probe, watch.session.clock()), rest]);
+        return line(&head.to_string());
+    }
+    let netifs: Vec<&str> = spots.iter().step_by(2).map(|spot| spot.netif.as_str()).collect();
+    let period = watch.schedule.period() / 1_000_000;
+    print(&format!("{}: blocks of {period} ms\n", netifs.join(" ")))
+}
+
+/// Tells a block: every flow at every spot.
+fn block(args: &Measure, watch: &Watch, probe: &str, told: &Told) -> Result<()> {
+    let spots = &watch.session.setup().spots;
+    let mut rows = Vec::new();
+    for point in &told.points {
+        let Some(spot) = spots.get(point.spot) else { continue };
+        for flow in &point.flows {
+            let block = Block::from(flow);
+            let samples = block.sampled.as_ref().map(|sampled| sampled.samples.len());
+            let direction = word(spot.direction);
+            if args.json {
+                let about = json!({
+                    "type": "record", "netif": spot.netif, "direction": direction, "flow": flow.id,
+                    "samples": samples,
+                });
+                let parts: [Value; 3] = [about, clock(probe, watch.session.clock()), record(flow)];
+                line(&merged(parts).to_string())?;
+            } else if args.csv {
+                line(&csv(&fields(&block, spot, flow.id, samples)))?;
+            } else {
+                rows.push(vec![
+                    told.block.to_string(),
+                    spot.netif.clone(),
+                    direction.to_owned(),
+                    flow.id.to_string(),
+                    block.all.packets.to_string(),
+                    block.bytes.to_string(),
+                    or_dash(samples, |n| n.to_string()),
+                    if block.complete { "yes".to_owned() } else { block.reasons.join(", ") },
+                ]);
+            }
+        }
+    }
+    if rows.is_empty() || args.quiet { Ok(()) } else { print(&table(&HEAD, rows)) }
+}
+
+fn fields(block: &Block, spot: &Spot, flow: u32, samples: Option<usize>) -> Vec<String> {
+    let number = |value: Option<u64>| value.map_or_else(String::new, |value| value.to_string());
+    vec![
+        block.block.to_string(),
+        block.begin.to_string(),
+        spot.netif.clone(),
+        word(spot.direction).to_owned(),
+        flow.to_string(),
+        block.all.packets.to_string(),
+        block.bytes.to_string(),
+        number(block.all.first),
+        number(block.all.last),
+        number(block.all.mean),
+        samples.map_or_else(String::new, |samples| samples.to_string()),
+        block.late.to_string(),
+        block.complete.to_string(),
+        block.reasons.join("; "),
+    ]
+}

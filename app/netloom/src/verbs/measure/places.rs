@@ -1,0 +1,60 @@
+//! Where the interfaces of a measurement are: by name, in namespaces whose doors are open.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use netloom_lab::target::Place;
+use netloom_measure::{Error, Host, Interfaces, Result};
+use netloom_sys::namespace;
+use std::os::fd::AsFd;
+
+use crate::spaces::Spaces;
+
+/// Interfaces by their names in the lab.
+pub(super) struct Places(BTreeMap<String, (Option<Arc<OwnedFd>>, String)>);
+
+impl Places {
+    /// Names, and the interfaces that they are for; the doors to their places must be open.
+    pub(super) fn of<'a>(
+        spaces: &Spaces,
+        named: impl IntoIterator<Item = (String, &'a Place, &'a str)>,
+    ) -> Places {
+        let place = |(name, place, interface): (String, &Place, &str)| {
+            (name, (spaces.init(place), interface.to_owned()))
+        };
+        Places(named.into_iter().map(place).collect())
+    }
+}
+
+/// An error of either kind.
+struct Inside(Error);
+
+impl From<netloom_sys::Error> for Inside {
+    fn from(error: netloom_sys::Error) -> Inside {
+        Inside(error.into())
+    }
+}
+
+impl Interfaces for Places {
+    fn names(&self) -> Result<Vec<String>> {
+        Ok(self.0.keys().cloned().collect())
+    }
+
+    fn visit(&self, netif: &str, work: &mut (dyn FnMut(u32) -> Result<()> + Send)) -> Result<()> {
+        let missing = || Error::NoInterface { netif: netif.to_owned() };
+        let (init, interface) = self.0.get(netif).ok_or_else(missing)?;
+        let visited = match init {
+            None => Host.visit(interface, work),
+            Some(init) => {
+                let there = || Host.visit(interface, work).map_err(Inside);
+                namespace::run_in(init.as_fd(), "netloom-point", there).map_err(|inside| inside.0)
+            }
+        };
+        // The name by which it was asked for.
+        visited.map_err(|error| match error {
+            Error::NoInterface { .. } => missing(),
+            other => other,
+        })
+    }
+}

@@ -1,0 +1,319 @@
+//! How a measurement of ways reads: tables while it runs and at its end, lines of JSON, or CSV.
+
+use std::io::IsTerminal;
+
+use anyhow::Result;
+use netloom_lab::way::Way;
+use netloom_marking::Completeness;
+use netloom_marking::total::WayTotal;
+use netloom_measure::Told;
+use netloom_measure::view::ScheduleView;
+use serde_json::{Value, json};
+
+use super::asked::Flow;
+use super::book::{Blocks, Book, Entry};
+use super::json::{Figures, clock, csv, merged, reasons, record};
+use super::line;
+use super::watch::Watch;
+use super::ways::{Ways, name};
+use crate::flags::Measure;
+use crate::output::{or_dash, print, table};
+
+/// Columns of tables.
+const HEAD: [&str; 9] =
+    ["HOP", "IN", "LOST", "GAINED", "MEAN ms", "P50 ms", "P99 ms", "AT MOST ms", "JITTER ms"];
+/// Columns of CSV.
+const CSV: &str = "block,begin_ns,from,to,flow,hop,sent,received,lost,gained,mean_ns,p50_ns,p99_ns,\
+                   p99_at_most_ns,jitter_ns,complete";
+/// What the row from end to end is called.
+const WHOLE: &str = "way";
+
+/// Where all goes.
+pub(super) struct Output<'a> {
+    ways: &'a [Way],
+    flows: &'a [Flow],
+    probe: String,
+    args: &'a Measure,
+    /// Lines that the next block overwrites, on a terminal.
+    shown: usize,
+}
+
+impl<'a> Output<'a> {
+    pub(super) fn new(
+        args: &'a Measure,
+        ways: &'a Ways,
+        flows: &'a [Flow],
+        probe: String,
+    ) -> Output<'a> {
+        Output { ways: &ways.all, flows, probe, args, shown: 0 }
+    }
+
+    /// Tells what is measured, once block 0 has begun: what is sent from then on is counted.
+    pub(super) fn begin(&self, watch: &Watch) -> Result<()> {
+        watch.begun();
+        if self.args.csv {
+            return line(CSV);
+        }
+        if self.args.json {
+            return line(&self.head(watch).to_string());
+        }
+        let first = &self.ways[0];
+        let back = if self.ways.len() > 1 { " and back" } else { "" };
+        let marked =
+            if self.args.no_marking { "as marked by others" } else { "marked at its ends" };
+        print(&format!(
+            "{} -> {}{back}: {}, blocks of {}, {marked}\n",
+            first.from,
+            first.to,
+            crate::output::count(first.hops.len(), "hop"),
+            milliseconds(watch.schedule.period()),
+        ))
+    }
+
+    fn head(&self, watch: &Watch) -> Value {
+        let point = |p: &netloom_lab::way::Passage| json!({ "name": name(p), "direction": if p.out { "egress" } else { "ingress" } });
+        let way = |way: &Way| {
+            json!({
+                "from": way.from, "to": way.to,
+                "source": way.source, "destination": way.destination,
+                "points": way.points.iter().map(point).collect::<Vec<_>>(),
+                "hops": way.hops,
+            })
+        };
+        let rest = json!({
+            "program": self.args.program,
+            "schedule": ScheduleView::from(watch.schedule),
+            "ways": self.ways.iter().map(way).collect::<Vec<_>>(),
+            "flows": self.flows.iter().map(|flow| &flow.name).collect::<Vec<_>>(),
+        });
+        merged([json!({ "type": "way" }), clock(&self.probe, watch.session.clock()), rest])
+    }
+
+    /// Shows a block that is closed.
+    pub(super) fn block(
+        &mut self,
+        told: &Told,
+        blocks: &Blocks,
+        book: &Book,
+        watch: &Watch,
+    ) -> Result<()> {
+        if self.args.quiet {
+            return Ok(());
+        }
+        if self.args.csv || self.args.json {
+            for (entry, block) in book.entries.iter().zip(blocks) {
+                let figures: Vec<Figures<'_>> = block.hops.iter().map(Figures::from).collect();
+                let whole = Figures::from(&block.whole);
+                let (number, complete) = (block.block, block.completeness);
+                if self.args.csv {
+                    let begin = watch.schedule.begin(number);
+                    self.csv_lines(entry, (number, begin), &figures, whole, complete)?;
+                } else {
+                    let about = json!({
+                        "type": "block",
+                        "block": number,
+                        "begin": watch.schedule.begin(number),
+                        "end": watch.schedule.end(number),
+                        "points": self.points(entry, book, told),
+                    });
+                    let parts = [about, clock(&self.probe, watch.session.clock())];
+                    line(&self.object(entry, parts, &figures, whole, complete).to_string())?;
+                }
+            }
+            return Ok(());
+        }
+        let mut text = String::new();
+        for (entry, block) in book.entries.iter().zip(blocks) {
+            let figures: Vec<Figures<'_>> = block.hops.iter().map(Figures::from).collect();
+            text += &format!("\nblock {}: {}\n", block.block, self.label(entry));
+            text += &self.table(entry, &figures, Figures::from(&block.whole));
+            if !block.completeness.is_complete() {
+                text += &format!("not complete: {}\n", block.completeness.reasons().join(", "));
+            }
+        }
+        if std::io::stdout().is_terminal() {
+            if self.shown > 0 {
+                text.insert_str(0, &format!("\x1b[{}A\x1b[J", self.shown));
+            }
+            self.shown = text.matches('\n').count();
+        }
+        print(&text)
+    }
+
+    /// Shows all blocks together.
+    pub(super) fn end(&self, book: &Book, watch: &Watch) -> Result<()> {
+        if self.args.csv {
+            return Ok(());
+        }
+        let (mut text, mut last) = (String::new(), String::new());
+        for entry in &book.entries {
+            let total = &entry.total;
+            let figures: Vec<Figures<'_>> = total.hops.iter().map(Figures::from).collect();
+            let whole = Figures::from(&total.whole);
+            if self.args.json {
+                let about = json!({
+                    "type": "total", "blocks": total.blocks, "incomplete": total.incomplete,
+                });
+                let parts = [about, clock(&self.probe, watch.session.clock())];
+                line(&self.object(entry, parts, &figures, whole, total.against).to_string())?;
+                continue;
+            }
+            let blocks = crate::output::count(usize::try_from(total.blocks).unwrap_or(0), "block");
+            text += &format!("\n{blocks} together: {}\n", self.label(entry));
+            text += &self.table(entry, &figures, whole);
+            last += &verdict(total, &self.ways[entry.way].hops, &self.label(entry));
+        }
+        print(&format!("{text}{}{last}", if text.is_empty() { "" } else { "\n" }))
+    }
+
+    fn label(&self, entry: &Entry) -> String {
+        let way = &self.ways[entry.way];
+        match self.flows {
+            [_] => format!("{} -> {}", way.from, way.to),
+            flows => format!("{} -> {}, {}", way.from, way.to, flows[entry.flow].name),
+        }
+    }
+
+    /// A row for each hop, and one for all.
+    fn table(&self, entry: &Entry, figures: &[Figures<'_>], whole: Figures<'_>) -> String {
+        let names = self.ways[entry.way].hops.iter().map(String::as_str).chain([WHOLE]);
+        let all = figures.iter().copied().chain([whole]);
+        table(&HEAD, names.zip(all).map(|(name, figures)| row(name, &figures)).collect())
+    }
+
+    /// Each hop, with the names of its points; and from end to end.
+    fn hops<'f>(
+        &self,
+        entry: &Entry,
+        figures: &'f [Figures<'f>],
+    ) -> impl Iterator<Item = (&'a str, (String, String), &'f Figures<'f>)> {
+        let way: &'a Way = &self.ways[entry.way];
+        let ends = way.points.iter().zip(way.points.iter().skip(1));
+        let hops = way.hops.iter().zip(ends).zip(figures);
+        hops.map(|((hop, (a, b)), figures)| (hop.as_str(), (name(a), name(b)), figures))
+    }
+
+    fn object(
+        &self,
+        entry: &Entry,
+        parts: [Value; 2],
+        figures: &[Figures<'_>],
+        whole: Figures<'_>,
+        complete: Completeness,
+    ) -> Value {
+        let way = &self.ways[entry.way];
+        let hops = self.hops(entry, figures);
+        let hops: Vec<Value> = hops.map(|(hop, (a, b), f)| f.json(hop, (&a, &b))).collect();
+        let ends = way.points.first().zip(way.points.last());
+        let whole = ends.map(|(a, b)| whole.json(WHOLE, (&name(a), &name(b))));
+        let flow = &self.flows[entry.flow].name;
+        let about = json!({ "from": way.from, "to": way.to, "flow": flow });
+        let [kind, clock] = parts;
+        merged([kind, clock, about, reasons(complete), json!({ "hops": hops, "way": whole })])
+    }
+
+    /// The records of a block's points.
+    fn points(&self, entry: &Entry, book: &Book, told: &Told) -> Vec<Value> {
+        let points = self.ways[entry.way].points.iter();
+        let records = points.zip(book.records(entry, told)).map(|(point, flow)| {
+            let direction = if point.out { "egress" } else { "ingress" };
+            json!({ "name": name(point), "direction": direction, "record": flow.map(record) })
+        });
+        records.collect()
+    }
+
+    fn csv_lines(
+        &self,
+        entry: &Entry,
+        (block, begin): (u64, u64),
+        figures: &[Figures<'_>],
+        whole: Figures<'_>,
+        complete: Completeness,
+    ) -> Result<()> {
+        let way = &self.ways[entry.way];
+        let names = way.hops.iter().map(String::as_str).chain([WHOLE]);
+        for (hop, figures) in names.zip(figures.iter().copied().chain([whole])) {
+            let [p50, p99] = figures.quantiles();
+            let number = |value: Option<f64>| value.map_or_else(String::new, |v| format!("{v:.0}"));
+            let whole = |value: Option<i64>| value.map_or_else(String::new, |v| v.to_string());
+            let fields = [
+                block.to_string(),
+                begin.to_string(),
+                way.from.clone(),
+                way.to.clone(),
+                self.flows[entry.flow].name.clone(),
+                hop.to_owned(),
+                figures.sent.to_string(),
+                figures.received.to_string(),
+                figures.lost.to_string(),
+                figures.gained.to_string(),
+                number(figures.mean()),
+                whole(p50.and_then(|q| q.value)),
+                whole(p99.and_then(|q| q.value)),
+                whole(p99.and_then(|q| q.high)),
+                number(figures.jitter()),
+                complete.is_complete().to_string(),
+            ];
+            line(&csv(&fields))?;
+        }
+        Ok(())
+    }
+}
+
+/// What is said last of a way: where packets were lost.
+fn verdict(total: &WayTotal, hops: &[String], label: &str) -> String {
+    let mut text = String::new();
+    if total.incomplete > 0 {
+        text += &format!(
+            "not summed: {} of {} blocks ({label}): {}\n",
+            total.incomplete,
+            total.incomplete + total.blocks,
+            total.against.reasons().join(", "),
+        );
+    }
+    let mut none = true;
+    for (hop, name) in total.hops.iter().zip(hops) {
+        if hop.lost > 0 {
+            none = false;
+            text += &format!("lost: {} of {} packets on {name} ({label})\n", hop.lost, hop.sent);
+        }
+        if hop.gained > 0 {
+            text += &format!("gained: {} packets on {name} ({label})\n", hop.gained);
+        }
+    }
+    if none {
+        text += &match total.whole.sent {
+            0 => format!("no packet was sent ({label})\n"),
+            sent => format!("lost: none of {sent} packets ({label})\n"),
+        };
+    }
+    text
+}
+
+fn row(name: &str, figures: &Figures<'_>) -> Vec<String> {
+    let [p50, p99] = figures.quantiles();
+    let exact = |value: Option<i64>| {
+        value.map(|ns| {
+            #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+            let ns = ns as f64;
+            ns
+        })
+    };
+    let cell = |value: Option<f64>| or_dash(value, |ns| format!("{:.3}", ns / 1e6));
+    vec![
+        name.to_owned(),
+        figures.sent.to_string(),
+        figures.lost.to_string(),
+        figures.gained.to_string(),
+        cell(figures.mean()),
+        cell(exact(p50.and_then(|q| q.value))),
+        cell(exact(p99.and_then(|q| q.value))),
+        cell(exact(p99.and_then(|q| q.high))),
+        cell(figures.jitter()),
+    ]
+}
+
+/// `1000 ms`
+fn milliseconds(ns: u64) -> String {
+    format!("{} ms", ns / 1_000_000)
+}
