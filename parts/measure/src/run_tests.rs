@@ -8,11 +8,11 @@ use super::*;
 use crate::limits::Room;
 use crate::{Host, Session, Setup, State};
 
-const PERIOD: u64 = 20_000_000;
+const PERIOD: u64 = 100_000_000;
 
 /// A session of so many blocks, of which the first began (or begins) so many periods ahead of now.
 fn shared(blocks: u64, behind: i64) -> Arc<Shared> {
-    let body = br#"{"prog_id": 1, "mp": 0.02, "mpc": 1, "guard": 0.001, "starter_mark": 8,
+    let body = br#"{"prog_id": 1, "mp": 0.1, "mpc": 1, "guard": 0.001, "starter_mark": 8,
         "next_mark": 16, "filters": [{"id": 1}]}"#;
     let mut configuration = Configuration::read(body).unwrap();
     configuration.duration = blocks * PERIOD;
