@@ -20,14 +20,14 @@ use crate::{Error, Result};
 /// How long after the end frames are sent that were due before.
 const GRACE: u64 = 1_000_000_000;
 /// Frames a second from which on they are made in the kernel, where that can be.
-const MANY: f64 = 1e6;
+const MANY: f64 = 4e5;
 /// Bits of the smallest frame with its check sequence.
 const LEAST_BITS: f64 = 64.0 * 8.0;
 
 /// By which way frames go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Engine {
-    /// A switch's port by shared memory. An interface at more than a million frames a second by frames
+    /// A switch's port by shared memory. An interface at more than 400,000 frames a second by frames
     /// made in the kernel where these can be, else by the ring.
     #[default]
     Auto,

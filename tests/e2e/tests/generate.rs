@@ -92,12 +92,6 @@ fn all_that_is_sent_is_received() {
         let hears = receiver(&machine, to, None);
         assert_eq!(sent(&machine, &format!("{from} -c 3000 --rate 20kpps")), 3000, "{from}");
         let report = report(hears);
-        if from == by_port {
-            // A ring that is full loses frames, and what stands in it when its port leaves goes with it.
-            let [received, lost, twice, _] = figures(&report);
-            assert!(received > 100 && received + lost <= 3000 && twice == 0, "{from}: {report}");
-            continue;
-        }
         assert_eq!(figures(&report), [3000, 0, 0, 0], "{from}: {report}");
     }
     machine.down();

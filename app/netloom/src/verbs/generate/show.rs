@@ -28,6 +28,7 @@ pub(super) fn replayed(report: &ReplayReport) -> String {
     let skipped = &report.skipped;
     let mut lines = vec![
         ("sent", format!("{} frames in {}", report.frames_sent, seconds(report.elapsed_ns))),
+        ("engine", format!("{:?}", report.engine).to_lowercase()),
         ("rate", format!("{:.3} Mpps", report.packets_per_second / 1e6)),
         ("refused", report.frames_refused.to_string()),
         (
@@ -41,6 +42,13 @@ pub(super) fn replayed(report: &ReplayReport) -> String {
             ),
         ),
     ];
+    if report.frames_put_in_order + report.frames_back_in_time > 0 {
+        let text = format!(
+            "{} frames put where they belong, {} too far back, sent without a gap",
+            report.frames_put_in_order, report.frames_back_in_time
+        );
+        lines.push(("by time", text));
+    }
     lines.extend(report.pacing.as_ref().map(|pacing| ("late by", late(pacing))));
     facts(&lines)
 }
@@ -71,12 +79,26 @@ pub(super) fn received(report: &ReceiveReport) -> String {
 }
 
 fn late(pacing: &Pacing) -> String {
-    format!(
+    let mut text = format!(
         "{} us in the median, {} us for 1 in 100, {} us at most",
         us(pacing.p50_ns),
         us(pacing.p99_ns),
         us(pacing.max_ns)
-    )
+    );
+    let behind = [pacing.behind_p99_ns, pacing.behind_max_ns];
+    if behind != [pacing.p99_ns, pacing.max_ns] {
+        let [p99, most] = behind.map(us);
+        text += &format!("; behind the schedule by {p99} us for 1 in 100, {most} us at most");
+    }
+    if pacing.call_ns > 0 {
+        text += &format!("; in bursts of up to {} us", us(pacing.call_ns));
+    } else if pacing.late > 0 {
+        text += &format!(
+            "; {} frames by more than 1 us, {} of them interrupted",
+            pacing.late, pacing.late_interrupted
+        );
+    }
+    text
 }
 
 #[expect(clippy::cast_precision_loss, reason = "times are below 2^53 ns")]
