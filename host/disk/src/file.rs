@@ -41,7 +41,8 @@ pub struct Chunk {
 /// noticed an instant later. Through the page cache (see [`File::how`]) the kernel stops writing
 /// in the middle of a chunk when its process is killed, at a page's edge.
 ///
-/// A file that is dropped and not finished keeps what is written; what is queued is lost.
+/// A file that is dropped and not finished keeps what is written; what is queued is lost. One that has
+/// no name yet is gone.
 ///
 /// A write beyond `RLIMIT_FSIZE` raises SIGXFSZ, which ends a process that does not ignore it.
 pub struct File {
@@ -70,7 +71,7 @@ impl std::fmt::Debug for File {
 }
 
 impl File {
-    /// Makes the file, or empties the regular file that is there.
+    /// Makes the file, or empties the regular file that is there; see [`Options::late`].
     ///
     /// # Errors
     /// [`Error::Refused`] for what is not a regular file, a symbolic link included;
@@ -141,6 +142,11 @@ impl File {
         self.queued
     }
 
+    /// Whether it stands at its path, see [`Options::late`].
+    pub fn is_named(&self) -> bool {
+        self.target.named
+    }
+
     /// How it is being written. This may change: a file system can refuse at the first write.
     pub fn how(&self) -> &How {
         &self.target.how
@@ -172,6 +178,7 @@ impl File {
     pub fn finish(mut self, fsync: bool) -> Result<u64> {
         self.drain()?;
         self.cut("set length")?;
+        self.name()?;
         if fsync {
             let synced = rustix::fs::fsync(&self.target.fd);
             synced.map_err(|source| self.failed("wait for storage", source))?;
@@ -254,7 +261,7 @@ impl File {
             Ok(count) => {
                 self.single = false;
                 self.advance(count);
-                return Ok(());
+                return if self.written > 0 { self.name() } else { Ok(()) };
             }
             // Not begun, because of a signal or because the thread that asked for it has ended.
             Err(Errno::INTR | Errno::CANCELED) => return Ok(()),
@@ -320,6 +327,14 @@ impl File {
             operation: "go back to the page cache",
             source,
         })
+    }
+
+    /// Puts it at its path, if it is not there.
+    fn name(&mut self) -> Result<()> {
+        if self.target.named {
+            return Ok(());
+        }
+        self.target.name(&self.path).map_err(|source| self.failed("name", source))
     }
 
     /// Takes away the part of a chunk that a write cut short has left.

@@ -5,10 +5,10 @@
 //! told, takes `O_DIRECT`; what fails at the first write is left to [`File`](crate::File).
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, FallocateFlags, FileType, Mode, OFlags, StatxFlags};
+use rustix::fs::{Access, AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 
 use crate::ring::Ring;
@@ -43,6 +43,10 @@ pub struct Options {
     pub preallocate: u64,
     /// Permissions of a file that did not exist, before the umask.
     pub mode: u32,
+    /// Whether the file gets its name only when its first chunk is in it, so that a process that is
+    /// killed leaves no empty file. What stands at the path already is emptied at once, and so is
+    /// every file made where the file system knows no files without a name.
+    pub late: bool,
 }
 
 impl Default for Options {
@@ -54,6 +58,7 @@ impl Default for Options {
             gather: 16 << 20,
             preallocate: 0,
             mode: 0o600,
+            late: false,
         }
     }
 }
@@ -84,11 +89,17 @@ pub(crate) struct Target {
     pub(crate) fd: OwnedFd,
     pub(crate) ring: Option<Ring>,
     pub(crate) how: How,
+    /// Whether it stands at its path.
+    pub(crate) named: bool,
 }
 
 impl Target {
     pub(crate) fn create(path: &Path, options: &Options) -> Result<Target> {
-        let fd = open(path, options.mode)?;
+        let nameless = if options.late { nameless(path, options.mode) } else { None };
+        let (fd, named) = match nameless {
+            Some(fd) => (fd, false),
+            None => (open(path, options.mode)?, true),
+        };
         let mut how = How { direct: false, uring: false, preallocated: false, why_not: None };
         if options.direct == Direct::Auto {
             match go_direct(&fd) {
@@ -108,8 +119,31 @@ impl Target {
                 Err(source) => how.lacks("preallocation", source),
             }
         }
-        Ok(Target { fd, ring, how })
+        Ok(Target { fd, ring, how, named })
     }
+
+    /// Puts it at its path, where nothing may be.
+    pub(crate) fn name(&mut self, path: &Path) -> Result<(), Errno> {
+        let itself = format!("{DESCRIPTORS}/{}", self.fd.as_raw_fd());
+        rustix::fs::linkat(CWD, itself, CWD, path, AtFlags::SYMLINK_FOLLOW)?;
+        self.named = true;
+        Ok(())
+    }
+}
+
+/// Where each open file has a link to it (proc_pid_fd(5)).
+const DESCRIPTORS: &str = "/proc/self/fd";
+
+/// A file for this path that nobody sees yet, if there can be one and nothing is there.
+fn nameless(path: &Path, mode: u32) -> Option<OwnedFd> {
+    let absent = rustix::fs::lstat(path).is_err_and(|error| error == Errno::NOENT);
+    // What has no way to its name later would be lost.
+    if !absent || rustix::fs::access(DESCRIPTORS, Access::EXISTS).is_err() {
+        return None;
+    }
+    let folder = path.parent().filter(|folder| *folder != "").unwrap_or(Path::new("."));
+    let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
+    rustix::fs::open(folder, flags, Mode::from_raw_mode(mode)).ok()
 }
 
 /// Opens a regular file, made or emptied.

@@ -37,6 +37,56 @@ fn every_way_writes_the_same_in_order() {
 }
 
 #[test]
+fn a_file_whose_name_comes_late_is_never_seen_empty() {
+    for way in WAYS {
+        let folder = folder();
+        let path = folder.path().join("file");
+        let pool = Pool::new(CHUNK, 8 << 20);
+        let options = Options { late: true, ..way.options(CHUNK) };
+        drop(File::create(&path, &options).unwrap());
+        let mut file = File::create(&path, &options).unwrap();
+        if file.is_named() {
+            skip!("no-tmpfile: files have a name from the start here");
+        }
+        assert_eq!(folder.path().read_dir().unwrap().count(), 0);
+        file.write(chunk(&pool, 0, CHUNK), CHUNK).unwrap();
+        file.drain().unwrap();
+        assert!(file.is_named());
+        assert_eq!(check(&path), (1, 0));
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        file.finish(false).unwrap();
+        // What is there is emptied, and is the same file.
+        let before = path.metadata().unwrap().ino();
+        let file = File::create(&path, &options).unwrap();
+        assert!(file.is_named());
+        drop(file);
+        let now = path.metadata().unwrap();
+        assert_eq!((now.ino(), now.len()), (before, 0));
+        std::fs::remove_file(&path).unwrap();
+        // One that nothing was written to is there when it is finished.
+        assert_eq!(File::create(&path, &options).unwrap().finish(false).unwrap(), 0);
+        assert_eq!(path.metadata().unwrap().len(), 0);
+    }
+}
+
+#[test]
+fn a_name_that_somebody_took_meanwhile_is_not_taken_from_him() {
+    let folder = folder();
+    let path = folder.path().join("file");
+    let pool = Pool::new(CHUNK, 8 << 20);
+    let mut file = File::create(&path, &Options { late: true, ..Options::default() }).unwrap();
+    if file.is_named() {
+        skip!("no-tmpfile: files have a name from the start here");
+    }
+    std::fs::write(&path, "somebody's").unwrap();
+    let written = file.write(chunk(&pool, 0, CHUNK), CHUNK).and_then(|()| file.drain());
+    let told = written.unwrap_err().to_string();
+    assert!(told.contains("name"), "{told}");
+    drop(file);
+    assert_eq!(std::fs::read(&path).unwrap(), b"somebody's");
+}
+
+#[test]
 fn lengths_that_are_no_blocks_go_through_the_page_cache_from_there() {
     for way in WAYS {
         let folder = folder();
