@@ -248,3 +248,28 @@ fn a_full_disk_does_not_keep_a_capture_from_ending() {
         assert_eq!(frame(0).len(), 60);
     });
 }
+
+/// The space of a file that goes comes back while the next is written; that is waited for.
+#[test]
+fn a_ring_of_files_needs_no_room_but_for_its_files() {
+    isolated!({
+        let folder = tempfile::tempdir().unwrap();
+        small_disk(folder.path(), (2 << 20) + (128 << 10));
+        let feed = Feed::default();
+        let options = Options { chunk: Some(256 << 10), ..Options::default() };
+        let mut files = FileOptions::new(folder.path().join("a.pcapng"));
+        files.rotation.bytes = Some(1 << 20);
+        files.rotation.files = Some(2);
+        files.disk.preallocate = 1 << 20;
+        let source = Source::new(Description::new("fake"), feed.engine());
+        let capture = Pipeline::start(options, vec![source], Target::Files(files)).unwrap();
+        feed.give(0..50_000);
+        wait_for(&capture, "all taken", |s| s.total.captured == 50_000);
+        let report = end(capture);
+        let total = report.last.total;
+        assert_eq!((report.end, total.written, report.files.len()), (End::Stopped, 50_000, 2));
+        let numbers = report.files.iter().flat_map(|file| read(file).numbers());
+        let numbers: Vec<u64> = numbers.collect();
+        assert_eq!(numbers, all(numbers[0]..50_000));
+    });
+}

@@ -2,16 +2,20 @@
 //!
 //! Every file is a whole one: head, chunks, counters. In pcapng each of these is filled up to the next
 //! block of storage, so that all writes go past the page cache and a file that is cut between two of
-//! them is valid. Frames count as written when the file has them.
+//! them is valid; it gets its name with its head. Frames count as written when the file has them.
+//! A file that goes has lost its name when the next one begins; its space comes back meanwhile, since
+//! some file systems take long for that.
 
 use netloom_sys::clock;
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use netloom_disk::{BLOCK, Direct, File, How, Options, Pool};
 use netloom_pcap::ng;
+use rustix::fs::{Mode, OFlags};
 
 use super::{Made, Output, Refused};
 use crate::filler::LIVE;
@@ -86,6 +90,8 @@ pub(crate) struct Files {
     waiting: Option<Chunk>,
     number: u64,
     kept: VecDeque<PathBuf>,
+    /// Gives back the space of a file that went.
+    freeing: Option<JoinHandle<()>>,
     bytes: u64,
     how: Option<How>,
 }
@@ -98,6 +104,7 @@ impl Files {
         shared: Arc<Shared>,
     ) -> Result<Files> {
         options.disk.chunk = shared.chunk;
+        options.disk.late = true;
         if !encoder.is_ng() {
             options.disk.direct = Direct::Never;
         }
@@ -110,6 +117,7 @@ impl Files {
             waiting: None,
             number: 0,
             kept: VecDeque::new(),
+            freeing: None,
             bytes: 0,
             how: None,
         };
@@ -130,8 +138,7 @@ impl Files {
             while self.kept.len() >= most.max(1)
                 && let Some(oldest) = self.kept.pop_front()
             {
-                // Somebody else may have removed it.
-                drop(std::fs::remove_file(oldest));
+                self.remove(&oldest);
             }
         }
         let base = &self.options.path;
@@ -140,7 +147,12 @@ impl Files {
         } else {
             base.clone()
         };
-        let file = File::create(&path, &self.options.disk)?;
+        let mut file = File::create(&path, &self.options.disk)?;
+        let short = self.options.disk.preallocate > 0 && !file.how().preallocated;
+        if short && self.wait_freed() {
+            drop(file);
+            file = File::create(&path, &self.options.disk)?;
+        }
         self.number += 1;
         self.kept.push_back(path);
         let flight = VecDeque::new();
@@ -153,6 +165,57 @@ impl Files {
             open.file.drain()?;
         }
         Ok(())
+    }
+
+    /// Takes a file's name away, and has its space given back while others are written.
+    fn remove(&mut self, path: &Path) {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let held = rustix::fs::open(path, flags, Mode::empty());
+        // Somebody else may have removed it.
+        drop(std::fs::remove_file(path));
+        self.wait_freed();
+        let thread = std::thread::Builder::new().name("capture-free".to_owned());
+        // Without a thread it is given back here.
+        self.freeing = thread.spawn(move || drop(held)).ok();
+    }
+
+    /// Waits until the space of files that went has come back; whether there was any to wait for.
+    fn wait_freed(&mut self) -> bool {
+        let freeing = self.freeing.take();
+        freeing.is_some_and(|freeing| freeing.join().is_ok())
+    }
+
+    /// What is refused for want of space is tried once more when space has come back, by `again`.
+    fn unless_freed(
+        &mut self,
+        result: Result<(), Refused>,
+        again: fn(&mut Files) -> Result<(), Refused>,
+    ) -> Result<(), Refused> {
+        match result {
+            Err(Refused::Full) if self.wait_freed() => again(self),
+            other => other,
+        }
+    }
+
+    /// Goes on with what is queued and with what waits, and begins a file when its time has come.
+    fn step(&mut self) -> Result<(), Refused> {
+        if let Some(open) = &mut self.open {
+            let reaped = open.file.reap();
+            settle(open, &self.shared);
+            reaped?;
+        }
+        self.place()?;
+        if self.is_over() {
+            self.end()?;
+            self.begin(self.shared.epoch())?;
+        }
+        Ok(())
+    }
+
+    /// Gives what waits to the last file, and ends it.
+    fn end_last(&mut self) -> Result<(), Refused> {
+        self.place()?;
+        self.end()
     }
 
     /// Ends the file that is open.
@@ -241,32 +304,27 @@ impl Files {
 impl Output for Files {
     fn write(&mut self, chunk: Chunk) -> Result<(), Refused> {
         self.waiting = Some(chunk);
-        self.place()
+        let result = self.place();
+        self.unless_freed(result, Files::step)
     }
 
     fn go_on(&mut self) -> Result<(), Refused> {
-        if let Some(open) = &mut self.open {
-            let reaped = open.file.reap();
-            settle(open, &self.shared);
-            reaped?;
-        }
-        self.place()?;
-        if self.is_over() {
-            self.end()?;
-            self.begin(self.shared.epoch())?;
-        }
-        Ok(())
+        let result = self.step();
+        self.unless_freed(result, Files::step)
     }
 
     fn finish(&mut self) -> Result<(), Refused> {
-        self.place()?;
-        self.end()
+        let result = self.end_last();
+        let result = self.unless_freed(result, Files::end_last);
+        self.wait_freed();
+        result
     }
 
     fn abandon(&mut self) {
         if let Some(chunk) = self.waiting.take() {
             self.shared.accounts[chunk.source].settle(chunk.frames, false);
         }
+        self.wait_freed();
         let Some(mut open) = self.open.take() else { return };
         // If it cannot be cut, it keeps what it has.
         drop(open.file.take_back());
@@ -275,6 +333,11 @@ impl Output for Files {
             self.shared.accounts[lost.source].settle(lost.frames, false);
         }
         self.how = Some(open.file.how().clone());
+        if !open.file.is_named() {
+            // It has not even its head, and goes with its name.
+            self.kept.pop_back();
+            return;
+        }
         self.bytes += open.file.written();
         // Nothing is left to write.
         drop(open.file.finish(false));
