@@ -24,12 +24,21 @@ const LAST: u64 = 1_000_000_000;
 const ETHERNET: u32 = 14;
 /// A VLAN tag, which comes on top of the MTU.
 const TAG: u32 = 4;
-/// `PACKET_QDISC_BYPASS` of linux/if_packet.h.
+/// `PACKET_VNET_HDR` and `PACKET_QDISC_BYPASS` of linux/if_packet.h.
+const VNET_HDR: i32 = 15;
 const QDISC_BYPASS: i32 = 20;
+/// The longest frame that the kernel copies as it takes it. A longer one, and any without the header that
+/// asks for it, stays in its slot's pages, which a receiver on this machine then copies to new pages: that
+/// costs more.
+const COPIED: usize = 2048;
+/// Where the header of offloads has the length of what is to be copied.
+const COPIED_AT: std::ops::Range<usize> = 2..4;
 /// MiB of slots.
 const MEMORY: u32 = 4;
 /// A slot's own header.
 const SLOT_HEADER: u32 = 32;
+/// The header of offloads.
+const OFFLOADS: u32 = 10;
 
 /// A place for frames.
 pub(crate) struct Outlet {
@@ -49,6 +58,8 @@ struct Ring {
     ring: TxRing,
     /// The longest frame without a tag.
     most: u32,
+    /// The header of offloads and the frame.
+    buffer: Vec<u8>,
 }
 
 /// The longest frame, without tag and check sequence, that an interface takes.
@@ -66,9 +77,10 @@ impl Outlet {
             return Err(Error::TooLong { index, length: longest, most });
         }
         socket::set(&fd, index, QDISC_BYPASS, 1, "send directly through")?;
+        socket::set(&fd, index, VNET_HDR, 1, "put a header before frames of")?;
         socket::bind(&fd, index, 0)?;
         let longest = if longest == 0 { most + TAG } else { longest };
-        let slot = (longest + SLOT_HEADER).next_power_of_two().clamp(2048, 128 << 10);
+        let slot = (longest + SLOT_HEADER + OFFLOADS).next_power_of_two().clamp(2048, 128 << 10);
         let sizes = RingSizes {
             receive_slot: 2048,
             receive: 0,
@@ -81,7 +93,7 @@ impl Outlet {
             let reason = "the kernel made no ring".to_owned();
             return Err(Error::Engine { engine: "ring", reason });
         };
-        let way = Way::Ring(Box::new(Ring { fd, index, ring, most }));
+        let way = Way::Ring(Box::new(Ring { fd, index, ring, most, buffer: vec![0; HEADER] }));
         Ok(Outlet { way, offered: 0, refused: 0 })
     }
 
@@ -106,7 +118,7 @@ impl Outlet {
         let tagged = matches!(frame.get(12..14), Some([0x81, 0] | [0x88, 0xa8]));
         let most = ring.most + if tagged { TAG } else { 0 };
         u32::try_from(frame.len()).is_ok_and(|length| length <= most)
-            && frame.len() <= ring.ring.most()
+            && frame.len() + HEADER <= ring.ring.most()
     }
 
     /// Offers a frame, which may wait for [`Outlet::flush`].
@@ -115,7 +127,8 @@ impl Outlet {
         self.offered += 1;
         match &mut self.way {
             Way::Ring(ring) => {
-                if !ring.ring.put(frame) && !ring.put_slowly(frame, &mut self.refused)? {
+                ring.prepare(frame);
+                if !ring.ring.put(&ring.buffer) && !ring.put_slowly(&mut self.refused)? {
                     self.refused += 1;
                 }
             }
@@ -176,13 +189,25 @@ impl Ring {
         }
     }
 
-    /// Waits for a free slot, bounded; whether the frame was put.
+    /// Lays out a frame behind its header, which asks for no offload.
+    #[inline]
+    fn prepare(&mut self, frame: &[u8]) {
+        let copied = if frame.len() <= COPIED { frame.len() } else { 0 };
+        let copied = u16::try_from(copied).unwrap_or(0);
+        self.buffer.truncate(HEADER);
+        if let Some(place) = self.buffer.get_mut(COPIED_AT) {
+            place.copy_from_slice(&copied.to_ne_bytes());
+        }
+        self.buffer.extend_from_slice(frame);
+    }
+
+    /// Waits for a free slot, bounded; whether the frame that was prepared was put.
     #[cold]
-    fn put_slowly(&mut self, frame: &[u8], lost: &mut u64) -> Result<bool> {
+    fn put_slowly(&mut self, lost: &mut u64) -> Result<bool> {
         let end = Clock::now() + PATIENCE;
         loop {
             *lost += self.kick()?;
-            if self.ring.put(frame) {
+            if self.ring.put(&self.buffer) {
                 return Ok(true);
             }
             if Clock::now() >= end {
