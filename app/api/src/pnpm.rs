@@ -290,7 +290,10 @@ fn not_started(error: Error) -> Failure {
 
 fn stop(session: &Session) -> Result<(), Failure> {
     let state = match session.state() {
-        SessionState::Running => return Ok(session.stop()),
+        SessionState::Running => {
+            session.stop();
+            return Ok(());
+        }
         SessionState::Prepared => "prepared",
         SessionState::Ended => "ended",
     };

@@ -71,9 +71,9 @@ fn words(url: &str, token: &Token, file: Option<&Path>) -> String {
     let how = match file {
         Some(file) => {
             let file = file.display();
-            format!("(printf 'Authorization: Bearer '; cat '{file}') | curl -H @- {url}")
+            format!("(printf 'Authorization: Bearer '; cat '{file}') | curl -sH @- {url}")
         }
-        None => format!("curl -H 'Authorization: Bearer {}' {url}", token.text()),
+        None => format!("curl -sH 'Authorization: Bearer {}' {url}", token.text()),
     };
     format!("serving {url}; Ctrl-C ends it\n{how}\n")
 }
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(
             shown,
             "serving http://127.0.0.1:1/pnpm/; Ctrl-C ends it\n\
-             curl -H 'Authorization: Bearer 0123456789abcdef' http://127.0.0.1:1/pnpm/\n"
+             curl -sH 'Authorization: Bearer 0123456789abcdef' http://127.0.0.1:1/pnpm/\n"
         );
         let kept = words("http://127.0.0.1:1/pnpm/", &token, Some(Path::new("/t")));
         assert!(!kept.contains(token.text()) && kept.contains("cat '/t'"), "{kept}");
