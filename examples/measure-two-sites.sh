@@ -83,7 +83,7 @@ while time.monotonic() < end:
     sent += 1
     time.sleep(0.002)
 print(sent, "datagrams sent")' "$((seconds - 3))"
-wait "$measure"
+wait "$measure" || { measure=; cat "$work/measured"; exit 1; }
 measure=
 after=$(ledger)
 

@@ -132,9 +132,12 @@ impl<'a> Finder<'a> {
                     fail(format!("node {node:?} {words} {destination} for packets of {source}, or does not forward"))
                 }
             })?;
-            let source = *found_source.get_or_insert(next.source.ok_or_else(|| {
-                fail(format!("node {node:?} has no address to send to {destination} from"))
-            })?);
+            if found_source.is_none() {
+                // Only the sender's own packets have an address of its choice.
+                found_source = Some(next.source.ok_or_else(|| {
+                    fail(format!("node {node:?} has no address to send to {destination} from"))
+                })?);
+            }
             let hop = next.via.unwrap_or(destination);
             let (path, there) = self.to_station(at, &next.interface, hop).map_err(fail)?;
             trace.leave(self, at, &next.interface);
@@ -143,7 +146,6 @@ impl<'a> Finder<'a> {
             let interface = &arrived.interfaces[there.1].name;
             trace.arrive(&arrived.name, interface);
             came = Some(interface.clone());
-            debug_assert!(source.is_ipv4() == destination.is_ipv4());
             at = there.0;
         }
         let source = found_source.ok_or_else(|| fail("a node sends nothing to itself".into()))?;

@@ -30,7 +30,7 @@ fn planned(plan: &Plan) -> impl FnMut(&Question<'_>) -> Result<Option<Next>> + '
         Ok(found.map(|(interface, via, source)| Next {
             interface: interface.name.clone(),
             via,
-            source: Some(source),
+            source: question.forwarded.is_none().then_some(source),
         }))
     }
 }

@@ -100,6 +100,16 @@ fn the_guide_to_serving_runs() {
 }
 
 #[test]
+fn the_guide_to_measuring_runs() {
+    let machine = machine!();
+    if !netloom_tests_e2e::is_root() {
+        netloom_tests_e2e::skip!("root-only: loads BPF programs");
+    }
+    run_document(&machine, "docs/guide/measure.md", 5);
+    machine.untouched();
+}
+
+#[test]
 fn the_guide_to_labs_has_every_key() {
     let machine = Machine::new();
     let schema = machine.netloom(["schema"]).finish().code(0).json();
@@ -131,6 +141,7 @@ fn links_to_documents_and_examples_lead_somewhere() {
         "docs/guide/capture.md",
         "docs/guide/generate.md",
         "docs/guide/labs.md",
+        "docs/guide/measure.md",
         "docs/guide/nodes.md",
         "docs/guide/serve.md",
         "docs/guide/switch.md",

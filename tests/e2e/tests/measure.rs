@@ -1,0 +1,345 @@
+//! `netloom measure`: the hop that loses is named, with the count that its wire has; nothing is left.
+
+use std::time::Duration;
+
+use netloom_tests_e2e::live::Held;
+use netloom_tests_e2e::transfer::Transfer;
+use netloom_tests_e2e::{
+    Machine, Run, is_root, kill, machine, root_only, signal, skip, workspace_root,
+};
+use rustix::process::Signal;
+use serde_json::Value;
+
+/// The demo's two sites without IPv6, so that nothing is sent that is not asked for.
+const LAB: &str = "
+name: ways
+pool: {ipv6: none}
+nodes:
+  h1: {sysctls: &quiet {net.ipv6.conf.default.disable_ipv6: 1, net.ipv6.conf.all.disable_ipv6: 1}}
+  h2: {sysctls: *quiet}
+  r1: {forwarding: true, sysctls: *quiet}
+  r2: {forwarding: true, sysctls: *quiet}
+  web: {sysctls: *quiet}
+  alone: {}
+switches: {s1: {}}
+links:
+  - [h1, s1]
+  - [h2, s1]
+  - [s1, r1]
+  - ['r1:eth1', r2]
+  - [r2, web]
+";
+
+const LOSSY: &str = "r1:eth1--r2:eth0";
+const SLOW: &str = "r2:eth1--web:eth0";
+
+/// Sends so many datagrams, one a millisecond; prints what it sent.
+const SEND: &str = r#"
+import socket, sys, time
+to = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+to.connect((sys.argv[1], 5002))
+for number in range(int(sys.argv[2])):
+    to.send(number.to_bytes(4, 'big') * 25)
+    time.sleep(0.001)
+print('sent')
+"#;
+
+/// Takes datagrams and tells the type of service of each.
+const TAKE: &str = r#"
+import socket
+at = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+at.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+at.setsockopt(socket.IPPROTO_IP, socket.IP_RECVTOS, 1)
+at.bind(('0.0.0.0', 5002))
+print('listens', flush=True)
+while True:
+    data, more, _, _ = at.recvmsg(2000, 64)
+    print(more[0][2][0], flush=True)
+"#;
+
+/// Brings the lab up so that all know their neighbours, and a receiver at `web`.
+fn up(machine: &Machine) -> Held {
+    machine.up(LAB);
+    machine.exec("h1", &["ping", "-c", "1", "-W", "5", "web"]).ok();
+    // Neighbours are not asked for again.
+    let forever =
+        "for i in /proc/sys/net/ipv4/neigh/eth*; do echo 7200000 >$i/base_reachable_time_ms; done";
+    for node in ["h1", "r1", "r2", "web"] {
+        machine.exec(node, &["sh", "-c", forever]).ok();
+    }
+    let mut taker = Held::start(machine.python("web", TAKE, &[]));
+    assert_eq!(taker.line(), "listens");
+    taker
+}
+
+fn measure(machine: &Machine, words: &str) -> Run {
+    let all = ["measure"].into_iter().chain(words.split(' '));
+    machine.netloom(all).bound(Duration::from_secs(120))
+}
+
+fn send(machine: &Machine, packets: u32) {
+    let count = packets.to_string();
+    assert_eq!(machine.python("h1", SEND, &["web", &count]).ok(), "sent\n");
+}
+
+/// Packets that the wire of a link lost in the direction of its first end, by chance.
+fn ledger(machine: &Machine, link: &str) -> u64 {
+    let lost = machine.link(link)["wire"]["directions"][0]["lost"].clone();
+    lost.get("loss").map_or(0, number)
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("no number: {value}"))
+}
+
+/// Lines of this type, from a node.
+fn lines(text: &str, kind: &str, from: &str) -> Vec<Value> {
+    let all = text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON"));
+    all.filter(|line: &Value| line["type"] == kind && line["from"] == from).collect()
+}
+
+fn hops(total: &Value) -> &Vec<Value> {
+    total["hops"].as_array().expect("hops")
+}
+
+#[test]
+fn the_lossy_hop_is_named_with_its_wire_s_own_count() {
+    root_only!("puts wires into links that were made without one");
+    let machine = machine!();
+    let _taker = up(&machine);
+    machine.ok(&format!("link set {LOSSY} --end a --loss 3%"));
+    machine.ok(&format!("link set {SLOW} --end a --delay 10ms"));
+    let mut measure = Held::start(measure(&machine, "h1 web --for 6s --json --samples 4096"));
+    let head: Value = serde_json::from_str(&measure.line()).expect("JSON");
+    let points = head["ways"][0]["points"].as_array().expect("points");
+    let names: Vec<&str> = points.iter().filter_map(|p| p["name"].as_str()).collect();
+    let expected = "h1:eth0 s1/h1:eth0 s1/r1:eth0 r1:eth0 r1:eth1 r2:eth0 r2:eth1 web:eth0";
+    assert_eq!(names.join(" "), expected);
+    let before = ledger(&machine, LOSSY);
+    send(&machine, 2000);
+    let text = measure.rest();
+    let lost = ledger(&machine, LOSSY) - before;
+    assert!((20..120).contains(&lost), "3 % of 2000: {lost}");
+    let total = &lines(&text, "total", "h1")[0];
+    assert_eq!((&total["complete"], &total["blocks"]), (&true.into(), &6.into()), "{total}");
+    assert_eq!((number(&total["way"]["sent"]), number(&total["way"]["lost"])), (2000, lost));
+    let mut told = 0;
+    for hop in hops(total) {
+        let lossy = hop["hop"] == format!("link {LOSSY}");
+        assert_eq!(number(&hop["lost"]), if lossy { lost } else { 0 }, "{hop}");
+        assert_eq!(hop["gained"], 0, "{hop}");
+        told += u64::from(lossy);
+    }
+    assert_eq!(told, 1);
+    let slow = hops(total).last().expect("hops");
+    assert_eq!(slow["hop"], format!("link {SLOW}"));
+    let p50 = slow["sampled"]["p50_ns"]["value"].as_f64().expect("a delay");
+    let late = machine.link(SLOW)["wire"]["directions"][0]["late_us"][1].as_f64().expect("late");
+    let most = 11e6 + late * 1e3;
+    assert!((9.99e6..most).contains(&p50), "{p50} ns of 10 ms, late {late} us");
+    // Every block is told alone, and they are the sum.
+    let blocks = lines(&text, "block", "h1");
+    let sent: u64 = blocks.iter().map(|block| number(&block["way"]["sent"])).sum();
+    assert_eq!((blocks.len(), sent), (6, 2000));
+    let back = &lines(&text, "total", "web")[0];
+    assert_eq!(back["way"]["sent"], 0);
+    machine.down();
+}
+
+#[test]
+fn what_is_lost_behind_a_switch_is_the_link_s() {
+    root_only!("puts wires into links that were made without one");
+    let machine = machine!();
+    let _taker = up(&machine);
+    // Frames to the router are taken by the wire where they leave the bridge.
+    machine.ok("link set s1--r1:eth0 --end a --loss 5%");
+    let mut measure = Held::start(measure(&machine, "h1 web --for 4s --json --one-way"));
+    measure.line();
+    let before = ledger(&machine, "s1--r1:eth0");
+    send(&machine, 1000);
+    let text = measure.rest();
+    let lost = ledger(&machine, "s1--r1:eth0") - before;
+    let total = &lines(&text, "total", "h1")[0];
+    assert!(lost > 5 && lines(&text, "total", "web").is_empty());
+    for hop in hops(total) {
+        let lossy = hop["hop"] == "link s1--r1:eth0";
+        assert_eq!(number(&hop["lost"]), if lossy { lost } else { 0 }, "{hop}");
+    }
+    machine.down();
+}
+
+#[test]
+fn segments_that_offload_leaves_together_are_counted_one_by_one() {
+    root_only!("loads BPF programs");
+    let machine = machine!();
+    let _taker = up(&machine);
+    let words = "h1 web --for 5s --json --proto tcp --dst-port 5001";
+    let mut measure = Held::start(measure(&machine, words));
+    measure.line();
+    let mut transfer = Transfer::start(&machine, "h1", "web");
+    transfer.more(20 << 10);
+    transfer.settle();
+    transfer.finish();
+    let text = measure.rest();
+    for from in ["h1", "web"] {
+        let blocks = lines(&text, "block", from);
+        let sum = |point: usize, what: &str| -> u64 {
+            blocks
+                .iter()
+                .map(|b| number(&b["points"][point]["record"].pointer(what).expect("it")))
+                .sum()
+        };
+        let (packets, bytes) = (sum(0, "/all/packets"), sum(0, "/bytes"));
+        assert!(packets > 100, "{packets} packets from {from}");
+        for point in 1..8 {
+            assert_eq!((sum(point, "/all/packets"), sum(point, "/bytes")), (packets, bytes));
+        }
+        let total = &lines(&text, "total", from)[0];
+        assert_eq!((number(&total["way"]["sent"]), &total["way"]["lost"]), (packets, &0.into()));
+        assert_eq!(total["complete"], true, "{total}");
+        if from == "h1" {
+            // 20 MiB in segments of 1448 bytes at most, whatever frames they were in.
+            assert!(packets >= (20 << 20) / 1448 && bytes > 20 << 20, "{packets} {bytes}");
+        }
+    }
+    machine.down();
+}
+
+#[test]
+fn it_ends_by_interrupt_when_the_block_is_closed() {
+    root_only!("loads BPF programs");
+    let machine = machine!();
+    let _taker = up(&machine);
+    let mut measure = Held::start(measure(&machine, "h1 web --period 500ms --json"));
+    measure.line();
+    send(&machine, 300);
+    signal(pid(&mut measure), Signal::INT);
+    let text = measure.rest();
+    let total = &lines(&text, "total", "h1")[0];
+    assert_eq!((&total["complete"], number(&total["way"]["sent"])), (&true.into(), 300), "{total}");
+    assert_eq!(total["way"]["lost"], 0);
+    machine.down();
+}
+
+#[test]
+fn killed_it_leaves_nothing() {
+    root_only!("loads BPF programs");
+    let machine = machine!();
+    let mut taker = up(&machine);
+    let mut measure = Held::start(measure(&machine, "h1 web --json"));
+    measure.line();
+    send(&machine, 1);
+    let marked = taker.line();
+    assert!(marked == "32" || marked == "64", "one of the marks: {marked}");
+    kill(pid(&mut measure));
+    measure.child().wait().expect("wait for it");
+    send(&machine, 1);
+    assert_eq!(taker.line(), "0");
+    machine.down();
+}
+
+fn pid(held: &mut Held) -> i32 {
+    held.child().id().cast_signed()
+}
+
+#[test]
+fn csv_has_a_line_for_each_block_and_hop() {
+    root_only!("loads BPF programs");
+    let machine = machine!();
+    let _taker = up(&machine);
+    let words = "h1 web --for 2s --csv --one-way --flow 5002/udp --period 500ms";
+    let mut measure = Held::start(measure(&machine, words));
+    let head = measure.line();
+    let columns: Vec<&str> = head.split(',').collect();
+    send(&machine, 200);
+    let text = measure.rest();
+    let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
+    let column = |name: &str| columns.iter().position(|c| *c == name).expect("a column");
+    assert_eq!(rows.len(), 4 * 2 * 8, "blocks, flows, hops and the way\n{text}");
+    assert!(rows.iter().all(|row| row.len() == columns.len() && row[column("from")] == "h1"));
+    let sent = |flow: &str| -> u64 {
+        let of = |row: &&Vec<&str>| row[column("flow")] == flow && row[column("hop")] == "way";
+        rows.iter()
+            .filter(of)
+            .map(|row| row[column("sent")].parse::<u64>().expect("a number"))
+            .sum()
+    };
+    assert_eq!((sent("*->5002/udp"), sent("rest")), (200, 0));
+    machine.down();
+}
+
+#[test]
+fn interfaces_are_counted_as_a_file_says() {
+    root_only!("loads BPF programs");
+    let machine = machine!();
+    let _taker = up(&machine);
+    let body = r#"{"prog_id": 1, "mp": 0.5, "mpc": 3, "starter_mark": 8, "next_mark": 16,
+                   "filters": [{"id": 7, "proto": "udp", "dst_port": 5002}]}"#;
+    let file = machine.scratch().file("session.json", body);
+    let words = format!("h1:eth0 r2 --mark --json --config {}", file.display());
+    let mut measure = Held::start(measure(&machine, &words));
+    let head: Value = serde_json::from_str(&measure.line()).expect("JSON");
+    assert_eq!((&head["clock"]["name"], &head["probe"]), (&"monotonic".into(), &"ways".into()));
+    send(&machine, 300);
+    let text = measure.rest();
+    let packets = |netif: &str, direction: &str| -> u64 {
+        let records = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        let of = |r: &Value| r["netif"] == netif && r["direction"] == direction && r["flow"] == 7;
+        records.filter(of).map(|r| number(&r["all"]["packets"])).sum()
+    };
+    for (netif, direction, expected) in [
+        ("h1:eth0", "egress", 300),
+        ("h1:eth0", "ingress", 0),
+        ("r2:eth0", "ingress", 300),
+        ("r2:eth1", "egress", 300),
+        ("r2:eth1", "ingress", 0),
+    ] {
+        assert_eq!(packets(netif, direction), expected, "{netif} {direction}\n{text}");
+    }
+    let wrong = machine.scratch().file("wrong.json", &body.replace("0.5", "0").replace("16", "8"));
+    let words = format!("measure h1:eth0 --config {}", wrong.display());
+    machine.refused(&words, 2, &["mp: must be 0.01", "next_mark: "]);
+    machine.down();
+}
+
+#[test]
+fn what_cannot_be_measured_is_told() {
+    let machine = machine!();
+    machine.up(LAB);
+    machine.refused("measure h1", 2, &["two nodes"]);
+    machine.refused("measure h1 h1", 2, &["\"h1\" is named twice"]);
+    machine.refused("measure h1 wep", 1, &["node \"wep\": not in lab", "web"]);
+    machine.refused("measure h1 alone", 2, &["node \"alone\" has no IPv4 address"]);
+    machine.refused("measure h1 web -6", 2, &["has no IPv6 address; try -4"]);
+    machine.refused(
+        "measure h1 web --period 100ms --guard 50ms",
+        2,
+        &["--guard: ", "half a period"],
+    );
+    machine.refused("measure h1 web --flow web", 2, &["is no flow"]);
+    if !is_root() {
+        machine.refused("measure h1 web", 3, &["measuring", "CAP_BPF"]);
+        machine.down();
+        skip!("root-only: loads BPF programs");
+    }
+    machine.exec("r1", &["ip", "route", "flush", "root", "0/0", "table", "main"]).ok();
+    machine.refused("measure h1 web", 1, &["node \"r1\" has no route to"]);
+    machine.exec("h1", &["ip", "route", "del", "default"]).ok();
+    machine.refused("measure h1 web", 1, &["way from h1 to web: node \"h1\" has no route to"]);
+    machine.down();
+}
+
+#[test]
+fn the_example_finds_what_the_wire_lost() {
+    root_only!("puts a wire into a link that was made without one");
+    let machine = machine!();
+    let binary = netloom_kit::Binary::find();
+    let done = Run::new(workspace_root().join("examples/measure-two-sites.sh"))
+        .args(["6"])
+        .env("NETLOOM", binary.path())
+        .bound(Duration::from_secs(120))
+        .finish()
+        .code(0);
+    assert_eq!(done.text().matches(": the same").count(), 2, "{done}");
+    machine.untouched();
+}
