@@ -78,9 +78,7 @@ pub fn peer(args: &[String]) -> Result<()> {
             let times = [seconds(skip)?, seconds(time)?];
             object(&pour::pour(figure(to)?, figure(bytes)?, figure(window)?, times)?)
         }
-        ["udp-drain", port, waits, time] => {
-            object(&pour::drain(figure(port)?, pour::waits(waits)?, seconds(time)?)?)
-        }
+        ["udp-drain", port, time] => object(&pour::drain(figure(port)?, seconds(time)?)?),
         ["measure-point", interface, place, samples, file, time] => {
             let (place, samples) = (point::place(place)?, point::samples(samples)?);
             object(&point::point(interface, place, samples, file.as_ref(), seconds(time)?)?)

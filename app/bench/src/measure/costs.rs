@@ -19,9 +19,9 @@ use super::asked::{ALL, DUMMY, FIXED, Kind, MARKS, configuration};
 
 /// Runs of a program over a frame.
 const REPEAT: u32 = 1_000_000;
-/// Packets of each of the two kinds, and runs over each.
+/// Packets of each of the two kinds, and runs over each: fewer over selected ones, which take room.
 const MIXED: usize = 8;
-const MIXED_REPEAT: u32 = REPEAT / 64;
+const MIXED_REPEATS: [u32; 2] = [4096, REPEAT / 8];
 /// Samples that all those runs may leave in one block.
 const SAMPLES: u32 = 1 << 18;
 /// Ports of the first filter; others have higher source ports.
@@ -155,12 +155,13 @@ impl Trials {
 
     fn over_both(&self, trial: &Trial, hash: &'static str) -> Result<f64> {
         let frames = self.mixed.get(hash).context("packets that are not chosen")?;
-        let mean = |frames: &[Vec<u8>]| -> Result<f64> {
-            let each = frames.iter().map(|frame| self.over(trial, frame, MIXED_REPEAT));
+        let mean = |kind: usize| -> Result<f64> {
+            let (frames, repeat) = (&frames[kind], MIXED_REPEATS[kind]);
+            let each = frames.iter().map(|frame| self.over(trial, frame, repeat));
             #[expect(clippy::cast_precision_loss, reason = "a few")]
             Ok(each.sum::<Result<f64>>()? / frames.len() as f64)
         };
-        let [selected, others] = [mean(&frames[0])?, mean(&frames[1])?];
+        let [selected, others] = [mean(0)?, mean(1)?];
         let share = sampling(hash)?.selection.threshold().rate();
         Ok(selected * share + others * (1.0 - share))
     }

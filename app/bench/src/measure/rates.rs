@@ -138,13 +138,13 @@ pub(super) fn measure(pair: &Pair<'_>, path: Path) -> Result<Rate> {
     };
     let [first, second] = cores();
     let (driver, lab) = (pair.driver(), pair.lab());
-    let alone = flows.len() == 1 && first != second;
+    // One sender has a core of its own; two have one each, with their readers.
+    let readers = if flows.len() == 1 { [second, first] } else { [first, second] };
     let drain = |(port, core): (&u16, &&str)| {
-        let (core, waits) = if alone { (second, "spin") } else { (*core, "wait") };
-        let words = ["on", core, "udp-drain", &port.to_string(), waits, MOST];
+        let words = ["on", core, "udp-drain", &port.to_string(), MOST];
         driver.peer(lab, "b", &words)?.ready()
     };
-    let drains = flows.iter().zip(&[first, second]).map(drain).collect::<Result<Vec<_>>>()?;
+    let drains = flows.iter().zip(&readers).map(drain).collect::<Result<Vec<_>>>()?;
     let bytes = path.size.saturating_sub(HEADERS).to_string();
     let pour = |(port, core): (&u16, &&str)| {
         let to = format!("{}:{port}", pair.address(0)?);

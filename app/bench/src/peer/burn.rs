@@ -126,7 +126,7 @@ pub(super) fn frames(
     Ok(Flooded { offered_per_s, refused: tally.refused })
 }
 
-pub(super) fn index_of(interface: &str) -> Result<u32> {
+fn index_of(interface: &str) -> Result<u32> {
     let text = std::fs::read_to_string(format!("/sys/class/net/{interface}/ifindex"));
     figure(text.with_context(|| format!("find the interface {interface}"))?.trim())
 }

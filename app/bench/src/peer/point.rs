@@ -85,7 +85,7 @@ pub(super) fn point(
         samples: SAMPLES,
         ..Config::of(&session, schedule)
     };
-    let mut point = Measure::attach(super::burn::index_of(interface)?, direction, &config)?;
+    let mut point = Measure::attach(index_of(interface)?, direction, &config)?;
     let mut next = schedule.block_at(point.now()).unwrap_or(0);
     let mut told = Pointed { to_unix_ns: point.clock().to_unix, ..Pointed::default() };
     let stop = Stop::new(most);
@@ -104,6 +104,14 @@ pub(super) fn point(
     }
     told.outside = point.counts()?.outside;
     Ok(told)
+}
+
+/// In the network namespace that the process is in: /sys may show another's.
+fn index_of(interface: &str) -> Result<u32> {
+    use rustix::net::{AddressFamily, SocketType, netdevice, socket};
+    let socket = socket(AddressFamily::UNIX, SocketType::DGRAM, None).context("open a socket")?;
+    netdevice::name_to_index(&socket, interface)
+        .with_context(|| format!("find the interface {interface}"))
 }
 
 impl Pointed {
