@@ -1,10 +1,14 @@
-//! `fuzz [SECONDS]`: every target in `fuzz/` for that long, on its seeds in git.
+//! `fuzz [SECONDS]`: every target in `fuzz/` for that long, on its seeds in git; and before, captures killed
+//! and files cut at a thousand moments and places.
 
 use std::fs;
 
 use anyhow::{Context, Result, bail};
 
 use crate::workspace;
+
+/// Kills of a capture into one file, and as many of one whose files change.
+const KILLS: &str = "1000";
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let seconds: u32 = match args.first() {
@@ -23,6 +27,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     if targets.is_empty() {
         bail!("no targets in {}", folder.display());
     }
+    kill_and_cut()?;
     for target in targets {
         println!("fuzz {target}: {seconds} s");
         let limit = format!("-max_total_time={seconds}");
@@ -35,4 +40,16 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         workspace::must(cargo.args(["--", &limit]).current_dir(workspace::root()))?;
     }
     Ok(())
+}
+
+/// What fuzzing of bytes cannot find: what is left of a file whose writer is killed, or that is cut.
+fn kill_and_cut() -> Result<()> {
+    let test = ["test", "--release", "--package"];
+    println!("a capture killed at {KILLS} moments");
+    let mut kills = workspace::cargo(&test);
+    kills.args(["netloom-capture", "--test", "kill", "--", "--nocapture", "--test-threads=1"]);
+    workspace::must(kills.env("NETLOOM_CAPTURE_KILLS", KILLS))?;
+    println!("files cut at a thousand places");
+    let mut cuts = workspace::cargo(&test);
+    workspace::must(cuts.args(["netloom-pcap", "--test", "files", "cut"]))
 }
