@@ -198,7 +198,7 @@ fn hashes_and_samples_are_those_of_the_reference() {
 fn dynamic_lengths_are_those_of_the_reference() {
     root_only!("runs BPF programs");
     for (seed, most) in [(7, 2), (8, 5), (9, 16), (10, 100)] {
-        for function in [HashFunction::Bob, HashFunction::Ipsx] {
+        for function in [HashFunction::Bob, HashFunction::Ipsx, HashFunction::Crc32] {
             let sampling = Some(sampling(function, Profile::Portable, 0, Some(most)));
             let config = Config { sampling, ..config(Program::Dynamic) };
             compare(&format!("dynamic {function:?} {most}"), &config, seed, 6_000);

@@ -20,11 +20,22 @@
 /* By how many bytes come behind a byte, and by the byte. Filled before loading. */
 const volatile __u32 nl_me_crc[8][256] SEC(".rodata.crc");
 
+/* x - y first: the compiler would take the sum of what is subtracted, and each step would wait for one more
+ * of the step before it. */
+#define LESS(x, y)                   \
+	do {                         \
+		x -= y;              \
+		asm("" : "+w"(x));   \
+	} while (0)
+
 #define MIX(a, b, c, right_a, left_b, right_c)  \
 	do {                                    \
-		a = (a - b - c) ^ (c >> right_a); \
-		b = (b - c - a) ^ (a << left_b);  \
-		c = (c - a - b) ^ (b >> right_c); \
+		LESS(a, b);                     \
+		a = (a - c) ^ (c >> right_a);   \
+		LESS(b, c);                     \
+		b = (b - a) ^ (a << left_b);    \
+		LESS(c, a);                     \
+		c = (c - b) ^ (b >> right_c);   \
 	} while (0)
 
 #define MIX3(a, b, c)                   \

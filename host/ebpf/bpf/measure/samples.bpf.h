@@ -46,29 +46,29 @@ static long count_below(__u32 i, struct walk *w)
 	return 0;
 }
 
-static long keep_below(__u32 i, struct walk *w)
-{
-	struct nl_me_table *table = w->table;
-	struct nl_me_sample sample;
-	__u32 used;
-
-	if (i > nl_me_options.most)
-		return 1;
-	sample = table->samples[i];
-	used = table->used;
-	if (distance(sample.hash) >= w->threshold || used > nl_me_options.most)
-		return 0;
-	table->samples[used] = sample;
-	table->used = used + 1;
-	return 0;
-}
-
 /* The search for a threshold: too few are below `low`, too many below `high`. */
 struct search {
 	struct nl_me_table *table;
 	__u64 low, high;
 	bool found;
 };
+
+static long keep_below(__u32 i, struct search *s)
+{
+	struct nl_me_table *table = s->table;
+	const struct nl_me_sample *sample;
+	__u32 used;
+
+	if (i > nl_me_options.most)
+		return 1;
+	sample = &table->samples[i];
+	used = table->used;
+	if (distance(sample->hash) >= s->low || used > nl_me_options.most)
+		return 0;
+	table->samples[used] = *sample;
+	table->used = used + 1;
+	return 0;
+}
 
 static long halve(__u32 i, struct search *s)
 {
@@ -95,7 +95,6 @@ __noinline int nl_me_lower(__u32 index)
 {
 	struct nl_me_table *table = bpf_map_lookup_elem(&nl_me_samples, &index);
 	struct search s = { .table = table };
-	struct walk w = { .table = table };
 
 	if (!table)
 		return 0;
@@ -107,8 +106,7 @@ __noinline int nl_me_lower(__u32 index)
 	table->threshold = s.low;
 	table->unkept = 0;
 	table->used = 0;
-	w.threshold = s.low;
-	bpf_loop(nl_me_options.most + 1, keep_below, &w, 0);
+	bpf_loop(nl_me_options.most + 1, keep_below, &s, 0);
 	return 0;
 }
 

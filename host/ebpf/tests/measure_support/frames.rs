@@ -8,6 +8,8 @@ pub(crate) struct Frame {
     pub(crate) bytes: Vec<u8>,
     pub(crate) gso_size: u32,
     pub(crate) gso_segs: u32,
+    /// How much is in the first part, where the kernel can make more of one (Linux 6.18); 0: all.
+    pub(crate) linear: u32,
 }
 
 /// The sum of RFC 1071 over bytes: 0 when a checksum in them fits.
@@ -83,12 +85,15 @@ pub(crate) fn tcp6(class: u8, ends: [[u8; 16]; 2], ports: [u16; 2], sequence: u3
 
 /// Whether a test run takes such a frame: not without a whole first header. Behind a tag it does.
 pub(crate) fn is_taken(frame: &Frame) -> bool {
-    let least = match frame.bytes.get(12..14) {
+    frame.bytes.len() >= least(&frame.bytes)
+}
+
+fn least(frame: &[u8]) -> usize {
+    match frame.get(12..14) {
         Some([8, 0]) => 34,
         Some([0x86, 0xdd]) => 54,
         _ => 15,
-    };
-    frame.bytes.len() >= least
+    }
 }
 
 const PROTOCOLS: [u8; 8] = [6, 6, 17, 17, 1, 58, 132, 136];
@@ -121,6 +126,11 @@ pub(crate) fn any(noise: &mut Noise, classes: &[u8]) -> Frame {
     frame.extend(if noise.one_in(40) { noise.of(&kinds) } else { kinds[usize::from(v6)] });
     frame.extend(&packet);
     let mut frame = Frame { bytes: frame, ..Frame::default() };
+    let least = least(&frame.bytes) as u64;
+    let more = (frame.bytes.len() as u64).saturating_sub(least);
+    if more > 0 && noise.one_in(3) {
+        frame.linear = u32::try_from(least + noise.below(more.min(60))).unwrap();
+    }
     if gso {
         frame.gso_size = u32::try_from(1 + noise.below(120)).unwrap();
         let header = if protocol == 6 { usize::from(payload[12] >> 4) * 4 } else { 8 };
