@@ -264,7 +264,7 @@ mod tests {
         let plan = plan();
         let all: Vec<String> = interfaces(&plan).into_iter().map(|p| p.name).collect();
         assert!(all.contains(&"h1:eth0".to_owned()) && all.contains(&"s1/h1:eth0".to_owned()));
-        assert_eq!(all.len(), 6 + 5, "{all:?}");
+        assert_eq!(all.len(), 5 + 5, "{all:?}");
         for name in &all {
             assert_eq!(interface(&plan, name).map(|p| p.name).as_ref(), Some(name));
         }
