@@ -6,7 +6,7 @@
 # Brings the lab up under a name and in a runtime directory of its own, makes the link between the routers
 # lose 3 % in both directions, sends datagrams from h1 to web that are sent back, and runs
 # `netloom measure h1 web` meanwhile. The hop that is named must be that link, with exactly the count of
-# its wire: exit 1 if not. Everything is removed at the end, however it ends. Needs root and python3;
+# its wire: exit 1 if not. Everything is removed at the end, however it ends. Needs root, ip and python3;
 # NETLOOM is the binary (else it is looked for in PATH).
 set -eu
 
@@ -47,13 +47,15 @@ measured() {
 
 "$netloom" up "$here/two-sites.yaml" --name "$lab"
 
-# The wire counts every frame. So nothing but the datagrams is to cross the link: neighbours are asked for
-# now and not again, and IPv6 is silent.
+# The wire counts every frame. So nothing but the datagrams is to cross the link: neighbours are known
+# for good, and IPv6 is silent.
 "$netloom" exec h1 -- ping -c 1 -W 5 web >/dev/null
 for end in r1:eth1 r2:eth0; do
     "$netloom" exec "${end%:*}" -- sh -c "
-        echo 7200000 >/proc/sys/net/ipv4/neigh/${end#*:}/base_reachable_time_ms
-        echo 1 >/proc/sys/net/ipv6/conf/${end#*:}/disable_ipv6"
+        echo 1 >/proc/sys/net/ipv6/conf/${end#*:}/disable_ipv6
+        ip -4 neigh show | while read -r to _ dev _ mac _; do
+            ip neigh replace \$to dev \$dev lladdr \$mac nud permanent
+        done"
 done
 "$netloom" link set "$link" --loss 3%
 

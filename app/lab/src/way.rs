@@ -127,10 +127,10 @@ impl<'a> Finder<'a> {
             let question = Question { node, to: destination, forwarded };
             let next = routes(&question)?.ok_or_else(|| match forwarded {
                 None => fail(format!("node {node:?} has no route to {destination}")),
-                Some((source, _)) => {
-                    let words = "has no route to";
-                    fail(format!("node {node:?} {words} {destination} for packets of {source}, or does not forward"))
-                }
+                Some((source, _)) => fail(format!(
+                    "node {node:?} has no route to {destination} for packets of {source}, or does not \
+                     forward"
+                )),
             })?;
             if found_source.is_none() {
                 // Only the sender's own packets have an address of its choice.
@@ -192,7 +192,10 @@ impl<'a> Finder<'a> {
         let links = &self.plan.links;
         let link = self.plan.nodes[from.0].interfaces[from.1].link;
         let link = (link != NOT_SHOWN).then_some(link)?;
-        let own = |end: &PlannedEnd| matches!(end, PlannedEnd::Node { node, interface } if (*node, *interface) == from);
+        let own = |end: &PlannedEnd| match end {
+            PlannedEnd::Node { node, interface } => (*node, *interface) == from,
+            _ => false,
+        };
         let start = (link, links.get(link)?.ends.iter().position(own)?);
         let mut before: BTreeMap<Crossing, Option<Crossing>> = BTreeMap::from([(start, None)]);
         let mut next = VecDeque::from([start]);

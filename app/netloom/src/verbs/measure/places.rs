@@ -1,13 +1,12 @@
 //! Where the interfaces of a measurement are: by name, in namespaces whose doors are open.
 
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use netloom_lab::target::Place;
 use netloom_measure::{Error, Host, Interfaces, Result};
 use netloom_sys::namespace;
-use std::os::fd::AsFd;
 
 use crate::spaces::Spaces;
 

@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 
 use anyhow::Result;
-use netloom_lab::way::Way;
+use netloom_lab::way::{Passage, Way};
 use netloom_marking::Completeness;
 use netloom_marking::total::WayTotal;
 use netloom_measure::Told;
@@ -71,7 +71,7 @@ impl<'a> Output<'a> {
     }
 
     fn head(&self, watch: &Watch) -> Value {
-        let point = |p: &netloom_lab::way::Passage| json!({ "name": name(p), "direction": if p.out { "egress" } else { "ingress" } });
+        let point = |p: &Passage| json!({ "name": name(p), "direction": direction(p) });
         let way = |way: &Way| {
             json!({
                 "from": way.from, "to": way.to,
@@ -216,8 +216,9 @@ impl<'a> Output<'a> {
     fn points(&self, entry: &Entry, book: &Book, told: &Told) -> Vec<Value> {
         let points = self.ways[entry.way].points.iter();
         let records = points.zip(book.records(entry, told)).map(|(point, flow)| {
-            let direction = if point.out { "egress" } else { "ingress" };
-            json!({ "name": name(point), "direction": direction, "record": flow.map(record) })
+            json!({
+                "name": name(point), "direction": direction(point), "record": flow.map(record),
+            })
         });
         records.collect()
     }
@@ -283,11 +284,15 @@ fn verdict(total: &WayTotal, hops: &[String], label: &str) -> String {
     }
     if none {
         text += &match total.whole.sent {
-            0 => format!("no packet was sent ({label})\n"),
+            0 => format!("no packet was seen ({label})\n"),
             sent => format!("lost: none of {sent} packets ({label})\n"),
         };
     }
     text
+}
+
+fn direction(point: &Passage) -> &'static str {
+    if point.out { "egress" } else { "ingress" }
 }
 
 fn row(name: &str, figures: &Figures<'_>) -> Vec<String> {
