@@ -1,4 +1,4 @@
-//! Points on the kernel's own ways: tags beside frames, frames in parts, and one CPU that sends in a process
+//! Points on the kernel's own ways: tags beside frames, and one CPU that sends in a process
 //! and in soft interrupts by turns.
 
 mod measure_support;
@@ -13,7 +13,6 @@ use support::net::{NetNs, link, mac};
 use support::packet::Packets;
 
 use measure_support::frames;
-use measure_support::run::run_in_parts;
 use netloom_ebpf::Direction;
 use netloom_ebpf::measure::{Clock, Config, Marking, Measure};
 use netloom_kit::root_only;
@@ -85,31 +84,6 @@ fn a_tag_is_counted_wherever_it_is() {
     for point in [&mut sent, &mut received, &mut by_xdp] {
         assert_eq!(counted(point), [10, 10 * length]);
     }
-}
-
-/// A marker sees a frame whose header is in pages: it is written there, and its checksum fits.
-#[test]
-fn a_header_in_parts_is_marked() {
-    root_only!("runs BPF programs");
-    let config = Config {
-        schedule: Schedule::new(HOUR, HOUR, HOUR / 4).unwrap(),
-        marks: Marks::new(8, 16, 0x3f, 0).unwrap(),
-        clock: Clock::Frame,
-        ..config(Marking::Single)
-    };
-    let mut point = Measure::load(Direction::Egress, &config).unwrap();
-    let mut frame = frames::tcp(3, ENDS, [1, 2], 7);
-    frame.bytes.splice(12..12, [0x81, 0, 0, 5]);
-    // Of the packet not one byte, some of its header, some of its ports.
-    for linear in [18, 24, 39] {
-        let Some(ran) = run_in_parts(point.program(), &frame, HOUR + 1, 1, linear) else {
-            netloom_kit::skip!("this kernel makes no frames of several parts in test runs");
-        };
-        assert_eq!((ran.bytes[19], frames::checksum(&ran.bytes[18..38])), (8 << 2 | 3, 0));
-        assert_eq!(ran.bytes[38..], frame.bytes[38..]);
-    }
-    assert_eq!(counted(&mut point)[0], 3);
-    assert_eq!(point.counts().unwrap().unwritten, 0);
 }
 
 /// Frames that an interface has sent, and those that it could not.

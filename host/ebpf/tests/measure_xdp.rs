@@ -62,8 +62,11 @@ fn now() -> u64 {
     netloom_sys::clock::monotonic()
 }
 
+/// Of a flow: its id, what was counted, hashes and identities of samples.
+type Essence = (u32, [u64; 5], Vec<(u32, u32)>);
+
 /// What does not depend on when it was.
-fn essence(blocks: Vec<FlowBlock>) -> Vec<(u32, [u64; 5], Vec<(u32, u32)>)> {
+fn essence(blocks: Vec<FlowBlock>) -> Vec<Essence> {
     let of = |block: FlowBlock| {
         let record = &block.record;
         let counts = [
@@ -81,7 +84,7 @@ fn essence(blocks: Vec<FlowBlock>) -> Vec<(u32, [u64; 5], Vec<(u32, u32)>)> {
     blocks.into_iter().map(of).collect()
 }
 
-fn both_banks(point: &mut Measure) -> Vec<(u32, [u64; 5], Vec<(u32, u32)>)> {
+fn both_banks(point: &mut Measure) -> Vec<Essence> {
     (0..2).flat_map(|block| essence(point.read_bank(block).unwrap())).collect()
 }
 

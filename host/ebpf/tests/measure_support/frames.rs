@@ -8,7 +8,7 @@ pub(crate) struct Frame {
     pub(crate) bytes: Vec<u8>,
     pub(crate) gso_size: u32,
     pub(crate) gso_segs: u32,
-    /// How much is in the first part, where the kernel can make more of one (Linux 6.18); 0: all.
+    /// How much is in the first part, where the kernel can make more of one (6.18 cannot); 0: all.
     pub(crate) linear: u32,
 }
 

@@ -58,5 +58,5 @@ pub(crate) fn run_in_parts(
     };
     // SAFETY: frame, room and context are of the sizes given, and all outlives the call.
     let refused = unsafe { libbpf_sys::bpf_prog_test_run_opts(program.as_raw_fd(), &raw mut opts) };
-    (refused == 0).then(|| Ran { verdict: opts.retval, bytes: out, duration: opts.duration })
+    (refused == 0).then_some(Ran { verdict: opts.retval, bytes: out, duration: opts.duration })
 }
