@@ -186,7 +186,7 @@ fn segments_that_offload_leaves_together_are_counted_one_by_one() {
         let sum = |point: usize, what: &str| -> u64 {
             blocks
                 .iter()
-                .map(|b| number(&b["points"][point]["record"].pointer(what).expect("it")))
+                .map(|b| number(b["points"][point]["record"].pointer(what).expect("it")))
                 .sum()
         };
         let (packets, bytes) = (sum(0, "/all/packets"), sum(0, "/bytes"));
@@ -296,7 +296,7 @@ fn interfaces_are_counted_as_a_file_says() {
     ] {
         assert_eq!(packets(netif, direction), expected, "{netif} {direction}\n{text}");
     }
-    let wrong = machine.scratch().file("wrong.json", &body.replace("0.5", "0").replace("16", "8"));
+    let wrong = machine.scratch().file("wrong.json", body.replace("0.5", "0").replace("16", "8"));
     let words = format!("measure h1:eth0 --config {}", wrong.display());
     machine.refused(&words, 2, &["mp: must be 0.01", "next_mark: "]);
     machine.down();
