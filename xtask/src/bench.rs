@@ -8,7 +8,7 @@ use crate::workspace;
 
 /// What runs when none is named.
 const ALL: &[&str] =
-    &["lab", "node", "flood", "images", "wire", "switch", "plug", "capture", "disk", "generate"];
+    &["lab", "node", "flood", "images", "wire", "switch", "plug", "capture", "disk", "generate", "measure"];
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let binary = workspace::netloom(true)?;

@@ -1,7 +1,8 @@
 //! How exact delays are: the mean that two points tell of a block, less the mean of its packets one by one, by
 //! stamps of the kernel's packet sockets at the same interfaces, joined afterwards.
 //!
-//! Datagrams are numbered, so that each is found again at the other end. A block counts when nothing stands
+//! Datagrams are numbered, so that each is found again at the other end; of one that a packet socket there sees
+//! twice, before its wire and after it, the later stamp counts. A block counts when nothing stands
 //! against it and the files have as many of its packets as the points. Of a sampling program the packets
 //! that it selects are compared: those that the reference selects among the captured ones.
 //! All is of one machine and one clock: clocks that differ are not in these errors.
@@ -154,8 +155,7 @@ fn ways(file: &Path, asked: &Configuration, to_unix: i64) -> Result<Vec<Way>> {
     let schedule = asked.schedule(asked.period)?;
     let open = File::open(file).with_context(|| format!("open {}", file.display()))?;
     let mut reader = Reader::new(BufReader::new(open))?;
-    let (mut names, mut sent, mut ways) = (vec![], HashMap::new(), vec![]);
-    let mut arrived = vec![];
+    let (mut names, mut sent, mut arrived) = (vec![], HashMap::new(), BTreeMap::new());
     while let Some(item) = reader.next()? {
         match item {
             Item::Interface(interface) => names.push(interface.name.clone().unwrap_or_default()),
@@ -170,19 +170,21 @@ fn ways(file: &Path, asked: &Configuration, to_unix: i64) -> Result<Vec<Way>> {
                     let time_there = time.checked_add_signed(to_unix.wrapping_neg());
                     let of =
                         time_there.and_then(|time| marked(packet.data, time, asked, &schedule));
-                    arrived.extend(of.map(|(block, selected)| (number, time, block, selected)));
+                    if let Some((block, selected)) = of {
+                        let last = arrived.entry(number).or_insert((time, block, selected));
+                        *last = (time, block, selected).max(*last);
+                    }
                 }
             }
             _ => {}
         }
     }
-    for (number, time, block, selected) in arrived {
-        let Some(before) = sent.get(&number) else { continue };
+    let way = |(number, (time, block, selected)): (u64, (u64, u64, bool))| {
         #[expect(clippy::cast_precision_loss, reason = "a delay in ns is below 2^53")]
-        let took = (i128::from(time) - i128::from(*before)) as f64;
-        ways.push(Way { block, took, selected });
-    }
-    Ok(ways)
+        let took = (i128::from(time) - i128::from(*sent.get(&number)?)) as f64;
+        Some(Way { block, took, selected })
+    };
+    Ok(arrived.into_iter().filter_map(way).collect())
 }
 
 /// The number of a datagram of ours.
