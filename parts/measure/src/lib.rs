@@ -16,6 +16,7 @@ mod limits;
 mod overlap;
 mod point;
 mod probe;
+mod returning;
 mod run;
 mod session;
 mod start;

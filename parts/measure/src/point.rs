@@ -2,25 +2,45 @@
 //!
 //! A block is told by what is attached at its end. A point that is attached anew has counted since then
 //! only, and the block in which it begins says so; what an earlier one had counted of that block is gone.
+//! Attaching anew is done beside the reading of blocks; those that are read before it is done are told as
+//! without the interface.
+
+use std::panic::resume_unwind;
+use std::sync::Arc;
 
 use netloom_ebpf::measure::{Config, Counts, FlowBlock, Marking, Measure};
 use netloom_ebpf::{Direction, Hook};
 use netloom_marking::Record;
 
 use crate::limits::patience;
-use crate::{Error, Interfaces, Result, Spot};
+use crate::returning::Returning;
+use crate::{Error, Interfaces, Result, Spot, clock};
+
+/// What counts, where it was attached.
+#[derive(Debug)]
+struct Attached {
+    measure: Measure,
+    /// The interface's index there.
+    ifindex: u32,
+    /// When it was there, on the session's clock.
+    since: u64,
+    /// The interface went.
+    gone: bool,
+}
 
 /// A spot, and what counts there.
 #[derive(Debug)]
 pub(crate) struct Point {
     spot: Spot,
     config: Config,
-    measure: Option<Measure>,
-    /// Its index where it was attached.
-    ifindex: u32,
+    /// What blocks are read from.
+    attached: Option<Attached>,
+    /// What later blocks are, attached anew.
+    next: Option<Attached>,
+    /// Somebody attaches it anew.
+    returning: Option<Returning<Result<Attached>>>,
     /// Without links nobody tells that an interface went.
     asks: bool,
-    gone: bool,
     /// It was detached on purpose: nothing more can be seen of its interface.
     off: bool,
     /// Packets for which the cache had no room when it was emptied the last time.
@@ -28,6 +48,10 @@ pub(crate) struct Point {
     /// Of those that were attached before.
     counted: Counts,
 }
+
+/// What a point leaves to be waited for when it ends.
+#[must_use = "dropped, it waits"]
+pub(crate) struct Ending(#[expect(dead_code, reason = "held")] Option<Returning<Result<Attached>>>);
 
 /// The word for a direction.
 pub(crate) fn word(direction: Direction) -> &'static str {
@@ -58,14 +82,14 @@ impl Point {
         config: &Config,
     ) -> Result<Point> {
         let config = Config { marking: spot.marking, ..config.clone() };
-        let (measure, ifindex) = attach(interfaces, spot, &config)?;
+        let attached = attach(interfaces, spot, &config)?;
         Ok(Point {
             spot: spot.clone(),
             config,
-            measure: Some(measure),
-            ifindex,
+            attached: Some(attached),
+            next: None,
+            returning: None,
             asks: Hook::probe() == Hook::Clsact,
-            gone: false,
             off: false,
             overflow: 0,
             counted: Counts::default(),
@@ -78,26 +102,31 @@ impl Point {
 
     /// Looks whether its interface is still there.
     fn look(&mut self, interfaces: &dyn Interfaces) {
-        let known = self.off || self.gone;
-        let Some(measure) = self.measure.as_ref().filter(|_| !known) else { return };
-        self.gone = !measure.is_attached() || self.asks && !self.is_there(interfaces);
+        if self.off {
+            return;
+        }
+        for attached in [&mut self.attached, &mut self.next].into_iter().flatten() {
+            let there = || !self.asks || attached.is_there(interfaces, &self.spot);
+            let gone = attached.gone || !attached.measure.is_attached() || !there();
+            attached.gone = gone;
+        }
     }
 
-    fn is_there(&self, interfaces: &dyn Interfaces) -> bool {
-        let mut same = false;
-        let mut compare = |index| {
-            same = index == self.ifindex;
-            Ok(())
-        };
-        interfaces.visit(&self.spot.netif, &mut compare).is_ok() && same
+    fn is_gone(&self) -> bool {
+        self.attached.as_ref().is_some_and(|attached| attached.gone)
     }
 
-    /// The program goes, and what it counted stays to be read.
+    /// The program goes, and what it counted stays to be read. One that is just being attached goes as
+    /// soon as it is there.
     pub(crate) fn detach(&mut self, interfaces: &dyn Interfaces) {
+        // Why there is none is of no use any more.
+        if let Some(Ok(Ok(attached))) = self.returning.as_ref().and_then(Returning::forgo) {
+            self.next = Some(attached);
+        }
         self.look(interfaces);
         self.off = true;
-        if let Some(measure) = &mut self.measure {
-            measure.detach();
+        for attached in [&mut self.attached, &mut self.next].into_iter().flatten() {
+            attached.measure.detach();
         }
     }
 
@@ -110,14 +139,24 @@ impl Point {
         interfaces: &dyn Interfaces,
         block: u64,
     ) -> Result<Vec<FlowBlock>> {
+        self.take_over(block);
         self.look(interfaces);
-        let Some(measure) = &mut self.measure else { return Ok(self.unread(block)) };
-        let mut flows =
-            measure.read_bank(block).map_err(|error| failed(&self.spot, "read a block", error))?;
+        let Some(attached) = &mut self.attached else { return Ok(self.unread(block)) };
+        let failed = |error| failed(&self.spot, "read a block", error);
+        let mut flows = attached.measure.read_bank(block).map_err(failed)?;
         for flow in &mut flows {
-            flow.record.completeness.interface_gone = self.gone;
+            flow.record.completeness.interface_gone = attached.gone;
         }
         Ok(flows)
+    }
+
+    /// Blocks from the one on in which the next one began are read from that.
+    fn take_over(&mut self, block: u64) {
+        let end = self.config.schedule.end(block);
+        let Some(next) = self.next.take_if(|next| next.since < end) else { return };
+        if let Some(Ok(counts)) = self.attached.replace(next).map(|old| old.measure.counts()) {
+            self.counted = sum(self.counted, counts);
+        }
     }
 
     /// A block that could not be read.
@@ -125,25 +164,41 @@ impl Point {
         let schedule = &self.config.schedule;
         let mut record = Record::new(schedule, block, &[], 0, u64::MAX);
         record.completeness.overwritten = true;
-        record.completeness.interface_gone = self.gone;
+        record.completeness.interface_gone = self.is_gone();
         let flow = |id| FlowBlock { id, record, sampled: None };
         self.config.filters.iter().map(|named| flow(named.id)).collect()
     }
 
-    /// Attaches it anew if its interface went and there is one of this name again.
+    /// Lets a thread attach it anew if its interface went; one at a time.
     ///
     /// # Errors
-    /// What the kernel refuses. That there is none is no error.
-    pub(crate) fn return_to(&mut self, interfaces: &dyn Interfaces) -> Result<()> {
-        if !self.gone || self.off {
+    /// There can be no thread.
+    pub(crate) fn return_to(&mut self, interfaces: &Arc<dyn Interfaces>) -> Result<()> {
+        if !self.is_gone() || self.off || self.next.is_some() || self.returning.is_some() {
             return Ok(());
         }
-        let (measure, ifindex) = match attach(interfaces, &self.spot, &self.config) {
-            Err(Error::NoInterface { .. }) => return Ok(()),
-            attached => attached?,
+        let interfaces = Arc::clone(interfaces);
+        let (spot, config) = (self.spot.clone(), self.config.clone());
+        self.returning = Some(Returning::spawn(move || attach(&*interfaces, &spot, &config))?);
+        Ok(())
+    }
+
+    /// Takes what was attached anew meanwhile, if it is there.
+    ///
+    /// # Errors
+    /// What the kernel refused. That there is no interface of this name is no error.
+    ///
+    /// # Panics
+    /// As the interfaces did.
+    pub(crate) fn arrive(&mut self) -> Result<()> {
+        let Some(outcome) = self.returning.as_ref().and_then(Returning::take) else {
+            return Ok(());
         };
-        self.keep_counts();
-        (self.measure, self.ifindex, self.gone) = (Some(measure), ifindex, false);
+        self.returning = None;
+        match outcome.unwrap_or_else(|panic| resume_unwind(panic)) {
+            Err(Error::NoInterface { .. }) => {}
+            attached => self.next = Some(attached?),
+        }
         Ok(())
     }
 
@@ -156,7 +211,7 @@ impl Point {
             return Ok(());
         };
         let overflow = self.counts()?.overflow;
-        if let Some(measure) = &self.measure
+        if let Some(Attached { measure, .. }) = &self.attached
             && overflow - self.overflow > patience
         {
             let failed = |error| failed(&self.spot, "empty the cache of flows", error);
@@ -166,16 +221,14 @@ impl Point {
         Ok(())
     }
 
-    /// Lets go of all that is the kernel's.
-    pub(crate) fn end(&mut self) {
-        self.keep_counts();
-        self.measure = None;
-    }
-
-    fn keep_counts(&mut self) {
+    /// Lets go of all that is the kernel's, but for what is just being attached: that has gone when what
+    /// this gives was dropped, which may wait for it.
+    pub(crate) fn end(&mut self) -> Ending {
         if let Ok(counts) = self.counts() {
             self.counted = counts;
         }
+        (self.attached, self.next, self.off) = (None, None, true);
+        Ending(self.returning.take())
     }
 
     /// What became of frames that are in no record.
@@ -183,24 +236,40 @@ impl Point {
     /// # Errors
     /// What the kernel refuses.
     pub(crate) fn counts(&self) -> Result<Counts> {
-        let Some(measure) = &self.measure else { return Ok(self.counted) };
-        let counts = measure.counts().map_err(|error| failed(&self.spot, "read counts", error))?;
-        Ok(sum(self.counted, counts))
+        let mut all = self.counted;
+        for attached in [&self.attached, &self.next].into_iter().flatten() {
+            let failed = |error| failed(&self.spot, "read counts", error);
+            all = sum(all, attached.measure.counts().map_err(failed)?);
+        }
+        Ok(all)
     }
 
     /// When a block is final there, on the session's clock.
     pub(crate) fn readable_at(&self, block: u64) -> u64 {
         let closed = self.config.schedule.closed(block);
-        self.measure.as_ref().map_or(closed, |measure| measure.readable_at(block))
+        let attached = self.attached.as_ref();
+        attached.map_or(closed, |attached| attached.measure.readable_at(block))
     }
 }
 
-fn attach(interfaces: &dyn Interfaces, spot: &Spot, config: &Config) -> Result<(Measure, u32)> {
+impl Attached {
+    fn is_there(&self, interfaces: &dyn Interfaces, spot: &Spot) -> bool {
+        let mut same = false;
+        let mut compare = |index| {
+            same = index == self.ifindex;
+            Ok(())
+        };
+        interfaces.visit(&spot.netif, &mut compare).is_ok() && same
+    }
+}
+
+fn attach(interfaces: &dyn Interfaces, spot: &Spot, config: &Config) -> Result<Attached> {
     let mut attached = None;
     let mut work = |ifindex| {
         let measure = Measure::attach(ifindex, spot.direction, config)
             .map_err(|error| failed(spot, "attach a point", error))?;
-        attached = Some((measure, ifindex));
+        let since = clock::now(config.clock);
+        attached = Some(Attached { measure, ifindex, since, gone: false });
         Ok(())
     };
     interfaces.visit(&spot.netif, &mut work)?;

@@ -1,6 +1,7 @@
 //! A session's thread: waits for blocks, reads them, and ends.
 //!
-//! It waits on the session's clock for the next block to be final, and for nothing else. After the last
+//! It waits on the session's clock for the next block to be final, and for nothing else: points are attached
+//! anew by threads beside it, for which only the end waits. After the last
 //! block has ended no packet is marked any more; what was marked until then is counted until that block
 //! is closed.
 
@@ -41,15 +42,18 @@ fn said(panic: &(dyn Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic")
 }
 
-/// Points go, markers first.
+/// Points go, markers first, also those that are just being attached.
 fn end(shared: &Shared) {
     let points = shared.points();
     for marks in [true, false] {
+        let mut endings = Vec::new();
         for mut point in points.iter().map(lock) {
             if point.is_marker() == marks {
-                point.end();
+                endings.push(point.end());
             }
         }
+        // Waits, and with no lock held: counts can be asked for meanwhile.
+        drop(endings);
     }
 }
 
@@ -97,10 +101,10 @@ impl Reader<'_> {
             return true;
         }
         self.tell(self.next, false);
-        self.tend();
         if self.is_last() {
             return false;
         }
+        self.tend();
         self.next += 1;
         self.catch_up();
         true
@@ -141,6 +145,9 @@ impl Reader<'_> {
         let mut told = Told { block, points: Vec::with_capacity(points.len()) };
         for (spot, point) in points.iter().enumerate() {
             let mut point = lock(point);
+            if let Err(error) = point.arrive() {
+                self.shared.complain(whole(&error));
+            }
             let read = point.read(&*self.shared.interfaces, block);
             let mut flows = read.unwrap_or_else(|error| {
                 self.shared.complain(whole(&error));
@@ -156,14 +163,14 @@ impl Reader<'_> {
         self.shared.tell(told);
     }
 
-    /// Attaches points whose interfaces are there again, observers first; empties caches that are full.
+    /// Lets points whose interfaces went be attached anew, observers first; empties caches that are full.
     fn tend(&self) {
         for marks in [false, true] {
             for mut point in self.shared.points().iter().map(lock) {
                 if point.is_marker() != marks {
                     continue;
                 }
-                let tended = point.return_to(&*self.shared.interfaces).and_then(|()| point.tidy());
+                let tended = point.return_to(&self.shared.interfaces).and_then(|()| point.tidy());
                 if let Err(error) = tended {
                     self.shared.complain(whole(&error));
                 }
