@@ -1,6 +1,7 @@
 //! `netloom capture`: every target, every frame accounted for, files that others read, kills, full disks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -552,6 +553,88 @@ fn a_full_disk_ends_it_and_leaves_the_file_whole() {
         assert_eq!(u64::try_from(contents.packets.len()).ok(), written, "{account}");
         assert!(written > Some(500), "{account}");
         ran(&format!("umount {}", at.display()));
+        ran("ip link del v0");
+        machine.untouched();
+    });
+}
+
+#[test]
+fn a_full_disk_is_waited_for_if_asked() {
+    netloom_kit::isolated!({
+        let machine = Machine::new();
+        pair();
+        let at = machine.scratch().path().join("small");
+        std::fs::create_dir(&at).expect("make a folder");
+        ran(&format!("mount -t tmpfs -o size=12m none {}", at.display()));
+        let ballast = at.join("ballast");
+        std::fs::write(&ballast, vec![1; 10 << 20]).expect("fill the disk");
+        let file = at.join("waits.pcapng");
+        let capture = Capturing::start(&machine, "host:v0 --wait-for-space", "small/waits.pcapng");
+        let mut next = 0;
+        let mut send = |count: u32| {
+            frames(next, count, 1000);
+            next += count;
+        };
+        // More than there is room for.
+        send(4000);
+        // What is refused changes the file's times, not its length.
+        let (mut tries, mut length) = (BTreeSet::new(), 0);
+        wait_until("it tries again and again", SOON, || {
+            let found = file.metadata().expect("the file");
+            if found.len() != length {
+                length = found.len();
+                tries.clear();
+            }
+            tries.insert((found.ctime(), found.ctime_nsec()));
+            (tries.len() > 3).then_some(())
+        });
+        // These have no room but in memory.
+        send(1000);
+        std::fs::remove_file(&ballast).expect("make room");
+        wait_until("it goes on", SOON, || {
+            (file.metadata().expect("the file").len() > length).then_some(())
+        });
+        send(100);
+        let account = capture.stop();
+        account.closes();
+        let contents = read_pcapng(&file);
+        assert_eq!(contents.numbers("host:v0"), (0..next).collect::<Vec<_>>());
+        assert_eq!(contents.counts(), account.written());
+        ran(&format!("umount {}", at.display()));
+        ran("ip link del v0");
+        machine.untouched();
+    });
+}
+
+#[test]
+fn killed_while_files_change_it_leaves_files_that_are_read() {
+    netloom_kit::isolated!({
+        let machine = Machine::new();
+        pair();
+        for kill in 0..7 {
+            let folder = machine.scratch().path().join(format!("killed{kill}"));
+            std::fs::create_dir(&folder).expect("make a folder");
+            let name = format!("killed{kill}/row.pcapng");
+            let capture = Capturing::start(&machine, "host:v0 --rotate-size 512KiB", &name);
+            // No more than a ring holds, so that none is lost however slow the disk is.
+            let numbers = ["0", "30000", "1400"];
+            let run = Run::new("python3").args(["-c", FRAMES, "v1"]).args(numbers);
+            let traffic = Held::start(run);
+            // Each time as many more files have come.
+            wait_until("files change", SOON, || {
+                (files(&folder, "row").len() > 2 + 3 * kill).then_some(())
+            });
+            capture.kill();
+            drop(traffic);
+            let mut seen = vec![];
+            for file in files(&folder, "") {
+                let contents = read_pcapng(&file);
+                assert_eq!(contents.names, ["host:v0"], "{}", file.display());
+                seen.extend(contents.numbers("host:v0"));
+            }
+            assert!(seen.iter().copied().eq(0..u32::try_from(seen.len()).expect("a count")));
+            assert!(seen.len() > 500, "{}", seen.len());
+        }
         ran("ip link del v0");
         machine.untouched();
     });
