@@ -73,6 +73,9 @@ pub struct TapOptions {
     /// a socket of this interface would see it; sockets that see all interfaces do not see these frames.
     /// Linux 6.2; before, all go on.
     pub others: bool,
+    /// Whether the interface is an end of a veth pair: the clock is then read once for up to four frames
+    /// that end here in one poll of its driver, which follow within about a microsecond.
+    pub veth: bool,
 }
 
 impl TapOptions {
@@ -89,6 +92,7 @@ impl TapOptions {
             direction: at == Where::Tc,
             sink: false,
             others: false,
+            veth: false,
         }
     }
 

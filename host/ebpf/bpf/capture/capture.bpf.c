@@ -62,6 +62,7 @@ struct frame {
 	void *end;
 	__u32 length; /* without the tag */
 	__u32 flags; /* of epb_flags */
+	bool ends; /* here */
 	bool tagged;
 	__u32 tag; /* beside the frame, to be put after the MACs, in the order of the network */
 };
@@ -121,140 +122,6 @@ static __always_inline bool copy(void *ctx, const struct frame *f, __u8 *to, __u
 	if (nl_tap_options.words && n >= 8 && n < SHORT && copy_short(f, to, n))
 		return true;
 	return !load(ctx, f, 0, to, n);
-}
-
-static __always_inline __u64 unix_time(const struct nl_tap_cpu *cpu)
-{
-	__u64 now = nl_tap_options.tai ? bpf_ktime_get_tai_ns() : bpf_ktime_get_ns();
-
-	return now + NL_READ(cpu->offset);
-}
-
-static __always_inline void publish(__u64 *word, __u64 value)
-{
-	if (nl_tap_options.weak)
-		__sync_lock_test_and_set(word, value);
-	else
-		NL_WRITE(*word, value);
-}
-
-/* Writes the block at `at`; its length, or 0 when the frame cannot be read. */
-static __always_inline __u32 block(void *ctx, const struct frame *f, __u8 *at, __u64 time)
-{
-	__u32 original = f->length + (f->tagged ? TAG : 0);
-	__u32 kept = original, flags = f->flags;
-	__u64 padded, total;
-	__u8 *after;
-
-	if (kept > nl_tap_options.most)
-		kept = nl_tap_options.most;
-	if (!copy(ctx, f, at + EPB_HEADER, kept))
-		return 0;
-	padded = (kept + 3) & ~3u;
-	opaque(padded);
-	if (padded > NL_TAP_MOST || padded > nl_tap_options.most + 3ULL)
-		return 0;
-	total = EPB_HEADER + padded + 4 + (flags ? OPTIONS : 0);
-	after = at + EPB_HEADER + padded;
-	/* Padding: the last word's other bytes may be of an earlier block. */
-	if (kept & 3)
-		for (__u32 i = 1; i <= 3; i++)
-			if (i <= padded - kept)
-				*(after - i) = 0;
-	if (flags) {
-		*(__u32 *)after = OPTION_FLAGS;
-		*(__u32 *)(after + 4) = flags;
-		*(__u32 *)(after + 8) = 0;
-		after += OPTIONS;
-	}
-	*(__u32 *)after = total;
-	*(__u64 *)at = EPB | total << 32;
-	*(__u64 *)(at + 8) = nl_tap_options.interface | (time >> 32) << 32;
-	*(__u64 *)(at + 16) = (time & 0xffffffff) | (__u64)kept << 32;
-	*(__u32 *)(at + 24) = original;
-	return total;
-}
-
-static __always_inline void append(void *ctx, const struct frame *f, struct nl_tap_cpu *cpu)
-{
-	__u64 tail = NL_READ(cpu->tail);
-	__u32 used = tail, number = tail >> 32;
-	__u32 slot = NL_READ(cpu->slot), place = cpu->base + slot;
-	__u32 chunks = NL_READ(cpu->chunks);
-	struct nl_tap_chunk *chunk;
-	__u64 at = used & nl_tap_options.mask;
-	__u32 total;
-
-	if (!used && number - NL_READ(cpu->freed) >= chunks)
-		goto lost;
-	chunk = bpf_map_lookup_elem(&nl_tap_ring, &place);
-	if (!chunk)
-		goto lost;
-	opaque(at);
-	at &= nl_tap_options.mask;
-	total = block(ctx, f, chunk->bytes + at, unix_time(cpu));
-	if (!total)
-		goto lost;
-	cpu->captured++;
-	if (f->length + (f->tagged ? TAG : 0) > nl_tap_options.most)
-		cpu->truncated++;
-	if (used + total <= nl_tap_options.mask) {
-		publish(&cpu->tail, tail + total);
-		return;
-	}
-	NL_WRITE(chunk->length, used + total);
-	cpu->slot = slot + 1 < chunks ? slot + 1 : 0;
-	barrier();
-	publish(&cpu->tail, (__u64)(number + 1) << 32);
-	return;
-lost:
-	cpu->lost++;
-}
-
-/* What this CPU has, taken for one frame; NULL when there is nothing or another frame has it. */
-static __always_inline struct nl_tap_cpu *enter(void)
-{
-	__u32 id = bpf_get_smp_processor_id();
-	struct nl_tap_cpu *cpu = bpf_map_lookup_elem(&nl_tap_cpus, &id);
-
-	if (!cpu)
-		return NULL;
-	if (NL_READ(cpu->busy)) {
-		__sync_fetch_and_add(&cpu->nested, 1);
-		return NULL;
-	}
-	NL_WRITE(cpu->busy, 1);
-	barrier();
-	cpu->offered++;
-	return cpu;
-}
-
-static __always_inline void leave(struct nl_tap_cpu *cpu)
-{
-	barrier();
-	NL_WRITE(cpu->busy, 0);
-}
-
-static __always_inline int take(void *ctx, const struct frame *f)
-{
-	struct nl_tap_cpu *cpu = enter();
-
-	if (cpu) {
-		append(ctx, f, cpu);
-		leave(cpu);
-	}
-	return nl_tap_options.verdict;
-}
-
-static __always_inline int refuse(void)
-{
-	struct nl_tap_cpu *cpu = enter();
-
-	if (cpu) {
-		cpu->filtered++;
-		leave(cpu);
-	}
-	return nl_tap_options.verdict;
 }
 
 extern void *bpf_cast_to_kern_ctx(void *obj) __ksym __weak;
@@ -330,10 +197,186 @@ static __always_inline bool is_for_nobody_here(struct xdp_md *ctx)
 	return to && !is_shared(dev);
 }
 
-static __always_inline int verdict(struct xdp_md *ctx)
+/* The receiving side of a veth pair, which may be a module: only places in it are asked for. */
+struct veth_stats___nl {
+	__u64 xdp_packets;
+} __attribute__((preserve_access_index));
+
+struct veth_rq_stats___nl {
+	struct veth_stats___nl vs;
+} __attribute__((preserve_access_index));
+
+struct veth_rq___nl {
+	struct veth_rq_stats___nl stats;
+	struct xdp_rxq_info___nl xdp_rxq;
+} __attribute__((preserve_access_index));
+
+/* Which of the driver's polls this is, all ones if that is not known: a veth counts its frames at the end of
+ * each poll, and handles those of one poll one after the other. */
+static __always_inline __u64 poll_of(struct xdp_md *ctx)
 {
-	if (nl_tap_options.others && is_for_nobody_here(ctx))
-		return XDP_DROP;
+	const struct timespec64 *frames;
+	const void *place;
+
+	if (!bpf_ksym_exists(bpf_cast_to_kern_ctx) || !bpf_ksym_exists(bpf_rdonly_cast) ||
+	    !bpf_core_field_exists(struct veth_rq___nl, stats.vs.xdp_packets) ||
+	    !bpf_core_field_exists(struct veth_rq___nl, xdp_rxq))
+		return ~0ULL;
+	place = (const void *)((struct xdp_buff___nl *)bpf_cast_to_kern_ctx(ctx))->rxq;
+	place -= bpf_core_field_offset(struct veth_rq___nl, xdp_rxq);
+	place += bpf_core_field_offset(struct veth_rq___nl, stats.vs.xdp_packets);
+	frames = bpf_rdonly_cast(place, bpf_core_type_id_kernel(struct timespec64));
+	return (__u64)frames->tv_sec ^ (__u64)ctx->rx_queue_index << 48;
+}
+
+/* Frames of a poll that share a reading of the clock: 4, of which the last is handled within a
+ * microsecond after the first. */
+#define SHARING 4
+
+static __always_inline __u64 clock(void)
+{
+	return nl_tap_options.tai ? bpf_ktime_get_tai_ns() : bpf_ktime_get_ns();
+}
+
+/* A frame that goes on has a reading of its own, and so has the next: making packets takes time. */
+static __always_inline __u64 unix_time(void *ctx, const struct frame *f, struct nl_tap_cpu *cpu)
+{
+	__u64 poll = f->ends && nl_tap_options.veth ? poll_of(ctx) : ~0ULL;
+
+	if (cpu->left && poll != ~0ULL && poll == cpu->poll) {
+		cpu->left--;
+	} else {
+		cpu->time = clock();
+		cpu->poll = poll;
+		cpu->left = poll != ~0ULL ? SHARING - 1 : 0;
+	}
+	return cpu->time + NL_READ(cpu->offset);
+}
+
+static __always_inline void publish(__u64 *word, __u64 value)
+{
+	if (nl_tap_options.weak)
+		__sync_lock_test_and_set(word, value);
+	else
+		NL_WRITE(*word, value);
+}
+
+/* Writes the block at `at`; its length, or 0 when the frame cannot be read. */
+static __always_inline __u32 block(void *ctx, const struct frame *f, __u8 *at, __u64 time)
+{
+	__u32 original = f->length + (f->tagged ? TAG : 0);
+	__u32 kept = original, flags = f->flags;
+	__u64 padded, total;
+	__u8 *after;
+
+	if (kept > nl_tap_options.most)
+		kept = nl_tap_options.most;
+	if (!copy(ctx, f, at + EPB_HEADER, kept))
+		return 0;
+	padded = (kept + 3) & ~3u;
+	opaque(padded);
+	if (padded > NL_TAP_MOST || padded > nl_tap_options.most + 3ULL)
+		return 0;
+	total = EPB_HEADER + padded + 4 + (flags ? OPTIONS : 0);
+	after = at + EPB_HEADER + padded;
+	/* Padding: the last word's other bytes may be of an earlier block. */
+	if (kept & 3)
+		for (__u32 i = 1; i <= 3; i++)
+			if (i <= padded - kept)
+				*(after - i) = 0;
+	if (flags) {
+		*(__u32 *)after = OPTION_FLAGS;
+		*(__u32 *)(after + 4) = flags;
+		*(__u32 *)(after + 8) = 0;
+		after += OPTIONS;
+	}
+	*(__u32 *)after = total;
+	*(__u64 *)at = EPB | total << 32;
+	*(__u64 *)(at + 8) = nl_tap_options.interface | (time >> 32) << 32;
+	*(__u64 *)(at + 16) = (time & 0xffffffff) | (__u64)kept << 32;
+	*(__u32 *)(at + 24) = original;
+	return total;
+}
+
+static __always_inline void append(void *ctx, const struct frame *f, struct nl_tap_cpu *cpu)
+{
+	__u64 tail = NL_READ(cpu->tail);
+	__u32 used = tail, number = tail >> 32;
+	__u32 slot = NL_READ(cpu->slot), place = cpu->base + slot;
+	__u32 chunks = NL_READ(cpu->chunks);
+	struct nl_tap_chunk *chunk;
+	__u64 at = used & nl_tap_options.mask;
+	__u32 total;
+
+	if (!used && number - NL_READ(cpu->freed) >= chunks)
+		goto lost;
+	chunk = bpf_map_lookup_elem(&nl_tap_ring, &place);
+	if (!chunk)
+		goto lost;
+	opaque(at);
+	at &= nl_tap_options.mask;
+	total = block(ctx, f, chunk->bytes + at, unix_time(ctx, f, cpu));
+	if (!total)
+		goto lost;
+	cpu->captured++;
+	if (f->length + (f->tagged ? TAG : 0) > nl_tap_options.most)
+		cpu->truncated++;
+	if (used + total <= nl_tap_options.mask) {
+		publish(&cpu->tail, tail + total);
+		return;
+	}
+	NL_WRITE(chunk->length, used + total);
+	cpu->slot = slot + 1 < chunks ? slot + 1 : 0;
+	barrier();
+	publish(&cpu->tail, (__u64)(number + 1) << 32);
+	return;
+lost:
+	cpu->lost++;
+}
+
+/* What this CPU has, taken for one frame; NULL when there is nothing or another frame has it. */
+static __always_inline struct nl_tap_cpu *enter(void)
+{
+	__u32 id = bpf_get_smp_processor_id();
+	struct nl_tap_cpu *cpu = bpf_map_lookup_elem(&nl_tap_cpus, &id);
+
+	if (!cpu)
+		return NULL;
+	if (NL_READ(cpu->busy)) {
+		__sync_fetch_and_add(&cpu->nested, 1);
+		return NULL;
+	}
+	NL_WRITE(cpu->busy, 1);
+	barrier();
+	cpu->offered++;
+	return cpu;
+}
+
+static __always_inline void leave(struct nl_tap_cpu *cpu)
+{
+	barrier();
+	NL_WRITE(cpu->busy, 0);
+}
+
+static __always_inline int take(void *ctx, const struct frame *f)
+{
+	struct nl_tap_cpu *cpu = enter();
+
+	if (cpu) {
+		append(ctx, f, cpu);
+		leave(cpu);
+	}
+	return nl_tap_options.verdict;
+}
+
+static __always_inline int refuse(void)
+{
+	struct nl_tap_cpu *cpu = enter();
+
+	if (cpu) {
+		cpu->filtered++;
+		leave(cpu);
+	}
 	return nl_tap_options.verdict;
 }
 
@@ -346,17 +389,19 @@ int nl_tap_xdp(struct xdp_md *ctx)
 		.end = (void *)(long)ctx->data_end,
 		.length = bpf_xdp_get_buff_len(ctx),
 		.flags = nl_tap_options.direction ? INBOUND : 0,
+		.ends = nl_tap_options.others && is_for_nobody_here(ctx),
 	};
+	int verdict = take(ctx, &f);
 
-	take(ctx, &f);
-	return verdict(ctx);
+	return f.ends ? XDP_DROP : verdict;
 }
 
 SEC("xdp.frags")
 int nl_tap_xdp_no(struct xdp_md *ctx)
 {
-	refuse();
-	return verdict(ctx);
+	int verdict = refuse();
+
+	return nl_tap_options.others && is_for_nobody_here(ctx) ? XDP_DROP : verdict;
 }
 
 /* The kernel's frame, of which a context shows a part. */

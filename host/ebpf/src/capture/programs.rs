@@ -117,7 +117,7 @@ pub(super) fn socket(kept: u32, cpus: &Cpus) -> Result<SocketParts> {
             program.set_autoload(wanted);
         }
         set_entries(open, CPUS, cpus.possible)?;
-        set_options(open, &[0, 1, 0, kept, 0, 0, 0, 0, 0])
+        set_options(open, &[0, 1, 0, kept, 0, 0, 0, 0, 0, 0])
     })?;
     let [taker, refuser] = NAMES.map(|name| loaded.program(name));
     Ok(SocketParts { taker: taker?, refuser: refuser?, cpus: loaded.map(CPUS)? })
@@ -157,7 +157,7 @@ fn verdict(options: &TapOptions) -> i32 {
 }
 
 /// `struct nl_tap_options`.
-fn constants(options: &TapOptions, shape: &Shape, clock: Clock) -> [u32; 9] {
+fn constants(options: &TapOptions, shape: &Shape, clock: Clock) -> [u32; 10] {
     let strong = cfg!(any(target_arch = "x86", target_arch = "x86_64"));
     let unaligned = strong || cfg!(target_arch = "aarch64");
     [
@@ -170,6 +170,7 @@ fn constants(options: &TapOptions, shape: &Shape, clock: Clock) -> [u32; 9] {
         (!strong).into(),
         unaligned.into(),
         options.others.into(),
+        options.veth.into(),
     ]
 }
 
@@ -181,7 +182,7 @@ fn set_value(open: &mut OpenObject, name: &str, bytes: u32) -> libbpf_rs::Result
 }
 
 /// Writes the constants, which are all that the object has of that kind.
-fn set_options(open: &mut OpenObject, words: &[u32; 9]) -> libbpf_rs::Result<()> {
+fn set_options(open: &mut OpenObject, words: &[u32; 10]) -> libbpf_rs::Result<()> {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
     let mut maps = open.maps_mut();
     let mut map = maps.find(|map| map.name().to_string_lossy().ends_with(".rodata"));

@@ -259,6 +259,7 @@ impl Spot {
                     filter: wanted.filter.clone(),
                     direction: direction == Direction::Both,
                     others: wanted.wish.fast,
+                    veth: link.kind.as_deref() == Some("veth"),
                     ..TapOptions::at(at)
                 };
                 Ok(one(Box::new(Ring::attach(link.index, &options).with_context(object)?)))

@@ -29,8 +29,9 @@ struct nl_tap_options {
 	__u32 weak; /* 1: this machine may reorder stores */
 	__u32 words; /* 1: 8 bytes may be read and written at any address */
 	__u32 others; /* 1: frames for other stations end at XDP where nobody else would see them */
+	__u32 veth; /* 1: the interface is an end of a veth pair, whose polls are known */
 };
-_Static_assert(sizeof(struct nl_tap_options) == 36, "written as nine half words");
+_Static_assert(sizeof(struct nl_tap_options) == 40, "written as ten half words");
 
 /* Of one CPU; two pairs of cache lines, the first written by programs, the second by user space. */
 struct nl_tap_cpu {
@@ -43,7 +44,10 @@ struct nl_tap_cpu {
 	__u64 nested; /* frames met while another one was being written: offered and lost */
 	__u32 slot; /* the current chunk's place in the row */
 	__u32 busy; /* a frame is being written */
-	__u64 pad[8];
+	__u64 poll; /* in which the clock was read */
+	__u64 time; /* what it was then */
+	__u64 left; /* frames of this poll for which it need not be read */
+	__u64 pad[5];
 	__u64 offset; /* to be added to the clock for Unix time, ns; wraps round */
 	__u32 freed; /* how many chunks were given back */
 	__u32 base; /* the first chunk of the row */
