@@ -36,7 +36,7 @@ struct Amount {
     delays: (usize, u64),
 }
 
-const QUICK: Amount = Amount { costs: (15, 12), rates: (16, 50), delays: (6, 32) };
+const QUICK: Amount = Amount { costs: (15, 12), rates: (24, 72), delays: (6, 32) };
 const FULL: Amount = Amount { costs: (15, 120), rates: (5, 900), delays: (10, 120) };
 
 /// All rounds.
