@@ -7,8 +7,10 @@ use anyhow::Result;
 use crate::workspace;
 
 /// What runs when none is named.
-const ALL: &[&str] =
-    &["lab", "node", "flood", "images", "wire", "switch", "plug", "capture", "disk", "generate", "measure"];
+const ALL: &[&str] = &[
+    "lab", "node", "flood", "images", "wire", "switch", "plug", "capture", "disk", "generate",
+    "measure",
+];
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let binary = workspace::netloom(true)?;
