@@ -70,7 +70,8 @@ fn more_flows_than_are_remembered_are_counted_exactly() {
     assert_eq!(total, turns * 100);
     for point in &points.all {
         let counts = point.counts().unwrap();
-        assert_eq!((counts.unmatched, counts.unmarked, counts.outside), (0, 0, 0));
+        // What the kernel sends of its own, as router solicitations, is unmatched.
+        assert_eq!((counts.unmarked, counts.outside), (0, 0));
         // All but two of a hundred have no room, at least when they come first.
         assert!((98..=total).contains(&counts.overflow), "{counts:?}");
         assert!(counts.searched >= counts.overflow, "{counts:?}");

@@ -318,7 +318,7 @@ fn what_cannot_be_measured_is_told() {
     );
     machine.refused("measure h1 web --flow web", 2, &["is no flow"]);
     if !is_root() {
-        machine.refused("measure h1 web", 3, &["measuring", "CAP_BPF"]);
+        machine.refused("measure h1 web", 3, &["measure: not available here", "CAP_BPF"]);
         machine.down();
         skip!("root-only: loads BPF programs");
     }

@@ -90,10 +90,13 @@ fn known(condition: &str) -> bool {
 
 fn holds(condition: &str, user: User) -> bool {
     match condition.split_once(':').unwrap_or((condition, "")) {
+        // A test that runs as whoever calls is of that user.
         ("ordinary", _) => {
             user != User::Root && !rustix::process::geteuid().is_root() || user == User::Ordinary
         }
-        ("root", _) => user == User::Root,
+        ("root", _) => {
+            user != User::Ordinary && rustix::process::geteuid().is_root() || user == User::Root
+        }
         ("missing", program) => !installed(program),
         ("no-module", name) => !succeeds("python3", &["-c", &format!("import {name}")]),
         ("no-library", name) => !loads(name),
