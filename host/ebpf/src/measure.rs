@@ -28,8 +28,7 @@ mod programs;
 mod read;
 mod trial;
 
-use clock::Watch;
-pub use clock::{Clock, ClockState};
+pub use clock::{Clock, ClockState, Watch};
 use filters::Flows;
 use link::{Attached, LinkHeader, Place};
 use programs::Maps;

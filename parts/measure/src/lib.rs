@@ -9,7 +9,6 @@
 //! Specification: RFC 9341; the API's words are those of the source.
 #![forbid(unsafe_code)]
 
-mod clock;
 mod error;
 mod interfaces;
 mod limits;

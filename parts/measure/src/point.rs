@@ -14,7 +14,7 @@ use netloom_marking::Record;
 
 use crate::limits::patience;
 use crate::returning::Returning;
-use crate::{Error, Interfaces, Result, Spot, clock};
+use crate::{Error, Interfaces, Result, Spot};
 
 /// What counts, where it was attached.
 #[derive(Debug)]
@@ -268,7 +268,7 @@ fn attach(interfaces: &dyn Interfaces, spot: &Spot, config: &Config) -> Result<A
     let mut work = |ifindex| {
         let measure = Measure::attach(ifindex, spot.direction, config)
             .map_err(|error| failed(spot, "attach a point", error))?;
-        let since = clock::now(config.clock);
+        let since = config.clock.now();
         attached = Some(Attached { measure, ifindex, since, gone: false });
         Ok(())
     };

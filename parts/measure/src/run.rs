@@ -14,7 +14,7 @@ use netloom_marking::Schedule;
 
 use crate::error::whole;
 use crate::session::{Closed, Shared, Told, Waited, lock};
-use crate::{Error, Result, clock};
+use crate::{Error, Result};
 
 /// Blocks behind which it is not read on, but with what can still be read: a clock was stepped ahead, or
 /// the machine stood still.
@@ -72,7 +72,7 @@ struct Reader<'a> {
 
 fn run(shared: &Shared) {
     let Some(schedule) = shared.schedule() else { return };
-    let now = clock::now(shared.setup.clock);
+    let now = shared.setup.clock.now();
     let before = schedule.start().saturating_sub(now);
     let mut reader = Reader {
         shared,
@@ -111,7 +111,7 @@ impl Reader<'_> {
     }
 
     fn now(&self) -> u64 {
-        clock::now(self.shared.setup.clock)
+        self.shared.setup.clock.now()
     }
 
     fn is_last(&self) -> bool {
@@ -140,7 +140,7 @@ impl Reader<'_> {
     /// Reads a block at all points and tells it. `early` says that it is not final.
     fn tell(&self, block: u64, early: bool) {
         lock(&self.shared.watch).look();
-        let stepped = lock(&self.shared.watch).touches(self.schedule.begin(block));
+        let stepped = lock(&self.shared.watch).stepped_since(self.schedule.begin(block));
         let points = self.shared.points();
         let mut told = Told { block, points: Vec::with_capacity(points.len()) };
         for (spot, point) in points.iter().enumerate() {

@@ -11,10 +11,10 @@ use netloom_marking::Schedule;
 use netloom_marking::session::Configuration;
 use serde::{Deserialize, Serialize};
 
-use crate::clock::Watch;
 use crate::limits::Room;
 use crate::point::Point;
 use crate::{Error, Interfaces, Result, run, start};
+use netloom_ebpf::measure::Watch;
 
 /// A point of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -332,7 +332,7 @@ impl Shared {
             if inner.stopping {
                 return Waited::Stopped;
             }
-            let left = due.saturating_sub(crate::clock::now(self.setup.clock));
+            let left = due.saturating_sub(self.setup.clock.now());
             if left == 0 {
                 return Waited::Due;
             }

@@ -14,7 +14,7 @@ use rustix::time::{ClockId, clock_getres};
 use crate::limits::{self, Room};
 use crate::point::{Point, word};
 use crate::session::{Shared, lock};
-use crate::{Error, Interfaces, Result, Setup, Spot, clock};
+use crate::{Error, Interfaces, Result, Setup, Spot};
 
 /// Time beside what attaching is seen to take.
 const AHEAD: u64 = 20_000_000;
@@ -84,15 +84,15 @@ pub(crate) fn attach(shared: &Shared) -> Result<(Schedule, Vec<Point>)> {
     let mut left = TRIES;
     loop {
         left -= 1;
-        let now = clock::now(*clock);
+        let now = clock.now();
         let lead = configuration.guard.saturating_add(ahead);
         let begin = first_begin(configuration.period, now.saturating_add(lead));
         let schedule = configuration.schedule(begin)?;
         let points = attach_all(shared, &schedule)?;
-        if left == 0 || clock::now(*clock) < begin.saturating_sub(configuration.guard) {
+        if left == 0 || clock.now() < begin.saturating_sub(configuration.guard) {
             return Ok((schedule, points));
         }
-        ahead = ahead.saturating_mul(2).max(clock::now(*clock).saturating_sub(now) * 2);
+        ahead = ahead.saturating_mul(2).max(clock.now().saturating_sub(now) * 2);
     }
 }
 

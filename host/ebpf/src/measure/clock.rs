@@ -36,16 +36,35 @@ pub struct ClockState {
     pub stepped_at: Option<u64>,
 }
 
+impl Clock {
+    /// The clock now, in nanoseconds; what a frame carries is of the monotonic one here.
+    pub fn now(self) -> u64 {
+        match self {
+            // Every kernel that runs our programs has TAI (3.10).
+            Clock::Tai => clock::tai(),
+            Clock::Monotonic | Clock::Frame => clock::monotonic(),
+        }
+    }
+
+    /// The clock less the monotonic one: what a step changes.
+    fn ahead(self) -> i64 {
+        match self {
+            Clock::Tai => clock::offset(clock::tai, clock::monotonic),
+            Clock::Monotonic | Clock::Frame => 0,
+        }
+    }
+}
+
 /// Differences below this are how the clocks are read.
 const STEP: u64 = 500_000;
 const SECOND: i64 = 1_000_000_000;
 
 /// Watches a clock.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub struct Watch {
     clock: Clock,
     began: u64,
-    /// TAI less the monotonic clock.
+    /// The clock less the monotonic one.
     ahead: i64,
     stepped_at: Option<u64>,
     /// Blocks that began until then were counted before the step: set back, the clock shows for a while
@@ -54,8 +73,10 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn new(clock: Clock) -> Watch {
-        Watch { clock, began: now(clock), ahead: ahead(), stepped_at: None, touched: None }
+    /// Watches a clock from now on.
+    pub fn new(clock: Clock) -> Watch {
+        let (began, ahead) = (clock.now(), clock.ahead());
+        Watch { clock, began, ahead, stepped_at: None, touched: None }
     }
 
     /// Counting begins now.
@@ -68,18 +89,15 @@ impl Watch {
     }
 
     pub(super) fn now(&self) -> u64 {
-        now(self.clock)
+        self.clock.now()
     }
 
     /// Looks whether the clock was stepped since the last time.
-    pub(super) fn look(&mut self) {
-        if self.clock != Clock::Tai {
-            return;
-        }
-        self.compare(ahead(), clock::monotonic());
+    pub fn look(&mut self) {
+        self.compare(self.clock.ahead(), clock::monotonic());
     }
 
-    /// The same with what was read: TAI less the monotonic clock, and that clock.
+    /// The same with what was read: the clock less the monotonic one, and that one.
     fn compare(&mut self, ahead: i64, monotonic: u64) {
         if ahead.abs_diff(self.ahead) <= STEP {
             return;
@@ -92,11 +110,12 @@ impl Watch {
     }
 
     /// Whether a block that began at this time was counted before a step was seen.
-    pub(super) fn stepped_since(&self, begin: u64) -> bool {
+    pub fn stepped_since(&self, begin: u64) -> bool {
         self.touched.is_some_and(|until| begin <= until)
     }
 
-    pub(super) fn state(&self) -> ClockState {
+    /// What others must know to compare times of this clock with theirs.
+    pub fn state(&self) -> ClockState {
         let tai_offset = clock::offset(clock::tai, clock::realtime);
         let to_unix = match self.clock {
             Clock::Monotonic => -clock::offset(clock::monotonic, clock::realtime),
@@ -110,18 +129,6 @@ impl Watch {
 /// The resolution of the coarse clock, in nanoseconds.
 pub(super) fn tick() -> u64 {
     clock::nanoseconds(clock_getres(ClockId::MonotonicCoarse))
-}
-
-fn now(clock: Clock) -> u64 {
-    match clock {
-        // Every kernel that runs our programs has TAI (3.10).
-        Clock::Tai => clock::tai(),
-        Clock::Monotonic | Clock::Frame => clock::monotonic(),
-    }
-}
-
-fn ahead() -> i64 {
-    clock::offset(clock::tai, clock::monotonic)
 }
 
 fn seconds(ns: i64) -> i64 {
@@ -146,6 +153,7 @@ mod tests {
         let mut watch = Watch::new(Clock::Tai);
         watch.look();
         assert_eq!(watch.state().stepped_at, None);
+        assert!(!watch.stepped_since(0));
     }
 
     const S: u64 = 1_000_000_000;
@@ -189,5 +197,25 @@ mod tests {
         assert_eq!(watch.state().stepped_at, None);
         watch.compare(10 * SECOND + 500_001, 1000 * S);
         assert!(watch.stepped_since(1010 * S));
+    }
+
+    #[test]
+    fn the_monotonic_clock_is_not_stepped_by_running() {
+        let mut watch = Watch::new(Clock::Monotonic);
+        watch.look();
+        assert_eq!(watch.state().stepped_at, None);
+        assert!(!watch.stepped_since(0));
+    }
+
+    #[test]
+    fn blocks_that_began_before_either_reading_are_touched() {
+        // From 5000 s to 5010 s and, later, back from 5020 s to 5005 s.
+        let mut watch = Watch::new(Clock::Monotonic);
+        watch.compare(10 * SECOND, 5000 * S);
+        assert_eq!(watch.state().stepped_at, Some(5010 * S));
+        assert!(watch.stepped_since(5010 * S) && !watch.stepped_since(5011 * S));
+        watch.compare(-5 * SECOND, 5010 * S);
+        assert_eq!(watch.state().stepped_at, Some(5005 * S));
+        assert!(watch.stepped_since(5020 * S) && !watch.stepped_since(5021 * S));
     }
 }
