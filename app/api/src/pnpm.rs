@@ -135,8 +135,8 @@ async fn create(
         .call(move |probe| {
             let configuration = Configuration::read(&bytes).map_err(wrong_configuration)?;
             let names = (configuration.netifs.clone(), configuration.marking.clone());
-            let marking = configuration.marking.clone();
-            probe.create(configuration, &marking).map_err(|error| not_created(error, &names))
+            // It marks where the configuration says.
+            probe.create(configuration, &[]).map_err(|error| not_created(error, &names))
         })
         .await?;
     let location = [(header::LOCATION, format!("/pnpm/{id}"))];
