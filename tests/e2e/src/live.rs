@@ -1,6 +1,7 @@
 //! Running labs that are changed: the binary inside nodes, programs that stay, one node's or link's view.
 
 use std::ffi::OsString;
+use std::io::Read;
 use std::path::Path;
 use std::process::Child;
 use std::time::Duration;
@@ -32,15 +33,15 @@ impl Held {
     /// # Panics
     /// When it ends its output first.
     pub fn line(&mut self) -> String {
-        use std::io::Read;
-        let out = self.0.stdout.as_mut().expect("stdout is piped");
-        let mut line = vec![];
-        let mut byte = [0];
-        while byte != *b"\n" {
-            out.read_exact(&mut byte).expect("a line of output");
-            line.push(byte[0]);
-        }
-        String::from_utf8_lossy(&line).trim_end().to_owned()
+        line(self.0.stdout.as_mut().expect("stdout is piped"))
+    }
+
+    /// The same of standard error.
+    ///
+    /// # Panics
+    /// When it ends that first.
+    pub fn error_line(&mut self) -> String {
+        line(self.0.stderr.as_mut().expect("stderr is piped"))
     }
 
     /// Closes its standard input and gives the rest of its output once it has ended with code 0.
@@ -48,7 +49,6 @@ impl Held {
     /// # Panics
     /// When it ends otherwise.
     pub fn rest(mut self) -> String {
-        use std::io::Read;
         drop(self.0.stdin.take());
         let (mut text, mut errors) = (String::new(), String::new());
         let mut out = self.0.stdout.take().expect("stdout is piped");
@@ -59,6 +59,17 @@ impl Held {
         assert!(status.success(), "{status}\n--- stdout\n{text}\n--- stderr\n{errors}");
         text
     }
+}
+
+/// Up to the end of a line and no byte further.
+fn line(from: &mut impl Read) -> String {
+    let mut line = vec![];
+    let mut byte = [0];
+    while byte != *b"\n" {
+        from.read_exact(&mut byte).expect("a line");
+        line.push(byte[0]);
+    }
+    String::from_utf8_lossy(&line).trim_end().to_owned()
 }
 
 impl Drop for Held {

@@ -37,14 +37,11 @@ const WIRED: &str = "c:eth1--d:eth1";
 
 /// Starts a receiver and waits until it hears.
 fn receiver(machine: &Machine, target: &str, count: Option<u64>) -> Held {
-    let node = target.split(':').next().expect("a node");
-    let sockets = || machine.exec(node, &["cat", "/proc/net/packet"]).ok().lines().count();
-    let before = sockets();
     let mut args = vec!["generate".to_owned(), target.to_owned()];
     args.extend(["--receive", "--json"].map(str::to_owned));
     args.extend(count.into_iter().flat_map(|count| ["-c".to_owned(), count.to_string()]));
-    let held = Held::start(machine.netloom(&args));
-    wait_until("the receiver hears", SOON, || (sockets() > before).then_some(()));
+    let mut held = Held::start(machine.netloom(&args));
+    assert_eq!(held.error_line(), format!("{target}: receiving"));
     held
 }
 

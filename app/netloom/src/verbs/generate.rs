@@ -63,6 +63,8 @@ fn receive(to: Outlet, args: &Generate, stop: &AtomicBool) -> Result<i32> {
     let report = to.run(|_, link: Option<&LinkInfo>| {
         let link = link.context("a switch is received from at a node's interface")?;
         let mut receive = Receive::open(link.index, options)?;
+        // Who starts the sender by a script waits for this line.
+        eprintln!("{}: receiving", args.target);
         receive.run(stop)?;
         Ok(receive.report(&[]))
     })?;
