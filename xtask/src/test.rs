@@ -11,6 +11,8 @@ mod plan;
 mod skips;
 mod stage;
 
+use std::time::Instant;
+
 use anyhow::{Result, bail};
 
 use crate::workspace;
@@ -33,16 +35,18 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     let expected = skips::Expected::read()?;
     let mut total = Outcome::default();
     for job in plan::jobs(&built, &selection, stage.rights()) {
+        let start = Instant::now();
         let mut outcome = execute::run(&job, &stage, &selection)?;
         expected.judge(&job, &mut outcome);
         if outcome.tests() > 0 {
-            println!("{:<44} {}", job.title(), outcome.tally());
+            told(&job.title(), &outcome, start);
         }
         total.add(outcome);
     }
     if selection.includes(Rung::Unit) {
+        let start = Instant::now();
         let outcome = execute::doc_tests(selection.filter.as_deref())?;
-        println!("{:<44} {}", "documentation examples", outcome.tally());
+        told("documentation examples", &outcome, start);
         total.add(outcome);
     }
     for (test, reason) in &total.skipped {
@@ -59,4 +63,10 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         bail!("tests failed");
     }
     Ok(())
+}
+
+/// A line of those that came before the last.
+fn told(title: &str, outcome: &Outcome, start: Instant) {
+    let seconds = start.elapsed().as_secs_f64();
+    println!("{title:<44} {}, {seconds:.1} s", outcome.tally());
 }

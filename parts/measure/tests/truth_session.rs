@@ -6,17 +6,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use netloom_ebpf::Direction;
-use netloom_ebpf::measure::{Clock, Marking};
+use netloom_ebpf::measure::Clock;
 use netloom_kit::root_only;
 use netloom_marking::Population;
-use netloom_marking::session::Configuration;
 use netloom_marking::total::{Side, WayTotal};
-use netloom_measure::{Error, Interfaces, Result, Session, Setup, Spot, Told};
+use netloom_measure::Told;
 
-use truth_support::net::{A, B, LEFT, Line, RIGHT};
+use truth_support::net::{A, B, Line};
 use truth_support::points::{SHORT, wait_for};
 use truth_support::relay::{Fates, Relay};
+use truth_support::session::session;
 use truth_support::tap::Tap;
 use truth_support::{BOUND, TO, send};
 
@@ -24,51 +23,6 @@ use truth_support::{BOUND, TO, send};
 const ALL: &str = r#""prog_id": 1"#;
 const SAMPLED: &str =
     r#""prog_id": 2, "hash_function": "bob", "hash_length": 0, "match_value": 0, "seed": 7"#;
-
-/// The four interfaces of a line by names of the test's.
-struct Places(Arc<Line>);
-
-impl Interfaces for Places {
-    fn names(&self) -> Result<Vec<String>> {
-        Ok(["a", "left", "right", "b"].map(str::to_owned).to_vec())
-    }
-
-    fn visit(&self, netif: &str, work: &mut (dyn FnMut(u32) -> Result<()> + Send)) -> Result<()> {
-        let line = &self.0;
-        let (space, index) = match netif {
-            "a" => (&line.a, A),
-            "left" => (&line.middle, LEFT),
-            "right" => (&line.middle, RIGHT),
-            "b" => (&line.b, B),
-            _ => return Err(Error::NoInterface { netif: netif.to_owned() }),
-        };
-        space.run(|| work(index))
-    }
-}
-
-fn session(line: &Arc<Line>, program: &str) -> Session {
-    let body = format!(
-        r#"{{{program}, "mp": 0.2, "mpc": 0.2, "guard": 0.08, "starter_mark": 8, "next_mark": 16,
-            "filters": [{{"id": 1, "src_ip": "10.9.0.1", "dst_ip": "10.9.0.2", "proto": "udp",
-            "dst_port": 5000}}]}}"#
-    );
-    let mut configuration = Configuration::read(body.as_bytes()).unwrap();
-    // Until it is stopped.
-    configuration.duration = 0;
-    let spot =
-        |netif: &str, direction, marking| Spot { netif: netif.to_owned(), direction, marking };
-    let (ingress, egress) = (Direction::Ingress, Direction::Egress);
-    let spots = vec![
-        spot("a", egress, Marking::Single),
-        spot("left", ingress, Marking::Off),
-        spot("right", egress, Marking::Off),
-        spot("b", ingress, Marking::Off),
-    ];
-    let setup = Setup { configuration, spots, clock: Clock::Monotonic, keep: 100, cache: 0 };
-    let session = Session::prepare(Arc::new(Places(Arc::clone(line))), setup).unwrap();
-    session.start().unwrap();
-    session
-}
 
 /// A datagram that arrived: when it left and came, by the taps.
 type Way = (u64, u64);
@@ -84,7 +38,7 @@ fn run(fates: Fates, program: &str) -> Run {
     let line = Arc::new(Line::open());
     let (_receiver, relay) = (send::receiver(&line), Relay::start(&line, fates));
     let taps = [Tap::open(&line.a, A), Tap::open(&line.b, B)];
-    let session = session(&line, program);
+    let session = session(&line, program, Clock::Monotonic);
     // A coarse clock may be behind by a tick.
     wait_for(session.schedule().unwrap().start() + 20_000_000);
     let log = send::count(&line, 800, Duration::from_micros(400));

@@ -12,6 +12,7 @@ pub(crate) mod net;
 pub(crate) mod points;
 pub(crate) mod relay;
 pub(crate) mod send;
+pub(crate) mod session;
 pub(crate) mod tap;
 pub(crate) mod truth;
 
