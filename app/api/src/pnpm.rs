@@ -136,7 +136,7 @@ async fn create(
             let configuration = Configuration::read(&bytes).map_err(wrong_configuration)?;
             let names = (configuration.netifs.clone(), configuration.marking.clone());
             // It marks where the configuration says.
-            probe.create(configuration, &[]).map_err(|error| not_created(error, &names))
+            probe.create(configuration).map_err(|error| not_created(error, &names))
         })
         .await?;
     let location = [(header::LOCATION, format!("/pnpm/{id}"))];

@@ -30,9 +30,12 @@ const CACHE: (u64, u64) = (1_024, 65_536);
 const MOST_CACHE: u64 = 1 << 20;
 /// Blocks that are kept, at least and at most.
 const KEEP: (u64, u64) = (4, 4_096);
-/// Bytes of counts of a flow, bank and CPU, and of a sample.
+/// Bytes of counts of a flow, bank and CPU, of a sample, and of flows that a point has found, of both families.
 const COUNT: u64 = 128;
 const SAMPLE: u64 = 16;
+const FOUND: u64 = 192;
+/// Bytes that all sessions of a probe together may come to take.
+pub(crate) const MOST_TOGETHER: u64 = 4 << 30;
 
 /// Room in the tables of each point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,16 +130,38 @@ pub(crate) fn check_period(setup: &Setup, room: Room, cpus: u64, tick: u64) -> R
     Err(Error::Period { period, least, reason, remedy })
 }
 
-/// How many blocks of a session a probe keeps.
-pub(crate) fn keep(configuration: &Configuration, points: usize) -> usize {
+/// Bytes of a block that is kept.
+fn block(configuration: &Configuration, points: usize) -> u64 {
     let samples = match sampling(configuration) {
         None => 0,
         Some(sampling) => sampling.npkts.map_or(SAMPLES.1, u64::from),
     };
     let flow = number(size_of::<FlowBlock>()) + samples * SAMPLE;
-    let block = number(points).saturating_mul(number(configuration.filters.len()));
-    let blocks = MOST_KEPT / block.saturating_mul(flow).max(1);
+    let flows = number(configuration.filters.len());
+    number(points).saturating_mul(flows).saturating_mul(flow).max(1)
+}
+
+/// How many blocks of a session a probe keeps.
+pub(crate) fn keep(configuration: &Configuration, points: usize) -> usize {
+    let blocks = MOST_KEPT / block(configuration, points);
     usize::try_from(blocks.clamp(KEEP.0, KEEP.1)).unwrap_or(usize::MAX)
+}
+
+/// Bytes that a session may come to take, the kernel's and ours.
+///
+/// # Errors
+/// As [`room`].
+pub(crate) fn takes(setup: &Setup, cpus: u64) -> Result<u64> {
+    let room = room(setup, cpus)?;
+    let points = number(setup.spots.len());
+    let tables = points
+        .saturating_mul(number(setup.configuration.filters.len()))
+        .saturating_mul(BANKS * cpus.max(1));
+    let counted = tables.saturating_mul(COUNT + u64::from(room.samples) * SAMPLE);
+    let found = points.saturating_mul(u64::from(room.cache) * FOUND);
+    let block = block(&setup.configuration, setup.spots.len());
+    let kept = number(setup.keep).saturating_mul(block);
+    Ok(counted.saturating_add(found).saturating_add(kept))
 }
 
 /// How many packets may have been searched for in vain before a full cache of flows is emptied: as many as

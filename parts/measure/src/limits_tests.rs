@@ -116,3 +116,15 @@ fn emptying_a_cache_takes_but_a_part_of_a_period() {
 fn there_is_a_cpu() {
     assert!(cpus() >= 1);
 }
+
+#[test]
+fn what_a_session_takes_is_its_tables_and_what_is_kept() {
+    let mut setup = setup(Program::Dynamic, 100 * MS, MS, 3, 2);
+    setup.keep = 0;
+    // By two points, three flows, two CPUs: of a flow 4 banks of counts and of 1,000 samples.
+    let tables = 2 * 3 * 2 * 4 * (128 + 1000 * 16);
+    assert_eq!(takes(&setup, 2).unwrap(), tables + 2 * 65_536 * FOUND);
+    setup.keep = 10;
+    let kept = takes(&setup, 2).unwrap() - tables - 2 * 65_536 * FOUND;
+    assert_eq!(kept, 10 * 2 * 3 * (number(size_of::<FlowBlock>()) + 16_000));
+}

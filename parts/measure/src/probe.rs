@@ -48,9 +48,45 @@ pub struct Probe {
 
 #[derive(Default)]
 struct Sessions {
-    /// Of those that are being prepared there is a number only.
-    by_id: BTreeMap<SessionId, Option<Arc<Session>>>,
+    by_id: BTreeMap<SessionId, Slot>,
     last: SessionId,
+}
+
+/// What there is of a session.
+struct Slot {
+    /// Bytes that it may come to take.
+    takes: u64,
+    /// None as long as it is being prepared.
+    session: Option<Arc<Session>>,
+}
+
+impl Sessions {
+    fn all(&self) -> impl Iterator<Item = (SessionId, &Arc<Session>)> {
+        self.by_id.iter().filter_map(|(id, slot)| Some((*id, slot.session.as_ref()?)))
+    }
+
+    /// A number for one more.
+    fn begin(&mut self, takes: u64) -> Result<SessionId> {
+        let refused = |reason| Err(Error::TooMany { object: "sessions".to_owned(), reason });
+        if self.by_id.len() >= MOST_SESSIONS {
+            let reason = format!("there are {MOST_SESSIONS} already: delete one that has ended");
+            return refused(reason);
+        }
+        let taken: u64 = self.by_id.values().map(|slot| slot.takes).sum();
+        if taken.saturating_add(takes) > limits::MOST_TOGETHER {
+            let mib = |bytes: u64| bytes >> 20;
+            return refused(format!(
+                "this one may take {} MiB, the others may take {} of {}: delete one that has ended, or \
+                 measure fewer flows, at fewer interfaces, or with fewer samples",
+                mib(takes),
+                mib(taken),
+                mib(limits::MOST_TOGETHER)
+            ));
+        }
+        self.last += 1;
+        self.by_id.insert(self.last, Slot { takes, session: None });
+        Ok(self.last)
+    }
 }
 
 impl Probe {
@@ -70,20 +106,23 @@ impl Probe {
         &self.name
     }
 
-    /// Prepares a session at both directions of the interfaces that it names, or of all. What leaves by
-    /// those in `marking` (and in the configuration's) is marked, twice where the configuration has a mark for that; they are measured
-    /// at, too, if they are not named.
+    /// Prepares a session at both directions of the interfaces that it names, or of all. What leaves by those
+    /// where it marks is marked, twice where it has a mark for that; they are measured at, too, if they
+    /// are not named.
     ///
     /// # Errors
-    /// [`Error::TooMany`] when there are [`MOST_SESSIONS`]; [`Error::Invalid`] when another that has not
-    /// ended marks the same packets in the same bits at the same place; as [`Session::prepare`].
-    pub fn create(&self, configuration: Configuration, marking: &[String]) -> Result<SessionId> {
-        let id = self.take_number()?;
-        let session = self.prepare(configuration, marking);
+    /// [`Error::TooMany`] when there are [`MOST_SESSIONS`], or when all together might take too much
+    /// memory; [`Error::Invalid`] when another that has not ended marks the same packets in the same
+    /// bits at the same place; as [`Session::prepare`].
+    pub fn create(&self, configuration: Configuration) -> Result<SessionId> {
+        let setup = self.setup(configuration)?;
+        let takes = limits::takes(&setup, limits::cpus())?;
+        let id = lock(&self.sessions).begin(takes)?;
+        let session = Session::prepare(Arc::clone(&self.interfaces), setup);
         let mut sessions = lock(&self.sessions);
         match session {
             Ok(session) => {
-                sessions.by_id.insert(id, Some(Arc::new(session)));
+                sessions.by_id.insert(id, Slot { takes, session: Some(Arc::new(session)) });
                 Ok(id)
             }
             Err(error) => {
@@ -93,42 +132,28 @@ impl Probe {
         }
     }
 
-    fn take_number(&self) -> Result<SessionId> {
-        let mut sessions = lock(&self.sessions);
-        if sessions.by_id.len() >= MOST_SESSIONS {
-            let object = "sessions".to_owned();
-            let reason = format!("there are {MOST_SESSIONS} already: delete one that has ended");
-            return Err(Error::TooMany { object, reason });
-        }
-        sessions.last += 1;
-        let id = sessions.last;
-        sessions.by_id.insert(id, None);
-        Ok(id)
-    }
-
-    fn prepare(&self, configuration: Configuration, marking: &[String]) -> Result<Session> {
+    fn setup(&self, configuration: Configuration) -> Result<Setup> {
         let mut netifs = configuration.netifs.clone();
         if netifs.is_empty() {
             netifs = self.interfaces.names()?;
         }
-        let marking = [marking, &configuration.marking].concat();
-        self.check_marking(&configuration, &marking)?;
+        let marking = &configuration.marking;
+        self.check_marking(&configuration)?;
         netifs.extend(marking.iter().cloned());
-        let spots = spots(&netifs, &marking, marks(&configuration));
+        let spots = spots(&netifs, marking, marks(&configuration));
         let keep = limits::keep(&configuration, spots.len());
-        let setup = Setup { configuration, spots, clock: self.clock, keep, cache: 0 };
-        Session::prepare(Arc::clone(&self.interfaces), setup)
+        Ok(Setup { configuration, spots, clock: self.clock, keep, cache: 0 })
     }
 
     /// Two sessions that write marks of one packet at one place would spoil each other's blocks.
-    fn check_marking(&self, configuration: &Configuration, marking: &[String]) -> Result<()> {
+    fn check_marking(&self, configuration: &Configuration) -> Result<()> {
         let others: Vec<_> = {
             let sessions = lock(&self.sessions);
-            let there = sessions.by_id.iter();
-            there.filter_map(|(id, session)| Some((*id, session.clone()?))).collect()
+            sessions.all().map(|(id, session)| (id, Arc::clone(session))).collect()
         };
         for (id, other) in others {
             let Setup { configuration: theirs, spots, .. } = other.setup();
+            let marking = &configuration.marking;
             let marks =
                 |spot: &&Spot| spot.marking != Marking::Off && marking.contains(&spot.netif);
             let Some(spot) = spots.iter().find(marks) else { continue };
@@ -160,16 +185,14 @@ impl Probe {
     /// # Errors
     /// No such session.
     pub fn session(&self, id: SessionId) -> Result<Arc<Session>> {
-        let found = lock(&self.sessions).by_id.get(&id).cloned().flatten();
+        let found = lock(&self.sessions).by_id.get(&id).and_then(|slot| slot.session.clone());
         found.ok_or(Error::NoSession { id })
     }
 
     /// All sessions, by number.
     pub fn list(&self) -> Vec<Summary> {
         let sessions = lock(&self.sessions);
-        let there =
-            sessions.by_id.iter().filter_map(|(id, session)| Some((*id, session.as_ref()?)));
-        there.map(|(id, session)| Summary { id, state: session.state() }).collect()
+        sessions.all().map(|(id, session)| Summary { id, state: session.state() }).collect()
     }
 
     /// What a session has measured, as far as it is kept.

@@ -34,3 +34,17 @@ fn each_interface_has_both_directions_once() {
         ]
     );
 }
+
+#[test]
+fn sessions_take_only_so_much_together() {
+    let mut sessions = Sessions::default();
+    let first = sessions.begin(limits::MOST_TOGETHER / 2).unwrap();
+    sessions.begin(limits::MOST_TOGETHER / 2).unwrap();
+    let refused = sessions.begin(1 << 20).unwrap_err().to_string();
+    assert!(
+        refused.contains("this one may take 1 MiB, the others may take 4096 of 4096"),
+        "{refused}"
+    );
+    sessions.by_id.remove(&first);
+    assert_eq!(sessions.begin(1 << 20).unwrap(), 3);
+}

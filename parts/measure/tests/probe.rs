@@ -7,6 +7,7 @@ use std::sync::Arc;
 use netloom_ebpf::Direction;
 use netloom_ebpf::measure::Clock;
 use netloom_kit::root_only;
+use netloom_marking::session::Configuration;
 use netloom_measure::{
     Error, Host, Interfaces, MOST_SESSIONS, Measures, Probe, Session, State, Wanted,
 };
@@ -17,12 +18,17 @@ fn probe(ends: &Arc<Ends>) -> Probe {
     Probe::new("p1".to_owned(), ends).with_clock(Clock::Monotonic)
 }
 
+/// The same that marks what leaves by an interface.
+fn marking(netif: &str, blocks: u32) -> Configuration {
+    Configuration { marking: vec![netif.to_owned()], ..configuration("1", blocks) }
+}
+
 #[test]
 fn a_session_is_made_started_read_and_forgotten() {
     root_only!("attaches BPF programs");
     let pair = Pair::create();
     let probe = probe(&Ends::of(&[&pair]));
-    let id = probe.create(configuration("1", 4), &["near".to_owned()]).unwrap();
+    let id = probe.create(marking("near", 4)).unwrap();
     let measures = probe.measures(id, &Wanted::default()).unwrap();
     assert_eq!((measures.state, &measures.schedule), (State::Prepared, &None));
     assert_eq!((measures.spots.len(), measures.measures.len()), (4, 12));
@@ -67,14 +73,14 @@ fn there_are_only_so_many_sessions() {
     let probe = probe(&Ends::of(&[&pair]));
     let mut wrong = configuration("1", 4);
     wrong.netifs = vec!["eth9".to_owned()];
-    assert!(matches!(probe.create(wrong, &[]), Err(Error::NoInterface { .. })));
+    assert!(matches!(probe.create(wrong), Err(Error::NoInterface { .. })));
     assert!(probe.list().is_empty());
     let ids: Vec<u64> =
-        (0..MOST_SESSIONS).map(|_| probe.create(configuration("1", 4), &[]).unwrap()).collect();
-    let more = probe.create(configuration("1", 4), &[]);
+        (0..MOST_SESSIONS).map(|_| probe.create(configuration("1", 4)).unwrap()).collect();
+    let more = probe.create(configuration("1", 4));
     assert!(matches!(more, Err(Error::TooMany { .. })), "{more:?}");
     probe.delete(ids[7]).unwrap();
-    let next = probe.create(configuration("1", 4), &[]).unwrap();
+    let next = probe.create(configuration("1", 4)).unwrap();
     assert!(!ids.contains(&next));
 }
 
@@ -85,13 +91,13 @@ fn dropping_a_probe_takes_everything_off() {
     pair.unlink();
     let ifindexes = pair.link();
     let probe = probe(&Ends::of(&[&pair]));
-    let id = probe.create(configuration("1", 100), &["near".to_owned()]).unwrap();
+    let id = probe.create(marking("near", 100)).unwrap();
     probe.session(id).unwrap().start().unwrap();
     assert_eq!(ifindexes.map(attached), [2, 2]);
     // The same packets cannot be marked by two.
-    let twice = probe.create(configuration("1", 4), &["near".to_owned()]).unwrap_err().to_string();
+    let twice = probe.create(marking("near", 4)).unwrap_err().to_string();
     assert!(twice.starts_with("interface \"near\", egress: session 1 marks packets"), "{twice}");
-    probe.create(configuration("1", 4), &["far".to_owned()]).unwrap();
+    probe.create(marking("far", 4)).unwrap();
     drop(probe);
     assert_eq!(ifindexes.map(attached), [0, 0]);
 }
@@ -105,8 +111,9 @@ fn sampled_packets_are_told() {
         "next_mark": 16, "match_value": 0, "hash_length": 0, "hash_function": "bob",
         "filters": [{"id": 1, "dst_ip": "10.7.0.2", "proto": "udp", "dst_port": 5000}]}"#;
     let probe = probe(&ends);
-    let configuration = netloom_marking::session::Configuration::read(body).unwrap();
-    let id = probe.create(configuration, &["near".to_owned()]).unwrap();
+    let mut configuration = Configuration::read(body).unwrap();
+    configuration.marking = vec!["near".to_owned()];
+    let id = probe.create(configuration).unwrap();
     let session = probe.session(id).unwrap();
     session.start().unwrap();
     until_told(&session, 0);

@@ -57,9 +57,8 @@ fn in_own_process(folder: &Folder) -> i32 {
 pub(crate) fn take_down(folder: &Folder) -> Result<()> {
     let lab_process =
         folder.read_pid().and_then(Pid::from_raw).and_then(|p| process::pidfd(p).ok());
-    match netloom_api::Client::connect(&folder.path()) {
-        Ok(client) => {
-            client.down()?;
+    match netloom_api::Client::connect(&folder.path()).and_then(|client| client.down()) {
+        Ok(()) => {
             if let Some(pidfd) = lab_process {
                 process::wait_end(&pidfd, END_TIMEOUT);
             }
@@ -67,6 +66,15 @@ pub(crate) fn take_down(folder: &Folder) -> Result<()> {
         }
         Err(netloom_api::Error::NotRunning(_)) => {
             Ok(orphan::down_orphan(folder.runtime(), folder.name())?)
+        }
+        // It was killed, before or while it did so: what it left is left to us.
+        Err(netloom_api::Error::Closed { .. })
+            if lab_process.is_none_or(|pidfd| process::wait_end(&pidfd, END_TIMEOUT)) =>
+        {
+            if folder.exists() {
+                orphan::down_orphan(folder.runtime(), folder.name())?;
+            }
+            Ok(())
         }
         Err(e) => Err(e.into()),
     }

@@ -7,9 +7,10 @@
 #ifndef NETLOOM_MEASURE_FILTER_H
 #define NETLOOM_MEASURE_FILTER_H
 
-/* Sizes are set before loading. */
+/* Sizes are set before loading. Entries are made as flows come: most points see few. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 1);
 	__type(key, struct nl_me_v4);
 	__type(value, __u64);
@@ -17,6 +18,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 1);
 	__type(key, struct nl_me_key);
 	__type(value, __u64);
@@ -47,13 +49,15 @@ struct {
 /* A map of its own, with one word: see netloom/measure.h. */
 __u64 nl_me_active SEC(".data.active");
 
-/* Searches the tables; slot + 1, or 0. */
-static __noinline __u32 search(const struct nl_me_key *key, __u64 active)
+/* Searches the tables; slot + 1, or 0. Verified by itself, once. */
+__noinline __u32 nl_me_search(const struct nl_me_key *key, __u64 active)
 {
 	__u32 set = ((__u32)active >> 8 & 1) * NL_ME_MASKS, masks = active & 0xff;
 	__u32 best = ~0u, found = 0;
 	struct nl_me_filter at;
 
+	if (!key)
+		return 0;
 	for (__u32 i = 0; i < NL_ME_MASKS; i++) {
 		__u32 index = set + i;
 		struct nl_me_mask *mask;
@@ -98,7 +102,7 @@ static __noinline __u32 search_v4(const struct nl_me_v4 *v4, __u64 *entry, struc
 		.src = { v4->src },
 		.dst = { v4->dst },
 	};
-	__u32 slot = search(&key, active);
+	__u32 slot = nl_me_search(&key, active);
 	__u64 value = active >> 32 << 32 | slot;
 
 	cpu->searched++;
@@ -109,7 +113,7 @@ static __noinline __u32 search_v4(const struct nl_me_v4 *v4, __u64 *entry, struc
 static __noinline __u32 search_v6(const struct nl_me_key *key, __u64 *entry, struct nl_me_cpu *cpu,
 				  __u64 active)
 {
-	__u32 slot = search(key, active);
+	__u32 slot = nl_me_search(key, active);
 	__u64 value = active >> 32 << 32 | slot;
 
 	cpu->searched++;
