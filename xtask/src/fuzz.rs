@@ -1,7 +1,11 @@
-//! `fuzz [SECONDS]`: every target in `fuzz/` for that long, on its seeds in git; and before, captures killed
-//! and files cut at a thousand moments and places.
+//! `fuzz [SECONDS [TARGET]]`: every target in `fuzz/` for that long, on its seeds in git; and before, captures
+//! killed and files cut at a thousand moments and places.
+//!
+//! Built by the compiler that builds all else: coverage comes from passes of LLVM that a stable one has, too.
 
 use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
@@ -9,6 +13,12 @@ use crate::workspace;
 
 /// Kills of a capture into one file, and as many of one whose files change.
 const KILLS: &str = "1000";
+/// Counters that libFuzzer reads.
+const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+                        -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+                        -Cllvm-args=-sanitizer-coverage-pc-table --cfg fuzzing";
+/// An input that takes longer, in seconds, or more memory, in MiB, is a finding.
+const LIMITS: [&str; 3] = ["-timeout=20", "-rss_limit_mb=3000", "-max_len=4096"];
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let seconds: u32 = match args.first() {
@@ -16,6 +26,23 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         Some(text) => text.parse().with_context(|| format!("`{text}` is no number of seconds"))?,
     };
     let folder = workspace::root().join("fuzz");
+    let mut targets = targets(&folder)?;
+    match args.get(1) {
+        None => kill_and_cut()?,
+        Some(only) => targets.retain(|target| target == only),
+    }
+    if targets.is_empty() {
+        bail!("no such target in {}", folder.display());
+    }
+    let built = build(&folder)?;
+    for target in targets {
+        println!("fuzz {target}: {seconds} s");
+        fuzz(&built, &folder, &target, seconds)?;
+    }
+    Ok(())
+}
+
+fn targets(folder: &Path) -> Result<Vec<String>> {
     let mut targets: Vec<String> = vec![];
     for entry in fs::read_dir(folder.join("fuzz_targets")).context("list fuzz targets")? {
         let path = entry?.path();
@@ -24,22 +51,38 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         }
     }
     targets.sort();
-    if targets.is_empty() {
-        bail!("no targets in {}", folder.display());
+    Ok(targets)
+}
+
+/// Builds all targets; where they are.
+fn build(folder: &Path) -> Result<PathBuf> {
+    let about = workspace::output(Command::new("rustc").arg("-vV"))?;
+    let about = String::from_utf8_lossy(&about);
+    // With a target named, scripts that build are not instrumented.
+    let host = about.lines().find_map(|line| line.strip_prefix("host: "));
+    let host = host.context("rustc names no host")?;
+    let into = workspace::root().join("target/fuzz");
+    let mut cargo = workspace::cargo(&["build", "--release", "--target", host]);
+    cargo.arg("--manifest-path").arg(folder.join("Cargo.toml")).arg("--target-dir").arg(&into);
+    workspace::must(cargo.env("RUSTFLAGS", COVERAGE))?;
+    Ok(into.join(host).join("release"))
+}
+
+fn fuzz(built: &Path, folder: &Path, target: &str, seconds: u32) -> Result<()> {
+    // What is found goes to target/, the seeds in git are only read.
+    let work = workspace::root().join("target/fuzz-corpus").join(target);
+    let findings = workspace::root().join("target/fuzz-findings").join(target);
+    for folder in [&work, &findings] {
+        fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
     }
-    kill_and_cut()?;
-    for target in targets {
-        println!("fuzz {target}: {seconds} s");
-        let limit = format!("-max_total_time={seconds}");
-        // What is found goes to target/, the seeds in git are only read.
-        let work = workspace::root().join("target/fuzz-corpus").join(&target);
-        fs::create_dir_all(&work)?;
-        let seeds = folder.join("seeds").join(&target);
-        let mut cargo = std::process::Command::new("cargo");
-        cargo.args(["+nightly", "fuzz", "run", &target]).arg(work).arg(seeds);
-        workspace::must(cargo.args(["--", &limit]).current_dir(workspace::root()))?;
+    let mut command = Command::new(built.join(target));
+    command.args(LIMITS).arg(format!("-max_total_time={seconds}"));
+    command.arg(format!("-artifact_prefix={}/", findings.display()));
+    if target == "lab_parse" {
+        command.arg(format!("-dict={}", folder.join("lab.dict").display()));
     }
-    Ok(())
+    command.arg(work).arg(folder.join("seeds").join(target)).current_dir(workspace::root());
+    workspace::must(&mut command).with_context(|| format!("see {}", findings.display()))
 }
 
 /// What fuzzing of bytes cannot find: what is left of a file whose writer is killed, or that is cut.

@@ -28,7 +28,7 @@ usage: cargo xtask VERB
   codegen [--check]         write (or compare) the files that are made from the code
   man [DIR]                 man pages, by default into target/man
   dist                      a tarball in dist/: binary, man pages, completions, README, licences
-  fuzz [SECONDS]            every fuzz target, by default 60 s each (needs cargo-fuzz and nightly)
+  fuzz [SECONDS [TARGET]]   every fuzz target, by default 60 s each; or one alone
   loom                      models of the switch's rings (needs no more than cargo)
   bench [NAME]              experiments of the release binary, by default all
 ";

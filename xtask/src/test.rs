@@ -15,26 +15,26 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 
-use crate::workspace;
+use crate::workspace::Artifacts;
 use execute::Outcome;
 use plan::{Rung, Selection};
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let selection = Selection::parse(args)?;
-    let built = workspace::build(&selection.build_args())?;
+    let built = Artifacts::build(&selection.build_args())?;
     let stage = stage::Stage::new()?;
     if selection.includes(Rung::EndToEnd) || selection.includes(Rung::Peers) {
-        stage.add_binary(&workspace::netloom(false)?)?;
+        stage.add_binary(&built.netloom()?)?;
     }
     if selection.includes(Rung::Unit) || selection.includes(Rung::Peers) {
-        stage.add_plugin(&workspace::plugin(false)?)?;
+        stage.add_plugin(&built.plugin()?)?;
     }
     if selection.includes(Rung::Unit) {
-        stage.add_example(&workspace::example("netloom-switch", "switch-station")?)?;
+        stage.add_example(&built.example("netloom-switch", "switch-station")?)?;
     }
     let expected = skips::Expected::read()?;
     let mut total = Outcome::default();
-    for job in plan::jobs(&built, &selection, stage.rights()) {
+    for job in plan::jobs(&built.tests(), &selection, stage.rights()) {
         let start = Instant::now();
         let mut outcome = execute::run(&job, &stage, &selection)?;
         expected.judge(&job, &mut outcome);

@@ -47,17 +47,59 @@ pub(crate) fn metadata() -> Result<Value> {
     serde_json::from_slice(&text).context("read cargo metadata")
 }
 
-/// Builds and gives the executables that cargo tells of: (manifest path, target name, file, is test).
-pub(crate) fn build(args: &[&str]) -> Result<Vec<Built>> {
-    Ok(messages(args)?.iter().filter_map(executable).collect())
-}
+/// What one call of cargo has built, as it tells programs.
+pub(crate) struct Artifacts(Vec<Value>);
 
-/// Runs cargo and gives what it tells to programs.
-fn messages(args: &[&str]) -> Result<Vec<Value>> {
-    let text = output(cargo(args).arg("--message-format=json-render-diagnostics"))?;
-    let text = String::from_utf8_lossy(&text);
-    let lines = text.lines().filter(|line| line.starts_with('{'));
-    lines.map(|line| serde_json::from_str(line).context("read cargo's message")).collect()
+impl Artifacts {
+    /// Runs cargo.
+    pub(crate) fn build(args: &[&str]) -> Result<Artifacts> {
+        let text = output(cargo(args).arg("--message-format=json-render-diagnostics"))?;
+        let text = String::from_utf8_lossy(&text);
+        let lines = text.lines().filter(|line| line.starts_with('{'));
+        let read = |line| serde_json::from_str(line).context("read cargo's message");
+        Ok(Artifacts(lines.map(read).collect::<Result<_>>()?))
+    }
+
+    /// Executables of tests.
+    pub(crate) fn tests(&self) -> Vec<Built> {
+        self.executables().filter(|built| built.is_test).collect()
+    }
+
+    fn executables(&self) -> impl Iterator<Item = Built> {
+        self.0.iter().filter_map(executable)
+    }
+
+    /// A binary or example, if it is among them.
+    fn program(&self, name: &str) -> Option<PathBuf> {
+        let found = self.executables().find(|built| built.target == name && !built.is_test);
+        found.map(|built| built.file)
+    }
+
+    /// A library's file of this name, if it is among them.
+    fn library(&self, name: &str) -> Option<PathBuf> {
+        let files = self.0.iter().filter_map(|message| message["filenames"].as_array()).flatten();
+        files.filter_map(Value::as_str).map(PathBuf::from).find(|path| path.ends_with(name))
+    }
+
+    /// The `netloom` binary. What is not among them is built alone: for other features of the crates of others,
+    /// some of which are then built once more.
+    pub(crate) fn netloom(&self) -> Result<PathBuf> {
+        self.program("netloom").map_or_else(|| netloom(false), Ok)
+    }
+
+    /// The plug-in for libvdeplug.
+    pub(crate) fn plugin(&self) -> Result<PathBuf> {
+        self.library(PLUGIN).map_or_else(|| plugin(false), Ok)
+    }
+
+    /// An example that tests start as a program of its own.
+    pub(crate) fn example(&self, package: &str, name: &str) -> Result<PathBuf> {
+        if let Some(file) = self.program(name) {
+            return Ok(file);
+        }
+        let alone = Artifacts::build(&["build", "--package", package, "--example", name])?;
+        alone.program(name).with_context(|| format!("cargo built no {name}"))
+    }
 }
 
 /// An executable made by cargo.
@@ -87,25 +129,14 @@ fn executable(message: &Value) -> Option<Built> {
 
 /// Builds the `netloom` binary and gives its path.
 pub(crate) fn netloom(release: bool) -> Result<PathBuf> {
-    let built = build(&build_args("netloom", release))?;
-    let found = built.into_iter().find(|built| built.target == "netloom" && !built.is_test);
-    Ok(found.context("cargo built no binary `netloom`")?.file)
+    let built = Artifacts::build(&build_args("netloom", release))?;
+    built.program("netloom").context("cargo built no binary `netloom`")
 }
 
 /// Builds the plug-in for libvdeplug and gives its path.
 pub(crate) fn plugin(release: bool) -> Result<PathBuf> {
-    let messages = messages(&build_args("netloom-vdeplug", release))?;
-    let files = messages.iter().filter_map(|message| message["filenames"].as_array()).flatten();
-    let mut paths = files.filter_map(Value::as_str).map(PathBuf::from);
-    paths.find(|path| path.ends_with(PLUGIN)).with_context(|| format!("cargo built no {PLUGIN}"))
-}
-
-/// Builds an example that tests start as a program of its own, and gives its path.
-pub(crate) fn example(package: &str, name: &str) -> Result<PathBuf> {
-    let messages = messages(&["build", "--package", package, "--example", name])?;
-    let executables = messages.iter().filter_map(|message| message["executable"].as_str());
-    let mut paths = executables.map(PathBuf::from);
-    paths.find(|path| path.ends_with(name)).with_context(|| format!("cargo built no {name}"))
+    let built = Artifacts::build(&build_args("netloom-vdeplug", release))?;
+    built.library(PLUGIN).with_context(|| format!("cargo built no {PLUGIN}"))
 }
 
 fn build_args(package: &str, release: bool) -> Vec<&str> {

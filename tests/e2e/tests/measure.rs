@@ -268,6 +268,69 @@ fn csv_has_a_line_for_each_block_and_hop() {
     machine.down();
 }
 
+/// A datagram socket of IPv6 that is connected before anything is measured: sends when a line comes.
+const SEND_SIX: &str = r#"
+import socket, sys, time
+to = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+to.bind(('::', 4000))
+to.connect(socket.getaddrinfo(sys.argv[1], 5002, socket.AF_INET6)[0][4])
+print('ready', flush=True)
+sys.stdin.readline()
+for number in range(int(sys.argv[2])):
+    to.send(number.to_bytes(4, 'big') * 25)
+    time.sleep(0.001)
+print('sent', flush=True)
+"#;
+
+/// Takes as many and tells how often each traffic class came.
+const TAKE_SIX: &str = r#"
+import collections, json, socket, sys
+at = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+at.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVTCLASS, 1)
+at.bind(('::', 5002))
+print('listens', flush=True)
+classes = collections.Counter()
+for _ in range(int(sys.argv[1])):
+    _, more, _, _ = at.recvmsg(2000, 64)
+    classes[int.from_bytes(more[0][2][:4], sys.byteorder)] += 1
+print(json.dumps(classes), flush=True)
+"#;
+
+#[test]
+fn flows_of_ipv6_are_found_by_their_sockets_and_marked() {
+    root_only!("loads BPF programs");
+    let machine = machine!();
+    machine.up(
+        "{name: six, nodes: {h1: {}, r1: {forwarding: true}, web: {}}, links: [[h1, r1], [r1, web]]}",
+    );
+    machine.exec("h1", &["ping", "-6", "-c", "1", "-W", "5", "web"]).ok();
+    let mut taker = Held::start(machine.python("web", TAKE_SIX, &["400"]));
+    assert_eq!(taker.line(), "listens");
+    let mut sender = Held::start(machine.python("h1", SEND_SIX, &["web", "400"]));
+    assert_eq!(sender.line(), "ready");
+    let words = "h1 web -6 --flows --json --for 3s --period 500ms";
+    let mut measure = Held::start(measure(&machine, words));
+    let head: Value = serde_json::from_str(&measure.line()).expect("JSON");
+    assert_eq!(head["flows"], serde_json::json!(["4000->5002/udp", "rest"]));
+    let input = sender.child().stdin.as_mut().expect("stdin is piped");
+    std::io::Write::write_all(input, b"\n").expect("a line");
+    assert_eq!(sender.line(), "sent");
+    let classes: std::collections::BTreeMap<String, u64> =
+        serde_json::from_str(&taker.line()).expect("JSON");
+    // DSCP 8 and 16, and no packet without a mark.
+    assert!(classes.keys().all(|class| class == "32" || class == "64"), "{classes:?}");
+    assert_eq!(classes.values().sum::<u64>(), 400);
+    let text = measure.rest();
+    let totals = lines(&text, "total", "h1");
+    let total = totals.iter().find(|total| total["flow"] == "4000->5002/udp").expect("the flow");
+    assert_eq!((&total["complete"], number(&total["way"]["sent"])), (&true.into(), 400), "{total}");
+    assert_eq!(hops(total).len(), 3, "{total}");
+    for hop in hops(total) {
+        assert_eq!((&hop["lost"], &hop["gained"]), (&0.into(), &0.into()), "{hop}");
+    }
+    machine.down();
+}
+
 #[test]
 fn interfaces_are_counted_as_a_file_says() {
     root_only!("loads BPF programs");
@@ -300,6 +363,39 @@ fn interfaces_are_counted_as_a_file_says() {
     let words = format!("measure h1:eth0 --config {}", wrong.display());
     machine.refused(&words, 2, &["mp: must be 0.01", "next_mark: "]);
     machine.down();
+}
+
+#[test]
+fn the_host_s_own_interface_is_counted_without_a_lab() {
+    root_only!("loads BPF programs");
+    let machine = machine!();
+    let to = std::net::UdpSocket::bind("127.0.0.1:0").expect("bind");
+    let address = to.local_addr().expect("an address");
+    let body = format!(
+        r#"{{"prog_id": 1, "mp": 0.5, "mpc": 2, "starter_mark": 8, "next_mark": 16,
+            "filters": [{{"id": 3, "proto": "udp", "dst_ip": "127.0.0.1", "dst_port": {}}}]}}"#,
+        address.port()
+    );
+    let file = machine.scratch().file("session.json", body);
+    let words = format!("host:lo --mark --json --config {}", file.display());
+    let mut measure = Held::start(measure(&machine, &words));
+    let head: Value = serde_json::from_str(&measure.line()).expect("JSON");
+    assert_eq!(head["clock"]["name"], "tai", "as other hosts have it: {head}");
+    let from = std::net::UdpSocket::bind("127.0.0.1:0").expect("bind");
+    for _ in 0..50 {
+        from.send_to(b"counted", address).expect("send");
+    }
+    let text = measure.rest();
+    let mut counted = [0, 0];
+    for line in text.lines() {
+        let record: Value = serde_json::from_str(line).expect("JSON");
+        if record["flow"] == 3 {
+            let place = usize::from(record["direction"] == "ingress");
+            counted[place] += number(&record["all"]["packets"]);
+        }
+    }
+    assert_eq!(counted, [50, 50], "{text}");
+    machine.untouched();
 }
 
 #[test]
