@@ -149,7 +149,7 @@ fn a_full_ext4_is_told_and_written_on_when_space_returns() {
             fill_and_go_on(small.0, way, &ahead);
         }
         drop(small);
-        netloom_kit::wait_until("the device is free", std::time::Duration::from_secs(10), || {
+        netloom_kit::wait_until("the device is free", std::time::Duration::from_secs(30), || {
             loops(folder.path()).is_empty().then_some(())
         });
     });

@@ -16,7 +16,7 @@ use netloom_netlink::{Change, DeleteLink};
 use support::net::{NetNs, link, mac};
 use support::packet::{ETHERTYPE, Packets, frame};
 
-const BOUND: Duration = Duration::from_secs(10);
+const BOUND: Duration = Duration::from_secs(30);
 const INBOUND: u32 = 1;
 const OUTBOUND: u32 = 2;
 const UNFINISHED: u32 = 1 << 9;

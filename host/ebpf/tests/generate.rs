@@ -9,7 +9,7 @@ use netloom_ebpf::{Error, feature};
 use support::net::{NetNs, link, mac};
 use support::packet::Packets;
 
-const BOUND: Duration = Duration::from_secs(10);
+const BOUND: Duration = Duration::from_secs(30);
 const NEAR: u32 = 2;
 const FAR: u32 = 3;
 

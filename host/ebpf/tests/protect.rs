@@ -283,7 +283,7 @@ fn what_is_protected_is_found_again_and_let_go() {
             let shield = Shield::reopen(3, Direction::Ingress).unwrap().expect("attached");
             assert_eq!(shield.hook(), hook);
             assert!(Shield::reopen(3, Direction::Egress).unwrap().is_none());
-            let got = wait_until("all frames are seen", Duration::from_secs(10), || {
+            let got = wait_until("all frames are seen", Duration::from_secs(30), || {
                 let got = shield.read(NODE).unwrap();
                 (got.passed.frames + got.dropped.frames == 100).then_some(got)
             });

@@ -18,7 +18,7 @@ use support::packet::{Packets, Seen, frame};
 use support::relay::{Relay, tap};
 
 /// Bound on waiting for what must come.
-const BOUND: Duration = Duration::from_secs(10);
+const BOUND: Duration = Duration::from_secs(30);
 const HOST: u8 = 0;
 const BROADCAST: u8 = 1;
 const MULTICAST: u8 = 2;

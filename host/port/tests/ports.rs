@@ -65,7 +65,7 @@ fn experiment(body: &[u8]) -> Vec<u8> {
 /// The next frame that `wanted` says yes to, with its header.
 fn next(port: &mut dyn Port, wanted: impl Fn(&[u8]) -> bool) -> Vec<u8> {
     let mut buffer = vec![0; MOST_FRAME];
-    wait_until("a frame", Duration::from_secs(5), || {
+    wait_until("a frame", Duration::from_secs(30), || {
         while let Received::Frame { start, length } = port.receive(&mut buffer).unwrap() {
             let frame = &buffer[start..start + length];
             if wanted(&frame[HEADER..]) {

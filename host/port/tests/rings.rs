@@ -52,7 +52,7 @@ fn experiment(body: &[u8]) -> Vec<u8> {
 /// The next frame, with its header.
 fn next(port: &mut dyn Port) -> Vec<u8> {
     let mut buffer = vec![0; MOST_FRAME];
-    wait_until("a frame", Duration::from_secs(5), || match port.receive(&mut buffer).unwrap() {
+    wait_until("a frame", Duration::from_secs(30), || match port.receive(&mut buffer).unwrap() {
         Received::Frame { start, length } => Some(buffer[start..start + length].to_vec()),
         _ => None,
     })
@@ -106,7 +106,7 @@ fn what_is_lent_stays_until_it_is_given_back() {
         for sent in [&tagged, &experiment(b"plain")] {
             assert_eq!(a.send(sent).unwrap(), Sent::Done);
         }
-        wait_until("a frame", Duration::from_secs(5), || readable(&b).then_some(()));
+        wait_until("a frame", Duration::from_secs(30), || readable(&b).then_some(()));
         for _ in 0..3 {
             let Lent::Frame(lent) = b.lend() else { panic!("nothing") };
             assert_eq!(lent[HEADER..], tagged[HEADER..], "its tag is put back once");
@@ -205,14 +205,14 @@ fn an_interface_that_is_down_or_gone_says_so() {
         assert_eq!(b.send(&experiment(b"")).unwrap(), Sent::Down);
         // No carrier: it waits a while for room, then what waits is lost.
         assert_eq!(a.queue(&experiment(b"")).unwrap(), Sent::Done);
-        let lost = wait_until("the end of patience", Duration::from_secs(5), || {
+        let lost = wait_until("the end of patience", Duration::from_secs(30), || {
             let flushed = a.flush().unwrap();
             (flushed.sent != Sent::Full).then_some(flushed)
         });
         assert_eq!(lost, Flushed { sent: Sent::NoRoom, lost: 1 });
         assert_eq!(a.send(&experiment(b"")).unwrap(), Sent::NoRoom, "and at once what comes then");
         configure("b", &Change::of(11).up());
-        wait_until("carrier", Duration::from_secs(5), || {
+        wait_until("carrier", Duration::from_secs(30), || {
             (a.send(&experiment(b"up")).unwrap() == Sent::Done).then_some(())
         });
         assert_eq!(next(&mut b)[HEADER..], experiment(b"up")[HEADER..]);
@@ -272,7 +272,7 @@ fn who_has_no_header_of_offloads_loses_what_was_merged() {
         merged.extend([0, 1, 0, 2, 0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x10, 1, 0, 0, 0, 0, 0]);
         merged.resize(HEADER + 14 + usize::from(length), 7);
         assert_eq!(a.send(&merged).unwrap(), Sent::Done);
-        wait_until("a frame", Duration::from_secs(5), || readable(&b).then_some(()));
+        wait_until("a frame", Duration::from_secs(30), || readable(&b).then_some(()));
         assert_eq!(b.lend(), Lent::Truncated);
         assert_eq!(b.receive(&mut [0; MOST_FRAME]).unwrap(), Received::Truncated);
         assert_eq!(b.lend(), Lent::Empty);

@@ -19,7 +19,7 @@ fn pair() {
     batch.push("b", &Change::of(B).up());
     let mut socket = Socket::open().unwrap();
     socket.run(&mut batch).unwrap();
-    wait_until("carrier", Duration::from_secs(5), || {
+    wait_until("carrier", Duration::from_secs(30), || {
         socket.link(A).unwrap().unwrap().carrier.then_some(())
     });
 }
@@ -53,7 +53,7 @@ fn every_frame_that_is_taken_arrives_on_both_paths() {
             let tally = sender.tally();
             assert_eq!((tally.taken, tally.refused, tally.offered()), (6400, 0, 6400));
             let packets = before + 6400;
-            wait_until("all to arrive", Duration::from_secs(5), || {
+            wait_until("all to arrive", Duration::from_secs(30), || {
                 (received("b") == (packets, packets / 2 * (60 + 1514))).then_some(())
             });
         }
@@ -75,7 +75,7 @@ fn frames_keep_their_order_and_bytes() {
         Sender::open(A, Path::Direct).unwrap().send(&mut frames).unwrap();
         let mut buffer = [0; 2048];
         for sent in set.iter().cycle().take(20) {
-            let count = wait_until("a frame", Duration::from_secs(5), || {
+            let count = wait_until("a frame", Duration::from_secs(30), || {
                 rustix::net::recv(&reader, &mut buffer[..], RecvFlags::empty()).ok()
             });
             assert_eq!(&buffer[..count.1], *sent);

@@ -11,7 +11,7 @@ use netloom_port::{HEADER, PacketPort, Port, Received, RingOptions, RingPort, Se
 use rustix::process::{Flock, FlockType, fcntl_getlk};
 use world::{Memory, Net, Running, Site, change, stream, tap_node, tcp_counts};
 
-const WAIT: Duration = Duration::from_secs(10);
+const WAIT: Duration = Duration::from_secs(30);
 
 /// A tagged or plain frame of IEEE 802's number for experiments.
 fn frame(tag: &[u8], text: &[u8]) -> Vec<u8> {

@@ -11,7 +11,7 @@ use netloom_kit::{isolated, skip, wait_until};
 use netloom_wire::control::{Connection, DirectionState, Record, Request};
 use world::{ADDRESS, Impairments, Server, WIRE, World, delay, taps_allowed};
 
-const WAIT: Duration = Duration::from_secs(10);
+const WAIT: Duration = Duration::from_secs(30);
 
 /// A world of packet sockets, a server, and a connection to it.
 fn set_up() -> (World, Server, Connection) {

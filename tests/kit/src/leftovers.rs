@@ -196,7 +196,7 @@ mod tests {
         unshare.args(["--net", "sh", "-c", "sleep 60; true"]);
         let mut child =
             unshare.env("NETLOOM_RUNTIME_DIR", dir.path()).stdin(Stdio::null()).spawn().unwrap();
-        let seen = wait_until("namespace is seen", Duration::from_secs(5), || {
+        let seen = wait_until("namespace is seen", Duration::from_secs(30), || {
             let now = Snapshot::take(dir.path());
             (now.count("netns") == 1 && now.count("process") == 2).then_some(now)
         });

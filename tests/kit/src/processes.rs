@@ -95,7 +95,7 @@ mod tests {
             .spawn()
             .unwrap();
         let pid = i32::try_from(child.id()).unwrap();
-        let seen = crate::wait_until("child executes", std::time::Duration::from_secs(5), || {
+        let seen = crate::wait_until("child executes", std::time::Duration::from_secs(30), || {
             processes().remove(&pid).filter(|p| p.comm == "sleep" && p.runtime_dir.is_some())
         });
         child.kill().unwrap();

@@ -27,7 +27,7 @@ mod tests {
     #[test]
     fn gives_the_value_as_soon_as_it_is_there() {
         let mut left = 3;
-        let got = wait_until("three looks", Duration::from_secs(5), || {
+        let got = wait_until("three looks", Duration::from_secs(30), || {
             left -= 1;
             (left == 0).then_some(7)
         });

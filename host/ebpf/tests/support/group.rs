@@ -62,7 +62,7 @@ fn remove(dir: &Path) {
         }
     }
     let gone = || std::fs::remove_dir(dir).ok();
-    netloom_kit::wait_until("group is empty", std::time::Duration::from_secs(10), gone);
+    netloom_kit::wait_until("group is empty", std::time::Duration::from_secs(30), gone);
 }
 
 /// A process in a group.
