@@ -411,7 +411,7 @@ static __always_inline void measure(CONTEXT *skb, bool egress)
 	cpu = bpf_map_lookup_elem(&nl_me_cpus, &zero);
 	if (!cpu)
 		return;
-	if (!nl_me_read(skb, &p)) {
+	if (!read_frame(skb, &p)) {
 		cpu->other++;
 		return;
 	}
