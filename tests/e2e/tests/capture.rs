@@ -627,13 +627,16 @@ fn killed_while_files_change_it_leaves_files_that_are_read() {
             capture.kill();
             drop(traffic);
             let mut seen = vec![];
-            for file in files(&folder, "") {
-                let contents = read_pcapng(&file);
+            let left = files(&folder, "");
+            for file in &left {
+                let contents = read_pcapng(file);
                 assert_eq!(contents.names, ["host:v0"], "{}", file.display());
                 seen.extend(contents.numbers("host:v0"));
             }
             assert!(seen.iter().copied().eq(0..u32::try_from(seen.len()).expect("a count")));
-            assert!(seen.len() > 500, "{}", seen.len());
+            // All are whole but the one that is written to and the one that is ready to be the next; 512 KiB
+            // hold 362 of these frames.
+            assert!(seen.len() >= 350 * (left.len() - 2), "{} in {}", seen.len(), left.len());
         }
         ran("ip link del v0");
         machine.untouched();
