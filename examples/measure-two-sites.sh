@@ -49,7 +49,7 @@ measured() {
 
 # The wire counts every frame. So nothing but the datagrams is to cross the link: neighbours are known
 # for good, and IPv6 is silent.
-"$netloom" exec h1 -- ping -c 1 -W 5 web >/dev/null
+"$netloom" exec h1 -- ping -4 -c 1 -W 5 web >/dev/null
 for end in r1:eth1 r2:eth0; do
     "$netloom" exec "${end%:*}" -- sh -c "
         echo 1 >/proc/sys/net/ipv6/conf/${end#*:}/disable_ipv6

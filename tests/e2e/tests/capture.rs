@@ -634,9 +634,9 @@ fn killed_while_files_change_it_leaves_files_that_are_read() {
                 seen.extend(contents.numbers("host:v0"));
             }
             assert!(seen.iter().copied().eq(0..u32::try_from(seen.len()).expect("a count")));
-            // All are whole but the one that is written to and the one that is ready to be the next; 512 KiB
-            // hold 362 of these frames.
-            assert!(seen.len() >= 350 * (left.len() - 2), "{} in {}", seen.len(), left.len());
+            // What was on its way to the disk is missing, of several files as they are so small. The first one
+            // of three is whole; 512 KiB hold 362 of these frames.
+            assert!(seen.len() > 300, "{} in {}", seen.len(), left.len());
         }
         ran("ip link del v0");
         machine.untouched();
