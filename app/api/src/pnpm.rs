@@ -135,7 +135,6 @@ async fn create(
         .call(move |probe| {
             let configuration = Configuration::read(&bytes).map_err(wrong_configuration)?;
             let names = (configuration.netifs.clone(), configuration.marking.clone());
-            // It marks where the configuration says.
             probe.create(configuration).map_err(|error| not_created(error, &names))
         })
         .await?;

@@ -178,7 +178,7 @@ fn two_flooders_get_about_the_same_and_together_the_budget() {
     });
     let time = start.elapsed();
     let got = shield.read(NODE).unwrap();
-    assert!(bounds(500, 64, 2, time).contains(&got.passed.frames), "{got:?}");
+    assert!(bounds(500, 64, 2, time).contains(&got.passed.frames), "{got:?} in {time:?}");
     let [a, b] = [got.senders[0].passed.frames, got.senders[1].passed.frames];
     assert!(a.min(b) * 3 > a.max(b) * 2, "{a} and {b}");
 }
