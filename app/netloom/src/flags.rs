@@ -551,7 +551,7 @@ mod tests {
 
     #[test]
     fn the_definitions_are_consistent() {
-        crate::command().debug_assert();
+        crate::command_line::command().debug_assert();
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! fork and enter namespaces.
 #![forbid(unsafe_code)]
 
+mod command_line;
 mod flags;
 mod labs;
 mod output;
@@ -14,18 +15,13 @@ mod verbs;
 
 use std::io;
 
-use clap::Parser;
-
-use crate::flags::Cli;
-
 /// Wrong usage that only shows while running, e.g. no lab is named and several run.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Usage(String);
 
 fn main() {
-    let cli = Cli::parse();
-    let code = match verbs::run(cli) {
+    let code = match verbs::run(command_line::read()) {
         Ok(code) => code,
         Err(error) => report(&error),
     };
@@ -88,9 +84,4 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
     })
-}
-
-/// The command line, for completions and manual pages.
-fn command() -> clap::Command {
-    <Cli as clap::CommandFactory>::command()
 }

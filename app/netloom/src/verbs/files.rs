@@ -53,14 +53,14 @@ pub(crate) fn graph(lab: Option<&str>, args: &Graph) -> Result<i32> {
 /// `netloom completions`
 pub(crate) fn completions(shell: Shell) -> Result<i32> {
     let mut text = Vec::new();
-    clap_complete::generate(shell, &mut crate::command(), "netloom", &mut text);
+    clap_complete::generate(shell, &mut crate::command_line::command(), "netloom", &mut text);
     output::print(&String::from_utf8_lossy(&text))?;
     Ok(0)
 }
 
 /// `netloom man`
 pub(crate) fn man(folder: &Path) -> Result<i32> {
-    clap_mangen::generate_to(crate::command(), folder)
+    clap_mangen::generate_to(crate::command_line::command(), folder)
         .with_context(|| format!("{folder:?}: write manual pages"))?;
     Ok(0)
 }

@@ -1,0 +1,133 @@
+//! From the words of a command line to a [`Cli`], or to an error that helps.
+//!
+//! Definitions are in [`crate::flags`]. This adds to what clap says of a verb that it does not know: verbs that only
+//! netloom itself uses are never suggested, and verbs of other programs of this sort get netloom's word.
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, FromArgMatches};
+
+use crate::flags::Cli;
+
+/// A word that people know from elsewhere: after which words of ours it stands, and what to write.
+type Elsewhere = (&'static str, &'static [&'static str], &'static str);
+
+const ELSEWHERE: &[Elsewhere] = &[
+    ("netloom", &["help"], "netloom --help, or netloom VERB --help"),
+    ("netloom", &["deploy", "start", "create", "launch", "lstart", "vstart"], "netloom up FILE"),
+    ("netloom", &["destroy", "stop", "delete", "remove", "rm", "lclean", "wipe"], "netloom down"),
+    ("netloom", &["redeploy", "restart", "lrestart"], "netloom down, then netloom up FILE"),
+    ("netloom", &["list", "ps", "labs"], "netloom ls"),
+    ("netloom", &["inspect", "info", "linfo", "show", "net"], "netloom status"),
+    ("netloom", &["nodes"], "netloom node list"),
+    ("netloom", &["links"], "netloom link list"),
+    ("netloom", &["validate", "lint", "verify"], "netloom check FILE"),
+    ("netloom", &["connect", "attach", "ssh", "login", "enter"], "netloom shell NODE"),
+    ("netloom", &["pingall", "pingpair"], "netloom ping --all"),
+    ("netloom", &["netem", "impair", "tc"], "netloom link set LINK --delay 10ms --loss 1%"),
+    ("netloom", &["tcpdump", "sniff"], "netloom capture TARGET --write FILE"),
+    ("netloom", &["draw", "plot"], "netloom graph"),
+    ("netloom", &["copy"], "netloom cp SRC NODE:DST"),
+    ("netloom", &["completion"], "netloom completions SHELL"),
+    ("netloom node", &["add", "new"], "netloom node create NODE"),
+    ("netloom node", &["remove", "rm", "destroy", "del"], "netloom node delete NODE"),
+    ("netloom node", &["ls"], "netloom node list"),
+    ("netloom link", &["ls"], "netloom link list"),
+    ("netloom switch", &["add", "new"], "netloom switch create SWITCH"),
+    ("netloom switch", &["remove", "rm", "destroy", "del"], "netloom switch delete SWITCH"),
+    ("netloom switch", &["ls"], "netloom switch list"),
+];
+
+/// The definitions, for parsing, completions and manual pages.
+pub(crate) fn command() -> clap::Command {
+    Cli::command()
+}
+
+/// Reads this process's command line. Wrong usage, `--help` and `--version` end the process.
+pub(crate) fn read() -> Cli {
+    let mut command = command();
+    let read = command.try_get_matches_from_mut(std::env::args_os());
+    let read = read.and_then(|matches| Cli::from_arg_matches(&matches));
+    read.unwrap_or_else(|error| helped(error, &command).exit())
+}
+
+/// The error with suggestions that a user can follow.
+fn helped(mut error: clap::Error, command: &clap::Command) -> clap::Error {
+    if error.kind() != ErrorKind::InvalidSubcommand {
+        return error;
+    }
+    let similar = error.remove(ContextKind::SuggestedSubcommand);
+    if let Some(write) = elsewhere(&error) {
+        let tip = vec![format!("write {write}").into()];
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tip));
+    } else if let Some(ContextValue::Strings(mut names)) = similar {
+        let hidden = |name: &str| command.find_subcommand(name).is_some_and(|c| c.is_hide_set());
+        names.retain(|name| !hidden(name));
+        if !names.is_empty() {
+            error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(names));
+        }
+    }
+    error
+}
+
+/// What to write instead of a verb that is known from elsewhere.
+fn elsewhere(error: &clap::Error) -> Option<&'static str> {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
+        return None;
+    };
+    // Of the command that was being read, the error knows the usage only: `Usage: netloom node <COMMAND>`.
+    let usage = error.get(ContextKind::Usage)?.to_string();
+    let names = usage.split_whitespace().skip(1).take_while(|w| !w.starts_with(['[', '<']));
+    let after = names.collect::<Vec<_>>().join(" ");
+    let known =
+        |(parent, words, _): &&Elsewhere| *parent == after && words.contains(&word.as_str());
+    ELSEWHERE.iter().find(known).map(|(_, _, write)| *write)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is said of a command line that is wrong.
+    fn said(line: &str) -> String {
+        let mut command = command();
+        let error = command.try_get_matches_from_mut(line.split(' ')).expect_err(line);
+        helped(error, &command).to_string()
+    }
+
+    #[test]
+    fn verbs_of_netloom_s_own_are_not_suggested() {
+        let command = command();
+        let hidden = command.get_subcommands().filter(|verb| verb.is_hide_set());
+        let names: Vec<&str> = hidden.map(clap::Command::get_name).collect();
+        assert!(names.len() >= 4, "{names:?}");
+        for name in &names {
+            // A letter less: no verb, and very near to one.
+            let said = said(&format!("netloom {}", &name[..name.len() - 1]));
+            assert!(names.iter().all(|n| !said.contains(&format!("'{n}'"))), "{said}");
+        }
+        let said = said("netloom switch-proc");
+        assert!(said.contains("a similar subcommand exists: 'switch'\n"), "{said}");
+    }
+
+    #[test]
+    fn verbs_of_other_programs_lead_to_netloom_s() {
+        let tip = |line: &str| {
+            let said = said(line);
+            said.lines().find_map(|l| l.trim().strip_prefix("tip: ").map(str::to_owned))
+        };
+        assert_eq!(tip("netloom deploy").as_deref(), Some("write netloom up FILE"));
+        assert_eq!(tip("netloom -l x node rm").as_deref(), Some("write netloom node delete NODE"));
+        assert_eq!(tip("netloom link deploy"), None);
+        let command = command();
+        for (_, _, write) in ELSEWHERE {
+            let mut at = &command;
+            let names = |word: &&str| word.chars().all(|c| c.is_ascii_lowercase() || c == '-');
+            for word in write.split([' ', ',']).skip(1).take_while(names) {
+                if word.starts_with("--") || at.get_subcommands().next().is_none() {
+                    break;
+                }
+                at = at.find_subcommand(word).unwrap_or_else(|| panic!("{write}: no {word:?}"));
+            }
+        }
+    }
+}
