@@ -39,8 +39,9 @@ fn config(program: Program, function: HashFunction, profile: Profile) -> Config 
     let hasher = Hasher { function, profile, seed: 9, payload: PayloadPart::default() };
     Config {
         program,
-        // In the middle of block 0, so that both marks are of a block that counts.
-        schedule: Schedule::new(now() - HOUR / 2, HOUR, HOUR / 4).unwrap(),
+        // In the middle of block 0, so that both marks are of a block that counts. By TAI there was time
+        // before, however short ago the machine was started.
+        schedule: Schedule::new(netloom_sys::clock::tai() - HOUR / 2, HOUR, HOUR / 4).unwrap(),
         marks: Marks::new(0, 16, 0x38, 0x20).unwrap(),
         filters: filters(),
         precedence: Precedence::First,
@@ -50,16 +51,12 @@ fn config(program: Program, function: HashFunction, profile: Profile) -> Config 
             npkts: None,
         }),
         marking: Marking::Off,
-        clock: Clock::Monotonic,
+        clock: Clock::Tai,
         flows: 0,
         cache: 4096,
         samples: 20_000,
         stay: false,
     }
-}
-
-fn now() -> u64 {
-    netloom_sys::clock::monotonic()
 }
 
 /// Of a flow: its id, what was counted, hashes and identities of samples.
