@@ -117,6 +117,10 @@ pub(crate) struct File {
     content: FileContent,
     /// Permission bits.
     mode: u32,
+    /// Its owner, by name or number; not there where it is root.
+    owner: Option<String>,
+    /// Its group, by name or number; not there where it is root.
+    group: Option<String>,
 }
 
 /// Where a file's bytes come from.

@@ -143,6 +143,23 @@ pub struct FileSpec {
     pub content: FileContent,
     /// Permission bits, e.g. `0o644`.
     pub mode: u32,
+    /// Whose it is, by name (in the node's own passwd file) or number; root's when `None`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// Its group, by name (in the node's own group file) or number; root's when `None`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+}
+
+impl FileSpec {
+    /// The permission bits of a file of which nothing is said.
+    pub const DEFAULT_MODE: u32 = 0o644;
+
+    /// A file of root's with the permission bits that files have where nothing is said.
+    pub fn new(path: impl Into<String>, content: FileContent) -> FileSpec {
+        let (owner, group) = (None, None);
+        FileSpec { path: path.into(), content, mode: Self::DEFAULT_MODE, owner, group }
+    }
 }
 
 /// Where a file's bytes come from.

@@ -12,6 +12,29 @@ use rustix::mount::{MountFlags, UnmountFlags};
 
 use crate::{Error, Result};
 
+/// Whose something is and who may do what with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// The owner's number.
+    pub uid: u32,
+    /// The group's number.
+    pub gid: u32,
+    /// Permission bits, set-id and sticky bits included.
+    pub mode: u32,
+}
+
+impl Access {
+    /// Root's, with these permission bits.
+    pub const fn root(mode: u32) -> Access {
+        Access { uid: 0, gid: 0, mode }
+    }
+
+    /// Whether owner and group are root, as of all that a set-up makes.
+    fn is_roots(self) -> bool {
+        self.uid == 0 && self.gid == 0
+    }
+}
+
 /// Steps of a set-up.
 pub trait Setup {
     /// Mounts a new file system of type `fstype` at `target`.
@@ -26,6 +49,20 @@ pub trait Setup {
     fn clear(&self, path: &Path) -> Result<()>;
     /// Makes one directory; that it exists is success.
     fn mkdir(&self, path: &Path, mode: u32) -> Result<()>;
+    /// Gives a file or directory to an owner and a group, with these permission bits.
+    fn give(&self, path: &Path, access: Access) -> Result<()>;
+    /// Makes one directory as another is. An owner that cannot be had in this user namespace is left
+    /// as it comes; that the directory exists is success.
+    fn mkdir_as(&self, path: &Path, access: Access) -> Result<()> {
+        self.mkdir(path, access.mode)?;
+        if access.is_roots() {
+            return Ok(());
+        }
+        match self.give(path, access) {
+            Err(e) if is_unmapped(&e) => Ok(()),
+            given => given,
+        }
+    }
     /// Writes a file whole, with these permission bits.
     fn write(&self, path: &Path, content: &[u8], mode: u32) -> Result<()>;
     /// Copies a file's bytes, with these permission bits.
@@ -38,6 +75,11 @@ pub trait Setup {
     fn change_root(&self, root: &Path) -> Result<()>;
     /// Sets the host name.
     fn hostname(&self, name: &str) -> Result<()>;
+}
+
+/// Whether an owner was refused because the user namespace has no such user or group.
+pub fn is_unmapped(error: &Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error())
 }
 
 /// Does what it is asked.
@@ -88,6 +130,16 @@ impl Setup for Real {
             Err(rustix::io::Errno::EXIST) => Ok(()),
             Err(e) => Err(Error::path(path, "make directory", e)),
         }
+    }
+
+    fn give(&self, path: &Path, access: Access) -> Result<()> {
+        let (uid, gid) =
+            (rustix::fs::Uid::from_raw(access.uid), rustix::fs::Gid::from_raw(access.gid));
+        rustix::fs::chown(path, Some(uid), Some(gid))
+            .map_err(|e| Error::path(path, "change the owner of", e))?;
+        // A new owner takes set-id bits away from a file.
+        rustix::fs::chmod(path, Mode::from_raw_mode(access.mode))
+            .map_err(|e| Error::path(path, "set permissions of", e))
     }
 
     fn write(&self, path: &Path, content: &[u8], mode: u32) -> Result<()> {
@@ -206,6 +258,10 @@ impl Setup for Recorder {
     }
     fn mkdir(&self, path: &Path, mode: u32) -> Result<()> {
         self.note(format!("mkdir {} {mode:o}", path.display()))
+    }
+    fn give(&self, path: &Path, access: Access) -> Result<()> {
+        let Access { uid, gid, mode } = access;
+        self.note(format!("give {} {uid}:{gid} {mode:o}", path.display()))
     }
     fn write(&self, path: &Path, content: &[u8], mode: u32) -> Result<()> {
         self.note(format!("write {} {} bytes {mode:o}", path.display(), content.len()))

@@ -13,6 +13,7 @@ pub mod control;
 pub mod copy;
 pub mod entry;
 mod error;
+mod files;
 pub mod init;
 pub mod log;
 pub mod ping;

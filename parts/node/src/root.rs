@@ -13,9 +13,10 @@ use std::path::{Path, PathBuf};
 use netloom_model::lab::{FileContent, FileSpec};
 use netloom_sys::Result;
 use netloom_sys::mountinfo::Mount;
-use netloom_sys::setup::Setup;
+use netloom_sys::setup::{Access, Setup};
 use rustix::mount::MountFlags;
 
+use crate::files::{Files, access_of};
 use crate::spec::{NodeSpec, Prepare, SCOPES};
 
 /// Kinds of file systems that hold files worth showing. Others (proc, cgroup, …) are the kernel's
@@ -46,8 +47,8 @@ const DEVICES: [(&str, u32, u32); 7] = [
 /// A part of the host's tree that is shown by a mount of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tree {
-    /// Under an overlay: the path, and its permission bits.
-    Overlay(PathBuf, u32),
+    /// Under an overlay: the path, and who may do what there.
+    Overlay(PathBuf, Access),
     /// As it is, and never written.
     Bind(PathBuf),
     /// A directory that this user cannot read: an empty one of the node's own (user namespaces only).
@@ -102,7 +103,7 @@ impl Shared {
         let merged = self.base.join("merged");
         let layers = self.layers(spec, &own);
         for layer in &layers {
-            setup.mkdir(&layer.upper, layer.mode)?;
+            setup.mkdir_as(&layer.upper, layer.access)?;
             setup.mkdir(&layer.work, 0o755)?;
         }
         self.place_files(setup, spec, &own, &layers)?;
@@ -136,28 +137,30 @@ impl Shared {
     /// The overlays of this node, the root's first.
     fn layers(&self, spec: &NodeSpec, own: &Path) -> Vec<Layer> {
         let shared = self.base.join("shared");
-        let layer = |n: usize, at: &Path, lower: Vec<PathBuf>, mode| Layer {
+        let layer = |n: usize, at: &Path, lower: Vec<PathBuf>, access| Layer {
             at: at.to_owned(),
             lower,
             upper: own.join(format!("u{n}")),
             work: own.join(format!("w{n}")),
-            mode,
+            access,
         };
         let root = Path::new("/");
+        // Everybody may pass the root itself, also where it is a directory that was private.
+        let open = Access::root(0o755);
         if let Some(dir) = &spec.root {
-            return vec![layer(0, root, vec![shared, dir.clone()], 0o755)];
+            return vec![layer(0, root, vec![shared, dir.clone()], open)];
         }
         let mut layers = Vec::new();
         if !self.user {
-            layers.push(layer(0, root, vec![shared.clone(), root.to_owned()], 0o755));
+            layers.push(layer(0, root, vec![shared.clone(), root.to_owned()], open));
         }
         for tree in &self.trees {
-            if let Tree::Overlay(path, mode) = tree {
+            if let Tree::Overlay(path, access) = tree {
                 let mut lower = vec![path.clone()];
                 if path == Path::new("/etc") {
                     lower.insert(0, shared.join("etc"));
                 }
-                layers.push(layer(layers.len() + 1, path, lower, *mode));
+                layers.push(layer(layers.len() + 1, path, lower, *access));
             }
         }
         layers
@@ -299,15 +302,17 @@ impl Shared {
             places.push(("/".into(), own.join("root")));
             setup.mkdir(&own.join("root"), 0o755)?;
         }
+        let shown_read_only = self.trees.iter().filter(|_| spec.root.is_none());
+        let closed: Vec<PathBuf> = shown_read_only
+            .filter_map(|tree| if let Tree::Bind(at) = tree { Some(at.clone()) } else { None })
+            .collect();
+        let files = Files { setup, lower, places: &places, closed: &closed };
         if let Some(resolv) = &spec.resolv {
-            let file = FileSpec {
-                path: "/etc/resolv.conf".into(),
-                content: FileContent::Text(resolv.clone()),
-                mode: 0o644,
-            };
-            place(setup, &places, Path::new("/nonexistent"), &file)?;
+            let file = FileSpec::new("/etc/resolv.conf", FileContent::Text(resolv.clone()));
+            // The directories on the way are of this making, whatever the host's are.
+            Files { lower: Path::new("/nonexistent"), ..files }.place(&[file])?;
         }
-        spec.files.iter().try_for_each(|file| place(setup, &places, lower, file))
+        files.place(&spec.files)
     }
 }
 
@@ -318,71 +323,11 @@ struct Layer {
     lower: Vec<PathBuf>,
     upper: PathBuf,
     work: PathBuf,
-    mode: u32,
-}
-
-/// Puts one file into the writable layer where it belongs.
-fn place(
-    setup: &impl Setup,
-    places: &[(PathBuf, PathBuf)],
-    lower: &Path,
-    file: &FileSpec,
-) -> Result<()> {
-    let path = resolve(lower, Path::new(&file.path));
-    let (at, upper) = places
-        .iter()
-        .filter(|(at, _)| path.starts_with(at))
-        .max_by_key(|(at, _)| at.components().count())
-        .ok_or_else(|| {
-            let e = std::io::Error::from(std::io::ErrorKind::PermissionDenied);
-            netloom_sys::Error::path(&path, "put a file at", e)
-        })?;
-    let relative = path.strip_prefix(at).unwrap_or(&path);
-    let mut dir = upper.clone();
-    let mut shown = at.clone();
-    for part in relative.parent().into_iter().flat_map(Path::components) {
-        dir.push(part);
-        shown.push(part);
-        setup.mkdir(&dir, mode_of(&inside(lower, &shown)))?;
-    }
-    let target = upper.join(relative);
-    match &file.content {
-        FileContent::Text(text) => setup.write(&target, text.as_bytes(), file.mode),
-        FileContent::From(from) => setup.copy(from, &target, file.mode),
-    }
-}
-
-/// Follows symbolic links in the directories of `path` as they are below `lower`.
-fn resolve(lower: &Path, path: &Path) -> PathBuf {
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-        return path.to_owned();
-    };
-    let mut existing = parent;
-    while !inside(lower, existing).exists() {
-        match existing.parent() {
-            Some(up) => existing = up,
-            None => return path.to_owned(),
-        }
-    }
-    let rest = parent.strip_prefix(existing).unwrap_or(Path::new(""));
-    let real = fs::canonicalize(inside(lower, existing)).ok();
-    let real = real.as_deref().and_then(|r| {
-        let below = if lower == Path::new("/") { Some(r) } else { None };
-        below.map(Path::to_owned).or_else(|| {
-            let lower = fs::canonicalize(lower).ok()?;
-            r.strip_prefix(lower).ok().map(|p| Path::new("/").join(p))
-        })
-    });
-    real.unwrap_or_else(|| existing.to_owned()).join(rest).join(name)
-}
-
-fn mode_of(dir: &Path) -> u32 {
-    use std::os::unix::fs::PermissionsExt;
-    fs::metadata(dir).map_or(0o755, |m| m.permissions().mode() & 0o7777)
+    access: Access,
 }
 
 /// `path` as seen from a root directory at `root`.
-fn inside(root: &Path, path: &Path) -> PathBuf {
+pub(crate) fn inside(root: &Path, path: &Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
 }
 
@@ -442,7 +387,7 @@ fn below_root(mounts: &[Mount]) -> Vec<Tree> {
             let tree = if m.read_only {
                 Tree::Bind(m.path.clone())
             } else {
-                Tree::Overlay(m.path.clone(), mode_of(&m.path))
+                Tree::Overlay(m.path.clone(), access_of(&m.path))
             };
             (m.path.clone(), tree)
         })
@@ -472,8 +417,8 @@ fn top_level() -> Vec<Tree> {
             if PROGRAMS.iter().any(|p| *p == name) {
                 trees.push(Tree::Bind(path));
             } else {
-                let mode = mode_of(&path);
-                trees.push(Tree::Overlay(path, mode));
+                let access = access_of(&path);
+                trees.push(Tree::Overlay(path, access));
             }
         }
     }
@@ -495,11 +440,8 @@ mod tests {
         let mut recorder = Recorder::default();
         recorder.refuse = refuse;
         let mut spec = NodeSpec::core(7, "h1");
-        spec.files = vec![FileSpec {
-            path: "/srv/nowhere/index.html".into(),
-            content: FileContent::Text("hello".into()),
-            mode: 0o644,
-        }];
+        let text = FileContent::Text("hello".into());
+        spec.files = vec![FileSpec::new("/srv/nowhere/index.html", text)];
         shared.enter(&recorder, &spec).unwrap();
         recorder.steps()
     }
@@ -511,7 +453,7 @@ mod tests {
 
     #[test]
     fn as_root_files_are_placed_then_one_overlay_then_faces_of_the_kernel_then_the_root() {
-        let home = Tree::Overlay("/home".into(), 0o755);
+        let home = Tree::Overlay("/home".into(), Access::root(0o755));
         let steps = steps(false, vec![home], &[]);
         let order = [
             "clear /b/7",
@@ -532,7 +474,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_a_layer_is_shown_read_only() {
-        let trees = vec![Tree::Overlay("/home".into(), 0o755)];
+        let trees = vec![Tree::Overlay("/home".into(), Access::root(0o755))];
         let steps = steps(false, trees, &["/b/merged/home"]);
         let bound = position(&steps, "rbind /home /b/merged/home");
         assert_eq!(steps[bound + 1], "read-only /b/merged/home");
@@ -542,9 +484,9 @@ mod tests {
     fn a_user_gets_an_overlay_for_each_directory_and_programs_read_only() {
         let trees = vec![
             Tree::Link("/bin".into(), "usr/bin".into()),
-            Tree::Overlay("/etc".into(), 0o755),
+            Tree::Overlay("/etc".into(), Access::root(0o755)),
             Tree::Own("/root".into()),
-            Tree::Overlay("/srv".into(), 0o755),
+            Tree::Overlay("/srv".into(), Access::root(0o755)),
             Tree::Bind("/usr".into()),
         ];
         let steps = steps(true, trees, &[]);

@@ -10,7 +10,7 @@ use netloom_config::{Entry, Kind, Node as Yaml, Path, Place, Report, quote, read
 use super::bounds;
 use super::fields::Fields;
 use super::keys::{FILE, NODE, PROGRAM, READY, ROUTE, SWITCH};
-use super::names::{interface_name_problem, node_path_problem};
+use super::names::{interface_name_problem, node_path_problem, owner_problem};
 use super::shm::{self, ONLY_SHM, RawShm};
 use crate::lab::{FileContent, FileSpec, Node, Program, Ready, Restart, RouteSpec, Switch, Via};
 
@@ -352,15 +352,17 @@ fn files(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Vec<FileSpec> {
 }
 
 fn file(entry: &Entry, path: &Path<'_>, report: &mut Report) -> Option<FileSpec> {
-    const DEFAULT_MODE: u32 = 0o644;
     let value = &entry.value;
-    let spec = |content, mode| FileSpec { path: entry.key.clone(), content, mode };
     if !matches!(value.kind, Kind::Map(_)) {
         let text = read::content(value, path, report)?;
-        return Some(spec(FileContent::Text(text), DEFAULT_MODE));
+        return Some(FileSpec::new(&entry.key, FileContent::Text(text)));
     }
     let fields = Fields::open(value, path, &FILE, report)?;
     let mode = fields.get("mode").and_then(|v| read::octal_mode(v, &path.key("mode"), report));
+    let mut name = |key: &str, what: &str| {
+        fields.get(key).and_then(|v| owner(v, &path.key(key), what, report))
+    };
+    let (user, group) = (name("owner", "user"), name("group", "group"));
     let content = match (fields.get("text"), fields.get("from")) {
         (Some(text), None) => FileContent::Text(read::content(text, &path.key("text"), report)?),
         (None, Some(from)) => FileContent::From(non_empty(from, &path.key("from"), report)?.into()),
@@ -373,7 +375,23 @@ fn file(entry: &Entry, path: &Path<'_>, report: &mut Report) -> Option<FileSpec>
             return None;
         }
     };
-    Some(spec(content, mode.unwrap_or(DEFAULT_MODE)))
+    let spec = FileSpec::new(&entry.key, content);
+    Some(FileSpec { mode: mode.unwrap_or(spec.mode), owner: user, group, ..spec })
+}
+
+/// The name or number of a user or group.
+pub(crate) fn owner(
+    value: &Yaml,
+    path: &Path<'_>,
+    what: &str,
+    report: &mut Report,
+) -> Option<String> {
+    let text = read::text(value, path, report)?;
+    if let Some(problem) = owner_problem(what, &text) {
+        report.error(value.place, format!("{path}: {problem}"));
+        return None;
+    }
+    Some(text)
 }
 
 fn ready(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Ready {

@@ -361,6 +361,16 @@ pub(crate) static FILE: Object = Object {
         key("text", Value::Text, "What it holds."),
         key("from", Value::Text, "A file on the host, relative to the lab file."),
         key("mode", MODE, "Permission bits in octal. Default 0644."),
+        key(
+            "owner",
+            Value::Text,
+            "Its owner, by number or by a name in the node's own /etc/passwd. Default root.",
+        ),
+        key(
+            "group",
+            Value::Text,
+            "Its group, by number or by a name in the node's own /etc/group. Default root.",
+        ),
     ],
     refused: &[],
     extensions: false,

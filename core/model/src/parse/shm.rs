@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, HashMap};
 use netloom_bridge::{MirrorFilter, VidSet};
 use netloom_config::{Kind, Node as Yaml, Path, Place, Report, quote, read};
 
-use super::body::{At, SwitchBody, each_or_only};
+use super::body::{At, SwitchBody, each_or_only, owner};
 use super::fields::Fields;
 use super::keys::{MIRROR, PORT_OF_SWITCH};
-use super::names::{owner_problem, port_name_problem};
+use super::names::port_name_problem;
 use super::resolve::Origin;
 use crate::lab::Lab;
 use crate::plan::{EndOnSwitch, ends_of_switches};
@@ -77,16 +77,6 @@ fn mode(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<u32> {
         return None;
     }
     Some(mode)
-}
-
-/// The name or number of a user or group.
-fn owner(value: &Yaml, path: &Path<'_>, what: &str, report: &mut Report) -> Option<String> {
-    let text = read::text(value, path, report)?;
-    if let Some(problem) = owner_problem(what, &text) {
-        report.error(value.place, format!("{path}: {problem}"));
-        return None;
-    }
-    Some(text)
 }
 
 fn arena(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<u32> {

@@ -1,0 +1,258 @@
+//! The files that a lab puts into a node, and the directories on the way to them.
+//!
+//! They are placed in the writable layers before these are mounted. A directory that the node's root
+//! has already is made with that one's owner, group and permission bits, because the upper directory
+//! of an overlay hides those of the lower one (overlayfs.rst). Names of owners are looked up in the
+//! node's own passwd and group files, never in the host's name services. In an ordinary user's lab only
+//! that user's own number exists, as root: other owners of directories are left out, those that the
+//! lab file asks for are refused.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use netloom_model::lab::{FileContent, FileSpec};
+use netloom_sys::setup::{Access, Setup, is_unmapped};
+use netloom_sys::{Error, Result};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
+
+use crate::root::inside;
+
+/// Where files go.
+pub(crate) struct Files<'a, S> {
+    pub(crate) setup: &'a S,
+    /// The root directory under the overlays: the host's, or the node's `root`.
+    pub(crate) lower: &'a Path,
+    /// Directories of the node, and where what is written there lies.
+    pub(crate) places: &'a [(PathBuf, PathBuf)],
+    /// Directories of the node that are shown as they are, so that nothing can be put there.
+    pub(crate) closed: &'a [PathBuf],
+}
+
+/// The files by which names get their numbers.
+const USERS: &str = "/etc/passwd";
+const GROUPS: &str = "/etc/group";
+
+impl<S: Setup> Files<'_, S> {
+    /// Puts all of them in, then gives them to their owners, whose names some of them may bring along.
+    pub(crate) fn place(&self, files: &[FileSpec]) -> Result<()> {
+        let placed =
+            files.iter().map(|f| Ok((f, self.place_one(f)?))).collect::<Result<Vec<_>>>()?;
+        placed.iter().try_for_each(|(file, target)| self.give(file, target))
+    }
+
+    fn place_one(&self, file: &FileSpec) -> Result<PathBuf> {
+        let path = resolve(self.lower, Path::new(&file.path));
+        if let Some(closed) = self.closed.iter().find(|c| path.starts_with(c)) {
+            let why = format!("{} is shown read-only in this lab", closed.display());
+            return Err(refused(file, "put it in", why));
+        }
+        let (at, upper) = self.place_of(&path).ok_or_else(|| {
+            refused(file, "put it in", "the node has no writable directory there".into())
+        })?;
+        let relative = path.strip_prefix(at).unwrap_or(&path);
+        let (mut dir, mut shown) = (upper.to_owned(), at.to_owned());
+        for part in relative.parent().into_iter().flat_map(Path::components) {
+            dir.push(part);
+            shown.push(part);
+            self.setup.mkdir_as(&dir, access_of(&inside(self.lower, &shown)))?;
+        }
+        let target = upper.join(relative);
+        match &file.content {
+            FileContent::Text(text) => self.setup.write(&target, text.as_bytes(), file.mode),
+            FileContent::From(from) => self.setup.copy(from, &target, file.mode),
+        }?;
+        Ok(target)
+    }
+
+    /// The directory of the node that `path` is in, and where what is written there lies.
+    fn place_of(&self, path: &Path) -> Option<(&Path, &Path)> {
+        let holding = self.places.iter().filter(|(at, _)| path.starts_with(at));
+        let nearest = holding.max_by_key(|(at, _)| at.components().count());
+        nearest.map(|(at, upper)| (at.as_path(), upper.as_path()))
+    }
+
+    fn give(&self, file: &FileSpec, target: &Path) -> Result<()> {
+        if file.owner.is_none() && file.group.is_none() {
+            return Ok(());
+        }
+        let number = |name: &Option<String>, what, list| match name {
+            Some(name) => self.number(file, name, what, list),
+            None => Ok(0),
+        };
+        let uid = number(&file.owner, "user", USERS)?;
+        let gid = number(&file.group, "group", GROUPS)?;
+        match self.setup.give(target, Access { uid, gid, mode: file.mode }) {
+            Err(e) if is_unmapped(&e) => {
+                let why = format!(
+                    "user {uid} with group {gid} does not exist here: an ordinary user's lab has only \
+                     root, who is that user"
+                );
+                Err(refused(file, "give it to its owner", why))
+            }
+            given => given,
+        }
+    }
+
+    /// The number of a user or group given by number or by a name that the node knows.
+    fn number(&self, file: &FileSpec, name: &str, what: &str, list: &str) -> Result<u32> {
+        if let Ok(number) = name.parse() {
+            return Ok(number);
+        }
+        let why = match self.read(list) {
+            Ok(text) => match number_in(&text, name) {
+                Some(number) => return Ok(number),
+                None => format!("no {what} {name:?} in the node's {list}"),
+            },
+            Err(e) => format!("no {what} {name:?}: the node's {list}: {e}"),
+        };
+        Err(refused(file, "find its owner", why))
+    }
+
+    /// What a file of the node's holds, as it will be seen there.
+    fn read(&self, path: &str) -> io::Result<String> {
+        if let Some((at, upper)) = self.place_of(Path::new(path)) {
+            let own = upper.join(Path::new(path).strip_prefix(at).unwrap_or(Path::new(path)));
+            if own.is_file() {
+                return fs::read_to_string(own);
+            }
+        }
+        // Links in it lead to files of the node's own root, never out of it.
+        let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open(self.lower, directory, Mode::empty())?;
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let found = rustix::fs::openat2(&root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT)?;
+        io::read_to_string(fs::File::from(found))
+    }
+}
+
+fn refused(file: &FileSpec, operation: &'static str, why: String) -> Error {
+    Error::call(format!("file {:?}", file.path), operation, io::Error::other(why))
+}
+
+/// The number that stands third in the line of a passwd(5) or group(5) file that begins with `name`.
+fn number_in(text: &str, name: &str) -> Option<u32> {
+    text.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        (fields.next()? == name).then(|| fields.nth(1)?.parse().ok())?
+    })
+}
+
+/// Who may do what in a directory; what everybody may where there is none.
+pub(crate) fn access_of(dir: &Path) -> Access {
+    let unknown = Access::root(0o755);
+    rustix::fs::statat(CWD, dir, rustix::fs::AtFlags::empty()).map_or(unknown, |found| Access {
+        uid: found.st_uid,
+        gid: found.st_gid,
+        mode: found.st_mode & 0o7777,
+    })
+}
+
+/// Follows symbolic links in the directories of `path` as they are below `lower`.
+fn resolve(lower: &Path, path: &Path) -> PathBuf {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return path.to_owned();
+    };
+    let mut existing = parent;
+    while !inside(lower, existing).exists() {
+        match existing.parent() {
+            Some(up) => existing = up,
+            None => return path.to_owned(),
+        }
+    }
+    let rest = parent.strip_prefix(existing).unwrap_or(Path::new(""));
+    let real = fs::canonicalize(inside(lower, existing)).ok();
+    let real = real.as_deref().and_then(|r| {
+        let below = if lower == Path::new("/") { Some(r) } else { None };
+        below.map(Path::to_owned).or_else(|| {
+            let lower = fs::canonicalize(lower).ok()?;
+            r.strip_prefix(lower).ok().map(|p| Path::new("/").join(p))
+        })
+    });
+    real.unwrap_or_else(|| existing.to_owned()).join(rest).join(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use netloom_sys::setup::Recorder;
+
+    use super::*;
+
+    fn file(path: &str) -> FileSpec {
+        FileSpec::new(path, FileContent::Text("text".into()))
+    }
+
+    /// What is done to place these in a root that has `/etc/frr` (0750) and two lists of names.
+    fn place(files: &[FileSpec]) -> Result<Vec<String>> {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join("etc/frr")).unwrap();
+        let mode = fs::Permissions::from_mode(0o2750);
+        fs::set_permissions(root.path().join("etc/frr"), mode).unwrap();
+        fs::write(root.path().join("etc/accounts"), "root:x:0:0::/:\nfrr:x:92:93::/:\n").unwrap();
+        symlink("/etc/accounts", root.path().join("etc/passwd")).unwrap();
+        fs::write(root.path().join("etc/group"), "frr:x:93:\nfrrvty:x:94:frr\n").unwrap();
+        let places = [(PathBuf::from("/"), PathBuf::from("/upper"))];
+        let closed = [PathBuf::from("/usr")];
+        let setup = Recorder::default();
+        let all = Files { setup: &setup, lower: root.path(), places: &places, closed: &closed };
+        all.place(files).map(|()| setup.steps())
+    }
+
+    #[test]
+    fn directories_on_the_way_are_as_in_the_root_and_new_ones_roots() {
+        let steps = place(&[file("/etc/frr/frr.conf"), file("/srv/new/x")]).unwrap();
+        let own = access_of(Path::new("/proc/self"));
+        let mut expected: Vec<String> =
+            ["mkdir /upper/etc 755", "mkdir /upper/etc/frr 2750"].map(str::to_owned).into();
+        if own.uid != 0 || own.gid != 0 {
+            let (uid, gid) = (own.uid, own.gid);
+            expected.insert(1, format!("give /upper/etc {uid}:{gid} 755"));
+            expected.push(format!("give /upper/etc/frr {uid}:{gid} 2750"));
+        }
+        expected.extend(
+            [
+                "write /upper/etc/frr/frr.conf 4 bytes 644",
+                "mkdir /upper/srv 755",
+                "mkdir /upper/srv/new 755",
+                "write /upper/srv/new/x 4 bytes 644",
+            ]
+            .map(str::to_owned),
+        );
+        assert_eq!(steps, expected);
+    }
+
+    #[test]
+    fn owners_are_names_of_the_nodes_own_or_numbers() {
+        let owned = |owner: Option<&str>, group: Option<&str>| FileSpec {
+            owner: owner.map(str::to_owned),
+            group: group.map(str::to_owned),
+            mode: 0o640,
+            ..file("/x")
+        };
+        for (file, expected) in [
+            (owned(Some("frr"), Some("frrvty")), "give /upper/x 92:94 640"),
+            (owned(Some("frr"), None), "give /upper/x 92:0 640"),
+            (owned(None, Some("93")), "give /upper/x 0:93 640"),
+            (owned(Some("7"), Some("8")), "give /upper/x 7:8 640"),
+        ] {
+            assert_eq!(place(&[file]).unwrap().last().map(String::as_str), Some(expected));
+        }
+    }
+
+    #[test]
+    fn an_unknown_owner_is_named_with_its_file() {
+        let file = FileSpec { owner: Some("www-data".into()), ..file("/srv/x") };
+        let error = netloom_sys::feature::with_source(&place(&[file]).unwrap_err());
+        let expected =
+            "file \"/srv/x\": find its owner: no user \"www-data\" in the node's /etc/passwd";
+        assert_eq!(error, expected);
+    }
+
+    #[test]
+    fn a_file_where_nothing_can_be_written_is_refused() {
+        let error = netloom_sys::feature::with_source(&place(&[file("/usr/share/x")]).unwrap_err());
+        assert_eq!(error, "file \"/usr/share/x\": put it in: /usr is shown read-only in this lab");
+    }
+}
