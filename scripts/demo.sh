@@ -135,7 +135,7 @@ until [ -e "$work/demo.pcapng" ]; do
 done
 show exec h1 -- curl -fsS http://web/ >"$work/shown"
 step='the account of the capture'
-kill -INT "$capture"
+kill "$capture"
 wait "$capture"
 python3 - "$work/account" <<'PYTHON'
 import json, sys

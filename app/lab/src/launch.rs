@@ -16,7 +16,7 @@ use netloom_model::plan::{PlannedLink, PlannedNode};
 use netloom_node::spawner::Spawner;
 use netloom_sys::cgroup::{self, Groups};
 use netloom_sys::process::{self, Forked, Namespaces};
-use netloom_sys::{Unsupported, caps, feature, namespace};
+use netloom_sys::{Unsupported, caps, disposition, feature, namespace};
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
@@ -166,8 +166,7 @@ impl Launch {
         };
         let adopt = folder.is_up();
         let (ours, theirs) = UnixStream::pair().map_err(Error::state("lab process", "connect"))?;
-        let keys = [Signal::INT, Signal::TERM, Signal::HUP].map(Signal::as_raw);
-        let signals = process::catch(&keys).map_err(Error::system("signals", "catch"))?;
+        let signals = disposition::catch_ending().map_err(Error::system("signals", "catch"))?;
         let forked = process::fork_alone(Namespaces::NONE, None)
             .map_err(Error::system("lab process", "fork"))?;
         match forked {

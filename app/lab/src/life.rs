@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use netloom_node::spawner::Spawner;
 use netloom_node::spec::Prepare;
-use netloom_sys::{namespace, process};
+use netloom_sys::{disposition, namespace, process};
 use rustix::process::Signal;
 
 use crate::keeping::Kept;
@@ -38,6 +38,7 @@ impl Birth {
     /// The life of a lab process.
     pub(crate) fn live(self, spawner: Spawner, maker: UnixStream, serve: Serve) -> ! {
         name_process();
+        disposition::restore_defaults();
         // It leaves the session: no key and no hang-up of the maker's terminal reaches it.
         let _ = rustix::process::setsid();
         // What the maker's caller had open stays with the caller.

@@ -9,6 +9,7 @@
 pub mod caps;
 pub mod cgroup;
 pub mod clock;
+pub mod disposition;
 mod error;
 pub mod feature;
 pub mod mountinfo;

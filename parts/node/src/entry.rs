@@ -12,7 +12,7 @@ use std::process::Command;
 use netloom_sys::cgroup::Join;
 use netloom_sys::process::{self, Exit, Forked, Namespaces};
 use netloom_sys::terminal::Foreground;
-use netloom_sys::{caps, namespace};
+use netloom_sys::{caps, disposition, namespace};
 use rustix::process::{Pid, Signal};
 
 use crate::{Error, Result};
@@ -55,6 +55,29 @@ const PASSED_ON: [Signal; 6] =
 /// Signals of the terminal's keys: the program gets them too, the caller only waits.
 const FROM_KEYS: [Signal; 2] = [Signal::INT, Signal::QUIT];
 
+/// Which signals the caller had ignored: the program ignores them, too, as env(1) would have it.
+#[derive(Clone, Copy)]
+struct Ignored {
+    keys: [bool; 2],
+    terminal: bool,
+}
+
+impl Ignored {
+    /// As it is now.
+    fn now() -> Ignored {
+        let of = |signal: Signal| disposition::is_ignored(signal.as_raw());
+        Ignored { keys: FROM_KEYS.map(of), terminal: of(Signal::TTOU) }
+    }
+
+    /// Makes it so again.
+    fn restore(self) {
+        for (key, ignored) in FROM_KEYS.into_iter().zip(self.keys) {
+            process::set_ignored(key.as_raw(), ignored);
+        }
+        process::set_ignored(Signal::TTOU.as_raw(), self.terminal);
+    }
+}
+
 /// Runs a program in a node and waits for it.
 ///
 /// # Errors
@@ -66,6 +89,7 @@ pub fn run(door: &Door, task: &Task) -> Result<Exit> {
         .map_err(Error::system(&door.node, "enter"))?;
     let passed: Vec<i32> = PASSED_ON.iter().map(|s| s.as_raw()).collect();
     let signals = process::catch(&passed).map_err(Error::system(&door.node, "catch signals"))?;
+    let ignored = Ignored::now();
     let stdin = io::stdin();
     let front = if task.own_group { Foreground::remember(&stdin) } else { None };
     let parent = process::pidfd(rustix::process::getpid())
@@ -73,20 +97,18 @@ pub fn run(door: &Door, task: &Task) -> Result<Exit> {
     let forked = process::fork_alone(Namespaces::NONE, door.groups.v2.as_ref().map(AsFd::as_fd))
         .map_err(Error::system(&door.node, "fork"))?;
     match forked {
-        Forked::Child => child(door, task, directory, front.as_ref(), parent.as_fd()),
+        Forked::Child => {
+            let program = Program { door, task, directory, front: front.as_ref(), ignored };
+            child(program, parent.as_fd())
+        }
         Forked::Parent(pid) => parent_wait(&door.node, pid, &signals),
     }
 }
 
 /// The caller's deputy in the node: starts the program, passes signals on, and ends everything the
 /// program has started when the caller is killed.
-fn child(
-    door: &Door,
-    task: &Task,
-    directory: Option<std::path::PathBuf>,
-    front: Option<&Foreground<'_>>,
-    caller: BorrowedFd<'_>,
-) -> ! {
+fn child(program: Program<'_>, caller: BorrowedFd<'_>) -> ! {
+    let door = program.door;
     let refused = |what: &str, e: &netloom_sys::Error| -> ! {
         let why = netloom_sys::feature::with_source(e);
         eprintln!("netloom: node {:?}: {what}: {why}", door.node);
@@ -110,36 +132,40 @@ fn child(
     };
     match process::fork_alone(Namespaces::NONE, None) {
         Err(e) => refused("fork", &e),
-        Ok(Forked::Child) => program(door, task, directory, front),
+        Ok(Forked::Child) => program.become_it(),
         Ok(Forked::Parent(pid)) => attend(pid, &signals, caller),
     }
 }
 
-/// Becomes the program.
-fn program(
-    door: &Door,
-    task: &Task,
+/// The program before it is started.
+struct Program<'a> {
+    door: &'a Door,
+    task: &'a Task,
     directory: Option<std::path::PathBuf>,
-    front: Option<&Foreground<'_>>,
-) -> ! {
-    let _ = process::die_with_parent(true);
-    if task.own_group {
-        let _ = rustix::process::setpgid(None, None);
-        if let Some(front) = front {
-            process::set_ignored(Signal::TTOU.as_raw(), true);
-            front.give(rustix::process::getpid());
-            process::set_ignored(Signal::TTOU.as_raw(), false);
+    front: Option<&'a Foreground<'a>>,
+    ignored: Ignored,
+}
+
+impl Program<'_> {
+    /// Becomes the program.
+    fn become_it(self) -> ! {
+        let Program { door, task, directory, front, ignored } = self;
+        let _ = process::die_with_parent(true);
+        if task.own_group {
+            let _ = rustix::process::setpgid(None, None);
+            if let Some(front) = front {
+                process::set_ignored(Signal::TTOU.as_raw(), true);
+                front.give(rustix::process::getpid());
+            }
         }
+        ignored.restore();
+        process::unblock_signals();
+        let error = command(door, task, directory).exec();
+        let name = task.argv.first().map_or("", String::as_str);
+        eprintln!("netloom: node {:?}: {name}: {error}", door.node);
+        let missing = error.kind() == io::ErrorKind::NotFound;
+        process::exit_now(if missing { NOT_FOUND } else { NOT_RUNNABLE })
     }
-    for key in FROM_KEYS {
-        process::set_ignored(key.as_raw(), false);
-    }
-    process::unblock_signals();
-    let error = command(door, task, directory).exec();
-    let name = task.argv.first().map_or("", String::as_str);
-    eprintln!("netloom: node {:?}: {name}: {error}", door.node);
-    let missing = error.kind() == io::ErrorKind::NotFound;
-    process::exit_now(if missing { NOT_FOUND } else { NOT_RUNNABLE })
 }
 
 /// The deputy's life: ends as the program does.

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use netloom_sys::process::{self, Forked, Namespaces};
 use netloom_sys::setup::Real;
-use netloom_sys::{feature, mountinfo, namespace, scm};
+use netloom_sys::{disposition, feature, mountinfo, namespace, scm};
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::Pid;
@@ -202,6 +202,8 @@ fn serve(socket: &OwnedFd) -> ! {
     // It leaves the terminal's session, so that no key of the user's reaches nodes.
     let _ = rustix::process::setsid();
     process::block_signals();
+    // Nor does what programs of nodes do on a signal depend on who called.
+    disposition::restore_defaults();
     // Ended inits are reaped by the kernel.
     process::set_ignored(rustix::process::Signal::CHILD.as_raw(), true);
     let mut life = Life { inherited: None, lock: None };

@@ -1,6 +1,7 @@
 //! A terminal for a program under test: what it shows, what is typed, its size.
 //!
-//! The program gets a session of its own with this terminal as the controlling one, by `setsid`.
+//! The program gets a session of its own with this terminal as the controlling one, by `setsid`, and
+//! signals have their default effects.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -9,6 +10,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use netloom_sys::disposition::spawn_with_defaults;
 use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
@@ -42,7 +44,7 @@ impl Terminal {
         let mut command = Command::new("setsid");
         command.arg("--ctty").arg(program).args(args).env("TERM", "xterm");
         command.envs(env.iter().copied()).stdin(stdio()).stdout(stdio()).stderr(stdio());
-        let child = command.spawn().expect("start program on terminal");
+        let child = spawn_with_defaults(&mut command).expect("start program on terminal");
         let master = File::from(master);
         let shown = collect(master.try_clone().expect("duplicate terminal"));
         Terminal { master, child, shown }

@@ -7,9 +7,11 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use netloom_sys::disposition::spawn_with_defaults;
+
 use crate::wait_until;
 
-/// A command to run; nothing of it is inherited but the environment.
+/// A command to run; nothing is inherited but the environment: signals have their default effects.
 #[derive(Debug)]
 pub struct Run {
     command: Command,
@@ -85,8 +87,7 @@ impl Run {
     /// # Panics
     /// When it cannot be started.
     pub fn spawn(mut self) -> Child {
-        self.command
-            .spawn()
+        spawn_with_defaults(&mut self.command)
             .unwrap_or_else(|error| panic!("start {}: {error}", self.shown.display()))
     }
 
@@ -97,8 +98,8 @@ impl Run {
     pub fn finish(self) -> Finished {
         let Run { mut command, input, bound, shown } = self;
         let start = Instant::now();
-        let mut child =
-            command.spawn().unwrap_or_else(|error| panic!("start {}: {error}", shown.display()));
+        let mut child = spawn_with_defaults(&mut command)
+            .unwrap_or_else(|error| panic!("start {}: {error}", shown.display()));
         let mut stdin = child.stdin.take().expect("stdin is piped");
         // A program that does not read its input closes it early: not a failure of the run.
         std::thread::spawn(move || drop(stdin.write_all(&input)));

@@ -1,5 +1,5 @@
 //! A program of which it is told what it says and when it has begun, and that ends by SIGINT, as it would in
-//! a user's terminal. It is killed when its value is dropped, and when this process ends.
+//! a user's terminal, whatever signals this process was started to ignore. It is killed when its value is dropped, and when this process ends.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -8,6 +8,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use netloom_sys::disposition::spawn_with_defaults;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::processes::cpu_ns;
@@ -52,7 +53,7 @@ impl Program {
         };
         let ((out, to_out), (err, to_err)) = (file("out")?, file("err")?);
         command.stdin(Stdio::null()).stdout(to_out).stderr(to_err);
-        let child = command.spawn().with_context(|| format!("start {command:?}"))?;
+        let child = spawn_with_defaults(command).with_context(|| format!("start {command:?}"))?;
         Ok(Program { name: name.to_owned(), child, out, err })
     }
 

@@ -28,7 +28,7 @@ mod up;
 use std::os::fd::OwnedFd;
 
 use anyhow::{Context, Result};
-use netloom_sys::process;
+use netloom_sys::disposition;
 
 use crate::flags::{Cli, Verb};
 
@@ -73,7 +73,8 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
     }
 }
 
-/// Catches the signals that end a verb which runs until it is told to: SIGINT, SIGTERM, SIGHUP.
+/// Catches the signals that end a verb which runs until it is told to: SIGTERM, and SIGINT and SIGHUP
+/// unless its caller had them ignored.
 fn ending() -> Result<OwnedFd> {
-    process::catch(&[2, 15, 1]).context("catch signals")
+    disposition::catch_ending().context("catch signals")
 }

@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use netloom_lab::launch::{Event, Launch, Options, Outcome};
 use netloom_lab::{Folder, Service, runtime_dir};
 use netloom_model::Plan;
@@ -106,7 +106,7 @@ pub(crate) fn run(args: &Up) -> Result<i32> {
     let name = plan.lab.clone();
     let talkers: Vec<String> =
         plan.nodes.iter().filter(|n| !n.run.is_empty()).map(|n| n.name.clone()).collect();
-    let signals = process::catch(&[2, 15, 1]).context("catch signals")?;
+    let signals = super::ending()?;
     let Outcome::Up { life, .. } = start(launch, plan, &options(args, true))? else {
         anyhow::bail!("lab {name:?}: runs already; take it down first, or use `netloom up`");
     };
