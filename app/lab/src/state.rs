@@ -24,6 +24,9 @@ use crate::{Error, Result};
 /// A file that says of a folder that it is a node's view.
 pub(crate) const SCOPE_MARK: &str = "scope";
 
+/// A file in the common folder of labs that says that netloom made the folder.
+const MADE_MARK: &str = ".made";
+
 /// What a lab process writes down before it makes anything.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct State {
@@ -185,7 +188,7 @@ impl Folder {
 
     /// Makes it; that it exists is success. Somebody else's folder is refused.
     pub fn create(&self) -> Result<()> {
-        make_private_dir(&self.runtime, true)?;
+        make_common_dir(&self.runtime)?;
         make_private_dir(&self.path(), false)?;
         make_private_dir(&self.sockets(), false)
     }
@@ -348,9 +351,40 @@ impl Folder {
         self.empty()?;
         let path = self.path();
         fs::remove_dir_all(&path).map_err(Error::state(&path, "remove"))?;
-        // The common folder goes with the last lab; it may hold others.
-        let _ = fs::remove_dir(&self.runtime);
+        remove_common_dir(&self.runtime);
         Ok(())
+    }
+}
+
+/// Makes the common folder of labs, with [`MADE_MARK`] in it where it was not there before.
+fn make_common_dir(path: &Path) -> Result<()> {
+    if let Some(parent) = path.parent().filter(|_| !path.exists()) {
+        fs::DirBuilder::new()
+            .mode(0o700)
+            .recursive(true)
+            .create(parent)
+            .map_err(Error::state(parent, "make folder"))?;
+        // Somebody else may be making it, who marks it then.
+        if fs::DirBuilder::new().mode(0o700).create(path).is_ok() {
+            let mark = path.join(MADE_MARK);
+            File::create(&mark).map_err(Error::state(&mark, "write"))?;
+        }
+    }
+    make_private_dir(path, true)
+}
+
+/// Removes the common folder when nothing is in it any more and netloom made it; a folder that
+/// somebody else made stays.
+fn remove_common_dir(path: &Path) {
+    let mark = path.join(MADE_MARK);
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    let mut others = entries.filter(|entry| entry.file_name() != MADE_MARK);
+    if others.next().is_some() || fs::remove_file(&mark).is_err() {
+        return;
+    }
+    if fs::remove_dir(path).is_err() {
+        // Another lab has come meanwhile: the folder goes with that one.
+        let _ = File::create(&mark);
     }
 }
 
@@ -387,4 +421,29 @@ pub(crate) fn make_private_dir(path: &Path, deep: bool) -> Result<()> {
         return Err(Error::state(path, "use as folder of labs")(e));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_common_folder_that_was_made_goes_with_its_last_lab() {
+        let base = tempfile::tempdir().unwrap();
+        for (runtime, given) in [("given", true), ("new/deep", false)] {
+            let runtime = base.path().join(runtime);
+            if given {
+                make_private_dir(&runtime, true).unwrap();
+            }
+            let [one, two] = ["one", "two"].map(|name| Folder::new(&runtime, name));
+            one.create().unwrap();
+            two.create().unwrap();
+            assert_eq!(Folder::all(&runtime).len(), 2);
+            one.remove().unwrap();
+            assert!(two.path().is_dir());
+            two.remove().unwrap();
+            assert_eq!(runtime.is_dir(), given);
+            assert!(!given || fs::read_dir(&runtime).unwrap().next().is_none());
+        }
+    }
 }
