@@ -26,9 +26,12 @@ pub(crate) use switch::{
 #[derive(Debug, Parser)]
 #[command(name = "netloom", version, max_term_width = 100, disable_help_subcommand = true)]
 #[command(after_help = "Exit status: 0 done; 1 failed while running; 2 wrong usage or invalid \
-                        file; 3 not supported on this machine.")]
+                        file; 3 not supported on this machine.\n\nSignals: what runs until it is told \
+                        to end ends by SIGTERM, and by SIGINT and SIGHUP unless its caller had \
+                        these ignored, as shells have for background jobs of scripts.")]
 pub(crate) struct Cli {
-    /// The lab, where more than one runs.
+    /// The lab, by its name or its file, where more than one runs; of `up` and `run` the new lab's name.
+    /// `$NETLOOM_LAB` where nothing is said.
     #[arg(short = 'l', long = "lab", global = true, value_name = "LAB")]
     pub(crate) lab: Option<String>,
     #[command(subcommand)]
@@ -158,7 +161,7 @@ pub(crate) enum PortKind {
 pub(crate) struct Up {
     /// The lab file.
     pub(crate) file: PathBuf,
-    /// A name for the lab other than the file's.
+    /// A name for the lab other than the file's; -l does the same.
     #[arg(long)]
     pub(crate) name: Option<String>,
     /// Make nodes without their limits where limits cannot be set.
@@ -169,7 +172,7 @@ pub(crate) struct Up {
 /// `down`.
 #[derive(Debug, Args)]
 pub(crate) struct Down {
-    /// The lab; the only one where nothing is said.
+    /// The lab, by its name or its file; the only one where nothing is said.
     pub(crate) name: Option<String>,
     /// All labs of this user.
     #[arg(long, conflicts_with = "name")]
@@ -195,7 +198,7 @@ pub(crate) struct Json {
 /// `status`.
 #[derive(Debug, Args)]
 pub(crate) struct Status {
-    /// The lab; the only one where nothing is said.
+    /// The lab, by its name or its file; the only one where nothing is said.
     pub(crate) name: Option<String>,
     /// As JSON.
     #[arg(long)]
@@ -467,7 +470,7 @@ pub(crate) struct Ping {
 /// `graph`.
 #[derive(Debug, Args)]
 pub(crate) struct Graph {
-    /// The lab; the only one where nothing is said.
+    /// The lab, by its name or its file; the only one where nothing is said.
     pub(crate) name: Option<String>,
     /// For Graphviz. This is what happens where nothing is said.
     #[arg(long, conflicts_with = "svg")]

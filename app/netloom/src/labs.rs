@@ -1,24 +1,97 @@
 //! Which lab a verb is about, and the connection to it.
 
+use std::path::Path;
+
 use anyhow::{Context, Result};
 use netloom_api::Client;
 use netloom_lab::view::{LabState, LabSummary};
 use netloom_lab::{Folder, listing, runtime_dir};
 
-use crate::Usage;
+use crate::{Usage, source};
 
-/// The folder of the lab named, or of the only one.
+/// How the command line and the environment name a lab.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wish {
+    /// `-l`.
+    flag: Option<String>,
+    /// `NETLOOM_LAB`.
+    environment: Option<String>,
+}
+
+impl Wish {
+    /// What `-l` says, and the environment. In a node that names the lab which the node lives in and
+    /// which is not seen from there, so that it means nothing to this program.
+    pub(crate) fn new(flag: Option<String>) -> Wish {
+        let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let environment = set("NETLOOM_LAB").filter(|_| set("NETLOOM_NODE").is_none());
+        Wish { flag, environment }
+    }
+
+    /// The lab that is asked for, if one is.
+    pub(crate) fn lab(&self) -> Option<&str> {
+        self.flag().or(self.environment.as_deref())
+    }
+
+    /// The same without the environment.
+    pub(crate) fn flag(&self) -> Option<&str> {
+        self.flag.as_deref()
+    }
+
+    /// The lab of a verb that takes one as an argument, too.
+    pub(crate) fn or<'a>(&'a self, argument: Option<&'a str>) -> Result<Option<&'a str>> {
+        agree(argument, self.flag(), "the argument")?;
+        Ok(argument.or(self.lab()))
+    }
+
+    /// The name of a lab that is to be brought up; `None`: as its file says.
+    pub(crate) fn new_name(&self, name: Option<&str>) -> Result<Option<String>> {
+        let flag = self.flag().map(name_of).transpose()?;
+        agree(name, flag.as_deref(), "--name")?;
+        match name.map(str::to_owned).or(flag) {
+            Some(name) => Ok(Some(name)),
+            None => self.environment.as_deref().map(name_of).transpose(),
+        }
+    }
+}
+
+fn agree(one: Option<&str>, flag: Option<&str>, what: &str) -> Result<()> {
+    match (one, flag) {
+        (Some(one), Some(flag)) if one != flag => {
+            Err(Usage(format!("-l {flag} and {what} {one} name different labs; give one of them"))
+                .into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The name of the lab that is meant: itself, or that of the lab in a file.
+fn name_of(asked: &str) -> Result<String> {
+    let path = Path::new(asked);
+    if path.is_file() || asked.contains('/') {
+        return source::lab_name(path);
+    }
+    Ok(asked.to_owned())
+}
+
+/// The folder of the lab named, by its own name or by its file, or of the only one.
 pub(crate) fn chosen(name: Option<&str>) -> Result<Folder> {
     let runtime = runtime_dir();
-    if let Some(name) = name {
-        if let Some(problem) = netloom_model::lab_name_problem(name) {
+    if let Some(asked) = name {
+        // A lab may be called as a file is.
+        let is_name = netloom_model::lab_name_problem(asked).is_none();
+        let folder = Folder::new(&runtime, asked);
+        if is_name && folder.exists() {
+            return Ok(folder);
+        }
+        let name = name_of(asked)?;
+        if let Some(problem) = netloom_model::lab_name_problem(&name) {
             return Err(Usage(problem).into());
         }
-        let folder = Folder::new(&runtime, name);
+        let folder = Folder::new(&runtime, &name);
         if folder.exists() {
             return Ok(folder);
         }
-        return Err(netloom_lab::Error::NoLab(name.to_owned()).into());
+        return Err(netloom_lab::Error::NoLab(name).into());
     }
     let all = Folder::all(&runtime);
     match all.as_slice() {
@@ -97,4 +170,49 @@ fn scope_summary(scope: &Folder) -> LabSummary {
 /// The summary of one lab.
 fn summary(name: &str) -> Result<Option<LabSummary>> {
     Ok(listing::labs(&runtime_dir())?.into_iter().find(|s| s.name == name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wish(flag: Option<&str>, environment: Option<&str>) -> Wish {
+        let own = |text: Option<&str>| text.map(str::to_owned);
+        Wish { flag: own(flag), environment: own(environment) }
+    }
+
+    #[test]
+    fn the_nearer_word_names_the_lab() {
+        assert_eq!(wish(Some("a"), Some("b")).lab(), Some("a"));
+        assert_eq!(wish(None, Some("b")).lab(), Some("b"));
+        assert_eq!(wish(None, Some("b")).or(Some("c")).unwrap(), Some("c"));
+        assert_eq!(wish(Some("c"), None).or(Some("c")).unwrap(), Some("c"));
+        assert!(wish(Some("a"), None).or(Some("c")).unwrap_err().is::<Usage>());
+    }
+
+    #[test]
+    fn a_new_lab_is_named_by_either_flag_and_not_by_both() {
+        let name = |flag, environment, name| wish(flag, environment).new_name(name).unwrap();
+        assert_eq!(name(Some("a"), Some("b"), None).as_deref(), Some("a"));
+        assert_eq!(name(None, Some("b"), None).as_deref(), Some("b"));
+        assert_eq!(name(None, Some("b"), Some("c")).as_deref(), Some("c"));
+        assert_eq!(name(None, None, None), None);
+        let refused = wish(Some("a"), None).new_name(Some("c")).unwrap_err();
+        assert_eq!(refused.to_string(), "-l a and --name c name different labs; give one of them");
+    }
+
+    #[test]
+    fn a_file_stands_for_the_lab_in_it_whatever_else_is_wrong() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path.to_str().unwrap().to_owned()
+        };
+        let named = file("x.yaml", "name: inner\nnodes: {a: {colour: red}}\n");
+        assert_eq!(name_of(&named).unwrap(), "inner");
+        assert_eq!(name_of(&file("stem.yaml", "nodes: {}\n")).unwrap(), "stem");
+        assert_eq!(name_of("plain").unwrap(), "plain");
+        assert!(name_of("no/such.yaml").unwrap_err().to_string().contains("no/such.yaml"));
+    }
 }

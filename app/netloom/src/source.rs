@@ -23,7 +23,7 @@ pub(crate) struct Unreadable {
 pub(crate) fn lab(path: &Path, name: Option<&str>) -> Result<Lab> {
     let text = read(path)?;
     let shown = path.to_string_lossy();
-    let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
+    let stem = stem(path);
     let mut lab = netloom_model::parse(&shown, &text, name.unwrap_or(&stem))?;
     if let Some(name) = name {
         if let Some(problem) = netloom_model::lab_name_problem(name) {
@@ -32,6 +32,20 @@ pub(crate) fn lab(path: &Path, name: Option<&str>) -> Result<Lab> {
         lab.name = name.to_owned();
     }
     Ok(lab)
+}
+
+/// The name of the lab in a file, which may have errors elsewhere.
+///
+/// # Errors
+/// As [`lab`].
+pub(crate) fn lab_name(path: &Path) -> Result<String> {
+    let text = read(path)?;
+    Ok(netloom_model::lab_name(&path.to_string_lossy(), &text, &stem(path))?)
+}
+
+/// A file's name without its ending: that of the lab in it where the file says nothing.
+fn stem(path: &Path) -> String {
+    path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 /// Reads a lab file and plans it.

@@ -51,3 +51,69 @@ fn both_come_up_at_the_same_time() {
     assert_eq!(labs.as_array().or(labs["labs"].as_array()).map(Vec::len), Some(3));
     machine.down();
 }
+
+#[test]
+fn a_lab_is_named_by_flag_variable_and_file() {
+    let machine = machine!();
+    let file = machine.file(&pair(""));
+    let file = file.to_str().unwrap();
+    let names = || {
+        let listed = machine.netloom(["ls", "--json"]).finish().code(0).json();
+        let name = |lab: &serde_json::Value| lab["name"].as_str().unwrap().to_owned();
+        listed.as_array().unwrap().iter().map(name).collect::<Vec<_>>()
+    };
+    machine.netloom(["up", "-l", "one", file]).finish().code(0);
+    machine.netloom(["up", file]).env("NETLOOM_LAB", "two").finish().code(0);
+    assert_eq!(names(), ["one", "two"]);
+    let done = machine.netloom(["up", "-l", "one", "--name", "three", file]).finish().code(2);
+    done.says("-l one and --name three name different labs");
+    machine.netloom(["-l", "one", "down", "two"]).finish().code(2).says("different labs");
+    machine.netloom(["exec", "a", "--", "true"]).finish().code(2).says("several labs run");
+    machine.netloom(["exec", "a", "--", "true"]).env("NETLOOM_LAB", "two").finish().code(0);
+    // A variable yields to a flag and to an argument.
+    let status = machine.netloom(["status", "one"]).env("NETLOOM_LAB", "two").ok();
+    assert!(status.starts_with("lab one: up"), "{status}");
+    machine.netloom(["down"]).env("NETLOOM_LAB", "two").finish().code(0);
+    machine.netloom(["down", file]).finish().code(1).says("pair");
+    machine.netloom(["up", file]).finish().code(0);
+    // Whatever else is wrong with it by now.
+    std::fs::write(file, "name: pair\nnodes: {a: {colour: red}}\n").expect("write the file");
+    assert!(machine.netloom(["status", file]).ok().starts_with("lab pair: up"));
+    machine.netloom(["-l", file, "exec", "a", "--", "true"]).finish().code(0);
+    machine.netloom(["down", file]).finish().code(0);
+    assert_eq!(names(), ["one"]);
+    machine.netloom(["status", "no/such.yaml"]).finish().code(2).says("no/such.yaml");
+    machine.down();
+}
+
+#[test]
+fn the_variable_of_a_node_names_no_lab_that_is_seen_from_there() {
+    let machine = machine!();
+    machine.up("name: t\nnodes:\n  outer: {children: {nodes: {inner: {}}}}\n");
+    let listed = machine.inside("outer", ["node", "list", "--json"]).finish().code(0).json();
+    assert_eq!(netloom_tests_e2e::live::names(&listed), ["inner"]);
+    machine.down();
+}
+
+#[test]
+fn the_folder_of_labs_goes_only_if_netloom_made_it() {
+    let machine = machine!();
+    let file = machine.file(&pair(""));
+    let file = file.to_str().unwrap();
+    let base = machine.scratch().path().to_owned();
+    for (runtime, given) in [(base.join("given"), true), (base.join("made"), false)] {
+        if given {
+            std::fs::create_dir(&runtime).expect("make a folder");
+        }
+        for word in ["up", "down"] {
+            let args: &[&str] = if word == "up" { &["up", file] } else { &["down"] };
+            machine.netloom(args).env("NETLOOM_RUNTIME_DIR", &runtime).finish().code(0);
+        }
+        assert_eq!(runtime.is_dir(), given);
+        if given {
+            let left = std::fs::read_dir(&runtime).expect("list").count();
+            assert_eq!(left, 0, "{}", runtime.display());
+        }
+    }
+    machine.untouched();
+}

@@ -8,17 +8,18 @@ use netloom_sys::process;
 use rustix::process::Pid;
 
 use crate::flags::Down;
+use crate::labs::Wish;
 use crate::{labs, output};
 
 /// How long a lab process may take to end after it has taken its lab down.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// `netloom down`
-pub(crate) fn down(lab: Option<&str>, args: &Down) -> Result<i32> {
+pub(crate) fn down(wish: &Wish, args: &Down) -> Result<i32> {
     if args.all {
         return all();
     }
-    let folder = labs::chosen(args.name.as_deref().or(lab))?;
+    let folder = labs::chosen(wish.or(args.name.as_deref())?)?;
     take_down(&folder)?;
     output::print(&format!("lab {}: down\n", folder.name()))?;
     Ok(0)

@@ -7,6 +7,7 @@ use clap_complete::Shell;
 use netloom_lab::graph;
 
 use crate::flags::{Check, Graph};
+use crate::labs::Wish;
 use crate::{labs, output, source};
 
 /// `netloom check`
@@ -40,10 +41,10 @@ pub(crate) fn schema() -> Result<i32> {
 }
 
 /// `netloom graph`
-pub(crate) fn graph(lab: Option<&str>, args: &Graph) -> Result<i32> {
+pub(crate) fn graph(wish: &Wish, args: &Graph) -> Result<i32> {
     let plan = match &args.file {
         Some(file) => source::plan(file, None)?,
-        None => labs::connect(args.name.as_deref().or(lab))?.plan()?,
+        None => labs::connect(wish.or(args.name.as_deref())?)?.plan()?,
     };
     let text = if args.svg { graph::svg(&plan) } else { graph::dot(&plan) };
     output::print(&text)?;

@@ -5,7 +5,7 @@ use netloom_lab::view::{LabState, LabStatus, LabSummary, NodeStatus};
 
 use super::figures;
 use crate::flags::{Json, Status};
-use crate::labs;
+use crate::labs::{self, Wish};
 use crate::output::{count, or_dash, print, print_json, table};
 
 /// `netloom ls`
@@ -41,8 +41,8 @@ fn state(state: LabState) -> &'static str {
 }
 
 /// `netloom status`
-pub(crate) fn status(lab: Option<&str>, args: &Status) -> Result<i32> {
-    let client = labs::connect(args.name.as_deref().or(lab))?;
+pub(crate) fn status(wish: &Wish, args: &Status) -> Result<i32> {
+    let client = labs::connect(wish.or(args.name.as_deref())?)?;
     let status = client.status()?;
     if args.json {
         print_json(&status)?;

@@ -31,21 +31,23 @@ use anyhow::{Context, Result};
 use netloom_sys::disposition;
 
 use crate::flags::{Cli, Verb};
+use crate::labs::Wish;
 
 /// Does what the command line says.
 pub(crate) fn run(cli: Cli) -> Result<i32> {
-    let lab = cli.lab.as_deref();
+    let wish = Wish::new(cli.lab);
+    let lab = wish.lab();
     match cli.verb {
-        Verb::Up(args) => up::up(&args),
-        Verb::Run(args) => up::run(&args),
-        Verb::Down(args) => down::down(lab, &args),
+        Verb::Up(args) => up::up(&wish, &args),
+        Verb::Run(args) => up::run(&wish, &args),
+        Verb::Down(args) => down::down(&wish, &args),
         Verb::Check(args) => files::check(&args),
         Verb::Schema => files::schema(),
-        Verb::Graph(args) => files::graph(lab, &args),
+        Verb::Graph(args) => files::graph(&wish, &args),
         Verb::Completions { shell } => files::completions(shell),
         Verb::Man { folder } => files::man(&folder),
         Verb::Ls(args) => list::ls(&args),
-        Verb::Status(args) => list::status(lab, &args),
+        Verb::Status(args) => list::status(&wish, &args),
         Verb::Node(verb) => node::node(lab, verb),
         Verb::Link(verb) => link::link(lab, &verb),
         Verb::Switch(verb) => switch::switch(lab, verb),
@@ -54,7 +56,7 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
         Verb::Generate(args) => generate::generate(lab, &args),
         Verb::Replay(args) => generate::replay(lab, &args),
         Verb::Measure(args) => measure::measure(lab, &args),
-        Verb::Serve(args) => serve::serve(lab, &args),
+        Verb::Serve(args) => serve::serve(&wish, &args),
         Verb::Exec(args) => enter::exec(lab, args),
         Verb::Shell(args) => enter::shell(lab, &args.node),
         Verb::Logs(args) => logs::logs(lab, &args),

@@ -15,15 +15,18 @@ use netloom_api::{Server, Token};
 use netloom_measure::{Host, Probe};
 use rustix::event::{PollFd, PollFlags};
 
+use crate::Usage;
 use crate::flags::Serve;
+use crate::labs::{self, Wish};
 use crate::output::print;
-use crate::{Usage, labs};
 
 /// More than a token has.
 const MOST_BYTES: u64 = 4096;
 
 /// `netloom serve`
-pub(crate) fn serve(lab: Option<&str>, args: &Serve) -> Result<i32> {
+pub(crate) fn serve(wish: &Wish, args: &Serve) -> Result<i32> {
+    // What is served under a name of its own is not a lab that only the environment names.
+    let lab = if args.name.is_some() { wish.flag() } else { wish.lab() };
     let folder = lab.map(|name| labs::chosen(Some(name))).transpose()?;
     if folder.is_some() && args.name.is_some() {
         return Err(Usage("--name: a lab's records have the lab's name".to_owned()).into());

@@ -11,7 +11,10 @@ use netloom_sys::process;
 
 use crate::flags::Up;
 use crate::output::{self, ProgressLine};
-use crate::{labs, source};
+use crate::{
+    labs::{self, Wish},
+    source,
+};
 
 /// How often a lab in the foreground is asked for what its programs wrote.
 const LOG_LOOK: Duration = Duration::from_millis(100);
@@ -28,11 +31,12 @@ fn serve(
 }
 
 /// `netloom up`
-pub(crate) fn up(args: &Up) -> Result<i32> {
+pub(crate) fn up(wish: &Wish, args: &Up) -> Result<i32> {
     let begun = Instant::now();
     // The spawner is forked while this process is small.
     let launch = Launch::begin()?;
-    let plan = source::plan(&args.file, args.name.as_deref())?;
+    let name = wish.new_name(args.name.as_deref())?;
+    let plan = source::plan(&args.file, name.as_deref())?;
     let (name, nodes, links) = (plan.lab.clone(), plan.nodes.len(), plan.links.len());
     let took = || format!("{:.1} ms", begun.elapsed().as_secs_f64() * 1000.0);
     match start(launch, plan, &options(args, false))? {
@@ -51,7 +55,7 @@ pub(crate) fn up(args: &Up) -> Result<i32> {
             let repaired = match labs::connect_to(&folder).map(|c| c.repair()) {
                 Ok(Ok(repaired)) => repaired,
                 // Its process was killed just now: there is a lab to adopt, or none.
-                _ if !netloom_lab::launch::has_lab_process(&folder) => return up(args),
+                _ if !netloom_lab::launch::has_lab_process(&folder) => return up(wish, args),
                 Ok(Err(e)) => return Err(e.into()),
                 Err(e) => return Err(e),
             };
@@ -100,9 +104,10 @@ fn start(launch: Launch, plan: Plan, options: &Options) -> Result<Outcome> {
 }
 
 /// `netloom run`
-pub(crate) fn run(args: &Up) -> Result<i32> {
+pub(crate) fn run(wish: &Wish, args: &Up) -> Result<i32> {
     let launch = Launch::begin()?;
-    let plan = source::plan(&args.file, args.name.as_deref())?;
+    let name = wish.new_name(args.name.as_deref())?;
+    let plan = source::plan(&args.file, name.as_deref())?;
     let name = plan.lab.clone();
     let talkers: Vec<String> =
         plan.nodes.iter().filter(|n| !n.run.is_empty()).map(|n| n.name.clone()).collect();

@@ -60,6 +60,18 @@ pub fn parse(file: &str, text: &[u8], default_name: &str) -> Result<Lab, Diagnos
     }
 }
 
+/// The name of a lab from its file alone, whatever else is wrong in it; parameters as of [`parse`].
+///
+/// # Errors
+/// The file cannot be read at all, or its name can be none.
+pub fn lab_name(file: &str, text: &[u8], default_name: &str) -> Result<String, Diagnostics> {
+    let mut report = Report::new(file);
+    let Some(tree) = load(text, &mut report) else { return Err(report.finish()) };
+    let mut report = Report::new(file);
+    let name = name(tree.get("name"), default_name, &mut report);
+    if report.is_empty() { Ok(name) } else { Err(report.finish()) }
+}
+
 fn lab(tree: &Yaml, default_name: &str, context: &mut Context) -> Option<Lab> {
     if tree.is_null() {
         let help = "a lab file starts like this: nodes: {h1: {}}".into();
