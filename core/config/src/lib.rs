@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod diagnostic;
+pub mod likely;
 mod node;
 mod path;
 pub mod read;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
-use crate::{Kind, Node, Path, Report, units};
+use crate::{Kind, Node, Path, Report, likely, units};
 
 /// Records `PATH: expected WHAT, found ...`.
 pub fn expected(node: &Node, path: &Path<'_>, what: &str, report: &mut Report) {
@@ -22,6 +22,23 @@ pub fn scalar(node: &Node) -> Option<&str> {
     }
 }
 
+/// The same for text, with what was probably meant.
+fn measured<T>(
+    node: &Node,
+    path: &Path<'_>,
+    what: &str,
+    report: &mut Report,
+    parse: impl FnOnce(&str) -> Option<T>,
+    likely: impl FnOnce(&str) -> Option<String>,
+) -> Option<T> {
+    let value = scalar(node).and_then(parse);
+    if value.is_none() {
+        let message = format!("{path}: expected {what}, found {}", node.describe());
+        report.error_with(node.place, message, scalar(node).and_then(likely));
+    }
+    value
+}
+
 fn parsed<T>(
     node: &Node,
     path: &Path<'_>,
@@ -29,11 +46,7 @@ fn parsed<T>(
     report: &mut Report,
     parse: impl FnOnce(&str) -> Option<T>,
 ) -> Option<T> {
-    let value = scalar(node).and_then(parse);
-    if value.is_none() {
-        expected(node, path, what, report);
-    }
-    value
+    measured(node, path, what, report, parse, |_| None)
 }
 
 /// `true` or `false`.
@@ -63,11 +76,22 @@ pub fn integer(
     match node.kind {
         Kind::Int(value) if range.contains(&value) => Some(value),
         _ => {
-            let what = format!("a whole number from {} to {}", range.start(), range.end());
-            expected(node, path, &what, report);
+            let message = format!(
+                "{path}: expected a whole number from {} to {}, found {}",
+                range.start(),
+                range.end(),
+                node.describe()
+            );
+            report.error_with(node.place, message, without_quotes(node, &range));
             None
         }
     }
+}
+
+/// What to do about a number in quotes, which is text.
+fn without_quotes(node: &Node, range: &RangeInclusive<i64>) -> Option<String> {
+    let number = node.text.trim().parse().ok().filter(|n| range.contains(n));
+    number.filter(|_| node.kind == Kind::Str).map(|n| format!("write {n} without quotes"))
 }
 
 /// A TCP or UDP port, 1 to 65535.
@@ -121,32 +145,53 @@ pub fn choice<'c>(
 
 /// A duration: `10ms`, `30s`, `2m`; a bare number counts seconds.
 pub fn duration(node: &Node, path: &Path<'_>, report: &mut Report) -> Option<Duration> {
-    parsed(node, path, "a duration like 500ms, 30s or 2m", report, units::duration)
+    measured(
+        node,
+        path,
+        "a duration like 500ms, 30s or 2m",
+        report,
+        units::duration,
+        likely::duration,
+    )
 }
 
 /// A size in bytes: `256MiB`, `1GB`, `64k`, `4096`.
 pub fn bytes(node: &Node, path: &Path<'_>, report: &mut Report) -> Option<u64> {
-    parsed(node, path, "a size like 256MiB, 1GB or 64k", report, units::bytes)
+    measured(node, path, "a size like 256MiB, 1GB or 64k", report, units::bytes, likely::bytes)
 }
 
 /// A share of CPUs in thousandths: `50%` is 500, `1.5` is 1500.
 pub fn cpu_milli(node: &Node, path: &Path<'_>, report: &mut Report) -> Option<u32> {
-    parsed(node, path, "a share of CPUs like 50% or 1.5", report, units::cpu_milli)
+    measured(node, path, "a share of CPUs like 50% or 1.5", report, units::cpu_milli, likely::cpu)
 }
 
 /// A share in parts of 10^9, written as `0.1%`.
 pub fn share(node: &Node, path: &Path<'_>, report: &mut Report) -> Option<u32> {
-    parsed(node, path, "a percentage from 0% to 100%", report, units::share)
+    measured(node, path, "a percentage from 0% to 100%", report, units::share, likely::share)
 }
 
 /// A number of packets per second: `200k/s`.
 pub fn packet_rate(node: &Node, path: &Path<'_>, report: &mut Report) -> Option<u64> {
-    parsed(node, path, "packets per second like 200k/s", report, units::packet_rate)
+    measured(
+        node,
+        path,
+        "packets per second like 200k/s",
+        report,
+        units::packet_rate,
+        likely::packet_rate,
+    )
 }
 
 /// A number of bytes per second: `1GB/s`.
 pub fn byte_rate(node: &Node, path: &Path<'_>, report: &mut Report) -> Option<u64> {
-    parsed(node, path, "bytes per second like 1GB/s or 64KiB/s", report, units::byte_rate)
+    measured(
+        node,
+        path,
+        "bytes per second like 1GB/s or 64KiB/s",
+        report,
+        units::byte_rate,
+        likely::byte_rate,
+    )
 }
 
 /// Permission bits in octal: `"0755"`.

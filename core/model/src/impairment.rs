@@ -14,10 +14,10 @@
 
 use std::time::Duration;
 
-use netloom_config::units;
+use netloom_config::{likely, units};
 use netloom_impair::{Bursts, Distribution, Impairments, Jitter, Loss, Queue, RandomLoss, Share};
 
-use crate::setting::{expected, unknown_key};
+use crate::setting::{Misread, unknown_key};
 
 /// The keys of [`set`].
 pub const KEYS: &[&str] =
@@ -40,7 +40,7 @@ const MTU: &str = "a whole number from 68 to 65535";
 /// The key and what may stand there.
 pub fn set(impairments: &mut Impairments, key: &str, text: &str) -> Result<(), String> {
     if !KEYS.contains(&key) {
-        return Err(unknown_key(key, KEYS));
+        return Err(unknown_key(key, KEYS).to_string());
     }
     if text == "none" {
         clear(impairments, key);
@@ -58,7 +58,7 @@ pub fn check(impairments: &Impairments) -> Result<(), String> {
 }
 
 /// Sets one of [`KEYS`] to a value; the error does not say the key.
-pub(crate) fn put(of: &mut Impairments, key: &str, text: &str) -> Result<(), String> {
+pub(crate) fn put(of: &mut Impairments, key: &str, text: &str) -> Result<(), Misread> {
     match key {
         "delay" => of.delay = parse_delay(text)?,
         "jitter" => of.jitter = Some(parse_jitter(text)?),
@@ -94,60 +94,61 @@ pub(crate) fn clear(of: &mut Impairments, key: &str) {
 ///
 /// # Errors
 /// What is expected.
-pub fn parse_rate(text: &str) -> Result<u64, String> {
-    units::rate(text).ok_or_else(|| expected(RATE, text))
+pub fn parse_rate(text: &str) -> Result<u64, Misread> {
+    units::rate(text).ok_or_else(|| Misread::expected(RATE, text).with(likely::rate(text)))
 }
 
 /// `10ms`. A unit is needed but for `0`.
 ///
 /// # Errors
 /// What is expected.
-pub fn parse_delay(text: &str) -> Result<Duration, String> {
+pub fn parse_delay(text: &str) -> Result<Duration, Misread> {
     let has_unit = text.ends_with(|c: char| c.is_ascii_alphabetic()) || text == "0";
     let delay = has_unit.then(|| units::duration(text)).flatten();
-    delay.ok_or_else(|| expected(DELAY, text))
+    delay.ok_or_else(|| Misread::expected(DELAY, text).with(likely::delay(text)))
 }
 
 /// `0.1%`, exactly; at most seven digits after the point.
 ///
 /// # Errors
 /// What is expected.
-pub fn parse_share(text: &str) -> Result<Share, String> {
-    units::share(text).map(Share).ok_or_else(|| expected(SHARE, text))
+pub fn parse_share(text: &str) -> Result<Share, Misread> {
+    let share = units::share(text).map(Share);
+    share.ok_or_else(|| Misread::expected(SHARE, text).with(likely::share(text)))
 }
 
 /// Packets, `100`, or how long they may wait, `50ms`.
 ///
 /// # Errors
 /// What is expected.
-pub fn parse_queue(text: &str) -> Result<Queue, String> {
+pub fn parse_queue(text: &str) -> Result<Queue, Misread> {
     let packets = text.parse().ok().filter(|_| !text.starts_with('+')).map(Queue::Packets);
     let queue = packets.or_else(|| parse_delay(text).ok().map(Queue::Time));
-    queue.ok_or_else(|| expected(QUEUE, text))
+    queue.ok_or_else(|| Misread::expected(QUEUE, text).with(likely::duration(text)))
 }
 
 /// `1400`.
 ///
 /// # Errors
 /// What is expected.
-pub fn parse_mtu(text: &str) -> Result<u32, String> {
+pub fn parse_mtu(text: &str) -> Result<u32, Misread> {
     let mtu = text.parse().ok().filter(|mtu| (68..=65535).contains(mtu));
-    mtu.ok_or_else(|| expected(MTU, text))
+    mtu.ok_or_else(|| Misread::expected(MTU, text))
 }
 
 /// Any number of 64 bits.
 ///
 /// # Errors
 /// What is expected.
-pub fn parse_seed(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| expected(SEED, text))
+pub fn parse_seed(text: &str) -> Result<u64, Misread> {
+    text.parse().map_err(|_| Misread::expected(SEED, text))
 }
 
 /// `1ms`, `1ms pareto`, `1ms normal 25%`, or with names: `spread=1ms correlation=25%`.
 ///
 /// # Errors
 /// What is expected.
-pub fn parse_jitter(text: &str) -> Result<Jitter, String> {
+pub fn parse_jitter(text: &str) -> Result<Jitter, Misread> {
     let (mut spread, mut distribution, mut correlation) = (None, None, None);
     for (index, word) in words(text).enumerate() {
         let (name, value) = match word.split_once('=') {
@@ -164,19 +165,19 @@ pub fn parse_jitter(text: &str) -> Result<Jitter, String> {
         };
         once(name, first)?;
     }
-    let spread = spread.ok_or_else(|| expected("a duration like 1ms", text))?;
+    let spread = spread.ok_or_else(|| Misread::expected("a duration like 1ms", text))?;
     let (distribution, correlation) =
         (distribution.unwrap_or_default(), correlation.unwrap_or_default());
     Ok(Jitter { spread, distribution, correlation })
 }
 
 /// `normal`, `pareto` or `uniform`.
-pub(crate) fn parse_distribution(text: &str) -> Result<Distribution, String> {
+pub(crate) fn parse_distribution(text: &str) -> Result<Distribution, Misread> {
     Ok(match text {
         "normal" => Distribution::Normal,
         "pareto" => Distribution::Pareto,
         "uniform" => Distribution::Uniform,
-        _ => return Err(expected(&format!("one of {}", DISTRIBUTIONS.join(", ")), text)),
+        _ => return Err(Misread::expected(&format!("one of {}", DISTRIBUTIONS.join(", ")), text)),
     })
 }
 
@@ -184,23 +185,23 @@ pub(crate) fn parse_distribution(text: &str) -> Result<Distribution, String> {
 ///
 /// # Errors
 /// What is expected.
-pub fn parse_loss(text: &str) -> Result<Loss, String> {
+pub fn parse_loss(text: &str) -> Result<Loss, Misread> {
     let mut words = words(text);
     match words.next() {
         Some("bursts") => parse_bursts(words).map(Loss::Bursts),
         Some("pattern") => match (words.next(), words.next()) {
             (Some(pattern), None) => parse_pattern(pattern).map(Loss::Pattern),
-            _ => Err(expected(PATTERN, text.trim_start_matches("pattern").trim())),
+            _ => Err(Misread::expected(PATTERN, text.trim_start_matches("pattern").trim())),
         },
         Some(share) => parse_random(share, words).map(Loss::Random),
-        None => Err(expected("a percentage, bursts or a pattern", text)),
+        None => Err(Misread::expected("a percentage, bursts or a pattern", text)),
     }
 }
 
 fn parse_random<'t>(
     share: &str,
     rest: impl Iterator<Item = &'t str>,
-) -> Result<RandomLoss, String> {
+) -> Result<RandomLoss, Misread> {
     let share = parse_share(share.strip_prefix("random=").unwrap_or(share))?;
     let mut correlation = None;
     for word in rest {
@@ -210,20 +211,26 @@ fn parse_random<'t>(
     Ok(RandomLoss { share, correlation: correlation.unwrap_or_default() })
 }
 
-fn parse_bursts<'t>(words: impl Iterator<Item = &'t str>) -> Result<Bursts, String> {
+fn parse_bursts<'t>(words: impl Iterator<Item = &'t str>) -> Result<Bursts, Misread> {
     const NAMES: &[&str] = &["enter", "leave", "bad", "good"];
     let mut values = [None; 4];
     for word in words {
         let Some((name, value)) = word.split_once('=') else {
-            return Err(expected("enter=SHARE leave=SHARE and, if wanted, bad=, good=", word));
+            return Err(Misread::expected(
+                "enter=SHARE leave=SHARE and, if wanted, bad=, good=",
+                word,
+            ));
         };
         let index = NAMES.iter().position(|n| *n == name);
         let index = index.ok_or_else(|| unknown_key(name, NAMES))?;
-        let value = parse_share(value).map_err(|problem| format!("{name}: {problem}"))?;
+        let value = parse_share(value).map_err(|misread| {
+            Misread::from(format!("{name}: {}", misread.problem)).with(misread.help)
+        })?;
         once(name, values[index].replace(value).is_none())?;
     }
     let [enter, leave, bad, good] = values;
-    let missing = |name| format!("bursts need {name}=SHARE, like bursts enter=1% leave=25%");
+    let missing =
+        |name| Misread::from(format!("bursts need {name}=SHARE, like bursts enter=1% leave=25%"));
     Ok(Bursts {
         enter: enter.ok_or_else(|| missing("enter"))?,
         leave: leave.ok_or_else(|| missing("leave"))?,
@@ -236,22 +243,22 @@ fn parse_bursts<'t>(words: impl Iterator<Item = &'t str>) -> Result<Bursts, Stri
 ///
 /// # Errors
 /// What is expected.
-pub fn parse_pattern(text: &str) -> Result<Vec<bool>, String> {
+pub fn parse_pattern(text: &str) -> Result<Vec<bool>, Misread> {
     let lost = |c: char| match c {
         'x' => Some(true),
         '.' => Some(false),
         _ => None,
     };
     let pattern: Option<Vec<bool>> = text.chars().map(lost).collect();
-    pattern.filter(|p| !p.is_empty()).ok_or_else(|| expected(PATTERN, text))
+    pattern.filter(|p| !p.is_empty()).ok_or_else(|| Misread::expected(PATTERN, text))
 }
 
 fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split([' ', ',']).filter(|word| !word.is_empty())
 }
 
-fn once(name: &str, first: bool) -> Result<(), String> {
-    if first { Ok(()) } else { Err(format!("{name} is given twice")) }
+fn once(name: &str, first: bool) -> Result<(), Misread> {
+    if first { Ok(()) } else { Err(format!("{name} is given twice").into()) }
 }
 
 #[cfg(test)]

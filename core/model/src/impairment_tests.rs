@@ -88,15 +88,25 @@ fn loss_and_jitter_have_compact_forms() {
 #[test]
 fn what_is_refused_names_the_key_and_what_may_stand_there() {
     for (key, text, reason) in [
-        ("delay", "10", "delay: expected a duration with its unit like 10ms, found 10"),
+        ("delay", "10", "delay: expected a duration with its unit like 10ms, found 10; write 10ms"),
+        (
+            "jitter",
+            "5 pareto",
+            "jitter: expected a duration with its unit like 10ms, found 5; write 5ms",
+        ),
         ("delay", "-1ms", "delay: expected a duration with its unit like 10ms, found \"-1ms\""),
-        ("loss", "1", "loss: expected a percentage from 0% to 100% like 0.1%, found 1"),
+        ("loss", "1", "loss: expected a percentage from 0% to 100% like 0.1%, found 1; write 1%"),
         ("loss", "-1%", "loss: expected a percentage from 0% to 100% like 0.1%, found \"-1%\""),
         ("loss", "", "loss: expected a percentage, bursts or a pattern, found \"\""),
         (
             "loss",
             "bursts enter=1%",
             "loss: bursts need leave=SHARE, like bursts enter=1% leave=25%",
+        ),
+        (
+            "loss",
+            "bursts enter=2 leave=25%",
+            "loss: enter: expected a percentage from 0% to 100% like 0.1%, found 2; write 2%",
         ),
         ("loss", "bursts entre=1%", "loss: unknown key \"entre\"; did you mean \"enter\"?"),
         ("loss", "1% 2% 3%", "loss: correlation is given twice"),
@@ -121,7 +131,16 @@ fn what_is_refused_names_the_key_and_what_may_stand_there() {
             "distribution=pareto",
             "jitter: expected a duration like 1ms, found \"distribution=pareto\"",
         ),
-        ("rate", "1gbps", "rate: expected a rate like 100mbit or 1.5Gb/s, found \"1gbps\""),
+        (
+            "rate",
+            "1gbps",
+            "rate: expected a rate like 100mbit or 1.5Gb/s, found \"1gbps\"; write 1gbit",
+        ),
+        (
+            "queue",
+            "50msec",
+            "queue: expected a number of packets, or a duration like 50ms, found \"50msec\"; write 50ms",
+        ),
         ("queue", "-5", "queue: expected a number of packets, or a duration like 50ms, found -5"),
         ("mtu", "20", "mtu: expected a whole number from 68 to 65535, found 20"),
         ("seed", "x", "seed: expected a whole number from 0 to 18446744073709551615, found \"x\""),

@@ -3,7 +3,9 @@
 //! The same values as in a lab file, key by key, for command lines and the API. `none` takes a bound
 //! away. Whether a machine can keep them is not looked at.
 
-use netloom_config::{Kind, closest, quote, resolve, units};
+use std::fmt;
+
+use netloom_config::{Kind, closest, likely, quote, resolve, units};
 
 use crate::lab::{Limits, Protect};
 use crate::parse::MAX_NODES;
@@ -29,6 +31,40 @@ pub(crate) const LEAST_CPU: u32 = 10;
 pub(crate) const LEAST_BYTES: u64 = 10_000;
 /// The least memory, in bytes.
 pub(crate) const LEAST_MEMORY: u64 = 1 << 20;
+
+/// Why a text is no value of a key, and what may have been meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Misread {
+    /// What is wrong: one line, without the key.
+    pub problem: String,
+    /// What to do about it, one line.
+    pub help: Option<String>,
+}
+
+impl Misread {
+    /// `expected WHAT, found TEXT`.
+    pub(crate) fn expected(what: &str, text: &str) -> Misread {
+        format!("expected {what}, found {}", found(text)).into()
+    }
+
+    /// The same with what to do about it.
+    pub(crate) fn with(self, help: Option<String>) -> Misread {
+        Misread { help, ..self }
+    }
+}
+
+impl From<String> for Misread {
+    fn from(problem: String) -> Misread {
+        Misread { problem, help: None }
+    }
+}
+
+impl fmt::Display for Misread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.problem)?;
+        self.help.iter().try_for_each(|help| write!(f, "; {help}"))
+    }
+}
 
 /// What can be set of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -84,7 +120,7 @@ pub fn set_node(settings: &mut Settings, key: &str, text: &str) -> Result<(), St
         "children" => {
             put(children, text, |t| count(t, 0, i64::try_from(MAX_NODES).unwrap_or(i64::MAX)))
         }
-        _ => return Err(unknown_key(key, NODE_KEYS)),
+        _ => return Err(unknown_key(key, NODE_KEYS).to_string()),
     };
     set.map_err(|problem| format!("{key}: {problem}"))
 }
@@ -165,52 +201,54 @@ fn memory_text(bytes: u64) -> String {
 fn put<T>(
     into: &mut Option<T>,
     text: &str,
-    parse: impl FnOnce(&str) -> Result<T, String>,
-) -> Result<(), String> {
+    parse: impl FnOnce(&str) -> Result<T, Misread>,
+) -> Result<(), Misread> {
     *into = if text == "none" { None } else { Some(parse(text)?) };
     Ok(())
 }
 
-fn cpu(text: &str) -> Result<u32, String> {
-    let milli = units::cpu_milli(text)
-        .ok_or_else(|| expected("a share of CPUs like 50% or 1.5, or none", text))?;
+fn cpu(text: &str) -> Result<u32, Misread> {
+    let milli = units::cpu_milli(text).ok_or_else(|| {
+        Misread::expected("a share of CPUs like 50% or 1.5, or none", text).with(likely::cpu(text))
+    })?;
     match milli {
         LEAST_CPU.. => Ok(milli),
-        _ => Err(format!("at least 1% of a CPU is needed, found {}", found(text))),
+        _ => Err(format!("at least 1% of a CPU is needed, found {}", found(text)).into()),
     }
 }
 
-fn memory(text: &str) -> Result<u64, String> {
-    let bytes = units::bytes(text)
-        .ok_or_else(|| expected("a size like 256MiB, 1GB or 64k, or none", text))?;
+fn memory(text: &str) -> Result<u64, Misread> {
+    let bytes = units::bytes(text).ok_or_else(|| {
+        Misread::expected("a size like 256MiB, 1GB or 64k, or none", text).with(likely::bytes(text))
+    })?;
     match bytes {
         LEAST_MEMORY.. => Ok(bytes),
-        _ => Err(format!("at least 1MiB is needed, found {}", found(text))),
+        _ => Err(format!("at least 1MiB is needed, found {}", found(text)).into()),
     }
 }
 
-fn packets(text: &str) -> Result<u64, String> {
+fn packets(text: &str) -> Result<u64, Misread> {
     let rate = units::packet_rate(text).filter(|rate| *rate > 0);
-    rate.ok_or_else(|| expected("packets per second like 200k/s, at least 1, or none", text))
+    let wanted = "packets per second like 200k/s, at least 1, or none";
+    rate.ok_or_else(|| Misread::expected(wanted, text).with(likely::packet_rate(text)))
 }
 
-fn bytes(text: &str) -> Result<u64, String> {
+fn bytes(text: &str) -> Result<u64, Misread> {
     let rate = units::byte_rate(text).filter(|rate| *rate >= LEAST_BYTES);
-    rate.ok_or_else(|| expected("bytes per second like 1GB/s, at least 10kB/s, or none", text))
+    let wanted = "bytes per second like 1GB/s, at least 10kB/s, or none";
+    rate.ok_or_else(|| Misread::expected(wanted, text).with(likely::byte_rate(text)))
 }
 
-fn boolean(text: &str) -> Result<bool, String> {
-    text.parse().map_err(|_| expected("true, false or none", text))
+fn boolean(text: &str) -> Result<bool, Misread> {
+    text.parse().map_err(|_| Misread::expected("true, false or none", text))
 }
 
-fn count(text: &str, low: i64, high: i64) -> Result<u32, String> {
+fn count(text: &str, low: i64, high: i64) -> Result<u32, Misread> {
     let number = text.parse::<i64>().ok().filter(|n| (low..=high).contains(n));
     let number = number.and_then(|n| u32::try_from(n).ok());
-    number.ok_or_else(|| expected(&format!("a whole number from {low} to {high}, or none"), text))
-}
-
-pub(crate) fn expected(what: &str, text: &str) -> String {
-    format!("expected {what}, found {}", found(text))
+    number.ok_or_else(|| {
+        Misread::expected(&format!("a whole number from {low} to {high}, or none"), text)
+    })
 }
 
 /// A value as messages about files show it: quoted when it is text.
@@ -221,12 +259,12 @@ fn found(text: &str) -> String {
     }
 }
 
-pub(crate) fn unknown_key(key: &str, keys: &[&str]) -> String {
+pub(crate) fn unknown_key(key: &str, keys: &[&str]) -> Misread {
     let help = match closest(key, keys.iter().copied()) {
         Some(near) => format!("did you mean {}?", quote(near)),
         None => format!("keys: {}", keys.join(", ")),
     };
-    format!("unknown key {}; {help}", quote(key))
+    Misread::from(format!("unknown key {}", quote(key))).with(Some(help))
 }
 
 #[cfg(test)]

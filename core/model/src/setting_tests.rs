@@ -46,6 +46,16 @@ fn what_is_refused_names_the_key_and_what_may_stand_there() {
         ("cpu", "0%", "cpu: at least 1% of a CPU is needed, found \"0%\""),
         ("cpu", "half", "cpu: expected a share of CPUs like 50% or 1.5, or none, found \"half\""),
         ("weight", "0", "weight: expected a whole number from 1 to 10000, or none, found 0"),
+        (
+            "cpu",
+            "500m",
+            "cpu: expected a share of CPUs like 50% or 1.5, or none, found \"500m\"; write 50%",
+        ),
+        (
+            "memory",
+            "512mb",
+            "memory: expected a size like 256MiB, 1GB or 64k, or none, found \"512mb\"; write 512MB",
+        ),
         ("memory", "1k", "memory: at least 1MiB is needed, found \"1k\""),
         ("sockets", "-1", "sockets: expected a whole number from 1 to 1000000, or none, found -1"),
         (
@@ -56,7 +66,7 @@ fn what_is_refused_names_the_key_and_what_may_stand_there() {
         (
             "bytes",
             "1Gb/s",
-            "bytes: expected bytes per second like 1GB/s, at least 10kB/s, or none, found \"1Gb/s\"",
+            "bytes: expected bytes per second like 1GB/s, at least 10kB/s, or none, found \"1Gb/s\"; write 125MB/s",
         ),
         ("charge-receive", "yes", "charge-receive: expected true, false or none, found \"yes\""),
         ("memroy", "1G", "unknown key \"memroy\"; did you mean \"memory\"?"),

@@ -58,10 +58,7 @@ impl FromStr for Rate {
 
     /// `max`, `100kpps`, `1.5Mpps`, `2Gb/s`, `10mbit`.
     fn from_str(text: &str) -> Result<Rate> {
-        let wrong = || {
-            let reason = "is none such as max, 100kpps, 1.5Mpps, 10Mb/s or 2Gbit";
-            Error::text("rate", text, reason)
-        };
+        let wrong = || Error::text("rate", text, instead(text.trim()));
         let trimmed = text.trim();
         if trimmed == "max" {
             return Ok(Rate::Max);
@@ -82,6 +79,17 @@ impl FromStr for Rate {
         };
         rate.check()
     }
+}
+
+/// What to write instead of text that is no rate.
+fn instead(text: &str) -> String {
+    let bare = !text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || c == '.');
+    let likely = match bare {
+        true => Some(format!("write {text}pps or {text}mbit")),
+        false => netloom_config::likely::rate(text),
+    };
+    likely
+        .unwrap_or_else(|| "write max, or a rate like 100kpps, 1.5Mpps, 10Mb/s or 2Gbit".to_owned())
 }
 
 fn thousands(prefix: &str) -> Option<f64> {
@@ -132,8 +140,11 @@ mod tests {
     fn what_is_no_rate_is_named() {
         for text in ["", "fast", "5", "5B/s", "2GB/s", "1.2.3pps", "5xpps", "-1pps", "10bps"] {
             let error = text.parse::<Rate>().unwrap_err().to_string();
-            assert!(error.starts_with(&format!("rate {text:?}: is none such as max")), "{error}");
+            assert!(error.starts_with(&format!("rate {text:?}: write ")), "{error}");
         }
+        let instead = |text: &str| text.parse::<Rate>().unwrap_err().to_string();
+        assert_eq!(instead("10Mbps"), "rate \"10Mbps\": write 10mbit");
+        assert_eq!(instead("5"), "rate \"5\": write 5pps or 5mbit");
         for text in ["0pps", "9999999Gpps"] {
             let error = text.parse::<Rate>().unwrap_err().to_string();
             assert!(error.starts_with("rate a second ") && error.contains("must be"), "{error}");

@@ -44,7 +44,7 @@ impl FromStr for Speed {
 
     /// `1`, `0.5`, `2x`: at most three digits behind the point.
     fn from_str(text: &str) -> Result<Speed> {
-        let wrong = || Error::text("speed", text, "is none such as 1, 0.5 or 10x");
+        let wrong = || Error::text("speed", text, "write a factor like 1, 0.5 or 10x");
         let number = text.trim();
         let number = number.strip_suffix('x').unwrap_or(number);
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
@@ -160,7 +160,7 @@ mod tests {
         }
         for text in ["", "x", "1.2345", "-1", "1e3", "fast", ".5"] {
             let error = text.parse::<Speed>().unwrap_err().to_string();
-            assert!(error.starts_with(&format!("speed {text:?}: is none")), "{error}");
+            assert!(error.starts_with(&format!("speed {text:?}: write a factor")), "{error}");
         }
         assert!("0".parse::<Speed>().is_err() && "1000001".parse::<Speed>().is_err());
     }

@@ -89,7 +89,9 @@ impl FromStr for Sizes {
 
     /// `64`, `imix` or `64-1518`.
     fn from_str(text: &str) -> Result<Sizes> {
-        let wrong = || Error::text("frame size", text, "is none such as 64, 64-1518 or imix");
+        let wrong = || {
+            Error::text("frame size", text, "write a number like 64, a range like 64-1518, or imix")
+        };
         let number = |part: &str| part.trim().parse::<u32>().map_err(|_| wrong());
         let sizes = match text.trim() {
             "imix" => Sizes::Imix,
@@ -135,8 +137,8 @@ mod tests {
             ("60", "frame size 60: must be 64 to 65553"),
             ("65554", "frame size 65554: must be 64 to 65553"),
             ("100-80", "end of a range of frame sizes 80: must be 100 to 65553"),
-            ("big", "frame size \"big\": is none such as 64, 64-1518 or imix"),
-            ("", "frame size \"\": is none such as 64, 64-1518 or imix"),
+            ("big", "frame size \"big\": write a number like 64, a range like 64-1518, or imix"),
+            ("", "frame size \"\": write a number like 64, a range like 64-1518, or imix"),
         ] {
             assert_eq!(text.parse::<Sizes>().unwrap_err().to_string(), says);
         }

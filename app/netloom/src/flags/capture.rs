@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args, ValueEnum};
+use netloom_config::likely;
 
 /// `capture`.
 #[derive(Debug, Args)]
@@ -140,11 +141,30 @@ pub(crate) enum CaptureEngine {
 /// A time with its unit.
 pub(crate) fn time(text: &str) -> Result<Duration, String> {
     let found = netloom_config::units::duration(text).filter(|time| !time.is_zero());
-    found.ok_or_else(|| format!("{text:?} is no time; write 500ms, 10s, 5m"))
+    found.ok_or_else(|| {
+        likely::duration(text).unwrap_or_else(|| "write a time like 500ms, 10s or 5m".to_owned())
+    })
 }
 
 /// A number of bytes with its unit.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     let found = netloom_config::units::bytes(text).filter(|size| *size > 0);
-    found.ok_or_else(|| format!("{text:?} is no size; write 64MiB, 2GB"))
+    found.ok_or_else(|| {
+        likely::bytes(text).unwrap_or_else(|| "write a size like 64MiB or 2GB".to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_with_other_units_are_refused_with_what_to_write() {
+        assert_eq!(time("10sec").unwrap_err(), "write 10s");
+        assert_eq!(size("64mb").unwrap_err(), "write 64MB");
+        for wrong in ["", "0", "soon"] {
+            assert!(time(wrong).unwrap_err().starts_with("write a time like"), "{wrong}");
+            assert!(size(wrong).unwrap_err().starts_with("write a size like"), "{wrong}");
+        }
+    }
 }

@@ -14,6 +14,7 @@ use crate::impairment::{
     DELAY, DISTRIBUTIONS, KEYS, PATTERN, QUEUE, RATE, SEED, SHARE, clear, parse_delay,
     parse_distribution, parse_pattern, parse_share, put,
 };
+use crate::setting::Misread;
 
 /// What both directions do, and where it stands.
 #[derive(Clone, Debug, Default)]
@@ -94,11 +95,11 @@ fn one(
             return true;
         }
         Some(text) => put(into, key, text).err(),
-        None => Some(format!("expected {}, found {}", what(key), value.describe())),
+        None => Some(format!("expected {}, found {}", what(key), value.describe()).into()),
     };
     let good = problem.is_none();
-    if let Some(problem) = problem {
-        report.error(value.place, format!("{path}: {problem}"));
+    if let Some(Misread { problem, help }) = problem {
+        report.error_with(value.place, format!("{path}: {problem}"), help);
     }
     good
 }
@@ -124,7 +125,7 @@ fn value<T>(
     what: &str,
     path: &Path<'_>,
     report: &mut Report,
-    parse: impl FnOnce(&str) -> Result<T, String>,
+    parse: impl FnOnce(&str) -> Result<T, Misread>,
 ) -> Option<T> {
     let (value, path) = (fields.get(key)?, path.key(key));
     let Some(text) = read::scalar(value) else {
@@ -133,8 +134,8 @@ fn value<T>(
     };
     match parse(text) {
         Ok(value) => Some(value),
-        Err(problem) => {
-            report.error(value.place, format!("{path}: {problem}"));
+        Err(Misread { problem, help }) => {
+            report.error_with(value.place, format!("{path}: {problem}"), help);
             None
         }
     }
