@@ -10,6 +10,7 @@
 //! the merge key `<<` of YAML 1.1, one document a file, text as keys, no tags.
 #![forbid(unsafe_code)]
 
+mod brackets;
 mod diagnostic;
 pub mod likely;
 mod node;

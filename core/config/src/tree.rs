@@ -10,6 +10,7 @@ use std::collections::HashMap;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, Tag};
 
+use crate::brackets::unclosed;
 use crate::text::decode;
 use crate::{Entry, Kind, Node, Place, Report, quote, resolve};
 
@@ -118,12 +119,25 @@ impl<'r> Builder<'r> {
         Stop
     }
 
+    /// Says what YAML refused: where a bracket is not closed, at the bracket.
     fn not_yaml(&mut self, error: &ScanError, text: &str) -> Stop {
         let place = place_of(Span::empty(*error.marker()));
         let line = text.lines().nth(place.line as usize - 1).unwrap_or_default();
         let indent = &line[..line.len() - line.trim_start().len()];
-        let help = indent.contains('\t').then(|| "indent with spaces, not with tabs".to_owned());
-        self.report.error_with(place, format!("not valid YAML: {}", error.info()), help);
+        if indent.contains('\t') {
+            let help = Some("indent with spaces, not with tabs".to_owned());
+            self.report.error_with(place, format!("not valid YAML: {}", error.info()), help);
+        } else if let Some(open) = unclosed(text).filter(|open| open.place < place) {
+            let message = format!(
+                "not valid YAML: \"{}\" is not closed; reading ended on line {}, column {}",
+                open.bracket, place.line, place.column
+            );
+            let what = if open.bracket == '{' { "map" } else { "list" };
+            let help = format!("put \"{}\" where the {what} ends", open.closing());
+            self.report.error_with(open.place, message, Some(help));
+        } else {
+            self.report.error(place, format!("not valid YAML: {}", error.info()));
+        }
         Stop
     }
 
