@@ -37,7 +37,7 @@ pub(crate) struct Birth {
 impl Birth {
     /// The life of a lab process.
     pub(crate) fn live(self, spawner: Spawner, maker: UnixStream, serve: Serve) -> ! {
-        name_process();
+        name_process(self.folder.name());
         disposition::restore_defaults();
         // It leaves the session: no key and no hang-up of the maker's terminal reaches it.
         let _ = rustix::process::setsid();

@@ -17,7 +17,7 @@ use netloom_node::spec::{CORE, NodeSpec, log_names};
 use netloom_node::{init, ping};
 use netloom_switch::control::requests::{Answer, Request};
 use netloom_sys::cgroup::Join;
-use netloom_sys::{namespace, process};
+use netloom_sys::{namespace, process, title};
 use rustix::process::Pid;
 
 use crate::keeping::Kept;
@@ -469,7 +469,8 @@ pub(crate) fn process_name() -> &'static str {
     "netloom-lab"
 }
 
-/// Sets the process's name.
-pub(crate) fn name_process() {
+/// Sets the process's name, and what the process list shows of it.
+pub(crate) fn name_process(lab: &str) {
     process::set_name(process_name());
+    title::set(&format!("{}: {lab}", process_name()));
 }

@@ -19,5 +19,6 @@ pub mod process;
 pub mod scm;
 pub mod setup;
 pub mod terminal;
+pub mod title;
 
 pub use error::{Error, Result, Unsupported};

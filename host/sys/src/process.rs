@@ -471,12 +471,23 @@ pub fn exit_now(code: i32) -> ! {
 /// # Errors
 /// EINVAL when there is more than one thread; else as [`fork`].
 pub fn fork_alone(namespaces: Namespaces, cgroup: Option<BorrowedFd<'_>>) -> Result<Forked> {
-    // SAFETY: with CLONE_THREAD alone unshare(2) changes nothing; it is refused with EINVAL when the
-    // process has several threads.
-    if unsafe { libc::unshare(libc::CLONE_THREAD) } != 0 {
-        let source = io::Error::last_os_error();
+    if let Err(source) = has_one_thread() {
         return Err(Error::call("process with several threads", "fork", source));
     }
     // SAFETY: there is one thread, as the kernel has just said, and only it could start another.
     unsafe { fork(namespaces, cgroup) }
+}
+
+/// Whether this process has one thread only, as the kernel says.
+///
+/// # Errors
+/// EINVAL when there are more.
+pub(crate) fn has_one_thread() -> io::Result<()> {
+    // SAFETY: with CLONE_THREAD alone unshare(2) changes nothing; it is refused with EINVAL when the
+    // process has several threads.
+    if unsafe { libc::unshare(libc::CLONE_THREAD) } == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use netloom_model::lab::Ready;
 use netloom_sys::setup::{Real, Setup};
-use netloom_sys::{caps, cgroup, process, scm};
+use netloom_sys::{caps, cgroup, process, scm, title};
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -91,6 +91,10 @@ impl Init {
             process::exit_now(1);
         }
         process::set_name("netloom-init");
+        title::set(&match spec.kind {
+            Kind::Node => format!("netloom-init: {}", spec.name),
+            Kind::Core => format!("netloom-init: core of {}", spec.name),
+        });
         process::set_ignored(libc_sigchld(), false);
         cgroup::join_v1(&spec.tasks).map_err(words)?;
         let signals = process::signalfd(&[libc_sigchld(), libc_sigterm()]).map_err(words)?;

@@ -11,6 +11,7 @@
 
 pub mod control;
 pub mod copy;
+mod dev;
 pub mod entry;
 mod error;
 mod files;

@@ -1,7 +1,7 @@
 //! A node's file system: the host's under a private overlay, or a directory's.
 //!
 //! What is common to a lab is made once by the spawner ([`Shared`]): a tmpfs with the nodes' hosts
-//! file, device nodes and room for what nodes write. Each init then mounts its own view and makes
+//! file and room for what nodes write. Each init then mounts its own view and makes
 //! it its root ([`Shared::enter`]). As root one overlay covers `/`, and one each file system mounted
 //! below it; in a user namespace mounts below `/` are locked to it, so each top-level directory gets
 //! an overlay of its own, and programs' directories are bound read-only. See overlayfs.rst,
@@ -16,6 +16,7 @@ use netloom_sys::mountinfo::Mount;
 use netloom_sys::setup::{Access, Setup};
 use rustix::mount::MountFlags;
 
+use crate::dev;
 use crate::files::{Files, access_of};
 use crate::spec::{NodeSpec, Prepare, SCOPES};
 
@@ -32,17 +33,6 @@ const OWN: [&str; 4] = ["/proc", "/sys", "/dev", "/run"];
 /// Directories of programs: in a user namespace nobody could write there anyway.
 const PROGRAMS: [&str; 9] =
     ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "boot", "lost+found"];
-
-/// Character devices every node has: name, major, minor.
-const DEVICES: [(&str, u32, u32); 7] = [
-    ("null", 1, 3),
-    ("zero", 1, 5),
-    ("full", 1, 7),
-    ("random", 1, 8),
-    ("urandom", 1, 9),
-    ("tty", 5, 0),
-    ("net/tun", 10, 200),
-];
 
 /// A part of the host's tree that is shown by a mount of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,14 +62,13 @@ impl Shared {
         let base = prepare.state.join("fs");
         setup.mkdir(&base, 0o700)?;
         setup.mount("tmpfs", &base, MountFlags::NOSUID, "mode=0755")?;
-        for dir in ["shared", "shared/etc", "merged", "empty", "dev"] {
+        for dir in ["shared", "shared/etc", "merged", "empty"] {
             setup.mkdir(&base.join(dir), 0o755)?;
         }
         setup.write(&base.join("shared/etc/hosts"), prepare.hosts.as_bytes(), 0o644)?;
         setup.symlink("/proc/sys/kernel/hostname", &base.join("shared/etc/hostname"))?;
         let resolv = b"# names of this lab are in /etc/hosts\n";
         setup.write(&base.join("shared/etc/resolv.conf"), resolv, 0o644)?;
-        make_devices(setup, &base.join("dev"), prepare.user)?;
         let trees = if prepare.user { top_level() } else { below_root(mounts) };
         let outside_run = !prepare.runtime.starts_with("/run");
         let hide = (outside_run || prepare.user).then(|| prepare.runtime.clone());
@@ -100,6 +89,7 @@ impl Shared {
         setup.mkdir(&own, 0o755)?;
         setup.mkdir(&own.join("run"), 0o755)?;
         setup.mkdir(&own.join("shm"), 0o1777)?;
+        dev::make(setup, &own.join("dev"), self.user)?;
         let merged = self.base.join("merged");
         let layers = self.layers(spec, &own);
         for layer in &layers {
@@ -241,8 +231,7 @@ impl Shared {
     /// /dev, /run, /proc and /sys of the node's own.
     fn mount_own(&self, setup: &impl Setup, own: &Path, merged: &Path) -> Result<()> {
         let at = |path: &str| merged.join(path);
-        setup.bind(&self.base.join("dev"), &at("dev"), true)?;
-        setup.read_only(&at("dev"))?;
+        dev::show(setup, &own.join("dev"), &at("dev"), self.user)?;
         let pts = if self.user { "" } else { ",gid=5" };
         let pts = format!("newinstance,ptmxmode=0666,mode=0620{pts}");
         let quiet = MountFlags::NOSUID | MountFlags::NOEXEC;
@@ -297,6 +286,7 @@ impl Shared {
         let mut places: Vec<(PathBuf, PathBuf)> =
             layers.iter().map(|l| (l.at.clone(), l.upper.clone())).collect();
         places.push(("/run".into(), own.join("run")));
+        places.push(("/dev".into(), own.join("dev")));
         places.push(("/dev/shm".into(), own.join("shm")));
         if self.user && spec.root.is_none() {
             places.push(("/".into(), own.join("root")));
@@ -346,34 +336,6 @@ fn escape(path: &Path) -> String {
         out.push(c);
     }
     out
-}
-
-fn make_devices(setup: &impl Setup, dev: &Path, user: bool) -> Result<()> {
-    for dir in ["pts", "shm", "net"] {
-        setup.mkdir(&dev.join(dir), 0o755)?;
-    }
-    for (name, major, minor) in DEVICES {
-        let path = dev.join(name);
-        if user {
-            let host = Path::new("/dev").join(name);
-            if host.exists() {
-                setup.write(&path, b"", 0o666)?;
-                setup.bind(&host, &path, false)?;
-            }
-        } else {
-            setup.device(&path, major, minor, 0o666)?;
-        }
-    }
-    for (name, to) in [
-        ("ptmx", "pts/ptmx"),
-        ("fd", "/proc/self/fd"),
-        ("stdin", "/proc/self/fd/0"),
-        ("stdout", "/proc/self/fd/1"),
-        ("stderr", "/proc/self/fd/2"),
-    ] {
-        setup.symlink(to, &dev.join(name))?;
-    }
-    Ok(())
 }
 
 /// File systems mounted below `/` that nodes should see, parents before children.
@@ -460,7 +422,7 @@ mod tests {
             "write /b/7/u0/srv/nowhere/index.html 5 bytes",
             "mount overlay /b/merged lowerdir=/b/shared:/,upperdir=/b/7/u0,workdir=/b/7/w0",
             "mount overlay /b/merged/home lowerdir=/home,",
-            "rbind /b/dev /b/merged/dev",
+            "bind /b/7/dev /b/merged/dev",
             "mount proc /b/merged/proc",
             "mount sysfs /b/merged/sys",
             "read-only /b/merged/proc/sys",

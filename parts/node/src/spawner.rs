@@ -10,7 +10,7 @@ use std::path::Path;
 
 use netloom_sys::process::{self, Forked, Namespaces};
 use netloom_sys::setup::Real;
-use netloom_sys::{disposition, feature, mountinfo, namespace, scm};
+use netloom_sys::{disposition, feature, mountinfo, namespace, scm, title};
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::Pid;
@@ -236,6 +236,7 @@ impl Life {
                     return Err("no descriptors came along".into());
                 };
                 self.lock = Some(lock);
+                title::set(&format!("netloom-spawn: {}", prepare.lab));
                 self.inherited = Some(share(*prepare, status)?);
             }
             Ask::Create(specs) => return self.create(specs, fds.first().map(AsFd::as_fd)),

@@ -1,0 +1,62 @@
+//! A node's own `/dev`: a directory in the memory that its lab's nodes share, with devices of its own.
+//!
+//! Programs may make, remove and give away what is in it, as in a container. As root the devices are
+//! made anew for each node, so that a changed owner or mode is the node's own affair. In a user namespace
+//! no device can be made (user_namespaces(7)): there the host's are bound over empty files, and the
+//! kernel refuses to change them, because they are the host's.
+
+use std::path::Path;
+
+use netloom_sys::Result;
+use netloom_sys::setup::Setup;
+
+/// Character devices every node has: name, major, minor.
+const DEVICES: [(&str, u32, u32); 7] = [
+    ("null", 1, 3),
+    ("zero", 1, 5),
+    ("full", 1, 7),
+    ("random", 1, 8),
+    ("urandom", 1, 9),
+    ("tty", 5, 0),
+    ("net/tun", 10, 200),
+];
+
+/// Symbolic links every node has.
+const LINKS: [(&str, &str); 5] = [
+    ("ptmx", "pts/ptmx"),
+    ("fd", "/proc/self/fd"),
+    ("stdin", "/proc/self/fd/0"),
+    ("stdout", "/proc/self/fd/1"),
+    ("stderr", "/proc/self/fd/2"),
+];
+
+/// Who may do what with a device.
+const MODE: u32 = 0o666;
+
+/// Makes the content of a node's `/dev` in the directory that will be it.
+pub(crate) fn make(setup: &impl Setup, dev: &Path, user: bool) -> Result<()> {
+    for dir in ["", "pts", "shm", "net"] {
+        setup.mkdir(&dev.join(dir), 0o755)?;
+    }
+    for (name, major, minor) in DEVICES {
+        let path = dev.join(name);
+        if !user {
+            setup.device(&path, major, minor, MODE)?;
+        } else if of_host(name).exists() {
+            setup.write(&path, b"", MODE)?;
+        }
+    }
+    LINKS.iter().try_for_each(|(name, to)| setup.symlink(to, &dev.join(name)))
+}
+
+/// Shows the directory at `at`, in a user namespace with the host's devices.
+pub(crate) fn show(setup: &impl Setup, dev: &Path, at: &Path, user: bool) -> Result<()> {
+    setup.bind(dev, at, false)?;
+    let bound =
+        DEVICES.iter().map(|(name, ..)| *name).filter(|name| user && of_host(name).exists());
+    bound.into_iter().try_for_each(|name| setup.bind(&of_host(name), &at.join(name), false))
+}
+
+fn of_host(name: &str) -> std::path::PathBuf {
+    Path::new("/dev").join(name)
+}
