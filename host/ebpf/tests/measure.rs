@@ -252,19 +252,29 @@ impl Way {
         Way { near, far, sender, receiver }
     }
 
-    /// Waits until all blocks that have begun are final, and gives their records of both ends.
-    fn blocks(&mut self, from: u64) -> Vec<[Vec<FlowBlock>; 2]> {
+    /// The records of both ends of all blocks until `traffic` has sent what it sends. Each is read when it is
+    /// final: four later its place is another's.
+    fn blocks(&mut self, traffic: impl FnOnce(&NetNs, &NetNs) + Send) -> Vec<[Vec<FlowBlock>; 2]> {
+        let Way { near, far, sender, receiver } = self;
         let block = |time: u64| (time - SECOND) / (SECOND / 2);
-        let last = block(self.sender.now());
-        let ready = self.receiver.readable_at(last);
-        netloom_kit::wait_until("blocks are final", BOUND, || {
-            (self.sender.now() > ready).then_some(())
+        let mut next = block(sender.now());
+        let mut found = Vec::new();
+        std::thread::scope(|scope| {
+            let traffic = scope.spawn(|| traffic(near, far));
+            let mut last = None;
+            while last.is_none_or(|last| next <= last) {
+                let ready = receiver.readable_at(next);
+                netloom_kit::wait_until("a block is final", BOUND, || {
+                    (sender.now() > ready).then_some(())
+                });
+                found.push([&mut *sender, &mut *receiver].map(|p| p.read_bank(next).unwrap()));
+                next += 1;
+                if last.is_none() && traffic.is_finished() {
+                    last = Some(block(sender.now()));
+                }
+            }
         });
-        (block(from)..=last)
-            .map(|block| {
-                [&mut self.sender, &mut self.receiver].map(|p| p.read_bank(block).unwrap())
-            })
-            .collect()
+        found
     }
 }
 
@@ -278,9 +288,9 @@ fn packets(blocks: &[[Vec<FlowBlock>; 2]], flow: usize) -> [u64; 2] {
 fn super_frames_are_counted_by_their_segments() {
     root_only!("attaches BPF programs");
     let mut way = Way::new(Program::All, None, Clock::Tai);
-    let from = way.sender.now();
     let near = way.near.run(|| support::packet::Packets::open_all(NEAR));
-    traffic::tcp(&way.near, &way.far, [10, 7, 0, 2].into(), 5000, 60_000);
+    let blocks =
+        way.blocks(|near, far| traffic::tcp(near, far, [10, 7, 0, 2].into(), 5000, 60_000));
     let mut segments = 0;
     let mut supers = 0;
     while let Some(seen) = near.next() {
@@ -291,7 +301,6 @@ fn super_frames_are_counted_by_their_segments() {
             supers += u64::from(data > 1448);
         }
     }
-    let blocks = way.blocks(from);
     assert!(supers > 0, "no super-frame was sent");
     assert_eq!(packets(&blocks, 0), [segments; 2]);
     for [sent, received] in &blocks {
@@ -308,11 +317,11 @@ fn loss_is_counted_to_the_packet() {
     let bob = sampling(HashFunction::Bob, Profile::Portable, 0, None);
     let mut way = Way::new(Program::Combined, Some(bob), Clock::Monotonic);
     let dropper = way.far.run(|| traffic::Dropper::attach(FAR, 7));
-    let from = way.sender.now();
-    // The neighbour is asked for by frames that are not counted, and may be dropped.
-    traffic::udp(&way.near, ([10, 7, 0, 2].into(), 5000), 700, 300);
-    traffic::tcp(&way.near, &way.far, [10, 7, 0, 2].into(), 5001, 200_000);
-    let blocks = way.blocks(from);
+    let blocks = way.blocks(|near, far| {
+        // The neighbour is asked for by frames that are not counted, and may be dropped.
+        traffic::udp(near, ([10, 7, 0, 2].into(), 5000), 700, 300);
+        traffic::tcp(near, far, [10, 7, 0, 2].into(), 5001, 200_000);
+    });
     let [sent, received] = [0, 1]
         .map(|flow| packets(&blocks, flow))
         .into_iter()

@@ -5,6 +5,7 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::Duration;
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
 use libbpf_sys::{bpf_link_create_opts, bpf_map_create_opts, bpf_prog_load_opts};
@@ -12,7 +13,8 @@ use libbpf_sys::{bpf_link_create_opts, bpf_map_create_opts, bpf_prog_load_opts};
 use crate::measure_support::run::GSO_SEGS;
 use crate::support::net::NetNs;
 
-/// Sends so many bytes by TCP; they are received when it returns.
+/// Sends so many bytes by TCP. When it returns they are received and the connection is closed: nothing of it
+/// is sent any more.
 pub(crate) fn tcp(from: &NetNs, to: &NetNs, address: Ipv4Addr, port: u16, bytes: usize) {
     let listener = to.run(|| TcpListener::bind((address, port)).unwrap());
     std::thread::scope(|scope| {
@@ -33,6 +35,20 @@ pub(crate) fn tcp(from: &NetNs, to: &NetNs, address: Ipv4Addr, port: u16, bytes:
         });
         assert_eq!(received.join().unwrap(), bytes);
     });
+    drop(listener);
+    // The receiver is the second to close, so its end goes when the last acknowledgement has come.
+    netloom_kit::wait_until("the connection is closed", Duration::from_secs(20), || {
+        (!to.run(|| has_socket(port))).then_some(())
+    });
+}
+
+/// Whether an IPv4 socket has this local port in the calling thread's namespace.
+fn has_socket(port: u16) -> bool {
+    let sockets = std::fs::read_to_string("/proc/thread-self/net/tcp").unwrap();
+    let own = |line: &str| {
+        line.split_whitespace().nth(1).is_some_and(|own| own.ends_with(&format!(":{port:04X}")))
+    };
+    sockets.lines().any(own)
 }
 
 /// Sends so many datagrams; nobody has to receive them.
