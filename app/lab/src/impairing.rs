@@ -3,14 +3,14 @@
 use std::time::{Duration, Instant};
 
 use netloom_impair::{Cause, Fate, Impairments};
-use netloom_model::impairment;
+use netloom_model::impairment::{self, words};
 use netloom_model::plan::{Plan, PlannedEnd, PlannedLink};
 use netloom_wire::control::{DirectionState, Record, Request};
 
 use crate::running::Running;
 use crate::state::State;
 use crate::view::{DirectionView, FateView, Fates, LinkSettings, LinkStatus, WireView};
-use crate::{Error, Result, Service, end_text, words};
+use crate::{Error, Result, Service, end_text};
 
 /// Pause between two looks for somebody who waits for fates.
 const LOOK: Duration = Duration::from_millis(20);

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use netloom_model::Plan;
+use netloom_model::lab::FileContent;
 use netloom_model::plan::{PlannedLink, PlannedNode};
 use netloom_node::spawner::Spawner;
 use netloom_sys::cgroup::{self, Groups};
@@ -20,6 +21,7 @@ use netloom_sys::{Unsupported, caps, disposition, feature, namespace};
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
+use crate::comparing::{self, Asked};
 use crate::life::Birth;
 use crate::making::absolute_paths;
 use crate::running::is_lab_process;
@@ -74,11 +76,16 @@ pub enum Outcome {
         made: usize,
         /// They joined others that lived already.
         adopted: bool,
+        /// What was changed by hand of a lab that lived already, a line an object.
+        changed: Vec<String>,
         /// The connection to the lab process; see [`Options::foreground`].
         life: UnixStream,
     },
     /// A lab process of the same content runs already.
-    Runs,
+    Runs {
+        /// What was changed by hand since it came up, a line an object.
+        changed: Vec<String>,
+    },
 }
 
 /// How to bring a lab up.
@@ -88,6 +95,8 @@ pub struct Options {
     pub runtime: PathBuf,
     /// The folder of the lab file, for paths in it.
     pub base: PathBuf,
+    /// The lab file, given from `/`, where there is one.
+    pub file: Option<PathBuf>,
     /// The lab ends when its maker does.
     pub foreground: bool,
     /// Make nodes without the limits they have in the file, where limits cannot be set.
@@ -119,15 +128,14 @@ impl Launch {
     ) -> Result<Outcome> {
         absolute_paths(&mut plan.nodes, &options.base);
         let user = !caps::is_privileged();
-        if user && door::wanted(&plan) {
-            return Err(door::unsupported().into());
-        }
-        let hierarchies = hierarchies(user, &plan, options.ignore_limits)?;
+        let hierarchies = possible(&plan, options)?;
         let folder = Folder::new(&options.runtime, &plan.lab);
+        let asked = Asked { plan: &plan, file: options.file.as_deref() };
         let Some(lock) = take_folder(&folder)? else {
-            return runs_already(&folder, &plan);
+            return runs_already(&folder, asked);
         };
-        let adopted = self.look_at_old(&folder, &plan)?;
+        let adopted = self.look_at_old(&folder, asked)?;
+        let changed = adopted.as_ref().map_or_else(Vec::new, |s| comparing::by_hand(s, &plan));
         if let Err(refused) = self.prepare_user(user, &folder, adopted.is_some()) {
             if adopted.is_none() {
                 // Nothing has been made but the folder.
@@ -161,6 +169,7 @@ impl Launch {
                     user,
                     since: crate::status::now_ns() / 1_000_000_000,
                     moved: vec![],
+                    file: options.file.clone(),
                 }
             }
         };
@@ -182,25 +191,20 @@ impl Launch {
                     process::pidfd(pid).map_err(Error::system("lab process", "watch"))?;
                 let folder = &folder;
                 let making = Making { folder, stream: ours, lab_process, signals, adopted: adopt };
-                making.follow(on_event)
+                making.follow(on_event, changed)
             }
         }
     }
 
     /// What an earlier lab process left: a lab to adopt, or remains, which are removed.
-    fn look_at_old(&self, folder: &Folder, plan: &Plan) -> Result<Option<State>> {
+    fn look_at_old(&self, folder: &Folder, asked: Asked<'_>) -> Result<Option<State>> {
         let state = folder.read_state()?;
         match state {
             Some(state) if folder.is_up() => {
-                if state.plan.digest == plan.digest {
+                if state.plan.digest == asked.plan.digest {
                     return Ok(Some(state));
                 }
-                Err(Error::Conflict {
-                    lab: plan.lab.clone(),
-                    reason: "lives on from another file after its process was killed; remove it \
-                             with `netloom down` first"
-                        .into(),
-                })
+                Err(comparing::refusal(folder, &state, asked, false)?)
             }
             state => {
                 let inits = teardown::find_inits(folder);
@@ -264,6 +268,40 @@ pub fn has_lab_process(folder: &Folder) -> bool {
     folder.read_pid().is_some_and(|pid| is_lab_process(folder, pid))
 }
 
+/// Whether this machine and this user can have a lab at all, as far as that is seen before anything is
+/// made: doors, limits, and what its nodes show of the host.
+///
+/// # Errors
+/// The first thing that cannot be had.
+pub fn check(plan: &Plan, options: &Options) -> Result<()> {
+    possible(plan, options)?;
+    let mut nodes = plan.nodes.clone();
+    absolute_paths(&mut nodes, &options.base);
+    for node in &nodes {
+        let object = format!("node {:?}", node.name);
+        let invalid = |reason: String| Error::Invalid { object: object.clone(), reason };
+        if let Some(root) = node.root.as_ref().filter(|root| !root.is_dir()) {
+            return Err(invalid(format!("root {root:?}: no such directory")));
+        }
+        for file in &node.files {
+            if let FileContent::From(path) = &file.content {
+                let opened = std::fs::File::open(path);
+                opened.map_err(Error::state(path, "open"))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Where limits can be set; a refusal of doors and limits that cannot be had.
+fn possible(plan: &Plan, options: &Options) -> Result<Vec<cgroup::Hierarchy>> {
+    let user = !caps::is_privileged();
+    if user && door::wanted(plan) {
+        return Err(door::unsupported().into());
+    }
+    hierarchies(user, plan, options.ignore_limits)
+}
+
 /// Where limits can be set, and the refusal when the plan has limits and there is nowhere.
 fn hierarchies(user: bool, plan: &Plan, ignore_limits: bool) -> Result<Vec<cgroup::Hierarchy>> {
     let found = if user { cgroup::hierarchies_of_user() } else { cgroup::hierarchies_of_root() };
@@ -297,18 +335,16 @@ fn check_has(has: &dyn Fn(&str) -> bool, node: &PlannedNode, user: bool) -> Resu
     Err(why.into())
 }
 
-fn runs_already(folder: &Folder, plan: &Plan) -> Result<Outcome> {
-    let running = folder.read_state()?;
-    match running {
-        Some(state) if state.plan.digest == plan.digest && folder.is_up() => Ok(Outcome::Runs),
-        Some(state) if state.plan.digest != plan.digest => Err(Error::Conflict {
-            lab: plan.lab.clone(),
-            reason: "runs already from another file; take it down with `netloom down` first, or \
-                     give this one another name with --name"
-                .into(),
-        }),
+fn runs_already(folder: &Folder, asked: Asked<'_>) -> Result<Outcome> {
+    match folder.read_state()? {
+        Some(state) if state.plan.digest != asked.plan.digest => {
+            Err(comparing::refusal(folder, &state, asked, true)?)
+        }
+        Some(state) if folder.is_up() => {
+            Ok(Outcome::Runs { changed: comparing::by_hand(&state, asked.plan) })
+        }
         _ => Err(Error::Conflict {
-            lab: plan.lab.clone(),
+            lab: asked.plan.lab.clone(),
             reason: "is being made or taken down just now; try again when that is done".into(),
         }),
     }
@@ -325,7 +361,7 @@ struct Making<'a> {
 
 impl Making<'_> {
     /// Listens to the lab process until it is ready or has failed, or the user gives up.
-    fn follow(mut self, on_event: &mut dyn FnMut(&Event)) -> Result<Outcome> {
+    fn follow(mut self, on_event: &mut dyn FnMut(&Event), changed: Vec<String>) -> Result<Outcome> {
         let mut text = Vec::new();
         while self.read_more(&mut text)? {
             while let Some(end) = text.iter().position(|b| *b == b'\n') {
@@ -335,7 +371,8 @@ impl Making<'_> {
                 match event {
                     Event::Progress { .. } => {}
                     Event::Ready { made } => {
-                        return Ok(Outcome::Up { made, adopted: self.adopted, life: self.stream });
+                        let (adopted, life) = (self.adopted, self.stream);
+                        return Ok(Outcome::Up { made, adopted, changed, life });
                     }
                     Event::Failed { reason, unsupported } => {
                         return Err(self.failed(reason, unsupported));

@@ -6,6 +6,7 @@
 //! state folder and its inits' sockets tell.
 #![forbid(unsafe_code)]
 
+mod comparing;
 pub mod doctor;
 mod door;
 mod error;
@@ -38,7 +39,6 @@ mod teardown;
 pub mod view;
 pub mod way;
 mod wires;
-mod words;
 
 pub use door::HostChange;
 pub use error::{Error, Result, describe};

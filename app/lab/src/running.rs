@@ -95,6 +95,7 @@ impl Running {
     ) -> Result<T> {
         let mut state = State::clone(&self.state());
         let result = change(&mut state)?;
+        self.folder.keep_made()?;
         self.folder.write_state(&state)?;
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(state);
         Ok(result)

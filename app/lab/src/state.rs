@@ -27,6 +27,9 @@ pub(crate) const SCOPE_MARK: &str = "scope";
 /// A file in the common folder of labs that says that netloom made the folder.
 const MADE_MARK: &str = ".made";
 
+/// The state as it was before the first change.
+const MADE_STATE: &str = "made.json";
+
 /// What a lab process writes down before it makes anything.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct State {
@@ -47,6 +50,9 @@ pub struct State {
     /// Interfaces that are not where the plan put them.
     #[serde(default)]
     pub moved: Vec<Moved>,
+    /// The lab file, given from `/`; `None`: it was not made from one.
+    #[serde(default)]
+    pub file: Option<PathBuf>,
 }
 
 /// An interface that was moved to another node.
@@ -247,6 +253,22 @@ impl Folder {
     /// Reads the state; `None` when there is none.
     pub fn read_state(&self) -> Result<Option<State>> {
         self.read_json("state.json")
+    }
+
+    /// Keeps the state as it is before the first change: what was made from the file.
+    pub(crate) fn keep_made(&self) -> Result<()> {
+        let made = self.path().join(MADE_STATE);
+        match fs::hard_link(self.path().join("state.json"), &made) {
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
+                Err(Error::state(&made, "keep what was made")(e))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What was made from the file; `None` when that has not been changed.
+    pub(crate) fn read_made(&self) -> Result<Option<State>> {
+        self.read_json(MADE_STATE)
     }
 
     /// Writes down a change of the host before it is made.

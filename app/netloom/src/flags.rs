@@ -167,6 +167,9 @@ pub(crate) struct Up {
     /// Make nodes without their limits where limits cannot be set.
     #[arg(long)]
     pub(crate) ignore_limits: bool,
+    /// Take down a lab of this name that runs, and bring up what the file says.
+    #[arg(long)]
+    pub(crate) replace: bool,
 }
 
 /// `down`.

@@ -12,6 +12,8 @@
 //! Commas stand for blanks. `none` takes a key away. Values are read one by one; whether they go
 //! together is [`check`]'s to say. In errors `found` is what stood there.
 
+pub mod words;
+
 use std::time::Duration;
 
 use netloom_config::{likely, units};

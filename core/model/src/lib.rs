@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod difference;
 pub mod impairment;
 pub mod lab;
 mod parse;

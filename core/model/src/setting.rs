@@ -175,14 +175,14 @@ pub(crate) fn excess(inner: &Limits, outer: &Limits) -> Vec<Excess> {
     all.into_iter().flatten().collect()
 }
 
-fn cpu_text(milli: u32) -> String {
+pub(crate) fn cpu_text(milli: u32) -> String {
     match milli % 10 {
         0 => format!("{}%", milli / 10),
         tenths => format!("{}.{tenths}%", milli / 10),
     }
 }
 
-fn memory_text(bytes: u64) -> String {
+pub(crate) fn memory_text(bytes: u64) -> String {
     const UNITS: [(&str, u64); 6] = [
         ("GiB", 1 << 30),
         ("GB", 1_000_000_000),

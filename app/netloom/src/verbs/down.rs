@@ -39,7 +39,7 @@ fn all() -> Result<i32> {
 }
 
 /// Takes a lab down in a child: an orphan of an ordinary user's takes its taker into its namespace.
-fn in_own_process(folder: &Folder) -> i32 {
+pub(super) fn in_own_process(folder: &Folder) -> i32 {
     let forked = process::fork_alone(process::Namespaces::NONE, None);
     match forked {
         Ok(process::Forked::Child) => {

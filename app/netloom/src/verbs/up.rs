@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use netloom_lab::launch::{Event, Launch, Options, Outcome};
 use netloom_lab::{Folder, Service, runtime_dir};
 use netloom_model::Plan;
@@ -39,18 +39,16 @@ pub(crate) fn up(wish: &Wish, args: &Up) -> Result<i32> {
     let plan = source::plan(&args.file, name.as_deref())?;
     let (name, nodes, links) = (plan.lab.clone(), plan.nodes.len(), plan.links.len());
     let took = || format!("{:.1} ms", begun.elapsed().as_secs_f64() * 1000.0);
-    match start(launch, plan, &options(args, false))? {
+    match bring_up(launch, plan, args, false)? {
         Outcome::Up { adopted: false, .. } => {
             let (nodes, links) = (output::count(nodes, "node"), output::count(links, "link"));
             output::print(&format!("lab {name}: {nodes}, {links} up in {}\n", took()))?;
         }
-        Outcome::Up { made, .. } => {
-            output::print(&format!(
-                "lab {name}: adopted, {made} of {nodes} nodes made anew in {}\n",
-                took()
-            ))?;
+        Outcome::Up { made, changed, .. } => {
+            let words = format!("adopted, {made} of {nodes} nodes made anew in {}", took());
+            output::print(&format!("lab {name}: {words}{}", changed_words(&changed)))?;
         }
-        Outcome::Runs => {
+        Outcome::Runs { changed } => {
             let folder = Folder::new(&runtime_dir(), &name);
             let repaired = match labs::connect_to(&folder).map(|c| c.repair()) {
                 Ok(Ok(repaired)) => repaired,
@@ -59,22 +57,53 @@ pub(crate) fn up(wish: &Wish, args: &Up) -> Result<i32> {
                 Ok(Err(e)) => return Err(e.into()),
                 Err(e) => return Err(e),
             };
-            let made = repaired.nodes.len();
-            output::print(&match made {
-                0 => format!("lab {name}: runs already\n"),
-                _ => {
-                    format!("lab {name}: runs already, made anew: {}\n", repaired.nodes.join(", "))
-                }
-            })?;
+            let made = match repaired.nodes.as_slice() {
+                [] => String::new(),
+                nodes => format!(", made anew: {}", nodes.join(", ")),
+            };
+            let changed = changed_words(&changed);
+            output::print(&format!("lab {name}: runs already{made}{changed}"))?;
         }
     }
     Ok(0)
+}
+
+/// What was changed by hand since the lab came up, and how to undo it; the end of the line if nothing was.
+fn changed_words(changed: &[String]) -> String {
+    if changed.is_empty() {
+        return "\n".to_owned();
+    }
+    let lines: String = changed.iter().map(|line| format!("  {line}\n")).collect();
+    format!(
+        "; by hand it was changed to differ from its file:\n{lines}`netloom up --replace` makes it anew\n"
+    )
+}
+
+/// Brings a lab up; where that is asked for, one of its name that runs is taken down first, but not
+/// before all that can be seen of the new one was found in order.
+fn bring_up(launch: Launch, plan: Plan, args: &Up, foreground: bool) -> Result<Outcome> {
+    let options = options(args, foreground);
+    let folder = Folder::new(&options.runtime, &plan.lab);
+    let replaces = args.replace && folder.exists();
+    if replaces {
+        netloom_lab::launch::check(&plan, &options)?;
+        if super::down::in_own_process(&folder) != 0 && folder.exists() {
+            anyhow::bail!("lab {:?}: not replaced: it could not be taken down", plan.lab);
+        }
+    }
+    let outcome = start(launch, plan, &options);
+    if replaces {
+        return outcome
+            .context("the lab that ran before has been taken down, and this one did not come up");
+    }
+    outcome
 }
 
 fn options(args: &Up, foreground: bool) -> Options {
     Options {
         runtime: runtime_dir(),
         base: source::base(&args.file),
+        file: Some(std::path::absolute(&args.file).unwrap_or_else(|_| args.file.clone())),
         foreground,
         ignore_limits: args.ignore_limits,
     }
@@ -86,6 +115,7 @@ pub(crate) fn up_empty(name: &str) -> Result<()> {
     let options = Options {
         runtime: runtime_dir(),
         base: "/".into(),
+        file: None,
         foreground: false,
         ignore_limits: false,
     };
@@ -112,7 +142,7 @@ pub(crate) fn run(wish: &Wish, args: &Up) -> Result<i32> {
     let talkers: Vec<String> =
         plan.nodes.iter().filter(|n| !n.run.is_empty()).map(|n| n.name.clone()).collect();
     let signals = super::ending()?;
-    let Outcome::Up { life, .. } = start(launch, plan, &options(args, true))? else {
+    let Outcome::Up { life, .. } = bring_up(launch, plan, args, true)? else {
         anyhow::bail!("lab {name:?}: runs already; take it down first, or use `netloom up`");
     };
     eprintln!("lab {name}: up; Ctrl-C takes it down");

@@ -8,7 +8,7 @@ use std::time::Duration;
 use netloom_impair::{Distribution, Impairments, Loss, Queue, Share};
 
 /// By key and value, as `netloom link set` takes them. Keys that change nothing are left out.
-pub(crate) fn impairments(of: &Impairments) -> BTreeMap<String, String> {
+pub fn impairments(of: &Impairments) -> BTreeMap<String, String> {
     let mut words = BTreeMap::new();
     let mut put = |key: &str, value: Option<String>| {
         if let Some(value) = value {
@@ -112,10 +112,10 @@ fn loss(of: &Loss) -> String {
 #[cfg(test)]
 mod tests {
     use netloom_impair::{Bursts, Jitter, RandomLoss};
-    use netloom_model::impairment;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::impairment;
 
     fn some_share() -> impl Strategy<Value = Share> {
         (0..=1_000_000_000_u32).prop_map(Share)

@@ -1,0 +1,245 @@
+//! What differs between two plans of a lab: the one that runs and the one that a file asks for.
+//!
+//! Objects go by their names, as users know them: nodes, switches and links are in one plan, in the
+//! other, or in both with other facts. What follows from names and places alone (indexes, hardware
+//! addresses, names in the core namespace) is no difference, and computed routes are kept apart: they
+//! change with what is said elsewhere. What is told is [`Item::old`] and [`Item::new`], places in the two
+//! plans, for whoever makes one from the other.
+
+mod facts;
+
+use std::collections::HashMap;
+
+use crate::plan::Plan;
+
+use self::facts::Fact;
+
+/// What an item is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A node.
+    Node,
+    /// A switch.
+    Switch,
+    /// A link.
+    Link,
+}
+
+impl Kind {
+    fn word(self) -> &'static str {
+        match self {
+            Kind::Node => "node",
+            Kind::Switch => "switch",
+            Kind::Link => "link",
+        }
+    }
+}
+
+/// An object that is not the same in both plans.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// What it is.
+    pub kind: Kind,
+    /// Its name.
+    pub name: String,
+    /// Its place in the old plan; `None`: it is added.
+    pub old: Option<usize>,
+    /// Its place in the new one; `None`: it is removed.
+    pub new: Option<usize>,
+    /// What is said about it in both plans, but not the same.
+    pub changes: Vec<Change>,
+}
+
+/// A key with its values in both plans; `None` where nothing is said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// As in the lab file: `limits.memory`, `env.HOME`; of a link's end `addresses.h1:eth0`.
+    pub key: String,
+    /// In the old plan.
+    pub old: Option<String>,
+    /// In the new one.
+    pub new: Option<String>,
+    /// Whether the values are short text for people; else only that they differ is told.
+    shown: bool,
+}
+
+/// All that differs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Difference {
+    /// Nodes, then switches, then links: those of the new plan in its order, then those removed.
+    pub items: Vec<Item>,
+    /// Nodes of both plans whose routes differ: places in the old and the new one.
+    pub routes: Vec<(usize, usize)>,
+}
+
+/// The longest value that is told whole, in characters.
+const LONGEST_VALUE: usize = 60;
+
+/// How many changes of one object are told.
+const MOST_CHANGES: usize = 4;
+
+/// Compares two plans.
+pub fn difference(old: &Plan, new: &Plan) -> Difference {
+    let mut items = compare(Kind::Node, &nodes(old), &nodes(new));
+    items.extend(compare(Kind::Switch, &switches(old), &switches(new)));
+    items.extend(compare(Kind::Link, &links(old), &links(new)));
+    Difference { items, routes: routes(old, new) }
+}
+
+/// An object's name and how to get what is said about it.
+type Object<'a> = (&'a str, Box<dyn Fn() -> Vec<Fact> + 'a>);
+
+fn nodes(plan: &Plan) -> Vec<Object<'_>> {
+    let one = |node| -> Object<'_> {
+        let node: &crate::plan::PlannedNode = node;
+        (node.name.as_str(), Box::new(|| facts::of_node(node)))
+    };
+    plan.nodes.iter().map(one).collect()
+}
+
+fn switches(plan: &Plan) -> Vec<Object<'_>> {
+    let one = |switch| -> Object<'_> {
+        let switch: &crate::plan::PlannedSwitch = switch;
+        (switch.name.as_str(), Box::new(|| facts::of_switch(switch)))
+    };
+    plan.switches.iter().map(one).collect()
+}
+
+fn links(plan: &Plan) -> Vec<Object<'_>> {
+    let one = |link| -> Object<'_> {
+        let link: &crate::plan::PlannedLink = link;
+        (link.name.as_str(), Box::new(|| facts::of_link(plan, link)))
+    };
+    plan.links.iter().map(one).collect()
+}
+
+fn compare(kind: Kind, old: &[Object<'_>], new: &[Object<'_>]) -> Vec<Item> {
+    let place = |all: &[Object<'_>]| -> HashMap<String, usize> {
+        all.iter().enumerate().map(|(place, (name, _))| ((*name).to_owned(), place)).collect()
+    };
+    let (in_old, in_new) = (place(old), place(new));
+    let item = |name: &str, old, new, changes| {
+        let name = name.to_owned();
+        Item { kind, name, old, new, changes }
+    };
+    let mut items = Vec::new();
+    for (place, (name, facts)) in new.iter().enumerate() {
+        match in_old.get(*name) {
+            None => items.push(item(name, None, Some(place), vec![])),
+            Some(before) => {
+                let changes = changes(&old[*before].1(), &facts());
+                if !changes.is_empty() {
+                    items.push(item(name, Some(*before), Some(place), changes));
+                }
+            }
+        }
+    }
+    let removed = old.iter().enumerate().filter(|(_, (name, _))| !in_new.contains_key(*name));
+    items.extend(removed.map(|(place, (name, _))| item(name, Some(place), None, vec![])));
+    items
+}
+
+/// Facts stand once a key.
+fn changes(old: &[Fact], new: &[Fact]) -> Vec<Change> {
+    let find = |all: &[Fact], key: &str| all.iter().find(|f| f.key == key).map(|f| f.value.clone());
+    let mut changes: Vec<Change> = Vec::new();
+    for fact in new {
+        let before = find(old, &fact.key);
+        if before.as_ref() != Some(&fact.value) {
+            let (key, new) = (fact.key.clone(), Some(fact.value.clone()));
+            changes.push(Change { key, old: before, new, shown: fact.shown });
+        }
+    }
+    let gone = old.iter().filter(|fact| find(new, &fact.key).is_none());
+    changes.extend(gone.map(|fact| Change {
+        key: fact.key.clone(),
+        old: Some(fact.value.clone()),
+        new: None,
+        shown: fact.shown,
+    }));
+    changes
+}
+
+fn routes(old: &Plan, new: &Plan) -> Vec<(usize, usize)> {
+    let by_name: HashMap<&str, usize> =
+        old.nodes.iter().enumerate().map(|(place, n)| (n.name.as_str(), place)).collect();
+    let both = new.nodes.iter().enumerate();
+    let both = both.filter_map(|(place, node)| Some((*by_name.get(node.name.as_str())?, place)));
+    both.filter(|(before, now)| !facts::same_routes(&old.nodes[*before], &new.nodes[*now]))
+        .collect()
+}
+
+impl Difference {
+    /// Whether nothing differs.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty() && self.routes.is_empty()
+    }
+
+    /// In words, a line an object and at most so many lines, one at least. `new` is the new plan.
+    pub fn lines(&self, new: &Plan, most: usize) -> Vec<String> {
+        let mut lines: Vec<String> = self.items.iter().map(Item::words).collect();
+        let told = |name: &str| self.items.iter().any(|i| i.kind == Kind::Node && i.name == name);
+        let routed = self.routes.iter().map(|(_, now)| new.nodes[*now].name.as_str());
+        let only_routes: Vec<&str> = routed.filter(|name| !told(name)).collect();
+        lines.extend(routes_words(&only_routes));
+        if lines.len() > most.max(1) {
+            let rest = lines.split_off(most.max(1) - 1).len();
+            lines.push(format!("and {rest} more"));
+        }
+        lines
+    }
+}
+
+fn routes_words(names: &[&str]) -> Option<String> {
+    const MOST: usize = 3;
+    match names {
+        [] => None,
+        few if few.len() <= MOST => Some(format!("routes of {}", few.join(", "))),
+        many => {
+            let (first, rest) = many.split_at(MOST);
+            Some(format!("routes of {} and {} more nodes", first.join(", "), rest.len()))
+        }
+    }
+}
+
+impl Item {
+    /// `node h1: limits.memory 64MiB, was none`.
+    fn words(&self) -> String {
+        let object = format!("{} {}", self.kind.word(), self.name);
+        match (self.old, self.new) {
+            (None, _) => format!("{object}: added"),
+            (_, None) => format!("{object}: removed"),
+            _ => {
+                let told = self.changes.iter().take(MOST_CHANGES).map(Change::words);
+                let mut told: Vec<String> = told.collect();
+                if let more @ 1.. = self.changes.len() - told.len() {
+                    told.push(format!("and {more} more"));
+                }
+                format!("{object}: {}", told.join("; "))
+            }
+        }
+    }
+}
+
+impl Change {
+    fn words(&self) -> String {
+        let Change { key, old, new, shown } = self;
+        let value = |value: &Option<String>| match value {
+            None => "none".to_owned(),
+            Some(text) if text.chars().count() > LONGEST_VALUE => {
+                format!("{}…", text.chars().take(LONGEST_VALUE).collect::<String>())
+            }
+            Some(text) => text.clone(),
+        };
+        match (shown, old, new) {
+            (true, ..) => format!("{key} {}, was {}", value(new), value(old)),
+            (false, None, _) => format!("{key} added"),
+            (false, _, None) => format!("{key} removed"),
+            (false, ..) => format!("{key} changed"),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "difference_tests.rs"]
+mod tests;

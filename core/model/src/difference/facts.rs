@@ -1,0 +1,178 @@
+//! What a plan says of an object, key by key, in the words of the lab file.
+//!
+//! Two objects are the same when their facts are. What is computed from other facts is left out:
+//! settings of the kernel that follow from `forwarding`, hardware addresses, indexes.
+
+use std::fmt::Debug;
+
+use crate::impairment::words;
+use crate::plan::{Interface, Plan, PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch};
+use crate::setting::{cpu_text, memory_text};
+
+/// A key and its value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Fact {
+    pub(super) key: String,
+    pub(super) value: String,
+    /// Whether the value is text for people.
+    pub(super) shown: bool,
+}
+
+/// Facts under construction.
+#[derive(Default)]
+struct Facts(Vec<Fact>);
+
+impl Facts {
+    /// A value that is there or not.
+    fn put(&mut self, key: impl Into<String>, value: Option<String>) {
+        self.0.extend(value.map(|value| Fact { key: key.into(), value, shown: true }));
+    }
+
+    /// One that is too long or too odd to be shown.
+    fn put_unseen(&mut self, key: impl Into<String>, value: &impl Debug) {
+        self.0.push(Fact { key: key.into(), value: format!("{value:?}"), shown: false });
+    }
+}
+
+fn yes(holds: bool) -> Option<String> {
+    holds.then(|| "true".to_owned())
+}
+
+/// Everything about a node but its links and computed routes.
+pub(super) fn of_node(node: &PlannedNode) -> Vec<Fact> {
+    let mut facts = Facts::default();
+    let (limits, protect) = (&node.limits, &node.protect);
+    let number = |value: Option<u32>| value.map(|n| n.to_string());
+    facts.put("forwarding", yes(node.forwarding));
+    facts.put("limits.cpu", limits.cpu_milli.map(cpu_text));
+    facts.put("limits.memory", limits.memory.map(memory_text));
+    facts.put("limits.weight", number(limits.weight));
+    facts.put("limits.processes", number(limits.processes));
+    facts.put("limits.sockets", number(limits.sockets));
+    facts.put("protect.packets", protect.packets.map(|rate| format!("{rate}/s")));
+    facts.put("protect.bytes", protect.bytes.map(|rate| format!("{rate}/s")));
+    facts.put("charge-receive", yes(node.charge_receive));
+    facts.put("children", number(node.children));
+    facts.put("root", node.root.as_ref().map(|root| root.display().to_string()));
+    if !node.run.is_empty() {
+        facts.put_unseen("run", &node.run);
+    }
+    if node.ready != crate::lab::Ready::default() {
+        facts.put_unseen("ready", &node.ready);
+    }
+    for (key, value) in &node.env {
+        facts.put_unseen(format!("env.{key}"), value);
+    }
+    for file in &node.files {
+        facts.put_unseen(format!("files.{}", file.path), file);
+    }
+    for (path, value) in settings(node) {
+        facts.put(format!("sysctls.{path}"), Some(value));
+    }
+    facts.0
+}
+
+/// The kernel's settings with their last values, without those that make a router.
+fn settings(node: &PlannedNode) -> std::collections::BTreeMap<&str, String> {
+    let of_routers = |path: &str| path.ends_with("forwarding") || path.ends_with("ip_forward");
+    let own = node.sysctls.iter().filter(|(path, _)| !of_routers(path));
+    own.map(|(path, value)| (path.as_str(), value.clone())).collect()
+}
+
+/// Everything about a switch but its links.
+pub(super) fn of_switch(switch: &PlannedSwitch) -> Vec<Fact> {
+    let mut facts = Facts::default();
+    let kind = if switch.shm.is_some() { "shm" } else { "kernel" };
+    facts.put("kind", Some(kind.to_owned()));
+    facts.put("mtu", Some(switch.mtu.to_string()));
+    if let Some(shm) = &switch.shm {
+        facts.put("mode", Some(format!("{:04o}", shm.mode)));
+        facts.put("group", shm.group.clone());
+        facts.put("arena", Some(memory_text(shm.arena.into())));
+        facts.put("ageing", Some(shm.ageing.to_string()));
+        for (name, port) in &shm.ports {
+            facts.put_unseen(format!("ports.{name}"), port);
+        }
+        if !shm.mirrors.is_empty() {
+            facts.put_unseen("mirrors", &shm.mirrors);
+        }
+    }
+    facts.0
+}
+
+/// Everything about a link: its ends with their addresses, and what it does to frames.
+pub(super) fn of_link(plan: &Plan, link: &PlannedLink) -> Vec<Fact> {
+    let mut facts = Facts::default();
+    let ends = [0, 1].map(|side| end_name(plan, &link.ends[side]));
+    facts.put("ends", Some(ends.join(" ")));
+    facts.put("mtu", Some(link.mtu.to_string()));
+    for (side, end) in ends.iter().enumerate() {
+        let addresses = match &link.ends[side] {
+            PlannedEnd::Node { .. } => interface(plan, &link.ends[side]).map(|i| &i.addresses),
+            PlannedEnd::Internet { addresses } => Some(addresses),
+            _ => None,
+        };
+        let text = addresses.filter(|all| !all.is_empty()).map(|all| {
+            let words: Vec<String> = all.iter().map(ToString::to_string).collect();
+            words.join(" ")
+        });
+        facts.put(format!("addresses.{end}"), text);
+    }
+    put_impairments(&mut facts, link);
+    facts.0
+}
+
+/// Once where both directions are the same; else by the letter of the end that sends, as in the file.
+fn put_impairments(facts: &mut Facts, link: &PlannedLink) {
+    let [a, b] = [0, 1].map(|side| words::impairments(&link.impairments[side]));
+    for (key, value) in &a {
+        if b.get(key) == Some(value) {
+            facts.put(key.clone(), Some(value.clone()));
+        } else {
+            facts.put(format!("a.{key}"), Some(value.clone()));
+        }
+    }
+    for (key, value) in b.iter().filter(|(key, value)| a.get(*key) != Some(value)) {
+        facts.put(format!("b.{key}"), Some(value.clone()));
+    }
+}
+
+fn interface<'a>(plan: &'a Plan, end: &PlannedEnd) -> Option<&'a Interface> {
+    let PlannedEnd::Node { node, interface } = end else { return None };
+    plan.nodes.get(*node)?.interfaces.get(*interface)
+}
+
+fn end_name(plan: &Plan, end: &PlannedEnd) -> String {
+    match end {
+        PlannedEnd::Node { node, .. } => {
+            let name = plan.nodes.get(*node).map_or("", |n| n.name.as_str());
+            format!("{name}:{}", interface(plan, end).map_or("", |i| i.name.as_str()))
+        }
+        PlannedEnd::Port { switch, .. } => {
+            plan.switches.get(*switch).map_or_else(String::new, |s| s.name.clone())
+        }
+        PlannedEnd::Host { iface } => format!("host:{iface}"),
+        PlannedEnd::Internet { .. } => "internet".to_owned(),
+    }
+}
+
+/// Whether two nodes have the same routes, whatever the places of their interfaces.
+pub(super) fn same_routes(old: &PlannedNode, new: &PlannedNode) -> bool {
+    let by = |node: &PlannedNode| -> Vec<_> {
+        let name = |at: usize| node.interfaces.get(at).map_or("", |i| i.name.as_str()).to_owned();
+        node.routes.iter().map(|route| (route.to, route.via, name(route.interface))).collect()
+    };
+    if old.routes.len() != new.routes.len() {
+        return false;
+    }
+    // Most are the same, in the same places.
+    let places = |node: &PlannedNode| -> Vec<String> {
+        node.interfaces.iter().map(|i| i.name.clone()).collect()
+    };
+    (old.routes == new.routes && places(old) == places(new)) || {
+        let (mut old, mut new) = (by(old), by(new));
+        old.sort();
+        new.sort();
+        old == new
+    }
+}
