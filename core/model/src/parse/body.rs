@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use netloom_config::{Entry, Kind, Node as Yaml, Path, Place, Report, quote, read};
 
 use super::bounds;
-use super::fields::Fields;
+use super::fields::{Fields, choice};
 use super::keys::{FILE, NODE, PROGRAM, READY, ROUTE, SWITCH};
 use super::names::{interface_name_problem, node_path_problem, owner_problem};
 use super::shm::{self, ONLY_SHM, RawShm};
@@ -117,7 +117,7 @@ fn kind(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<&'static s
         report.error(value.place, message);
         return None;
     }
-    read::choice(value, path, &KINDS, report)
+    choice(value, path, (&SWITCH, "kind"), &KINDS, report)
 }
 
 /// An MTU: what IPv4 needs at least (RFC 791) up to what Ethernet devices of Linux take.
@@ -259,7 +259,8 @@ fn program(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<Program
 }
 
 fn restart(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<Restart> {
-    Some(match read::choice(value, path, &["never", "on-failure", "always"], report)? {
+    const WORDS: [&str; 3] = ["never", "on-failure", "always"];
+    Some(match choice(value, path, (&PROGRAM, "restart"), &WORDS, report)? {
         "always" => Restart::Always,
         "on-failure" => Restart::OnFailure,
         _ => Restart::Never,

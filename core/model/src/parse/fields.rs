@@ -2,6 +2,7 @@
 
 use netloom_config::{Entry, Kind, Node, Path, Report, quote, read};
 
+use super::elsewhere;
 use super::keys::Object;
 
 /// The entries of a map, checked against the keys it may have.
@@ -31,7 +32,10 @@ impl<'n> Fields<'n> {
             check_key(entry, path, object, report);
         }
         for key in object.keys.iter().filter(|k| k.required) {
-            if !entries.iter().any(|e| e.key == key.name) {
+            let stands = |e: &Entry| {
+                e.key == key.name || elsewhere::stands_for(object.name, &e.key, key.name)
+            };
+            if !entries.iter().any(stands) {
                 report.error(node.place, format!("{path}: {} is missing", quote(key.name)));
             }
         }
@@ -58,10 +62,33 @@ fn check_key(entry: &Entry, path: &Path<'_>, object: &'static Object, report: &m
         return report.error(entry.place, format!("{}: {reason}", path.key(key)));
     }
     let all = || format!("keys here: {}", object.names().collect::<Vec<_>>().join(", "));
-    let help = report.suggest(key, object.names()).or_else(|| Some(all()));
+    let help = elsewhere::help(object.name, key, &entry.value)
+        .or_else(|| report.suggest(key, object.names()))
+        .or_else(|| Some(all()));
     let message = match path {
         Path::Root => format!("unknown key {}", quote(key)),
         _ => format!("{path}: unknown key {}", quote(key)),
     };
     report.error_with(entry.place, message, help);
+}
+
+/// One of a few words, the value of a key of an object; words of other programs get netloom's.
+pub(crate) fn choice<'c>(
+    node: &Node,
+    path: &Path<'_>,
+    (object, key): (&Object, &str),
+    choices: &[&'c str],
+    report: &mut Report,
+) -> Option<&'c str> {
+    let word = read::scalar(node).unwrap_or_default();
+    if choices.contains(&word) {
+        return read::choice(node, path, choices, report);
+    }
+    let Some(help) = elsewhere::choice(object.name, key, word) else {
+        return read::choice(node, path, choices, report);
+    };
+    let message =
+        format!("{path}: expected one of {}, found {}", choices.join(", "), node.describe());
+    report.error_with(node.place, message, Some(help));
+    None
 }

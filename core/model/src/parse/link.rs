@@ -4,6 +4,7 @@ use ipnet::IpNet;
 use netloom_config::{Kind, Node as Yaml, Path, Place, Report, quote, read};
 
 use super::body::{At, each_or_only, family, is_ipv4, mtu, subnet, unusable};
+use super::elsewhere;
 use super::fields::Fields;
 use super::impair::{RawImpairments, impairments};
 use super::keys::LINK;
@@ -77,7 +78,10 @@ pub(crate) fn link(yaml: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<
         }),
         Kind::Map(_) => long_form(yaml, path, report),
         _ => {
-            read::expected(yaml, path, "[A, B] or a map with `ends: [A, B]`", report);
+            let found = yaml.describe();
+            let message =
+                format!("{path}: expected [A, B] or a map with `ends: [A, B]`, found {found}");
+            report.error_with(yaml.place, message, elsewhere::ends(&yaml.text));
             None
         }
     }
@@ -113,7 +117,8 @@ fn name(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<At<String>
 
 fn ends(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<[At<RawEnd>; 2]> {
     let Some(items) = value.items() else {
-        read::expected(value, path, "a list of two ends", report);
+        let message = format!("{path}: expected a list of two ends, found {}", value.describe());
+        report.error_with(value.place, message, elsewhere::ends(&value.text));
         return None;
     };
     let [a, b] = items else {

@@ -8,6 +8,7 @@
 mod body;
 mod bounds;
 mod children;
+mod elsewhere;
 mod expr;
 mod fields;
 mod impair;
@@ -52,6 +53,11 @@ pub fn parse(file: &str, text: &[u8], default_name: &str) -> Result<Lab, Diagnos
         entries: 0,
         rounds: 0,
     };
+    if let Some(what) = elsewhere::whole_file(text) {
+        let help = "a lab file of netloom is YAML and starts like this: nodes: {h1: {}}".into();
+        context.report.error_with(Place::START, format!("this is {what}, no lab file"), Some(help));
+        return Err(context.report.finish());
+    }
     let lab =
         load(text, &mut context.report).and_then(|tree| lab(&tree, default_name, &mut context));
     match lab {
@@ -81,7 +87,8 @@ fn lab(tree: &Yaml, default_name: &str, context: &mut Context) -> Option<Lab> {
     let fields = Fields::open(tree, &Path::Root, &LAB, &mut context.report)?;
     let name = name(fields.get("name"), default_name, &mut context.report);
     let routing = fields.get("routing").and_then(|v| {
-        read::choice(v, &Path::Root.key("routing"), &["auto", "none"], &mut context.report)
+        let path = Path::Root.key("routing");
+        fields::choice(v, &path, (&LAB, "routing"), &["auto", "none"], &mut context.report)
     });
     let pool = pool(fields.get("pool"), &mut context.report);
     let parts = match parts(&fields, context) {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use netloom_config::{Place, Repetition, Report, quote};
 
 use super::body::{At, NodeBody, SwitchBody};
+use super::elsewhere;
 use super::link::{RawEnd, RawLink};
 use crate::lab::{End, Link, Via};
 
@@ -176,7 +177,8 @@ impl Resolver<'_> {
                 }
                 None => {
                     let doors = ["internet"];
-                    let help = report.suggest(name, self.all.iter().copied().chain(doors));
+                    let help = elsewhere::end(name, iface.as_deref())
+                        .or_else(|| report.suggest(name, self.all.iter().copied().chain(doors)));
                     report.error_with(
                         end.place,
                         format!("no node or switch {}", quote(name)),

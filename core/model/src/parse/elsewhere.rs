@@ -1,0 +1,494 @@
+//! Words of other programs' files (containerlab, Kathara, Mininet, Docker Compose, munet, netlab), and netloom's for them.
+//!
+//! Only errors ask: a key that is not in [`super::keys`] is looked up here before its spelling is. A word that becomes
+//! a key of netloom's is a key from then on, whatever stands here.
+
+use netloom_config::{Kind, Node as Yaml, likely};
+
+/// What to write instead of a word.
+enum Instead {
+    /// Another key, with the same value.
+    Key(&'static str),
+    /// A key with a map of one key around the same value: `limits: {cpu: 2}`.
+    Within(&'static str, &'static str),
+    /// Programs: a command line becomes an argument list.
+    Run,
+    /// Files of the host: `HOST:NODE` becomes an entry of `files`.
+    Files,
+    /// In words.
+    Say(&'static str),
+}
+
+use Instead::{Files, Key, Run, Say, Within};
+
+type Words = &'static [(&'static [&'static str], Instead)];
+
+/// Not longer than a line can be read.
+const LONGEST: usize = 72;
+
+/// What to do about a key that an object does not have, when other programs have it.
+pub(crate) fn help(object: &str, key: &str, value: &Yaml) -> Option<String> {
+    Some(match find(object, key)? {
+        Key(name) => written(name, value),
+        Within(outer, name) => match scalar(value) {
+            Some(text) => format!("write {outer}: {{{name}: {}}}", converted(name, text)),
+            None => format!("write it as {outer}: {{{name}: ...}}"),
+        },
+        Run => format!("write run: {}", commands(value)),
+        Files => files(value),
+        Say(words) => (*words).to_owned(),
+    })
+}
+
+/// Whether a key stands for another of the same object.
+pub(crate) fn stands_for(object: &str, key: &str, name: &str) -> bool {
+    matches!(find(object, key), Some(Key(known)) if *known == name)
+}
+
+fn find(object: &str, key: &str) -> Option<&'static Instead> {
+    let tables: &[Words] = match object {
+        "lab" => &[LAB],
+        "node" => &[NODE],
+        "switch" => &[SWITCH],
+        "link" => &[LINK, FRAMES],
+        "direction" => &[FRAMES],
+        "limits" => &[LIMITS],
+        "route" => &[ROUTE],
+        "program" => &[PROGRAM],
+        "ready" => &[READY],
+        "file" => &[FILE],
+        "port" => &[PORT],
+        _ => &[],
+    };
+    // `cap-add`, `cap_add` and `capAdd` are one word.
+    let mut all = tables.iter().flat_map(|table| table.iter());
+    all.find(|(words, _)| words.iter().any(|word| same(word, key))).map(|(_, instead)| instead)
+}
+
+fn same(word: &str, key: &str) -> bool {
+    fn letters(text: &str) -> impl Iterator<Item = u8> {
+        text.bytes().filter(|b| !matches!(b, b'-' | b'_')).map(|b| b.to_ascii_lowercase())
+    }
+    letters(word).eq(letters(key))
+}
+
+/// `write KEY: VALUE`, or only the key where the value is long.
+fn written(name: &str, value: &Yaml) -> String {
+    let shown = match (&value.kind, scalar(value)) {
+        (_, Some(text)) => Some(converted(name, text)),
+        (Kind::Seq(items), _) => {
+            let items: Option<Vec<&str>> = items.iter().map(scalar).collect();
+            items.map(|items| format!("[{}]", items.join(", ")))
+        }
+        _ => None,
+    };
+    match shown.filter(|shown| fits(shown)) {
+        Some(shown) => format!("write {name}: {shown}"),
+        None => format!("netloom's word for it is {name}"),
+    }
+}
+
+fn fits(text: &str) -> bool {
+    (1..=LONGEST).contains(&text.chars().count()) && !text.contains(char::is_control)
+}
+
+fn scalar(value: &Yaml) -> Option<&str> {
+    match value.kind {
+        Kind::Bool(_) | Kind::Int(_) | Kind::Float(_) | Kind::Str => Some(&value.text),
+        Kind::Null | Kind::Seq(_) | Kind::Map(_) => None,
+    }
+}
+
+/// A value as the key takes it, where the other program leaves its unit out or has others.
+fn converted(name: &str, text: &str) -> String {
+    let bare = text.parse::<f64>().is_ok();
+    let likely = match name {
+        // Mininet, CORE and most others count megabits.
+        "rate" if bare => return format!("{text}mbit"),
+        "rate" => likely::rate(text),
+        "delay" | "jitter" => likely::delay(text),
+        "loss" | "duplicate" | "reorder" | "corrupt" => likely::share(text),
+        "cpu" => likely::cpu(text),
+        "memory" => likely::bytes(text),
+        _ => None,
+    };
+    let proposed = likely.as_deref().and_then(|help| help.strip_prefix("write "));
+    let first = proposed.and_then(|p| p.split([' ', ',']).next());
+    first.unwrap_or(text).to_owned()
+}
+
+/// Argument lists of one command line or several.
+fn commands(value: &Yaml) -> String {
+    let lines: Vec<&str> = match &value.kind {
+        Kind::Seq(items) => items.iter().filter_map(scalar).collect(),
+        _ => scalar(value).into_iter().collect(),
+    };
+    // `cmd: [python3, -m, http.server]` is one command already.
+    let one = matches!(value.kind, Kind::Seq(_)) && !lines.iter().any(|line| line.contains(' '));
+    let lists: Vec<String> = match one {
+        true => vec![format!("[{}]", lines.join(", "))],
+        false => lines.iter().map(|line| arguments(line)).collect(),
+    };
+    let shown = format!("[{}]", lists.join(", "));
+    if !lines.is_empty() && fits(&shown) { shown } else { "[[PROGRAM, ARGUMENT], ...]".to_owned() }
+}
+
+fn arguments(line: &str) -> String {
+    if line.contains(['|', '&', ';', '$', '<', '>', '`', '*', '\'', '"', '\\', '(']) {
+        return format!("[sh, -c, {}]", netloom_config::quote(line));
+    }
+    let shown = |word: &str| match word.contains([',', '[', ']', '{', '}', '#', ':']) {
+        true => netloom_config::quote(word),
+        false => word.to_owned(),
+    };
+    let words: Vec<String> = line.split_whitespace().map(shown).collect();
+    format!("[{}]", words.join(", "))
+}
+
+fn files(value: &Yaml) -> String {
+    let first = match &value.kind {
+        Kind::Seq(items) => items.first(),
+        _ => Some(value),
+    };
+    let entry = first.and_then(scalar).map(|text| {
+        let (host, node) = text.split_once([':', '|']).unwrap_or((text, "/etc/app.conf"));
+        let node = node.split([':', '|']).next().unwrap_or(node);
+        format!("{{{node}: {{from: {host}}}}}")
+    });
+    let entry = entry.filter(|entry| fits(entry) && entry.starts_with("{/"));
+    let entry = entry.unwrap_or_else(|| "{/etc/app.conf: {from: app.conf}}".to_owned());
+    format!("write files: {entry} for a file, or root: DIRECTORY for a whole file system")
+}
+
+const ON_LINKS: &str = "it belongs to a link: links: [{ends: [A, B], delay: 10ms, loss: 1%}]";
+const ADDRESSES: &str = "addresses belong to the end of a link: \
+     links: [{ends: [A, B], addresses: {A: 10.0.0.1/24}}]";
+const FROM_LINKS: &str =
+    "interfaces come from links, which stand at the top of the file: links: [[A, B]]";
+const NO_CONTAINER: &str = "leave it out: a node is no container, and has no such setting";
+
+static LAB: Words = &[
+    (
+        &["topology"],
+        Say("leave this level out: nodes, switches and links stand at the top of the file"),
+    ),
+    (
+        &["services", "hosts", "containers", "devices", "machines", "vms"],
+        Say("write nodes: {NAME: {}}, with a link [NODE, SWITCH] for each network that it is in"),
+    ),
+    (&["routers"], Say("write nodes: {NAME: {forwarding: true}}")),
+    (
+        &["networks", "bridges", "lans", "segments", "domains"],
+        Say("write switches: {NAME: {}}, and for each node on it a link [NODE, SWITCH]"),
+    ),
+    (&["connections", "edges", "cables", "wires"], Say("write links: [[A, B]]")),
+    (
+        &["defaults", "kinds", "groups"],
+        Say(
+            "write what nodes share once, x-common: &common {forwarding: true}, and <<: *common in each node",
+        ),
+    ),
+    (
+        &["mgmt", "management"],
+        Say(
+            "leave it out: nodes are reached by netloom exec and netloom shell, without a network of their own",
+        ),
+    ),
+    (
+        &["volumes", "configs", "secrets"],
+        Say("files are given node by node, in its files: or as its root:"),
+    ),
+    (&["addressing", "ipam"], Say("write pool: {ipv4: 10.0.0.0/8, ipv6: \"fd00::/8\"}")),
+    (
+        &["version", "prefix", "settings", "debug", "module", "provider"],
+        Say("leave it out: netloom needs no such key"),
+    ),
+];
+
+static NODE: Words = &[
+    (
+        &["image"],
+        Say(
+            "leave it out: nodes run the host's programs; for another file system write root: DIRECTORY",
+        ),
+    ),
+    (
+        &["kind"],
+        Say(
+            "leave it out: every node is a Linux host or, with forwarding: true, a router; a bridge goes to switches:",
+        ),
+    ),
+    (&["exec", "cmd", "command", "entrypoint", "startup", "args"], Run),
+    (&["binds", "volumes", "volume", "mounts", "startup-config", "config", "configs"], Files),
+    (&["environment"], Key("env")),
+    (&["env-files", "env-file"], Say("write env: {NAME: VALUE}")),
+    (
+        &["ports", "port", "expose", "publish"],
+        Say(
+            "netloom forwards no ports of the host: reach a node with netloom exec, or link it with host:IFACE",
+        ),
+    ),
+    (&["bridged"], Say("write a link [NODE, internet] at the top of the file")),
+    (
+        &["healthcheck", "stages", "depends-on", "startup-delay", "wait-for"],
+        Say(
+            "write ready: {tcp: 80}, or ready: {exec: [PROGRAM]}: what must hold before the lab is up",
+        ),
+    ),
+    (
+        &["restart", "restart-policy"],
+        Say("it belongs to a program: run: [{command: [PROGRAM], restart: always}]"),
+    ),
+    (&["cpu", "cpus"], Within("limits", "cpu")),
+    (&["memory", "mem", "mem-limit"], Within("limits", "memory")),
+    (&["pids-limit", "processes"], Within("limits", "processes")),
+    (&["sockets"], Within("limits", "sockets")),
+    (
+        &["deploy", "resources", "ulimit", "ulimits", "cpu-set"],
+        Say("write limits: {cpu: 50%, memory: 256MiB, processes: 100}"),
+    ),
+    (
+        &["interfaces", "networks", "links", "connections", "ifaces", "nics", "endpoints"],
+        Say(FROM_LINKS),
+    ),
+    (
+        &[
+            "ip",
+            "ipv4",
+            "ipv6",
+            "address",
+            "addresses",
+            "ips",
+            "mgmt-ipv4",
+            "mgmt-ipv6",
+            "loopback",
+        ],
+        Say(ADDRESSES),
+    ),
+    (&["mac", "mac-address"], Say("leave it out: MAC addresses come from names")),
+    (
+        &["gateway", "default-gateway", "default-route", "gw"],
+        Say("write routes: [{to: default, via: ROUTER}]"),
+    ),
+    (
+        &["hostname", "container-name", "domainname"],
+        Say("leave it out: a node's host name is its name"),
+    ),
+    (
+        &["dns", "extra-hosts", "aliases", "dns-search"],
+        Say(
+            "leave it out: all nodes find each other by name; files: {/etc/resolv.conf: ...} gives a node its own",
+        ),
+    ),
+    (&["router", "ip-forward", "routing", "forward"], Say("write forwarding: true")),
+    (&["delay", "loss", "rate", "bandwidth", "bw", "latency", "jitter"], Say(ON_LINKS)),
+    (&["mtu"], Say("it belongs to a link or a switch: links: [{ends: [A, B], mtu: 9000}]")),
+    (
+        &[
+            "privileged",
+            "cap-add",
+            "cap-drop",
+            "network-mode",
+            "user",
+            "labels",
+            "type",
+            "group",
+            "runtime",
+            "platform",
+            "tty",
+            "stdin-open",
+            "shm-size",
+            "tmpfs",
+            "security-opts",
+            "security-opt",
+            "auto-remove",
+            "license",
+            "image-pull-policy",
+            "pull-policy",
+            "num-terms",
+            "shell",
+        ],
+        Say(NO_CONTAINER),
+    ),
+];
+
+static SWITCH: Words = &[
+    (
+        &["driver", "type"],
+        Say("write kind: kernel, a bridge of Linux, or kind: shm, a switch in shared memory"),
+    ),
+    (&["cidr", "prefix", "network"], Key("subnet")),
+    (&["ipam", "addressing"], Say("write subnet: 10.20.0.0/24")),
+    (
+        &["nodes", "hosts", "members", "interfaces", "endpoints"],
+        Say("links say who is on a switch: links: [[NODE, SWITCH]]"),
+    ),
+    (&["vlan", "vlans"], Say("VLANs belong to its ports: kind: shm and ports: {NODE: {vlan: 7}}")),
+    (
+        &["external", "internal"],
+        Say("leave it out: a switch leads outside only by a link [SWITCH, host:IFACE]"),
+    ),
+    (
+        &["stp", "rstp", "controller", "protocols", "dpid", "fail-mode", "labels", "image"],
+        Say("leave it out: switches learn addresses by themselves"),
+    ),
+    (&["delay", "loss", "rate", "bandwidth", "latency"], Say(ON_LINKS)),
+];
+
+static LINK: Words = &[
+    (&["endpoints", "nodes", "interfaces", "between", "connect", "members"], Key("ends")),
+    (
+        &[
+            "from", "to", "source", "target", "src", "dst", "left", "right", "node1", "node2",
+            "endpoint",
+        ],
+        Say("write both ends in one list: ends: [A, B]"),
+    ),
+    (&["type", "kind", "link-type"], Say("leave it out: its ends say what is linked")),
+    (&["prefix", "cidr", "network"], Key("subnet")),
+    (
+        &["ip", "ips", "ipv4", "ipv6", "address"],
+        Say("write addresses: {A: 10.0.0.1/24, B: 10.0.0.2/24}"),
+    ),
+    (&["bridge", "switch", "lan"], Say("the switch is an end: ends: [NODE, SWITCH]")),
+    (
+        &["impairments", "impairment", "netem", "tc", "filters", "qos", "shaping", "params"],
+        Say(
+            "its keys stand in the link itself: {ends: [A, B], delay: 10ms, loss: 1%, rate: 10mbit}",
+        ),
+    ),
+    (
+        &["vlan", "vlans"],
+        Say("VLANs belong to ports of a switch: kind: shm and ports: {NODE: {vlan: 7}}"),
+    ),
+    (&["mac", "mac-address"], Say("leave it out: MAC addresses come from names")),
+    (&["vars", "labels", "cost", "metric"], Say("leave it out: netloom has no use for it")),
+];
+
+/// What links do to frames.
+static FRAMES: Words = &[
+    (&["bandwidth", "bw", "speed", "capacity", "rate-limit"], Key("rate")),
+    (&["latency", "lat"], Key("delay")),
+    (&["packet-loss", "loss-rate", "drop", "drop-rate"], Key("loss")),
+    (&["corruption", "corrupt-rate"], Key("corrupt")),
+    (&["dup", "duplication"], Key("duplicate")),
+    (&["reordering"], Key("reorder")),
+    (&["max-queue-size", "queue-size", "limit", "buffer"], Key("queue")),
+];
+
+static LIMITS: Words = &[
+    (&["cpus", "cpu-quota", "cpu-percent"], Key("cpu")),
+    (&["mem", "ram", "mem-limit"], Key("memory")),
+    (&["pids", "nproc", "pids-limit", "tasks", "threads"], Key("processes")),
+    (&["cpu-shares", "cpu-weight", "shares"], Key("weight")),
+];
+
+static ROUTE: Words = &[
+    (&["dst", "dest", "destination", "prefix", "network", "subnet"], Key("to")),
+    (&["gateway", "gw", "next-hop", "nexthop"], Key("via")),
+    (&["interface", "iface", "oif", "device"], Key("dev")),
+];
+
+static PROGRAM: Words =
+    &[(&["cmd", "exec", "argv"], Key("command")), (&["restart-policy"], Key("restart"))];
+
+static READY: Words = &[
+    (&["port", "ports", "tcp-port"], Key("tcp")),
+    (&["command", "cmd", "test"], Key("exec")),
+    (&["path", "files"], Key("file")),
+    (
+        &["interval", "retries", "start-period"],
+        Say("leave it out: timeout: 30s says how long all may take"),
+    ),
+];
+
+static FILE: Words = &[
+    (&["content", "contents", "data"], Key("text")),
+    (&["source", "src", "host", "path"], Key("from")),
+    (&["permissions", "perm", "perms", "chmod"], Key("mode")),
+];
+
+static PORT: Words = &[
+    (&["access", "pvid", "tag", "vid"], Key("vlan")),
+    (&["trunks", "tagged", "allowed-vlans"], Key("trunk")),
+    (&["untagged", "native-vlan"], Key("native")),
+    (&["mac"], Key("lock")),
+];
+
+/// A word in the place of one that is chosen from a few.
+pub(crate) fn choice(object: &str, key: &str, word: &str) -> Option<String> {
+    let word = word.to_ascii_lowercase().replace('_', "-");
+    let write = match (object, key, word.as_str()) {
+        (
+            "switch",
+            "kind",
+            "bridge" | "linux" | "linux-bridge" | "ovs" | "ovs-bridge" | "openvswitch",
+        ) => "kernel",
+        ("program", "restart", "unless-stopped" | "true" | "yes") => "always",
+        ("program", "restart", "no" | "none" | "false") => "never",
+        ("lab", "routing", "off" | "no" | "false" | "manual" | "static") => "none",
+        ("lab", "routing", "ospf" | "bgp" | "isis" | "rip" | "frr" | "bird") => {
+            return Some(
+                "write none, and run the routing programs in the nodes: run: [[PROGRAM]]"
+                    .to_owned(),
+            );
+        }
+        _ => return None,
+    };
+    Some(format!("write {write}"))
+}
+
+/// A name in the place of an end of a link that is no node and no switch.
+pub(crate) fn end(name: &str, iface: Option<&str>) -> Option<String> {
+    Some(match name {
+        "macvlan" | "bridge" => format!("write host:{}", iface.unwrap_or("IFACE")),
+        "nat" | "wan" | "cloud" | "world" | "external" => "write internet".to_owned(),
+        "mgmt-net" | "dummy" => "leave this link out: netloom has no such end".to_owned(),
+        _ => return None,
+    })
+}
+
+/// Both ends of a link that is written as text: `a:eth1 -- b:eth1`.
+pub(crate) fn ends(text: &str) -> Option<String> {
+    let parts =
+        ["<->", "--", "->", ",", " - ", " "].iter().find_map(|between| text.split_once(between));
+    let (a, b) = parts.map(|(a, b)| (a.trim(), b.trim()))?;
+    let whole =
+        |end: &str| !end.is_empty() && !end.contains([' ', ',', '[', ']', '{', '}', '"', '\'']);
+    (whole(a) && whole(b) && fits(text)).then(|| format!("write [{a}, {b}]"))
+}
+
+/// What a file is that is no lab file at all, by its first lines.
+pub(crate) fn whole_file(text: &[u8]) -> Option<&'static str> {
+    let start = text.get(..text.len().min(4096))?;
+    let start = std::str::from_utf8(start).unwrap_or_default();
+    let mut lines = start.lines().map(str::trim).filter(|l| !l.is_empty());
+    if start.starts_with("#!") && start.lines().next()?.contains("python") {
+        return Some("a Python script");
+    }
+    let first = lines.find(|line| !line.starts_with('#'))?;
+    let python = ["from mininet", "import mininet", "from mn_", "from Kathara"];
+    if python.iter().any(|import| first.starts_with(import)) {
+        return Some("a Python script");
+    }
+    if first.starts_with("<?xml") || first.starts_with("<scenario") {
+        return Some("an XML file");
+    }
+    kathara(first).then_some("a lab.conf of Kathara")
+}
+
+/// `r1[0]="A"` or `LAB_NAME="x"`.
+fn kathara(line: &str) -> bool {
+    let Some((left, _)) = line.split_once('=') else { return false };
+    let left = left.trim_end();
+    let word = |text: &str| {
+        !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+    };
+    let indexed = left.strip_suffix(']').and_then(|left| left.split_once('['));
+    indexed.is_some_and(|(device, index)| word(device) && word(index))
+        || (left.starts_with("LAB_") && word(left))
+}
+
+#[cfg(test)]
+#[path = "elsewhere_tests.rs"]
+mod tests;

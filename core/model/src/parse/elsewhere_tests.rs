@@ -1,0 +1,115 @@
+//! What is offered is what netloom takes.
+
+use super::super::keys::{
+    DIRECTION, FILE as FILE_KEYS, LAB as LAB_KEYS, LIMITS as LIMITS_KEYS, LINK as LINK_KEYS,
+    NODE as NODE_KEYS, Object, PORT_OF_SWITCH, PROGRAM as PROGRAM_KEYS, READY as READY_KEYS,
+    ROUTE as ROUTE_KEYS, SWITCH as SWITCH_KEYS,
+};
+use super::*;
+
+const TABLES: &[(&Object, Words)] = &[
+    (&LAB_KEYS, LAB),
+    (&NODE_KEYS, NODE),
+    (&SWITCH_KEYS, SWITCH),
+    (&LINK_KEYS, LINK),
+    (&LINK_KEYS, FRAMES),
+    (&DIRECTION, FRAMES),
+    (&LIMITS_KEYS, LIMITS),
+    (&ROUTE_KEYS, ROUTE),
+    (&PROGRAM_KEYS, PROGRAM),
+    (&READY_KEYS, READY),
+    (&FILE_KEYS, FILE),
+    (&PORT_OF_SWITCH, PORT),
+];
+
+#[test]
+fn every_table_is_found_and_leads_to_keys_that_are_there() {
+    for (object, words) in TABLES {
+        for (names, instead) in *words {
+            assert!(names.iter().all(|name| find(object.name, name).is_some()), "{}", object.name);
+            if let Key(key) | Within(key, _) = instead {
+                assert!(object.names().any(|name| name == *key), "{}: {key}", object.name);
+            }
+        }
+    }
+}
+
+/// The help for the first unknown key of a lab file.
+fn offered(text: &str) -> String {
+    let errors = crate::parse("f", text.as_bytes(), "f").unwrap_err();
+    errors.list[0].help.clone().unwrap_or_default()
+}
+
+#[test]
+fn a_file_that_is_followed_word_by_word_becomes_good() {
+    let wrong = "nodes:\n  a: {exec: [ip link set lo up, \"sysctl -w net.ipv4.ip_forward=1\"], \
+                 cpus: 0.5, mem: 256m}\n  b: {}\n\
+                 links:\n  - {endpoints: [\"a:eth1\", \"b:eth1\"], latency: 20, bw: 10, packet_loss: 5}\n";
+    let mut text = wrong.to_owned();
+    for (key, old) in [
+        ("exec", "exec: [ip link set lo up, \"sysctl -w net.ipv4.ip_forward=1\"]"),
+        ("cpus", "cpus: 0.5"),
+        ("mem", "mem: 256m"),
+        ("endpoints", "endpoints: [\"a:eth1\", \"b:eth1\"]"),
+        ("latency", "latency: 20"),
+        ("bw", "bw: 10"),
+        ("packet_loss", "packet_loss: 5"),
+    ] {
+        let help = offered(&text);
+        let new = help.strip_prefix("write ").unwrap_or_else(|| panic!("{key}: {help}"));
+        text = text.replace(old, new);
+        // Two limits are one map.
+        text = text.replace("}, limits: {", ", ");
+    }
+    let lab = crate::parse("f", text.as_bytes(), "f").unwrap_or_else(|e| panic!("{e}\n{text}"));
+    assert_eq!(lab.nodes[0].limits.memory, Some(256 << 20));
+    assert_eq!(lab.nodes[0].run[0].command, ["ip", "link", "set", "lo", "up"]);
+    assert_eq!(lab.links[0].impairments[0].rate, Some(10_000_000));
+}
+
+#[test]
+fn commands_and_files_are_shown_as_netloom_has_them() {
+    let node = |more: &str| offered(&format!("nodes: {{a: {{{more}}}}}"));
+    assert_eq!(
+        node("cmd: python3 -m http.server 80"),
+        "write run: [[python3, -m, http.server, 80]]"
+    );
+    assert_eq!(node("command: [sleep, infinity]"), "write run: [[sleep, infinity]]");
+    assert_eq!(node("exec: [\"echo a > /b\"]"), "write run: [[sh, -c, \"echo a > /b\"]]");
+    assert_eq!(node("entrypoint: {}"), "write run: [[PROGRAM, ARGUMENT], ...]");
+    assert!(
+        node("binds: [\"r1.conf:/etc/frr/frr.conf:ro\"]")
+            .starts_with("write files: {/etc/frr/frr.conf: {from: r1.conf}} for a file")
+    );
+    assert!(
+        node("startup-config: r1.cfg").starts_with("write files: {/etc/app.conf: {from: r1.cfg}}")
+    );
+    assert!(node("mem_limit: {}").starts_with("write it as limits: {memory"));
+}
+
+#[test]
+fn ends_that_are_text_become_a_list() {
+    assert_eq!(ends("a, b").as_deref(), Some("write [a, b]"));
+    assert_eq!(ends("a:eth1--b:eth1").as_deref(), Some("write [a:eth1, b:eth1]"));
+    assert_eq!(ends("r1 <-> r2").as_deref(), Some("write [r1, r2]"));
+    for none in ["a", "", "a, b, c", "--", "a b c"] {
+        assert_eq!(ends(none), None, "{none}");
+    }
+}
+
+#[test]
+fn files_of_other_programs_are_known() {
+    for (text, what) in [
+        ("LAB_NAME=\"x\"\nr1[0]=\"A\"\n", Some("a lab.conf of Kathara")),
+        ("# a lab\n\npc1[image]=\"kathara/base\"\n", Some("a lab.conf of Kathara")),
+        ("#!/usr/bin/env python3\nprint()\n", Some("a Python script")),
+        ("# x\nfrom mininet.topo import Topo\n", Some("a Python script")),
+        ("<?xml version='1.0'?>\n", Some("an XML file")),
+        ("nodes: {a: {}}\n", None),
+        ("name: a=b\n", None),
+        ("# only a comment\n", None),
+        ("", None),
+    ] {
+        assert_eq!(whole_file(text.as_bytes()), what, "{text}");
+    }
+}
