@@ -56,7 +56,8 @@ pub(crate) struct PlannedNode {
     files: Vec<File>,
     /// When it counts as ready.
     ready: Ready,
-    /// Pairs of path below `/proc/sys/` and value.
+    /// Pairs of path below `/proc/sys/` and value. A path with `-` before it is written where the kernel
+    /// takes it.
     sysctls: Vec<(String, String)>,
     /// In the order of the links.
     interfaces: Vec<Interface>,
@@ -179,6 +180,18 @@ pub(crate) struct Route {
     to: String,
     /// Next hop; `null` on the link itself.
     via: Option<String>,
+    /// Leaves by this interface: index into the node's interfaces.
+    interface: usize,
+    /// Further next hops of equal cost, where there are any: each flow takes one of all.
+    #[schema(required = false)]
+    also: Vec<NextHop>,
+}
+
+/// One of several next hops of a route.
+#[derive(ToSchema)]
+pub(crate) struct NextHop {
+    /// The router.
+    via: String,
     /// Leaves by this interface: index into the node's interfaces.
     interface: usize,
 }

@@ -6,13 +6,17 @@
 //! there too. All functions run on threads that end with them.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use netloom_model::Plan;
-use netloom_model::plan::{PlannedEnd, PlannedLink, PlannedNode, is_of_an_interface};
+use netloom_model::plan::{
+    self as planned, PlannedEnd, PlannedLink, PlannedNode, is_of_an_interface,
+};
 use netloom_netlink::{
-    Address, Batch, BridgeSpec, Change, DeleteLink, EndSpec, Neighbour, Route, Socket, VethSpec,
+    Address, Batch, BridgeSpec, Change, DeleteLink, EndSpec, Multipath, Neighbour, Route, Socket,
+    VethSpec,
 };
 use netloom_sys::namespace;
 
@@ -360,9 +364,29 @@ fn push_node(batch: &mut Batch, node: &PlannedNode, scope: Scope, links: &[usize
         }
     }
     for route in &node.routes {
-        let mut request = Route::new(route.to, route.via, node.interfaces[route.interface].index);
-        request.replace = scope == Scope::Links;
-        batch.push(Arc::clone(&name), &request);
+        push_route(batch, &name, node, route, scope == Scope::Links);
+    }
+}
+
+fn push_route(
+    batch: &mut Batch,
+    name: &Arc<str>,
+    node: &PlannedNode,
+    route: &planned::Route,
+    replace: bool,
+) {
+    let index = |interface: usize| node.interfaces[interface].index;
+    match route.via {
+        Some(via) if !route.also.is_empty() => {
+            let also = route.also.iter().map(|hop| (hop.via, index(hop.interface)));
+            let hops: Vec<(IpAddr, u32)> =
+                std::iter::once((via, index(route.interface))).chain(also).collect();
+            batch.push(Arc::clone(name), &Multipath { to: route.to, hops: &hops, replace });
+        }
+        via => {
+            let request = Route { replace, ..Route::new(route.to, via, index(route.interface)) };
+            batch.push(Arc::clone(name), &request);
+        }
     }
 }
 

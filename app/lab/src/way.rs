@@ -81,6 +81,26 @@ pub fn node<'p>(plan: &'p Plan, name: &str) -> Result<&'p PlannedNode> {
     Ok(&plan.nodes[slot(plan, name)?])
 }
 
+/// The first node on a way whose planned route to its end has several next hops, and how many: flows with
+/// other ports may leave the way there.
+pub fn branch<'p>(plan: &'p Plan, way: &Way) -> Option<(&'p str, usize)> {
+    let leaving = way.points.iter().filter(|point| point.out);
+    let nodes = leaving.filter_map(|point| match &point.place {
+        Place::Node(name) => plan.node(name).map(|slot| &plan.nodes[slot]),
+        _ => None,
+    });
+    let mut several = nodes.filter_map(|node| {
+        let own = node.interfaces.iter().flat_map(|i| &i.addresses);
+        if own.clone().any(|net| net.contains(&way.destination)) {
+            return None;
+        }
+        let routes = node.routes.iter().filter(|route| route.to.contains(&way.destination));
+        let best = routes.max_by_key(|route| route.to.prefix_len())?;
+        (!best.also.is_empty()).then_some((node.name.as_str(), 1 + best.also.len()))
+    });
+    several.next()
+}
+
 /// Answers questions; `None` where there is no route.
 pub type Routes<'a> = dyn FnMut(&Question<'_>) -> Result<Option<Next>> + 'a;
 

@@ -164,3 +164,21 @@ fn what_ends_a_way_is_named() {
     }
     assert!(finder.find(("h1", "h1"), (None, h1), &mut |_| Ok(None)).is_err());
 }
+
+#[test]
+fn a_node_with_several_next_hops_is_told() {
+    let links = "[[h1, r1], [r1, r2], [r1, r3], [r2, r4], [r3, r4], [r4, web]]";
+    let text = |more: &str| {
+        let routers = "r1, r2, r3, r4".replace(',', ": {forwarding: true},");
+        format!(
+            "name: t\n{more}nodes: {{h1: {{}}, web: {{}}, {routers}: {{forwarding: true}}}}\nlinks: {links}\n"
+        )
+    };
+    for (more, expected) in [("", Some(("r1", 2))), ("routing: {ecmp: false}\n", None)] {
+        let plan = plan(&text(more));
+        let to = address(&plan, "web");
+        let finder = Finder::new(&plan, []);
+        let way = finder.find(("h1", "web"), (None, to), &mut planned(&plan)).unwrap();
+        assert_eq!(branch(&plan, &way), expected);
+    }
+}

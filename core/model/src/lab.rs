@@ -20,8 +20,10 @@ pub struct Lab {
     pub name: String,
     /// Where automatic addresses are taken from.
     pub pool: Pool,
-    /// Whether routers get shortest-path routes and hosts default routes (`routing: auto|none`).
+    /// Whether routers get shortest-path routes and hosts default routes (`routing: auto|none`, or `mode` in its map).
     pub routing: bool,
+    /// Whether routers use all shortest paths of equal cost, flow by flow; else the first.
+    pub ecmp: bool,
     /// In the order of the file.
     pub nodes: Vec<Node>,
     /// In the order of the file.

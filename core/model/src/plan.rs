@@ -4,7 +4,7 @@
 //! that adding a link at the end of the file never changes those of the others; only one that gives
 //! something by hand (a name or an address already picked, a prefix in the way) or joins two
 //! switches does. One module per decision: `names`, `mac`, `segment`, `pool`, `address`, `graph`,
-//! `route`, `by_hand`, `sysctl`, `hosts`; `build` puts them together. `change` and `subtree` are for labs
+//! `ways`, `route`, `by_hand`, `sysctl`, `hosts`; `build` puts them together. `change` and `subtree` are for labs
 //! that run.
 
 mod address;
@@ -28,6 +28,7 @@ mod subtree;
 mod sysctl;
 #[cfg(test)]
 mod tests;
+mod ways;
 
 pub(crate) use build::charges_by_default;
 pub use error::PlanError;
@@ -105,7 +106,8 @@ pub struct PlannedNode {
     pub files: Vec<FileSpec>,
     /// Readiness.
     pub ready: Ready,
-    /// Sysctls as paths below `/proc/sys/`, in order of writing: netloom's own, then the file's.
+    /// Sysctls as paths below `/proc/sys/`, in order of writing: netloom's own, then the file's. A path
+    /// with `-` before it is written where the kernel takes it, and left as it is elsewhere.
     /// All are to be written before the node has interfaces, but those of one interface
     /// ([`is_of_an_interface`]), which are to be written after.
     pub sysctls: Vec<(String, String)>,
@@ -159,6 +161,30 @@ pub struct Route {
     pub via: Option<IpAddr>,
     /// Leaves by this interface: index into [`PlannedNode::interfaces`].
     pub interface: usize,
+    /// Further next hops of equal cost: each flow takes one of all.
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub also: Box<[NextHop]>,
+}
+
+/// One of several next hops of a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NextHop {
+    /// The router.
+    pub via: IpAddr,
+    /// Leaves by this interface: index into [`PlannedNode::interfaces`].
+    pub interface: usize,
+}
+
+#[expect(clippy::borrowed_box, reason = "serde gives the field as it is")]
+fn is_empty(hops: &Box<[NextHop]>) -> bool {
+    hops.is_empty()
+}
+
+impl Route {
+    /// A route with one next hop.
+    pub fn single(to: IpNet, via: Option<IpAddr>, interface: usize) -> Route {
+        Route { to, via, interface, also: Box::default() }
+    }
 }
 
 /// A switch to make: a kernel bridge in the lab's core namespace, or one of shared memory, which has

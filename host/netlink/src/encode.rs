@@ -77,6 +77,17 @@ impl<'a> Encoder<'a> {
         self.nest(kind | NLA_F_NESTED, body);
     }
 
+    /// One `struct rtnexthop` of a route: length, flags, weight less one, index of the link, attributes.
+    pub(crate) fn next_hop(&mut self, link: u32, body: impl FnOnce(&mut Encoder<'_>)) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(&[0; 4]);
+        self.bytes.extend_from_slice(&link.to_ne_bytes());
+        body(&mut Encoder { bytes: self.bytes });
+        // A header and a few attributes.
+        let length = u16::try_from(self.bytes.len() - start).unwrap_or(u16::MAX);
+        self.bytes[start..start + 2].copy_from_slice(&length.to_ne_bytes());
+    }
+
     fn open(&mut self, kind: u16) -> usize {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(&[0, 0]);

@@ -35,5 +35,5 @@ pub use error::{Error, Failure, Result};
 pub use link::{BridgeSpec, Change, DeleteLink, EndSpec, LinkRef, MoveLink, VethSpec};
 pub use lookup::{Found, Lookup};
 pub use query::{AddressInfo, Family, LinkInfo, Operational, RouteInfo, Traffic};
-pub use route::{DeleteRoute, Route};
+pub use route::{DeleteRoute, Multipath, Route};
 pub use socket::Socket;

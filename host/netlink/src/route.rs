@@ -60,6 +60,41 @@ impl Request for Route {
     }
 }
 
+/// Adds a route with several next hops, which share its traffic flow by flow.
+#[derive(Clone, Copy, Debug)]
+pub struct Multipath<'a> {
+    /// Where it leads; bits beyond the prefix are ignored.
+    pub to: IpNet,
+    /// The next routers, of the same family, and the indexes of their links.
+    pub hops: &'a [(IpAddr, u32)],
+    /// Whether it takes the place of a route to the same destination with the same metric.
+    pub replace: bool,
+}
+
+impl Encode for Multipath<'_> {
+    fn encode(&self, bytes: &mut Vec<u8>) {
+        let mode = if self.replace { REPLACE } else { EXCLUSIVE };
+        Encoder::message(bytes, RTM_NEWROUTE, REQUEST | CREATE | mode, |encoder| {
+            encoder.fixed(&header(self.to, RTPROT_STATIC, RT_SCOPE_UNIVERSE, RTN_UNICAST));
+            path(encoder, self.to, None, None, None);
+            encoder.nest(RTA_MULTIPATH, |encoder| {
+                for (via, link) in self.hops {
+                    encoder.next_hop(*link, |encoder| ip(encoder, RTA_GATEWAY, *via));
+                }
+            });
+        });
+    }
+}
+
+impl Request for Multipath<'_> {
+    fn operation(&self) -> &'static str {
+        "add"
+    }
+    fn purpose(&self) -> Purpose {
+        Purpose::Create
+    }
+}
+
 /// Removes the first route to a destination that fits what is given.
 #[derive(Clone, Copy, Debug)]
 pub struct DeleteRoute {

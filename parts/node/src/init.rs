@@ -342,8 +342,10 @@ fn open_log(spec: &NodeSpec) -> Result<Option<[File; 2]>, String> {
     Ok(Some([open(&a)?, open(&b)?]))
 }
 
-/// A node must be as its lab says; of the core's settings not every kernel has all.
+/// A node must be as its lab says, but for paths with `-` before them; of the core's settings not every
+/// kernel has all.
 fn set_sysctl(path: &str, value: &str, kind: Kind) -> Result<(), String> {
+    let (path, optional) = path.strip_prefix('-').map_or((path, false), |path| (path, true));
     let full = format!("/proc/sys/{path}");
     // Many writes wait for the kernel's one lock on all networks by spinning; most values are what
     // they should be.
@@ -352,6 +354,7 @@ fn set_sysctl(path: &str, value: &str, kind: Kind) -> Result<(), String> {
     }
     match std::fs::write(&full, value) {
         Ok(()) => Ok(()),
+        Err(_) if optional => Ok(()),
         Err(e) if kind == Kind::Core && e.kind() == std::io::ErrorKind::NotFound => Ok(()),
         Err(_) if path.starts_with("net/ipv6/") && !has_ipv6() => Ok(()),
         Err(e) => Err(format!("sysctl {}={value}: {e}", path.replace('/', "."))),

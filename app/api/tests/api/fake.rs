@@ -397,7 +397,9 @@ pub(crate) fn plan() -> Plan {
             "sysctls": [["net/ipv4/ip_forward", "1"]],
             "interfaces": [{"name": "eth0", "index": 2, "link": 0, "mac": mac, "mtu": 1500,
                 "addresses": ["10.0.0.1/24", "fd00::1/64"]}],
-            "routes": [{"to": "::/0", "via": via, "interface": 0}]})
+            "routes": [{"to": "::/0", "via": via, "interface": 0},
+                {"to": "fd01::/64", "via": "fd00::3", "interface": 0,
+                    "also": [{"via": "fd00::4", "interface": 0}]}]})
     };
     let impaired = impairments();
     serde_json::from_value(json!({

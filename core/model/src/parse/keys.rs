@@ -178,14 +178,33 @@ pub(crate) static LAB: Object = Object {
         ),
         key(
             "routing",
-            Value::Choice(&["auto", "none"]),
+            Value::AnyOf(&[ROUTING_MODE, Value::Object(&ROUTING)]),
             "auto (default): routers get shortest-path routes, hosts a default route. none: only \
-             routes by hand.",
+             routes by hand. Or a map with `mode` and `ecmp`.",
         ),
         key("pool", Value::Object(&POOL), "Where automatic addresses come from."),
     ],
     refused: &[],
     extensions: true,
+};
+
+const ROUTING_MODE: Value = Value::Choice(&["auto", "none"]);
+
+/// `routing` as a map.
+pub(crate) static ROUTING: Object = Object {
+    name: "routing",
+    doc: "How routes are made.",
+    keys: &[
+        key("mode", ROUTING_MODE, "auto (default) or none, as `routing` itself."),
+        key(
+            "ecmp",
+            Value::Boolean,
+            "Whether routers use all shortest paths of equal cost, flow by flow. Default true; false: \
+             the first path alone.",
+        ),
+    ],
+    refused: &[],
+    extensions: false,
 };
 
 /// `pool`.

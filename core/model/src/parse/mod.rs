@@ -28,7 +28,7 @@ use netloom_config::{Diagnostics, Kind, Node as Yaml, Path, Place, Report, load,
 pub use self::names::{interface_name_problem, lab_name_problem, node_name_problem};
 
 use self::fields::Fields;
-use self::keys::{LAB, POOL};
+use self::keys::{LAB, POOL, ROUTING};
 use self::resolve::{Origin, Parts};
 use self::unroll::{Context, Scope, Stop, unroll};
 use self::work::Work;
@@ -86,21 +86,13 @@ fn lab(tree: &Yaml, default_name: &str, context: &mut Context) -> Option<Lab> {
     }
     let fields = Fields::open(tree, &Path::Root, &LAB, &mut context.report)?;
     let name = name(fields.get("name"), default_name, &mut context.report);
-    let routing = fields.get("routing").and_then(|v| {
-        let path = Path::Root.key("routing");
-        fields::choice(v, &path, (&LAB, "routing"), &["auto", "none"], &mut context.report)
-    });
+    let (routing, ecmp) = routing(fields.get("routing"), &mut context.report);
     let pool = pool(fields.get("pool"), &mut context.report);
     let parts = match parts(&fields, context) {
         Ok(parts) => parts,
         Err(Stop) => return None,
     };
-    Some(Lab {
-        name,
-        pool,
-        routing: routing != Some("none"),
-        ..finish(parts, &pool, &mut context.report)
-    })
+    Some(Lab { name, pool, routing, ecmp, ..finish(parts, &pool, &mut context.report) })
 }
 
 fn name(node: Option<&Yaml>, default_name: &str, report: &mut Report) -> String {
@@ -120,6 +112,27 @@ fn name(node: Option<&Yaml>, default_name: &str, report: &mut Report) -> String 
         report.error_with(place, problem, help);
     }
     name
+}
+
+/// Whether routes are computed, and by all paths of equal cost.
+fn routing(node: Option<&Yaml>, report: &mut Report) -> (bool, bool) {
+    let path = Path::Root.key("routing");
+    let auto = |value: &Yaml, path: &Path<'_>, report: &mut Report| {
+        let of = (&LAB, "routing");
+        fields::choice(value, path, of, &["auto", "none"], report) != Some("none")
+    };
+    match node {
+        None => (true, true),
+        Some(map) if matches!(map.kind, Kind::Map(_)) => {
+            let Some(fields) = Fields::open(map, &path, &ROUTING, report) else {
+                return (true, true);
+            };
+            let mode = fields.get("mode").is_none_or(|v| auto(v, &path.key("mode"), report));
+            let ecmp = fields.get("ecmp").and_then(|v| read::boolean(v, &path.key("ecmp"), report));
+            (mode, ecmp.unwrap_or(true))
+        }
+        Some(word) => (auto(word, &path, report), true),
+    }
 }
 
 fn pool(node: Option<&Yaml>, report: &mut Report) -> Pool {
@@ -266,6 +279,7 @@ fn finish(mut parts: Parts, pool: &Pool, report: &mut Report) -> Lab {
         name: String::new(),
         pool: *pool,
         routing: true,
+        ecmp: true,
         nodes: parts.nodes.into_iter().map(|o| o.value.node).collect(),
         switches: parts.switches.iter().map(|o| o.value.switch.clone()).collect(),
         links,

@@ -76,6 +76,24 @@ links: [[a, b]]
 }
 
 #[test]
+fn routing_is_a_word_or_a_map() {
+    let read = |routing: &str| {
+        let lab = lab(&format!("nodes: {{a: }}\n{routing}\n"));
+        (lab.routing, lab.ecmp)
+    };
+    for (text, expected) in [
+        ("", (true, true)),
+        ("routing: auto", (true, true)),
+        ("routing: none", (false, true)),
+        ("routing: {ecmp: false}", (true, false)),
+        ("routing: {mode: none}", (false, true)),
+        ("routing: {mode: auto, ecmp: true}", (true, true)),
+    ] {
+        assert_eq!(read(text), expected, "{text}");
+    }
+}
+
+#[test]
 fn links_and_switches_are_read() {
     let lab = lab("
 pool: {ipv4: none, ipv6: 'fd12::/16'}

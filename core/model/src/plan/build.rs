@@ -229,7 +229,10 @@ impl Builder<'_> {
                 routes[index] = neighbours.resolve(index, specs)?;
             }
         }
-        for (node, routes) in nodes.iter_mut().zip(routes) {
+        for ((node, routes), of_file) in nodes.iter_mut().zip(routes).zip(&self.lab.nodes) {
+            let own = node.sysctls.len() - of_file.sysctls.len();
+            // Before the file's, which may say otherwise.
+            node.sysctls.splice(own..own, sysctl::of_several_ways(&node.name, &routes));
             node.routes = routes;
         }
         Ok(())
@@ -273,4 +276,8 @@ fn digest_route(digest: &mut Digest, route: &Route) {
     let kinds = [route.to.addr().is_ipv4(), route.via.is_some()].map(u64::from);
     digest.word(u64::from(route.to.prefix_len()) | kinds[0] << 8 | kinds[1] << 9);
     digest.word(route.interface as u64);
+    for hop in &route.also {
+        digest.bytes(&super::family::number(hop.via).to_be_bytes());
+        digest.word(hop.interface as u64);
+    }
 }

@@ -76,7 +76,7 @@ impl Neighbours<'_> {
         let near = |i: &Interface| i.addresses.iter().any(|own| own.contains(&via));
         let near = || self.interfaces(asked).iter().position(near);
         let interface = device.or_else(near).ok_or_else(|| self.no_hop(asked, via.to_string()))?;
-        Ok(Route { to, via: Some(via), interface })
+        Ok(Route::single(to, Some(via), interface))
     }
 
     fn via_node(
@@ -93,7 +93,7 @@ impl Neighbours<'_> {
         let route = |family: Family| {
             let (via, interface) = self.neighbour(asked, hop?, family, device)?;
             let to = asked.spec.to.map_or(family.everything(), |to| to.trunc());
-            Some(Route { to, via: Some(via), interface })
+            Some(Route::single(to, Some(via), interface))
         };
         let routes: Vec<Route> = families.into_iter().filter_map(route).collect();
         if routes.is_empty() {
@@ -129,12 +129,12 @@ impl Neighbours<'_> {
         let no_way = || PlanError::NoWay { node: self.name(asked), to: asked.to() };
         let interface = device.ok_or_else(no_way)?;
         if let Some(to) = asked.spec.to {
-            return Ok(vec![Route { to: to.trunc(), via: None, interface }]);
+            return Ok(vec![Route::single(to.trunc(), None, interface)]);
         }
         let addresses = &self.interfaces(asked)[interface].addresses;
         let has = |family: &Family| addresses.iter().any(|a| Family::of_net(a) == *family);
         let families = Family::BOTH.into_iter().filter(has);
-        let route = |family: Family| Route { to: family.everything(), via: None, interface };
+        let route = |family: Family| Route::single(family.everything(), None, interface);
         let routes: Vec<Route> = families.map(route).collect();
         if routes.is_empty() { Err(no_way()) } else { Ok(routes) }
     }

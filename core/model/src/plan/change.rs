@@ -8,7 +8,9 @@ use std::collections::BTreeSet;
 
 use super::build::DEFAULT_MTU;
 use super::hosts;
-use super::{NOT_SHOWN, Plan, PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch, sysctl};
+use super::{
+    NOT_SHOWN, NextHop, Plan, PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch, Route, sysctl,
+};
 use crate::lab::{Node, Ready};
 use crate::parse::{MAX_DEPTH, MAX_NODES};
 use crate::shm::ShmSwitch;
@@ -117,11 +119,7 @@ impl Plan {
             for interface in &mut node.interfaces {
                 interface.link = links.of(interface.link).unwrap_or(NOT_SHOWN);
             }
-            node.routes.retain_mut(|route| {
-                let interface = kept.of(route.interface);
-                route.interface = interface.unwrap_or(NOT_SHOWN);
-                interface.is_some()
-            });
+            node.routes.retain_mut(|route| renumber(route, &kept));
             kept
         };
         self.nodes.iter_mut().map(drop).collect()
@@ -174,6 +172,27 @@ impl Plan {
         }
         Ok(())
     }
+}
+
+/// Gives a route's next hops the new numbers of their interfaces, without those that went; `false` when
+/// none is left.
+fn renumber(route: &mut Route, kept: &Renumbered) -> bool {
+    let first = kept.of(route.interface);
+    let left = route.also.iter().filter_map(|hop| {
+        let interface = kept.of(hop.interface)?;
+        Some(NextHop { interface, ..*hop })
+    });
+    let mut left: Vec<NextHop> = left.collect();
+    match first {
+        Some(interface) => route.interface = interface,
+        None if left.is_empty() => return false,
+        None => {
+            let next = left.remove(0);
+            (route.via, route.interface) = (Some(next.via), next.interface);
+        }
+    }
+    route.also = left.into();
+    true
 }
 
 /// New numbers for the items of a list of which some go.

@@ -1,9 +1,7 @@
 //! Who can reach whom: routers and the segments between them, in one address family.
 //!
-//! A router is on a segment of this graph when it has an address in the segment's prefix. Distance
-//! is the number of segments crossed; among equals the first in the file wins.
+//! A router is on a segment of this graph when it has an address in the segment's prefix.
 
-use std::collections::VecDeque;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -21,14 +19,6 @@ pub(crate) struct Attachment {
     /// Index into the node's interfaces.
     pub(crate) interface: usize,
     pub(crate) node: usize,
-}
-
-/// The first step of a way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Hop {
-    pub(crate) via: IpAddr,
-    /// Index into the interfaces of the node that takes the step.
-    pub(crate) interface: usize,
 }
 
 /// The graph of one family.
@@ -149,64 +139,5 @@ impl<'a> Graph<'a> {
     /// Blocks of routers.
     pub(crate) fn router_blocks(&self) -> impl Iterator<Item = &Block> {
         self.addressing.blocks.iter().filter(|b| self.lab.nodes[b.owner].forwarding)
-    }
-}
-
-/// The ways from one router to everywhere, reused from router to router.
-pub(crate) struct Ways {
-    /// By node: the first step to a router; `None` when it is not reached or is where we start.
-    pub(crate) to_router: Vec<Option<Hop>>,
-    /// By segment: the first step; `None` when it is not reached or connected.
-    pub(crate) to_segment: Vec<Option<Hop>>,
-    /// The first step towards the nearest `internet` door.
-    pub(crate) to_door: Option<Hop>,
-    seen_segment: Vec<bool>,
-    open: VecDeque<usize>,
-}
-
-impl Ways {
-    pub(crate) fn new(graph: &Graph<'_>) -> Self {
-        Ways {
-            to_router: vec![None; graph.of_node.len()],
-            to_segment: vec![None; graph.routers.len()],
-            to_door: None,
-            seen_segment: vec![false; graph.routers.len()],
-            open: VecDeque::new(),
-        }
-    }
-
-    /// Breadth first from a router.
-    pub(crate) fn find(&mut self, graph: &Graph<'_>, from: usize) {
-        self.to_router.fill(None);
-        self.to_segment.fill(None);
-        self.seen_segment.fill(false);
-        self.to_door = None;
-        self.open.clear();
-        self.open.push_back(from);
-        while let Some(router) = self.open.pop_front() {
-            for place in &graph.of_node[router] {
-                if !std::mem::replace(&mut self.seen_segment[place.segment], true) {
-                    self.cross(graph, from, router, place);
-                }
-            }
-        }
-    }
-
-    /// Crosses a segment from a router to all others on it.
-    fn cross(&mut self, graph: &Graph<'_>, from: usize, router: usize, place: &Attachment) {
-        let so_far = self.to_router[router];
-        self.to_segment[place.segment] = so_far;
-        if let Some(via) = graph.doors[place.segment] {
-            let direct = Hop { via, interface: place.interface };
-            self.to_door.get_or_insert(so_far.unwrap_or(direct));
-        }
-        for next in &graph.routers[place.segment] {
-            if next.node == from || self.to_router[next.node].is_some() {
-                continue;
-            }
-            let direct = Hop { via: next.address, interface: place.interface };
-            self.to_router[next.node] = Some(so_far.unwrap_or(direct));
-            self.open.push_back(next.node);
-        }
     }
 }

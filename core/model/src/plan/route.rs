@@ -1,24 +1,28 @@
 //! Computed routes: shortest paths for routers, a default route for hosts.
 //!
 //! A router has one route per block of another router (all links that router owns lie in it), one
-//! per remaining segment, and a default route toward the nearest `internet` door.
+//! per remaining segment, and a default route toward the nearest `internet` door. A route has the
+//! first steps of all shortest ways, at most [`MOST_HOPS`](super::ways::MOST_HOPS), unless the lab wants
+//! single ones (`ecmp: false`): then the first of them.
 //!
 //! Why no packet runs in a circle: for a given destination all routers of a component send toward
-//! the same thing, so that each step shortens the distance to it by one.
+//! the same thing, so that each step shortens the distance to it by one, whichever of several it is.
 //! * A segment outside every block: toward that segment, until a router on it delivers.
 //! * An address in the block of router O: toward O. A router on the way that is on the address's
 //!   own segment delivers at once (its connected prefix is longer); else O does, which is on every
 //!   segment led to by its block. For the unused rest of its block, O has an on-link route when it
 //!   has a default route, so that it does not send back what came to it by the block.
-//! * Everything else: toward the nearest door, whose distance shrinks at each step.
+//! * Everything else: toward the nearest door. Routers may lead to different doors of the same
+//!   distance; that to the nearest one shrinks at each step all the same.
 //!
 //! Blocks, segments outside them and prefixes by hand are disjoint. Hosts never forward.
 
 use ipnet::IpNet;
 
-use super::Route;
 use super::family::Family;
-use super::graph::{Attachment, Graph, Ways};
+use super::graph::{Attachment, Graph};
+use super::ways::{Steps, Ways};
+use super::{NextHop, Route};
 use crate::lab::{Lab, Pool};
 
 /// Adds the routes of one family to every node's list; nodes with routes by hand are left alone.
@@ -30,7 +34,8 @@ pub(crate) fn add_routes(lab: &Lab, family: Family, graph: &Graph<'_>, routes: &
     let mut ways = Ways::new(graph);
     for router in routers {
         ways.find(graph, router);
-        targets.add_router(family, graph, &ways, router, &mut routes[router]);
+        let paths = Paths { ways: &ways, several: lab.ecmp };
+        targets.add_router(family, graph, &paths, router, &mut routes[router]);
     }
     let pool = pool(&lab.pool, family);
     for host in hosts {
@@ -42,6 +47,23 @@ fn pool(pool: &Pool, family: Family) -> Option<IpNet> {
     match family {
         Family::V4 => pool.ipv4.map(IpNet::from),
         Family::V6 => pool.ipv6.map(IpNet::from),
+    }
+}
+
+/// The ways of a router, and whether all of equal cost are used.
+struct Paths<'a> {
+    ways: &'a Ways,
+    several: bool,
+}
+
+impl Paths<'_> {
+    /// The route to a prefix by these steps; none where there are none.
+    fn route(&self, to: IpNet, steps: &Steps) -> Option<Route> {
+        let mut hops = self.ways.hops(steps);
+        let first = hops.next()?;
+        let also = hops.take_while(|_| self.several);
+        let also = also.map(|hop| NextHop { via: hop.via, interface: hop.interface }).collect();
+        Some(Route { to, via: Some(first.via), interface: first.interface, also })
     }
 }
 
@@ -66,26 +88,22 @@ impl Targets {
         &self,
         family: Family,
         graph: &Graph<'_>,
-        ways: &Ways,
+        paths: &Paths<'_>,
         router: usize,
         routes: &mut Vec<Route>,
     ) {
+        let ways = paths.ways;
         routes.reserve(self.blocks.len() + self.segments.len() + 1);
-        if let Some(hop) = ways.to_door {
-            let to = family.everything();
-            routes.push(Route { to, via: Some(hop.via), interface: hop.interface });
-        }
+        routes.extend(paths.route(family.everything(), ways.to_door()));
         for (owner, to) in &self.blocks {
-            if let Some(hop) = ways.to_router[*owner] {
-                routes.push(Route { to: *to, via: Some(hop.via), interface: hop.interface });
-            } else if *owner == router && ways.to_door.is_some() {
+            if let Some(route) = paths.route(*to, ways.to_router(*owner)) {
+                routes.push(route);
+            } else if *owner == router && !ways.to_door().is_empty() {
                 routes.extend(own_block(graph, router, to));
             }
         }
         for (segment, to) in &self.segments {
-            if let Some(hop) = ways.to_segment[*segment] {
-                routes.push(Route { to: *to, via: Some(hop.via), interface: hop.interface });
-            }
+            routes.extend(paths.route(*to, ways.to_segment(*segment)));
         }
     }
 
@@ -108,7 +126,7 @@ impl Targets {
 /// The on-link route of a router for the unused rest of its own block.
 fn own_block(graph: &Graph<'_>, router: usize, block: &IpNet) -> Option<Route> {
     let place = graph.of_node[router].iter().find(|place| block.contains(&place.address))?;
-    Some(Route { to: *block, via: None, interface: place.interface })
+    Some(Route::single(*block, None, place.interface))
 }
 
 /// Default by the `internet` door of one of its segments, else by the first router, one that leads
@@ -122,7 +140,7 @@ fn add_host(
     places: &[Attachment],
     routes: &mut Vec<Route>,
 ) {
-    let gateway = |via, place: &Attachment, to| Route { to, via, interface: place.interface };
+    let gateway = |via, place: &Attachment, to| Route::single(to, via, place.interface);
     let door = places.iter().find_map(|p| graph.doors[p.segment].map(|via| (via, p)));
     if let Some((via, place)) = door {
         routes.push(gateway(Some(via), place, family.everything()));

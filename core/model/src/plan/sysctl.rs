@@ -10,6 +10,8 @@
 //! for groups it does not map. They are to be written before the node has interfaces, because an
 //! interface copies `default` when it is made.
 
+use super::Route;
+use super::hash::hash;
 use crate::lab::Node;
 
 /// Both `all` and `default`, because the kernel takes the stricter or looser of the two.
@@ -38,6 +40,39 @@ pub(crate) fn sysctls(node: &Node) -> Vec<(String, String)> {
     list.extend(ipv6.map(|(path, value)| (format!("net/ipv6/conf/{path}"), value)));
     let own = list.into_iter().map(|(path, value)| (path, value.to_owned()));
     own.chain(node.sysctls.iter().map(|(key, value)| (path(key), value.clone()))).collect()
+}
+
+/// Bits of `fib_multipath_hash_fields` (ip-sysctl.rst): addresses 1 and 2, protocol 4, ports 16 and 32.
+const FLOW_FIELDS: &str = "55";
+
+/// Those of a node some of whose routes have several next hops: a flow is told by its addresses,
+/// protocol and ports (the kernel's own choice are addresses alone, which sends all that two hosts say
+/// to each other one way), and by a hash of the node's own. The flows that one router sends to the next
+/// have a part of the first one's hash in common: with the same hash they would all leave by one way.
+///
+/// Policy 1 is what every kernel has. It takes the hash that the sender's socket gave a packet, which
+/// is the same at every router; policy 3 (Linux 5.13) does not. The seed is there since Linux 6.11.
+pub(crate) fn of_several_ways(name: &str, routes: &[Route]) -> Vec<(String, String)> {
+    let mut list = Vec::new();
+    for family in ["ipv4", "ipv6"] {
+        let of_family = |route: &&Route| route.to.addr().is_ipv4() == (family == "ipv4");
+        if routes.iter().filter(of_family).all(|route| route.also.is_empty()) {
+            continue;
+        }
+        let mut add = |prefix: &str, key: &str, value: &str| {
+            let path = format!("{prefix}net/{family}/fib_multipath_hash_{key}");
+            list.push((path, value.to_owned()));
+        };
+        add("", "policy", "1");
+        add("-", "fields", FLOW_FIELDS);
+        add("-", "policy", "3");
+    }
+    if !list.is_empty() {
+        // 31 bits, and never 0, which is the kernel's own choice. It holds for both families.
+        let seed = (hash(&["flows", name]) >> 33) | 1;
+        list.push(("-net/ipv4/fib_multipath_hash_seed".to_owned(), seed.to_string()));
+    }
+    list
 }
 
 /// `net.ipv4.tcp_ecn` as a path. A key with a slash is one already, so that `eth0.1` can be named.

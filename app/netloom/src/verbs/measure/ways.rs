@@ -7,6 +7,7 @@ use anyhow::{Context, Result, anyhow};
 use netloom_lab::target::Place;
 use netloom_lab::view::LinkStatus;
 use netloom_lab::way::{self, Finder, Next, Passage, Question, Way};
+use netloom_model::Plan;
 use netloom_netlink::{Found, Lookup, Socket};
 
 use crate::Usage;
@@ -74,6 +75,9 @@ impl Ways {
             all.push(find(&ends.to, &ends.from, (Some(there.destination), there.source))?);
         }
         all.insert(0, there);
+        for way in &all {
+            note_other_ways(&plan, way);
+        }
         let ways = Ways { all, wired };
         for passage in ways.all.iter().flat_map(|way| &way.points) {
             spaces.open(&passage.place)?;
@@ -90,6 +94,17 @@ impl Ways {
     pub(super) fn passages(&self) -> impl Iterator<Item = (String, &Place, &str)> {
         let all = self.all.iter().flat_map(|way| &way.points);
         all.map(|p| (name(p), &p.place, p.interface.as_str()))
+    }
+}
+
+/// Tells where some flows take another way than the one found.
+fn note_other_ways(plan: &Plan, way: &Way) {
+    if let Some((node, count)) = way::branch(plan, way) {
+        eprintln!(
+            "note: node {node:?} has {count} next hops of equal cost to {}: the way shown is one of several, \
+             and packets of other flows are missing behind it; `routing: {{ecmp: false}}` makes it one",
+            way.to
+        );
     }
 }
 

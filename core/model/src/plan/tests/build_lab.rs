@@ -21,6 +21,7 @@ impl LabBuilder {
             name: "test".into(),
             pool,
             routing: true,
+            ecmp: true,
             nodes: vec![],
             switches: vec![],
             links: vec![],

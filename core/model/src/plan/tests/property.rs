@@ -8,15 +8,16 @@ use proptest::prelude::*;
 use super::build_lab::LabBuilder;
 use super::simulator::{Lost, Place, Simulator};
 use crate::lab::{End, Lab};
-use crate::plan::{Plan, PlannedEnd, plan};
+use crate::plan::{Plan, PlannedEnd, Route, plan};
 
 /// A lab of a few hosts, routers and switches, linked at random; doors now and then.
 fn any_lab() -> impl Strategy<Value = LabBuilder> {
     let nodes = prop::collection::vec(any::<bool>(), 1..9);
     let links = prop::collection::vec((any::<u16>(), any::<u16>()), 0..18);
-    (nodes, 0..4_usize, links, 0..4_usize, 0..3_usize).prop_map(
-        |(nodes, switches, links, pools, doors)| {
+    (nodes, 0..4_usize, links, 0..4_usize, 0..3_usize, any::<bool>()).prop_map(
+        |(nodes, switches, links, pools, doors, ecmp)| {
             let mut lab = LabBuilder::new();
+            lab.lab.ecmp = ecmp;
             for (index, forwarding) in nodes.iter().enumerate() {
                 let name = format!("n{index}");
                 if *forwarding {
@@ -134,6 +135,28 @@ proptest! {
             let found = outside.map(|to| simulator.walk(Place::Node(index), to));
             let reached = matches!(found[1], Err(Lost::Outside(_)));
             prop_assert_eq!(reached, node.internet, "{}: {:?}", &node.name, found);
+        }
+    }
+
+    /// With one path each there are the routes of before, whose next hop is the first of several.
+    #[test]
+    fn several_next_hops_add_to_single_ones(lab in any_lab()) {
+        let mut lab = lab.lab;
+        lab.ecmp = true;
+        let several = plan(&lab).unwrap();
+        lab.ecmp = false;
+        let single = plan(&lab).unwrap();
+        for (many, one) in several.nodes.iter().zip(&single.nodes) {
+            let first = |r: &Route| Route { also: Box::default(), ..r.clone() };
+            prop_assert_eq!(many.routes.iter().map(first).collect::<Vec<_>>(), &one.routes[..]);
+            for route in &many.routes {
+                prop_assert!(route.also.len() < 16);
+                let hops = route.also.iter().map(|hop| (Some(hop.via), hop.interface));
+                prop_assert!(all_different(hops.chain([(route.via, route.interface)])));
+            }
+            let needed = many.routes.iter().any(|r| !r.also.is_empty());
+            let set = many.sysctls.iter().any(|(path, _)| path.ends_with("fib_multipath_hash_policy"));
+            prop_assert_eq!(needed, set, "{}", &many.name);
         }
     }
 

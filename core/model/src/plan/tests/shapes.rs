@@ -1,9 +1,11 @@
 //! Labs of known shapes, every pair of addresses tried.
 
+use std::net::IpAddr;
+
 use super::build_lab::{LabBuilder, two_sites};
 use super::simulator::{Place, Simulator};
 use crate::lab::Lab;
-use crate::plan::plan;
+use crate::plan::{Plan, plan};
 
 /// A torus of routers.
 fn torus(side: usize) -> Lab {
@@ -79,6 +81,72 @@ fn the_fat_tree_is_connected() {
     assert_eq!(simulator.check_all(), 36 * 2 * 48 * 2);
     let last = plan.nodes[plan.node("h3-1-1").unwrap()].ipv4().unwrap().into();
     assert_eq!(simulator.walk(Place::Node(plan.node("h0-0-0").unwrap()), last), Ok(6));
+}
+
+/// How many next hops a node's longest route to an address has.
+fn ways(plan: &Plan, node: &str, to: IpAddr) -> usize {
+    let routes = &plan.nodes[plan.node(node).unwrap()].routes;
+    let best = routes.iter().filter(|r| r.to.contains(&to)).max_by_key(|r| r.to.prefix_len());
+    best.map_or(0, |route| 1 + route.also.len())
+}
+
+#[test]
+fn all_paths_of_a_fat_tree_are_used() {
+    let mut lab = fat_tree(8);
+    let plan_of = |lab: &Lab| plan(lab).unwrap();
+    let several = plan_of(&lab);
+    let far = several.nodes[several.node("h3-1-1").unwrap()].clone();
+    for to in [IpAddr::from(far.ipv4().unwrap()), far.ipv6().unwrap().into()] {
+        // To all aggregation routers of the pod, from each to all of its core routers, down by one.
+        assert_eq!(ways(&several, "e0-0", to), 4);
+        assert_eq!(ways(&several, "a0-0", to), 4);
+        assert_eq!(ways(&several, "c0", to), 1);
+        assert_eq!(ways(&several, "a3-0", to), 1);
+        assert_eq!(ways(&several, "h0-0-0", to), 1);
+    }
+    let seed = |node: &str| {
+        let node = &several.nodes[several.node(node).unwrap()];
+        let found = node.sysctls.iter().find(|(path, _)| path.ends_with("multipath_hash_seed"));
+        found.map(|(_, seed)| seed.parse::<u32>().unwrap())
+    };
+    assert!(seed("e0-0").is_some_and(|s| s != 0) && seed("e0-0") != seed("a0-0"));
+    assert_eq!(seed("h0-0-0"), None);
+    lab.ecmp = false;
+    let single = plan_of(&lab);
+    assert!(single.nodes.iter().flat_map(|n| &n.routes).all(|r| r.also.is_empty()));
+    assert_ne!(single.digest, several.digest);
+}
+
+#[test]
+fn parallel_links_are_all_used_up_to_a_bound() {
+    let mut lab = LabBuilder::new();
+    lab.router("a").router("b").host("h");
+    (0..20).for_each(|_| {
+        lab.link("a", "b");
+    });
+    lab.link("b", "h");
+    let plan = plan(&lab.lab).unwrap();
+    Simulator::new(&plan).check_all();
+    assert_eq!(ways(&plan, "a", plan.nodes[2].ipv4().unwrap().into()), 16);
+}
+
+#[test]
+fn an_interface_that_goes_takes_its_next_hop_along() {
+    let mut lab = LabBuilder::new();
+    lab.router("a").router("x").router("y").router("b").host("h");
+    lab.link("a", "x").link("a", "y").link("x", "b").link("y", "b").link("b", "h");
+    let mut plan = plan(&lab.lab).unwrap();
+    let to = plan.nodes[4].ipv4().unwrap().into();
+    assert_eq!(ways(&plan, "a", to), 2);
+    // The first next hop goes, and the second takes its place.
+    plan.remove_nodes(&std::collections::BTreeSet::from([1]));
+    assert_eq!(ways(&plan, "a", to), 1);
+    let a = &plan.nodes[0];
+    let via = plan.nodes[1].interfaces[0].addresses[0].addr();
+    assert_eq!(a.interfaces.len(), 1);
+    assert!(a.routes.iter().any(|r| r.via == Some(via) && r.interface == 0));
+    plan.remove_nodes(&std::collections::BTreeSet::from([1]));
+    assert!(plan.nodes[0].routes.is_empty());
 }
 
 #[test]

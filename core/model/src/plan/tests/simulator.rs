@@ -1,7 +1,8 @@
 //! Packets that walk through a plan, hop by hop.
 //!
 //! Knows only the plan: segments are found anew from its links, each step is a longest-prefix match
-//! over the node's connected prefixes and routes, as the kernel does it.
+//! over the node's connected prefixes and routes, as the kernel does it. Where a route has several next
+//! hops a packet takes all of them at once: each way must lead to the destination.
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -9,9 +10,6 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use crate::plan::{Plan, PlannedEnd};
-
-/// More steps than any shortest path has: a packet that takes them runs in a circle.
-const HOP_LIMIT: usize = 300;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Place {
@@ -43,8 +41,8 @@ struct Port {
 
 struct Entry {
     to: IpNet,
-    via: Option<IpAddr>,
-    segment: usize,
+    /// Next hops, each with the segment that leads to it.
+    hops: Vec<(Option<IpAddr>, usize)>,
 }
 
 pub(super) struct Simulator<'a> {
@@ -69,7 +67,7 @@ impl<'a> Simulator<'a> {
             for address in &port.addresses {
                 new.neighbours.insert((port.segment, address.addr()), port.place);
                 new.own.entry(port.place).or_default().insert(address.addr());
-                table.push(Entry { to: address.trunc(), via: None, segment: port.segment });
+                table.push(Entry { to: address.trunc(), hops: vec![(None, port.segment)] });
             }
         }
         new.add_routes();
@@ -85,40 +83,67 @@ impl<'a> Simulator<'a> {
         for (index, node) in self.plan.nodes.iter().enumerate() {
             let table = self.tables.entry(Place::Node(index)).or_default();
             table.extend(node.routes.iter().map(|route| {
-                let segment = segments[node.interfaces[route.interface].link];
-                Entry { to: route.to, via: route.via, segment }
+                let segment = |interface: usize| segments[node.interfaces[interface].link];
+                let first = [(route.via, segment(route.interface))].into_iter();
+                let also = route.also.iter().map(|hop| (Some(hop.via), segment(hop.interface)));
+                Entry { to: route.to, hops: first.chain(also).collect() }
             }));
         }
         for (link, segment) in segments.into_iter().enumerate() {
             let back = self.plan.door_routes(link).into_iter();
-            let back = back.map(|(to, via)| Entry { to, via: Some(via), segment });
+            let back = back.map(|(to, via)| Entry { to, hops: vec![(Some(via), segment)] });
             if let Some(table) = self.tables.get_mut(&Place::Door(link)) {
                 table.extend(back);
             }
         }
     }
 
-    /// Walks from a place to an address; the number of segments crossed.
+    /// Walks from a place to an address by all ways; the number of segments crossed by the shortest.
     pub(super) fn walk(&self, from: Place, to: IpAddr) -> Result<usize, Lost> {
-        let mut at = from;
-        for hops in 0..HOP_LIMIT {
-            if self.own.get(&at).is_some_and(|own| own.contains(&to)) {
-                return Ok(hops);
-            }
-            match at {
-                Place::Node(node) if hops > 0 && !self.plan.nodes[node].forwarding => {
-                    return Err(Lost::NotForwarding(node));
-                }
-                Place::Door(link) if hops > 0 => return Err(Lost::Outside(link)),
-                _ => {}
-            }
-            let mut entries = self.tables.get(&at).into_iter().flatten();
-            let entry = entries.find(|e| e.to.contains(&to)).ok_or(Lost::NoRoute(at))?;
-            let next = entry.via.unwrap_or(to);
-            let neighbour = self.neighbours.get(&(entry.segment, next));
-            at = *neighbour.ok_or(Lost::NoNeighbour(at, next))?;
+        self.walk_on(from, to, &mut vec![from], &mut HashMap::new())
+    }
+
+    /// Goes on from the last place of a path; `known` has the places from which the outcome is known.
+    fn walk_on(
+        &self,
+        at: Place,
+        to: IpAddr,
+        path: &mut Vec<Place>,
+        known: &mut HashMap<Place, usize>,
+    ) -> Result<usize, Lost> {
+        if self.own.get(&at).is_some_and(|own| own.contains(&to)) {
+            return Ok(0);
         }
-        Err(Lost::Circle)
+        match at {
+            Place::Node(node) if path.len() > 1 && !self.plan.nodes[node].forwarding => {
+                return Err(Lost::NotForwarding(node));
+            }
+            Place::Door(link) if path.len() > 1 => return Err(Lost::Outside(link)),
+            _ => {}
+        }
+        let mut entries = self.tables.get(&at).into_iter().flatten();
+        let entry = entries.find(|e| e.to.contains(&to)).ok_or(Lost::NoRoute(at))?;
+        let mut shortest = usize::MAX;
+        for (via, segment) in &entry.hops {
+            let next = via.unwrap_or(to);
+            let there = self.neighbours.get(&(*segment, next));
+            let there = *there.ok_or(Lost::NoNeighbour(at, next))?;
+            if path.contains(&there) {
+                return Err(Lost::Circle);
+            }
+            let rest = match known.get(&there) {
+                Some(rest) => *rest,
+                None => {
+                    path.push(there);
+                    let rest = self.walk_on(there, to, path, known)?;
+                    path.pop();
+                    rest
+                }
+            };
+            shortest = shortest.min(rest + 1);
+        }
+        known.insert(at, shortest);
+        Ok(shortest)
     }
 
     pub(super) fn places(&self) -> impl Iterator<Item = Place> {
@@ -176,7 +201,7 @@ impl<'a> Simulator<'a> {
             text.push(format!("{} forwarding={}", node.name, node.forwarding));
             let interfaces = node.interfaces.iter();
             text.extend(interfaces.map(|i| format!("  {} {:?}", i.name, i.addresses)));
-            text.extend(node.routes.iter().map(|r| format!("  {} {:?}", r.to, r.via)));
+            text.extend(node.routes.iter().map(|r| format!("  {} {:?} {:?}", r.to, r.via, r.also)));
         }
         text.join("\n")
     }

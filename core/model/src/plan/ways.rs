@@ -1,0 +1,215 @@
+//! The shortest ways from one router to everywhere, with all first steps of equal cost.
+//!
+//! Distance is the number of segments crossed. First steps are numbered in the order of the router's
+//! interfaces, then of the file, and so are those of a set. Invariant: each step of a set leads to a
+//! router, or the thing itself, that is one segment nearer to where the set leads.
+
+use std::net::IpAddr;
+
+use super::graph::{Attachment, Graph};
+
+/// Next hops of one route at most. More equal ways than that are rarely worth what routes of large
+/// labs weigh.
+pub(crate) const MOST_HOPS: usize = 16;
+
+/// The first step of a way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Hop {
+    pub(crate) via: IpAddr,
+    /// Index into the interfaces of the node that takes the step.
+    pub(crate) interface: usize,
+}
+
+/// The first steps of all shortest ways to one thing, by number in rising order, the first ones where
+/// there are too many. Empty: it is not reached, or there is no step to take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Steps {
+    count: usize,
+    numbers: [u32; MOST_HOPS],
+}
+
+impl Steps {
+    fn one(number: u32) -> Steps {
+        let mut one = Steps { count: 1, ..Steps::default() };
+        one.numbers[0] = number;
+        one
+    }
+
+    fn as_slice(&self) -> &[u32] {
+        &self.numbers[..self.count]
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Adds another set's steps.
+    fn join(&mut self, other: &Steps) {
+        let (mine, theirs) = (*self, other.as_slice());
+        let (mut left, mut right) = (mine.as_slice().iter().peekable(), theirs.iter().peekable());
+        self.count = 0;
+        while self.count < MOST_HOPS {
+            let next = match (left.peek(), right.peek()) {
+                (Some(a), Some(b)) => **a.min(b),
+                (Some(one), None) | (None, Some(one)) => **one,
+                (None, None) => return,
+            };
+            left.next_if(|number| **number == next);
+            right.next_if(|number| **number == next);
+            self.numbers[self.count] = next;
+            self.count += 1;
+        }
+    }
+}
+
+/// Not reached yet.
+const FAR: u32 = u32::MAX;
+
+/// The ways from one router to everywhere, reused from router to router.
+pub(crate) struct Ways {
+    /// The first steps there are, by number.
+    hops: Vec<Hop>,
+    /// By node: the first steps to a router; none when it is not reached or is where we start.
+    to_router: Vec<Steps>,
+    /// By segment: the first steps; none when it is not reached or connected.
+    to_segment: Vec<Steps>,
+    /// The first steps towards the nearest `internet` door, the first in the file among equals.
+    to_door: Steps,
+    router_distance: Vec<u32>,
+    segment_distance: Vec<u32>,
+    /// Routers as far as each other, and those that come next.
+    level: Vec<usize>,
+    next: Vec<usize>,
+}
+
+impl Ways {
+    pub(crate) fn new(graph: &Graph<'_>) -> Self {
+        let (nodes, segments) = (graph.of_node.len(), graph.routers.len());
+        Ways {
+            hops: Vec::new(),
+            to_router: vec![Steps::default(); nodes],
+            to_segment: vec![Steps::default(); segments],
+            to_door: Steps::default(),
+            router_distance: vec![FAR; nodes],
+            segment_distance: vec![FAR; segments],
+            level: Vec::new(),
+            next: Vec::new(),
+        }
+    }
+
+    pub(crate) fn to_router(&self, node: usize) -> &Steps {
+        &self.to_router[node]
+    }
+
+    pub(crate) fn to_segment(&self, segment: usize) -> &Steps {
+        &self.to_segment[segment]
+    }
+
+    pub(crate) fn to_door(&self) -> &Steps {
+        &self.to_door
+    }
+
+    /// The hops that steps stand for, in their order.
+    pub(crate) fn hops<'a>(&'a self, steps: &'a Steps) -> impl Iterator<Item = Hop> + 'a {
+        steps.as_slice().iter().map(|number| self.hops[*number as usize])
+    }
+
+    /// Breadth first from a router: all routers of one distance, the segments that they are the first
+    /// to be on, the routers there, and so on.
+    pub(crate) fn find(&mut self, graph: &Graph<'_>, from: usize) {
+        self.hops.clear();
+        self.to_router.fill(Steps::default());
+        self.to_segment.fill(Steps::default());
+        self.to_door = Steps::default();
+        self.router_distance.fill(FAR);
+        self.segment_distance.fill(FAR);
+        self.level.clear();
+        self.level.push(from);
+        self.router_distance[from] = 0;
+        let mut distance = 0;
+        while !self.level.is_empty() {
+            for segment in self.segments_at(graph, distance) {
+                self.cross(graph, segment, (from, distance));
+            }
+            std::mem::swap(&mut self.level, &mut self.next);
+            self.next.clear();
+            distance += 1;
+        }
+    }
+
+    /// The segments that are reached first by routers of this distance, in the order in which they
+    /// are; their steps are those of all of these routers that are on them.
+    fn segments_at(&mut self, graph: &Graph<'_>, distance: u32) -> Vec<Attachment> {
+        let mut found = Vec::new();
+        for router in &self.level {
+            for place in &graph.of_node[*router] {
+                let known = &mut self.segment_distance[place.segment];
+                if *known == FAR {
+                    *known = distance;
+                    found.push(*place);
+                }
+                if *known == distance {
+                    self.to_segment[place.segment].join(&self.to_router[*router]);
+                }
+            }
+        }
+        found
+    }
+
+    /// Crosses a segment to all routers on it that are not nearer.
+    fn cross(&mut self, graph: &Graph<'_>, place: Attachment, (from, distance): (usize, u32)) {
+        let steps = self.to_segment[place.segment];
+        if let Some(via) = graph.doors[place.segment]
+            && self.to_door.is_empty()
+        {
+            self.to_door = self.or_step(&steps, Hop { via, interface: place.interface });
+        }
+        for next in &graph.routers[place.segment] {
+            if next.node == from || self.router_distance[next.node] <= distance {
+                continue;
+            }
+            let hop = Hop { via: next.address, interface: place.interface };
+            let steps = self.or_step(&steps, hop);
+            self.to_router[next.node].join(&steps);
+            if self.router_distance[next.node] == FAR {
+                self.router_distance[next.node] = distance + 1;
+                self.next.push(next.node);
+            }
+        }
+    }
+
+    /// These steps; a new one where there are none, because this is where we start.
+    fn or_step(&mut self, steps: &Steps, hop: Hop) -> Steps {
+        if !steps.is_empty() {
+            return *steps;
+        }
+        let number = u32::try_from(self.hops.len()).unwrap_or(u32::MAX);
+        self.hops.push(hop);
+        Steps::one(number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn steps(numbers: &[u32]) -> Steps {
+        numbers.iter().fold(Steps::default(), |mut all, number| {
+            all.join(&Steps::one(*number));
+            all
+        })
+    }
+
+    #[test]
+    fn sets_are_joined_in_order_without_doubles_and_bounded() {
+        assert_eq!(steps(&[4, 1, 4, 2]).as_slice(), &[1, 2, 4]);
+        let mut both = steps(&[1, 5]);
+        both.join(&steps(&[0, 5, 9]));
+        assert_eq!(both.as_slice(), &[0, 1, 5, 9]);
+        let many: Vec<u32> = (0..40).rev().collect();
+        assert_eq!(steps(&many).as_slice(), (0..16).collect::<Vec<_>>());
+        let mut full = steps(&many);
+        full.join(&steps(&[3, 50]));
+        assert_eq!(full, steps(&many));
+    }
+}
