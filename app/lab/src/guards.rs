@@ -325,7 +325,8 @@ impl Inner {
         let object = format!("node {:?}", node.name);
         let names = names_here(context.state, node);
         let threads = spots::run_in_living(context.inits, node.id, &object, || {
-            Ok(names.iter().filter_map(|n| charge::threads(*n).ok()).flatten().collect())
+            let found = names.iter().filter_map(|n| charge::threads(*n).ok()).flatten();
+            Ok(found.filter(|thread| netloom_sys::process::is_kernel_thread(*thread)).collect())
         })?;
         self.threads.insert(node.id, threads.unwrap_or_default());
         Ok(())

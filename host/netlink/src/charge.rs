@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
+use netloom_sys::process::is_kernel_thread;
 use rustix::mount::{MountFlags, mount};
 
 use crate::decode::{Message, u32_at};
@@ -36,7 +37,7 @@ const FEATURES: [&str; 2] = ["rx-gro", "rx-udp-gro-forwarding"];
 /// # Errors
 /// [`Error::Refused`] where there is no such interface, it is down (`ENETDOWN`), or does not take a
 /// feature; [`Error::Path`] when sysfs refuses; [`Error::Unsupported`] before Linux 5.12, or before
-/// 6.8 when it was on already.
+/// 6.8 when it was on already, or where this PID namespace shows no kernel threads: then it is off again.
 pub fn enable<'a>(link: impl Into<LinkRef<'a>>) -> Result<Vec<i32>> {
     let link = link.into();
     let info = find(link)?;
@@ -47,10 +48,19 @@ pub fn enable<'a>(link: impl Into<LinkRef<'a>>) -> Result<Vec<i32>> {
     Offloads::open()?.set(link, &FEATURES.map(|name| (name, true)))?;
     let before = named_threads(&info.name);
     set_threaded(&info.name, true)?;
-    match threads_of(info.index) {
-        Err(Error::Unsupported { .. }) => appeared(&before, &info.name),
-        found => found,
+    let found = match threads_of(info.index) {
+        Err(Error::Unsupported { .. }) => appeared(&before, &info.name)?,
+        found => found?,
+    };
+    if found.iter().all(|thread| is_kernel_thread(*thread)) {
+        return Ok(found);
     }
+    disable(info.index)?;
+    Err(Error::Unsupported {
+        feature: "threads of receiving",
+        needs: "the first PID namespace: a container's shows no kernel threads",
+        source: std::io::Error::from_raw_os_error(libc::ESRCH),
+    })
 }
 
 /// Turns it off: threads end, and frames are received in the sender's time again.

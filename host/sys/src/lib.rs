@@ -22,3 +22,10 @@ pub mod terminal;
 pub mod title;
 
 pub use error::{Error, Result, Unsupported};
+
+#[cfg(test)]
+extern crate self as netloom_sys;
+
+#[cfg(test)]
+#[path = "../tests/all.rs"]
+mod integration;

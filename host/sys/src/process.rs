@@ -459,6 +459,15 @@ pub fn cpu_time(tid: i32) -> Option<u64> {
     text.split_ascii_whitespace().next()?.parse().ok()
 }
 
+/// Whether an id, as seen from here, is that of a kernel thread: by `PF_KTHREAD` among the flags in
+/// proc_pid_stat(5), which come seventh after the name. A PID namespace shows none, so there it is always false.
+pub fn is_kernel_thread(tid: i32) -> bool {
+    const PF_KTHREAD: u32 = 0x0020_0000;
+    let stat = std::fs::read_to_string(format!("/proc/{tid}/stat")).unwrap_or_default();
+    let flags = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(6));
+    flags.and_then(|flags| flags.parse::<u32>().ok()).is_some_and(|f| f & PF_KTHREAD != 0)
+}
+
 /// Ends this process at once, without running anything registered for exit: for forked children,
 /// whose parent's buffers and handlers are not theirs.
 pub fn exit_now(code: i32) -> ! {

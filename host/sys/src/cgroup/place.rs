@@ -15,6 +15,7 @@ use rustix::fs::{Mode, OFlags};
 use super::hierarchy::{enable, enrol, move_all};
 use super::usage::members;
 use super::{Groups, Hierarchy, OWN, Version, mkdir};
+use crate::process::is_kernel_thread;
 use crate::{Error, Result};
 
 /// How often processes are looked for that were born meanwhile.
@@ -84,8 +85,13 @@ impl Groups {
     /// is then in all of them.
     ///
     /// # Errors
-    /// EINVAL for a thread the kernel binds, after a second; ESRCH for one that has ended.
+    /// EINVAL for a thread the kernel binds, after a second; ESRCH for one that has ended or is no kernel
+    /// thread here: the kernel takes 0 for the caller, and a PID namespace has other numbers.
     pub fn move_thread(&self, tid: i32, node: usize) -> Result<()> {
+        if !is_kernel_thread(tid) {
+            let gone = std::io::Error::from_raw_os_error(libc::ESRCH);
+            return Err(Error::call(format!("kernel thread {tid}"), "move to a group", gone));
+        }
         let seats = self.accounting().filter_map(|h| Some((h, self.seat(h, node)?)));
         for (h, seat) in seats {
             put_thread(h, &seat, tid)?;
@@ -142,14 +148,6 @@ pub(super) fn release_kernel_threads(h: &Hierarchy, dir: &Path) -> bool {
         let _ = put_thread(h, &h.base, *tid);
     }
     !threads.is_empty()
-}
-
-/// By `PF_KTHREAD` among the flags in proc_pid_stat(5), which come seventh after the name.
-fn is_kernel_thread(pid: i32) -> bool {
-    const PF_KTHREAD: u32 = 0x0020_0000;
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let flags = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(6));
-    flags.and_then(|flags| flags.parse::<u32>().ok()).is_some_and(|f| f & PF_KTHREAD != 0)
 }
 
 fn put_thread(h: &Hierarchy, dir: &Path, tid: i32) -> Result<()> {
