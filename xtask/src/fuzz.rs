@@ -90,9 +90,10 @@ fn kill_and_cut() -> Result<()> {
     let test = ["test", "--release", "--package"];
     println!("a capture killed at {KILLS} moments");
     let mut kills = workspace::cargo(&test);
-    kills.args(["netloom-capture", "--test", "kill", "--", "--nocapture", "--test-threads=1"]);
+    kills.args(["netloom-capture", "--lib", "integration::kill", "--", "--nocapture"]);
+    kills.arg("--test-threads=1");
     workspace::must(kills.env("NETLOOM_CAPTURE_KILLS", KILLS))?;
     println!("files cut at a thousand places");
     let mut cuts = workspace::cargo(&test);
-    workspace::must(cuts.args(["netloom-pcap", "--test", "files", "cut"]))
+    workspace::must(cuts.args(["netloom-pcap", "--lib", "cut"]))
 }

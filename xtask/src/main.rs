@@ -23,7 +23,7 @@ usage: cargo xtask VERB
 
   check                     layers, module headers, licences, unsafe; prints long files and functions
   test [RUNG [FILTER]]      rungs: unit, netns, e2e; without one: all;
-                            FILTER is an executable's name or part of tests' names
+                            FILTER is part of a crate's folder or of a test's name
   test kill --seed S --n N  the crash test: N kills at random moments
   codegen [--check]         write (or compare) the files that are made from the code
   man [DIR]                 man pages, by default into target/man

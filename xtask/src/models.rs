@@ -11,7 +11,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     if let Some(argument) = args.first() {
         bail!("`loom` takes no argument, not `{argument}`");
     }
-    let what = ["test", "-p", "netloom-shm", "--release", "--test", "ring_loom", "loom"];
+    let what = ["test", "-p", "netloom-shm", "--release", "--lib", "ring_loom"];
     let mut cargo = workspace::cargo(&what);
     cargo.env("RUSTFLAGS", "--cfg loom");
     if std::env::var_os("CARGO_TARGET_DIR").is_none() {

@@ -91,15 +91,6 @@ impl Artifacts {
     pub(crate) fn plugin(&self) -> Result<PathBuf> {
         self.library(PLUGIN).map_or_else(|| plugin(false), Ok)
     }
-
-    /// An example that tests start as a program of its own.
-    pub(crate) fn example(&self, package: &str, name: &str) -> Result<PathBuf> {
-        if let Some(file) = self.program(name) {
-            return Ok(file);
-        }
-        let alone = Artifacts::build(&["build", "--package", package, "--example", name])?;
-        alone.program(name).with_context(|| format!("cargo built no {name}"))
-    }
 }
 
 /// An executable made by cargo.

@@ -37,3 +37,10 @@ pub const API_SOCKET: &str = "api.sock";
 
 /// File name of the socket that gives descriptors, in the lab's folder.
 pub const HANDLES_SOCKET: &str = "handles.sock";
+
+#[cfg(test)]
+extern crate self as netloom_api;
+
+#[cfg(test)]
+#[path = "../tests/all.rs"]
+mod integration;

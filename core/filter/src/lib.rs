@@ -25,3 +25,10 @@ pub mod words;
 pub use error::{Error, Result};
 pub use insn::Insn;
 pub use program::{MOST_INSNS, Program};
+
+#[cfg(test)]
+extern crate self as netloom_filter;
+
+#[cfg(test)]
+#[path = "../tests/all.rs"]
+mod integration;

@@ -1,6 +1,6 @@
 //! The seeds of the fuzz target `filter`, and the same for programs that are known to be right.
 
-mod support;
+use super::support;
 
 use support::{frames, noise::Noise, outside::try_bytes, recorded};
 

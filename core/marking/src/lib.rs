@@ -47,3 +47,10 @@ pub use record::{Completeness, Record};
 pub use schedule::{Schedule, guard_for};
 pub use select::{Sample, Samples, Selection, Threshold};
 pub use tables::Tables;
+
+#[cfg(test)]
+extern crate self as netloom_marking;
+
+#[cfg(test)]
+#[path = "../tests/all.rs"]
+mod integration;

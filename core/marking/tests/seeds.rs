@@ -1,7 +1,6 @@
 //! The seeds of the fuzz targets `session` and `packet`: what was found stays found.
 
-#[path = "support/outside.rs"]
-mod outside;
+use super::outside;
 
 use std::fs;
 use std::path::Path;

@@ -24,3 +24,10 @@ pub use parse::{
 };
 pub use plan::Plan;
 pub use schema::schema;
+
+#[cfg(test)]
+extern crate self as netloom_model;
+
+#[cfg(test)]
+#[path = "../tests/all.rs"]
+mod integration;

@@ -17,3 +17,10 @@ pub use headers::{Fragment, Headers, Ip};
 pub use identity::{hash, identity};
 pub use segment::{Segmenter, packets, segment};
 pub use vnet::{Gso, VnetHeader};
+
+#[cfg(test)]
+extern crate self as netloom_packet;
+
+#[cfg(test)]
+#[path = "../tests/all.rs"]
+mod integration;

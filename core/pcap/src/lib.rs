@@ -26,3 +26,10 @@ pub const MOST_DATA: usize = 1 << 28;
 const fn filling(len: usize) -> usize {
     len.wrapping_neg() & 3
 }
+
+#[cfg(test)]
+extern crate self as netloom_pcap;
+
+#[cfg(test)]
+#[path = "../tests/all.rs"]
+mod integration;

@@ -23,3 +23,10 @@ pub use target::{Direct, How, Options};
 /// What chunks must be a multiple of to be written past the page cache, and what [`Buffer`]s are
 /// aligned to, in bytes: no smaller than the logical block of storage in use.
 pub const BLOCK: usize = 4096;
+
+#[cfg(test)]
+extern crate self as netloom_disk;
+
+#[cfg(test)]
+#[path = "../tests/all.rs"]
+mod integration;

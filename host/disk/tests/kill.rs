@@ -3,10 +3,10 @@
 //! The test starts this executable again as the writer, watches the file grow to a random length,
 //! lets a random time pass that is shorter than a write, and kills.
 
-mod ways;
+use super::ways;
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use netloom_disk::{BLOCK, File, Options, Pool};
@@ -18,10 +18,11 @@ const CHUNK: usize = 256 << 10;
 /// Bytes after which a writer that nobody kills starts anew.
 const ROUND: u64 = 64 << 20;
 
-/// Not a test: the process that is killed, where one of the others has started it.
+/// The process that is killed.
 #[test]
+#[ignore = "helper: started by other tests"]
 fn writer() {
-    let Ok(way) = std::env::var("NETLOOM_TEST_WAY") else { return };
+    let way = std::env::var("NETLOOM_TEST_WAY").unwrap();
     let way = WAYS[way.parse::<usize>().unwrap()];
     let path = std::env::var_os("NETLOOM_TEST_FILE").unwrap();
     let preallocate = std::env::var_os("NETLOOM_TEST_AHEAD").map_or(0, |_| ROUND);
@@ -49,8 +50,7 @@ fn random(seed: &mut u64, below: u64) -> u64 {
 
 /// Kills one writer somewhere in its first `ROUND` bytes.
 fn kill_one(way: usize, path: &Path, ahead: bool, seed: &mut u64) {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "writer", "--nocapture", "--test-threads=1"]);
+    let mut command = netloom_kit::again(&writer);
     command.env("NETLOOM_TEST_WAY", way.to_string()).env("NETLOOM_TEST_FILE", path);
     if ahead {
         command.env("NETLOOM_TEST_AHEAD", "1");

@@ -2,7 +2,7 @@
 //!
 //! Small file systems are mounted in mount namespaces of the tests' own, and end with them.
 
-mod ways;
+use super::ways;
 
 use std::path::Path;
 use std::process::Command;

@@ -1,6 +1,6 @@
 //! Files on a real file system, in each of the three ways: content, order, lengths, refusals.
 
-mod ways;
+use super::ways;
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 

@@ -33,3 +33,10 @@ mod program;
 
 pub use attach::{Direction, Hook};
 pub use error::{Error, Result};
+
+#[cfg(test)]
+extern crate self as netloom_ebpf;
+
+#[cfg(test)]
+#[path = "../tests/all.rs"]
+mod integration;

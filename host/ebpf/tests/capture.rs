@@ -1,11 +1,11 @@
 //! Taps at real interfaces: what was sent is in the rings, once, whole, and goes on as if they were not.
 
-mod support;
+use super::support;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, SystemTime};
 
 use netloom_ebpf::capture::{SocketFilter, Tap, TapCounts, TapOptions, Where};
@@ -540,8 +540,7 @@ fn a_killed_process_leaves_nothing_attached() {
     }
     let pair = pair();
     let mut child = pair.far.run(|| {
-        Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "a_killed_process_leaves_nothing_attached", "--nocapture"])
+        netloom_kit::again(&a_killed_process_leaves_nothing_attached)
             .env(CHILD, "1")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

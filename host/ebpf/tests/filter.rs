@@ -4,8 +4,7 @@
 //! Frames are given to programs by `BPF_PROG_TEST_RUN`: nothing is attached, no interface is needed. It
 //! takes frames of 14 bytes and more.
 
-#[path = "../../../core/filter/tests/support/mod.rs"]
-mod support;
+use super::filter_support as support;
 
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};

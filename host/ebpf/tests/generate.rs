@@ -1,6 +1,6 @@
 //! Frames made in the kernel, through a veth pair, as the other end gets them.
 
-mod support;
+use super::support;
 
 use std::time::Duration;
 

@@ -1,9 +1,8 @@
 //! Points of a measurement: on test runs against the reference, and on real links.
 
-mod measure_support;
-mod support;
-#[path = "measure_support/traffic.rs"]
-mod traffic;
+use super::measure_support;
+use super::support;
+use super::traffic;
 
 use std::io::BufRead;
 use std::time::Duration;
@@ -441,14 +440,10 @@ fn an_interface_that_goes_is_noticed() {
     drop(far);
 }
 
-const HELD: &str = "NETLOOM_EBPF_TEST_HELD";
-
 /// The body of a process that the next test kills: attaches and waits.
 #[test]
+#[ignore = "helper: started by other tests"]
 fn held_by_another_process() {
-    if std::env::var_os(HELD).is_none() {
-        return;
-    }
     let _point = Measure::attach(FAR, Direction::Ingress, &config(Program::All)).unwrap();
     println!("attached");
     let _ = std::io::stdin().read_line(&mut String::new());
@@ -460,9 +455,7 @@ fn nothing_stays_after_a_kill() {
     let (near, far) = (NetNs::create(), NetNs::create());
     link(near.end(NEAR), far.end(FAR));
     let mut child = far.run(|| {
-        std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["held_by_another_process", "--exact", "--nocapture"])
-            .env(HELD, "1")
+        netloom_kit::again(&held_by_another_process)
             .stdin(std::process::Stdio::piped())
             .stdout(std::process::Stdio::piped())
             .spawn()

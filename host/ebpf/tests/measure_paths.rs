@@ -1,10 +1,9 @@
 //! Points on the kernel's own ways: tags beside frames, and one CPU that sends in a process
 //! and in soft interrupts by turns.
 
-mod measure_support;
-mod support;
-#[path = "measure_support/traffic.rs"]
-mod traffic;
+use super::measure_support;
+use super::support;
+use super::traffic;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

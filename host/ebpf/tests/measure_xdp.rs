@@ -1,9 +1,8 @@
 //! Points at a card's entrance (XDP): equal to those of traffic control, and good neighbours.
 
-mod measure_support;
-mod support;
-#[path = "measure_support/traffic.rs"]
-mod traffic;
+use super::measure_support;
+use super::support;
+use super::traffic;
 
 use std::time::Duration;
 

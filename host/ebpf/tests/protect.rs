@@ -1,6 +1,6 @@
 //! Flood protection on real links: the budget holds, whoever sends and however.
 
-mod support;
+use super::support;
 
 use std::time::{Duration, Instant};
 

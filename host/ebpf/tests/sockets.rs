@@ -1,6 +1,6 @@
 //! Socket limits on real groups: counted exactly, whoever opens, keeps and closes.
 
-mod support;
+use super::support;
 
 use netloom_ebpf::sockets::{GroupId, SocketCounts, SocketLimits};
 use netloom_ebpf::{Error, feature};
@@ -23,12 +23,6 @@ macro_rules! lab {
 
 fn open(counts: SocketCounts) -> u64 {
     counts.open
-}
-
-/// Not a test: what helpers run.
-#[test]
-fn helper_process() {
-    support::group::help();
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Wires put into running links, with a process that carries frames from tap to tap.
 
-mod support;
+use super::support;
 
 use std::fs::File;
 use std::io::{Read, Write};

@@ -29,3 +29,10 @@ pub fn version() -> Result<String> {
     let text = unsafe { std::ffi::CStr::from_ptr(text) };
     Ok(text.to_string_lossy().into_owned())
 }
+
+#[cfg(test)]
+extern crate self as netloom_libpcap;
+
+#[cfg(test)]
+#[path = "../tests/all.rs"]
+mod integration;

@@ -1,8 +1,7 @@
 //! Expressions: libpcap's interpreter and ours say the same about every frame, for programs compiled
 //! here and for the recorded ones.
 
-#[path = "../../../core/filter/tests/support/mod.rs"]
-mod support;
+use super::support;
 
 use netloom_kit::skip;
 use netloom_libpcap::{Error, compile, offline_filter, version};

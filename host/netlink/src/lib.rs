@@ -37,3 +37,10 @@ pub use lookup::{Found, Lookup};
 pub use query::{AddressInfo, Family, LinkInfo, Operational, RouteInfo, Traffic};
 pub use route::{DeleteRoute, Multipath, Route};
 pub use socket::Socket;
+
+#[cfg(test)]
+extern crate self as netloom_netlink;
+
+#[cfg(test)]
+#[path = "../tests/all.rs"]
+mod integration;

@@ -1,6 +1,6 @@
 //! Interfaces that move between namespaces: what is lost, what is given back, what is in the way.
 
-mod fresh;
+use super::fresh;
 
 use std::net::UdpSocket;
 use std::time::Duration;
@@ -105,7 +105,7 @@ fn with_routes(carried: impl Fn() -> Carried) -> Carried {
 
 #[test]
 fn an_interface_moves_under_another_name_and_back_with_all_it_has() {
-    let test = "an_interface_moves_under_another_name_and_back_with_all_it_has";
+    let test = "integration::carry::an_interface_moves_under_another_name_and_back_with_all_it_has";
     with_netns(test, |[home, peer, away]| {
         joined(&home, &peer);
         reaches(&home, &peer, "10.0.0.2");
@@ -154,24 +154,27 @@ fn an_interface_moves_under_another_name_and_back_with_all_it_has() {
 
 #[test]
 fn a_name_or_index_that_is_taken_is_told_and_the_link_stays() {
-    with_netns("a_name_or_index_that_is_taken_is_told_and_the_link_stays", |[home, away]| {
-        joined(&home, &away);
-        home.run(|| {
-            let go = |link: &MoveLink<'_>| run(|batch| batch.push("link \"eth0\"", link));
-            let taken = go(&MoveLink::new(5, away.fd())).unwrap_err();
-            assert_eq!(taken.failures()[0].errno, libc::EEXIST, "{taken}");
-            assert!(taken.to_string().contains("move to namespace"), "{taken}");
-            let renamed = MoveLink { name: Some("eth1"), ..MoveLink::new(5, away.fd()) };
-            let taken = go(&MoveLink { index: Some(5), ..renamed }).unwrap_err();
-            assert_eq!(taken.failures()[0].errno, libc::EBUSY, "{taken}");
-            assert!(taken.failures()[0].explanation.is_some(), "{taken}");
-            let taken = go(&MoveLink { name: Some("eth0"), ..renamed }).unwrap_err();
-            assert_eq!(taken.failures()[0].errno, libc::EEXIST, "{taken}");
-            assert!(taken.failures()[0].explanation.is_some(), "{taken}");
-            assert!(go(&MoveLink::new(1, away.fd())).is_err());
-            let link = Socket::open().unwrap().link(5).unwrap().unwrap();
-            assert_eq!((link.name.as_str(), link.up), ("eth0", true));
-        });
-        reaches(&home, &away, "10.0.0.2");
-    });
+    with_netns(
+        "integration::carry::a_name_or_index_that_is_taken_is_told_and_the_link_stays",
+        |[home, away]| {
+            joined(&home, &away);
+            home.run(|| {
+                let go = |link: &MoveLink<'_>| run(|batch| batch.push("link \"eth0\"", link));
+                let taken = go(&MoveLink::new(5, away.fd())).unwrap_err();
+                assert_eq!(taken.failures()[0].errno, libc::EEXIST, "{taken}");
+                assert!(taken.to_string().contains("move to namespace"), "{taken}");
+                let renamed = MoveLink { name: Some("eth1"), ..MoveLink::new(5, away.fd()) };
+                let taken = go(&MoveLink { index: Some(5), ..renamed }).unwrap_err();
+                assert_eq!(taken.failures()[0].errno, libc::EBUSY, "{taken}");
+                assert!(taken.failures()[0].explanation.is_some(), "{taken}");
+                let taken = go(&MoveLink { name: Some("eth0"), ..renamed }).unwrap_err();
+                assert_eq!(taken.failures()[0].errno, libc::EEXIST, "{taken}");
+                assert!(taken.failures()[0].explanation.is_some(), "{taken}");
+                assert!(go(&MoveLink::new(1, away.fd())).is_err());
+                let link = Socket::open().unwrap().link(5).unwrap().unwrap();
+                assert_eq!((link.name.as_str(), link.up), ("eth0", true));
+            });
+            reaches(&home, &away, "10.0.0.2");
+        },
+    );
 }

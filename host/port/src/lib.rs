@@ -160,3 +160,10 @@ pub fn from_fd(kind: Kind, fd: OwnedFd) -> Result<Box<dyn Port>> {
         Kind::Packet => Box::new(PacketPort::from_fd(fd)?),
     })
 }
+
+#[cfg(test)]
+extern crate self as netloom_port;
+
+#[cfg(test)]
+#[path = "../tests/all.rs"]
+mod integration;

@@ -27,3 +27,10 @@ pub use receive::{Peeked, RxRing};
 pub use ring::{RingSizes, WHOLE_SLOT, rings};
 pub use sender::{Path, Sender, Tally};
 pub use transmit::{Kick, State, TxRing};
+
+#[cfg(test)]
+extern crate self as netloom_rawsock;
+
+#[cfg(test)]
+#[path = "../tests/all.rs"]
+mod integration;

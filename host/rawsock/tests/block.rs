@@ -1,6 +1,6 @@
 //! Blocks of frames from a veth pair in fresh namespaces: every frame counted, as it was sent.
 
-mod pair;
+use super::pair;
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 

@@ -1,7 +1,7 @@
 //! TCP over a veth pair between two network namespaces: what one side's kernel gives the other in one
 //! piece is told as a super-frame, and nothing else is.
 
-mod pair;
+use super::pair;
 
 use std::fs::File;
 use std::io::{Read, Write};

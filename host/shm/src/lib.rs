@@ -15,3 +15,10 @@ pub mod wake;
 pub use error::{Error, Result};
 pub use layout::HEADER;
 pub use port::{Counters, JoinOptions, MOST_FRAME, Received, Sent, SwitchPort};
+
+#[cfg(test)]
+extern crate self as netloom_shm;
+
+#[cfg(test)]
+#[path = "../tests/all.rs"]
+mod integration;

@@ -1,7 +1,7 @@
 //! A port and a switch that is played by the test: edges, order, wake-ups, faults, and the switch's
 //! end and return.
 
-mod port_hand;
+use super::port_hand;
 
 use netloom_shm::inbox::{Counter, PeerInbox};
 use netloom_shm::protocol::{Direction, MIRRORED, Message, Reason, Refused};

@@ -1,6 +1,6 @@
 //! The seeds of the fuzz target `join`, and scripts made at random.
 
-mod port_script;
+use super::port_script;
 
 use proptest::prelude::*;
 

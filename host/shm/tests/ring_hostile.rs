@@ -1,6 +1,6 @@
 //! Peers that write what they should not: nothing but their own edge is lost.
 
-mod ring_script;
+use super::ring_script;
 
 use std::os::fd::AsFd;
 use std::sync::Arc;

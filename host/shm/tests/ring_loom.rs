@@ -3,8 +3,6 @@
 //! The code is `src/ring/index.rs` itself on loom's atomics. The arena is made of loom's cells, so
 //! that a byte read while it is written is an error; the bell and the futex are what the kernel
 //! promises of them. A wake-up that is lost is a deadlock, which loom reports.
-#![allow(unexpected_cfgs, reason = "`loom` is set by the command alone")]
-#![cfg(loom)]
 #![allow(dead_code, reason = "not all of the protocol is used here")]
 #![allow(clippy::cast_possible_truncation, reason = "small numbers")]
 

@@ -5,7 +5,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,11 +17,10 @@ use netloom_shm::wake::{Bell, Watch};
 const LONG: Duration = Duration::from_secs(60);
 const FDS: &str = "NETLOOM_TEST_RING_FDS";
 
-/// Starts a test of this executable, with copies of descriptors that it inherits.
-fn child(test: &str, fds: &[OwnedFd]) -> Child {
+/// Starts a function of this executable, with copies of descriptors that it inherits.
+fn child<T>(helper: &T, fds: &[OwnedFd]) -> Child {
     let numbers: Vec<String> = fds.iter().map(|fd| fd.as_raw_fd().to_string()).collect();
-    Command::new(std::env::current_exe().expect("this executable"))
-        .args(["--exact", test, "--nocapture"])
+    netloom_kit::again(helper)
         .env(FDS, numbers.join(","))
         .stdout(Stdio::piped())
         .spawn()
@@ -33,12 +32,12 @@ fn inherited(fd: impl std::os::fd::AsFd) -> OwnedFd {
     rustix::io::dup(fd).expect("a copy")
 }
 
-/// The descriptors that this process was started with; none in the tests themselves.
-fn given() -> Option<Vec<OwnedFd>> {
-    let numbers = std::env::var(FDS).ok()?;
+/// The descriptors that this process was started with.
+fn given() -> Vec<OwnedFd> {
+    let numbers = std::env::var(FDS).expect("numbers of descriptors");
     let fds = numbers.split(',').map(|number| number.parse().expect("a number"));
     // SAFETY: the parent opened them for us, and nobody else here knows of them.
-    Some(fds.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }).collect())
+    fds.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }).collect()
 }
 
 /// A frame that tells its number in every byte, and has a length of its own.
@@ -94,8 +93,9 @@ fn outgoing(writer: Writer, inbox: &OwnedFd, bell: OwnedFd) -> Outgoing {
 
 /// Sends for ever.
 #[test]
+#[ignore = "helper: started by other tests"]
 fn child_writer() {
-    let Some(mut fds) = given() else { return };
+    let mut fds = given();
     let (bell, inbox) = (fds.pop().expect("a bell"), fds.pop().expect("an inbox"));
     let writer = Writer::create(ring::LEAST_ARENA, 1).expect("a ring");
     println!("\nring {}", writer.fd().as_raw_fd());
@@ -115,7 +115,7 @@ fn a_writer_that_is_killed_leaves_whole_frames() {
     for round in 1..=8_u64 {
         let (inbox, bell) = (Inbox::create().expect("an inbox"), Bell::create().expect("a bell"));
         let fds = [inherited(inbox.fd()), inherited(bell.fd())];
-        let mut child = child("child_writer", &fds);
+        let mut child = child(&child_writer, &fds);
         let out = child.stdout.take().expect("its output");
         let line = BufReader::new(out).lines().map_while(Result::ok);
         let ring = line.filter_map(|line| line.strip_prefix("ring ").map(str::to_owned)).next();
@@ -137,8 +137,9 @@ fn a_writer_that_is_killed_leaves_whole_frames() {
 
 /// Takes for ever.
 #[test]
+#[ignore = "helper: started by other tests"]
 fn child_reader() {
-    let Some(mut fds) = given() else { return };
+    let mut fds = given();
     let bell = Bell::from_fd(fds.pop().expect("a bell"));
     let ring = fds.pop().expect("a ring");
     let inbox = Inbox::create().expect("an inbox");
@@ -154,7 +155,7 @@ fn a_reader_that_is_killed_costs_the_bound_once() {
     let bell = Bell::create().expect("a bell");
     let writer = Writer::create(ring::LEAST_ARENA, 1).expect("a ring");
     let fds = [inherited(writer.fd()), inherited(bell.fd())];
-    let mut child = child("child_reader", &fds);
+    let mut child = child(&child_reader, &fds);
     let output = child.stdout.take().expect("its output");
     let line = BufReader::new(output).lines().map_while(Result::ok);
     let inbox = line.filter_map(|line| line.strip_prefix("inbox ").map(str::to_owned)).next();

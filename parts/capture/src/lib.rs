@@ -40,3 +40,10 @@ pub use pipeline::{Interface, Options, Pipeline, Report, Snapshot, Source, Stopp
 pub use record::Frame;
 pub use rotation::Rotation;
 pub use shared::End;
+
+#[cfg(test)]
+extern crate self as netloom_capture;
+
+#[cfg(test)]
+#[path = "../tests/all.rs"]
+mod integration;

@@ -1,6 +1,6 @@
 //! Real interfaces: what was sent is in the file, once, byte for byte, by every engine.
 
-mod world;
+use super::world;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -347,8 +347,7 @@ fn libpcap_finds_its_interface_again() {
     isolated!({ goes_and_returns(Way::Pcap) });
 }
 
-#[path = "../../../host/shm/tests/port_hand/mod.rs"]
-mod port_hand;
+use super::port_hand;
 
 #[test]
 fn a_mirror_port_takes_what_a_switch_sends_it() {

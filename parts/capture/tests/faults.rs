@@ -1,6 +1,6 @@
 //! What a capture does when its output stalls, fills up or goes, and when its interface does.
 
-mod world;
+use super::world;
 
 use std::path::Path;
 

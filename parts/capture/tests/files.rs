@@ -1,6 +1,6 @@
 //! What stands in files: formats, order, limits, rotation, statistics.
 
-mod world;
+use super::world;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;

@@ -2,11 +2,11 @@
 //!
 //! `NETLOOM_CAPTURE_KILLS` is how many there are, `NETLOOM_CAPTURE_SEED` what their moments come from.
 
-mod world;
+use super::world;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use netloom_capture::{FileOptions, Options, Pipeline, Target};
@@ -58,11 +58,11 @@ fn files(folder: &Path) -> (Vec<PathBuf>, u64) {
     (files, bytes)
 }
 
-/// Starts the test `name` again as a capture into this empty folder, and kills it when its files have
+/// Starts a capture into this empty folder, and kills it when its files have
 /// grown to a random length and a random time is over.
-fn kill_one(name: &str, folder: &Path, bytes: Option<u64>, random: &mut SplitMix64) -> Left {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", name, "--nocapture"]).env(MARK, folder.join("killed.pcapng"));
+fn kill_one(folder: &Path, bytes: Option<u64>, random: &mut SplitMix64) -> Left {
+    let mut command = netloom_kit::again(&captures);
+    command.env(MARK, folder.join("killed.pcapng"));
     if let Some(bytes) = bytes {
         command.env(BYTES, bytes.to_string());
     }
@@ -84,11 +84,15 @@ fn kill_one(name: &str, folder: &Path, bytes: Option<u64>, random: &mut SplitMix
     Left { files: files(folder).0, written }
 }
 
+/// The capture that is killed.
+#[test]
+#[ignore = "helper: started by other tests"]
+fn captures() {
+    capture(Path::new(&std::env::var_os(MARK).unwrap()));
+}
+
 /// Kills captures, and looks at what each has left.
-fn kill_many(name: &str, bytes: Option<u64>) {
-    if let Some(path) = std::env::var_os(MARK) {
-        return capture(Path::new(&path));
-    }
+fn kill_many(bytes: Option<u64>) {
     let folder = tempfile::tempdir().unwrap();
     let direct = {
         let made = netloom_disk::File::create(folder.path().join("probe"), &Default::default());
@@ -100,7 +104,7 @@ fn kill_many(name: &str, bytes: Option<u64>) {
     for kill in 0..kills {
         let folder = folder.path().join(kill.to_string());
         std::fs::create_dir(&folder).unwrap();
-        let left = kill_one(name, &folder, bytes, &mut random);
+        let left = kill_one(&folder, bytes, &mut random);
         let mut numbers = Vec::new();
         for file in &left.files {
             let seen = read(file);
@@ -118,12 +122,11 @@ fn kill_many(name: &str, bytes: Option<u64>) {
 
 #[test]
 fn a_killed_capture_leaves_a_file_that_can_be_read() {
-    kill_many("a_killed_capture_leaves_a_file_that_can_be_read", None);
+    kill_many(None);
 }
 
 /// The moments are those of files that end and begin, too: one for every second chunk.
 #[test]
 fn a_capture_killed_while_files_change_leaves_files_that_can_be_read() {
-    let name = "a_capture_killed_while_files_change_leaves_files_that_can_be_read";
-    kill_many(name, Some(600 << 10));
+    kill_many(Some(600 << 10));
 }

@@ -33,3 +33,10 @@ pub use replay::{ReplayOptions, Replayer};
 pub use report::{
     Latency, Pacing, ReceiveReport, ReplayReport, SendReport, Skipped, StreamReport, UsedEngine,
 };
+
+#[cfg(test)]
+extern crate self as netloom_generate;
+
+#[cfg(test)]
+#[path = "../tests/all.rs"]
+mod integration;

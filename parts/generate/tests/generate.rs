@@ -1,6 +1,6 @@
 //! Frames that are made, through pairs of links, and what the other end finds of them.
 
-mod world;
+use super::world;
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};

@@ -1,6 +1,6 @@
 //! Capture files made by hand, played over a pair of links.
 
-mod world;
+use super::world;
 
 use std::io::Cursor;
 use std::sync::atomic::AtomicBool;

@@ -26,3 +26,10 @@ pub use interfaces::{Host, Interfaces};
 pub use probe::{MOST_SESSIONS, Probe, SessionId, Summary, Wanted};
 pub use session::{Closed, Session, Setup, Spot, State, Told};
 pub use view::Measures;
+
+#[cfg(test)]
+extern crate self as netloom_measure;
+
+#[cfg(test)]
+#[path = "../tests/all.rs"]
+mod integration;

@@ -1,6 +1,6 @@
 //! Several sessions by number, and what they tell in JSON.
 
-mod world;
+use super::world;
 
 use std::sync::Arc;
 

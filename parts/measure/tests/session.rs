@@ -1,6 +1,6 @@
 //! Sessions on real links, with real traffic.
 
-mod world;
+use super::world;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};

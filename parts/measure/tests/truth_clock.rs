@@ -2,7 +2,7 @@
 //!
 //! What is stepped is TAI, by its offset from UTC: nothing else of the machine follows it.
 
-mod truth_support;
+use super::truth_support;
 
 use std::collections::BTreeMap;
 use std::process::Command;

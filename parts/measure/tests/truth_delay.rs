@@ -5,7 +5,7 @@
 //! the receiver's after the relay began to send it and before the receiver had read it. So its delay lies
 //! between two numbers; the mean and any quantile of many lies between the means and quantiles of those.
 
-mod truth_support;
+use super::truth_support;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,7 +1,7 @@
 //! What goes wrong during a measurement: counts stay exact where nothing stands against them, and where
 //! they are not, something does.
 
-mod truth_support;
+use super::truth_support;
 
 use std::collections::BTreeMap;
 use std::net::UdpSocket;

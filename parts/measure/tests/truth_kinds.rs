@@ -1,7 +1,7 @@
 //! Kinds of traffic over a bridge: packets and bytes at four points against taps at both ends and against
 //! what the kernel or the receiving program has counted.
 
-mod truth_support;
+use super::truth_support;
 
 use std::collections::BTreeMap;
 

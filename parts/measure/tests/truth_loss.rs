@@ -1,6 +1,6 @@
 //! Loss, duplicates and overtaking between known points: every count against the ledger of a relay.
 
-mod truth_support;
+use super::truth_support;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Which packets are sampled: against a second reading of RFC 5475, and numbers of samples.
 
-mod truth_support;
+use super::truth_support;
 
 use std::io::Write;
 use std::process::{Command, Stdio};

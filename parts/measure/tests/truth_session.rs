@@ -1,6 +1,6 @@
 //! A whole session, from the body of a request to the sums of a way, against a relay's ledger and taps.
 
-mod truth_support;
+use super::truth_support;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

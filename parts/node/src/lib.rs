@@ -26,3 +26,10 @@ pub mod spec;
 
 pub use error::{Error, Result};
 pub use spec::{Kind, NodeSpec, Prepare};
+
+#[cfg(test)]
+extern crate self as netloom_node;
+
+#[cfg(test)]
+#[path = "../tests/all.rs"]
+mod integration;

@@ -25,3 +25,10 @@ pub use lock::{Lock, holder};
 pub use member::{Given, Member, Taken};
 pub use pump::{End, Pump};
 pub use run::{Kind, Options, serve};
+
+#[cfg(test)]
+extern crate self as netloom_plug;
+
+#[cfg(test)]
+#[path = "../tests/all.rs"]
+mod integration;

@@ -1,6 +1,6 @@
 //! Frames through pumps between real interfaces in fresh namespaces.
 
-mod world;
+use super::world;
 
 use std::time::Duration;
 
@@ -280,11 +280,7 @@ fn a_killed_process_leaves_the_interface_as_it_was_and_its_lock_free() {
         };
         let before = site.core.run(|| promiscuity("p0"));
         let mut child = site.core.run(|| {
-            std::process::Command::new(std::env::current_exe().unwrap())
-                .args([
-                    "--exact",
-                    "a_killed_process_leaves_the_interface_as_it_was_and_its_lock_free",
-                ])
+            netloom_kit::again(&a_killed_process_leaves_the_interface_as_it_was_and_its_lock_free)
                 .env(HOLD, &path)
                 .spawn()
                 .unwrap()

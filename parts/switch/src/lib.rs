@@ -25,3 +25,10 @@ mod state;
 pub use error::{Error, Result};
 pub use options::{Options, listen};
 pub use server::serve;
+
+#[cfg(test)]
+extern crate self as netloom_switch;
+
+#[cfg(test)]
+#[path = "../tests/all.rs"]
+mod integration;

@@ -1,6 +1,6 @@
 //! Clients that say what they should not, or nothing, or do not listen: the switch goes on.
 
-mod world;
+use super::world;
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};

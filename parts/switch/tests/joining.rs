@@ -1,6 +1,6 @@
 //! Who may join, by which number, and what comes back after the switch was killed.
 
-mod world;
+use super::world;
 
 use std::time::{Duration, Instant};
 
@@ -180,10 +180,9 @@ fn a_broken_state_file_is_refused_by_name() {
     let mut switch = Switch::start();
     switch.process.kill();
     std::fs::write(switch.state(), "{").unwrap();
-    let out = std::process::Command::new(world::station())
-        .args(["serve", switch.path().to_str().unwrap(), switch.state().to_str().unwrap(), "600"])
-        .output()
-        .unwrap();
+    let (path, state) = (switch.path(), switch.state());
+    let arguments = ["serve", path.to_str().unwrap(), state.to_str().unwrap(), "600"];
+    let out = super::process::command(&arguments).output().unwrap();
     assert!(!out.status.success());
     let errors = String::from_utf8_lossy(&out.stderr);
     assert!(errors.contains(switch.state().to_str().unwrap()), "{errors}");

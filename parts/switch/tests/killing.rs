@@ -2,7 +2,7 @@
 //!
 //! The moments follow from a seed, which is printed; `NETLOOM_SEED` chooses another.
 
-mod world;
+use super::world;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,6 +1,6 @@
 //! What the switch carries itself: order, learning, VLANs, locks, mirrors, full and hostile rings.
 
-mod world;
+use super::world;
 
 use std::os::fd::AsFd;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Ports that talk: order, edges, VLANs, locks and mirrors as ports see them, and what the switch
 //! does while they talk: nothing.
 
-mod world;
+use super::world;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
 //! The plug-in as a program sees it: the file, its one symbol, and what its functions answer where
 //! there is no switch. With switches and VDE programs it is tested in tests/peers.
 
-mod library;
+use super::library;
 
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::path::Path;

@@ -2,7 +2,7 @@
 //!
 //! One test only: it sets the variable by which libvdeplug finds plug-ins.
 
-mod library;
+use super::library;
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::Path;

@@ -18,3 +18,10 @@ mod worker;
 
 pub use error::{Error, Result};
 pub use serve::serve;
+
+#[cfg(test)]
+extern crate self as netloom_wire;
+
+#[cfg(test)]
+#[path = "../tests/all.rs"]
+mod integration;

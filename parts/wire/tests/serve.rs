@@ -1,9 +1,8 @@
 //! The process that carries frames and those who talk to it: nonsense, sudden ends, its own end.
 
-mod world;
+use super::world;
 
 use std::os::fd::AsFd;
-use std::process::Command;
 use std::time::Duration;
 
 use netloom_impair::Loss;
@@ -140,14 +139,13 @@ fn wires_outlive_those_who_asked_for_them() {
     });
 }
 
-/// Serves where [`SERVE`] says; else there is nothing to do.
+/// Serves where [`SERVE`] says.
 #[test]
+#[ignore = "helper: started by other tests"]
 fn process() {
-    if let Some(path) = std::env::var_os(SERVE) {
-        let path = std::path::PathBuf::from(path);
-        let listener = world::listen(&path);
-        netloom_wire::serve(listener, path.parent().unwrap()).unwrap();
-    }
+    let path = std::path::PathBuf::from(std::env::var_os(SERVE).unwrap());
+    let listener = world::listen(&path);
+    netloom_wire::serve(listener, path.parent().unwrap()).unwrap();
 }
 
 #[test]
@@ -155,12 +153,11 @@ fn it_ends_on_sigterm_and_when_its_folder_is_gone() {
     for by_signal in [true, false] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("wire.sock");
-        let (serve, socket) = (std::env::current_exe().unwrap(), path.clone());
+        let socket = path.clone();
         // The test executable has more threads than the one that serves: none may take the signal.
         let start = move || {
             netloom_sys::process::block_signals();
-            Command::new(serve)
-                .args(["--exact", "process", "--test-threads=1"])
+            netloom_kit::again(&process)
                 .env(SERVE, socket)
                 .stdout(std::process::Stdio::null())
                 .spawn()

@@ -1,6 +1,6 @@
 //! Frames of real nodes through a served wire: what arrives, when, and what the books say.
 
-mod world;
+use super::world;
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};

@@ -1,6 +1,6 @@
 //! Harness for runs of the real binary: one [`Machine`] per test, which must be clean at the end.
 //!
-//! Run with `--test-threads=1`: the leftovers check looks at the whole machine.
+//! Tests may run side by side: the leftovers check looks at what belongs to the own runtime directory.
 
 #![forbid(unsafe_code)]
 
@@ -152,12 +152,30 @@ pub fn signal(pid: i32, signal: rustix::process::Signal) {
     rustix::process::kill_process(pid, signal).expect("send signal");
 }
 
-/// Pids of processes with this text in their command line.
+/// Pids of this user's processes with this text in their command line.
 pub fn with_command_line(text: &str) -> Vec<i32> {
     let own = std::process::id().cast_signed();
+    let me = format!("{}", rustix::process::getuid().as_raw());
+    let mine = |pid: &i32| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let uids = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or("");
+        uids.split_whitespace().next() == Some(&me)
+    };
     let has = |pid: &i32| {
         let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         String::from_utf8_lossy(&line).replace('\0', " ").contains(text)
     };
-    processes().into_keys().filter(|pid| *pid != own && has(pid)).collect()
+    processes().into_keys().filter(|pid| *pid != own && has(pid) && mine(pid)).collect()
+}
+
+/// A process and all that descend from it.
+pub fn descendants(pid: i32) -> Vec<i32> {
+    let all = processes();
+    let mut found = vec![pid];
+    let mut looked = 0;
+    while let Some(parent) = found.get(looked).copied() {
+        found.extend(all.values().filter(|p| p.parent == parent).map(|p| p.pid));
+        looked += 1;
+    }
+    found
 }

@@ -23,6 +23,11 @@ impl Held {
         Held(run.spawn())
     }
 
+    /// Its pid.
+    pub fn pid(&self) -> i32 {
+        self.0.id().cast_signed()
+    }
+
     /// Its process.
     pub fn child(&mut self) -> &mut Child {
         &mut self.0

@@ -100,7 +100,7 @@ fn one(machine: &Machine, iteration: u64, delay: Duration, random: &mut Random) 
 fn strike(machine: &Machine, victim: &str, up: &mut Child, random: &mut Random) -> String {
     let dir = machine.scratch().runtime_dir();
     let ours = |process: &Process| {
-        let shown = process.runtime_dir.as_ref().is_none_or(|shown| Path::new(shown) == dir);
+        let shown = process.is_of(&dir);
         process.comm == format!("netloom-{victim}") && shown && !process.zombie
     };
     let candidates: Vec<i32> =

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use netloom_tests_e2e::live::{Held, SOON, gone};
 use netloom_tests_e2e::{
-    Finished, Machine, Run, is_root, kill, machine, program, root_only, signal, skip, wait_until,
-    with_command_line, workspace_root,
+    Finished, Machine, Run, descendants, is_root, kill, machine, program, root_only, signal, skip,
+    wait_until, workspace_root,
 };
 use serde_json::{Value, json};
 
@@ -173,8 +173,10 @@ impl<'m> Api<'m> {
             let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             line.split(|b| *b == 0).nth(1) == Some(b"serve")
         };
-        let pids: Vec<i32> = with_command_line("serve --listen 127.0.0.1:0");
-        let found: Vec<i32> = pids.into_iter().filter(serves).collect();
+        let found: Vec<i32> = descendants(self.held.as_ref().expect("it runs").pid())
+            .into_iter()
+            .filter(serves)
+            .collect();
         assert_eq!(found.len(), 1, "one server");
         found[0]
     }

@@ -6,7 +6,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::{is_root, record_skip};
+use crate::{again_by_name, is_root, record_skip};
 
 /// Says inside which test we are already isolated.
 const MARK: &str = "NETLOOM_ISOLATED";
@@ -35,9 +35,10 @@ pub fn run_isolated(test: &str) -> bool {
         record_skip(test, "no-userns: user namespaces are refused to ordinary users here");
         return false;
     }
+    let inner = again_by_name(test);
     let out = unshare()
-        .arg(std::env::current_exe().expect("own path"))
-        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .arg(inner.get_program())
+        .args(inner.get_args())
         .env(MARK, test)
         .output()
         .expect("start unshare");

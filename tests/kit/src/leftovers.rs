@@ -1,13 +1,14 @@
 //! What a lab may leave behind on a machine, seen before and after: both must be equal.
 //!
-//! Looked at: network namespaces held by processes or by mounts, processes, links of the host's
-//! namespace, mounts, cgroups with `netloom` in their path, nft tables with `netloom` in their name
-//! (root), files of the runtime directory. Processes and namespaces count when they belong to
-//! netloom: by name, by the runtime directory in their environment, or by descent from such a one;
-//! a machine does other things meanwhile. Those that show another test's runtime directory do not.
+//! [`Snapshot::take`] sees what belongs to the labs of one runtime directory, so that tests run side by
+//! side and a machine may do other things meanwhile: processes with that directory in their environment or
+//! their arguments and those that descend from them, network namespaces that these hold, mounts and
+//! cgroups of those labs, files below the directory. [`Snapshot::whole`] sees the whole machine: also
+//! links of this namespace, nft tables (root) and whatever has netloom's name.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -21,20 +22,39 @@ const BOUND: Duration = Duration::from_secs(20);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     runtime_dir: PathBuf,
+    whole: bool,
     things: BTreeSet<String>,
 }
 
 impl Snapshot {
-    /// Looks now; `runtime_dir` is the one whose labs count.
+    /// Looks now at what belongs to the labs of `runtime_dir`.
     pub fn take(runtime_dir: &Path) -> Snapshot {
-        let mut things = BTreeSet::new();
-        add_processes(runtime_dir, &mut things);
-        add_mounts(&mut things);
-        add_links(&mut things);
-        add_cgroups(&mut things);
-        add_nft(&mut things);
-        add_files(runtime_dir, &mut things);
-        Snapshot { runtime_dir: runtime_dir.to_owned(), things }
+        Snapshot::look(runtime_dir, false)
+    }
+
+    /// Looks now at the whole machine; of files at those of `runtime_dir`.
+    pub fn whole(runtime_dir: &Path) -> Snapshot {
+        Snapshot::look(runtime_dir, true)
+    }
+
+    fn look(runtime_dir: &Path, whole: bool) -> Snapshot {
+        let mut snapshot =
+            Snapshot { runtime_dir: runtime_dir.to_owned(), whole, things: BTreeSet::new() };
+        snapshot.add_processes();
+        snapshot.add_mounts();
+        snapshot.add_cgroups();
+        add_files(runtime_dir, &mut snapshot.things);
+        if whole {
+            snapshot.add_links();
+            snapshot.add_nft();
+        }
+        snapshot
+    }
+
+    /// The same look again.
+    #[must_use]
+    pub fn again(&self) -> Snapshot {
+        Snapshot::look(&self.runtime_dir, self.whole)
     }
 
     /// How many of the things are of this kind (`netns`, `process`, `link`, `mount`, `cgroup`, ...).
@@ -55,6 +75,105 @@ impl Snapshot {
         }
         text
     }
+
+    /// What differs from now for as long as the kernel may need for its own clean-up; empty when nothing.
+    pub fn difference_that_stays(&self) -> String {
+        let end = Instant::now() + BOUND;
+        loop {
+            let difference = self.difference(&self.again());
+            if difference.is_empty() || Instant::now() > end {
+                return difference;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn add(&mut self, thing: String) {
+        self.things.insert(thing);
+    }
+
+    fn add_processes(&mut self) {
+        let all = processes();
+        let own = all.get(&std::process::id().cast_signed()).and_then(|me| me.netns);
+        // The dead wait for whoever runs the machine to reap them: they hold nothing.
+        let living = all.values().filter(|process| !process.zombie);
+        let ours: Vec<&Process> = living.filter(|process| self.belongs(process, &all)).collect();
+        for process in ours {
+            let Process { comm, pid, start, .. } = process;
+            self.things.insert(format!("process {comm} {pid} from {start}"));
+            if let Some(netns) = process.netns.filter(|netns| Some(*netns) != own) {
+                self.things.insert(format!("netns {netns}"));
+            }
+        }
+    }
+
+    /// Whether a process is of these labs or descends from one that is, this test's own line left out.
+    fn belongs(&self, process: &Process, all: &BTreeMap<i32, Process>) -> bool {
+        let me = std::process::id().cast_signed();
+        let mut at = Some(process);
+        for _ in 0..64 {
+            let Some(process) = at.filter(|process| process.pid != me) else { return false };
+            if process.is_of(&self.runtime_dir) {
+                return true;
+            }
+            if process.runtime_dir.is_some() {
+                return false;
+            }
+            // Test executables have an underscore after the project's name.
+            if self.whole && is_named(&process.comm) {
+                return true;
+            }
+            at = all.get(&process.parent);
+        }
+        false
+    }
+
+    fn add_mounts(&mut self) {
+        let text = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        let ours = self.runtime_dir.to_string_lossy().into_owned();
+        let whole = self.whole;
+        for line in text.lines().filter(|line| whole || line.contains(&ours)) {
+            let mut fields = line.split_whitespace();
+            let (source, target) = (fields.next().unwrap_or(""), fields.next().unwrap_or(""));
+            let kind = fields.next().unwrap_or("");
+            self.add(format!("mount {target} ({kind} {source})"));
+        }
+    }
+
+    fn add_links(&mut self) {
+        for name in names("/sys/class/net") {
+            self.add(format!("link {name}"));
+        }
+    }
+
+    fn add_cgroups(&mut self) {
+        let mut left = vec![PathBuf::from("/sys/fs/cgroup")];
+        while let Some(dir) = left.pop() {
+            let Ok(entries) = std::fs::read_dir(&dir) else { continue };
+            for entry in entries.flatten() {
+                // Links such as `cpu -> cpu,cpuacct` show the same tree twice.
+                if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    left.push(entry.path());
+                }
+            }
+            let named = dir.to_string_lossy().contains("netloom");
+            if named && (self.whole || is_of_lab(&dir, &self.runtime_dir)) {
+                self.add(format!("cgroup {}", dir.display()));
+            }
+        }
+    }
+
+    fn add_nft(&mut self) {
+        if !is_root() {
+            return;
+        }
+        let listed = Command::new("nft").args(["list", "tables"]).stderr(Stdio::null()).output();
+        let Ok(out) = listed else { return };
+        for table in String::from_utf8_lossy(&out.stdout).lines().filter(|t| t.contains("netloom"))
+        {
+            self.add(format!("nft {table}"));
+        }
+    }
 }
 
 /// Asserts that all is as it was before, waiting for the kernel to finish its own clean-up.
@@ -62,91 +181,28 @@ impl Snapshot {
 /// # Panics
 /// With the difference, when there is one after 20 s.
 pub fn assert_same(before: &Snapshot) {
-    let end = Instant::now() + BOUND;
-    loop {
-        let difference = before.difference(&Snapshot::take(&before.runtime_dir));
-        if difference.is_empty() {
-            return;
-        }
-        assert!(Instant::now() < end, "left behind (+) or lost (-) after {BOUND:?}:\n{difference}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    let difference = before.difference_that_stays();
+    assert!(difference.is_empty(), "left behind (+) or lost (-) after {BOUND:?}:\n{difference}");
 }
 
-fn add_processes(runtime_dir: &Path, things: &mut BTreeSet<String>) {
-    let all = processes();
-    let own = all.get(&std::process::id().cast_signed()).and_then(|me| me.netns);
-    // The dead wait for whoever runs the machine to reap them: they hold nothing.
-    let living = all.values().filter(|process| !process.zombie);
-    let ours: Vec<&Process> = living.filter(|p| belongs(p, &all, runtime_dir)).collect();
-    for process in ours {
-        things.insert(format!("process {} {} from {}", process.comm, process.pid, process.start));
-        if let Some(netns) = process.netns.filter(|netns| Some(*netns) != own) {
-            things.insert(format!("netns {netns}"));
-        }
-    }
+fn is_named(comm: &str) -> bool {
+    comm == "netloom" || comm.starts_with("netloom-")
 }
 
-/// Whether a process is netloom's or descends from one that is, this test's own line left out.
-fn belongs(process: &Process, all: &std::collections::BTreeMap<i32, Process>, dir: &Path) -> bool {
-    let me = std::process::id().cast_signed();
-    let mut at = Some(process);
-    for _ in 0..64 {
-        let Some(process) = at.filter(|process| process.pid != me) else { return false };
-        match &process.runtime_dir {
-            Some(shown) if Path::new(shown) == dir => return true,
-            Some(_) => return false,
-            // Test executables have an underscore after the project's name.
-            None if process.comm == "netloom" || process.comm.starts_with("netloom-") => {
-                return true;
-            }
-            None => at = all.get(&process.parent),
-        }
-    }
-    false
-}
-
-fn add_mounts(things: &mut BTreeSet<String>) {
-    let text = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    for line in text.lines() {
-        let mut fields = line.split_whitespace();
-        let (source, target) = (fields.next().unwrap_or(""), fields.next().unwrap_or(""));
-        let kind = fields.next().unwrap_or("");
-        things.insert(format!("mount {target} ({kind} {source})"));
-    }
-}
-
-fn add_links(things: &mut BTreeSet<String>) {
-    for name in names("/sys/class/net") {
-        things.insert(format!("link {name}"));
-    }
-}
-
-fn add_cgroups(things: &mut BTreeSet<String>) {
-    let mut left = vec![PathBuf::from("/sys/fs/cgroup")];
-    while let Some(dir) = left.pop() {
-        let Ok(entries) = std::fs::read_dir(&dir) else { continue };
-        for entry in entries.flatten() {
-            // Links such as `cpu -> cpu,cpuacct` show the same tree twice.
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                left.push(entry.path());
-            }
-        }
-        if dir.to_string_lossy().contains("netloom") {
-            things.insert(format!("cgroup {}", dir.display()));
-        }
-    }
-}
-
-fn add_nft(things: &mut BTreeSet<String>) {
-    if !is_root() {
-        return;
-    }
-    let listed = Command::new("nft").args(["list", "tables"]).stderr(Stdio::null()).output();
-    let Ok(out) = listed else { return };
-    for table in String::from_utf8_lossy(&out.stdout).lines().filter(|t| t.contains("netloom")) {
-        things.insert(format!("nft {table}"));
-    }
+/// Whether a group is one of the labs of this runtime directory: a part of its path is `NAME-HASH`, where
+/// the hash (FNV-1a, its low 32 bits in hexadecimal) is that of the lab's folder.
+fn is_of_lab(group: &Path, runtime_dir: &Path) -> bool {
+    let of_lab = |part: &str| {
+        part.rsplit_once('-').is_some_and(|(name, hash)| {
+            let folder = runtime_dir.join(name);
+            let bytes = folder.as_os_str().as_bytes().iter();
+            let found = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |h, b| {
+                (h ^ u64::from(*b)).wrapping_mul(0x0000_0100_0000_01b3)
+            });
+            format!("{:08x}", found & 0xffff_ffff) == hash
+        })
+    };
+    group.components().any(|part| part.as_os_str().to_str().is_some_and(of_lab))
 }
 
 fn add_files(dir: &Path, things: &mut BTreeSet<String>) {
@@ -180,6 +236,40 @@ mod tests {
         assert!(difference.contains(&format!("+ file {}", state.display())), "{difference}");
         std::fs::remove_dir_all(dir.path().join("lab")).unwrap();
         assert_same(&before);
+    }
+
+    #[test]
+    fn what_belongs_to_others_is_not_told() {
+        let (mine, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let own = Snapshot::take(mine.path());
+        let mut child = Command::new("sleep")
+            .arg("60")
+            .env("NETLOOM_RUNTIME_DIR", other.path())
+            .spawn()
+            .unwrap();
+        wait_until("it is seen", Duration::from_secs(30), || {
+            (Snapshot::take(other.path()).count("process") == 1).then_some(())
+        });
+        assert_eq!(own.difference(&own.again()), "");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn groups_are_known_by_the_folder_of_their_lab() {
+        let group = Path::new("/sys/fs/cgroup/cpu/netloom/two-sites-HASH/3");
+        let named = |dir: &str, name: &str| {
+            let folder = format!("{dir}/{name}");
+            let hash = folder.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| {
+                (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3)
+            });
+            let hash = format!("{:08x}", hash & 0xffff_ffff);
+            PathBuf::from(group.to_str().unwrap().replace("HASH", &hash))
+        };
+        assert!(is_of_lab(&named("/run/netloom", "two-sites"), Path::new("/run/netloom")));
+        assert!(!is_of_lab(&named("/run/netloom", "two-sites"), Path::new("/tmp/run")));
+        assert!(!is_of_lab(&named("/run/netloom", "other"), Path::new("/run/netloom")));
+        assert!(!is_of_lab(Path::new("/sys/fs/cgroup/netloom"), Path::new("/run/netloom")));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod again;
 mod binary;
 mod isolate;
 mod leftovers;
@@ -16,6 +17,7 @@ mod scratch;
 mod skip;
 mod wait;
 
+pub use again::{again, again_by_name};
 pub use binary::{Binary, workspace_root};
 pub use isolate::{run_isolated, userns_allowed};
 pub use leftovers::{Snapshot, assert_same};

@@ -1,7 +1,9 @@
 //! The processes of this machine as /proc shows them, as far as this user may look.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// One process.
@@ -17,11 +19,28 @@ pub struct Process {
     pub comm: String,
     /// Inode of its network namespace, if this user may see it.
     pub netns: Option<u64>,
-    /// `NETLOOM_RUNTIME_DIR` in the environment it was started with, if this user may see it; of a
-    /// process of wires, which has no environment, where the lab's folder is.
+    /// `NETLOOM_RUNTIME_DIR` in the environment it was started with, if this user may see it.
     pub runtime_dir: Option<String>,
     /// Whether it is dead and waits to be reaped.
     pub zombie: bool,
+    /// Its arguments, each ended by a zero byte, if this user may see them.
+    arguments: Vec<u8>,
+}
+
+impl Process {
+    /// Whether its environment shows this runtime directory or, where it shows none, its arguments name something there.
+    pub fn is_of(&self, runtime_dir: &Path) -> bool {
+        match &self.runtime_dir {
+            Some(shown) => Path::new(shown) == runtime_dir,
+            None => self.speaks_of(runtime_dir),
+        }
+    }
+
+    /// Whether one of its arguments names something in this folder.
+    fn speaks_of(&self, folder: &Path) -> bool {
+        let mut arguments = self.arguments.split(|byte| *byte == 0);
+        arguments.any(|argument| Path::new(OsStr::from_bytes(argument)).starts_with(folder))
+    }
 }
 
 /// All processes by pid.
@@ -47,8 +66,8 @@ fn read(pid: i32) -> Option<Process> {
         start: fields.get(19)?.parse().ok()?,
         comm,
         netns: namespace(&base.join("ns/net")),
-        runtime_dir: runtime_dir(&base.join("environ"))
-            .or_else(|| runtime_dir_of_wires(&base.join("cmdline"))),
+        runtime_dir: runtime_dir(&base.join("environ")),
+        arguments: fs::read(base.join("cmdline")).unwrap_or_default(),
     })
 }
 
@@ -64,27 +83,17 @@ fn runtime_dir(environ: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(value).into_owned())
 }
 
-/// From the arguments `wire-process STARTER FOLDER`.
-fn runtime_dir_of_wires(cmdline: &Path) -> Option<String> {
-    let bytes = fs::read(cmdline).ok()?;
-    let args: Vec<&[u8]> = bytes.split(|byte| *byte == 0).collect();
-    let at = args.iter().position(|arg| *arg == b"wire-process")?;
-    let folder = String::from_utf8_lossy(args.get(at + 2)?).into_owned();
-    Some(Path::new(&folder).parent()?.to_str()?.to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_process_of_wires_belongs_to_its_labs_folder() {
-        let dir = tempfile::tempdir().unwrap();
-        let cmdline = dir.path().join("cmdline");
-        fs::write(&cmdline, b"/proc/self/exe\0wire-process\x0012\0/run/netloom/lab\0").unwrap();
-        assert_eq!(runtime_dir_of_wires(&cmdline).as_deref(), Some("/run/netloom"));
-        fs::write(&cmdline, b"netloom\0up\0wire-process\0").unwrap();
-        assert_eq!(runtime_dir_of_wires(&cmdline), None);
+    fn a_process_without_environment_belongs_to_the_folder_it_speaks_of() {
+        let arguments = b"/proc/self/exe\0wire-process\x0012\0/run/netloom/lab\0".to_vec();
+        let own = std::process::id().cast_signed();
+        let process = Process { arguments, ..super::processes().remove(&own).unwrap() };
+        assert!(process.speaks_of(Path::new("/run/netloom")));
+        assert!(!process.speaks_of(Path::new("/run/net")));
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Harness for tests with others' programs: a switch's process, a station on it, VDE programs.
 //!
-//! A test file says [`switch_process!`] once: a switch is that file's executable, started again for
-//! that one test. Nothing is taken from the machine's folders: switches are named by the path of
+//! A switch is the tests' executable, started again as [`serve_as_switch`]. Nothing is taken from the machine's folders: switches are named by the path of
 //! their socket, in the test's own folder. VDE programs find the plug-in by [`with_plugin`].
 
 #![forbid(unsafe_code)]
@@ -15,7 +14,7 @@ pub use frames::{arp_question, frame, is_arp_answer};
 pub use netloom_kit::{isolated, program, skip, wait_until};
 pub use station::Station;
 pub use stream::VdePlug;
-pub use switch::{Switch, serve_if_asked};
+pub use switch::{Switch, serve_as_switch};
 
 use std::path::PathBuf;
 use std::process::{Child, Command};
@@ -23,17 +22,6 @@ use std::time::Duration;
 
 /// Longest wait for anything that ought to happen at once.
 pub const SOON: Duration = Duration::from_secs(20);
-
-/// The test by which a test file's executable becomes a switch.
-#[macro_export]
-macro_rules! switch_process {
-    () => {
-        #[test]
-        fn switch_process() {
-            $crate::serve_if_asked();
-        }
-    };
-}
 
 /// A folder of the test's own; removed when dropped.
 ///

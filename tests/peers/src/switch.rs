@@ -2,7 +2,7 @@
 
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use netloom_switch::Options;
 use rustix::process::{Signal, set_parent_process_death_signal};
@@ -27,8 +27,7 @@ impl Switch {
     pub fn start(folder: &Path, name: &str) -> Switch {
         let socket = folder.join(name);
         let listener = netloom_switch::listen(&socket, 0o600).expect("make the switch's socket");
-        let process = Command::new(std::env::current_exe().expect("own path"))
-            .args(["--exact", "switch_process", "--nocapture", "--test-threads=1"])
+        let process = netloom_kit::again_by_name("switch_process")
             .env(SOCKET, &socket)
             .stdin(Stdio::from(listener))
             .stdout(Stdio::null())
@@ -53,12 +52,12 @@ impl Switch {
     }
 }
 
-/// Is a switch until its end, if this process was started as one.
+/// Is a switch until its end: this process was started as one.
 ///
 /// # Panics
 /// When the switch ends by an error.
-pub fn serve_if_asked() {
-    let Some(socket) = std::env::var_os(SOCKET).map(PathBuf::from) else { return };
+pub fn serve_as_switch() {
+    let socket = PathBuf::from(std::env::var_os(SOCKET).expect("the path of a socket"));
     // Who started it may be killed.
     set_parent_process_death_signal(Some(Signal::KILL)).expect("ask to be ended");
     let listener = std::io::stdin().as_fd().try_clone_to_owned().expect("the listening socket");

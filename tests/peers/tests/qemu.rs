@@ -2,11 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use netloom_tests_peers::{
-    Running, Station, Switch, folder, program, skip, switch_process, with_plugin,
-};
-
-switch_process!();
+use netloom_tests_peers::{Running, Station, Switch, folder, program, skip, with_plugin};
 
 const QEMU: &str = "qemu-system-x86_64";
 const CARD: &str = "52:54:00:12:34:01";

@@ -6,10 +6,8 @@ use std::process::Stdio;
 
 use netloom_tests_peers::{
     Running, SOON, Station, Switch, VdePlug, arp_question, folder, frame, is_arp_answer, isolated,
-    program, skip, switch_process, wait_until, with_plugin,
+    program, skip, wait_until, with_plugin,
 };
-
-switch_process!();
 
 const ALL: [u8; 6] = [0xff; 6];
 const A: [u8; 6] = [2, 0, 0, 0, 0, 0xa];

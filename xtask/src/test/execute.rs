@@ -1,4 +1,4 @@
-//! Running one test executable: list, run, read, count. Its output is shown only when it failed.
+//! Running tests of one executable: run, read, count. Their output is shown only when it failed.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 use super::outcome::{self, Verdict};
-use super::plan::{Job, Rung, Selection, User};
+use super::plan::{Job, Selection};
 use super::stage::Stage;
 use crate::workspace;
 
-/// An executable that takes longer hangs: it is killed and its unfinished tests have failed.
+/// A process that takes longer hangs: it is killed and its unfinished tests have failed.
 const BOUND: Duration = Duration::from_secs(30 * 60);
 
 /// What became of the tests.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Outcome {
     pub(super) passed: usize,
     /// Names with their executable.
@@ -43,29 +43,26 @@ impl Outcome {
     }
 }
 
-pub(super) fn run(job: &Job, stage: &Stage, selection: &Selection) -> Result<Outcome> {
-    let extra = selection.kill.map(|kill| kill.variables().to_vec()).unwrap_or_default();
-    let log = stage.skip_log(job.user);
+/// Runs some tests of an executable in one process.
+pub(super) fn run(
+    job: &Job,
+    names: &[String],
+    worker: usize,
+    stage: &Stage,
+    selection: &Selection,
+) -> Result<Outcome> {
+    let mut extra = selection.kill.map(|kill| kill.variables().to_vec()).unwrap_or_default();
+    let log = stage.skip_log(job.user, worker);
     let _ = fs::remove_file(&log);
-    let command = || -> Result<Command> {
-        let mut command = stage.command(&job.built.file, job.user, &extra)?;
-        command.args(selection.filter_in(&job.built));
-        Ok(command)
-    };
-    let mut list = command()?;
-    let listed = workspace::output(list.args(["--list", "--format", "terse"]))?;
-    let names = outcome::listed(&String::from_utf8_lossy(&listed));
-    let mut tests = command()?;
-    if matches!(job.rung, Rung::EndToEnd | Rung::Peers) {
-        // The leftovers check looks at the whole machine: one test at a time.
-        tests.arg("--test-threads=1");
-    }
+    extra.push(("NETLOOM_SKIP_LOG", log.to_string_lossy().into_owned()));
+    let mut tests = stage.command(&job.built.file, job.user, &extra)?;
+    tests.args(["--exact", "--test-threads=1"]).args(names);
     if selection.kill.is_some() {
         tests.arg("--show-output");
     }
-    let (status, text) = captured(&mut tests, stage, job.user)?;
+    let (status, text) = captured(&mut tests, stage, worker)?;
     let skips = read_skips(&log);
-    let outcome = count(&job.title(), &names, &text, &skips, status);
+    let outcome = count(&job.title(), names, &text, &skips, status);
     if !outcome.failed.is_empty() || selection.kill.is_some() {
         println!("--- {}\n{text}", job.title());
     }
@@ -73,10 +70,10 @@ pub(super) fn run(job: &Job, stage: &Stage, selection: &Selection) -> Result<Out
 }
 
 /// The examples in doc comments; rustdoc builds and runs them itself, as the caller.
-pub(super) fn doc_tests(filter: Option<&str>) -> Result<Outcome> {
+pub(super) fn doc_tests() -> Result<Outcome> {
     let mut cargo =
         workspace::cargo(&["test", "--workspace", "--doc", "--quiet", "--", "--format=pretty"]);
-    let out = cargo.args(filter).stdin(Stdio::null()).output().context("start cargo test --doc")?;
+    let out = cargo.stdin(Stdio::null()).output().context("start cargo test --doc")?;
     let text = String::from_utf8_lossy(&out.stdout);
     let outcome = count("documentation", &[], &text, &[], out.status);
     if !outcome.failed.is_empty() {
@@ -115,9 +112,9 @@ fn count(
 }
 
 /// Standard output, then standard error; by files, so that nothing left running can hold us up.
-fn captured(command: &mut Command, stage: &Stage, user: User) -> Result<(ExitStatus, String)> {
-    let out = stage.path().join(format!("out-{user:?}"));
-    let err = stage.path().join(format!("err-{user:?}"));
+fn captured(command: &mut Command, stage: &Stage, worker: usize) -> Result<(ExitStatus, String)> {
+    let out = stage.path().join(format!("out-{worker}"));
+    let err = stage.path().join(format!("err-{worker}"));
     command.stdout(File::create(&out)?).stderr(File::create(&err)?);
     let mut child = command.spawn().with_context(|| format!("start {command:?}"))?;
     let end = Instant::now() + BOUND;

@@ -13,8 +13,8 @@ pub(super) struct KillRun {
 }
 
 impl KillRun {
-    /// The executable in `tests/e2e` that holds it.
-    pub(super) const TARGET: &'static str = "kill";
+    /// What the names of its tests begin with.
+    pub(super) const TESTS: &'static str = "kill::";
 
     pub(super) fn parse(args: &[String]) -> Result<KillRun> {
         let mut run = KillRun { seed: 1, first: 0, count: 200 };

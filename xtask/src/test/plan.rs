@@ -73,53 +73,53 @@ impl Selection {
     }
 
     /// Arguments for cargo: only what the chosen rung needs is built.
-    pub(super) fn build_args(&self) -> [&'static str; 3] {
-        match self.rung {
-            None | Some(Rung::Unit) => ["test", "--no-run", "--workspace"],
-            Some(Rung::Netns) => ["test", "--no-run", "--package=netloom-tests-netns"],
-            Some(Rung::EndToEnd) => ["test", "--no-run", "--package=netloom-tests-e2e"],
-            Some(Rung::Peers) => ["test", "--no-run", "--package=netloom-tests-peers"],
+    pub(super) fn build_args(&self) -> [&'static str; 4] {
+        // Not the examples: they are measuring tools, and `make check` compiles them.
+        let what = match self.rung {
+            None | Some(Rung::Unit) => "--workspace",
+            Some(Rung::Netns) => "--package=netloom-tests-netns",
+            Some(Rung::EndToEnd) => "--package=netloom-tests-e2e",
+            Some(Rung::Peers) => "--package=netloom-tests-peers",
+        };
+        ["test", "--no-run", "--tests", what]
+    }
+
+    /// Whether a test is asked for: its folder and name hold the filter, or it is the crash test.
+    pub(super) fn wants(&self, job: &Job, test: &str) -> bool {
+        let named = format!("{} {test}", job.built.dir.display());
+        match (&self.filter, self.kill) {
+            (_, Some(_)) => test.starts_with(KillRun::TESTS),
+            (Some(filter), _) => named.contains(filter),
+            (None, None) => true,
         }
-    }
-
-    fn wants(&self, built: &Built, rung: Rung) -> bool {
-        self.includes(rung) && (self.kill.is_none() || built.target == KillRun::TARGET)
-    }
-
-    /// What the names of an executable's tests are filtered by: nothing when it is chosen itself.
-    pub(super) fn filter_in(&self, built: &Built) -> Option<&str> {
-        self.filter.as_deref().filter(|filter| *filter != built.target)
     }
 }
 
 impl Job {
-    /// `tests/e2e exec as root`.
+    /// `tests/e2e as root`.
     pub(super) fn title(&self) -> String {
         let user = match self.user {
             User::Caller => "",
             User::Ordinary => " as ordinary user",
             User::Root => " as root",
         };
-        format!("{} {}{user}", self.built.dir.display(), self.built.target)
+        format!("{}{user}", self.built.dir.display())
     }
 
-    /// `tests-e2e/exec`, the first part of a test's name in the list of expected skips.
+    /// `tests-e2e`, the first part of a test's name in lists.
     pub(super) fn prefix(&self) -> String {
-        format!("{}/{}", self.built.dir.to_string_lossy().replace('/', "-"), self.built.target)
+        self.built.dir.to_string_lossy().replace('/', "-")
     }
 }
 
-/// All jobs, cheap ones first.
+/// All jobs.
 pub(super) fn jobs(built: &[Built], selection: &Selection, rights: Rights) -> Vec<Job> {
     let mut jobs = vec![];
-    let by_target = built.iter().any(|built| selection.filter.as_ref() == Some(&built.target));
-    for rung in [Rung::Unit, Rung::Netns, Rung::EndToEnd, Rung::Peers] {
-        let chosen = built.iter().filter(|built| built.is_test && rung_of(&built.dir) == rung);
-        let chosen = chosen.filter(|built| selection.wants(built, rung));
-        for built in chosen.filter(|built| !by_target || selection.filter_in(built).is_none()) {
-            for user in users(&built.dir, rights) {
-                jobs.push(Job { built: built.clone(), rung, user });
-            }
+    for built in built.iter().filter(|built| built.is_test) {
+        let rung = rung_of(&built.dir);
+        if selection.includes(rung) {
+            let users = users(&built.dir, rights);
+            jobs.extend(users.into_iter().map(|user| Job { built: built.clone(), rung, user }));
         }
     }
     jobs
@@ -163,29 +163,45 @@ mod tests {
 
     #[test]
     fn edge_crates_run_both_ways_and_pure_ones_once() {
-        let all = [built("core/model", "m"), built("host/sys", "s"), built("tests/e2e", "exec")];
+        let all = [built("core/model", "m"), built("host/sys", "s"), built("tests/e2e", "e2e")];
         let titles: Vec<String> =
             jobs(&all, &Selection::default(), Rights::Root).iter().map(Job::title).collect();
         assert_eq!(
             titles,
             [
-                "core/model m",
-                "host/sys s as ordinary user",
-                "host/sys s as root",
-                "tests/e2e exec as ordinary user",
-                "tests/e2e exec as root"
+                "core/model",
+                "host/sys as ordinary user",
+                "host/sys as root",
+                "tests/e2e as ordinary user",
+                "tests/e2e as root"
             ]
         );
         assert_eq!(jobs(&all, &Selection::default(), Rights::NoRoot).len(), 3);
     }
 
+    fn parsed(args: &[&str]) -> Selection {
+        let args: Vec<String> = args.iter().map(|word| (*word).to_owned()).collect();
+        Selection::parse(&args).unwrap()
+    }
+
     #[test]
-    fn kill_runs_its_own_executable_only() {
-        let all =
-            [built("tests/e2e", "kill"), built("tests/e2e", "exec"), built("core/model", "m")];
-        let args = ["kill", "--seed", "3", "--n", "9"].map(str::to_owned);
-        let selection = Selection::parse(&args).unwrap();
-        assert_eq!(jobs(&all, &selection, Rights::Root).len(), 2);
+    fn kill_runs_its_own_tests_only() {
+        let all = [built("tests/e2e", "e2e"), built("core/model", "m")];
+        let selection = parsed(&["kill", "--seed", "3", "--n", "9"]);
+        let jobs = jobs(&all, &selection, Rights::Root);
+        assert_eq!(jobs.len(), 2);
+        assert!(selection.wants(&jobs[0], "kill::nothing_stays"));
+        assert!(!selection.wants(&jobs[0], "exec::a_kill"));
+    }
+
+    #[test]
+    fn a_filter_is_a_part_of_folder_and_name() {
+        let all = [built("host/ebpf", "netloom_ebpf")];
+        let job = &jobs(&all, &Selection::default(), Rights::Root)[0];
+        for (filter, wanted) in [("ebpf", true), ("loss", true), ("gain", false)] {
+            let selection = parsed(&["unit", filter]);
+            assert_eq!(selection.wants(job, "integration::measure::loss"), wanted, "{filter}");
+        }
     }
 
     #[test]

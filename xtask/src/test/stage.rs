@@ -63,14 +63,6 @@ impl Stage {
         place(plugin, &self.path().join(workspace::PLUGIN))
     }
 
-    /// Puts a program that tests start where every user can run it.
-    pub(super) fn add_example(&self, example: &Path) -> Result<()> {
-        let name = example.file_name().context("example without a name")?;
-        let folder = self.path().join("examples");
-        fs::create_dir_all(&folder).context("make the folder of examples")?;
-        place(example, &folder.join(name))
-    }
-
     pub(super) fn path(&self) -> &Path {
         self.folder.path()
     }
@@ -87,7 +79,7 @@ impl Stage {
         extra: &[(&str, String)],
     ) -> Result<Command> {
         let drops = user == User::Ordinary && self.rights == Rights::Root;
-        let file = if drops { self.staged(file)? } else { file.to_owned() };
+        let file = if user == User::Caller { file.to_owned() } else { self.staged(file)? };
         let variables = self.variables(user, extra);
         let mut command = match user {
             User::Root if self.rights == Rights::Sudo => {
@@ -112,9 +104,9 @@ impl Stage {
         Ok(command)
     }
 
-    /// Where a test run of this user logs its skips.
-    pub(super) fn skip_log(&self, user: User) -> PathBuf {
-        self.home(user).join("skips")
+    /// Where tests of this user that a worker runs log their skips.
+    pub(super) fn skip_log(&self, user: User, worker: usize) -> PathBuf {
+        self.home(user).join(format!("skips-{worker}"))
     }
 
     fn home(&self, user: User) -> PathBuf {
@@ -126,9 +118,7 @@ impl Stage {
         let mut all = vec![
             ("NETLOOM_BIN".to_owned(), shown(self.path().join("netloom"))),
             ("NETLOOM_VDEPLUG".to_owned(), shown(self.path().join(workspace::PLUGIN))),
-            ("NETLOOM_EXAMPLES".to_owned(), shown(self.path().join("examples"))),
             ("NETLOOM_TEST_ROOT".to_owned(), shown(self.path().join("root"))),
-            ("NETLOOM_SKIP_LOG".to_owned(), shown(self.skip_log(user))),
             ("RUST_BACKTRACE".to_owned(), "1".to_owned()),
         ];
         if user != User::Caller {

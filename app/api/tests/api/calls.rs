@@ -5,7 +5,7 @@ use std::time::Duration;
 use netloom_api::{Client, Error};
 use netloom_lab::view::Repaired;
 
-use crate::fake::{Served, plan, reachability, status};
+use super::fake::{Served, plan, reachability, status};
 
 #[test]
 fn each_call_arrives_and_its_answer_comes_back_whole() {

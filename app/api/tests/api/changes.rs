@@ -6,8 +6,8 @@ use netloom_api::{Client, Error, Result};
 use netloom_lab::view::{Changed, LinkSettings, MoveInterface, NewNode, NewSwitch, NodeSettings};
 use netloom_switch::control::requests::{Answer, PortChange, Request};
 
-use crate::fake::{Served, fate, status};
-use crate::http::request_with;
+use super::fake::{Served, fate, status};
+use super::http::request_with;
 
 fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     pairs.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()

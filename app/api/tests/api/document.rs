@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::fake::{Served, plan};
-use crate::http::{parse, request, request_with};
-use crate::shape::{check, document};
+use super::fake::{Served, plan};
+use super::http::{parse, request, request_with};
+use super::shape::{check, document};
 
 #[test]
 fn the_committed_document_is_the_built_one() {
@@ -222,7 +222,7 @@ fn every_answer_has_its_status_and_its_documented_shape() {
 fn every_documented_operation_has_a_good_case() {
     let plain = CASES.iter().filter(|c| c.3 == 200).map(|c| (c.0.to_owned(), c.1.to_owned()));
     let bodies = BODIES.iter().filter(|c| c.4 == 200).map(|c| (c.0.to_owned(), c.1.to_owned()));
-    let measured = crate::pnpm::CASES.iter().filter(|c| (200..300).contains(&c.4));
+    let measured = super::pnpm::CASES.iter().filter(|c| (200..300).contains(&c.4));
     let measured = measured.map(|c| (c.0.to_owned(), c.1.to_owned()));
     assert_eq!(plain.chain(bodies).chain(measured).collect::<BTreeSet<_>>(), operations());
 }
@@ -278,7 +278,7 @@ fn the_router_has_the_documented_routes_and_methods_and_no_others() {
 fn head_is_get_without_a_body() {
     let served = Served::new();
     assert_eq!(request(served.path(), "HEAD", "/v1/lab"), (200, String::new()));
-    let answer = crate::http::exchange(
+    let answer = super::http::exchange(
         served.path(),
         b"OPTIONS * HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
     );

@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 
-use crate::fake::Served;
+use super::fake::Served;
 
 /// The process that a pidfd stands for.
 fn process_behind(pidfd: &OwnedFd) -> String {

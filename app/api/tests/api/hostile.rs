@@ -8,8 +8,8 @@ use netloom_sys::scm;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde_json::Value;
 
-use crate::fake::{Served, status};
-use crate::http::{connect, exchange, parse};
+use super::fake::{Served, status};
+use super::http::{connect, exchange, parse};
 
 const LIMIT: usize = 64 * 1024;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use netloom_api::{Client, Error, serve};
 
-use crate::fake::{Fake, Served, status};
+use super::fake::{Fake, Served, status};
 
 /// Names of this process's threads, by id.
 fn threads() -> BTreeMap<String, String> {

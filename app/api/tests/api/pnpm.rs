@@ -14,9 +14,9 @@ use netloom_kit::{is_root, root_only};
 use netloom_measure::{Host, Probe};
 use serde_json::{Value, json};
 
-use crate::fake::{LOOPS, Served};
-use crate::http::{connect, parse, request, request_with};
-use crate::shape::{check, document};
+use super::fake::{LOOPS, Served};
+use super::http::{connect, parse, request, request_with};
+use super::shape::{check, document};
 
 const GOOD: &str = r#"{"prog_id": 1, "mp": 0.05, "mpc": 3600, "starter_mark": 8, "next_mark": 16,
     "filters": [{"id": 0, "dst_ip": "163.162.95.238"}, {"id": 7, "proto": "udp", "dst_port": 9}],
@@ -116,7 +116,7 @@ fn a_session_is_made_where_its_location_says_and_is_there_with_and_without_a_sla
             "POST /pnpm HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{GOOD}",
             GOOD.len()
         );
-        let answer = crate::http::exchange(served.path(), head.as_bytes());
+        let answer = super::http::exchange(served.path(), head.as_bytes());
         let text = String::from_utf8(answer).unwrap();
         assert!(
             text.starts_with("HTTP/1.1 201 ") && text.contains("location: /pnpm/1\r\n"),

@@ -7,7 +7,7 @@ use std::path::Path;
 use netloom_api::{Client, Error};
 use rustix::process::Uid;
 
-use crate::fake::{Served, status};
+use super::fake::{Served, status};
 
 const NOBODY: u32 = 65534;
 

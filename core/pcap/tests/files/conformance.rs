@@ -10,7 +10,7 @@ use std::process::Command;
 use netloom_kit::skip;
 use netloom_pcap::read::{Item, Reader};
 
-use crate::cuts::check_any;
+use super::cuts::check_any;
 
 /// Where distributions put the set.
 const GO: [&str; 2] = [

@@ -5,7 +5,7 @@ use netloom_pcap::read::Reader;
 use netloom_pcap::{Error, ng, run};
 use proptest::prelude::*;
 
-use crate::make::{Made, make, numbers, parts, read_all};
+use super::make::{Made, make, numbers, parts, read_all};
 
 /// The first `len` bytes give the blocks that are whole in them, then where the next one began.
 fn check_cut(made: &Made, len: usize) {

@@ -7,7 +7,7 @@ use pcap_parser::traits::PcapReaderIterator;
 use pcap_parser::{Block, PcapBlockOwned, PcapError, PcapNGReader};
 use proptest::prelude::*;
 
-use crate::make::{Made, Part, make, parts, read_all};
+use super::make::{Made, Part, make, parts, read_all};
 
 /// Gives its bytes in parts of one to seven.
 struct Dribble<'a>(&'a [u8]);

@@ -6,8 +6,8 @@ use std::process::Command;
 use netloom_kit::skip;
 use netloom_pcap::read::{Item, Reader};
 
-use crate::cuts::check_any;
-use crate::peers::{capinfos, packets};
+use super::cuts::check_any;
+use super::peers::{capinfos, packets};
 
 /// Samples and the packets in them, as tcpdump counts them.
 const SAMPLES: &[(&str, usize)] = &[
@@ -62,7 +62,7 @@ fn damaged_samples_are_read() {
     let Some(folder) = folder() else {
         skip!("sample:pcap-parser: its source is not where cargo says");
     };
-    let mut next = crate::make::numbers(3);
+    let mut next = super::make::numbers(3);
     for (name, _) in SAMPLES {
         let mut bytes = std::fs::read(folder.join(name)).unwrap();
         bytes.truncate(20_000);

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use netloom_pcap::read::{Format, InterfaceInfo, Item, Packet, Reader, SectionInfo, Statistics};
 
-use crate::cuts::check_any;
-use crate::make::{read_all, say};
+use super::cuts::check_any;
+use super::make::{read_all, say};
 
 /// Packets and errors in each seed.
 const EXPECTED: &[(&str, (usize, usize))] = &[

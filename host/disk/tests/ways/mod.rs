@@ -37,7 +37,7 @@ impl Way {
 
 /// A folder on a real file system where this user may make one, gone when dropped.
 pub(crate) fn folder() -> tempfile::TempDir {
-    let built = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"));
+    let built = tempfile::tempdir_in(concat!(env!("CARGO_MANIFEST_DIR"), "/../../target"));
     built.or_else(|_| tempfile::tempdir()).unwrap()
 }
 

@@ -10,8 +10,8 @@ use std::time::Duration;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
 use libbpf_sys::{bpf_link_create_opts, bpf_map_create_opts, bpf_prog_load_opts};
 
-use crate::measure_support::run::GSO_SEGS;
-use crate::support::net::NetNs;
+use super::measure_support::run::GSO_SEGS;
+use super::support::net::NetNs;
 
 /// Sends so many bytes by TCP. When it returns they are received and the connection is closed: nothing of it
 /// is sent any more.

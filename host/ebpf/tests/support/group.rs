@@ -1,6 +1,6 @@
 //! Groups of version 2 with names of their own, and processes in them that open sockets when told.
 //!
-//! A process is this test binary again, running only the test [`HELPER`], and takes commands from a
+//! A process is this test binary again, running only [`helper_process`], and takes commands from a
 //! socket pair in place of its standard input.
 
 use std::io::{BufRead, BufReader, Write};
@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use netloom_ebpf::sockets::SocketLimits;
@@ -18,7 +18,6 @@ use netloom_sys::{mountinfo, scm};
 use rustix::net::{AddressFamily, SocketType};
 
 /// The test that a helper runs.
-pub(crate) const HELPER: &str = "helper_process";
 const MARK: &str = "NETLOOM_EBPF_TEST_GROUP";
 
 /// A group that is removed, with those below it, when this goes.
@@ -76,8 +75,7 @@ impl Helper {
     /// Starts one and waits until it is in the group.
     pub(crate) fn start(group: &Path) -> Self {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let child = Command::new(std::env::current_exe().unwrap())
-            .args([HELPER, "--exact", "--nocapture"])
+        let child = netloom_kit::again(&helper_process)
             .env(MARK, group)
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::null())
@@ -124,9 +122,11 @@ impl Drop for Helper {
     }
 }
 
-/// The body of the test [`HELPER`]: nothing, unless a helper was started to run it.
-pub(crate) fn help() {
-    let Some(group) = std::env::var_os(MARK) else { return };
+/// What a helper does.
+#[test]
+#[ignore = "helper: started by other tests"]
+fn helper_process() {
+    let group = std::env::var_os(MARK).expect("started for a group");
     std::fs::write(Path::new(&group).join("cgroup.procs"), "0").unwrap();
     let wire = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned().unwrap());
     let mut commands = BufReader::new(wire.try_clone().unwrap());

@@ -10,7 +10,6 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
-use std::process::Command;
 use std::thread;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -57,8 +56,8 @@ pub(crate) fn with_netns<const N: usize>(test: &str, body: impl FnOnce([NetNs; N
 fn again_in_user_namespace(test: &str) {
     let uid = rustix::process::getuid().as_raw();
     let gid = rustix::process::getgid().as_raw();
-    let mut command = Command::new(std::env::current_exe().expect("own path"));
-    command.args([test, "--exact", "--nocapture", "--include-ignored"]).env(INSIDE, "1");
+    let mut command = netloom_kit::again_by_name(test);
+    command.env(INSIDE, "1");
     let enter = move || {
         unshare(libc::CLONE_NEWUSER)?;
         std::fs::write("/proc/self/setgroups", "deny")?;
@@ -68,8 +67,13 @@ fn again_in_user_namespace(test: &str) {
     // SAFETY: the closure runs in the forked child, whose allocator glibc keeps usable, and takes
     // no lock that another thread could hold.
     unsafe { command.pre_exec(enter) };
-    match command.status() {
-        Ok(status) => assert!(status.success(), "{test} in a user namespace: {status}"),
+    match command.output() {
+        Ok(out) => {
+            let (said, errors) =
+                (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+            let ran = out.status.success() && said.contains("1 passed");
+            assert!(ran, "{test} in a user namespace: {}\n{said}\n{errors}", out.status);
+        }
         Err(error) => netloom_kit::record_skip(test, &format!("no-userns: {error}")),
     }
 }

@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,39 +30,40 @@ pub use station::Station;
 /// Longest that anything is waited for.
 pub const BOUND: Duration = Duration::from_secs(20);
 
-/// The example that is a switch, or a port, in a process of its own.
-pub fn station() -> PathBuf {
-    let test = std::env::current_exe().expect("this program");
-    let folder = test.parent().and_then(Path::parent).expect("cargo's folder");
-    let staged = std::env::var_os("NETLOOM_EXAMPLES").map(PathBuf::from);
-    let station = staged.unwrap_or_else(|| folder.join("examples")).join("switch-station");
-    assert!(station.exists(), "{station:?} is built by `cargo test` without a choice of targets");
-    station
-}
-
 /// A child that is killed, if need be, when this goes.
 pub struct Process(pub Child);
 
 impl Process {
     /// Starts a station and waits until it says that it is ready.
     pub fn start(arguments: &[&str], uid: Option<u32>) -> Process {
-        let mut command = Command::new(station());
-        command.args(arguments).stdout(Stdio::piped()).stdin(Stdio::piped());
+        let mut command = super::process::command(arguments);
+        command.stdout(Stdio::piped()).stdin(Stdio::piped());
         if let Some(uid) = uid {
             command.uid(uid).gid(uid);
         }
-        let mut process = Process(command.spawn().expect("start a station"));
-        assert_eq!(process.line(), "ready", "{arguments:?}");
+        // libtest has more threads than the one that serves: none may take the signals of a switch.
+        let start = move || {
+            netloom_sys::process::block_signals();
+            command.spawn().expect("start a station")
+        };
+        let mut process = Process(std::thread::spawn(start).join().expect("a started station"));
+        // What libtest says comes first.
+        let ready = std::iter::from_fn(|| process.next()).any(|line| line.trim_end() == "ready");
+        assert!(ready, "{arguments:?}");
         process
     }
 
     /// The next line it writes; empty at its end.
     pub fn line(&mut self) -> String {
+        self.next().unwrap_or_default().trim_end().to_owned()
+    }
+
+    fn next(&mut self) -> Option<String> {
         let mut line = String::new();
         let output = self.0.stdout.as_mut().expect("its output");
         // One byte at a time: what is behind the line is for the next call.
         BufReader::with_capacity(1, output).read_line(&mut line).expect("read");
-        line.trim_end().to_owned()
+        (!line.is_empty()).then_some(line)
     }
 
     pub fn kill(&mut self) {

@@ -1,8 +1,7 @@
 //! A program that polls the data descriptor, receives and sends, and looks at nothing else, over the
 //! end and the return of its switch, which the test plays.
 
-#[path = "../../../host/shm/tests/port_hand/mod.rs"]
-mod port_hand;
+use super::port_hand;
 
 use std::ffi::{CString, c_int, c_void};
 use std::os::fd::BorrowedFd;

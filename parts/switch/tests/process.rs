@@ -1,25 +1,38 @@
-//! A switch, or a port, in a process of its own: for the tests, which kill it.
+//! A switch, or a port, in a process of its own: what the other tests start, and kill.
 //!
-//! `switch-station serve SOCKET STATE MODE` serves until it is told to stop.
-//! `switch-station join SOCKET NAME` joins by hand, says `joined` or why not, and stays until its
+//! `serve SOCKET STATE MODE` serves until it is told to stop.
+//! `join SOCKET NAME` joins by hand, says `joined` or why not, and stays until its
 //! input ends.
-//! `switch-station ask SOCKET` asks how the switch is, and says `shown` or why not.
-//! `switch-station talk SOCKET NAME NUMBER PEERS…` joins as this port, and sends numbered frames to
+//! `ask SOCKET` asks how the switch is, and says `shown` or why not.
+//! `talk SOCKET NAME NUMBER PEERS…` joins as this port, and sends numbered frames to
 //! its peers, port numbers, for as long as it lives. Each is greeted by a frame to all.
 
 use std::io::{Read, Write};
 use std::path::Path;
+use std::process::Command;
 
 use netloom_shm::{JoinOptions, MOST_FRAME, Received, SwitchPort};
 use netloom_switch::control::Connection;
 use netloom_switch::{Options, listen, serve};
 
-#[path = "../tests/world/mod.rs"]
-mod world;
+use super::world;
 
-fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+const ARGUMENTS: &str = "NETLOOM_TEST_STATION";
+
+/// A command for one.
+pub fn command(arguments: &[&str]) -> Command {
+    let mut command = netloom_kit::again(&station);
+    command.env(ARGUMENTS, arguments.join("\n"));
+    command
+}
+
+#[test]
+#[ignore = "helper: started by other tests"]
+fn station() {
+    // Ends the line in which libtest names this function.
+    println!();
+    let arguments = std::env::var(ARGUMENTS).expect("arguments");
+    let arguments: Vec<&str> = arguments.split('\n').collect();
     match arguments[..] {
         ["serve", socket, state, mode] => {
             let mode = u32::from_str_radix(mode, 8).expect("a mode");

@@ -1,0 +1,22 @@
+//! Tests of this crate against the kernel and with others' programs, in one executable.
+#![allow(
+    unreachable_pub,
+    dead_code,
+    reason = "helpers are shared by modules that use some of them"
+)]
+
+mod capture;
+mod filter;
+#[path = "../../../core/filter/tests/support/mod.rs"]
+mod filter_support;
+mod generate;
+mod measure;
+mod measure_paths;
+mod measure_support;
+mod measure_xdp;
+mod protect;
+mod sockets;
+mod support;
+#[path = "measure_support/traffic.rs"]
+mod traffic;
+mod wire;

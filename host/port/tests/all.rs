@@ -1,0 +1,9 @@
+//! Tests of this crate against the kernel and with others' programs, in one executable.
+#![allow(
+    unreachable_pub,
+    dead_code,
+    reason = "helpers are shared by modules that use some of them"
+)]
+
+mod ports;
+mod rings;

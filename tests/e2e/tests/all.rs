@@ -1,0 +1,31 @@
+//! Runs of the binary, in one executable.
+
+mod capture;
+mod check;
+mod cp;
+mod crash;
+mod delete;
+mod describe;
+mod docs;
+mod doors;
+mod examples;
+mod exec;
+mod generate;
+mod hierarchy;
+mod inputs;
+mod interfaces;
+mod kill;
+mod labs;
+mod limits;
+mod limits_live;
+mod logs;
+mod measure;
+mod pnpm;
+mod protect;
+mod run;
+mod sockets;
+mod switch;
+mod thousand;
+mod two_sites;
+mod whole_machine;
+mod wire;

@@ -1,0 +1,12 @@
+//! Others' programs on our switches, in one executable.
+
+mod lab;
+mod qemu;
+mod vde;
+
+/// A switch that the other tests join.
+#[test]
+#[ignore = "helper: started by other tests"]
+fn switch_process() {
+    netloom_tests_peers::serve_as_switch();
+}

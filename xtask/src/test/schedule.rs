@@ -1,0 +1,177 @@
+//! What runs when: suites are cut into units, and workers take units side by side, longest first.
+//!
+//! A test that touches the kernel is a unit, a process of its own: nothing that it does to its process
+//! reaches another test. The tests of a pure crate are one unit. As many units run at once as there are
+//! processors, two at least; tests that need the machine for themselves see to it (`Machine::alone`).
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow};
+
+use super::execute::{self, Outcome};
+use super::outcome;
+use super::plan::{Job, Rung, Selection, User};
+use super::skips::Expected;
+use super::stage::Stage;
+use crate::workspace;
+
+/// What one worker runs at a time.
+#[derive(Debug)]
+pub(super) struct Unit<'a> {
+    /// Nothing: the examples in doc comments.
+    pub(super) job: Option<&'a Job>,
+    /// Names of tests.
+    pub(super) tests: Vec<String>,
+    rank: usize,
+}
+
+/// What all units gave.
+#[derive(Debug, Default)]
+pub(super) struct Done {
+    pub(super) total: Outcome,
+    /// How long each unit took, with its title.
+    pub(super) took: Vec<(Duration, String)>,
+    /// By title of a job: units to come, what came, time spent.
+    jobs: BTreeMap<String, (usize, Outcome, Duration)>,
+}
+
+impl Done {
+    fn new(units: &[Unit]) -> Done {
+        let mut done = Done::default();
+        for unit in units {
+            done.jobs.entry(unit.suite()).or_default().0 += 1;
+        }
+        done
+    }
+
+    /// Adds what a unit gave; tells of its job when that was the last.
+    fn add(&mut self, unit: &Unit, outcome: Outcome, took: Duration) {
+        let suite = unit.suite();
+        if let Some((left, sum, spent)) = self.jobs.get_mut(&suite) {
+            *left -= 1;
+            *spent += took;
+            sum.add(outcome.clone());
+            if *left == 0 {
+                println!("{suite:<44} {}, {:.1} s", sum.tally(), spent.as_secs_f64());
+            }
+        }
+        self.total.add(outcome);
+        self.took.push((took, unit.title()));
+    }
+}
+
+impl Unit<'_> {
+    /// What people call it.
+    fn title(&self) -> String {
+        match self.tests.as_slice() {
+            [one] => format!("{}: {one}", self.suite()),
+            _ => self.suite(),
+        }
+    }
+
+    /// What it is a part of.
+    fn suite(&self) -> String {
+        self.job.map_or_else(|| "documentation examples".to_owned(), Job::title)
+    }
+}
+
+/// All units, those that take longest first.
+pub(super) fn units<'a>(jobs: &'a [Job], selection: &Selection) -> Result<Vec<Unit<'a>>> {
+    let longest = longest()?;
+    let mut units = vec![];
+    let mut listed: Vec<(&std::path::Path, Vec<String>)> = vec![];
+    for job in jobs {
+        let known = listed.iter().find(|(file, _)| *file == job.built.file);
+        let names = match known {
+            Some((_, names)) => names.clone(),
+            None => list(job, selection)?,
+        };
+        listed.push((&job.built.file, names.clone()));
+        if job.user == User::Caller {
+            if !names.is_empty() {
+                units.push(Unit { job: Some(job), tests: names, rank: longest.len() + 2 });
+            }
+            continue;
+        }
+        for name in names {
+            let rank = rank(job, &name, &longest);
+            units.push(Unit { job: Some(job), tests: vec![name], rank });
+        }
+    }
+    if selection.includes(Rung::Unit) && selection.filter.is_none() {
+        units.push(Unit { job: None, tests: vec![], rank: 0 });
+    }
+    units.sort_by_key(|unit| unit.rank);
+    Ok(units)
+}
+
+/// The tests of an executable that are asked for; ignored ones are what others start, and no tests.
+fn list(job: &Job, selection: &Selection) -> Result<Vec<String>> {
+    let listed = |more: &[&str]| -> Result<Vec<String>> {
+        let mut command = std::process::Command::new(&job.built.file);
+        command.args(["--list", "--format", "terse"]).args(more);
+        Ok(outcome::listed(&String::from_utf8_lossy(&workspace::output(&mut command)?)))
+    };
+    let ignored = listed(&["--ignored"])?;
+    let mut names = listed(&[])?;
+    names.retain(|name| !ignored.contains(name) && selection.wants(job, name));
+    Ok(names)
+}
+
+/// Tests that are begun first: `tests/longest-first.txt`.
+fn longest() -> Result<Vec<String>> {
+    let path = workspace::root().join("tests/longest-first.txt");
+    let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    Ok(lines.filter(|line| !line.starts_with('#')).map(str::to_owned).collect())
+}
+
+fn rank(job: &Job, name: &str, longest: &[String]) -> usize {
+    let full = format!("{}/{name}", job.prefix());
+    let known = longest.iter().position(|line| *line == full);
+    known.unwrap_or(longest.len() + usize::from(!matches!(job.rung, Rung::EndToEnd | Rung::Peers)))
+}
+
+/// Runs all units.
+pub(super) fn run(
+    units: &[Unit],
+    stage: &Stage,
+    selection: &Selection,
+    expected: &Expected,
+) -> Result<Done> {
+    let workers = std::thread::available_parallelism().map_or(2, |n| n.get().max(2));
+    let next = Mutex::new(0..units.len());
+    let done = Mutex::new(Done::new(units));
+    std::thread::scope(|scope| -> Result<()> {
+        let work = |worker: usize| -> Result<()> {
+            loop {
+                let taken = next.lock().map_err(|_| anyhow!("a worker panicked"))?.next();
+                let Some(unit) = taken.map(|unit| &units[unit]) else { return Ok(()) };
+                let start = Instant::now();
+                let mut outcome = one(unit, worker, stage, selection)?;
+                if let Some(job) = unit.job {
+                    expected.judge(job, &mut outcome);
+                }
+                let mut done = done.lock().map_err(|_| anyhow!("a worker panicked"))?;
+                done.add(unit, outcome, start.elapsed());
+            }
+        };
+        let started: Vec<_> =
+            (0..workers).map(|worker| scope.spawn(move || work(worker))).collect();
+        for worker in started {
+            worker.join().map_err(|_| anyhow!("a worker panicked"))??;
+        }
+        Ok(())
+    })?;
+    done.into_inner().map_err(|_| anyhow!("a worker panicked"))
+}
+
+fn one(unit: &Unit, worker: usize, stage: &Stage, selection: &Selection) -> Result<Outcome> {
+    match unit.job {
+        Some(job) => execute::run(job, &unit.tests, worker, stage, selection),
+        None => execute::doc_tests(),
+    }
+}
