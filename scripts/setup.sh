@@ -66,6 +66,8 @@ dumpcap|wireshark-common|wireshark-cli|peer in benches: captures
 netsniff-ng|netsniff-ng|netsniff-ng|peer in benches: captures
 trafgen|netsniff-ng|netsniff-ng|peer in benches: generates
 scapy|python3-scapy|python3-scapy|reads captures in tests
+zsh|zsh|zsh|completions are tried in it
+fish|fish|fish|completions are tried in it
 mkfs.ext4|e2fsprogs|e2fsprogs|tests of full disks
 nft|nftables|nftables|leftovers check and NAT tests
 setpriv|util-linux|util-linux|tests as an ordinary user

@@ -22,6 +22,7 @@ mod live;
 mod load;
 mod making;
 mod moves;
+pub mod names;
 mod network;
 pub mod orphan;
 mod probing;

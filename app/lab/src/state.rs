@@ -19,6 +19,7 @@ use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
 use crate::door::HostChange;
+use crate::names::{self, Names};
 use crate::{Error, Result};
 
 /// A file that says of a folder that it is a node's view.
@@ -245,9 +246,10 @@ impl Folder {
         Ok(OwnedFd::from(file))
     }
 
-    /// Writes the state.
+    /// Writes the state, and the names in it.
     pub fn write_state(&self, state: &State) -> Result<()> {
-        self.write_json("state.json", state)
+        self.write_json("state.json", state)?;
+        self.write_json(names::FILE, &Names::of_state(state))
     }
 
     /// Reads the state; `None` when there is none.
@@ -335,7 +337,7 @@ impl Folder {
         written.and_then(|()| fs::rename(&beside, &path)).map_err(Error::state(&path, "write"))
     }
 
-    fn read_json<T: for<'a> Deserialize<'a>>(&self, name: &str) -> Result<Option<T>> {
+    pub(crate) fn read_json<T: for<'a> Deserialize<'a>>(&self, name: &str) -> Result<Option<T>> {
         let path = self.path().join(name);
         let text = match fs::read(&path) {
             Ok(text) => text,

@@ -102,6 +102,13 @@ pub(crate) enum Verb {
         /// The folder; it must exist.
         folder: PathBuf,
     },
+    /// Prints what may stand next on a command line, for the completions of shells.
+    #[command(hide = true)]
+    CompleteWords {
+        /// The words after `netloom`, up to the cursor.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
     /// Carries the frames of a lab's wires.
     #[command(hide = true)]
     WireProcess {
@@ -176,6 +183,7 @@ pub(crate) struct Up {
 #[derive(Debug, Args)]
 pub(crate) struct Down {
     /// The lab, by its name or its file; the only one where nothing is said.
+    #[arg(value_name = "LAB")]
     pub(crate) name: Option<String>,
     /// All labs of this user.
     #[arg(long, conflicts_with = "name")]
@@ -186,7 +194,7 @@ pub(crate) struct Down {
 #[derive(Debug, Args)]
 pub(crate) struct Check {
     /// Lab files.
-    #[arg(required = true)]
+    #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
 }
 
@@ -202,6 +210,7 @@ pub(crate) struct Json {
 #[derive(Debug, Args)]
 pub(crate) struct Status {
     /// The lab, by its name or its file; the only one where nothing is said.
+    #[arg(value_name = "LAB")]
     pub(crate) name: Option<String>,
     /// As JSON.
     #[arg(long)]
@@ -273,8 +282,10 @@ pub(crate) struct NodeSet {
 #[derive(Debug, Args)]
 pub(crate) struct MoveInterface {
     /// NODE:IFACE, or host:IFACE.
+    #[arg(value_name = "NODE:IFACE")]
     pub(crate) interface: String,
     /// The node that gets it, or `host`.
+    #[arg(value_name = "NODE|host")]
     pub(crate) to: String,
     /// Its name there.
     #[arg(long)]
@@ -445,8 +456,10 @@ pub(crate) struct Logs {
 #[derive(Debug, Args)]
 pub(crate) struct Copy {
     /// A path, or NODE:PATH.
+    #[arg(value_name = "SRC")]
     pub(crate) source: String,
     /// A path, or NODE:PATH.
+    #[arg(value_name = "DST")]
     pub(crate) destination: String,
 }
 
@@ -474,6 +487,7 @@ pub(crate) struct Ping {
 #[derive(Debug, Args)]
 pub(crate) struct Graph {
     /// The lab, by its name or its file; the only one where nothing is said.
+    #[arg(value_name = "LAB")]
     pub(crate) name: Option<String>,
     /// For Graphviz. This is what happens where nothing is said.
     #[arg(long, conflicts_with = "svg")]

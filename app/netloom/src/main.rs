@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod command_line;
+mod completing;
 mod flags;
 mod labs;
 mod output;

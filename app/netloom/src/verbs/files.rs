@@ -6,9 +6,10 @@ use anyhow::{Context, Result};
 use clap_complete::Shell;
 use netloom_lab::graph;
 
+use crate::command_line::command;
 use crate::flags::{Check, Graph};
 use crate::labs::Wish;
-use crate::{labs, output, source};
+use crate::{completing, labs, output, source};
 
 /// `netloom check`
 pub(crate) fn check(args: &Check) -> Result<i32> {
@@ -53,15 +54,34 @@ pub(crate) fn graph(wish: &Wish, args: &Graph) -> Result<i32> {
 
 /// `netloom completions`
 pub(crate) fn completions(shell: Shell) -> Result<i32> {
+    let text = match shell {
+        Shell::Bash => completing::BASH.to_owned(),
+        Shell::Zsh => completing::ZSH.to_owned(),
+        Shell::Fish => completing::FISH.to_owned(),
+        other => definitions(other),
+    };
+    output::print(&text)?;
+    Ok(0)
+}
+
+/// A script that knows verbs and flags, and asks nobody.
+fn definitions(shell: Shell) -> String {
     let mut text = Vec::new();
-    clap_complete::generate(shell, &mut crate::command_line::command(), "netloom", &mut text);
-    output::print(&String::from_utf8_lossy(&text))?;
+    clap_complete::generate(shell, &mut command(), "netloom", &mut text);
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// `netloom complete-words`
+pub(crate) fn complete_words(words: &[String]) -> Result<i32> {
+    let found = completing::candidates(&mut command(), words);
+    let lines: String = found.iter().map(|candidate| candidate.line() + "\n").collect();
+    output::print(&lines)?;
     Ok(0)
 }
 
 /// `netloom man`
 pub(crate) fn man(folder: &Path) -> Result<i32> {
-    clap_mangen::generate_to(crate::command_line::command(), folder)
+    clap_mangen::generate_to(command(), folder)
         .with_context(|| format!("{folder:?}: write manual pages"))?;
     Ok(0)
 }

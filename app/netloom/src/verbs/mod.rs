@@ -45,6 +45,7 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
         Verb::Schema => files::schema(),
         Verb::Graph(args) => files::graph(&wish, &args),
         Verb::Completions { shell } => files::completions(shell),
+        Verb::CompleteWords { words } => files::complete_words(&words),
         Verb::Man { folder } => files::man(&folder),
         Verb::Ls(args) => list::ls(&args),
         Verb::Status(args) => list::status(&wish, &args),

@@ -1,0 +1,116 @@
+//! Names of what is there now: labs, and what is in the lab that a command line is about.
+
+use netloom_lab::names::Names;
+use netloom_lab::{Folder, runtime_dir};
+
+use super::Candidate;
+use crate::labs;
+
+/// What an argument of this kind can be. `values` are the arguments before it, by kind.
+pub(super) fn of_kind(
+    kind: &str,
+    verb: &str,
+    values: &[(String, String)],
+    current: &str,
+) -> Vec<Candidate> {
+    let named = |kind: &str| values.iter().rev().find(|(k, _)| k == kind).map(|(_, v)| v.as_str());
+    let lab = || in_lab(named("LAB"));
+    let plain = |names: Vec<String>| names.into_iter().map(Candidate::word).collect::<Vec<_>>();
+    match kind {
+        "LAB" => labs_or_files(current),
+        "FILE" => vec![Candidate::Files],
+        "DIR" | "FOLDER" => vec![Candidate::Folders],
+        "NODE" | "NODE|ADDRESS" => plain(lab().nodes),
+        "NODE|host" => plain([lab().nodes, vec!["host".to_owned()]].concat()),
+        "LINK" => plain([lab().links, lab().interfaces].concat()),
+        "NODE:IFACE" => plain([lab().interfaces, of_host("host:")].concat()),
+        "TARGET" => targets(lab()),
+        "IFACE" => plain(of_host("")),
+        "SWITCH" if verb == "plug" => plain(shared(lab())),
+        "SWITCH" => plain(lab().switches.into_iter().map(|(name, _)| name).collect()),
+        "PORT" | "PORT[,PORT]" if verb.starts_with("switch") => {
+            plain(ports(lab(), named("SWITCH"), current))
+        }
+        "SRC" | "DST" => paths(lab(), current),
+        "KEY=VALUE" => plain(settings(verb)),
+        _ => vec![],
+    }
+}
+
+/// Labs that run; a lab may be named by its file, too.
+fn labs_or_files(current: &str) -> Vec<Candidate> {
+    let labs = Folder::all(&runtime_dir());
+    let labs: Vec<_> = labs.iter().map(Folder::name).filter(|n| n.starts_with(current)).collect();
+    match labs.is_empty() && !current.is_empty() {
+        true => vec![Candidate::Files],
+        false => labs.into_iter().map(Candidate::word).collect(),
+    }
+}
+
+/// The names in the lab that is asked for, or in the only one.
+fn in_lab(asked: Option<&str>) -> Names {
+    let wish = labs::Wish::new(asked.map(str::to_owned));
+    let Ok(folder) = labs::chosen(wish.lab()) else { return Names::default() };
+    // A node sees no state of the lab around it: the lab's process answers it.
+    if folder.is_scope() {
+        let plan = labs::connect_to(&folder).and_then(|client| Ok(client.plan()?));
+        return plan.map(|plan| Names::of_plan(&plan)).unwrap_or_default();
+    }
+    Names::of(&folder)
+}
+
+fn targets(names: Names) -> Vec<Candidate> {
+    let links = names.links.iter().map(|link| format!("link:{link}"));
+    let switches = names.switches.iter().map(|(switch, _)| format!("switch:{switch}"));
+    let ports = names.ports.iter().map(|(switch, port)| format!("switch:{switch}/{port}"));
+    let all = names.nodes.iter().cloned().chain(names.interfaces.iter().cloned());
+    all.chain(links)
+        .chain(switches)
+        .chain(ports)
+        .chain(of_host("host:"))
+        .map(Candidate::word)
+        .collect()
+}
+
+/// Switches that a program can join.
+fn shared(names: Names) -> Vec<String> {
+    names.switches.into_iter().filter(|(_, shm)| *shm).map(|(name, _)| name).collect()
+}
+
+/// Ports of a switch; of a list with commas the last is completed.
+fn ports(names: Names, switch: Option<&str>, current: &str) -> Vec<String> {
+    let before = current.rfind(',').map_or("", |at| &current[..=at]);
+    let of_switch = names.ports.into_iter().filter(|(s, _)| switch.is_none_or(|name| name == s));
+    of_switch.map(|(_, port)| format!("{before}{port}")).collect()
+}
+
+/// `NODE:`, or a path of the host.
+fn paths(names: Names, current: &str) -> Vec<Candidate> {
+    if current.contains(':') {
+        return vec![];
+    }
+    let nodes = names.nodes.into_iter().map(|node| Candidate::word(format!("{node}:")));
+    nodes.chain([Candidate::Files]).collect()
+}
+
+/// The host's interfaces.
+fn of_host(prefix: &str) -> Vec<String> {
+    let entries = std::fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut names: Vec<String> =
+        names.filter(|name| name != "lo").map(|name| format!("{prefix}{name}")).collect();
+    names.sort();
+    names
+}
+
+/// `KEY=` of what can be set.
+fn settings(verb: &str) -> Vec<String> {
+    let more: &[&str] = match verb {
+        "node set" => &["root"],
+        "switch create" => &["kind", "mode", "group", "arena", "ageing"],
+        "switch port" => &["name", "user", "group", "lock", "learn"],
+        _ => &[],
+    };
+    let of_nodes = if verb.starts_with("node") { netloom_model::setting::NODE_KEYS } else { &[] };
+    of_nodes.iter().chain(more).map(|key| format!("{key}=")).collect()
+}
