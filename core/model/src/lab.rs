@@ -236,6 +236,8 @@ pub struct Link {
     pub ends: [End; 2],
     /// Addresses by hand, by end (index 0 or 1): at most one a family for each.
     pub addresses: [Vec<IpNet>; 2],
+    /// Whether a node's end is to have no address, by end.
+    pub bare: [bool; 2],
     /// Prefixes for a node-node segment, instead of automatic ones.
     pub subnets: Vec<IpNet>,
     /// MTU of both ends; 1500 when `None`.

@@ -562,9 +562,13 @@ pub(crate) static LINK: Object = Object {
         key("name", Value::Text, "Its name; A:eth0--B:eth1 when absent."),
         key(
             "addresses",
-            Value::Map(&SUBNET),
-            "Addresses by hand with prefix length, by end (NODE or NODE:IFACE): one, or one for each of \
-             IPv4 and IPv6.",
+            Value::AnyOf(&[
+                Value::Map(&Value::AnyOf(&[SUBNET, Value::Choice(&["none"])])),
+                Value::Choice(&["none"]),
+            ]),
+            "Addresses by hand with prefix length, by end (NODE or NODE:IFACE): one, one for each of \
+             IPv4 and IPv6, or none for an interface without addresses. `addresses: none`: no node's \
+             end of the link has one.",
         ),
         key(
             "subnet",

@@ -17,6 +17,8 @@ pub(crate) struct RawLink {
     pub ends: [At<RawEnd>; 2],
     pub name: Option<At<String>>,
     pub addresses: Vec<EndAddresses>,
+    /// `addresses: none`: neither end has one.
+    pub bare: Option<Place>,
     pub subnets: Vec<At<IpNet>>,
     pub mtu: Option<At<u32>>,
     pub impairments: RawImpairments,
@@ -27,6 +29,8 @@ pub(crate) struct RawLink {
 pub(crate) struct EndAddresses {
     pub end: At<String>,
     pub addresses: Vec<At<IpNet>>,
+    /// `END: none`: it has none.
+    pub bare: bool,
 }
 
 /// An end as it is written.
@@ -72,6 +76,7 @@ pub(crate) fn link(yaml: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<
             ends: ends(yaml, path, report)?,
             name: None,
             addresses: Vec::new(),
+            bare: None,
             subnets: Vec::new(),
             mtu: None,
             impairments: RawImpairments::default(),
@@ -90,9 +95,11 @@ pub(crate) fn link(yaml: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<
 fn long_form(yaml: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<RawLink> {
     let fields = Fields::open(yaml, path, &LINK, report)?;
     let name = fields.get("name").and_then(|v| name(v, &path.key("name"), report));
-    let addresses = fields
-        .get("addresses")
-        .map_or_else(Vec::new, |v| addresses(v, &path.key("addresses"), report));
+    let (bare, addresses) = match fields.get("addresses") {
+        None => (None, Vec::new()),
+        Some(value) if is_none(value) => (Some(value.place), Vec::new()),
+        Some(value) => (None, addresses(value, &path.key("addresses"), report)),
+    };
     let subnets =
         fields.get("subnet").map_or_else(Vec::new, |v| subnet(v, &path.key("subnet"), report));
     let mtu = fields.get("mtu").and_then(|v| {
@@ -101,7 +108,8 @@ fn long_form(yaml: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<RawLin
     });
     let impairments = impairments(&fields, path, report);
     let ends = ends(fields.get("ends")?, &path.key("ends"), report)?;
-    let link = RawLink { place: yaml.place, ends, name, addresses, subnets, mtu, impairments };
+    let link =
+        RawLink { place: yaml.place, ends, name, addresses, bare, subnets, mtu, impairments };
     link.impairments.check(&link.shown(), link.place, report);
     Some(link)
 }
@@ -161,14 +169,41 @@ fn raw_end(text: &str) -> Result<RawEnd, String> {
     }
 }
 
+/// Whether a value says that there is no address.
+fn is_none(value: &Yaml) -> bool {
+    read::scalar(value) == Some("none")
+}
+
+/// Refuses the word for addresses that a server gives.
+fn is_dhcp(value: &Yaml, path: &Path<'_>, report: &mut Report) -> bool {
+    let found = read::scalar(value).is_some_and(|word| word.to_lowercase().starts_with("dhcp"));
+    if found {
+        let help = "write none, and run a DHCP client in the node".into();
+        let message = format!("{path}: expected an address or none, found {}", value.describe());
+        report.error_with(value.place, message, Some(help));
+    }
+    found
+}
+
 fn addresses(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Vec<EndAddresses> {
+    if is_dhcp(value, path, report) {
+        return Vec::new();
+    }
     let Some(entries) = value.entries() else {
-        read::expected(value, path, "a map from ends to addresses", report);
+        read::expected(value, path, "a map from ends to addresses, or none", report);
         return Vec::new();
     };
     let mut all = Vec::new();
     for entry in entries {
         let mut found: Vec<At<IpNet>> = Vec::new();
+        let end = At { value: entry.key.clone(), place: entry.place };
+        if is_none(&entry.value) {
+            all.push(EndAddresses { end, addresses: found, bare: true });
+            continue;
+        }
+        if is_dhcp(&entry.value, &path.key(&entry.key), report) {
+            continue;
+        }
         each_or_only(&entry.value, &path.key(&entry.key), report, |item, path, report| {
             let Some(net) = read::cidr(item, path, report) else { return };
             if let Some(problem) = host_problem(&net) {
@@ -183,10 +218,7 @@ fn addresses(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Vec<EndAddre
             }
             found.push(At { value: net, place: item.place });
         });
-        all.push(EndAddresses {
-            end: At { value: entry.key.clone(), place: entry.place },
-            addresses: found,
-        });
+        all.push(EndAddresses { end, addresses: found, bare: false });
     }
     all
 }

@@ -8,6 +8,7 @@ use netloom_config::{Place, Repetition, Report, quote};
 use super::body::{At, NodeBody, SwitchBody};
 use super::elsewhere;
 use super::link::{RawEnd, RawLink};
+use super::segments::EndsAddresses;
 use crate::lab::{End, Link, Via};
 
 /// The kernel's bridge takes 1023 ports (`BR_MAX_PORTS` is 1 << 10, port 0 is not used).
@@ -368,13 +369,14 @@ impl Attached {
 }
 
 /// The links of the lab.
-pub(crate) fn into_links(resolved: Vec<(Resolved<'_>, [Vec<ipnet::IpNet>; 2])>) -> Vec<Link> {
-    let link = |(resolved, addresses): (Resolved<'_>, _)| {
+pub(crate) fn into_links(resolved: Vec<(Resolved<'_>, EndsAddresses)>) -> Vec<Link> {
+    let link = |(resolved, EndsAddresses { addresses, bare }): (Resolved<'_>, _)| {
         let raw = &resolved.raw.value;
         Link {
             name: raw.name.as_ref().map(|n| n.value.clone()),
             ends: resolved.ends,
             addresses,
+            bare,
             subnets: raw.subnets.iter().map(|s| s.value).collect(),
             mtu: raw.mtu.as_ref().map(|m| m.value),
             impairments: raw.impairments.values.clone(),

@@ -38,13 +38,21 @@ pub(crate) fn segment_of(parts: &Parts, links: &[Resolved<'_>]) -> Vec<usize> {
     segments
 }
 
+/// What a link's ends are given by hand, by end.
+#[derive(Debug, Default)]
+pub(crate) struct EndsAddresses {
+    pub(crate) addresses: [Vec<IpNet>; 2],
+    /// A node's end that is to have none.
+    pub(crate) bare: [bool; 2],
+}
+
 /// Checks all prefixes and addresses; gives each link's addresses by end.
 pub(crate) fn check(
     parts: &Parts,
     links: &[Resolved<'_>],
     segment_of: &[usize],
     report: &mut Report,
-) -> Vec<[Vec<IpNet>; 2]> {
+) -> Vec<EndsAddresses> {
     let mut checker = Checker::default();
     checker.switch_subnets(parts, links, segment_of, report);
     for (link, &segment) in links.iter().zip(segment_of) {
@@ -58,7 +66,7 @@ pub(crate) fn check(
     }
     report.set_repetition(None);
     checker.overlaps(report);
-    checker.capacity(links, segment_of, report);
+    checker.capacity(links, segment_of, &all, report);
     all
 }
 
@@ -148,24 +156,40 @@ impl Checker {
         link: &Resolved<'_>,
         segment: usize,
         report: &mut Report,
-    ) -> [Vec<IpNet>; 2] {
-        let mut by_end: [Vec<IpNet>; 2] = Default::default();
-        for entry in &link.raw.value.addresses {
-            let Some(end) = end_index(&link.raw.value, entry, &link.ends, report) else { continue };
-            for address in &entry.addresses {
-                self.address(address, segment, link, report);
-                if by_end[end].iter().any(|a| is_ipv4(a) == is_ipv4(&address.value)) {
-                    let shown = quote(&entry.end.value);
-                    report.error(
-                        entry.end.place,
-                        format!("addresses: {shown} stands for the same end as a key before"),
-                    );
-                    break;
-                }
-                by_end[end].push(address.value);
+    ) -> EndsAddresses {
+        let raw = &link.raw.value;
+        let mut given = EndsAddresses::default();
+        if let Some(place) = raw.bare {
+            given.bare = link.ends.each_ref().map(|end| matches!(end, End::Node { .. }));
+            if given.bare == [false; 2] {
+                let message = format!("addresses: no end of link {} is a node's", raw.shown());
+                report.error(place, message);
             }
         }
-        by_end
+        for entry in &raw.addresses {
+            let Some(end) = end_index(raw, entry, &link.ends, report) else { continue };
+            let again = |report: &mut Report| {
+                let shown = quote(&entry.end.value);
+                report.error(
+                    entry.end.place,
+                    format!("addresses: {shown} stands for the same end as a key before"),
+                );
+            };
+            if given.bare[end] || entry.bare && !given.addresses[end].is_empty() {
+                again(report);
+                continue;
+            }
+            given.bare[end] = entry.bare;
+            for address in &entry.addresses {
+                self.address(address, segment, link, report);
+                if given.addresses[end].iter().any(|a| is_ipv4(a) == is_ipv4(&address.value)) {
+                    again(report);
+                    break;
+                }
+                given.addresses[end].push(address.value);
+            }
+        }
+        given
     }
 
     fn address(
@@ -233,12 +257,18 @@ impl Checker {
         report.set_repetition(None);
     }
 
-    /// Every interface on a segment needs an address of its own.
-    fn capacity(&self, links: &[Resolved<'_>], segment_of: &[usize], report: &mut Report) {
+    /// Every interface on a segment needs an address of its own, but for those that are to have none.
+    fn capacity(
+        &self,
+        links: &[Resolved<'_>],
+        segment_of: &[usize],
+        given: &[EndsAddresses],
+        report: &mut Report,
+    ) {
         let mut needed: HashMap<usize, u64> = HashMap::new();
-        for (link, &segment) in links.iter().zip(segment_of) {
-            let holders =
-                link.ends.iter().filter(|e| matches!(e, End::Node { .. } | End::Internet));
+        for ((link, given), &segment) in links.iter().zip(given).zip(segment_of) {
+            let ends = link.ends.iter().zip(given.bare).filter(|(_, bare)| !bare);
+            let holders = ends.filter(|(e, _)| matches!(e, End::Node { .. } | End::Internet));
             *needed.entry(segment).or_default() += holders.count() as u64;
         }
         let mut sorted: Vec<_> = self.prefixes.iter().collect();
@@ -295,6 +325,7 @@ fn end_index(
     let problem = match ends[index] {
         End::Switch { .. } => "a switch has no address",
         End::Host { .. } => "a bridged interface of the host gets no address",
+        End::Internet if entry.bare => "the gateway to the host needs an address",
         End::Node { .. } | End::Internet => return Some(index),
     };
     report.error(entry.end.place, format!("addresses: {}: {problem}", quote(key)));

@@ -76,6 +76,24 @@ links: [[a, b]]
 }
 
 #[test]
+fn ends_may_have_no_address() {
+    let lab = lab("
+nodes: {a: , b: }
+switches: {s: {subnet: 10.0.0.0/30}}
+links:
+  - {ends: [a, b], addresses: none}
+  - {ends: [a, b], addresses: {'b': none, a: 10.1.0.1/24}}
+  - {ends: [a, s], addresses: none}
+  - {ends: [a, s], addresses: {a: none}}
+  - [a, s]
+  - [b, s]
+");
+    let bare: Vec<[bool; 2]> = lab.links.iter().map(|l| l.bare).collect();
+    let none = [false; 2];
+    assert_eq!(bare, [[true, true], [false, true], [true, false], [true, false], none, none]);
+}
+
+#[test]
 fn routing_is_a_word_or_a_map() {
     let read = |routing: &str| {
         let lab = lab(&format!("nodes: {{a: }}\n{routing}\n"));

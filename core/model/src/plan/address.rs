@@ -219,11 +219,10 @@ impl View<'_> {
             End::Node { node, .. } => Some(node),
             _ => None,
         };
-        let forwards = |side: &usize| node(*side).is_some_and(|n| self.lab.nodes[n].forwarding);
-        let sides = [0, 1];
-        let side =
-            sides.iter().find(|s| forwards(s)).or(sides.iter().find(|s| node(**s).is_some()));
-        let side = *side?;
+        let forwards = |side: usize| node(side).is_some_and(|n| self.lab.nodes[n].forwarding);
+        // A block leads to its owner: one without an address on the link is not there.
+        let rank = |side: &usize| (link.bare[*side], !forwards(*side));
+        let side = [0, 1].into_iter().filter(|side| node(*side).is_some()).min_by_key(rank)?;
         let other = match &link.ends[1 - side] {
             End::Node { node, .. } => self.lab.nodes[*node].name.clone(),
             end => format!("door {}", end_name(self.lab, end, None)),

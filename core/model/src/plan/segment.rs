@@ -20,7 +20,8 @@ pub(crate) struct Segment {
     pub(crate) switches: Vec<usize>,
     /// Its links in the order of the file.
     pub(crate) links: Vec<usize>,
-    /// The ends that have addresses: nodes' and the host's end of an `internet` door.
+    /// The ends that have addresses: nodes' but those that are to have none, and the host's end of an
+    /// `internet` door.
     pub(crate) ends: Vec<EndRef>,
 }
 
@@ -44,7 +45,7 @@ pub(crate) fn topology(lab: &Lab) -> Topology {
         });
         let segment = &mut segments[of];
         segment.links.push(index);
-        let addressed = (0..2).filter(|side| has_address(&link.ends[*side]));
+        let addressed = (0..2).filter(|side| has_address(&link.ends[*side]) && !link.bare[*side]);
         segment.ends.extend(addressed.map(|side| EndRef { link: index, side }));
         of_link.push(of);
     }

@@ -95,6 +95,7 @@ impl LabBuilder {
             name: None,
             ends,
             addresses,
+            bare: [false; 2],
             subnets: vec![],
             mtu: None,
             impairments: Default::default(),
@@ -110,6 +111,12 @@ impl LabBuilder {
     pub(super) fn address(&mut self, side: usize, address: &str) -> &mut Self {
         let address = address.parse().unwrap();
         self.last().addresses[side].push(address);
+        self
+    }
+
+    /// No address for one end of the last link.
+    pub(super) fn bare(&mut self, side: usize) -> &mut Self {
+        self.last().bare[side] = true;
         self
     }
 

@@ -98,6 +98,33 @@ fn one_number_in_both_families() {
 }
 
 #[test]
+fn an_end_that_is_to_have_no_address_has_none() {
+    let lab = |bare: &[(usize, usize)]| {
+        let mut lab = two_sites();
+        for (link, side) in bare {
+            lab.links[*link].bare[*side] = true;
+        }
+        plan(&lab).unwrap()
+    };
+    let (all, some) = (lab(&[]), lab(&[(0, 0), (3, 0), (3, 1)]));
+    let addresses = |plan: &Plan, name: &str| -> Vec<_> {
+        let node = &plan.nodes[plan.node(name).unwrap()];
+        node.interfaces.iter().map(|i| i.addresses.clone()).collect()
+    };
+    assert_eq!(addresses(&some, "h1"), [vec![]]);
+    let h1 = &some.nodes[some.node("h1").unwrap()];
+    assert!(h1.routes.is_empty() && !some.hosts.contains("\th1\n"), "{}", some.hosts);
+    // Others have theirs, and no routes lead over the link without addresses.
+    for name in ["h2", "web"] {
+        assert_eq!(addresses(&some, name), addresses(&all, name));
+    }
+    assert_eq!(addresses(&some, "r1")[0], addresses(&all, "r1")[0]);
+    assert_eq!(addresses(&some, "r1")[1], []);
+    let r1 = &some.nodes[some.node("r1").unwrap()];
+    assert!(r1.routes.is_empty(), "{:?}", r1.routes);
+}
+
+#[test]
 fn hosts_file_names_every_node_once_a_family() {
     let plan = plan(&two_sites()).unwrap();
     let web = &plan.nodes[4];
