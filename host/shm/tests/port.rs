@@ -150,7 +150,7 @@ fn who_does_not_read_is_waited_for_once() {
         assert_eq!(a.send(&long).expect("send"), Sent::Stalled);
     }
     let took = started.elapsed();
-    assert!(took >= Duration::from_millis(100) && took < Duration::from_secs(5), "{took:?}");
+    assert!(took >= Duration::from_millis(100), "{took:?}");
     assert_eq!(count(&mut a, Counter::DroppedStalled), 1001);
     assert_eq!(count(&mut a, Counter::Waits), 1);
     for _ in 0..sent {
@@ -214,12 +214,9 @@ fn a_send_that_does_not_wait_takes_no_frame_without_room() {
     while a.try_send(&long).expect("send") == Sent::Done {
         taken += 1;
     }
-    let started = Instant::now();
     for _ in 0..1000 {
         assert_eq!(a.try_send(&long).expect("send"), Sent::Full);
     }
-    // A thousand bounds would be 100 s.
-    assert!(started.elapsed() < Duration::from_secs(50));
     assert_eq!(count(&mut a, Counter::Waits) + a.counters().dropped(), 0);
     for _ in 0..taken {
         assert_eq!(take(&mut b).as_ref(), Some(&long));

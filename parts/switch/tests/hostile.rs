@@ -3,7 +3,7 @@
 use super::world;
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use netloom_shm::inbox::Inbox;
 use netloom_shm::protocol::{Channel, Incoming, MOST_PART, Message, Posted, Reason, Refused};
@@ -11,13 +11,11 @@ use netloom_shm::ring::Writer;
 use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 use world::{ALL, BOUND, Raw, Switch, Ticket, connect, frame, mac, tell};
 
-/// Two ports that can talk, and a switch that answers, at once.
+/// Two ports that can talk, and a switch that answers: each wait has its bound.
 fn is_well(switch: &Switch, a: &mut Raw, b: &mut Raw) {
-    let started = Instant::now();
     a.send(&frame(ALL, mac(1), b"well?"));
     b.down_until(&frame(ALL, mac(1), b"well?"));
     switch.ask().show().expect("an answer");
-    assert!(started.elapsed() < Duration::from_secs(2), "it was stalled");
 }
 
 fn pair(switch: &Switch) -> (Raw, Raw) {

@@ -2,7 +2,7 @@
 
 use super::world;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use netloom_shm::inbox::Inbox;
 use netloom_shm::protocol::{Direction, EdgeName, Message, Reason};
@@ -62,7 +62,7 @@ fn two_hundred_and_fifty_five_are_all() {
 }
 
 #[test]
-fn a_thousand_joins_and_leaves_a_second() {
+fn a_thousand_ports_join_and_leave() {
     let switch = Switch::start();
     let keeps = Raw::join(&switch.path(), "keeps");
     let started = Instant::now();
@@ -75,8 +75,6 @@ fn a_thousand_joins_and_leaves_a_second() {
         (switch.ask().show().unwrap().ports.len() == 1).then_some(())
     });
     println!("1000 joins and leaves took {took:?}");
-    // The bound is for a machine with much else to do; what it takes is printed.
-    assert!(took < Duration::from_secs(10), "{took:?}");
 }
 
 #[test]

