@@ -77,6 +77,7 @@ vde_plug|vdeplug|vde2|joins switches in tests, by libvdeplug
 vde_plug2tap|vde2|vde2|joins switches in tests, by libvdeplug
 vdens|vdens|vdens|joins switches in tests, by libvdeplug
 qemu-system-x86_64|qemu-system-x86 ipxe-qemu|qemu-system-x86-core ipxe-roms-qemu|joins switches in tests, by libvdeplug
+vtysh|frr|frr|routing daemons in examples
 ovs-vsctl|openvswitch-switch|openvswitch|peer in benches: its userspace switch
 LIST
 }

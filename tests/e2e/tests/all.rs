@@ -9,6 +9,7 @@ mod describe;
 mod docs;
 mod doors;
 mod examples;
+mod examples_frr;
 mod exec;
 mod generate;
 mod hierarchy;

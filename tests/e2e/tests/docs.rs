@@ -49,6 +49,16 @@ fn the_guide_to_labs_runs() {
 }
 
 #[test]
+fn the_guide_to_examples_runs() {
+    if !Path::new("/usr/lib/frr/zebra").exists() {
+        netloom_tests_e2e::skip!("peer:frr: not installed");
+    }
+    let machine = machine!();
+    run_document(&machine, "docs/guide/examples.md", 10);
+    machine.untouched();
+}
+
+#[test]
 fn the_guide_to_nodes_runs() {
     let machine = machine!();
     if !netloom_tests_e2e::is_root() {
@@ -139,6 +149,7 @@ fn links_to_documents_and_examples_lead_somewhere() {
         "docs/ARCHITECTURE.md",
         "docs/guide/README.md",
         "docs/guide/capture.md",
+        "docs/guide/examples.md",
         "docs/guide/generate.md",
         "docs/guide/labs.md",
         "docs/guide/measure.md",
