@@ -4,6 +4,9 @@
 //! It says what can be said key by key; names, addresses and loops are the parser's to check.
 //!
 //! A text with `{` in it may stand for any scalar, since entries with `for` fill it in.
+//!
+//! What may be of several types is one schema with several types, never a choice between schemas: so a validator
+//! tells which key of which node is wrong, and not only that nothing fits.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -19,6 +22,7 @@ pub fn schema() -> Json {
         let mut shared = json!({"template": template()});
         for of in [&NODE, &DIRECTION] {
             shared[of.name] = object(of);
+            shared[of.name]["type"] = json!(["object", "null"]);
         }
         map.insert("$defs".into(), shared);
     }
@@ -35,73 +39,186 @@ fn template() -> Json {
 }
 
 fn object(object: &Object) -> Json {
-    let mut properties = Map::new();
-    for key in object.keys {
-        let mut schema = value(&key.value);
-        if let Json::Object(map) = &mut schema {
-            map.insert("description".into(), json!(key.doc));
-        }
-        properties.insert(key.name.into(), schema);
+    Json::Object(Shape::object(object).schema())
+}
+
+/// The schema of a value: the types that it may have, and what holds for each of them.
+#[derive(Default)]
+struct Shape {
+    types: Vec<&'static str>,
+    keywords: Map<String, Json>,
+    /// The texts that it may be, where they are few.
+    words: &'static [&'static str],
+    /// Whether text with `{` may stand for it.
+    template: bool,
+    /// Any text will do, so that nothing holds for texts and numbers.
+    any_scalar: bool,
+    reference: Option<String>,
+}
+
+impl Shape {
+    fn new(types: &[&'static str], keywords: Json) -> Shape {
+        let Json::Object(keywords) = keywords else { return Shape::default() };
+        Shape { types: types.to_vec(), keywords, ..Shape::default() }
     }
-    let required: Vec<_> = object.keys.iter().filter(|k| k.required).map(|k| k.name).collect();
-    let mut schema = json!({
-        "title": object.name,
-        "description": object.doc,
-        "type": "object",
-        "properties": properties,
-        "additionalProperties": false,
-    });
-    if let Json::Object(map) = &mut schema {
+
+    /// The same for what an entry with `for` may fill in.
+    fn or_template(self) -> Shape {
+        Shape { template: true, ..self }
+    }
+
+    fn of(kind: &Value) -> Shape {
+        match kind {
+            Value::Boolean => Shape::new(&["boolean"], json!({})).or_template(),
+            Value::Integer(low, high) => {
+                Shape::new(&["integer"], json!({"minimum": low, "maximum": high})).or_template()
+            }
+            Value::Text => {
+                let any = Shape::new(&["string", "number", "boolean"], json!({}));
+                Shape { any_scalar: true, ..any }
+            }
+            Value::Pattern(pattern) => {
+                Shape::new(&["string"], json!({"pattern": pattern})).or_template()
+            }
+            Value::NumberOrPattern(pattern) => {
+                let keywords = json!({"minimum": 0, "pattern": pattern});
+                Shape::new(&["number", "string"], keywords).or_template()
+            }
+            Value::Choice(words) => {
+                let text = Shape::new(&["string"], json!({})).or_template();
+                Shape { words, ..text }
+            }
+            Value::List(item, most) => {
+                let mut list = json!({"items": value(item), "minItems": 1});
+                if let Some(most) = most {
+                    list["maxItems"] = json!(most);
+                }
+                Shape::new(&["array"], list)
+            }
+            Value::Pair(item) => {
+                Shape::new(&["array"], json!({"items": value(item), "minItems": 2, "maxItems": 2}))
+            }
+            Value::AnyList(item) => Shape::new(&["array"], json!({"items": value(item)})),
+            Value::Map(item) => {
+                Shape::new(&["object"], json!({"additionalProperties": value(item)}))
+            }
+            Value::Object(inner) => Shape::object(inner),
+            Value::Shared(inner) => Shape::reference(inner),
+            Value::Node => Shape::reference(&NODE),
+            Value::Nothing => Shape::new(&["null"], json!({})),
+            Value::AnyOf(kinds) => kinds.iter().map(Shape::of).fold(Shape::default(), Shape::or),
+        }
+    }
+
+    fn object(object: &Object) -> Shape {
+        let mut properties = Map::new();
+        for key in object.keys {
+            let mut schema = value(&key.value);
+            if let Json::Object(map) = &mut schema {
+                map.insert("description".into(), json!(key.doc));
+            }
+            properties.insert(key.name.into(), schema);
+        }
+        let required: Vec<_> = object.keys.iter().filter(|k| k.required).map(|k| k.name).collect();
+        let mut keywords = json!({
+            "title": object.name,
+            "description": object.doc,
+            "properties": properties,
+            "additionalProperties": false,
+        });
         if !required.is_empty() {
-            map.insert("required".into(), json!(required));
+            keywords["required"] = json!(required);
         }
         if object.extensions {
-            map.insert("patternProperties".into(), json!({"^x-": true}));
+            keywords["patternProperties"] = json!({"^x-": true});
         }
+        Shape::new(&["object"], keywords)
     }
-    schema
+
+    fn reference(to: &Object) -> Shape {
+        Shape { reference: Some(format!("#/$defs/{}", to.name)), ..Shape::default() }
+    }
+
+    /// What is of one shape or of the other.
+    fn or(mut self, other: Shape) -> Shape {
+        for kind in other.types {
+            if !self.types.contains(&kind) {
+                self.types.push(kind);
+            }
+        }
+        for (word, value) in other.keywords {
+            let both = match (word.as_str(), self.keywords.get(&word)) {
+                ("pattern", Some(own)) => json!(format!("{}|{}", text(own), text(&value))),
+                ("minimum", Some(own)) => json!(number(own).min(number(&value))),
+                ("maximum", Some(own)) => json!(number(own).max(number(&value))),
+                _ => value,
+            };
+            self.keywords.insert(word, both);
+        }
+        assert!(self.words.is_empty() || other.words.is_empty(), "one list of words");
+        self.words = if self.words.is_empty() { other.words } else { self.words };
+        self.template |= other.template;
+        self.any_scalar |= other.any_scalar;
+        self.reference = self.reference.or(other.reference);
+        self
+    }
+
+    fn schema(self) -> Map<String, Json> {
+        let mut schema = self.keywords;
+        if let Some(reference) = self.reference {
+            // Nodes and directions may be empty, and say so themselves.
+            schema.insert("$ref".into(), json!(reference));
+            return schema;
+        }
+        if self.any_scalar {
+            schema.retain(|word, _| !matches!(word.as_str(), "minimum" | "maximum" | "pattern"));
+        }
+        match (self.words, schema.get("pattern").map(text)) {
+            ([], _) => {}
+            (words, Some(pattern)) => {
+                let either = format!("{pattern}|^({})$", words.join("|"));
+                schema.insert("pattern".into(), json!(either));
+            }
+            (words, None) if self.types == ["string"] => {
+                schema.insert("enum".into(), json!(words));
+            }
+            (words, None) => {
+                schema.insert("if".into(), json!({"type": "string"}));
+                schema.insert("then".into(), json!({"enum": words}));
+            }
+        }
+        let types = match self.types.as_slice() {
+            [one] => json!(one),
+            many => json!(many),
+        };
+        schema.insert("type".into(), types);
+        if !self.template || self.any_scalar {
+            return schema;
+        }
+        let mut either = Map::new();
+        either.insert("if".into(), json!({"$ref": "#/$defs/template"}));
+        either.insert("else".into(), Json::Object(schema));
+        either
+    }
+}
+
+fn text(value: &Json) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn number(value: &Json) -> i64 {
+    value.as_i64().unwrap_or_default()
 }
 
 fn value(kind: &Value) -> Json {
-    match kind {
-        Value::Boolean => or_template(json!({"type": "boolean"})),
-        Value::Integer(low, high) => {
-            or_template(json!({"type": "integer", "minimum": low, "maximum": high}))
-        }
-        Value::Text => json!({"type": ["string", "number", "boolean"]}),
-        Value::Pattern(pattern) => or_template(json!({"type": "string", "pattern": pattern})),
-        Value::NumberOrPattern(pattern) => json!({"anyOf": [
-            {"type": "number", "minimum": 0},
-            {"type": "string", "pattern": pattern},
-            {"$ref": "#/$defs/template"},
-        ]}),
-        Value::Choice(words) => or_template(json!({"enum": words})),
-        Value::List(item, most) => {
-            let mut schema = json!({"type": "array", "items": value(item), "minItems": 1});
-            if let (Json::Object(map), Some(most)) = (&mut schema, most) {
-                map.insert("maxItems".into(), json!(most));
-            }
-            schema
-        }
-        Value::Pair(item) => {
-            json!({"type": "array", "items": value(item), "minItems": 2, "maxItems": 2})
-        }
-        Value::AnyList(item) => json!({"type": "array", "items": value(item)}),
-        Value::Map(item) => json!({"type": "object", "additionalProperties": value(item)}),
-        Value::Object(inner) => object(inner),
-        Value::Shared(inner) => reference(inner),
-        Value::Node => reference(&NODE),
-        Value::Nothing => json!({"type": "null"}),
-        Value::AnyOf(kinds) => json!({"anyOf": kinds.iter().map(value).collect::<Vec<_>>()}),
+    let mut shape = Shape::of(kind);
+    // A map without a key that must be there may be left empty: `limits:` is `limits: {}`.
+    if let Value::Object(object) = kind
+        && object.keys.iter().all(|key| !key.required)
+    {
+        shape.types.push("null");
     }
-}
-
-fn reference(to: &Object) -> Json {
-    json!({"$ref": format!("#/$defs/{}", to.name)})
-}
-
-fn or_template(schema: Json) -> Json {
-    json!({"anyOf": [schema, {"$ref": "#/$defs/template"}]})
+    Json::Object(shape.schema())
 }
 
 #[cfg(test)]

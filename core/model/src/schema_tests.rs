@@ -28,8 +28,8 @@ fn shared(schema: &Json) -> Option<Json> {
     (name != "template").then(|| super::schema()["$defs"][name].clone())
 }
 
-/// The words of JSON Schema that [`schema`] uses, but for `pattern`, of which only the two fixed
-/// ones are checked. Gives the path of the first value that does not fit.
+/// The words of JSON Schema that [`schema`] uses, but for `pattern`, of which only that of a template
+/// is checked. Gives the path of the first value that does not fit.
 fn misfit(schema: &Json, value: &Json, at: &str) -> Option<String> {
     if schema == &json!(true) {
         return None;
@@ -37,13 +37,14 @@ fn misfit(schema: &Json, value: &Json, at: &str) -> Option<String> {
     if let Some(shared) = shared(schema) {
         return misfit(&shared, value, at);
     }
-    if let Some(Json::Array(kinds)) = schema.get("anyOf") {
-        let misfits: Vec<_> = kinds.iter().map(|k| misfit(k, value, at)).collect();
-        return misfits.iter().all(Option::is_some).then(|| misfits[0].clone().unwrap());
+    if let (Some(then), true) = (schema.get("then"), value.is_string()) {
+        assert_eq!(schema["if"], json!({"type": "string"}), "{at}");
+        return misfit(&json!({"type": "string", "enum": then["enum"]}), value, at);
     }
-    if schema.get("$ref").is_some() {
-        return (!value.as_str().is_some_and(|t| t.contains('{')))
-            .then(|| format!("{at}: no template"));
+    if let Some(condition) = schema.get("if").filter(|_| schema.get("then").is_none()) {
+        assert_eq!(condition, &json!({"$ref": "#/$defs/template"}), "{at}");
+        let filled_in = value.as_str().is_some_and(|text| text.contains('{'));
+        return if filled_in { None } else { misfit(&schema["else"], value, at) };
     }
     if let Some(Json::Array(words)) = schema.get("enum") {
         return (!words.contains(value)).then(|| format!("{at}: none of {words:?}"));
@@ -158,8 +159,8 @@ fn keys_of(schema: &Json, at: &str, found: &mut BTreeSet<String>) {
     if schema["items"].is_object() {
         keys_of(&schema["items"], &format!("{at}.*"), found);
     }
-    for kind in schema["anyOf"].as_array().into_iter().flatten() {
-        keys_of(kind, at, found);
+    if schema["else"].is_object() {
+        keys_of(&schema["else"], at, found);
     }
 }
 
@@ -209,6 +210,48 @@ fn a_key_that_is_not_in_the_schema_is_not_taken() {
     ] {
         assert!(misfit(&schema, &tree(text.as_bytes()), "").is_some(), "{text}");
         assert!(crate::parse("f", text.as_bytes(), "f").is_err(), "{text}");
+    }
+}
+
+/// Words that leave a validator nothing to say but that nothing fits.
+#[test]
+fn no_choice_between_schemas_hides_where_an_error_is() {
+    fn none(schema: &Json, at: &str) {
+        for word in ["anyOf", "oneOf", "allOf", "not"] {
+            assert!(schema.get(word).is_none(), "{word} at {at}");
+        }
+        match schema {
+            Json::Object(map) => map.iter().for_each(|(key, s)| none(s, &format!("{at}/{key}"))),
+            Json::Array(items) => items.iter().for_each(|item| none(item, at)),
+            _ => {}
+        }
+    }
+    none(&schema(), "");
+}
+
+#[test]
+fn what_may_be_empty_and_what_may_be_of_several_types_fits() {
+    let schema = schema();
+    for good in [
+        "nodes: {a: , b: {limits: , ready: , children: }}",
+        "nodes: {a: {ready: {tcp: 80}}, b: {ready: {tcp: [80, 81]}}}",
+        "links: [[a, b], {ends: [a, b], loss: 1%, jitter: {spread: 1ms}, a: }]",
+        "links: [{for: {x: 3}, ends: [\"a{x}\", b], mtu: \"{x}\", delay: \"{x}ms\"}]",
+        "x-any: {of: all}",
+    ] {
+        assert_eq!(misfit(&schema, &tree(good.as_bytes()), ""), None, "{good}");
+    }
+    for (wrong, at) in [
+        ("nodes: {a: {limits: {processes: many}}}", ".nodes.a.limits.processes"),
+        ("nodes: [a]", ".nodes"),
+        ("links: [[a, b], [a]]", ".links[1]"),
+        ("links: [a]", ".links[0]"),
+        ("links: [{ends: [a, b], a: {mtu: 5}}]", ".links[0].a.mtu"),
+        ("switches: {s: {mtu: huge}}", ".switches.s.mtu"),
+        ("routing: atuo", ".routing"),
+    ] {
+        let found = misfit(&schema, &tree(wrong.as_bytes()), "").expect(wrong);
+        assert_eq!(found.split(": ").next(), Some(at), "{wrong}: {found}");
     }
 }
 

@@ -1,16 +1,21 @@
 //! Runs of the binary, in one executable.
 
+mod addresses;
+mod background;
 mod capture;
 mod check;
+mod completions;
 mod cp;
 mod crash;
 mod delete;
 mod describe;
+mod dev;
 mod docs;
 mod doors;
 mod examples;
 mod examples_frr;
 mod exec;
+mod files;
 mod generate;
 mod hierarchy;
 mod inputs;
@@ -22,8 +27,12 @@ mod limits_live;
 mod logs;
 mod measure;
 mod pnpm;
+mod processes;
 mod protect;
+mod replacing;
+mod routing;
 mod run;
+mod schema;
 mod sockets;
 mod switch;
 mod thousand;
