@@ -247,7 +247,7 @@ impl Running {
         };
         if !ended.is_empty() {
             if let Err(e) = self.bring_home(&mut work, &ended) {
-                eprintln!("netloom: {}", crate::describe(&e));
+                netloom_sys::journal::line(format_args!("netloom: {}", crate::describe(&e)));
             }
             self.kept.guests().retain(|id, _| !ended.contains(id));
         }

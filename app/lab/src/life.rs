@@ -48,7 +48,7 @@ impl Birth {
         let code = match self.run(spawner, maker, serve) {
             Ok(()) => 0,
             Err(e) => {
-                eprintln!("netloom: {}", describe(&e));
+                netloom_sys::journal::line(format_args!("netloom: {}", describe(&e)));
                 1
             }
         };

@@ -171,7 +171,7 @@ impl Running {
         let hosts: Vec<Moved> =
             state.moved.iter().filter(|m| m.home == Home::Host).cloned().collect();
         for failure in return_all(&state, &work.inits, &self.kept_spaces(), &hosts) {
-            eprintln!("netloom: {}", crate::describe(&failure));
+            netloom_sys::journal::line(format_args!("netloom: {}", crate::describe(&failure)));
         }
     }
 

@@ -144,7 +144,10 @@ impl Switches {
                 Some(plug) => drop(inner.plugs.insert((link.id, side), plug)),
                 None => {
                     if let Err(e) = inner.plug_in(context, link, side) {
-                        eprintln!("netloom: {}", crate::describe(&e));
+                        netloom_sys::journal::line(format_args!(
+                            "netloom: {}",
+                            crate::describe(&e)
+                        ));
                     }
                 }
             }
@@ -230,7 +233,10 @@ impl Switches {
                 None
             }
             Err(e) => {
-                eprintln!("netloom: switches: {}", crate::describe(&e));
+                netloom_sys::journal::line(format_args!(
+                    "netloom: switches: {}",
+                    crate::describe(&e)
+                ));
                 inner.pause = role::longer(inner.pause);
                 Some(inner.pause)
             }

@@ -165,7 +165,7 @@ impl Wires {
         }
         for (link, from, spot) in lacking {
             if let Err(e) = inner.carry_again(context, link, from, spot) {
-                eprintln!("netloom: {}", crate::describe(&e));
+                netloom_sys::journal::line(format_args!("netloom: {}", crate::describe(&e)));
                 inner.placed.remove(&(link.id, from));
             }
         }
@@ -245,7 +245,7 @@ impl Wires {
         match inner.restore(context) {
             Ok(()) => None,
             Err(e) => {
-                eprintln!("netloom: wires: {}", crate::describe(&e));
+                netloom_sys::journal::line(format_args!("netloom: wires: {}", crate::describe(&e)));
                 inner.pause = role::longer(inner.pause);
                 Some(inner.pause)
             }

@@ -12,6 +12,7 @@ pub mod clock;
 pub mod disposition;
 mod error;
 pub mod feature;
+pub mod journal;
 pub mod mountinfo;
 pub mod namespace;
 pub mod population;

@@ -111,7 +111,7 @@ fn child(program: Program<'_>, caller: BorrowedFd<'_>) -> ! {
     let door = program.door;
     let refused = |what: &str, e: &netloom_sys::Error| -> ! {
         let why = netloom_sys::feature::with_source(e);
-        eprintln!("netloom: node {:?}: {what}: {why}", door.node);
+        netloom_sys::journal::line(format_args!("netloom: node {:?}: {what}: {why}", door.node));
         process::exit_now(1)
     };
     if let Err(e) = door.groups.enter_v1() {
@@ -162,7 +162,7 @@ impl Program<'_> {
         process::unblock_signals();
         let error = command(door, task, directory).exec();
         let name = task.argv.first().map_or("", String::as_str);
-        eprintln!("netloom: node {:?}: {name}: {error}", door.node);
+        netloom_sys::journal::line(format_args!("netloom: node {:?}: {name}: {error}", door.node));
         let missing = error.kind() == io::ErrorKind::NotFound;
         process::exit_now(if missing { NOT_FOUND } else { NOT_RUNNABLE })
     }

@@ -89,10 +89,10 @@ fn open(options: &Options, fd: OwnedFd) -> Result<Box<dyn Port>> {
         Kind::Ring => {
             let port = RingPort::from_fd(fd, options.rings)?;
             if port.is_merged_irreversibly() {
-                eprintln!(
+                netloom_sys::journal::line(format_args!(
                     "plug: the interface merges packets in a way that cannot be undone, which loses \
                      many: turn that off (ethtool -K INTERFACE lro off)"
-                );
+                ));
             }
             Box::new(port)
         }

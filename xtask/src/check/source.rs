@@ -12,6 +12,9 @@ const FUNCTION_LINES: usize = 60;
 /// Where `unsafe` may stand.
 const UNSAFE_HOMES: &[&str] = &["host/", "parts/vdeplug/"];
 
+/// Whose processes must not end because standard error cannot be written.
+const SERVING: &[&str] = &["core/", "host/", "parts/", "app/lab/", "app/api/"];
+
 /// What was found.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
@@ -57,6 +60,15 @@ fn examine(name: &str, text: &str, found: &mut Findings) {
     let tests = text.lines().position(|line| line.trim() == "#[cfg(test)]");
     let lines = tests.unwrap_or_else(|| text.lines().count());
     let is_test = name.ends_with("/tests.rs") || name.contains("/tests/");
+    let serves = SERVING.iter().any(|folder| name.starts_with(folder)) && name.contains("/src/");
+    let prints = |line: &str| words(line).any(|w| w == "eprintln" || w == "eprint");
+    if serves
+        && !is_test
+        && !name.ends_with("_tests.rs")
+        && let Some(line) = code.lines().take(lines).position(prints)
+    {
+        found.wrong.push(format!("{name}:{}: `eprintln!` may panic: `journal::line`", line + 1));
+    }
     if lines > FILE_LINES && !is_test {
         found.long.push(format!("{name}: {lines} lines"));
     }
@@ -209,6 +221,15 @@ mod tests {
         let text = format!("{text}fn a() {{ let c = '\"'; unsafe {{}} }}\n");
         assert_eq!(found("core/a.rs", &text).wrong, ["core/a.rs:5: `unsafe` outside host/"]);
         assert!(found("host/sys/a.rs", &text).wrong.is_empty());
+    }
+
+    #[test]
+    fn who_serves_does_not_print_by_what_panics() {
+        let text = "//! A.\n// eprintln!\nfn a() { eprintln!(\"b\"); }\n";
+        assert_eq!(found("app/lab/src/a.rs", text).wrong.len(), 1);
+        assert!(found("app/netloom/src/a.rs", text).wrong.is_empty());
+        let tested = "//! A.\n#[cfg(test)]\nmod tests { fn a() { eprintln!(\"b\"); } }\n";
+        assert!(found("app/lab/src/a.rs", tested).wrong.is_empty());
     }
 
     #[test]
