@@ -14,6 +14,7 @@ mod docs;
 mod doors;
 mod examples;
 mod examples_frr;
+mod examples_office;
 mod exec;
 mod files;
 mod generate;

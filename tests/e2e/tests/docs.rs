@@ -10,7 +10,7 @@
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-use netloom_tests_e2e::{Machine, Run, machine, workspace_root};
+use netloom_tests_e2e::{Machine, Run, machine, program, workspace_root};
 use serde_json::Value;
 
 /// Stands for anything.
@@ -52,6 +52,11 @@ fn the_guide_to_labs_runs() {
 fn the_guide_to_examples_runs() {
     if !Path::new("/usr/lib/frr/zebra").exists() {
         netloom_tests_e2e::skip!("peer:frr: not installed");
+    }
+    for peer in ["dnsmasq", "nft", "udhcpc"] {
+        if program(peer).is_none() {
+            netloom_tests_e2e::skip!("peer:{peer}: not installed");
+        }
     }
     let machine = machine!();
     run_document(&machine, "docs/guide/examples.md", 10);

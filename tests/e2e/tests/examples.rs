@@ -94,6 +94,7 @@ fn no_example_is_forgotten() {
         "frr-bgp",
         "frr-ospf",
         "limits",
+        "office",
         "shm-switch",
         "tenants",
         "torus",
