@@ -2,7 +2,10 @@
 //!
 //! Everything done to the host is written down before it is done ([`HostChange`]) and undone in
 //! reverse on down, also by another process after a crash. Names on the host begin with [`MARK`] and
-//! a hash of the lab's folder, so that labs never collide. Only root may open doors.
+//! a hash of the lab's folder, so that labs never collide; settings that labs share are counted
+//! ([`Ledger`]). Only root may open doors.
+
+mod ledger;
 
 use std::fs;
 use std::net::IpAddr;
@@ -15,6 +18,8 @@ use netloom_netlink::{
 };
 use netloom_sys::Unsupported;
 use serde::{Deserialize, Serialize};
+
+use ledger::Ledger;
 
 use crate::network::{Spaces, end, on_a_thread, run};
 use crate::state::Folder;
@@ -46,11 +51,11 @@ pub enum HostChange {
     Raised(String),
     /// A table of NAT was made: it is removed.
     Nat(String),
-    /// A sysctl was set: it gets its old value.
+    /// A sysctl was set: it gets its old value when no lab of the machine needs it any more.
     Sysctl {
         /// Path below /proc/sys.
         path: String,
-        /// What it was.
+        /// What it was before any lab set it.
         old: String,
     },
 }
@@ -75,7 +80,8 @@ pub(crate) fn unsupported() -> Unsupported {
 
 /// Opens the doors of these links. The ends inside the lab are raised by whoever configures them.
 pub(crate) fn open(plan: &Plan, spaces: &Spaces, folder: &Folder, links: &[usize]) -> Result<()> {
-    let mut doors = Doors { folder, plan, spaces, changes: folder.read_host_changes()? };
+    let (changes, ledger) = (folder.read_host_changes()?, Ledger::open()?);
+    let mut doors = Doors { folder, plan, spaces, changes, ledger };
     on_a_thread(|| {
         let mut socket = Socket::open().map_err(Error::network("host", "open a netlink socket"))?;
         for &index in links {
@@ -105,6 +111,7 @@ struct Doors<'a> {
     plan: &'a Plan,
     spaces: &'a Spaces,
     changes: Vec<HostChange>,
+    ledger: Ledger,
 }
 
 impl Doors<'_> {
@@ -228,7 +235,7 @@ impl Doors<'_> {
             batch.push(object.as_str(), &Route::new(to, Some(via), index));
         }
         run(socket, &mut batch, &object, "give the host's end addresses and routes")?;
-        let forwarded = self.host_forwarded();
+        let forwarded = self.host_forwarded()?;
         let ipv6 = prefixes.iter().any(|p| p.addr().is_ipv6());
         self.forward(socket, &outer, ipv6)?;
         let table =
@@ -257,7 +264,7 @@ impl Doors<'_> {
                 self.set(&format!("net/ipv4/conf/{}/forwarding", link.name), "1")?;
                 // A router ignores advertisements, by which the host may have its own route.
                 let accept = format!("net/ipv6/conf/{}/accept_ra", link.name);
-                if read_sysctl(&accept).as_deref() == Some("1") {
+                if self.ledger.read(&accept).as_deref() == Some("1") {
                     self.set(&accept, "2")?;
                 }
             }
@@ -268,24 +275,27 @@ impl Doors<'_> {
     }
 
     /// Whether the host forwards by itself, labs' doors apart.
-    fn host_forwarded(&self) -> bool {
-        let others = Folder::all(self.folder.runtime());
-        let made = |path: &str| {
-            let by_lab = |c: &HostChange| matches!(c, HostChange::Sysctl { path: p, old } if p == path && old == "0");
-            self.changes.iter().any(by_lab)
-                || others.iter().any(|f| f.read_host_changes().is_ok_and(|c| c.iter().any(by_lab)))
-        };
-        FORWARDING.iter().any(|path| read_sysctl(path).as_deref() == Some("1") && !made(path))
+    fn host_forwarded(&self) -> Result<bool> {
+        for path in FORWARDING {
+            if self.ledger.read(path).as_deref() == Some("1")
+                && self.ledger.before(path)?.as_deref() != Some("0")
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
+    /// Sets what is not so of the host's own accord.
     fn set(&mut self, path: &str, value: &str) -> Result<()> {
-        let full = format!("/proc/sys/{path}");
-        let Some(old) = read_sysctl(path) else { return Ok(()) };
+        let Some(now) = self.ledger.read(path) else { return Ok(()) };
+        // What it was before any lab: that is what comes back, whoever is last.
+        let old = self.ledger.before(path)?.unwrap_or(now);
         if old == value {
             return Ok(());
         }
         self.note(HostChange::Sysctl { path: path.to_owned(), old })?;
-        fs::write(&full, value).map_err(Error::state(full, "set sysctl"))
+        self.ledger.take(path, value, &self.folder.path())
     }
 
     /// A lab whose addresses are also the host's would cut it off from its own network.
@@ -316,10 +326,6 @@ fn is_link_local(address: IpNet) -> bool {
     }
 }
 
-fn read_sysctl(path: &str) -> Option<String> {
-    fs::read_to_string(format!("/proc/sys/{path}")).ok().map(|t| t.trim().to_owned())
-}
-
 /// The prefixes of all segments of the lab, as few as they can be put together to.
 pub(crate) fn lab_prefixes(plan: &Plan) -> Vec<IpNet> {
     let of_nodes = plan.nodes.iter().flat_map(|n| &n.interfaces).flat_map(|i| &i.addresses);
@@ -331,28 +337,25 @@ pub(crate) fn lab_prefixes(plan: &Plan) -> Vec<IpNet> {
     IpNet::aggregate(&all)
 }
 
-/// Undoes changes of the host, last first; goes on past failures and returns them.
+/// Undoes changes of the host, last first, but tables of NAT after all else: while a host that did not
+/// forward still does, they keep others from passing. Goes on past failures and returns them.
 pub(crate) fn close(folder: &Folder, changes: &[HostChange]) -> Vec<Error> {
-    let mut failures = Vec::new();
-    let handed_on = hand_on(folder, changes, &mut failures);
+    let is_nat = |change: &&HostChange| matches!(change, HostChange::Nat(_));
     let work = || -> Result<Vec<Error>> {
         let mut failures = Vec::new();
         let mut socket = Socket::open().map_err(Error::network("host", "open a netlink socket"))?;
-        for change in changes.iter().rev().filter(|c| !handed_on.contains(c)) {
-            if let Err(e) = undo(&mut socket, change) {
+        let first = changes.iter().rev().filter(|change| !is_nat(change));
+        for change in first.chain(changes.iter().rev().filter(is_nat)) {
+            if let Err(e) = undo(&mut socket, folder, change) {
                 failures.push(e);
             }
         }
         Ok(failures)
     };
-    match on_a_thread(work) {
-        Ok(more) => failures.extend(more),
-        Err(e) => failures.push(e),
-    }
-    failures
+    on_a_thread(work).unwrap_or_else(|failure| vec![failure])
 }
 
-fn undo(socket: &mut Socket, change: &HostChange) -> Result<()> {
+fn undo(socket: &mut Socket, folder: &Folder, change: &HostChange) -> Result<()> {
     let mut batch = Batch::new();
     match change {
         HostChange::Link(name) => {
@@ -377,39 +380,8 @@ fn undo(socket: &mut Socket, change: &HostChange) -> Result<()> {
         HostChange::Nat(table) => {
             nat::remove(table).map_err(Error::network(format!("NAT table {table:?}"), "remove"))
         }
-        HostChange::Sysctl { path, old } => {
-            let full = format!("/proc/sys/{path}");
-            match fs::write(&full, old) {
-                Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                    Err(Error::state(full, "restore sysctl")(e))
-                }
-                _ => Ok(()),
-            }
-        }
+        HostChange::Sysctl { path, old } => Ledger::open()?.release(path, old, &folder.path()),
     }
-}
-
-/// Sysctls that another lab's door still needs: their undoing becomes that lab's.
-fn hand_on(folder: &Folder, changes: &[HostChange], failures: &mut Vec<Error>) -> Vec<HostChange> {
-    let sysctls: Vec<HostChange> =
-        changes.iter().filter(|c| matches!(c, HostChange::Sysctl { .. })).cloned().collect();
-    if sysctls.is_empty() {
-        return vec![];
-    }
-    for other in Folder::all(folder.runtime()) {
-        if other.name() == folder.name() {
-            continue;
-        }
-        let Ok(mut theirs) = other.read_host_changes() else { continue };
-        if theirs.iter().any(|c| matches!(c, HostChange::Nat(_))) {
-            theirs.splice(0..0, sysctls.iter().cloned());
-            match other.write_host_changes(&theirs) {
-                Ok(()) => return sysctls,
-                Err(e) => failures.push(e),
-            }
-        }
-    }
-    vec![]
 }
 
 /// The host's name servers, for nodes that reach its network.

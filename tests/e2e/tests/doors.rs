@@ -70,3 +70,55 @@ fn an_ordinary_user_is_told() {
     machine.netloom(["up".as_ref(), file.as_os_str()]).finish().code(3).says("root");
     machine.untouched();
 }
+
+/// Several labs, each in a runtime directory of its own, go at once; the last one that is left still passes.
+const AT_ONCE: &str = r#"
+set -eu
+ip link set lo up
+unshare --net sleep 300 &
+far=$!
+trap 'kill $far' EXIT
+until [ "$(readlink /proc/$far/ns/net)" != "$(readlink /proc/self/ns/net)" ]; do kill -0 $far; done
+ip link add uplink type veth peer name far netns $far
+nsenter -t $far -n sh -c 'ip addr add 203.0.113.9/24 dev far && ip link set far up'
+ip addr add 203.0.113.1/24 dev uplink
+ip link set uplink up
+ip route add default via 203.0.113.9
+home=$NETLOOM_RUNTIME_DIR
+lab() { NETLOOM_RUNTIME_DIR=$home/$1 "$NETLOOM_BIN" "${@:2}"; }
+state() {
+    cat /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv6/conf/all/forwarding
+    cat /proc/sys/net/ipv4/conf/uplink/forwarding /proc/sys/net/ipv6/conf/uplink/accept_ra
+    ls /sys/class/net
+    if command -v nft >/dev/null; then nft list ruleset; fi
+}
+state >before
+all='1 2 3 4'
+finish() { for n in $all; do lab $n down --all; done; kill $far; }
+trap finish EXIT
+for round in 1 2 3; do
+    for n in $all; do
+        printf 'name: l%s\npool: {ipv4: 172.2%s.0.0/16, ipv6: fd9%s::/32}\nnodes: {n: {}}\nlinks: [[n, internet]]\n' $n $n $n >$n.yaml
+        lab $n up $n.yaml &
+    done
+    wait $(jobs -p | grep -v "^$far$")
+    # Three go at once: the fourth passes on.
+    for n in 1 2 3; do lab $n down & done
+    wait $(jobs -p | grep -v "^$far$")
+    lab 4 exec n -- ping -c 1 -W 5 203.0.113.9
+    lab 4 down
+    state >after
+    diff before after
+done
+"#;
+
+#[test]
+fn labs_of_several_runtime_directories_go_at_once() {
+    root_only!("opens doors to the host");
+    let machine = machine!();
+    let run = Run::new("unshare").args(["--net", "bash", "-c", AT_ONCE, "bash"]);
+    let run = run.env("NETLOOM_BIN", netloom_kit::Binary::find().path());
+    let run = run.env("NETLOOM_RUNTIME_DIR", machine.scratch().runtime_dir());
+    run.dir(machine.scratch().path()).finish().code(0);
+    machine.down();
+}
