@@ -8,8 +8,7 @@ use crate::workspace;
 
 /// The test that compares the API's document with the committed one, and writes it when asked.
 fn document(only_compare: bool) -> Result<()> {
-    let mut cargo =
-        workspace::cargo(&["test", "--quiet", "--package", "netloom-api", "--test", "api"]);
+    let mut cargo = workspace::cargo(&["test", "--quiet", "--package", "netloom-api", "--lib"]);
     if !only_compare {
         cargo.env("UPDATE", "1");
     }

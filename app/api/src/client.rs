@@ -18,11 +18,12 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use netloom_lab::view::{
     Changed, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewNode, NewSwitch,
-    NodeSettings, NodeStatus, Reachability, Repaired,
+    NodeSettings, NodeStatus, PairReachability, Reachability, Repaired,
 };
 use netloom_model::Plan;
 use netloom_node::entry::Door;
 use netloom_node::log::Record;
+use netloom_node::ping::Pace;
 use netloom_switch::control::requests;
 use netloom_sys::{process, scm};
 use rustix::net::SocketType;
@@ -148,6 +149,32 @@ impl Client {
             timeout.as_millis()
         );
         self.json(&Call::new(Method::POST, uri, WHOLE))
+    }
+
+    /// Sends echo requests from one node to another, in these families (4, 6) that both have an address
+    /// of: 1 to 1000 of them, up to a second apart, each waited for up to 60 s.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with status 404 when there is no such node, 409 when its init has ended.
+    pub fn ping_pair(
+        &self,
+        from: &str,
+        to: &str,
+        families: &[u8],
+        pace: Pace,
+    ) -> Result<PairReachability> {
+        let families: Vec<String> = families.iter().map(u8::to_string).collect();
+        let uri = format!(
+            "/v1/nodes/{}/ping?to={}&family={}&count={}&interval_ms={}&timeout_ms={}",
+            encoded(from),
+            encoded(to),
+            families.join(","),
+            pace.count,
+            pace.interval.as_millis(),
+            pace.timeout.as_millis()
+        );
+        let takes = 2 * (pace.interval.saturating_mul(pace.count) + pace.timeout);
+        self.json(&Call::new(Method::POST, uri, WHOLE + takes))
     }
 
     /// What a node's programs wrote after this Unix time in nanoseconds, waiting up to `wait` (at

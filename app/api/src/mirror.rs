@@ -406,6 +406,8 @@ pub(crate) struct Record {
     time_ns: u64,
     /// Number of the program in the node's `run:`.
     program: usize,
+    /// What the program is called, where the node has several.
+    name: Option<String>,
     /// What it wrote, without the line's end.
     text: String,
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use netloom_node::ping::Pace;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -14,6 +15,10 @@ pub(crate) const MAX_WAIT_MS: u64 = 60_000;
 const MAX_KEEP: usize = 1_000_000;
 
 const DEFAULT_PING_MS: u64 = 1000;
+
+/// Most requests of one call, and the longest time between two.
+const MAX_REQUESTS: u32 = 1000;
+const MAX_INTERVAL_MS: u64 = 1000;
 
 /// Parameters of a ping.
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -30,23 +35,72 @@ pub(crate) struct PingQuery {
 
 impl PingQuery {
     pub(crate) fn families(&self) -> Result<Vec<u8>, Failure> {
-        let Some(text) = &self.family else { return Ok(vec![4, 6]) };
-        let mut families = Vec::new();
-        for part in text.split(',') {
-            match part {
-                "4" if !families.contains(&4) => families.push(4),
-                "6" if !families.contains(&6) => families.push(6),
-                _ => return Err(Failure::parameter("family", "takes 4, 6 or 4,6")),
-            }
-        }
-        Ok(families)
+        families(self.family.as_deref())
     }
 
     pub(crate) fn timeout(&self) -> Result<Duration, Failure> {
-        match self.timeout_ms.unwrap_or(DEFAULT_PING_MS) {
-            ms @ 1..=MAX_WAIT_MS => Ok(Duration::from_millis(ms)),
-            _ => Err(Failure::parameter("timeout_ms", "takes 1 to 60000")),
+        timeout(self.timeout_ms)
+    }
+}
+
+/// Address families as they were asked for.
+fn families(text: Option<&str>) -> Result<Vec<u8>, Failure> {
+    let Some(text) = text else { return Ok(vec![4, 6]) };
+    let mut families = Vec::new();
+    for part in text.split(',') {
+        match part {
+            "4" if !families.contains(&4) => families.push(4),
+            "6" if !families.contains(&6) => families.push(6),
+            _ => return Err(Failure::parameter("family", "takes 4, 6 or 4,6")),
         }
+    }
+    Ok(families)
+}
+
+/// How long to wait for an answer, as it was asked for.
+fn timeout(ms: Option<u64>) -> Result<Duration, Failure> {
+    match ms.unwrap_or(DEFAULT_PING_MS) {
+        ms @ 1..=MAX_WAIT_MS => Ok(Duration::from_millis(ms)),
+        _ => Err(Failure::parameter("timeout_ms", "takes 1 to 60000")),
+    }
+}
+
+/// Parameters of pinging one node from another.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct PairQuery {
+    /// The node that is asked.
+    pub(crate) to: String,
+    /// Address families to try, separated by commas: `4`, `6` or `4,6`, which is the default.
+    #[param(example = "4,6", pattern = "^[46](,[46])?$")]
+    family: Option<String>,
+    /// How many requests, 3 if not given.
+    #[param(minimum = 1, maximum = 1000)]
+    count: Option<u32>,
+    /// Time between two requests in milliseconds, 200 if not given.
+    #[param(maximum = 1000)]
+    interval_ms: Option<u64>,
+    /// How long to wait for an answer in milliseconds, 1000 if not given.
+    #[param(minimum = 1, maximum = 60000)]
+    timeout_ms: Option<u64>,
+}
+
+impl PairQuery {
+    pub(crate) fn families(&self) -> Result<Vec<u8>, Failure> {
+        families(self.family.as_deref())
+    }
+
+    pub(crate) fn pace(&self) -> Result<Pace, Failure> {
+        let count = match self.count.unwrap_or(3) {
+            count @ 1..=MAX_REQUESTS => count,
+            _ => return Err(Failure::parameter("count", "takes 1 to 1000")),
+        };
+        let interval = match self.interval_ms.unwrap_or(200) {
+            ms @ 0..=MAX_INTERVAL_MS => Duration::from_millis(ms),
+            _ => return Err(Failure::parameter("interval_ms", "takes 0 to 1000")),
+        };
+        Ok(Pace { count, interval, timeout: timeout(self.timeout_ms)? })
     }
 }
 

@@ -13,7 +13,9 @@ use axum::extract::{FromRef, Path, Query, State};
 use axum::http::{StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use netloom_lab::Service;
-use netloom_lab::view::{LabStatus, LinkStatus, NodeStatus, Reachability, Repaired, SwitchStatus};
+use netloom_lab::view::{
+    LabStatus, LinkStatus, NodeStatus, PairReachability, Reachability, Repaired, SwitchStatus,
+};
 use netloom_node::log::Record;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
@@ -26,7 +28,7 @@ use crate::change;
 use crate::document::empty_document;
 use crate::mirror;
 use crate::pnpm::{self, Pnpm};
-use crate::query::{LogQuery, PingQuery};
+use crate::query::{LogQuery, PairQuery, PingQuery};
 use crate::reply::{Failure, Problem};
 
 /// A long wait is cut into such pieces, so that neither a caller that has gone nor the
@@ -52,6 +54,7 @@ pub(crate) fn router() -> OpenApiRouter<Lab> {
         .routes(routes!(plan))
         .routes(routes!(repair))
         .routes(routes!(ping))
+        .routes(routes!(ping_pair))
         .routes(routes!(nodes, change::create_node))
         .routes(routes!(node, change::delete_node, change::set_node))
         .routes(routes!(log))
@@ -178,6 +181,26 @@ async fn ping(
     let Query(query) = query?;
     let (families, timeout) = (query.families()?, query.timeout()?);
     lab.call(move |s| s.ping(&families, timeout)).await.map(Json)
+}
+
+/// Send echo requests from one node to another
+#[utoipa::path(post, path = "/v1/nodes/{node}/ping", tag = "lab",
+    params(("node" = String, Path, description = "The name of the node that sends"), PairQuery),
+    responses(
+        (status = 200, description = "Its answers", body = PairReachability),
+        (status = 400, description = "A parameter cannot be used", body = Problem),
+        (status = 404, description = "No such node", body = Problem),
+        (status = "default", description = "Not served", body = Problem),
+    )
+)]
+async fn ping_pair(
+    State(lab): State<Lab>,
+    node: Result<Path<String>, PathRejection>,
+    query: Result<Query<PairQuery>, QueryRejection>,
+) -> Answer<PairReachability> {
+    let (Path(from), Query(query)) = (node?, query?);
+    let (families, pace) = (query.families()?, query.pace()?);
+    lab.call(move |s| s.ping_pair(&from, &query.to, &families, pace)).await.map(Json)
 }
 
 /// How all nodes are

@@ -6,6 +6,7 @@
 //! state folder and its inits' sockets tell.
 #![forbid(unsafe_code)]
 
+mod addresses;
 mod comparing;
 pub mod doctor;
 mod door;
@@ -25,6 +26,7 @@ mod moves;
 pub mod names;
 mod network;
 pub mod orphan;
+mod pinging;
 mod probing;
 mod reports;
 mod role;

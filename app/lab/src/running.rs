@@ -11,13 +11,14 @@ use netloom_measure::Probe;
 use netloom_model::Plan;
 use netloom_model::plan::PlannedNode;
 use netloom_node::entry::Door;
+use netloom_node::init;
 use netloom_node::log::{self, Record};
+use netloom_node::ping::Pace;
 use netloom_node::spawner::Spawner;
 use netloom_node::spec::{CORE, NodeSpec, log_names};
-use netloom_node::{init, ping};
 use netloom_switch::control::requests::{Answer, Request};
 use netloom_sys::cgroup::Join;
-use netloom_sys::{namespace, process, title};
+use netloom_sys::{process, title};
 use rustix::process::Pid;
 
 use crate::keeping::Kept;
@@ -27,7 +28,7 @@ use crate::reports::forget_reports;
 use crate::state::{Folder, State};
 use crate::view::{
     Changed, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewNode, NewSwitch,
-    NodeSettings, Reachability, Repaired,
+    NodeSettings, PairReachability, Reachability, Repaired,
 };
 use crate::{Error, Result, Service, status, teardown};
 
@@ -207,32 +208,10 @@ impl Running {
     }
 
     /// Pids of the living inits of these nodes, by slot.
-    fn pids(&self, plan: &Plan) -> Vec<Option<Pid>> {
+    pub(crate) fn pids(&self, plan: &Plan) -> Vec<Option<Pid>> {
         let work = self.work();
         let living = |n: &PlannedNode| work.inits.get(&n.id).filter(|i| i.lives()).map(|i| i.pid);
         plan.nodes.iter().map(living).collect()
-    }
-
-    /// Sends one echo request from each of these nodes to every other of them.
-    pub(crate) fn ping_among(
-        &self,
-        slots: &[usize],
-        families: &[u8],
-        timeout: Duration,
-    ) -> Result<Reachability> {
-        let state = self.state();
-        let pids = self.pids(&state.plan);
-        let open = |pid: Option<Pid>| pid.and_then(|p| namespace::network_of(p).ok());
-        let asked: Vec<Pinged<'_>> = slots
-            .iter()
-            .map(|slot| Pinged { node: &state.plan.nodes[*slot], space: open(pids[*slot]) })
-            .collect();
-        let mut found = Vec::new();
-        for version in families {
-            found.push(ping_family(&state.plan.lab, *version, &asked, timeout)?);
-        }
-        let nodes = asked.iter().map(|p| p.node.name.clone()).collect();
-        Ok(Reachability { nodes, families: found })
     }
 
     /// Ids of nodes and pids of their living inits.
@@ -303,15 +282,27 @@ impl Service for Running {
         self.ping_among(&all, families, timeout)
     }
 
+    fn ping_pair(
+        &self,
+        from: &str,
+        to: &str,
+        families: &[u8],
+        pace: Pace,
+    ) -> Result<PairReachability> {
+        self.ping_one(from, to, families, pace)
+    }
+
     fn log(&self, node: &str, after_ns: u64, wait: Duration) -> Result<Vec<Record>> {
         let state = self.state();
-        let index = state.plan.nodes[slot(&state.plan, node)?].id;
+        let planned = &state.plan.nodes[slot(&state.plan, node)?];
+        let (index, names) = (planned.id, log::names(&planned.run));
         let paths = log_names(index).map(|n| self.folder.sockets().join(n));
         let until = Instant::now() + wait;
         loop {
             let mut records = log::read(&paths);
             records.retain(|r| r.time_ns > after_ns);
             if !records.is_empty() || Instant::now() >= until {
+                records.iter_mut().for_each(|r| r.name = names.get(r.program).cloned());
                 return Ok(records);
             }
             std::thread::sleep(LOG_LOOK.min(until.saturating_duration_since(Instant::now())));
@@ -395,53 +386,6 @@ impl Service for Running {
         let _ = rustix::io::write(&self.ended, b".");
         result
     }
-}
-
-/// A node that asks and answers; without a namespace when it is dead.
-struct Pinged<'a> {
-    node: &'a PlannedNode,
-    space: Option<OwnedFd>,
-}
-
-impl Pinged<'_> {
-    fn address(&self, version: u8) -> Option<std::net::IpAddr> {
-        match version {
-            4 => self.node.ipv4().map(std::net::IpAddr::V4),
-            _ => self.node.ipv6().map(std::net::IpAddr::V6),
-        }
-    }
-}
-
-fn ping_family(
-    lab: &str,
-    version: u8,
-    nodes: &[Pinged<'_>],
-    timeout: Duration,
-) -> Result<crate::view::Family> {
-    use std::os::fd::AsFd;
-    // A dead node neither asks nor answers: its row and column stay empty.
-    let living: Vec<usize> = (0..nodes.len()).filter(|i| nodes[*i].space.is_some()).collect();
-    let prober = |i: &usize| {
-        let node = &nodes[*i];
-        let netns = node.space.as_ref()?.as_fd();
-        Some(ping::Prober { name: &node.node.name, netns, address: node.address(version) })
-    };
-    let probers: Vec<ping::Prober<'_>> = living.iter().filter_map(prober).collect();
-    let Some(family) = ping::Version::from_number(version) else {
-        let reason = format!("there is no IP version {version}");
-        return Err(Error::Conflict { lab: lab.to_owned(), reason });
-    };
-    let found = ping::all_pairs(&probers, family, timeout)?;
-    let mut rtt_us = vec![vec![None; nodes.len()]; nodes.len()];
-    for (source, row) in living.iter().zip(found) {
-        for (target, cell) in living.iter().zip(row) {
-            rtt_us[*source][*target] = cell;
-        }
-    }
-    let with = nodes.iter().filter(|n| n.address(version).is_some()).count() as u64;
-    let answered = rtt_us.iter().flatten().filter(|c| c.is_some()).count() as u64;
-    let asked = with * with.saturating_sub(1);
-    Ok(crate::view::Family { version, rtt_us, asked, answered })
 }
 
 /// Lets this process open as many files as it is allowed to; gives what it was allowed before.

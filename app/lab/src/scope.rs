@@ -12,13 +12,14 @@ use netloom_measure::Probe;
 use netloom_model::Plan;
 use netloom_node::entry::Door;
 use netloom_node::log::Record;
+use netloom_node::ping::Pace;
 use netloom_switch::control::requests::{Answer, Request};
 
 use crate::running::Running;
 use crate::state::{SCOPE_MARK, make_private_dir};
 use crate::view::{
     Changed, Fates, LabState, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewNode,
-    NewSwitch, NodeSettings, NodeStatus, Reachability, Repaired,
+    NewSwitch, NodeSettings, NodeStatus, PairReachability, Reachability, Repaired,
 };
 use crate::{Error, Result, Service};
 
@@ -254,6 +255,19 @@ impl Service for Scoped {
             *node = strip(node, &prefix);
         }
         Ok(found)
+    }
+
+    fn ping_pair(
+        &self,
+        from: &str,
+        to: &str,
+        families: &[u8],
+        pace: Pace,
+    ) -> Result<PairReachability> {
+        let (full_from, full_to) = (self.full(from)?, self.full(to)?);
+        let found = self.running.ping_one(&full_from, &full_to, families, pace);
+        let found = found.map_err(|e| self.seen(e))?;
+        Ok(PairReachability { from: from.to_owned(), to: to.to_owned(), ..found })
     }
 
     fn log(&self, node: &str, after_ns: u64, wait: Duration) -> Result<Vec<Record>> {

@@ -7,12 +7,13 @@ use netloom_measure::Probe;
 use netloom_model::Plan;
 use netloom_node::entry::Door;
 use netloom_node::log::Record;
+use netloom_node::ping::Pace;
 use netloom_switch::control::requests::{Answer, Request};
 
 use crate::Result;
 use crate::view::{
     Changed, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewNode, NewSwitch,
-    NodeSettings, Reachability, Repaired,
+    NodeSettings, PairReachability, Reachability, Repaired,
 };
 
 /// A running lab. All calls may block, and may come from several threads at once.
@@ -29,6 +30,19 @@ pub trait Service: Send + Sync + 'static {
     /// Sends one echo request from every node to every other, in the families asked for (4, 6).
     /// `timeout` bounds the wait for each answer.
     fn ping(&self, families: &[u8], timeout: Duration) -> Result<Reachability>;
+
+    /// Sends echo requests from one node to another, in the families asked for (4, 6) that both have an
+    /// address of.
+    ///
+    /// # Errors
+    /// No such node, or its init has ended.
+    fn ping_pair(
+        &self,
+        from: &str,
+        to: &str,
+        families: &[u8],
+        pace: Pace,
+    ) -> Result<PairReachability>;
 
     /// What a node's programs wrote after `after_ns`, waiting up to `wait` for something.
     ///

@@ -5,12 +5,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use netloom_model::Plan;
 use netloom_model::plan::{PlannedEnd, PlannedLink, PlannedNode};
-use netloom_netlink::{LinkInfo, Socket, diag};
+use netloom_netlink::{AddressInfo, LinkInfo, Socket, diag};
 use netloom_node::control::{Answer, Connection, Request};
 use netloom_node::spec::socket_name;
 use netloom_sys::namespace;
 use rustix::process::Pid;
 
+use crate::addresses::{self, Held};
 use crate::making::has_work;
 use crate::network::on_a_thread;
 use crate::running::Running;
@@ -39,6 +40,7 @@ pub(crate) struct Sources<'a> {
 #[derive(Default)]
 struct Visit {
     links: Vec<LinkInfo>,
+    addresses: Vec<AddressInfo>,
     sockets: Option<u64>,
 }
 
@@ -109,9 +111,10 @@ fn visit(sources: &Sources<'_>, slot: usize) -> Result<Visit> {
     let mut socket =
         Socket::open_to_ask().map_err(Error::network(object(), "open a netlink socket"))?;
     let links = socket.links().map_err(Error::network(object(), "read its interfaces"))?;
+    let addresses = socket.addresses().map_err(Error::network(object(), "read its addresses"))?;
     // The one that asks is not the node's.
     drop(socket);
-    Ok(Visit { links, sockets: diag::in_use().ok() })
+    Ok(Visit { links, addresses, sockets: diag::in_use().ok() })
 }
 
 fn node(sources: &Sources<'_>, slot: usize, found: &Visit) -> NodeStatus {
@@ -123,7 +126,11 @@ fn node(sources: &Sources<'_>, slot: usize, found: &Visit) -> NodeStatus {
     let limits = &planned.limits;
     let counts = running.kept.guards.sockets(state, planned);
     let protect = running.kept.guards.protection(state, slot);
-    let interfaces = interface_statuses(state, slot, &found.links);
+    let held = match pid {
+        Some(_) => addresses::ordered(planned, &found.links, &found.addresses),
+        None => addresses::planned(planned),
+    };
+    let interfaces = interface_statuses(state, slot, &found.links, &held);
     NodeStatus {
         name: planned.name.clone(),
         alive: pid.is_some(),
@@ -152,6 +159,7 @@ fn node(sources: &Sources<'_>, slot: usize, found: &Visit) -> NodeStatus {
         },
         drops: drops(protect.as_ref(), &interfaces),
         protect,
+        addresses: held.iter().map(|held| held.address.to_string()).collect(),
         programs: if pid.is_some() { programs(&running.folder, planned) } else { vec![] },
         interfaces,
     }
@@ -193,21 +201,30 @@ fn programs(folder: &Folder, planned: &PlannedNode) -> Vec<ProgramView> {
 }
 
 /// The interfaces that a node has: its own that are not elsewhere, and others' that are here.
-fn interface_statuses(state: &State, slot: usize, found: &[LinkInfo]) -> Vec<InterfaceStatus> {
+fn interface_statuses(
+    state: &State,
+    slot: usize,
+    found: &[LinkInfo],
+    held: &[Held],
+) -> Vec<InterfaceStatus> {
     let plan = &state.plan;
     let planned = &plan.nodes[slot];
     let away = |index: u32| {
         let home = Home::Node { node: planned.id, index };
         state.moved.iter().any(|m| m.home == home)
     };
+    let addresses = |name: &str| {
+        let here = held.iter().filter(|held| held.interface == name);
+        here.map(|held| held.address.to_string()).collect()
+    };
     let own = planned.interfaces.iter().filter(|i| !away(i.index)).map(|i| {
-        let seen = found.iter().find(|l| l.index == i.index || l.name == i.name);
-        let addresses = i.addresses.iter().map(ToString::to_string).collect();
-        interface_status(&i.name, &plan.links[i.link].name, i.mtu, addresses, seen)
+        let seen = addresses::seen(i, found);
+        let name = seen.map_or(i.name.as_str(), |link| link.name.as_str());
+        interface_status(&i.name, &plan.links[i.link].name, i.mtu, addresses(name), seen)
     });
     let guests = state.moved.iter().filter(|m| m.node == planned.id).map(|m| {
         let seen = found.iter().find(|l| l.name == m.name);
-        interface_status(&m.name, &link_of(plan, &m.home), 0, vec![], seen)
+        interface_status(&m.name, &link_of(plan, &m.home), 0, addresses(&m.name), seen)
     });
     own.chain(guests).collect()
 }

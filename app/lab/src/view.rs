@@ -104,6 +104,11 @@ pub struct NodeStatus {
     pub protect: Option<ProtectView>,
     /// Frames lost at its interfaces, by cause.
     pub drops: Vec<DropView>,
+    /// Its addresses with their prefixes as its kernel has them now, on interfaces of its own making, too,
+    /// without those of loopback and link-local ones; the first of each family is what its name stands
+    /// for. Of a dead node: those planned.
+    #[serde(default)]
+    pub addresses: Vec<String>,
     /// Its programs, in the order of the file.
     pub programs: Vec<ProgramView>,
     /// Its interfaces without `lo`.
@@ -199,7 +204,8 @@ pub struct InterfaceStatus {
     pub mac: String,
     /// Bytes.
     pub mtu: u32,
-    /// Address/prefix, as planned.
+    /// Address/prefix as the kernel has them now, without link-local ones; as planned where the node is
+    /// dead.
     pub addresses: Vec<String>,
     /// Whether it can carry traffic; `null` when it is not there.
     pub up: Option<bool>,
@@ -421,6 +427,28 @@ pub struct Family {
     pub asked: u64,
     /// Pairs that answered.
     pub answered: u64,
+}
+
+/// Answers of one node to another's echo requests.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PairReachability {
+    /// The node that asked.
+    pub from: String,
+    /// The node that was asked.
+    pub to: String,
+    /// By address family that both have an address of.
+    pub families: Vec<PairFamily>,
+}
+
+/// Answers in one address family.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PairFamily {
+    /// 4 or 6.
+    pub version: u8,
+    /// The address that was asked.
+    pub address: String,
+    /// By request the round-trip time in microseconds; `null` where no answer came in time.
+    pub rtt_us: Vec<Option<u32>>,
 }
 
 /// What making the lab whole again did.

@@ -80,7 +80,7 @@ pub(crate) enum Verb {
     Exec(Exec),
     /// Open a shell in a node.
     Shell(NodeArg),
-    /// Show what a node's programs wrote.
+    /// Show what programs of nodes wrote.
     Logs(Logs),
     /// Copy files into a node (SRC NODE:DST) or out of one (NODE:SRC DST).
     Cp(Copy),
@@ -442,11 +442,15 @@ pub(crate) struct NodeArg {
 /// `logs`.
 #[derive(Debug, Args)]
 pub(crate) struct Logs {
-    /// The node.
-    pub(crate) node: String,
+    /// The nodes; all with programs where nothing is said.
+    #[arg(value_name = "NODE")]
+    pub(crate) nodes: Vec<String>,
     /// Go on showing what comes.
     #[arg(short, long)]
     pub(crate) follow: bool,
+    /// Begin with the last N lines of each node.
+    #[arg(short = 'n', long, value_name = "N")]
+    pub(crate) lines: Option<usize>,
     /// Put the time before each line (UTC).
     #[arg(short, long)]
     pub(crate) timestamps: bool,
@@ -466,9 +470,23 @@ pub(crate) struct Copy {
 /// `ping`.
 #[derive(Debug, Args)]
 pub(crate) struct Ping {
-    /// From every node to every other.
-    #[arg(long, required = true)]
+    /// The node that sends.
+    #[arg(value_name = "NODE", requires = "to", conflicts_with = "all")]
+    pub(crate) from: Option<String>,
+    /// The node that answers.
+    #[arg(value_name = "NODE")]
+    pub(crate) to: Option<String>,
+    /// From every node to every other, one request each.
+    #[arg(long, required_unless_present = "from")]
     pub(crate) all: bool,
+    /// How many requests from one node to the other, 1 to 1000.
+    #[arg(short, long, value_name = "N", default_value_t = 3, conflicts_with = "all",
+        value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) count: u32,
+    /// Time between two of them, in milliseconds, up to 1000.
+    #[arg(short, long, value_name = "MS", default_value_t = 200, conflicts_with = "all",
+        value_parser = clap::value_parser!(u64).range(0..=1000))]
+    pub(crate) interval: u64,
     /// Only IPv4.
     #[arg(short = '4', conflicts_with = "ipv6")]
     pub(crate) ipv4: bool,

@@ -9,6 +9,7 @@ use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
+use netloom_model::lab::Program;
 use serde::{Deserialize, Serialize};
 
 /// Bytes after which the other file is emptied and taken.
@@ -24,6 +25,9 @@ pub struct Record {
     pub time_ns: u64,
     /// Number of the program in the node's `run:`.
     pub program: usize,
+    /// What the program is called, where the node has several. Not in the file: readers add it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// What it wrote, without the line's end.
     pub text: String,
 }
@@ -71,6 +75,23 @@ pub fn read(paths: &[impl AsRef<Path>]) -> Vec<Record> {
     records
 }
 
+/// What a node's programs are called in its log: by their files' names, those of the same name with their
+/// number among them (`sh`, `sh#2`). Nothing for a single one, which needs no name.
+pub fn names(programs: &[Program]) -> Vec<String> {
+    if programs.len() < 2 {
+        return Vec::new();
+    }
+    let mut names: Vec<String> = Vec::new();
+    for program in programs {
+        let path = program.command.first().map_or("", String::as_str);
+        let base = path.rsplit('/').next().unwrap_or(path);
+        let same = |name: &&String| name.split('#').next() == Some(base);
+        let before = names.iter().filter(same).count();
+        names.push(if before == 0 { base.to_owned() } else { format!("{base}#{}", before + 1) });
+    }
+    names
+}
+
 /// Parses the text of one file. Lines that are not whole are left out.
 pub fn parse(text: &[u8]) -> Vec<Record> {
     text.split_inclusive(|b| *b == b'\n').filter_map(parse_line).collect()
@@ -83,12 +104,15 @@ fn parse_line(line: &[u8]) -> Option<Record> {
     Some(Record {
         time_ns: parts.next()?.parse().ok()?,
         program: parts.next()?.parse().ok()?,
+        name: None,
         text: parts.next()?.to_owned(),
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use netloom_model::lab::Restart;
+
     use super::*;
 
     #[test]
@@ -97,6 +121,17 @@ mod tests {
         let texts: Vec<_> =
             records.iter().map(|r| (r.time_ns, r.program, r.text.as_str())).collect();
         assert_eq!(texts, [(5, 0, "hello world"), (7, 1, "")]);
+    }
+
+    #[test]
+    fn several_programs_have_names_of_their_own() {
+        let programs = |commands: &[&str]| -> Vec<String> {
+            let command = |c: &&str| vec![(*c).to_owned()];
+            let program = |c| Program { command: command(c), restart: Restart::Never };
+            names(&commands.iter().map(program).collect::<Vec<_>>())
+        };
+        assert_eq!(programs(&["sh"]), [""; 0]);
+        assert_eq!(programs(&["/bin/sh", "sleep", "sh"]), ["sh", "sleep", "sh#2"]);
     }
 
     #[test]

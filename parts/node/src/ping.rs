@@ -1,4 +1,4 @@
-//! Who reaches whom: echo requests from every node to every other.
+//! Who reaches whom: echo requests from every node to every other, or from one to one ([`one_pair`]).
 //!
 //! One raw ICMP socket per node, made inside its network namespace by a thread that then ends; a
 //! single loop sends and reads on all of them. Every pair is asked at most [`ATTEMPTS`] times
@@ -9,6 +9,7 @@
 //! Specification: RFC 792, RFC 4443, icmp(7), raw(7).
 
 mod packet;
+mod pair;
 mod rounds;
 
 use std::net::IpAddr;
@@ -19,6 +20,7 @@ use netloom_sys::namespace;
 use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, ipproto};
 
 use crate::{Error, Result};
+pub use pair::{Pace, one_pair};
 use rounds::{End, Rounds};
 
 /// Requests sent at most for a pair.

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use netloom_api::{Client, Error};
 use netloom_lab::view::Repaired;
+use netloom_node::ping::Pace;
 
-use super::fake::{Served, plan, reachability, status};
+use super::fake::{Served, pair_reachability, plan, reachability, status};
 
 #[test]
 fn each_call_arrives_and_its_answer_comes_back_whole() {
@@ -16,6 +17,9 @@ fn each_call_arrives_and_its_answer_comes_back_whole() {
     assert_eq!(client.node("r 1/x").unwrap(), status().nodes[1]);
     assert_eq!(client.repair().unwrap(), Repaired { nodes: vec!["h1".into()] });
     assert_eq!(client.ping(&[6], Duration::from_millis(250)).unwrap(), reachability());
+    let (interval, timeout) = (Duration::from_millis(20), Duration::from_millis(30));
+    let pace = Pace { count: 10, interval, timeout };
+    assert_eq!(client.ping_pair("h1", "r 1/x", &[4], pace).unwrap(), pair_reachability());
     served.fake.write(7, "first");
     served.fake.write(8, "second \"line\"");
     let records = client.node_log("r 1/x", 7, Duration::ZERO).unwrap();
@@ -24,7 +28,9 @@ fn each_call_arrives_and_its_answer_comes_back_whole() {
     assert_eq!(client.node_log("h1", 8, Duration::ZERO).unwrap(), []);
     client.without_timeout().down().unwrap();
     let asked = served.fake.asked.lock().unwrap().join(", ");
-    assert_eq!(asked, "status, status, repair, ping [6] 250ms, log r 1/x 7, log h1 8, down",);
+    let pings = "ping [6] 250ms, ping h1 r 1/x [4] 10 20ms 30ms";
+    let expected = format!("status, status, repair, {pings}, log r 1/x 7, log h1 8, down");
+    assert_eq!(asked, expected);
 }
 
 #[test]

@@ -9,13 +9,14 @@ use std::time::Duration;
 use netloom_api::{Server, serve};
 use netloom_lab::view::{
     Changed, FateView, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewNode,
-    NewSwitch, NodeSettings, Reachability, Repaired,
+    NewSwitch, NodeSettings, PairReachability, Reachability, Repaired,
 };
 use netloom_lab::{Error, Result, Service};
 use netloom_measure::{Interfaces, Probe};
 use netloom_model::Plan;
 use netloom_node::entry::Door;
 use netloom_node::log::Record;
+use netloom_node::ping::Pace;
 use netloom_switch::control::requests::{Answer, MacEntry, MacTable, Request, Shown};
 use netloom_sys::cgroup::Join;
 use serde_json::json;
@@ -108,7 +109,7 @@ impl Fake {
 
     /// A program of a node writes a line.
     pub(crate) fn write(&self, time_ns: u64, text: &str) {
-        let record = Record { time_ns, program: 0, text: text.to_owned() };
+        let record = Record { time_ns, program: 0, name: None, text: text.to_owned() };
         self.records.lock().unwrap().push(record);
         self.written.notify_all();
     }
@@ -187,6 +188,20 @@ impl Service for Fake {
     fn ping(&self, families: &[u8], timeout: Duration) -> Result<Reachability> {
         self.note(format!("ping {families:?} {timeout:?}"))?;
         Ok(reachability())
+    }
+
+    fn ping_pair(
+        &self,
+        from: &str,
+        to: &str,
+        families: &[u8],
+        pace: Pace,
+    ) -> Result<PairReachability> {
+        self.known(from)?;
+        self.known(to)?;
+        let Pace { count, interval, timeout } = pace;
+        self.note(format!("ping {from} {to} {families:?} {count} {interval:?} {timeout:?}"))?;
+        Ok(pair_reachability())
     }
 
     fn log(&self, node: &str, after_ns: u64, wait: Duration) -> Result<Vec<Record>> {
@@ -353,14 +368,14 @@ pub(crate) fn status() -> LabStatus {
         "sockets_counted": 3, "sockets_refused": 2, "limits": limits, "protect": protect,
         "drops": [{"cause": "protect", "packets": 3}],
         "programs": [{"command": ["a", "b"], "pid": 9, "exit_code": null, "restarts": 0}],
-        "interfaces": [interface, gone]});
+        "addresses": ["10.0.0.1/24"], "interfaces": [interface, gone]});
     let bare = json!({"name": "r 1/x", "alive": false, "pid": null, "forwarding": true,
         "parent": "h1", "children": null, "cpu_ns": null, "cpu_user_ns": null,
         "cpu_system_ns": null, "cpu_receive_ns": null, "load": null, "memory": null,
         "processes": null, "sockets": null, "sockets_counted": null, "sockets_refused": null,
         "limits": {"cpu_milli": null, "memory": null, "weight": null, "processes": null,
             "sockets": null},
-        "protect": null, "drops": [], "programs": [], "interfaces": []});
+        "protect": null, "drops": [], "programs": [], "addresses": [], "interfaces": []});
     serde_json::from_value(json!({
         "name": "fake", "state": "degraded", "digest": "0123456789abcdef", "pid": 5, "since": 6,
         "read_ns": 7, "user": false, "nodes": [full, bare],
@@ -477,6 +492,13 @@ fn impairments() -> [serde_json::Value; 4] {
 }
 
 /// A matrix of two nodes.
+/// What pinging one node of the fake from another gives.
+pub(crate) fn pair_reachability() -> PairReachability {
+    serde_json::from_value(json!({"from": "h1", "to": "r 1/x", "families": [
+        {"version": 4, "address": "10.0.0.1", "rtt_us": [null, 35]}]}))
+    .unwrap()
+}
+
 pub(crate) fn reachability() -> Reachability {
     serde_json::from_value(json!({"nodes": ["h1", "h2"], "families": [
         {"version": 4, "rtt_us": [[null, 35], [null, null]], "asked": 2, "answered": 1}]}))

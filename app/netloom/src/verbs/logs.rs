@@ -1,46 +1,167 @@
-//! `logs`: what a node's programs wrote.
+//! `logs`: what programs of nodes wrote.
+//!
+//! A line has the node before it where several are shown, and the program where the node has several.
+//! Lines of several nodes that are read together stand in order of time.
 
 use std::time::Duration;
 
 use anyhow::Result;
+use netloom_api::Client;
 use netloom_node::log::Record;
 
 use crate::flags::Logs;
 use crate::{labs, output};
 
-/// How long the lab is asked to wait for something new.
+/// How long the lab is asked to wait for something new of a single node.
 const WAIT: Duration = Duration::from_secs(5);
+
+/// Pause between two looks at several nodes.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// `netloom logs`
 pub(crate) fn logs(lab: Option<&str>, args: &Logs) -> Result<i32> {
     let client = labs::connect(lab)?;
-    let mut seen = 0;
-    let mut wait = Duration::ZERO;
+    let mut reader = match args.nodes.as_slice() {
+        [one] => Reader::of_one(one),
+        [] => Reader::of_several(talkers(&client)?),
+        several => Reader::of_several(several.to_vec()),
+    };
+    let mut lines = reader.read(&client, Duration::ZERO)?;
+    if let Some(last) = args.lines {
+        lines = last_of_each(lines, last);
+    }
     loop {
-        let records = match client.node_log(&args.node, seen, wait) {
-            // The lab was taken down while its log was followed.
-            Err(netloom_api::Error::NotRunning(_) | netloom_api::Error::Closed { .. })
-                if args.follow && seen > 0 =>
-            {
-                return Ok(0);
-            }
-            other => other?,
-        };
-        for record in records {
-            seen = record.time_ns;
-            output::print(&line(&record, args.timestamps))?;
+        for line in &lines {
+            output::print(&reader.text(line, args.timestamps))?;
         }
-        if !args.follow {
+        if !args.follow || reader.nodes.is_empty() {
             return Ok(0);
         }
-        wait = WAIT;
+        let wait = if reader.nodes.len() == 1 { WAIT } else { Duration::ZERO };
+        lines = match reader.read(&client, wait) {
+            // The lab was taken down while its log was followed.
+            Err(netloom_api::Error::NotRunning(_) | netloom_api::Error::Closed { .. }) => {
+                return Ok(0);
+            }
+            read => read?,
+        };
+        if lines.is_empty() && wait.is_zero() {
+            std::thread::sleep(LOOK);
+        }
     }
 }
 
-fn line(record: &Record, timestamps: bool) -> String {
-    if timestamps {
-        format!("{} {}\n", output::utc(record.time_ns), record.text)
-    } else {
-        format!("{}\n", record.text)
+/// The nodes that may have written something: those with programs, and those that died.
+fn talkers(client: &Client) -> netloom_api::Result<Vec<String>> {
+    let nodes = client.status()?.nodes.into_iter();
+    Ok(nodes.filter(|n| !n.alive || !n.programs.is_empty()).map(|n| n.name).collect())
+}
+
+/// The last lines of each node, in the order in which they are.
+fn last_of_each(lines: Vec<Line>, last: usize) -> Vec<Line> {
+    let mut kept: Vec<Line> = Vec::new();
+    let mut left = std::collections::BTreeMap::new();
+    for line in lines.into_iter().rev() {
+        let left = left.entry(line.node).or_insert(last);
+        if *left > 0 {
+            *left -= 1;
+            kept.push(line);
+        }
+    }
+    kept.reverse();
+    kept
+}
+
+/// What a node wrote.
+pub(super) struct Line {
+    /// Index into the reader's nodes.
+    node: usize,
+    record: Record,
+}
+
+/// Reads the logs of nodes from where it was.
+pub(super) struct Reader {
+    nodes: Vec<String>,
+    /// By node: the time of the last line that was read.
+    seen: Vec<u64>,
+    /// How wide the column of nodes is; 0: none is shown.
+    width: usize,
+}
+
+impl Reader {
+    /// Of one node, which is not named in each line.
+    fn of_one(node: &str) -> Reader {
+        Reader { nodes: vec![node.to_owned()], seen: vec![0], width: 0 }
+    }
+
+    /// Of several, each named in its lines.
+    pub(super) fn of_several(nodes: Vec<String>) -> Reader {
+        let width = nodes.iter().map(String::len).max().unwrap_or(0);
+        Reader { seen: vec![0; nodes.len()], nodes, width }
+    }
+
+    /// What is new, in order of time; waits up to `wait` for each node.
+    pub(super) fn read(
+        &mut self,
+        client: &Client,
+        wait: Duration,
+    ) -> netloom_api::Result<Vec<Line>> {
+        let mut lines = Vec::new();
+        for (node, (name, seen)) in self.nodes.iter().zip(&mut self.seen).enumerate() {
+            for record in client.node_log(name, *seen, wait)? {
+                *seen = record.time_ns;
+                lines.push(Line { node, record });
+            }
+        }
+        lines.sort_by_key(|line| line.record.time_ns);
+        Ok(lines)
+    }
+
+    /// A line as it is shown.
+    pub(super) fn text(&self, line: &Line, timestamps: bool) -> String {
+        let Line { node, record } = line;
+        let mut text = String::new();
+        if timestamps {
+            text = output::utc(record.time_ns) + " ";
+        }
+        let program = record.name.as_deref();
+        match (self.width, program) {
+            (0, None) => {}
+            (0, Some(program)) => text += &format!("{program} | "),
+            (width, None) => text += &format!("{:<width$} | ", self.nodes[*node]),
+            (width, Some(program)) => {
+                text += &format!("{:<width$} {program} | ", self.nodes[*node]);
+            }
+        }
+        text + &record.text + "\n"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(node: usize, time_ns: u64, name: Option<&str>) -> Line {
+        let name = name.map(str::to_owned);
+        Line { node, record: Record { time_ns, program: 0, name, text: format!("at {time_ns}") } }
+    }
+
+    #[test]
+    fn lines_say_whose_they_are_where_that_is_not_clear() {
+        let one = Reader::of_one("web");
+        assert_eq!(one.text(&line(0, 7, None), false), "at 7\n");
+        assert_eq!(one.text(&line(0, 7, Some("sh")), false), "sh | at 7\n");
+        assert_eq!(one.text(&line(0, 7000, None), true), "1970-01-01T00:00:00.000007Z at 7000\n");
+        let two = Reader::of_several(vec!["web".into(), "a".into()]);
+        assert_eq!(two.text(&line(1, 7, None), false), "a   | at 7\n");
+        assert_eq!(two.text(&line(0, 7, Some("sh#2")), false), "web sh#2 | at 7\n");
+    }
+
+    #[test]
+    fn the_last_lines_are_those_of_each_node() {
+        let lines = [(0, 1), (1, 2), (0, 3), (0, 4), (1, 5)].map(|(n, t)| line(n, t, None));
+        let kept = last_of_each(lines.into(), 2);
+        let times: Vec<u64> = kept.iter().map(|l| l.record.time_ns).collect();
+        assert_eq!(times, [2, 3, 4, 5]);
     }
 }

@@ -1,13 +1,14 @@
-//! `ping --all`: who reaches whom.
+//! `ping`: who reaches whom, and one node from another.
 
 use std::time::Duration;
 
 use anyhow::Result;
-use netloom_lab::view::{Family, Reachability};
+use netloom_lab::view::{Family, PairFamily, PairReachability, Reachability};
+use netloom_node::ping::Pace;
 
 use crate::flags::Ping;
 use crate::labs;
-use crate::output::{print, print_json, table};
+use crate::output::{or_dash, print, print_json, table};
 
 /// Up to how many nodes the whole matrix is shown.
 const MATRIX_LIMIT: usize = 16;
@@ -15,13 +16,62 @@ const MATRIX_LIMIT: usize = 16;
 /// How many pairs without answer are listed.
 const LIST_LIMIT: usize = 20;
 
-/// `netloom ping --all`
+/// `netloom ping`
 pub(crate) fn ping(lab: Option<&str>, args: &Ping) -> Result<i32> {
     let families: &[u8] = match (args.ipv4, args.ipv6) {
         (true, _) => &[4],
         (_, true) => &[6],
         _ => &[4, 6],
     };
+    match (&args.from, &args.to) {
+        (Some(from), Some(to)) => pair(lab, args, (from, to), families),
+        _ => all(lab, args, families),
+    }
+}
+
+/// `netloom ping FROM TO`
+fn pair(lab: Option<&str>, args: &Ping, (from, to): (&str, &str), families: &[u8]) -> Result<i32> {
+    let pace = Pace {
+        count: args.count,
+        interval: Duration::from_millis(args.interval),
+        timeout: Duration::from_millis(args.timeout),
+    };
+    let found = labs::connect(lab)?.ping_pair(from, to, families, pace)?;
+    if args.json {
+        print_json(&found)?;
+    } else if found.families.is_empty() {
+        anyhow::bail!("{from} and {to} have no addresses of the same family");
+    } else {
+        print(&pair_text(&found))?;
+    }
+    let answered = |f: &PairFamily| f.rtt_us.iter().any(Option::is_some);
+    Ok(i32::from(found.families.is_empty() || !found.families.iter().all(answered)))
+}
+
+fn pair_text(found: &PairReachability) -> String {
+    let row = |family: &PairFamily| {
+        let times: Vec<f64> =
+            family.rtt_us.iter().flatten().map(|us| f64::from(*us) / 1000.0).collect();
+        let shown = |time: Option<f64>| or_dash(time, |ms| format!("{ms:.2} ms"));
+        let count = u32::try_from(times.len()).unwrap_or(u32::MAX);
+        let mean = (count > 0).then(|| times.iter().sum::<f64>() / f64::from(count));
+        vec![
+            found.from.clone(),
+            found.to.clone(),
+            family.address.clone(),
+            family.rtt_us.len().to_string(),
+            times.len().to_string(),
+            shown(times.iter().copied().reduce(f64::min)),
+            shown(mean),
+            shown(times.iter().copied().reduce(f64::max)),
+        ]
+    };
+    let head = ["FROM", "TO", "ADDRESS", "SENT", "ANSWERED", "MIN", "MEAN", "MAX"];
+    table(&head, found.families.iter().map(row).collect())
+}
+
+/// `netloom ping --all`
+fn all(lab: Option<&str>, args: &Ping, families: &[u8]) -> Result<i32> {
     let found = labs::connect(lab)?.ping(families, Duration::from_millis(args.timeout))?;
     if args.json {
         print_json(&found)?;
@@ -53,7 +103,8 @@ fn text(found: &Reachability) -> String {
 
 /// Round-trip times in milliseconds, senders in rows.
 fn matrix(nodes: &[String], family: &Family) -> String {
-    let head: Vec<&str> = ["ms"].into_iter().chain(nodes.iter().map(String::as_str)).collect();
+    let head: Vec<&str> =
+        ["from \\ to, ms"].into_iter().chain(nodes.iter().map(String::as_str)).collect();
     let row = |(i, cells): (usize, &Vec<Option<u32>>)| {
         let cell = |(j, rtt): (usize, &Option<u32>)| match rtt {
             _ if i == j => String::new(),
@@ -77,4 +128,43 @@ fn silent(nodes: &[String], family: &Family) -> String {
     pairs.take(LIST_LIMIT).fold(String::new(), |text, (i, j)| {
         text + &format!("  no answer: {} -> {}\n", nodes[i], nodes[j])
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_matrix_says_who_sends() {
+        let family = Family {
+            version: 4,
+            rtt_us: vec![vec![None, Some(1500)], vec![None, None]],
+            asked: 2,
+            answered: 1,
+        };
+        let expected = "from \\ to, ms  a  b\na                 1.50\nb              -\n";
+        assert_eq!(matrix(&["a".into(), "b".into()], &family), expected);
+    }
+
+    #[test]
+    fn a_pair_has_its_counts_and_times() {
+        let found = PairReachability {
+            from: "a".into(),
+            to: "b".into(),
+            families: vec![
+                PairFamily {
+                    version: 4,
+                    address: "10.0.0.1".into(),
+                    rtt_us: vec![Some(100), None, Some(300)],
+                },
+                PairFamily { version: 6, address: "fd00::1".into(), rtt_us: vec![None] },
+            ],
+        };
+        let expected = "\
+FROM  TO  ADDRESS   SENT  ANSWERED  MIN      MEAN     MAX
+a     b   10.0.0.1  3     2         0.10 ms  0.20 ms  0.30 ms
+a     b   fd00::1   1     0         -        -        -
+";
+        assert_eq!(pair_text(&found), expected);
+    }
 }

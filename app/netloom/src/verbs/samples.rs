@@ -21,6 +21,7 @@ pub(super) fn status() -> LabStatus {
         "protect": {"packets": 1000, "bytes": 1024, "passed_packets": 10, "passed_bytes": 1024,
             "dropped_packets": 7, "dropped_bytes": 2048, "senders": [sender]},
         "drops": [{"cause": "protect", "packets": 7}, {"cause": "rx", "packets": 0}],
+        "addresses": ["10.0.0.1/24", "10.9.0.1/24"],
         "programs": [{"command": ["sleep", "9"], "pid": 9, "exit_code": 1, "restarts": 2}],
         "interfaces": [interface]});
     let bare = json!({"name": "t/a", "alive": false, "forwarding": true, "parent": "t",

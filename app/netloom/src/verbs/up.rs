@@ -9,6 +9,7 @@ use netloom_lab::{Folder, Service, runtime_dir};
 use netloom_model::Plan;
 use netloom_sys::process;
 
+use super::logs::Reader;
 use crate::flags::Up;
 use crate::output::{self, ProgressLine};
 use crate::{
@@ -162,8 +163,7 @@ fn show_logs(
     life: &impl AsFd,
 ) -> Result<()> {
     use rustix::event::{PollFd, PollFlags};
-    let mut seen = vec![0u64; nodes.len()];
-    let width = nodes.iter().map(String::len).max().unwrap_or(0);
+    let mut reader = Reader::of_several(nodes.to_vec());
     let pause = process::timespec(LOG_LOOK);
     loop {
         let client = match labs::connect_to(folder) {
@@ -171,12 +171,9 @@ fn show_logs(
             // Somebody took it down.
             Err(_) => return Ok(()),
         };
-        for (node, seen) in nodes.iter().zip(&mut seen) {
-            let Ok(records) = client.node_log(node, *seen, Duration::ZERO) else { return Ok(()) };
-            for record in records {
-                *seen = record.time_ns;
-                output::print(&format!("{node:<width$} | {}\n", record.text))?;
-            }
+        let Ok(lines) = reader.read(&client, Duration::ZERO) else { return Ok(()) };
+        for line in &lines {
+            output::print(&reader.text(line, false))?;
         }
         let mut fds = [PollFd::new(signals, PollFlags::IN), PollFd::new(life, PollFlags::HUP)];
         if rustix::event::poll(&mut fds, Some(&pause)).is_ok_and(|n| n > 0) {
