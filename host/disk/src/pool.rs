@@ -65,6 +65,13 @@ impl Pool {
         state.mapped - (state.free.len() * self.0.chunk) as u64
     }
 
+    /// Bytes of buffers that can still be given out.
+    pub fn room_bytes(&self) -> u64 {
+        let state = self.0.lock();
+        let used = state.mapped - (state.free.len() * self.0.chunk) as u64;
+        state.most.saturating_sub(used)
+    }
+
     /// Bytes of all buffers that were mapped, given out or kept for the next one to take.
     pub fn mapped_bytes(&self) -> u64 {
         self.0.lock().mapped

@@ -254,6 +254,11 @@ impl BlockRing {
         Ok(self.link != Link::Gone && socket::interface(&self.fd)?.is_some())
     }
 
+    /// How long the first frame of a block waits for others.
+    pub fn timeout(&self) -> Duration {
+        Duration::from_millis(u64::from(self.options.timeout_ms))
+    }
+
     /// The number of the group that it shares frames with.
     ///
     /// # Errors

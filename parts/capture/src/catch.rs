@@ -11,6 +11,7 @@ use std::time::Duration;
 use crate::engine::{Counts, Engine, Round};
 use crate::filler::{Filler, LIVE};
 use crate::head::statistics;
+use crate::merge::SLICE;
 use crate::shared::{Account, End, Shared};
 use crate::{Result, rotation};
 
@@ -56,14 +57,20 @@ impl Catch {
         }
         self.filler.seal();
         self.filler.show();
+        self.filler.mark(u64::MAX);
         drop(leave);
     }
 
     fn catch(&mut self) -> Result<()> {
+        let most = if self.shared.merges { SLICE } else { ROUND };
         while !self.shared.is_stopping() {
-            let wait = self.filler.until_due().map_or(ROUND, |due| due.min(ROUND));
+            let wait = self.filler.until_due().map_or(most, |due| due.min(most));
+            let began = self.now();
             match self.engine.round(&mut self.filler, wait)? {
-                Round::Some | Round::Nothing => self.settle()?,
+                // In this round nothing was found to its end.
+                Round::Nothing => self.settle(self.now())?,
+                Round::Some => self.settle(began)?,
+                Round::Part => self.settle(None)?,
                 Round::Gone => {
                     if !self.find_again()? {
                         return Ok(());
@@ -77,7 +84,13 @@ impl Catch {
         finished
     }
 
-    fn settle(&mut self) -> Result<()> {
+    /// Unix time, where somebody wants to know, less what a frame may take until it is found.
+    fn now(&self) -> Option<u64> {
+        let lag = || u64::try_from(self.engine.lag().as_nanos()).unwrap_or(u64::MAX);
+        self.shared.merges.then(|| clock::realtime().saturating_sub(lag()))
+    }
+
+    fn settle(&mut self, taken: Option<u64>) -> Result<()> {
         let now = clock::monotonic();
         if u128::from(now - self.looked) >= LIVE.as_nanos() {
             self.looked = now;
@@ -85,7 +98,7 @@ impl Catch {
             self.filler.show();
             self.tell(now);
         }
-        self.filler.settle();
+        self.filler.settle(taken);
         Ok(())
     }
 
@@ -123,6 +136,8 @@ impl Catch {
         self.filler.show();
         let Some(reopen) = self.reopen.clone() else { return Ok(false) };
         loop {
+            // What comes from now on, if it is back.
+            self.filler.mark(clock::realtime());
             let found = reopen.lock().unwrap_or_else(PoisonError::into_inner)(self.thread);
             if let Some(engine) = found {
                 self.engine = engine;

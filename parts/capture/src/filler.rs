@@ -12,7 +12,8 @@ use netloom_disk::Buffer;
 use netloom_pcap::ng;
 use netloom_pcap::run::{self, Record};
 
-use crate::queue::Chunk;
+use crate::merge::SLICE;
+use crate::queue::{Chunk, Share};
 use crate::record::{self, Extra, Frame};
 use crate::shared::{Shared, Slot};
 use netloom_sys::clock;
@@ -66,6 +67,8 @@ pub struct Filler {
     extra: Extra,
     tally: Tally,
     scratch: Vec<u8>,
+    /// When it was said last how far this thread is, where interfaces are merged.
+    marked: u64,
 }
 
 impl Filler {
@@ -80,6 +83,7 @@ impl Filler {
             extra: Extra::default(),
             tally: Tally::default(),
             scratch: Vec::new(),
+            marked: 0,
         }
     }
 
@@ -150,8 +154,12 @@ impl Filler {
     }
 
     /// What is to be done after each round: shows counters, and gives the writer what it waits for.
-    pub(crate) fn settle(&mut self) {
+    /// `taken`: all frames with an earlier time were taken, if that is known.
+    pub(crate) fn settle(&mut self, taken: Option<u64>) {
         self.show();
+        if self.shared.merges {
+            return self.settle_merged(taken);
+        }
         let Some(filling) = &self.filling else { return };
         let aged = u128::from(clock::monotonic() - filling.since) >= LIVE.as_nanos();
         if filling.epoch != self.shared.epoch() || (aged && self.shared.queue.is_idle()) {
@@ -159,8 +167,33 @@ impl Filler {
         }
     }
 
+    /// The same where interfaces are merged: what was begun is given a slice after the other, unless one
+    /// still waits for the writer.
+    fn settle_merged(&mut self, taken: Option<u64>) {
+        let now = clock::monotonic();
+        let due = u128::from(now - self.marked) >= SLICE.as_nanos() && !self.is_queued();
+        let over = self.filling.as_ref().is_some_and(|f| f.epoch != self.shared.epoch());
+        if over || (due && taken.is_some()) {
+            self.seal();
+        }
+        if let (None, Some(taken)) = (&self.filling, taken) {
+            self.slot().mark.store(taken, Ordering::Release);
+            self.marked = now;
+        }
+    }
+
+    /// Whether a chunk of this thread waits for the writer.
+    fn is_queued(&self) -> bool {
+        self.slot().queued.load(Ordering::Relaxed) > 0
+    }
+
     /// How long it is until [`Filler::settle`] has something to do.
     pub(crate) fn until_due(&self) -> Option<Duration> {
+        if self.shared.merges {
+            let age = Duration::from_nanos(clock::monotonic().saturating_sub(self.marked));
+            let due = self.filling.is_some() && !self.is_queued();
+            return due.then(|| SLICE.saturating_sub(age).max(Duration::from_millis(1)));
+        }
         let since = self.filling.as_ref()?.since;
         let age = Duration::from_nanos(clock::monotonic().saturating_sub(since));
         Some(LIVE.saturating_sub(age).max(Duration::from_millis(1)))
@@ -169,8 +202,17 @@ impl Filler {
     /// Gives what there is to the writer.
     pub(crate) fn seal(&mut self) {
         let Some(filling) = self.filling.take() else { return };
-        let Filling { buffer, len, frames, epoch, sorted, .. } = filling;
-        self.shared.queue.push(Chunk { buffer, len, source: self.source, frames, epoch, sorted });
+        let Filling { buffer, len, frames, epoch, last, sorted, .. } = filling;
+        if self.shared.merges {
+            self.slot().queued.fetch_add(1, Ordering::Relaxed);
+        }
+        let (thread, shares) = (self.thread, vec![Share { source: self.source, frames }]);
+        self.shared.queue.push(Chunk { buffer, len, shares, thread, epoch, last, sorted });
+    }
+
+    /// Says up to which time there is nothing of this thread any more.
+    pub(crate) fn mark(&self, time: u64) {
+        self.slot().mark.store(time, Ordering::Release);
     }
 
     /// Shows what was counted.

@@ -129,11 +129,13 @@ impl Keeper {
     }
 }
 
-/// What a capture may have without need: some memory for each of its threads.
+/// What a capture may have without need: some memory for each of its threads, and for frames that are held
+/// until those of other interfaces have come.
 fn least(shared: &Shared, memory: u64) -> u64 {
     let threads: usize = shared.accounts.iter().map(|account| account.slots.len()).sum();
     let chunks = (2 * threads + 4) * shared.chunk;
-    (chunks as u64).max(LEAST).min(memory.max(chunks as u64))
+    let least = if shared.merges { 4 * LEAST } else { LEAST };
+    (chunks as u64).max(least).min(memory.max(chunks as u64))
 }
 
 /// A file with a line for each second.

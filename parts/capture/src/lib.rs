@@ -4,9 +4,11 @@
 //! that stands in the file, into memory that its writer gives to the disk as it is, and says at its end
 //! where every frame has gone ([`Ledger`]). Who takes never waits for who writes.
 //!
-//! Order: inside a chunk (4 MiB, or what came in 200 ms) frames stand by time, whatever processor they
-//! came by; chunks stand in the order in which they were filled, so that from one to the next times may go
-//! back, by more where several threads or interfaces fill chunks side by side.
+//! Order: frames of several interfaces stand by time; what comes so late that others were written is
+//! written behind them and counted ([`Snapshot::late`]). Frames of one interface stand by time inside a
+//! chunk (4 MiB, or what came in 200 ms), whatever processor they came by; chunks stand in the order in
+//! which they were filled, so that from one to the next times may go back, by more where several threads
+//! fill chunks side by side.
 //! A file is valid at any moment of its life, also when its writer is killed: chunks end where blocks
 //! end and are filled up by a block that readers pass over. One that was cut by other powers is read by
 //! `netloom_pcap::read` up to `Error::Cut`, which tells where. Times are UTC.
@@ -20,6 +22,7 @@ mod filler;
 mod head;
 mod keeper;
 mod ledger;
+mod merge;
 mod output;
 mod pipeline;
 mod queue;

@@ -5,7 +5,8 @@
 //! engine ─▶ filler ─▶   (of one pool)       keeper: limits, memory, statistics
 //! ```
 //!
-//! Invariant: who takes frames never waits for who writes them.
+//! Invariant: who takes frames never waits for who writes them. Chunks of several interfaces are merged
+//! by the writer.
 
 use netloom_sys::clock;
 use std::os::fd::OwnedFd;
@@ -24,6 +25,7 @@ use crate::filler::Filler;
 use crate::head::{About, Description, Encoder, Format};
 use crate::keeper::Keeper;
 use crate::ledger::Ledger;
+use crate::merge::Merger;
 use crate::output::{FileOptions, Files, Made, Output, Pipe};
 use crate::rotation::Rotation;
 use crate::shared::{Account, End, Shared};
@@ -121,6 +123,10 @@ pub struct Snapshot {
     pub memory: u64,
     /// Whether the disk is full, and waited for.
     pub waits_for_space: bool,
+    /// Frames of several interfaces that came too late to stand in the order of their times: they stand
+    /// behind later ones.
+    #[serde(default)]
+    pub late: u64,
 }
 
 /// What a capture has been.
@@ -186,8 +192,10 @@ impl Pipeline {
         let statistics = sources.iter().map(|source| source.statistics.clone()).collect();
         let (stop, duration, memory) = (options.stop, options.duration, options.memory);
         let keeper = Keeper::new(Arc::clone(&shared), stop, duration, memory, statistics)?;
+        let patience = if matches!(target, Target::Pipe(_)) { LIVE_PATIENCE } else { PATIENCE };
+        let merger = shared.merges.then(|| Merger::new(Arc::clone(&shared), patience));
         let (output, wait_for_space) = output(target, encoder, &shared)?;
-        let writer = Writer::new(Arc::clone(&shared), output, wait_for_space);
+        let writer = Writer::new(Arc::clone(&shared), output, wait_for_space, merger);
         let mut pipeline =
             Pipeline { shared, names, catching: vec![], writing: None, keeping: None };
         pipeline.spawn(writer, keeper, catchers(&pipeline.shared, sources, tells))?;
@@ -226,6 +234,7 @@ impl Pipeline {
             interfaces,
             memory: self.shared.pool.in_use_bytes(),
             waits_for_space: self.shared.full.load(Ordering::Relaxed),
+            late: self.shared.late.load(Ordering::Relaxed),
         }
     }
 
@@ -271,6 +280,11 @@ impl Drop for Pipeline {
         }
     }
 }
+
+/// How long the threads of other interfaces are waited for, so that frames stand in order: by who looks at
+/// them as they come, and by a file.
+const LIVE_PATIENCE: Duration = Duration::from_millis(100);
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Checks what can be checked; how many threads there will be.
 fn check(options: &Options, sources: &[Source]) -> Result<usize> {

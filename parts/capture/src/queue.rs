@@ -15,13 +15,31 @@ pub(crate) struct Chunk {
     pub(crate) buffer: Buffer,
     /// Bytes of blocks in it; there is room to pad it to the next edge of direct I/O.
     pub(crate) len: usize,
-    /// Whose frames they are: the number of the source.
-    pub(crate) source: usize,
-    pub(crate) frames: u64,
+    /// Whose frames they are, and how many: of one source, or of several that were merged.
+    pub(crate) shares: Vec<Share>,
+    /// Which thread of the (first) source has filled it.
+    pub(crate) thread: usize,
     /// How often the time of rotation had come when it was begun.
     pub(crate) epoch: u64,
+    /// The time of the last frame.
+    pub(crate) last: u64,
     /// Whether the blocks are in the order of their times.
     pub(crate) sorted: bool,
+}
+
+/// Frames of one source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Share {
+    /// The number of the source.
+    pub(crate) source: usize,
+    pub(crate) frames: u64,
+}
+
+impl Chunk {
+    /// The number of the (first) source.
+    pub(crate) fn source(&self) -> usize {
+        self.shares.first().map_or(0, |share| share.source)
+    }
 }
 
 /// What [`Queue::next`] found.
@@ -59,6 +77,11 @@ impl Queue {
     pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.come.notify_one();
+    }
+
+    /// How many chunks wait.
+    pub(crate) fn len(&self) -> usize {
+        self.lock().chunks.len()
     }
 
     /// Whether the writer has written all and waits: then what is begun is worth giving to it.

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::Error;
 use crate::engine::Counts;
 use crate::ledger::{Ledger, Lost};
-use crate::queue::Queue;
+use crate::queue::{Queue, Share};
 use crate::rotation::Rotation;
 
 /// Why a capture ended.
@@ -54,6 +54,10 @@ pub(crate) struct Slot {
     pub(crate) beyond: AtomicU64,
     /// Bytes put into memory, as they are written.
     pub(crate) filled: AtomicU64,
+    /// Where interfaces are merged: all frames with an earlier time are in the queue (Unix, nanoseconds).
+    pub(crate) mark: AtomicU64,
+    /// Where interfaces are merged: chunks of this thread in the queue.
+    pub(crate) queued: AtomicU64,
 }
 
 impl Slot {
@@ -125,6 +129,10 @@ pub(crate) struct Shared {
     pub(crate) chunk: usize,
     pub(crate) started: Instant,
     pub(crate) started_ns: u64,
+    /// Whether frames of several interfaces are put in the order of their times.
+    pub(crate) merges: bool,
+    /// Frames that came too late for that.
+    pub(crate) late: AtomicU64,
     /// How many frames may still be taken, if there is a limit.
     pub(crate) wanted: Option<AtomicI64>,
     /// Whether the disk is full and waited for.
@@ -154,6 +162,8 @@ impl Shared {
         Shared {
             pool,
             queue: Queue::default(),
+            merges: accounts.len() > 1,
+            late: AtomicU64::new(0),
             accounts,
             rotation,
             chunk,
@@ -165,6 +175,19 @@ impl Shared {
             ended: Mutex::default(),
             told: Condvar::new(),
         }
+    }
+
+    /// Notes frames that are in the output, or that will never be.
+    pub(crate) fn settle(&self, shares: &[Share], written: bool) {
+        for share in shares {
+            self.accounts[share.source].settle(share.frames, written);
+        }
+    }
+
+    /// All frames with an earlier time are in the queue, or have been.
+    pub(crate) fn mark(&self) -> u64 {
+        let slots = self.accounts.iter().flat_map(|account| &account.slots);
+        slots.map(|slot| slot.mark.load(Ordering::Acquire)).min().unwrap_or(u64::MAX)
     }
 
     pub(crate) fn is_stopping(&self) -> bool {

@@ -39,6 +39,25 @@ pub(crate) fn by_time(chunk: &mut Chunk, pool: &Pool, places: &mut Vec<Place>) {
     }
     chunk.buffer = sorted;
     chunk.sorted = true;
+    chunk.last = places.last().map_or(chunk.last, |(time, ..)| *time);
+}
+
+/// The first block of some.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Block {
+    pub(crate) len: usize,
+    /// The time of a packet; nothing else has one.
+    pub(crate) time: Option<u64>,
+}
+
+/// The first of these blocks; none if it is not whole.
+#[inline]
+pub(crate) fn first(blocks: &[u8]) -> Option<Block> {
+    let word = |at: usize| Some(u32::from_le_bytes(*blocks.get(at..)?.first_chunk()?));
+    let len = usize::try_from(word(4)?).ok().filter(|len| (12..=blocks.len()).contains(len))?;
+    let packet = word(0)? == PACKET;
+    let time = if packet { Some(u64::from(word(12)?) << 32 | u64::from(word(16)?)) } else { None };
+    Some(Block { len, time })
 }
 
 /// Finds all blocks; none if they are not whole.
@@ -46,14 +65,8 @@ fn find(blocks: &[u8], places: &mut Vec<Place>) -> Option<()> {
     places.clear();
     let mut start = 0;
     while start < blocks.len() {
-        let rest = &blocks[start..];
-        let word = |at: usize| Some(u32::from_le_bytes(*rest.get(at..)?.first_chunk()?));
-        let len = usize::try_from(word(4)?).ok().filter(|len| (12..=rest.len()).contains(len))?;
-        let time = if word(0)? == PACKET {
-            u64::from(word(12)?) << 32 | u64::from(word(16)?)
-        } else {
-            places.last().map_or(0, |(time, ..)| *time)
-        };
+        let Block { len, time } = first(&blocks[start..])?;
+        let time = time.or_else(|| places.last().map(|(time, ..)| *time)).unwrap_or(0);
         places.push((time, u32::try_from(start).ok()?, u32::try_from(len).ok()?));
         start += len;
     }
@@ -63,7 +76,14 @@ fn find(blocks: &[u8], places: &mut Vec<Place>) -> Option<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::queue::Share;
+    use netloom_disk::Buffer;
     use netloom_pcap::{ng, run};
+
+    fn chunk(buffer: Buffer, len: usize) -> Chunk {
+        let shares = vec![Share { source: 0, frames: 4 }];
+        Chunk { buffer, len, shares, thread: 0, epoch: 0, last: 9, sorted: false }
+    }
 
     #[test]
     fn runs_become_one_and_what_is_equal_keeps_its_order() {
@@ -78,8 +98,8 @@ mod tests {
         }
         let mut buffer = pool.take().unwrap();
         buffer[..bytes.len()].copy_from_slice(&bytes);
-        let (len, sorted) = (bytes.len(), false);
-        let mut chunk = Chunk { buffer, len, source: 0, frames: 4, epoch: 0, sorted };
+        let len = bytes.len();
+        let mut chunk = chunk(buffer, len);
         let mut places = Vec::new();
         by_time(&mut chunk, &pool, &mut places);
         let all = &chunk.buffer[..len];
@@ -99,7 +119,7 @@ mod tests {
         let pool = Pool::new(4096, 8192);
         let mut buffer = pool.take().unwrap();
         buffer[..100].fill(7);
-        let mut chunk = Chunk { buffer, len: 100, source: 0, frames: 4, epoch: 0, sorted: false };
+        let mut chunk = chunk(buffer, 100);
         by_time(&mut chunk, &pool, &mut Vec::new());
         assert_eq!(chunk.buffer[..100], [7; 100]);
     }

@@ -1,12 +1,14 @@
 //! The writer: the one thread that waits for the output, so that no other has to.
 //!
-//! It takes chunks from the queue in order. When the output takes nothing for want of space it waits,
-//! if it is to, and memory fills meanwhile; when it fails, what comes is lost and counted.
+//! It takes chunks from the queue in order; those of several interfaces by way of a [`Merger`]. When the
+//! output takes nothing for want of space it waits, if it is to, and memory fills meanwhile; when it
+//! fails, what comes is lost and counted.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use crate::merge::{Merger, TICK};
 use crate::output::{Made, Output, Refused};
 use crate::queue::{Chunk, Next};
 use crate::shared::{End, Shared};
@@ -24,6 +26,7 @@ pub(crate) struct Writer {
     broken: bool,
     /// Memory for sorting.
     places: Vec<Place>,
+    merger: Option<Merger>,
 }
 
 impl Writer {
@@ -31,27 +34,16 @@ impl Writer {
         shared: Arc<Shared>,
         output: Box<dyn Output>,
         wait_for_space: bool,
+        merger: Option<Merger>,
     ) -> Writer {
-        Writer { shared, output, wait_for_space, broken: false, places: Vec::new() }
+        Writer { shared, output, wait_for_space, broken: false, places: Vec::new(), merger }
     }
 
     /// Writes until the queue is closed.
     pub(crate) fn run(mut self) -> Made {
-        loop {
-            match self.shared.queue.next(self.pause()) {
-                Next::Chunk(chunk) if self.broken => self.lose(&chunk),
-                Next::Chunk(mut chunk) => {
-                    sort::by_time(&mut chunk, &self.shared.pool, &mut self.places);
-                    let result = self.output.write(chunk);
-                    self.deal_with(result);
-                }
-                Next::Nothing if self.broken => {}
-                Next::Nothing => {
-                    let result = self.output.go_on();
-                    self.deal_with(result);
-                }
-                Next::Closed => break,
-            }
+        match self.merger.take() {
+            Some(mut merger) => self.write_merged(&mut merger),
+            None => self.write_all(),
         }
         if !self.broken {
             let result = self.output.finish();
@@ -63,6 +55,102 @@ impl Writer {
         self.output.made()
     }
 
+    /// Writes chunks as they come.
+    fn write_all(&mut self) {
+        loop {
+            match self.shared.queue.next(self.pause()) {
+                Next::Chunk(mut chunk) => {
+                    if !self.broken {
+                        sort::by_time(&mut chunk, &self.shared.pool, &mut self.places);
+                    }
+                    self.write(chunk);
+                }
+                Next::Nothing => self.go_on(),
+                Next::Closed => return,
+            }
+        }
+    }
+
+    /// Writes chunks when they are merged.
+    fn write_merged(&mut self, merger: &mut Merger) {
+        let mut closed = false;
+        while !closed {
+            closed = self.gather(merger);
+            // In this order: what is said to be in the queue is taken from there now.
+            let mark = self.shared.mark();
+            for _ in 0..self.shared.queue.len() {
+                self.add(merger, Duration::ZERO);
+            }
+            self.write_until(merger, if closed { u64::MAX } else { merger.horizon(mark) });
+            self.go_on();
+        }
+        while !merger.is_empty() {
+            // There was no memory until something was written.
+            self.shared.wait_over(TICK);
+            self.go_on();
+            self.write_until(merger, u64::MAX);
+        }
+    }
+
+    /// Takes what comes until it is time to write; whether nothing more will come.
+    fn gather(&mut self, merger: &mut Merger) -> bool {
+        let begun = Instant::now();
+        loop {
+            let most = if merger.is_empty() { self.pause() } else { TICK };
+            let left = most.saturating_sub(begun.elapsed());
+            match self.add(merger, left) {
+                Some(closed) => return closed,
+                None if begun.elapsed() >= TICK => return false,
+                None => {}
+            }
+        }
+    }
+
+    /// Takes one chunk; if there is none for so long, whether none will come.
+    fn add(&mut self, merger: &mut Merger, most: Duration) -> Option<bool> {
+        match self.shared.queue.next(most) {
+            Next::Chunk(chunk) => {
+                let slot = &self.shared.accounts[chunk.source()].slots[chunk.thread];
+                slot.queued.fetch_sub(1, Ordering::Relaxed);
+                if self.broken {
+                    self.lose(&chunk);
+                } else {
+                    merger.add(chunk);
+                }
+                None
+            }
+            Next::Nothing => Some(false),
+            Next::Closed => Some(true),
+        }
+    }
+
+    fn write_until(&mut self, merger: &mut Merger, until: u64) {
+        while let Some(chunk) = merger.next(until) {
+            self.write(chunk);
+        }
+        if let Some(chunk) = merger.rest() {
+            self.write(chunk);
+        }
+        if self.broken {
+            merger.lose();
+        }
+    }
+
+    fn write(&mut self, chunk: Chunk) {
+        if self.broken {
+            return self.lose(&chunk);
+        }
+        let result = self.output.write(chunk);
+        self.deal_with(result);
+    }
+
+    fn go_on(&mut self) {
+        if !self.broken {
+            let result = self.output.go_on();
+            self.deal_with(result);
+        }
+    }
+
     /// How long there is nothing to do but for chunks.
     fn pause(&self) -> Duration {
         let next = self.shared.rotation.until_next(self.shared.started.elapsed());
@@ -70,7 +158,7 @@ impl Writer {
     }
 
     fn lose(&self, chunk: &Chunk) {
-        self.shared.accounts[chunk.source].settle(chunk.frames, false);
+        self.shared.settle(&chunk.shares, false);
     }
 
     fn deal_with(&mut self, mut result: Result<(), Refused>) {

@@ -9,6 +9,7 @@ mod engines;
 mod faults;
 mod files;
 mod kill;
+mod merge;
 #[path = "../../../host/shm/tests/port_hand/mod.rs"]
 mod port_hand;
 mod world;

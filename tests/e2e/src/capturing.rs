@@ -166,6 +166,8 @@ pub fn files(folder: &Path, stem: &str) -> Vec<PathBuf> {
 pub struct Packet {
     /// The number of its interface in the file.
     pub interface: u32,
+    /// When it passed: nanoseconds (microseconds in a classic file of those) of Unix time.
+    pub time: u64,
     /// Its length when it passed.
     pub length: u32,
     /// What was kept of it.
@@ -246,7 +248,8 @@ pub fn read_pcapng(path: &Path) -> Contents {
                 let (interface, length) = (u32_le(body), u32_le(&body[16..]));
                 assert!(usize::try_from(interface).expect("a number") < found.names.len());
                 let bytes = body[20..20 + kept].to_vec();
-                found.packets.push(Packet { interface, length, bytes });
+                let time = u64::from(u32_le(&body[4..])) << 32 | u64::from(u32_le(&body[8..]));
+                found.packets.push(Packet { interface, time, length, bytes });
             }
             _ => {}
         }
@@ -273,16 +276,18 @@ fn option(mut options: &[u8], wanted: u16) -> Option<String> {
 /// # Panics
 /// When it is none, or is cut.
 pub fn read_classic(path: &Path) -> (u32, Vec<Packet>) {
-    let bytes = std::fs::read(path).expect("read the file");
+    let file = std::fs::read(path).expect("read the file");
+    let unit = if u32_le(&file) == 0xa1b2_c3d4 { 1_000_000 } else { 1_000_000_000 };
     let mut packets = vec![];
-    let mut rest = &bytes[24..];
+    let mut rest = &file[24..];
     while !rest.is_empty() {
         let kept = usize::try_from(u32_le(&rest[8..])).expect("a size");
         let bytes = rest[16..16 + kept].to_vec();
-        packets.push(Packet { interface: 0, length: u32_le(&rest[12..]), bytes });
+        let time = u64::from(u32_le(rest)) * unit + u64::from(u32_le(&rest[4..]));
+        packets.push(Packet { interface: 0, time, length: u32_le(&rest[12..]), bytes });
         rest = &rest[16 + kept..];
     }
-    (u32_le(&bytes), packets)
+    (u32_le(&file), packets)
 }
 
 /// Sends so many numbered datagrams of 100 bytes to a node's discard port.

@@ -3,6 +3,7 @@
 mod addresses;
 mod background;
 mod capture;
+mod capture_order;
 mod check;
 mod completions;
 mod cp;

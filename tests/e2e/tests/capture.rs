@@ -401,7 +401,7 @@ fn killed_it_leaves_a_file_that_is_read_and_nothing_else() {
     let machine = machine!();
     machine.up(LAB);
     // What a generator sends is not seen where it goes out, past all taps.
-    let send = ["generate", "a:eth0", "--to", "b", "--size", "570", "--rate", "20kpps", "-d", "1m"];
+    let send = ["generate", "a:eth0", "--to", "b", "--size", "570", "--rate", "20kpps", "-d", "1h"];
     let traffic = Held::start(machine.netloom(send));
     let fast = if is_root() { "--all --fast" } else { "--all --threads 2" };
     for (number, args) in ["--all", fast, "switch:s", "b switch:m"].iter().enumerate() {

@@ -4,8 +4,9 @@
 //! in one folder with `examples/` in it and one runtime directory, which is written as
 //! `/run/netloom`. Lines after `$ ` are commands, the rest is what they print, on both streams. A
 //! command must end with exit code 0 unless `$ echo $?` comes next. `…` stands for anything; numbers
-//! that are whole words, and their units, may differ; addresses may not. A fence marked `yaml` is a
-//! whole lab file and valid; with `title=NAME` it is written into the folder instead.
+//! that are whole words, and their units, may differ; addresses may not, nor a number that is all that a
+//! line has, nor how many packets a ping has sent and received: they are what the example is about. A fence
+//! marked `yaml` is a whole lab file and valid; with `title=NAME` it is written into the folder instead.
 
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
@@ -327,11 +328,19 @@ fn matches(shown: &str, printed: &str) -> Result<(), String> {
 fn words(line: &str) -> Vec<String> {
     let number =
         |word: &str| word.starts_with(|c: char| c.is_ascii_digit()) && word.parse::<f64>().is_ok();
+    if matters(line) {
+        return line.split_whitespace().map(str::to_owned).collect();
+    }
     let plain = line.split_whitespace().map(|word| word.trim_matches(['(', ')', ',', ';']));
     plain
         .filter(|word| !matches!(*word, "" | "s" | "ms" | "B" | "KiB" | "MiB" | "GiB"))
         .map(|word| if number(word) || word == "-" { "#".to_owned() } else { word.to_owned() })
         .collect()
+}
+
+/// Whether the numbers of a line are compared, too.
+fn matters(line: &str) -> bool {
+    line.trim().parse::<u64>().is_ok() || line.contains(" packets transmitted, ")
 }
 
 fn same(wanted: &[String], have: &[String]) -> bool {
@@ -382,6 +391,10 @@ fn what_is_shown_is_compared() {
     assert!(matches("a\n", "a\nb\n").is_err());
     assert!(fits("[…,1,…]", "[0,1,2]") && !fits("[…,1,…]", "[0,2,2]") && !fits("a…a", "a"));
     assert!(matches("", "unexpected\n").is_err());
+    assert!(matches("20\n", "20\n").is_ok() && matches("20\n", "0\n").is_err());
+    let ping = "2 packets transmitted, 2 received, …\n";
+    assert!(matches(ping, "2 packets transmitted, 2 received, 0% packet loss\n").is_ok());
+    assert!(matches(ping, "2 packets transmitted, 0 received, 100% packet loss\n").is_err());
     assert!(matches("0% loss\n", "100% loss\n").is_err());
 }
 

@@ -57,11 +57,16 @@ impl std::fmt::Display for EngineKind {
     }
 }
 
+/// Frames are found at once, or within a look at the ring.
+const LAG: Duration = Duration::from_millis(5);
+
 /// What a round has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Round {
-    /// Frames.
+    /// Frames: all that there were when it began.
     Some,
+    /// Frames, and there may be more.
+    Part,
     /// No frame for as long as was to be waited.
     Nothing,
     /// No frame, and none will come: the interface is no more.
@@ -105,6 +110,11 @@ pub trait Engine: Send {
     /// # Errors
     /// When frames that were offered cannot be taken.
     fn finish(&mut self, into: &mut Filler) -> Result<()>;
+
+    /// How long after its time a frame may come to be found, if nobody holds up the kernel.
+    fn lag(&self) -> Duration {
+        LAG
+    }
 
     /// What it has counted.
     ///

@@ -26,6 +26,7 @@ pub struct Pcap {
     taken: u64,
     dropped: u64,
     gone: bool,
+    timeout: Duration,
     _waking: Waking,
 }
 
@@ -75,7 +76,8 @@ impl Pcap {
         }
         let live = Live::open(interface, &options)?;
         let _waking = Waking::start(live.breaker())?;
-        Ok(Pcap { live, taken: 0, dropped: 0, gone: false, _waking })
+        let timeout = Duration::from_millis(u64::from(options.timeout_ms));
+        Ok(Pcap { live, taken: 0, dropped: 0, gone: false, timeout, _waking })
     }
 }
 
@@ -109,7 +111,7 @@ impl Engine for Pcap {
                 Ok(_) => return Ok(if taken == 0 { Round::Nothing } else { Round::Some }),
             }
         }
-        Ok(Round::Some)
+        Ok(Round::Part)
     }
 
     fn finish(&mut self, into: &mut Filler) -> Result<()> {
@@ -118,6 +120,10 @@ impl Engine for Pcap {
         self.round(into, Duration::ZERO)?;
         self.round(into, Duration::ZERO)?;
         self.counts().map(drop)
+    }
+
+    fn lag(&self) -> Duration {
+        3 * self.timeout
     }
 
     fn counts(&mut self) -> Result<Counts> {

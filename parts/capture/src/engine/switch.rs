@@ -52,7 +52,7 @@ impl Switch {
             }
             found = Round::Some;
         }
-        Ok(found)
+        Ok(Round::Part)
     }
 
     fn put(&mut self, start: usize, length: usize, into: &mut Filler) {

@@ -112,7 +112,7 @@ impl Tpacket {
             self.unwanted += unwanted;
             (found, wait) = (Round::Some, Duration::ZERO);
         }
-        Ok(found)
+        Ok(Round::Part)
     }
 }
 
@@ -189,12 +189,17 @@ impl Engine for Tpacket {
 
     fn finish(&mut self, into: &mut Filler) -> Result<()> {
         self.ring.stop()?;
-        while self.take(into, Duration::ZERO)? == Round::Some {}
+        while matches!(self.take(into, Duration::ZERO)?, Round::Some | Round::Part) {}
         let Statistics { packets, drops, .. } = self.ring.statistics()?;
         match packets.saturating_sub(drops + self.taken) {
             0 => Ok(()),
             missing => Err(Error::Missing { index: self.index, missing }),
         }
+    }
+
+    /// A block waits for more frames, at most twice as long as the kernel is told.
+    fn lag(&self) -> Duration {
+        3 * self.ring.timeout()
     }
 
     fn counts(&mut self) -> Result<Counts> {

@@ -20,7 +20,7 @@ use rustix::fs::{Mode, OFlags};
 use super::{Made, Output, Refused};
 use crate::filler::LIVE;
 use crate::head::Encoder;
-use crate::queue::Chunk;
+use crate::queue::{Chunk, Share};
 use crate::rotation::{self, Rotation};
 use crate::shared::Shared;
 use crate::{Error, Result};
@@ -63,8 +63,7 @@ impl FileOptions {
 /// Frames that were given to a file up to a place in it.
 struct Flight {
     end: u64,
-    source: usize,
-    frames: u64,
+    shares: Vec<Share>,
 }
 
 /// The file that is written.
@@ -277,8 +276,8 @@ impl Files {
         };
         let len = pack(&mut chunk, &mut self.encoder);
         open.length += len as u64;
-        let Chunk { buffer, source, frames, .. } = chunk;
-        open.flight.push_back(Flight { end: open.length, source, frames });
+        let Chunk { buffer, shares, .. } = chunk;
+        open.flight.push_back(Flight { end: open.length, shares });
         let written = open.file.write(buffer, len);
         settle(open, &self.shared);
         Ok(written?)
@@ -322,7 +321,7 @@ impl Output for Files {
 
     fn abandon(&mut self) {
         if let Some(chunk) = self.waiting.take() {
-            self.shared.accounts[chunk.source].settle(chunk.frames, false);
+            self.shared.settle(&chunk.shares, false);
         }
         self.wait_freed();
         let Some(mut open) = self.open.take() else { return };
@@ -330,7 +329,7 @@ impl Output for Files {
         drop(open.file.take_back());
         settle(&mut open, &self.shared);
         for lost in &open.flight {
-            self.shared.accounts[lost.source].settle(lost.frames, false);
+            self.shared.settle(&lost.shares, false);
         }
         self.how = Some(open.file.how().clone());
         if !open.file.is_named() {
@@ -358,7 +357,7 @@ fn settle(open: &mut Open, shared: &Shared) {
     while open.flight.front().is_some_and(|flight| flight.end <= written)
         && let Some(flight) = open.flight.pop_front()
     {
-        shared.accounts[flight.source].settle(flight.frames, true);
+        shared.settle(&flight.shares, true);
     }
 }
 

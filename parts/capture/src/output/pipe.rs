@@ -55,13 +55,12 @@ impl Pipe {
 
 impl Output for Pipe {
     fn write(&mut self, chunk: Chunk) -> Result<(), Refused> {
-        let (account, frames) = (chunk.source, chunk.frames);
         let result = self.begin().and_then(|()| {
             let blocks = chunk.buffer.get(..chunk.len).unwrap_or_default();
             let bytes = self.encoder.convert(blocks).unwrap_or(blocks);
             put(&self.fd, self.file, &self.shared, bytes)
         });
-        self.shared.accounts[account].settle(frames, result.is_ok());
+        self.shared.settle(&chunk.shares, result.is_ok());
         self.bytes += result?;
         Ok(())
     }

@@ -27,6 +27,7 @@ use netloom_switch::rules::{self, Mirror};
 use netloom_sys::process;
 
 use crate::flags::{Capture, CaptureDirection, CaptureEngine};
+use crate::output::count;
 use crate::spaces::{Spaces, interface, run_in};
 
 /// Bytes of any frame, for libpcap.
@@ -77,10 +78,12 @@ struct Wanted {
     ring: usize,
     threads: usize,
     promiscuous: bool,
+    /// Whether frames are to stand in the order of those of other interfaces.
+    merged: bool,
 }
 
 impl Wanted {
-    fn of(args: &Capture, filter: &Filter) -> Result<Wanted> {
+    fn of(args: &Capture, filter: &Filter, merged: bool) -> Result<Wanted> {
         let direction = match args.direction {
             CaptureDirection::Both => Direction::Both,
             CaptureDirection::In => Direction::In,
@@ -103,6 +106,7 @@ impl Wanted {
             ring: usize::try_from(args.ring).context("--ring: more than can be addressed")?,
             threads: args.threads.into(),
             promiscuous: args.promiscuous,
+            merged,
         })
     }
 }
@@ -131,8 +135,8 @@ pub(super) fn open(
     if points.is_empty() {
         return Ok(vec![]);
     }
-    let wanted = Wanted::of(args, filter)?;
-    let mut told = vec![];
+    let wanted = Wanted::of(args, filter, points.len() > 1)?;
+    let mut told: Vec<(String, Vec<&str>)> = vec![];
     let mut sources = vec![];
     for (number, point) in points.iter().enumerate() {
         let spot = Spot {
@@ -145,13 +149,24 @@ pub(super) fn open(
         };
         let (mut source, words) = spot.source(plan, point)?;
         source.statistics = args.statistics.as_ref().map(|dir| dir.join(file_name(&point.name)));
-        if !told.contains(&words) && !args.quiet {
-            eprintln!("{}: {words}", point.name);
-            told.push(words);
+        match told.iter_mut().find(|(those, _)| *those == words) {
+            Some((_, names)) => names.push(&point.name),
+            None => told.push((words, vec![&point.name])),
         }
         sources.push(source);
     }
+    if !args.quiet {
+        told.iter().for_each(|(words, names)| eprintln!("{}: {words}", those(names, args.all)));
+    }
     Ok(sources)
+}
+
+/// What is captured in one way: its name, or how much of it there is.
+fn those(names: &[&str], links: bool) -> String {
+    match names {
+        [one] => (*one).to_owned(),
+        many => count(many.len(), if links { "link" } else { "interface" }),
+    }
 }
 
 /// A name for a file that is an interface's.
@@ -270,6 +285,8 @@ impl Spot {
                     buffer_bytes: wanted.ring,
                     promiscuous: wanted.promiscuous,
                     filter: wanted.text.clone(),
+                    // Frames that others wait for are not let wait for more.
+                    timeout_ms: if wanted.merged { 10 } else { 0 },
                     ..LiveOptions::default()
                 };
                 Ok(one(Box::new(Pcap::open(&link.name, &options).with_context(object)?)))
@@ -333,6 +350,10 @@ impl Engine for Watched {
         let finished = engine.finish(into);
         self.last = engine.counts()?;
         finished
+    }
+
+    fn lag(&self) -> Duration {
+        self.engine.as_ref().map_or(Duration::ZERO, |engine| engine.lag())
     }
 
     fn counts(&mut self) -> netloom_capture::Result<Counts> {

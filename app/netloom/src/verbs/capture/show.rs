@@ -72,6 +72,7 @@ pub(super) fn account(report: &Report, args: &Capture) -> Result<()> {
             "interfaces": report.last.interfaces,
             "total": report.last.total,
             "difference": report.last.total.difference(),
+            "late": report.last.late,
             "files": report.files,
             "bytes": report.bytes,
         });
@@ -125,6 +126,12 @@ fn text(report: &Report, args: &Capture) -> String {
         total.lost.total(),
         total.difference()
     ));
+    if last.late > 0 {
+        text.push_str(&format!(
+            "{} behind later ones: their interface was found too late to stand by time\n",
+            output::count(usize::try_from(last.late).unwrap_or(usize::MAX), "frame"),
+        ));
+    }
     if !report.files.is_empty() {
         let names: Vec<String> = report.files.iter().map(|p| p.display().to_string()).collect();
         let how = report.how.as_ref().map(|how| format!(", {}", way(how))).unwrap_or_default();

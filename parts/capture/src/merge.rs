@@ -1,0 +1,298 @@
+//! Puts frames of several interfaces in the order of their times, on their way from queue to output.
+//!
+//! Chunks are held until every thread has said that nothing earlier will come ([`Shared::mark`]), and
+//! merged: what lies between two other interfaces' frames is copied at once, and a chunk before which and
+//! in which nothing else belongs goes on as it is. No thread is waited for longer than [`Merger::new`] is told,
+//! and none when memory is short: what comes after later frames are written is written behind them, and
+//! counted as late. No frame is lost here.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use netloom_disk::{Buffer, Pool};
+use netloom_pcap::ng;
+
+use crate::queue::{Chunk, Share};
+use crate::shared::Shared;
+use crate::sort::{self, Place};
+
+/// How often threads give what they have begun, and say how far they are.
+pub(crate) const SLICE: Duration = Duration::from_millis(40);
+/// How often what was held is looked through, and written.
+pub(crate) const TICK: Duration = Duration::from_millis(20);
+/// Chunks for what is merged, beside those that threads fill.
+const SPARE: u64 = 4;
+
+/// The blocks of a run: a chunk, or what there was in one of which most was empty.
+#[derive(Debug)]
+enum Bytes {
+    Chunk(Buffer),
+    Copy(Vec<u8>),
+}
+
+impl Bytes {
+    fn all(&self) -> &[u8] {
+        match self {
+            Bytes::Chunk(buffer) => buffer,
+            Bytes::Copy(bytes) => bytes,
+        }
+    }
+}
+
+/// Blocks of one thread that were not merged yet.
+#[derive(Debug)]
+struct Run {
+    /// The time of the first block, and how many runs came before: the order of runs.
+    head: u64,
+    number: u64,
+    bytes: Bytes,
+    /// Where blocks begin and end.
+    at: usize,
+    len: usize,
+    source: usize,
+    /// Frames in these blocks.
+    frames: u64,
+    epoch: u64,
+    last: u64,
+    sorted: bool,
+    came: Instant,
+}
+
+impl Run {
+    fn blocks(&self) -> &[u8] {
+        self.bytes.all().get(self.at..self.len).unwrap_or_default()
+    }
+
+    /// Sets the time by which it stands in the order. What has no time stands behind what it followed.
+    fn look(&mut self, before: u64) {
+        self.head = sort::first(self.blocks()).and_then(|block| block.time).unwrap_or(before);
+    }
+}
+
+impl PartialEq for Run {
+    fn eq(&self, other: &Run) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Run {}
+
+impl PartialOrd for Run {
+    fn partial_cmp(&self, other: &Run) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Run {
+    fn cmp(&self, other: &Run) -> std::cmp::Ordering {
+        (self.head, self.number).cmp(&(other.head, other.number))
+    }
+}
+
+/// Merges chunks.
+#[derive(Debug)]
+pub(crate) struct Merger {
+    shared: Arc<Shared>,
+    /// How long a thread is waited for.
+    patience: Duration,
+    runs: BinaryHeap<Reverse<Run>>,
+    number: u64,
+    /// What is being filled, and where it comes from when there is no other memory.
+    out: Option<Chunk>,
+    spare: Pool,
+    /// The latest time that was written, and the latest file.
+    last: u64,
+    epoch: u64,
+    /// Memory for sorting.
+    places: Vec<Place>,
+}
+
+impl Merger {
+    /// Waits for no thread longer than `patience`.
+    pub(crate) fn new(shared: Arc<Shared>, patience: Duration) -> Merger {
+        let spare = Pool::new(shared.chunk, SPARE * shared.chunk as u64);
+        let (runs, places) = (BinaryHeap::new(), Vec::new());
+        Merger { shared, patience, runs, number: 0, out: None, spare, last: 0, epoch: 0, places }
+    }
+
+    /// Whether nothing is held.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.runs.is_empty() && self.out.is_none()
+    }
+
+    /// Takes a chunk of one thread.
+    pub(crate) fn add(&mut self, mut chunk: Chunk) {
+        sort::by_time(&mut chunk, &self.shared.pool, &mut self.places);
+        let source = chunk.source();
+        let Chunk { buffer, len, shares, epoch, last, sorted, .. } = chunk;
+        let frames = shares.iter().map(|share| share.frames).sum();
+        // Much of the memory of a chunk that was given early is empty, and others need it.
+        let bytes = match buffer.get(..len) {
+            Some(bytes) if len <= self.shared.chunk / 4 => Bytes::Copy(bytes.to_vec()),
+            _ => Bytes::Chunk(buffer),
+        };
+        let (number, came) = (self.number, Instant::now());
+        self.number += 1;
+        let mut run =
+            Run { head: 0, number, bytes, at: 0, len, source, frames, epoch, last, sorted, came };
+        run.look(0);
+        self.runs.push(Reverse(run));
+    }
+
+    /// Up to which time everything may be written, if this is what all threads have said.
+    pub(crate) fn horizon(&self, mark: u64) -> u64 {
+        let pool = &self.shared.pool;
+        if pool.in_use_bytes() / 3 > pool.room_bytes() {
+            return u64::MAX;
+        }
+        let overdue = self.runs.iter().filter(|run| run.0.came.elapsed() >= self.patience);
+        overdue.map(|run| run.0.last).fold(mark, u64::max)
+    }
+
+    /// The next chunk up to this time, of which there is more. What is less than a chunk stays for
+    /// [`Merger::rest`]; without memory everything does.
+    pub(crate) fn next(&mut self, until: u64) -> Option<Chunk> {
+        loop {
+            let first = &self.runs.peek().filter(|run| run.0.head <= until)?.0;
+            if self.out.as_ref().is_some_and(|out| first.epoch.max(self.epoch) > out.epoch) {
+                return self.out.take();
+            }
+            let mut run = self.runs.pop()?.0;
+            let limit = self.runs.peek().map_or(until, |next| next.0.head.min(until));
+            if self.is_whole(&run, limit) {
+                if let Some(out) = self.out.take() {
+                    self.runs.push(Reverse(run));
+                    return Some(out);
+                }
+                return Some(self.pass(run));
+            }
+            self.epoch = self.epoch.max(run.epoch);
+            let room = self.open();
+            if room {
+                self.copy(&mut run, limit);
+            }
+            let more = run.at < run.len;
+            let full = more && run.head <= limit;
+            if more {
+                self.runs.push(Reverse(run));
+            }
+            if full {
+                return self.out.take();
+            }
+        }
+    }
+
+    /// What was merged and is less than a chunk.
+    pub(crate) fn rest(&mut self) -> Option<Chunk> {
+        self.out.take()
+    }
+
+    /// Gives up what is held: all of it is lost.
+    pub(crate) fn lose(&mut self) {
+        for run in self.runs.drain() {
+            let share = Share { source: run.0.source, frames: run.0.frames };
+            self.shared.settle(&[share], false);
+        }
+        if let Some(out) = self.out.take() {
+            self.shared.settle(&out.shares, false);
+        }
+    }
+
+    /// Whether a run is a chunk that can go on as it is.
+    fn is_whole(&self, run: &Run, limit: u64) -> bool {
+        let large = matches!(run.bytes, Bytes::Chunk(_)) && run.len >= self.shared.chunk / 2;
+        large && run.at == 0 && run.sorted && run.last <= limit
+    }
+
+    fn pass(&mut self, run: Run) -> Chunk {
+        let Run { bytes, len, source, frames, last, sorted, .. } = run;
+        self.epoch = self.epoch.max(run.epoch);
+        if run.head < self.last {
+            // Some of it; where it ends is looked at only then.
+            self.count(bytes.all().get(..len).unwrap_or_default());
+        }
+        self.last = self.last.max(last);
+        let buffer = match bytes {
+            Bytes::Chunk(buffer) => buffer,
+            Bytes::Copy(_) => unreachable!("only chunks are whole"),
+        };
+        let shares = vec![Share { source, frames }];
+        Chunk { buffer, len, shares, thread: 0, epoch: self.epoch, last, sorted }
+    }
+
+    /// Counts frames that are earlier than what is written.
+    fn count(&mut self, mut blocks: &[u8]) {
+        let mut late = 0;
+        while let Some(block) = sort::first(blocks) {
+            late += u64::from(block.time.is_some_and(|time| time < self.last));
+            blocks = blocks.get(block.len..).unwrap_or_default();
+        }
+        self.shared.late.fetch_add(late, Ordering::Relaxed);
+    }
+
+    /// Makes room for what is merged, if there is memory.
+    fn open(&mut self) -> bool {
+        if self.out.is_none() {
+            let Some(buffer) = self.shared.pool.take().or_else(|| self.spare.take()) else {
+                return false;
+            };
+            let (shares, epoch) = (Vec::new(), self.epoch);
+            self.out =
+                Some(Chunk { buffer, len: 0, shares, thread: 0, epoch, last: 0, sorted: true });
+        }
+        true
+    }
+
+    /// Copies blocks up to this time, as many as there is room for.
+    fn copy(&mut self, run: &mut Run, limit: u64) {
+        let Some(out) = &mut self.out else { return };
+        let blocks = run.bytes.all().get(run.at..run.len).unwrap_or_default();
+        let room = (self.shared.chunk - ng::PADDING_LEAST).saturating_sub(out.len);
+        let (mut end, mut frames, mut late, mut head) = (0, 0, 0, run.head);
+        if sort::first(blocks).is_none() && blocks.len() <= room {
+            // Not made of blocks: it stays as it is.
+            end = blocks.len();
+        }
+        while let Some(block) = blocks.get(end..).and_then(sort::first) {
+            head = block.time.unwrap_or(head);
+            if head > limit || end + block.len > room {
+                break;
+            }
+            end += block.len;
+            if let Some(time) = block.time {
+                frames += 1;
+                late += u64::from(time < self.last);
+                self.last = self.last.max(time);
+            }
+        }
+        if let (Some(to), Some(from)) =
+            (out.buffer.get_mut(out.len..out.len + end), blocks.get(..end))
+        {
+            to.copy_from_slice(from);
+        }
+        out.len += end;
+        run.at += end;
+        run.head = head;
+        if run.at == run.len {
+            // All that is left of its frames, whatever was seen.
+            frames = run.frames;
+        }
+        run.frames -= frames;
+        add(&mut out.shares, run.source, frames);
+        self.shared.late.fetch_add(late, Ordering::Relaxed);
+    }
+}
+
+fn add(shares: &mut Vec<Share>, source: usize, frames: u64) {
+    match shares.iter_mut().find(|share| share.source == source) {
+        Some(share) => share.frames += frames,
+        None => shares.push(Share { source, frames }),
+    }
+}
+
+#[cfg(test)]
+#[path = "merge_tests.rs"]
+mod tests;
