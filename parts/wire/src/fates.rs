@@ -31,12 +31,17 @@ pub struct Record {
 pub(crate) struct Kept {
     keep: usize,
     next: u64,
+    /// Where the sequence was when keeping began.
+    since: u64,
     records: VecDeque<Record>,
 }
 
 impl Kept {
     /// Keeps so many from now on. The sequence goes on.
     pub(crate) fn keep(&mut self, keep: usize) {
+        if !self.is_on() {
+            self.since = self.next;
+        }
         self.keep = keep;
         while self.records.len() > keep {
             self.records.pop_front();
@@ -60,8 +65,9 @@ impl Kept {
     }
 
     /// Up to `most` records after the number `after`, and how many of those asked for are gone.
+    /// Without `after` all since keeping began are asked for.
     pub(crate) fn read(&self, after: Option<u64>, most: usize) -> (Vec<Record>, u64) {
-        let wanted = after.map_or(0, |a| a.saturating_add(1)).min(self.next);
+        let wanted = after.map_or(self.since, |a| a.saturating_add(1)).min(self.next);
         let oldest = self.records.front().map_or(self.next, |r| r.sequence);
         let skip = usize::try_from(wanted.saturating_sub(oldest)).unwrap_or(usize::MAX);
         let records = self.records.iter().skip(skip).take(most).copied().collect();
@@ -77,11 +83,15 @@ mod tests {
     fn kept(keep: usize, count: u64) -> Kept {
         let mut kept = Kept::default();
         kept.keep(keep);
+        push(&mut kept, count);
+        kept
+    }
+
+    fn push(kept: &mut Kept, count: u64) {
         for hash in 0..count {
             let fate = Fate::Lost(Cause::Loss);
             kept.push(Record { sequence: 0, time_ns: 0, hash, bytes: 60, packets: 1, fate });
         }
-        kept
     }
 
     fn numbers(read: &(Vec<Record>, u64)) -> (Vec<u64>, u64) {
@@ -105,5 +115,17 @@ mod tests {
         kept.keep(0);
         assert!(!kept.is_on());
         assert_eq!(numbers(&kept.read(Some(3), 9)), (vec![], 6));
+    }
+
+    #[test]
+    fn who_comes_later_misses_nothing_of_what_others_were_shown() {
+        let mut kept = kept(4, 10);
+        kept.keep(0);
+        kept.keep(4);
+        assert_eq!(numbers(&kept.read(None, 9)), (vec![], 0));
+        push(&mut kept, 2);
+        assert_eq!(numbers(&kept.read(None, 9)), (vec![10, 11], 0));
+        push(&mut kept, 3);
+        assert_eq!(numbers(&kept.read(None, 9)), (vec![11, 12, 13, 14], 1));
     }
 }
