@@ -14,6 +14,7 @@ mod dev;
 mod docs;
 mod doors;
 mod examples;
+mod examples_bufferbloat;
 mod examples_frr;
 mod examples_office;
 mod exec;

@@ -54,7 +54,7 @@ fn the_guide_to_examples_runs() {
     if !Path::new("/usr/lib/frr/zebra").exists() {
         netloom_tests_e2e::skip!("peer:frr: not installed");
     }
-    for peer in ["dnsmasq", "nft", "udhcpc"] {
+    for peer in ["dnsmasq", "iperf3", "nft", "python3", "udhcpc"] {
         if program(peer).is_none() {
             netloom_tests_e2e::skip!("peer:{peer}: not installed");
         }

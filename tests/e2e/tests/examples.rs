@@ -88,6 +88,7 @@ fn no_example_is_forgotten() {
     // others' programs.
     let known = [
         "all-keys",
+        "bufferbloat",
         "doors",
         "dual-stack",
         "fat-tree",
