@@ -48,6 +48,9 @@ pub(crate) struct PlannedNode {
     charge_receive: bool,
     /// Root directory by hand.
     root: Option<String>,
+    /// Commands, as argument lists, that must succeed in order before programs run; not there where there
+    /// are none.
+    setup: Option<Vec<Vec<String>>>,
     /// Programs to run.
     run: Vec<Program>,
     /// Environment: pairs of name and value.

@@ -48,6 +48,9 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// Somebody took the lab down while it was made.
+    #[error("was taken down while it was made")]
+    TakenDown,
     /// There is no such lab.
     #[error("lab {0:?}: not running")]
     NoLab(String),

@@ -57,8 +57,10 @@ pub enum Event {
     Ready {
         /// How many nodes were made now.
         made: usize,
+        /// Programs that ended with an error: node, program, how, and its last lines.
+        troubles: Vec<String>,
     },
-    /// It could not be made; nothing is left of it.
+    /// It could not be made. Nothing is left of it, unless it is kept.
     Failed {
         /// Why.
         reason: String,
@@ -78,6 +80,8 @@ pub enum Outcome {
         adopted: bool,
         /// What was changed by hand of a lab that lived already, a line an object.
         changed: Vec<String>,
+        /// Programs that ended with an error: node, program, how, and its last lines.
+        troubles: Vec<String>,
         /// The connection to the lab process; see [`Options::foreground`].
         life: UnixStream,
     },
@@ -101,6 +105,8 @@ pub struct Options {
     pub foreground: bool,
     /// Make nodes without the limits they have in the file, where limits cannot be set.
     pub ignore_limits: bool,
+    /// Leave a lab that cannot come up as far as it is.
+    pub keep: bool,
 }
 
 /// A launch that has its spawner.
@@ -181,7 +187,8 @@ impl Launch {
         match forked {
             Forked::Child => {
                 drop(ours);
-                let birth = Birth { folder, state, lock, adopt, foreground: options.foreground };
+                let Options { foreground, keep, .. } = *options;
+                let birth = Birth { folder, state, lock, adopt, foreground, keep };
                 birth.live(self.spawner, theirs, serve)
             }
             Forked::Parent(pid) => {
@@ -337,6 +344,13 @@ fn check_has(has: &dyn Fn(&str) -> bool, node: &PlannedNode, user: bool) -> Resu
 
 fn runs_already(folder: &Folder, asked: Asked<'_>) -> Result<Outcome> {
     match folder.read_state()? {
+        _ if folder.has_failed() => Err(Error::Conflict {
+            lab: asked.plan.lab.clone(),
+            reason:
+                "could not come up and was kept; take it down with `netloom down` first, or give \
+                     --replace"
+                    .into(),
+        }),
         Some(state) if state.plan.digest != asked.plan.digest => {
             Err(comparing::refusal(folder, &state, asked, true)?)
         }
@@ -370,9 +384,9 @@ impl Making<'_> {
                 on_event(&event);
                 match event {
                     Event::Progress { .. } => {}
-                    Event::Ready { made } => {
+                    Event::Ready { made, troubles } => {
                         let (adopted, life) = (self.adopted, self.stream);
-                        return Ok(Outcome::Up { made, adopted, changed, life });
+                        return Ok(Outcome::Up { made, adopted, changed, troubles, life });
                     }
                     Event::Failed { reason, unsupported } => {
                         return Err(self.failed(reason, unsupported));

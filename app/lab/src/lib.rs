@@ -34,6 +34,7 @@ mod running;
 mod scope;
 pub mod service;
 mod spots;
+mod starting;
 mod state;
 mod status;
 mod switching;

@@ -18,9 +18,15 @@ use rustix::process::Signal;
 
 use crate::keeping::Kept;
 use crate::launch::{Event, Serve};
-use crate::running::{Running, name_process, raise_open_files};
+use crate::running::{Made, Phase, Running, name_process, raise_open_files};
 use crate::state::{Folder, State};
 use crate::{Error, Result, Service, describe, teardown};
+
+/// How long the end of a lab that is taken down while it is made may take.
+const DOWN_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What serves a lab while it is kept.
+type Server = Box<dyn std::any::Any + Send>;
 
 /// A lab process about to live.
 pub(crate) struct Birth {
@@ -32,6 +38,8 @@ pub(crate) struct Birth {
     pub(crate) adopt: bool,
     /// The lab ends when its maker does.
     pub(crate) foreground: bool,
+    /// If it cannot come up it stays as far as it is.
+    pub(crate) keep: bool,
 }
 
 impl Birth {
@@ -56,7 +64,7 @@ impl Birth {
     }
 
     fn run(self, spawner: Spawner, maker: UnixStream, serve: Serve) -> Result<()> {
-        let Birth { folder, state, lock, adopt, foreground } = self;
+        let Birth { folder, state, lock, adopt, foreground, keep } = self;
         redirect_output(&folder)?;
         let open_files = raise_open_files();
         let signals = process::catch(&[Signal::TERM.as_raw(), Signal::INT.as_raw()])
@@ -88,10 +96,11 @@ impl Birth {
             Err(e) => {
                 spawner.end();
                 if adopt {
-                    return give_up(&telling, e, Ok(()));
+                    return Err(give_up(&telling, e, Ok(()), None));
                 }
                 let inits = teardown::find_inits(&folder);
-                return give_up(&telling, e, teardown::take_down(&folder, Some(&state), inits));
+                let removed = teardown::take_down(&folder, Some(&state), inits);
+                return Err(give_up(&telling, e, removed, None));
             }
         };
         let (woken, wake) = pipe()?;
@@ -99,13 +108,8 @@ impl Birth {
             let kept = Kept::new(serve, me.clone(), wake);
             Running::new(folder, state, spawner, reports, ended, kept)
         });
-        let brought_up = bring_up(&running, adopt, &telling, serve);
-        let server = match brought_up {
-            Ok(server) => server,
-            // A lab that lived before stays as it is: only what was to be made is missing.
-            Err(e) if adopt => return give_up(&telling, e, Ok(())),
-            Err(e) => return give_up(&telling, e, running.take_down()),
-        };
+        let coming = Coming { running: &running, telling: &telling, end: &end, adopt, keep };
+        let server = coming.up(serve)?;
         let watched = foreground.then_some(&maker);
         let asked = wait_for_end(&running, &signals, watched, &[&end, &woken]);
         let result = if asked { Ok(()) } else { running.take_down() };
@@ -115,39 +119,105 @@ impl Birth {
     }
 }
 
-/// Makes the lab, serves it, and tells the maker.
-fn bring_up(
-    running: &Arc<Running>,
+/// A lab that is to come up.
+struct Coming<'a> {
+    running: &'a Arc<Running>,
+    telling: &'a Telling,
+    /// Written to when the lab has been taken down.
+    end: &'a OwnedFd,
     adopt: bool,
-    telling: &Telling,
-    serve: Serve,
-) -> Result<Box<dyn std::any::Any + Send>> {
-    if adopt {
-        running.adopt()?;
+    keep: bool,
+}
+
+impl Coming<'_> {
+    /// Brings the lab up, or leaves it as far as it is where that is wished; gives what serves it.
+    ///
+    /// # Errors
+    /// Why it cannot come up; the maker has been told. It has been taken down, unless it lived before.
+    fn up(&self, serve: Serve) -> Result<Server> {
+        let Coming { running, telling, .. } = self;
+        let (error, server) = match self.serve(serve) {
+            Err(error) => (error, None),
+            Ok(server) => match bring_up(running, telling) {
+                Ok(()) => return Ok(server),
+                Err(error) if self.keep && !self.adopt && running.enter(Phase::Failed) => {
+                    stay(running, telling, &error);
+                    return Ok(server);
+                }
+                Err(error) => (error, Some(server)),
+            },
+        };
+        let phase = running.phase();
+        let hint = (phase == Phase::Starting)
+            .then_some("`netloom up --keep` would leave it standing to be looked into");
+        let (error, removed, hint) = match phase {
+            Phase::Ended => {
+                process::wait_end(self.end, DOWN_TIMEOUT);
+                (Error::TakenDown, Ok(()), None)
+            }
+            // A lab that lived before stays as it is: only what was to be made is missing.
+            _ if self.adopt => (error, Ok(()), None),
+            _ => (error, running.take_down(), hint),
+        };
+        // Who asks for something, as for the end of the lab, gets an answer first.
+        drop(server);
+        Err(give_up(telling, error, removed, hint))
     }
+
+    /// Finds what lives, and serves the lab from then on: it can be looked into while it is made.
+    fn serve(&self, serve: Serve) -> Result<Server> {
+        let running = self.running;
+        if self.adopt {
+            running.adopt()?;
+        }
+        let service: Arc<dyn Service> = Arc::clone(running) as Arc<dyn Service>;
+        serve(&running.folder.path(), service)
+            .map_err(|reason| Error::Conflict { lab: running.folder.name().to_owned(), reason })
+    }
+}
+
+/// Makes the lab and tells the maker.
+fn bring_up(running: &Arc<Running>, telling: &Telling) -> Result<()> {
     let progress = |what: &str, done: usize, total: usize| {
         telling.tell(&Event::Progress { what: what.to_owned(), done, total });
     };
-    let made = running.make(&progress)?;
-    let service: Arc<dyn Service> = Arc::clone(running) as Arc<dyn Service>;
-    let server = serve(&running.folder.path(), service)
-        .map_err(|reason| Error::Conflict { lab: running.folder.name().to_owned(), reason })?;
+    let Made { nodes, troubles } = running.make(&progress)?;
     running.serve_scopes()?;
     crate::load::watch(Arc::downgrade(running));
+    if !running.enter(Phase::Up) {
+        return Err(Error::NoLab(running.folder.name().to_owned()));
+    }
     running.folder.mark_up()?;
-    telling.tell(&Event::Ready { made: made.len() });
-    Ok(server)
+    telling.tell(&Event::Ready { made: nodes.len(), troubles });
+    Ok(())
 }
 
-/// Tells why the lab could not be made, and what could not be removed.
-fn give_up(telling: &Telling, error: Error, removed: Result<()>) -> Result<()> {
+/// Notes that the lab could not come up and stays as far as it is, and tells the maker.
+fn stay(running: &Arc<Running>, telling: &Telling, error: &Error) {
+    let mut reason = describe(error);
+    if let Err(unnoted) = running.folder.mark_failed(&reason) {
+        eprintln!("netloom: {}", describe(&unnoted));
+    }
+    crate::load::watch(Arc::downgrade(running));
+    let name = running.folder.name();
+    reason.push_str(&format!("\nit is kept as far as it is; `netloom down {name}` removes it"));
+    telling.tell(&Event::Failed { reason, unsupported: false });
+}
+
+/// Tells why the lab could not be made, and what could not be removed; else what could be done to see
+/// more. Gives the reason back.
+fn give_up(telling: &Telling, error: Error, removed: Result<()>, hint: Option<&str>) -> Error {
     let unsupported = matches!(error, Error::Unsupported(_));
     let mut reason = describe(&error);
-    if let Err(left) = &removed {
-        reason = format!("{reason}\nand could not be removed: {}", describe(left));
+    match (&removed, hint) {
+        (Err(left), _) => {
+            reason = format!("{reason}\nand could not be removed: {}", describe(left));
+        }
+        (Ok(()), Some(hint)) => reason = format!("{reason}\n{hint}"),
+        (Ok(()), None) => {}
     }
     telling.tell(&Event::Failed { reason, unsupported });
-    Err(error)
+    error
 }
 
 /// Tells the maker; a maker that went away does not matter.

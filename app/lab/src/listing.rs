@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
+use netloom_model::plan::PlannedNode;
+
 use crate::running::is_lab_process;
 use crate::state::Folder;
 use crate::view::{LabState, LabSummary};
-use crate::{Result, teardown};
+use crate::{Result, status, teardown};
 
 /// All labs below a folder of labs, by name.
 pub fn labs(runtime: &Path) -> Result<Vec<LabSummary>> {
@@ -18,6 +20,7 @@ fn summary(folder: &Folder) -> Result<LabSummary> {
     // Held by somebody: it is run, made, or taken down.
     let held = folder.try_lock()?.is_none();
     let standing = match (held, folder.is_up()) {
+        (true, false) if folder.has_failed() => LabState::Failed,
         (true, false) => LabState::Starting,
         (true, true) => whole(folder, &state),
         (false, true) => LabState::Orphaned,
@@ -34,8 +37,16 @@ fn summary(folder: &Folder) -> Result<LabSummary> {
     })
 }
 
-/// Whether as many inits live as there should be.
+/// Whether as many inits live as there should be, and no program of theirs ended with an error.
 fn whole(folder: &Folder, state: &Option<crate::State>) -> LabState {
-    let wanted = state.as_ref().map_or(0, |s| s.plan.nodes.len() + 1);
-    if teardown::find_inits(folder).len() >= wanted { LabState::Up } else { LabState::Degraded }
+    let nodes = state.as_ref().map_or(&[][..], |s| s.plan.nodes.as_slice());
+    let failed = |n: &PlannedNode| {
+        let report = status::report(folder, n).unwrap_or_default();
+        report.programs.iter().any(|p| p.ended && p.exit_code != Some(0))
+    };
+    if teardown::find_inits(folder).len() > nodes.len() && !nodes.iter().any(failed) {
+        LabState::Up
+    } else {
+        LabState::Degraded
+    }
 }

@@ -29,7 +29,7 @@ impl Running {
             state.plan.add_node(node);
             Ok(())
         })?;
-        if let Err(e) = self.make_with(&mut work, &|_, _, _| {}) {
+        if let Err(e) = self.make_with(&mut work) {
             // What was made of it goes; the error is what the caller needs to know.
             let _ = self.forget(&mut work, &[id]);
             return Err(e);
@@ -280,7 +280,7 @@ impl Running {
         self.unfit(&self.state(), &[node.id]);
         let inits = work.inits.remove(&node.id).into_iter().collect();
         teardown::end_inits(inits, || {})?;
-        self.make_with(work, &|_, _, _| {}).map(drop)
+        self.make_with(work).map(drop)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Makes what a plan says: all of it, or the nodes that are missing and their links.
 //!
-//! The order: cgroups and inits chunk by chunk, switches, links, doors, addresses and routes, then
-//! programs. Whatever fails stops the making; the caller takes everything down or leaves the rest
+//! The order: cgroups and inits chunk by chunk, switches, links, doors, addresses and routes. Programs
+//! are started by [`starting`](crate::starting). Whatever fails stops the making; the caller takes everything down or leaves the rest
 //! as it was. Everything made is found again by teardown, so nothing is remembered here.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use netloom_model::lab::{FileContent, Limits, Ready};
 use netloom_model::plan::{PlannedEnd, PlannedNode};
-use netloom_node::control::{Answer, Connection, Request};
+use netloom_node::control::{Connection, Request};
 use netloom_node::spawner::Spawner;
 use netloom_node::spec::{CORE, Kind, NodeSpec, socket_name};
 use netloom_sys::{cgroup, namespace, process};
@@ -112,8 +112,8 @@ struct Batch {
 }
 
 impl Maker<'_> {
-    /// Makes the missing inits and everything that hangs on them; gives their slots. On success all
-    /// are there.
+    /// Makes the missing inits and everything that hangs on them, but for their programs; gives their
+    /// slots. On success all are there.
     pub(crate) fn make(&self, inits: &mut Inits) -> Result<Vec<usize>> {
         let all = self.core_slot() + 1;
         let lives = |slot: &usize| inits.get(&self.id(*slot)).is_some_and(Init::lives);
@@ -131,7 +131,6 @@ impl Maker<'_> {
         self.make_network(&spaces, &missing, &links)?;
         drop(spaces);
         (self.before_programs)(inits, &missing, &links)?;
-        self.start_programs(&missing)?;
         Ok(missing)
     }
 
@@ -297,6 +296,7 @@ impl Maker<'_> {
             resolv: node.internet.then(door::name_servers),
             sysctls: before_interfaces(node),
             env: node.env.clone(),
+            setup: node.setup.clone(),
             run: node.run.clone(),
             ready: node.ready.clone(),
         })
@@ -393,43 +393,18 @@ impl Maker<'_> {
             .chain(living.into_iter().map(|i| (i, Scope::Links)))
             .collect()
     }
-
-    /// Starts the programs of these nodes, all at once, and waits until each is ready.
-    fn start_programs(&self, missing: &[usize]) -> Result<()> {
-        let nodes = &self.state.plan.nodes;
-        let mut waiting: Vec<(usize, Connection)> = Vec::new();
-        for &index in missing.iter().filter(|i| nodes.get(**i).is_some_and(has_work)) {
-            let node = &nodes[index].name;
-            let path: PathBuf = self.folder.sockets().join(socket_name(nodes[index].id));
-            let connection = Connection::open(node, &path)?.ok_or_else(|| ended(node))?;
-            connection.send(&Request::Start)?;
-            waiting.push((index, connection));
-        }
-        let total = waiting.len();
-        let mut failures = Vec::new();
-        for (done, (index, connection)) in waiting.into_iter().enumerate() {
-            (self.progress)("programs", done, total);
-            let node = nodes[index].name.clone();
-            match connection.receive()? {
-                Some(Answer::Ready) => {}
-                Some(Answer::Failed(report)) => {
-                    failures.push(netloom_node::Error::Init { node, report }.into());
-                }
-                _ => failures.push(ended(&node).into()),
-            }
-        }
-        Error::of_all(failures)
-    }
 }
 
 fn ended(node: &str) -> netloom_node::Error {
-    let report = "its init ended while its programs were started".to_owned();
+    let report = "its init ended while its network was made".to_owned();
     netloom_node::Error::Init { node: node.to_owned(), report }
 }
 
 /// Whether an init has something to start or to wait for.
 pub(crate) fn has_work(node: &PlannedNode) -> bool {
-    !node.run.is_empty() || node.ready != Ready { timeout: node.ready.timeout, ..Ready::default() }
+    !node.run.is_empty()
+        || !node.setup.is_empty()
+        || node.ready != Ready { timeout: node.ready.timeout, ..Ready::default() }
 }
 
 /// Sysctls to set before there are interfaces, which copy them; the rest is set when they are there.

@@ -30,7 +30,7 @@ use crate::view::{
     Changed, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewNode, NewSwitch,
     NodeSettings, PairReachability, Reachability, Repaired,
 };
-use crate::{Error, Result, Service, status, teardown};
+use crate::{Error, Result, Service, starting, status, teardown};
 
 /// Pause between two looks at a node's log for somebody who waits.
 const LOG_LOOK: Duration = Duration::from_millis(40);
@@ -38,9 +38,34 @@ const LOG_LOOK: Duration = Duration::from_millis(40);
 /// How long a killed init may take to end.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How far a lab is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Its nodes and links are being made.
+    Making,
+    /// Its programs are being started.
+    Starting,
+    /// It has come up.
+    Up,
+    /// It could not come up, and is kept to be looked into.
+    Failed,
+    /// It is being taken down, or has been.
+    Ended,
+}
+
+/// What was made.
+#[derive(Debug, Default)]
+pub(crate) struct Made {
+    /// Names of nodes.
+    pub(crate) nodes: Vec<String>,
+    /// Programs in them that ended with an error.
+    pub(crate) troubles: Vec<String>,
+}
+
 /// A running lab.
 pub(crate) struct Running {
     pub(crate) folder: Folder,
+    phase: Mutex<Phase>,
     /// What is to exist: replaced as a whole by each change.
     state: Mutex<Arc<State>>,
     work: Mutex<Work>,
@@ -49,6 +74,9 @@ pub(crate) struct Running {
     /// Written to when the lab has been taken down.
     ended: OwnedFd,
 }
+
+/// Called with what is being done and how much of it is done.
+type Progress<'a> = dyn Fn(&str, usize, usize) + Sync + 'a;
 
 /// What only one may use at a time.
 pub(crate) struct Work {
@@ -69,6 +97,7 @@ impl Running {
         let work = Work { spawner: Some(spawner), reports, inits: Inits::new() };
         Running {
             folder,
+            phase: Mutex::new(Phase::Making),
             state: Mutex::new(Arc::new(state)),
             work: Mutex::new(work),
             kept,
@@ -80,6 +109,20 @@ impl Running {
     /// What is to exist, as of now.
     pub(crate) fn state(&self) -> Arc<State> {
         Arc::clone(&self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// How far it is.
+    pub(crate) fn phase(&self) -> Phase {
+        *self.phase.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes how far it is. One that is being taken down stays that; whether it was noted.
+    pub(crate) fn enter(&self, next: Phase) -> bool {
+        let mut phase = self.phase.lock().unwrap_or_else(PoisonError::into_inner);
+        if *phase != Phase::Ended {
+            *phase = next;
+        }
+        *phase == next
     }
 
     /// Waits for whoever makes, changes or removes something.
@@ -133,20 +176,23 @@ impl Running {
         }
     }
 
-    /// Makes what is missing; gives the names of the nodes that were made.
-    pub(crate) fn make(
-        &self,
-        progress: &(dyn Fn(&str, usize, usize) + Sync),
-    ) -> Result<Vec<String>> {
-        self.make_with(&mut self.work(), progress)
+    /// Makes what is missing and starts its programs. While these start others may have the work.
+    pub(crate) fn make(&self, progress: &Progress<'_>) -> Result<Made> {
+        let slots = self.make_network(&mut self.work(), progress)?;
+        if self.phase() == Phase::Making {
+            self.enter(Phase::Starting);
+        }
+        self.start(&slots, progress)
     }
 
-    /// The same for somebody who has the work.
-    pub(crate) fn make_with(
-        &self,
-        work: &mut Work,
-        progress: &(dyn Fn(&str, usize, usize) + Sync),
-    ) -> Result<Vec<String>> {
+    /// The same for somebody who has the work, and keeps it.
+    pub(crate) fn make_with(&self, work: &mut Work) -> Result<Made> {
+        let slots = self.make_network(work, &|_, _, _| {})?;
+        self.start(&slots, &|_, _, _| {})
+    }
+
+    /// Makes all that is missing but programs; gives the slots.
+    fn make_network(&self, work: &mut Work, progress: &Progress<'_>) -> Result<Vec<usize>> {
         let state = self.state();
         let Work { spawner, reports, inits } = work;
         let Some(spawner) = spawner else {
@@ -163,8 +209,14 @@ impl Running {
             progress,
             before_programs: &before_programs,
         };
-        let made = maker.make(inits)?;
-        Ok(made.iter().filter_map(|i| state.plan.nodes.get(*i)).map(|n| n.name.clone()).collect())
+        maker.make(inits)
+    }
+
+    fn start(&self, slots: &[usize], progress: &Progress<'_>) -> Result<Made> {
+        let state = self.state();
+        let troubles = starting::start(&self.folder, &state.plan, slots, progress)?;
+        let nodes = slots.iter().filter_map(|i| state.plan.nodes.get(*i));
+        Ok(Made { nodes: nodes.map(|n| n.name.clone()).collect(), troubles })
     }
 
     /// Takes everything down.
@@ -265,7 +317,8 @@ impl Service for Running {
         let mut shm = state.plan.switches.iter().filter(|s| s.shm.is_some());
         let switched = shm.all(|s| self.kept.switches.lives(&s.name));
         let whole = self.has_core() && pids.iter().all(Option::is_some) && switched;
-        status::read(&status::Sources { running: self, state: &state, pids: &pids, whole })
+        let phase = self.phase();
+        status::read(&status::Sources { running: self, state: &state, pids: &pids, whole, phase })
     }
 
     fn plan(&self) -> Arc<Plan> {
@@ -274,7 +327,8 @@ impl Service for Running {
 
     fn repair(&self) -> Result<Repaired> {
         self.drop_silent();
-        Ok(Repaired { nodes: self.make(&|_, _, _| {})? })
+        let Made { nodes, troubles } = self.make(&|_, _, _| {})?;
+        Ok(Repaired { nodes, troubles })
     }
 
     fn ping(&self, families: &[u8], timeout: Duration) -> Result<Reachability> {
@@ -302,7 +356,11 @@ impl Service for Running {
             let mut records = log::read(&paths);
             records.retain(|r| r.time_ns > after_ns);
             if !records.is_empty() || Instant::now() >= until {
-                records.iter_mut().for_each(|r| r.name = names.get(r.program).cloned());
+                let runs = planned.run.len();
+                for r in &mut records {
+                    let of_setup = || Some(format!("setup {}", r.program.checked_sub(runs)? + 1));
+                    r.name = names.get(r.program).cloned().or_else(of_setup);
+                }
                 return Ok(records);
             }
             std::thread::sleep(LOG_LOOK.min(until.saturating_duration_since(Instant::now())));
@@ -381,6 +439,7 @@ impl Service for Running {
     }
 
     fn down(&self) -> Result<()> {
+        self.enter(Phase::Ended);
         let result = self.take_down();
         // The lab process ends in any case: what is left is found by the next `down`.
         let _ = rustix::io::write(&self.ended, b".");

@@ -19,7 +19,7 @@ use crate::running::Running;
 use crate::state::{SCOPE_MARK, make_private_dir};
 use crate::view::{
     Changed, Fates, LabState, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewNode,
-    NewSwitch, NodeSettings, NodeStatus, PairReachability, Reachability, Repaired,
+    NewSwitch, NodeSettings, NodeState, NodeStatus, PairReachability, Reachability, Repaired,
 };
 use crate::{Error, Result, Service};
 
@@ -195,8 +195,11 @@ impl Scoped {
             self.localise(&prefix, link);
         }
         status.switches.clear();
-        let whole = status.nodes.iter().all(|n| n.alive);
-        status.state = if whole { LabState::Up } else { LabState::Degraded };
+        let whole = status.nodes.iter().all(|n| n.alive && n.state == NodeState::Up);
+        // A view of a lab that is being made, or was kept after it failed, is that, too.
+        if matches!(status.state, LabState::Up | LabState::Degraded) {
+            status.state = if whole { LabState::Up } else { LabState::Degraded };
+        }
         status.name = short(&own);
         Ok(status)
     }

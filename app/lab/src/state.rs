@@ -313,6 +313,16 @@ impl Folder {
         self.path().join("up").exists()
     }
 
+    /// Notes that it could not come up and is kept.
+    pub(crate) fn mark_failed(&self, reason: &str) -> Result<()> {
+        self.write("failed", reason.as_bytes())
+    }
+
+    /// Whether it could not come up and was kept.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.path().join("failed").exists()
+    }
+
     /// Notes the lab process.
     pub fn write_pid(&self, pid: i32) -> Result<()> {
         self.write("lab.pid", format!("{pid}\n").as_bytes())

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use netloom_model::Plan;
 use netloom_model::plan::{PlannedEnd, PlannedLink, PlannedNode};
 use netloom_netlink::{AddressInfo, LinkInfo, Socket, diag};
-use netloom_node::control::{Answer, Connection, Request};
+use netloom_node::control::{Answer, Connection, NodeReport, ProgramState, Request};
 use netloom_node::spec::socket_name;
 use netloom_sys::namespace;
 use rustix::process::Pid;
@@ -14,11 +14,11 @@ use rustix::process::Pid;
 use crate::addresses::{self, Held};
 use crate::making::has_work;
 use crate::network::on_a_thread;
-use crate::running::Running;
+use crate::running::{Phase, Running};
 use crate::state::{Folder, Home, State};
 use crate::view::{
     ChildrenView, DropView, InterfaceStatus, LabState, LabStatus, LimitsView, LinkStatus,
-    NodeStatus, ProgramView, ProtectView, SwitchStatus, Traffic, WireView,
+    NodeState, NodeStatus, ProgramView, ProtectView, SwitchStatus, Traffic, WireView,
 };
 use crate::{Error, Result, impairing};
 
@@ -34,6 +34,8 @@ pub(crate) struct Sources<'a> {
     pub(crate) pids: &'a [Option<Pid>],
     /// All of them and the core's live.
     pub(crate) whole: bool,
+    /// How far the lab is.
+    pub(crate) phase: Phase,
 }
 
 /// What one visit to a node's namespace finds.
@@ -60,7 +62,7 @@ pub(crate) fn read(sources: &Sources<'_>) -> Result<LabStatus> {
     let links = plan.links.iter().map(link).collect();
     Ok(LabStatus {
         name: plan.lab.clone(),
-        state: if sources.whole { LabState::Up } else { LabState::Degraded },
+        state: lab_state(sources, &nodes),
         digest: plan.digest.clone(),
         pid: rustix::process::getpid().as_raw_nonzero().get(),
         since: state.since,
@@ -70,6 +72,16 @@ pub(crate) fn read(sources: &Sources<'_>) -> Result<LabStatus> {
         switches: (0..plan.switches.len()).map(|i| switch(plan, i)).collect(),
         links,
     })
+}
+
+fn lab_state(sources: &Sources<'_>, nodes: &[NodeStatus]) -> LabState {
+    let troubled = |n: &NodeStatus| matches!(n.state, NodeState::Degraded | NodeState::Failed);
+    match sources.phase {
+        Phase::Making | Phase::Starting => LabState::Starting,
+        Phase::Failed => LabState::Failed,
+        Phase::Up | Phase::Ended if sources.whole && !nodes.iter().any(troubled) => LabState::Up,
+        Phase::Up | Phase::Ended => LabState::Degraded,
+    }
 }
 
 /// Unix time in nanoseconds.
@@ -131,9 +143,14 @@ fn node(sources: &Sources<'_>, slot: usize, found: &Visit) -> NodeStatus {
         None => addresses::planned(planned),
     };
     let interfaces = interface_statuses(state, slot, &found.links, &held);
+    let report = pid.and_then(|_| report(&running.folder, planned)).unwrap_or_default();
+    let programs: Vec<ProgramView> = report.programs.iter().map(program).collect();
+    let (standing, reason) = standing(sources.phase, pid.is_some(), &report, &programs);
     NodeStatus {
         name: planned.name.clone(),
         alive: pid.is_some(),
+        state: standing,
+        reason,
         pid: pid.map(|p| p.as_raw_nonzero().get()),
         forwarding: planned.forwarding,
         parent: planned.parent.map(|p| plan.nodes[p].name.clone()),
@@ -160,7 +177,7 @@ fn node(sources: &Sources<'_>, slot: usize, found: &Visit) -> NodeStatus {
         drops: drops(protect.as_ref(), &interfaces),
         protect,
         addresses: held.iter().map(|held| held.address.to_string()).collect(),
-        programs: if pid.is_some() { programs(&running.folder, planned) } else { vec![] },
+        programs,
         interfaces,
     }
 }
@@ -177,26 +194,53 @@ fn drops(protect: Option<&ProtectView>, interfaces: &[InterfaceStatus]) -> Vec<D
     some.map(|(cause, packets)| DropView { cause: cause.to_owned(), packets }).collect()
 }
 
-fn programs(folder: &Folder, planned: &PlannedNode) -> Vec<ProgramView> {
+/// What a node's init tells; nothing where it has nothing to do.
+pub(crate) fn report(folder: &Folder, planned: &PlannedNode) -> Option<NodeReport> {
     if !has_work(planned) {
-        return vec![];
+        return None;
     }
     let path = folder.sockets().join(socket_name(planned.id));
-    let answer = Connection::open(&planned.name, &path)
-        .ok()
-        .flatten()
-        .and_then(|c| c.ask(&Request::Programs).ok().flatten());
-    match answer {
-        Some(Answer::Programs(states)) => states
-            .into_iter()
-            .map(|s| ProgramView {
-                command: s.command,
-                pid: s.pid,
-                exit_code: s.exit_code,
-                restarts: s.restarts,
-            })
-            .collect(),
-        _ => vec![],
+    let connect = || Connection::open(&planned.name, &path).ok().flatten();
+    if let Some(report) = connect()?.report().ok().flatten() {
+        return Some(report);
+    }
+    // An init of a version before knows but this question.
+    match connect()?.ask(&Request::Programs) {
+        Ok(Some(Answer::Programs(programs))) => Some(NodeReport::of_programs(programs)),
+        _ => None,
+    }
+}
+
+fn program(state: &ProgramState) -> ProgramView {
+    ProgramView {
+        command: state.command.clone(),
+        pid: state.pid,
+        exit_code: state.exit_code,
+        signal: state.signal,
+        ended: state.ended,
+        restarts: state.restarts,
+    }
+}
+
+/// Where a node stands, and why it is not up.
+fn standing(
+    phase: Phase,
+    alive: bool,
+    report: &NodeReport,
+    programs: &[ProgramView],
+) -> (NodeState, Option<String>) {
+    let failed = |(i, p): (usize, &ProgramView)| {
+        let ending = p.ending().filter(|_| p.has_failed())?;
+        Some(format!("program {} ({}) {ending}", i + 1, p.command.join(" ")))
+    };
+    let failures: Vec<String> = programs.iter().enumerate().filter_map(failed).collect();
+    match (alive, &report.failed, &report.waits_for) {
+        (false, ..) if phase == Phase::Making => (NodeState::Starting, None),
+        (false, ..) => (NodeState::Dead, None),
+        (true, Some(why), _) => (NodeState::Failed, Some(why.clone())),
+        (true, None, Some(what)) => (NodeState::Starting, Some(what.clone())),
+        (true, None, None) if failures.is_empty() => (NodeState::Up, None),
+        (true, None, None) => (NodeState::Degraded, Some(failures.join("; "))),
     }
 }
 

@@ -28,10 +28,13 @@ pub struct LabSummary {
 pub enum LabState {
     /// Being made.
     Starting,
-    /// Every node lives.
+    /// Every node lives, and no program has ended with an error.
     Up,
-    /// Some node's init has ended; `up` of the same file makes it anew.
+    /// Some node's init has ended, and `up` of the same file makes it anew; or a program of some node has
+    /// ended with an error.
     Degraded,
+    /// It could not come up, and was kept by `up --keep`; `down` removes it.
+    Failed,
     /// Making it was cut off by a kill; `down` removes what is left, and so does the next `up`.
     Broken,
     /// The lab process has ended; nodes and traffic go on; `up` of the same file adopts them.
@@ -63,6 +66,23 @@ pub struct LabStatus {
     pub links: Vec<LinkStatus>,
 }
 
+/// Where a node stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum NodeState {
+    /// It is being made, or waits to be ready.
+    Starting,
+    /// It lives, and no program of it has ended with an error.
+    #[default]
+    Up,
+    /// A program of it has ended with an error and is not started again.
+    Degraded,
+    /// It could not become ready.
+    Failed,
+    /// Its init has ended.
+    Dead,
+}
+
 /// All about a node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct NodeStatus {
@@ -70,6 +90,12 @@ pub struct NodeStatus {
     pub name: String,
     /// Whether its init lives.
     pub alive: bool,
+    /// Where it stands.
+    #[serde(default)]
+    pub state: NodeState,
+    /// What it waits for, why it has failed, or which program ended how; `null` where it is up.
+    #[serde(default)]
+    pub reason: Option<String>,
     /// Its init's process on the host; `null` when it has ended.
     pub pid: Option<i32>,
     /// Whether it routes.
@@ -189,6 +215,12 @@ pub struct ProgramView {
     pub pid: Option<i32>,
     /// How it ended last, as a shell shows it.
     pub exit_code: Option<i32>,
+    /// The signal that ended it, where one did.
+    #[serde(default)]
+    pub signal: Option<i32>,
+    /// It has ended and is not started again.
+    #[serde(default)]
+    pub ended: bool,
     /// How often it was started again.
     pub restarts: u32,
 }
@@ -456,4 +488,22 @@ pub struct PairFamily {
 pub struct Repaired {
     /// Nodes that were made anew.
     pub nodes: Vec<String>,
+    /// Programs of theirs that ended with an error: node, program, how, and its last lines.
+    #[serde(default)]
+    pub troubles: Vec<String>,
+}
+
+impl ProgramView {
+    /// Whether it has ended with an error and is not started again.
+    pub fn has_failed(&self) -> bool {
+        self.ended && self.exit_code != Some(0)
+    }
+
+    /// How it ended, as `exited 1` or `ended by signal 9`; `None` when it never did.
+    pub fn ending(&self) -> Option<String> {
+        match (self.signal, self.exit_code) {
+            (Some(signal), _) => Some(format!("ended by signal {signal}")),
+            (None, code) => code.map(|code| format!("exited {code}")),
+        }
+    }
 }

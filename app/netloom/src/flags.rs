@@ -177,6 +177,9 @@ pub(crate) struct Up {
     /// Take down a lab of this name that runs, and bring up what the file says.
     #[arg(long)]
     pub(crate) replace: bool,
+    /// Leave a lab that cannot come up as far as it is, so that it can be looked into.
+    #[arg(long)]
+    pub(crate) keep: bool,
 }
 
 /// `down`.

@@ -1,6 +1,7 @@
 //! Which lab a verb is about, and the connection to it.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use netloom_api::Client;
@@ -8,6 +9,10 @@ use netloom_lab::view::{LabState, LabSummary};
 use netloom_lab::{Folder, listing, runtime_dir};
 
 use crate::{Usage, source};
+
+/// How long a lab that is being made may take until it serves, and the pause between two looks.
+const SERVING: Duration = Duration::from_secs(10);
+const LOOK: Duration = Duration::from_millis(2);
 
 /// How the command line and the environment name a lab.
 #[derive(Clone, Debug, Default)]
@@ -119,7 +124,7 @@ pub(crate) fn connect(name: Option<&str>) -> Result<Client> {
 /// A connection to the lab of a folder.
 pub(crate) fn connect_to(folder: &Folder) -> Result<Client> {
     let name = folder.name();
-    match Client::connect(&folder.path()) {
+    match connect_or_wait(folder) {
         Err(netloom_api::Error::NotRunning(_)) if folder.is_scope() => Err(anyhow::anyhow!(
             "node {name:?}: the process of its lab has ended, so the nodes in it cannot be managed"
         )),
@@ -136,6 +141,21 @@ pub(crate) fn connect_to(folder: &Folder) -> Result<Client> {
             Err(anyhow::anyhow!("lab {name:?}: {word}"))
         }
         other => other.with_context(|| format!("lab {name:?}")),
+    }
+}
+
+/// A lab that has a process and does not serve yet is being made: it serves in a moment.
+fn connect_or_wait(folder: &Folder) -> netloom_api::Result<Client> {
+    let until = Instant::now() + SERVING;
+    loop {
+        let found = Client::connect(&folder.path());
+        let soon = matches!(found, Err(netloom_api::Error::NotRunning(_)))
+            && !folder.is_scope()
+            && netloom_lab::launch::has_lab_process(folder);
+        if !soon || Instant::now() >= until {
+            return found;
+        }
+        std::thread::sleep(LOOK);
     }
 }
 

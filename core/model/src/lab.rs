@@ -62,6 +62,10 @@ pub struct Node {
     pub charge_receive: Option<bool>,
     /// A directory to be the root of its file system; the host's under an overlay when `None`.
     pub root: Option<PathBuf>,
+    /// Commands that are done one after the other when the network stands, before any program of
+    /// `run` is started; each must end with exit code 0.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub setup: Vec<Vec<String>>,
     /// Programs started in order when the network stands.
     pub run: Vec<Program>,
     /// Environment of its programs and of `exec`.

@@ -98,6 +98,9 @@ pub struct PlannedNode {
     pub charge_receive: bool,
     /// Root directory by hand.
     pub root: Option<std::path::PathBuf>,
+    /// Commands that must succeed, in order, before programs run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub setup: Vec<Vec<String>>,
     /// Programs to run.
     pub run: Vec<Program>,
     /// Environment, sorted by name.

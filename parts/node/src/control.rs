@@ -24,10 +24,13 @@ pub const MAX_MESSAGE: usize = 64 * 1024;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Request {
-    /// Start the programs; the answer comes when the node is ready, or cannot become so.
+    /// Do the commands of `setup` and start the programs; the answer comes when the node is ready, or
+    /// cannot become so.
     Start,
     /// How the programs are.
     Programs,
+    /// How the node is. An init of a version before does not know it, and ends the connection.
+    Report,
     /// End the programs, by SIGTERM first, then the node. The answer is the end of the connection.
     Stop {
         /// How long programs may take, in milliseconds.
@@ -43,8 +46,31 @@ pub enum Answer {
     Ready,
     /// The node is not ready and why.
     Failed(String),
+    /// A program has ended with an error and is not started again: which, how, and its last lines. Told
+    /// to those who asked for the start, as often as it happens, before and after the answer.
+    Ended(String),
     /// The programs, in the order of the file.
     Programs(Vec<ProgramState>),
+    /// How the node is.
+    Report(NodeReport),
+}
+
+/// How a node is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeReport {
+    /// The programs, in the order of the file.
+    pub programs: Vec<ProgramState>,
+    /// What it waits for before it is ready.
+    pub waits_for: Option<String>,
+    /// Why it has not become ready.
+    pub failed: Option<String>,
+}
+
+impl NodeReport {
+    /// Of a node about which only this is known.
+    pub fn of_programs(programs: Vec<ProgramState>) -> NodeReport {
+        NodeReport { programs, ..NodeReport::default() }
+    }
 }
 
 /// How a program is.
@@ -56,6 +82,12 @@ pub struct ProgramState {
     pub pid: Option<i32>,
     /// How it ended last, as a shell shows it.
     pub exit_code: Option<i32>,
+    /// The signal that ended it, where one did.
+    #[serde(default)]
+    pub signal: Option<i32>,
+    /// It has ended and is not started again.
+    #[serde(default)]
+    pub ended: bool,
     /// How often it was started again.
     pub restarts: u32,
 }
@@ -88,6 +120,14 @@ impl Connection {
             Err(rustix::io::Errno::NOENT | rustix::io::Errno::CONNREFUSED) => Ok(None),
             Err(e) => Err(fail(e)),
         }
+    }
+
+    /// Asks how the node is. `Ok(None)` when the init ended, or does not know the question.
+    pub fn report(&self) -> Result<Option<NodeReport>> {
+        Ok(match self.ask(&Request::Report)? {
+            Some(Answer::Report(report)) => Some(report),
+            _ => None,
+        })
     }
 
     /// The init's process id as seen from here; `None` when it is being torn down.

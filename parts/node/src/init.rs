@@ -18,15 +18,21 @@ use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::{Pid, Resource, Rlimit};
 
-use crate::control::{Answer, MAX_MESSAGE, Request};
+use crate::control::{Answer, MAX_MESSAGE, NodeReport, Request};
 use crate::programs::{Programs, command};
 use crate::ready;
 use crate::root::Shared;
+use crate::settle;
 use crate::spec::{Kind, NodeSpec, Prepare, SCOPES, log_names, socket_name};
 
 /// First and longest pause between two looks at what a node waits for to be ready.
 const FIRST_LOOK: Duration = Duration::from_millis(2);
 const SLOWEST_LOOK: Duration = Duration::from_millis(50);
+
+/// How much CPU time a node's processes may use, and how long they may be at work, before they are taken
+/// for busy rather than starting; see [`settle`].
+const SETTLING_CPU: Duration = Duration::from_millis(250);
+const SETTLING: Duration = Duration::from_secs(3);
 
 /// What an init inherits from the spawner; all of it is let go before it reports.
 pub(crate) struct Inherited {
@@ -67,11 +73,20 @@ struct Init {
     listener: OwnedFd,
     signals: OwnedFd,
     programs: Programs,
-    connections: Vec<OwnedFd>,
+    connections: Vec<Caller>,
     waiting: Option<Waiting>,
+    /// Why the node has not become ready.
+    failed: Option<String>,
     env: Vec<(String, String)>,
     ready: Ready,
     stop_at: Option<Instant>,
+}
+
+/// Who is connected.
+struct Caller {
+    socket: OwnedFd,
+    /// Asked for the start, and is told of it.
+    of_start: bool,
 }
 
 /// Somebody waits for the node to be ready.
@@ -81,6 +96,10 @@ struct Waiting {
     pause: Duration,
     probe: Option<Pid>,
     probe_ok: bool,
+    /// What it waits for.
+    lacks: String,
+    /// All that `ready` asks for was seen: since when, and the CPU time used until then.
+    fulfilled: Option<(Instant, Duration)>,
 }
 
 impl Init {
@@ -115,9 +134,10 @@ impl Init {
         Ok(Init {
             listener,
             signals,
-            programs: Programs::new(spec.run, env.clone(), log),
+            programs: Programs::new(spec.run, spec.setup, env.clone(), log),
             connections: vec![],
             waiting: None,
+            failed: None,
             env,
             ready: spec.ready,
             stop_at: None,
@@ -165,7 +185,7 @@ impl Init {
             PollFd::new(&self.signals, PollFlags::IN),
             PollFd::new(&self.listener, PollFlags::IN),
         ];
-        fds.extend(self.connections.iter().map(|c| PollFd::new(c, PollFlags::IN)));
+        fds.extend(self.connections.iter().map(|c| PollFd::new(&c.socket, PollFlags::IN)));
         fds.extend(outputs.iter().map(|(_, o)| PollFd::new(*o, PollFlags::IN)));
         let timeout = until.map(|t| process::timespec(t.saturating_duration_since(Instant::now())));
         // Interrupted or refused: the loop looks at everything again.
@@ -185,7 +205,15 @@ impl Init {
         }
         let now = Instant::now();
         while let Ok(Some((pid, exit))) = process::reap() {
-            if self.programs.ended(pid, exit, now) {
+            if let Some(failure) = self.programs.ended(pid, exit, now) {
+                if let Some(story) = failure {
+                    self.answer_start(&Answer::Ended(story));
+                }
+                if let Err(words) = self.programs.go_on() {
+                    self.fail(&words);
+                } else if let Some(waiting) = &mut self.waiting {
+                    waiting.next = now;
+                }
                 continue;
             }
             if let Some(waiting) = self.waiting.as_mut().filter(|w| w.probe == Some(pid)) {
@@ -201,23 +229,30 @@ impl Init {
         while let Ok(socket) = rustix::net::accept_with(&self.listener, flags) {
             let own = rustix::process::geteuid().as_raw();
             if scm::peer_uid(&socket).is_ok_and(|uid| uid == own) {
-                self.connections.push(socket);
+                self.connections.push(Caller { socket, of_start: false });
             }
         }
     }
 
     fn serve(&mut self, index: usize) {
         let mut buffer = vec![0; MAX_MESSAGE];
-        let received = scm::receive(&self.connections[index], &mut buffer);
+        let received = scm::receive(&self.connections[index].socket, &mut buffer);
         let request = match received {
             Ok((n, _)) if n > 0 => serde_json::from_slice(&buffer[..n]).ok(),
             _ => None,
         };
         match request {
-            Some(Request::Start) => self.start(),
+            Some(Request::Start) => {
+                self.connections[index].of_start = true;
+                self.start();
+            }
             Some(Request::Programs) => {
                 let answer = Answer::Programs(self.programs.states());
                 self.answer(index, &answer);
+            }
+            Some(Request::Report) => {
+                let report = self.report();
+                self.answer(index, &Answer::Report(report));
             }
             Some(Request::Stop { grace_ms }) => self.begin_stop(Duration::from_millis(grace_ms)),
             None => drop(self.connections.swap_remove(index)),
@@ -225,26 +260,38 @@ impl Init {
     }
 
     fn answer(&self, index: usize, answer: &Answer) {
-        if let (Some(socket), Ok(bytes)) = (self.connections.get(index), serde_json::to_vec(answer))
-        {
+        let Some(Caller { socket, .. }) = self.connections.get(index) else { return };
+        if let Ok(bytes) = serde_json::to_vec(answer) {
             // A caller that went away needs no answer.
             let _ = scm::send(socket, &bytes, &[]);
         }
     }
 
-    fn answer_all(&self, answer: &Answer) {
-        (0..self.connections.len()).for_each(|i| self.answer(i, answer));
+    /// Answers those who asked for the start.
+    fn answer_start(&self, answer: &Answer) {
+        let asked = |i: &usize| self.connections[*i].of_start;
+        (0..self.connections.len()).filter(asked).for_each(|i| self.answer(i, answer));
+    }
+
+    fn report(&self) -> NodeReport {
+        let waiting = self.waiting.as_ref().map(|w| w.lacks.clone());
+        let before = || self.programs.before_ready().filter(|_| self.failed.is_none());
+        NodeReport {
+            programs: self.programs.states(),
+            waits_for: before().or(waiting),
+            failed: self.failed.clone(),
+        }
     }
 
     fn start(&mut self) {
         if self.waiting.is_some() {
             return;
         }
-        let running = !self.programs.all_ended();
-        let started = if running { Ok(()) } else { self.programs.start() };
-        if let Err(words) = started {
-            self.answer_all(&Answer::Failed(words));
-            return;
+        if let Some(failed) = &self.failed {
+            return self.answer_start(&Answer::Failed(failed.clone()));
+        }
+        if let Err(words) = self.programs.start() {
+            return self.fail(&words);
         }
         let now = Instant::now();
         self.waiting = Some(Waiting {
@@ -253,7 +300,22 @@ impl Init {
             pause: FIRST_LOOK,
             probe: None,
             probe_ok: self.ready.exec.is_none(),
+            lacks: String::new(),
+            fulfilled: None,
         });
+    }
+
+    /// The node cannot become ready: tells why, and what its programs wrote last.
+    fn fail(&mut self, words: &str) {
+        self.waiting = None;
+        self.failed = Some(words.to_owned());
+        self.programs.drain_all();
+        let mut told = format!("{words}{}", self.programs.stories());
+        // A message has its bound, and JSON may need six bytes for one.
+        while serde_json::to_vec(&told).is_ok_and(|json| json.len() > MAX_MESSAGE / 2) {
+            told = told.chars().take(told.chars().count() / 2).collect();
+        }
+        self.answer_start(&Answer::Failed(told));
     }
 
     /// Looks whether the node has become ready, when it is time to.
@@ -263,21 +325,57 @@ impl Init {
         waiting.pause = (waiting.pause * 3 / 2).min(SLOWEST_LOOK);
         waiting.next = now + waiting.pause;
         let late = now >= waiting.until;
-        let answer = match ready::lacking(&self.ready) {
-            None if waiting.probe_ok => Some(Answer::Ready),
-            None => {
-                self.probe();
-                late.then(|| Answer::Failed("not ready in time: its ready command fails".into()))
+        match self.lacking() {
+            None if self.has_settled(now) => {
+                self.waiting = None;
+                self.answer_start(&Answer::Ready);
             }
-            Some(lack) => match self.programs.failure() {
-                Some(last) => Some(Answer::Failed(format!("not ready: {lack}\n    {last}"))),
-                None => late.then(|| Answer::Failed(format!("not ready in time: {lack}"))),
-            },
-        };
-        if let Some(answer) = answer {
-            self.waiting = None;
-            self.answer_all(&answer);
+            None => {}
+            Some(lack) if self.programs.are_started() && self.programs.has_failure() => {
+                self.fail(&format!("not ready: {lack}"));
+            }
+            Some(lack) if late => self.fail(&format!("not ready in time: {lack}")),
+            Some(lack) => {
+                if let Some(waiting) = &mut self.waiting {
+                    waiting.lacks = lack;
+                }
+            }
         }
+    }
+
+    /// What is not as `ready` asks for; nothing once all of it was seen.
+    fn lacking(&mut self) -> Option<String> {
+        let waiting = self.waiting.as_ref()?;
+        if waiting.fulfilled.is_some() {
+            return None;
+        }
+        if let Some(before) = self.programs.before_ready() {
+            return Some(before);
+        }
+        if let Some(lack) = ready::lacking(&self.ready) {
+            return Some(lack);
+        }
+        if !waiting.probe_ok {
+            self.probe();
+            return Some("its ready command does not succeed".to_owned());
+        }
+        None
+    }
+
+    /// Whether nothing is at work in the node any more, so that a program that fails at once has failed;
+    /// a node that is at work for long is not waited for.
+    fn has_settled(&mut self, now: Instant) -> bool {
+        let Some(waiting) = &mut self.waiting else { return true };
+        if self.programs.all_ended() || settle::has_settled() {
+            return true;
+        }
+        let (since, used) = *waiting.fulfilled.get_or_insert_with(|| {
+            waiting.pause = FIRST_LOOK;
+            waiting.next = now + FIRST_LOOK;
+            (now, settle::cpu_time())
+        });
+        waiting.lacks = "its programs are at work".to_owned();
+        now >= since + SETTLING || settle::cpu_time() >= used + SETTLING_CPU
     }
 
     /// Runs the ready command, unless it runs.
@@ -329,7 +427,7 @@ fn listen(index: usize) -> Result<OwnedFd, String> {
 }
 
 fn open_log(spec: &NodeSpec) -> Result<Option<[File; 2]>, String> {
-    if spec.run.is_empty() {
+    if spec.run.is_empty() && spec.setup.is_empty() {
         return Ok(None);
     }
     let flags = OFlags::CREATE | OFlags::TRUNC | OFlags::WRONLY | OFlags::APPEND | OFlags::CLOEXEC;

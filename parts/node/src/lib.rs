@@ -21,6 +21,7 @@ pub mod ping;
 mod programs;
 mod ready;
 pub mod root;
+mod settle;
 pub mod spawner;
 pub mod spec;
 

@@ -23,7 +23,7 @@ pub const LINE_LIMIT: usize = 8 << 10;
 pub struct Record {
     /// Unix time in nanoseconds.
     pub time_ns: u64,
-    /// Number of the program in the node's `run:`.
+    /// Number of the program in the node's `run:`; commands of `setup:` come after those.
     pub program: usize,
     /// What the program is called, where the node has several. Not in the file: readers add it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,8 +1,9 @@
 //! A node's programs: started, watched, started again, their output written to the node's log.
 //!
-//! Owned by the node's init. Nothing here waits: the init calls in when a pipe is readable, a child
-//! has ended or a time has come.
+//! The commands of `setup` come first, one after the other; then all of `run`. Owned by the node's init.
+//! Nothing here waits: the init calls in when a pipe is readable, a child has ended or a time has come.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -21,9 +22,19 @@ use crate::log::{LINE_LIMIT, Writer};
 const BACKOFF: Duration = Duration::from_millis(100);
 const MAX_BACKOFF: Duration = Duration::from_secs(10);
 
+/// How many of a program's last lines are kept to be told, and how much of each.
+const LAST_LINES: usize = 8;
+const LINE_TOLD: usize = 400;
+
+/// How much of a command is told.
+const COMMAND_TOLD: usize = 200;
+
 /// One program.
 struct Slot {
     program: Program,
+    /// How it is called in words: `program 2`, `setup 1`.
+    title: String,
+    last_lines: VecDeque<String>,
     pid: Option<Pid>,
     output: Option<OwnedFd>,
     partial: Vec<u8>,
@@ -32,38 +43,47 @@ struct Slot {
     start_at: Option<Instant>,
 }
 
+/// How far a node's start is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Nothing has been started.
+    Waiting,
+    /// This command of `setup` runs.
+    Setup(usize),
+    /// The programs have been started.
+    Running,
+    /// A command of `setup` failed: no program is started.
+    Failed,
+}
+
 /// All programs of a node.
 pub(crate) struct Programs {
+    /// Those of `run`, then the commands of `setup`.
     slots: Vec<Slot>,
+    /// How many are of `run`.
+    runs: usize,
+    stage: Stage,
     env: Vec<(String, String)>,
     log: Option<Writer>,
-    last_lines: Vec<String>,
     stopping: bool,
 }
 
 impl Programs {
     /// Programs not started yet. `log` is `None` for a node without programs.
     pub(crate) fn new(
-        programs: Vec<Program>,
+        run: Vec<Program>,
+        setup: Vec<Vec<String>>,
         env: Vec<(String, String)>,
         log: Option<[File; 2]>,
     ) -> Programs {
-        let slot = |program| Slot {
-            program,
-            pid: None,
-            output: None,
-            partial: Vec::new(),
-            exit: None,
-            restarts: 0,
-            start_at: None,
-        };
-        Programs {
-            slots: programs.into_iter().map(slot).collect(),
-            env,
-            log: log.map(Writer::new),
-            last_lines: Vec::new(),
-            stopping: false,
-        }
+        let runs = run.len();
+        let titled = |(i, program)| Slot::new(format!("program {}", i + 1), program);
+        let mut slots: Vec<Slot> = run.into_iter().enumerate().map(titled).collect();
+        slots.extend(setup.into_iter().enumerate().map(|(i, command)| {
+            Slot::new(format!("setup {}", i + 1), Program { command, restart: Restart::Never })
+        }));
+        let log = log.map(Writer::new);
+        Programs { slots, runs, stage: Stage::Waiting, env, log, stopping: false }
     }
 
     /// The log's descriptors.
@@ -71,18 +91,67 @@ impl Programs {
         self.log.iter().flat_map(Writer::descriptors)
     }
 
-    /// Starts all, in order.
+    /// Starts the first command of `setup`, or all programs where there is none.
     ///
     /// # Errors
     /// The first that cannot be started, in words; the rest is not started.
     pub(crate) fn start(&mut self) -> Result<(), String> {
-        (0..self.slots.len()).try_for_each(|i| self.launch(i))
+        match self.stage {
+            Stage::Waiting => self.start_from(0),
+            _ => Ok(()),
+        }
+    }
+
+    /// Goes on when the command of `setup` that ran last has ended.
+    ///
+    /// # Errors
+    /// It failed, or what follows cannot be started: in words.
+    pub(crate) fn go_on(&mut self) -> Result<(), String> {
+        let Stage::Setup(index) = self.stage else { return Ok(()) };
+        let slot = &self.slots[self.runs + index];
+        match slot.exit {
+            None => Ok(()),
+            Some(Exit::Code(0)) => self.start_from(index + 1),
+            Some(exit) => {
+                let words = format!("{} {}", slot.name(), ended_words(exit));
+                self.stage = Stage::Failed;
+                Err(words)
+            }
+        }
+    }
+
+    /// Starts this command of `setup`, or, after the last, all programs.
+    fn start_from(&mut self, setup: usize) -> Result<(), String> {
+        let started = if self.runs + setup < self.slots.len() {
+            self.stage = Stage::Setup(setup);
+            self.launch(self.runs + setup)
+        } else {
+            self.stage = Stage::Running;
+            (0..self.runs).try_for_each(|i| self.launch(i))
+        };
+        if started.is_err() {
+            self.stage = Stage::Failed;
+        }
+        started
+    }
+
+    /// Whether the programs have been started.
+    pub(crate) fn are_started(&self) -> bool {
+        self.stage == Stage::Running
+    }
+
+    /// What has to be done before programs can be ready, in words.
+    pub(crate) fn before_ready(&self) -> Option<String> {
+        match self.stage {
+            Stage::Waiting => Some("its network is made".to_owned()),
+            Stage::Setup(index) => Some(format!("{} runs", self.slots[self.runs + index].name())),
+            Stage::Running | Stage::Failed => None,
+        }
     }
 
     fn launch(&mut self, index: usize) -> Result<(), String> {
         let slot = &mut self.slots[index];
         slot.start_at = None;
-        let name = slot.program.command.first().cloned().unwrap_or_default();
         let started = spawn(&slot.program.command, &self.env);
         match started {
             Ok((pid, output)) => {
@@ -92,7 +161,7 @@ impl Programs {
                 Ok(())
             }
             Err(e) => {
-                let words = format!("program {} ({name:?}): start: {e}", index + 1);
+                let words = format!("{}: start: {e}", slot.name());
                 self.note(index, &words);
                 Err(words)
             }
@@ -116,9 +185,10 @@ impl Programs {
         slot.start_at = Some(now + wait);
     }
 
-    /// Notes that a child ended; `false` when it is none of the programs.
-    pub(crate) fn ended(&mut self, pid: Pid, exit: Exit, now: Instant) -> bool {
-        let Some(index) = self.slots.iter().position(|s| s.pid == Some(pid)) else { return false };
+    /// Notes that a child ended; `None` when it is none of the programs. Of a program that has ended
+    /// with an error and is not started again, tells how.
+    pub(crate) fn ended(&mut self, pid: Pid, exit: Exit, now: Instant) -> Option<Option<String>> {
+        let index = self.slots.iter().position(|s| s.pid == Some(pid))?;
         self.drain(index);
         let slot = &mut self.slots[index];
         slot.pid = None;
@@ -128,25 +198,42 @@ impl Programs {
             Restart::OnFailure => exit != Exit::Code(0),
             Restart::Always => true,
         };
-        let words = match exit {
-            Exit::Code(c) => format!("exited with status {c}"),
-            Exit::Signal(s) => format!("ended by signal {s}"),
-        };
-        let name = slot.program.command.first().cloned().unwrap_or_default();
-        self.note(index, &format!("netloom: program {} ({name:?}) {words}", index + 1));
+        let note = format!("netloom: {} {}", slot.name(), ended_words(exit));
+        self.flush_partial(index);
+        self.log(index, note.as_bytes());
         if again && !self.stopping {
             self.plan_restart(index, now);
         }
-        true
+        let failed = index < self.runs && !self.stopping && self.slots[index].has_failed();
+        Some(failed.then(|| self.story(index)))
     }
 
-    /// Whether a program has failed for good, in words.
-    pub(crate) fn failure(&self) -> Option<String> {
-        let failed = |s: &&Slot| {
-            s.pid.is_none() && s.start_at.is_none() && s.exit.is_some_and(|e| e != Exit::Code(0))
-        };
-        self.slots.iter().find(failed)?;
-        Some(self.last_lines.join("\n    "))
+    /// Whether a program has failed for good.
+    pub(crate) fn has_failure(&self) -> bool {
+        self.slots[..self.runs].iter().any(Slot::has_failed)
+    }
+
+    /// How each program that was started is, with the last lines that it wrote.
+    pub(crate) fn stories(&self) -> String {
+        let started = |i: &usize| self.slots[*i].pid.is_some() || self.slots[*i].exit.is_some();
+        // Commands of `setup` that succeeded have nothing to tell.
+        let telling = |i: &usize| *i < self.runs || self.slots[*i].exit != Some(Exit::Code(0));
+        let all = (0..self.slots.len()).filter(|i| started(i) && telling(i));
+        all.map(|i| format!("\n  {}", self.story(i))).collect()
+    }
+
+    /// How a program is, and the last lines that it wrote.
+    fn story(&self, index: usize) -> String {
+        let slot = &self.slots[index];
+        let mut text = format!("{} {}", slot.name(), slot.state_words());
+        if slot.last_lines.is_empty() {
+            text.push_str(", and wrote nothing");
+        }
+        for line in &slot.last_lines {
+            text.push_str("\n    ");
+            text.push_str(line);
+        }
+        text
     }
 
     /// Descriptors of output to watch, with the program's number.
@@ -170,6 +257,11 @@ impl Programs {
                 Err(_) => return,
             }
         }
+    }
+
+    /// Takes what all programs have written so far into the log.
+    pub(crate) fn drain_all(&mut self) {
+        (0..self.slots.len()).for_each(|i| self.drain(i));
     }
 
     fn take(&mut self, index: usize, bytes: &[u8]) {
@@ -201,11 +293,17 @@ impl Programs {
         self.write(index, text.as_bytes());
     }
 
+    /// Takes a line that a program wrote.
     fn write(&mut self, index: usize, line: &[u8]) {
-        self.last_lines.push(String::from_utf8_lossy(line).into_owned());
-        if self.last_lines.len() > 6 {
-            self.last_lines.remove(0);
+        let kept = &mut self.slots[index].last_lines;
+        if kept.len() == LAST_LINES {
+            kept.pop_front();
         }
+        kept.push_back(String::from_utf8_lossy(&line[..line.len().min(LINE_TOLD)]).into_owned());
+        self.log(index, line);
+    }
+
+    fn log(&mut self, index: usize, line: &[u8]) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         if let Some(log) = &mut self.log {
             log.add(u64::try_from(now.as_nanos()).unwrap_or(u64::MAX), index, line);
@@ -229,15 +327,72 @@ impl Programs {
         self.slots.iter().all(|s| s.pid.is_none())
     }
 
-    /// How they are.
+    /// How those of `run` are.
     pub(crate) fn states(&self) -> Vec<ProgramState> {
         let state = |s: &Slot| ProgramState {
             command: s.program.command.clone(),
             pid: s.pid.map(|p| p.as_raw_nonzero().get()),
             exit_code: s.exit.map(Exit::shell_code),
+            signal: match s.exit {
+                Some(Exit::Signal(signal)) => Some(signal),
+                _ => None,
+            },
             restarts: s.restarts,
+            ended: s.has_ended(),
         };
-        self.slots.iter().map(state).collect()
+        self.slots[..self.runs].iter().map(state).collect()
+    }
+}
+
+impl Slot {
+    fn new(title: String, program: Program) -> Slot {
+        Slot {
+            program,
+            title,
+            last_lines: VecDeque::new(),
+            pid: None,
+            output: None,
+            partial: Vec::new(),
+            exit: None,
+            restarts: 0,
+            start_at: None,
+        }
+    }
+
+    /// `program 2 (nft -f rules)`
+    fn name(&self) -> String {
+        let command = self.program.command.join(" ");
+        let shown: String = command.chars().take(COMMAND_TOLD).collect();
+        let rest = if shown.len() < command.len() { " …" } else { "" };
+        format!("{} ({shown}{rest})", self.title)
+    }
+
+    fn state_words(&self) -> String {
+        let mut words = match (self.pid, self.exit) {
+            (Some(_), _) => "runs".to_owned(),
+            (None, Some(exit)) => ended_words(exit),
+            (None, None) => "does not run".to_owned(),
+        };
+        if self.restarts > 0 {
+            words.push_str(&format!(", restarted {}", self.restarts));
+        }
+        words
+    }
+
+    /// Whether it has ended and is not started again.
+    fn has_ended(&self) -> bool {
+        self.pid.is_none() && self.start_at.is_none() && self.exit.is_some()
+    }
+
+    fn has_failed(&self) -> bool {
+        self.has_ended() && self.exit != Some(Exit::Code(0))
+    }
+}
+
+fn ended_words(exit: Exit) -> String {
+    match exit {
+        Exit::Code(code) => format!("exited {code}"),
+        Exit::Signal(signal) => format!("ended by signal {signal}"),
     }
 }
 

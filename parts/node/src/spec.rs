@@ -59,6 +59,8 @@ pub struct NodeSpec {
     pub sysctls: Vec<(String, String)>,
     /// Environment of programs.
     pub env: Vec<(String, String)>,
+    /// Commands that must succeed, in order, before programs run.
+    pub setup: Vec<Vec<String>>,
     /// Programs to run.
     pub run: Vec<Program>,
     /// When it counts as ready.
@@ -91,6 +93,7 @@ impl NodeSpec {
             resolv: None,
             sysctls: CORE_SYSCTLS.map(|(k, v)| (k.to_owned(), v.to_owned())).to_vec(),
             env: vec![],
+            setup: vec![],
             run: vec![],
             ready: Ready::default(),
         }

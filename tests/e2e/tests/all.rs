@@ -37,6 +37,7 @@ mod routing;
 mod run;
 mod schema;
 mod sockets;
+mod starting;
 mod switch;
 mod thousand;
 mod two_sites;

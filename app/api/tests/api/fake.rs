@@ -182,7 +182,7 @@ impl Service for Fake {
         let panics = *self.panics.lock().unwrap();
         assert!(!panics, "as the test wants");
         self.note("repair")?;
-        Ok(Repaired { nodes: vec!["h1".into()] })
+        Ok(Repaired { nodes: vec!["h1".into()], troubles: vec!["t".into()] })
     }
 
     fn ping(&self, families: &[u8], timeout: Duration) -> Result<Reachability> {

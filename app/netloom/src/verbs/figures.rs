@@ -3,8 +3,8 @@
 //! Only text is made here. What is not known is `-`.
 
 use netloom_lab::view::{
-    ChildrenView, DirectionView, InterfaceStatus, LinkStatus, NodeStatus, ProtectView,
-    SwitchStatus, WireView,
+    ChildrenView, DirectionView, InterfaceStatus, LinkStatus, NodeState, NodeStatus, ProgramView,
+    ProtectView, SwitchStatus, WireView,
 };
 
 use crate::output::{bytes, or_dash};
@@ -19,9 +19,25 @@ pub(super) const SWITCHES: [&str; 3] = ["SWITCH", "KIND", "LINKS"];
 pub(super) const WIRES: [&str; 7] =
     ["WIRE", "STATE", "FROM", "IMPAIRMENTS", "OFFERED", "LOST", "HELD"];
 
-/// Whether its init lives, in a word.
+/// Where it stands, in a word.
 pub(super) fn life(node: &NodeStatus) -> &'static str {
-    if node.alive { "up" } else { "dead" }
+    match node.state {
+        NodeState::Starting => "starting",
+        _ if !node.alive => "dead",
+        NodeState::Up => "up",
+        NodeState::Degraded => "degraded",
+        NodeState::Failed => "failed",
+        NodeState::Dead => "dead",
+    }
+}
+
+/// A line that tells why a node is not up.
+pub(super) fn reason(node: &NodeStatus) -> Option<String> {
+    let word = match node.state {
+        NodeState::Starting => "waits",
+        _ => life(node),
+    };
+    node.reason.as_ref().map(|reason| format!("{} {word}: {reason}\n", node.name))
 }
 
 /// What is used, and of how much.
@@ -74,18 +90,32 @@ pub(super) fn children(view: &ChildrenView) -> String {
     format!("{} of {}", view.count, view.limit)
 }
 
-/// How many of its programs run.
+/// How many of its programs run, are done, and how the others ended.
 pub(super) fn programs(node: &NodeStatus) -> String {
     if node.programs.is_empty() {
         return "-".into();
     }
-    let running = node.programs.iter().filter(|p| p.pid.is_some()).count();
-    let restarts: u32 = node.programs.iter().map(|p| p.restarts).sum();
-    let mut text = format!("{running} of {} run", node.programs.len());
-    if restarts > 0 {
-        text.push_str(&format!(", restarted {restarts}"));
+    let count =
+        |wanted: fn(&ProgramView) -> bool| node.programs.iter().filter(|p| wanted(p)).count();
+    let running = count(|p| p.pid.is_some());
+    let done = count(|p| p.ended && !p.has_failed());
+    let failed = node.programs.iter().filter(|p| p.has_failed());
+    let mut parts = Vec::new();
+    if running > 0 || count(|p| !p.ended) > 0 {
+        parts.push(format!("{running} of {} run", node.programs.len()));
     }
-    text
+    if done > 0 {
+        parts.push(format!("{done} done"));
+    }
+    parts.extend(failed.filter_map(|p| {
+        let name = p.command.first().map_or("", |path| path.rsplit('/').next().unwrap_or(path));
+        Some(format!("{name} {}", p.ending()?))
+    }));
+    let restarts: u32 = node.programs.iter().map(|p| p.restarts).sum();
+    if restarts > 0 {
+        parts.push(format!("restarted {restarts}"));
+    }
+    parts.join(", ")
 }
 
 /// The budget of a protected node.

@@ -35,6 +35,7 @@ fn state(state: LabState) -> &'static str {
         LabState::Starting => "starting",
         LabState::Up => "up",
         LabState::Degraded => "degraded",
+        LabState::Failed => "failed",
         LabState::Orphaned => "orphaned",
         LabState::Broken => "broken",
     }
@@ -61,6 +62,11 @@ fn text(status: &LabStatus) -> String {
         count(status.links.len(), "link")
     );
     text.push_str(&node_table(&status.nodes));
+    let told: String = status.nodes.iter().filter_map(figures::reason).collect();
+    if !told.is_empty() {
+        text.push('\n');
+        text.push_str(&told);
+    }
     let interfaces = status.nodes.iter().flat_map(figures::interface_rows);
     let wires = status.links.iter().flat_map(figures::wire_rows);
     for (head, rows) in [

@@ -53,8 +53,11 @@ pub(crate) fn logs(lab: Option<&str>, args: &Logs) -> Result<i32> {
 
 /// The nodes that may have written something: those with programs, and those that died.
 fn talkers(client: &Client) -> netloom_api::Result<Vec<String>> {
-    let nodes = client.status()?.nodes.into_iter();
-    Ok(nodes.filter(|n| !n.alive || !n.programs.is_empty()).map(|n| n.name).collect())
+    let has_setup: Vec<bool> = client.plan()?.nodes.iter().map(|n| !n.setup.is_empty()).collect();
+    let nodes = client.status()?.nodes.into_iter().enumerate();
+    let may = |i: usize| has_setup.get(i).copied().unwrap_or(false);
+    let talks = nodes.filter(|(i, n)| !n.alive || !n.programs.is_empty() || may(*i));
+    Ok(talks.map(|(_, n)| n.name).collect())
 }
 
 /// The last lines of each node, in the order in which they are.

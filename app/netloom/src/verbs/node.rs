@@ -173,8 +173,8 @@ fn protection(view: &ProtectView) -> Vec<(&'static str, String)> {
 fn program_text(program: &ProgramView) -> String {
     let state = match (program.pid, program.exit_code) {
         (Some(pid), _) => format!("runs as {pid}"),
-        (None, Some(code)) => format!("ended with {code}"),
-        (None, None) => "does not run".to_owned(),
+        (None, Some(0)) if program.ended => "done".to_owned(),
+        (None, _) => program.ending().unwrap_or_else(|| "does not run".to_owned()),
     };
     let restarts = match program.restarts {
         0 => String::new(),

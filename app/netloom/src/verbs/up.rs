@@ -40,12 +40,15 @@ pub(crate) fn up(wish: &Wish, args: &Up) -> Result<i32> {
     let plan = source::plan(&args.file, name.as_deref())?;
     let (name, nodes, links) = (plan.lab.clone(), plan.nodes.len(), plan.links.len());
     let took = || format!("{:.1} ms", begun.elapsed().as_secs_f64() * 1000.0);
+    let said;
     match bring_up(launch, plan, args, false)? {
-        Outcome::Up { adopted: false, .. } => {
+        Outcome::Up { adopted: false, troubles, .. } => {
+            said = troubles;
             let (nodes, links) = (output::count(nodes, "node"), output::count(links, "link"));
             output::print(&format!("lab {name}: {nodes}, {links} up in {}\n", took()))?;
         }
-        Outcome::Up { made, changed, .. } => {
+        Outcome::Up { made, changed, troubles, .. } => {
+            said = troubles;
             let words = format!("adopted, {made} of {nodes} nodes made anew in {}", took());
             output::print(&format!("lab {name}: {words}{}", changed_words(&changed)))?;
         }
@@ -62,11 +65,23 @@ pub(crate) fn up(wish: &Wish, args: &Up) -> Result<i32> {
                 [] => String::new(),
                 nodes => format!(", made anew: {}", nodes.join(", ")),
             };
+            said = repaired.troubles;
             let changed = changed_words(&changed);
             output::print(&format!("lab {name}: runs already{made}{changed}"))?;
         }
     }
-    Ok(0)
+    Ok(tell_troubles(&name, &said))
+}
+
+/// Tells which programs ended with an error although the lab stands; gives the exit code.
+fn tell_troubles(lab: &str, troubles: &[String]) -> i32 {
+    if troubles.is_empty() {
+        return 0;
+    }
+    let programs = output::count(troubles.len(), "program");
+    eprintln!("netloom: lab {lab:?} is up, but {programs} ended with an error");
+    troubles.iter().for_each(|story| eprintln!("{story}"));
+    1
 }
 
 /// What was changed by hand since the lab came up, and how to undo it; the end of the line if nothing was.
@@ -107,6 +122,7 @@ fn options(args: &Up, foreground: bool) -> Options {
         file: Some(std::path::absolute(&args.file).unwrap_or_else(|_| args.file.clone())),
         foreground,
         ignore_limits: args.ignore_limits,
+        keep: args.keep,
     }
 }
 
@@ -119,6 +135,7 @@ pub(crate) fn up_empty(name: &str) -> Result<()> {
         file: None,
         foreground: false,
         ignore_limits: false,
+        keep: false,
     };
     start(launch, source::empty_plan(name)?, &options).map(drop)
 }
@@ -143,9 +160,10 @@ pub(crate) fn run(wish: &Wish, args: &Up) -> Result<i32> {
     let talkers: Vec<String> =
         plan.nodes.iter().filter(|n| !n.run.is_empty()).map(|n| n.name.clone()).collect();
     let signals = super::ending()?;
-    let Outcome::Up { life, .. } = bring_up(launch, plan, args, true)? else {
+    let Outcome::Up { life, troubles, .. } = bring_up(launch, plan, args, true)? else {
         anyhow::bail!("lab {name:?}: runs already; take it down first, or use `netloom up`");
     };
+    tell_troubles(&name, &troubles);
     eprintln!("lab {name}: up; Ctrl-C takes it down");
     let folder = Folder::new(&runtime_dir(), &name);
     let shown = show_logs(&folder, &talkers, &signals, &life);

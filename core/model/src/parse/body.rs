@@ -70,8 +70,11 @@ fn read_programs(fields: &Fields<'_>, path: &Path<'_>, node: &mut Node, report: 
     if let Some(value) = fields.get("root") {
         node.root = non_empty(value, &path.key("root"), report).map(PathBuf::from);
     }
+    if let Some(value) = fields.get("setup") {
+        node.setup = commands(value, &path.key("setup"), report, command);
+    }
     if let Some(value) = fields.get("run") {
-        node.run = run(value, &path.key("run"), report);
+        node.run = commands(value, &path.key("run"), report, program);
     }
     if let Some(value) = fields.get("env") {
         node.env = env(value, &path.key("env"), report);
@@ -214,7 +217,13 @@ fn command(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<Vec<Str
     None
 }
 
-fn run(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Vec<Program> {
+/// The items of `run` or `setup`, each read by `one`.
+fn commands<T>(
+    value: &Yaml,
+    path: &Path<'_>,
+    report: &mut Report,
+    one: fn(&Yaml, &Path<'_>, &mut Report) -> Option<T>,
+) -> Vec<T> {
     let is_scalar = |item: &Yaml| !matches!(item.kind, Kind::Seq(_) | Kind::Map(_));
     match value.items() {
         Some(items) if !items.is_empty() && items.iter().all(is_scalar) => {
@@ -232,9 +241,8 @@ fn run(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Vec<Program> {
             Vec::new()
         }
         Some(items) => {
-            let programs =
-                items.iter().enumerate().map(|(i, item)| program(item, &path.index(i), report));
-            programs.flatten().collect()
+            let read = items.iter().enumerate().map(|(i, item)| one(item, &path.index(i), report));
+            read.flatten().collect()
         }
         None => {
             let message =

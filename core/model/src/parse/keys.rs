@@ -257,6 +257,12 @@ pub(crate) static NODE: Object = Object {
              private overlay when absent.",
         ),
         key(
+            "setup",
+            Value::AnyList(&COMMAND),
+            "Commands to do in order before any program of `run` is started: argument lists \
+             `[[prog, arg], [prog]]` without a shell. Each must end with exit code 0, else `up` fails.",
+        ),
+        key(
             "run",
             Value::AnyList(&Value::AnyOf(&[COMMAND, Value::Object(&PROGRAM)])),
             "Programs to start, in order: argument lists `[[prog, arg], [prog]]` without a shell, or maps \
