@@ -18,13 +18,15 @@ pages=$(mktemp -d)
 trap 'rm -rf "$pages"' EXIT
 mkdir "$pages/man"
 "$netloom" man "$pages/man"
-install -d "$bin" "$share/man/man1" "$share/bash-completion/completions" \
+install -d "$bin" "$share/man/man1" "$share/man/man5" "$share/bash-completion/completions" \
     "$share/zsh/site-functions" "$share/fish/vendor_completions.d"
 install -m 755 "$netloom" "$bin/netloom"
 install -d "$plugins"
 install -m 644 "$plugin" "$plugins/libvdeplug_netloom.so"
-for page in "$pages"/man/*.1; do
-    install -m 644 "$page" "$share/man/man1/"
+for section in 1 5; do
+    for page in "$pages/man"/*."$section"; do
+        install -m 644 "$page" "$share/man/man$section/"
+    done
 done
 
 complete() {

@@ -67,6 +67,8 @@ netsniff-ng|netsniff-ng|netsniff-ng|peer in benches: captures
 trafgen|netsniff-ng|netsniff-ng|peer in benches: generates
 scapy|python3-scapy|python3-scapy|reads captures in tests
 /usr/lib/python3/dist-packages/jsonschema|python3-jsonschema|python3-jsonschema|validates lab files in tests
+groff|groff|groff|checks manual pages in tests
+mandoc|mandoc|mandoc|checks manual pages in tests
 zsh|zsh|zsh|completions are tried in it
 fish|fish|fish|completions are tried in it
 mkfs.ext4|e2fsprogs|e2fsprogs|tests of full disks

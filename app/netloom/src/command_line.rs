@@ -6,7 +6,7 @@
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches};
 
-use crate::flags::Cli;
+use crate::flags::{Cli, examples};
 
 /// A word that people know from elsewhere: after which words of ours it stands, and what to write.
 type Elsewhere = (&'static str, &'static [&'static str], &'static str);
@@ -42,12 +42,37 @@ pub(crate) fn command() -> clap::Command {
     Cli::command()
 }
 
+/// A verb and those under it, with examples at the end of their help.
+fn with_examples(command: clap::Command, path: &str) -> clap::Command {
+    let command = match examples::of(path) {
+        Some(uses) => {
+            let before = command.get_after_help().map(|text| format!("{text}\n\n"));
+            let text = before.unwrap_or_default() + &examples::text(uses);
+            command.after_help(text)
+        }
+        None => command,
+    };
+    command.mut_subcommands(|verb| {
+        let path = format!("{path} {}", verb.get_name());
+        with_examples(verb, path.trim_start())
+    })
+}
+
 /// Reads this process's command line. Wrong usage, `--help` and `--version` end the process.
 pub(crate) fn read() -> Cli {
     let mut command = command();
     let read = command.try_get_matches_from_mut(std::env::args_os());
     let read = read.and_then(|matches| Cli::from_arg_matches(&matches));
-    read.unwrap_or_else(|error| helped(error, &command).exit())
+    let error = match read {
+        Ok(cli) => return cli,
+        Err(error) => error,
+    };
+    // Examples are put in only where they are shown.
+    if error.kind() == ErrorKind::DisplayHelp {
+        let shown = with_examples(self::command(), "").try_get_matches();
+        shown.err().unwrap_or(error).exit()
+    }
+    helped(error, &command).exit()
 }
 
 /// The error with suggestions that a user can follow.

@@ -3,6 +3,7 @@
 //! Only definitions: nothing here reads a file or asks the machine.
 
 mod capture;
+pub(crate) mod examples;
 mod generate;
 mod measure;
 mod serve;
@@ -22,7 +23,7 @@ pub(crate) use switch::{
     SwitchMirror, SwitchPort,
 };
 
-/// Builds whole networks inside this machine, from one file.
+/// Build whole networks inside this machine, from one file.
 #[derive(Debug, Parser)]
 #[command(name = "netloom", version, max_term_width = 100, disable_help_subcommand = true)]
 #[command(after_help = "Exit status: 0 done; 1 failed while running; 2 wrong usage or invalid \
@@ -30,8 +31,8 @@ pub(crate) use switch::{
                         to end ends by SIGTERM, and by SIGINT and SIGHUP unless its caller had \
                         these ignored, as shells have for background jobs of scripts.")]
 pub(crate) struct Cli {
-    /// The lab, by its name or its file, where more than one runs; of `up` and `run` the new lab's name.
-    /// `$NETLOOM_LAB` where nothing is said.
+    /// Which lab, by name or by file; for `up` and `run` the name of the new one. Default: $NETLOOM_LAB, else the
+    /// only lab that runs.
     #[arg(short = 'l', long = "lab", global = true, value_name = "LAB")]
     pub(crate) lab: Option<String>,
     #[command(subcommand)]
@@ -43,54 +44,54 @@ pub(crate) struct Cli {
 pub(crate) enum Verb {
     /// Bring a lab up from its file; returns when every node is ready.
     Up(Up),
-    /// Bring a lab up in the foreground, show what its programs write, and take it down at the end.
+    /// Bring a lab up, show the output of its programs, and take it down on Ctrl-C.
     Run(Up),
-    /// Take a lab down and remove everything of it.
+    /// Take a lab down and remove all that belongs to it.
     Down(Down),
-    /// Check lab files and show all errors, each with its place.
+    /// Check lab files and show all errors, with line and column.
     Check(Check),
     /// Print the JSON Schema of lab files.
     Schema,
-    /// List the labs of this user.
+    /// List your labs.
     Ls(Json),
-    /// Show a running lab: nodes, their use of the machine, programs, interfaces, links.
+    /// Show a running lab: nodes with their use of CPU and memory, interfaces, links.
     Status(Status),
-    /// Make, remove, show and change nodes of a running lab.
+    /// Create, delete, show and change nodes of a running lab.
     #[command(subcommand)]
     Node(Node),
-    /// Show and change links of a running lab.
+    /// Show links of a running lab, and change their delay, loss and rate.
     #[command(subcommand)]
     Link(Link),
-    /// Make, remove, show and change switches of a running lab.
+    /// Create, delete, show and change switches of a running lab.
     #[command(subcommand)]
     Switch(Switch),
-    /// Join a switch to an interface, until interrupted.
+    /// Join a host interface to a shared-memory switch, until interrupted.
     Plug(Plug),
-    /// Write the frames of links, nodes, switches and host interfaces to a file.
+    /// Capture frames of links, nodes, switches and host interfaces into a file.
     Capture(Box<Capture>),
-    /// Send frames at an exact rate, or receive them and tell what became of them.
+    /// Send frames at an exact rate, or receive them and report loss and delay.
     Generate(Box<Generate>),
-    /// Send the frames of a capture file, with their gaps or at a rate.
+    /// Send the frames of a capture file, as recorded or at a rate.
     Replay(Replay),
-    /// Measure loss, delay and jitter between two nodes hop by hop, without a packet of its own.
+    /// Measure loss, delay and jitter of live traffic between nodes, hop by hop.
     Measure(Box<Measure>),
-    /// Serve measurements, or all of a lab, over HTTP on a port.
+    /// Serve measurements, or the whole API of a lab, over HTTP.
     Serve(Serve),
-    /// Run a program in a node, with this terminal or these pipes.
+    /// Run a program in a node.
     Exec(Exec),
     /// Open a shell in a node.
     Shell(NodeArg),
-    /// Show what programs of nodes wrote.
+    /// Show the output of nodes' programs.
     Logs(Logs),
     /// Copy files into a node (SRC NODE:DST) or out of one (NODE:SRC DST).
     Cp(Copy),
-    /// Send echo requests between nodes and show who reaches whom.
+    /// Ping from one node to another, or from all to all, and show who answers.
     Ping(Ping),
-    /// Draw the lab.
+    /// Draw a lab as a graph, for Graphviz or as SVG.
     Graph(Graph),
-    /// Probe what this machine can do, and tell what is missing and how to get it.
+    /// Test what this machine can do, and say how to get what is missing.
     Doctor(Json),
-    /// Measure what is promised, beside peers that are installed.
+    /// Measure netloom's performance, beside other programs that are installed.
     Bench(Bench),
     /// Print a completion script for a shell.
     Completions {
@@ -168,13 +169,13 @@ pub(crate) enum PortKind {
 pub(crate) struct Up {
     /// The lab file.
     pub(crate) file: PathBuf,
-    /// A name for the lab other than the file's; -l does the same.
+    /// Name of the lab, instead of the file's; -l does the same.
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// Make nodes without their limits where limits cannot be set.
+    /// Leave limits out where this machine cannot set them.
     #[arg(long)]
     pub(crate) ignore_limits: bool,
-    /// Take down a lab of this name that runs, and bring up what the file says.
+    /// First take down the lab of this name, if one runs.
     #[arg(long)]
     pub(crate) replace: bool,
     /// Leave a lab that cannot come up as far as it is, so that it can be looked into.
@@ -185,10 +186,10 @@ pub(crate) struct Up {
 /// `down`.
 #[derive(Debug, Args)]
 pub(crate) struct Down {
-    /// The lab, by its name or its file; the only one where nothing is said.
+    /// The lab, by name or by file. Default: the only one that runs.
     #[arg(value_name = "LAB")]
     pub(crate) name: Option<String>,
-    /// All labs of this user.
+    /// All your labs.
     #[arg(long, conflicts_with = "name")]
     pub(crate) all: bool,
 }
@@ -204,7 +205,7 @@ pub(crate) struct Check {
 /// Listings.
 #[derive(Debug, Args)]
 pub(crate) struct Json {
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -212,10 +213,10 @@ pub(crate) struct Json {
 /// `status`.
 #[derive(Debug, Args)]
 pub(crate) struct Status {
-    /// The lab, by its name or its file; the only one where nothing is said.
+    /// The lab, by name or by file. Default: the only one that runs.
     #[arg(value_name = "LAB")]
     pub(crate) name: Option<String>,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -223,29 +224,29 @@ pub(crate) struct Status {
 /// `node`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Node {
-    /// Make a node. Where no lab runs, one named `default` is brought up for it.
+    /// Create a node. If no lab runs, one named `default` is brought up for it.
     Create(NodeCreate),
-    /// Remove a node with all nodes in it.
+    /// Delete a node and all nodes in it.
     Delete(NodeDelete),
-    /// List nodes with their use of the machine and their limits.
+    /// List nodes with their use of CPU and memory, and their limits.
     List(Json),
-    /// Show all about a node.
+    /// Show everything about a node.
     Show(Show),
-    /// Change limits, protection or root of a node; `none` takes a limit away.
+    /// Change limits, protection or root of a node; `none` removes a limit.
     Set(NodeSet),
-    /// Move an interface to another node, or from or to the host.
+    /// Move an interface between nodes, or between a node and the host.
     MoveInterface(MoveInterface),
 }
 
 /// `node create`.
 #[derive(Debug, Args)]
 pub(crate) struct NodeCreate {
-    /// Its name; PARENT/NAME makes it inside another node.
+    /// The node's name; PARENT/NAME creates it inside another node.
     pub(crate) name: String,
     /// Settings: cpu, weight, memory, processes, sockets, packets, bytes, charge-receive, children.
     #[arg(value_name = "KEY=VALUE", value_parser = setting)]
     pub(crate) settings: Vec<Setting>,
-    /// A directory to be the root of its file system.
+    /// The directory to use as its root file system.
     #[arg(long, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
 }
@@ -255,7 +256,7 @@ pub(crate) struct NodeCreate {
 pub(crate) struct NodeDelete {
     /// The node.
     pub(crate) node: String,
-    /// Remove it with all that lives there.
+    /// Delete it even if other nodes or programs live in it.
     #[arg(long)]
     pub(crate) force: bool,
 }
@@ -265,7 +266,7 @@ pub(crate) struct NodeDelete {
 pub(crate) struct Show {
     /// The node.
     pub(crate) node: String,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -287,13 +288,13 @@ pub(crate) struct MoveInterface {
     /// NODE:IFACE, or host:IFACE.
     #[arg(value_name = "NODE:IFACE")]
     pub(crate) interface: String,
-    /// The node that gets it, or `host`.
+    /// Where it goes: a node, or `host`.
     #[arg(value_name = "NODE|host")]
     pub(crate) to: String,
-    /// Its name there.
+    /// Its name in the new place.
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// Take its addresses and routes along.
+    /// Keep its addresses and routes.
     #[arg(long)]
     pub(crate) carry: bool,
 }
@@ -313,22 +314,22 @@ fn setting(text: &str) -> Result<Setting, String> {
 /// `link`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Link {
-    /// List links, with what they do to packets.
+    /// List links with their delay, loss, rate and other settings.
     List(Json),
-    /// Show all about a link.
+    /// Show everything about a link.
     Show(LinkShow),
-    /// Change what a link does to packets, from now on.
+    /// Change the delay, loss, rate or other settings of a link; `none` removes one.
     Set(Box<LinkSet>),
-    /// Follow what a link does to single packets, until interrupted.
+    /// Follow what happens to single packets of a link, until interrupted.
     Fates(LinkFates),
 }
 
 /// `link show`.
 #[derive(Debug, Args)]
 pub(crate) struct LinkShow {
-    /// The link's name, or an end of it: NODE:IFACE.
+    /// The link's name, or one of its ends: NODE:IFACE.
     pub(crate) link: String,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -336,42 +337,42 @@ pub(crate) struct LinkShow {
 /// `link set`. Values are as in the lab file; `none` takes one away.
 #[derive(Debug, Args)]
 pub(crate) struct LinkSet {
-    /// The link's name, or the end that sends: NODE:IFACE.
+    /// The link's name, or for one direction the end that sends: NODE:IFACE.
     pub(crate) link: String,
-    /// How long packets take, like 10ms.
+    /// Delay of each packet, like 10ms.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     delay: Option<String>,
-    /// How much that varies, like 1ms or 1ms,pareto.
+    /// Random part of the delay, like 1ms or 1ms,pareto.
     #[arg(long, value_name = "TIME[,normal|pareto|uniform]", allow_hyphen_values = true)]
     jitter: Option<String>,
-    /// How many are lost, like 0.1%.
+    /// Share of packets that are lost, like 0.1%.
     #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
     loss: Option<String>,
-    /// How many come twice, like 0.1%.
+    /// Share of packets that arrive twice, like 0.1%.
     #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
     duplicate: Option<String>,
-    /// How many overtake others, like 0.1%.
+    /// Share of packets that overtake others, like 0.1%.
     #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
     reorder: Option<String>,
-    /// In how many a bit is turned over, like 0.1%.
+    /// Share of packets in which one bit is inverted, like 0.1%.
     #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
     corrupt: Option<String>,
-    /// Bits a second, like 100mbit.
+    /// Highest rate in bits per second, like 100mbit.
     #[arg(long, allow_hyphen_values = true)]
     rate: Option<String>,
-    /// How many wait for the rate, or how long, like 100 or 50ms.
+    /// Longest queue for that rate, in packets or as a time, like 100 or 50ms.
     #[arg(long, value_name = "PACKETS|TIME", allow_hyphen_values = true)]
     queue: Option<String>,
-    /// The largest packet in bytes.
+    /// The largest packet in bytes; larger ones are lost.
     #[arg(long, value_name = "BYTES", allow_hyphen_values = true)]
     mtu: Option<String>,
-    /// Where its random numbers start.
+    /// Seed of the random numbers.
     #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
     seed: Option<String>,
-    /// Only what this end sends: a is the first end of the link, b the second.
+    /// Change only what this end sends: a is the first end of the link, b the second.
     #[arg(long)]
     pub(crate) end: Option<End>,
-    /// Take everything away first.
+    /// Remove all settings first.
     #[arg(long)]
     pub(crate) clear: bool,
 }
@@ -408,16 +409,16 @@ pub(crate) enum End {
 /// `link fates`.
 #[derive(Debug, Args)]
 pub(crate) struct LinkFates {
-    /// The link's name, or the end that sends: NODE:IFACE.
+    /// The link's name, or for one direction the end that sends: NODE:IFACE.
     pub(crate) link: String,
-    /// How many are kept in each direction until they are shown.
+    /// How many packets of each direction are remembered until they are shown.
     #[arg(long, value_name = "N", default_value_t = 100_000,
         value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) keep: u32,
-    /// End after so many.
+    /// Stop after this many.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
-    /// As JSON, one packet a line.
+    /// Print JSON, one packet per line.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -425,7 +426,7 @@ pub(crate) struct LinkFates {
 /// `exec`.
 #[derive(Debug, Args)]
 pub(crate) struct Exec {
-    /// Stay in this file system: everything but the root is the node's.
+    /// Stay in the caller's file system; everything else is the node's.
     #[arg(long)]
     pub(crate) no_root: bool,
     /// The node.
@@ -445,16 +446,16 @@ pub(crate) struct NodeArg {
 /// `logs`.
 #[derive(Debug, Args)]
 pub(crate) struct Logs {
-    /// The nodes; all with programs where nothing is said.
+    /// The nodes. Default: all that have programs.
     #[arg(value_name = "NODE")]
     pub(crate) nodes: Vec<String>,
-    /// Go on showing what comes.
+    /// Go on and show new lines as they come.
     #[arg(short, long)]
     pub(crate) follow: bool,
-    /// Begin with the last N lines of each node.
+    /// Start with the last N lines of each node.
     #[arg(short = 'n', long, value_name = "N")]
     pub(crate) lines: Option<usize>,
-    /// Put the time before each line (UTC).
+    /// Show the time of each line (UTC).
     #[arg(short, long)]
     pub(crate) timestamps: bool,
 }
@@ -499,7 +500,7 @@ pub(crate) struct Ping {
     /// How long to wait for an answer, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 2000)]
     pub(crate) timeout: u64,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -507,13 +508,13 @@ pub(crate) struct Ping {
 /// `graph`.
 #[derive(Debug, Args)]
 pub(crate) struct Graph {
-    /// The lab, by its name or its file; the only one where nothing is said.
+    /// The lab, by name or by file. Default: the only one that runs.
     #[arg(value_name = "LAB")]
     pub(crate) name: Option<String>,
-    /// For Graphviz. This is what happens where nothing is said.
+    /// Print Graphviz' format (default).
     #[arg(long, conflicts_with = "svg")]
     pub(crate) dot: bool,
-    /// As a picture.
+    /// Print an SVG picture.
     #[arg(long)]
     pub(crate) svg: bool,
     /// Draw this lab file instead of a running lab.
@@ -526,12 +527,12 @@ pub(crate) struct Graph {
 pub(crate) struct Bench {
     /// What to measure.
     pub(crate) name: Experiment,
-    /// Where `disk` writes; else where temporary files are.
+    /// The folder that `disk` writes to. Default: that of temporary files.
     pub(crate) folder: Option<PathBuf>,
-    /// Only what ratios and values need, within two minutes.
+    /// Measure only the promised ratios and values, within two minutes.
     #[arg(long)]
     pub(crate) quick: bool,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }

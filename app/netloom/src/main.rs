@@ -9,6 +9,7 @@ mod command_line;
 mod completing;
 mod flags;
 mod labs;
+mod man;
 mod output;
 mod source;
 mod spaces;

@@ -12,6 +12,7 @@ pub mod impairment;
 pub mod lab;
 mod parse;
 pub mod plan;
+pub mod reference;
 mod schema;
 pub mod setting;
 pub mod shm;

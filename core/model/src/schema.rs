@@ -106,6 +106,7 @@ impl Shape {
             Value::Shared(inner) => Shape::reference(inner),
             Value::Node => Shape::reference(&NODE),
             Value::Nothing => Shape::new(&["null"], json!({})),
+            Value::Called(_, inner) => Shape::of(inner),
             Value::AnyOf(kinds) => kinds.iter().map(Shape::of).fold(Shape::default(), Shape::or),
         }
     }

@@ -1,6 +1,8 @@
 //! Verbs that tell: doctor, graph, schema, completions, man pages.
 
-use netloom_tests_e2e::{Machine, machine, workspace_root};
+use std::collections::BTreeSet;
+
+use netloom_tests_e2e::{Machine, Run, machine, program, skip, workspace_root};
 
 #[test]
 fn doctor_lists_features() {
@@ -37,7 +39,7 @@ fn schema_describes_the_file() {
 }
 
 #[test]
-fn completions_and_man_pages_come_from_the_flags() {
+fn completions_ask_netloom_itself() {
     let machine = Machine::new();
     for shell in ["bash", "zsh", "fish"] {
         let text = machine.netloom(["completions", shell]).ok();
@@ -47,9 +49,92 @@ fn completions_and_man_pages_come_from_the_flags() {
         );
     }
     machine.netloom(["completions", "tea"]).finish().code(2);
-    std::fs::create_dir(machine.scratch().path().join("pages")).unwrap();
+    machine.untouched();
+}
+
+/// Every page by file name, as `netloom man` writes them.
+fn pages(machine: &Machine) -> Vec<(String, String)> {
+    let folder = machine.scratch().path().join("pages");
+    std::fs::create_dir(&folder).unwrap();
     machine.netloom(["man", "pages"]).ok();
-    let page = std::fs::read_to_string(machine.scratch().path().join("pages/netloom.1"));
-    let page = page.expect("pages/netloom.1");
-    assert!(page.contains(".TH netloom 1") && page.contains("doctor"), "{page}");
+    let entries = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap());
+    let read = entries.map(|e| {
+        let name = e.file_name().into_string().unwrap();
+        (name, std::fs::read_to_string(e.path()).unwrap())
+    });
+    read.collect()
+}
+
+#[test]
+fn every_verb_has_a_page_with_examples_and_exit_status() {
+    let machine = Machine::new();
+    let pages = pages(&machine);
+    assert!(pages.len() > 40, "{}", pages.len());
+    for (name, page) in pages.iter().filter(|(name, _)| name.ends_with(".1")) {
+        let verb = name.trim_end_matches(".1");
+        assert!(page.contains(&format!(".TH {verb} 1 ")), "{name}");
+        for section in ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXAMPLES", "FILES"] {
+            assert!(page.contains(&format!("\n.SH {section}\n")), "{name}: no {section}");
+        }
+        for section in ["\"EXIT STATUS\"", "ENVIRONMENT", "\"SEE ALSO\""] {
+            assert!(page.contains(&format!("\n.SH {section}\n")), "{name}: no {section}");
+        }
+        // What stands there is what the help shows.
+        let help = machine.netloom(verb.split('-').skip(1).chain(["--help"])).finish();
+        let first =
+            help.text().lines().find_map(|line| line.strip_prefix("  netloom ").map(str::to_owned));
+        if let (Some(0), Some(example)) = (help.status.code(), first) {
+            let plain = page.replace("\\-", "-").replace("\\*(Aq", "'").replace("\\(aq", "'");
+            assert!(plain.contains(&example), "{name}: no {example:?}");
+        }
+        assert!(!page.contains("complete\\-words") && !page.contains("\\-process"), "{name}");
+    }
+    machine.untouched();
+}
+
+#[test]
+fn the_page_of_the_lab_file_has_every_key() {
+    let machine = Machine::new();
+    let schema = machine.netloom(["schema"]).finish().code(0).json();
+    let pages = pages(&machine);
+    let (_, page) = pages.iter().find(|(name, _)| name == "netloom-lab.5").expect("netloom-lab.5");
+    let mut keys = BTreeSet::new();
+    keys_of(&schema, &mut keys);
+    assert!(keys.len() > 60, "{}", keys.len());
+    for key in keys {
+        let tag = format!("\n\\fB{}\\fR: ", key.replace('-', "\\-"));
+        assert!(page.contains(&tag), "no {key:?}");
+    }
+    machine.untouched();
+}
+
+fn keys_of(schema: &serde_json::Value, found: &mut BTreeSet<String>) {
+    match schema {
+        serde_json::Value::Object(map) => {
+            let keys = map.get("properties").and_then(|keys| keys.as_object());
+            found.extend(keys.into_iter().flat_map(|keys| keys.keys().cloned()));
+            map.values().for_each(|inner| keys_of(inner, found));
+        }
+        serde_json::Value::Array(items) => items.iter().for_each(|inner| keys_of(inner, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn formatters_have_nothing_to_say_of_the_pages() {
+    let formatters =
+        [("groff", &["-man", "-ww", "-z", "-Tutf8"][..]), ("mandoc", &["-Tlint", "-Werror"])];
+    let there: Vec<_> =
+        formatters.iter().filter_map(|(name, args)| Some((program(name)?, args))).collect();
+    if there.is_empty() {
+        skip!("peer:groff: not installed, nor mandoc");
+    }
+    let machine = Machine::new();
+    for (name, page) in pages(&machine) {
+        for (formatter, args) in &there {
+            let done = Run::new(formatter).args(args.iter()).input(page.clone()).finish().code(0);
+            assert_eq!(done.text() + &done.errors(), "", "{name}: {}", formatter.display());
+        }
+    }
+    machine.untouched();
 }

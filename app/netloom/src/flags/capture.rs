@@ -22,10 +22,10 @@ pub(crate) struct Capture {
     /// Every link of the lab, once.
     #[arg(long)]
     pub(crate) all: bool,
-    /// The file; `-` is standard output. Without one, frames are counted and thrown away.
+    /// The file; `-` is standard output. Without one, frames are only counted.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) write: Option<PathBuf>,
-    /// What is written; else as the file's name says, pcapng where it says nothing.
+    /// The file format. Default: by the file's name, else pcapng.
     #[arg(long, value_enum)]
     pub(crate) format: Option<CaptureFormat>,
     /// Only frames that match this expression.
@@ -34,44 +34,43 @@ pub(crate) struct Capture {
     /// Keep this many bytes of each frame; 0 for all.
     #[arg(short, long, value_name = "BYTES", default_value_t = 0)]
     pub(crate) snaplen: u32,
-    /// End after so many frames.
+    /// Stop after this many frames.
     #[arg(short = 'c', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
-    /// End after so long, e.g. 10s.
+    /// Stop after this time, like 10s.
     #[arg(short, long, value_name = "TIME", value_parser = time)]
     pub(crate) duration: Option<Duration>,
-    /// Frames of which direction, as the interface sees them.
+    /// The direction, as the interface sees it.
     #[arg(long, value_enum, default_value_t = CaptureDirection::Both)]
     pub(crate) direction: CaptureDirection,
-    /// How frames are taken.
+    /// How frames are captured.
     #[arg(long, value_enum, default_value_t = CaptureEngine::Auto)]
     pub(crate) engine: CaptureEngine,
-    /// Take the fastest way, also where it changes how an interface works: XDP turns segmentation
-    /// offload of a veth off.
+    /// Use the fastest engine even if it changes an interface: XDP turns segmentation offload of a veth off.
     #[arg(long)]
     pub(crate) fast: bool,
     /// Threads that share each interface's frames (engine tpacket).
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) threads: u16,
-    /// Hear frames for others, too (host interfaces).
+    /// Capture frames for other stations, too (host interfaces).
     #[arg(short, long)]
     pub(crate) promiscuous: bool,
-    /// Memory of each ring: of a processor, of a thread.
+    /// Size of each ring buffer; there is one for each processor or thread.
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = size)]
     pub(crate) ring: u64,
-    /// Most memory for frames that are not written yet.
+    /// The most memory for frames that are not written yet.
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = size)]
     pub(crate) memory: u64,
     #[command(flatten)]
     pub(crate) files: CaptureFiles,
-    /// A file for each interface in this folder, with a line a second: Unix time, Gb/s, frames
-    /// received, frames lost.
+    /// Write a file for each interface into this folder, a line per second: Unix time, Gb/s, frames received, frames
+    /// lost.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) statistics: Option<PathBuf>,
-    /// Show nothing while it runs.
+    /// Print nothing while it runs.
     #[arg(short, long)]
     pub(crate) quiet: bool,
-    /// The account at the end as JSON on standard output (on standard error with `-w -`).
+    /// Print the final account as JSON, to standard output (to standard error with `-w -`).
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -79,22 +78,22 @@ pub(crate) struct Capture {
 /// How files are written.
 #[derive(Debug, Args)]
 pub(crate) struct CaptureFiles {
-    /// Begin a new file when one would be longer than this; 2 GiB where no size is given.
+    /// Start a new file before one grows larger than this; 2 GiB if no size is given.
     #[arg(long, value_name = "SIZE", num_args = 0..=1, default_missing_value = "2GiB", value_parser = size)]
     pub(crate) rotate_size: Option<u64>,
-    /// Begin a new file every so often.
+    /// Start a new file after each such time.
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) rotate_time: Option<Duration>,
-    /// Keep the newest files only.
+    /// Keep only this many of the newest files.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) files: Option<u32>,
-    /// When the disk is full, wait for space instead of ending.
+    /// Wait for space when the disk is full, instead of stopping.
     #[arg(long)]
     pub(crate) wait_for_space: bool,
     /// Write through the page cache.
     #[arg(long)]
     pub(crate) buffered: bool,
-    /// Wait at the end of each file until it is on the disk.
+    /// Flush each complete file to the disk.
     #[arg(long)]
     pub(crate) sync: bool,
 }

@@ -19,45 +19,45 @@ use super::capture::time;
                         interface. IMIX is 7 of 64, 4 of 570 and 1 of 1518 bytes."
 )]
 pub(crate) struct Generate {
-    /// Where.
+    /// Where to send or receive.
     pub(crate) target: String,
-    /// Receive here instead, and report.
+    /// Receive instead of sending, and report.
     #[arg(long, conflicts_with_all = ["to", "to_mac", "size", "rate", "flows", "engine"])]
     pub(crate) receive: bool,
-    /// For whom: a node, or an address; else what is at the other end of the link.
+    /// Destination: a node or an address. Default: the other end of the link.
     #[arg(long, value_name = "NODE|ADDRESS")]
     pub(crate) to: Option<String>,
-    /// For which station, where the lab does not tell.
+    /// Destination MAC address, where the lab does not tell it.
     #[arg(long, value_name = "MAC", value_parser = mac)]
     pub(crate) to_mac: Option<[u8; 6]>,
-    /// From which address, where the interface has none.
+    /// Source address, where the interface has none.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) from: Option<IpAddr>,
-    /// For which UDP port.
+    /// Destination UDP port.
     #[arg(long, default_value_t = 9)]
     pub(crate) port: u16,
-    /// Bytes of each frame: 64, 64-1518, imix.
+    /// Size of the frames in bytes: 64, 64-1518, imix.
     #[arg(long, default_value = "64")]
     pub(crate) size: Sizes,
-    /// How fast: max, 100kpps, 1.5Mpps, 2Gb/s.
+    /// Rate: max, 100kpps, 1.5Mpps, 2Gb/s.
     #[arg(long, default_value = "max")]
     pub(crate) rate: Rate,
-    /// How many flows, in turn.
+    /// Number of flows; frames belong to each in turn.
     #[arg(long, default_value = "1")]
     pub(crate) flows: Flows,
-    /// End after so many frames.
+    /// Stop after this many frames.
     #[arg(short = 'c', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
-    /// End after so long; 10s where no count is given. A receiver ends a second after its last frame.
+    /// Stop after this time. Default: 10s if no count is given. A receiver stops one second after its last frame.
     #[arg(short, long, value_name = "TIME", value_parser = time)]
     pub(crate) duration: Option<Duration>,
     /// How frames are sent.
     #[arg(long, value_enum, default_value_t = GenerateEngine::Auto)]
     pub(crate) engine: GenerateEngine,
-    /// The stream's number in the stamps.
+    /// Number of the stream, in the stamps of its frames.
     #[arg(long, default_value_t = 0)]
     pub(crate) stream: u16,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -83,25 +83,25 @@ pub(crate) struct Replay {
     pub(crate) file: PathBuf,
     /// Where to: NODE:IFACE, link:NAME, switch:S (shared memory), host:IFACE.
     pub(crate) target: String,
-    /// As recorded, but so many times as fast.
+    /// This many times as fast as recorded.
     #[arg(long, value_name = "X", default_value = "1")]
     pub(crate) speed: Speed,
-    /// At this rate: 100kpps, 2Gb/s.
+    /// Send at this rate instead: 100kpps, 2Gb/s.
     #[arg(long)]
     pub(crate) rate: Option<Rate>,
-    /// As fast as it goes.
+    /// Send as fast as possible.
     #[arg(long)]
     pub(crate) top_speed: bool,
-    /// How often; 0 until interrupted.
+    /// How many times to send the file; 0: until interrupted.
     #[arg(long = "loop", value_name = "N", default_value_t = 1)]
     pub(crate) rounds: u64,
-    /// End after so many frames.
+    /// Stop after this many frames.
     #[arg(short = 'c', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
     /// How frames are sent.
     #[arg(long, value_enum, default_value_t = GenerateEngine::Auto)]
     pub(crate) engine: GenerateEngine,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -21,25 +21,24 @@ pub(crate) struct Measure {
     /// The node that sends and the one that receives; with --config, interfaces.
     #[arg(value_name = "NODE", required_unless_present = "config")]
     pub(crate) targets: Vec<String>,
-    /// How long, e.g. 20s, in whole blocks; else until interrupted.
+    /// How long, like 20s, in whole blocks. Default: until interrupted.
     #[arg(long = "for", value_name = "TIME", value_parser = time, conflicts_with = "config")]
     pub(crate) duration: Option<Duration>,
     /// The length of a block.
     #[arg(long, value_name = "TIME", value_parser = time, conflicts_with = "config")]
     pub(crate) period: Option<Duration>,
-    /// How long after its end a block is still counted: more than packets are on their way. Less than
-    /// half a period; a quarter of it, at most 1 s, if not given.
+    /// How long a block is still counted after its end: longer than packets travel, less than half a period. Default:
+    /// a quarter of the period, at most 1 s.
     #[arg(long, value_name = "TIME", value_parser = time, conflicts_with = "config")]
     pub(crate) guard: Option<Duration>,
     #[command(flatten)]
     pub(crate) what: MeasureWhat,
-    /// What runs at the points: counts of all packets, with times of all, of a fixed share, of about as
-    /// many as --samples says, or of a fixed share again (program 4).
+    /// What is kept at each point beside counts: 1 the sum of the times of all packets, 2 and 4 times of a fixed
+    /// share, 3 times of about --samples packets.
     #[arg(long, value_name = "1|2|3|4", default_value_t = 3, conflicts_with = "config",
         value_parser = clap::value_parser!(u8).range(1..=4))]
     pub(crate) program: u8,
-    /// How many packets of a flow and block have their times kept, at most; half as many at least
-    /// (program 3).
+    /// The most packets of a flow and block whose times are kept; half as many are the least (program 3).
     #[arg(long, value_name = "N", default_value_t = 1024, conflicts_with = "config",
         value_parser = clap::value_parser!(u32).range(2..=1_048_576))]
     pub(crate) samples: u32,
@@ -51,28 +50,28 @@ pub(crate) struct Measure {
     #[arg(long, value_name = "DSCP,DSCP", default_value = "8,16", value_parser = marks,
         conflicts_with = "config")]
     pub(crate) marks: (u8, u8),
-    /// Mark nothing: something else does.
+    /// Do not mark packets: something else does.
     #[arg(long, conflicts_with = "config")]
     pub(crate) no_marking: bool,
     /// Only from the first node to the second.
     #[arg(long, conflicts_with = "config")]
     pub(crate) one_way: bool,
-    /// There and back; this is so where nothing is said.
+    /// Both directions (default).
     #[arg(long, conflicts_with_all = ["one_way", "config"])]
     pub(crate) both: bool,
-    /// The body of a session as the API has it.
+    /// Read a session from this file, as POST /pnpm/ of the API takes it.
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Mark packets of the file's filters where they leave by these interfaces.
     #[arg(long, requires = "config")]
     pub(crate) mark: bool,
-    /// As JSON, an object a line.
+    /// Print JSON, one object per line.
     #[arg(long, conflicts_with = "csv")]
     pub(crate) json: bool,
-    /// As CSV: a header, and a line for each block, direction, flow and hop.
+    /// Print CSV: a header, then a line for each block, direction, flow and hop.
     #[arg(long)]
     pub(crate) csv: bool,
-    /// Only what all blocks together say.
+    /// Print only the result of all blocks together.
     #[arg(short, long, conflicts_with = "csv")]
     pub(crate) quiet: bool,
 }
@@ -81,7 +80,7 @@ pub(crate) struct Measure {
 #[derive(Debug, Args)]
 #[group(skip)]
 pub(crate) struct MeasureWhat {
-    /// IPv4; this is so where nothing is said.
+    /// IPv4 (default).
     #[arg(short = '4', conflicts_with_all = ["ipv6", "config"])]
     pub(crate) ipv4: bool,
     /// IPv6.
@@ -101,8 +100,7 @@ pub(crate) struct MeasureWhat {
     #[arg(long = "flow", value_name = "FLOW", value_parser = flow, conflicts_with = "config",
         conflicts_with_all = ["proto", "src_port", "dst_port"])]
     pub(crate) flow: Vec<FlowFlag>,
-    /// Each TCP connection and connected UDP socket between the nodes is a flow of its own: those that
-    /// are there when it begins.
+    /// Make a flow of each TCP connection and connected UDP socket that exists between the nodes at the start.
     #[arg(long, conflicts_with_all = ["proto", "src_port", "dst_port", "config"])]
     pub(crate) flows: bool,
 }

@@ -15,15 +15,14 @@ use clap::Args;
                         `Authorization: Bearer TOKEN`. What is sent is not encrypted."
 )]
 pub(crate) struct Serve {
-    /// Where to listen; port 0 is any that is free. Addresses of this machine alone need no thought:
-    /// others are reached from outside.
+    /// Address and port to listen on; port 0 picks a free one. Other machines reach any address but loopback.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8474")]
     pub(crate) listen: SocketAddr,
-    /// Take the token from this file, or write one into it if it is not there; mode 0600. Without a file
-    /// the token is shown once.
+    /// Read the token from this file, which is made with a new one (mode 0600) if absent. Without a file the token is
+    /// printed once.
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
-    /// By what records of this probe are known; the machine's name if not given.
+    /// Name of this probe in its records. Default: the machine's name.
     #[arg(long)]
     pub(crate) name: Option<String>,
 }

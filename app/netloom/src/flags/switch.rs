@@ -9,21 +9,21 @@ use super::{Json, Setting, setting};
 /// `switch`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Switch {
-    /// Make a switch. Where no lab runs, one named `default` is brought up for it.
+    /// Create a switch. If no lab runs, one named `default` is brought up for it.
     Create(SwitchCreate),
-    /// Remove a switch.
+    /// Delete a switch.
     Delete(SwitchDelete),
     /// List switches of all kinds.
     List(Json),
-    /// Show all about a switch: its process, its ports and what they count, its mirror sessions.
+    /// Show everything about a switch: process, ports, counters, mirror sessions.
     Show(SwitchShow),
-    /// Show a port, change its rules, or take it off the switch.
+    /// Show a port, change its rules, or disconnect it.
     Port(SwitchPort),
-    /// Show where ports believe addresses to be.
+    /// Show the MAC addresses that ports have learnt.
     Mac(SwitchMac),
     /// Set the VLANs of a port.
     Vlan(Box<SwitchVlan>),
-    /// Show mirror sessions, start one, end one.
+    /// Show, start and end mirror sessions.
     Mirror(SwitchMirror),
 }
 
@@ -32,7 +32,7 @@ pub(crate) enum Switch {
 pub(crate) struct SwitchCreate {
     /// Its name.
     pub(crate) name: String,
-    /// Settings as in the lab file: kind (shm where nothing is said), mode, group, arena, ageing.
+    /// Settings as in the lab file: kind (default shm), mode, group, arena, ageing.
     #[arg(value_name = "KEY=VALUE", value_parser = setting)]
     pub(crate) settings: Vec<Setting>,
 }
@@ -42,7 +42,7 @@ pub(crate) struct SwitchCreate {
 pub(crate) struct SwitchDelete {
     /// The switch.
     pub(crate) switch: String,
-    /// Remove it even though ports are on it.
+    /// Delete it even if ports are in use.
     #[arg(long)]
     pub(crate) force: bool,
 }
@@ -52,7 +52,7 @@ pub(crate) struct SwitchDelete {
 pub(crate) struct SwitchShow {
     /// The switch.
     pub(crate) switch: String,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -66,14 +66,14 @@ pub(crate) struct SwitchPort {
     /// The port's number or name.
     #[arg(value_parser = port)]
     pub(crate) port: PortKey,
-    /// Settings: name, user, group, lock (addresses that alone may send from it, with commas between
-    /// them), learn (on, off); `none` takes one away. Without any the port is shown.
+    /// Settings: name, user, group, lock (the only source addresses it may use, separated by commas), learn (on,
+    /// off); `none` removes one. Without settings the port is shown.
     #[arg(value_name = "KEY=VALUE", value_parser = setting)]
     pub(crate) settings: Vec<Setting>,
-    /// Take it off the switch; whoever has it may join again.
+    /// Disconnect whoever uses it; they may join again.
     #[arg(long)]
     pub(crate) disconnect: bool,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -86,7 +86,7 @@ pub(crate) struct SwitchMac {
     /// Only what this port has learnt, by number or name; the switch itself is 0.
     #[arg(long, value_parser = port)]
     pub(crate) port: Option<PortKey>,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -116,7 +116,7 @@ pub(crate) enum PortVlan {
     Trunk {
         /// The VLANs that may pass, like 1-3,7 or all.
         set: VidSet,
-        /// The VLAN of frames without a tag; they are dropped where nothing is said.
+        /// The VLAN of frames without a tag. Default: they are dropped.
         #[arg(long, value_name = "VID")]
         native: Option<Vid>,
     },
@@ -129,10 +129,10 @@ pub(crate) enum PortVlan {
 pub(crate) struct SwitchMirror {
     /// The switch.
     pub(crate) switch: String,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Without one, mirror sessions are shown.
+    /// Without one, sessions are shown.
     #[command(subcommand)]
     pub(crate) change: Option<MirrorChange>,
 }
@@ -140,7 +140,7 @@ pub(crate) struct SwitchMirror {
 /// What to do with mirror sessions.
 #[derive(Debug, Subcommand)]
 pub(crate) enum MirrorChange {
-    /// Start a session; its number is printed.
+    /// Start a session and print its number.
     Add(MirrorAdd),
     /// End a session.
     Delete {
@@ -159,10 +159,10 @@ pub(crate) struct MirrorAdd {
     #[arg(long, value_name = "PORT[,PORT]", required = true, value_delimiter = ',',
         value_parser = port)]
     pub(crate) from: Vec<PortKey>,
-    /// Which of their frames: in is what a port sends, out what it gets.
+    /// Which of their frames: in is what a port sends, out what it receives.
     #[arg(long, value_enum, default_value_t = MirrorDirection::Both)]
     pub(crate) direction: MirrorDirection,
-    /// Only some of them, like `vlan 7, tcp, port 80`; also mac, arp, ipv4, ipv6, ip, udp, icmp.
+    /// Copy only these, like `vlan 7, tcp, port 80`; also mac, arp, ipv4, ipv6, ip, udp, icmp.
     #[arg(long, value_name = "TEXT", default_value = "all")]
     pub(crate) filter: MirrorFilter,
 }
@@ -181,13 +181,13 @@ pub(crate) enum MirrorDirection {
 /// `plug`.
 #[derive(Debug, Args)]
 pub(crate) struct Plug {
-    /// The interface of this host, or of the namespace that this runs in.
+    /// The interface, in the network namespace of the caller.
     #[arg(value_name = "IFACE")]
     pub(crate) interface: String,
     /// The switch: SWITCH, LAB.SWITCH or the path of its socket; netloom:// may stand before it, and
     /// [N] after it chooses a port.
     pub(crate) switch: String,
-    /// The port's name on the switch; host:IFACE where nothing is said.
+    /// The port's name on the switch. Default: host:IFACE.
     #[arg(long)]
     pub(crate) name: Option<String>,
 }

@@ -9,7 +9,7 @@ use netloom_lab::graph;
 use crate::command_line::command;
 use crate::flags::{Check, Graph};
 use crate::labs::Wish;
-use crate::{completing, labs, output, source};
+use crate::{completing, labs, man, output, source};
 
 /// `netloom check`
 pub(crate) fn check(args: &Check) -> Result<i32> {
@@ -81,7 +81,9 @@ pub(crate) fn complete_words(words: &[String]) -> Result<i32> {
 
 /// `netloom man`
 pub(crate) fn man(folder: &Path) -> Result<i32> {
-    clap_mangen::generate_to(command(), folder)
-        .with_context(|| format!("{folder:?}: write manual pages"))?;
+    for (name, page) in man::pages() {
+        let path = folder.join(name);
+        std::fs::write(&path, page).with_context(|| format!("{path:?}: write a manual page"))?;
+    }
     Ok(0)
 }

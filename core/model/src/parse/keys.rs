@@ -58,30 +58,52 @@ pub(crate) enum Value {
     Nothing,
     /// One of several kinds.
     AnyOf(&'static [Value]),
+    /// A value, and how a reader is told of it: `a duration like 30s`.
+    Called(&'static str, &'static Value),
 }
 
 const fn key(name: &'static str, value: Value, doc: &'static str) -> Key {
     Key { name, doc, value, required: false }
 }
 
-const DURATION: Value = Value::NumberOrPattern(r"^[0-9]+(\.[0-9]+)? *(us|ms|s|m|min|h)?$");
-const BYTES: Value = Value::NumberOrPattern(
-    r"^[0-9]+(\.[0-9]+)? *(B|k|K|kB|KB|M|MB|G|GB|T|TB|Ki|KiB|Mi|MiB|Gi|GiB|Ti|TiB)?$",
+const DURATION: Value = Value::Called(
+    "a duration like 500ms, 30s or 2m; a bare number is seconds",
+    &Value::NumberOrPattern(r"^[0-9]+(\.[0-9]+)? *(us|ms|s|m|min|h)?$"),
 );
-const CPU: Value = Value::NumberOrPattern(r"^[0-9]+(\.[0-9]+)? *%?$");
-const MODE: Value = Value::NumberOrPattern(r"^(0o)?[0-7]{3,4}$");
-const CIDR: Value = Value::Pattern(r"^[0-9A-Fa-f.:]+/[0-9]{1,3}$");
-const PREFIX_OR_NONE: Value = Value::Pattern(r"^([0-9A-Fa-f.:]+/[0-9]{1,3}|none)$");
+const BYTES: Value = Value::Called(
+    "a size like 256MiB, 1GB or 64k; a bare number is bytes",
+    &Value::NumberOrPattern(
+        r"^[0-9]+(\.[0-9]+)? *(B|k|K|kB|KB|M|MB|G|GB|T|TB|Ki|KiB|Mi|MiB|Gi|GiB|Ti|TiB)?$",
+    ),
+);
+const CPU: Value = Value::Called(
+    "a share like 50% or a number of CPUs like 1.5",
+    &Value::NumberOrPattern(r"^[0-9]+(\.[0-9]+)? *%?$"),
+);
+const MODE: Value =
+    Value::Called("octal digits like 0644", &Value::NumberOrPattern(r"^(0o)?[0-7]{3,4}$"));
+const CIDR: Value = Value::Called(
+    "a prefix like 10.0.0.0/24 or fd00::/64",
+    &Value::Pattern(r"^[0-9A-Fa-f.:]+/[0-9]{1,3}$"),
+);
+const PREFIX_OR_NONE: Value =
+    Value::Called("a prefix or none", &Value::Pattern(r"^([0-9A-Fa-f.:]+/[0-9]{1,3}|none)$"));
 const MTU: Value = Value::Integer(68, 65535);
 const PORT: Value = Value::Integer(1, 65535);
 const SUBNET: Value = Value::AnyOf(&[CIDR, Value::List(&CIDR, Some(2))]);
 const VLAN: Value = Value::Integer(1, 4094);
-const VLANS: Value = Value::AnyOf(&[
-    VLAN,
-    Value::Pattern(r"^(all|none|[0-9]+((\.\.|-)[0-9]+)?(, *[0-9]+((\.\.|-)[0-9]+)?)*)$"),
-]);
-const MAC_OR_OWN: Value = Value::Pattern(r"^([0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}|own)$");
-const COMMAND: Value = Value::List(&Value::Text, None);
+const VLANS: Value = Value::Called(
+    "VLANs like 7, 10..20 or all",
+    &Value::AnyOf(&[
+        VLAN,
+        Value::Pattern(r"^(all|none|[0-9]+((\.\.|-)[0-9]+)?(, *[0-9]+((\.\.|-)[0-9]+)?)*)$"),
+    ]),
+);
+const MAC_OR_OWN: Value = Value::Called(
+    "a MAC address or own",
+    &Value::Pattern(r"^([0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}|own)$"),
+);
+const COMMAND: Value = Value::Called("an argument list", &Value::List(&Value::Text, None));
 const INDEX: Value =
     Value::AnyOf(&[Value::Integer(0, i64::MAX), Value::Text, Value::List(&Value::Text, None)]);
 
@@ -97,17 +119,28 @@ const IF: Key = key(
     "With `for`: keeps only the combinations for which this expression is true: `x < y and x != 3`.",
 );
 
-const DELAY: Value = Value::AnyOf(&[
-    Value::Integer(0, 0),
-    Value::Pattern(r"^([0-9]+(\.[0-9]+)? *(us|ms|s|m|min|h)|none)$"),
-]);
-const SHARE: Value = Value::Pattern(r"^([0-9]+(\.[0-9]+)? *%|none)$");
-const RATE: Value =
-    Value::Pattern(r"^([0-9]+(\.[0-9]+)? *([kKmMgGtT]?([bB][iI][tT](/s)?|b/s))|none)$");
+const DELAY: Value = Value::Called(
+    "a duration with its unit like 10ms, or none",
+    &Value::AnyOf(&[
+        Value::Integer(0, 0),
+        Value::Pattern(r"^([0-9]+(\.[0-9]+)? *(us|ms|s|m|min|h)|none)$"),
+    ]),
+);
+const SHARE: Value = Value::Called(
+    "a percentage like 0.1%, or none",
+    &Value::Pattern(r"^([0-9]+(\.[0-9]+)? *%|none)$"),
+);
+const RATE: Value = Value::Called(
+    "a rate like 100mbit or 1.5Gb/s, or none",
+    &Value::Pattern(r"^([0-9]+(\.[0-9]+)? *([kKmMgGtT]?([bB][iI][tT](/s)?|b/s))|none)$"),
+);
 
 const DELAY_KEY: Key = key("delay", DELAY, "How long every packet is held, like 10ms.");
 const JITTER_VALUE: Value = Value::AnyOf(&[
-    Value::Pattern(r"^([0-9]+(\.[0-9]+)? *(us|ms|s|m|min|h)([ ,].*)?|.*spread=.*|none|0)$"),
+    Value::Called(
+        "a spread like 1ms, or a short form like 1ms pareto",
+        &Value::Pattern(r"^([0-9]+(\.[0-9]+)? *(us|ms|s|m|min|h)([ ,].*)?|.*spread=.*|none|0)$"),
+    ),
     Value::Object(&JITTER),
 ]);
 const JITTER_KEY: Key = key(
@@ -116,8 +149,11 @@ const JITTER_KEY: Key = key(
     "A random part of the delay: its spread, like 1ms, or a map. Packets keep their order.",
 );
 const LOSS_VALUE: Value = Value::AnyOf(&[
-    Value::Pattern(
-        r"^([0-9]+(\.[0-9]+)? *%([ ,].*)?|random=.*|bursts[ ,].*|pattern[ ,][ .x]+|none)$",
+    Value::Called(
+        "a percentage like 0.1%, or a short form like bursts enter=1% leave=25%",
+        &Value::Pattern(
+            r"^([0-9]+(\.[0-9]+)? *%([ ,].*)?|random=.*|bursts[ ,].*|pattern[ ,][ .x]+|none)$",
+        ),
     ),
     Value::Object(&LOSS),
 ]);
@@ -136,7 +172,7 @@ const QUEUE_KEY: Key = key(
 );
 const SEED_KEY: Key = key(
     "seed",
-    Value::NumberOrPattern("^([0-9]+|none)$"),
+    Value::Called("a whole number, or none", &Value::NumberOrPattern("^([0-9]+|none)$")),
     "Start of all random numbers; from the link's name when absent.",
 );
 
@@ -151,7 +187,10 @@ pub(crate) static LAB: Object = Object {
     keys: &[
         key(
             "name",
-            Value::Pattern("^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"),
+            Value::Called(
+                "letters, digits, ., _ and -",
+                &Value::Pattern("^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"),
+            ),
             "The lab's name; the file's name without its ending when absent.",
         ),
         key(
@@ -318,13 +357,19 @@ pub(crate) static PROTECT: Object = Object {
     keys: &[
         key(
             "packets",
-            Value::NumberOrPattern(r"^[0-9]+(\.[0-9]+)? *[kKMG]?(/s)?$"),
+            Value::Called(
+                "packets per second like 200k/s",
+                &Value::NumberOrPattern(r"^[0-9]+(\.[0-9]+)? *[kKMG]?(/s)?$"),
+            ),
             "Packets per second, like 200k/s; at least 1.",
         ),
         key(
             "bytes",
-            Value::NumberOrPattern(
-                r"^[0-9]+(\.[0-9]+)? *(B|k|K|kB|KB|M|MB|G|GB|T|TB|Ki|KiB|Mi|MiB|Gi|GiB|Ti|TiB)?(/s)?$",
+            Value::Called(
+                "bytes per second like 1GB/s",
+                &Value::NumberOrPattern(
+                    r"^[0-9]+(\.[0-9]+)? *(B|k|K|kB|KB|M|MB|G|GB|T|TB|Ki|KiB|Mi|MiB|Gi|GiB|Ti|TiB)?(/s)?$",
+                ),
             ),
             "Bytes per second, like 1GB/s; at least 10kB/s.",
         ),
@@ -432,7 +477,10 @@ pub(crate) static ROUTE: Object = Object {
             required: true,
             ..key(
                 "to",
-                Value::Pattern(r"^([0-9A-Fa-f.:]+/[0-9]{1,3}|default)$"),
+                Value::Called(
+                    "a prefix, or default",
+                    &Value::Pattern(r"^([0-9A-Fa-f.:]+/[0-9]{1,3}|default)$"),
+                ),
                 "A prefix, or default.",
             )
         },
@@ -675,7 +723,7 @@ pub(crate) static LOSS: Object = Object {
         ),
         key(
             "pattern",
-            Value::Pattern(r"^[.x]+$"),
+            Value::Called("x and . like ..x", &Value::Pattern(r"^[.x]+$")),
             "Exactly these, over and over: x is lost, . passes. `..x` loses every third.",
         ),
     ],

@@ -1,0 +1,419 @@
+//! Examples of every verb, once, for `--help` and the manual pages, and the exit codes of those that have their own.
+//!
+//! Each line is one that netloom takes; a test reads them all.
+
+/// How a verb is called, and how it ends.
+pub(crate) struct Uses {
+    /// `link set`; empty for netloom itself.
+    pub(crate) verb: &'static str,
+    /// A command line, and what it does.
+    pub(crate) examples: &'static [(&'static str, &'static str)],
+    /// Codes that mean something else than [`EXIT`] says, or more.
+    pub(crate) exit: &'static [(&'static str, &'static str)],
+}
+
+/// The exit codes of all verbs.
+pub(crate) const EXIT: &[(&str, &str)] = &[
+    ("0", "Done."),
+    ("1", "Failed while running."),
+    ("2", "Wrong usage or an invalid file."),
+    (
+        "3",
+        "Not supported on this machine: the message says what is missing, and what to do about it.",
+    ),
+];
+
+/// The examples of a verb, by its words: `link set`.
+pub(crate) fn of(verb: &str) -> Option<&'static Uses> {
+    USES.iter().find(|uses| uses.verb == verb)
+}
+
+/// The examples as `--help` shows them.
+pub(crate) fn text(uses: &Uses) -> String {
+    let lines = uses.examples.iter().map(|(line, what)| format!("  # {what}\n  {line}\n"));
+    format!("Examples:\n{}", lines.collect::<String>().trim_end())
+}
+
+const fn uses(verb: &'static str, examples: &'static [(&'static str, &'static str)]) -> Uses {
+    Uses { verb, examples, exit: &[] }
+}
+
+const USES: &[Uses] = &[
+    uses(
+        "",
+        &[
+            ("netloom up examples/two-sites.yaml", "bring up a lab"),
+            ("netloom exec h1 -- ping -c 3 web", "run a program in one of its nodes"),
+            ("netloom status", "see what there is, and what it uses"),
+            ("netloom down", "take it down, with all that belongs to it"),
+        ],
+    ),
+    uses(
+        "up",
+        &[
+            ("netloom up two-sites.yaml", "bring up the lab of this file, or mend it if it runs"),
+            (
+                "netloom up --name second two-sites.yaml",
+                "the same network once more, beside the first",
+            ),
+            (
+                "netloom up --replace two-sites.yaml",
+                "take down what runs and bring up what the file says now",
+            ),
+        ],
+    ),
+    uses(
+        "run",
+        &[(
+            "netloom run two-sites.yaml",
+            "bring up the lab, show what its programs print, take it down on Ctrl-C",
+        )],
+    ),
+    uses(
+        "down",
+        &[
+            ("netloom down", "the only lab that runs"),
+            ("netloom down two-sites.yaml", "the lab of this file"),
+            ("netloom down --all", "all your labs"),
+        ],
+    ),
+    Uses {
+        verb: "check",
+        examples: &[("netloom check two-sites.yaml torus.yaml", "all errors of two files")],
+        exit: &[("2", "A file has errors, or cannot be read.")],
+    },
+    uses("schema", &[("netloom schema > netloom.schema.json", "a schema for editors")]),
+    uses(
+        "ls",
+        &[
+            ("netloom ls", "your labs and how they are"),
+            ("netloom ls --json", "the same for programs"),
+        ],
+    ),
+    uses(
+        "status",
+        &[
+            ("netloom status", "the only lab that runs"),
+            ("netloom status two-sites --json", "one of several, as JSON"),
+        ],
+    ),
+    uses(
+        "node",
+        &[
+            ("netloom node list", "all nodes"),
+            ("netloom node set h1 cpu=50%", "limit one while it runs"),
+        ],
+    ),
+    uses(
+        "node create",
+        &[
+            ("netloom node create h9", "a node without links"),
+            (
+                "netloom node create tenant/h1 cpu=50% memory=256MiB",
+                "a node inside another one, with limits",
+            ),
+        ],
+    ),
+    uses(
+        "node delete",
+        &[
+            ("netloom node delete h9", "a node nothing runs in"),
+            ("netloom node delete --force h9", "whatever lives in it"),
+        ],
+    ),
+    uses("node list", &[("netloom node list", "use and limits of all nodes")]),
+    uses(
+        "node show",
+        &[("netloom node show h1", "one node: limits, accounts, interfaces, programs")],
+    ),
+    uses(
+        "node set",
+        &[
+            ("netloom node set h1 cpu=50% memory=256MiB", "new limits, from now on"),
+            ("netloom node set web packets=200k/s", "a budget for what is sent to it"),
+            ("netloom node set h1 cpu=none", "no limit any more"),
+        ],
+    ),
+    uses(
+        "node move-interface",
+        &[
+            ("netloom node move-interface h1:eth0 h2", "from one node to another"),
+            (
+                "netloom node move-interface host:eth1 h1 --name lan0",
+                "a card of the host into a node",
+            ),
+            ("netloom node move-interface h1:lan0 host", "and back"),
+        ],
+    ),
+    uses(
+        "link",
+        &[
+            ("netloom link list", "all links"),
+            ("netloom link set r1:eth1 --delay 20ms", "what r1 sends takes longer"),
+        ],
+    ),
+    uses("link list", &[("netloom link list", "what all links do to packets")]),
+    uses(
+        "link show",
+        &[("netloom link show r1:eth1", "one link, with the fates of its packets so far")],
+    ),
+    uses(
+        "link set",
+        &[
+            (
+                "netloom link set r1:eth1--r2:eth0 --delay 10ms --loss 0.1%",
+                "both directions of a link",
+            ),
+            ("netloom link set r1:eth1 --rate 10mbit --queue 50ms", "only what r1 sends"),
+            ("netloom link set r1:eth1 --loss none", "no loss any more"),
+            ("netloom link set r1:eth1--r2:eth0 --clear", "a plain link again"),
+        ],
+    ),
+    uses(
+        "link fates",
+        &[("netloom link fates r1:eth1 --count 100", "what happens to the next 100 packets")],
+    ),
+    uses(
+        "switch",
+        &[
+            ("netloom switch list", "all switches"),
+            ("netloom switch show s1", "ports and counters of one"),
+        ],
+    ),
+    uses(
+        "switch create",
+        &[
+            ("netloom switch create wall", "a switch in shared memory"),
+            ("netloom switch create wall mode=0660 group=kvm", "one that a group may join"),
+        ],
+    ),
+    uses("switch delete", &[("netloom switch delete wall", "a switch nobody uses")]),
+    uses("switch list", &[("netloom switch list", "switches of all kinds")]),
+    uses(
+        "switch show",
+        &[("netloom switch show wall", "its process, ports, counters and mirror sessions")],
+    ),
+    uses(
+        "switch port",
+        &[
+            ("netloom switch port wall h1:eth0", "show a port"),
+            (
+                "netloom switch port wall 3 lock=02:00:00:00:00:01",
+                "let it send from this address only",
+            ),
+            ("netloom switch port wall 3 --disconnect", "take its user off"),
+        ],
+    ),
+    uses("switch mac", &[("netloom switch mac wall --port h1:eth0", "what one port has learnt")]),
+    uses(
+        "switch vlan",
+        &[
+            ("netloom switch vlan wall h1:eth0 access 7", "frames without a tag belong to VLAN 7"),
+            (
+                "netloom switch vlan wall r1:eth0 trunk 1-3,7 --native 1",
+                "frames with tags of these VLANs",
+            ),
+            ("netloom switch vlan wall h1:eth0 none", "no rule"),
+        ],
+    ),
+    uses(
+        "switch vlan access",
+        &[("netloom switch vlan wall h1:eth0 access 7", "a port of VLAN 7")],
+    ),
+    uses(
+        "switch vlan trunk",
+        &[("netloom switch vlan wall r1:eth0 trunk all", "a port of all VLANs, with tags")],
+    ),
+    uses("switch vlan none", &[("netloom switch vlan wall h1:eth0 none", "a port without a rule")]),
+    uses("switch mirror", &[("netloom switch mirror wall", "the sessions of a switch")]),
+    uses(
+        "switch mirror add",
+        &[(
+            "netloom switch mirror wall add --to 9 --from h1:eth0,h2:eth0 --filter 'tcp, port 80'",
+            "copies of what two ports send and receive",
+        )],
+    ),
+    uses(
+        "switch mirror delete",
+        &[("netloom switch mirror wall delete 1", "end the first session")],
+    ),
+    uses("plug", &[("netloom plug eth1 wall", "join a card of the host to a switch")]),
+    Uses {
+        verb: "capture",
+        examples: &[
+            ("netloom capture h1:eth0 -w h1.pcapng", "one interface, until Ctrl-C"),
+            (
+                "netloom capture --all -w all.pcapng -d 10s",
+                "every link of the lab, for ten seconds",
+            ),
+            (
+                "netloom capture link:r1:eth1--r2:eth0 -w - | wireshark -k -i -",
+                "a link, straight into Wireshark",
+            ),
+            ("netloom capture web -f 'flow:h1->web:80/tcp' -w web.pcapng", "one flow"),
+        ],
+        exit: &[("0", "Every frame is accounted for."), ("1", "The capture failed.")],
+    },
+    uses(
+        "generate",
+        &[
+            (
+                "netloom generate h1:eth0 --rate 100kpps -d 10s",
+                "a million frames to the other end of the link",
+            ),
+            ("netloom generate web:eth0 --receive", "count what arrives, and how late"),
+            ("netloom generate h1:eth0 --to web --size imix --rate 1Gb/s", "the Internet mix"),
+        ],
+    ),
+    uses(
+        "replay",
+        &[
+            ("netloom replay h1.pcapng h1:eth0", "with the gaps of the recording"),
+            (
+                "netloom replay h1.pcapng h1:eth0 --rate 100kpps --loop 0",
+                "at a rate, over and over",
+            ),
+        ],
+    ),
+    uses(
+        "measure",
+        &[
+            (
+                "netloom measure h1 web --for 20s",
+                "loss, delay and jitter of what the two send each other",
+            ),
+            (
+                "netloom measure h1 web --flow 80/tcp --json",
+                "one flow apart from the rest, for programs",
+            ),
+        ],
+    ),
+    uses(
+        "serve",
+        &[
+            ("netloom serve", "measurements of this host, on loopback"),
+            (
+                "netloom serve -l two-sites --token-file token",
+                "all of a lab's API, with a token that stays",
+            ),
+        ],
+    ),
+    Uses {
+        verb: "exec",
+        examples: &[
+            ("netloom exec h1 -- ip address", "a program in a node"),
+            ("netloom exec h1 -- sh -c 'echo $NETLOOM_NODE'", "more than one, by a shell"),
+            ("echo hello | netloom exec h1 -- tee /tmp/hello", "with pipes"),
+        ],
+        exit: &[(
+            "*",
+            "Otherwise that of the program; 128 and the signal's number when a signal ended it.",
+        )],
+    },
+    Uses {
+        verb: "shell",
+        examples: &[("netloom shell h1", "a shell in a node")],
+        exit: &[("*", "That of the shell.")],
+    },
+    uses(
+        "logs",
+        &[
+            ("netloom logs web", "what its programs printed so far"),
+            ("netloom logs -n 10", "the last ten lines of every node"),
+            ("netloom logs -ft web", "and what they print from now on, with times"),
+        ],
+    ),
+    uses(
+        "cp",
+        &[
+            ("netloom cp app.conf web:/etc/app.conf", "into a node"),
+            ("netloom cp web:/var/log/app.log .", "out of one"),
+        ],
+    ),
+    Uses {
+        verb: "ping",
+        examples: &[
+            ("netloom ping h1 web", "three requests from one node to another"),
+            ("netloom ping --all", "a table of who reaches whom"),
+            ("netloom ping --all -4 --json", "only IPv4, for programs"),
+        ],
+        exit: &[("1", "Some pair does not answer.")],
+    },
+    uses(
+        "graph",
+        &[
+            ("netloom graph --svg > lab.svg", "a picture of the lab that runs"),
+            ("netloom graph --file torus.yaml | dot -Tpng -o torus.png", "of a file, by Graphviz"),
+        ],
+    ),
+    uses("doctor", &[("netloom doctor", "what labs can have on this machine")]),
+    uses("bench", &[("netloom bench lab --quick", "how fast labs come up and go down")]),
+    uses(
+        "completions",
+        &[
+            ("source <(netloom completions bash)", "for this bash"),
+            (
+                "netloom completions fish > ~/.config/fish/completions/netloom.fish",
+                "for fish, for good",
+            ),
+        ],
+    ),
+    uses("man", &[("netloom man /usr/local/share/man/man1", "the pages of all verbs")]),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command_line::command;
+
+    /// The verbs that a user can call, with those that only hold others.
+    fn verbs(command: &clap::Command, path: &str, found: &mut Vec<String>) {
+        found.push(path.to_owned());
+        for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {
+            verbs(verb, format!("{path} {}", verb.get_name()).trim_start(), found);
+        }
+    }
+
+    #[test]
+    fn every_verb_has_an_example_and_every_example_a_verb() {
+        let mut all = vec![];
+        verbs(&command(), "", &mut all);
+        for verb in &all {
+            assert!(of(verb).is_some_and(|uses| !uses.examples.is_empty()), "no example: {verb}");
+        }
+        for uses in USES {
+            assert!(all.iter().any(|verb| verb == uses.verb), "no such verb: {}", uses.verb);
+        }
+    }
+
+    /// The words of netloom's part of a line, as a shell splits it.
+    fn words(line: &str) -> Vec<String> {
+        let start = line.find("netloom").expect(line);
+        let (mut words, mut word, mut quoted) = (vec![], String::new(), false);
+        for c in line[start..].chars() {
+            match c {
+                '\'' => quoted = !quoted,
+                '|' | '>' | ')' if !quoted => break,
+                ' ' if !quoted => words.push(std::mem::take(&mut word)),
+                c => word.push(c),
+            }
+        }
+        words.push(word);
+        words.retain(|word| !word.is_empty());
+        words
+    }
+
+    #[test]
+    fn every_example_is_taken_as_it_stands() {
+        for (uses, (line, _)) in USES.iter().flat_map(|u| u.examples.iter().map(move |e| (u, e))) {
+            let read = command().try_get_matches_from(words(line));
+            let mut matches = read.as_ref().unwrap_or_else(|error| panic!("{line}: {error}"));
+            let mut verb = String::new();
+            while let Some((name, inner)) = matches.subcommand() {
+                verb = format!("{verb} {name}").trim_start().to_owned();
+                matches = inner;
+            }
+            assert!(verb.starts_with(uses.verb), "{line} is under {:?}", uses.verb);
+        }
+    }
+}

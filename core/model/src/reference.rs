@@ -1,0 +1,156 @@
+//! The keys of the lab file in words, for a manual: made from the tables that the parser reads by.
+
+use crate::parse::keys::{LAB, NODE, Object, Value};
+
+/// The keys of one kind of map.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Keys {
+    /// What it is called: `node`.
+    pub of: &'static str,
+    /// One or two sentences.
+    pub about: &'static str,
+    /// In the order of the tables.
+    pub keys: Vec<KeyInWords>,
+}
+
+/// A key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyInWords {
+    /// As it is written.
+    pub name: &'static str,
+    /// What may stand there: `a whole number from 68 to 65535`.
+    pub value: String,
+    /// Whether it must be there.
+    pub required: bool,
+    /// What it means.
+    pub about: &'static str,
+}
+
+/// All keys, from the file as a whole to the innermost map; each kind of map once.
+pub fn reference() -> Vec<Keys> {
+    let mut found: Vec<&'static Object> = vec![&LAB];
+    let mut at = 0;
+    while at < found.len() {
+        for key in found[at].keys {
+            maps_in(&key.value, &mut |object| {
+                if !found.iter().any(|known| std::ptr::eq(*known, object)) {
+                    found.push(object);
+                }
+            });
+        }
+        at += 1;
+    }
+    found.into_iter().map(in_words).collect()
+}
+
+fn in_words(object: &'static Object) -> Keys {
+    let key = |key: &'static crate::parse::keys::Key| KeyInWords {
+        name: key.name,
+        value: words(&key.value),
+        required: key.required,
+        about: key.doc,
+    };
+    Keys { of: object.name, about: object.doc, keys: object.keys.iter().map(key).collect() }
+}
+
+/// The kinds of maps that a value may hold.
+fn maps_in(value: &'static Value, found: &mut dyn FnMut(&'static Object)) {
+    match value {
+        Value::Object(object) | Value::Shared(object) => found(object),
+        Value::Node => found(&NODE),
+        Value::List(inner, _)
+        | Value::Pair(inner)
+        | Value::AnyList(inner)
+        | Value::Map(inner)
+        | Value::Called(_, inner) => maps_in(inner, found),
+        Value::AnyOf(kinds) => kinds.iter().for_each(|kind| maps_in(kind, found)),
+        Value::Boolean
+        | Value::Integer(..)
+        | Value::Text
+        | Value::Pattern(_)
+        | Value::NumberOrPattern(_)
+        | Value::Choice(_)
+        | Value::Nothing => {}
+    }
+}
+
+fn words(value: &Value) -> String {
+    match value {
+        Value::Boolean => "true or false".into(),
+        Value::Integer(low, high) if low == high => low.to_string(),
+        Value::Integer(low, i64::MAX) => format!("a whole number from {low}"),
+        Value::Integer(low, high) => format!("a whole number from {low} to {high}"),
+        Value::Text | Value::Pattern(_) => "text".into(),
+        Value::NumberOrPattern(_) => "a number".into(),
+        Value::Choice(choices) => choices.join(" or "),
+        Value::List(item, Some(most)) => format!("a list of at most {most}, each {}", words(item)),
+        Value::List(item, None) | Value::AnyList(item) => format!("a list, each {}", words(item)),
+        Value::Pair(item) => format!("a list of two, each {}", words(item)),
+        Value::Map(item) => format!("a map, each value {}", words(item)),
+        Value::Object(object) | Value::Shared(object) => format!("a map of {} keys", object.name),
+        Value::Node => "a map of node keys".into(),
+        Value::Nothing => "nothing".into(),
+        Value::Called(words, _) => (*words).into(),
+        Value::AnyOf(kinds) => {
+            // That a map may be left empty needs no word.
+            let told = kinds.iter().filter(|kind| !matches!(kind, Value::Nothing)).map(words);
+            told.collect::<Vec<_>>().join(", or ")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// The titles and keys of a schema, which is made from the same tables.
+    fn keys_of(schema: &serde_json::Value, found: &mut BTreeSet<(String, String)>) {
+        if let (Some(title), Some(keys)) =
+            (schema["title"].as_str(), schema["properties"].as_object())
+        {
+            found.extend(keys.keys().map(|key| (title.to_owned(), key.clone())));
+        }
+        match schema {
+            serde_json::Value::Object(map) => map.values().for_each(|inner| keys_of(inner, found)),
+            serde_json::Value::Array(items) => items.iter().for_each(|inner| keys_of(inner, found)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn the_reference_has_every_key_of_the_schema_once() {
+        let mut schema = crate::schema();
+        schema["title"] = "lab".into();
+        let mut wanted = BTreeSet::new();
+        keys_of(&schema, &mut wanted);
+        let mut found = BTreeSet::new();
+        for map in reference() {
+            for key in map.keys {
+                assert!(!key.about.is_empty() && !key.value.is_empty(), "{} {}", map.of, key.name);
+                assert!(
+                    found.insert((map.of.to_owned(), key.name.to_owned())),
+                    "{} twice",
+                    key.name
+                );
+            }
+        }
+        assert_eq!(found, wanted);
+    }
+
+    #[test]
+    fn values_are_told_in_words() {
+        let all = reference();
+        let value = |of: &str, name: &str| {
+            let map = all.iter().find(|map| map.of == of).expect(of);
+            map.keys.iter().find(|key| key.name == name).expect(name).value.clone()
+        };
+        assert_eq!(value("switch", "mtu"), "a whole number from 68 to 65535");
+        assert_eq!(value("switch", "kind"), "kernel or shm");
+        assert_eq!(value("lab", "nodes"), "a map, each value a map of node keys");
+        assert_eq!(value("link", "ends"), "a list of two, each text");
+        assert_eq!(value("link", "a"), "a map of direction keys");
+        assert_eq!(value("direction", "loss").split(", or ").last(), Some("a map of loss keys"));
+    }
+}
