@@ -383,11 +383,15 @@ fn down_ends_it_at_once_with_a_whole_file() {
         let capture = Capturing::start(&machine, target, "down.pcapng");
         machine.datagrams("a", "b", 0, 50);
         machine.datagrams("a", "d", 0, 50);
+        // Sent is not arrived: a switch in shared memory has processes on the way.
+        let file = machine.scratch().path().join("down.pcapng");
+        wait_until("fifty are in the file", SOON, || {
+            (read_pcapng(&file).counts().values().sum::<u64>() >= 50).then_some(())
+        });
         machine.netloom(["down", "watch"]).finish().code(0);
         let account = capture.finish(0);
         account.closes();
         assert!(account.errors.contains("is no more"), "{target}: {}", account.errors);
-        let file = machine.scratch().path().join("down.pcapng");
         assert_eq!(read_pcapng(&file).counts(), account.written(), "{target}");
         assert!(account.total("written") >= 50, "{target}");
         std::fs::remove_file(file).expect("remove the file");
