@@ -50,6 +50,13 @@ fn the_guide_to_labs_runs() {
 }
 
 #[test]
+fn the_guide_for_those_who_come_from_elsewhere_runs() {
+    let machine = machine!();
+    run_document(&machine, "docs/guide/coming-from.md", 10);
+    machine.untouched();
+}
+
+#[test]
 fn the_guide_to_examples_runs() {
     if !Path::new("/usr/lib/frr/zebra").exists() {
         netloom_tests_e2e::skip!("peer:frr: not installed");
