@@ -1,10 +1,12 @@
 //! `check`: what the compiler does not look at. Prints every finding; fails if one is forbidden.
 //!
 //! Forbidden: an edge against the layers, a module without a `//!` header, a licence that is not in
-//! the list, `unsafe` outside `host/` and `parts/vdeplug`. Told only: long files and functions.
+//! the list, `unsafe` outside `host/` and `parts/vdeplug`, `eprintln!` in what serves, a file of tests that no
+//! executable lists. Told only: long files and functions.
 
 mod layers;
 mod licences;
+mod listed;
 mod source;
 
 use anyhow::{Result, bail};
@@ -17,6 +19,7 @@ pub(crate) fn run() -> Result<()> {
     wrong.extend(licences::check(&metadata));
     let sources = source::check(&workspace::root())?;
     wrong.extend(sources.wrong);
+    wrong.extend(listed::check(&workspace::root())?);
     for long in &sources.long {
         println!("long: {long}");
     }
@@ -28,4 +31,12 @@ pub(crate) fn run() -> Result<()> {
     }
     println!("check: layers, headers, licences and unsafe are as they should be");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn this_workspace_is_as_it_should_be() {
+        super::run().unwrap();
+    }
 }

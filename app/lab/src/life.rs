@@ -196,7 +196,7 @@ fn bring_up(running: &Arc<Running>, telling: &Telling) -> Result<()> {
 fn stay(running: &Arc<Running>, telling: &Telling, error: &Error) {
     let mut reason = describe(error);
     if let Err(unnoted) = running.folder.mark_failed(&reason) {
-        eprintln!("netloom: {}", describe(&unnoted));
+        netloom_sys::journal::line(format_args!("netloom: {}", describe(&unnoted)));
     }
     crate::load::watch(Arc::downgrade(running));
     let name = running.folder.name();
