@@ -10,7 +10,8 @@ use axum::body::Bytes;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use netloom_lab::view::{
-    Changed, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewNode, NodeSettings,
+    Changed, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewLink, NewNode,
+    NodeSettings,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -20,6 +21,9 @@ use utoipa::ToSchema;
 use crate::query::{DeleteQuery, FatesQuery, NoteQuery};
 use crate::reply::{Failure, Problem};
 use crate::routes::{Answer, Lab, WAIT_SLICE};
+
+/// How a link is named.
+const LINK: &str = "The link's name, an end of it, `NODE:IFACE`, or both of its ends, `A,B`";
 
 /// The value in a request's body. What it says it is does not matter, only whether it is JSON.
 pub(crate) fn body<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, Failure> {
@@ -97,11 +101,47 @@ pub(crate) async fn move_interface(State(lab): State<Lab>, bytes: Bytes) -> Answ
     lab.call(move |s| s.move_interface(&request)).await.map(Json)
 }
 
+/// Make a link
+///
+/// Between two nodes, or a node and a switch. Addresses and routes are those that it would have got at the end
+/// of the lab file.
+#[utoipa::path(post, path = "/v1/links", tag = "parts", request_body = NewLink, responses(
+    (status = 200, description = "It carries frames", body = Changed),
+    (status = 400, description = "The body, an end or a setting cannot be used", body = Problem),
+    (status = 404, description = "No such node", body = Problem),
+    (status = 409, description = "A node's init has ended", body = Problem),
+    (status = "default", description = "Not made", body = Problem),
+))]
+pub(crate) async fn create_link(State(lab): State<Lab>, bytes: Bytes) -> Answer<Changed> {
+    let request: NewLink = body(&bytes)?;
+    lab.call(move |s| s.create_link(&request)).await.map(Json)
+}
+
+/// Remove a link with its interfaces
+#[utoipa::path(delete, path = "/v1/links/{link}", tag = "parts",
+    params(("link" = String, Path, description = LINK)),
+    responses(
+        (status = 200, description = "Nothing is left of it", body = Changed),
+        (status = 400, description = "It cannot be removed, or several are meant", body = Problem),
+        (status = 404, description = "No such link", body = Problem),
+        (status = 409, description = "An interface of it is elsewhere", body = Problem),
+        (status = "default", description = "Something could not be removed", body = Problem),
+    )
+)]
+pub(crate) async fn delete_link(
+    State(lab): State<Lab>,
+    link: Result<Path<String>, PathRejection>,
+) -> Answer<Changed> {
+    let Path(link) = link?;
+    lab.call(move |s| s.delete_link(&link)).await.map(Json)
+}
+
 /// How a link is
 #[utoipa::path(get, path = "/v1/links/{link}", tag = "parts",
-    params(("link" = String, Path, description = "The link's name, or an end of it: `NODE:IFACE`")),
+    params(("link" = String, Path, description = LINK)),
     responses(
         (status = 200, description = "The link", body = LinkStatus),
+        (status = 400, description = "Several are meant; they are listed", body = Problem),
         (status = 404, description = "No such link", body = Problem),
         (status = "default", description = "Not served", body = Problem),
     )
@@ -112,11 +152,24 @@ pub(crate) async fn link(
 ) -> Answer<LinkStatus> {
     let Path(asked) = link?;
     let LabStatus { name, mut links, .. } = lab.quick(|s| s.status()).await?;
-    let found = links
+    let known = links
         .iter()
         .position(|l| l.name == asked)
         .or_else(|| links.iter().position(|l| is_end(l, &asked)));
+    let found = match known {
+        Some(found) => Some(found),
+        None => {
+            let words = asked.clone();
+            let full = lab.quick(move |s| name_of(&s.plan(), &words)).await?;
+            links.iter().position(|l| l.name == full)
+        }
+    };
     found.map(|n| Json(links.swap_remove(n))).ok_or_else(|| Failure::no_link(name, &asked))
+}
+
+/// The name of a link that is asked for in other words.
+fn name_of(plan: &netloom_model::Plan, asked: &str) -> netloom_lab::Result<String> {
+    netloom_lab::find_link(plan, asked).map(|(at, _)| plan.links[at].name.clone())
 }
 
 /// A switch or a door is no name for a link: several may end there.
@@ -124,7 +177,7 @@ fn is_end(link: &LinkStatus, asked: &str) -> bool {
     asked.contains(':') && link.ends.iter().any(|end| end == asked)
 }
 
-/// Change what a link does to packets
+/// Change what a link does to packets, take it down or up
 #[utoipa::path(patch, path = "/v1/links/{link}", tag = "parts",
     params(("link" = String, Path,
         description = "The link's name, or an end of it, `NODE:IFACE`, which then is the one that sends")),

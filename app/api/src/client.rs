@@ -17,8 +17,8 @@ use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use netloom_lab::view::{
-    Changed, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewNode, NewSwitch,
-    NodeSettings, NodeStatus, PairReachability, Reachability, Repaired,
+    Changed, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewLink, NewNode,
+    NewSwitch, NodeSettings, NodeStatus, PairReachability, Reachability, Repaired,
 };
 use netloom_model::Plan;
 use netloom_node::entry::Door;
@@ -230,6 +230,23 @@ impl Client {
     /// [`Error::Refused`] with status 404 when there is none.
     pub fn link(&self, link: &str) -> Result<LinkStatus> {
         self.json(&Call::new(Method::GET, format!("/v1/links/{}", encoded(link)), QUICK))
+    }
+
+    /// Makes a link; returns when it carries frames.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with status 400 for an end or a setting that cannot be used, 404 when there is
+    /// no such node.
+    pub fn create_link(&self, request: &NewLink) -> Result<Changed> {
+        self.json(&Call::new(Method::POST, "/v1/links", WHOLE).with(request))
+    }
+
+    /// Removes a link.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with status 404 when there is none of this name, 400 when it cannot be removed.
+    pub fn delete_link(&self, link: &str) -> Result<Changed> {
+        self.json(&Call::new(Method::DELETE, format!("/v1/links/{}", encoded(link)), WHOLE))
     }
 
     /// Changes what a link does to packets, by its name or the end that sends.

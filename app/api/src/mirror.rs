@@ -25,6 +25,36 @@ pub(crate) struct Plan {
     links: Vec<PlannedLink>,
     /// The text of `/etc/hosts` in every node.
     hosts: String,
+    /// How links that are made later get addresses and routes; not there in the view from inside a node.
+    scheme: Option<Scheme>,
+}
+
+/// How addresses and routes of a lab are chosen.
+#[derive(ToSchema)]
+pub(crate) struct Scheme {
+    /// Where automatic addresses come from.
+    pool: PlannedPool,
+    /// Whether routes are computed.
+    routing: bool,
+    /// Whether routers use all shortest paths of equal cost.
+    ecmp: bool,
+    /// Prefixes of switches' segments, by the switch's name.
+    switches: std::collections::BTreeMap<String, Vec<String>>,
+    /// Prefixes that hold the links of one node: its id, and the prefix.
+    blocks: Vec<(usize, String)>,
+    /// Ids of nodes whose routes are given by hand.
+    routed_by_hand: Vec<usize>,
+    /// The id of the next link to be made.
+    next_link: usize,
+}
+
+/// Where automatic addresses come from; `null`: the lab has none of the family.
+#[derive(ToSchema)]
+pub(crate) struct PlannedPool {
+    /// An IPv4 prefix.
+    ipv4: Option<String>,
+    /// An IPv6 prefix.
+    ipv6: Option<String>,
 }
 
 /// A planned node.

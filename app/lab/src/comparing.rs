@@ -29,6 +29,8 @@ pub(crate) fn by_hand(state: &State, asked: &Plan) -> Vec<String> {
     let found = difference(asked, &state.plan);
     let mut lines = found.lines(&state.plan, MOST);
     lines.extend(state.moved.iter().take(MOST).map(|moved| moved_words(&state.plan, moved)));
+    let down = state.plan.links.iter().filter(|link| state.down.contains(&link.id));
+    lines.extend(down.take(MOST).map(|link| format!("link {}: taken down", link.name)));
     lines
 }
 

@@ -7,7 +7,7 @@ use netloom_model::impairment::{self, words};
 use netloom_model::plan::{Plan, PlannedEnd, PlannedLink};
 use netloom_wire::control::{DirectionState, Record, Request};
 
-use crate::running::Running;
+use crate::running::{Running, Work};
 use crate::state::State;
 use crate::view::{DirectionView, FateView, Fates, LinkSettings, LinkStatus, WireView};
 use crate::{Error, Result, Service, end_text};
@@ -15,11 +15,19 @@ use crate::{Error, Result, Service, end_text};
 /// Pause between two looks for somebody who waits for fates.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// How many links of several are named.
+const MOST_NAMED: usize = 8;
+
 /// Most fates of one answer.
 const MOST_FATES: usize = 4096;
 
-/// Finds a link by name, or by one of its ends, which then is the end meant: its place in the plan.
-pub(crate) fn find_link(plan: &Plan, asked: &str) -> Result<(usize, Option<usize>)> {
+/// Finds a link: its place in the plan. It goes by its name; by one of its ends, `NODE:IFACE`, which then
+/// is the end meant; or by both of its ends, `A--B`, `A,B` or `A B`, in any order, where a node stands for each of its
+/// interfaces.
+///
+/// # Errors
+/// [`Error::NoLink`]; [`Error::Invalid`] where several links are between the two.
+pub fn find_link(plan: &Plan, asked: &str) -> Result<(usize, Option<usize>)> {
     let name = asked.strip_prefix("link:").unwrap_or(asked);
     if let Some(found) = plan.link(name) {
         return Ok((found, None));
@@ -30,11 +38,50 @@ pub(crate) fn find_link(plan: &Plan, asked: &str) -> Result<(usize, Option<usize
         link.ends.iter().position(named)
     };
     let found = plan.links.iter().enumerate().find_map(|(i, l)| Some((i, Some(end(l)?))));
-    found.ok_or_else(|| {
-        let near = plan.links.iter().find(|l| l.name.contains(name) && !name.is_empty());
-        let hint = near.map_or_else(String::new, |l| format!("; did you mean {:?}?", l.name));
-        Error::NoLink { lab: plan.lab.clone(), link: asked.to_owned(), hint }
-    })
+    if let Some(found) = found {
+        return Ok(found);
+    }
+    match between(plan, name).as_slice() {
+        [one] => Ok((*one, None)),
+        [] => Err(no_link(plan, asked, name)),
+        several => {
+            let names: Vec<&str> =
+                several.iter().take(MOST_NAMED).map(|at| plan.links[*at].name.as_str()).collect();
+            let more = several.len() - names.len();
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            let reason = format!("which of {}{more}?", names.join(", "));
+            Err(Error::Invalid { object: format!("link {asked:?}"), reason })
+        }
+    }
+}
+
+/// Places of the links between two ends that are written as one word.
+fn between(plan: &Plan, words: &str) -> Vec<usize> {
+    let is = |end: &PlannedEnd, word: &str| match end {
+        PlannedEnd::Node { node, .. } => {
+            plan.nodes[*node].name == word || end_text(plan, end) == word
+        }
+        end => end_text(plan, end) == word,
+    };
+    let joins = |link: &PlannedLink, a: &str, b: &str| {
+        let [first, second] = &link.ends;
+        (is(first, a) && is(second, b)) || (is(first, b) && is(second, a))
+    };
+    let all = |a: &str, b: &str| -> Vec<usize> {
+        (0..plan.links.len()).filter(|at| joins(&plan.links[*at], a.trim(), b.trim())).collect()
+    };
+    if let Some((a, b)) = words.split_once([',', ' ']) {
+        return all(a, b);
+    }
+    // A name may have two hyphens itself.
+    let cuts = words.match_indices("--").map(|(at, _)| (&words[..at], &words[at + 2..]));
+    cuts.flat_map(|(a, b)| all(a, b)).collect()
+}
+
+fn no_link(plan: &Plan, asked: &str, name: &str) -> Error {
+    let near = plan.links.iter().find(|l| l.name.contains(name) && !name.is_empty());
+    let hint = near.map_or_else(String::new, |l| format!("; did you mean {:?}?", l.name));
+    Error::NoLink { lab: plan.lab.clone(), link: asked.to_owned(), hint }
 }
 
 impl Running {
@@ -63,19 +110,11 @@ impl Running {
             }
             wanted[end].check().map_err(|p| invalid(format!("{}: {}", p.key, p.reason)))?;
         }
-        let old = link.impairments.clone();
-        let put = |wanted: [Impairments; 2]| {
-            move |state: &mut State| {
-                state.plan.links[at].impairments = wanted;
-                Ok(())
-            }
-        };
-        self.change(&mut work, put(wanted))?;
-        if let Err(refused) = self.put_wire_in(&work, at) {
-            // As it was: what was put in half is taken out.
-            self.change(&mut work, put(old))?;
-            let _ = self.put_wire_in(&work, at);
-            return Err(refused);
+        if change.clear || !change.settings.is_empty() {
+            self.put_impairments(&mut work, at, wanted)?;
+        }
+        if let Some(up) = change.up {
+            self.set_up(&mut work, at, up)?;
         }
         drop(work);
         let name = link.name.clone();
@@ -85,6 +124,25 @@ impl Running {
             link: name,
             hint: String::new(),
         })
+    }
+
+    /// Makes these impairments hold; as it was where that is refused.
+    fn put_impairments(&self, work: &mut Work, at: usize, wanted: [Impairments; 2]) -> Result<()> {
+        let old = self.state().plan.links[at].impairments.clone();
+        let put = |wanted: [Impairments; 2]| {
+            move |state: &mut State| {
+                state.plan.links[at].impairments = wanted;
+                Ok(())
+            }
+        };
+        self.change(work, put(wanted))?;
+        if let Err(refused) = self.put_wire_in(work, at) {
+            // What was put in half is taken out.
+            self.change(work, put(old))?;
+            let _ = self.put_wire_in(work, at);
+            return Err(refused);
+        }
+        Ok(())
     }
 
     /// See [`Service::note_fates`].

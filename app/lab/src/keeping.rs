@@ -30,6 +30,7 @@ pub(crate) struct Kept {
     pub(crate) switches: Switches,
     pub(crate) guards: Guards,
     pub(crate) probing: Probing,
+    pub(crate) luggage: crate::cable::Luggage,
     scopes: Mutex<Scopes>,
     guests: Mutex<BTreeMap<usize, Guest>>,
     /// Written to when what is watched changes.
@@ -57,6 +58,7 @@ impl Kept {
             switches: Switches::default(),
             guards: Guards::default(),
             probing: Probing::new(running.clone()),
+            luggage: crate::cable::Luggage::default(),
             scopes: Mutex::new(Scopes { serve, running, servers: BTreeMap::new() }),
             guests: Mutex::default(),
             wake,
@@ -120,6 +122,7 @@ impl Running {
         let context = self.wire_context(state, inits);
         self.kept.wires.fit(&context, links)?;
         self.kept.switches.fit(&context, links)?;
+        self.cut_again(inits, links)?;
         self.kept.wake();
         Ok(())
     }

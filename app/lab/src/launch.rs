@@ -4,6 +4,7 @@
 //! [`Launch::up`] takes the lab's folder, forks the lab process and listens to its progress. The
 //! lab process goes on when its maker is killed; when its maker asks, it takes down what it made.
 
+use std::collections::BTreeSet;
 use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use netloom_model::Plan;
 use netloom_model::lab::FileContent;
-use netloom_model::plan::{PlannedLink, PlannedNode};
+use netloom_model::plan::PlannedNode;
 use netloom_node::spawner::Spawner;
 use netloom_sys::cgroup::{self, Groups};
 use netloom_sys::process::{self, Forked, Namespaces};
@@ -26,7 +27,7 @@ use crate::life::Birth;
 use crate::making::absolute_paths;
 use crate::running::is_lab_process;
 use crate::state::{Folder, State};
-use crate::switching::{at, can_be_tap};
+use crate::switching::{at as at_switch, can_be_tap};
 use crate::{Error, Result, Service, door, orphan, teardown};
 
 /// How long a lock may be held by nobody who can be seen, and the pause between two looks.
@@ -151,33 +152,7 @@ impl Launch {
         }
         let state = match adopted {
             Some(state) => state,
-            None => {
-                let mut groups =
-                    Groups::new(hierarchies, &folder.id(), std::collections::BTreeSet::new());
-                for node in &plan.nodes {
-                    let parent = node.parent.map(|p| plan.nodes[p].id);
-                    let limits = &node.limits;
-                    groups.add(node.id, parent, limits.memory.is_some(), limits.sockets.is_some());
-                }
-                // Without BPF programs a wire cannot be put in later, nor where frames come from and go to
-                // a plug, which hears them before any program does.
-                let built_in =
-                    |l: &&PlannedLink| user || l.ends.iter().any(|e| at(&plan, e).is_some());
-                let impaired = plan.links.iter().filter(built_in);
-                let impaired = impaired.filter(|l| crate::wires::impaired(l));
-                let taps = !user && Path::new(TUN).exists();
-                let tapped = plan.links.iter().filter(|l| taps && can_be_tap(&plan, l));
-                State {
-                    tapped: tapped.map(|l| l.id).collect(),
-                    wired: impaired.map(|l| l.id).collect(),
-                    plan,
-                    groups,
-                    user,
-                    since: crate::status::now_ns() / 1_000_000_000,
-                    moved: vec![],
-                    file: options.file.clone(),
-                }
-            }
+            None => fresh_state(&folder, plan, hierarchies, user, options),
         };
         let adopt = folder.is_up();
         let (ours, theirs) = UnixStream::pair().map_err(Error::state("lab process", "connect"))?;
@@ -248,6 +223,23 @@ impl Launch {
     }
 }
 
+/// Chooses how a link, by its place in the plan, is made: with a wire built in, or as a tap.
+pub(crate) fn choose_way(state: &mut State, at: usize) {
+    let link = &state.plan.links[at];
+    let (id, plan) = (link.id, &state.plan);
+    // Without BPF programs a wire cannot be put in later, nor where frames come from and go to a plug, which
+    // hears them before any program does.
+    let early = state.user || link.ends.iter().any(|end| at_switch(plan, end).is_some());
+    let wired = early && crate::wires::impaired(link);
+    let tapped = !state.user && can_be_tap(plan, link) && Path::new(TUN).exists();
+    if wired {
+        state.wired.insert(id);
+    }
+    if tapped {
+        state.tapped.insert(id);
+    }
+}
+
 /// Makes the lab's folder and takes its lock; `None` when somebody has it.
 fn take_folder(folder: &Folder) -> Result<Option<OwnedFd>> {
     let until = Instant::now() + LOCK_PATIENCE;
@@ -273,6 +265,36 @@ fn take_folder(folder: &Folder) -> Result<Option<OwnedFd>> {
 /// Whether a lab process makes or runs the lab.
 pub fn has_lab_process(folder: &Folder) -> bool {
     folder.read_pid().is_some_and(|pid| is_lab_process(folder, pid))
+}
+
+/// The state of a lab that is about to be made.
+fn fresh_state(
+    folder: &Folder,
+    plan: Plan,
+    hierarchies: Vec<cgroup::Hierarchy>,
+    user: bool,
+    options: &Options,
+) -> State {
+    let mut groups = Groups::new(hierarchies, &folder.id(), BTreeSet::new());
+    for node in &plan.nodes {
+        let parent = node.parent.map(|p| plan.nodes[p].id);
+        let limits = &node.limits;
+        groups.add(node.id, parent, limits.memory.is_some(), limits.sockets.is_some());
+    }
+    let mut state = State {
+        tapped: BTreeSet::new(),
+        wired: BTreeSet::new(),
+        plan,
+        groups,
+        user,
+        since: crate::status::now_ns() / 1_000_000_000,
+        moved: vec![],
+        down: BTreeSet::new(),
+        unfinished: BTreeSet::new(),
+        file: options.file.clone(),
+    };
+    (0..state.plan.links.len()).for_each(|at| choose_way(&mut state, at));
+    state
 }
 
 /// Whether this machine and this user can have a lab at all, as far as that is seen before anything is

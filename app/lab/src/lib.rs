@@ -7,10 +7,12 @@
 #![forbid(unsafe_code)]
 
 mod addresses;
+mod cable;
 mod comparing;
 pub mod doctor;
 mod door;
 mod error;
+mod following;
 pub mod graph;
 mod guards;
 mod impairing;
@@ -18,6 +20,7 @@ mod inhabitants;
 mod keeping;
 pub mod launch;
 mod life;
+mod linking;
 pub mod listing;
 mod live;
 mod load;
@@ -46,6 +49,7 @@ mod wires;
 
 pub use door::HostChange;
 pub use error::{Error, Result, describe};
+pub use impairing::find_link;
 pub use service::Service;
 pub use state::{Folder, State, runtime_dir};
 pub use status::end_text;

@@ -152,6 +152,7 @@ impl Running {
             Ok(())
         });
         failures.extend(kept.err());
+        failures.extend(self.follow_hosts(work, &state.plan.hosts).err());
         Error::of_all(failures)
     }
 

@@ -89,6 +89,7 @@ impl Running {
         }
         if let Some(link) = link {
             self.put_wire_in(&work, link)?;
+            self.cut_again(&work.inits, &[link])?;
         }
         if let Some(owner) = owner {
             self.raise_guards(&work, owner)?;
@@ -208,6 +209,7 @@ impl Running {
         })?;
         for link in &links {
             failures.extend(self.put_wire_in(work, *link).err());
+            failures.extend(self.cut_again(&work.inits, &[*link]).err());
         }
         for (node, _) in &homes {
             failures.extend(self.raise_guards(work, *node).err());

@@ -15,8 +15,8 @@ use netloom_model::plan::{
     self as planned, PlannedEnd, PlannedLink, PlannedNode, is_of_an_interface,
 };
 use netloom_netlink::{
-    Address, Batch, BridgeSpec, Change, DeleteLink, EndSpec, Multipath, Neighbour, Route, Socket,
-    VethSpec,
+    Address, Batch, BridgeSpec, Change, DeleteLink, DeleteRoute, EndSpec, Multipath, Neighbour,
+    Route, Socket, VethSpec,
 };
 use netloom_sys::namespace;
 
@@ -326,6 +326,29 @@ fn set_late_sysctls(node: &PlannedNode, object: &str) -> Result<()> {
     Ok(())
 }
 
+/// Gives a living node its neighbours across these links anew, where they are fixed ones.
+pub(crate) fn give_neighbours(
+    plan: &Plan,
+    space: BorrowedFd<'_>,
+    node: usize,
+    links: &[usize],
+) -> Result<()> {
+    let interfaces: usize = plan.nodes.iter().map(|n| n.interfaces.len()).sum();
+    if interfaces <= LEARNT_NEIGHBOURS {
+        return Ok(());
+    }
+    let object = format!("node {:?}", plan.nodes[node].name);
+    inside(space, &object, |socket| {
+        let mut batch = Batch::new();
+        push_neighbours(&mut batch, plan, node, Scope::Links, links);
+        if batch.is_empty() {
+            Ok(())
+        } else {
+            run(socket, &mut batch, &object, "fix its neighbours")
+        }
+    })
+}
+
 /// The neighbours of a node across its node-node links, as permanent entries.
 fn push_neighbours(batch: &mut Batch, plan: &Plan, node: usize, scope: Scope, links: &[usize]) {
     for (i, interface) in plan.nodes[node].interfaces.iter().enumerate() {
@@ -375,18 +398,54 @@ fn push_route(
     route: &planned::Route,
     replace: bool,
 ) {
-    let index = |interface: usize| node.interfaces[interface].index;
-    match route.via {
-        Some(via) if !route.also.is_empty() => {
-            let also = route.also.iter().map(|hop| (hop.via, index(hop.interface)));
-            let hops: Vec<(IpAddr, u32)> =
-                std::iter::once((via, index(route.interface))).chain(also).collect();
-            batch.push(Arc::clone(name), &Multipath { to: route.to, hops: &hops, replace });
+    if let Some(way) = Way::of(node, route, |_| true) {
+        way.push(batch, name, replace);
+    }
+}
+
+/// A route as it is known in a node: where it leads, and how.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Way {
+    pub(crate) to: ipnet::IpNet,
+    /// Next routers, none on the link itself, and indexes of interfaces; at least one.
+    hops: Vec<(Option<IpAddr>, u32)>,
+}
+
+impl Way {
+    /// A planned route of a node, without the next hops whose interface, by place, is not there; `None`
+    /// where none is left.
+    pub(crate) fn of(
+        node: &PlannedNode,
+        route: &planned::Route,
+        there: impl Fn(usize) -> bool,
+    ) -> Option<Way> {
+        let first = (route.via, route.interface);
+        let also = route.also.iter().map(|hop| (Some(hop.via), hop.interface));
+        let all = std::iter::once(first).chain(also).filter(|(_, interface)| there(*interface));
+        let index = |interface: usize| node.interfaces.get(interface).map(|i| i.index);
+        let hops: Vec<_> = all.filter_map(|(via, i)| Some((via, index(i)?))).collect();
+        (!hops.is_empty()).then_some(Way { to: route.to, hops })
+    }
+
+    /// Adds the request for it.
+    pub(crate) fn push(&self, batch: &mut Batch, name: &Arc<str>, replace: bool) {
+        if let [(via, index)] = self.hops.as_slice() {
+            let request = Route { replace, ..Route::new(self.to, *via, *index) };
+            return batch.push(Arc::clone(name), &request);
         }
-        via => {
-            let request = Route { replace, ..Route::new(route.to, via, index(route.interface)) };
-            batch.push(Arc::clone(name), &request);
-        }
+        let through = self.hops.iter().filter_map(|(via, index)| Some(((*via)?, *index)));
+        let hops: Vec<(IpAddr, u32)> = through.collect();
+        batch.push(Arc::clone(name), &Multipath { to: self.to, hops: &hops, replace });
+    }
+
+    /// Adds the request to take it away; that it is gone already is success.
+    pub(crate) fn push_removal(&self, batch: &mut Batch, name: &Arc<str>) {
+        let (via, link) = match self.hops.as_slice() {
+            [(via, index)] => (*via, Some(*index)),
+            _ => (None, None),
+        };
+        let request = DeleteRoute { to: self.to, via, link, metric: None };
+        batch.push_tolerant(Arc::clone(name), &request);
     }
 }
 

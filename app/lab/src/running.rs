@@ -27,8 +27,8 @@ use crate::making::{Init, Inits, Maker};
 use crate::reports::forget_reports;
 use crate::state::{Folder, State};
 use crate::view::{
-    Changed, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewNode, NewSwitch,
-    NodeSettings, PairReachability, Reachability, Repaired,
+    Changed, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewLink, NewNode,
+    NewSwitch, NodeSettings, PairReachability, Reachability, Repaired,
 };
 use crate::{Error, Result, Service, starting, status, teardown};
 
@@ -156,7 +156,10 @@ impl Running {
         }
         drop(work);
         self.drop_silent();
-        self.adopt_kept(&state, &self.work().inits)
+        let mut work = self.work();
+        self.adopt_kept(&state, &work.inits)?;
+        self.end_unfinished(&mut work);
+        Ok(())
     }
 
     /// Forgets inits that do not answer, once their processes have ended.
@@ -412,6 +415,14 @@ impl Service for Running {
 
     fn set_link(&self, link: &str, change: &LinkSettings) -> Result<LinkStatus> {
         self.impair(link, change)
+    }
+
+    fn create_link(&self, request: &NewLink) -> Result<Changed> {
+        self.make_link(request)
+    }
+
+    fn delete_link(&self, link: &str) -> Result<Changed> {
+        self.remove_link(link)
     }
 
     fn note_fates(&self, link: &str, keep: Option<usize>) -> Result<()> {

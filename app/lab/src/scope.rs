@@ -18,7 +18,7 @@ use netloom_switch::control::requests::{Answer, Request};
 use crate::running::Running;
 use crate::state::{SCOPE_MARK, make_private_dir};
 use crate::view::{
-    Changed, Fates, LabState, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewNode,
+    Changed, Fates, LabState, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewLink, NewNode,
     NewSwitch, NodeSettings, NodeState, NodeStatus, PairReachability, Reachability, Repaired,
 };
 use crate::{Error, Result, Service};
@@ -143,28 +143,21 @@ impl Scoped {
     fn link(&self, link: &str) -> Result<String> {
         let own = self.own_name()?;
         let state = self.running.state();
-        let prefix = format!("{own}/");
-        let inside = |name: &str| name.starts_with(&prefix);
-        let all_inside = |l: &netloom_model::plan::PlannedLink| {
-            l.ends.iter().all(|end| match end {
-                netloom_model::plan::PlannedEnd::Node { node, .. } => {
-                    inside(&state.plan.nodes[*node].name)
-                }
-                _ => false,
-            })
-        };
-        let found = state.plan.links.iter().filter(|l| all_inside(l)).find(|l| {
-            strip(&l.name, &prefix) == link
-                || l.ends
-                    .iter()
-                    .any(|e| crate::end_text(&state.plan, e) == format!("{prefix}{link}"))
-        });
-        match found {
+        let none =
+            || Error::NoLink { lab: short(&own), link: link.to_owned(), hint: String::new() };
+        let slot = state.plan.slot_of(self.root).ok_or_else(none)?;
+        let inside = state.plan.subtree(slot);
+        let (found, end) = crate::find_link(&inside, link)?;
+        match end {
             // An end names the direction: it is kept.
-            Some(l) if strip(&l.name, &prefix) == link => Ok(l.name.clone()),
-            Some(_) => Ok(format!("{prefix}{link}")),
+            Some(side) => {
+                let end = crate::end_text(&inside, &inside.links[found].ends[side]);
+                Ok(format!("{own}/{end}"))
+            }
             None => {
-                Err(Error::NoLink { lab: short(&own), link: link.to_owned(), hint: String::new() })
+                let id = inside.links[found].id;
+                let whole = state.plan.links.iter().find(|l| l.id == id);
+                whole.map(|l| l.name.clone()).ok_or_else(none)
             }
         }
     }
@@ -324,6 +317,25 @@ impl Service for Scoped {
         let mut status = self.running.impair(&link, change).map_err(|e| self.seen(e))?;
         self.localise(&format!("{}/", self.own_name()?), &mut status);
         Ok(status)
+    }
+
+    fn create_link(&self, request: &NewLink) -> Result<Changed> {
+        let below = |end: &str| match end.split_once(':') {
+            Some((node, iface)) => Ok::<_, Error>(format!("{}:{iface}", self.below(node)?)),
+            None => self.below(end),
+        };
+        let mut request =
+            NewLink { a: below(&request.a)?, b: below(&request.b)?, ..request.clone() };
+        for (end, _) in &mut request.addresses {
+            *end = below(end)?;
+        }
+        let made = self.running.make_link(&request).map_err(|e| self.seen(e))?;
+        self.local_change(made)
+    }
+
+    fn delete_link(&self, link: &str) -> Result<Changed> {
+        let gone = self.running.remove_link(&self.link(link)?).map_err(|e| self.seen(e))?;
+        self.local_change(gone)
     }
 
     fn note_fates(&self, link: &str, keep: Option<usize>) -> Result<()> {

@@ -12,8 +12,8 @@ use netloom_switch::control::requests::{Answer, Request};
 
 use crate::Result;
 use crate::view::{
-    Changed, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewNode, NewSwitch,
-    NodeSettings, PairReachability, Reachability, Repaired,
+    Changed, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewLink, NewNode,
+    NewSwitch, NodeSettings, PairReachability, Reachability, Repaired,
 };
 
 /// A running lab. All calls may block, and may come from several threads at once.
@@ -81,6 +81,18 @@ pub trait Service: Send + Sync + 'static {
     /// Changes what a link does to frames. `link` is its name, or an end of it, `NODE:IFACE`, which
     /// then is the end that sends.
     fn set_link(&self, link: &str, change: &LinkSettings) -> Result<LinkStatus>;
+
+    /// Makes a link between two nodes, or a node and a switch. Its name is given back.
+    ///
+    /// # Errors
+    /// No such end, a name or an address is taken, a setting is wrong.
+    fn create_link(&self, request: &NewLink) -> Result<Changed>;
+
+    /// Removes a link with its interfaces.
+    ///
+    /// # Errors
+    /// No such link; it is a door or joins two switches; an interface of it is elsewhere.
+    fn delete_link(&self, link: &str) -> Result<Changed>;
 
     /// Notes the fate of every packet of a link from now on (`keep` of them a direction), or stops
     /// to (`None`).

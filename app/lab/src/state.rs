@@ -51,6 +51,12 @@ pub struct State {
     /// Interfaces that are not where the plan put them.
     #[serde(default)]
     pub moved: Vec<Moved>,
+    /// Ids of links that are taken down, as if their cable were pulled.
+    #[serde(default)]
+    pub down: BTreeSet<usize>,
+    /// Ids of links that are neither wholly made nor wholly removed: the next lab process removes them.
+    #[serde(default)]
+    pub unfinished: BTreeSet<usize>,
     /// The lab file, given from `/`; `None`: it was not made from one.
     #[serde(default)]
     pub file: Option<PathBuf>,

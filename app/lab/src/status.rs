@@ -57,7 +57,10 @@ pub(crate) fn read(sources: &Sources<'_>) -> Result<LabStatus> {
     let link = |l: &PlannedLink| {
         let wire = impairing::view(state, l, directions.as_ref(), restarts);
         let plugged = sources.running.kept.switches.is_plugged(plan, l);
-        link(plan, l, &nodes, wire, plugged)
+        let mut status = link(plan, l, &nodes, wire, plugged);
+        status.down = state.down.contains(&l.id);
+        status.up &= !status.down;
+        status
     };
     let links = plan.links.iter().map(link).collect();
     Ok(LabStatus {
@@ -363,6 +366,7 @@ fn link(
         name: link.name.clone(),
         ends: [end_text(plan, &link.ends[0]), end_text(plan, &link.ends[1])],
         up: carries && link.ends.iter().all(up),
+        down: false,
         wire,
     }
 }

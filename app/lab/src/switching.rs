@@ -33,7 +33,7 @@ use self::process::Plug;
 pub use self::rules::SwitchOptions;
 use self::rules::{options_text, set_rules};
 use crate::role::{self, FIRST_PAUSE, LONGEST_PAUSE, Process, STEADY};
-use crate::state::{Folder, make_private_dir, make_shared_dir};
+use crate::state::{Folder, State, make_private_dir, make_shared_dir};
 use crate::{Error, Result, end_text, wires};
 
 /// How long new ports may take to join, and how often that is looked for.
@@ -93,7 +93,9 @@ impl Switches {
     pub(crate) fn fit(&self, context: &wires::Context<'_>, links: &[usize]) -> Result<()> {
         let mut inner = self.inner();
         inner.start_switches(context)?;
-        for index in links {
+        let down = |at: &usize| context.state.down.contains(&context.state.plan.links[*at].id);
+        let links: Vec<usize> = links.iter().copied().filter(|at| !down(at)).collect();
+        for index in &links {
             let link = &context.state.plan.links[*index];
             for side in [0, 1] {
                 inner.forget((link.id, side));
@@ -101,7 +103,7 @@ impl Switches {
             }
         }
         drop(inner);
-        self.await_ports(context, links)
+        self.await_ports(context, &links)
     }
 
     /// Waits until the ports of these links are on their switches. One that ends meanwhile is no reason to
@@ -138,7 +140,7 @@ impl Switches {
     pub(crate) fn adopt(&self, context: &wires::Context<'_>) -> Result<()> {
         let mut inner = self.inner();
         inner.start_switches(context)?;
-        for (link, side) in ends(&context.state.plan) {
+        for (link, side) in joined(context.state) {
             let found = process::find_plug(&context.folder.plug_lock(link.id, side))?;
             match found {
                 Some(plug) => drop(inner.plugs.insert((link.id, side), plug)),
@@ -217,7 +219,7 @@ impl Switches {
     pub(crate) fn tend(&self, context: &wires::Context<'_>) -> Option<Duration> {
         let mut inner = self.inner();
         let ended = inner.take_ended();
-        let missing = inner.is_missing(&context.state.plan);
+        let missing = inner.is_missing(context.state);
         if !missing {
             return None;
         }
@@ -313,19 +315,19 @@ impl Inner {
         shortest
     }
 
-    fn is_missing(&self, plan: &Plan) -> bool {
+    fn is_missing(&self, state: &State) -> bool {
         let switch = |s: &netloom_model::plan::PlannedSwitch| {
             s.shm.is_some() && !self.switches.contains_key(&s.name)
         };
         let plug = |(l, side): (&PlannedLink, usize)| !self.plugs.contains_key(&(l.id, side));
-        plan.switches.iter().any(switch) || ends(plan).any(plug)
+        state.plan.switches.iter().any(switch) || joined(state).any(plug)
     }
 
     /// Starts whatever is missing, as far as its interface is there.
     fn restore(&mut self, context: &wires::Context<'_>) -> Result<()> {
         self.start_switches(context)?;
         let mut failed = None;
-        for (link, side) in ends(&context.state.plan) {
+        for (link, side) in joined(context.state) {
             if !self.plugs.contains_key(&(link.id, side)) {
                 failed = self.plug_in(context, link, side).err().or(failed);
             }
@@ -338,6 +340,11 @@ impl Inner {
 fn ends(plan: &Plan) -> impl Iterator<Item = (&PlannedLink, usize)> {
     let both = plan.links.iter().flat_map(|link| [(link, 0), (link, 1)]);
     both.filter(|(link, side)| at(plan, &link.ends[*side]).is_some())
+}
+
+/// Those that are to be joined: a link that is down has no plugs.
+fn joined(state: &State) -> impl Iterator<Item = (&PlannedLink, usize)> {
+    ends(&state.plan).filter(|(link, _)| !state.down.contains(&link.id))
 }
 
 /// What the port of a link's end is called on its switch: as the other end where that has a name that no

@@ -1,7 +1,7 @@
 //! What a TARGET means: words for places in a lab and on the host where frames pass.
 //!
 //! A target is `NODE:IFACE`, `NODE` (all its interfaces), `link:NAME`, `switch:S`, `switch:S/PORT` or
-//! `host:IFACE`. [`resolve`] finds them in the plan of a lab; whether an interface is there at the moment
+//! `host:IFACE`; `S` and `S/PORT` where no node has that name. [`resolve`] finds them in the plan of a lab; whether an interface is there at the moment
 //! is seen by who opens it. A frame that crosses a target passes its points once, but for a node with
 //! several interfaces, through which a forwarded frame goes twice.
 
@@ -90,6 +90,17 @@ pub fn resolve(plan: &Plan, text: &str) -> Result<Target> {
         Some((name, interface)) => (name, Some(interface)),
         None => (text, None),
     };
+    let is_switch = |name: &str| plan.switches.iter().any(|s| s.name == name);
+    if plan.node(name).is_none() {
+        // The port of a switch reads like a child of a node.
+        let (switch, port) = match text.split_once('/') {
+            Some((switch, port)) => (switch, Some(port)),
+            None => (text, None),
+        };
+        if is_switch(switch) {
+            return self::switch(plan, switch, port);
+        }
+    }
     let node = &plan.nodes[slot(plan, name)?];
     let found = node.interfaces.iter().filter(|i| interface.is_none_or(|name| i.name == name));
     let points: Vec<Point> = found.map(|i| at_node(plan, node, &i.name, i.link)).collect();
@@ -250,6 +261,10 @@ mod tests {
             ("link:h1:eth0--s1", &["h1:eth0"]),
             ("link:s1--s2", &["s1/s2"]),
             ("switch:s1", &["s1/h1:eth0", "s1/h2:eth0", "s1/s2"]),
+            ("s1", &["s1/h1:eth0", "s1/h2:eth0", "s1/s2"]),
+            ("s1/h2:eth0", &["s1/h2:eth0"]),
+            ("m", &["m[]"]),
+            ("link:h1,s1", &["h1:eth0"]),
             ("switch:s1/h2:eth0", &["s1/h2:eth0"]),
             ("switch:m", &["m[]"]),
             ("switch:m/h1:eth1", &["m[\"h1:eth1\"]"]),

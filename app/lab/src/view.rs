@@ -285,6 +285,9 @@ pub struct LinkStatus {
     /// Whether both ends can carry traffic, as far as nodes' ends show, and its wire runs, if it
     /// needs one.
     pub up: bool,
+    /// Whether it was taken down, as if its cable were pulled.
+    #[serde(default)]
+    pub down: bool,
     /// The wire in it; `null` when nothing is impaired, so that there is none.
     pub wire: Option<WireView>,
 }
@@ -345,6 +348,25 @@ pub struct NewNode {
     pub root: Option<String>,
 }
 
+/// A link to make in a running lab.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewLink {
+    /// One end: `NODE`, `NODE:IFACE` or `SWITCH`.
+    pub a: String,
+    /// The other.
+    pub b: String,
+    /// Its name; as the lab file would name it where nothing is said.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// Addresses with their prefixes, or `none`, by end: as it is written in `a` or `b`, or its node.
+    #[serde(default)]
+    pub addresses: Vec<(String, String)>,
+    /// By key and value as in the lab file: `mtu`, `delay`, `loss`, …
+    #[serde(default)]
+    pub settings: Vec<(String, String)>,
+}
+
 /// A switch to make in a running lab.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -395,6 +417,9 @@ pub struct LinkSettings {
     /// By key and value as in the lab file; the value `none` takes one away.
     #[serde(default)]
     pub settings: Vec<(String, String)>,
+    /// Take the whole link down, as if its cable were pulled, or up again.
+    #[serde(default)]
+    pub up: Option<bool>,
 }
 
 /// What a change did.

@@ -5,6 +5,7 @@
 mod capture;
 pub(crate) mod examples;
 mod generate;
+mod link;
 mod measure;
 mod serve;
 mod switch;
@@ -16,6 +17,7 @@ use clap_complete::Shell;
 
 pub(crate) use capture::{Capture, CaptureDirection, CaptureEngine, CaptureFormat};
 pub(crate) use generate::{Generate, GenerateEngine, Replay};
+pub(crate) use link::{End, Link, LinkFates, LinkSet};
 pub(crate) use measure::{FlowFlag, Measure};
 pub(crate) use serve::Serve;
 pub(crate) use switch::{
@@ -59,7 +61,7 @@ pub(crate) enum Verb {
     /// Create, delete, show and change nodes of a running lab.
     #[command(subcommand)]
     Node(Node),
-    /// Show links of a running lab, and change their delay, loss and rate.
+    /// Create, delete, show and change links of a running lab: delay, loss, rate, cable.
     #[command(subcommand)]
     Link(Link),
     /// Create, delete, show and change switches of a running lab.
@@ -309,118 +311,6 @@ fn setting(text: &str) -> Result<Setting, String> {
         }
         _ => Err("write KEY=VALUE, like cpu=50%".to_owned()),
     }
-}
-
-/// `link`.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Link {
-    /// List links with their delay, loss, rate and other settings.
-    List(Json),
-    /// Show everything about a link.
-    Show(LinkShow),
-    /// Change the delay, loss, rate or other settings of a link; `none` removes one.
-    Set(Box<LinkSet>),
-    /// Follow what happens to single packets of a link, until interrupted.
-    Fates(LinkFates),
-}
-
-/// `link show`.
-#[derive(Debug, Args)]
-pub(crate) struct LinkShow {
-    /// The link's name, or one of its ends: NODE:IFACE.
-    pub(crate) link: String,
-    /// Print JSON.
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// `link set`. Values are as in the lab file; `none` takes one away.
-#[derive(Debug, Args)]
-pub(crate) struct LinkSet {
-    /// The link's name, or for one direction the end that sends: NODE:IFACE.
-    pub(crate) link: String,
-    /// Delay of each packet, like 10ms.
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-    delay: Option<String>,
-    /// Random part of the delay, like 1ms or 1ms,pareto.
-    #[arg(long, value_name = "TIME[,normal|pareto|uniform]", allow_hyphen_values = true)]
-    jitter: Option<String>,
-    /// Share of packets that are lost, like 0.1%.
-    #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
-    loss: Option<String>,
-    /// Share of packets that arrive twice, like 0.1%.
-    #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
-    duplicate: Option<String>,
-    /// Share of packets that overtake others, like 0.1%.
-    #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
-    reorder: Option<String>,
-    /// Share of packets in which one bit is inverted, like 0.1%.
-    #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
-    corrupt: Option<String>,
-    /// Highest rate in bits per second, like 100mbit.
-    #[arg(long, allow_hyphen_values = true)]
-    rate: Option<String>,
-    /// Longest queue for that rate, in packets or as a time, like 100 or 50ms.
-    #[arg(long, value_name = "PACKETS|TIME", allow_hyphen_values = true)]
-    queue: Option<String>,
-    /// The largest packet in bytes; larger ones are lost.
-    #[arg(long, value_name = "BYTES", allow_hyphen_values = true)]
-    mtu: Option<String>,
-    /// Seed of the random numbers.
-    #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
-    seed: Option<String>,
-    /// Change only what this end sends: a is the first end of the link, b the second.
-    #[arg(long)]
-    pub(crate) end: Option<End>,
-    /// Remove all settings first.
-    #[arg(long)]
-    pub(crate) clear: bool,
-}
-
-impl LinkSet {
-    /// What was given, by its key in the lab file.
-    pub(crate) fn settings(&self) -> Vec<Setting> {
-        let given = [
-            ("delay", &self.delay),
-            ("jitter", &self.jitter),
-            ("loss", &self.loss),
-            ("duplicate", &self.duplicate),
-            ("reorder", &self.reorder),
-            ("corrupt", &self.corrupt),
-            ("rate", &self.rate),
-            ("queue", &self.queue),
-            ("mtu", &self.mtu),
-            ("seed", &self.seed),
-        ];
-        let given = given.into_iter().filter_map(|(key, value)| Some((key, value.as_ref()?)));
-        given.map(|(key, value)| (key.to_owned(), value.clone())).collect()
-    }
-}
-
-/// An end of a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum End {
-    /// The first.
-    A,
-    /// The second.
-    B,
-}
-
-/// `link fates`.
-#[derive(Debug, Args)]
-pub(crate) struct LinkFates {
-    /// The link's name, or for one direction the end that sends: NODE:IFACE.
-    pub(crate) link: String,
-    /// How many packets of each direction are remembered until they are shown.
-    #[arg(long, value_name = "N", default_value_t = 100_000,
-        value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub(crate) keep: u32,
-    /// Stop after this many.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) count: Option<u64>,
-    /// Print JSON, one packet per line.
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 /// `exec`.

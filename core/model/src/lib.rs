@@ -20,8 +20,8 @@ pub mod shm;
 pub use lab::Lab;
 pub use netloom_config::{Diagnostic, Diagnostics, MAX_BYTES, too_large};
 pub use parse::{
-    MAX_DEPTH, MAX_LINKS, MAX_NODES, interface_name_problem, lab_name, lab_name_problem,
-    node_name_problem, parse,
+    MAX_DEPTH, MAX_LINKS, MAX_NODES, host_address_problem, interface_name_problem, lab_name,
+    lab_name_problem, node_name_problem, parse,
 };
 pub use plan::Plan;
 pub use schema::schema;

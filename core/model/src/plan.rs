@@ -4,8 +4,8 @@
 //! that adding a link at the end of the file never changes those of the others; only one that gives
 //! something by hand (a name or an address already picked, a prefix in the way) or joins two
 //! switches does. One module per decision: `names`, `mac`, `segment`, `pool`, `address`, `graph`,
-//! `ways`, `route`, `by_hand`, `sysctl`, `hosts`; `build` puts them together. `change` and `subtree` are for labs
-//! that run.
+//! `ways`, `route`, `by_hand`, `sysctl`, `hosts`; `build` puts them together. `change`, `linking` and
+//! `subtree` are for labs that run.
 
 mod address;
 mod build;
@@ -17,6 +17,7 @@ mod family;
 mod graph;
 mod hash;
 pub(crate) mod hosts;
+mod linking;
 mod mac;
 mod names;
 mod pool;
@@ -32,6 +33,7 @@ mod ways;
 
 pub(crate) use build::charges_by_default;
 pub use error::PlanError;
+pub use linking::{NewEnd, NewLink, Scheme};
 pub(crate) use shm::{EndOnSwitch, ends_of_switches};
 pub use sysctl::is_of_an_interface;
 
@@ -75,6 +77,10 @@ pub struct Plan {
     pub links: Vec<PlannedLink>,
     /// The text of `/etc/hosts` in every node.
     pub hosts: String,
+    /// How links that are made later get addresses and routes; no part of the digest. `None` in the
+    /// view of a part of a lab.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheme: Option<Scheme>,
 }
 
 /// A node to make.
@@ -280,6 +286,11 @@ impl Plan {
 }
 
 impl PlannedNode {
+    /// Those of its settings that follow from routes with several next hops.
+    pub fn settings_of_routes(&self) -> Vec<(String, String)> {
+        sysctl::of_several_ways(&self.name, &self.routes)
+    }
+
     /// Its host name: a child's without its parents.
     pub fn host_name(&self) -> &str {
         self.name.rsplit_once('/').map_or(&self.name, |(_, last)| last)

@@ -75,6 +75,12 @@ impl Shared {
         Ok(Shared { base, user: prepare.user, trees, hide })
     }
 
+    /// Writes the hosts file anew, in its place: nodes that have not changed theirs see it at once.
+    pub fn write_hosts(&self, text: &str) -> Result<()> {
+        let path = self.base.join("shared/etc/hosts");
+        fs::write(&path, text).map_err(|e| netloom_sys::Error::path(&path, "write", e))
+    }
+
     /// A shared part with these trees, for tests of the order of steps.
     #[cfg(test)]
     pub(crate) fn with_trees(base: PathBuf, user: bool, trees: Vec<Tree>) -> Shared {

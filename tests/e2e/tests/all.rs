@@ -27,6 +27,7 @@ mod kill;
 mod labs;
 mod limits;
 mod limits_live;
+mod links;
 mod logs;
 mod measure;
 mod pnpm;

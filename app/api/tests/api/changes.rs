@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use netloom_api::{Client, Error, Result};
-use netloom_lab::view::{Changed, LinkSettings, MoveInterface, NewNode, NewSwitch, NodeSettings};
+use netloom_lab::view::{
+    Changed, LinkSettings, MoveInterface, NewLink, NewNode, NewSwitch, NodeSettings,
+};
 use netloom_switch::control::requests::{Answer, PortChange, Request};
 
 use super::fake::{Served, fate, status};
@@ -55,8 +57,20 @@ fn links_are_found_by_name_and_by_end_and_changed() {
         assert_eq!(client.link(name).unwrap(), status().links[1]);
     }
     asked(&served);
-    let change = LinkSettings { end: Some(1), clear: true, settings: pairs(&[("delay", "1ms")]) };
+    let settings = pairs(&[("delay", "1ms")]);
+    let change = LinkSettings { end: Some(1), clear: true, settings, up: None };
     assert_eq!(client.set_link("t/a:eth0", &change).unwrap(), status().links[1]);
+    let change = LinkSettings { up: Some(false), ..LinkSettings::default() };
+    client.set_link("t/a:eth0", &change).unwrap();
+    let new = NewLink {
+        a: "a".into(),
+        b: "b:x".into(),
+        name: Some("l".into()),
+        addresses: pairs(&[("a", "10.0.0.1/24")]),
+        settings: pairs(&[("mtu", "1400")]),
+    };
+    assert_eq!(client.create_link(&new).unwrap().name, "a:eth0--b:eth0");
+    assert_eq!(client.delete_link("t/a:eth0").unwrap().name, "t/a:eth0");
     client.note_fates("t/a:eth0--s 1", Some(9)).unwrap();
     client.note_fates("t/a:eth0--s 1", None).unwrap();
     served.fake.write(3, "sent");
@@ -67,6 +81,9 @@ fn links_are_found_by_name_and_by_end_and_changed() {
     assert_eq!(fates(Some(4), Duration::ZERO), []);
     let expected = [
         "impair t/a:eth0 Some(1) true [(\"delay\", \"1ms\")]",
+        "impair t/a:eth0 None false [] false",
+        "create link a b:x Some(\"l\") [(\"a\", \"10.0.0.1/24\")] [(\"mtu\", \"1400\")]",
+        "delete link t/a:eth0",
         "note t/a:eth0--s 1 Some(9)",
         "note t/a:eth0--s 1 None",
         "fates t/a:eth0 1 None",
@@ -144,6 +161,7 @@ fn wrong_bodies_are_refused_with_the_field_and_change_nothing() {
         ("PATCH", "/v1/nodes/h1", "{}", "missing field `settings`"),
         ("PATCH", "/v1/nodes/h1", r#"{"settings": {"cpu": "1"}}"#, "settings: invalid type"),
         ("POST", "/v1/interfaces/move", r#"{"interface": "a:b"}"#, "missing field `to`"),
+        ("POST", "/v1/links", r#"{"a": "x"}"#, "missing field `b`"),
         ("PATCH", "/v1/links/t%2Fa%3Aeth0", r#"{"end": -1}"#, "end: invalid value"),
         ("PATCH", "/v1/links/t%2Fa%3Aeth0", r#"{"delay": "1ms"}"#, "unknown field `delay`"),
     ];

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use netloom_api::{Server, serve};
 use netloom_lab::view::{
-    Changed, FateView, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewNode,
+    Changed, FateView, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewLink, NewNode,
     NewSwitch, NodeSettings, PairReachability, Reachability, Repaired,
 };
 use netloom_lab::{Error, Result, Service};
@@ -266,9 +266,21 @@ impl Service for Fake {
 
     fn set_link(&self, link: &str, change: &LinkSettings) -> Result<LinkStatus> {
         self.known_link(link)?;
-        let LinkSettings { end, clear, settings } = change;
-        self.note(format!("impair {link} {end:?} {clear} {settings:?}"))?;
+        let LinkSettings { end, clear, settings, up } = change;
+        let up = up.map_or_else(String::new, |up| format!(" {up}"));
+        self.note(format!("impair {link} {end:?} {clear} {settings:?}{up}"))?;
         Ok(status().links.remove(1))
+    }
+
+    fn create_link(&self, request: &NewLink) -> Result<Changed> {
+        let NewLink { a, b, name, addresses, settings } = request;
+        let words = format!("create link {a} {b} {name:?} {addresses:?} {settings:?}");
+        self.changed("a:eth0--b:eth0", words)
+    }
+
+    fn delete_link(&self, link: &str) -> Result<Changed> {
+        self.known_link(link)?;
+        self.changed(link, format!("delete link {link}"))
     }
 
     fn note_fates(&self, link: &str, keep: Option<usize>) -> Result<()> {
@@ -381,8 +393,9 @@ pub(crate) fn status() -> LabStatus {
         "read_ns": 7, "user": false, "nodes": [full, bare],
         "switches": [{"name": "s1", "kind": "kernel", "bridge": "s1", "links": ["l"]},
             {"name": "s 1", "kind": "shm", "bridge": "", "links": []}],
-        "links": [{"name": "l", "ends": ["h1:eth0", "s1"], "up": true, "wire": null},
-            {"name": "t/a:eth0--s 1", "ends": ["t/a:eth0", "s 1"], "up": true, "wire": wire()}],
+        "links": [{"name": "l", "ends": ["h1:eth0", "s1"], "up": true, "down": false, "wire": null},
+            {"name": "t/a:eth0--s 1", "ends": ["t/a:eth0", "s 1"], "up": false, "down": true,
+                "wire": wire()}],
     }))
     .unwrap()
 }
@@ -420,6 +433,9 @@ pub(crate) fn plan() -> Plan {
     serde_json::from_value(json!({
         "lab": "fake", "digest": "0123456789abcdef", "hosts": "127.0.0.1 localhost\n",
         "next_id": 3,
+        "scheme": {"pool": {"ipv4": "10.0.0.0/8", "ipv6": null}, "routing": true, "ecmp": false,
+            "switches": {"s1": ["10.0.0.0/24"]}, "blocks": [[0, "10.1.0.0/22"]],
+            "routed_by_hand": [2], "next_link": 2},
         "nodes": [node(0, None, "never", json!({"text": "t"}), Some("fd00::2")),
             node(1, Some("/r"), "on-failure", json!({"from": "/t"}), None),
             node(2, None, "always", json!({"text": ""}), None)],

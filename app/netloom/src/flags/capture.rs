@@ -10,7 +10,7 @@ use netloom_config::likely;
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("what").args(["targets", "all"]).required(true))]
 #[command(
-    after_help = "A TARGET is NODE:IFACE, NODE (all its interfaces), link:NAME, switch:S, switch:S/PORT or \
+    after_help = "A TARGET is NODE:IFACE, NODE (all its interfaces), link:NAME, switch:S, switch:S/PORT (or S, S/PORT) or \
                         host:IFACE. Filters are libpcap's (pcap-filter(7)), with names of nodes for hosts and \
                         `flow:FROM->TO`, e.g. 'flow:h1->web:80/tcp'.\n\
                         Exit status: 0 when every frame is accounted for, 1 when the capture failed."

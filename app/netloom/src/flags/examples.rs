@@ -150,8 +150,24 @@ const USES: &[Uses] = &[
         &[
             ("netloom link list", "all links"),
             ("netloom link set r1:eth1 --delay 20ms", "what r1 sends takes longer"),
+            ("netloom link create h9 s1", "a new link, with automatic addresses"),
         ],
     ),
+    uses(
+        "link create",
+        &[
+            ("netloom link create h9 s1", "a node and a switch"),
+            (
+                "netloom link create r1 r3:wan0 --delay 20ms",
+                "two nodes, a name for an interface, a delay",
+            ),
+            (
+                "netloom link create h9 h1 --address h9=10.9.0.1/24 --address h1=10.9.0.2/24",
+                "addresses by hand",
+            ),
+        ],
+    ),
+    uses("link delete", &[("netloom link delete h9 s1", "the link between the two")]),
     uses("link list", &[("netloom link list", "what all links do to packets")]),
     uses(
         "link show",
@@ -167,6 +183,7 @@ const USES: &[Uses] = &[
             ("netloom link set r1:eth1 --rate 10mbit --queue 50ms", "only what r1 sends"),
             ("netloom link set r1:eth1 --loss none", "no loss any more"),
             ("netloom link set r1:eth1--r2:eth0 --clear", "a plain link again"),
+            ("netloom link set r1 r2 --down", "pull the cable between r1 and r2"),
         ],
     ),
     uses(

@@ -13,7 +13,7 @@ use super::capture::time;
     after_help = "measure A B finds the way from node A to node B and back, marks the packets between \
                         them where they leave, and tells of every link, switch and node on the way what it \
                         lost and how long it took. With --config FILE it counts at interfaces instead: a \
-                        TARGET is then NODE:IFACE, NODE, link:NAME, switch:S, switch:S/PORT or host:IFACE, \
+                        TARGET is then NODE:IFACE, NODE, link:NAME, switch:S, switch:S/PORT (or S, S/PORT) or host:IFACE, \
                         and the file is what POST /pnpm/ takes. Ctrl-C ends it when the block that lasts is \
                         closed, a second one at once."
 )]

@@ -18,8 +18,9 @@ const WAIT: Duration = Duration::from_millis(200);
 
 /// Follows packets until a signal comes, enough were shown, or the lab ends.
 pub(super) fn follow(client: &Client, args: &LinkFates) -> Result<()> {
-    let link = client.link(&args.link)?;
-    let ends = ends(&link, &args.link);
+    let asked = args.link();
+    let link = client.link(&asked)?;
+    let ends = ends(&link, &asked);
     let signals = super::ending()?;
     client.note_fates(&link.name, usize::try_from(args.keep).ok())?;
     let mut following = Following { client, link: &link, json: args.json, left: args.count };

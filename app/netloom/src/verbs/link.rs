@@ -1,11 +1,11 @@
 //! `link`: links of a running lab are shown and changed.
 
 use anyhow::Result;
-use netloom_lab::view::{DirectionView, LinkSettings, LinkStatus};
+use netloom_lab::view::{DirectionView, LinkSettings, LinkStatus, NewLink};
 
 use super::{fates, figures};
 use crate::flags::{End, Link, LinkSet};
-use crate::output::{facts, or_dash, print, print_json, table};
+use crate::output::{facts, notes, or_dash, print, print_json, table};
 use crate::{Usage, labs};
 
 /// `netloom link`
@@ -16,13 +16,26 @@ pub(crate) fn link(lab: Option<&str>, verb: &Link) -> Result<i32> {
             if args.json { print_json(&links)? } else { print(&list_text(&links))? }
         }
         Link::Show(args) => {
-            let link = labs::connect(lab)?.link(&args.link)?;
+            let link = labs::connect(lab)?.link(&args.link.word())?;
             if args.json { print_json(&link)? } else { print(&show_text(&link))? }
         }
         Link::Set(args) => {
             let change = change(args)?;
-            labs::connect(lab)?.set_link(&args.link, &change)?;
+            labs::connect(lab)?.set_link(&args.link(), &change)?;
         }
+        Link::Create(args) => {
+            let request = NewLink {
+                a: args.a.clone(),
+                b: args.b.clone(),
+                name: args.name.clone(),
+                addresses: args.addresses.clone(),
+                settings: args.settings(),
+            };
+            let made = labs::connect(lab)?.create_link(&request)?;
+            notes(&made.notes);
+            print(&format!("{}\n", made.name))?;
+        }
+        Link::Delete(args) => notes(&labs::connect(lab)?.delete_link(&args.word())?.notes),
         Link::Fates(args) => fates::follow(&labs::connect(lab)?, args)?,
     }
     Ok(0)
@@ -30,19 +43,24 @@ pub(crate) fn link(lab: Option<&str>, verb: &Link) -> Result<i32> {
 
 fn change(args: &LinkSet) -> Result<LinkSettings> {
     let settings = args.settings();
-    if settings.is_empty() && !args.clear {
-        let words = "nothing to change; give --delay, --loss or another impairment, or --clear";
+    if settings.is_empty() && !args.clear && args.up().is_none() {
+        let words = "nothing to change; give --delay, --loss or another impairment, --clear, --down \
+                     or --up";
         return Err(Usage(words.into()).into());
     }
     let end = args.end.map(|end| match end {
         End::A => 0,
         End::B => 1,
     });
-    Ok(LinkSettings { end, clear: args.clear, settings })
+    Ok(LinkSettings { end, clear: args.clear, settings, up: args.up() })
 }
 
 fn state(link: &LinkStatus) -> &'static str {
-    if link.up { "up" } else { "down" }
+    match (link.up, link.down) {
+        (true, _) => "up",
+        (false, true) => "down by hand",
+        (false, false) => "down",
+    }
 }
 
 fn list_text(links: &[LinkStatus]) -> String {
@@ -118,8 +136,10 @@ mod tests {
         assert!(nothing.is::<Usage>(), "{nothing}");
         assert_eq!(change(" --clear").unwrap(), LinkSettings { clear: true, ..Default::default() });
         let delay = vec![("delay".to_owned(), "none".to_owned())];
-        let expected = LinkSettings { end: Some(1), clear: false, settings: delay };
+        let expected = LinkSettings { end: Some(1), settings: delay, ..Default::default() };
         assert_eq!(change(" --end b --delay none").unwrap(), expected);
+        let up = |flag| change(flag).unwrap().up;
+        assert_eq!((up(" --up"), up(" --down"), up(" --clear")), (Some(true), Some(false), None));
     }
 
     #[test]

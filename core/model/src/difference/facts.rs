@@ -57,6 +57,9 @@ pub(super) fn of_node(node: &PlannedNode) -> Vec<Fact> {
     if !node.setup.is_empty() {
         facts.put_unseen("setup", &node.setup);
     }
+    if !node.setup.is_empty() {
+        facts.put_unseen("setup", &node.setup);
+    }
     if !node.run.is_empty() {
         facts.put_unseen("run", &node.run);
     }
@@ -78,7 +81,9 @@ pub(super) fn of_node(node: &PlannedNode) -> Vec<Fact> {
 /// The kernel's settings with their last values, without those that make a router.
 fn settings(node: &PlannedNode) -> std::collections::BTreeMap<&str, String> {
     let of_routers = |path: &str| path.ends_with("forwarding") || path.ends_with("ip_forward");
-    let own = node.sysctls.iter().filter(|(path, _)| !of_routers(path));
+    let of_routes = node.settings_of_routes();
+    let computed = |setting: &(String, String)| of_routes.contains(setting);
+    let own = node.sysctls.iter().filter(|s| !of_routers(&s.0) && !computed(s));
     own.map(|(path, value)| (path.as_str(), value.clone())).collect()
 }
 
@@ -163,7 +168,11 @@ fn end_name(plan: &Plan, end: &PlannedEnd) -> String {
 pub(super) fn same_routes(old: &PlannedNode, new: &PlannedNode) -> bool {
     let by = |node: &PlannedNode| -> Vec<_> {
         let name = |at: usize| node.interfaces.get(at).map_or("", |i| i.name.as_str()).to_owned();
-        node.routes.iter().map(|route| (route.to, route.via, name(route.interface))).collect()
+        let hops = |route: &crate::plan::Route| -> Vec<_> {
+            let also = route.also.iter().map(|hop| (Some(hop.via), name(hop.interface)));
+            std::iter::once((route.via, name(route.interface))).chain(also).collect()
+        };
+        node.routes.iter().map(|route| (route.to, hops(route))).collect()
     };
     if old.routes.len() != new.routes.len() {
         return false;

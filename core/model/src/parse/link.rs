@@ -206,7 +206,7 @@ fn addresses(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Vec<EndAddre
         }
         each_or_only(&entry.value, &path.key(&entry.key), report, |item, path, report| {
             let Some(net) = read::cidr(item, path, report) else { return };
-            if let Some(problem) = host_problem(&net) {
+            if let Some(problem) = host_address_problem(&net) {
                 return report.error(item.place, format!("{path}: {problem}"));
             }
             if found.iter().any(|f| is_ipv4(&f.value) == is_ipv4(&net)) {
@@ -224,7 +224,7 @@ fn addresses(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Vec<EndAddre
 }
 
 /// Why no interface can have this address.
-fn host_problem(net: &IpNet) -> Option<String> {
+pub fn host_address_problem(net: &IpNet) -> Option<String> {
     let address = net.addr();
     if let Some(reason) = unusable(net) {
         return Some(format!("the address {address} {reason}"));

@@ -25,6 +25,8 @@ mod work;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use netloom_config::{Diagnostics, Kind, Node as Yaml, Path, Place, Report, load, read};
 
+pub use self::link::host_address_problem;
+pub(crate) use self::names::link_name_problem;
 pub use self::names::{interface_name_problem, lab_name_problem, node_name_problem};
 
 use self::fields::Fields;

@@ -43,18 +43,20 @@ pub(crate) struct Addressing {
     pub(crate) ends: Vec<[Option<IpNet>; 2]>,
 }
 
-/// Gives every end of one family its address, with the numbers of the other family where it can.
+/// Gives every end of one family its address, with the numbers of the other family where it can. `known`
+/// are blocks that owners have already, in which prefixes given by hand may lie.
 pub(crate) fn assign(
     lab: &Lab,
     names: &Names,
     topology: &Topology,
     family: Family,
     like: Option<&Addressing>,
+    known: Vec<Block>,
 ) -> Result<Addressing, PlanError> {
     let view = View { lab, names, topology, family };
     let given = view.given_prefixes()?;
     view.check_given(&given)?;
-    let (prefixes, blocks) = view.prefixes(&given)?;
+    let (prefixes, blocks) = view.prefixes(&given, known)?;
     let mut ends = vec![[None, None]; lab.links.len()];
     for (segment, prefix) in topology.segments.iter().zip(&prefixes) {
         view.number_ends(segment, prefix.as_ref(), like, &mut ends)?;
@@ -143,15 +145,19 @@ impl View<'_> {
     fn prefixes(
         &self,
         given: &[Option<IpNet>],
+        known: Vec<Block>,
     ) -> Result<(Vec<Option<Prefix>>, Vec<Block>), PlanError> {
-        let as_given = |net: &Option<IpNet>| net.map(|net| Prefix { net, block: None });
-        let mut prefixes: Vec<_> = given.iter().map(as_given).collect();
+        let block = |segment: &Segment, net: &IpNet| self.block_of(segment, net, &known);
+        let segments = self.topology.segments.iter().zip(given);
+        let mut prefixes: Vec<Option<Prefix>> = segments
+            .map(|(segment, net)| net.map(|net| Prefix { net, block: block(segment, &net) }))
+            .collect();
         let pool: Option<IpNet> = match self.family {
             Family::V4 => self.lab.pool.ipv4.map(IpNet::from),
             Family::V6 => self.lab.pool.ipv6.map(IpNet::from),
         };
         let Some(pool) = pool else { return Ok((prefixes, Vec::new())) };
-        let mut allocator = Allocator::new(pool, &self.all_by_hand())?;
+        let mut allocator = Allocator::new(pool, &self.all_by_hand(), known)?;
         let mut parallel = HashMap::new();
         self.take_for_switches(&mut allocator, &mut prefixes);
         self.take_for_links(&mut allocator, &mut parallel, &mut prefixes);
@@ -162,6 +168,13 @@ impl View<'_> {
             }
         }
         Ok((prefixes, allocator.blocks))
+    }
+
+    /// The block that a given prefix of a plain link lies in, if it is its owner's.
+    fn block_of(&self, segment: &Segment, net: &IpNet, known: &[Block]) -> Option<usize> {
+        let link = segment.links.first().filter(|_| segment.switches.is_empty())?;
+        let (owner, _) = self.owner(&self.lab.links[*link])?;
+        known.iter().position(|block| block.owner == owner && block.prefix.contains(net))
     }
 
     /// Every prefix that the file names, whether it became a segment's or not.

@@ -12,8 +12,8 @@ use super::mac::Macs;
 use super::names::{Names, names};
 use super::segment::{EndRef, Topology, topology};
 use super::{
-    Interface, Plan, PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch, Route, hosts, route,
-    sysctl,
+    Interface, Plan, PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch, Route, Scheme, hosts,
+    route, sysctl,
 };
 use crate::lab::{End, Lab, Limits, Link, Protect};
 
@@ -21,7 +21,7 @@ use crate::lab::{End, Lab, Limits, Link, Protect};
 const MOST_PORTS: usize = 1023;
 
 /// Index of the first interface of a namespace after `lo`.
-const FIRST_INDEX: u32 = 2;
+pub(super) const FIRST_INDEX: u32 = 2;
 
 /// Ethernet's.
 pub(super) const DEFAULT_MTU: u32 = 1500;
@@ -32,8 +32,9 @@ pub(crate) fn build(lab: &Lab) -> Result<Plan, PlanError> {
     check_ports(lab)?;
     let names = names(lab);
     let topology = topology(lab);
-    let ipv4 = address::assign(lab, &names, &topology, Family::V4, None)?;
-    let ipv6 = address::assign(lab, &names, &topology, Family::V6, Some(&ipv4))?;
+    let assign = |family, like| address::assign(lab, &names, &topology, family, like, vec![]);
+    let ipv4 = assign(Family::V4, None)?;
+    let ipv6 = assign(Family::V6, Some(&ipv4))?;
     let both = [ipv4, ipv6];
     address::check_unique(lab, &names, &topology, &both)?;
     let builder = Builder { lab, names, topology, addresses: both };
@@ -117,9 +118,27 @@ impl Builder<'_> {
         let hosts = hosts::hosts(&nodes);
         let (lab, digest) = (self.lab.name.clone(), String::new());
         let next_id = nodes.len();
-        let mut plan = Plan { lab, digest, next_id, nodes, switches, links, hosts };
+        let scheme = Some(self.scheme());
+        let mut plan = Plan { lab, digest, next_id, nodes, switches, links, hosts, scheme };
         plan.digest = format!("{:016x}", digest_of(&mut plan));
         Ok(plan)
+    }
+
+    /// What links made later go by.
+    fn scheme(&self) -> Scheme {
+        let by_hand = self.lab.nodes.iter().enumerate().filter(|(_, node)| node.routes.is_some());
+        let mut scheme = Scheme {
+            pool: self.lab.pool,
+            routing: self.lab.routing,
+            ecmp: self.lab.ecmp,
+            switches: std::collections::BTreeMap::new(),
+            blocks: vec![],
+            routed_by_hand: by_hand.map(|(id, _)| id).collect(),
+            next_link: self.lab.links.len(),
+        };
+        // A node's place is its id here.
+        scheme.note(&self.addresses, &self.topology, &self.lab.switches, |owner| owner);
+        scheme
     }
 
     /// By segment: the smallest MTU that its switches are given.
@@ -245,7 +264,7 @@ pub(crate) fn charges_by_default(limits: &Limits, protect: &Protect) -> bool {
     !protect.is_empty() || limits.cpu_milli.is_some()
 }
 
-/// The hash of everything in a plan but the digest and the next id. Routes, of which there can be millions, go in
+/// The hash of everything in a plan but the digest, the next id and the scheme. Routes, of which there can be millions, go in
 /// as numbers, the rest as JSON.
 pub(super) fn digest_of(plan: &mut Plan) -> u64 {
     let mut digest = Digest::new();

@@ -95,11 +95,9 @@ impl Plan {
         };
         let links = Renumbered::new(self.links.iter().map(|link| !ends_in_gone(link)));
         let nodes = Renumbered::new(gone.iter().map(|gone| !gone));
-        let interfaces = self.drop_interfaces(&links);
-        links.retain(&mut self.links);
+        self.drop_links(&links);
         for end in self.links.iter_mut().flat_map(|link| &mut link.ends) {
-            if let PlannedEnd::Node { node, interface } = end {
-                *interface = interfaces[*node].of(*interface).unwrap_or(NOT_SHOWN);
+            if let PlannedEnd::Node { node, .. } = end {
                 *node = nodes.of(*node).unwrap_or(NOT_SHOWN);
             }
         }
@@ -108,6 +106,17 @@ impl Plan {
             node.parent = node.parent.and_then(|parent| nodes.of(parent));
         }
         self.hosts = hosts::hosts(&self.nodes);
+    }
+
+    /// Drops links, and interfaces and routes with them; nodes stay.
+    pub(super) fn drop_links(&mut self, links: &Renumbered) {
+        let interfaces = self.drop_interfaces(links);
+        links.retain(&mut self.links);
+        for end in self.links.iter_mut().flat_map(|link| &mut link.ends) {
+            if let PlannedEnd::Node { node, interface } = end {
+                *interface = interfaces[*node].of(*interface).unwrap_or(NOT_SHOWN);
+            }
+        }
     }
 
     /// Drops interfaces whose link goes, with the routes that leave by them; by node, what became of

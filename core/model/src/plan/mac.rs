@@ -18,6 +18,11 @@ impl<'a> Macs<'a> {
         Macs { lab, taken: HashSet::new() }
     }
 
+    /// The same where some are given out already.
+    pub(crate) fn with_taken(lab: &'a str, taken: impl Iterator<Item = [u8; 6]>) -> Self {
+        Macs { lab, taken: taken.collect() }
+    }
+
     /// The MAC of an object with this kind and names; on a clash the next free one.
     pub(crate) fn take(&mut self, kind: &str, owner: &str, name: &str) -> [u8; 6] {
         let mut number = hash(&["mac", self.lab, kind, owner, name]);

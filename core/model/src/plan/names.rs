@@ -124,6 +124,18 @@ impl CoreNames {
     }
 }
 
+/// The readable name for something in the core namespace where the kernel takes it and nothing has it, else the
+/// first free one like the other.
+pub(crate) fn free_core_name(
+    readable: Option<&str>,
+    other: &str,
+    taken: &std::collections::BTreeSet<String>,
+) -> String {
+    let reserved = RESERVED.iter().map(|name| (*name).to_owned());
+    let mut core = CoreNames(taken.iter().cloned().chain(reserved).collect());
+    readable.and_then(|name| core.take(name)).unwrap_or_else(|| core.take_like(other))
+}
+
 fn is_interface_name(name: &str) -> bool {
     let fits = (1..=LONGEST).contains(&name.len()) && name != "." && name != "..";
     // `%` would make the kernel pick a number.

@@ -82,8 +82,13 @@ pub(crate) struct Allocator {
 }
 
 impl Allocator {
-    /// An allocator for a pool that keeps out of the prefixes given by hand.
-    pub(crate) fn new(pool: IpNet, by_hand: &[IpNet]) -> Result<Self, PlanError> {
+    /// An allocator for a pool that keeps out of the prefixes given by hand, where owners have these
+    /// blocks already, in the order of taking.
+    pub(crate) fn new(
+        pool: IpNet,
+        by_hand: &[IpNet],
+        known: Vec<Block>,
+    ) -> Result<Self, PlanError> {
         let pool = pool.trunc();
         let family = Family::of_net(&pool);
         let longest = if family == Family::V4 { 16 } else { 32 };
@@ -110,8 +115,15 @@ impl Allocator {
             of_owner: HashMap::new(),
         };
         for region in std::iter::once(&mut new.switches).chain(&mut new.owners) {
-            by_hand.iter().for_each(|prefix| region.bar(prefix));
+            let blocks = known.iter().map(|block| &block.prefix);
+            by_hand.iter().chain(blocks).for_each(|prefix| region.bar(prefix));
         }
+        for (index, block) in known.iter().enumerate() {
+            let mut region = Region::new(&block.prefix, segment_len);
+            by_hand.iter().for_each(|prefix| region.bar(prefix));
+            new.of_owner.entry(block.owner).or_default().push((index, region));
+        }
+        new.blocks = known;
         Ok(new)
     }
 
@@ -170,7 +182,8 @@ mod tests {
             "fd12:3456::/32",
         ] {
             let mut allocator =
-                Allocator::new(net(pool), &[net("192.0.2.0/24"), net("2001:db8::/32")]).unwrap();
+                Allocator::new(net(pool), &[net("192.0.2.0/24"), net("2001:db8::/32")], vec![])
+                    .unwrap();
             let switch = allocator.switch("s").unwrap();
             let (link, block) = allocator.link((0, "a"), "b", 0).unwrap();
             assert!(net(pool).contains(&switch) && net(pool).contains(&link), "{pool}");
@@ -180,7 +193,7 @@ mod tests {
 
     #[test]
     fn owners_go_on_in_further_blocks_until_the_pool_is_full() {
-        let mut allocator = Allocator::new(net("10.7.0.0/16"), &[]).unwrap();
+        let mut allocator = Allocator::new(net("10.7.0.0/16"), &[], vec![]).unwrap();
         let mut seen = std::collections::HashSet::new();
         // The upper half holds 2^15 / 4 links.
         for parallel in 0..8192 {

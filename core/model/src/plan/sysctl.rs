@@ -10,8 +10,8 @@
 //! for groups it does not map. They are to be written before the node has interfaces, because an
 //! interface copies `default` when it is made.
 
-use super::Route;
 use super::hash::hash;
+use super::{PlannedNode, Route};
 use crate::lab::Node;
 
 /// Both `all` and `default`, because the kernel takes the stricter or looser of the two.
@@ -53,12 +53,30 @@ const FLOW_FIELDS: &str = "55";
 /// Policy 1 is what every kernel has. It takes the hash that the sender's socket gave a packet, which
 /// is the same at every router; policy 3 (Linux 5.13) does not. The seed is there since Linux 6.11.
 pub(crate) fn of_several_ways(name: &str, routes: &[Route]) -> Vec<(String, String)> {
-    let mut list = Vec::new();
-    for family in ["ipv4", "ipv6"] {
-        let of_family = |route: &&Route| route.to.addr().is_ipv4() == (family == "ipv4");
-        if routes.iter().filter(of_family).all(|route| route.also.is_empty()) {
-            continue;
+    let several = |ipv4: bool| {
+        routes.iter().any(|route| route.to.addr().is_ipv4() == ipv4 && !route.also.is_empty())
+    };
+    of_families(name, [several(true), several(false)])
+}
+
+/// Takes them out of a node's list, whatever its routes are by now; gives where they stood.
+pub(crate) fn take_out_several_ways(node: &mut PlannedNode) -> usize {
+    let plain = Node { forwarding: node.forwarding, ..Node::default() };
+    let own = sysctls(&plain).len().min(node.sysctls.len());
+    for families in [[true, true], [true, false], [false, true]] {
+        let list = of_families(&node.name, families);
+        if node.sysctls[own..].starts_with(&list) {
+            node.sysctls.drain(own..own + list.len());
+            break;
         }
+    }
+    own
+}
+
+/// The same where routes of IPv4, and of IPv6, have several next hops.
+fn of_families(name: &str, several: [bool; 2]) -> Vec<(String, String)> {
+    let mut list = Vec::new();
+    for (family, _) in ["ipv4", "ipv6"].into_iter().zip(several).filter(|(_, several)| *several) {
         let mut add = |prefix: &str, key: &str, value: &str| {
             let path = format!("{prefix}net/{family}/fib_multipath_hash_{key}");
             list.push((path, value.to_owned()));

@@ -1,0 +1,240 @@
+//! Links taken down and up again, as if their cable were pulled and put back.
+//!
+//! Both ends lose their carrier and keep everything else: on the side of a switch its port is set down, a
+//! plug is ended, and of a link that is built with a wire the inner ends are set down, where no node can reach
+//! them. A link between two nodes without a wire is one pair of interfaces, of which the kernel takes the
+//! carrier only when one of the two is set down: the second. That one gets back what it had.
+//!
+//! Which links are down is in the lab's state, and the kernel keeps it when the lab process is killed.
+
+use std::collections::BTreeMap;
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use netloom_model::plan::{PlannedEnd, PlannedLink};
+use netloom_netlink::{Address, Batch, Carried, Change, Socket};
+use netloom_node::spec::CORE;
+
+use crate::linking::is_away;
+use crate::making::Inits;
+use crate::network::{self, port_index};
+use crate::running::{Running, Work};
+use crate::spots::{self, Spot};
+use crate::state::State;
+use crate::{Error, Result, switching, wires};
+
+/// What interfaces of nodes had that were set down, by the link's id: routes that no plan knows.
+#[derive(Default)]
+pub(crate) struct Luggage(Mutex<BTreeMap<usize, Carried>>);
+
+impl Luggage {
+    fn put(&self, link: usize, carried: Carried) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(link, carried);
+    }
+
+    fn take(&self, link: usize) -> Option<Carried> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&link)
+    }
+}
+
+/// Where a link is cut.
+enum Cut {
+    /// By interfaces of the core namespace, by index.
+    Core(Vec<u32>),
+    /// By a node's interface, by places in the plan.
+    Node(usize, usize),
+    /// By its plugs alone.
+    Plugs,
+}
+
+/// Where a link is cut, whichever way it was made.
+fn cut_of(state: &State, link: &PlannedLink) -> Cut {
+    let plan = &state.plan;
+    if state.wired.contains(&link.id) {
+        return Cut::Core([0, 1].map(|side| wires::inner_index(link, side)).into());
+    }
+    let card = link.ends.iter().any(|end| matches!(end, PlannedEnd::Host { .. }));
+    let is_port = |side: &usize| {
+        let PlannedEnd::Port { .. } = &link.ends[*side] else { return false };
+        let shm = switching::at(plan, &link.ends[*side]).is_some();
+        !(state.tapped.contains(&link.id) || shm && card)
+    };
+    let ports: Vec<u32> =
+        [0, 1].into_iter().filter(is_port).map(|side| port_index(link, side)).collect();
+    if !ports.is_empty() {
+        return Cut::Core(ports);
+    }
+    if link.ends.iter().any(|end| switching::at(plan, end).is_some()) {
+        return Cut::Plugs;
+    }
+    let node = link.ends.iter().rev().find_map(|end| match end {
+        PlannedEnd::Node { node, interface } => Some(Cut::Node(*node, *interface)),
+        _ => None,
+    });
+    node.unwrap_or(Cut::Plugs)
+}
+
+/// Whether an interface of a node, by places, is set down because its link is.
+pub(crate) fn is_cut_here(state: &State, node: usize, interface: usize) -> bool {
+    let at = state.plan.nodes[node].interfaces.get(interface).map(|i| i.link);
+    let link = at.and_then(|at| state.plan.links.get(at));
+    let down = link.filter(|link| state.down.contains(&link.id));
+    down.is_some_and(
+        |link| matches!(cut_of(state, link), Cut::Node(n, i) if (n, i) == (node, interface)),
+    )
+}
+
+impl Running {
+    /// Takes a link, by its place, down or up.
+    pub(crate) fn set_up(&self, work: &mut Work, at: usize, up: bool) -> Result<()> {
+        let id = self.state().plan.links[at].id;
+        let was_down = self.state().down.contains(&id);
+        self.note_down(work, id, !up)?;
+        let done = if up { self.join(&work.inits, at) } else { self.cut(&work.inits, at) };
+        if done.is_err() {
+            self.note_down(work, id, was_down)?;
+        }
+        done
+    }
+
+    fn note_down(&self, work: &mut Work, id: usize, down: bool) -> Result<()> {
+        self.change(work, |state| {
+            if down {
+                state.down.insert(id)
+            } else {
+                state.down.remove(&id)
+            };
+            Ok(())
+        })
+    }
+
+    /// Cuts these links again that are down and were made anew.
+    pub(crate) fn cut_again(&self, inits: &Inits, links: &[usize]) -> Result<()> {
+        let state = self.state();
+        let down =
+            |at: &&usize| state.plan.links.get(**at).is_some_and(|l| state.down.contains(&l.id));
+        links.iter().filter(down).try_for_each(|at| self.cut(inits, *at))
+    }
+
+    fn cut(&self, inits: &Inits, at: usize) -> Result<()> {
+        let state = self.state();
+        let link = &state.plan.links[at];
+        self.kept.switches.forget(&[link]);
+        match cut_of(&state, link) {
+            Cut::Plugs => Ok(()),
+            Cut::Core(ports) => self.set_ports(inits, link, &ports, false),
+            Cut::Node(node, interface) => {
+                let spot = place(&state, node, interface);
+                let object = format!("link {:?}", link.name);
+                let carried = spots::run_in(inits, spot.space, &object, || {
+                    set_node_down(&object, spot.index)
+                })?;
+                if let Some(carried) = carried {
+                    self.kept.luggage.put(link.id, carried);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn join(&self, inits: &Inits, at: usize) -> Result<()> {
+        let state = self.state();
+        let link = &state.plan.links[at];
+        match cut_of(&state, link) {
+            Cut::Plugs => {}
+            Cut::Core(ports) => self.set_ports(inits, link, &ports, true)?,
+            Cut::Node(node, interface) => {
+                let carried = self.kept.luggage.take(link.id);
+                restore(inits, &state, (node, interface), carried.unwrap_or_default())?;
+            }
+        }
+        self.kept.switches.fit(&self.wire_context(&state, inits), &[at])?;
+        self.kept.wake();
+        Ok(())
+    }
+
+    /// Sets ports in the core namespace down or up.
+    fn set_ports(&self, inits: &Inits, link: &PlannedLink, ports: &[u32], up: bool) -> Result<()> {
+        let object = format!("link {:?}", link.name);
+        spots::run_in(inits, CORE, &object, || {
+            let mut batch = Batch::new();
+            for index in ports {
+                let change = Change::of(*index);
+                batch.push(object.as_str(), &if up { change.up() } else { change.down() });
+            }
+            network::run(&mut open(&object)?, &mut batch, &object, "set its ports")
+        })
+    }
+}
+
+/// Where an interface of a node is now.
+fn place(state: &State, node: usize, interface: usize) -> Spot {
+    spots::at_interface(state, node, interface, netloom_ebpf::Direction::Ingress)
+}
+
+fn open(object: &str) -> Result<Socket> {
+    Socket::open().map_err(Error::network(object, "open a netlink socket"))
+}
+
+/// Sets an interface of the calling thread's namespace down, which keeps its addresses; what else it loses by
+/// that. `None` when it is down already.
+fn set_node_down(object: &str, index: u32) -> Result<Option<Carried>> {
+    let mut socket = open(object)?;
+    let links = socket.links().map_err(Error::network(object, "look up"))?;
+    let Some(found) = links.iter().find(|l| l.index == index).filter(|l| l.up) else {
+        return Ok(None);
+    };
+    // The kernel would take IPv6 addresses.
+    let keep = format!("/proc/sys/net/ipv6/conf/{}/keep_addr_on_down", found.name);
+    if std::path::Path::new(&keep).exists() {
+        std::fs::write(&keep, "1").map_err(Error::state(&keep, "set sysctl"))?;
+    }
+    let carried = socket.carried(index).map_err(Error::network(object, "read what it carries"))?;
+    let mut batch = Batch::new();
+    batch.push(object, &Change::of(index).down());
+    network::run(&mut socket, &mut batch, object, "set down")?;
+    Ok(Some(carried))
+}
+
+/// Whether a route, or one of its next hops, leaves by an interface.
+fn leaves_by(route: &netloom_model::plan::Route, interface: usize) -> bool {
+    route.interface == interface || route.also.iter().any(|hop| hop.interface == interface)
+}
+
+/// Sets a node's interface up and gives it what the plan says, and what it had besides.
+fn restore(
+    inits: &Inits,
+    state: &State,
+    (node, interface): (usize, usize),
+    carried: Carried,
+) -> Result<()> {
+    let planned = &state.plan.nodes[node];
+    let own = &planned.interfaces[interface];
+    let object: Arc<str> = format!("interface \"{}:{}\"", planned.name, own.name).into();
+    let spot = place(state, node, interface);
+    // What was moved elsewhere has there what it brought along.
+    let home = spot.space == planned.id;
+    spots::run_in(inits, spot.space, &object, || {
+        let mut socket = open(&object)?;
+        let mut batch = Batch::new();
+        batch.push(Arc::clone(&object), &Change::of(spot.index).up());
+        if home {
+            for address in &own.addresses {
+                let address = Address { replace: true, ..Address::new(spot.index, *address) };
+                batch.push(Arc::clone(&object), &address);
+            }
+            let there = |at: usize| !is_away(state, node, at) && !is_cut_here(state, node, at);
+            for route in planned.routes.iter().filter(|route| leaves_by(route, interface)) {
+                if let Some(way) = network::Way::of(planned, route, there) {
+                    way.push(&mut batch, &object, true);
+                }
+            }
+        }
+        carried.push(&mut batch, Arc::clone(&object), spot.index);
+        network::run(&mut socket, &mut batch, &object, "restore")
+    })?;
+    let space = inits.get(&spot.space).filter(|init| home && init.lives());
+    let Some(init) = space else { return Ok(()) };
+    let space = init.network(&planned.name)?;
+    network::give_neighbours(&state.plan, space.as_fd(), node, &[own.link])
+}

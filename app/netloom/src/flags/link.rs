@@ -1,0 +1,207 @@
+//! The flags of `link`.
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::{Json, Setting, setting};
+
+/// `link`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Link {
+    /// Create a link between two nodes, or a node and a switch, and print its name.
+    Create(Box<LinkCreate>),
+    /// Delete a link and its interfaces.
+    Delete(LinkName),
+    /// List links with their delay, loss, rate and other settings.
+    List(Json),
+    /// Show everything about a link.
+    Show(LinkShow),
+    /// Change the delay, loss, rate or other settings of a link, or take it down or up; `none` removes a setting.
+    Set(Box<LinkSet>),
+    /// Follow what happens to single packets of a link, until interrupted.
+    Fates(LinkFates),
+}
+
+/// A link.
+#[derive(Debug, Args)]
+pub(crate) struct LinkName {
+    /// The link: its name, an end of it (NODE:IFACE), or both ends: A B, A,B or A--B.
+    #[arg(value_name = "LINK", required = true, num_args = 1..=2)]
+    link: Vec<String>,
+}
+
+impl LinkName {
+    /// As one word.
+    pub(crate) fn word(&self) -> String {
+        self.link.join(",")
+    }
+}
+
+/// `link create`.
+#[derive(Debug, Args)]
+pub(crate) struct LinkCreate {
+    /// One end: NODE, NODE:IFACE or SWITCH.
+    pub(crate) a: String,
+    /// The other.
+    pub(crate) b: String,
+    /// Name of the link. Default: both ends, like h1:eth0--s1.
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// Address of an end with its prefix, one per family, or none. Default: automatic.
+    #[arg(long = "address", value_name = "END=ADDRESS/PREFIX|END=none", value_parser = setting)]
+    pub(crate) addresses: Vec<Setting>,
+    #[command(flatten)]
+    pub(crate) impairments: Impairments,
+    /// MTU of both ends, in bytes.
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) mtu: Option<String>,
+}
+
+/// `link show`.
+#[derive(Debug, Args)]
+pub(crate) struct LinkShow {
+    #[command(flatten)]
+    pub(crate) link: LinkName,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What a link does to packets. Values are as in the lab file.
+#[derive(Debug, Args)]
+pub(crate) struct Impairments {
+    /// Delay of each packet, like 10ms.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    delay: Option<String>,
+    /// Random part of the delay, like 1ms or 1ms,pareto.
+    #[arg(long, value_name = "TIME[,normal|pareto|uniform]", allow_hyphen_values = true)]
+    jitter: Option<String>,
+    /// Share of packets that are lost, like 0.1%.
+    #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
+    loss: Option<String>,
+    /// Share of packets that arrive twice, like 0.1%.
+    #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
+    duplicate: Option<String>,
+    /// Share of packets that overtake others, like 0.1%.
+    #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
+    reorder: Option<String>,
+    /// Share of packets in which one bit is inverted, like 0.1%.
+    #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
+    corrupt: Option<String>,
+    /// Highest rate in bits per second, like 100mbit.
+    #[arg(long, allow_hyphen_values = true)]
+    rate: Option<String>,
+    /// Longest queue for that rate, in packets or as a time, like 100 or 50ms.
+    #[arg(long, value_name = "PACKETS|TIME", allow_hyphen_values = true)]
+    queue: Option<String>,
+    /// Seed of the random numbers.
+    #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
+    seed: Option<String>,
+}
+
+impl Impairments {
+    /// What was given, by its key in the lab file.
+    fn settings(&self) -> Vec<Setting> {
+        let given = [
+            ("delay", &self.delay),
+            ("jitter", &self.jitter),
+            ("loss", &self.loss),
+            ("duplicate", &self.duplicate),
+            ("reorder", &self.reorder),
+            ("corrupt", &self.corrupt),
+            ("rate", &self.rate),
+            ("queue", &self.queue),
+            ("seed", &self.seed),
+        ];
+        let given = given.into_iter().filter_map(|(key, value)| Some((key, value.as_ref()?)));
+        given.map(|(key, value)| (key.to_owned(), value.clone())).collect()
+    }
+}
+
+/// With the MTU where it stands among the keys of the file.
+fn with_mtu(mut settings: Vec<Setting>, mtu: Option<&String>) -> Vec<Setting> {
+    settings.extend(mtu.map(|value| ("mtu".to_owned(), value.clone())));
+    settings
+}
+
+impl LinkCreate {
+    /// What was given, by its key in the lab file.
+    pub(crate) fn settings(&self) -> Vec<Setting> {
+        with_mtu(self.impairments.settings(), self.mtu.as_ref())
+    }
+}
+
+/// `link set`. Values are as in the lab file; `none` takes one away.
+#[derive(Debug, Args)]
+pub(crate) struct LinkSet {
+    /// The link: its name, the end that sends (NODE:IFACE), or both ends: A B, A,B or A--B.
+    #[arg(value_name = "LINK", required = true, num_args = 1..=2)]
+    link: Vec<String>,
+    #[command(flatten)]
+    impairments: Impairments,
+    /// The largest packet in bytes; larger ones are lost.
+    #[arg(long, value_name = "BYTES", allow_hyphen_values = true)]
+    mtu: Option<String>,
+    /// Change only what this end sends: a is the first end of the link, b the second.
+    #[arg(long)]
+    pub(crate) end: Option<End>,
+    /// Remove all settings first.
+    #[arg(long)]
+    pub(crate) clear: bool,
+    /// Take the link down, as if its cable were pulled: both ends lose their carrier.
+    #[arg(long, conflicts_with = "up")]
+    down: bool,
+    /// Take the link up again.
+    #[arg(long)]
+    up: bool,
+}
+
+impl LinkSet {
+    /// The link as one word.
+    pub(crate) fn link(&self) -> String {
+        self.link.join(",")
+    }
+
+    /// What was given, by its key in the lab file.
+    pub(crate) fn settings(&self) -> Vec<Setting> {
+        with_mtu(self.impairments.settings(), self.mtu.as_ref())
+    }
+
+    /// Whether it is to be taken up, or down.
+    pub(crate) fn up(&self) -> Option<bool> {
+        (self.up || self.down).then_some(self.up)
+    }
+}
+
+/// An end of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum End {
+    /// The first.
+    A,
+    /// The second.
+    B,
+}
+
+/// `link fates`.
+#[derive(Debug, Args)]
+pub(crate) struct LinkFates {
+    /// The link: its name, the end that sends (NODE:IFACE), or both ends: A B, A,B or A--B.
+    #[arg(value_name = "LINK", required = true, num_args = 1..=2)]
+    link: Vec<String>,
+    /// How many packets of each direction are remembered until they are shown.
+    #[arg(long, value_name = "N", default_value_t = 100_000,
+        value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) keep: u32,
+    /// Stop after this many.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) count: Option<u64>,
+    /// Print JSON, one packet per line.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl LinkFates {
+    /// The link as one word.
+    pub(crate) fn link(&self) -> String {
+        self.link.join(",")
+    }
+}

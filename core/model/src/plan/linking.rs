@@ -1,0 +1,458 @@
+//! Links of a plan while its lab runs: made and removed, and the routes of all nodes after that.
+//!
+//! A plan is taken up again as the lab it stands for ([`Plan::as_lab`]), with all that was decided given by
+//! hand; so a link that is made gets what it would have got at the end of the file, and nothing before
+//! it changes but routes. The [`Scheme`] has what a plan alone does not tell.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ipnet::IpNet;
+use netloom_impair::Impairments;
+use serde::{Deserialize, Serialize};
+
+use super::address::{self, Addressing};
+use super::build::{DEFAULT_MTU, FIRST_INDEX};
+use super::change::Renumbered;
+use super::family::Family;
+use super::graph::Graph;
+use super::mac::Macs;
+use super::names::{self, names};
+use super::pool::Block;
+use super::segment::{Topology, topology};
+use super::{
+    Interface, NOT_SHOWN, Plan, PlannedEnd, PlannedLink, PlannedNode, Route, hosts, route, sysctl,
+};
+use crate::lab::{End, Lab, Link, Node, Pool, Switch};
+use crate::parse::MAX_LINKS;
+
+/// How addresses and routes of a lab are chosen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scheme {
+    /// Where automatic addresses come from.
+    pub pool: Pool,
+    /// Whether routes are computed.
+    pub routing: bool,
+    /// Whether routers use all shortest paths of equal cost.
+    pub ecmp: bool,
+    /// Prefixes of switches' segments, by the switch's name.
+    pub switches: BTreeMap<String, Vec<IpNet>>,
+    /// Prefixes that hold the links of one node, its id first, in the order of taking.
+    pub blocks: Vec<(usize, IpNet)>,
+    /// Ids of nodes whose routes are given by hand.
+    pub routed_by_hand: BTreeSet<usize>,
+    /// The id of the next link to be made.
+    pub next_link: usize,
+}
+
+impl Scheme {
+    /// Notes what was taken, for links to be made; `id` gives a node's by its place.
+    pub(super) fn note(
+        &mut self,
+        both: &[Addressing; 2],
+        topology: &Topology,
+        switches: &[Switch],
+        id: impl Fn(usize) -> usize,
+    ) {
+        self.switches.clear();
+        self.blocks.clear();
+        for addressing in both {
+            for (segment, prefix) in topology.segments.iter().zip(&addressing.prefixes) {
+                let Some(prefix) = prefix else { continue };
+                for switch in &segment.switches {
+                    let name = switches[*switch].name.clone();
+                    self.switches.entry(name).or_default().push(prefix.net);
+                }
+            }
+            let own = addressing.blocks.iter();
+            self.blocks.extend(own.map(|b| (id(b.owner), b.prefix)));
+        }
+    }
+}
+
+/// A link to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewLink {
+    /// Its name; as the file would name it where there is none.
+    pub name: Option<String>,
+    /// Its ends.
+    pub ends: [NewEnd; 2],
+    /// Addresses by hand, by end: at most one a family for each.
+    pub addresses: [Vec<IpNet>; 2],
+    /// Whether a node's end is to have no address, by end.
+    pub bare: [bool; 2],
+    /// MTU of both ends; that of the switch, else 1500, when `None`.
+    pub mtu: Option<u32>,
+    /// What it does to frames: index 0 to those that the first end sends, 1 the second.
+    pub impairments: [Impairments; 2],
+}
+
+/// An end of a link to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NewEnd {
+    /// A node's.
+    Node {
+        /// Index into [`Plan::nodes`].
+        node: usize,
+        /// The interface's name; the first free `ethN` when `None`.
+        iface: Option<String>,
+        /// Names and indexes of the interfaces that are in the node, whoever made them.
+        there: Vec<(String, u32)>,
+    },
+    /// A switch's: index into [`Plan::switches`].
+    Switch(usize),
+}
+
+/// A lab that was brought up by a version which did not note how it chooses.
+const NO_SCHEME: &str = "the lab was brought up by an earlier version of netloom, so that its links \
+                         cannot be changed; bring it up anew";
+
+impl Plan {
+    /// Adds a link after all others and gives its index. Routes are those of the whole network then.
+    ///
+    /// # Errors
+    /// Why it cannot be; the plan is as it was.
+    pub fn add_link(&mut self, new: NewLink) -> Result<usize, String> {
+        let mut plan = self.clone();
+        let bare = new.bare;
+        let index = plan.push_link(new)?;
+        plan.decide_again(Some((index, bare)))?;
+        *self = plan;
+        Ok(index)
+    }
+
+    /// Removes a link of nodes and switches with its interfaces. Routes are those of the network without it.
+    ///
+    /// # Errors
+    /// Why it cannot be; the plan is as it was.
+    pub fn remove_link(&mut self, link: usize) -> Result<(), String> {
+        let Some(found) = self.links.get(link) else { return Err("no such link".into()) };
+        let ports = found.ends.iter().filter(|e| matches!(e, PlannedEnd::Port { .. })).count();
+        let inner = |end| matches!(end, &PlannedEnd::Node { .. } | &PlannedEnd::Port { .. });
+        if !found.ends.iter().all(inner) {
+            return Err("it is a door, which comes and goes with its lab".into());
+        }
+        if ports == 2 {
+            return Err("it joins two switches, whose nodes share one prefix; `netloom link set` \
+                        takes it --down"
+                .into());
+        }
+        let mut plan = self.clone();
+        let links = Renumbered::new((0..plan.links.len()).map(|index| index != link));
+        plan.drop_links(&links);
+        plan.decide_again(None)?;
+        *self = plan;
+        Ok(())
+    }
+
+    /// Puts the link in with names, indexes and hardware addresses, and no addresses yet but those by hand.
+    fn push_link(&mut self, new: NewLink) -> Result<usize, String> {
+        let id = self.scheme.as_ref().ok_or(NO_SCHEME)?.next_link;
+        if self.links.len() >= MAX_LINKS {
+            return Err(format!("a lab has {MAX_LINKS} links at most"));
+        }
+        self.check_ends(&new)?;
+        let index = self.links.len();
+        let mtu = new.mtu.unwrap_or_else(|| self.mtu_of(&new.ends));
+        let ends: Vec<PlannedEnd> =
+            (0..2).map(|side| self.end(&new, side, index, id, mtu)).collect();
+        let [first, second] = ends.try_into().map_err(|_| "it has two ends")?;
+        let name = match new.name {
+            Some(name) => name,
+            None => self.free_link_name(&[&first, &second]),
+        };
+        let ends = [first, second];
+        self.links.push(PlannedLink { id, name, ends, mtu, impairments: new.impairments });
+        if let Some(scheme) = &mut self.scheme {
+            scheme.next_link = id + 1;
+        }
+        Ok(index)
+    }
+
+    fn check_ends(&self, new: &NewLink) -> Result<(), String> {
+        if let Some(name) = &new.name {
+            if let Some(problem) = crate::parse::link_name_problem(name) {
+                return Err(problem);
+            }
+            if self.link(name).is_some() {
+                return Err(format!("there is a link of the name {name:?} already"));
+            }
+        }
+        match &new.ends {
+            [NewEnd::Node { node: a, .. }, NewEnd::Node { node: b, .. }] if a == b => {
+                return Err("it joins a node to itself".into());
+            }
+            [NewEnd::Switch(_), NewEnd::Switch(_)] => {
+                return Err("it joins two switches, which is for the lab file to do: their nodes \
+                            would share one prefix"
+                    .into());
+            }
+            _ => {}
+        }
+        for end in &new.ends {
+            let NewEnd::Node { node, iface: Some(iface), there } = end else { continue };
+            if let Some(problem) = crate::parse::interface_name_problem(iface) {
+                return Err(problem);
+            }
+            let own = self.nodes[*node].interfaces.iter().any(|i| i.name == *iface);
+            if own || there.iter().any(|(name, _)| name == iface) {
+                let node = &self.nodes[*node].name;
+                return Err(format!("node {node:?} has an interface {iface:?} already"));
+            }
+        }
+        Ok(())
+    }
+
+    fn mtu_of(&self, ends: &[NewEnd; 2]) -> u32 {
+        let of = |end: &NewEnd| match end {
+            NewEnd::Switch(switch) => self.switches.get(*switch).map(|s| s.mtu),
+            NewEnd::Node { .. } => None,
+        };
+        ends.iter().find_map(of).unwrap_or(DEFAULT_MTU)
+    }
+
+    /// Plans one end, and adds the interface to its node.
+    fn end(&mut self, new: &NewLink, side: usize, link: usize, id: usize, mtu: u32) -> PlannedEnd {
+        let lab = self.lab.clone();
+        let mut macs = Macs::with_taken(&lab, self.macs());
+        match &new.ends[side] {
+            NewEnd::Node { node, iface, there } => {
+                let planned = &mut self.nodes[*node];
+                let name = iface.clone().unwrap_or_else(|| free_interface(planned, there));
+                let mac = macs.take("node", &planned.name, &name);
+                let known = planned.interfaces.iter().map(|i| i.index);
+                let known = known.chain(there.iter().map(|(_, index)| *index)).max().unwrap_or(0);
+                let addresses = new.addresses[side].clone();
+                let number = FIRST_INDEX.max(known + 1);
+                planned.interfaces.push(Interface {
+                    name,
+                    index: number,
+                    link,
+                    mac,
+                    mtu,
+                    addresses,
+                });
+                PlannedEnd::Node { node: *node, interface: planned.interfaces.len() - 1 }
+            }
+            NewEnd::Switch(switch) => {
+                let name = self.free_port(&new.ends[1 - side], side, id);
+                let mac = macs.take("port", &self.switches[*switch].name, &name);
+                PlannedEnd::Port { switch: *switch, name, mac }
+            }
+        }
+    }
+
+    /// Every hardware address that is taken.
+    fn macs(&self) -> impl Iterator<Item = [u8; 6]> {
+        let interfaces = self.nodes.iter().flat_map(|n| &n.interfaces).map(|i| i.mac);
+        let ports = self.links.iter().flat_map(|l| &l.ends).filter_map(|end| match end {
+            PlannedEnd::Port { mac, .. } => Some(*mac),
+            _ => None,
+        });
+        interfaces.chain(ports).chain(self.switches.iter().map(|s| s.mac))
+    }
+
+    /// A port is called as the node's end where that fits: the last interface of the node is its other end's,
+    /// or will be.
+    fn free_port(&self, other: &NewEnd, side: usize, id: usize) -> String {
+        let ports = self.links.iter().flat_map(|l| &l.ends).filter_map(|end| match end {
+            PlannedEnd::Port { name, .. } => Some(name.clone()),
+            PlannedEnd::Host { iface } => Some(iface.clone()),
+            _ => None,
+        });
+        let taken: BTreeSet<String> =
+            ports.chain(self.switches.iter().map(|s| s.bridge.clone())).collect();
+        let readable = match other {
+            NewEnd::Node { node, iface, there } => {
+                let node = &self.nodes[*node];
+                let planned = node.interfaces.last().filter(|_| side == 1).map(|i| i.name.clone());
+                let name = iface.clone().or(planned).unwrap_or_else(|| free_interface(node, there));
+                Some(format!("{}-{name}", node.name.replace('/', "-")))
+            }
+            NewEnd::Switch(_) => None,
+        };
+        let letter = ["a", "b"][side];
+        names::free_core_name(readable.as_deref(), &format!("p{id}{letter}"), &taken)
+    }
+
+    fn free_link_name(&self, ends: &[&PlannedEnd; 2]) -> String {
+        let words = ends.map(|end| match end {
+            PlannedEnd::Node { node, interface } => {
+                let node = &self.nodes[*node];
+                format!("{}:{}", node.name, node.interfaces[*interface].name)
+            }
+            PlannedEnd::Port { switch, .. } => self.switches[*switch].name.clone(),
+            PlannedEnd::Host { iface } => format!("host:{iface}"),
+            PlannedEnd::Internet { .. } => "internet".to_owned(),
+        });
+        let plain = words.join("--");
+        let numbered = (2..).map(|n: usize| format!("{plain}#{n}"));
+        let mut all = std::iter::once(plain.clone()).chain(numbered);
+        all.find(|name| self.link(name).is_none()).unwrap_or(plain)
+    }
+
+    /// Decides addresses that are lacking, and all computed routes, for the network as it is now. `fresh` is a
+    /// link that has no addresses yet, and which of its ends are to have none.
+    fn decide_again(&mut self, fresh: Option<(usize, [bool; 2])>) -> Result<(), String> {
+        let Some(scheme) = self.scheme.clone() else { return Err(NO_SCHEME.into()) };
+        let mut lab = self.as_lab(&scheme);
+        if let Some((index, bare)) = fresh {
+            lab.links[index].bare = bare;
+        }
+        let (names, topology) = (names(&lab), topology(&lab));
+        let told = |e: super::PlanError| e.to_string();
+        let blocks = |family| self.known_blocks(&scheme, family);
+        let known = blocks(Family::V4);
+        let ipv4 =
+            address::assign(&lab, &names, &topology, Family::V4, None, known).map_err(told)?;
+        let known = blocks(Family::V6);
+        let ipv6 = address::assign(&lab, &names, &topology, Family::V6, Some(&ipv4), known)
+            .map_err(told)?;
+        let both = [ipv4, ipv6];
+        address::check_unique(&lab, &names, &topology, &both).map_err(told)?;
+        self.take_addresses(&both);
+        let ids: Vec<usize> = self.nodes.iter().map(|node| node.id).collect();
+        if let Some(scheme) = &mut self.scheme {
+            scheme.note(&both, &topology, &lab.switches, |owner| ids[owner]);
+        }
+        self.take_routes(&lab, &topology, &both);
+        self.hosts = hosts::hosts(&self.nodes);
+        Ok(())
+    }
+
+    /// The blocks in which their owners have links; routes to one without any would lead nowhere. A link
+    /// without addresses has a prefix in one of them that nobody sees.
+    fn known_blocks(&self, scheme: &Scheme, family: Family) -> Vec<Block> {
+        let mine = scheme.blocks.iter().filter(|(_, prefix)| Family::of_net(prefix) == family);
+        let block = |(id, prefix): &(usize, IpNet)| {
+            let owner = self.slot_of(*id)?;
+            let links = self.nodes[owner].interfaces.iter().filter_map(|i| self.links.get(i.link));
+            let used = links.into_iter().any(|link| self.lies_in(link, prefix));
+            used.then_some(Block { owner, prefix: *prefix })
+        };
+        mine.filter_map(block).collect()
+    }
+
+    /// Whether a link without a switch has an address in a prefix, or none at all.
+    fn lies_in(&self, link: &PlannedLink, prefix: &IpNet) -> bool {
+        let mut all: Vec<&IpNet> = Vec::new();
+        for end in &link.ends {
+            match end {
+                PlannedEnd::Node { node, interface } => {
+                    let node = self.nodes.get(*node);
+                    let found = node.and_then(|node| node.interfaces.get(*interface));
+                    all.extend(found.iter().flat_map(|i| &i.addresses));
+                }
+                PlannedEnd::Internet { addresses } => all.extend(addresses),
+                PlannedEnd::Host { .. } => {}
+                PlannedEnd::Port { .. } => return false,
+            }
+        }
+        all.is_empty() || all.iter().any(|address| prefix.contains(*address))
+    }
+
+    /// The lab of which this is the plan, as far as addresses and routes go by it.
+    fn as_lab(&self, scheme: &Scheme) -> Lab {
+        let node = |node: &PlannedNode| Node {
+            name: node.name.clone(),
+            forwarding: node.forwarding,
+            routes: scheme.routed_by_hand.contains(&node.id).then(Vec::new),
+            ..Node::default()
+        };
+        let switch = |switch: &super::PlannedSwitch| Switch {
+            name: switch.name.clone(),
+            subnets: scheme.switches.get(&switch.name).cloned().unwrap_or_default(),
+            mtu: None,
+            shm: switch.shm.clone(),
+        };
+        Lab {
+            name: self.lab.clone(),
+            pool: scheme.pool,
+            routing: scheme.routing,
+            ecmp: scheme.ecmp,
+            nodes: self.nodes.iter().map(node).collect(),
+            switches: self.switches.iter().map(switch).collect(),
+            links: self.links.iter().map(|link| self.as_link(link)).collect(),
+        }
+    }
+
+    fn as_link(&self, link: &PlannedLink) -> Link {
+        let interface = |end: &PlannedEnd| match end {
+            PlannedEnd::Node { node, interface } => {
+                self.nodes.get(*node)?.interfaces.get(*interface)
+            }
+            _ => None,
+        };
+        let end = |end: &PlannedEnd| match end {
+            PlannedEnd::Node { node, .. } => {
+                End::Node { node: *node, iface: interface(end).map(|i| i.name.clone()) }
+            }
+            PlannedEnd::Port { switch, .. } => End::Switch { switch: *switch },
+            PlannedEnd::Host { iface } => End::Host { iface: iface.clone() },
+            PlannedEnd::Internet { .. } => End::Internet,
+        };
+        let addresses = |end: &PlannedEnd| match end {
+            PlannedEnd::Internet { addresses } => addresses.clone(),
+            end => interface(end).map_or_else(Vec::new, |i| i.addresses.clone()),
+        };
+        // What has no address was to have none.
+        let bare = |end: &PlannedEnd| interface(end).is_some_and(|i| i.addresses.is_empty());
+        Link {
+            name: Some(link.name.clone()),
+            bare: [bare(&link.ends[0]), bare(&link.ends[1])],
+            ends: [end(&link.ends[0]), end(&link.ends[1])],
+            addresses: [addresses(&link.ends[0]), addresses(&link.ends[1])],
+            subnets: vec![],
+            mtu: None,
+            impairments: link.impairments.clone(),
+        }
+    }
+
+    /// Gives ends the addresses that were decided; those before stay.
+    fn take_addresses(&mut self, both: &[Addressing; 2]) {
+        for (index, link) in self.links.iter().enumerate() {
+            for (side, end) in link.ends.iter().enumerate() {
+                let PlannedEnd::Node { node, interface } = end else { continue };
+                let decided = both.iter().filter_map(|of| of.ends[index][side]);
+                if let Some(found) = self.nodes[*node].interfaces.get_mut(*interface) {
+                    found.addresses = decided.collect();
+                }
+            }
+        }
+    }
+
+    fn take_routes(&mut self, lab: &Lab, topology: &Topology, both: &[Addressing; 2]) {
+        let interface = |end: &PlannedEnd| match end {
+            PlannedEnd::Node { interface, .. } => *interface,
+            _ => 0,
+        };
+        let interfaces: Vec<[usize; 2]> =
+            self.links.iter().map(|l| [interface(&l.ends[0]), interface(&l.ends[1])]).collect();
+        let mut routes: Vec<Vec<Route>> = vec![Vec::new(); self.nodes.len()];
+        self.nodes.iter_mut().for_each(|node| node.internet = false);
+        for (family, addressing) in Family::BOTH.into_iter().zip(both) {
+            let graph = Graph::new(lab, topology, addressing, &interfaces);
+            for (index, node) in self.nodes.iter_mut().enumerate() {
+                node.internet |= graph.reaches_door(index);
+            }
+            if lab.routing {
+                route::add_routes(lab, family, &graph, &mut routes);
+            }
+        }
+        for ((node, routes), of) in self.nodes.iter_mut().zip(routes).zip(&lab.nodes) {
+            if of.routes.is_none() {
+                node.routes = routes;
+            }
+            let at = sysctl::take_out_several_ways(node);
+            node.sysctls.splice(at..at, sysctl::of_several_ways(&node.name, &node.routes));
+        }
+    }
+}
+
+/// The first `ethN` that no interface of the node has.
+fn free_interface(node: &PlannedNode, there: &[(String, u32)]) -> String {
+    let taken = |name: &String| {
+        node.interfaces.iter().any(|i| i.name == *name) || there.iter().any(|(n, _)| n == name)
+    };
+    let mut all = (0..).map(|n: u32| format!("eth{n}"));
+    all.find(|name| !taken(name)).unwrap_or_else(|| format!("eth{NOT_SHOWN}"))
+}
