@@ -130,6 +130,10 @@ setup_peers() {
     # One by one: a distribution may lack one of them, and the others are wanted all the same.
     for package in $wanted; do
         install_packages "$package" || say "not available here: $package (left out)"
+        # Its programs are wanted, not a routing service of this machine's.
+        if [ "$package" = frr ] && have systemctl; then
+            as_root systemctl disable --now frr >/dev/null 2>&1 || :
+        fi
     done
 }
 

@@ -384,7 +384,7 @@ fn the_kernel_tells_its_way() {
 
 #[test]
 fn routes_of_several_next_hops_are_added_and_replaced() {
-    with_netns("routes_of_several_next_hops_are_added_and_replaced", |[here]| {
+    with_netns("integration::links::routes_of_several_next_hops_are_added_and_replaced", |[here]| {
         here.run(|| {
             let mut socket = Socket::open().unwrap();
             let mut batch = Batch::new();

@@ -38,12 +38,13 @@ pub(super) enum Rights {
 pub(super) struct Stage {
     folder: tempfile::TempDir,
     rights: Rights,
+    placing: std::sync::Mutex<()>,
 }
 
 impl Stage {
     pub(super) fn new() -> Result<Stage> {
         let folder = tempfile::Builder::new().prefix("nlx-").tempdir().context("make stage")?;
-        let stage = Stage { folder, rights: find_rights() };
+        let stage = Stage { folder, rights: find_rights(), placing: std::sync::Mutex::default() };
         fs::set_permissions(stage.path(), Permissions::from_mode(0o755))?;
         for name in DATA {
             copy_tree(&workspace::root().join(name), &stage.path().join("root").join(name))?;
@@ -133,6 +134,8 @@ impl Stage {
     fn staged(&self, file: &Path) -> Result<PathBuf> {
         let name = file.file_name().context("executable without a name")?;
         let copy = self.path().join(name);
+        // Two workers may come at once.
+        let _one = self.placing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if !copy.exists() {
             place(file, &copy)?;
         }
