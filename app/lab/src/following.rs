@@ -1,8 +1,8 @@
-//! What living nodes have besides links, made to follow a plan that has changed: routes, and the names in
-//! their hosts file.
+//! What living nodes have besides links, made to follow a plan that has changed: routes. Names follow by
+//! [`resolving`](crate::resolving).
 //!
-//! Only what the two plans say differently is touched: routes and files that somebody changed in a node
-//! stay as they are there.
+//! Only what the two plans say differently is touched: routes that somebody changed in a node stay as they
+//! are there.
 
 use std::collections::HashSet;
 use std::os::fd::{AsFd, OwnedFd};
@@ -12,7 +12,6 @@ use ipnet::IpNet;
 use netloom_model::plan::{Plan, PlannedNode};
 use netloom_netlink::Batch;
 use netloom_sys::namespace;
-use rustix::fs::{Mode, OFlags, ResolveFlags};
 
 use crate::linking::is_away;
 use crate::network::{Way, inside, on_a_thread, run};
@@ -20,11 +19,9 @@ use crate::running::{Running, Work};
 use crate::state::State;
 use crate::{Error, Result, cable};
 
-/// The names of all nodes, in a node.
-const HOSTS: &str = "etc/hosts";
-
 impl Running {
-    /// Makes routes and hosts files of all living nodes those of the plan as it is now, where `old` was before.
+    /// Makes routes of all living nodes those of the plan as it is now, where `old` was before, and lets their
+    /// names follow.
     pub(crate) fn follow_plan(&self, work: &mut Work, old: &Plan) -> Result<()> {
         let state = self.state();
         for (slot, node) in state.plan.nodes.iter().enumerate() {
@@ -39,25 +36,7 @@ impl Running {
             give_settings(&space, node, before)?;
             give_routes(&space, batch, &format!("node {:?}", node.name))?;
         }
-        self.follow_hosts(work, &old.hosts)
-    }
-
-    /// The same for the hosts files alone.
-    pub(crate) fn follow_hosts(&self, work: &mut Work, old: &str) -> Result<()> {
-        let state = self.state();
-        let new = &state.plan.hosts;
-        if old == new {
-            return Ok(());
-        }
-        if let Some(spawner) = &work.spawner {
-            spawner.write_hosts(new)?;
-        }
-        for node in &state.plan.nodes {
-            let Some(init) = work.inits.get(&node.id).filter(|init| init.lives()) else { continue };
-            let root = format!("/proc/{}/root", init.pid.as_raw_nonzero());
-            // A node may have a file of its own there, or none, or have ended just now.
-            let _ = replace_text(&root, old, new);
-        }
+        self.settle_names();
         Ok(())
     }
 }
@@ -112,33 +91,4 @@ fn give_settings(space: &OwnedFd, new: &PlannedNode, old: Option<&PlannedNode>) 
 
 fn give_routes(space: &OwnedFd, mut batch: Batch, object: &str) -> Result<()> {
     inside(space.as_fd(), object, |socket| run(socket, &mut batch, object, "change its routes"))
-}
-
-/// Writes a text in the place of another into a node's hosts file, whose links lead nowhere else.
-fn replace_text(root: &str, old: &str, new: &str) -> Result<()> {
-    use std::io::{Read, Write};
-    let fail = |operation| move |e: rustix::io::Errno| Error::state(HOSTS, operation)(e.into());
-    let root =
-        rustix::fs::open(root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
-    let root = root.map_err(fail("find its root"))?;
-    let open = |flags| {
-        let within = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-        rustix::fs::openat2(
-            &root,
-            HOSTS,
-            flags | OFlags::CLOEXEC | OFlags::NONBLOCK,
-            Mode::empty(),
-            within,
-        )
-    };
-    let mut text = String::new();
-    let file = std::fs::File::from(open(OFlags::RDONLY).map_err(fail("open"))?);
-    let is_file = file.metadata().is_ok_and(|found| found.is_file());
-    let most = u64::try_from(old.len()).unwrap_or(u64::MAX).saturating_add(1);
-    let read = file.take(most).read_to_string(&mut text);
-    if !is_file || read.is_err() || text != old {
-        return Ok(());
-    }
-    let mut file = std::fs::File::from(open(OFlags::WRONLY | OFlags::TRUNC).map_err(fail("open"))?);
-    file.write_all(new.as_bytes()).map_err(Error::state(HOSTS, "write"))
 }

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use netloom_model::plan::{PlannedEnd, PlannedLink, PlannedNode};
+use netloom_node::spawner::Spawner;
 use netloom_node::spec::CORE;
 use netloom_sys::namespace;
 
@@ -17,6 +18,7 @@ use crate::guards::{self, Guards};
 use crate::launch::Serve;
 use crate::making::{Init, Inits};
 use crate::probing::Probing;
+use crate::resolving::Resolving;
 use crate::running::{Running, Work};
 use crate::scope::{self, Scoped};
 use crate::state::State;
@@ -31,6 +33,7 @@ pub(crate) struct Kept {
     pub(crate) guards: Guards,
     pub(crate) probing: Probing,
     pub(crate) luggage: crate::cable::Luggage,
+    pub(crate) resolving: Resolving,
     scopes: Mutex<Scopes>,
     guests: Mutex<BTreeMap<usize, Guest>>,
     /// Written to when what is watched changes.
@@ -52,13 +55,19 @@ struct Guest {
 }
 
 impl Kept {
-    pub(crate) fn new(serve: Serve, running: Weak<Running>, wake: OwnedFd) -> Kept {
+    pub(crate) fn new(
+        serve: Serve,
+        running: Weak<Running>,
+        spawner: &Spawner,
+        wake: OwnedFd,
+    ) -> Kept {
         Kept {
             wires: Wires::default(),
             switches: Switches::default(),
             guards: Guards::default(),
             probing: Probing::new(running.clone()),
             luggage: crate::cable::Luggage::default(),
+            resolving: Resolving::new(spawner.pid()),
             scopes: Mutex::new(Scopes { serve, running, servers: BTreeMap::new() }),
             guests: Mutex::default(),
             wake,
@@ -97,6 +106,8 @@ impl Running {
         slots: &[usize],
         links: &[usize],
     ) -> Result<()> {
+        let id = |slot: &usize| state.plan.nodes.get(*slot).map_or(CORE, |node| node.id);
+        self.kept.resolving.follow(inits, slots.iter().map(id));
         let core = state.plan.nodes.len();
         if slots.contains(&core) {
             self.kept.guards.forget(state, &[CORE]);
@@ -129,6 +140,7 @@ impl Running {
 
     /// Finds what an earlier lab process kept.
     pub(crate) fn adopt_kept(&self, state: &State, inits: &Inits) -> Result<()> {
+        self.kept.resolving.follow(inits, inits.keys().copied());
         self.kept.guards.adopt(guards::Context { state, inits })?;
         let context = self.wire_context(state, inits);
         self.kept.wires.adopt(&context)?;
@@ -141,6 +153,7 @@ impl Running {
 
     /// Takes away what is kept for these nodes, which are going.
     pub(crate) fn unfit(&self, state: &State, nodes: &[usize]) {
+        self.kept.resolving.forget(nodes);
         self.kept.guards.forget(state, nodes);
         let slots: Vec<usize> = nodes.iter().filter_map(|id| state.plan.slot_of(*id)).collect();
         let ends_there = |l: &&PlannedLink| {

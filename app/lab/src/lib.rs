@@ -32,6 +32,7 @@ pub mod orphan;
 mod pinging;
 mod probing;
 mod reports;
+mod resolving;
 mod role;
 mod running;
 mod scope;

@@ -105,7 +105,7 @@ impl Birth {
         };
         let (woken, wake) = pipe()?;
         let running = Arc::new_cyclic(|me| {
-            let kept = Kept::new(serve, me.clone(), wake);
+            let kept = Kept::new(serve, me.clone(), &spawner, wake);
             Running::new(folder, state, spawner, reports, ended, kept)
         });
         let coming = Coming { running: &running, telling: &telling, end: &end, adopt, keep };
@@ -167,6 +167,7 @@ impl Coming<'_> {
     /// Finds what lives, and serves the lab from then on: it can be looked into while it is made.
     fn serve(&self, serve: Serve) -> Result<Server> {
         let running = self.running;
+        crate::resolving::watch(Arc::downgrade(running));
         if self.adopt {
             running.adopt()?;
         }

@@ -152,7 +152,7 @@ impl Running {
             Ok(())
         });
         failures.extend(kept.err());
-        failures.extend(self.follow_hosts(work, &state.plan.hosts).err());
+        self.settle_names();
         Error::of_all(failures)
     }
 

@@ -142,6 +142,7 @@ impl Running {
         self.folder.keep_made()?;
         self.folder.write_state(&state)?;
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(state);
+        self.kept.resolving.wake();
         Ok(result)
     }
 
@@ -225,6 +226,7 @@ impl Running {
     /// Takes everything down.
     pub(crate) fn take_down(&self) -> Result<()> {
         self.kept.probing.end();
+        self.kept.resolving.end();
         let mut work = self.work();
         self.return_everything(&mut work);
         self.end_kept();

@@ -33,6 +33,7 @@ mod ways;
 
 pub(crate) use build::charges_by_default;
 pub use error::PlanError;
+pub use hosts::HostAddress;
 pub use linking::{NewEnd, NewLink, Scheme};
 pub(crate) use shm::{EndOnSwitch, ends_of_switches};
 pub use sysctl::is_of_an_interface;
@@ -75,7 +76,7 @@ pub struct Plan {
     pub switches: Vec<PlannedSwitch>,
     /// In the order of the file.
     pub links: Vec<PlannedLink>,
-    /// The text of `/etc/hosts` in every node.
+    /// The text of `/etc/hosts` in every node, as long as nodes have the addresses of the plan.
     pub hosts: String,
     /// How links that are made later get addresses and routes; no part of the digest. `None` in the
     /// view of a part of a lab.
@@ -272,6 +273,15 @@ impl Plan {
     /// The index of a node by its id.
     pub fn slot_of(&self, id: usize) -> Option<usize> {
         self.nodes.iter().position(|n| n.id == id)
+    }
+
+    /// The text of `/etc/hosts`, where `known` has the addresses of nodes that may have others now, in the
+    /// order in which their names stand for them.
+    pub fn hosts_with<'a>(
+        &'a self,
+        known: impl Fn(&'a PlannedNode) -> Option<Vec<HostAddress<'a>>>,
+    ) -> String {
+        hosts::text(&self.nodes, known)
     }
 
     /// Whether a node or a switch has this name.

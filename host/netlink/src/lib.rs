@@ -27,6 +27,7 @@ mod query;
 mod route;
 mod socket;
 mod uapi;
+mod watch;
 
 pub use address::{Address, DeleteAddress, Neighbour};
 pub use batch::{Batch, Purpose, Request};
@@ -37,6 +38,7 @@ pub use lookup::{Found, Lookup};
 pub use query::{AddressInfo, Family, LinkInfo, Operational, RouteInfo, Traffic};
 pub use route::{DeleteRoute, Multipath, Route};
 pub use socket::Socket;
+pub use watch::{AddressWatch, Changed};
 
 #[cfg(test)]
 extern crate self as netloom_netlink;

@@ -295,16 +295,20 @@ impl Socket {
     }
 
     fn enable(&self, option: libc::c_int) -> rustix::io::Result<()> {
+        self.set_option(option, 1)
+    }
+
+    /// Sets a number of the level `SOL_NETLINK`.
+    pub(crate) fn set_option(&self, option: libc::c_int, value: u32) -> rustix::io::Result<()> {
         const SIZE: libc::socklen_t = 4;
-        let on: libc::c_int = 1;
-        // SAFETY: the descriptor is open as long as `self` lives; the value is a c_int on this
-        // stack and c_int is 4 bytes on Linux.
+        // SAFETY: the descriptor is open as long as `self` lives; the value is on this stack and 4
+        // bytes long, as c_int is on Linux.
         let code = unsafe {
             libc::setsockopt(
                 self.fd.as_raw_fd(),
                 libc::SOL_NETLINK,
                 option,
-                (&raw const on).cast(),
+                (&raw const value).cast(),
                 SIZE,
             )
         };

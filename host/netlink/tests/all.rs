@@ -11,3 +11,4 @@ mod diag;
 mod fresh;
 mod links;
 mod nat;
+mod watch;

@@ -47,6 +47,12 @@ pub enum Tree {
     Link(PathBuf, String),
 }
 
+/// The nodes' hosts file, as the core sees it.
+pub const HOSTS_OF_THE_CORE: &str = "/shared/etc/hosts";
+
+/// The same below the lab's folder, in the spawner's mount namespace.
+pub const HOSTS_OF_THE_SPAWNER: &str = "/fs/shared/etc/hosts";
+
 /// What all nodes of a lab share.
 #[derive(Clone, Debug)]
 pub struct Shared {
@@ -73,12 +79,6 @@ impl Shared {
         let outside_run = !prepare.runtime.starts_with("/run");
         let hide = (outside_run || prepare.user).then(|| prepare.runtime.clone());
         Ok(Shared { base, user: prepare.user, trees, hide })
-    }
-
-    /// Writes the hosts file anew, in its place: nodes that have not changed theirs see it at once.
-    pub fn write_hosts(&self, text: &str) -> Result<()> {
-        let path = self.base.join("shared/etc/hosts");
-        fs::write(&path, text).map_err(|e| netloom_sys::Error::path(&path, "write", e))
     }
 
     /// A shared part with these trees, for tests of the order of steps.
@@ -117,14 +117,17 @@ impl Shared {
         setup.change_root(&merged)
     }
 
-    /// Makes an empty directory with nothing but /proc the root: for a holder of namespaces, which
-    /// must not keep the host's mounts busy.
+    /// Makes an empty directory with nothing but /proc and what nodes share the root: for a holder of
+    /// namespaces, which must not keep the host's mounts busy. By what it shows, nodes' common files are
+    /// found when the spawner that made them has ended.
     pub fn enter_bare(&self, setup: &impl Setup, spec: &NodeSpec) -> Result<()> {
         let own = self.base.join(spec.index.to_string());
         let merged = self.base.join("merged");
         setup.mkdir(&own, 0o755)?;
         setup.mkdir(&own.join("proc"), 0o755)?;
+        setup.mkdir(&own.join("shared"), 0o755)?;
         setup.bind(&own, &merged, false)?;
+        setup.bind(&self.base.join("shared"), &merged.join("shared"), false)?;
         let quiet = MountFlags::NOSUID | MountFlags::NOEXEC | MountFlags::NODEV;
         setup.mount("proc", &merged.join("proc"), quiet, "")?;
         setup.change_root(&merged)

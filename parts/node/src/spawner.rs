@@ -32,8 +32,6 @@ enum Ask {
     JoinUser,
     /// Make what nodes share; the status pipe and the lab's lock come along.
     Prepare(Box<Prepare>),
-    /// Write this text into the hosts file that nodes share.
-    Hosts(String),
     /// Clone these inits; those of children inside the PID namespace whose descriptor comes along.
     Create(Vec<NodeSpec>),
 }
@@ -113,11 +111,6 @@ impl Spawner {
     /// Makes what nodes share. Inits write to `status`; `lock` is held until the spawner ends.
     pub fn prepare(&self, prepare: Prepare, status: &OwnedFd, lock: &OwnedFd) -> Result<()> {
         self.ask(&Ask::Prepare(Box::new(prepare)), &[status.as_fd(), lock.as_fd()]).map(drop)
-    }
-
-    /// Writes the hosts file that nodes share.
-    pub fn write_hosts(&self, text: &str) -> Result<()> {
-        self.ask(&Ask::Hosts(text.to_owned()), &[]).map(drop)
     }
 
     /// Asks for these inits without waiting for the answer. `inside` is the PID namespace of the
@@ -245,11 +238,6 @@ impl Life {
                 self.lock = Some(lock);
                 title::set(&format!("netloom-spawn: {}", prepare.lab));
                 self.inherited = Some(share(*prepare, status)?);
-            }
-            Ask::Hosts(text) => {
-                let inherited = self.inherited.as_mut().ok_or("asked for names before prepare")?;
-                inherited.shared.write_hosts(&text).map_err(words)?;
-                inherited.prepare.hosts = text;
             }
             Ask::Create(specs) => return self.create(specs, fds.first().map(AsFd::as_fd)),
         }

@@ -1,6 +1,8 @@
 //! Addresses as nodes have them: none, where the file says so, and those that they got meanwhile.
 
-use netloom_tests_e2e::{Machine, machine};
+use std::time::Duration;
+
+use netloom_tests_e2e::{Machine, machine, wait_until};
 use serde_json::Value;
 
 /// A client without an address, a server with one.
@@ -67,5 +69,84 @@ fn status_and_ping_follow_the_kernels_addresses() {
     machine.netloom(["ping", "server", "nobody"]).finish().code(1).says("nobody");
     machine.netloom(["ping", "server"]).finish().code(2);
     machine.netloom(["ping", "server", "client", "--all"]).finish().code(2);
+    machine.down();
+}
+
+/// What a name stands for in a node: its IPv4 addresses.
+fn looked_up(machine: &Machine, node: &str, name: &str) -> Vec<String> {
+    let found = machine.exec(node, &["getent", "ahostsv4", name]).finish();
+    let text = found.text();
+    let addresses = text.lines().filter(|line| line.contains("STREAM"));
+    addresses.filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
+}
+
+/// Waits until a name stands for an address in a node.
+fn until_known(machine: &Machine, node: &str, name: &str, address: &str) {
+    wait_until(&format!("{node} knows {name} as {address}"), Duration::from_secs(20), || {
+        (looked_up(machine, node, name) == [address]).then_some(())
+    });
+}
+
+fn set(machine: &Machine, node: &str, address: &str) {
+    machine.exec(node, &["ip", "-4", "addr", "flush", "dev", "eth0"]).ok();
+    machine.exec(node, &["ip", "addr", "add", address, "dev", "eth0"]).ok();
+}
+
+#[test]
+fn names_follow_addresses_and_go_on_when_the_lab_is_adopted() {
+    let machine = machine!();
+    machine.up(LAB);
+    assert!(looked_up(&machine, "server", "client").is_empty());
+    set(&machine, "client", "192.0.2.77/24");
+    until_known(&machine, "server", "client", "192.0.2.77");
+    until_known(&machine, "client", "client", "192.0.2.77");
+    set(&machine, "client", "192.0.2.78/24");
+    until_known(&machine, "server", "client", "192.0.2.78");
+    let pid = machine.status()["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok());
+    netloom_tests_e2e::kill(pid.expect("a lab process"));
+    let init = machine.file(LAB);
+    wait_until("the lab is adopted", Duration::from_secs(20), || {
+        let done = machine.netloom(["up".as_ref(), init.as_os_str()]).finish();
+        done.text().contains("adopted").then_some(())
+    });
+    until_known(&machine, "server", "client", "192.0.2.78");
+    set(&machine, "client", "192.0.2.79/24");
+    until_known(&machine, "server", "client", "192.0.2.79");
+    // One that is made anew has the file of the others.
+    let inits = machine.inits();
+    let (_, server) = inits.iter().find(|(name, _)| name == "server").expect("the server");
+    netloom_tests_e2e::kill(*server);
+    wait_until("the server is made anew", Duration::from_secs(20), || {
+        let done = machine.netloom(["up".as_ref(), init.as_os_str()]).finish();
+        done.text().contains("server").then_some(())
+    });
+    set(&machine, "client", "192.0.2.80/24");
+    until_known(&machine, "server", "client", "192.0.2.80");
+    until_known(&machine, "client", "client", "192.0.2.80");
+    machine.down();
+}
+
+#[test]
+fn every_address_of_a_router_has_a_name() {
+    let machine = machine!();
+    machine.up_file(&netloom_tests_e2e::workspace_root().join("examples/two-sites.yaml"));
+    let status = machine.status();
+    let nodes = status["nodes"].as_array().expect("nodes");
+    let r2 = nodes.iter().find(|n| n["name"] == "r2").expect("r2");
+    let addresses: Vec<String> = r2["interfaces"]
+        .as_array()
+        .expect("interfaces")
+        .iter()
+        .flat_map(|i| i["addresses"].as_array().expect("addresses").iter())
+        .filter_map(|a| a.as_str()?.split('/').next().map(str::to_owned))
+        .collect();
+    let name = |address: &str| {
+        let line = machine.exec("h1", &["getent", "hosts", address]).ok();
+        line.split_whitespace().nth(1).expect("a name").to_owned()
+    };
+    let names: Vec<String> = addresses.iter().map(|a| name(a)).collect();
+    assert_eq!(names, ["r2", "r2", "eth1.r2", "eth1.r2"], "{addresses:?}");
+    // The node's name stands for one address a family, as others are to use it.
+    assert_eq!(looked_up(&machine, "h1", "r2"), addresses[..1]);
     machine.down();
 }

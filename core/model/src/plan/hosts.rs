@@ -1,27 +1,64 @@
-//! The text of `/etc/hosts`: every node by name, a child as `NAME.PARENT` as in DNS.
+//! The text of `/etc/hosts`: every address of every node, so that `traceroute` shows names.
+//!
+//! A node's name stands for its first address of each family alone, so that looking it up gives what
+//! others are to use; every further address is `INTERFACE.NODE`. A child is `NAME.PARENT` as in DNS.
 
+use std::collections::HashSet;
 use std::fmt::Write;
+use std::net::IpAddr;
 
 use super::PlannedNode;
+
+/// The names that every hosts file begins with.
+const LOCALHOST: &str = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n";
 
 /// `a/b/c` as `c.b.a`: what a node is called in `/etc/hosts`.
 pub(crate) fn dotted(name: &str) -> String {
     name.rsplit('/').collect::<Vec<_>>().join(".")
 }
 
-/// The text of `/etc/hosts`.
+/// An address of a node, and the interface that has it.
+pub type HostAddress<'a> = (&'a str, IpAddr);
+
+/// The text of `/etc/hosts` for the addresses that nodes are planned to have.
 pub(super) fn hosts(nodes: &[PlannedNode]) -> String {
-    let mut text =
-        String::from("127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n");
-    for node in nodes {
-        let name = dotted(&node.name);
-        // Writing into a string does not fail.
-        if let Some(address) = node.ipv4() {
-            let _ = writeln!(text, "{address}\t{name}");
-        }
-        if let Some(address) = node.ipv6() {
-            let _ = writeln!(text, "{address}\t{name}");
+    text(nodes, |_| None)
+}
+
+/// The same; `known` has the addresses of nodes that have others now, in their order.
+pub(super) fn text<'a>(
+    nodes: &'a [PlannedNode],
+    known: impl Fn(&'a PlannedNode) -> Option<Vec<HostAddress<'a>>>,
+) -> String {
+    let names: Vec<String> = nodes.iter().map(|node| dotted(&node.name)).collect();
+    let taken: HashSet<&str> = names.iter().map(String::as_str).collect();
+    let mut text = String::from(LOCALHOST);
+    for (node, name) in nodes.iter().zip(&names) {
+        let addresses = known(node).unwrap_or_else(|| planned(node));
+        for (at, (interface, address)) in addresses.iter().enumerate() {
+            let same = |(_, other): &HostAddress<'_>| other.is_ipv4() == address.is_ipv4();
+            // Writing into a string does not fail.
+            let _ = match addresses[..at].iter().any(same) {
+                false => writeln!(text, "{address}\t{name}"),
+                true => writeln!(text, "{address}\t{}", further(interface, name, &taken)),
+            };
         }
     }
     text
+}
+
+fn planned(node: &PlannedNode) -> Vec<HostAddress<'_>> {
+    let of =
+        |i: &'_ super::Interface| i.addresses.iter().map(ipnet::IpNet::addr).collect::<Vec<_>>();
+    let named = node.interfaces.iter().map(|i| (i.name.as_str(), of(i)));
+    named.flat_map(|(name, all)| all.into_iter().map(move |address| (name, address))).collect()
+}
+
+/// What a further address of a node is called: no node's name, and nothing that would end the line.
+fn further(interface: &str, node: &str, taken: &HashSet<&str>) -> String {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    let label: String = interface.chars().map(|c| if fits(c) { c } else { '-' }).collect();
+    let numbers = std::iter::once(String::new()).chain((2..).map(|n: u32| format!("-{n}")));
+    let mut names = numbers.map(|number| format!("{label}{number}.{node}"));
+    names.find(|name| !taken.contains(name.as_str())).unwrap_or_default()
 }

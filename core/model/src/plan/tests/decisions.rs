@@ -98,6 +98,38 @@ fn one_number_in_both_families() {
 }
 
 #[test]
+fn further_addresses_never_have_a_nodes_name() {
+    let mut lab = LabBuilder::new();
+    lab.child("r", Some(4)).child("r/eth1", None).host("x");
+    lab.link("r", "x").link("r", "x").link("r:a#b", "x");
+    let plan = plan(&lab.lab).unwrap();
+    let r = &plan.nodes[0];
+    let name = |interface: usize| {
+        let address = r.interfaces[interface].addresses[0].addr().to_string();
+        let line = plan.hosts.lines().find(|l| l.split('\t').next() == Some(&address)).unwrap();
+        line.split('\t').nth(1).unwrap().to_owned()
+    };
+    assert_eq!([0, 1, 2].map(name), ["r", "eth1-2.r", "a-b.r"]);
+}
+
+#[test]
+fn what_nodes_have_now_takes_the_place_of_what_was_planned() {
+    let plan = plan(&two_sites()).unwrap();
+    let now = |list: &'static [(&'static str, &'static str)]| {
+        list.iter().map(|(i, a)| (*i, a.parse().unwrap())).collect::<Vec<_>>()
+    };
+    let text = plan.hosts_with(|node| match node.name.as_str() {
+        "h1" => Some(now(&[("eth0", "192.0.2.7"), ("br0", "192.0.2.8"), ("br0", "fd00::8")])),
+        "h2" => Some(now(&[])),
+        _ => None,
+    });
+    assert!(text.contains("\n192.0.2.7\th1\n192.0.2.8\tbr0.h1\nfd00::8\th1\n"), "{text}");
+    assert!(!text.contains("\th2\n"), "{text}");
+    let web = plan.nodes[plan.node("web").unwrap()].ipv4().unwrap();
+    assert!(text.contains(&format!("\n{web}\tweb\n")));
+}
+
+#[test]
 fn an_end_that_is_to_have_no_address_has_none() {
     let lab = |bare: &[(usize, usize)]| {
         let mut lab = two_sites();
@@ -125,13 +157,21 @@ fn an_end_that_is_to_have_no_address_has_none() {
 }
 
 #[test]
-fn hosts_file_names_every_node_once_a_family() {
+fn hosts_file_has_every_address_and_a_name_stands_for_one_a_family() {
     let plan = plan(&two_sites()).unwrap();
     let web = &plan.nodes[4];
     assert!(plan.hosts.starts_with("127.0.0.1\tlocalhost\n::1\tlocalhost"));
     assert!(plan.hosts.contains(&format!("\n{}\tweb\n", web.ipv4().unwrap())));
     assert!(plan.hosts.contains(&format!("\n{}\tweb\n", web.ipv6().unwrap())));
-    assert_eq!(plan.hosts.lines().count(), 2 + 5 * 2);
+    // r1 and r2 have two interfaces each.
+    assert_eq!(plan.hosts.lines().count(), 2 + 7 * 2);
+    let r2 = &plan.nodes[plan.node("r2").unwrap()];
+    for (interface, name) in r2.interfaces.iter().zip(["r2", "eth1.r2"]) {
+        for address in &interface.addresses {
+            let line = format!("\n{}\t{name}\n", address.addr());
+            assert!(plan.hosts.contains(&line), "{line:?} in {}", plan.hosts);
+        }
+    }
 }
 
 #[test]
