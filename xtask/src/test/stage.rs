@@ -4,7 +4,7 @@
 //! a checkout in root's home: so executables and data are copied to a temporary folder.
 
 use std::fs::{self, Permissions};
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -175,10 +175,17 @@ fn find_rights() -> Rights {
     Rights::NoRoot
 }
 
-/// Links, or copies across file systems, and lets everybody read and run it.
+/// Links, or copies across file systems, and lets everybody read and run it. Several may place the same
+/// file at once: a copy onto a link to the file itself would empty it.
 fn place(from: &Path, to: &Path) -> Result<()> {
-    if fs::hard_link(from, to).is_err() {
-        fs::copy(from, to).with_context(|| format!("copy {}", from.display()))?;
+    match fs::hard_link(from, to) {
+        Ok(()) => {}
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
+        Err(_) => {
+            let beside = to.with_extension(format!("{:?}", std::thread::current().id()));
+            fs::copy(from, &beside).with_context(|| format!("copy {}", from.display()))?;
+            fs::rename(&beside, to).with_context(|| format!("place {}", to.display()))?;
+        }
     }
     fs::set_permissions(to, Permissions::from_mode(0o755)).context("make it executable")
 }
