@@ -384,39 +384,45 @@ fn the_kernel_tells_its_way() {
 
 #[test]
 fn routes_of_several_next_hops_are_added_and_replaced() {
-    with_netns("integration::links::routes_of_several_next_hops_are_added_and_replaced", |[here]| {
-        here.run(|| {
-            let mut socket = Socket::open().unwrap();
-            let mut batch = Batch::new();
-            for (index, name) in [(50, "one"), (51, "two")] {
-                let bridge = BridgeSpec { index: Some(index), ..BridgeSpec::new(name) };
-                batch.push(name, &bridge);
-                batch.push(name, &Change::of(index).up());
-            }
-            for (link, address) in
-                [(50, "10.0.0.1/24"), (50, "fd00::1/64"), (51, "10.0.1.1/24"), (51, "fd01::1/64")]
-            {
-                batch.push(address, &Address::new(link, address.parse().unwrap()));
-            }
-            socket.run(&mut batch).unwrap();
-            for (family, to, vias) in [
-                (Family::V4, "192.0.2.0/24", ["10.0.0.2", "10.0.1.2"]),
-                (Family::V6, "2001:db8::/32", ["fd00::2", "fd01::2"]),
-            ] {
-                let to: ipnet::IpNet = to.parse().unwrap();
-                let hops = [(vias[0].parse().unwrap(), 50), (vias[1].parse().unwrap(), 51)];
-                let mut found = |hops: &[(std::net::IpAddr, u32)], replace| {
-                    let mut batch = Batch::new();
-                    batch.push("route", &Multipath { to, hops, replace });
-                    socket.run(&mut batch).unwrap();
-                    let routes = socket.routes(family).unwrap();
-                    let of = routes.into_iter().filter(|r| r.to == to);
-                    of.map(|r| r.links).collect::<Vec<_>>()
-                };
-                assert_eq!(found(&hops, false), [vec![50, 51]], "{to}");
-                assert_eq!(found(&hops, true), [vec![50, 51]], "{to}: replaced by itself");
-                assert_eq!(found(&hops[1..], true), [vec![51]], "{to}: replaced by a part");
-            }
-        });
-    });
+    with_netns(
+        "integration::links::routes_of_several_next_hops_are_added_and_replaced",
+        |[here]| {
+            here.run(|| {
+                let mut socket = Socket::open().unwrap();
+                let mut batch = Batch::new();
+                for (index, name) in [(50, "one"), (51, "two")] {
+                    let bridge = BridgeSpec { index: Some(index), ..BridgeSpec::new(name) };
+                    batch.push(name, &bridge);
+                    batch.push(name, &Change::of(index).up());
+                }
+                for (link, address) in [
+                    (50, "10.0.0.1/24"),
+                    (50, "fd00::1/64"),
+                    (51, "10.0.1.1/24"),
+                    (51, "fd01::1/64"),
+                ] {
+                    batch.push(address, &Address::new(link, address.parse().unwrap()));
+                }
+                socket.run(&mut batch).unwrap();
+                for (family, to, vias) in [
+                    (Family::V4, "192.0.2.0/24", ["10.0.0.2", "10.0.1.2"]),
+                    (Family::V6, "2001:db8::/32", ["fd00::2", "fd01::2"]),
+                ] {
+                    let to: ipnet::IpNet = to.parse().unwrap();
+                    let hops = [(vias[0].parse().unwrap(), 50), (vias[1].parse().unwrap(), 51)];
+                    let mut found = |hops: &[(std::net::IpAddr, u32)], replace| {
+                        let mut batch = Batch::new();
+                        batch.push("route", &Multipath { to, hops, replace });
+                        socket.run(&mut batch).unwrap();
+                        let routes = socket.routes(family).unwrap();
+                        let of = routes.into_iter().filter(|r| r.to == to);
+                        of.map(|r| r.links).collect::<Vec<_>>()
+                    };
+                    assert_eq!(found(&hops, false), [vec![50, 51]], "{to}");
+                    assert_eq!(found(&hops, true), [vec![50, 51]], "{to}: replaced by itself");
+                    assert_eq!(found(&hops[1..], true), [vec![51]], "{to}: replaced by a part");
+                }
+            });
+        },
+    );
 }
