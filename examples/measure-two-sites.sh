@@ -66,7 +66,7 @@ at.bind(("0.0.0.0", 5002))
 while True: at.sendto(*at.recvfrom(2000))' &
 echo=$!
 
-"$netloom" measure h1 web --for "${seconds}s" --quiet >"$work/measured" 2>&1 &
+"$netloom" measure h1 web -4 --for "${seconds}s" --quiet >"$work/measured" 2>&1 &
 measure=$!
 # It says what it measures when the first block has begun.
 until [ -s "$work/measured" ]; do

@@ -62,13 +62,27 @@ pub struct Sampling {
     pub npkts: Option<u32>,
 }
 
-/// A filter with the number by which its measures are asked for.
+/// A filter with the number by which its measures are asked for. Filters of one number are one flow: what
+/// any of them matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NamedFilter {
     /// Its number.
     pub id: u32,
     /// What it matches.
     pub filter: Filter,
+}
+
+impl NamedFilter {
+    /// The number of filters whose packets are only counted, all together: they are neither marked nor in
+    /// any record.
+    pub const ASIDE: u32 = u32::MAX;
+}
+
+/// The numbers of all flows, in the order of their first filters.
+pub fn flow_ids(filters: &[NamedFilter]) -> Vec<u32> {
+    let mut seen = std::collections::HashSet::new();
+    let ids = filters.iter().map(|named| named.id).filter(|id| *id != NamedFilter::ASIDE);
+    ids.filter(|id| seen.insert(*id)).collect()
 }
 
 /// A measurement that can be made. Times are nanoseconds.
@@ -118,6 +132,11 @@ impl Configuration {
     /// How many whole blocks it has.
     pub fn blocks(&self) -> u64 {
         self.duration.checked_div(self.period).unwrap_or(0)
+    }
+
+    /// How many flows there are.
+    pub fn flows(&self) -> usize {
+        flow_ids(&self.filters).len()
     }
 
     /// The filters alone, in their order.

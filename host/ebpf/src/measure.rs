@@ -15,7 +15,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use netloom_marking::session::{Configuration, NamedFilter, Program, Sampling};
+use netloom_marking::session::{Configuration, NamedFilter, Program, Sampling, flow_ids};
 use netloom_marking::{Marks, Precedence, Record, Sample, Schedule, Selection};
 
 use crate::attach::Hook;
@@ -58,7 +58,7 @@ pub struct Config {
     pub schedule: Schedule,
     /// How marks look.
     pub marks: Marks,
-    /// Which packets are measured; ids are different.
+    /// Which packets are measured: filters of one id are one flow.
     pub filters: Vec<NamedFilter>,
     /// Which filter has a packet that several match.
     pub precedence: Precedence,
@@ -68,7 +68,7 @@ pub struct Config {
     pub marking: Marking,
     /// The clock of the programs.
     pub clock: Clock,
-    /// Filters that there will be room for; at least those of now have.
+    /// Flows that there will be room for, and as many filters; at least those of now have.
     pub flows: u32,
     /// Flows of each family that are found by one access.
     pub cache: u32,
@@ -106,9 +106,16 @@ impl Config {
         }
     }
 
+    /// How many flows there is room for.
     fn room(&self) -> u32 {
+        let flows = u32::try_from(flow_ids(&self.filters).len()).unwrap_or(u32::MAX);
+        self.flows.max(flows).max(1)
+    }
+
+    /// How many filters there is room for.
+    fn filter_room(&self) -> u32 {
         let filters = u32::try_from(self.filters.len()).unwrap_or(u32::MAX);
-        self.flows.max(filters).max(1)
+        self.room().max(filters)
     }
 }
 
@@ -129,6 +136,8 @@ pub struct Counts {
     pub overflow: u64,
     /// Packets that could not be marked.
     pub unwritten: u64,
+    /// Packets that filters of the number [`NamedFilter::ASIDE`] match.
+    pub aside: u64,
 }
 
 /// Samples of a flow and block, all CPUs together.
@@ -248,7 +257,7 @@ impl Measure {
     /// counting; blocks of new ones begin with now; what the others have counted is gone.
     ///
     /// # Errors
-    /// Filters of one id, more than there is room for, more different masks than
+    /// The same filter twice, more than there is room for, more different masks than
     /// [`netloom_marking::tables::MOST_MASKS`]: then nothing has changed.
     pub fn set_filters(&mut self, filters: &[NamedFilter], precedence: Precedence) -> Result<()> {
         self.flows.set(&self.maps, filters, precedence, self.watch.now())
@@ -263,7 +272,7 @@ impl Measure {
         self.maps.forget()
     }
 
-    /// The records of a block, one for each filter in their order. They are final from
+    /// The records of a block, one for each flow in their order. They are final from
     /// [`Measure::readable_at`] until [`Schedule::reused`]; at other times they say what stands against
     /// them.
     ///

@@ -394,7 +394,7 @@ fn filters_are_replaced_while_flows_are_known() {
     assert_eq!((see(&point).unmatched, see(&point).searched), (2, 2));
     let blocks = point.read_bank(0).unwrap();
     assert_eq!((blocks.len(), blocks[0].id, blocks[0].record.all.packets), (1, 7, 2));
-    // An id with the same filter goes on; of two with one id nothing is done.
+    // An id with the same filter goes on; with the same filter twice nothing is done.
     let other = NamedFilter { id: 8, filter: filter(["*", "*", "6", "*", "*"]) };
     point.set_filters(&[other, all], Precedence::First).unwrap();
     assert!(point.set_filters(&[all, all], Precedence::First).is_err());
@@ -407,6 +407,43 @@ fn filters_are_replaced_while_flows_are_known() {
     point.set_filters(&[other], Precedence::First).unwrap();
     point.set_filters(&[other, all], Precedence::First).unwrap();
     assert_eq!(point.read_bank(0).unwrap()[1].record.all.packets, 0);
+}
+
+#[test]
+fn filters_of_one_number_are_one_flow_and_some_are_only_counted() {
+    root_only!("runs BPF programs");
+    stay_on_this_cpu();
+    let named = |id, text| NamedFilter { id, filter: filter(text) };
+    let filters = vec![
+        named(5, ["10.0.0.0/8", "*", "17", "*", "*"]),
+        named(NamedFilter::ASIDE, ["fd01::/16", "*", "*", "*", "*"]),
+        named(9, ["*", "*", "132", "*", "*"]),
+        named(5, ["fd00::/16", "*", "17", "*", "*"]),
+        named(NamedFilter::ASIDE, ["10.0.0.0/8", "*", "6", "*", "*"]),
+    ];
+    let six = |first: u8| [[0xfd, first, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]; 2];
+    let four = [[10, 0, 0, 1], [10, 0, 0, 2]];
+    let config = Config { marking: Marking::Single, filters, ..config(Program::All) };
+    let mut point = Measure::load(Direction::Egress, &config).unwrap();
+    let mut super_frame = frames::tcp(0, four, [1, 2], 3);
+    (super_frame.gso_size, super_frame.gso_segs) = (2, 3);
+    for (frame, times, marked) in [
+        (frames::udp(0, four, [1, 2]), 3, true),
+        (frames::udp6(0, six(0), [1, 2]), 4, true),
+        (frames::udp6(0, six(1), [1, 2]), 5, false),
+        (super_frame, 2, false),
+        (frames::tcp6(0, six(0), [1, 2], 0), 1, false),
+    ] {
+        for _ in 0..times {
+            let ran = run(point.program(), &frame, START, 1);
+            assert_eq!(ran.bytes != frame.bytes, marked, "{frame:02x?}");
+        }
+    }
+    let flows = point.read_bank(0).unwrap();
+    let found: Vec<_> = flows.iter().map(|flow| (flow.id, flow.record.all.packets)).collect();
+    assert_eq!(found, [(5, 7), (9, 0)]);
+    let counts = point.counts().unwrap();
+    assert_eq!((counts.aside, counts.unmatched, counts.unmarked), (5 + 2 * 3, 1, 0));
 }
 
 #[test]

@@ -67,7 +67,7 @@ fn sampling(configuration: &Configuration) -> Option<Sampling> {
 pub(crate) fn room(setup: &Setup, cpus: u64) -> Result<Room> {
     let configuration = &setup.configuration;
     let points = number(setup.spots.len()).max(1);
-    let flows = number(configuration.filters.len()).max(1);
+    let flows = number(configuration.flows()).max(1);
     let tables = points.saturating_mul(flows).saturating_mul(BANKS * cpus.max(1));
     let left = MOST_KERNEL.saturating_sub(tables.saturating_mul(COUNT));
     let most = left / tables / SAMPLE;
@@ -89,7 +89,7 @@ pub(crate) fn room(setup: &Setup, cpus: u64) -> Result<Room> {
 
 /// What reading a block of all points takes, in nanoseconds, at most.
 fn reading(setup: &Setup, room: Room, cpus: u64) -> u64 {
-    let flows = number(setup.configuration.filters.len());
+    let flows = number(setup.configuration.flows());
     let sampled = match sampling(&setup.configuration) {
         None => 0,
         Some(_) => cpus * (u64::from(room.samples) * SAMPLE * READ_BYTE + READ_FLOW),
@@ -120,7 +120,7 @@ pub(crate) fn check_period(setup: &Setup, room: Room, cpus: u64, tick: u64) -> R
         );
         (apart, reason, "a smaller guard")
     } else {
-        let (flows, points) = (setup.configuration.filters.len(), setup.spots.len());
+        let (flows, points) = (setup.configuration.flows(), setup.spots.len());
         let reason = format!(
             "each period the counts of {flows} filters at {points} points are read, which may take \
              {reading} ns"
@@ -137,7 +137,7 @@ fn block(configuration: &Configuration, points: usize) -> u64 {
         Some(sampling) => sampling.npkts.map_or(SAMPLES.1, u64::from),
     };
     let flow = number(size_of::<FlowBlock>()) + samples * SAMPLE;
-    let flows = number(configuration.filters.len());
+    let flows = number(configuration.flows());
     number(points).saturating_mul(flows).saturating_mul(flow).max(1)
 }
 
@@ -155,7 +155,7 @@ pub(crate) fn takes(setup: &Setup, cpus: u64) -> Result<u64> {
     let room = room(setup, cpus)?;
     let points = number(setup.spots.len());
     let tables = points
-        .saturating_mul(number(setup.configuration.filters.len()))
+        .saturating_mul(number(setup.configuration.flows()))
         .saturating_mul(BANKS * cpus.max(1));
     let counted = tables.saturating_mul(COUNT + u64::from(room.samples) * SAMPLE);
     let found = points.saturating_mul(u64::from(room.cache) * FOUND);

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use netloom_ebpf::measure::{Config, Counts, FlowBlock, Marking, Measure};
 use netloom_ebpf::{Direction, Hook};
 use netloom_marking::Record;
+use netloom_marking::session::flow_ids;
 
 use crate::limits::patience;
 use crate::returning::Returning;
@@ -166,7 +167,7 @@ impl Point {
         record.completeness.overwritten = true;
         record.completeness.interface_gone = self.is_gone();
         let flow = |id| FlowBlock { id, record, sampled: None };
-        self.config.filters.iter().map(|named| flow(named.id)).collect()
+        flow_ids(&self.config.filters).into_iter().map(flow).collect()
     }
 
     /// Lets a thread attach it anew if its interface went; one at a time.
@@ -285,5 +286,6 @@ fn sum(a: Counts, b: Counts) -> Counts {
         searched: a.searched + b.searched,
         overflow: a.overflow + b.overflow,
         unwritten: a.unwritten + b.unwritten,
+        aside: a.aside + b.aside,
     }
 }

@@ -173,8 +173,9 @@ impl Measures {
     pub fn of(session: &Session, probe: &str, id: SessionId, wanted: &Wanted) -> Result<Measures> {
         let state = session.state();
         let setup = session.setup();
-        let flow_ids = setup.configuration.filters.iter().map(|named| named.id);
+        let flow_ids = netloom_marking::session::flow_ids(&setup.configuration.filters);
         let flows: Vec<(usize, u32)> = flow_ids
+            .into_iter()
             .enumerate()
             .filter(|(_, id)| wanted.flow.is_none_or(|flow| flow == *id))
             .collect();

@@ -268,6 +268,66 @@ fn csv_has_a_line_for_each_block_and_hop() {
     machine.down();
 }
 
+/// Measures until pings of both families are answered: 50 by IPv4 and 70 by IPv6.
+fn measured(machine: &Machine, words: &str) -> (String, String) {
+    let mut measure = Held::start(measure(machine, words));
+    let head = measure.line();
+    for (family, count) in [("-4", "50"), ("-6", "70")] {
+        let ping = ["ping", family, "-q", "-i", "0.01", "-c", count, "-W", "5", "web"];
+        machine.exec("h1", &ping).ok();
+    }
+    signal(pid(&mut measure), Signal::INT);
+    (head, measure.rest())
+}
+
+#[test]
+fn both_families_are_measured_or_it_says_how_much_is_left_out() {
+    root_only!("loads BPF programs");
+    let machine = machine!();
+    machine.up(
+        "{name: both, nodes: {h1: {}, r1: {forwarding: true}, web: {}}, links: [[h1, r1], [r1, web]]}",
+    );
+    for family in ["-4", "-6"] {
+        machine.exec("h1", &["ping", family, "-c", "1", "-W", "5", "web"]).ok();
+    }
+    for (narrow, families, sent, left_out) in [
+        ("", &[4, 6][..], 120, None),
+        (" -4", &[4], 50, Some((6, 140))),
+        (" -6", &[6], 70, Some((4, 100))),
+        (" -6 --one-way --proto icmp", &[6], 70, Some((4, 50))),
+    ] {
+        let (head, text) = measured(&machine, &format!("h1 web --json --period 500ms{narrow}"));
+        let head: Value = serde_json::from_str(&head).expect("JSON");
+        let addresses = head["ways"][0]["addresses"].as_array().expect("addresses");
+        assert_eq!(addresses.len(), families.len(), "{head}");
+        for from in ["h1", "web"] {
+            for total in lines(&text, "total", from) {
+                assert_eq!(total["families"], serde_json::json!(families), "{total}");
+                assert_eq!(
+                    (number(&total["way"]["sent"]), &total["complete"]),
+                    (sent, &true.into())
+                );
+                assert!(hops(&total).iter().all(|hop| hop["lost"] == 0), "{total}");
+            }
+        }
+        let told = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        let told: Vec<_> = told
+            .filter(|line| line["type"] == "left_out")
+            .map(|line| (number(&line["family"]), number(&line["packets"])))
+            .collect();
+        assert_eq!(told, left_out.into_iter().collect::<Vec<_>>(), "{narrow}");
+    }
+    // In words, and nothing where nothing is left out.
+    let (head, text) = measured(&machine, "h1 web --quiet -4");
+    assert!(head.starts_with("h1 -> web and back, IPv4: 3 hops, "), "{head}");
+    assert!(text.ends_with("140 IPv6 packets not measured; use -6, or leave out -4\n"), "{text}");
+    let (head, text) = measured(&machine, "h1 web --quiet");
+    assert!(head.starts_with("h1 -> web and back, IPv4 and IPv6: 3 hops, "), "{head}");
+    assert!(text.contains("lost: none of 120 packets (h1 -> web)"), "{text}");
+    assert!(!text.contains("not measured"), "{text}");
+    machine.down();
+}
+
 /// A datagram socket of IPv6 that is connected before anything is measured: sends when a line comes.
 const SEND_SIX: &str = r#"
 import socket, sys, time

@@ -82,7 +82,7 @@ pub(super) fn measure(pair: &Pair<'_>, delay: Delay) -> Result<Told> {
     command.arg("capture").args([format!("a:{from}"), format!("b:{to}")]);
     command.args(["--engine", "tpacket", "-s", "96", "--ring", "64MiB", "--json", "-w"]).arg(&file);
     let capture = Program::start(driver.folder(), &mut command, "stamps")?;
-    let capture = capture.until_it_says("a:eth")?;
+    let capture = capture.until_it_says("2 interfaces")?;
     let points = points(pair, delay.link, delay.kind, PERIOD, &[PORT], true)?;
     let sink = ["on", cores()[1], "udp-sink", &PORT.to_string(), "count", MOST];
     let sink = driver.peer(lab, "b", &sink)?.ready()?;

@@ -80,10 +80,10 @@ pub(crate) struct Measure {
 #[derive(Debug, Args)]
 #[group(skip)]
 pub(crate) struct MeasureWhat {
-    /// IPv4 (default).
+    /// Only IPv4 (default: both families).
     #[arg(short = '4', conflicts_with_all = ["ipv6", "config"])]
     pub(crate) ipv4: bool,
-    /// IPv6.
+    /// Only IPv6.
     #[arg(short = '6', conflicts_with = "config")]
     pub(crate) ipv6: bool,
     /// Only of this protocol: udp, tcp, icmp, icmpv6, sctp or a number.

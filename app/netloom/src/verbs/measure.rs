@@ -48,17 +48,25 @@ pub(crate) fn measure(lab: Option<&str>, args: &Measure) -> Result<i32> {
         return Err(Usage(words).into());
     }
     let mut spaces = Spaces::of_lab(lab)?;
-    let version = if args.what.ipv6 { 6 } else { 4 };
-    let ends = ways::Ends::find(&spaces, from, to, version)?;
+    let only = match (args.what.ipv4, args.what.ipv6) {
+        (true, _) => Some(4),
+        (_, true) => Some(6),
+        _ => None,
+    };
+    let ends = ways::Ends::find(&spaces, [from, to], only)?;
     // What is asked for is looked at before the machine is.
     let mut flows = asked::flows(args);
-    asked::configuration(args, &flows, &[(ends.destination, ends.destination)])?;
+    let pairs: Vec<_> = ends.destinations.iter().map(|address| (*address, *address)).collect();
+    asked::configuration(args, &flows, &[(&pairs, false)], None)?;
     netloom_ebpf::feature::measure_supported(Clock::Monotonic)?;
     let ways = Ways::find(&mut spaces, &ends, args.one_way)?;
     if args.what.flows {
         flows = asked::sockets(&spaces, &ways, &args.what.flow)?;
     }
-    let configuration = asked::configuration(args, &flows, &ways.addresses())?;
+    let packets: Vec<asked::Packets<'_>> =
+        ways.all.iter().map(|way| (way.pairs.as_slice(), way.back)).collect();
+    let left_out = ways.left_out.as_ref();
+    let configuration = asked::configuration(args, &flows, &packets, left_out)?;
     let signals = super::ending()?;
     spaces.enter()?;
     let places = Places::of(&spaces, ways.passages());
@@ -70,14 +78,23 @@ pub(crate) fn measure(lab: Option<&str>, args: &Measure) -> Result<i32> {
     let session = Session::prepare(Arc::new(places), setup)?;
     let watch = Watch::start(session, signals)?;
     let mut output = show::Output::new(args, &ways, &flows, probe(&spaces));
+    watch.begun();
+    let before = aside(&watch, &book)?;
     output.begin(&watch)?;
     watch.each(&spaces, |told| {
         let blocks = book.add(told)?;
         output.block(told, &blocks, &book, &watch)
     })?;
     output.end(&book, &watch)?;
+    output.left_out(aside(&watch, &book)?.saturating_sub(before))?;
     ways::note_changes(&spaces, &ways);
     Ok(0)
+}
+
+/// How many packets left the nodes so far that are not measured.
+fn aside(watch: &Watch, book: &Book) -> Result<u64> {
+    let counts = book.senders().into_iter().map(|spot| Ok(watch.session.spot(spot)?.1.aside));
+    counts.sum()
 }
 
 /// The index of a spot, which is made if it is not there.

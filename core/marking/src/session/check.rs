@@ -36,6 +36,8 @@ const LONGEST_NAME: usize = 15;
 const LONGEST_PLACE: usize = 255;
 
 const U32: (u64, u64) = (0, u32::MAX as u64);
+/// Numbers of filters: the last one is ours.
+const IDS: (u64, u64) = (0, NamedFilter::ASIDE as u64 - 1);
 
 /// Reads a body.
 pub(super) fn read(body: &[u8]) -> Result<Configuration, Problems> {
@@ -365,7 +367,7 @@ fn filters(fields: &mut Fields<'_>, problems: &mut Problems) -> Vec<(NamedFilter
 fn filter(value: &Value, path: &str, problems: &mut Problems) -> Option<(Option<u32>, Filter)> {
     let mut fields = Fields::of(value, path, problems)?;
     let before = problems.len();
-    let id = fields.need_number("id", U32, problems).map(small);
+    let id = fields.need_number("id", IDS, problems).map(small);
     let port = |value: Option<u64>| value.and_then(|port| u16::try_from(port).ok());
     let ports = (0, 65_535);
     let filter = Filter {

@@ -400,6 +400,15 @@ static __always_inline void see(CONTEXT *skb, struct packet *p, struct nl_me_cpu
 		cpu->unmarked += s.packets;
 }
 
+/* The packets of a frame that is of no flow, but of those whose number is asked for. */
+static __noinline __u32 set_aside(CONTEXT *skb, const struct packet *p)
+{
+	struct seen s = {};
+
+	count_frame(skb, p, &s);
+	return s.packets;
+}
+
 static __always_inline void measure(CONTEXT *skb, bool egress)
 {
 	struct packet p = {};
@@ -416,8 +425,10 @@ static __always_inline void measure(CONTEXT *skb, bool egress)
 		return;
 	}
 	slot = classify(&p, cpu);
-	if (slot)
+	if ((__s32)slot > 0)
 		see(skb, &p, cpu, slot - 1, egress);
+	else if (slot)
+		cpu->aside += set_aside(skb, &p);
 	else
 		cpu->unmatched++;
 }

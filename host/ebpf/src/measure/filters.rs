@@ -3,9 +3,9 @@
 //! There are two sets of tables, one of them in force. The other is written, and then one word, with a
 //! new generation that no entry of the cache has, puts it in force at once for every packet.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-use netloom_marking::session::NamedFilter;
+use netloom_marking::session::{NamedFilter, flow_ids};
 use netloom_marking::tables::Bytes;
 use netloom_marking::{Filter, Precedence, Tables};
 
@@ -15,14 +15,17 @@ use crate::{Error, Result};
 /// Masks of a set (`NL_ME_MASKS`).
 const MASKS: u32 = 32;
 
+/// The slot of packets that are only counted (`NL_ME_ASIDE`).
+const ASIDE: u32 = 0x7fff_ffff;
+
 /// A flow that is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Flow {
     pub(super) id: u32,
     pub(super) slot: u32,
     /// Since when it is counted, on the point's clock.
     pub(super) began: u64,
-    filter: Filter,
+    filters: Vec<Filter>,
 }
 
 /// All flows of a point.
@@ -51,7 +54,7 @@ impl Flows {
         self.room
     }
 
-    /// In the order of the filters.
+    /// In the order of their first filters.
     pub(super) fn all(&self) -> impl Iterator<Item = &Flow> {
         self.flows.iter()
     }
@@ -68,7 +71,10 @@ impl Flows {
         let tables = Tables::new(&plain, precedence)
             .map_err(|e| Error::call(object(), "put into tables", std::io::Error::other(e)))?;
         let (flows, mut free) = self.assign(filters, now)?;
-        self.write(maps, &tables, &flows)?;
+        let of: HashMap<u32, u32> = flows.iter().map(|flow| (flow.id, flow.slot)).collect();
+        let slot = |named: &NamedFilter| of.get(&named.id).copied().unwrap_or(ASIDE);
+        let slots: Vec<u32> = filters.iter().map(slot).collect();
+        self.write(maps, &tables, &slots)?;
         for old in &self.flows {
             if !flows.iter().any(|flow| flow.slot == old.slot) {
                 maps.clear(old.slot, self.room, maps.is_sampled())?;
@@ -81,20 +87,25 @@ impl Flows {
 
     /// Slots for filters, and those that remain.
     fn assign(&self, filters: &[NamedFilter], now: u64) -> Result<(Vec<Flow>, Vec<u32>)> {
-        let mut ids = HashSet::new();
-        if !filters.iter().all(|named| ids.insert(named.id)) {
-            return Err(Error::Unknown { object: object(), reason: "two have one id" });
+        let mut by_id: HashMap<u32, Vec<Filter>> = HashMap::new();
+        for NamedFilter { id, filter } in filters {
+            let of = by_id.entry(*id).or_default();
+            if of.contains(filter) {
+                return Err(Error::Unknown { object: object(), reason: "two are the same" });
+            }
+            of.push(*filter);
         }
         let old: HashMap<u32, &Flow> = self.flows.iter().map(|flow| (flow.id, flow)).collect();
         let mut free = self.free.clone();
-        let mut flows = Vec::with_capacity(filters.len());
-        for NamedFilter { id, filter } in filters {
-            let flow = match old.get(id) {
-                Some(flow) if flow.filter == *filter => **flow,
+        let mut flows = Vec::with_capacity(by_id.len());
+        for id in flow_ids(filters) {
+            let filters = by_id.remove(&id).unwrap_or_default();
+            let flow = match old.get(&id) {
+                Some(flow) if flow.filters == filters => (*flow).clone(),
                 _ => {
                     let reason = "more than there was said to be room for, with those replaced";
                     let slot = free.pop().ok_or(Error::Unknown { object: object(), reason })?;
-                    Flow { id: *id, slot, began: now, filter: *filter }
+                    Flow { id, slot, began: now, filters }
                 }
             };
             flows.push(flow);
@@ -102,8 +113,9 @@ impl Flows {
         Ok((flows, free))
     }
 
-    /// Writes the set that is not in force, puts it in force, and empties the other.
-    fn write(&mut self, maps: &Maps, tables: &Tables, flows: &[Flow]) -> Result<()> {
+    /// Writes the set that is not in force, puts it in force, and empties the other. `slots` are those of
+    /// the filters.
+    fn write(&mut self, maps: &Maps, tables: &Tables, slots: &[u32]) -> Result<()> {
         let set = (self.generation.wrapping_add(1) & 1) as usize;
         let first = u32::try_from(set).unwrap_or(0) * MASKS;
         // What an attempt that failed has left.
@@ -112,7 +124,7 @@ impl Flows {
             maps.masks.put(&index.to_ne_bytes(), &mask_words(&mask.bytes, mask.best))?;
         }
         for (mask, key, rank) in tables.entries() {
-            let slot = tables.filter(rank).and_then(|at| flows.get(at)).map_or(0, |flow| flow.slot);
+            let slot = tables.filter(rank).and_then(|at| slots.get(at)).copied().unwrap_or(0);
             let key = [&(first + mask).to_ne_bytes()[..], key].concat();
             maps.filters.put(&key, &[u64::from(slot) << 32 | u64::from(rank)])?;
             self.written[set].push(key);

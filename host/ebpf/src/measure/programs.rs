@@ -103,7 +103,7 @@ fn size(open: &mut OpenObject, config: &Config, room: &Room) -> libbpf_rs::Resul
     for name in [CACHE4, CACHE6] {
         set_entries(open, name, config.cache.max(1))?;
     }
-    set_entries(open, FILTERS, flows.saturating_mul(2))?;
+    set_entries(open, FILTERS, config.filter_room().saturating_mul(2))?;
     set_entries(open, COUNTS, flows.saturating_mul(BANKS))?;
     set_entries(open, TWICE, flows)?;
     set_entries(open, SAMPLES, room.tables)?;
@@ -289,12 +289,14 @@ impl Maps {
     }
 
     pub(super) fn counts(&self) -> Result<Counts> {
-        let mut sums = [0u64; 7];
+        let mut sums = [0u64; 10];
         for cpu in percpu(&self.cpus, CPUS, 0)? {
-            sums.iter_mut().zip(cpu).for_each(|(sum, count)| *sum += count);
+            sums.iter_mut().zip(cpu).for_each(|(sum, count)| *sum = sum.wrapping_add(count));
         }
-        let [other, unmatched, unmarked, outside, searched, overflow, unwritten] = sums;
-        Ok(Counts { other, unmatched, unmarked, outside, searched, overflow, unwritten })
+        // Between them are the clock's words.
+        let [other, unmatched, unmarked, outside, searched, overflow, unwritten, _, _, aside] =
+            sums;
+        Ok(Counts { other, unmatched, unmarked, outside, searched, overflow, unwritten, aside })
     }
 
     pub(super) fn forget(&self) -> Result<()> {

@@ -69,6 +69,9 @@ pub(super) struct CountsWords {
     searched: u64,
     overflow: u64,
     unwritten: u64,
+    /// No session that is asked for by the API has such filters.
+    #[serde(skip)]
+    aside: u64,
 }
 
 /// The one flag that is told by these words.

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use netloom_lab::target::Place;
-use netloom_marking::session::{Body, BodyFilter, Configuration, Problem};
+use netloom_marking::session::{Body, BodyFilter, Configuration, NamedFilter, Problem};
 use netloom_netlink::diag::{self, Protocol, SocketInfo};
 
-use super::ways::Ways;
+use super::ways::{LeftOut, Ways};
 use crate::Usage;
 use crate::flags::{FlowFlag, Measure};
 use crate::spaces::{Spaces, run_in};
@@ -58,17 +58,16 @@ fn with_rest(flows: impl IntoIterator<Item = FlowFlag>) -> Vec<Flow> {
 
 /// The flows of sockets that are connected between the nodes now, at either of them.
 pub(super) fn sockets(spaces: &Spaces, ways: &Ways, given: &[FlowFlag]) -> Result<Vec<Flow>> {
-    let way = ways.all.first().context("there is no way")?;
+    let way = &ways.all.first().context("there is no way")?.way;
     let mut found: BTreeSet<FlowFlag> = given.iter().cloned().collect();
-    let ends = [
-        (&way.from, way.source, way.destination, false),
-        (&way.to, way.destination, way.source, true),
-    ];
-    for (node, own, peer, turned) in ends {
+    for (node, turned) in [(&way.from, false), (&way.to, true)] {
         let init = spaces.init(&Place::Node(node.clone()));
         let sockets = run_in(init.as_deref(), || Ok(diag::sockets()?))
             .with_context(|| format!("node {node:?}: list its sockets"))?;
-        found.extend(sockets.iter().filter_map(|socket| flow_of(socket, own, peer, turned)));
+        for (from, to) in ways.all.iter().filter(|way| !way.back).flat_map(|way| &way.pairs) {
+            let (own, peer) = if turned { (*to, *from) } else { (*from, *to) };
+            found.extend(sockets.iter().filter_map(|socket| flow_of(socket, own, peer, turned)));
+        }
     }
     if found.len() > MOST_FLOWS {
         eprintln!(
@@ -98,23 +97,24 @@ fn flow_of(socket: &SocketInfo, own: IpAddr, peer: IpAddr, turned: bool) -> Opti
     })
 }
 
-/// The configuration for these flows on ways between these addresses: there, and back if there are two.
-/// The filter of a flow and a way is number flow * ways + way.
+/// The packets of a way: whose go to whom, and whether they go back.
+pub(super) type Packets<'a> = (&'a [(IpAddr, IpAddr)], bool);
+
+/// The configuration for these flows on ways of these packets. A flow on a way has number flow * ways + way,
+/// and a filter for each pair of addresses; packets of a family that is left out are counted.
 ///
 /// # Errors
 /// All that is wrong, by the names of flags.
 pub(super) fn configuration(
     args: &Measure,
     flows: &[Flow],
-    ways: &[(IpAddr, IpAddr)],
+    ways: &[Packets<'_>],
+    left_out: Option<&LeftOut>,
 ) -> Result<Configuration> {
     let seconds = |time: Duration| time.as_secs_f64();
     let period = args.period.unwrap_or(PERIOD);
     let hashes = args.program != 1;
-    let filters = flows.iter().flat_map(|flow| {
-        ways.iter().enumerate().map(move |(way, addresses)| filter(flow, *addresses, way > 0))
-    });
-    let filters = (0..).zip(filters).map(|(id, filter)| BodyFilter { id, ..filter }).collect();
+    let (filters, ids) = filters(flows, ways, left_out);
     let body = Body {
         prog_id: args.program,
         mp: seconds(period),
@@ -131,6 +131,8 @@ pub(super) fn configuration(
     };
     let bytes = serde_json::to_vec(&body)?;
     let mut configuration = Configuration::read(&bytes).map_err(|problems| wrong(&problems))?;
+    // A body's filters are flows of their own.
+    configuration.filters.iter_mut().zip(ids).for_each(|(filter, id)| filter.id = id);
     if args.duration.is_none() {
         // Until it is stopped.
         configuration.duration = 0;
@@ -138,14 +140,46 @@ pub(super) fn configuration(
     Ok(configuration)
 }
 
+/// Filters, numbered as a body's are, and the number of each one's flow.
+fn filters(
+    flows: &[Flow],
+    ways: &[Packets<'_>],
+    left_out: Option<&LeftOut>,
+) -> (Vec<BodyFilter>, Vec<u32>) {
+    let mut all = Vec::new();
+    let mut id = 0;
+    for flow in flows {
+        for (pairs, back) in ways {
+            all.extend(pairs.iter().map(|pair| (filter(flow, *pair, *back), id)));
+            id += 1;
+        }
+    }
+    // Of several flows the last one is the rest: together they are all packets.
+    let rest = Flow::default();
+    let flow = if let [one] = flows { one } else { &rest };
+    for (from, to) in left_out.iter().flat_map(|left_out| &left_out.pairs) {
+        let there = filter(flow, (*from, *to), false);
+        let back = filter(flow, (*to, *from), true);
+        let backs = ways.iter().any(|(_, back)| *back).then_some(back);
+        all.extend([Some(there), backs].into_iter().flatten().map(|f| (f, NamedFilter::ASIDE)));
+    }
+    let numbered = (0..).zip(all);
+    numbered.map(|(number, (filter, id))| (BodyFilter { id: number, ..filter }, id)).unzip()
+}
+
 fn filter(flow: &Flow, (from, to): (IpAddr, IpAddr), back: bool) -> BodyFilter {
     let (src_port, dst_port) =
         if back { (flow.dst_port, flow.src_port) } else { (flow.src_port, flow.dst_port) };
+    // What is asked for by this name is ICMP, whatever its number is in this family.
+    let proto = match flow.proto.as_deref() {
+        Some("icmp") if from.is_ipv6() => Some("icmpv6".to_owned()),
+        other => other.map(str::to_owned),
+    };
     BodyFilter {
         id: 0,
         src_ip: Some(from.to_string()),
         dst_ip: Some(to.to_string()),
-        proto: flow.proto.clone(),
+        proto,
         src_port,
         dst_port,
     }
@@ -191,8 +225,29 @@ mod tests {
 
     fn configured(line: &str) -> Result<Configuration> {
         let args = args(line);
-        let ways = [(address(1), address(2)), (address(2), address(1))];
-        configuration(&args, &flows(&args), &ways)
+        let [there, back] = [[(address(1), address(2))], [(address(2), address(1))]];
+        configuration(&args, &flows(&args), &[(&there, false), (&back, true)], None)
+    }
+
+    #[test]
+    fn both_families_are_one_flow_and_what_is_left_out_is_counted() {
+        let six = |last: u16| IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, last]);
+        let there = [(address(1), address(2)), (six(1), six(2))];
+        let back = there.map(|(from, to)| (to, from));
+        let ways: [Packets<'_>; 2] = [(&there, false), (&back, true)];
+        let args = args(" --proto icmp");
+        let found = configuration(&args, &flows(&args), &ways, None).unwrap();
+        let ids: Vec<u32> = found.filters.iter().map(|named| named.id).collect();
+        let protocols: Vec<_> = found.filters.iter().map(|named| named.filter.proto).collect();
+        assert_eq!((ids, found.flows()), (vec![0, 0, 1, 1], 2));
+        assert_eq!(protocols, [Some(1), Some(58), Some(1), Some(58)]);
+        let left_out = LeftOut { version: 6, pairs: vec![(six(1), six(2)), (six(1), six(3))] };
+        let ways: [Packets<'_>; 2] = [(&there[..1], false), (&back[..1], true)];
+        let found = configuration(&args, &flows(&args), &ways, Some(&left_out)).unwrap();
+        let ids: Vec<u32> = found.filters.iter().map(|named| named.id).collect();
+        let aside = NamedFilter::ASIDE;
+        assert_eq!((ids, found.flows()), (vec![0, 1, aside, aside, aside, aside], 2));
+        assert_eq!(found.filters[3].filter.src_ip.unwrap().addr(), six(2));
     }
 
     #[test]

@@ -43,17 +43,26 @@ impl Book {
     ) -> Book {
         let mut spots = Vec::new();
         for way in &ways.all {
-            let points = way.points.iter().enumerate();
+            let points = way.way.points.iter().enumerate();
             spots.push(points.map(|(n, p)| spot(&name(p), p.out, n == 0)).collect());
         }
         let most = (MOST_DELAYS / flows.len().max(1)).max(LEAST_DELAYS);
         let pairs =
             (0..flows.len()).flat_map(|flow| (0..ways.all.len()).map(move |way| (flow, way)));
         let entry = |(flow, way): (usize, usize)| {
-            let points = ways.all[way].points.len();
+            let points = ways.all[way].way.points.len();
             Entry { flow, way, total: WayTotal::new(points, most) }
         };
         Book { spots, ways: ways.all.len(), entries: pairs.map(entry).collect() }
+    }
+
+    /// The spots where packets leave their nodes, once.
+    pub(super) fn senders(&self) -> Vec<usize> {
+        let mut all: Vec<usize> =
+            self.spots.iter().filter_map(|way| way.first().copied()).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
     }
 
     /// The records of a block at the points of an entry's way, in their order.

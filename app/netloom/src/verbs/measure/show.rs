@@ -15,7 +15,7 @@ use super::book::{Blocks, Book, Entry};
 use super::json::{Figures, clock, csv, merged, reasons, record};
 use super::line;
 use super::watch::Watch;
-use super::ways::{Ways, name};
+use super::ways::{Measured, Ways, name};
 use crate::flags::Measure;
 use crate::output::{or_dash, print, table};
 
@@ -24,13 +24,13 @@ const HEAD: [&str; 9] =
     ["HOP", "IN", "LOST", "GAINED", "MEAN ms", "P50 ms", "P99 ms", "AT MOST ms", "JITTER ms"];
 /// Columns of CSV.
 const CSV: &str = "block,begin_ns,from,to,flow,hop,sent,received,lost,gained,mean_ns,p50_ns,p99_ns,\
-                   p99_at_most_ns,jitter_ns,complete";
+                   p99_at_most_ns,jitter_ns,complete,families";
 /// What the row from end to end is called.
 const WHOLE: &str = "way";
 
 /// Where all goes.
 pub(super) struct Output<'a> {
-    ways: &'a [Way],
+    ways: &'a Ways,
     flows: &'a [Flow],
     probe: String,
     args: &'a Measure,
@@ -45,24 +45,26 @@ impl<'a> Output<'a> {
         flows: &'a [Flow],
         probe: String,
     ) -> Output<'a> {
-        Output { ways: &ways.all, flows, probe, args, shown: 0 }
+        Output { ways, flows, probe, args, shown: 0 }
     }
 
-    /// Tells what is measured, once block 0 has begun: what is sent from then on is counted.
+    /// Tells what is measured; to be called once block 0 has begun: what is sent from then on is counted.
     pub(super) fn begin(&self, watch: &Watch) -> Result<()> {
-        watch.begun();
         if self.args.csv {
             return line(CSV);
         }
         if self.args.json {
             return line(&self.head(watch).to_string());
         }
-        let first = &self.ways[0];
-        let back = if self.ways.len() > 1 { " and back" } else { "" };
+        let first = &self.ways.all[0];
+        let back = if self.ways.all.iter().any(|way| way.back) { " and back" } else { "" };
+        let there = self.ways.all.iter().filter(|way| !way.back);
+        let families: Vec<String> = there.map(Measured::families).collect();
+        let (first, families) = (&first.way, families.join(" and "));
         let marked =
             if self.args.no_marking { "as marked by others" } else { "marked at its ends" };
         print(&format!(
-            "{} -> {}{back}: {}, blocks of {}, {marked}\n",
+            "{} -> {}{back}, {families}: {}, blocks of {}, {marked}\n",
             first.from,
             first.to,
             crate::output::count(first.hops.len(), "hop"),
@@ -72,10 +74,14 @@ impl<'a> Output<'a> {
 
     fn head(&self, watch: &Watch) -> Value {
         let point = |p: &Passage| json!({ "name": name(p), "direction": direction(p) });
-        let way = |way: &Way| {
+        let way = |measured: &Measured| {
+            let way = &measured.way;
+            let pairs = measured.pairs.iter();
+            let pairs = pairs.map(|(from, to)| json!({ "source": from, "destination": to }));
             json!({
                 "from": way.from, "to": way.to,
                 "source": way.source, "destination": way.destination,
+                "addresses": pairs.collect::<Vec<_>>(),
                 "points": way.points.iter().map(point).collect::<Vec<_>>(),
                 "hops": way.hops,
             })
@@ -83,7 +89,7 @@ impl<'a> Output<'a> {
         let rest = json!({
             "program": self.args.program,
             "schedule": ScheduleView::from(watch.schedule),
-            "ways": self.ways.iter().map(way).collect::<Vec<_>>(),
+            "ways": self.ways.all.iter().map(way).collect::<Vec<_>>(),
             "flows": self.flows.iter().map(|flow| &flow.name).collect::<Vec<_>>(),
         });
         merged([json!({ "type": "way" }), clock(&self.probe, watch.session.clock()), rest])
@@ -161,22 +167,60 @@ impl<'a> Output<'a> {
             let blocks = crate::output::count(usize::try_from(total.blocks).unwrap_or(0), "block");
             text += &format!("\n{blocks} together: {}\n", self.label(entry));
             text += &self.table(entry, &figures, whole);
-            last += &verdict(total, &self.ways[entry.way].hops, &self.label(entry));
+            last += &verdict(total, &self.way(entry).hops, &self.label(entry));
         }
         print(&format!("{text}{}{last}", if text.is_empty() { "" } else { "\n" }))
     }
 
-    fn label(&self, entry: &Entry) -> String {
-        let way = &self.ways[entry.way];
-        match self.flows {
-            [_] => format!("{} -> {}", way.from, way.to),
-            flows => format!("{} -> {}, {}", way.from, way.to, flows[entry.flow].name),
+    /// Tells how many packets were not measured that would be without `-4` or `-6`.
+    pub(super) fn left_out(&self, packets: u64) -> Result<()> {
+        let Some(left_out) = &self.ways.left_out else { return Ok(()) };
+        let family = left_out.version;
+        if self.args.json {
+            let text = json!({ "type": "left_out", "family": family, "packets": packets });
+            return line(&text.to_string());
         }
+        if packets == 0 {
+            return Ok(());
+        }
+        let packets = crate::output::count(
+            usize::try_from(packets).unwrap_or(usize::MAX),
+            &format!("IPv{family} packet"),
+        );
+        let other = 10 - family;
+        let narrowed = self.args.what.ipv4 || self.args.what.ipv6;
+        let rest = if narrowed {
+            format!("; use -{family}, or leave out -{other}")
+        } else {
+            String::new()
+        };
+        let words = format!("{packets} not measured{rest}\n");
+        if self.args.csv {
+            eprint!("note: {words}");
+            return Ok(());
+        }
+        print(&words)
+    }
+
+    fn way(&self, entry: &Entry) -> &'a Way {
+        &self.ways.all[entry.way].way
+    }
+
+    fn label(&self, entry: &Entry) -> String {
+        let (way, measured) = (self.way(entry), &self.ways.all[entry.way]);
+        let mut label = format!("{} -> {}", way.from, way.to);
+        if self.ways.differs(measured) {
+            label += &format!(", {}", measured.families());
+        }
+        if let [_, _, ..] = self.flows {
+            label += &format!(", {}", self.flows[entry.flow].name);
+        }
+        label
     }
 
     /// A row for each hop, and one for all.
     fn table(&self, entry: &Entry, figures: &[Figures<'_>], whole: Figures<'_>) -> String {
-        let names = self.ways[entry.way].hops.iter().map(String::as_str).chain([WHOLE]);
+        let names = self.way(entry).hops.iter().map(String::as_str).chain([WHOLE]);
         let all = figures.iter().copied().chain([whole]);
         table(&HEAD, names.zip(all).map(|(name, figures)| row(name, &figures)).collect())
     }
@@ -187,7 +231,7 @@ impl<'a> Output<'a> {
         entry: &Entry,
         figures: &'f [Figures<'f>],
     ) -> impl Iterator<Item = (&'a str, (String, String), &'f Figures<'f>)> {
-        let way: &'a Way = &self.ways[entry.way];
+        let way = self.way(entry);
         let ends = way.points.iter().zip(way.points.iter().skip(1));
         let hops = way.hops.iter().zip(ends).zip(figures);
         hops.map(|((hop, (a, b)), figures)| (hop.as_str(), (name(a), name(b)), figures))
@@ -201,20 +245,21 @@ impl<'a> Output<'a> {
         whole: Figures<'_>,
         complete: Completeness,
     ) -> Value {
-        let way = &self.ways[entry.way];
+        let way = self.way(entry);
         let hops = self.hops(entry, figures);
         let hops: Vec<Value> = hops.map(|(hop, (a, b), f)| f.json(hop, (&a, &b))).collect();
         let ends = way.points.first().zip(way.points.last());
         let whole = ends.map(|(a, b)| whole.json(WHOLE, (&name(a), &name(b))));
         let flow = &self.flows[entry.flow].name;
-        let about = json!({ "from": way.from, "to": way.to, "flow": flow });
+        let families: Vec<u8> = self.ways.all[entry.way].versions().collect();
+        let about = json!({ "from": way.from, "to": way.to, "families": families, "flow": flow });
         let [kind, clock] = parts;
         merged([kind, clock, about, reasons(complete), json!({ "hops": hops, "way": whole })])
     }
 
     /// The records of a block's points.
     fn points(&self, entry: &Entry, book: &Book, told: &Told) -> Vec<Value> {
-        let points = self.ways[entry.way].points.iter();
+        let points = self.way(entry).points.iter();
         let records = points.zip(book.records(entry, told)).map(|(point, flow)| {
             json!({
                 "name": name(point), "direction": direction(point), "record": flow.map(record),
@@ -231,7 +276,9 @@ impl<'a> Output<'a> {
         whole: Figures<'_>,
         complete: Completeness,
     ) -> Result<()> {
-        let way = &self.ways[entry.way];
+        let way = self.way(entry);
+        let versions = self.ways.all[entry.way].versions().map(|version| version.to_string());
+        let families = versions.collect::<Vec<_>>().join("+");
         let names = way.hops.iter().map(String::as_str).chain([WHOLE]);
         for (hop, figures) in names.zip(figures.iter().copied().chain([whole])) {
             let [p50, p99] = figures.quantiles();
@@ -254,6 +301,7 @@ impl<'a> Output<'a> {
                 whole(p99.and_then(|q| q.high)),
                 number(figures.jitter()),
                 complete.is_complete().to_string(),
+                families.clone(),
             ];
             line(&csv(&fields))?;
         }

@@ -8,42 +8,109 @@ use netloom_lab::target::Place;
 use netloom_lab::view::LinkStatus;
 use netloom_lab::way::{self, Finder, Next, Passage, Question, Way};
 use netloom_model::Plan;
+use netloom_model::plan::PlannedNode;
 use netloom_netlink::{Found, Lookup, Socket};
 
 use crate::Usage;
 use crate::spaces::{Spaces, run_in};
 
-/// Two nodes, and for whom packets from the first to the second are.
+/// Two nodes, and for whom packets from the first to the second are, in each family that is measured.
 pub(super) struct Ends {
     pub(super) from: String,
     pub(super) to: String,
-    pub(super) destination: IpAddr,
+    pub(super) destinations: Vec<IpAddr>,
+    /// Of the family that is not, if both have it.
+    left_out: Option<LeftOut>,
 }
 
-impl Ends {
-    /// Finds the nodes in the lab.
-    pub(super) fn find(spaces: &Spaces, from: &str, to: &str, version: u8) -> Result<Ends> {
-        let plan = spaces.plan().context("there is no lab")?;
-        let address = |name: &str| -> Result<IpAddr> {
-            let node = way::node(plan, name)?;
-            let found = match version {
-                4 => node.ipv4().map(IpAddr::from),
-                _ => node.ipv6().map(IpAddr::from),
-            };
-            let other = if version == 4 { "-6" } else { "-4" };
-            found.ok_or_else(|| {
-                Usage(format!("node {name:?} has no IPv{version} address; try {other}")).into()
-            })
+/// Most addresses of a node whose packets are counted though they are not measured.
+const MOST_ADDRESSES: usize = 16;
+
+/// A family that is not measured: its packets are counted where they leave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct LeftOut {
+    /// 4 or 6.
+    pub(super) version: u8,
+    /// Who may send to whom, there.
+    pub(super) pairs: Vec<(IpAddr, IpAddr)>,
+}
+
+impl LeftOut {
+    fn of(from: &PlannedNode, to: &PlannedNode, version: u8) -> Option<LeftOut> {
+        let all = |node: &PlannedNode| -> Vec<IpAddr> {
+            let all = node.interfaces.iter().flat_map(|i| &i.addresses).map(|net| net.addr());
+            all.filter(|address| family(*address) == version).take(MOST_ADDRESSES).collect()
         };
-        address(from)?;
-        let destination = address(to)?;
-        Ok(Ends { from: from.to_owned(), to: to.to_owned(), destination })
+        let to = all(to);
+        let pairs: Vec<_> =
+            all(from).into_iter().flat_map(|a| to.iter().map(move |b| (a, *b))).collect();
+        (!pairs.is_empty()).then_some(LeftOut { version, pairs })
     }
 }
 
-/// The way there, and the way back if it is measured.
+/// 4 or 6.
+pub(super) fn family(address: IpAddr) -> u8 {
+    if address.is_ipv4() { 4 } else { 6 }
+}
+
+impl Ends {
+    /// Finds the nodes in the lab, and what they have of this family, or of both.
+    pub(super) fn find(spaces: &Spaces, names: [&str; 2], only: Option<u8>) -> Result<Ends> {
+        let plan = spaces.plan().context("there is no lab")?;
+        let nodes = [way::node(plan, names[0])?, way::node(plan, names[1])?];
+        let address = |node: &PlannedNode, version| match version {
+            4 => node.ipv4().map(IpAddr::from),
+            _ => node.ipv6().map(IpAddr::from),
+        };
+        let without = |version| {
+            let lacks = nodes.iter().zip(names).find(|(node, _)| address(node, version).is_none());
+            lacks.map(|(_, name)| (name, version))
+        };
+        let wanted: Vec<u8> = [4, 6].into_iter().filter(|v| only.is_none_or(|o| o == *v)).collect();
+        let lacking: Vec<_> = wanted.iter().filter_map(|version| without(*version)).collect();
+        if lacking.len() == wanted.len() {
+            let lacks =
+                |(name, version): &(&str, u8)| format!("node {name:?} has no IPv{version} address");
+            let other =
+                only.map_or("", |version| if version == 4 { "; try -6" } else { "; try -4" });
+            let words: Vec<String> = lacking.iter().map(lacks).collect();
+            return Err(Usage(format!("{}{other}", words.join(", "))).into());
+        }
+        let measured = wanted.into_iter().filter(|version| without(*version).is_none());
+        let destinations = measured.filter_map(|version| address(nodes[1], version)).collect();
+        let left_out = only.and_then(|version| LeftOut::of(nodes[0], nodes[1], 10 - version));
+        let [from, to] = names.map(str::to_owned);
+        Ok(Ends { from, to, destinations, left_out })
+    }
+}
+
+/// A way, and the packets that take it.
+pub(super) struct Measured {
+    pub(super) way: Way,
+    /// Whose packets go to whom: in one family, or in both where they take the same way.
+    pub(super) pairs: Vec<(IpAddr, IpAddr)>,
+    /// Whether it leads back.
+    pub(super) back: bool,
+}
+
+impl Measured {
+    /// `IPv4`, `IPv6`, or both.
+    pub(super) fn families(&self) -> String {
+        let all: Vec<String> = self.versions().map(|version| format!("IPv{version}")).collect();
+        all.join(" and ")
+    }
+
+    /// 4, 6 or both.
+    pub(super) fn versions(&self) -> impl Iterator<Item = u8> {
+        self.pairs.iter().map(|(source, _)| family(*source))
+    }
+}
+
+/// The way there, and the way back if it is measured; of each family where they differ.
 pub(super) struct Ways {
-    pub(super) all: Vec<Way>,
+    pub(super) all: Vec<Measured>,
+    /// What is not measured.
+    pub(super) left_out: Option<LeftOut>,
     /// Directions of links with a wire, as they were when the ways were found.
     wired: Vec<(String, usize)>,
 }
@@ -69,32 +136,70 @@ impl Ways {
                 None => Ok(found?),
             }
         };
-        let there = find(&ends.from, &ends.to, (None, ends.destination))?;
-        let mut all = vec![];
-        if !one_way {
-            all.push(find(&ends.to, &ends.from, (Some(there.destination), there.source))?);
+        let mut of_family = |destination| -> Result<Vec<(Way, bool)>> {
+            let there = find(&ends.from, &ends.to, (None, destination))?;
+            let addresses = (Some(there.destination), there.source);
+            let mut both = vec![(there, false)];
+            if !one_way {
+                both.push((find(&ends.to, &ends.from, addresses)?, true));
+            }
+            Ok(both)
+        };
+        let (mut found, mut left_out, mut failures) = (vec![], ends.left_out.clone(), vec![]);
+        for destination in &ends.destinations {
+            match of_family(*destination) {
+                Ok(ways) => found.extend(ways),
+                Err(error) => failures.push((*destination, error)),
+            }
         }
-        all.insert(0, there);
+        if found.is_empty()
+            && let Some((_, error)) = failures.pop()
+        {
+            return Err(error);
+        }
+        for (destination, error) in failures {
+            let version = family(destination);
+            eprintln!("note: IPv{version} is not measured: {error:#}");
+            left_out =
+                LeftOut::of(way::node(&plan, &ends.from)?, way::node(&plan, &ends.to)?, version);
+        }
+        let all = together(found);
         for way in &all {
-            note_other_ways(&plan, way);
+            note_other_ways(&plan, &way.way);
         }
-        let ways = Ways { all, wired };
-        for passage in ways.all.iter().flat_map(|way| &way.points) {
+        let ways = Ways { all, left_out, wired };
+        for passage in ways.all.iter().flat_map(|way| &way.way.points) {
             spaces.open(&passage.place)?;
         }
         Ok(ways)
     }
 
-    /// Whose packets go to whom, of each way.
-    pub(super) fn addresses(&self) -> Vec<(IpAddr, IpAddr)> {
-        self.all.iter().map(|way| (way.source, way.destination)).collect()
-    }
-
     /// All interfaces on the ways, by the names that points have.
     pub(super) fn passages(&self) -> impl Iterator<Item = (String, &Place, &str)> {
-        let all = self.all.iter().flat_map(|way| &way.points);
+        let all = self.all.iter().flat_map(|way| &way.way.points);
         all.map(|p| (name(p), &p.place, p.interface.as_str()))
     }
+
+    /// Whether a way is told by its family: the other one has another.
+    pub(super) fn differs(&self, way: &Measured) -> bool {
+        self.all.iter().filter(|other| other.back == way.back).count() > 1
+    }
+}
+
+/// Ways of several families, those by the same points as one.
+fn together(found: Vec<(Way, bool)>) -> Vec<Measured> {
+    let mut all: Vec<Measured> = vec![];
+    for (way, back) in found {
+        let pair = (way.source, way.destination);
+        let same = |other: &&mut Measured| {
+            other.back == back && (&other.way.points, &other.way.hops) == (&way.points, &way.hops)
+        };
+        match all.iter_mut().find(same) {
+            Some(other) => other.pairs.push(pair),
+            None => all.push(Measured { way, pairs: vec![pair], back }),
+        }
+    }
+    all
 }
 
 /// Tells where some flows take another way than the one found.
@@ -155,7 +260,7 @@ pub(super) fn note_changes(spaces: &Spaces, ways: &Ways) {
     for (some, others) in both {
         changed.extend(some.iter().filter(|w| !others.contains(w)).map(|w| (w.0.as_str(), ())));
     }
-    for hop in ways.all.iter().flat_map(|way| &way.hops) {
+    for hop in ways.all.iter().flat_map(|way| &way.way.hops) {
         let link = hop.strip_prefix("link ").unwrap_or(hop);
         if changed.remove(link).is_some() {
             eprintln!(
@@ -169,6 +274,39 @@ pub(super) fn note_changes(spaces: &Spaces, ways: &Ways) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn way(addresses: [&str; 2], middle: &str) -> Way {
+        let point = |name: &str, out| Passage {
+            place: Place::Node(name.to_owned()),
+            interface: "eth0".into(),
+            name: format!("{name}:eth0"),
+            out,
+            wire: false,
+        };
+        Way {
+            from: "a".into(),
+            to: "b".into(),
+            source: addresses[0].parse().unwrap(),
+            destination: addresses[1].parse().unwrap(),
+            points: vec![point("a", true), point(middle, false), point("b", false)],
+            hops: vec!["link x".into(), "link y".into()],
+        }
+    }
+
+    #[test]
+    fn families_that_take_the_same_way_are_one_and_others_are_told_apart() {
+        let (four, six) = (["10.0.0.1", "10.0.0.2"], ["fd00::1", "fd00::2"]);
+        let same = together(vec![(way(four, "r"), false), (way(six, "r"), false)]);
+        assert_eq!((same.len(), same[0].pairs.len()), (1, 2));
+        assert_eq!(same[0].families(), "IPv4 and IPv6");
+        let apart = together(vec![(way(four, "r"), false), (way(six, "s"), false)]);
+        assert_eq!(apart.iter().map(Measured::families).collect::<Vec<_>>(), ["IPv4", "IPv6"]);
+        let ways = Ways { all: apart, left_out: None, wired: vec![] };
+        assert!(ways.differs(&ways.all[0]) && ways.differs(&ways.all[1]));
+        // There and back are two, whatever they pass.
+        let both = together(vec![(way(four, "r"), false), (way(four, "r"), true)]);
+        assert_eq!(both.len(), 2);
+    }
 
     #[test]
     fn a_wire_s_point_has_a_name_of_its_own() {

@@ -85,7 +85,9 @@ struct nl_me_mask {
 };
 _Static_assert(sizeof(struct nl_me_mask) == 48, "no holes");
 
-/* Key of a filter: index of its mask, and what the masked key must be. Value: slot << 32 | rank. */
+/* Key of a filter: index of its mask, and what the masked key must be. Value: slot << 32 | rank. Slot + 1 of
+ * packets that are only counted is below 0. */
+#define NL_ME_ASIDE 0x7fffffff
 struct nl_me_filter {
 	__u32 mask; /* set * NL_ME_MASKS + index */
 	struct nl_me_key key;
@@ -137,7 +139,8 @@ struct nl_me_cpu {
 	__u64 unwritten; /* packets that could not be marked */
 	__u64 tick; /* when `time` was read */
 	__u64 time;
-	__u64 pad[7];
+	__u64 aside; /* packets that are only counted */
+	__u64 pad[6];
 	struct nl_me_near near[NL_ME_NEAR];
 };
 _Static_assert(sizeof(struct nl_me_cpu) == 128 + 32 * NL_ME_NEAR, "below what a CPU's value may have");
