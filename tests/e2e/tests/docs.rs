@@ -247,7 +247,7 @@ fn run_block(machine: &Machine, place: &str, commands: &[Command]) -> usize {
         .env("PATH", format!("{}:{path}:/usr/sbin:/sbin", bin.display()))
         .env("NETLOOM_RUNTIME_DIR", &runtime)
         .dir(machine.scratch().path())
-        .bound(Duration::from_secs(60))
+        .bound(Duration::from_secs(300))
         .finish();
     let printed = done.text().replace(&*runtime.to_string_lossy(), "/run/netloom");
     let pieces: Vec<&str> = printed.split(&format!("\n{MARK}")).collect();

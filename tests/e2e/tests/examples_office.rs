@@ -16,7 +16,7 @@ fn clients_ask_for_all_they_need_and_are_hidden_by_nat() {
 
     // What the DHCP server has to give is what the client has.
     let known = machine.exec("pc1", &["cat", "/etc/hosts"]).ok();
-    assert!(!known.contains("pc1") && !known.contains("example"), "{known}");
+    assert!(!known.contains("example"), "names of the office are the server's: {known}");
     let addresses = machine.exec("pc1", &["ip", "-json", "-4", "address", "show", "eth0"]);
     let addresses = addresses.finish().json();
     let own = addresses[0]["addr_info"][0]["local"].as_str().expect("an address").to_owned();
