@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal};
 use crate::{Error, Result};
 
 /// How long a process may take to be found, and how often it is looked for.
-const START_TIMEOUT: Duration = Duration::from_secs(5);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 const START_LOOK: Duration = Duration::from_millis(1);
 
 /// How long a killed process may take to end.
@@ -65,7 +65,7 @@ impl Process {
 /// starter. `input` becomes its standard input. Returns what `find` finds of it.
 ///
 /// # Errors
-/// It cannot be started, ends at once, or is not found within five seconds; it is ended then.
+/// It cannot be started, ends at once, or is not found within thirty seconds; it is ended then.
 pub(crate) fn start<T>(
     role: &str,
     arguments: &[&OsStr],
