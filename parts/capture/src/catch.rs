@@ -62,14 +62,13 @@ impl Catch {
     }
 
     fn catch(&mut self) -> Result<()> {
-        let most = if self.shared.merges { SLICE } else { ROUND };
+        let most = if self.shared.merges { SLICE / 2 } else { ROUND };
         while !self.shared.is_stopping() {
             let wait = self.filler.until_due().map_or(most, |due| due.min(most));
             let began = self.now();
             match self.engine.round(&mut self.filler, wait)? {
-                // In this round nothing was found to its end.
-                Round::Nothing => self.settle(self.now())?,
-                Round::Some => self.settle(began)?,
+                // Until when it looked it does not tell: a thread may stand still behind its last look.
+                Round::Some | Round::Nothing => self.settle(began)?,
                 Round::Part => self.settle(None)?,
                 Round::Gone => {
                     if !self.find_again()? {

@@ -96,8 +96,9 @@ impl Ord for Run {
 #[derive(Debug)]
 pub(crate) struct Merger {
     shared: Arc<Shared>,
-    /// How long a thread is waited for.
+    /// How long a thread is waited for, and for how much longer than it says, in nanoseconds.
     patience: Duration,
+    slack: u64,
     runs: BinaryHeap<Reverse<Run>>,
     number: u64,
     /// What is being filled, and where it comes from when there is no other memory.
@@ -111,11 +112,14 @@ pub(crate) struct Merger {
 }
 
 impl Merger {
-    /// Waits for no thread longer than `patience`.
-    pub(crate) fn new(shared: Arc<Shared>, patience: Duration) -> Merger {
+    /// Waits for no thread longer than `patience`; holds frames `slack` longer than all have asked for, so that
+    /// a machine that stands still makes none late.
+    pub(crate) fn new(shared: Arc<Shared>, patience: Duration, slack: Duration) -> Merger {
+        let slack = u64::try_from(slack.as_nanos()).unwrap_or(u64::MAX);
         let spare = Pool::new(shared.chunk, SPARE * shared.chunk as u64);
         let (runs, places) = (BinaryHeap::new(), Vec::new());
-        Merger { shared, patience, runs, number: 0, out: None, spare, last: 0, epoch: 0, places }
+        let (out, number, last, epoch) = (None, 0, 0, 0);
+        Merger { shared, patience, slack, runs, number, out, spare, last, epoch, places }
     }
 
     /// Whether nothing is held.
@@ -149,7 +153,7 @@ impl Merger {
             return u64::MAX;
         }
         let overdue = self.runs.iter().filter(|run| run.0.came.elapsed() >= self.patience);
-        overdue.map(|run| run.0.last).fold(mark, u64::max)
+        overdue.map(|run| run.0.last).fold(mark.saturating_sub(self.slack), u64::max)
     }
 
     /// The next chunk up to this time, of which there is more. What is less than a chunk stays for

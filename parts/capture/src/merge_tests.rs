@@ -17,7 +17,7 @@ fn shared(sources: usize, memory: u64) -> Arc<Shared> {
 
 /// A merger of so many sources that waits for none for a long time.
 fn merger(sources: usize) -> Merger {
-    Merger::new(shared(sources, 1 << 30), Duration::from_secs(600))
+    Merger::new(shared(sources, 1 << 30), Duration::from_secs(600), Duration::ZERO)
 }
 
 /// A chunk of frames with these times, each with so many bytes of data; the first says whose it is.
@@ -94,16 +94,17 @@ fn what_comes_too_late_is_written_and_counted() {
 
 #[test]
 fn nobody_is_waited_for_longer_than_the_patience() {
-    let mut merger = Merger::new(shared(2, 1 << 30), Duration::ZERO);
+    let mut merger = Merger::new(shared(2, 1 << 30), Duration::ZERO, Duration::from_nanos(5));
     let shared = Arc::clone(&merger.shared);
-    assert_eq!(merger.horizon(7), 7);
+    assert_eq!(merger.horizon(7), 2);
     merger.add(chunk(&shared, 0, 0, &[10, 30], 60));
     assert_eq!(merger.horizon(7), 30);
 }
 
 #[test]
 fn without_memory_nothing_is_held() {
-    let mut merger = Merger::new(shared(2, 4 * CHUNK as u64), Duration::from_secs(600));
+    let mut merger =
+        Merger::new(shared(2, 4 * CHUNK as u64), Duration::from_secs(600), Duration::ZERO);
     let shared = Arc::clone(&merger.shared);
     let large: Vec<u64> = (0..11).collect();
     merger.add(chunk(&shared, 0, 0, &large, 1000));

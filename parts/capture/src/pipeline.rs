@@ -192,8 +192,11 @@ impl Pipeline {
         let statistics = sources.iter().map(|source| source.statistics.clone()).collect();
         let (stop, duration, memory) = (options.stop, options.duration, options.memory);
         let keeper = Keeper::new(Arc::clone(&shared), stop, duration, memory, statistics)?;
-        let patience = if matches!(target, Target::Pipe(_)) { LIVE_PATIENCE } else { PATIENCE };
-        let merger = shared.merges.then(|| Merger::new(Arc::clone(&shared), patience));
+        let (patience, slack) = match target {
+            Target::Pipe(_) => (LIVE_PATIENCE, Duration::ZERO),
+            Target::Files(_) => (PATIENCE, SLACK),
+        };
+        let merger = shared.merges.then(|| Merger::new(Arc::clone(&shared), patience, slack));
         let (output, wait_for_space) = output(target, encoder, &shared)?;
         let writer = Writer::new(Arc::clone(&shared), output, wait_for_space, merger);
         let mut pipeline =
@@ -285,6 +288,8 @@ impl Drop for Pipeline {
 /// them as they come, and by a file.
 const LIVE_PATIENCE: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How much longer frames for files are held than their threads ask for.
+const SLACK: Duration = Duration::from_millis(200);
 
 /// Checks what can be checked; how many threads there will be.
 fn check(options: &Options, sources: &[Source]) -> Result<usize> {

@@ -123,7 +123,7 @@ impl Engine for Pcap {
     }
 
     fn lag(&self) -> Duration {
-        3 * self.timeout
+        5 * self.timeout
     }
 
     fn counts(&mut self) -> Result<Counts> {

@@ -197,9 +197,9 @@ impl Engine for Tpacket {
         }
     }
 
-    /// A block waits for more frames, at most twice as long as the kernel is told.
+    /// A block waits for more frames, twice as long as the kernel is told, and for the kernel's timer.
     fn lag(&self) -> Duration {
-        3 * self.ring.timeout()
+        5 * self.ring.timeout()
     }
 
     fn counts(&mut self) -> Result<Counts> {
