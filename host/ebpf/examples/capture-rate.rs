@@ -3,19 +3,23 @@
 //! To be run by hand, alone on the machine:
 //! `cargo run --release -p netloom-ebpf --example capture-rate`, as root.
 
-#[path = "../tests/support/mod.rs"]
-mod support;
+#[allow(dead_code, reason = "tests use the rest")]
+#[path = "../tests/support/net.rs"]
+mod net;
+#[allow(dead_code, reason = "tests use the rest")]
+#[path = "../tests/support/packet.rs"]
+mod packet;
 
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use libbpf_sys::{bpf_link_create_opts, bpf_prog_load_opts, bpf_test_run_opts};
+use net::{NetNs, link, mac};
 use netloom_ebpf::capture::{Tap, TapOptions, Where};
 use netloom_filter::{Insn, Program};
+use packet::frame;
 use rustix::thread::{CpuSet, sched_setaffinity};
-use support::net::{NetNs, link, mac};
-use support::packet::frame;
 
 const XDP_PASS: i32 = 2;
 const XDP_TX: i32 = 3;
