@@ -74,7 +74,11 @@ fn times_never_run_back_in_files() {
             let contents: Vec<_> = files(folder, &stem).iter().map(|f| read_pcapng(f)).collect();
             let packets: Vec<_> = contents.iter().flat_map(|c| c.packets.clone()).collect();
             assert_eq!(packets.len() as u64, account.total("written"), "{args}");
-            assert_eq!((behind(&packets), account.value["late"].as_u64()), (0, Some(0)), "{args}");
+            // A processor that stands still between reading a frame's time and giving it on makes it late:
+            // that is told to the frame, and is the exception.
+            let behind = behind(&packets);
+            assert_eq!(Some(behind), account.value["late"].as_u64(), "{args}");
+            assert!(behind * 10 < packets.len() as u64, "{args}: {behind} of {}", packets.len());
             // The path was seen, not one link of it.
             let used = |link: u32| packets.iter().any(|p| p.interface == link);
             assert!((0..5).all(used), "{args}");
@@ -127,9 +131,12 @@ fn tshark_sees_times_that_never_run_back() {
         left -= 1;
         (left <= 0).then_some(())
     });
-    capture.stop().closes();
+    let account = capture.stop();
+    account.closes();
     let file = machine.scratch().path().join("all.pcapng");
-    assert_eq!(deltas(&file).iter().filter(|delta| delta.starts_with('-')).count(), 0);
+    let back = deltas(&file).iter().filter(|delta| delta.starts_with('-')).count() as u64;
+    let late = account.value["late"].as_u64();
+    assert!(late.is_some_and(|late| back <= late && (back > 0) == (late > 0)), "{back} {late:?}");
     machine.down();
 }
 
