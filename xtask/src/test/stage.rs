@@ -4,7 +4,7 @@
 //! a checkout in root's home: so executables and data are copied to a temporary folder.
 
 use std::fs::{self, Permissions};
-use std::io::{self, IsTerminal};
+use std::io::IsTerminal;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -134,7 +134,7 @@ impl Stage {
     fn staged(&self, file: &Path) -> Result<PathBuf> {
         let name = file.file_name().context("executable without a name")?;
         let copy = self.path().join(name);
-        // Two workers may come at once.
+        // Two workers may come at once, and a copy onto a link to the file itself would empty it.
         let _one = self.placing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if !copy.exists() {
             place(file, &copy)?;
@@ -175,17 +175,10 @@ fn find_rights() -> Rights {
     Rights::NoRoot
 }
 
-/// Links, or copies across file systems, and lets everybody read and run it. Several may place the same
-/// file at once: a copy onto a link to the file itself would empty it.
+/// Links, or copies across file systems, and lets everybody read and run it. There is none in its place yet.
 fn place(from: &Path, to: &Path) -> Result<()> {
-    match fs::hard_link(from, to) {
-        Ok(()) => {}
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
-        Err(_) => {
-            let beside = to.with_extension(format!("{:?}", std::thread::current().id()));
-            fs::copy(from, &beside).with_context(|| format!("copy {}", from.display()))?;
-            fs::rename(&beside, to).with_context(|| format!("place {}", to.display()))?;
-        }
+    if fs::hard_link(from, to).is_err() {
+        fs::copy(from, to).with_context(|| format!("copy {}", from.display()))?;
     }
     fs::set_permissions(to, Permissions::from_mode(0o755)).context("make it executable")
 }
