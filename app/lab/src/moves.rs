@@ -95,6 +95,7 @@ impl Running {
             self.raise_guards(&work, owner)?;
         }
         self.let_go(&self.state());
+        self.settle_names();
         let left = luggage.left.iter();
         let notes = left.map(|to| format!("the route to {to} leads over others too: not carried"));
         Ok(Changed { name, notes: notes.collect() })

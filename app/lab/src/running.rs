@@ -218,6 +218,11 @@ impl Running {
 
     fn start(&self, slots: &[usize], progress: &Progress<'_>) -> Result<Made> {
         let state = self.state();
+        if slots.len() < state.plan.nodes.len() {
+            // Those that live on may have lost addresses and got them again. A lab that is made as a whole
+            // has the names of its plan.
+            self.settle_names();
+        }
         let troubles = starting::start(&self.folder, &state.plan, slots, progress)?;
         let nodes = slots.iter().filter_map(|i| state.plan.nodes.get(*i));
         Ok(Made { nodes: nodes.map(|n| n.name.clone()).collect(), troubles })
