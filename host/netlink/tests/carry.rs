@@ -105,76 +105,75 @@ fn with_routes(carried: impl Fn() -> Carried) -> Carried {
 
 #[test]
 fn an_interface_moves_under_another_name_and_back_with_all_it_has() {
-    let test = "integration::carry::an_interface_moves_under_another_name_and_back_with_all_it_has";
-    with_netns(test, |[home, peer, away]| {
-        joined(&home, &peer);
-        reaches(&home, &peer, "10.0.0.2");
-        let look =
-            |space: &NetNs, link| space.run(|| Socket::open().unwrap().carried(link).unwrap());
-        let had = home.run(|| with_routes(|| Socket::open().unwrap().carried(5).unwrap()));
-        assert_eq!(had.addresses, [net("10.0.0.1/24"), net("fd00::1/64")]);
-        let mut routes: Vec<_> = had.routes().collect();
-        routes.sort();
-        let mut expected =
-            ["0.0.0.0/0", "::/0", "10.9.0.0/16", "10.8.0.0/16", "10.77.0.0/16"].map(net);
-        expected.sort();
-        assert_eq!(routes, expected);
+    with_netns(
+        &an_interface_moves_under_another_name_and_back_with_all_it_has,
+        |[home, peer, away]| {
+            joined(&home, &peer);
+            reaches(&home, &peer, "10.0.0.2");
+            let look =
+                |space: &NetNs, link| space.run(|| Socket::open().unwrap().carried(link).unwrap());
+            let had = home.run(|| with_routes(|| Socket::open().unwrap().carried(5).unwrap()));
+            assert_eq!(had.addresses, [net("10.0.0.1/24"), net("fd00::1/64")]);
+            let mut routes: Vec<_> = had.routes().collect();
+            routes.sort();
+            let mut expected =
+                ["0.0.0.0/0", "::/0", "10.9.0.0/16", "10.8.0.0/16", "10.77.0.0/16"].map(net);
+            expected.sort();
+            assert_eq!(routes, expected);
 
-        let trip = |from: &NetNs, index, to: &NetNs, name, new_index| {
-            from.run(|| {
-                let link = MoveLink { name: Some(name), ..MoveLink::new(index, to.fd()) };
-                run(|batch| batch.push("link", &MoveLink { index: Some(new_index), ..link }))
-            })
-            .unwrap();
-            let link = to.run(|| Socket::open().unwrap().link(name).unwrap().unwrap());
-            assert_eq!((link.index, link.up), (new_index, false));
-            assert_eq!(look(to, new_index), Carried::default());
-            to.run(|| {
-                run(|batch| {
-                    batch.push("lo", &Change::of(1).up());
-                    batch.push("link", &Change::of(new_index).up());
+            let trip = |from: &NetNs, index, to: &NetNs, name, new_index| {
+                from.run(|| {
+                    let link = MoveLink { name: Some(name), ..MoveLink::new(index, to.fd()) };
+                    run(|batch| batch.push("link", &MoveLink { index: Some(new_index), ..link }))
                 })
                 .unwrap();
-                run(|batch| had.push(batch, "link", new_index)).unwrap();
-                // Again is no harm.
-                run(|batch| had.push(batch, "link", new_index)).unwrap();
-            });
-            assert_eq!(look(to, new_index), had);
-            reaches(to, &peer, "10.0.0.2");
-            reaches(&peer, to, "fd00::1");
-        };
-        trip(&home, 5, &away, "tenant0", 42);
-        assert_eq!(look(&home, 5), Carried::default());
-        let six = away.run(|| Socket::open().unwrap().routes(Family::V6).unwrap());
-        let default = six.iter().find(|route| route.to == net("::/0")).unwrap();
-        assert_eq!((default.metric, &default.links[..]), (7, &[42][..]));
-        trip(&away, 42, &home, "eth0", 5);
-    });
+                let link = to.run(|| Socket::open().unwrap().link(name).unwrap().unwrap());
+                assert_eq!((link.index, link.up), (new_index, false));
+                assert_eq!(look(to, new_index), Carried::default());
+                to.run(|| {
+                    run(|batch| {
+                        batch.push("lo", &Change::of(1).up());
+                        batch.push("link", &Change::of(new_index).up());
+                    })
+                    .unwrap();
+                    run(|batch| had.push(batch, "link", new_index)).unwrap();
+                    // Again is no harm.
+                    run(|batch| had.push(batch, "link", new_index)).unwrap();
+                });
+                assert_eq!(look(to, new_index), had);
+                reaches(to, &peer, "10.0.0.2");
+                reaches(&peer, to, "fd00::1");
+            };
+            trip(&home, 5, &away, "tenant0", 42);
+            assert_eq!(look(&home, 5), Carried::default());
+            let six = away.run(|| Socket::open().unwrap().routes(Family::V6).unwrap());
+            let default = six.iter().find(|route| route.to == net("::/0")).unwrap();
+            assert_eq!((default.metric, &default.links[..]), (7, &[42][..]));
+            trip(&away, 42, &home, "eth0", 5);
+        },
+    );
 }
 
 #[test]
 fn a_name_or_index_that_is_taken_is_told_and_the_link_stays() {
-    with_netns(
-        "integration::carry::a_name_or_index_that_is_taken_is_told_and_the_link_stays",
-        |[home, away]| {
-            joined(&home, &away);
-            home.run(|| {
-                let go = |link: &MoveLink<'_>| run(|batch| batch.push("link \"eth0\"", link));
-                let taken = go(&MoveLink::new(5, away.fd())).unwrap_err();
-                assert_eq!(taken.failures()[0].errno, libc::EEXIST, "{taken}");
-                assert!(taken.to_string().contains("move to namespace"), "{taken}");
-                let renamed = MoveLink { name: Some("eth1"), ..MoveLink::new(5, away.fd()) };
-                let taken = go(&MoveLink { index: Some(5), ..renamed }).unwrap_err();
-                assert_eq!(taken.failures()[0].errno, libc::EBUSY, "{taken}");
-                assert!(taken.failures()[0].explanation.is_some(), "{taken}");
-                let taken = go(&MoveLink { name: Some("eth0"), ..renamed }).unwrap_err();
-                assert_eq!(taken.failures()[0].errno, libc::EEXIST, "{taken}");
-                assert!(taken.failures()[0].explanation.is_some(), "{taken}");
-                assert!(go(&MoveLink::new(1, away.fd())).is_err());
-                let link = Socket::open().unwrap().link(5).unwrap().unwrap();
-                assert_eq!((link.name.as_str(), link.up), ("eth0", true));
-            });
-            reaches(&home, &away, "10.0.0.2");
-        },
-    );
+    with_netns(&a_name_or_index_that_is_taken_is_told_and_the_link_stays, |[home, away]| {
+        joined(&home, &away);
+        home.run(|| {
+            let go = |link: &MoveLink<'_>| run(|batch| batch.push("link \"eth0\"", link));
+            let taken = go(&MoveLink::new(5, away.fd())).unwrap_err();
+            assert_eq!(taken.failures()[0].errno, libc::EEXIST, "{taken}");
+            assert!(taken.to_string().contains("move to namespace"), "{taken}");
+            let renamed = MoveLink { name: Some("eth1"), ..MoveLink::new(5, away.fd()) };
+            let taken = go(&MoveLink { index: Some(5), ..renamed }).unwrap_err();
+            assert_eq!(taken.failures()[0].errno, libc::EBUSY, "{taken}");
+            assert!(taken.failures()[0].explanation.is_some(), "{taken}");
+            let taken = go(&MoveLink { name: Some("eth0"), ..renamed }).unwrap_err();
+            assert_eq!(taken.failures()[0].errno, libc::EEXIST, "{taken}");
+            assert!(taken.failures()[0].explanation.is_some(), "{taken}");
+            assert!(go(&MoveLink::new(1, away.fd())).is_err());
+            let link = Socket::open().unwrap().link(5).unwrap().unwrap();
+            assert_eq!((link.name.as_str(), link.up), ("eth0", true));
+        });
+        reaches(&home, &away, "10.0.0.2");
+    });
 }

@@ -36,7 +36,7 @@ fn joined(left: &NetNs, right: &NetNs) {
 
 #[test]
 fn features_are_set_by_name() {
-    with_netns("integration::charge::features_are_set_by_name", |[left, right]| {
+    with_netns(&features_are_set_by_name, |[left, right]| {
         joined(&left, &right);
         left.run(|| {
             let mut offloads = Offloads::open().unwrap();
@@ -73,35 +73,32 @@ fn a_pid_namespace_without_kernel_threads_charges_nothing() {
 
 #[test]
 fn a_charged_interface_has_threads_until_it_is_let_go() {
-    with_netns(
-        "integration::charge::a_charged_interface_has_threads_until_it_is_let_go",
-        |[left, right]| {
-            joined(&left, &right);
-            right.run(|| {
-                assert!(charge::threads("eth0").unwrap().is_empty());
-                let threads = charge::enable("eth0").unwrap();
-                assert_eq!(threads.len(), 1);
-                let comm = fs::read_to_string(format!("/proc/{}/comm", threads[0])).unwrap();
-                assert!(comm.starts_with("napi/eth0-"), "{comm}");
-                assert_eq!(charge::enable(5).unwrap(), threads);
-                let mut offloads = Offloads::open().unwrap();
-                assert!(offloads.active("eth0").unwrap().contains("tx-tcp-segmentation"));
-                charge::disable("eth0").unwrap();
-                assert!(charge::threads("eth0").unwrap().is_empty());
-                assert!(!offloads.active("eth0").unwrap().contains("rx-gro"));
-                charge::disable("eth0").unwrap();
-                let mut batch = Batch::new();
-                batch.push("down", &Change::of(5).down());
-                Socket::open().unwrap().run(&mut batch).unwrap();
-                let error = charge::enable("eth0").unwrap_err();
-                assert_eq!(error.failures()[0].errno, libc::ENETDOWN);
-                let error = charge::enable("none").unwrap_err();
-                assert_eq!(error.failures()[0].errno, libc::ENODEV);
-            });
-            let mut offloads = left.run(|| Offloads::open().unwrap());
+    with_netns(&a_charged_interface_has_threads_until_it_is_let_go, |[left, right]| {
+        joined(&left, &right);
+        right.run(|| {
+            assert!(charge::threads("eth0").unwrap().is_empty());
+            let threads = charge::enable("eth0").unwrap();
+            assert_eq!(threads.len(), 1);
+            let comm = fs::read_to_string(format!("/proc/{}/comm", threads[0])).unwrap();
+            assert!(comm.starts_with("napi/eth0-"), "{comm}");
+            assert_eq!(charge::enable(5).unwrap(), threads);
+            let mut offloads = Offloads::open().unwrap();
             assert!(offloads.active("eth0").unwrap().contains("tx-tcp-segmentation"));
-        },
-    );
+            charge::disable("eth0").unwrap();
+            assert!(charge::threads("eth0").unwrap().is_empty());
+            assert!(!offloads.active("eth0").unwrap().contains("rx-gro"));
+            charge::disable("eth0").unwrap();
+            let mut batch = Batch::new();
+            batch.push("down", &Change::of(5).down());
+            Socket::open().unwrap().run(&mut batch).unwrap();
+            let error = charge::enable("eth0").unwrap_err();
+            assert_eq!(error.failures()[0].errno, libc::ENETDOWN);
+            let error = charge::enable("none").unwrap_err();
+            assert_eq!(error.failures()[0].errno, libc::ENODEV);
+        });
+        let mut offloads = left.run(|| Offloads::open().unwrap());
+        assert!(offloads.active("eth0").unwrap().contains("tx-tcp-segmentation"));
+    });
 }
 
 /// Groups that go with this value, and the threads that were put into them.
@@ -132,43 +129,39 @@ fn a_flood_is_charged_to_the_group_of_its_receiver() {
     let groups = &owned.0;
     groups.create().unwrap();
     groups.create_node(7, &Limits::default()).unwrap();
-    with_netns(
-        "integration::charge::a_flood_is_charged_to_the_group_of_its_receiver",
-        |[left, right]| {
-            joined(&left, &right);
-            let threads = right.run(|| charge::enable("eth0").unwrap());
-            owned.1.borrow_mut().extend(&threads);
-            groups.move_thread(threads[0], 7).unwrap();
-            let path = format!("/proc/{}/cgroup", threads[0]);
-            assert!(fs::read_to_string(&path).unwrap().contains("/netloom/test-charge-"));
-            let before = groups.usage(7).cpu_ns.unwrap();
-            let receiver = right.run(|| UdpSocket::bind("10.0.0.2:10").unwrap());
-            receiver.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
-            let sent = left.run(|| {
-                let socket = packet_socket();
-                let frame_to_nobody = frame(9);
-                let sent =
-                    (0..FLOOD).map(|_| u64::from(send(&socket, &frame_to_nobody))).sum::<u64>();
-                // What is behind all others arrives last; while the queue is full it is dropped.
-                netloom_kit::wait_until(
-                    "the thread has done its work",
-                    Duration::from_secs(30),
-                    || {
-                        send(&socket, &frame(10));
-                        receiver.recv(&mut [0; 64]).ok()
-                    },
-                );
-                sent
-            });
-            let charged = groups.usage(7).cpu_ns.unwrap() - before;
-            assert!(sent > 1000, "{sent}");
-            // Even at 10 ns a frame.
-            assert!(charged > sent * 10, "{charged} ns for {sent} frames");
-            drop(receiver);
-            groups.remove_node(7).unwrap();
-            assert!(!fs::read_to_string(&path).unwrap().contains("/netloom/"));
-        },
-    );
+    with_netns(&a_flood_is_charged_to_the_group_of_its_receiver, |[left, right]| {
+        joined(&left, &right);
+        let threads = right.run(|| charge::enable("eth0").unwrap());
+        owned.1.borrow_mut().extend(&threads);
+        groups.move_thread(threads[0], 7).unwrap();
+        let path = format!("/proc/{}/cgroup", threads[0]);
+        assert!(fs::read_to_string(&path).unwrap().contains("/netloom/test-charge-"));
+        let before = groups.usage(7).cpu_ns.unwrap();
+        let receiver = right.run(|| UdpSocket::bind("10.0.0.2:10").unwrap());
+        receiver.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
+        let sent = left.run(|| {
+            let socket = packet_socket();
+            let frame_to_nobody = frame(9);
+            let sent = (0..FLOOD).map(|_| u64::from(send(&socket, &frame_to_nobody))).sum::<u64>();
+            // What is behind all others arrives last; while the queue is full it is dropped.
+            netloom_kit::wait_until(
+                "the thread has done its work",
+                Duration::from_secs(30),
+                || {
+                    send(&socket, &frame(10));
+                    receiver.recv(&mut [0; 64]).ok()
+                },
+            );
+            sent
+        });
+        let charged = groups.usage(7).cpu_ns.unwrap() - before;
+        assert!(sent > 1000, "{sent}");
+        // Even at 10 ns a frame.
+        assert!(charged > sent * 10, "{charged} ns for {sent} frames");
+        drop(receiver);
+        groups.remove_node(7).unwrap();
+        assert!(!fs::read_to_string(&path).unwrap().contains("/netloom/"));
+    });
 }
 
 const FLOOD: u64 = 200_000;

@@ -17,51 +17,48 @@ fn loopback_up() {
 
 #[test]
 fn sockets_of_a_namespace_are_listed_with_their_addresses() {
-    with_netns(
-        "integration::diag::sockets_of_a_namespace_are_listed_with_their_addresses",
-        |[here, other]| {
-            let listener = other.run(|| {
-                loopback_up();
-                TcpListener::bind("127.0.0.1:80").unwrap()
+    with_netns(&sockets_of_a_namespace_are_listed_with_their_addresses, |[here, other]| {
+        let listener = other.run(|| {
+            loopback_up();
+            TcpListener::bind("127.0.0.1:80").unwrap()
+        });
+        here.run(|| {
+            loopback_up();
+            assert_eq!(diag::sockets().unwrap(), []);
+            let server = TcpListener::bind("127.0.0.1:0").unwrap();
+            let client = TcpStream::connect(server.local_addr().unwrap()).unwrap();
+            let _accepted = server.accept().unwrap();
+            let udp = UdpSocket::bind("[::1]:0").unwrap();
+            let raw = (AddressFamily::INET, SocketType::RAW, Some(ipproto::ICMP));
+            let packet = (AddressFamily::PACKET, SocketType::RAW, None);
+            let _kept = [raw, packet].map(|(family, kind, protocol)| {
+                rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, protocol).unwrap()
             });
-            here.run(|| {
-                loopback_up();
-                assert_eq!(diag::sockets().unwrap(), []);
-                let server = TcpListener::bind("127.0.0.1:0").unwrap();
-                let client = TcpStream::connect(server.local_addr().unwrap()).unwrap();
-                let _accepted = server.accept().unwrap();
-                let udp = UdpSocket::bind("[::1]:0").unwrap();
-                let raw = (AddressFamily::INET, SocketType::RAW, Some(ipproto::ICMP));
-                let packet = (AddressFamily::PACKET, SocketType::RAW, None);
-                let _kept = [raw, packet].map(|(family, kind, protocol)| {
-                    rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, protocol).unwrap()
-                });
-                let found = diag::sockets().unwrap();
-                assert_eq!(Counts::of(&found), Counts { tcp: 3, udp: 1, raw: 1, packet: 1 });
-                assert!(diag::in_use().unwrap() >= 6);
-                let by = |local| found.iter().find(|s| s.local == Some(local)).unwrap();
-                let of_client = by(client.local_addr().unwrap());
-                assert_eq!(of_client.remote, Some(server.local_addr().unwrap()));
-                assert_eq!(of_client.state, State::Established);
-                let listens = |s: &&diag::SocketInfo| s.state == State::Listen;
-                let of_server = found.iter().find(listens).unwrap();
-                assert_eq!((of_server.local, of_server.remote), (server.local_addr().ok(), None));
-                let of_udp = by(udp.local_addr().unwrap());
-                assert_eq!((of_udp.protocol, of_udp.remote), (Protocol::Udp, None));
-                let link = std::fs::read_link(format!("/proc/self/fd/{}", {
-                    use std::os::fd::AsRawFd;
-                    udp.as_raw_fd()
-                }));
-                assert_eq!(link.unwrap().to_str().unwrap(), format!("socket:[{}]", of_udp.inode));
-            });
-            drop(listener);
-        },
-    );
+            let found = diag::sockets().unwrap();
+            assert_eq!(Counts::of(&found), Counts { tcp: 3, udp: 1, raw: 1, packet: 1 });
+            assert!(diag::in_use().unwrap() >= 6);
+            let by = |local| found.iter().find(|s| s.local == Some(local)).unwrap();
+            let of_client = by(client.local_addr().unwrap());
+            assert_eq!(of_client.remote, Some(server.local_addr().unwrap()));
+            assert_eq!(of_client.state, State::Established);
+            let listens = |s: &&diag::SocketInfo| s.state == State::Listen;
+            let of_server = found.iter().find(listens).unwrap();
+            assert_eq!((of_server.local, of_server.remote), (server.local_addr().ok(), None));
+            let of_udp = by(udp.local_addr().unwrap());
+            assert_eq!((of_udp.protocol, of_udp.remote), (Protocol::Udp, None));
+            let link = std::fs::read_link(format!("/proc/self/fd/{}", {
+                use std::os::fd::AsRawFd;
+                udp.as_raw_fd()
+            }));
+            assert_eq!(link.unwrap().to_str().unwrap(), format!("socket:[{}]", of_udp.inode));
+        });
+        drop(listener);
+    });
 }
 
 #[test]
 fn hundreds_of_sockets_are_counted_whole() {
-    with_netns("integration::diag::hundreds_of_sockets_are_counted_whole", |[here]| {
+    with_netns(&hundreds_of_sockets_are_counted_whole, |[here]| {
         here.run(|| {
             loopback_up();
             let all: Vec<_> = (0..500).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();

@@ -13,123 +13,113 @@ const MAC_B: [u8; 6] = [2, 0, 0, 0, 0, 0xb];
 
 #[test]
 fn both_ends_of_a_veth_are_made_in_their_namespaces() {
-    with_netns(
-        "integration::links::both_ends_of_a_veth_are_made_in_their_namespaces",
-        |[core, left, right]| {
-            core.run(|| {
-                let a = EndSpec {
-                    netns: Some(left.fd()),
-                    index: Some(77),
-                    mac: Some(MAC_A),
-                    mtu: Some(9000),
-                    ..EndSpec::new("eth0")
-                };
-                let b = EndSpec {
-                    netns: Some(right.fd()),
-                    index: Some(77),
-                    mac: Some(MAC_B),
-                    mtu: Some(9000),
-                    ..EndSpec::new("eth0")
-                };
-                let mut batch = Batch::new();
-                batch.push("link \"l--r\"", &VethSpec { a_up: true, ..VethSpec::new(a, b) });
-                let mut socket = Socket::open().unwrap();
-                socket.run(&mut batch).unwrap();
-                assert!(batch.is_empty());
-                assert_eq!(socket.links().unwrap().len(), 1, "only lo in the socket's namespace");
-            });
-            for (space, mac, up) in [(&left, MAC_A, true), (&right, MAC_B, false)] {
-                let link = space.run(|| Socket::open().unwrap().link("eth0").unwrap().unwrap());
-                assert_eq!((link.index, link.mac, link.mtu, link.up), (77, Some(mac), 9000, up));
-                assert_eq!(link.kind.as_deref(), Some("veth"));
-                assert_eq!(link.peer, Some(77));
-                assert!(link.peer_netns.is_some());
-                assert!(!link.carrier);
-            }
-            right.run(|| {
-                let mut batch = Batch::new();
-                batch.push("link \"r:eth0\"", &Change::of(77).up());
-                let mut socket = Socket::open().unwrap();
-                socket.run(&mut batch).unwrap();
-                let link = socket.link(77).unwrap().unwrap();
-                assert!(link.up && link.carrier);
-                assert_eq!(link.operational, Operational::Up);
-            });
-        },
-    );
+    with_netns(&both_ends_of_a_veth_are_made_in_their_namespaces, |[core, left, right]| {
+        core.run(|| {
+            let a = EndSpec {
+                netns: Some(left.fd()),
+                index: Some(77),
+                mac: Some(MAC_A),
+                mtu: Some(9000),
+                ..EndSpec::new("eth0")
+            };
+            let b = EndSpec {
+                netns: Some(right.fd()),
+                index: Some(77),
+                mac: Some(MAC_B),
+                mtu: Some(9000),
+                ..EndSpec::new("eth0")
+            };
+            let mut batch = Batch::new();
+            batch.push("link \"l--r\"", &VethSpec { a_up: true, ..VethSpec::new(a, b) });
+            let mut socket = Socket::open().unwrap();
+            socket.run(&mut batch).unwrap();
+            assert!(batch.is_empty());
+            assert_eq!(socket.links().unwrap().len(), 1, "only lo in the socket's namespace");
+        });
+        for (space, mac, up) in [(&left, MAC_A, true), (&right, MAC_B, false)] {
+            let link = space.run(|| Socket::open().unwrap().link("eth0").unwrap().unwrap());
+            assert_eq!((link.index, link.mac, link.mtu, link.up), (77, Some(mac), 9000, up));
+            assert_eq!(link.kind.as_deref(), Some("veth"));
+            assert_eq!(link.peer, Some(77));
+            assert!(link.peer_netns.is_some());
+            assert!(!link.carrier);
+        }
+        right.run(|| {
+            let mut batch = Batch::new();
+            batch.push("link \"r:eth0\"", &Change::of(77).up());
+            let mut socket = Socket::open().unwrap();
+            socket.run(&mut batch).unwrap();
+            let link = socket.link(77).unwrap().unwrap();
+            assert!(link.up && link.carrier);
+            assert_eq!(link.operational, Operational::Up);
+        });
+    });
 }
 
 #[test]
 fn a_bridge_is_plain_and_takes_ports_at_their_creation() {
-    with_netns(
-        "integration::links::a_bridge_is_plain_and_takes_ports_at_their_creation",
-        |[core, node]| {
-            core.run(|| {
-                let mut socket = Socket::open().unwrap();
-                let mut batch = Batch::new();
-                let bridge =
-                    BridgeSpec { index: Some(500), mac: Some(MAC_A), ..BridgeSpec::new("s1") };
-                batch.push("switch \"s1\"", &bridge);
-                let a = EndSpec { index: Some(501), ..EndSpec::new("p1") };
-                let b = EndSpec { netns: Some(node.fd()), index: Some(2), ..EndSpec::new("eth0") };
-                let pair = VethSpec { a_up: true, a_master: Some(500), ..VethSpec::new(a, b) };
-                batch.push("link \"h1--s1\"", &pair);
-                socket.run(&mut batch).unwrap();
+    with_netns(&a_bridge_is_plain_and_takes_ports_at_their_creation, |[core, node]| {
+        core.run(|| {
+            let mut socket = Socket::open().unwrap();
+            let mut batch = Batch::new();
+            let bridge = BridgeSpec { index: Some(500), mac: Some(MAC_A), ..BridgeSpec::new("s1") };
+            batch.push("switch \"s1\"", &bridge);
+            let a = EndSpec { index: Some(501), ..EndSpec::new("p1") };
+            let b = EndSpec { netns: Some(node.fd()), index: Some(2), ..EndSpec::new("eth0") };
+            let pair = VethSpec { a_up: true, a_master: Some(500), ..VethSpec::new(a, b) };
+            batch.push("link \"h1--s1\"", &pair);
+            socket.run(&mut batch).unwrap();
 
-                let bridge = socket.link("s1").unwrap().unwrap();
-                assert_eq!((bridge.index, bridge.up, bridge.mac), (500, true, Some(MAC_A)));
-                assert_eq!(bridge.kind.as_deref(), Some("bridge"));
-                assert_eq!(socket.link("p1").unwrap().unwrap().master, Some(500));
-                assert_eq!(socket.index_of("p1").unwrap(), 501);
+            let bridge = socket.link("s1").unwrap().unwrap();
+            assert_eq!((bridge.index, bridge.up, bridge.mac), (500, true, Some(MAC_A)));
+            assert_eq!(bridge.kind.as_deref(), Some("bridge"));
+            assert_eq!(socket.link("p1").unwrap().unwrap().master, Some(500));
+            assert_eq!(socket.index_of("p1").unwrap(), 501);
 
-                batch.push("link \"p1\"", &Change::of("p1").release());
-                socket.run(&mut batch).unwrap();
-                assert_eq!(socket.link("p1").unwrap().unwrap().master, None);
-                batch.push("link \"p1\"", &Change::of("p1").enslave(500).promiscuous(true));
-                socket.run(&mut batch).unwrap();
-                assert_eq!(socket.link("p1").unwrap().unwrap().master, Some(500));
-            });
-        },
-    );
+            batch.push("link \"p1\"", &Change::of("p1").release());
+            socket.run(&mut batch).unwrap();
+            assert_eq!(socket.link("p1").unwrap().unwrap().master, None);
+            batch.push("link \"p1\"", &Change::of("p1").enslave(500).promiscuous(true));
+            socket.run(&mut batch).unwrap();
+            assert_eq!(socket.link("p1").unwrap().unwrap().master, Some(500));
+        });
+    });
 }
 
 #[test]
 fn links_are_changed_renamed_moved_and_deleted() {
-    with_netns(
-        "integration::links::links_are_changed_renamed_moved_and_deleted",
-        |[here, there]| {
-            here.run(|| {
-                let mut socket = Socket::open().unwrap();
-                let mut batch = Batch::new();
-                let a = EndSpec { index: Some(10), ..EndSpec::new("one") };
-                let b = EndSpec { index: Some(11), ..EndSpec::new("two") };
-                batch.push("pair", &VethSpec::new(a, b));
-                batch.push("one", &Change::of("one").mtu(1400).mac(MAC_A).up());
-                batch.push("two", &Change::rename(11, "second"));
-                batch.push("one", &Change::of(10).down());
-                socket.run(&mut batch).unwrap();
-                let one = socket.link(10).unwrap().unwrap();
-                assert_eq!((one.mtu, one.mac, one.up), (1400, Some(MAC_A), false));
-                assert_eq!(socket.link("two").unwrap(), None);
-                assert_eq!(socket.index_of("second").unwrap(), 11);
+    with_netns(&links_are_changed_renamed_moved_and_deleted, |[here, there]| {
+        here.run(|| {
+            let mut socket = Socket::open().unwrap();
+            let mut batch = Batch::new();
+            let a = EndSpec { index: Some(10), ..EndSpec::new("one") };
+            let b = EndSpec { index: Some(11), ..EndSpec::new("two") };
+            batch.push("pair", &VethSpec::new(a, b));
+            batch.push("one", &Change::of("one").mtu(1400).mac(MAC_A).up());
+            batch.push("two", &Change::rename(11, "second"));
+            batch.push("one", &Change::of(10).down());
+            socket.run(&mut batch).unwrap();
+            let one = socket.link(10).unwrap().unwrap();
+            assert_eq!((one.mtu, one.mac, one.up), (1400, Some(MAC_A), false));
+            assert_eq!(socket.link("two").unwrap(), None);
+            assert_eq!(socket.index_of("second").unwrap(), 11);
 
-                let away = MoveLink { name: Some("far"), ..MoveLink::new(11, there.fd()) };
-                batch.push("second", &away);
-                socket.run(&mut batch).unwrap();
-                let far = there.run(|| Socket::open().unwrap().link("far").unwrap());
-                assert_eq!(far.unwrap().peer, Some(10));
+            let away = MoveLink { name: Some("far"), ..MoveLink::new(11, there.fd()) };
+            batch.push("second", &away);
+            socket.run(&mut batch).unwrap();
+            let far = there.run(|| Socket::open().unwrap().link("far").unwrap());
+            assert_eq!(far.unwrap().peer, Some(10));
 
-                batch.push("one", &DeleteLink::new("one"));
-                socket.run(&mut batch).unwrap();
-                assert_eq!(there.run(|| Socket::open().unwrap().link("far").unwrap()), None);
-            });
-        },
-    );
+            batch.push("one", &DeleteLink::new("one"));
+            socket.run(&mut batch).unwrap();
+            assert_eq!(there.run(|| Socket::open().unwrap().link("far").unwrap()), None);
+        });
+    });
 }
 
 #[test]
 fn refusals_name_their_objects_and_the_rest_is_done() {
-    with_netns("integration::links::refusals_name_their_objects_and_the_rest_is_done", |[here]| {
+    with_netns(&refusals_name_their_objects_and_the_rest_is_done, |[here]| {
         here.run(|| {
             let mut socket = Socket::open().unwrap();
             let mut batch = Batch::new();
@@ -158,7 +148,7 @@ fn refusals_name_their_objects_and_the_rest_is_done() {
 
 #[test]
 fn the_kernels_own_words_are_in_the_failure() {
-    with_netns("integration::links::the_kernels_own_words_are_in_the_failure", |[here]| {
+    with_netns(&the_kernels_own_words_are_in_the_failure, |[here]| {
         here.run(|| {
             let mut batch = Batch::new();
             batch.push("link \"lo\"", &Change::of(1).up());
@@ -174,51 +164,47 @@ fn the_kernels_own_words_are_in_the_failure() {
 
 #[test]
 fn long_lists_are_whole_and_traffic_is_counted() {
-    with_netns(
-        "integration::links::long_lists_are_whole_and_traffic_is_counted",
-        |[here, there]| {
-            here.run(|| {
-                let mut socket = Socket::open().unwrap();
-                let mut batch = Batch::new();
-                let names: Vec<_> = (0..200).map(|number| format!("link{number}")).collect();
-                for (index, name) in (1000..).zip(&names) {
-                    let a = EndSpec { index: Some(index), ..EndSpec::new(name) };
-                    let b = EndSpec { netns: Some(there.fd()), ..a };
-                    batch.push(name.as_str(), &VethSpec { a_up: true, ..VethSpec::new(a, b) });
-                }
-                batch.push("address", &Address::new(1000, "10.0.0.1/24".parse().unwrap()));
-                let mac = MAC_B;
-                let address = "10.0.0.2".parse().unwrap();
-                batch.push("neighbour", &Neighbour { link: 1000, address, mac });
-                socket.run(&mut batch).unwrap();
-                there.run(|| {
-                    batch.push("link0", &Change::of(1000).up());
-                    Socket::open().unwrap().run(&mut batch).unwrap();
-                });
-                let mut listed: Vec<_> = socket.links().unwrap();
-                listed.retain(|link| link.index >= 1000);
-                assert_eq!(
-                    listed.iter().map(|link| &link.name).collect::<Vec<_>>(),
-                    names.iter().collect::<Vec<_>>()
-                );
-
-                let before = socket.link(1000).unwrap().unwrap().traffic;
-                let sender = std::net::UdpSocket::bind("10.0.0.1:0").unwrap();
-                sender.send_to(&[0; 100], "10.0.0.2:9").unwrap();
-                let after = socket.link(1000).unwrap().unwrap().traffic;
-                assert!(after.tx_packets > before.tx_packets);
-                assert!(after.tx_bytes >= before.tx_bytes + 142);
-                let far =
-                    there.run(|| Socket::open().unwrap().link(1000).unwrap().unwrap().traffic);
-                assert!(far.rx_packets >= 1 && far.rx_bytes >= 142);
+    with_netns(&long_lists_are_whole_and_traffic_is_counted, |[here, there]| {
+        here.run(|| {
+            let mut socket = Socket::open().unwrap();
+            let mut batch = Batch::new();
+            let names: Vec<_> = (0..200).map(|number| format!("link{number}")).collect();
+            for (index, name) in (1000..).zip(&names) {
+                let a = EndSpec { index: Some(index), ..EndSpec::new(name) };
+                let b = EndSpec { netns: Some(there.fd()), ..a };
+                batch.push(name.as_str(), &VethSpec { a_up: true, ..VethSpec::new(a, b) });
+            }
+            batch.push("address", &Address::new(1000, "10.0.0.1/24".parse().unwrap()));
+            let mac = MAC_B;
+            let address = "10.0.0.2".parse().unwrap();
+            batch.push("neighbour", &Neighbour { link: 1000, address, mac });
+            socket.run(&mut batch).unwrap();
+            there.run(|| {
+                batch.push("link0", &Change::of(1000).up());
+                Socket::open().unwrap().run(&mut batch).unwrap();
             });
-        },
-    );
+            let mut listed: Vec<_> = socket.links().unwrap();
+            listed.retain(|link| link.index >= 1000);
+            assert_eq!(
+                listed.iter().map(|link| &link.name).collect::<Vec<_>>(),
+                names.iter().collect::<Vec<_>>()
+            );
+
+            let before = socket.link(1000).unwrap().unwrap().traffic;
+            let sender = std::net::UdpSocket::bind("10.0.0.1:0").unwrap();
+            sender.send_to(&[0; 100], "10.0.0.2:9").unwrap();
+            let after = socket.link(1000).unwrap().unwrap().traffic;
+            assert!(after.tx_packets > before.tx_packets);
+            assert!(after.tx_bytes >= before.tx_bytes + 142);
+            let far = there.run(|| Socket::open().unwrap().link(1000).unwrap().unwrap().traffic);
+            assert!(far.rx_packets >= 1 && far.rx_bytes >= 142);
+        });
+    });
 }
 
 #[test]
 fn every_one_of_many_refusals_comes_back() {
-    with_netns("integration::links::every_one_of_many_refusals_comes_back", |[here]| {
+    with_netns(&every_one_of_many_refusals_comes_back, |[here]| {
         here.run(|| {
             let mut socket = Socket::open().unwrap();
             let mut batch = Batch::new();
@@ -242,83 +228,70 @@ fn every_one_of_many_refusals_comes_back() {
 
 #[test]
 fn addresses_routes_and_neighbours_are_set_and_listed() {
-    with_netns(
-        "integration::links::addresses_routes_and_neighbours_are_set_and_listed",
-        |[here]| {
-            here.run(|| {
-                let mut socket = Socket::open().unwrap();
-                let mut batch = Batch::new();
-                let net = |text: &str| text.parse::<ipnet::IpNet>().unwrap();
-                let ip = |text: &str| text.parse::<std::net::IpAddr>().unwrap();
-                let a = EndSpec { index: Some(10), ..EndSpec::new("one") };
-                let b = EndSpec { index: Some(11), ..EndSpec::new("two") };
-                batch.push("pair", &VethSpec::new(a, b));
-                for link in [1, 10, 11] {
-                    batch.push(format!("link {link}"), &Change::of(link).up());
-                }
-                for address in ["10.0.0.1/24", "10.0.1.0/31", "10.0.2.1/32", "fd00::1/64"] {
-                    batch.push(format!("address {address}"), &Address::new(10, net(address)));
-                }
-                let again = Address { replace: true, ..Address::new(10, net("fd00::1/64")) };
-                batch.push("again", &again);
-                batch.push("default 4", &Route::new(net("0.0.0.0/0"), Some(ip("10.0.0.2")), 10));
-                batch.push("default 6", &Route::new(net("::/0"), Some(ip("fd00::2")), 10));
-                batch.push("on link", &Route::new(net("10.9.0.0/16"), None, 11));
-                let other = Route::new(net("0.0.0.0/0"), Some(ip("10.0.0.3")), 10);
-                batch.push("replaced", &Route { replace: true, ..other });
-                let six = Route {
-                    metric: Some(7),
-                    ..Route::new(net("fd01::/48"), Some(ip("fd00::2")), 10)
-                };
-                batch.push("metric", &six);
-                for address in ["10.0.0.3", "fd00::2"] {
-                    batch.push(
-                        "neighbour",
-                        &Neighbour { link: 10, address: ip(address), mac: MAC_B },
-                    );
-                }
-                socket.run(&mut batch).unwrap();
+    with_netns(&addresses_routes_and_neighbours_are_set_and_listed, |[here]| {
+        here.run(|| {
+            let mut socket = Socket::open().unwrap();
+            let mut batch = Batch::new();
+            let net = |text: &str| text.parse::<ipnet::IpNet>().unwrap();
+            let ip = |text: &str| text.parse::<std::net::IpAddr>().unwrap();
+            let a = EndSpec { index: Some(10), ..EndSpec::new("one") };
+            let b = EndSpec { index: Some(11), ..EndSpec::new("two") };
+            batch.push("pair", &VethSpec::new(a, b));
+            for link in [1, 10, 11] {
+                batch.push(format!("link {link}"), &Change::of(link).up());
+            }
+            for address in ["10.0.0.1/24", "10.0.1.0/31", "10.0.2.1/32", "fd00::1/64"] {
+                batch.push(format!("address {address}"), &Address::new(10, net(address)));
+            }
+            let again = Address { replace: true, ..Address::new(10, net("fd00::1/64")) };
+            batch.push("again", &again);
+            batch.push("default 4", &Route::new(net("0.0.0.0/0"), Some(ip("10.0.0.2")), 10));
+            batch.push("default 6", &Route::new(net("::/0"), Some(ip("fd00::2")), 10));
+            batch.push("on link", &Route::new(net("10.9.0.0/16"), None, 11));
+            let other = Route::new(net("0.0.0.0/0"), Some(ip("10.0.0.3")), 10);
+            batch.push("replaced", &Route { replace: true, ..other });
+            let six =
+                Route { metric: Some(7), ..Route::new(net("fd01::/48"), Some(ip("fd00::2")), 10) };
+            batch.push("metric", &six);
+            for address in ["10.0.0.3", "fd00::2"] {
+                batch.push("neighbour", &Neighbour { link: 10, address: ip(address), mac: MAC_B });
+            }
+            socket.run(&mut batch).unwrap();
 
-                let addresses = socket.addresses().unwrap();
-                for address in ["10.0.0.1/24", "10.0.1.0/31", "10.0.2.1/32", "fd00::1/64"] {
-                    let found =
-                        addresses.iter().filter(|a| a.address == net(address) && a.link == 10);
-                    assert_eq!(found.count(), 1, "{address} in {addresses:?}");
-                }
-                let four = socket.routes(Family::V4).unwrap();
-                let default = four.iter().find(|route| route.to == net("0.0.0.0/0")).unwrap();
-                assert_eq!((default.via, &default.links[..]), (Some(ip("10.0.0.3")), &[10][..]));
-                assert_eq!(default.origin, 4);
-                assert!(
-                    four.iter().any(|route| route.to == net("10.9.0.0/16") && route.via.is_none())
-                );
-                let six = socket.routes(Family::V6).unwrap();
-                let found = six.iter().find(|route| route.to == net("fd01::/48")).unwrap();
-                assert_eq!((found.via, found.metric), (Some(ip("fd00::2")), 7));
-                assert_eq!(socket.uplinks().unwrap(), [10]);
+            let addresses = socket.addresses().unwrap();
+            for address in ["10.0.0.1/24", "10.0.1.0/31", "10.0.2.1/32", "fd00::1/64"] {
+                let found = addresses.iter().filter(|a| a.address == net(address) && a.link == 10);
+                assert_eq!(found.count(), 1, "{address} in {addresses:?}");
+            }
+            let four = socket.routes(Family::V4).unwrap();
+            let default = four.iter().find(|route| route.to == net("0.0.0.0/0")).unwrap();
+            assert_eq!((default.via, &default.links[..]), (Some(ip("10.0.0.3")), &[10][..]));
+            assert_eq!(default.origin, 4);
+            assert!(four.iter().any(|route| route.to == net("10.9.0.0/16") && route.via.is_none()));
+            let six = socket.routes(Family::V6).unwrap();
+            let found = six.iter().find(|route| route.to == net("fd01::/48")).unwrap();
+            assert_eq!((found.via, found.metric), (Some(ip("fd00::2")), 7));
+            assert_eq!(socket.uplinks().unwrap(), [10]);
 
-                for to in ["0.0.0.0/0", "::/0", "fd01::/48"] {
-                    batch.push(to, &DeleteRoute::new(net(to)));
-                    batch.push_tolerant(to, &DeleteRoute::new(net(to)));
-                }
-                for address in ["10.0.0.1/24", "fd00::1/64"] {
-                    let gone = DeleteAddress { link: 10, address: net(address) };
-                    batch.push(address, &gone);
-                    batch.push_tolerant(address, &gone);
-                }
-                socket.run(&mut batch).unwrap();
-                assert!(socket.uplinks().unwrap().is_empty());
-                assert!(
-                    !socket.addresses().unwrap().iter().any(|a| a.address == net("fd00::1/64"))
-                );
-            });
-        },
-    );
+            for to in ["0.0.0.0/0", "::/0", "fd01::/48"] {
+                batch.push(to, &DeleteRoute::new(net(to)));
+                batch.push_tolerant(to, &DeleteRoute::new(net(to)));
+            }
+            for address in ["10.0.0.1/24", "fd00::1/64"] {
+                let gone = DeleteAddress { link: 10, address: net(address) };
+                batch.push(address, &gone);
+                batch.push_tolerant(address, &gone);
+            }
+            socket.run(&mut batch).unwrap();
+            assert!(socket.uplinks().unwrap().is_empty());
+            assert!(!socket.addresses().unwrap().iter().any(|a| a.address == net("fd00::1/64")));
+        });
+    });
 }
 
 #[test]
 fn an_ipv6_address_is_ready_at_once() {
-    with_netns("integration::links::an_ipv6_address_is_ready_at_once", |[here]| {
+    with_netns(&an_ipv6_address_is_ready_at_once, |[here]| {
         here.run(|| {
             let mut socket = Socket::open().unwrap();
             let mut batch = Batch::new();
@@ -336,7 +309,7 @@ fn an_ipv6_address_is_ready_at_once() {
 
 #[test]
 fn the_kernel_tells_its_way() {
-    with_netns("integration::links::the_kernel_tells_its_way", |[here, there]| {
+    with_netns(&the_kernel_tells_its_way, |[here, there]| {
         here.run(|| {
             let mut socket = Socket::open().unwrap();
             let mut batch = Batch::new();
@@ -384,45 +357,39 @@ fn the_kernel_tells_its_way() {
 
 #[test]
 fn routes_of_several_next_hops_are_added_and_replaced() {
-    with_netns(
-        "integration::links::routes_of_several_next_hops_are_added_and_replaced",
-        |[here]| {
-            here.run(|| {
-                let mut socket = Socket::open().unwrap();
-                let mut batch = Batch::new();
-                for (index, name) in [(50, "one"), (51, "two")] {
-                    let bridge = BridgeSpec { index: Some(index), ..BridgeSpec::new(name) };
-                    batch.push(name, &bridge);
-                    batch.push(name, &Change::of(index).up());
-                }
-                for (link, address) in [
-                    (50, "10.0.0.1/24"),
-                    (50, "fd00::1/64"),
-                    (51, "10.0.1.1/24"),
-                    (51, "fd01::1/64"),
-                ] {
-                    batch.push(address, &Address::new(link, address.parse().unwrap()));
-                }
-                socket.run(&mut batch).unwrap();
-                for (family, to, vias) in [
-                    (Family::V4, "192.0.2.0/24", ["10.0.0.2", "10.0.1.2"]),
-                    (Family::V6, "2001:db8::/32", ["fd00::2", "fd01::2"]),
-                ] {
-                    let to: ipnet::IpNet = to.parse().unwrap();
-                    let hops = [(vias[0].parse().unwrap(), 50), (vias[1].parse().unwrap(), 51)];
-                    let mut found = |hops: &[(std::net::IpAddr, u32)], replace| {
-                        let mut batch = Batch::new();
-                        batch.push("route", &Multipath { to, hops, replace });
-                        socket.run(&mut batch).unwrap();
-                        let routes = socket.routes(family).unwrap();
-                        let of = routes.into_iter().filter(|r| r.to == to);
-                        of.map(|r| r.links).collect::<Vec<_>>()
-                    };
-                    assert_eq!(found(&hops, false), [vec![50, 51]], "{to}");
-                    assert_eq!(found(&hops, true), [vec![50, 51]], "{to}: replaced by itself");
-                    assert_eq!(found(&hops[1..], true), [vec![51]], "{to}: replaced by a part");
-                }
-            });
-        },
-    );
+    with_netns(&routes_of_several_next_hops_are_added_and_replaced, |[here]| {
+        here.run(|| {
+            let mut socket = Socket::open().unwrap();
+            let mut batch = Batch::new();
+            for (index, name) in [(50, "one"), (51, "two")] {
+                let bridge = BridgeSpec { index: Some(index), ..BridgeSpec::new(name) };
+                batch.push(name, &bridge);
+                batch.push(name, &Change::of(index).up());
+            }
+            for (link, address) in
+                [(50, "10.0.0.1/24"), (50, "fd00::1/64"), (51, "10.0.1.1/24"), (51, "fd01::1/64")]
+            {
+                batch.push(address, &Address::new(link, address.parse().unwrap()));
+            }
+            socket.run(&mut batch).unwrap();
+            for (family, to, vias) in [
+                (Family::V4, "192.0.2.0/24", ["10.0.0.2", "10.0.1.2"]),
+                (Family::V6, "2001:db8::/32", ["fd00::2", "fd01::2"]),
+            ] {
+                let to: ipnet::IpNet = to.parse().unwrap();
+                let hops = [(vias[0].parse().unwrap(), 50), (vias[1].parse().unwrap(), 51)];
+                let mut found = |hops: &[(std::net::IpAddr, u32)], replace| {
+                    let mut batch = Batch::new();
+                    batch.push("route", &Multipath { to, hops, replace });
+                    socket.run(&mut batch).unwrap();
+                    let routes = socket.routes(family).unwrap();
+                    let of = routes.into_iter().filter(|r| r.to == to);
+                    of.map(|r| r.links).collect::<Vec<_>>()
+                };
+                assert_eq!(found(&hops, false), [vec![50, 51]], "{to}");
+                assert_eq!(found(&hops, true), [vec![50, 51]], "{to}: replaced by itself");
+                assert_eq!(found(&hops[1..], true), [vec![51]], "{to}: replaced by a part");
+            }
+        });
+    });
 }

@@ -99,7 +99,7 @@ fn spec(block_other_forwarding: bool, prefixes: &[IpNet]) -> NatSpec<'_> {
 #[test]
 fn the_inside_reaches_out_and_only_answers_come_back() {
     with_netns(
-        "integration::nat::the_inside_reaches_out_and_only_answers_come_back",
+        &the_inside_reaches_out_and_only_answers_come_back,
         |[host, inside, outside, other]| {
             lay_out(&host, [&inside, &outside, &other]);
             let prefixes = [net("10.50.0.0/16"), net("fd50::/48")];
@@ -124,115 +124,100 @@ fn the_inside_reaches_out_and_only_answers_come_back() {
 
 #[test]
 fn sources_outside_the_prefixes_do_not_leave() {
-    with_netns(
-        "integration::nat::sources_outside_the_prefixes_do_not_leave",
-        |[host, inside, outside, other]| {
-            lay_out(&host, [&inside, &outside, &other]);
-            let (station, server) = (socket(&inside, 0, 0), socket(&outside, 1, 0));
-            let to = server.local_addr().unwrap();
-            host.run(|| nat::install(&spec(false, &[net("10.51.0.0/16")])).unwrap());
-            send(&station, "foreign", to);
-            host.run(|| nat::install(&spec(false, &[net("10.50.0.0/16")])).unwrap());
-            send(&station, "own", to);
-            assert_eq!(receive(&server).0, "own");
-        },
-    );
+    with_netns(&sources_outside_the_prefixes_do_not_leave, |[host, inside, outside, other]| {
+        lay_out(&host, [&inside, &outside, &other]);
+        let (station, server) = (socket(&inside, 0, 0), socket(&outside, 1, 0));
+        let to = server.local_addr().unwrap();
+        host.run(|| nat::install(&spec(false, &[net("10.51.0.0/16")])).unwrap());
+        send(&station, "foreign", to);
+        host.run(|| nat::install(&spec(false, &[net("10.50.0.0/16")])).unwrap());
+        send(&station, "own", to);
+        assert_eq!(receive(&server).0, "own");
+    });
 }
 
 #[test]
 fn other_forwarding_is_blocked_only_when_asked() {
-    with_netns(
-        "integration::nat::other_forwarding_is_blocked_only_when_asked",
-        |[host, inside, outside, other]| {
-            lay_out(&host, [&inside, &outside, &other]);
-            let prefixes = [net("10.50.0.0/16"), net("fd50::/48")];
-            for version in [0, 1] {
-                let (from, at) = (socket(&outside, 1, version), socket(&other, 2, version));
-                let to = at.local_addr().unwrap();
-                host.run(|| nat::install(&spec(true, &prefixes)).unwrap());
-                send(&from, "blocked", to);
-                host.run(|| nat::install(&spec(false, &prefixes)).unwrap());
-                send(&from, "beside the lab", to);
-                assert_eq!(receive(&at), ("beside the lab".into(), from.local_addr().unwrap()));
+    with_netns(&other_forwarding_is_blocked_only_when_asked, |[host, inside, outside, other]| {
+        lay_out(&host, [&inside, &outside, &other]);
+        let prefixes = [net("10.50.0.0/16"), net("fd50::/48")];
+        for version in [0, 1] {
+            let (from, at) = (socket(&outside, 1, version), socket(&other, 2, version));
+            let to = at.local_addr().unwrap();
+            host.run(|| nat::install(&spec(true, &prefixes)).unwrap());
+            send(&from, "blocked", to);
+            host.run(|| nat::install(&spec(false, &prefixes)).unwrap());
+            send(&from, "beside the lab", to);
+            assert_eq!(receive(&at), ("beside the lab".into(), from.local_addr().unwrap()));
 
-                host.run(|| nat::install(&spec(true, &prefixes)).unwrap());
-                let station = socket(&inside, 0, version);
-                send(&station, "with block", from.local_addr().unwrap());
-                let (text, back) = receive(&from);
-                assert_eq!(text, "with block");
-                send(&from, "answer", back);
-                assert_eq!(receive(&station).0, "answer");
-            }
-        },
-    );
+            host.run(|| nat::install(&spec(true, &prefixes)).unwrap());
+            let station = socket(&inside, 0, version);
+            send(&station, "with block", from.local_addr().unwrap());
+            let (text, back) = receive(&from);
+            assert_eq!(text, "with block");
+            send(&from, "answer", back);
+            assert_eq!(receive(&station).0, "answer");
+        }
+    });
 }
 
 #[test]
 fn bridges_of_the_host_go_on_when_other_forwarding_is_blocked() {
-    with_netns(
-        "integration::nat::bridges_of_the_host_go_on_when_other_forwarding_is_blocked",
-        |[host, one, two]| {
-            host.run(|| {
-                // The state in which the frames of bridges are shown to the forward hook.
-                let hook = "/proc/sys/net/bridge/bridge-nf-call-iptables";
-                if std::path::Path::new(hook).exists() {
-                    std::fs::write(hook, "1").unwrap();
-                }
-                let mut batch = Batch::new();
-                batch.push("br7", &BridgeSpec { index: Some(7), ..BridgeSpec::new("br7") });
-                for (index, name, station) in [(8, "p1", &one), (9, "p2", &two)] {
-                    let a = EndSpec { index: Some(index), ..EndSpec::new(name) };
-                    let b = EndSpec {
-                        netns: Some(station.fd()),
-                        index: Some(2),
-                        ..EndSpec::new("eth0")
-                    };
-                    let pair = VethSpec { a_up: true, a_master: Some(7), ..VethSpec::new(a, b) };
-                    batch.push(name, &pair);
-                }
-                Socket::open().unwrap().run(&mut batch).unwrap();
-                nat::install(&spec(true, &[net("10.50.0.0/16")])).unwrap();
-            });
-            for (station, own) in [(&one, "10.7.0.1/24"), (&two, "10.7.0.2/24")] {
-                station.run(|| {
-                    let mut batch = Batch::new();
-                    batch.push("eth0", &Change::of(2).up());
-                    batch.push(own, &Address::new(2, net(own)));
-                    Socket::open().unwrap().run(&mut batch).unwrap();
-                });
+    with_netns(&bridges_of_the_host_go_on_when_other_forwarding_is_blocked, |[host, one, two]| {
+        host.run(|| {
+            // The state in which the frames of bridges are shown to the forward hook.
+            let hook = "/proc/sys/net/bridge/bridge-nf-call-iptables";
+            if std::path::Path::new(hook).exists() {
+                std::fs::write(hook, "1").unwrap();
             }
-            let from = one.run(|| UdpSocket::bind("10.7.0.1:0").unwrap());
-            let at = two.run(|| UdpSocket::bind("10.7.0.2:0").unwrap());
-            at.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-            send(&from, "bridged", at.local_addr().unwrap());
-            assert_eq!(receive(&at).0, "bridged");
-        },
-    );
+            let mut batch = Batch::new();
+            batch.push("br7", &BridgeSpec { index: Some(7), ..BridgeSpec::new("br7") });
+            for (index, name, station) in [(8, "p1", &one), (9, "p2", &two)] {
+                let a = EndSpec { index: Some(index), ..EndSpec::new(name) };
+                let b =
+                    EndSpec { netns: Some(station.fd()), index: Some(2), ..EndSpec::new("eth0") };
+                let pair = VethSpec { a_up: true, a_master: Some(7), ..VethSpec::new(a, b) };
+                batch.push(name, &pair);
+            }
+            Socket::open().unwrap().run(&mut batch).unwrap();
+            nat::install(&spec(true, &[net("10.50.0.0/16")])).unwrap();
+        });
+        for (station, own) in [(&one, "10.7.0.1/24"), (&two, "10.7.0.2/24")] {
+            station.run(|| {
+                let mut batch = Batch::new();
+                batch.push("eth0", &Change::of(2).up());
+                batch.push(own, &Address::new(2, net(own)));
+                Socket::open().unwrap().run(&mut batch).unwrap();
+            });
+        }
+        let from = one.run(|| UdpSocket::bind("10.7.0.1:0").unwrap());
+        let at = two.run(|| UdpSocket::bind("10.7.0.2:0").unwrap());
+        at.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        send(&from, "bridged", at.local_addr().unwrap());
+        assert_eq!(receive(&at).0, "bridged");
+    });
 }
 
 #[test]
 fn a_named_uplink_is_the_only_way_out() {
-    with_netns(
-        "integration::nat::a_named_uplink_is_the_only_way_out",
-        |[host, inside, outside, other]| {
-            lay_out(&host, [&inside, &outside, &other]);
-            let prefixes = [net("10.50.0.0/16")];
-            let (station, server) = (socket(&inside, 0, 0), socket(&outside, 1, 0));
-            let to = server.local_addr().unwrap();
-            for (uplink, text) in [("other0", "wrong way"), ("out0", "right way")] {
-                let spec = NatSpec { uplink: Some(uplink), ..spec(false, &prefixes) };
-                host.run(|| nat::install(&spec).unwrap());
-                send(&station, text, to);
-            }
-            let (text, from) = receive(&server);
-            assert_eq!((&*text, from.ip()), ("right way", address(STATIONS[1].1[0])));
-        },
-    );
+    with_netns(&a_named_uplink_is_the_only_way_out, |[host, inside, outside, other]| {
+        lay_out(&host, [&inside, &outside, &other]);
+        let prefixes = [net("10.50.0.0/16")];
+        let (station, server) = (socket(&inside, 0, 0), socket(&outside, 1, 0));
+        let to = server.local_addr().unwrap();
+        for (uplink, text) in [("other0", "wrong way"), ("out0", "right way")] {
+            let spec = NatSpec { uplink: Some(uplink), ..spec(false, &prefixes) };
+            host.run(|| nat::install(&spec).unwrap());
+            send(&station, text, to);
+        }
+        let (text, from) = receive(&server);
+        assert_eq!((&*text, from.ip()), ("right way", address(STATIONS[1].1[0])));
+    });
 }
 
 #[test]
 fn tables_are_listed_and_removed() {
-    with_netns("integration::nat::tables_are_listed_and_removed", |[host]| {
+    with_netns(&tables_are_listed_and_removed, |[host]| {
         host.run(|| {
             assert!(nat::list().unwrap().is_empty());
             nat::remove("netloom-test").expect("nothing to remove is no failure");
@@ -257,7 +242,7 @@ fn nft_reads_the_table_as_it_is_meant() {
     if std::process::Command::new("nft").arg("--version").output().is_err() {
         netloom_kit::skip!("peer:nft: reads the table with nft");
     }
-    with_netns("integration::nat::nft_reads_the_table_as_it_is_meant", |[host]| {
+    with_netns(&nft_reads_the_table_as_it_is_meant, |[host]| {
         host.run(|| {
             let mut batch = Batch::new();
             batch.push("br7", &BridgeSpec::new("br7"));

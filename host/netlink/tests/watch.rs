@@ -28,40 +28,36 @@ fn give(space: &NetNs, address: &str) {
 
 #[test]
 fn changes_are_heard_where_they_are() {
-    with_netns(
-        "integration::watch::changes_are_heard_where_they_are",
-        |[empty, one, two, other]| {
-            [&one, &two, &other].into_iter().for_each(prepare);
-            let mut watch = empty.run(|| AddressWatch::open().unwrap());
-            watch.add([(11, one.fd()), (12, two.fd())]).unwrap();
-            let heard =
-                |numbers: &[i32]| Changed::In(numbers.iter().copied().collect::<BTreeSet<_>>());
-            let mut now = || watch.changed().unwrap();
-            // What happened before, link-local addresses among it.
-            let _ = now();
-            give(&two, "10.0.0.1/24");
-            assert_eq!(now(), heard(&[12]));
-            assert_eq!(now(), heard(&[]));
-            give(&one, "192.0.2.1/24");
-            give(&two, "2001:db8::1/64");
-            give(&other, "10.0.0.2/24");
-            assert_eq!(now(), heard(&[11, 12]));
-            one.run(|| {
-                let mut batch = Batch::new();
-                batch.push(
-                    "address",
-                    &DeleteAddress { link: 7, address: "192.0.2.1/24".parse().unwrap() },
-                );
-                Socket::open().unwrap().run(&mut batch).unwrap();
-            });
-            assert_eq!(now(), heard(&[11]));
-        },
-    );
+    with_netns(&changes_are_heard_where_they_are, |[empty, one, two, other]| {
+        [&one, &two, &other].into_iter().for_each(prepare);
+        let mut watch = empty.run(|| AddressWatch::open().unwrap());
+        watch.add([(11, one.fd()), (12, two.fd())]).unwrap();
+        let heard = |numbers: &[i32]| Changed::In(numbers.iter().copied().collect::<BTreeSet<_>>());
+        let mut now = || watch.changed().unwrap();
+        // What happened before, link-local addresses among it.
+        let _ = now();
+        give(&two, "10.0.0.1/24");
+        assert_eq!(now(), heard(&[12]));
+        assert_eq!(now(), heard(&[]));
+        give(&one, "192.0.2.1/24");
+        give(&two, "2001:db8::1/64");
+        give(&other, "10.0.0.2/24");
+        assert_eq!(now(), heard(&[11, 12]));
+        one.run(|| {
+            let mut batch = Batch::new();
+            batch.push(
+                "address",
+                &DeleteAddress { link: 7, address: "192.0.2.1/24".parse().unwrap() },
+            );
+            Socket::open().unwrap().run(&mut batch).unwrap();
+        });
+        assert_eq!(now(), heard(&[11]));
+    });
 }
 
 #[test]
 fn a_namespace_is_added_once() {
-    with_netns("integration::watch::a_namespace_is_added_once", |[empty, one, two]| {
+    with_netns(&a_namespace_is_added_once, |[empty, one, two]| {
         let mut watch = empty.run(|| AddressWatch::open().unwrap());
         watch.add([(3, one.fd())]).unwrap();
         let error = watch.add([(4, one.fd()), (5, two.fd())]).unwrap_err();

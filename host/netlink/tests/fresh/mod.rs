@@ -42,14 +42,14 @@ impl NetNs {
     }
 }
 
-/// Runs `body` with `N` fresh namespaces, or skips the test.
-pub(crate) fn with_netns<const N: usize>(test: &str, body: impl FnOnce([NetNs; N])) {
+/// Runs `body` of `test`, which is the test's own function, with `N` fresh namespaces, or skips the test.
+pub(crate) fn with_netns<T, const N: usize>(test: &T, body: impl FnOnce([NetNs; N])) {
     match (0..N).map(|_| NetNs::create()).collect::<io::Result<Vec<_>>>() {
         Ok(spaces) => body(spaces.try_into().expect("N were made")),
         Err(error) if std::env::var_os(INSIDE).is_some() => {
             panic!("network namespace in a user namespace: {error}")
         }
-        Err(_) => again_in_user_namespace(test),
+        Err(_) => again_in_user_namespace(&netloom_kit::test_name(test)),
     }
 }
 
