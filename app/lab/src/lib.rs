@@ -46,6 +46,7 @@ pub mod target;
 mod teardown;
 pub mod view;
 pub mod way;
+mod whole_file;
 mod wires;
 
 pub use door::HostChange;

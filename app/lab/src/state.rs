@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::door::HostChange;
 use crate::names::{self, Names};
-use crate::{Error, Result};
+use crate::{Error, Result, whole_file};
 
 /// A file that says of a folder that it is a node's view.
 pub(crate) const SCOPE_MARK: &str = "scope";
@@ -340,27 +340,15 @@ impl Folder {
     }
 
     fn write_json(&self, name: &str, value: &impl Serialize) -> Result<()> {
-        let text = serde_json::to_vec(value)
-            .map_err(|e| Error::state(self.path().join(name), "encode")(e.into()))?;
-        self.write(name, &text)
+        whole_file::write_json(&self.path().join(name), value)
     }
 
     fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
-        let (path, beside) = (self.path().join(name), self.path().join(format!("{name}.new")));
-        let mut options = File::options();
-        options.write(true).create(true).truncate(true).mode(0o600);
-        let written = options.open(&beside).and_then(|mut f| f.write_all(bytes));
-        written.and_then(|()| fs::rename(&beside, &path)).map_err(Error::state(&path, "write"))
+        whole_file::write(&self.path().join(name), bytes)
     }
 
     pub(crate) fn read_json<T: for<'a> Deserialize<'a>>(&self, name: &str) -> Result<Option<T>> {
-        let path = self.path().join(name);
-        let text = match fs::read(&path) {
-            Ok(text) => text,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(e) => return Err(Error::state(&path, "read")(e)),
-        };
-        serde_json::from_slice(&text).map(Some).map_err(|e| Error::state(&path, "read")(e.into()))
+        whole_file::read_json(&self.path().join(name))
     }
 
     /// Removes all that is in the folder but the lock.

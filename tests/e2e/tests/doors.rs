@@ -2,14 +2,12 @@
 //!
 //! The host is played by a fresh network namespace, so that the real one is left alone.
 
-use netloom_tests_e2e::{Run, machine, root_only, workspace_root};
+use netloom_tests_e2e::{Machine, Run, machine, root_only, workspace_root};
 
-/// Prints what was before and after; fails at the first step that does.
-const SCRIPT: &str = r#"
+/// A host with an uplink to `far`.
+const HOST: &str = r#"
 set -eu
 ip link set lo up
-ip link add eth1 type veth peer name outside
-ip link set outside up
 # A machine of the outer world, which knows no way back but to the host itself.
 unshare --net sleep 300 &
 far=$!
@@ -20,6 +18,12 @@ nsenter -t $far -n sh -c 'ip addr add 203.0.113.9/24 dev far && ip link set far 
 ip addr add 203.0.113.1/24 dev uplink
 ip link set uplink up
 ip route add default via 203.0.113.9
+"#;
+
+/// Prints what was before and after; fails at the first step that does.
+const SCRIPT: &str = r#"
+ip link add eth1 type veth peer name outside
+ip link set outside up
 state() {
     cat /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv6/conf/all/forwarding
     cat /proc/sys/net/ipv4/conf/uplink/forwarding
@@ -47,16 +51,23 @@ diff before after
 const SECOND: &str = "name: second\npool: {ipv4: 172.20.0.0/16, ipv6: fd99::/32}\n\
                       nodes: {n: {}}\nlinks:\n  - [n, internet]\n";
 
+/// Runs a script of bash on a host of its own, in the machine's scratch folder.
+fn on_a_host(machine: &Machine, script: &str) -> Run {
+    let script = format!("{HOST}{script}");
+    Run::new("unshare")
+        .args(["--net", "bash", "-c", &script, "bash"])
+        .env("NETLOOM_BIN", netloom_kit::Binary::find().path())
+        .env("NETLOOM_RUNTIME_DIR", machine.scratch().runtime_dir())
+        .dir(machine.scratch().path())
+}
+
 #[test]
 fn doors_open_and_close() {
     root_only!("opens doors to the host");
     let machine = machine!();
     let file = workspace_root().join("examples/doors.yaml");
     let second = machine.file(SECOND);
-    let run = Run::new("unshare").args(["--net", "sh", "-c", SCRIPT, "sh"]).args([&file, &second]);
-    let run = run.env("NETLOOM_BIN", netloom_kit::Binary::find().path());
-    let run = run.env("NETLOOM_RUNTIME_DIR", machine.scratch().runtime_dir());
-    run.dir(machine.scratch().path()).finish().code(0);
+    on_a_host(&machine, SCRIPT).args([&file, &second]).finish().code(0);
     machine.down();
 }
 
@@ -73,17 +84,6 @@ fn an_ordinary_user_is_told() {
 
 /// Several labs, each in a runtime directory of its own, go at once; the last one that is left still passes.
 const AT_ONCE: &str = r#"
-set -eu
-ip link set lo up
-unshare --net sleep 300 &
-far=$!
-trap 'kill $far' EXIT
-until [ "$(readlink /proc/$far/ns/net)" != "$(readlink /proc/self/ns/net)" ]; do kill -0 $far; done
-ip link add uplink type veth peer name far netns $far
-nsenter -t $far -n sh -c 'ip addr add 203.0.113.9/24 dev far && ip link set far up'
-ip addr add 203.0.113.1/24 dev uplink
-ip link set uplink up
-ip route add default via 203.0.113.9
 home=$NETLOOM_RUNTIME_DIR
 lab() { NETLOOM_RUNTIME_DIR=$home/$1 "$NETLOOM_BIN" "${@:2}"; }
 state() {
@@ -116,9 +116,6 @@ done
 fn labs_of_several_runtime_directories_go_at_once() {
     root_only!("opens doors to the host");
     let machine = machine!();
-    let run = Run::new("unshare").args(["--net", "bash", "-c", AT_ONCE, "bash"]);
-    let run = run.env("NETLOOM_BIN", netloom_kit::Binary::find().path());
-    let run = run.env("NETLOOM_RUNTIME_DIR", machine.scratch().runtime_dir());
-    run.dir(machine.scratch().path()).finish().code(0);
+    on_a_host(&machine, AT_ONCE).finish().code(0);
     machine.down();
 }

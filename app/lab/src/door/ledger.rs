@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::HostChange;
 use crate::state::Folder;
-use crate::{Error, Result};
+use crate::{Error, Result, whole_file};
 
 /// Where root's labs count.
 const HOME: &str = "/run/netloom-host";
@@ -92,7 +92,7 @@ impl Ledger {
     /// restored.
     fn locked<T>(&self, work: impl FnOnce(&mut Entries) -> Result<T>) -> Result<T> {
         let lock = self.lock()?;
-        let mut entries = self.read_entries()?;
+        let mut entries: Entries = whole_file::read_json(&self.file)?.unwrap_or_default();
         let before = entries.clone();
         for (path, entry) in &mut entries {
             entry.users.retain(|user| needs(user, path));
@@ -132,28 +132,17 @@ impl Ledger {
         }
     }
 
-    fn read_entries(&self) -> Result<Entries> {
-        let failed = |e| Error::state(&self.file, "read")(e);
-        match fs::read(&self.file) {
-            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|e| failed(e.into())),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Entries::new()),
-            Err(e) => Err(failed(e)),
-        }
-    }
-
-    /// Beside and renamed, so that what is there is whole.
+    /// Writes down who needs what; the file goes with its last entry.
     fn write(&self, entries: &Entries) -> Result<()> {
-        let failed = |operation| Error::state(&self.file, operation);
-        if entries.is_empty() {
-            return match fs::remove_file(&self.file) {
-                Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(failed("remove")(e)),
-                _ => Ok(()),
-            };
+        if !entries.is_empty() {
+            return whole_file::write_json(&self.file, entries);
         }
-        let new = self.file.with_extension("new");
-        let text = serde_json::to_vec(entries).map_err(|e| failed("write")(e.into()))?;
-        fs::write(&new, text).map_err(failed("write"))?;
-        fs::rename(&new, &self.file).map_err(failed("replace"))
+        match fs::remove_file(&self.file) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                Err(Error::state(&self.file, "remove")(e))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// What a setting is; `None` where the kernel has none of that name.
