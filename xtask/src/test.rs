@@ -23,6 +23,7 @@ use schedule::Done;
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let selection = Selection::parse(args)?;
     let begin = Instant::now();
+    println!("{}", machine());
     let built = Artifacts::build(&selection.build_args())?;
     let stage = stage::Stage::new()?;
     if selection.includes(Rung::EndToEnd) || selection.includes(Rung::Peers) {
@@ -37,6 +38,19 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     let units = schedule::units(&jobs, &selection)?;
     let done = schedule::run(&units, &stage, &selection, &expected)?;
     tell(done, compiled, begin.elapsed())
+}
+
+/// What times depend on: the machine, since when it runs, and what else it does.
+fn machine() -> String {
+    let first = |file: &str| -> Option<f64> {
+        std::fs::read_to_string(file).ok()?.split_whitespace().next()?.parse().ok()
+    };
+    let known = |number: Option<f64>, digits: usize| {
+        number.map_or_else(|| "?".to_owned(), |number| format!("{number:.digits$}"))
+    };
+    let minutes = known(first("/proc/uptime").map(|seconds| seconds / 60.0), 0);
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    format!("machine: CPUs {cpus}, up {minutes} min, load {}", known(first("/proc/loadavg"), 2))
 }
 
 /// What was skipped, what failed, how long it took, and the sum.
