@@ -1,16 +1,45 @@
 //! The kernel's clocks as numbers of nanoseconds, and what lies between two of them.
 //!
-//! Nothing is waited for here. See clock_gettime(2).
+//! The monotonic clock is that of the machine, also in a time namespace, which has one of its own: BPF
+//! programs and other processes know but the machine's. Nothing is waited for here. See clock_gettime(2),
+//! time_namespaces(7).
+
+use std::sync::OnceLock;
 
 use rustix::time::{ClockId, DynamicClockId, Timespec, clock_gettime, clock_gettime_dynamic};
 
 /// Readings of which the closest is taken.
 const TRIES: usize = 8;
 
-/// CLOCK_MONOTONIC: since some fixed point; never runs backwards.
+/// CLOCK_MONOTONIC of the machine: since some fixed point; never runs backwards.
 #[inline]
 pub fn monotonic() -> u64 {
-    nanoseconds(clock_gettime(ClockId::Monotonic))
+    nanoseconds(clock_gettime(ClockId::Monotonic)).wrapping_add_signed(-namespace_offset())
+}
+
+/// A time of [`monotonic`] as the kernel wants it for this process's timers and sleeps, which go by the
+/// clock of its time namespace.
+pub fn for_timers(monotonic: u64) -> u64 {
+    monotonic.saturating_add_signed(namespace_offset())
+}
+
+/// What this process's time namespace adds to the machine's monotonic clock. It is fixed before a process
+/// is in it.
+fn namespace_offset() -> i64 {
+    static OFFSET: OnceLock<i64> = OnceLock::new();
+    *OFFSET.get_or_init(|| {
+        // Without the file the kernel has no time namespaces.
+        let offsets = std::fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
+        offset_in(&offsets).unwrap_or(0)
+    })
+}
+
+/// The offset in a text such as `monotonic 10 500000000`, a clock a line; `None` where it is not there.
+fn offset_in(offsets: &str) -> Option<i64> {
+    let line = offsets.lines().find_map(|line| line.strip_prefix("monotonic"))?;
+    let mut numbers = line.split_whitespace().map(str::parse::<i64>);
+    let (seconds, rest) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
+    seconds.checked_mul(1_000_000_000)?.checked_add(rest)
 }
 
 /// CLOCK_REALTIME: since 1970, UTC.
@@ -57,5 +86,13 @@ mod tests {
         assert!(unix.abs_diff(realtime()) < 1_000_000_000);
         assert!(monotonic() <= monotonic());
         assert_eq!(nanoseconds(Timespec { tv_sec: 2, tv_nsec: 7 }), 2_000_000_007);
+    }
+
+    #[test]
+    fn the_offset_of_a_time_namespace_is_read() {
+        let text = "monotonic          -3   500000000\nboottime           9           0\n";
+        assert_eq!(offset_in(text), Some(-2_500_000_000));
+        assert_eq!(offset_in("boottime 1 0\n"), None);
+        assert_eq!(offset_in("monotonic 9223372036854775807 0"), None);
     }
 }

@@ -224,7 +224,7 @@ impl Loop {
         }
         let at = at - self.lead;
         if self.timer_at != Some(at) {
-            let value = netloom_sys::process::timespec(Duration::from_nanos(at));
+            let value = netloom_sys::process::timespec(Duration::from_nanos(clock::for_timers(at)));
             let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
             let time = Itimerspec { it_interval: zero, it_value: value };
             // Refused only for times that are none.

@@ -41,6 +41,7 @@ mod sockets;
 mod starting;
 mod switch;
 mod thousand;
+mod time_namespace;
 mod two_sites;
 mod whole_machine;
 mod wire;
