@@ -29,6 +29,14 @@ pub enum Error {
         /// What is in the way, in words.
         reason: String,
     },
+    /// Another process writes to the file.
+    #[error("{path:?}: {writer} is writing to it: give another file, or end that process first")]
+    Busy {
+        /// The file.
+        path: PathBuf,
+        /// Who has it, in words.
+        writer: String,
+    },
     /// No space is left on the file system, or in its user's quota. What was to be written stays
     /// queued.
     #[error("{path:?}: write: no space left after {written} bytes")]

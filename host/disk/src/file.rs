@@ -11,14 +11,14 @@
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
 use crate::ring::Outcome;
 use crate::target::{How, Options, Target, go_buffered};
-use crate::{BLOCK, Buffer, Error, Result};
+use crate::{BLOCK, Buffer, Error, Result, lock};
 
 /// Pieces of one write at most; the kernel allows 1024 (`UIO_MAXIOV`).
 const PIECES: usize = 256;
@@ -43,6 +43,9 @@ pub struct Chunk {
 ///
 /// A file that is dropped and not finished keeps what is written; what is queued is lost. One that has
 /// no name yet is gone.
+///
+/// **Nobody else writes it**: it is locked (flock(2)) until it is closed, and who creates a file that is
+/// locked gets [`Error::Busy`].
 ///
 /// A write beyond `RLIMIT_FSIZE` raises SIGXFSZ, which ends a process that does not ignore it.
 pub struct File {
@@ -150,6 +153,14 @@ impl File {
     /// How it is being written. This may change: a file system can refuse at the first write.
     pub fn how(&self) -> &How {
         &self.target.how
+    }
+
+    /// Keeps the file locked against other writers for as long as what this gives is open, beyond its end.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub fn hold(&self) -> io::Result<OwnedFd> {
+        Ok(rustix::io::fcntl_dupfd_cloexec(&self.target.fd, 0)?)
     }
 
     /// Gives up what is not written: those chunks, in order. The file ends where they would begin.
@@ -334,7 +345,10 @@ impl File {
         if self.target.named {
             return Ok(());
         }
-        self.target.name(&self.path).map_err(|source| self.failed("name", source))
+        self.target.name(&self.path).map_err(|source| {
+            // Somebody may have been faster.
+            lock::check_free(&self.path).err().unwrap_or_else(|| self.failed("name", source))
+        })
     }
 
     /// Takes away the part of a chunk that a write cut short has left.

@@ -7,16 +7,18 @@
 //!
 //! Invariants: at most one write of a file is under way, so no byte is in the file before those in
 //! front of it, and its size never covers a byte that was not written; a killed process leaves a
-//! prefix (see [`File`]). What could not be written stays queued, is told, and can be tried again.
+//! prefix (see [`File`]). A file has one writer ([`Error::Busy`]). What could not be written stays queued, is told, and can be tried again.
 
 mod error;
 mod file;
+mod lock;
 mod pool;
 mod ring;
 mod target;
 
 pub use error::{Error, Result};
 pub use file::{Chunk, File};
+pub use lock::{check_free, lock};
 pub use pool::{Buffer, Pool};
 pub use target::{Direct, How, Options};
 

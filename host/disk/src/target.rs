@@ -1,6 +1,6 @@
 //! How a file is opened: what may stand at its path, and which ways of writing it allows.
 //!
-//! Nothing is followed, opened or truncated that is not a regular file. Past the page cache is tried
+//! Nothing is followed, opened or truncated that is not a regular file, or that another process writes. Past the page cache is tried
 //! only where the file system says that it can (`STATX_DIOALIGN`, Linux 6.1) or, where that is not
 //! told, takes `O_DIRECT`; what fails at the first write is left to [`File`](crate::File).
 
@@ -12,7 +12,7 @@ use rustix::fs::{Access, AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, S
 use rustix::io::Errno;
 
 use crate::ring::Ring;
-use crate::{BLOCK, Error, Result};
+use crate::{BLOCK, Error, Result, lock};
 
 /// Whether to go past the page cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,7 +97,11 @@ impl Target {
     pub(crate) fn create(path: &Path, options: &Options) -> Result<Target> {
         let nameless = if options.late { nameless(path, options.mode) } else { None };
         let (fd, named) = match nameless {
-            Some(fd) => (fd, false),
+            Some(fd) => {
+                // Nobody else knows it.
+                lock::take(&fd, path)?;
+                (fd, false)
+            }
             None => (open(path, options.mode)?, true),
         };
         let mut how = How { direct: false, uring: false, preallocated: false, why_not: None };
@@ -162,6 +166,7 @@ fn open(path: &Path, mode: u32) -> Result<OwnedFd> {
     let fd = rustix::fs::open(path, flags, Mode::from_raw_mode(mode)).map_err(failed("create"))?;
     regular(path, rustix::fs::fstat(&fd).map_err(failed("look at"))?.st_mode)?;
     rustix::fs::fcntl_setfl(&fd, OFlags::empty()).map_err(failed("set flags"))?;
+    lock::take(&fd, path)?;
     rustix::fs::ftruncate(&fd, 0).map_err(failed("empty"))?;
     Ok(fd)
 }

@@ -7,5 +7,6 @@
 
 mod kill;
 mod limits;
+mod lock;
 mod ways;
 mod write;

@@ -150,8 +150,12 @@ impl StatisticsFile {
     fn create(path: PathBuf) -> Result<StatisticsFile> {
         let object = || path.display().to_string();
         let mut how = File::options();
-        let file = how.write(true).create(true).truncate(true).mode(0o600).open(&path);
+        let file = how.write(true).create(true).truncate(false).mode(0o600).open(&path);
         let file = file.map_err(|e| Error::call(object(), "create", e))?;
+        netloom_disk::lock(&file, &path)?;
+        if file.metadata().is_ok_and(|found| found.is_file()) {
+            file.set_len(0).map_err(|e| Error::call(object(), "empty", e))?;
+        }
         Ok(StatisticsFile { file, since: Instant::now(), before: Ledger::default() })
     }
 

@@ -1,7 +1,7 @@
 //! When a new file is begun, what it is called, and which one goes for it.
 //!
 //! Names are those that others' rings of files have: `FILE_00001_20261121160515.pcapng`, with the
-//! number from 1 and the time (UTC) at which the file was begun. Nothing is done here.
+//! number from 1 and the time (UTC) at which the file was begun. A row has one writer: see [`check_free`].
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -50,6 +50,35 @@ pub(crate) fn name(base: &Path, number: u64, time_ns: u64) -> PathBuf {
     base.with_file_name(name)
 }
 
+/// Looks whether nobody else writes files of these names.
+///
+/// # Errors
+/// [`netloom_disk::Error::Busy`] with the file that somebody writes.
+pub(crate) fn check_free(base: &Path) -> netloom_disk::Result<()> {
+    let folder = base.parent().filter(|folder| *folder != "").unwrap_or(Path::new("."));
+    // A folder that cannot be read is told of by who makes a file there.
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        if is_name(base, Path::new(&entry.file_name())) {
+            netloom_disk::check_free(&base.with_file_name(entry.file_name()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether this is the name of one of the files.
+fn is_name(base: &Path, file: &Path) -> bool {
+    let stem = |path: &Path| path.file_stem().unwrap_or_default().as_encoded_bytes().to_vec();
+    let (base_stem, file_stem) = (stem(base), stem(file));
+    let Some(rest) = file_stem.strip_prefix(base_stem.as_slice()) else { return false };
+    let digits = |part: &[u8]| part.iter().all(u8::is_ascii_digit);
+    let mut parts = rest.split(|byte| *byte == b'_');
+    file.extension() == base.extension()
+        && parts.next().is_some_and(<[u8]>::is_empty)
+        && parts.next().is_some_and(|number| number.len() >= 5 && digits(number))
+        && parts.next().is_some_and(|time| time.len() == 14 && digits(time))
+        && parts.next().is_none()
+}
+
 /// `YYYYmmddHHMMSS` in UTC.
 fn stamp(time_ns: u64) -> String {
     let [year, month, day, hour, minute, second] = parts(time_ns);
@@ -94,6 +123,22 @@ mod tests {
         assert_eq!(named("/a/b.pcapng", 1), Path::new("/a/b_00001_20261121160515.pcapng"));
         assert_eq!(named("b", 123_456), Path::new("b_123456_20261121160515"));
         assert_eq!(named("a.b/c.d.pcap", 2), Path::new("a.b/c.d_00002_20261121160515.pcap"));
+    }
+
+    #[test]
+    fn names_of_a_row_are_known_again() {
+        for base in ["b.pcapng", "b", "/a/c.d.pcap", "b_1"] {
+            let base = Path::new(base);
+            assert!(is_name(base, &name(base, 123_456, 0)), "{base:?}");
+            assert!(!is_name(base, base), "{base:?}");
+        }
+        let base = Path::new("b.pcapng");
+        for other in
+            ["b_00001_20261121160515.pcap", "b_1_2.pcapng", "bc_00001_20261121160515.pcapng"]
+        {
+            assert!(!is_name(base, Path::new(other)), "{other}");
+        }
+        assert!(!is_name(base, Path::new("b_00001_20261121160515_1.pcapng")));
     }
 
     #[test]

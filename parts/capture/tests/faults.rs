@@ -208,6 +208,44 @@ fn a_full_disk_is_waited_for_and_nothing_is_lost_while_memory_lasts() {
 }
 
 #[test]
+fn a_disk_that_is_full_from_the_start_is_waited_for() {
+    isolated!({
+        let folder = tempfile::tempdir().unwrap();
+        small_disk(folder.path(), 4 << 20);
+        let ballast = folder.path().join("ballast");
+        // As much as goes.
+        drop(std::fs::write(&ballast, vec![1; 5 << 20]));
+        let feed = Feed::default();
+        let capture = on_small_disk(1 << 30, true, &feed, folder.path());
+        feed.give(0..1000);
+        let full = |s: &netloom_capture::Snapshot| s.waits_for_space && s.total.captured == 1000;
+        let full = wait_for(&capture, "all in memory", full);
+        assert_eq!((full.total.written, full.total.lost.total()), (0, 0));
+        std::fs::remove_file(&ballast).unwrap();
+        wait_for(&capture, "all written", |s| s.total.written == 1000 && !s.waits_for_space);
+        assert_eq!(read(&end(capture).files[0]).numbers(), all(0..1000));
+    });
+}
+
+/// Without a frame, too, the file is made when there is space; without space it ends all the same.
+#[test]
+fn a_capture_without_a_file_yet_makes_it_or_ends() {
+    isolated!({
+        let folder = tempfile::tempdir().unwrap();
+        small_disk(folder.path(), 4 << 20);
+        let (path, ballast) = (folder.path().join("a.pcapng"), folder.path().join("ballast"));
+        drop(std::fs::write(&ballast, vec![1; 5 << 20]));
+        let capture = on_small_disk(1 << 30, true, &Feed::default(), folder.path());
+        let report = end(capture);
+        assert_eq!((report.end, report.files.len(), path.exists()), (End::Stopped, 0, false));
+        let capture = on_small_disk(1 << 30, true, &Feed::default(), folder.path());
+        std::fs::remove_file(&ballast).unwrap();
+        wait_for(&capture, "the file", |s| path.exists() && !s.waits_for_space);
+        assert_eq!(read(&end(capture).files[0]).interfaces.len(), 1);
+    });
+}
+
+#[test]
 fn a_full_disk_is_what_lost_frames_when_memory_is_full_too() {
     isolated!({
         let folder = tempfile::tempdir().unwrap();

@@ -256,6 +256,53 @@ fn only_the_newest_files_are_kept() {
 }
 
 #[test]
+fn a_file_or_a_row_of_files_is_not_written_by_two_captures() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.pcapng");
+    let start = |feed: &Feed, files: FileOptions| {
+        let target = Target::Files(files);
+        Pipeline::start(Options::default(), sources(std::slice::from_ref(feed)), target)
+    };
+    let row = Rotation { bytes: Some(1 << 20), files: Some(1), ..Rotation::default() };
+    for rotation in [Rotation::default(), row] {
+        let files = FileOptions { rotation, ..FileOptions::new(&path) };
+        let (feed, other) = (Feed::default(), Feed::default());
+        let first = start(&feed, files.clone()).unwrap();
+        for given in [0..10, 10..20] {
+            feed.give(given);
+            let refused = start(&other, files.clone()).unwrap_err();
+            let busy = matches!(refused, Error::Disk(netloom_disk::Error::Busy { .. }));
+            assert!(busy, "{refused}");
+        }
+        let report = end(first);
+        assert_eq!((report.files.len(), read(&report.files[0]).numbers()), (1, all(0..20)));
+        // What has ended is in nobody's way, and a row is added to.
+        let again = end(start(&other, files).unwrap());
+        let left = if rotation.is_any() { 20 } else { 0 };
+        assert_eq!(read(&report.files[0]).numbers().len(), left);
+        assert_eq!(again.files == report.files, !rotation.is_any());
+        assert!(read(&again.files[0]).packets.is_empty());
+    }
+}
+
+#[test]
+fn a_statistics_file_is_not_written_by_two_captures() {
+    let folder = tempfile::tempdir().unwrap();
+    let lines = folder.path().join("fake.txt");
+    let start = |name: &str| {
+        let mut source = Source::new(Description::new("fake"), Feed::default().engine());
+        source.statistics = Some(lines.clone());
+        let target = Target::Files(FileOptions::new(folder.path().join(name)));
+        Pipeline::start(Options::default(), vec![source], target)
+    };
+    let first = start("a.pcapng").unwrap();
+    let refused = start("b.pcapng").unwrap_err().to_string();
+    assert!(refused.contains("fake.txt") && refused.contains("is writing to it"), "{refused}");
+    end(first);
+    end(start("b.pcapng").unwrap());
+}
+
+#[test]
 fn files_rotate_by_time_also_when_nothing_comes() {
     let folder = tempfile::tempdir().unwrap();
     let time = Some(Duration::from_millis(300));

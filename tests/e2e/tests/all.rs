@@ -4,6 +4,7 @@ mod addresses;
 mod background;
 mod capture;
 mod capture_order;
+mod capture_twice;
 mod check;
 mod completions;
 mod cp;

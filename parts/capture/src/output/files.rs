@@ -3,13 +3,16 @@
 //! Every file is a whole one: head, chunks, counters. In pcapng each of these is filled up to the next
 //! block of storage, so that all writes go past the page cache and a file that is cut between two of
 //! them is valid; it gets its name with its head. Frames count as written when the file has them.
+//! A file has one writer, by its lock, and so has a row: the file before is kept locked until the next is there.
 //! A file that goes has lost its name when the next one begins; its space comes back meanwhile, since
 //! some file systems take long for that.
 
 use netloom_sys::clock;
 use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -93,6 +96,8 @@ pub(crate) struct Files {
     freeing: Option<JoinHandle<()>>,
     bytes: u64,
     how: Option<How>,
+    /// The lock of the file before, until the next has its own.
+    held: Option<OwnedFd>,
 }
 
 impl Files {
@@ -119,33 +124,31 @@ impl Files {
             freeing: None,
             bytes: 0,
             how: None,
+            held: None,
         };
-        files.begin(0).map_err(|refused| match refused {
-            Refused::Failed(error) => error,
-            Refused::Full | Refused::ReaderGone => {
-                let path = files.options.path.display().to_string();
-                Error::call(path, "begin", std::io::Error::from(std::io::ErrorKind::StorageFull))
+        if files.options.rotation.is_any() {
+            rotation::check_free(&files.options.path)?;
+        }
+        match files.begin(0) {
+            // It is gone on with when there is space, as later.
+            Err(Refused::Full) if files.options.wait_for_space => {
+                files.shared.full.store(true, Ordering::Relaxed);
             }
-        })?;
+            Err(Refused::Failed(error)) => return Err(error),
+            Err(Refused::Full | Refused::ReaderGone) => {
+                let path = files.options.path.display().to_string();
+                let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
+                return Err(Error::call(path, "begin", full));
+            }
+            Ok(()) => {}
+        }
         Ok(files)
     }
 
     /// Begins the next file.
     fn begin(&mut self, epoch: u64) -> Result<(), Refused> {
-        let rotation = self.options.rotation;
-        if let Some(most) = rotation.files {
-            while self.kept.len() >= most.max(1)
-                && let Some(oldest) = self.kept.pop_front()
-            {
-                self.remove(&oldest);
-            }
-        }
-        let base = &self.options.path;
-        let path = if rotation.is_any() {
-            rotation::name(base, self.number + 1, clock::realtime())
-        } else {
-            base.clone()
-        };
+        self.remove_oldest();
+        let path = self.next_path();
         let mut file = File::create(&path, &self.options.disk)?;
         let short = self.options.disk.preallocate > 0 && !file.how().preallocated;
         if short && self.wait_freed() {
@@ -153,17 +156,48 @@ impl Files {
             file = File::create(&path, &self.options.disk)?;
         }
         self.number += 1;
+        self.held = None;
         self.kept.push_back(path);
         let flight = VecDeque::new();
         self.open = Some(Open { file, length: 0, head: 0, epoch, flight, closing: false });
         let head = self.encoder.head();
-        self.write_aside(head)?;
+        let written = self.write_aside(head);
         if let Some(open) = &mut self.open {
             open.head = open.length;
+            written?;
             // Whoever looks at the file from now on finds one.
             open.file.drain()?;
         }
         Ok(())
+    }
+
+    /// Removes what would be too many files with the next.
+    fn remove_oldest(&mut self) {
+        let Some(most) = self.options.rotation.files else { return };
+        while self.kept.len() >= most.max(1)
+            && let Some(oldest) = self.kept.pop_front()
+        {
+            if self.kept.is_empty() {
+                // Its space shall come back.
+                self.held = None;
+            }
+            self.remove(&oldest);
+        }
+    }
+
+    /// Where the next file goes; of a row, where nothing is.
+    fn next_path(&mut self) -> PathBuf {
+        let base = &self.options.path;
+        if !self.options.rotation.is_any() {
+            return base.clone();
+        }
+        loop {
+            let path = rotation::name(base, self.number + 1, clock::realtime());
+            if path.symlink_metadata().is_err() {
+                return path;
+            }
+            self.number += 1;
+        }
     }
 
     /// Takes a file's name away, and has its space given back while others are written.
@@ -206,6 +240,9 @@ impl Files {
         self.place()?;
         if self.is_over() {
             self.end()?;
+        }
+        if self.open.is_none() {
+            // Its time has come, or there was no space for it before.
             self.begin(self.shared.epoch())?;
         }
         Ok(())
@@ -232,6 +269,8 @@ impl Files {
         }
         if let Some(open) = self.open.take() {
             self.how = Some(open.file.how().clone());
+            // Without a descriptor, the row is without a lock for a moment.
+            self.held = open.file.hold().ok();
             self.bytes += open.file.finish(self.options.fsync)?;
         }
         Ok(())
