@@ -3,7 +3,9 @@
 //! What a caller may do follows from the socket he calls on, never from what he says: each node that
 //! may have children has a folder of sockets of its own, shown in it below `/run/netloom`. Names go
 //! without the node's own; `.` is the node itself. What is outside is neither shown nor
-//! reachable: a link that leaves the subtree has no name here.
+//! reachable: a link that leaves the subtree has no name here. Nor is a path of the host: nobody in here names
+//! a root, a node that is made here gets that of the node it is in, and no descriptor of a directory is handed
+//! out, since `..` leads up from one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +16,7 @@ use netloom_node::entry::Door;
 use netloom_node::log::Record;
 use netloom_node::ping::Pace;
 use netloom_switch::control::requests::{Answer, Request};
+use rustix::fs::{Mode, OFlags};
 
 use crate::running::Running;
 use crate::state::{SCOPE_MARK, make_private_dir};
@@ -30,12 +33,20 @@ pub(crate) struct Scoped {
     root: usize,
 }
 
+/// Why no root is taken from inside a node.
+const NO_ROOT: &str = "a root is given from outside of it only, because its path is one of the host; a node made in here \
+                       gets the root of the node that it is in";
+
 /// Makes the folder through which a node sees the nodes in it.
 pub(crate) fn make_folder(running: &Running, node: usize) -> Result<std::path::PathBuf> {
     let path = running.folder.scope(node);
     make_private_dir(&path, true)?;
     let mark = path.join(SCOPE_MARK);
-    std::fs::write(&mark, b"").map_err(Error::state(&mark, "write"))?;
+    // What lies there may be of the node's making: a link of its own is not followed.
+    let flags =
+        OFlags::CREATE | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    rustix::fs::open(&mark, flags, Mode::RUSR | Mode::WUSR)
+        .map_err(|e| Error::state(&mark, "write")(e.into()))?;
     Ok(path)
 }
 
@@ -93,6 +104,17 @@ impl Scoped {
             return Err(self.refused("a node cannot change what bounds itself"));
         }
         self.full(node)
+    }
+
+    /// Refuses a root that is named from in here: its path would be one of the host's.
+    fn refuse_root<'a>(
+        &self,
+        mut settings: impl Iterator<Item = &'a (String, String)>,
+    ) -> Result<()> {
+        match settings.any(|(key, _)| key == "root") {
+            true => Err(self.refused(NO_ROOT)),
+            false => Ok(()),
+        }
     }
 
     fn refused(&self, reason: &str) -> Error {
@@ -274,6 +296,9 @@ impl Service for Scoped {
         let mut door = self.running.door(&self.below(node)?).map_err(|e| self.seen(e))?;
         // The caller lives in the lab's user namespace already.
         door.user = false;
+        door.groups
+            .without_directory()
+            .map_err(Error::system(format!("node {node:?}"), "open its cgroups"))?;
         node.clone_into(&mut door.node);
         Ok(door)
     }
@@ -284,6 +309,10 @@ impl Service for Scoped {
 
     fn create_node(&self, request: &NewNode) -> Result<Changed> {
         let mut request = request.clone();
+        if request.root.is_some() {
+            return Err(self.refused(NO_ROOT));
+        }
+        self.refuse_root(request.settings.iter())?;
         request.name = self.below(&request.name)?;
         let made = self.running.create(&request).map_err(|e| self.seen(e))?;
         self.local_change(made)
@@ -295,6 +324,7 @@ impl Service for Scoped {
     }
 
     fn set_node(&self, node: &str, change: &NodeSettings) -> Result<Changed> {
+        self.refuse_root(change.settings.iter())?;
         let set = self.running.set(&self.below(node)?, change).map_err(|e| self.seen(e))?;
         self.local_change(set)
     }

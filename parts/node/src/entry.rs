@@ -114,7 +114,7 @@ fn child(program: Program<'_>, caller: BorrowedFd<'_>) -> ! {
         netloom_sys::journal::line(format_args!("netloom: node {:?}: {what}: {why}", door.node));
         process::exit_now(1)
     };
-    if let Err(e) = door.groups.enter_v1() {
+    if let Err(e) = door.groups.enter_files() {
         refused("join cgroups", &e);
     }
     if let Err(e) = caps::drop_dangerous() {

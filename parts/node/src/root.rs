@@ -281,7 +281,9 @@ impl Shared {
         setup.mkdir(scopes, 0o700)?;
         let at = scopes.join(name);
         setup.mkdir(&at, 0o700)?;
-        setup.bind(scope, &at, false)
+        setup.bind(scope, &at, false)?;
+        // What the lab process makes and removes there stays its own; connecting needs no right to write.
+        setup.read_only(&at)
     }
 
     fn place_files(

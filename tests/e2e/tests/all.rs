@@ -44,5 +44,6 @@ mod switch;
 mod thousand;
 mod time_namespace;
 mod two_sites;
+mod walls;
 mod whole_machine;
 mod wire;

@@ -30,7 +30,7 @@ fn a_door_brings_the_init_the_groups_and_the_environment() {
     // The init of the fake is this process.
     assert_eq!(process_behind(&door.init), std::process::id().to_string());
 
-    door.groups.enter_v1().unwrap();
+    door.groups.enter_files().unwrap();
     for file in served.fake.tasks() {
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "0", "{file:?}");
     }

@@ -166,15 +166,32 @@ fn put_thread(h: &Hierarchy, dir: &Path, tid: i32) -> Result<()> {
 /// Descriptors by which a process joins a node's groups.
 #[derive(Debug, Default)]
 pub struct Join {
-    /// `tasks` files of version 1 groups.
+    /// `tasks` files of version 1 groups; `cgroup.procs` of the version 2 group where there is no `v2`.
     pub tasks: Vec<OwnedFd>,
     /// Directory of the version 2 group, to be cloned into.
     pub v2: Option<OwnedFd>,
 }
 
 impl Join {
-    /// Puts the calling, single-threaded process into the version 1 groups.
-    pub fn enter_v1(&self) -> Result<()> {
+    /// Has a file in place of the version 2 group's directory. To join by it takes some milliseconds longer,
+    /// but nobody who is given it gets to other directories of the host, as by `..` from a directory.
+    ///
+    /// # Errors
+    /// The kernel's refusal to open the file.
+    pub fn without_directory(&mut self) -> Result<()> {
+        if let Some(dir) = &self.v2 {
+            let name = "cgroup.procs";
+            let file =
+                rustix::fs::openat(dir, name, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())
+                    .map_err(|e| Error::path(name, "open", e))?;
+            self.tasks.push(file);
+        }
+        self.v2 = None;
+        Ok(())
+    }
+
+    /// Puts the calling, single-threaded process into the groups that have a file here.
+    pub fn enter_files(&self) -> Result<()> {
         for fd in &self.tasks {
             rustix::io::write(fd, b"0").map_err(|e| Error::call("cgroup", "join", e))?;
         }

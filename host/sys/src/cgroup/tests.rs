@@ -197,3 +197,15 @@ fn a_small_share_keeps_the_kernels_least_quota() {
     let quota = fs::read_to_string(groups.dir(&h, 0).join("cpu.cfs_quota_us")).unwrap();
     assert_eq!(quota, "1000");
 }
+
+#[test]
+fn who_gets_no_directory_joins_by_a_file() {
+    let folder = Folder::new("join");
+    fs::write(folder.0.join("cgroup.procs"), "").unwrap();
+    let dir = fs::File::open(&folder.0).unwrap();
+    let mut join = Join { tasks: vec![], v2: Some(dir.into()) };
+    join.without_directory().unwrap();
+    assert!(join.v2.is_none());
+    join.enter_files().unwrap();
+    assert_eq!(fs::read_to_string(folder.0.join("cgroup.procs")).unwrap(), "0");
+}

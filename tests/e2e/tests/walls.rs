@@ -1,0 +1,119 @@
+//! What a node that manages nodes of its own gets of the host by its socket: nothing.
+
+use std::path::{Path, PathBuf};
+
+use netloom_tests_e2e::live::kill_and_wait;
+use netloom_tests_e2e::{Machine, Run, machine, program, skip};
+
+/// The folder of the scopes of a lab's nodes, each named by the node's number.
+fn scopes(machine: &Machine, lab: &str) -> PathBuf {
+    machine.scratch().runtime_dir().join(lab).join("s")
+}
+
+/// A run of the binary that calls on the socket of the node with the number 0, from outside of it.
+fn by_socket(machine: &Machine, lab: &str, words: &str) -> Run {
+    let all = ["-l", "0"].into_iter().chain(words.split(' '));
+    machine.netloom(all).env("NETLOOM_RUNTIME_DIR", scopes(machine, lab))
+}
+
+/// A directory of the host with one file, `note`.
+fn directory(machine: &Machine, content: &str) -> String {
+    let folder = machine.scratch().path().join("of-the-host");
+    std::fs::create_dir(&folder).expect("make a directory");
+    std::fs::write(folder.join("note"), content).expect("write a file");
+    text(&folder).to_owned()
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a path in UTF-8")
+}
+
+#[test]
+fn no_root_is_named_from_inside() {
+    let machine = machine!();
+    machine.up("name: narrow\nnodes:\n  p: {children: {limit: 4, nodes: {c: {}}}}\n");
+    let folder = directory(&machine, "the host's\n");
+    let lab = scopes(&machine, "narrow");
+    for root in ["/", text(&lab), &folder] {
+        for words in [
+            format!("node create evil --root {root}"),
+            format!("node create evil root={root}"),
+            format!("node create c/evil --root {root}"),
+            format!("node set c root={root}"),
+            format!("node set c cpu=none root={root}"),
+        ] {
+            machine.refused_inside("p", &words, 1, &["\"p\"", "root", "outside"]);
+        }
+    }
+    machine.refused_inside("p", "node set c root=none", 1, &["\"p\"", "root", "outside"]);
+    assert_eq!(machine.nodes(), ["p", "p/c"]);
+    machine.inside("p", ["node", "create", "good"]).finish().code(0);
+    // Who made the lab names roots as before.
+    machine.ok(&format!("node create p/other --root {folder}"));
+    machine.ok(&format!("node set p/c root={folder}"));
+    machine.down();
+}
+
+#[test]
+fn nodes_made_from_inside_have_the_root_of_their_parent() {
+    let machine = machine!();
+    let root = directory(&machine, "of the small root\n");
+    let outside = machine.scratch().file("outside", "of the host\n");
+    machine.up(&format!("name: small\nnodes:\n  p: {{root: {root}, children: {{limit: 4}}}}\n"));
+    by_socket(&machine, "small", "node create c children=2").finish().code(0);
+    by_socket(&machine, "small", "node create c/deep").finish().code(0);
+    for node in ["p/c", "p/c/deep"] {
+        let root = PathBuf::from(format!("/proc/{}/root", machine.init(node)));
+        let note = std::fs::read_to_string(root.join("note")).expect("its parent's file");
+        assert_eq!(note, "of the small root\n");
+        let there = root.join(outside.strip_prefix("/").expect("absolute"));
+        assert!(!there.exists(), "{node} sees {}", outside.display());
+    }
+    machine.down();
+}
+
+#[test]
+fn what_a_node_puts_into_its_folder_of_sockets_leads_nowhere() {
+    let machine = machine!();
+    let file = machine.file("name: folder\nnodes:\n  p: {children: {limit: 4}}\n");
+    machine.up_file(&file);
+    let precious = machine.scratch().file("precious", "content\n");
+    let link = format!("ln -sf {} /run/netloom/p/scope", text(&precious));
+    let tried = machine.exec("p", &["sh", "-c", &link]).finish();
+    assert!(!tried.status.success(), "the folder can be written\n{tried}");
+    // One that a node of an earlier version made, whose folder could be written.
+    let mark = scopes(&machine, "folder").join("0/scope");
+    std::fs::remove_file(&mark).expect("remove the mark");
+    std::os::unix::fs::symlink(&precious, &mark).expect("a link in its place");
+    kill_and_wait(machine.lab_process());
+    let again = machine.netloom(["up".as_ref(), file.as_os_str()]).finish();
+    assert_eq!(std::fs::read_to_string(&precious).expect("read"), "content\n", "{again}");
+    machine.down();
+}
+
+/// Asks for what is needed to enter a node and tells of each descriptor whether it is a directory.
+const DESCRIPTORS: &str = "
+import array, json, os, socket, stat
+s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+s.connect('/run/netloom/p/handles.sock')
+s.send(json.dumps({'node': 'c'}).encode())
+space = socket.CMSG_SPACE(16 * array.array('i').itemsize)
+answer, control, *_ = s.recvmsg(1 << 17, space)
+assert 'door' in json.loads(answer), answer
+fds = array.array('i')
+for level, kind, data in control:
+    fds.frombytes(data[:len(data) - len(data) % fds.itemsize])
+print(len(fds) > 0, any(stat.S_ISDIR(os.fstat(fd).st_mode) for fd in fds))
+";
+
+#[test]
+fn no_directory_of_the_host_is_handed_out_inside() {
+    if program("python3").is_none() {
+        skip!("peer:python3: not installed");
+    }
+    let machine = machine!();
+    machine.up("nodes:\n  p: {children: {nodes: {c: {}}}}\n");
+    assert_eq!(machine.python("p", DESCRIPTORS, &[]).ok(), "True False\n");
+    assert_eq!(machine.inside("p", ["exec", "c", "--", "hostname"]).ok(), "c\n");
+    machine.down();
+}
