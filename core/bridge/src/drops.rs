@@ -60,6 +60,8 @@ causes! {
     Uncut = 12 "uncut",
     /// It waited for its edge to be opened for longer than the bound.
     Unopened = 13 "unopened",
+    /// It says that it is a mirror's copy, of one who may not make it.
+    Forged = 14 "forged",
 }
 
 impl Drop {

@@ -4,6 +4,8 @@
 //! port sent them) or leave it there (`Out`: the port gets them). A frame is copied once a session,
 //! however many of its ports it passes, and never to a port that sent it. Copies of copies are not
 //! made: that is the caller's to see to.
+//! Copies are made by a session's sources alone, so that nobody else is believed: by the receiver
+//! where what it gets is mirrored, else by the sender.
 
 use crate::MOST_PORTS;
 use crate::PortNumber;
@@ -100,6 +102,24 @@ impl Mirrors {
         self.masks.get(usize::from(port)).map_or(0, |(_, leaving)| *leaving)
     }
 
+    /// Sessions for which the sender of a frame makes the copy: it is a source, and the receiver,
+    /// who would make it otherwise, is none.
+    #[inline]
+    pub fn copied_by_sender(&self, sender: PortNumber, receiver: PortNumber) -> u16 {
+        self.entering(sender) & !self.leaving(receiver)
+    }
+
+    /// Sessions for which the receiver of a frame makes the copy.
+    #[inline]
+    pub fn copied_by_receiver(&self, receiver: PortNumber) -> u16 {
+        self.leaving(receiver)
+    }
+
+    /// Sessions for which `by` may make copies of what `sender` has sent.
+    pub fn vouched_for(&self, by: PortNumber, sender: PortNumber) -> u16 {
+        if by == sender { self.entering(by) } else { self.leaving(by) }
+    }
+
     /// The sessions of these bits.
     pub fn of(&self, bits: u16) -> impl Iterator<Item = &MirrorSession> {
         self.sessions.iter().enumerate().filter_map(move |(n, s)| (bits >> n & 1 != 0).then_some(s))
@@ -132,6 +152,27 @@ mod tests {
         assert_eq!(to(0), []);
         assert_eq!(to(0b10), [8]);
         assert_eq!(to(0xffff), [9, 8]);
+    }
+
+    #[test]
+    fn each_copy_is_made_by_one_source() {
+        let mirrors = Mirrors::new(vec![
+            session(9, &[(1, Direction::Both)]),
+            session(8, &[(1, Direction::In), (2, Direction::Out)]),
+        ])
+        .unwrap();
+        for (sender, receiver) in [(1, 2), (2, 1), (1, 3), (3, 1), (3, 2), (2, 3), (3, 4)] {
+            let wanted = mirrors.entering(sender) | mirrors.leaving(receiver);
+            let by_sender = mirrors.copied_by_sender(sender, receiver);
+            let by_receiver = mirrors.copied_by_receiver(receiver);
+            assert_eq!(by_sender | by_receiver, wanted, "{sender} to {receiver}");
+            assert_eq!(by_sender & by_receiver, 0, "{sender} to {receiver}");
+            assert_eq!(mirrors.vouched_for(sender, sender) & by_sender, by_sender);
+            assert_eq!(mirrors.vouched_for(receiver, sender) & by_receiver, by_receiver);
+        }
+        assert_eq!((mirrors.vouched_for(3, 3), mirrors.vouched_for(3, 1)), (0, 0));
+        assert_eq!((mirrors.vouched_for(2, 2), mirrors.vouched_for(2, 1)), (0, 0b10));
+        assert_eq!((mirrors.vouched_for(1, 1), mirrors.vouched_for(1, 7)), (0b11, 0b01));
     }
 
     #[test]

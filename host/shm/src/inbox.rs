@@ -86,6 +86,8 @@ counters! {
     DroppedReserved = "dropped-reserved",
     /// Frames lost: the port they were for has gone.
     DroppedGone = "dropped-gone",
+    /// Frames lost: they were marked as mirror copies by one who may not make them.
+    DroppedForged = "dropped-forged",
 }
 
 /// Under what a dropped frame is counted.
@@ -104,6 +106,7 @@ impl From<Drop> for Counter {
             Drop::Truncated => Counter::DroppedTruncated,
             Drop::Reserved => Counter::DroppedReserved,
             Drop::Same => Counter::DroppedElsewhere,
+            Drop::Forged => Counter::DroppedForged,
         }
     }
 }

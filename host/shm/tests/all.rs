@@ -5,6 +5,7 @@
     reason = "helpers are shared by modules that use some of them"
 )]
 
+mod mirror;
 mod port;
 mod port_hand;
 mod port_script;

@@ -490,7 +490,7 @@ fn headers_that_cannot_be_and_forged_copies_are_dropped() {
     assert_eq!(pushed, netloom_shm::ring::Pushed::Done);
     bt.down.flush();
     assert_eq!(take(&mut b), None);
-    assert_eq!(count(&mut b, Counter::DroppedSpoofed), 1);
+    assert_eq!(count(&mut b, Counter::DroppedForged), 1);
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! Judging a frame that was copied out of another's memory: may its sender send it, may we have it,
-//! in which form, and who gets a copy.
+//! in which form. Copies for mirror ports are `mirror.rs`'s.
 //!
 //! Rules are those of the sender, as they stand in the switch's page; the ring says who that is,
 //! or, on the downlink, the switch. See IEEE 802.1Q-2022, 8.6.
 
-use netloom_bridge::{Drop, LONGEST_FRAME, Mac, SHORTEST_FRAME, Vid, classify, egress, retag};
+use netloom_bridge::{Drop, LONGEST_FRAME, Mac, SHORTEST_FRAME, classify, egress, retag};
 use netloom_packet::{Gso, VnetHeader, checksum};
 
 use super::SwitchPort;
@@ -78,9 +78,7 @@ impl SwitchPort {
         let header = VnetHeader::parse(&raw).map_err(|_| Drop::Header)?;
         let frame = whole.get(start + HEADER..).ok_or(Drop::Runt)?;
         if origin & MIRRORED != 0 {
-            if !self.rules.mirrors.sessions().iter().any(|session| session.to == own) {
-                return Err(Drop::Spoofed);
-            }
+            self.check_copy(origin & !MIRRORED, frame)?;
             check(&header, frame)?;
             return self.hand_over(whole, start, header);
         }
@@ -97,31 +95,12 @@ impl SwitchPort {
         // Of what the switch relayed it has made the copies itself.
         let relayed = self.ins.get(self.current).is_none_or(|of| of.number == 0);
         if !relayed && !self.rules.mirrors.is_empty() {
-            self.copies(sender, class.vid, &raw, frame);
+            self.copy_received(sender, class.vid, &raw, frame);
         }
         let edit = retag(whole, start + HEADER, how).ok_or(Drop::Vlan)?;
         let start = edit.start.checked_sub(HEADER).ok_or(Drop::Vlan)?;
         let header = if edit.shift == 0 { header } else { edit.vnet(header) };
         self.hand_over(whole, start, header)
-    }
-
-    /// Gives mirror ports the frame as its sender has sent it.
-    fn copies(&mut self, sender: u16, vid: Option<Vid>, header: &[u8; HEADER], frame: &[u8]) {
-        let own = u16::from(self.number);
-        let bits = self.rules.mirrors.entering(sender) | self.rules.mirrors.leaving(own);
-        if bits == 0 {
-            return;
-        }
-        let mut to = [0; netloom_bridge::MOST_MIRRORS];
-        let wanted = self.rules.mirrors.of(bits).filter(|session| {
-            session.to != sender && session.to != own && session.filter.matches(vid, frame)
-        });
-        for (place, session) in to.iter_mut().zip(wanted) {
-            *place = session.to;
-        }
-        for to in to.into_iter().filter_map(|to| u8::try_from(to).ok()).filter(|to| *to != 0) {
-            self.give_copy(to, MIRRORED | sender, header, frame);
-        }
     }
 
     /// Whether super-frames are cut here.

@@ -12,6 +12,7 @@ mod control;
 mod frames;
 mod idle;
 mod join;
+mod mirror;
 mod receive;
 mod rules;
 mod send;

@@ -165,17 +165,21 @@ impl SwitchPort {
             {
                 self.inbox.add(Counter::Wakes, 1);
             }
-            self.count_sent(number, frame);
+            self.was_sent(number, frame);
             return Ok(Sent::Done);
         }
         self.give_slowly(number, frame, how.waits)
     }
 
     #[inline]
-    fn count_sent(&mut self, number: u8, frame: &[u8]) {
+    fn was_sent(&mut self, number: u8, frame: &[u8]) {
         // The kind of super-frame stands in the header's second byte.
-        self.sent.add(frame.len() - HEADER, frame.get(1).is_some_and(|kind| *kind != 0));
+        let bytes = frame.len().saturating_sub(HEADER);
+        self.sent.add(bytes, frame.get(1).is_some_and(|kind| *kind != 0));
         self.flooded += u64::from(number == 0);
+        if !self.rules.plain {
+            self.copy_sent(number, frame);
+        }
     }
 
     /// The port that a frame goes to; 0 for all. Or under what it is counted.
@@ -293,7 +297,7 @@ impl SwitchPort {
         match pushed {
             Pushed::Done => {
                 self.show(number);
-                self.count_sent(number, frame);
+                self.was_sent(number, frame);
                 Ok(Sent::Done)
             }
             Pushed::Full if !waits => {
@@ -386,11 +390,7 @@ impl SwitchPort {
                 && edge.ring.queue(origin, frame) == Pushed::Done
             {
                 if origin == 0 {
-                    self.sent.add(
-                        frame.len().saturating_sub(HEADER),
-                        frame.get(1).is_some_and(|kind| *kind != 0),
-                    );
-                    self.flooded += u64::from(number == 0);
+                    self.was_sent(number, frame);
                 }
             } else {
                 self.count(Counter::DroppedFull);

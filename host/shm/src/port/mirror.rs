@@ -1,0 +1,96 @@
+//! Copies for mirror ports: who makes them, and from whom they are taken.
+//!
+//! A session's sources make its copies, the receiver of a frame where it is one, else the sender.
+//! The switch makes those of what it relays. A mirror port takes copies from sources alone, and of
+//! frames alone that could have passed them, by the rules in the switch's page: a member that is no
+//! source cannot send one, whatever it marks. See docs/abi/switch-join.md.
+
+use netloom_bridge::{Drop, MOST_MIRRORS, Vid, classify, egress};
+
+use super::SwitchPort;
+use crate::layout::HEADER;
+use crate::protocol::MIRRORED;
+
+/// A frame as its sender has sent it.
+struct Original<'a> {
+    sender: u16,
+    receiver: u16,
+    vid: Option<Vid>,
+    header: &'a [u8; HEADER],
+    frame: &'a [u8],
+}
+
+impl SwitchPort {
+    /// Whether a frame of the current ring that is marked as a copy of what `sender` sent is one
+    /// that may be given to us.
+    pub(super) fn check_copy(&mut self, sender: u16, frame: &[u8]) -> Result<(), Drop> {
+        // A source that has read of its session before us has shown the frame after that.
+        self.look_at_rules();
+        let (own, mirrors) = (u16::from(self.number), &self.rules.mirrors);
+        let by = self.ins.get(self.current).map_or(0, |of| u16::from(of.number));
+        if by == 0 {
+            let any = mirrors.sessions().iter().any(|session| session.to == own);
+            return if any { Ok(()) } else { Err(Drop::Forged) };
+        }
+        let sessions = mirrors.vouched_for(by, sender);
+        if sessions == 0 || sender == own {
+            return Err(Drop::Forged);
+        }
+        let class = classify(&self.rules.switch, sender, frame).map_err(|_| Drop::Forged)?;
+        if by != sender {
+            egress(&self.rules.switch, by, class).map_err(|_| Drop::Forged)?;
+        }
+        let mut to_us = mirrors.of(sessions).filter(|session| session.to == own);
+        match to_us.any(|session| session.filter.matches(class.vid, frame)) {
+            true => Ok(()),
+            false => Err(Drop::Forged),
+        }
+    }
+
+    /// Copies what was received by an edge, where what this port gets is mirrored.
+    pub(super) fn copy_received(
+        &mut self,
+        sender: u16,
+        vid: Option<Vid>,
+        header: &[u8; HEADER],
+        frame: &[u8],
+    ) {
+        let receiver = u16::from(self.number);
+        let bits = self.rules.mirrors.copied_by_receiver(receiver);
+        self.copy(bits, &Original { sender, receiver, vid, header, frame });
+    }
+
+    /// Copies what stands in an edge now, where what this port sends is mirrored. The switch does it
+    /// for what goes to it.
+    #[cold]
+    pub(super) fn copy_sent(&mut self, number: u8, whole: &[u8]) {
+        let (sender, receiver) = (u16::from(self.number), u16::from(number));
+        let bits = self.rules.mirrors.copied_by_sender(sender, receiver);
+        if bits == 0 || number == 0 {
+            return;
+        }
+        let Some((header, frame)) = whole.split_first_chunk() else { return };
+        if let Ok(class) = classify(&self.rules.switch, sender, frame) {
+            self.copy(bits, &Original { sender, receiver, vid: class.vid, header, frame });
+        }
+    }
+
+    /// Gives the mirror ports of these sessions a copy.
+    fn copy(&mut self, bits: u16, of: &Original<'_>) {
+        if bits == 0 {
+            return;
+        }
+        let mut to = [0; MOST_MIRRORS];
+        let wanted = self.rules.mirrors.of(bits).filter(|session| {
+            session.to != of.sender
+                && session.to != of.receiver
+                && session.filter.matches(of.vid, of.frame)
+        });
+        for (place, session) in to.iter_mut().zip(wanted) {
+            *place = session.to;
+        }
+        for to in to.into_iter().filter_map(|to| u8::try_from(to).ok()).filter(|to| *to != 0) {
+            self.give_copy(to, MIRRORED | of.sender, of.header, of.frame);
+        }
+    }
+}
