@@ -350,7 +350,8 @@ fn budget(of: &Protect) -> Budget {
 /// Whether an interface of a node is where the plan put it.
 fn is_here(state: &State, node: &PlannedNode, interface: &Interface) -> bool {
     let home = Home::Node { node: node.id, index: interface.index };
-    !state.moved.iter().any(|m| m.home == home)
+    let lost = state.plan.links.get(interface.link).is_some_and(|l| state.lost.contains_key(&l.id));
+    !lost && !state.moved.iter().any(|m| m.home == home)
 }
 
 /// Names of a node's own interfaces that are there.

@@ -91,6 +91,7 @@ impl Running {
         let state = self.state();
         let (at, end) = find_link(&state.plan, asked)?;
         let link = &state.plan.links[at];
+        crate::linking::refuse_lost(&state, link)?;
         let object = format!("link {:?}", link.name);
         let invalid = |reason: String| Error::Invalid { object: object.clone(), reason };
         if change.end.is_some_and(|e| e > 1) {

@@ -5,7 +5,7 @@
 //! process is started again, and interfaces come home from a node that was killed.
 
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -233,6 +233,18 @@ impl Running {
         self.kept.guests().retain(|id, _| holds(id));
     }
 
+    /// The nodes that hold others' interfaces and have ended, by id.
+    pub(crate) fn ended_guests(&self) -> Vec<usize> {
+        let guests = self.kept.guests();
+        let ended = guests.iter().filter(|(_, g)| netloom_sys::process::has_ended(g.init.as_fd()));
+        ended.map(|(id, _)| *id).collect()
+    }
+
+    /// Lets go of the namespaces of these nodes.
+    pub(crate) fn release(&self, nodes: &[usize]) {
+        self.kept.guests().retain(|id, _| !nodes.contains(id));
+    }
+
     /// The namespaces kept, by node's id.
     pub(crate) fn kept_spaces(&self) -> Vec<(usize, OwnedFd)> {
         let guests = self.kept.guests();
@@ -253,20 +265,7 @@ impl Running {
         let mut work = self.work();
         // A lab that is down has nothing to tend.
         work.spawner.as_ref()?;
-        let ended: Vec<usize> = {
-            let guests = self.kept.guests();
-            let dead = |(id, g): (&usize, &Guest)| {
-                let dead = netloom_sys::process::has_ended(std::os::fd::AsFd::as_fd(&g.init));
-                dead.then_some(*id)
-            };
-            guests.iter().filter_map(dead).collect()
-        };
-        if !ended.is_empty() {
-            if let Err(e) = self.bring_home(&mut work, &ended) {
-                netloom_sys::journal::line(format_args!("netloom: {}", crate::describe(&e)));
-            }
-            self.kept.guests().retain(|id, _| !ended.contains(id));
-        }
+        self.tend_guests(&mut work);
         let state = self.state();
         let context = self.wire_context(&state, &work.inits);
         let again = [self.kept.wires.tend(&context), self.kept.switches.tend(&context)];

@@ -4,7 +4,7 @@
 //! [`Launch::up`] takes the lab's folder, forks the lab process and listens to its progress. The
 //! lab process goes on when its maker is killed; when its maker asks, it takes down what it made.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -289,6 +289,7 @@ fn fresh_state(
         user,
         since: crate::status::now_ns() / 1_000_000_000,
         moved: vec![],
+        lost: BTreeMap::new(),
         down: BTreeSet::new(),
         unfinished: BTreeSet::new(),
         file: options.file.clone(),

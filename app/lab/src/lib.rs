@@ -15,6 +15,7 @@ mod error;
 mod following;
 pub mod graph;
 mod guards;
+mod homing;
 mod impairing;
 mod inhabitants;
 mod keeping;

@@ -139,19 +139,30 @@ impl Running {
 
     /// Makes a link that is in the state, and what follows from it.
     fn lay(&self, work: &mut Work, old: &Plan, at: usize) -> Result<()> {
-        let state = self.state();
+        self.lay_one(work, &self.state(), at)?;
+        self.follow_plan(work, old)
+    }
+
+    /// Makes a link as a state has it, where nothing of it is left; what may be left of it is removed.
+    pub(crate) fn lay_again(&self, work: &Work, state: &State, at: usize) -> Result<()> {
+        let spaces = self.spaces_of(work, state, &[at])?;
+        network::remove_links(&state.plan, &spaces, &[at], |_| true)?;
+        drop(spaces);
+        self.lay_one(work, state, at)
+    }
+
+    fn lay_one(&self, work: &Work, state: &State, at: usize) -> Result<()> {
         // What leaves by interfaces that are elsewhere has no place here.
-        let plan = without_absent(&state);
-        let spaces = self.spaces_of(work, &state, &[at])?;
+        let plan = without_absent(state);
+        let spaces = self.spaces_of(work, state, &[at])?;
         network::make_links(&plan, &spaces, &[at])?;
-        switching::make_taps(&state, &spaces, &[at])?;
+        switching::make_taps(state, &spaces, &[at])?;
         network::raise_ports(&plan, &spaces, &[at])?;
         let nodes: Vec<(usize, Scope)> =
             nodes_of(&plan.links[at]).map(|node| (node, Scope::Links)).collect();
         network::configure(&plan, &spaces, &nodes, &[at])?;
         drop(spaces);
-        self.fit(&state, &work.inits, &[], &[at])?;
-        self.follow_plan(work, old)
+        self.fit(state, &work.inits, &[], &[at])
     }
 
     /// Namespaces of the nodes at the ends of these links, and the core's.
@@ -178,6 +189,7 @@ impl Running {
         after
             .remove_link(at)
             .map_err(|reason| Error::Invalid { object: object.clone(), reason })?;
+        refuse_lost(&state, link)?;
         if let Some(moved) = moved_end(&state, link) {
             let reason = format!("its interface {moved:?} is in another node; move it home first");
             return Err(Error::Busy { object, reason });
@@ -237,6 +249,12 @@ impl Running {
     }
 }
 
+/// Refuses to touch a link of which an interface is lost: at its place there may be something else.
+pub(crate) fn refuse_lost(state: &State, link: &PlannedLink) -> Result<()> {
+    let Some(why) = state.lost.get(&link.id) else { return Ok(()) };
+    Err(Error::Busy { object: format!("link {:?}", link.name), reason: why.clone() })
+}
+
 /// Why an interface that has these addresses cannot have this one.
 fn address_problem(net: &IpNet, others: &[IpNet]) -> Option<String> {
     if others.iter().any(|other| other.addr().is_ipv4() == net.addr().is_ipv4()) {
@@ -253,16 +271,19 @@ pub(crate) fn nodes_of(link: &PlannedLink) -> impl Iterator<Item = usize> + '_ {
     })
 }
 
-/// Whether an interface of a node, by places, is elsewhere.
+/// Whether an interface of a node, by places, is elsewhere, or lost.
 pub(crate) fn is_away(state: &State, node: usize, interface: usize) -> bool {
     let node = &state.plan.nodes[node];
     let Some(found) = node.interfaces.get(interface) else { return true };
+    if state.plan.links.get(found.link).is_some_and(|link| state.lost.contains_key(&link.id)) {
+        return true;
+    }
     let home = Home::Node { node: node.id, index: found.index };
     state.moved.iter().any(|moved| moved.home == home)
 }
 
 /// The plan without routes that leave by interfaces which are elsewhere, or down.
-fn without_absent(state: &State) -> Plan {
+pub(crate) fn without_absent(state: &State) -> Plan {
     let mut plan = state.plan.clone();
     for (index, node) in plan.nodes.iter_mut().enumerate() {
         let there = |at: usize| !is_away(state, index, at) && !cable::is_cut_here(state, index, at);

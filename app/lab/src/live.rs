@@ -148,6 +148,8 @@ impl Running {
                 .filter(|slot| ids.contains(&state.plan.nodes[*slot].id))
                 .collect();
             state.plan.remove_nodes(&gone);
+            let links = &state.plan.links;
+            state.lost.retain(|id, _| links.iter().any(|link| link.id == *id));
             ids.iter().for_each(|id| state.groups.forget(*id));
             Ok(())
         });

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use netloom_model::lab::{FileContent, Limits, Ready};
-use netloom_model::plan::{PlannedEnd, PlannedNode};
+use netloom_model::plan::{PlannedEnd, PlannedLink, PlannedNode};
 use netloom_node::control::{Connection, Request};
 use netloom_node::spawner::Spawner;
 use netloom_node::spec::{CORE, Kind, NodeSpec, socket_name};
@@ -20,7 +20,7 @@ use rustix::process::Pid;
 use crate::network::{self, Scope, Spaces};
 use crate::reports::Reports;
 use crate::state::{Folder, State};
-use crate::{Error, Result, door, switching};
+use crate::{Error, Result, door, linking, switching};
 
 /// How many inits the spawner is asked for at a time; their cgroups are made meanwhile.
 const CHUNK: usize = 64;
@@ -111,19 +111,57 @@ struct Batch {
     slots: Vec<usize>,
 }
 
+/// What of a lab is not there.
+pub(crate) struct Missing {
+    /// Slots without a living init.
+    slots: Vec<usize>,
+    /// Places of the links to make.
+    pub(crate) links: Vec<usize>,
+}
+
+impl Missing {
+    pub(crate) fn of(state: &State, inits: &Inits) -> Missing {
+        let plan = &state.plan;
+        let ids = plan.nodes.iter().map(|n| n.id).chain([CORE]).enumerate();
+        let dead = |id: &usize| !inits.get(id).is_some_and(Init::lives);
+        let slots: Vec<usize> = ids.filter(|(_, id)| dead(id)).map(|(slot, _)| slot).collect();
+        let links = links_of(state, &slots);
+        Missing { slots, links }
+    }
+}
+
+/// The links to make when these inits are new: those with an end there, and all doors when one is among
+/// them or was lost, because the host's side is undone and made as a whole.
+fn links_of(state: &State, missing: &[usize]) -> Vec<usize> {
+    let plan = &state.plan;
+    let missing: BTreeSet<usize> = missing.iter().copied().collect();
+    let core = missing.contains(&plan.nodes.len());
+    let touched = |end: &PlannedEnd| match end {
+        PlannedEnd::Node { node, .. } => missing.contains(node),
+        PlannedEnd::Port { .. } => core,
+        PlannedEnd::Host { .. } | PlannedEnd::Internet { .. } => false,
+    };
+    let hit = |i: &usize| {
+        let link = &plan.links[*i];
+        let is_lost = state.lost.contains_key(&link.id);
+        // The others are made one by one when all nodes are there, see `Running::make_lost`.
+        if is_lost { !network::is_inner(link) } else { link.ends.iter().any(touched) }
+    };
+    let is_door = |i: &usize| !network::is_inner(&plan.links[*i]);
+    let doors = (0..plan.links.len()).filter(is_door).any(|i| hit(&i));
+    (0..plan.links.len()).filter(|i| hit(i) || (doors && is_door(i))).collect()
+}
+
 impl Maker<'_> {
     /// Makes the missing inits and everything that hangs on them, but for their programs; gives their
     /// slots. On success all are there.
     pub(crate) fn make(&self, inits: &mut Inits) -> Result<Vec<usize>> {
-        let all = self.core_slot() + 1;
-        let lives = |slot: &usize| inits.get(&self.id(*slot)).is_some_and(Init::lives);
-        let missing: Vec<usize> = (0..all).filter(|slot| !lives(slot)).collect();
-        if missing.is_empty() {
+        let Missing { slots: missing, links } = Missing::of(self.state, inits);
+        if missing.is_empty() && links.is_empty() {
             return Ok(missing);
         }
-        let fresh = missing.len() == all;
+        let fresh = missing.len() == self.core_slot() + 1;
         self.make_inits(&missing, inits)?;
-        let links = self.links_of(&missing);
         let spaces = self.open_spaces(inits, &missing, &links)?;
         if !fresh {
             self.clear_way(&spaces, &links)?;
@@ -331,23 +369,6 @@ impl Maker<'_> {
         })
     }
 
-    /// The links to make when these inits are new: those with an end there, and all doors when one
-    /// is among them, because the host's side is undone and made as a whole.
-    fn links_of(&self, missing: &[usize]) -> Vec<usize> {
-        let plan = &self.state.plan;
-        let missing: BTreeSet<usize> = missing.iter().copied().collect();
-        let core = missing.contains(&self.core_slot());
-        let touched = |end: &PlannedEnd| match end {
-            PlannedEnd::Node { node, .. } => missing.contains(node),
-            PlannedEnd::Port { .. } => core,
-            PlannedEnd::Host { .. } | PlannedEnd::Internet { .. } => false,
-        };
-        let hit = |i: &usize| plan.links[*i].ends.iter().any(touched);
-        let is_door = |i: &usize| !network::is_inner(&plan.links[*i]);
-        let doors = (0..plan.links.len()).filter(is_door).any(|i| hit(&i));
-        (0..plan.links.len()).filter(|i| hit(i) || (doors && is_door(i))).collect()
-    }
-
     /// Removes what a dead init's links left behind, so that they can be made anew.
     fn clear_way(&self, spaces: &Spaces, links: &[usize]) -> Result<()> {
         if links.iter().any(|i| !network::is_inner(&self.state.plan.links[*i])) {
@@ -358,7 +379,8 @@ impl Maker<'_> {
             }
             self.folder.write_host_changes(&[])?;
         }
-        network::remove_links(&self.state.plan, spaces, links)
+        let lost = |link: &PlannedLink| self.state.lost.contains_key(&link.id);
+        network::remove_links(&self.state.plan, spaces, links, lost)
     }
 
     fn make_network(&self, spaces: &Spaces, missing: &[usize], links: &[usize]) -> Result<()> {
@@ -374,7 +396,14 @@ impl Maker<'_> {
         }
         network::raise_ports(plan, spaces, links)?;
         (self.progress)("links", links.len(), links.len());
-        network::configure(plan, spaces, &self.to_configure(missing, links), links)
+        let work = self.to_configure(missing, links);
+        if self.state.moved.is_empty() && self.state.lost.is_empty() {
+            return network::configure(plan, spaces, &work, links);
+        }
+        // A door that was lost is there by now; what is elsewhere leads nowhere.
+        let mut now = self.state.clone();
+        now.lost.retain(|id, _| !links.iter().any(|at| plan.links[*at].id == *id));
+        network::configure(&linking::without_absent(&now), spaces, &work, links)
     }
 
     /// New nodes whole, and living ones that got a link anew.

@@ -2,18 +2,18 @@
 //!
 //! An interface belongs to the node the plan gave it to, or to the host. Where it is instead is in the
 //! lab's state before it is moved, so that it finds home when its node ends, by command, by a kill, or
-//! when the lab is taken down by another process. A card that was in a killed node is put into the
-//! host by the kernel, maybe under another name: it is found there by its hardware address.
+//! when the lab is taken down by another process: see [`homing`](crate::homing). Its name and index there
+//! are kept for it: what comes to its home meanwhile gets others.
 
-use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use netloom_model::Plan;
 use netloom_netlink::{Batch, Carried, Change, LinkInfo, MoveLink, Socket};
 use netloom_sys::namespace;
 
-use crate::making::Inits;
-use crate::network::{self, Scope, Spaces, inside, on_a_thread, run};
+use crate::homing::settle;
+use crate::linking::{is_away, without_absent};
+use crate::network::{inside, on_a_thread, run};
 use crate::running::{Running, Work, slot};
 use crate::state::{Home, Moved, State};
 use crate::view::{Changed, MoveInterface};
@@ -50,16 +50,19 @@ impl Running {
             return Err(invalid("it is there already".into()));
         }
         let home = homecoming(&state, &from, &to, &found);
+        let room = Room::look(&state, &to, home.as_ref(), there, &object)?;
         let name = match (&request.name, &home) {
-            (Some(name), _) => free_or_refused(there, &object, name)?,
-            (None, Some(moved)) => next_free(there, &object, &moved.old_name)?,
-            (None, None) => next_free(there, &object, old_name)?,
+            (Some(name), _) => room.free_or_refused(&object, name)?,
+            (None, Some(moved)) => room.next_free(&moved.old_name),
+            (None, None) => room.next_free(old_name),
         };
-        // Home under its own name it gets what the plan says, unless it brings its own along.
-        let planned = home.filter(|m| m.old_name == name).and_then(|m| match m.home {
+        let own = home.as_ref().and_then(|m| match m.home {
             Home::Node { node, index } => Some((node, index)),
             Home::Host => None,
         });
+        let wanted = own.map_or_else(|| room.index(&state, &to, found.index), |(_, own)| Some(own));
+        // Home under its own name it gets what the plan says, unless it brings its own along.
+        let planned = own.filter(|_| home.is_some_and(|m| m.old_name == name));
         let luggage = if request.carry { pack(here, &object, &found)? } else { Carried::default() };
         let link = self.link_of(&state, &from, &found);
         if let Some(link) = link {
@@ -70,8 +73,7 @@ impl Running {
             self.lift_guards(&work, owner)?;
         }
         let moved = self.note_move(&mut work, &from, &to, &found, &name)?;
-        let old_index = planned.map(|(_, index)| index);
-        let index = move_one(here, there, &object, &found, &name, old_index)?;
+        let index = move_one(here, there, &object, &found, &name, wanted)?;
         if let Some(mut moved) = moved {
             let holder = moved.node;
             moved.index = index;
@@ -85,7 +87,7 @@ impl Running {
         unpack(there, &object, index, &luggage, found.up)?;
         if let Some((node, index)) = planned.filter(|_| !request.carry) {
             let space = spaces[1].try_clone().map_err(Error::state("network namespace", "copy"))?;
-            settle(&state.plan, node, index, space)?;
+            settle(&without_absent(&self.state()), node, index, space)?;
         }
         if let Some(link) = link {
             self.put_wire_in(&work, link)?;
@@ -166,61 +168,6 @@ impl Running {
             }
         }
     }
-
-    /// Brings home every interface, as far as that goes: the lab is about to be taken down.
-    pub(crate) fn return_everything(&self, work: &mut Work) {
-        let state = self.state();
-        let hosts: Vec<Moved> =
-            state.moved.iter().filter(|m| m.home == Home::Host).cloned().collect();
-        for failure in return_all(&state, &work.inits, &self.kept_spaces(), &hosts) {
-            netloom_sys::journal::line(format_args!("netloom: {}", crate::describe(&failure)));
-        }
-    }
-
-    /// Brings home every interface that is in one of these nodes, or belongs to one of them.
-    pub(crate) fn bring_home(&self, work: &mut Work, nodes: &[usize]) -> Result<()> {
-        let state = self.state();
-        let touched = |m: &&Moved| {
-            let home = matches!(m.home, Home::Node { node, .. } if nodes.contains(&node));
-            home || nodes.contains(&m.node)
-        };
-        let moved: Vec<Moved> = state.moved.iter().filter(touched).cloned().collect();
-        if moved.is_empty() {
-            return Ok(());
-        }
-        // An interface whose home stays gets back what stood there.
-        let homes = moved.iter().filter_map(|m| match m.home {
-            Home::Node { node, index } if !nodes.contains(&node) => Some((node, index)),
-            _ => None,
-        });
-        let homes: Vec<(usize, u32)> = homes.collect();
-        let links: Vec<usize> =
-            homes.iter().filter_map(|(node, index)| planned_link(&state, *node, *index)).collect();
-        for link in &links {
-            // Where its holder was killed there is nobody to take it from.
-            let _ = self.take_wire_out(work, *link);
-        }
-        for (node, _) in &homes {
-            self.lift_guards(work, *node)?;
-        }
-        let mut failures = return_all(&state, &work.inits, &self.kept_spaces(), &moved);
-        self.change(work, |state| {
-            state.moved.retain(|m| !moved.contains(m));
-            Ok(())
-        })?;
-        for link in &links {
-            failures.extend(self.put_wire_in(work, *link).err());
-            failures.extend(self.cut_again(&work.inits, &[*link]).err());
-        }
-        for (node, _) in &homes {
-            failures.extend(self.raise_guards(work, *node).err());
-        }
-        self.let_go(&self.state());
-        match failures.into_iter().next() {
-            None => Ok(()),
-            Some(first) => Err(first),
-        }
-    }
 }
 
 /// Where an interface of a node belongs: the node's id, and its index there; `None`: to the host.
@@ -241,78 +188,9 @@ fn owner(state: &State, from: &Place, found: &LinkInfo) -> Option<usize> {
 }
 
 /// The link that an interface is an end of by the plan: its place there.
-fn planned_link(state: &State, node: usize, index: u32) -> Option<usize> {
+pub(crate) fn planned_link(state: &State, node: usize, index: u32) -> Option<usize> {
     let home = state.plan.nodes.iter().find(|n| n.id == node)?;
     home.interfaces.iter().find(|i| i.index == index).map(|i| i.link)
-}
-
-/// Brings these interfaces home as far as they and their homes are there; goes on past failures.
-/// `kept` are namespaces of nodes whose init may have ended.
-pub(crate) fn return_all(
-    state: &State,
-    inits: &Inits,
-    kept: &[(usize, OwnedFd)],
-    moved: &[Moved],
-) -> Vec<Error> {
-    let open = |node: usize| -> Option<OwnedFd> {
-        let held = kept.iter().find(|(id, _)| *id == node).and_then(|(_, fd)| fd.try_clone().ok());
-        held.or_else(|| inits.get(&node).and_then(|i| namespace::network_of(i.pid).ok()))
-    };
-    let one = |m: &Moved| -> Result<()> {
-        let object = format!("interface {:?}", m.old_name);
-        let here = open(m.node);
-        match m.home {
-            Home::Host => return_to_host(&object, here.as_ref(), m),
-            Home::Node { node, index } => {
-                // A home that is gone takes the interface with it, wherever it is.
-                let (Some(here), Some(there)) = (here, open(node)) else { return Ok(()) };
-                let Some(found) = find(here.as_fd(), &object, &m.name)? else { return Ok(()) };
-                move_one(here.as_fd(), there.as_fd(), &object, &found, &m.old_name, Some(index))?;
-                settle(&state.plan, node, index, there)
-            }
-        }
-    };
-    moved.iter().filter_map(|m| one(m).err()).collect()
-}
-
-/// Gives an interface that came home what the plan gave it.
-fn settle(plan: &Plan, node: usize, index: u32, space: OwnedFd) -> Result<()> {
-    let Some(slot) = plan.slot_of(node) else { return Ok(()) };
-    let Some(interface) = plan.nodes[slot].interfaces.iter().find(|i| i.index == index) else {
-        return Ok(());
-    };
-    let core = space.try_clone().map_err(Error::state("network namespace", "copy"))?;
-    let mut nodes: Vec<Option<OwnedFd>> = plan.nodes.iter().map(|_| None).collect();
-    nodes[slot] = Some(space);
-    let spaces = Spaces { nodes, core, wired: BTreeSet::new(), tapped: BTreeSet::new() };
-    network::configure(plan, &spaces, &[(slot, Scope::Links)], &[interface.link])
-}
-
-fn return_to_host(object: &str, here: Option<&OwnedFd>, m: &Moved) -> Result<()> {
-    let host = namespace::current_network()
-        .map_err(Error::system("host", "open its network namespace"))?;
-    let found = match here {
-        Some(here) => find(here.as_fd(), object, &m.name)?,
-        None => None,
-    };
-    if let (Some(here), Some(found)) = (here, found) {
-        let index = move_one(here.as_fd(), host.as_fd(), object, &found, &m.old_name, None)?;
-        return unpack(host.as_fd(), object, index, &Carried::default(), m.was_up);
-    }
-    // Its node was killed: the kernel has put it into the host, maybe under another name.
-    inside(host.as_fd(), object, |socket| {
-        let links = socket.links().map_err(Error::network(object, "look for it on the host"))?;
-        let stranded = links.iter().find(|l| l.mac == Some(m.mac) && l.name != m.old_name);
-        let free = !links.iter().any(|l| l.name == m.old_name);
-        let Some(stranded) = stranded.filter(|_| free && m.mac != [0; 6]) else { return Ok(()) };
-        let mut batch = Batch::new();
-        batch.push(object, &Change::of(stranded.index).down());
-        batch.push(object, &Change::rename(stranded.index, &m.old_name));
-        if m.was_up {
-            batch.push(object, &Change::of(stranded.index).up());
-        }
-        run(socket, &mut batch, object, "give it back its name")
-    })
 }
 
 fn place(plan: &Plan, name: &str) -> Result<Place> {
@@ -341,43 +219,90 @@ fn homecoming(state: &State, from: &Place, to: &Place, found: &LinkInfo) -> Opti
 }
 
 /// The interface of this name in a namespace.
-fn find(space: BorrowedFd<'_>, object: &str, name: &str) -> Result<Option<LinkInfo>> {
+pub(crate) fn find(space: BorrowedFd<'_>, object: &str, name: &str) -> Result<Option<LinkInfo>> {
     inside(space, object, |socket| socket.link(name).map_err(Error::network(object, "look up")))
 }
 
-fn taken(space: BorrowedFd<'_>, object: &str) -> Result<Vec<String>> {
-    inside(space, object, |socket| {
-        let links = socket.links().map_err(Error::network(object, "list interfaces"))?;
-        Ok(links.into_iter().map(|l| l.name).collect())
-    })
+/// What is taken where an interface is to go.
+struct Room {
+    /// Names of what is there.
+    names: Vec<String>,
+    indexes: Vec<u32>,
+    /// Names and indexes kept for interfaces of that place that are elsewhere.
+    kept: Vec<(String, u32)>,
 }
 
-fn free_or_refused(space: BorrowedFd<'_>, object: &str, name: &str) -> Result<String> {
-    let invalid = |reason| Error::Invalid { object: object.to_owned(), reason };
-    if let Some(problem) = netloom_model::interface_name_problem(name) {
-        return Err(invalid(problem));
+impl Room {
+    /// Looks into the place `to`; `coming` is what is known of an interface that comes home there.
+    fn look(
+        state: &State,
+        to: &Place,
+        coming: Option<&Moved>,
+        space: BorrowedFd<'_>,
+        object: &str,
+    ) -> Result<Room> {
+        let there = inside(space, object, |socket| {
+            socket.links().map_err(Error::network(object, "list interfaces"))
+        })?;
+        let kept = match to {
+            Place::Host => vec![],
+            Place::Node(slot) => kept_for_absent(state, *slot, coming),
+        };
+        let indexes = there.iter().map(|l| l.index).collect();
+        Ok(Room { names: there.into_iter().map(|l| l.name).collect(), indexes, kept })
     }
-    if taken(space, object)?.iter().any(|t| t == name) {
-        return Err(invalid(format!("there is a {name:?} already where it is to go")));
+
+    fn is_kept(&self, name: &str) -> bool {
+        self.kept.iter().any(|(kept, _)| kept == name)
     }
-    Ok(name.to_owned())
+
+    fn free_or_refused(&self, object: &str, name: &str) -> Result<String> {
+        let invalid = |reason| Error::Invalid { object: object.to_owned(), reason };
+        if let Some(problem) = netloom_model::interface_name_problem(name) {
+            return Err(invalid(problem));
+        }
+        if self.names.iter().any(|taken| taken == name) {
+            return Err(invalid(format!("there is a {name:?} already where it is to go")));
+        }
+        if self.is_kept(name) {
+            let reason = format!("{name:?} there is kept for the node's own, which is elsewhere");
+            return Err(invalid(reason));
+        }
+        Ok(name.to_owned())
+    }
+
+    /// The name itself where it is free, else the next free one of its kind: `eth0` -> `eth1`.
+    fn next_free(&self, name: &str) -> String {
+        let free = |name: &String| !self.names.contains(name) && !self.is_kept(name);
+        let kind = name.trim_end_matches(|c: char| c.is_ascii_digit());
+        let numbered = (0..).map(|n: u32| format!("{}{n}", &kind[..kind.len().min(10)]));
+        let mut candidates = std::iter::once(name.to_owned()).chain(numbered);
+        candidates.find(free).unwrap_or_else(|| name.to_owned())
+    }
+
+    /// The index that a guest gets: its own where nobody has or needs it. `None`: what the kernel gives.
+    fn index(&self, state: &State, to: &Place, own: u32) -> Option<u32> {
+        let Place::Node(slot) = to else { return None };
+        let free = |index: &u32| {
+            !self.indexes.contains(index) && !self.kept.iter().any(|(_, kept)| kept == index)
+        };
+        let planned = state.plan.nodes[*slot].interfaces.iter().map(|i| i.index).max();
+        let first = planned.unwrap_or(1) + 1;
+        std::iter::once(own).chain(first..).find(free)
+    }
 }
 
-/// The name itself where it is free, else the next free one of its kind: `eth0` -> `eth1`.
-fn next_free(space: BorrowedFd<'_>, object: &str, name: &str) -> Result<String> {
-    let taken = taken(space, object)?;
-    if !taken.iter().any(|t| t == name) {
-        return Ok(name.to_owned());
-    }
-    let kind = name.trim_end_matches(|c: char| c.is_ascii_digit());
-    let free = (0..)
-        .map(|n: u32| format!("{}{n}", &kind[..kind.len().min(10)]))
-        .find(|candidate| !taken.contains(candidate));
-    Ok(free.unwrap_or_else(|| name.to_owned()))
+/// Names and indexes of a node's interfaces that are elsewhere, but for one that comes home.
+fn kept_for_absent(state: &State, slot: usize, coming: Option<&Moved>) -> Vec<(String, u32)> {
+    let node = &state.plan.nodes[slot];
+    let comes = |index: u32| coming.is_some_and(|m| m.home == Home::Node { node: node.id, index });
+    let absent = node.interfaces.iter().enumerate().filter(|(at, _)| is_away(state, slot, *at));
+    let others = absent.filter(|(_, interface)| !comes(interface.index));
+    others.map(|(_, interface)| (interface.name.clone(), interface.index)).collect()
 }
 
 /// Moves it, and gives its index there.
-fn move_one(
+pub(crate) fn move_one(
     here: BorrowedFd<'_>,
     there: BorrowedFd<'_>,
     object: &str,
@@ -406,7 +331,7 @@ fn pack(space: BorrowedFd<'_>, object: &str, found: &LinkInfo) -> Result<Carried
 }
 
 /// Raises it if it was up, and gives it what it carried.
-fn unpack(
+pub(crate) fn unpack(
     space: BorrowedFd<'_>,
     object: &str,
     index: u32,

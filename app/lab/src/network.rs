@@ -449,25 +449,42 @@ impl Way {
     }
 }
 
+/// Whether there is an interface of this index and hardware address.
+fn has(socket: &mut Socket, index: u32, mac: Option<[u8; 6]>, object: &str) -> Result<bool> {
+    let links = socket.links().map_err(Error::network(object, "list interfaces"))?;
+    Ok(links.iter().any(|l| l.index == index && l.mac == mac))
+}
+
 /// Removes what is left of these links in the living: ends whose other end is gone or going.
-pub(crate) fn remove_links(plan: &Plan, spaces: &Spaces, links: &[usize]) -> Result<()> {
+///
+/// Of links that are `lost` there may be something else at the place of an interface, which stays.
+pub(crate) fn remove_links(
+    plan: &Plan,
+    spaces: &Spaces,
+    links: &[usize],
+    lost: impl Fn(&PlannedLink) -> bool + Sync,
+) -> Result<()> {
     on_a_thread(|| {
         for &index in links {
             let link = &plan.links[index];
             for (side, end) in link.ends.iter().enumerate() {
-                let (ns, which) = match end {
+                let (ns, which, mac) = match end {
                     PlannedEnd::Node { node, interface } => {
                         let Ok(ns) = spaces.node(*node) else { continue };
-                        (ns, plan.nodes[*node].interfaces[*interface].index)
+                        let planned = &plan.nodes[*node].interfaces[*interface];
+                        (ns, planned.index, lost(link).then_some(planned.mac))
                     }
                     PlannedEnd::Port { .. } if !spaces.tapped.contains(&link.id) => {
-                        (spaces.core.as_fd(), port_index(link, side))
+                        (spaces.core.as_fd(), port_index(link, side), None)
                     }
                     _ => continue,
                 };
                 let object = format!("link {:?}", link.name);
                 namespace::enter_network(ns).map_err(Error::system(&object, "remove"))?;
                 let mut socket = open(&object)?;
+                if mac.is_some() && !has(&mut socket, which, mac, &object)? {
+                    continue;
+                }
                 let mut batch = Batch::new();
                 batch.push_tolerant(object.as_str(), &DeleteLink::new(which));
                 run(&mut socket, &mut batch, &object, "remove")?;

@@ -3,6 +3,7 @@
 //! Two things never happen at once: making and taking down, under one lock. What is shown is read
 //! from the kernel when it is asked for.
 
+use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -23,7 +24,7 @@ use rustix::process::Pid;
 
 use crate::keeping::Kept;
 use crate::load::Loads;
-use crate::making::{Init, Inits, Maker};
+use crate::making::{Init, Inits, Maker, Missing};
 use crate::reports::forget_reports;
 use crate::state::{Folder, State};
 use crate::view::{
@@ -58,7 +59,7 @@ pub(crate) enum Phase {
 pub(crate) struct Made {
     /// Names of nodes.
     pub(crate) nodes: Vec<String>,
-    /// Programs in them that ended with an error.
+    /// Programs in them that ended with an error, and links that could not be made anew.
     pub(crate) troubles: Vec<String>,
 }
 
@@ -182,21 +183,46 @@ impl Running {
 
     /// Makes what is missing and starts its programs. While these start others may have the work.
     pub(crate) fn make(&self, progress: &Progress<'_>) -> Result<Made> {
-        let slots = self.make_network(&mut self.work(), progress)?;
+        let (slots, lost) = self.make_network(&mut self.work(), progress)?;
         if self.phase() == Phase::Making {
             self.enter(Phase::Starting);
         }
-        self.start(&slots, progress)
+        self.start(&slots, lost, progress)
     }
 
     /// The same for somebody who has the work, and keeps it.
     pub(crate) fn make_with(&self, work: &mut Work) -> Result<Made> {
-        let slots = self.make_network(work, &|_, _, _| {})?;
-        self.start(&slots, &|_, _, _| {})
+        let (slots, lost) = self.make_network(work, &|_, _, _| {})?;
+        self.start(&slots, lost, &|_, _, _| {})
     }
 
-    /// Makes all that is missing but programs; gives the slots.
-    fn make_network(&self, work: &mut Work, progress: &Progress<'_>) -> Result<Vec<usize>> {
+    /// Makes all that is missing but programs; gives the slots, and which links cannot be made anew.
+    fn make_network(
+        &self,
+        work: &mut Work,
+        progress: &Progress<'_>,
+    ) -> Result<(Vec<usize>, Vec<String>)> {
+        self.tend_guests(work);
+        self.note_strays(work)?;
+        let links = Missing::of(&self.state(), &work.inits).links;
+        self.recall(work, &links)?;
+        let lived: BTreeSet<usize> =
+            work.inits.iter().filter(|(_, init)| init.lives()).map(|(id, _)| *id).collect();
+        match self.make_missing(work, progress) {
+            Ok(made) => {
+                self.found_again(work, &links)?;
+                Ok((made, self.make_lost(work)?))
+            }
+            Err(e) => {
+                if !lived.is_empty() {
+                    end_new(&mut work.inits, &lived);
+                }
+                Err(e)
+            }
+        }
+    }
+
+    fn make_missing(&self, work: &mut Work, progress: &Progress<'_>) -> Result<Vec<usize>> {
         let state = self.state();
         let Work { spawner, reports, inits } = work;
         let Some(spawner) = spawner else {
@@ -216,14 +242,19 @@ impl Running {
         maker.make(inits)
     }
 
-    fn start(&self, slots: &[usize], progress: &Progress<'_>) -> Result<Made> {
+    fn start(
+        &self,
+        slots: &[usize],
+        mut troubles: Vec<String>,
+        progress: &Progress<'_>,
+    ) -> Result<Made> {
         let state = self.state();
         if slots.len() < state.plan.nodes.len() {
             // Those that live on may have lost addresses and got them again. A lab that is made as a whole
             // has the names of its plan.
             self.settle_names();
         }
-        let troubles = starting::start(&self.folder, &state.plan, slots, progress)?;
+        troubles.extend(starting::start(&self.folder, &state.plan, slots, progress)?);
         let nodes = slots.iter().filter_map(|i| state.plan.nodes.get(*i));
         Ok(Made { nodes: nodes.map(|n| n.name.clone()).collect(), troubles })
     }
@@ -291,6 +322,16 @@ impl Running {
     /// Whether the core's init lives.
     fn has_core(&self) -> bool {
         self.work().inits.get(&CORE).is_some_and(Init::lives)
+    }
+}
+
+/// Ends the inits that were made among others that lived, and are not whole: they are made anew next time.
+fn end_new(inits: &mut Inits, lived: &BTreeSet<usize>) {
+    let ids: Vec<usize> = inits.keys().copied().filter(|id| !lived.contains(id)).collect();
+    for init in ids.into_iter().filter_map(|id| inits.remove(&id)) {
+        // One that has ended needs no signal.
+        let _ = process::signal(&init.pidfd, rustix::process::Signal::KILL);
+        process::wait_end(&init.pidfd, END_TIMEOUT);
     }
 }
 

@@ -5,7 +5,7 @@
 //! made, `up` after everything is. `n/` holds the inits' sockets and logs. Files are 0600, folders
 //! 0700. A file is written beside and renamed, so that one that is there is whole.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -51,6 +51,9 @@ pub struct State {
     /// Interfaces that are not where the plan put them.
     #[serde(default)]
     pub moved: Vec<Moved>,
+    /// Ids of links of which an interface could not come home, and why: the next `up` makes them anew.
+    #[serde(default)]
+    pub lost: BTreeMap<usize, String>,
     /// Ids of links that are taken down, as if their cable were pulled.
     #[serde(default)]
     pub down: BTreeSet<usize>,

@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use netloom_model::Plan;
-use netloom_model::plan::{PlannedEnd, PlannedLink, PlannedNode};
+use netloom_model::plan::{Interface, PlannedEnd, PlannedLink, PlannedNode};
 use netloom_netlink::{AddressInfo, LinkInfo, Socket, diag};
 use netloom_node::control::{Answer, Connection, NodeReport, ProgramState, Request};
 use netloom_node::spec::socket_name;
@@ -59,7 +59,7 @@ pub(crate) fn read(sources: &Sources<'_>) -> Result<LabStatus> {
         let plugged = sources.running.kept.switches.is_plugged(plan, l);
         let mut status = link(plan, l, &nodes, wire, plugged);
         status.down = state.down.contains(&l.id);
-        status.up &= !status.down;
+        status.up &= !status.down && !state.lost.contains_key(&l.id);
         status
     };
     let links = plan.links.iter().map(link).collect();
@@ -148,7 +148,12 @@ fn node(sources: &Sources<'_>, slot: usize, found: &Visit) -> NodeStatus {
     let interfaces = interface_statuses(state, slot, &found.links, &held);
     let report = pid.and_then(|_| report(&running.folder, planned)).unwrap_or_default();
     let programs: Vec<ProgramView> = report.programs.iter().map(program).collect();
-    let (standing, reason) = standing(sources.phase, pid.is_some(), &report, &programs);
+    let (standing, reason) = match standing(sources.phase, pid.is_some(), &report, &programs) {
+        (NodeState::Up, _) if !lost(state, planned).is_empty() => {
+            (NodeState::Degraded, Some(lost(state, planned).join("; ")))
+        }
+        found => found,
+    };
     NodeStatus {
         name: planned.name.clone(),
         alive: pid.is_some(),
@@ -247,6 +252,12 @@ fn standing(
     }
 }
 
+/// Why interfaces of a node are lost.
+fn lost(state: &State, planned: &PlannedNode) -> Vec<String> {
+    let why = |i: &Interface| state.lost.get(&state.plan.links[i.link].id).cloned();
+    planned.interfaces.iter().filter_map(why).collect()
+}
+
 /// The interfaces that a node has: its own that are not elsewhere, and others' that are here.
 fn interface_statuses(
     state: &State,
@@ -265,7 +276,8 @@ fn interface_statuses(
         here.map(|held| held.address.to_string()).collect()
     };
     let own = planned.interfaces.iter().filter(|i| !away(i.index)).map(|i| {
-        let seen = addresses::seen(i, found);
+        let lost = state.lost.contains_key(&plan.links[i.link].id);
+        let seen = addresses::seen(i, found).filter(|_| !lost);
         let name = seen.map_or(i.name.as_str(), |link| link.name.as_str());
         interface_status(&i.name, &plan.links[i.link].name, i.mtu, addresses(name), seen)
     });

@@ -342,9 +342,10 @@ fn ends(plan: &Plan) -> impl Iterator<Item = (&PlannedLink, usize)> {
     both.filter(|(link, side)| at(plan, &link.ends[*side]).is_some())
 }
 
-/// Those that are to be joined: a link that is down has no plugs.
+/// Those that are to be joined: a link that is down, or whose interface is lost, has no plugs.
 fn joined(state: &State) -> impl Iterator<Item = (&PlannedLink, usize)> {
-    ends(&state.plan).filter(|(link, _)| !state.down.contains(&link.id))
+    let out = |id: &usize| state.down.contains(id) || state.lost.contains_key(id);
+    ends(&state.plan).filter(move |(link, _)| !out(&link.id))
 }
 
 /// What the port of a link's end is called on its switch: as the other end where that has a name that no

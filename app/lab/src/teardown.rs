@@ -17,7 +17,7 @@ use rustix::process::Signal;
 use crate::making::{Init, Inits, has_work};
 use crate::network::on_a_thread;
 use crate::state::{Folder, Home, State};
-use crate::{Error, Result, door, moves, switching, wires};
+use crate::{Error, Result, door, homing, switching, wires};
 
 /// How long programs may take to end when asked to.
 const GRACE: Duration = Duration::from_millis(1000);
@@ -101,7 +101,8 @@ fn return_to_host(state: &State, inits: &[Init]) -> Vec<Error> {
         Some((node, path(found)?))
     };
     let spaces: Vec<(usize, OwnedFd)> = hosts.iter().filter_map(|m| open(m.node)).collect();
-    moves::return_all(state, &Inits::new(), &spaces, &hosts)
+    let failed = homing::return_all(state, &Inits::new(), &spaces, &hosts);
+    failed.into_iter().map(|(_, failure)| failure).collect()
 }
 
 /// Asks the programs of these nodes (ids and names) to end and waits for their inits, which end

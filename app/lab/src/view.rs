@@ -75,7 +75,7 @@ pub enum NodeState {
     /// It lives, and no program of it has ended with an error.
     #[default]
     Up,
-    /// A program of it has ended with an error and is not started again.
+    /// A program of it has ended with an error and is not started again, or an interface of it is lost.
     Degraded,
     /// It could not become ready.
     Failed,

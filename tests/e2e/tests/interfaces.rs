@@ -141,6 +141,127 @@ fn a_home_that_is_gone_takes_the_interface_along() {
     machine.down();
 }
 
+/// Links of two nodes by a switch in shared memory, where each is a tap in its node as root.
+const SWITCHED: &str = "
+name: moves
+nodes: {a: {}, b: {}, c: {}, d: {}}
+switches: {s: {kind: shm}, t: {kind: shm}}
+links: [[a, s], [b, s], [c, t], [d, t]]
+";
+
+/// How a node ends.
+#[derive(Clone, Copy)]
+enum End {
+    Deleted,
+    Killed,
+}
+
+/// Moves `a`'s interface away, another into `a`, and ends the node that has `a`'s.
+fn returns_to_a_home_with_a_guest(lab: &str, end: End) {
+    let machine = machine!();
+    let file = machine.file(&lab.replace("d: {}", "d: {}, x: {}"));
+    machine.up_file(&file);
+    let own = seen(&machine, "a");
+    moved(&machine, "a:eth0 x --carry");
+    // Neither its name nor its index is given away.
+    assert_eq!(moved(&machine, "c:eth0 a"), "eth1");
+    machine.refused("node move-interface d:eth0 a --name eth0", 2, &["eth0", "elsewhere"]);
+    match end {
+        End::Deleted => drop(machine.ok("node delete x")),
+        End::Killed => kill(machine.init("x")),
+    }
+    let back = || seen(&machine, "a").starts_with(&own).then_some(());
+    wait_until("eth0 is home", SOON, back);
+    assert_eq!(names(&machine, "a"), ["eth0", "eth1"]);
+    reaches(&machine, "a", "b");
+    machine.up_file(&file);
+    assert_eq!(machine.status()["state"], "up");
+    moved(&machine, "a:eth1 c");
+    reaches(&machine, "c", "d");
+    machine.down();
+}
+
+#[test]
+fn a_guest_at_home_is_not_in_the_way_when_the_holder_is_deleted() {
+    returns_to_a_home_with_a_guest(LAB, End::Deleted);
+}
+
+#[test]
+fn a_guest_at_home_is_not_in_the_way_when_the_holder_is_killed() {
+    returns_to_a_home_with_a_guest(LAB, End::Killed);
+}
+
+#[test]
+fn a_guest_at_home_is_not_in_the_way_of_a_switched_one_whose_holder_is_deleted() {
+    returns_to_a_home_with_a_guest(SWITCHED, End::Deleted);
+}
+
+#[test]
+fn a_guest_at_home_is_not_in_the_way_of_a_switched_one_whose_holder_is_killed() {
+    returns_to_a_home_with_a_guest(SWITCHED, End::Killed);
+}
+
+/// Something that a program of `a` made stands where `a`'s interface belongs.
+fn squatter(machine: &Machine) {
+    moved(machine, "a:eth0 c --name away");
+    let squat = ["ip", "link", "add", "squat", "index", "2", "type", "bridge"];
+    machine.exec("a", &squat).finish().code(0);
+}
+
+/// What `status` says of the node `a`: where it stands, and why.
+fn standing(machine: &Machine) -> (String, String) {
+    let view = machine.node("a");
+    let text = |key: &str| view[key].as_str().unwrap_or_default().to_owned();
+    (text("state"), text("reason"))
+}
+
+/// `up` tells that the link cannot be made; once it can, it is.
+fn heals(machine: &Machine, file: &std::path::Path) {
+    let (state, reason) = standing(machine);
+    assert_eq!(state, "degraded", "{reason}");
+    assert!(reason.contains("a:eth0 was lost"), "{reason}");
+    let told = machine.netloom(["up".as_ref(), file.as_os_str()]).finish();
+    told.code(1).says("1 link could not be made anew");
+    machine.refused("link set a:eth0 --down", 1, &["a:eth0 was lost"]);
+    assert_eq!(names(machine, "a"), ["squat"]);
+    machine.exec("a", &["ip", "link", "delete", "squat"]).finish().code(0);
+    machine.up_file(file);
+    assert_eq!(standing(machine), ("up".to_owned(), String::new()));
+    reaches(machine, "a", "b");
+    reaches(machine, "b", "a");
+}
+
+#[test]
+fn what_cannot_come_home_is_told_and_made_anew() {
+    let machine = machine!();
+    let file = machine.file(LAB);
+    machine.up_file(&file);
+    let own = seen(&machine, "a");
+    squatter(&machine);
+    kill(machine.init("c"));
+    let told = || standing(&machine).1.contains("was lost").then_some(());
+    wait_until("it is told", SOON, told);
+    heals(&machine, &file);
+    assert_eq!(seen(&machine, "a"), own);
+    reaches(&machine, "c", "d");
+    machine.down();
+}
+
+#[test]
+fn what_went_with_its_holder_while_nobody_looked_is_made_anew() {
+    let machine = machine!();
+    let file = machine.file(SWITCHED);
+    machine.up_file(&file);
+    squatter(&machine);
+    let holder = machine.init("c");
+    kill_and_wait(machine.lab_process());
+    kill_and_wait(holder);
+    let told = machine.netloom(["up".as_ref(), file.as_os_str()]).finish();
+    told.code(1).says("1 link could not be made anew");
+    heals(&machine, &file);
+    machine.down();
+}
+
 #[test]
 fn a_lab_is_adopted_with_what_was_moved() {
     let machine = machine!();

@@ -73,15 +73,21 @@ pub(crate) fn up(wish: &Wish, args: &Up) -> Result<i32> {
     Ok(tell_troubles(&name, &said))
 }
 
-/// Tells which programs ended with an error although the lab stands; gives the exit code.
+/// Tells which programs ended with an error although the lab stands, and which links could not be made anew;
+/// gives the exit code.
 fn tell_troubles(lab: &str, troubles: &[String]) -> i32 {
-    if troubles.is_empty() {
-        return 0;
-    }
-    let programs = output::count(troubles.len(), "program");
-    eprintln!("netloom: lab {lab:?} is up, but {programs} ended with an error");
-    troubles.iter().for_each(|story| eprintln!("{story}"));
-    1
+    let (links, programs): (Vec<&String>, Vec<_>) =
+        troubles.iter().partition(|story| story.starts_with("link "));
+    let tell = |what: &str, how: &str, stories: &[&String]| {
+        if !stories.is_empty() {
+            let count = output::count(stories.len(), what);
+            eprintln!("netloom: lab {lab:?} is up, but {count} {how}");
+            stories.iter().for_each(|story| eprintln!("{story}"));
+        }
+    };
+    tell("link", "could not be made anew", &links);
+    tell("program", "ended with an error", &programs);
+    i32::from(!troubles.is_empty())
 }
 
 /// What was changed by hand since the lab came up, and how to undo it; the end of the line if nothing was.
