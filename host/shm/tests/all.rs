@@ -6,6 +6,7 @@
 )]
 
 mod mirror;
+mod order;
 mod port;
 mod port_hand;
 mod port_script;

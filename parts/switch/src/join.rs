@@ -1,8 +1,8 @@
 //! Ports come, open edges to each other, and go.
 //!
 //! Order is kept across the opening of an edge: what its sender sent before by way of the switch is
-//! relayed before the receiver is told of the edge, and the receiver empties the switch's ring to it
-//! before it looks at the edge. Who does not read what it is told is not told of further edges.
+//! relayed before the receiver is told of the edge, and the receiver takes what stands in the switch's
+//! ring to it before it looks at the edge. Who does not read what it is told is not told of further edges.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
@@ -15,7 +15,7 @@ use netloom_shm::wake::Bell;
 use rustix::process::Pid;
 
 use crate::client::Role;
-use crate::port::{Brought, Made, length, make, with_source};
+use crate::port::{Brought, Made, Open, Port, length, make, with_source};
 use crate::relay::random;
 use crate::seats::{Refusal, Seat, Wish, seat};
 use crate::server::Server;
@@ -167,25 +167,43 @@ impl Server {
     }
 
     /// A port wants to send to another by a ring of its own.
-    pub(crate) fn open(&mut self, from: u8, to: u8, ring: &OwnedFd) {
-        let Some(client) = self.hub.port(from).map(|port| port.client) else { return };
-        if let Err((reason, text)) = self.try_open(from, to, ring) {
+    pub(crate) fn open(&mut self, from: u8, to: u8, ring: OwnedFd) {
+        let checked = self.receiver(from, to).map(drop);
+        match checked.and_then(|()| check_ring(&ring).map_err(|text| (Reason::Memory, text))) {
+            Ok(()) => self.hub.ask(from, to, ring),
+            Err(refusal) => self.refuse_edge(from, to, refusal),
+        }
+    }
+
+    /// Gives an edge to who has asked for it: what it has sent before is relayed.
+    pub(crate) fn open_due(&mut self, from: u8, open: &Open) {
+        if let Err(refusal) = self.try_open(from, open.to, &open.ring) {
+            self.refuse_edge(from, open.to, refusal);
+        }
+    }
+
+    fn refuse_edge(&mut self, from: u8, to: u8, (reason, text): Refusal) {
+        if let Some(client) = self.hub.port(from).map(|port| port.client) {
             self.refuse(client, reason, to, &text);
         }
     }
 
-    fn try_open(&mut self, from: u8, to: u8, ring: &OwnedFd) -> Result<(), Refusal> {
-        let other = |e: String| (Reason::Other, e);
+    /// Who is to have an edge from a port.
+    fn receiver(&self, from: u8, to: u8) -> Result<&Port, Refusal> {
         let receiver = self.hub.port(to).filter(|_| from != to);
         let receiver = receiver.ok_or_else(|| (Reason::NoPort, format!("no port {to}")))?;
+        let unread = self.clients.get(&receiver.client).map_or(0, |client| client.unread());
+        if unread >= MOST_UNREAD {
+            return Err((Reason::Other, format!("port {to} does not read what it is told")));
+        }
+        Ok(receiver)
+    }
+
+    fn try_open(&mut self, from: u8, to: u8, ring: &OwnedFd) -> Result<(), Refusal> {
+        let other = |e: String| (Reason::Other, e);
+        let receiver = self.receiver(from, to)?;
         let (receiver_id, inbox) = (receiver.client, receiver.inbox.clone());
         let receiver_generation = receiver.generation;
-        let unread = self.clients.get(&receiver_id).map_or(0, |client| client.unread());
-        if unread >= MOST_UNREAD {
-            return Err(other(format!("port {to} does not read what it is told")));
-        }
-        check_ring(ring).map_err(|text| (Reason::Memory, text))?;
-        self.hub.drain(from);
         let Some(sender) = self.hub.port(from) else { return Ok(()) };
         let (sender_id, generation) = (sender.client, sender.generation);
         let bell = Bell::create().map_err(|e| other(with_source(&e)))?;

@@ -11,7 +11,7 @@ use netloom_shm::wake::Bell;
 
 use crate::relay::random;
 
-/// Most bytes of an uplink: what one port can make the switch relay before it does anything else.
+/// Most bytes of an uplink: what one port can make the switch relay before it gets an edge.
 const MOST_UPLINK: u64 = (1 << 20) + 4096;
 
 /// Of a port that is there.
@@ -26,7 +26,8 @@ pub(crate) struct Port {
     /// For those who open edges to it.
     pub(crate) inbox: Rc<OwnedFd>,
     pub(crate) uplink: Reader,
-    pub(crate) uplink_bytes: usize,
+    /// Edges that it has asked for, and that it gets when enough of its uplink was relayed.
+    pub(crate) opens: Vec<Open>,
     /// Rung by the port.
     pub(crate) bell: Rc<OwnedFd>,
     pub(crate) downlink: Outgoing,
@@ -36,6 +37,14 @@ pub(crate) struct Port {
     pub(crate) missed: u64,
     /// Bytes of its inbox, uplink and downlink.
     pub(crate) bytes: u64,
+}
+
+/// An edge that a port wants.
+pub(crate) struct Open {
+    pub(crate) to: u8,
+    pub(crate) ring: OwnedFd,
+    /// So much of the uplink is relayed before.
+    pub(crate) after: u64,
 }
 
 /// What is made for a port, and sent to it.
@@ -86,7 +95,7 @@ pub(crate) fn make(brought: Brought, own: &Inbox, downlink: usize) -> Result<Mad
         since: crate::server::now(),
         inbox: Rc::new(brought.inbox),
         uplink,
-        uplink_bytes: usize::try_from(uplink_bytes).unwrap_or(0),
+        opens: Vec::new(),
         bell: up.clone(),
         downlink,
         written: false,

@@ -6,6 +6,7 @@
 //! port, nobody else anything. Turns are short, so that no uplink keeps others waiting.
 //! See IEEE 802.1Q-2022, 8.6 (forwarding) and 8.7 (learning).
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use netloom_bridge::{
@@ -19,7 +20,7 @@ use netloom_shm::protocol::MIRRORED;
 use netloom_shm::ring::{Pushed, Taken};
 
 use crate::options::Options;
-use crate::port::Port;
+use crate::port::{Open, Port};
 use crate::publish;
 use crate::rules::Rules;
 use crate::{Error, Result};
@@ -48,6 +49,8 @@ pub(crate) struct Hub {
     written: Vec<u8>,
     /// Uplinks that hold what cannot be.
     bad: Vec<u8>,
+    /// Ports that wait for an edge.
+    opening: Vec<u8>,
     asleep: bool,
 }
 
@@ -76,6 +79,7 @@ impl Hub {
             buffer: vec![0; HEADER + LONGEST_FRAME],
             written: Vec::new(),
             bad: Vec::new(),
+            opening: Vec::new(),
             asleep: false,
         };
         hub.set_rules(rules)?;
@@ -126,6 +130,7 @@ impl Hub {
         self.here.retain(|n| *n != number);
         self.written.retain(|n| *n != number);
         self.bad.retain(|n| *n != number);
+        self.opening.retain(|n| *n != number);
         self.table.forget_port(u16::from(number), |_| {});
         Some(port)
     }
@@ -150,7 +155,7 @@ impl Hub {
             let mut any = false;
             for place in 0..self.here.len() {
                 let Some(number) = self.here.get(place).copied() else { break };
-                any |= self.turn(number, TURN) > 0;
+                any |= self.turn(number) > 0;
             }
             self.flush();
             if !any {
@@ -170,20 +175,43 @@ impl Hub {
         }
     }
 
-    /// Relays all that was in a port's uplink when this was called, so that what the port sends by
-    /// an edge from now on comes behind it.
-    pub(crate) fn drain(&mut self, number: u8) {
-        let Some(size) = self.port(number).map(|port| port.uplink_bytes) else { return };
-        self.turn(number, size);
-        self.flush();
+    /// A port wants an edge, and gets it ([`Hub::due`]) when all was relayed that it has sent up until
+    /// now: so what it sends by the edge comes behind that. One edge to each port is asked for at a time.
+    pub(crate) fn ask(&mut self, from: u8, to: u8, ring: OwnedFd) {
+        let Some(port) = self.ports.get_mut(usize::from(from)).and_then(Option::as_mut) else {
+            return;
+        };
+        let Some(after) = port.uplink.shown() else { return self.bad.push(from) };
+        port.opens.retain(|open| open.to != to);
+        port.opens.push(Open { to, ring, after });
+        if !self.opening.contains(&from) {
+            self.opening.push(from);
+        }
+        self.wake_up();
     }
 
-    /// Relays frames of a port until there are no more or so many bytes were taken; how many were.
-    fn turn(&mut self, number: u8, most: usize) -> usize {
+    /// Edges whose time has come, with the port that asked for each. What was relayed is shown.
+    pub(crate) fn due(&mut self) -> Vec<(u8, Open)> {
+        let mut due = Vec::new();
+        for number in std::mem::take(&mut self.opening) {
+            let port = self.ports.get_mut(usize::from(number)).and_then(Option::as_mut);
+            let Some(port) = port else { continue };
+            let relayed = port.uplink.taken();
+            let ready = port.opens.extract_if(.., |open| open.after <= relayed);
+            due.extend(ready.map(|open| (number, open)));
+            if !port.opens.is_empty() {
+                self.opening.push(number);
+            }
+        }
+        due
+    }
+
+    /// Relays frames of a port until there are no more or its turn is over; how much that cost.
+    fn turn(&mut self, number: u8) -> usize {
         let now = seconds();
         let mut buffer = std::mem::take(&mut self.buffer);
         let mut taken = 0;
-        while taken < most {
+        while taken < TURN {
             let Some(port) = self.ports.get_mut(usize::from(number)).and_then(Option::as_mut)
             else {
                 break;
@@ -195,7 +223,7 @@ impl Hub {
                     self.pass(number, whole, now);
                 }
                 Taken::Truncated { length } => {
-                    taken += length;
+                    taken += length.max(LEAST);
                     self.drop_frame(number, Drop::Oversize);
                 }
                 Taken::Empty => break,

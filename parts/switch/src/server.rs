@@ -183,6 +183,9 @@ impl Server {
             for number in self.hub.relay() {
                 self.expel_port(number);
             }
+            for (from, open) in self.hub.due() {
+                self.open_due(from, &open);
+            }
             if self.awaiting.is_some_and(|until| until <= Instant::now()) {
                 self.give_up_waiting();
             }
@@ -294,7 +297,7 @@ impl Server {
             (Heard::Part, None) => {}
             (Heard::Request { id: of, body }, None) => self.answer(id, of, &body),
             (Heard::Join(application), None) => self.join(id, *application),
-            (Heard::Open { to, ring }, Some(from)) => self.open(from, to, &ring),
+            (Heard::Open { to, ring }, Some(from)) => self.open(from, to, ring),
             (Heard::Close { number, direction }, Some(at)) => self.close(at, number, direction),
             (Heard::Closed | Heard::Bye, _) => {
                 self.dismiss(id);

@@ -6,10 +6,11 @@ use super::world;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use netloom_shm::ring::Pushed;
 use netloom_shm::{HEADER, JoinOptions, Received, Sent, SwitchPort};
 use netloom_switch::control::requests::PortChange;
 use netloom_switch::rules::{self, Direction, Mirror, Source, Vid, Vlan};
-use world::{ALL, BOUND, Station, Switch, frame, join, mac, next, send};
+use world::{ALL, BOUND, Raw, Station, Switch, frame, join, mac, next, send};
 
 const NOTHING: Duration = Duration::from_millis(50);
 
@@ -80,6 +81,62 @@ fn a_hundred_thousand_frames_come_in_order_with_an_edge_opened_in_the_middle() {
         assert!(seen > COUNT / 2);
     });
     assert_eq!(switch.ask().show().unwrap().ports[0].edges_out, 1);
+}
+
+/// What went by way of the switch comes before what goes by the edge that was asked for behind it,
+/// also when the uplink is full of short frames.
+#[test]
+fn a_sender_is_not_overtaken_by_its_own_edge() {
+    // As many as an uplink takes, less some.
+    const COUNT: u32 = 3200;
+    for round in 0..10 {
+        let switch = Switch::start();
+        let (mut a, mut b) = (join(&switch, "a"), join(&switch, "b"));
+        let numbered = |n: u32| frame(mac(2), mac(1), &n.to_le_bytes());
+        // Others keep the switch busy between two turns of the sender, with frames that nobody gets.
+        let mut others: Vec<Raw> =
+            (0..8).map(|n| Raw::join(&switch.path(), &format!("other {n}"))).collect();
+        send(&mut b, &frame(ALL, mac(2), b"here"));
+        wait_for_frames(&a);
+        // Without the switch the frames stay in the uplink, and the wish for an edge behind them.
+        let pid = rustix::process::Pid::from_child(&switch.process.0);
+        rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+        for other in &mut others {
+            let own = mac(other.joined.number);
+            let to_itself = world::whole(&frame(own, own, b"noise"));
+            while other.up.queue(0, &to_itself) == Pushed::Done {}
+            other.up.flush();
+        }
+        (0..COUNT).for_each(|n| send(&mut a, &numbered(n)));
+        assert_eq!(next(&mut a), frame(ALL, mac(2), b"here"));
+        send(&mut a, &numbered(COUNT));
+        rustix::process::kill_process(pid, rustix::process::Signal::CONT).unwrap();
+        let seen = std::thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                let (mut seen, mut last) = (0, None);
+                while last != Some(COUNT) {
+                    let got = next(&mut b);
+                    let n = u32::from_le_bytes(got[14..18].try_into().unwrap());
+                    assert!(last.is_none_or(|last| n > last), "round {round}: {n} after {last:?}");
+                    (seen, last) = (seen + 1, Some(n));
+                }
+                // Nothing comes late.
+                assert_eq!(world::try_next(&mut b, NOTHING), None, "round {round}");
+                seen
+            });
+            while !reader.is_finished() {
+                a.service().unwrap();
+                std::thread::yield_now();
+            }
+            reader.join().unwrap()
+        });
+        assert!(seen > COUNT / 4, "{seen}");
+        assert_eq!(switch.ask().show().unwrap().ports[0].edges_out, 1);
+    }
+}
+
+fn wait_for_frames(port: &SwitchPort) {
+    assert!(netloom_sys::process::wait_readable(port.as_fd(), BOUND), "no frame came");
 }
 
 fn send_it(port: &mut SwitchPort, frame: &[u8]) -> Sent {

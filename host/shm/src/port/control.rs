@@ -237,8 +237,7 @@ impl SwitchPort {
             .and_then(|reader| self.watch.add_bell(&bell, BELL).map(|()| reader));
         match opened {
             Ok(reader) => {
-                self.ins.push(In::new(from, generation, reader, bell));
-                self.fresh = true;
+                self.add_in(In::new(from, generation, reader, bell));
             }
             Err(_) => {
                 self.count(Counter::CorruptEdges);

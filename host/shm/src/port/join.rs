@@ -147,6 +147,7 @@ impl SwitchPort {
         if !self.ins.is_empty() {
             // What the old switch relayed last. The cell is the new downlink's from then on.
             self.end_in(0)?;
+            self.ins.iter_mut().for_each(|of| of.after = None);
         }
         let reader = Reader::open(downlink.as_fd(), 0, &self.inbox)?;
         self.watch.add_bell(&down, BELL)?;

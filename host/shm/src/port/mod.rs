@@ -159,7 +159,7 @@ pub struct SwitchPort {
     current: usize,
     /// How many frames the current ring may still give before others have their turn.
     budget: u32,
-    /// Some of `ins` are not read before the downlink was found empty.
+    /// Some of `ins` are not read before more of the downlink was taken.
     fresh: bool,
     /// Frames that were judged and are to be given out before any other.
     done: Frames,

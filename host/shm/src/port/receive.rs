@@ -1,7 +1,8 @@
 //! Receiving: all rings in turn, a bounded number of frames each.
 //!
-//! A ring that was just opened is not read before the downlink was found empty, so that what was
-//! relayed before comes first. Nothing here waits.
+//! A ring that was just opened is not read before all was taken that the downlink had then, so that
+//! what was relayed before comes first, and what is relayed later does not hold it up. Nothing here
+//! waits.
 
 use std::time::Duration;
 
@@ -35,14 +36,14 @@ pub(super) struct In {
     pub(super) generation: u32,
     pub(super) reader: Reader,
     pub(super) bell: Bell,
-    /// It is not to be read yet.
-    pub(super) fresh: bool,
+    /// It is not to be read before so much of the downlink was taken.
+    pub(super) after: Option<u64>,
     flow: Flow,
 }
 
 impl In {
     pub(super) fn new(number: u8, generation: u32, reader: Reader, bell: Bell) -> In {
-        In { number, generation, reader, bell, fresh: number != 0, flow: Flow::default() }
+        In { number, generation, reader, bell, after: None, flow: Flow::default() }
     }
 
     /// Writes what was counted.
@@ -200,24 +201,36 @@ impl SwitchPort {
         if let Some(of) = self.ins.get_mut(self.current) {
             of.reader.settle(&self.inbox);
         }
-        if self.fresh && !self.ins.first().is_some_and(|downlink| downlink.reader.has_more()) {
-            self.ins.iter_mut().for_each(|of| of.fresh = false);
-            self.fresh = false;
-        }
         if self.fresh {
-            // What was relayed before the new rings were there comes before what is in them.
-            (self.current, self.budget) = (0, BURST);
-            return true;
+            self.begin_with_fresh();
         }
         let rings = self.ins.len();
         for step in 1..=rings {
             let place = (self.current + step) % rings;
-            if self.ins.get(place).is_some_and(|of| of.reader.has_more()) {
+            if self.ins.get(place).is_some_and(|of| of.after.is_none() && of.reader.has_more()) {
                 (self.current, self.budget) = (place, BURST);
                 return true;
             }
         }
         false
+    }
+
+    /// New rings whose time has come are read from now on.
+    fn begin_with_fresh(&mut self) {
+        let downlink = self.ins.first().map(|of| &of.reader).filter(|reader| !reader.is_corrupt());
+        let taken = downlink.map_or(u64::MAX, |reader| reader.taken());
+        self.fresh = false;
+        for of in &mut self.ins {
+            of.after = of.after.filter(|after| *after > taken);
+            self.fresh |= of.after.is_some();
+        }
+    }
+
+    /// A new ring, which is read when what was relayed until now was taken.
+    pub(super) fn add_in(&mut self, mut new: In) {
+        new.after = self.ins.first().and_then(|downlink| downlink.reader.shown());
+        self.fresh |= new.after.is_some();
+        self.ins.push(new);
     }
 
     /// Whether a frame may be there.
@@ -255,23 +268,33 @@ impl SwitchPort {
     pub(super) fn end_in(&mut self, place: usize) -> Result<()> {
         let (current, budget) = (self.current, self.budget);
         let Some(of) = self.ins.get_mut(place) else { return Ok(()) };
-        of.fresh = false;
+        if let Some(after) = of.after.take() {
+            self.empty(0, after)?;
+        }
+        if self.empty(place, u64::MAX)? {
+            (self.current, self.budget) = (current, budget);
+            self.drop_in(place)?;
+        }
+        Ok(())
+    }
+
+    /// Keeps what is left in a ring up to where `end` is, as far as there is room; false if the ring
+    /// was closed meanwhile, and another one has its place.
+    fn empty(&mut self, place: usize, end: u64) -> Result<bool> {
         let mut left = MOST_LAST;
         (self.current, self.budget) = (place, u32::MAX);
         while left > 0
             && self.done.room() >= MOST_FRAME
-            && self.ins.get(place).is_some_and(|of| of.reader.has_more())
+            && self.ins.get(place).is_some_and(|of| of.reader.taken() < end && of.reader.has_more())
         {
-            // It may be closed meanwhile, and then another one has its place.
             let before = self.ins.len();
             self.take_aside()?;
             if self.ins.len() != before {
-                return Ok(());
+                return Ok(false);
             }
             left -= 1;
         }
-        (self.current, self.budget) = (current, budget);
-        self.drop_in(place)
+        Ok(true)
     }
 
     /// Closes a ring that holds what cannot be.

@@ -302,6 +302,19 @@ impl Consume {
         Some(true)
     }
 
+    /// Bytes taken.
+    pub(crate) fn tail(&self) -> u64 {
+        self.tail
+    }
+
+    /// Bytes published until now; nothing if that cannot be.
+    pub(crate) fn published(&self, head: &AtomicU64) -> Option<u64> {
+        let found = head.load(Ordering::Relaxed);
+        fence(Ordering::Acquire);
+        let is_possible = found >= self.tail && found - self.tail <= self.size;
+        is_possible.then_some(found)
+    }
+
     /// Whether a frame may be there, without taking it.
     #[inline(always)]
     pub(crate) fn has_more(&self, head: &AtomicU64) -> bool {

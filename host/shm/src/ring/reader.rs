@@ -138,6 +138,22 @@ impl Reader {
         }
     }
 
+    /// How far the sender has got until now: when [`Self::taken`] is there, all that it had shown was
+    /// taken. None where it says what cannot be, which is found when the next frame is taken.
+    pub fn shown(&self) -> Option<u64> {
+        self.index.published(self.memory.fast_word::<{ at::HEAD_AT }>())
+    }
+
+    /// Bytes of the ring taken since its beginning.
+    pub fn taken(&self) -> u64 {
+        self.index.tail()
+    }
+
+    /// Whether nothing of the ring will be taken any more, because of what stands in it.
+    pub fn is_corrupt(&self) -> bool {
+        self.corrupt
+    }
+
     /// Whether a frame may be there: for the look between [`Inbox::fall_asleep`] and the sleep.
     #[inline]
     pub fn has_more(&self) -> bool {
