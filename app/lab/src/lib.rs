@@ -34,6 +34,7 @@ mod pinging;
 mod probing;
 mod reports;
 mod resolving;
+mod respawning;
 mod role;
 mod running;
 mod scope;

@@ -18,6 +18,7 @@ use rustix::process::Signal;
 
 use crate::keeping::Kept;
 use crate::launch::{Event, Serve};
+use crate::respawning::Again;
 use crate::running::{Made, Phase, Running, name_process, raise_open_files};
 use crate::state::{Folder, State};
 use crate::{Error, Result, Service, describe, teardown};
@@ -104,9 +105,11 @@ impl Birth {
             }
         };
         let (woken, wake) = pipe()?;
+        let kept_lock = lock.try_clone().map_err(Error::state("lock", "copy"))?;
         let running = Arc::new_cyclic(|me| {
             let kept = Kept::new(serve, me.clone(), &spawner, wake);
-            Running::new(folder, state, spawner, reports, ended, kept)
+            let again = Again { lock: kept_lock, open_files };
+            Running::new(folder, state, (spawner, reports, again), ended, kept)
         });
         let coming = Coming { running: &running, telling: &telling, end: &end, adopt, keep };
         let server = coming.up(serve)?;
@@ -233,7 +236,11 @@ impl Telling {
     }
 }
 
-fn prepare(folder: &Folder, state: &State, open_files: (Option<u64>, Option<u64>)) -> Prepare {
+pub(crate) fn prepare(
+    folder: &Folder,
+    state: &State,
+    open_files: (Option<u64>, Option<u64>),
+) -> Prepare {
     Prepare {
         lab: state.plan.lab.clone(),
         state: folder.path(),

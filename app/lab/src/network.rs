@@ -449,12 +449,6 @@ impl Way {
     }
 }
 
-/// Whether there is an interface of this index and hardware address.
-fn has(socket: &mut Socket, index: u32, mac: Option<[u8; 6]>, object: &str) -> Result<bool> {
-    let links = socket.links().map_err(Error::network(object, "list interfaces"))?;
-    Ok(links.iter().any(|l| l.index == index && l.mac == mac))
-}
-
 /// Removes what is left of these links in the living: ends whose other end is gone or going.
 ///
 /// Of links that are `lost` there may be something else at the place of an interface, which stays.
@@ -467,29 +461,43 @@ pub(crate) fn remove_links(
     on_a_thread(|| {
         for &index in links {
             let link = &plan.links[index];
+            let object = format!("link {:?}", link.name);
             for (side, end) in link.ends.iter().enumerate() {
-                let (ns, which, mac) = match end {
+                if spaces.wired.contains(&link.id) {
+                    // The kernel may not have come to it yet where the node's end is gone.
+                    let inner = wires::inner_index(link, side);
+                    remove(spaces.core.as_fd(), inner, None, &object)?;
+                }
+                match end {
                     PlannedEnd::Node { node, interface } => {
                         let Ok(ns) = spaces.node(*node) else { continue };
                         let planned = &plan.nodes[*node].interfaces[*interface];
-                        (ns, planned.index, lost(link).then_some(planned.mac))
+                        let mac = lost(link).then_some(planned.mac);
+                        remove(ns, planned.index, mac, &object)?;
                     }
                     PlannedEnd::Port { .. } if !spaces.tapped.contains(&link.id) => {
-                        (spaces.core.as_fd(), port_index(link, side), None)
+                        remove(spaces.core.as_fd(), port_index(link, side), None, &object)?;
                     }
-                    _ => continue,
-                };
-                let object = format!("link {:?}", link.name);
-                namespace::enter_network(ns).map_err(Error::system(&object, "remove"))?;
-                let mut socket = open(&object)?;
-                if mac.is_some() && !has(&mut socket, which, mac, &object)? {
-                    continue;
+                    _ => {}
                 }
-                let mut batch = Batch::new();
-                batch.push_tolerant(object.as_str(), &DeleteLink::new(which));
-                run(&mut socket, &mut batch, &object, "remove")?;
             }
         }
         Ok(())
     })
+}
+
+/// Removes an interface, where `mac` is given only if it has that; one that is gone is no failure. The
+/// calling thread stays in the namespace.
+fn remove(ns: BorrowedFd<'_>, index: u32, mac: Option<[u8; 6]>, object: &str) -> Result<()> {
+    namespace::enter_network(ns).map_err(Error::system(object, "remove"))?;
+    let mut socket = open(object)?;
+    if mac.is_some() {
+        let links = socket.links().map_err(Error::network(object, "list interfaces"))?;
+        if !links.iter().any(|l| l.index == index && l.mac == mac) {
+            return Ok(());
+        }
+    }
+    let mut batch = Batch::new();
+    batch.push_tolerant(object, &DeleteLink::new(index));
+    run(&mut socket, &mut batch, object, "remove")
 }

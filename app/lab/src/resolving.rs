@@ -84,6 +84,12 @@ impl Resolving {
         self.wake();
     }
 
+    /// The file is shown by another spawner from now on, too.
+    pub(crate) fn follow_spawner(&self, spawner: Pid) {
+        self.table().spawner = Some(spawner);
+        self.wake();
+    }
+
     /// The lab is going.
     pub(crate) fn end(&self) {
         self.table().over = true;

@@ -114,7 +114,7 @@ fn end(child: &mut Child) {
 }
 
 /// Waits for a child on a thread of its own, so that it leaves no zombie.
-fn reap_later(mut child: Child) {
+pub(crate) fn reap_later(mut child: Child) {
     let reaper = std::thread::Builder::new().name("netloom-reap".into()).stack_size(64 << 10);
     // Without the thread it stays a zombie until the lab process ends.
     let _ = reaper.spawn(move || child.wait());

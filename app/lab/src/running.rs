@@ -26,6 +26,7 @@ use crate::keeping::Kept;
 use crate::load::Loads;
 use crate::making::{Init, Inits, Maker, Missing};
 use crate::reports::forget_reports;
+use crate::respawning::Again;
 use crate::state::{Folder, State};
 use crate::view::{
     Changed, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewLink, NewNode,
@@ -82,7 +83,9 @@ type Progress<'a> = dyn Fn(&str, usize, usize) + Sync + 'a;
 /// What only one may use at a time.
 pub(crate) struct Work {
     pub(crate) spawner: Option<Spawner>,
-    reports: OwnedFd,
+    pub(crate) reports: OwnedFd,
+    /// What another spawner needs when this one was killed.
+    pub(crate) again: Again,
     pub(crate) inits: Inits,
 }
 
@@ -90,12 +93,11 @@ impl Running {
     pub(crate) fn new(
         folder: Folder,
         state: State,
-        spawner: Spawner,
-        reports: OwnedFd,
+        (spawner, reports, again): (Spawner, OwnedFd, Again),
         ended: OwnedFd,
         kept: Kept,
     ) -> Running {
-        let work = Work { spawner: Some(spawner), reports, inits: Inits::new() };
+        let work = Work { spawner: Some(spawner), reports, again, inits: Inits::new() };
         Running {
             folder,
             phase: Mutex::new(Phase::Making),
@@ -223,8 +225,9 @@ impl Running {
     }
 
     fn make_missing(&self, work: &mut Work, progress: &Progress<'_>) -> Result<Vec<usize>> {
+        self.keep_spawner(work)?;
         let state = self.state();
-        let Work { spawner, reports, inits } = work;
+        let Work { spawner, reports, inits, .. } = work;
         let Some(spawner) = spawner else {
             return Err(Error::NoLab(self.folder.name().to_owned()));
         };

@@ -452,10 +452,11 @@ impl Inner {
         if self.splices.contains_key(&spot.space) {
             return Ok(());
         }
-        let found = spots::run_in(context.inits, spot.space, "wires", || {
+        // Links of a node that has ended are made anew, with their wires.
+        let found = spots::run_in_living(context.inits, spot.space, "wires", || {
             Splice::reopen(spot.index).map_err(refused("wires", "find programs"))
         })?;
-        if let Some(splice) = found {
+        if let Some(splice) = found.flatten() {
             self.splices.insert(spot.space, splice);
         }
         Ok(())

@@ -120,6 +120,9 @@ pub(crate) enum Verb {
         /// The lab's folder.
         folder: PathBuf,
     },
+    /// Clones inits for a lab process.
+    #[command(hide = true)]
+    SpawnerProcess,
     /// Is a shared-memory switch.
     #[command(hide = true)]
     SwitchProcess {

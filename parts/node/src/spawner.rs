@@ -57,14 +57,7 @@ impl Spawner {
     /// # Errors
     /// When the process has more than one thread, or the kernel refuses.
     pub fn start() -> Result<Spawner> {
-        let fail = |operation| move |e: rustix::io::Errno| lost(operation, e.into());
-        let (ours, theirs) = rustix::net::socketpair(
-            AddressFamily::UNIX,
-            SocketType::STREAM,
-            SocketFlags::CLOEXEC,
-            None,
-        )
-        .map_err(fail("make its socket"))?;
+        let (ours, theirs) = Self::socket()?;
         let forked = process::fork_alone(Namespaces::NONE, None)
             .map_err(Error::system("spawner", "fork"))?;
         match forked {
@@ -78,6 +71,24 @@ impl Spawner {
                 serve(&theirs)
             }
         }
+    }
+
+    /// Makes a socket for a spawner that is to be another process, and its other end, at which that
+    /// process calls [`serve_at`].
+    pub fn socket() -> Result<(OwnedFd, OwnedFd)> {
+        rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+            .map_err(|e| lost("make its socket", e.into()))
+    }
+
+    /// The client of a spawner that was started with the other end of `socket`, by its process.
+    pub fn of(socket: OwnedFd, pid: Pid) -> Result<Spawner> {
+        let pidfd = process::pidfd(pid).map_err(Error::system("spawner", "watch"))?;
+        Ok(Spawner { socket, pid, pidfd })
+    }
+
+    /// Whether it lives.
+    pub fn lives(&self) -> bool {
+        !process::has_ended(self.pidfd.as_fd())
     }
 
     /// Ends the spawner and waits until it has ended.
@@ -188,6 +199,13 @@ fn receive<T: for<'a> Deserialize<'a>>(socket: &OwnedFd) -> io::Result<Option<(T
         }
     }
     Ok(Some((serde_json::from_slice(&body)?, fds)))
+}
+
+/// Makes the calling process a spawner for life. It must have one thread; nothing that it has open but
+/// `socket` stays so.
+pub fn serve_at(socket: OwnedFd) -> ! {
+    process::close_all_but(&[socket.as_fd()]);
+    serve(&socket)
 }
 
 /// The spawner's life.

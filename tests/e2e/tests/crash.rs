@@ -2,7 +2,8 @@
 
 use std::io::{BufRead, BufReader};
 
-use netloom_tests_e2e::{Machine, kill, machine, pair};
+use netloom_tests_e2e::live::kill_and_wait;
+use netloom_tests_e2e::{Machine, kill, machine, pair, with_command_line};
 
 /// The lab process of the only lab.
 fn lab_process(machine: &Machine, lab: &str) -> i32 {
@@ -65,5 +66,60 @@ fn both_the_lab_process_and_an_init_may_die() {
     kill(inits[0].1);
     machine.up(&pair(""));
     machine.netloom(["ping", "--all"]).finish().code(0);
+    machine.down();
+}
+
+/// A lab with a wire whose name no other lab has: the process list tells its processes apart.
+fn wired() -> (String, String) {
+    let name = format!("wired{}", std::process::id());
+    let text = format!(
+        "name: {name}\nnodes: {{a: {{}}, b: {{}}}}\nswitches: {{s: {{}}}}\n\
+         links: [{{ends: [a, s], delay: 1ms}}, [b, s]]\n"
+    );
+    (name, text)
+}
+
+/// The one process that the list shows so.
+fn shown_as(title: &str) -> i32 {
+    let found = with_command_line(title);
+    assert_eq!(found.len(), 1, "{title}: {found:?}");
+    found[0]
+}
+
+#[test]
+fn the_core_may_die_with_the_lab_process_where_links_have_wires() {
+    let machine = machine!();
+    let (name, text) = wired();
+    machine.up(&text);
+    let core = shown_as(&format!("netloom-init: core of {name}"));
+    kill_and_wait(lab_process(&machine, &name));
+    kill_and_wait(core);
+    machine.up(&text);
+    machine.netloom(["ping", "--all"]).finish().code(0);
+    let wire = machine.link("a:eth0");
+    assert_eq!(wire["wire"]["state"], "running", "{wire}");
+    machine.down();
+}
+
+#[test]
+fn the_spawner_may_die() {
+    let machine = machine!();
+    let (name, text) = wired();
+    machine.up(&text);
+    let title = format!("netloom-spawn: {name}");
+    for node in ["c", "d"] {
+        kill_and_wait(shown_as(&title));
+        machine.ok(&format!("node create {node}"));
+        machine.exec(node, &["true"]).finish().code(0);
+    }
+    kill_and_wait(shown_as(&title));
+    kill(machine.init("a"));
+    machine.up(&text);
+    machine.netloom(["ping", "a", "b"]).finish().code(0);
+    // What is made by one spawner and by another is one lab: names are known in all of it.
+    for node in ["a", "b", "c"] {
+        machine.exec(node, &["getent", "hosts", "a"]).finish().code(0);
+    }
+    kill_and_wait(shown_as(&title));
     machine.down();
 }

@@ -66,6 +66,7 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
         Verb::Doctor(args) => doctor::doctor(&args),
         Verb::Bench(args) => bench::bench(&args),
         Verb::WireProcess { starter, folder } => roles::wire(starter, &folder),
+        Verb::SpawnerProcess => roles::spawner(),
         Verb::SwitchProcess { starter, socket, state, options } => {
             roles::switch(starter, &socket, &state, &options)
         }

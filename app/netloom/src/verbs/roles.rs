@@ -93,6 +93,15 @@ pub(crate) fn switch(starter: i32, socket: &Path, state: &Path, options: &str) -
     Ok(0)
 }
 
+/// `netloom spawner-process`: clones inits for a lab process whose spawner was killed. Its standard input is
+/// the socket on which it is asked.
+pub(crate) fn spawner() -> Result<i32> {
+    let socket =
+        rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3).context("its socket")?;
+    // It ends with that socket, and so with its client.
+    netloom_node::spawner::serve_at(socket)
+}
+
 /// `netloom plug-process`: carries frames between a switch and the port that is its standard input.
 pub(crate) fn plug(
     starter: i32,
@@ -105,6 +114,8 @@ pub(crate) fn plug(
     let port = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3).context("its port")?;
     let nothing = std::fs::File::open("/dev/null").context("open /dev/null")?;
     rustix::stdio::dup2_stdin(&nothing).context("let go of the standard input")?;
+    // What is open now is closed below, behind its owner's back.
+    drop(nothing);
     let kind = match kind {
         PortKind::Tap => Kind::Tap,
         PortKind::Packet => Kind::Packet,
