@@ -23,6 +23,7 @@ mod names;
 mod pool;
 mod route;
 mod segment;
+mod sharing;
 mod shm;
 mod slots;
 mod subtree;
@@ -39,6 +40,7 @@ pub(crate) use shm::{EndOnSwitch, ends_of_switches};
 pub use sysctl::is_of_an_interface;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
@@ -124,6 +126,7 @@ pub struct PlannedNode {
     /// In the order of the links; those that the file does not name are `eth0, eth1, …`.
     pub interfaces: Vec<Interface>,
     /// Routes to install, connected ones excluded.
+    #[serde(deserialize_with = "sharing::routes")]
     pub routes: Vec<Route>,
     /// Whether it reaches the host's network by NAT, so that it needs the host's name servers.
     pub internet: bool,
@@ -172,12 +175,12 @@ pub struct Route {
     /// Leaves by this interface: index into [`PlannedNode::interfaces`].
     pub interface: usize,
     /// Further next hops of equal cost: each flow takes one of all.
-    #[serde(default, skip_serializing_if = "is_empty")]
-    pub also: Box<[NextHop]>,
+    #[serde(default, skip_serializing_if = "is_empty", with = "sharing")]
+    pub also: Arc<[NextHop]>,
 }
 
 /// One of several next hops of a route.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct NextHop {
     /// The router.
     pub via: IpAddr,
@@ -185,15 +188,14 @@ pub struct NextHop {
     pub interface: usize,
 }
 
-#[expect(clippy::borrowed_box, reason = "serde gives the field as it is")]
-fn is_empty(hops: &Box<[NextHop]>) -> bool {
+fn is_empty(hops: &Arc<[NextHop]>) -> bool {
     hops.is_empty()
 }
 
 impl Route {
     /// A route with one next hop.
     pub fn single(to: IpNet, via: Option<IpAddr>, interface: usize) -> Route {
-        Route { to, via, interface, also: Box::default() }
+        Route { to, via, interface, also: Arc::default() }
     }
 }
 

@@ -9,7 +9,7 @@
 //! join two switches, changes no prefix and no number of those before it. Therefore switches take
 //! their prefixes whether or not anything is plugged in, and links in the order of the file.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -261,7 +261,7 @@ impl View<'_> {
             ends[end.link][end.side] = Some(address);
         }
         let Some(prefix) = prefix.map(|p| p.net) else { return Ok(()) };
-        let mut taken: HashSet<u128> = taken.into_keys().collect();
+        let mut numbers = Numbers::new(&prefix, taken.into_keys());
         let mut ordinals: HashMap<&str, usize> = HashMap::new();
         for end in &segment.ends {
             let name = self.host_name(*end);
@@ -274,9 +274,9 @@ impl View<'_> {
             };
             *ordinal += 1;
             if ends[end.link][end.side].is_none() {
-                let free = free_number(&prefix, wish, &taken)
+                let free = numbers
+                    .take(wish)
                     .ok_or_else(|| PlanError::SegmentFull { object: self.label(*end), prefix })?;
-                taken.insert(free);
                 ends[end.link][end.side] = Some(self.family.net(free, prefix.prefix_len()));
             }
         }
@@ -324,20 +324,61 @@ enum Wish {
     Hash(u64),
 }
 
-/// The first free address of a prefix from the wish on, going round.
-fn free_number(prefix: &IpNet, wish: Wish, taken: &HashSet<u128>) -> Option<u128> {
-    let (first, last) = host_numbers(prefix);
-    let base = range(prefix).0;
-    let count = (last - first).saturating_add(1);
-    let start = match wish {
-        Wish::Nth(n) => u128::try_from(n).unwrap_or(0) % count,
-        Wish::Number(n) if (first..=last).contains(&n) => n - first,
-        Wish::Number(n) => n % count,
-        Wish::Hash(hash) => u128::from(hash) % count.min(SHORT_NUMBERS),
-    };
-    let tries = u128::try_from(taken.len()).unwrap_or(u128::MAX).min(count - 1);
-    let mut numbers = (0..=tries).map(|step| base + first + (start + step) % count);
-    numbers.find(|number| !taken.contains(number))
+/// The numbers of a prefix's addresses that hosts may have, counted from the first.
+struct Numbers {
+    first: u128,
+    /// How many addresses before it no host may have.
+    skipped: u128,
+    count: u128,
+    /// By number that is taken: one behind it, before which none is free.
+    next: HashMap<u128, u128>,
+}
+
+impl Numbers {
+    /// Of a prefix of which these addresses are taken.
+    fn new(prefix: &IpNet, taken: impl Iterator<Item = u128>) -> Self {
+        let (first, last) = host_numbers(prefix);
+        let mut numbers = Numbers {
+            first: range(prefix).0 + first,
+            skipped: first,
+            count: (last - first).saturating_add(1),
+            next: HashMap::new(),
+        };
+        for address in taken {
+            if let Some(number) = address.checked_sub(numbers.first)
+                && number < numbers.count
+            {
+                numbers.next.insert(number, (number + 1) % numbers.count);
+            }
+        }
+        numbers
+    }
+
+    /// Takes the first free address from the wish on, going round.
+    fn take(&mut self, wish: Wish) -> Option<u128> {
+        let (first, count) = (self.first, self.count);
+        if u128::try_from(self.next.len()).is_ok_and(|taken| taken >= count) {
+            return None;
+        }
+        let mut at = match wish {
+            Wish::Nth(n) => u128::try_from(n).unwrap_or(0) % count,
+            Wish::Number(n) => {
+                n.checked_sub(self.skipped).filter(|n| *n < count).unwrap_or(n % count)
+            }
+            Wish::Hash(hash) => u128::from(hash) % count.min(SHORT_NUMBERS),
+        };
+        let mut passed = Vec::new();
+        while let Some(next) = self.next.get(&at) {
+            passed.push(at);
+            at = *next;
+        }
+        // Who comes here next need not look at those in between.
+        for number in passed {
+            self.next.insert(number, at);
+        }
+        self.next.insert(at, (at + 1) % count);
+        Some(first + at)
+    }
 }
 
 /// Under automatic routing an address by hand is one end's alone in the whole lab.
@@ -361,4 +402,41 @@ pub(crate) fn check_unique(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What is to be taken, by looking at one address after the other.
+    fn first_free(prefix: &IpNet, hash: u64, taken: &HashSet<u128>) -> Option<u128> {
+        let ((first, last), base) = (host_numbers(prefix), range(prefix).0);
+        let count = last - first + 1;
+        let start = u128::from(hash) % count.min(SHORT_NUMBERS);
+        let mut all = (0..count).map(|step| base + first + (start + step) % count);
+        all.find(|number| !taken.contains(number))
+    }
+
+    proptest! {
+        #[test]
+        fn the_first_free_number_is_taken_until_none_is_left(
+            length in 22_u8..=32,
+            by_hand in proptest::collection::hash_set(0_u128..1 << 10, 0..40),
+            wishes in proptest::collection::vec(0_u64..1 << 11, 1..300),
+        ) {
+            let prefix = Family::V4.net(number("10.0.0.0".parse().unwrap()), length);
+            let base = range(&prefix).0;
+            let mut taken: HashSet<u128> = by_hand.iter().map(|number| base + number).collect();
+            let mut numbers = Numbers::new(&prefix, taken.iter().copied());
+            for wish in wishes {
+                let expected = first_free(&prefix, wish, &taken);
+                prop_assert_eq!(numbers.take(Wish::Hash(wish)), expected);
+                taken.extend(expected);
+            }
+        }
+    }
 }

@@ -234,19 +234,21 @@ impl Builder<'_> {
         nodes: &mut [PlannedNode],
     ) -> Result<(), PlanError> {
         let mut routes: Vec<Vec<Route>> = vec![Vec::new(); nodes.len()];
-        for (family, addressing) in Family::BOTH.into_iter().zip(&self.addresses) {
-            let graph = Graph::new(self.lab, &self.topology, addressing, interfaces);
-            for (index, node) in nodes.iter_mut().enumerate() {
-                node.internet |= graph.reaches_door(index);
-            }
-            if self.lab.routing {
-                route::add_routes(self.lab, family, &graph, &mut routes);
-            }
+        let graph = |addressing| Graph::new(self.lab, &self.topology, addressing, interfaces);
+        let graphs: Vec<_> =
+            Family::BOTH.into_iter().zip(self.addresses.iter().map(graph)).collect();
+        for (index, node) in nodes.iter_mut().enumerate() {
+            node.internet = graphs.iter().any(|(_, graph)| graph.reaches_door(index));
         }
-        let neighbours = Neighbours { nodes, topology: &self.topology };
-        for (index, node) in self.lab.nodes.iter().enumerate() {
-            if let Some(specs) = &node.routes {
-                routes[index] = neighbours.resolve(index, specs)?;
+        if self.lab.routing {
+            route::add_routes(self.lab, &graphs, &mut routes)?;
+        }
+        if self.lab.nodes.iter().any(|node| node.routes.is_some()) {
+            let neighbours = Neighbours::new(nodes, &self.topology);
+            for (index, node) in self.lab.nodes.iter().enumerate() {
+                if let Some(specs) = &node.routes {
+                    routes[index] = neighbours.resolve(index, specs)?;
+                }
             }
         }
         for ((node, routes), of_file) in nodes.iter_mut().zip(routes).zip(&self.lab.nodes) {
@@ -296,7 +298,7 @@ fn digest_route(digest: &mut Digest, route: &Route) {
     let kinds = [route.to.addr().is_ipv4(), route.via.is_some()].map(u64::from);
     digest.word(u64::from(route.to.prefix_len()) | kinds[0] << 8 | kinds[1] << 9);
     digest.word(route.interface as u64);
-    for hop in &route.also {
+    for hop in route.also.iter() {
         digest.bytes(&super::family::number(hop.via).to_be_bytes());
         digest.word(hop.interface as u64);
     }

@@ -1,5 +1,6 @@
 //! Routes given by hand, resolved to next hops and interfaces.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -12,8 +13,11 @@ use crate::lab::{RouteSpec, Via};
 
 /// Every node's interfaces, to find next hops in.
 pub(crate) struct Neighbours<'a> {
-    pub(crate) nodes: &'a [PlannedNode],
-    pub(crate) topology: &'a Topology,
+    nodes: &'a [PlannedNode],
+    topology: &'a Topology,
+    by_name: HashMap<&'a str, usize>,
+    /// By node and segment: its interfaces there, in their order.
+    there: HashMap<(usize, usize), Vec<usize>>,
 }
 
 /// A route of a node, and how it reads in messages.
@@ -22,7 +26,18 @@ struct Asked<'a> {
     spec: &'a RouteSpec,
 }
 
-impl Neighbours<'_> {
+impl<'a> Neighbours<'a> {
+    pub(crate) fn new(nodes: &'a [PlannedNode], topology: &'a Topology) -> Self {
+        let by_name = nodes.iter().enumerate().map(|(node, of)| (of.name.as_str(), node)).collect();
+        let mut there: HashMap<(usize, usize), Vec<usize>> = HashMap::new();
+        for (node, of) in nodes.iter().enumerate() {
+            for (index, interface) in of.interfaces.iter().enumerate() {
+                there.entry((node, topology.of_link[interface.link])).or_default().push(index);
+            }
+        }
+        Neighbours { nodes, topology, by_name, there }
+    }
+
     /// The routes that one node is given.
     pub(crate) fn resolve(
         &self,
@@ -89,7 +104,7 @@ impl Neighbours<'_> {
             Some(to) => vec![Family::of_net(to)],
             None => Family::BOTH.to_vec(),
         };
-        let hop = self.nodes.iter().position(|n| n.name == name).filter(|n| *n != asked.node);
+        let hop = self.by_name.get(name).copied().filter(|n| *n != asked.node);
         let route = |family: Family| {
             let (via, interface) = self.neighbour(asked, hop?, family, device)?;
             let to = asked.spec.to.map_or(family.everything(), |to| to.trunc());
@@ -110,14 +125,14 @@ impl Neighbours<'_> {
         family: Family,
         device: Option<usize>,
     ) -> Option<(IpAddr, usize)> {
-        let segment = |i: &Interface| self.topology.of_link[i.link];
         for (index, own) in self.interfaces(asked).iter().enumerate() {
             if device.is_some_and(|device| device != index) {
                 continue;
             }
-            let theirs = self.nodes[hop].interfaces.iter();
-            let theirs = theirs.filter(|i| segment(i) == segment(own)).flat_map(|i| &i.addresses);
-            let mut theirs = theirs.map(IpNet::addr).filter(|a| Family::of(*a) == family);
+            let theirs = self.there.get(&(hop, self.topology.of_link[own.link]));
+            let theirs = theirs.into_iter().flatten().map(|i| &self.nodes[hop].interfaces[*i]);
+            let theirs = theirs.flat_map(|i| &i.addresses).map(IpNet::addr);
+            let mut theirs = theirs.filter(|a| Family::of(*a) == family);
             if let Some(via) = theirs.find(|a| own.addresses.iter().any(|net| net.contains(a))) {
                 return Some((via, index));
             }

@@ -93,6 +93,18 @@ pub enum PlanError {
         /// How many there can be.
         most: usize,
     },
+    /// More computed routes than a lab may have.
+    #[error(
+        "{routes} routes would have to be computed, more than the {most} that a lab may have: they grow \
+         with the square of the number of routers. What helps: fewer nodes with `forwarding`, one address family \
+         (`pool: {{ipv6: none}}`), `routes` by hand in nodes, or `routing: none`"
+    )]
+    TooManyRoutes {
+        /// How many there would be, at most.
+        routes: usize,
+        /// How many there can be.
+        most: usize,
+    },
     /// A route by hand that names an interface the node does not have.
     #[error("node {node:?}: route to {to}: no interface {interface:?}")]
     UnknownInterface {

@@ -131,13 +131,28 @@ impl<'a> Graph<'a> {
         })
     }
 
+    /// The component that a router is in; none where it is on no segment.
+    pub(crate) fn component_of(&self, router: usize) -> Option<usize> {
+        self.of_node[router].first().and_then(|place| self.component[place.segment])
+    }
+
     /// The prefix of a segment; only those without one have no routers either.
     pub(crate) fn prefix(&self, segment: usize) -> Option<IpNet> {
         self.addressing.prefixes[segment].map(|p| p.net)
     }
 
-    /// Blocks of routers.
+    /// Blocks of routers in which there is a segment: one whose links were removed leads nowhere.
     pub(crate) fn router_blocks(&self) -> impl Iterator<Item = &Block> {
-        self.addressing.blocks.iter().filter(|b| self.lab.nodes[b.owner].forwarding)
+        let blocks = &self.addressing.blocks;
+        let mut used = vec![false; blocks.len()];
+        for block in self.addressing.prefixes.iter().flatten().filter_map(|prefix| prefix.block) {
+            used[block] = true;
+        }
+        let of_router = |block: &Block| self.lab.nodes[block.owner].forwarding;
+        blocks
+            .iter()
+            .zip(used)
+            .filter(move |(block, used)| *used && of_router(block))
+            .map(|of| of.0)
     }
 }

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::address::{self, Addressing};
 use super::build::{DEFAULT_MTU, FIRST_INDEX};
 use super::change::Renumbered;
+use super::error::PlanError;
 use super::family::Family;
 use super::graph::Graph;
 use super::mac::Macs;
@@ -299,7 +300,7 @@ impl Plan {
             lab.links[index].bare = bare;
         }
         let (names, topology) = (names(&lab), topology(&lab));
-        let told = |e: super::PlanError| e.to_string();
+        let told = |e: PlanError| e.to_string();
         let blocks = |family| self.known_blocks(&scheme, family);
         let known = blocks(Family::V4);
         let ipv4 =
@@ -314,7 +315,7 @@ impl Plan {
         if let Some(scheme) = &mut self.scheme {
             scheme.note(&both, &topology, &lab.switches, |owner| ids[owner]);
         }
-        self.take_routes(&lab, &topology, &both);
+        self.take_routes(&lab, &topology, &both).map_err(told)?;
         self.hosts = hosts::hosts(&self.nodes);
         Ok(())
     }
@@ -420,7 +421,12 @@ impl Plan {
         }
     }
 
-    fn take_routes(&mut self, lab: &Lab, topology: &Topology, both: &[Addressing; 2]) {
+    fn take_routes(
+        &mut self,
+        lab: &Lab,
+        topology: &Topology,
+        both: &[Addressing; 2],
+    ) -> Result<(), PlanError> {
         let interface = |end: &PlannedEnd| match end {
             PlannedEnd::Node { interface, .. } => *interface,
             _ => 0,
@@ -428,15 +434,13 @@ impl Plan {
         let interfaces: Vec<[usize; 2]> =
             self.links.iter().map(|l| [interface(&l.ends[0]), interface(&l.ends[1])]).collect();
         let mut routes: Vec<Vec<Route>> = vec![Vec::new(); self.nodes.len()];
-        self.nodes.iter_mut().for_each(|node| node.internet = false);
-        for (family, addressing) in Family::BOTH.into_iter().zip(both) {
-            let graph = Graph::new(lab, topology, addressing, &interfaces);
-            for (index, node) in self.nodes.iter_mut().enumerate() {
-                node.internet |= graph.reaches_door(index);
-            }
-            if lab.routing {
-                route::add_routes(lab, family, &graph, &mut routes);
-            }
+        let graph = |addressing| Graph::new(lab, topology, addressing, &interfaces);
+        let graphs: Vec<_> = Family::BOTH.into_iter().zip(both.iter().map(graph)).collect();
+        for (index, node) in self.nodes.iter_mut().enumerate() {
+            node.internet = graphs.iter().any(|(_, graph)| graph.reaches_door(index));
+        }
+        if lab.routing {
+            route::add_routes(lab, &graphs, &mut routes)?;
         }
         for ((node, routes), of) in self.nodes.iter_mut().zip(routes).zip(&lab.nodes) {
             if of.routes.is_none() {
@@ -445,6 +449,7 @@ impl Plan {
             let at = sysctl::take_out_several_ways(node);
             node.sysctls.splice(at..at, sysctl::of_several_ways(&node.name, &node.routes));
         }
+        Ok(())
     }
 }
 

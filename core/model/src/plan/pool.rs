@@ -77,8 +77,16 @@ pub(crate) struct Allocator {
     segment_len: u8,
     /// Every block so far.
     pub(crate) blocks: Vec<Block>,
-    /// By owner: its blocks in order of taking, as index into `blocks` and its division.
-    of_owner: HashMap<usize, Vec<(usize, Region)>>,
+    of_owner: HashMap<usize, Owned>,
+}
+
+/// What one owner has.
+#[derive(Default)]
+struct Owned {
+    /// Its blocks in order of taking, as index into `blocks` and its division.
+    blocks: Vec<(usize, Region)>,
+    /// How many of them, from the first, are full.
+    full: usize,
 }
 
 impl Allocator {
@@ -121,7 +129,7 @@ impl Allocator {
         for (index, block) in known.iter().enumerate() {
             let mut region = Region::new(&block.prefix, segment_len);
             by_hand.iter().for_each(|prefix| region.bar(prefix));
-            new.of_owner.entry(block.owner).or_default().push((index, region));
+            new.of_owner.entry(block.owner).or_default().blocks.push((index, region));
         }
         new.blocks = known;
         Ok(new)
@@ -144,19 +152,20 @@ impl Allocator {
     ) -> Option<(IpNet, usize)> {
         let wish = hash(&["link", other, &parallel.to_string()]);
         let own = self.of_owner.entry(owner.0).or_default();
-        for (block, region) in own.iter_mut() {
+        for (block, region) in own.blocks.iter_mut().skip(own.full) {
             if let Some(prefix) = region.take(wish) {
                 return Some((prefix, *block));
             }
+            own.full += 1;
         }
-        let ordinal = own.len().to_string();
+        let ordinal = own.blocks.len().to_string();
         let from = self.owners.as_mut().unwrap_or(&mut self.switches);
         let prefix = from.take(hash(&["owner", owner.1, &ordinal]))?;
         let mut region = Region::new(&prefix, self.segment_len);
         let segment = region.take(wish)?;
         let index = self.blocks.len();
         self.blocks.push(Block { owner: owner.0, prefix });
-        own.push((index, region));
+        own.blocks.push((index, region));
         debug_assert!(overlap(&prefix, &segment));
         Some((segment, index))
     }
@@ -202,5 +211,7 @@ mod tests {
         }
         assert!(allocator.link((0, "a"), "b", 8192).is_none());
         assert_eq!(allocator.blocks.len(), 512, "of 16 links each");
+        // Nothing is looked for again in those that are full.
+        assert_eq!(allocator.of_owner[&0].full, 512);
     }
 }

@@ -17,29 +17,102 @@
 //!
 //! Blocks, segments outside them and prefixes by hand are disjoint. Hosts never forward.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use ipnet::IpNet;
 
+use super::error::PlanError;
 use super::family::Family;
 use super::graph::{Attachment, Graph};
 use super::ways::{Steps, Ways};
 use super::{NextHop, Route};
 use crate::lab::{Lab, Pool};
 
-/// Adds the routes of one family to every node's list; nodes with routes by hand are left alone.
-pub(crate) fn add_routes(lab: &Lab, family: Family, graph: &Graph<'_>, routes: &mut [Vec<Route>]) {
-    let computed = |node: &usize| lab.nodes[*node].routes.is_none();
-    let (routers, hosts): (Vec<usize>, Vec<usize>) =
-        (0..lab.nodes.len()).filter(computed).partition(|node| lab.nodes[*node].forwarding);
-    let targets = Targets::new(graph);
-    let mut ways = Ways::new(graph);
-    for router in routers {
-        ways.find(graph, router);
-        let paths = Paths { ways: &ways, several: lab.ecmp };
-        targets.add_router(family, graph, &paths, router, &mut routes[router]);
+/// Computed routes of a lab at most, of all nodes and both families: they grow with the square of the number of
+/// routers. Two thousand routers with both families have as many; they take half a GiB.
+pub(crate) const MOST_ROUTES: usize = 1 << 23;
+
+/// Adds the routes of both families to every node's list; nodes with routes by hand are left alone.
+///
+/// # Errors
+/// [`PlanError::TooManyRoutes`], before there are any.
+pub(crate) fn add_routes(
+    lab: &Lab,
+    graphs: &[(Family, Graph<'_>)],
+    routes: &mut [Vec<Route>],
+) -> Result<(), PlanError> {
+    let tables: Vec<Tables<'_>> = graphs.iter().map(|of| Tables::new(lab, of.0, &of.1)).collect();
+    let count = tables.iter().fold(0_usize, |sum, of| sum.saturating_add(of.count()));
+    if count > MOST_ROUTES {
+        return Err(PlanError::TooManyRoutes { routes: count, most: MOST_ROUTES });
     }
-    let pool = pool(&lab.pool, family);
-    for host in hosts {
-        add_host(family, pool, graph, &targets, &graph.of_node[host], &mut routes[host]);
+    for tables in tables {
+        tables.add(routes);
+    }
+    debug_assert!(routes.iter().map(Vec::len).sum::<usize>() <= count);
+    Ok(())
+}
+
+/// What routes of one family are made from.
+struct Tables<'a> {
+    lab: &'a Lab,
+    family: Family,
+    graph: &'a Graph<'a>,
+    targets: Targets,
+    /// Those whose routes are computed.
+    routers: Vec<usize>,
+    hosts: Vec<usize>,
+}
+
+impl<'a> Tables<'a> {
+    fn new(lab: &'a Lab, family: Family, graph: &'a Graph<'a>) -> Self {
+        let computed = |node: &usize| lab.nodes[*node].routes.is_none();
+        let (routers, hosts) =
+            (0..lab.nodes.len()).filter(computed).partition(|node| lab.nodes[*node].forwarding);
+        let targets = Targets::new(graph, pool(&lab.pool, family));
+        Tables { lab, family, graph, targets, routers, hosts }
+    }
+
+    /// How many routes there will be; no fewer than there are then.
+    fn count(&self) -> usize {
+        let of_router = |router: &usize| {
+            let component = self.graph.component_of(*router);
+            component.map_or(0, |of| self.targets.of[of].count() + 1)
+        };
+        let of_host = |host: &usize| self.count_of_host(&self.graph.of_node[*host]);
+        let routers = self.routers.iter().map(of_router);
+        routers.chain(self.hosts.iter().map(of_host)).fold(0, usize::saturating_add)
+    }
+
+    fn count_of_host(&self, places: &[Attachment]) -> usize {
+        let door = places.iter().any(|place| self.graph.doors[place.segment].is_some());
+        let components = first_routers(self.graph, places);
+        let behind = components.iter().enumerate().map(|(order, (component, _, _))| {
+            let of = &self.targets.of[*component];
+            match order {
+                0 if !door => 1,
+                0 => of.outside_pool + 1,
+                _ => of.count(),
+            }
+        });
+        behind.fold(usize::from(door), usize::saturating_add)
+    }
+
+    fn add(&self, routes: &mut [Vec<Route>]) {
+        let mut ways = Ways::new(self.graph);
+        for router in &self.routers {
+            let Some(component) = self.graph.component_of(*router) else { continue };
+            ways.find(self.graph, *router);
+            let mut paths = Paths { ways: &ways, several: self.lab.ecmp, also: HashMap::new() };
+            let targets = &self.targets.of[component];
+            targets.add_router(self.family, self.graph, &mut paths, *router, &mut routes[*router]);
+        }
+        let pool = pool(&self.lab.pool, self.family);
+        for host in &self.hosts {
+            let (graph, places) = (self.graph, &self.graph.of_node[*host]);
+            add_host(self.family, pool, graph, &self.targets, places, &mut routes[*host]);
+        }
     }
 }
 
@@ -54,46 +127,83 @@ fn pool(pool: &Pool, family: Family) -> Option<IpNet> {
 struct Paths<'a> {
     ways: &'a Ways,
     several: bool,
+    /// Further next hops that several routes have.
+    also: HashMap<Steps, Arc<[NextHop]>>,
 }
 
-impl Paths<'_> {
+impl<'a> Paths<'a> {
     /// The route to a prefix by these steps; none where there are none.
-    fn route(&self, to: IpNet, steps: &Steps) -> Option<Route> {
+    fn route(&mut self, to: IpNet, steps: &'a Steps) -> Option<Route> {
         let mut hops = self.ways.hops(steps);
         let first = hops.next()?;
-        let also = hops.take_while(|_| self.several);
-        let also = also.map(|hop| NextHop { via: hop.via, interface: hop.interface }).collect();
+        let mut also = Arc::default();
+        if self.several && steps.is_several() {
+            let hops = hops.map(|hop| NextHop { via: hop.via, interface: hop.interface });
+            also = Arc::clone(self.also.entry(*steps).or_insert_with(|| hops.collect()));
+        }
         Some(Route { to, via: Some(first.via), interface: first.interface, also })
     }
 }
 
-/// What routes lead to, in the order of the tables.
+/// What routes lead to.
 struct Targets {
+    /// By component.
+    of: Vec<OfComponent>,
+}
+
+/// What routes of one component's routers lead to, in the order of the tables.
+#[derive(Clone, Default)]
+struct OfComponent {
     /// Owner and prefix.
     blocks: Vec<(usize, IpNet)>,
     /// Segment and prefix, of those that no block leads to.
     segments: Vec<(usize, IpNet)>,
+    /// How many of both do not lie in the pool.
+    outside_pool: usize,
 }
 
 impl Targets {
-    fn new(graph: &Graph<'_>) -> Self {
-        let blocks = graph.router_blocks().map(|b| (b.owner, b.prefix)).collect();
-        let routed = (0..graph.routers.len()).filter(|s| !graph.routers[*s].is_empty());
-        let single = routed.filter(|s| !graph.in_block[*s]);
-        let segments = single.filter_map(|s| Some((s, graph.prefix(s)?))).collect();
-        Targets { blocks, segments }
+    fn new(graph: &Graph<'_>, pool: Option<IpNet>) -> Self {
+        let mut of = vec![OfComponent::default(); graph.has_door.len()];
+        for block in graph.router_blocks() {
+            if let Some(component) = graph.component_of(block.owner) {
+                of[component].blocks.push((block.owner, block.prefix));
+            }
+        }
+        for (segment, component) in graph.component.iter().enumerate() {
+            if let (Some(component), false) = (component, graph.in_block[segment])
+                && let Some(prefix) = graph.prefix(segment)
+            {
+                of[*component].segments.push((segment, prefix));
+            }
+        }
+        for targets in &mut of {
+            let outside = |net: &IpNet| !pool.is_some_and(|pool| pool.contains(net));
+            targets.outside_pool = targets.prefixes().filter(outside).count();
+        }
+        Targets { of }
+    }
+}
+
+impl OfComponent {
+    fn count(&self) -> usize {
+        self.blocks.len() + self.segments.len()
     }
 
-    fn add_router(
+    fn prefixes(&self) -> impl Iterator<Item = IpNet> {
+        self.blocks.iter().chain(&self.segments).map(|(_, prefix)| *prefix)
+    }
+
+    fn add_router<'a>(
         &self,
         family: Family,
         graph: &Graph<'_>,
-        paths: &Paths<'_>,
+        paths: &mut Paths<'a>,
         router: usize,
         routes: &mut Vec<Route>,
     ) {
-        let ways = paths.ways;
-        routes.reserve(self.blocks.len() + self.segments.len() + 1);
+        let ways: &'a Ways = paths.ways;
+        routes.reserve_exact(self.count() + 1);
         routes.extend(paths.route(family.everything(), ways.to_door()));
         for (owner, to) in &self.blocks {
             if let Some(route) = paths.route(*to, ways.to_router(*owner)) {
@@ -107,19 +217,11 @@ impl Targets {
         }
     }
 
-    /// Every prefix that the routers of a component lead to, but for the segments given.
-    fn of_component(
-        &self,
-        graph: &Graph<'_>,
-        component: usize,
-        without: &[Attachment],
-    ) -> Vec<IpNet> {
-        let inside = |segment: usize| graph.component[segment] == Some(component);
-        let owner_inside = |owner: usize| graph.of_node[owner].iter().any(|p| inside(p.segment));
-        let blocks = self.blocks.iter().filter(|(owner, _)| owner_inside(*owner));
-        let connected = |segment: usize| without.iter().any(|place| place.segment == segment);
-        let segments = self.segments.iter().filter(|(s, _)| inside(*s) && !connected(*s));
-        blocks.chain(segments).map(|(_, prefix)| *prefix).collect()
+    /// Every prefix that the routers lead to, but for the segments given.
+    fn without(&self, places: &[Attachment]) -> Vec<IpNet> {
+        let connected = |segment: usize| places.iter().any(|place| place.segment == segment);
+        let segments = self.segments.iter().filter(|(segment, _)| !connected(*segment));
+        self.blocks.iter().chain(segments).map(|(_, prefix)| *prefix).collect()
     }
 }
 
@@ -151,7 +253,7 @@ fn add_host(
             routes.push(gateway(via, place, family.everything()));
             continue;
         }
-        let mut behind = targets.of_component(graph, *component, places);
+        let mut behind = targets.of[*component].without(places);
         if let (0, Some(pool)) = (order, pool) {
             let all = behind.len();
             behind.retain(|prefix| !pool.contains(prefix));

@@ -4,27 +4,41 @@
 //! Invariant: what one taker gets depends only on those that came before it, so that one more at
 //! the end changes nobody's place.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 /// A row of `count` places, some taken, some barred for all.
 pub(crate) struct Slots {
     count: u64,
     taken: HashSet<u64>,
-    barred: Vec<(u64, u64)>,
+    /// By first place: the last one. They do not touch each other.
+    barred: BTreeMap<u64, u64>,
+    /// Nobody will find a place any more.
+    full: bool,
 }
 
 impl Slots {
     pub(crate) fn new(count: u64) -> Self {
-        Slots { count, taken: HashSet::new(), barred: Vec::new() }
+        Slots { count, taken: HashSet::new(), barred: BTreeMap::new(), full: count == 0 }
     }
 
     /// Keeps everybody out of the places from `first` to `last`.
-    pub(crate) fn bar(&mut self, first: u64, last: u64) {
-        self.barred.push((first, last));
+    pub(crate) fn bar(&mut self, mut first: u64, mut last: u64) {
+        // Joined with those that it touches, which are the last ones up to its end.
+        while let Some((other, end)) = self.barred.range(..=last.saturating_add(1)).next_back()
+            && *end >= first.saturating_sub(1)
+        {
+            (first, last) = (first.min(*other), last.max(*end));
+            let other = *other;
+            self.barred.remove(&other);
+        }
+        self.barred.insert(first, last);
     }
 
     /// Takes the first free place from that of the hash on; `None` when all are taken.
     pub(crate) fn take(&mut self, hash: u64) -> Option<u64> {
+        if self.full {
+            return None;
+        }
         let mut at = hash.checked_rem(self.count)?;
         // On the way round each taken place is met once, each barred range at most twice.
         for _ in 0..=self.taken.len() + 2 * self.barred.len() {
@@ -37,13 +51,15 @@ impl Slots {
                 Some(last) => at = last + 1,
             }
         }
+        self.full = true;
         None
     }
 
     /// The last place of what is in the way at this one.
     fn obstacle(&self, at: u64) -> Option<u64> {
-        let barred = self.barred.iter().find(|(first, last)| (*first..=*last).contains(&at));
-        barred.map(|(_, last)| *last).or_else(|| self.taken.contains(&at).then_some(at))
+        let before = self.barred.range(..=at).next_back().map(|(_, last)| *last);
+        let barred = before.filter(|last| *last >= at);
+        barred.or_else(|| self.taken.contains(&at).then_some(at))
     }
 }
 
@@ -71,6 +87,16 @@ mod tests {
         full.bar(3, 7);
         full.bar(0, 4);
         assert_eq!(full.take(4), None);
+        assert!(full.full);
         assert_eq!(Slots::new(0).take(1), None);
+    }
+
+    #[test]
+    fn barred_ranges_are_joined() {
+        let mut slots = Slots::new(100);
+        for (first, last) in [(10, 20), (40, 50), (21, 22), (30, 35), (45, 60), (18, 40), (0, 0)] {
+            slots.bar(first, last);
+        }
+        assert_eq!(slots.barred.into_iter().collect::<Vec<_>>(), [(0, 0), (10, 60)]);
     }
 }

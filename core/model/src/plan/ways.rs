@@ -22,7 +22,7 @@ pub(crate) struct Hop {
 
 /// The first steps of all shortest ways to one thing, by number in rising order, the first ones where
 /// there are too many. Empty: it is not reached, or there is no step to take.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Steps {
     count: usize,
     numbers: [u32; MOST_HOPS],
@@ -41,6 +41,11 @@ impl Steps {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.count == 0
+    }
+
+    /// Whether there is more than one.
+    pub(crate) fn is_several(&self) -> bool {
+        self.count > 1
     }
 
     /// Adds another set's steps.
@@ -77,6 +82,9 @@ pub(crate) struct Ways {
     to_door: Steps,
     router_distance: Vec<u32>,
     segment_distance: Vec<u32>,
+    /// The routers and segments that have a distance.
+    reached: Vec<usize>,
+    crossed: Vec<usize>,
     /// Routers as far as each other, and those that come next.
     level: Vec<usize>,
     next: Vec<usize>,
@@ -92,6 +100,8 @@ impl Ways {
             to_door: Steps::default(),
             router_distance: vec![FAR; nodes],
             segment_distance: vec![FAR; segments],
+            reached: Vec::new(),
+            crossed: Vec::new(),
             level: Vec::new(),
             next: Vec::new(),
         }
@@ -118,13 +128,9 @@ impl Ways {
     /// to be on, the routers there, and so on.
     pub(crate) fn find(&mut self, graph: &Graph<'_>, from: usize) {
         self.hops.clear();
-        self.to_router.fill(Steps::default());
-        self.to_segment.fill(Steps::default());
-        self.to_door = Steps::default();
-        self.router_distance.fill(FAR);
-        self.segment_distance.fill(FAR);
-        self.level.clear();
+        self.forget();
         self.level.push(from);
+        self.reached.push(from);
         self.router_distance[from] = 0;
         let mut distance = 0;
         while !self.level.is_empty() {
@@ -137,6 +143,20 @@ impl Ways {
         }
     }
 
+    /// Takes back what the router before has reached, no more: a lab may be of many small parts.
+    fn forget(&mut self) {
+        for router in self.reached.drain(..) {
+            self.to_router[router] = Steps::default();
+            self.router_distance[router] = FAR;
+        }
+        for segment in self.crossed.drain(..) {
+            self.to_segment[segment] = Steps::default();
+            self.segment_distance[segment] = FAR;
+        }
+        self.to_door = Steps::default();
+        self.level.clear();
+    }
+
     /// The segments that are reached first by routers of this distance, in the order in which they
     /// are; their steps are those of all of these routers that are on them.
     fn segments_at(&mut self, graph: &Graph<'_>, distance: u32) -> Vec<Attachment> {
@@ -146,6 +166,7 @@ impl Ways {
                 let known = &mut self.segment_distance[place.segment];
                 if *known == FAR {
                     *known = distance;
+                    self.crossed.push(place.segment);
                     found.push(*place);
                 }
                 if *known == distance {
@@ -174,6 +195,7 @@ impl Ways {
             if self.router_distance[next.node] == FAR {
                 self.router_distance[next.node] = distance + 1;
                 self.next.push(next.node);
+                self.reached.push(next.node);
             }
         }
     }

@@ -154,7 +154,7 @@ proptest! {
         lab.ecmp = false;
         let single = plan(&lab).unwrap();
         for (many, one) in several.nodes.iter().zip(&single.nodes) {
-            let first = |r: &Route| Route { also: Box::default(), ..r.clone() };
+            let first = |r: &Route| Route { also: std::sync::Arc::default(), ..r.clone() };
             prop_assert_eq!(many.routes.iter().map(first).collect::<Vec<_>>(), &one.routes[..]);
             for route in &many.routes {
                 prop_assert!(route.also.len() < 16);

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use super::build_lab::{LabBuilder, two_sites};
 use super::simulator::{Place, Simulator};
 use crate::lab::Lab;
-use crate::plan::{Plan, plan};
+use crate::plan::{Plan, PlanError, plan};
 
 /// A torus of routers.
 fn torus(side: usize) -> Lab {
@@ -158,4 +158,51 @@ fn large_labs_have_one_route_an_owner() {
     let hosts = plan(&lab).unwrap();
     assert!(hosts.nodes.iter().all(|n| n.routes.is_empty()));
     assert_ne!(hosts.digest, routed.digest);
+}
+
+/// Routers in a row.
+fn line(routers: usize) -> LabBuilder {
+    let mut lab = LabBuilder::new();
+    let names: Vec<String> = (0..routers).map(|n| format!("r{n}")).collect();
+    names.iter().for_each(|name| {
+        lab.router(name);
+    });
+    names.windows(2).for_each(|pair| {
+        lab.link(&pair[0], &pair[1]);
+    });
+    lab
+}
+
+#[test]
+fn more_routes_than_a_lab_may_have_are_refused_before_there_are_any() {
+    let mut lab = line(2900).lab;
+    let refused = plan(&lab).unwrap_err();
+    // One for each router and a default route, in both families.
+    let PlanError::TooManyRoutes { routes, most } = &refused else { panic!("{refused}") };
+    assert_eq!((*routes, *most), (2900 * 2900 * 2, 1 << 23));
+    lab.routing = false;
+    assert!(plan(&lab).is_ok());
+    // What counts is who reaches whom.
+    lab.routing = true;
+    lab.links = (0..lab.links.len()).step_by(2).map(|link| lab.links[link].clone()).collect();
+    let islands = plan(&lab).unwrap();
+    assert!(islands.nodes.iter().all(|node| node.routes.len() <= 2));
+}
+
+#[test]
+fn routes_with_the_same_next_hops_share_them() {
+    let plan = plan(&torus(8)).unwrap();
+    for node in &plan.nodes {
+        let mut lists: Vec<_> =
+            node.routes.iter().map(|r| (r.to.addr().is_ipv4(), &r.also)).collect();
+        lists.sort_by_key(|(ipv4, hops)| (*ipv4, hops.as_ptr()));
+        lists.dedup_by(|a, b| a.0 == b.0 && std::sync::Arc::ptr_eq(a.1, b.1));
+        let mut contents: Vec<_> =
+            lists.iter().map(|(v4, hops)| (*v4, format!("{hops:?}"))).collect();
+        contents.sort();
+        let before = contents.len();
+        contents.dedup();
+        // Equal lists may come with different first hops.
+        assert!(before <= 2 * contents.len() && before < 40, "{}: {before}", node.name);
+    }
 }
