@@ -31,8 +31,6 @@
 #define TAG 4
 
 #define barrier() asm volatile("" ::: "memory")
-/* Keeps the compiler from knowing where a value came from, so that the verifier is shown its bounds. */
-#define opaque(x) asm volatile("" : "+r"(x))
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
@@ -89,7 +87,7 @@ static __always_inline bool copy_short(const struct frame *f, void *to, __u64 n)
 	void *last_to = to + n - 8;
 	__u64 before = n - 8;
 
-	opaque(before);
+	NL_OPAQUE(before);
 	if (before > SHORT)
 		return false;
 	last = from + before;
@@ -104,20 +102,33 @@ static __always_inline bool copy_short(const struct frame *f, void *to, __u64 n)
 	return true;
 }
 
+/* Shows the verifier that this is 1 to NL_TAP_MOST: before Linux 6.8 it does not take that something is not
+ * 0 from a comparison with 0. False if it is not. */
+static __always_inline bool shown(__u64 *n)
+{
+	__u64 less = *n - 1;
+
+	NL_OPAQUE(less);
+	if (less >= NL_TAP_MOST)
+		return false;
+	*n = less + 1;
+	return true;
+}
+
 /* Copies `kept` bytes of the frame, its tag put back. */
 static __always_inline bool copy(void *ctx, const struct frame *f, __u8 *to, __u32 kept)
 {
 	__u64 n = kept;
 
-	opaque(n);
-	if (n == 0 || n > nl_tap_options.most || n > NL_TAP_MOST)
+	if (n > nl_tap_options.most || !shown(&n))
 		return false;
 	if (f->tagged) {
-		if (n <= MACS + TAG || load(ctx, f, 0, to, MACS))
+		__u64 rest = n - (MACS + TAG);
+
+		if (n <= MACS + TAG || load(ctx, f, 0, to, MACS) || !shown(&rest))
 			return false;
 		*(__u32 *)(to + MACS) = f->tag;
-		n -= MACS + TAG;
-		return !load(ctx, f, MACS, to + MACS + TAG, n);
+		return !load(ctx, f, MACS, to + MACS + TAG, rest);
 	}
 	if (nl_tap_options.words && n >= 8 && n < SHORT && copy_short(f, to, n))
 		return true;
@@ -274,7 +285,7 @@ static __always_inline __u32 block(void *ctx, const struct frame *f, __u8 *at, _
 	if (!copy(ctx, f, at + EPB_HEADER, kept))
 		return 0;
 	padded = (kept + 3) & ~3u;
-	opaque(padded);
+	NL_OPAQUE(padded);
 	if (padded > NL_TAP_MOST || padded > nl_tap_options.most + 3ULL)
 		return 0;
 	total = EPB_HEADER + padded + 4 + (flags ? OPTIONS : 0);
@@ -313,7 +324,7 @@ static __always_inline void append(void *ctx, const struct frame *f, struct nl_t
 	chunk = bpf_map_lookup_elem(&nl_tap_ring, &place);
 	if (!chunk)
 		goto lost;
-	opaque(at);
+	NL_OPAQUE(at);
 	at &= nl_tap_options.mask;
 	total = block(ctx, f, chunk->bytes + at, unix_time(ctx, f, cpu));
 	if (!total)

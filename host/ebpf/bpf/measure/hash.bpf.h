@@ -92,7 +92,11 @@ static __always_inline __u32 ipsx(const struct input *in)
 
 static __always_inline __u32 crc_step(__u32 crc, __u8 byte)
 {
-	return crc >> 8 ^ nl_me_crc[0][(crc ^ byte) & 0xff];
+	__u32 at = crc ^ byte;
+
+	/* Linux before 6.4 loses the bounds of what is masked before it is joined. */
+	NL_OPAQUE(at);
+	return crc >> 8 ^ nl_me_crc[0][at & 0xff];
 }
 
 /* Four bytes with `behind` bytes behind them; the first is the lowest, and has the sum so far in it. */

@@ -120,6 +120,17 @@ static __always_inline void push_v6(struct input *in, const struct packet *p, bo
 	push(in, words[2]);
 }
 
+/* Reads 1 to MOST_PART bytes of the payload. */
+static __always_inline bool load_part(CONTEXT *skb, const struct packet *p, __u32 at, void *to,
+				      __u32 size)
+{
+	/* That it is not 0 the verifier of Linux before 6.8 takes from this alone. */
+	size--;
+	NL_OPAQUE(size);
+	size = (size & (MOST_PART - 1)) + 1;
+	return !frame_load(skb, p->l3 + p->transport + at, to, size);
+}
+
 /* Appends bytes of the payload. */
 static __always_inline bool push_bytes(CONTEXT *skb, const struct packet *p,
 				       struct input *in, __u32 at, __u32 size)
@@ -145,7 +156,7 @@ static __always_inline bool push_bytes(CONTEXT *skb, const struct packet *p,
 	}
 	if (size > MOST_PART || used > MOST_WORDS * 4)
 		return false;
-	return !frame_load(skb, p->l3 + p->transport + at, in->bytes + used, size);
+	return load_part(skb, p, at, in->bytes + used, size);
 }
 
 static __always_inline bool meets(__u32 at, __u32 size, __u32 from, __u32 to)
@@ -251,13 +262,9 @@ static __always_inline bool push_data(CONTEXT *skb, const struct packet *p,
 		return push_bytes(skb, p, in, from, size);
 	in->used = used + size;
 	used &= 0x3c;
-	if (!within(p, from, has) || used > MOST_WORDS * 4)
+	if (!within(p, from, has) || has > MOST_PART || used > MOST_WORDS * 4)
 		return false;
-	/* Keeps the compiler from leaving out what the verifier has to see. */
-	asm volatile("" : "+r"(has));
-	if (has == 0 || has > MOST_PART)
-		return false;
-	return !frame_load(skb, p->l3 + p->transport + from, in->bytes + used, has);
+	return load_part(skb, p, from, in->bytes + used, has);
 }
 
 static __always_inline bool portable_tcp(CONTEXT *skb, const struct packet *p,

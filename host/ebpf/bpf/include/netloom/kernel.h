@@ -28,4 +28,7 @@
 #define NL_READ(x) (*(const volatile typeof(x) *)&(x))
 #define NL_WRITE(x, value) (*(volatile typeof(x) *)&(x) = (value))
 
+/* Keeps the compiler from knowing where a value came from, so that the verifier is shown its bounds. */
+#define NL_OPAQUE(x) asm volatile("" : "+r"(x))
+
 #endif
