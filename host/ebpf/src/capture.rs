@@ -203,7 +203,7 @@ impl Tap {
         self.ring.set_offset(self.clock.to_unix());
     }
 
-    /// Whether the interface is still there, and the tap at it. With clsact it is not known: true.
+    /// Whether the interface is still there, and the tap at it; with clsact, whether one of its number is.
     pub fn is_attached(&self) -> bool {
         !self.attached.is_empty() && self.attached.iter().all(Attached::alive)
     }

@@ -29,6 +29,7 @@ mod attach;
 mod error;
 mod load;
 mod map;
+mod presence;
 mod program;
 
 pub use attach::{Direction, Hook};

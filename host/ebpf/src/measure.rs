@@ -322,7 +322,7 @@ impl Measure {
     }
 
     /// Whether the interface is there and the point at it. Without links (clsact, or a point that stays)
-    /// only that it was attached is known.
+    /// only that it was attached, and that an interface of its number is there.
     pub fn is_attached(&self) -> bool {
         self.attached.as_ref().is_some_and(Attached::alive)
     }

@@ -13,6 +13,7 @@ use libbpf_sys::{bpf_attach_type, bpf_link_create_opts, bpf_link_info};
 use netloom_sys::namespace;
 
 use crate::attach::Hook;
+use crate::presence::Presence;
 use crate::{Direction, Error, Result};
 
 /// Priorities of our filters; small ones come first.
@@ -33,6 +34,7 @@ pub(super) enum Attached {
 #[derive(Debug)]
 pub(super) struct Filter {
     namespace: File,
+    presence: Presence,
     program: OwnedFd,
     ifindex: i32,
     direction: Direction,
@@ -42,19 +44,10 @@ pub(super) struct Filter {
 /// The interface as errors name it.
 pub(super) fn object(ifindex: u32) -> String {
     let mut object = format!("interface {ifindex}");
-    if let Ok(name) = name(ifindex) {
+    if let Ok(name) = Presence::of(ifindex).and_then(|there| there.name()) {
         let _ = write!(object, " ({name})");
     }
     object
-}
-
-fn name(ifindex: u32) -> io::Result<String> {
-    let socket = rustix::net::socket(
-        rustix::net::AddressFamily::UNIX,
-        rustix::net::SocketType::DGRAM,
-        None,
-    )?;
-    Ok(rustix::net::netdevice::index_to_name(socket, ifindex)?)
 }
 
 fn number(ifindex: u32) -> Result<i32> {
@@ -132,8 +125,8 @@ impl Attached {
     pub(super) fn alive(&self) -> bool {
         match self {
             Attached::Link(link) => linked(link.as_fd()),
-            // It goes with its interface, which nothing tells.
-            Attached::Filter(filter) => filter.priority != 0,
+            // It goes with its interface.
+            Attached::Filter(filter) => filter.priority != 0 && filter.presence.there(),
         }
     }
 }
@@ -156,6 +149,7 @@ impl Filter {
         let failed = |e| Error::call(object(ifindex), "attach capture by clsact", e);
         let mut made = Self {
             namespace: File::open("/proc/thread-self/ns/net").map_err(failed)?,
+            presence: Presence::of(ifindex).map_err(failed)?,
             program: program.try_clone_to_owned().map_err(failed)?,
             ifindex: number(ifindex)?,
             direction,

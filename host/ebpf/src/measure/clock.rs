@@ -10,7 +10,7 @@ use rustix::time::{ClockId, clock_getres};
 
 /// The clocks that programs can read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[expect(clippy::manual_non_exhaustive, reason = "the last one is a clock, too")]
+#[allow(clippy::manual_non_exhaustive, reason = "the last one is a clock, too")]
 pub enum Clock {
     /// CLOCK_TAI: for points on several machines.
     #[default]

@@ -11,6 +11,7 @@ use libbpf_sys::{bpf_link_create_opts, bpf_link_info};
 use netloom_sys::{Unsupported, namespace};
 
 use crate::attach::{self, Hook, Order};
+use crate::presence::Presence;
 use crate::program::Program;
 use crate::{Direction, Error, Result};
 
@@ -49,6 +50,7 @@ pub(super) enum Attached {
 #[derive(Debug)]
 pub(super) struct Without {
     namespace: File,
+    presence: Presence,
     hook: Hook,
     program: Program,
     ifindex: u32,
@@ -79,19 +81,16 @@ pub(super) fn header(ifindex: u32) -> Result<LinkHeader> {
 }
 
 fn kind(ifindex: u32) -> io::Result<u16> {
-    let socket = rustix::net::socket(
-        rustix::net::AddressFamily::UNIX,
-        rustix::net::SocketType::DGRAM,
-        None,
-    )?;
-    let name = rustix::net::netdevice::index_to_name(&socket, ifindex)?;
+    let there = Presence::of(ifindex)?;
+    let name = there.name()?;
     // SAFETY: all zeros is a valid ifreq.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes().take(libc::IFNAMSIZ - 1)) {
         *to = libc::c_char::from_ne_bytes([from]);
     }
     // SAFETY: the request takes a pointer to an ifreq, which is ours and outlives the call.
-    let refused = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFHWADDR, &raw mut request) };
+    let refused =
+        unsafe { libc::ioctl(there.socket().as_raw_fd(), libc::SIOCGIFHWADDR, &raw mut request) };
     if refused < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -117,7 +116,9 @@ pub(super) fn attach(
     attach::attach(hook, &program, ifindex, direction, Order::Last)?;
     let namespace = File::open("/proc/thread-self/ns/net");
     let namespace = namespace.map_err(failed(ifindex, "keep its namespace"))?;
-    Ok(Attached::Without(Without { namespace, hook, program, ifindex, direction, stay }))
+    let presence = Presence::of(ifindex).map_err(failed(ifindex, "keep its namespace"))?;
+    let without = Without { namespace, presence, hook, program, ifindex, direction, stay };
+    Ok(Attached::Without(without))
 }
 
 fn create(program: &Program, ifindex: u32, direction: Direction) -> io::Result<OwnedFd> {
@@ -162,12 +163,12 @@ fn link(
 }
 
 impl Attached {
-    /// Whether its interface is still there; of those without a link that is not known.
+    /// Whether its interface is still there.
     pub(super) fn alive(&self) -> bool {
         let (link, xdp) = match self {
             Attached::Link(link) => (link, false),
             Attached::Xdp(link) => (link, true),
-            Attached::Without(without) => return without.ifindex != 0,
+            Attached::Without(without) => return without.presence.there(),
         };
         let mut info = bpf_link_info::default();
         let mut length = u32::try_from(size_of::<bpf_link_info>()).unwrap_or(u32::MAX);
