@@ -330,6 +330,7 @@ fn tags_beside_the_frame_are_put_back() {
 #[test]
 fn super_frames_are_whole_and_say_so() {
     netloom_kit::root_only!("attaches BPF programs");
+    super::traffic::insight_only!();
     let pair = pair();
     pair.near.address(2, [10, 9, 0, 2]);
     pair.far.address(3, [10, 9, 0, 3]);
@@ -427,6 +428,7 @@ fn a_sink_ends_frames_that_it_captures() {
 #[test]
 fn frames_for_other_stations_end_where_only_the_stack_would_drop_them() {
     netloom_kit::root_only!("attaches BPF programs");
+    super::traffic::insight_only!();
     let pair = pair();
     let of_type = TapOptions { filter: only(ETHERTYPE), ..small(Where::Xdp) };
     let mut tap = pair.tap(&TapOptions { others: true, veth: true, ..of_type });
@@ -538,6 +540,7 @@ fn a_killed_process_leaves_nothing_attached() {
     if std::env::var_os(CHILD).is_some() {
         return child();
     }
+    super::traffic::tcx_only!();
     let pair = pair();
     let mut child = pair.far.run(|| {
         netloom_kit::again(&a_killed_process_leaves_nothing_attached)

@@ -172,6 +172,7 @@ fn marks_are_written_as_the_reference_does() {
 #[test]
 fn hashes_and_samples_are_those_of_the_reference() {
     root_only!("runs BPF programs");
+    traffic::insight_only!();
     let functions = [HashFunction::Bob, HashFunction::Ipsx, HashFunction::Crc32];
     let profiles = [Profile::Rfc5475, Profile::Source, Profile::Portable];
     let parts = [(0, 8), (4, 4), (3, 21), (0, 0), (12, 32)];
@@ -196,6 +197,7 @@ fn hashes_and_samples_are_those_of_the_reference() {
 #[test]
 fn dynamic_lengths_are_those_of_the_reference() {
     root_only!("runs BPF programs");
+    traffic::insight_only!();
     for (seed, most) in [(7, 2), (8, 5), (9, 16), (10, 100)] {
         for function in [HashFunction::Bob, HashFunction::Ipsx, HashFunction::Crc32] {
             let sampling = Some(sampling(function, Profile::Portable, 0, Some(most)));
@@ -313,6 +315,7 @@ fn super_frames_are_counted_by_their_segments() {
 #[test]
 fn loss_is_counted_to_the_packet() {
     root_only!("attaches BPF programs");
+    traffic::tcx_only!();
     let bob = sampling(HashFunction::Bob, Profile::Portable, 0, None);
     let mut way = Way::new(Program::Combined, Some(bob), Clock::Monotonic);
     let dropper = way.far.run(|| traffic::Dropper::attach(FAR, 7));
@@ -489,6 +492,7 @@ fn held_by_another_process() {
 #[test]
 fn nothing_stays_after_a_kill() {
     root_only!("attaches BPF programs");
+    traffic::tcx_only!();
     let (near, far) = (NetNs::create(), NetNs::create());
     link(near.end(NEAR), far.end(FAR));
     let mut child = far.run(|| {

@@ -91,6 +91,7 @@ fn seen(point: &Measure) -> Counts {
 #[test]
 fn frames_are_seen_as_by_traffic_control() {
     root_only!("runs BPF programs");
+    traffic::insight_only!();
     let kinds = [
         (Program::All, HashFunction::Bob, Profile::Portable),
         (Program::Fixed, HashFunction::Bob, Profile::Portable),

@@ -145,6 +145,29 @@ impl Dropper {
     }
 }
 
+/// Ends the test as skipped where the kernel has no tcx, by which the test itself attaches or looks.
+macro_rules! tcx_only {
+    () => {
+        if netloom_ebpf::feature::tcx_supported().is_err() {
+            netloom_kit::skip!("kernel: has no tcx (Linux 6.6)");
+        }
+    };
+}
+
+/// Ends the test as skipped where programs cannot look into the kernel's own structures: they do not know
+/// then which checksums are left to the card, hash fewer packets than the reference for that, and leave
+/// frames for other stations to the stack.
+macro_rules! insight_only {
+    () => {
+        let known = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+        if !known.contains(" bpf_cast_to_kern_ctx") {
+            netloom_kit::skip!("kernel: shows programs nothing of its own structures (Linux 6.2)");
+        }
+    };
+}
+
+pub(crate) use {insight_only, tcx_only};
+
 /// How many programs run at an interface's ingress by tcx.
 pub(crate) fn programs_at(ifindex: u32) -> u32 {
     let mut ids = [0u32; 16];
