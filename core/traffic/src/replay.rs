@@ -1,8 +1,9 @@
 //! When frames of a file are due: with their own gaps, faster or slower, or at a rate.
 //!
 //! Exact: the time of a frame follows from the file's times alone, not from the frame before. Time
-//! that goes back in a file is held: such a frame is due with the one before it, and counted. When a file
-//! is played again, its first frame follows the last one after the mean gap of the file.
+//! that goes back in a file is held: such a frame is due with the one before it, and counted. Gaps can be
+//! bounded: what is over is taken from all times behind, and time that goes back by more than the bound goes
+//! on from there. When a file is played again, its first frame follows the last one after the mean gap.
 
 use std::fmt;
 use std::str::FromStr;
@@ -31,6 +32,12 @@ impl Speed {
             return Ok(Speed { thousandths });
         }
         Err(Error::range("speed in thousandths", thousandths, 1, MOST * 1000))
+    }
+
+    /// The recorded time that becomes this.
+    fn recorded(self, ns: u64) -> u64 {
+        let recorded = u128::from(ns) * u128::from(self.thousandths) / 1000;
+        u64::try_from(recorded).unwrap_or(u64::MAX)
     }
 
     /// What a time becomes at this speed.
@@ -89,6 +96,9 @@ pub struct Replay {
     /// Nanoseconds of the rounds before.
     rounds: u128,
     backwards: u64,
+    /// The longest gap of the file, in recorded time.
+    most: u64,
+    cut: u64,
 }
 
 impl Replay {
@@ -106,7 +116,17 @@ impl Replay {
             frames: 0,
             rounds: 0,
             backwards: 0,
+            most: u64::MAX,
+            cut: 0,
         }
+    }
+
+    /// The same with no gap longer than so many nanoseconds when it is played, as recorded.
+    pub fn with_gaps_of(mut self, most_ns: u64) -> Replay {
+        if let Tempo::Recorded(speed) = self.tempo {
+            self.most = speed.recorded(most_ns);
+        }
+        self
     }
 
     /// When the next frame is due, in nanoseconds after the start. It was recorded at `time_ns` (if the
@@ -114,15 +134,34 @@ impl Replay {
     pub fn next(&mut self, time_ns: Option<u64>, size: u32) -> u64 {
         self.frames += 1;
         if let Some(time) = time_ns {
-            let first = *self.first.get_or_insert(time);
-            let behind = time.saturating_sub(first);
-            self.backwards += u64::from(behind < self.latest || time < first);
-            self.latest = self.latest.max(behind);
+            self.take(time);
         }
         match self.tempo {
             Tempo::Rate(_) => self.rate.next(size),
             Tempo::Recorded(speed) => speed.of(self.rounds + u128::from(self.latest)),
         }
+    }
+
+    /// Takes the time of a frame.
+    fn take(&mut self, time: u64) {
+        let first = *self.first.get_or_insert(time);
+        let before = first.saturating_add(self.latest);
+        if time < before {
+            self.backwards += 1;
+            if before - time > self.most {
+                // No disorder, but another clock: its gaps count from here.
+                self.cut += 1;
+                self.rounds += u128::from(self.latest);
+                (self.first, self.latest) = (Some(time), 0);
+            }
+            return;
+        }
+        let gap = time - before;
+        if gap > self.most {
+            self.cut += 1;
+            self.first = Some(first.saturating_add(gap - self.most));
+        }
+        self.latest = self.latest.saturating_add(gap.min(self.most));
     }
 
     /// The file begins anew.
@@ -136,6 +175,11 @@ impl Replay {
         self.first = None;
         self.latest = 0;
         self.frames = 0;
+    }
+
+    /// Gaps that were cut to the bound, and jumps back of time that are longer.
+    pub fn cut(&self) -> u64 {
+        self.cut
     }
 
     /// Frames that were recorded before one that stands before them in the file.
@@ -181,6 +225,29 @@ mod tests {
         assert_eq!(due, [0, 100, 100, 100, 101]);
         assert_eq!(replay.backwards(), 2);
         assert_eq!(replay.next(None, 64), 101);
+    }
+
+    #[test]
+    fn gaps_are_cut_to_their_bound_and_what_is_behind_keeps_its_own() {
+        const YEARS: u64 = 100 * 365 * 86_400 * 1_000_000_000;
+        let bounded = Replay::new(Tempo::Recorded(Speed::RECORDED)).with_gaps_of(50);
+        let due = |mut replay: Replay, times: &[u64]| -> (Vec<u64>, u64, u64) {
+            let due = times.iter().map(|time| replay.next(Some(*time), 64)).collect();
+            (due, replay.cut(), replay.backwards())
+        };
+        let (late, later) = (500 + YEARS, 540 + YEARS);
+        assert_eq!(due(bounded, &[500, late, later]), (vec![0, 50, 90], 1, 0));
+        // One frame by a wrong clock.
+        assert_eq!(due(bounded, &[500, late, 520, 530]), (vec![0, 50, 50, 60], 2, 1));
+        // A little back is disorder.
+        assert_eq!(due(bounded, &[500, 540, 520, 545]), (vec![0, 40, 40, 45], 0, 1));
+        let mut fast = Replay::new(Tempo::Recorded("2".parse().unwrap())).with_gaps_of(50);
+        assert_eq!([0, 100, 300].map(|time| fast.next(Some(time), 64)), [0, 50, 100]);
+        fast.again();
+        // The mean of the gaps as they are played.
+        assert_eq!([0, 100].map(|time| fast.next(Some(time), 64)), [150, 200]);
+        let edge = due(bounded, &[0, u64::MAX, 0, u64::MAX]);
+        assert_eq!(edge, (vec![0, 50, 50, 100], 3, 1));
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub use far::FarEnd;
 pub use generator::{Engine, Generator, Spec, Target};
 pub use outlet::SwitchPort;
 pub use receive::{Receive, ReceiveOptions};
-pub use replay::{ReplayOptions, Replayer};
+pub use replay::{LONG_GAP, ReplayOptions, Replayer};
 pub use report::{
     Latency, Pacing, ReceiveReport, ReplayReport, SendReport, Skipped, StreamReport, UsedEngine,
 };

@@ -31,12 +31,26 @@ pub struct ReplayOptions {
     pub rounds: u64,
     /// After how many frames it ends.
     pub frames: Option<u64>,
+    /// The longest gap, where the file's own count; longer ones are cut to it.
+    pub most_gap: Option<Duration>,
+    /// Called before a gap of more than [`LONG_GAP`] is waited for, with its length and the number of the frame behind
+    /// it, from 1.
+    pub before_long_gap: Option<fn(Duration, u64)>,
 }
+
+/// Longer gaps than this may be a mistake of the file's.
+pub const LONG_GAP: Duration = Duration::from_secs(10);
 
 impl Default for ReplayOptions {
     /// Once, as recorded.
     fn default() -> Self {
-        ReplayOptions { tempo: Tempo::Recorded(Speed::RECORDED), rounds: 1, frames: None }
+        ReplayOptions {
+            tempo: Tempo::Recorded(Speed::RECORDED),
+            rounds: 1,
+            frames: None,
+            most_gap: None,
+            before_long_gap: None,
+        }
     }
 }
 
@@ -61,6 +75,9 @@ struct Playing {
     skipped: Skipped,
     put_in_order: u64,
     preferred: bool,
+    /// When the frame before was due.
+    due: u64,
+    before_long_gap: Option<fn(Duration, u64)>,
 }
 
 impl Replayer {
@@ -102,8 +119,9 @@ impl Replayer {
         stop: &AtomicBool,
     ) -> Result<ReplayReport> {
         let (offered, refused) = (self.outlet.offered, self.outlet.refused);
+        let most_gap = self.options.most_gap.map_or(u64::MAX, nanoseconds);
         let mut playing = Playing {
-            schedule: Replay::new(self.options.tempo),
+            schedule: Replay::new(self.options.tempo).with_gaps_of(most_gap),
             clock: Clock::new(),
             paced: self.options.tempo != Tempo::Rate(Rate::Max),
             start: None,
@@ -114,6 +132,8 @@ impl Replayer {
             skipped: Skipped::default(),
             put_in_order: 0,
             preferred: false,
+            due: 0,
+            before_long_gap: self.options.before_long_gap,
         };
         let rounds = self.options.rounds;
         let by_time = matches!(self.options.tempo, Tempo::Recorded(_));
@@ -144,6 +164,7 @@ impl Replayer {
             skipped: playing.skipped,
             frames_put_in_order: playing.put_in_order,
             frames_back_in_time: playing.schedule.backwards(),
+            gaps_cut: playing.schedule.cut(),
             bytes_offered: playing.bytes,
             rounds: playing.rounds,
             elapsed_ns,
@@ -180,6 +201,15 @@ impl Playing {
         Ok(())
     }
 
+    /// Tells of a long gap before the next frame.
+    fn tell_of_gap(&mut self, due: u64) {
+        let gap = Duration::from_nanos(due.saturating_sub(self.due));
+        self.due = due;
+        if let Some(tell) = self.before_long_gap.filter(|_| gap > LONG_GAP) {
+            tell(gap, self.frames + 1);
+        }
+    }
+
     /// Sends a batch's frames; whether to go on.
     fn batch(&mut self, batch: &Batch, outlet: &mut Outlet, stop: &AtomicBool) -> Result<bool> {
         for (frame, time) in batch.frames() {
@@ -194,6 +224,7 @@ impl Playing {
             let due = self.schedule.next(time, size);
             let start = *self.start.get_or_insert_with(Clock::now);
             if self.paced {
+                self.tell_of_gap(due);
                 if self.clock.wait(start.saturating_add(due), stop).is_none() {
                     return Ok(false);
                 }
@@ -213,4 +244,9 @@ impl Playing {
         }
         Ok(true)
     }
+}
+
+/// More than any file's times, where it does not fit.
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -151,6 +151,9 @@ pub struct ReplayReport {
     /// Frames that were recorded before one that was sent before them: sent without a gap. Where the
     /// file's own times count these are farther back than is looked ahead.
     pub frames_back_in_time: u64,
+    /// Gaps that were cut because they are longer than asked for, and jumps back of time that are.
+    #[serde(default)]
+    pub gaps_cut: u64,
     /// Bytes of the frames sent and refused.
     pub bytes_offered: u64,
     /// How often the file was played to its end.

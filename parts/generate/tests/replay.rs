@@ -3,7 +3,8 @@
 use super::world;
 
 use std::io::Cursor;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use netloom_generate::{Engine, Error, ReplayOptions, ReplayReport, Replayer, Skipped};
 use netloom_kit::isolated;
@@ -110,6 +111,46 @@ fn it_is_played_until_enough_is_sent() {
         let options = ReplayOptions { rounds: 0, frames: Some(10), ..ReplayOptions::default() };
         let report = play(&file, options).unwrap();
         assert_eq!((report.frames_sent, report.rounds), (10, 3));
+    });
+}
+
+/// Says that it was called, by a file's times.
+static TOLD: std::sync::Mutex<Vec<(Duration, u64)>> = std::sync::Mutex::new(Vec::new());
+
+/// Stops what a thread does when it is dropped, also by a test that fails.
+struct Stops<'a>(&'a AtomicBool);
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn long_gaps_are_told_of_or_cut() {
+    isolated!({
+        pair();
+        let file = numbered(&[0, 1], 1_000_000_000 * 86_400);
+        let tell = |gap, frame| TOLD.lock().unwrap().push((gap, frame));
+        let options = ReplayOptions { before_long_gap: Some(tell), ..ReplayOptions::default() };
+        let bounded = ReplayOptions { most_gap: Some(Duration::from_millis(1)), ..options };
+        let report = play(&file, bounded).unwrap();
+        assert_eq!((report.frames_sent, report.gaps_cut), (2, 1));
+        assert!(report.elapsed_ns >= MS && TOLD.lock().unwrap().is_empty());
+        // It waits for the second one, and can be stopped.
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let played = scope.spawn(|| {
+                let mut replayer = Replayer::open(interface(A), Engine::Auto, options).unwrap();
+                replayer.run(|| Ok(Cursor::new(file.clone())), &stop).unwrap()
+            });
+            let stops = Stops(&stop);
+            let told = || TOLD.lock().unwrap().first().copied();
+            let told = netloom_kit::wait_until("it tells", world::BOUND, told);
+            drop(stops);
+            assert_eq!(told, (Duration::from_secs(86_400), 2));
+            assert_eq!((played.join().unwrap().frames_sent, report.frames_refused), (1, 0));
+        });
     });
 }
 

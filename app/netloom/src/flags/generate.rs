@@ -92,6 +92,9 @@ pub(crate) struct Replay {
     /// Send as fast as possible.
     #[arg(long)]
     pub(crate) top_speed: bool,
+    /// Shorten gaps between frames that are longer than this to it: 500ms, 10s.
+    #[arg(long, value_name = "TIME", value_parser = time, conflicts_with_all = ["rate", "top_speed"])]
+    pub(crate) max_gap: Option<Duration>,
     /// How many times to send the file; 0: until interrupted.
     #[arg(long = "loop", value_name = "N", default_value_t = 1)]
     pub(crate) rounds: u64,

@@ -85,13 +85,27 @@ pub(crate) fn replay(lab: Option<&str>, args: &Replay) -> Result<i32> {
         (None, true) => Tempo::Rate(Rate::Max),
         (None, false) => Tempo::Recorded(args.speed),
     };
-    let options = ReplayOptions { tempo, rounds: args.rounds, frames: args.count };
+    let options = ReplayOptions {
+        tempo,
+        rounds: args.rounds,
+        frames: args.count,
+        most_gap: args.max_gap,
+        before_long_gap: Some(tell_of_gap),
+    };
     let report = to.run(|target: Target, _| {
         let mut replayer = Replayer::open(target, engine(args.engine), options)?;
         replayer.run(open, &stop).with_context(|| format!("{:?}: play", args.file))
     })?;
     if args.json { print_json(&report) } else { print(&show::replayed(&report)) }?;
     Ok(0)
+}
+
+/// Says what is waited for, so that a file with absurd times is not taken for a program that hangs.
+fn tell_of_gap(gap: Duration, frame: u64) {
+    eprintln!(
+        "note: frame {frame} is {} after the one before it; --max-gap TIME shortens gaps",
+        show::long(gap)
+    );
 }
 
 /// Set when a signal has come. The thread that waits for one ends with the process.

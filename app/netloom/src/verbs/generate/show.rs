@@ -49,8 +49,22 @@ pub(super) fn replayed(report: &ReplayReport) -> String {
         );
         lines.push(("by time", text));
     }
+    if report.gaps_cut > 0 {
+        lines.push(("gaps", format!("{} longer than --max-gap, cut to it", report.gaps_cut)));
+    }
     lines.extend(report.pacing.as_ref().map(|pacing| ("late by", late(pacing))));
     facts(&lines)
+}
+
+/// A long time, roughly.
+pub(super) fn long(time: std::time::Duration) -> String {
+    match time.as_secs() {
+        seconds @ ..120 => format!("{seconds} s"),
+        seconds @ ..7200 => format!("{} min", seconds / 60),
+        seconds @ ..172_800 => format!("{} h", seconds / 3600),
+        seconds @ ..63_072_000 => format!("{} days", seconds / 86_400),
+        seconds => format!("{} years", seconds / 31_536_000),
+    }
 }
 
 /// What was received.
