@@ -9,7 +9,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as StdStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::pin::pin;
+use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
 use axum::http::{Method, Request, StatusCode, header};
@@ -31,7 +32,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 use tokio::runtime::{Builder, Runtime};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::change::Noting;
 use crate::reply::Problem;
@@ -44,6 +45,16 @@ const QUICK: Duration = Duration::from_secs(60);
 /// For calls that make, remove or try everything.
 const WHOLE: Duration = Duration::from_secs(600);
 
+/// Taking a lab down: what is not down by then is taken down without the lab process.
+const DOWN: Duration = Duration::from_secs(120);
+
+/// Pause before a look whether the lab process answers anything, and between such looks.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// How long a lab process may answer nothing at all: one that is stopped, and any other.
+const STOPPED: Duration = Duration::from_secs(3);
+const SILENT: Duration = Duration::from_secs(30);
+
 /// A running lab.
 #[derive(Debug)]
 pub struct Client {
@@ -51,6 +62,7 @@ pub struct Client {
     socket: PathBuf,
     runtime: Runtime,
     bounded: bool,
+    tell: Option<fn(Option<i32>)>,
 }
 
 /// A request as far as they differ.
@@ -91,7 +103,15 @@ impl Client {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(|source| {
             Error::Process { object: "client", operation: "make runtime", source }
         })?;
-        Ok(Client { folder: folder.to_owned(), socket: path, runtime, bounded: true })
+        Ok(Client { folder: folder.to_owned(), socket: path, runtime, bounded: true, tell: None })
+    }
+
+    /// The same client, which looks during its calls whether the lab process answers anything. When that
+    /// has been silent for about a second it calls `tell` with the process, where that can be seen; after
+    /// some more the call ends with [`Error::Silent`].
+    pub fn telling(mut self, tell: fn(Option<i32>)) -> Client {
+        self.tell = Some(tell);
+        self
     }
 
     /// The same client with calls that wait for as long as the lab process lives.
@@ -136,7 +156,7 @@ impl Client {
 
     /// Takes the lab down; returns when nothing is left of it but the lab process, which then ends.
     pub fn down(&self) -> Result<()> {
-        self.json(&Call::new(Method::DELETE, "/v1/lab", WHOLE)).map(|_: Ended| ())
+        self.json(&Call::new(Method::DELETE, "/v1/lab", DOWN)).map(|_: Ended| ())
     }
 
     /// Sends an echo request from every node to every other, in these families (4, 6), and waits
@@ -348,7 +368,12 @@ impl Client {
     fn request(&self, call: &Call) -> Result<Answer> {
         let socket = Self::open(&self.folder, &self.socket)?;
         self.runtime.block_on(async {
-            let exchange = self.exchange(socket, call);
+            let exchange = async {
+                tokio::select! {
+                    answer = self.exchange(socket, call) => answer,
+                    silent = self.watch() => Err(silent),
+                }
+            };
             if !self.bounded {
                 return exchange.await;
             }
@@ -360,6 +385,31 @@ impl Client {
                 })
             })
         })
+    }
+
+    /// Waits until the lab process has answered nothing for too long.
+    async fn watch(&self) -> Error {
+        let Some(tell) = self.tell else { return std::future::pending().await };
+        // Any answer will do: nothing is there.
+        let probe = Call::new(Method::GET, "/v1/answers", QUICK);
+        loop {
+            sleep(LOOK).await;
+            let Ok(socket) = Self::open(&self.folder, &self.socket) else { continue };
+            let pid = scm::peer_pid(&socket);
+            let asked = Instant::now();
+            let mut answer = pin!(self.exchange(socket, &probe));
+            let mut told = false;
+            while timeout(LOOK, answer.as_mut()).await.is_err() {
+                let pid = pid.map(|pid| pid.as_raw_nonzero().get());
+                if !std::mem::replace(&mut told, true) {
+                    tell(pid);
+                }
+                let patience = if pid.is_some_and(process::is_stopped) { STOPPED } else { SILENT };
+                if asked.elapsed() >= patience {
+                    return Error::Silent { pid, seconds: asked.elapsed().as_secs() };
+                }
+            }
+        }
     }
 
     /// One request on a connection of its own.

@@ -65,6 +65,18 @@ pub enum Error {
         /// How long was waited.
         seconds: u64,
     },
+    /// The lab process answers nothing at all: it is stopped, or hangs.
+    #[error(
+        "the lab process{} has not answered anything for {seconds} s; `netloom down`, or `netloom up` of its \
+         file, ends it and goes on",
+        .pid.map_or_else(String::new, |pid| format!(" (pid {pid})"))
+    )]
+    Silent {
+        /// The lab process, where it can be seen.
+        pid: Option<i32>,
+        /// How long was waited.
+        seconds: u64,
+    },
     /// The lab process closed the connection before its answer was whole, as when it is killed.
     #[error("{path:?}: the lab process ended before it answered {request}")]
     Closed {

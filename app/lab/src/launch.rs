@@ -243,12 +243,18 @@ pub(crate) fn choose_way(state: &mut State, at: usize) {
 /// Makes the lab's folder and takes its lock; `None` when somebody has it.
 fn take_folder(folder: &Folder) -> Result<Option<OwnedFd>> {
     let until = Instant::now() + LOCK_PATIENCE;
+    let mut ended = false;
     loop {
         folder.create()?;
         let lock = match folder.try_lock()? {
             // A killed lab process leaves its spawner, which ends as soon as it sees it; a listing has
             // the lock for an instant; another maker has yet to note its lab process.
             None if !has_lab_process(folder) && Instant::now() < until => {
+                if !ended && until.saturating_duration_since(Instant::now()) < LOCK_PATIENCE / 2 {
+                    // One that is stopped does not see that its client has ended.
+                    orphan::end_holders(folder, &|_| {})?;
+                    ended = true;
+                }
                 std::thread::sleep(LOCK_LOOK);
                 continue;
             }
@@ -448,7 +454,7 @@ impl Making<'_> {
         if self.adopted {
             return self.conflict("interrupted; its nodes live on as they were".into());
         }
-        match orphan::down_orphan(self.folder.runtime(), self.folder.name()) {
+        match orphan::down_orphan(self.folder.runtime(), self.folder.name(), &|_| {}) {
             Ok(()) => self.conflict("interrupted; nothing is left of it".into()),
             Err(left) => left,
         }

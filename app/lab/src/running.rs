@@ -15,7 +15,7 @@ use netloom_node::entry::Door;
 use netloom_node::init;
 use netloom_node::log::{self, Record};
 use netloom_node::ping::Pace;
-use netloom_node::spawner::Spawner;
+use netloom_node::spawner::{self, Spawner};
 use netloom_node::spec::{CORE, NodeSpec, log_names};
 use netloom_switch::control::requests::{Answer, Request};
 use netloom_sys::cgroup::Join;
@@ -521,13 +521,23 @@ pub(crate) fn raise_open_files() -> (Option<u64>, Option<u64>) {
 
 /// Whether this process is the lab's: it has the name, and the lab's lock open.
 pub(crate) fn is_lab_process(folder: &Folder, pid: i32) -> bool {
+    has_lock(folder, pid, process_name())
+}
+
+/// Whether this process is a spawner of the lab.
+pub(crate) fn is_spawner(folder: &Folder, pid: i32) -> bool {
+    has_lock(folder, pid, spawner::NAME)
+}
+
+/// Whether a process has this name, and the lab's lock open.
+fn has_lock(folder: &Folder, pid: i32, name: &str) -> bool {
     let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     let lock = folder.path().join("lock");
     let has_lock = || {
         let files = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
         files.filter_map(|f| std::fs::read_link(f.path()).ok()).any(|target| target == lock)
     };
-    comm.trim_end() == process_name() && has_lock()
+    comm.trim_end() == name && has_lock()
 }
 
 /// The lab process's name in the process list.

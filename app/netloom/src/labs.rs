@@ -140,8 +140,21 @@ pub(crate) fn connect_to(folder: &Folder) -> Result<Client> {
             };
             Err(anyhow::anyhow!("lab {name:?}: {word}"))
         }
-        other => other.with_context(|| format!("lab {name:?}")),
+        other => {
+            other.map(|client| client.telling(tell_silent)).with_context(|| format!("lab {name:?}"))
+        }
     }
+}
+
+/// Says on standard error that a lab process is waited for which does not answer.
+pub(crate) fn tell_silent(pid: Option<i32>) {
+    let pid = pid.map_or_else(String::new, |pid| format!(" (pid {pid})"));
+    tell(&format!("waiting for the lab process{pid}, which does not answer"));
+}
+
+/// Says on standard error what is waited for, or done.
+pub(crate) fn tell(what: &str) {
+    eprintln!("netloom: {what}");
 }
 
 /// A lab that has a process and does not serve yet is being made: it serves in a moment.

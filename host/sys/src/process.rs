@@ -459,6 +459,14 @@ pub fn cpu_time(tid: i32) -> Option<u64> {
     text.split_ascii_whitespace().next()?.parse().ok()
 }
 
+/// Whether a process is stopped, by a signal or by who traces it. One that cannot be seen is not.
+pub fn is_stopped(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name stands in brackets, and may have any character.
+    let state = stat.rsplit_once(')').map(|(_, rest)| rest.trim_start());
+    state.is_some_and(|state| state.starts_with(['T', 't']))
+}
+
 /// Whether an id, as seen from here, is that of a kernel thread: by `PF_KTHREAD` among the flags in
 /// proc_pid_stat(5), which come seventh after the name. A PID namespace shows none, so there it is always false.
 pub fn is_kernel_thread(tid: i32) -> bool {

@@ -21,6 +21,9 @@ use crate::root::Shared;
 use crate::spec::{NodeSpec, Prepare};
 use crate::{Error, Result};
 
+/// Its name in the process list.
+pub const NAME: &str = "netloom-spawn";
+
 /// Largest message either way.
 const MAX_MESSAGE: u32 = 64 << 20;
 
@@ -210,7 +213,7 @@ pub fn serve_at(socket: OwnedFd) -> ! {
 
 /// The spawner's life.
 fn serve(socket: &OwnedFd) -> ! {
-    process::set_name("netloom-spawn");
+    process::set_name(NAME);
     // Nor does it, or any init, keep the caller's terminal or pipes open.
     if let Ok(null) = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
         let _ = rustix::stdio::dup2_stdin(&null);
@@ -254,7 +257,7 @@ impl Life {
                     return Err("no descriptors came along".into());
                 };
                 self.lock = Some(lock);
-                title::set(&format!("netloom-spawn: {}", prepare.lab));
+                title::set(&format!("{NAME}: {}", prepare.lab));
                 self.inherited = Some(share(*prepare, status)?);
             }
             Ask::Create(specs) => return self.create(specs, fds.first().map(AsFd::as_fd)),

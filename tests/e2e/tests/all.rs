@@ -22,6 +22,7 @@ mod exec;
 mod files;
 mod generate;
 mod hierarchy;
+mod hung;
 mod inputs;
 mod interfaces;
 mod kill;

@@ -54,29 +54,35 @@ pub(super) fn in_own_process(folder: &Folder) -> i32 {
     }
 }
 
-/// Takes a lab down and waits until its process has ended too.
+/// Takes a lab down and waits until its process has ended too. One that does not answer is killed.
 pub(crate) fn take_down(folder: &Folder) -> Result<()> {
+    use netloom_api::Error::{Closed, Late, NotRunning, Silent};
     let lab_process =
         folder.read_pid().and_then(Pid::from_raw).and_then(|p| process::pidfd(p).ok());
-    match netloom_api::Client::connect(&folder.path()).and_then(|client| client.down()) {
+    let client = netloom_api::Client::connect(&folder.path());
+    match client.and_then(|client| client.telling(labs::tell_silent).down()) {
         Ok(()) => {
             if let Some(pidfd) = lab_process {
                 process::wait_end(&pidfd, END_TIMEOUT);
             }
             Ok(())
         }
-        Err(netloom_api::Error::NotRunning(_)) => {
-            Ok(orphan::down_orphan(folder.runtime(), folder.name())?)
-        }
+        Err(NotRunning(_)) => without_process(folder),
         // It was killed, before or while it did so: what it left is left to us.
-        Err(netloom_api::Error::Closed { .. })
+        Err(Closed { .. })
             if lab_process.is_none_or(|pidfd| process::wait_end(&pidfd, END_TIMEOUT)) =>
         {
-            if folder.exists() {
-                orphan::down_orphan(folder.runtime(), folder.name())?;
-            }
-            Ok(())
+            if folder.exists() { without_process(folder) } else { Ok(()) }
+        }
+        Err(Silent { .. } | Late { .. }) if !folder.is_scope() => {
+            orphan::kill_lab_process(folder, &labs::tell)?;
+            if folder.exists() { without_process(folder) } else { Ok(()) }
         }
         Err(e) => Err(e.into()),
     }
+}
+
+/// Takes down a lab that has no process.
+fn without_process(folder: &Folder) -> Result<()> {
+    Ok(orphan::down_orphan(folder.runtime(), folder.name(), &labs::tell)?)
 }

@@ -58,6 +58,11 @@ pub(crate) fn up(wish: &Wish, args: &Up) -> Result<i32> {
                 Ok(Ok(repaired)) => repaired,
                 // Its process was killed just now: there is a lab to adopt, or none.
                 _ if !netloom_lab::launch::has_lab_process(&folder) => return up(wish, args),
+                // It hangs: its nodes go on without it, and are taken over.
+                Ok(Err(netloom_api::Error::Silent { .. })) if !folder.is_scope() => {
+                    netloom_lab::orphan::kill_lab_process(&folder, &labs::tell)?;
+                    return up(wish, args);
+                }
                 Ok(Err(e)) => return Err(e.into()),
                 Err(e) => return Err(e),
             };
