@@ -88,6 +88,9 @@ counters! {
     DroppedGone = "dropped-gone",
     /// Frames lost: they were marked as mirror copies by one who may not make them.
     DroppedForged = "dropped-forged",
+    /// Of the frames that went to the switch: what it did not pass on, each for every port that had no
+    /// room for it.
+    RelayDropped = "relay-dropped",
 }
 
 /// Under what a dropped frame is counted.

@@ -20,6 +20,7 @@ mod relay;
 pub mod rules;
 mod seats;
 mod server;
+mod shares;
 mod state;
 
 pub use error::{Error, Result};

@@ -3,13 +3,16 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Instant;
 
 use netloom_shm::inbox::{Inbox, PeerInbox};
+use netloom_shm::layout::ring as at;
 use netloom_shm::protocol::{Capabilities, Peer};
 use netloom_shm::ring::{Outgoing, Reader, Writer};
 use netloom_shm::wake::Bell;
 
 use crate::relay::random;
+use crate::shares::Shares;
 
 /// Most bytes of an uplink: what one port can make the switch relay before it gets an edge.
 const MOST_UPLINK: u64 = (1 << 20) + 4096;
@@ -30,13 +33,48 @@ pub(crate) struct Port {
     pub(crate) opens: Vec<Open>,
     /// Rung by the port.
     pub(crate) bell: Rc<OwnedFd>,
+    /// So much of the uplink was relayed, or dropped.
+    pub(crate) relayed: u64,
+    /// What it may still send in this turn; below 0, what it has sent more.
+    pub(crate) credit: i64,
+    /// A frame of its uplink that nobody has room for yet.
+    pub(crate) held: Option<Held>,
     pub(crate) downlink: Outgoing,
+    /// Who has how much of the downlink.
+    pub(crate) shares: Shares,
+    /// Where it was when it was waited for in vain: it is not waited for again before it moves.
+    pub(crate) stalled: Option<u64>,
     /// Whether its downlink has frames that are not shown yet.
     pub(crate) written: bool,
     /// Relayed frames that its downlink had no room for.
     pub(crate) missed: u64,
     /// Bytes of its inbox, uplink and downlink.
     pub(crate) bytes: u64,
+}
+
+impl Port {
+    /// Whether a sender may have a frame of so many bytes, with its header, in the downlink; none if the
+    /// port tells of what it has taken what cannot be.
+    pub(crate) fn admits(&mut self, sender: u8, bytes: usize) -> Option<bool> {
+        let slot = slot_bytes(bytes);
+        if self.shares.admit(sender, slot) {
+            return Some(true);
+        }
+        self.shares.took(self.downlink.taken()?);
+        Some(self.shares.admit(sender, slot))
+    }
+}
+
+/// Bytes of a ring that a frame of so many bytes, with its header, takes.
+fn slot_bytes(bytes: usize) -> u64 {
+    let whole = (at::VNET_AT + bytes).next_multiple_of(at::SLOT);
+    u64::try_from(whole).unwrap_or(u64::MAX)
+}
+
+/// A frame that waits for room, with its header, and its uplink with it.
+pub(crate) struct Held {
+    pub(crate) whole: Vec<u8>,
+    pub(crate) since: Instant,
 }
 
 /// An edge that a port wants.
@@ -96,6 +134,11 @@ pub(crate) fn make(brought: Brought, own: &Inbox, downlink: usize) -> Result<Mad
         inbox: Rc::new(brought.inbox),
         uplink,
         opens: Vec::new(),
+        relayed: 0,
+        credit: 0,
+        held: None,
+        shares: Shares::new(downlink.size()),
+        stalled: None,
         bell: up.clone(),
         downlink,
         written: false,

@@ -1,16 +1,21 @@
 //! What the switch itself does with frames: those that no edge carries.
 //!
-//! Frames come by uplinks and are copied into downlinks, bounded: a full downlink drops and counts.
+//! Frames come by uplinks and are copied into downlinks. Uplinks have turns of one length each
+//! (deficit round robin), and each sender a share of each downlink (`shares.rs`): who sends too much
+//! loses its own frames. One that nobody has room for is held, and its uplink with it, so that its
+//! sender waits; bounded, and once for a receiver that does not move.
 //! A frame is judged by the rules of the port that sent it, copied before it is looked at, and given
 //! on as it came, with its origin; receivers put tags in and out. Who sends what cannot be loses its
-//! port, nobody else anything. Turns are short, so that no uplink keeps others waiting.
+//! port, nobody else anything.
 //! See IEEE 802.1Q-2022, 8.6 (forwarding) and 8.7 (learning).
 
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use netloom_bridge::{
-    Destination, Drop, Mac, MacTable, Mirrors, SwitchRules, Vid, classify, decide, egress,
+    Class, Destination, Drop, Mac, MacTable, Mirrors, SwitchRules, Vid, classify, decide, egress,
 };
 use netloom_packet::VnetHeader;
 use netloom_shm::inbox::{Counter, Inbox};
@@ -20,16 +25,24 @@ use netloom_shm::protocol::MIRRORED;
 use netloom_shm::ring::{Pushed, Taken};
 
 use crate::options::Options;
-use crate::port::{Open, Port};
+use crate::port::{Held, Open, Port};
 use crate::publish;
 use crate::rules::Rules;
 use crate::{Error, Result};
 
-/// Most bytes of frames taken from one uplink before others have their turn.
-const TURN: usize = 128 * 1024;
+/// Bytes of frames taken from one uplink before others have their turn. What a frame is longer than
+/// the rest of a turn is taken off the next.
+const TURN: i64 = 32 * 1024;
 
 /// What a frame costs at least, in bytes of a turn.
 const LEAST: usize = 256;
+
+/// How long a frame is held for receivers that have no room. Those that have not moved by then are
+/// not waited for again before they do.
+const HOLD: Duration = Duration::from_millis(100);
+
+/// How often it is looked whether there is room.
+const LOOK: Duration = Duration::from_micros(500);
 
 /// Addresses that the switch remembers.
 const ADDRESSES: usize = 8192;
@@ -51,7 +64,27 @@ pub(crate) struct Hub {
     bad: Vec<u8>,
     /// Ports that wait for an edge.
     opening: Vec<u8>,
+    /// Ports that had no room for the frame at hand.
+    full: Vec<u8>,
+    /// How many uplinks are held.
+    holding: usize,
     asleep: bool,
+}
+
+/// What became of a frame that was to be given to a port.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Given {
+    Done,
+    /// There is no room, or not for this sender.
+    Full,
+    No,
+}
+
+/// Whether a frame may be held when nobody has room for it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Patience {
+    Waits,
+    IsOver,
 }
 
 /// A frame that is being relayed.
@@ -80,6 +113,8 @@ impl Hub {
             written: Vec::new(),
             bad: Vec::new(),
             opening: Vec::new(),
+            full: Vec::new(),
+            holding: 0,
             asleep: false,
         };
         hub.set_rules(rules)?;
@@ -131,6 +166,7 @@ impl Hub {
         self.written.retain(|n| *n != number);
         self.bad.retain(|n| *n != number);
         self.opening.retain(|n| *n != number);
+        self.holding -= usize::from(port.held.is_some());
         self.table.forget_port(u16::from(number), |_| {});
         Some(port)
     }
@@ -142,22 +178,32 @@ impl Hub {
         }
     }
 
-    /// Whether there may be more to relay.
-    pub(crate) fn is_busy(&self) -> bool {
-        !self.asleep
+    /// How long the process may sleep, if no bell rings; for ever if there is nothing to relay.
+    pub(crate) fn pause(&self) -> Option<Duration> {
+        match (self.asleep, self.holding) {
+            (false, _) => Some(Duration::ZERO),
+            (true, 0) => None,
+            (true, _) => Some(LOOK),
+        }
     }
 
     /// Gives each uplink a turn; sleeps when there was nothing. The ports to let go, because of what
     /// is in their uplinks.
     #[must_use]
-    pub(crate) fn relay(&mut self) -> Vec<u8> {
+    pub(crate) fn relay(&mut self, now: Instant) -> Vec<u8> {
+        if self.holding > 0 {
+            self.wake_up();
+        }
         if !self.asleep {
             let mut any = false;
             for place in 0..self.here.len() {
                 let Some(number) = self.here.get(place).copied() else { break };
-                any |= self.turn(number) > 0;
+                any |= self.turn(number, now);
             }
             self.flush();
+            // None is always the first to find room.
+            let step = usize::from(!self.here.is_empty());
+            self.here.rotate_left(step);
             if !any {
                 self.sleep();
             }
@@ -165,11 +211,13 @@ impl Hub {
         std::mem::take(&mut self.bad)
     }
 
-    /// After this bells ring, unless there is something already.
+    /// After this bells ring, unless there is something already that is not held.
     fn sleep(&mut self) {
         self.inbox.fall_asleep();
         self.asleep = true;
-        let more = |number: &u8| self.port(*number).is_some_and(|port| port.uplink.has_more());
+        let more = |number: &u8| {
+            self.port(*number).is_some_and(|port| port.held.is_none() && port.uplink.has_more())
+        };
         if self.here.iter().any(more) {
             self.wake_up();
         }
@@ -196,7 +244,7 @@ impl Hub {
         for number in std::mem::take(&mut self.opening) {
             let port = self.ports.get_mut(usize::from(number)).and_then(Option::as_mut);
             let Some(port) = port else { continue };
-            let relayed = port.uplink.taken();
+            let relayed = port.relayed;
             let ready = port.opens.extract_if(.., |open| open.after <= relayed);
             due.extend(ready.map(|open| (number, open)));
             if !port.opens.is_empty() {
@@ -206,51 +254,105 @@ impl Hub {
         due
     }
 
-    /// Relays frames of a port until there are no more or its turn is over; how much that cost.
-    fn turn(&mut self, number: u8) -> usize {
-        let now = seconds();
+    /// Relays frames of a port until there are no more, its turn is over, or one has to be held;
+    /// whether there were some.
+    fn turn(&mut self, number: u8, now: Instant) -> bool {
+        let seconds = seconds();
+        let mut any = self.try_held(number, seconds, now);
+        match self.ports.get_mut(usize::from(number)).and_then(Option::as_mut) {
+            Some(port) if port.held.is_none() => port.credit += TURN,
+            _ => return any,
+        }
         let mut buffer = std::mem::take(&mut self.buffer);
-        let mut taken = 0;
-        while taken < TURN {
-            let Some(port) = self.ports.get_mut(usize::from(number)).and_then(Option::as_mut)
-            else {
+        while let Some(found) = self.draw(number, &mut buffer) {
+            let whole = buffer.get(found).unwrap_or_default();
+            if !self.pass(number, whole, seconds, Patience::Waits) {
+                self.hold(number, Held { whole: whole.to_vec(), since: now });
                 break;
-            };
-            match port.uplink.take(&self.inbox, &mut buffer) {
+            }
+            any = true;
+        }
+        self.buffer = buffer;
+        any
+    }
+
+    /// Takes the next frame of a port's uplink, as long as its turn lasts. All before it are relayed.
+    fn draw(&mut self, number: u8, buffer: &mut [u8]) -> Option<Range<usize>> {
+        loop {
+            let port = self.ports.get_mut(usize::from(number)).and_then(Option::as_mut)?;
+            port.relayed = port.uplink.taken();
+            if port.credit <= 0 {
+                return None;
+            }
+            match port.uplink.take(&self.inbox, buffer) {
                 Taken::Frame { start, length, .. } => {
-                    taken += length.max(LEAST);
-                    let whole = buffer.get(start..start + length).unwrap_or_default();
-                    self.pass(number, whole, now);
+                    port.credit -= cost(length);
+                    return Some(start..start + length);
                 }
                 Taken::Truncated { length } => {
-                    taken += length.max(LEAST);
+                    port.credit -= cost(length);
                     self.drop_frame(number, Drop::Oversize);
                 }
-                Taken::Empty => break,
+                Taken::Empty => {
+                    port.credit = 0;
+                    return None;
+                }
                 Taken::Corrupt => {
                     self.inbox.add(Counter::CorruptEdges, 1);
                     self.bad.push(number);
-                    break;
+                    return None;
                 }
             }
         }
-        self.buffer = buffer;
-        taken
     }
 
-    /// Relays one frame.
-    fn pass(&mut self, from: u8, whole: &[u8], now: u32) {
-        let bytes = whole.len().saturating_sub(HEADER);
-        self.inbox.add(Counter::ReceivedFrames, 1);
-        self.inbox.add(Counter::ReceivedBytes, bytes as u64);
-        if let Err(cause) = self.judge(from, whole, now) {
-            self.drop_frame(from, cause);
-        } else {
-            self.inbox.add_taken(u16::from(from), 1, bytes as u64);
+    /// Keeps a frame that nobody has room for: nothing more is taken from its sender before it is gone.
+    fn hold(&mut self, number: u8, held: Held) {
+        if let Some(port) = self.ports.get_mut(usize::from(number)).and_then(Option::as_mut) {
+            port.credit = 0;
+            port.held = Some(held);
+            self.holding += 1;
         }
     }
 
-    fn judge(&mut self, from: u8, whole: &[u8], now: u32) -> std::result::Result<(), Drop> {
+    /// Looks for room for the frame of a port that is held; whether it is gone now.
+    fn try_held(&mut self, number: u8, seconds: u32, now: Instant) -> bool {
+        let port = self.ports.get_mut(usize::from(number)).and_then(Option::as_mut);
+        let Some(held) = port.and_then(|port| port.held.take()) else { return false };
+        self.holding -= 1;
+        let is_over = now.saturating_duration_since(held.since) >= HOLD;
+        let patience = if is_over { Patience::IsOver } else { Patience::Waits };
+        let is_gone = self.pass(number, &held.whole, seconds, patience);
+        if !is_gone {
+            self.hold(number, held);
+        }
+        is_gone
+    }
+
+    /// Relays one frame, or drops it; false if it is to be held.
+    fn pass(&mut self, from: u8, whole: &[u8], now: u32, patience: Patience) -> bool {
+        let bytes = whole.len().saturating_sub(HEADER);
+        let judged = self.judge(from, whole, now, patience);
+        if judged == Ok(false) {
+            return false;
+        }
+        self.inbox.add(Counter::ReceivedFrames, 1);
+        self.inbox.add(Counter::ReceivedBytes, bytes as u64);
+        match judged {
+            Err(cause) => self.drop_frame(from, cause),
+            Ok(_) => self.inbox.add_taken(u16::from(from), 1, bytes as u64),
+        }
+        true
+    }
+
+    /// Judges a frame and gives it to those it is for; false if it is to be held.
+    fn judge(
+        &mut self,
+        from: u8,
+        whole: &[u8],
+        now: u32,
+        patience: Patience,
+    ) -> std::result::Result<bool, Drop> {
         let (header, frame) = whole.split_at_checked(HEADER).ok_or(Drop::Runt)?;
         let port = u16::from(from);
         let class = classify(&self.rules, port, frame)?;
@@ -269,21 +371,69 @@ impl Hub {
             return Err(Drop::Same);
         }
         let frame = Frame { from, vid: class.vid, whole };
-        let mut sessions = self.mirrors.entering(port);
-        for place in 0..self.here.len() {
-            let Some(to) = self.here.get(place).copied() else { break };
-            let wanted = to != from && only.is_none_or(|only| only == u16::from(to));
-            if wanted
-                && egress(&self.rules, u16::from(to), class).is_ok()
-                && self.give(to, port, &frame)
-            {
-                sessions |= self.mirrors.leaving(u16::from(to));
-            }
-        }
+        let Some(leaving) = self.spread(&frame, class, only, patience) else { return Ok(false) };
+        let sessions = self.mirrors.entering(port) | leaving;
         if sessions != 0 {
             self.mirror(sessions, &frame);
         }
-        Ok(())
+        Ok(true)
+    }
+
+    /// Gives a frame to all that it is for; the mirror sessions that want it as one that leaves. Nothing
+    /// if none had room, some may have soon, and there is patience for them.
+    fn spread(
+        &mut self,
+        frame: &Frame<'_>,
+        class: Class,
+        only: Option<u16>,
+        patience: Patience,
+    ) -> Option<u16> {
+        self.full.clear();
+        let (mut sessions, mut is_given) = (0, false);
+        for place in 0..self.here.len() {
+            let Some(to) = self.here.get(place).copied() else { break };
+            let wanted = to != frame.from && only.is_none_or(|only| only == u16::from(to));
+            if !wanted || egress(&self.rules, u16::from(to), class).is_err() {
+                continue;
+            }
+            match self.give(to, u16::from(frame.from), frame) {
+                Given::Done => {
+                    is_given = true;
+                    sessions |= self.mirrors.leaving(u16::from(to));
+                }
+                Given::Full => self.full.push(to),
+                Given::No => {}
+            }
+        }
+        if self.full.is_empty() {
+            return Some(sessions);
+        }
+        let full = std::mem::take(&mut self.full);
+        let waits = patience == Patience::Waits && !is_given && self.any_moves(&full);
+        if !waits {
+            self.miss(frame.from, &full, patience);
+        }
+        self.full = full;
+        (!waits).then_some(sessions)
+    }
+
+    /// Whether one of these was not waited for in vain since it has moved.
+    fn any_moves(&self, ports: &[u8]) -> bool {
+        let moves = |port: &Port| port.stalled != Some(port.shares.tail());
+        ports.iter().any(|number| self.port(*number).is_some_and(moves))
+    }
+
+    /// Counts a frame that these ports had no room for, for them and for its sender.
+    fn miss(&mut self, from: u8, ports: &[u8], patience: Patience) {
+        for number in ports {
+            let port = self.ports.get_mut(usize::from(*number)).and_then(Option::as_mut);
+            let Some(port) = port else { continue };
+            port.missed += 1;
+            if patience == Patience::IsOver {
+                port.stalled = Some(port.shares.tail());
+            }
+            self.drop_frame(from, Drop::Full);
+        }
     }
 
     fn mirror(&mut self, sessions: u16, frame: &Frame<'_>) {
@@ -291,41 +441,53 @@ impl Hub {
         let wanted = self.mirrors.of(sessions).filter(|s| s.filter.matches(frame.vid, body));
         let to: Vec<u16> = wanted.map(|s| s.to).filter(|to| *to != u16::from(frame.from)).collect();
         for to in to.into_iter().filter_map(|to| u8::try_from(to).ok()) {
-            if self.give(to, u16::from(frame.from) | MIRRORED, frame) {
-                self.inbox.add(Counter::Mirrored, 1);
+            match self.give(to, u16::from(frame.from) | MIRRORED, frame) {
+                Given::Done => self.inbox.add(Counter::Mirrored, 1),
+                Given::Full => {
+                    self.inbox.add(Counter::DroppedFull, 1);
+                    let port = self.ports.get_mut(usize::from(to)).and_then(Option::as_mut);
+                    port.into_iter().for_each(|port| port.missed += 1);
+                }
+                Given::No => {}
             }
         }
     }
 
-    /// Puts a frame into a downlink; whether it is there.
-    fn give(&mut self, to: u8, origin: u16, frame: &Frame<'_>) -> bool {
+    /// Puts a frame into a downlink, if its sender may have so much there.
+    fn give(&mut self, to: u8, origin: u16, frame: &Frame<'_>) -> Given {
         let port = self.ports.get_mut(usize::from(to)).and_then(Option::as_mut);
-        let Some(port) = port else { return false };
-        match port.downlink.queue(origin, frame.whole) {
+        let Some(port) = port else { return Given::No };
+        let pushed = match port.admits(frame.from, frame.whole.len()) {
+            Some(true) => port.downlink.queue(origin, frame.whole),
+            Some(false) => Pushed::Full,
+            None => Pushed::Corrupt,
+        };
+        match pushed {
             Pushed::Done => {
+                port.shares.wrote(frame.from, port.downlink.written());
                 if !std::mem::replace(&mut port.written, true) {
                     self.written.push(to);
                 }
                 let bytes = frame.whole.len().saturating_sub(HEADER);
                 self.inbox.add(Counter::SentFrames, 1);
                 self.inbox.add(Counter::SentBytes, bytes as u64);
-                true
+                Given::Done
             }
             Pushed::Full => {
                 // Shown at once: who is slow must not wait for the end of a turn as well.
-                port.downlink.flush();
-                port.missed += 1;
-                self.inbox.add(Counter::DroppedFull, 1);
-                false
+                if port.downlink.flush() {
+                    self.inbox.add(Counter::Wakes, 1);
+                }
+                Given::Full
             }
             Pushed::Refused => {
                 self.inbox.add(Counter::DroppedOversize, 1);
-                false
+                Given::No
             }
             Pushed::Corrupt => {
                 self.inbox.add(Counter::CorruptEdges, 1);
                 self.bad.push(to);
-                false
+                Given::No
             }
         }
     }
@@ -346,6 +508,11 @@ impl Hub {
         self.inbox.add(cause.into(), 1);
         self.inbox.add_drops(u16::from(from), 1);
     }
+}
+
+/// What a frame takes of a turn.
+fn cost(length: usize) -> i64 {
+    i64::try_from(length.max(LEAST)).unwrap_or(i64::MAX)
 }
 
 /// Seconds of the clock that all processes of the machine share, as in tables of addresses.
@@ -374,3 +541,7 @@ pub(crate) fn counters_of(port: &Port) -> impl Iterator<Item = (String, u64)> + 
     let inbox: &Arc<_> = port.downlink.inbox();
     Counter::ALL.iter().map(|counter| (counter.name().to_owned(), inbox.counter(*counter)))
 }
+
+#[cfg(test)]
+#[path = "relay_tests.rs"]
+mod tests;

@@ -2,7 +2,7 @@
 //!
 //! One thread; nothing in it waits but the epoll. What it does for one client or one uplink at a
 //! time is bounded, so that nobody keeps others waiting. It sleeps without a timer, but for the
-//! time in which ports of an earlier process are awaited. Nothing a client sends ends it but a stop
+//! time in which ports of an earlier process are awaited, and while an uplink is held. Nothing a client sends ends it but a stop
 //! that its owner asks for.
 
 use std::collections::BTreeMap;
@@ -171,8 +171,7 @@ impl Server {
 
     fn run(&mut self) -> Result<()> {
         while !self.stop {
-            let busy = self.hub.is_busy();
-            for key in self.wait(busy)? {
+            for key in self.wait()? {
                 match key {
                     Key::Signal => self.stop = true,
                     Key::Listener => self.accept(),
@@ -180,7 +179,7 @@ impl Server {
                     Key::Uplink(_) => self.hub.wake_up(),
                 }
             }
-            for number in self.hub.relay() {
+            for number in self.hub.relay(Instant::now()) {
                 self.expel_port(number);
             }
             for (from, open) in self.hub.due() {
@@ -195,15 +194,12 @@ impl Server {
         Ok(())
     }
 
-    fn wait(&self, busy: bool) -> Result<Vec<Key>> {
+    fn wait(&self) -> Result<Vec<Key>> {
         let nothing = Event { flags: EventFlags::empty(), data: EventData::new_u64(0) };
         let mut events = [nothing; 64];
-        let timeout = if busy {
-            Some(process::timespec(std::time::Duration::ZERO))
-        } else {
-            let left = |until: Instant| until.saturating_duration_since(Instant::now());
-            self.awaiting.map(|until| process::timespec(left(until)))
-        };
+        let left = |until: Instant| until.saturating_duration_since(Instant::now());
+        let timeout = self.hub.pause().into_iter().chain(self.awaiting.map(left)).min();
+        let timeout = timeout.map(process::timespec);
         match epoll::wait(&self.epoll, &mut events, timeout.as_ref()) {
             Ok(count) => Ok(events.iter().take(count).map(|e| Key::of({ e.data }.u64())).collect()),
             Err(Errno::INTR) => Ok(Vec::new()),

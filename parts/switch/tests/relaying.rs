@@ -202,6 +202,40 @@ fn who_does_not_read_loses_its_own_frames_and_no_one_elses() {
     assert_eq!(ports[2].receive(BOUND).unwrap().1, frame(ALL, mac(1), b"again"));
 }
 
+#[test]
+fn who_floods_loses_its_own_frames_and_is_told_of_each() {
+    let switch = Switch::start();
+    let mut flooder = world::join(&switch, "flooder");
+    let mut ports = ports(&switch, &["b", "c"]);
+    // Nobody reads, so that all downlinks are as full as one sender can make them.
+    let sent = (0..10_000u32)
+        .filter(|n| {
+            let frame = world::whole(&frame(ALL, mac(9), &n.to_le_bytes()));
+            flooder.send(&frame).unwrap() == netloom_shm::Sent::Done
+        })
+        .count();
+    for n in 0..100u8 {
+        ports[0].send(&frame(ALL, mac(1), &[n]));
+    }
+    netloom_kit::wait_until("all to be relayed or dropped", BOUND, || {
+        (relayed(&switch, Counter::ReceivedFrames) == sent as u64 + 100).then_some(())
+    });
+    let (mut got, mut others) = (0, vec![]);
+    for port in &mut ports {
+        while let Some((from, frame)) = port.receive(NOTHING) {
+            match from {
+                1 => got += 1,
+                _ => others.push((from, frame[14])),
+            }
+        }
+    }
+    assert_eq!(others, (0..100).map(|n| (2, n)).collect::<Vec<_>>());
+    netloom_kit::wait_until("all to be told of", BOUND, || {
+        flooder.service().unwrap();
+        (flooder.counters().get(Counter::RelayDropped) + got == 2 * sent as u64).then_some(())
+    });
+}
+
 /// Joins with an uplink that was forged; the port, if the switch lets it be one.
 fn forger(switch: &Switch, head: u64, slots: &[u8]) -> Channel {
     let inbox = Inbox::create().unwrap();

@@ -133,6 +133,7 @@ impl SwitchPort {
             segmenter: netloom_packet::Segmenter::new(),
             sent: Default::default(),
             flooded: 0,
+            relay_dropped: 0,
             ticks: 0,
             spin: Spin::new(),
             linger: Linger::new(),
@@ -165,6 +166,8 @@ impl SwitchPort {
             _ => None,
         };
         if let Some(writer) = writer {
+            // What is there is of who had the number before.
+            self.relay_dropped = inbox.of_sender(self.number.into()).drops;
             let ring = writer.connect(Arc::new(inbox), self.number.into(), up)?;
             self.opened(0, ring, 0);
         }

@@ -167,6 +167,8 @@ pub struct SwitchPort {
     segmenter: Segmenter,
     sent: Flow,
     flooded: u64,
+    /// What the switch had dropped of this number's frames when it was looked at last.
+    relay_dropped: u64,
     /// Operations, to do now and then what is not needed each time.
     ticks: u32,
     spin: Spin,
@@ -238,6 +240,17 @@ impl SwitchPort {
         tally::sent(&self.inbox, &mut self.sent, &mut self.flooded);
         for of in &mut self.ins {
             of.settle(&self.inbox);
+        }
+        let dropped = self.dropped_by_switch();
+        let more = dropped.saturating_sub(std::mem::replace(&mut self.relay_dropped, dropped));
+        self.inbox.add(Counter::RelayDropped, more);
+    }
+
+    /// What the switch says to have dropped of what this number has sent up.
+    fn dropped_by_switch(&self) -> u64 {
+        match self.outs.first() {
+            Some(Out::Open(edge)) => edge.ring.inbox().of_sender(self.number.into()).drops,
+            _ => self.relay_dropped,
         }
     }
 

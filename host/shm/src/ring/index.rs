@@ -142,7 +142,6 @@ impl Produce {
         self.head - self.tail
     }
 
-    /// The reader's tail as last seen.
     /// From where to where there are slots that are not known to be taken, looked up anew.
     pub(crate) fn untaken(&mut self, cell: Cell<'_>) -> (u64, u64) {
         // What cannot be is the next frame's matter.
@@ -150,13 +149,29 @@ impl Produce {
         (self.tail, self.head)
     }
 
+    /// The reader's tail, looked up anew; nothing if it cannot be.
+    pub(crate) fn taken(&mut self, cell: Cell<'_>) -> Option<u64> {
+        self.look(cell).map(|_| self.tail)
+    }
+
     /// Where in the arena a position is, and how many bytes there are behind it.
     pub(crate) fn position(&self, at: u64) -> (usize, u64) {
         (self.offset(at), self.size - (at & (self.size - 1)))
     }
 
+    /// The reader's tail as last seen.
     pub(crate) fn tail(&self) -> u64 {
         self.tail
+    }
+
+    /// Bytes written.
+    pub(crate) fn head(&self) -> u64 {
+        self.head
+    }
+
+    /// Bytes of the arena.
+    pub(crate) fn size(&self) -> u64 {
+        self.size
     }
 
     /// Makes all that was written visible; false if it was already.

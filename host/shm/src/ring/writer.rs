@@ -199,6 +199,22 @@ impl Outgoing {
         self.index.pending()
     }
 
+    /// Up to where the reader has told to have taken the ring, looked up anew; none if it tells what
+    /// cannot be.
+    pub fn taken(&mut self) -> Option<u64> {
+        self.index.taken(self.inbox.cell(self.number))
+    }
+
+    /// Bytes of the arena.
+    pub fn size(&self) -> u64 {
+        self.index.size()
+    }
+
+    /// Bytes written since the beginning, shown or not.
+    pub fn written(&self) -> u64 {
+        self.index.head()
+    }
+
     /// Frames, shown or not, that the reader has not told to have taken; it tells at the latest when it
     /// has taken all.
     pub fn untaken(&mut self) -> u64 {
