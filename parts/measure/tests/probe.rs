@@ -87,6 +87,7 @@ fn there_are_only_so_many_sessions() {
 #[test]
 fn dropping_a_probe_takes_everything_off() {
     root_only!("attaches BPF programs");
+    tcx_only!();
     let pair = Pair::create();
     pair.unlink();
     let ifindexes = pair.link();

@@ -78,6 +78,7 @@ fn no_packet_is_marked_before_the_first_block_nor_after_the_last() {
 #[test]
 fn a_session_that_is_stopped_marks_its_last_block_and_leaves_nothing() {
     root_only!("attaches BPF programs");
+    tcx_only!();
     let pair = Pair::create();
     pair.unlink();
     let ifindexes = pair.link();
@@ -157,6 +158,7 @@ fn goes_and_returns(session: &Session, told: &[Arc<Told>], spot: usize, back: u6
 #[test]
 fn an_interface_that_goes_marks_its_blocks_and_is_found_again() {
     root_only!("attaches BPF programs");
+    tcx_only!();
     let pair = Pair::create();
     let session = started(&Ends::of(&[&pair]), setup(0, way()));
     until_told(&session, 0);
@@ -256,6 +258,7 @@ fn held_up(pairs: &[Arc<Pair>; 2]) -> (Arc<Gate>, Session, [u32; 2]) {
 #[test]
 fn blocks_are_told_while_points_are_attached_anew() {
     root_only!("attaches BPF programs");
+    tcx_only!();
     let pairs = [Pair::create(), Pair::create()];
     let (gate, session, ifindexes) = held_up(&pairs);
     let from = lasting(&session);
@@ -311,6 +314,7 @@ fn what_is_attached_after_the_end_does_not_stay() {
 #[test]
 fn a_probe_that_restarts_marks_its_block_and_agrees_with_others() {
     root_only!("attaches BPF programs");
+    tcx_only!();
     let pair = Pair::create();
     let ends = Ends::of(&[&pair]);
     let other = started(&ends, setup(0, vec![observer("far", Direction::Ingress)]));
@@ -349,6 +353,7 @@ fn a_probe_that_restarts_marks_its_block_and_agrees_with_others() {
 #[test]
 fn two_sessions_count_the_same_at_one_interface() {
     root_only!("attaches BPF programs");
+    tcx_only!();
     let pair = Pair::create();
     let ends = Ends::of(&[&pair]);
     let first = started(&ends, setup(12, way()));

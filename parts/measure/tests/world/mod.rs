@@ -251,6 +251,18 @@ pub(crate) fn reasons(told: &Told, spot: usize) -> Vec<&'static str> {
     flow(told, spot, 1).record.completeness.reasons()
 }
 
+/// Ends the test as skipped where the kernel has no tcx: by clsact an interface has one point a direction,
+/// which no descriptor shows.
+macro_rules! tcx_only {
+    () => {
+        if netloom_ebpf::feature::tcx_supported().is_err() {
+            netloom_kit::skip!("kernel: has no tcx (Linux 6.6)");
+        }
+    };
+}
+
+pub(crate) use tcx_only;
+
 /// How many of this process's points are at an interface.
 pub(crate) fn attached(ifindex: u32) -> usize {
     let entries = std::fs::read_dir("/proc/self/fdinfo").unwrap().flatten();
