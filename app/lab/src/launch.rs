@@ -297,6 +297,7 @@ fn fresh_state(
         moved: vec![],
         lost: BTreeMap::new(),
         down: BTreeSet::new(),
+        leaving: BTreeSet::new(),
         unfinished: BTreeSet::new(),
         file: options.file.clone(),
     };
@@ -321,7 +322,7 @@ pub fn check(plan: &Plan, options: &Options) -> Result<()> {
         }
         for file in &node.files {
             if let FileContent::From(path) = &file.content {
-                let opened = std::fs::File::open(path);
+                let opened = netloom_sys::setup::open_regular(path);
                 opened.map_err(Error::state(path, "open"))?;
             }
         }

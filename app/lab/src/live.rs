@@ -122,6 +122,11 @@ impl Running {
 
     /// Ends these nodes and removes everything of them: all of it is tried, all failures are told.
     fn forget(&self, work: &mut Work, ids: &[usize]) -> Result<()> {
+        // Who comes after a kill goes on with it.
+        self.change(work, |state| {
+            state.leaving.extend(ids);
+            Ok(())
+        })?;
         let state = self.state();
         let mut failures = Vec::new();
         failures.extend(self.bring_home(work, ids).err());
@@ -150,12 +155,27 @@ impl Running {
             state.plan.remove_nodes(&gone);
             let links = &state.plan.links;
             state.lost.retain(|id, _| links.iter().any(|link| link.id == *id));
+            state.leaving.retain(|id| !ids.contains(id));
             ids.iter().for_each(|id| state.groups.forget(*id));
             Ok(())
         });
         failures.extend(kept.err());
         self.settle_names();
         Error::of_all(failures)
+    }
+
+    /// Removes the rest of nodes whose removal was cut off when the lab process was killed.
+    pub(crate) fn end_leaving(&self, work: &mut Work) {
+        let state = self.state();
+        let left = |id: &usize| state.leaving.contains(id);
+        // In the order of the plan: parents before what is in them.
+        let ids: Vec<usize> = state.plan.nodes.iter().map(|node| node.id).filter(left).collect();
+        if ids.is_empty() {
+            return;
+        }
+        if let Err(e) = self.forget(work, &ids) {
+            netloom_sys::journal::line(format_args!("netloom: {}", crate::describe(&e)));
+        }
     }
 
     /// See [`Service::set_node`](crate::Service::set_node).

@@ -162,6 +162,7 @@ impl Running {
         self.drop_silent();
         let mut work = self.work();
         self.adopt_kept(&state, &work.inits)?;
+        self.end_leaving(&mut work);
         self.end_unfinished(&mut work);
         Ok(())
     }

@@ -57,6 +57,9 @@ pub struct State {
     /// Ids of links that are taken down, as if their cable were pulled.
     #[serde(default)]
     pub down: BTreeSet<usize>,
+    /// Ids of nodes that are being removed: the next lab process goes on with that.
+    #[serde(default)]
+    pub leaving: BTreeSet<usize>,
     /// Ids of links that are neither wholly made nor wholly removed: the next lab process removes them.
     #[serde(default)]
     pub unfinished: BTreeSet<usize>,

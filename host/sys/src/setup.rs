@@ -77,6 +77,26 @@ pub trait Setup {
     fn hostname(&self, name: &str) -> Result<()>;
 }
 
+/// Opens a regular file for reading.
+///
+/// # Errors
+/// It cannot be opened, or is something else: opening a FIFO would wait for who writes it, and a device
+/// may do anything when it is opened.
+pub fn open_regular(path: &Path) -> std::io::Result<std::fs::File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let check = |found: std::fs::Metadata| match found.is_file() {
+        true => Ok(()),
+        false => Err(std::io::Error::other("it is no regular file")),
+    };
+    check(std::fs::metadata(path)?)?;
+    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+    let flags = i32::try_from(flags.bits()).unwrap_or_default();
+    let file = std::fs::File::options().read(true).custom_flags(flags).open(path)?;
+    // It may have become something else meanwhile.
+    check(file.metadata()?)?;
+    Ok(file)
+}
+
 /// Whether an owner was refused because the user namespace has no such user or group.
 pub fn is_unmapped(error: &Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error())
@@ -149,7 +169,11 @@ impl Setup for Real {
     }
 
     fn copy(&self, from: &Path, to: &Path, mode: u32) -> Result<()> {
-        std::fs::copy(from, to).map_err(|e| Error::path(from, "copy", e))?;
+        let copied = open_regular(from).and_then(|mut source| {
+            let mut target = std::fs::File::create(to)?;
+            std::io::copy(&mut source, &mut target)
+        });
+        copied.map_err(|e| Error::path(from, "copy", e))?;
         rustix::fs::chmod(to, Mode::from_raw_mode(mode))
             .map_err(|e| Error::path(to, "set permissions of file", e))
     }

@@ -1,6 +1,6 @@
 //! Nodes made and removed by command: never with what lives in them unless that is said.
 
-use netloom_tests_e2e::live::{Held, SOON};
+use netloom_tests_e2e::live::{Held, SOON, kill_and_wait};
 use netloom_tests_e2e::{Machine, machine, pair, wait_until};
 
 /// Brings a node into the state in which nothing lives there: what was ended may take a moment.
@@ -135,4 +135,29 @@ fn a_lab_for_a_node_that_is_refused_is_not_left() {
     machine.refused("node create first colour=red", 2, &["colour"]);
     machine.refused("ls --json", 0, &[]);
     machine.untouched();
+}
+
+#[test]
+fn a_removal_that_was_cut_off_is_finished_by_the_next_up() {
+    let machine = machine!();
+    // It stays for as long as programs may take to end.
+    let run = "run: [[sh, -c, 'trap : TERM; while :; do sleep 1; done']]";
+    let file = machine.file(&pair(run));
+    machine.up_file(&file);
+    let lab = machine.lab_process();
+    let mut delete = Held::start(machine.netloom(["node", "delete", "a", "--force"]));
+    let state = machine.scratch().runtime_dir().join("pair/state.json");
+    wait_until("it is written that the node is going", SOON, || {
+        let text = std::fs::read_to_string(&state).unwrap_or_default();
+        let known: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+        let goes = known["leaving"].as_array().is_some_and(|ids| !ids.is_empty());
+        // On a slow machine it may be over by now; then there is nothing to go on with.
+        let over = matches!(delete.child().try_wait(), Ok(Some(_)));
+        (goes || over).then_some(())
+    });
+    kill_and_wait(lab);
+    machine.up_file(&file);
+    assert_eq!(machine.nodes(), ["b"]);
+    drop(delete);
+    machine.down();
 }

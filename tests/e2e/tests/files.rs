@@ -90,6 +90,26 @@ fn an_owner_that_is_not_there_is_named_with_node_and_file() {
 }
 
 #[test]
+fn what_is_no_regular_file_is_refused_at_once() {
+    let machine = machine!();
+    let fifo = machine.scratch().path().join("fifo");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &fifo,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::from_raw_mode(0o600),
+        0,
+    )
+    .expect("make a FIFO");
+    for from in [fifo.to_str().expect("a plain name"), "/dev/zero", "/etc"] {
+        let file = machine.file(&pair(&format!("files: {{/srv/x: {{from: {from:?}}}}}")));
+        let refused = machine.netloom(["up".as_ref(), file.as_os_str()]).finish().code(1);
+        refused.says(from).says("it is no regular file");
+    }
+    machine.untouched();
+}
+
+#[test]
 fn an_ordinary_users_lab_has_no_other_owner_than_its_root() {
     if is_root() {
         skip!("ordinary-only: root may give files to anybody");
