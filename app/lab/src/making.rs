@@ -230,6 +230,7 @@ impl Maker<'_> {
                 }
             }
             if let (Some(next), Some(specs)) = (next, specs) {
+                self.await_parent(next, missing, inits, &mut reports)?;
                 self.begin(next, specs, inits)?;
             }
             asked = next;
@@ -242,6 +243,26 @@ impl Maker<'_> {
                 self.look_after(missing, inits, &mut reports, asked_at)?;
             }
             (self.progress)("nodes", reports.count, total);
+        }
+        Ok(())
+    }
+
+    /// Waits until the node that these are to live in is set up, where that is a child itself: nobody may look
+    /// at its init before.
+    fn await_parent(
+        &self,
+        batch: &Batch,
+        missing: &[usize],
+        inits: &Inits,
+        reports: &mut Reports<'_>,
+    ) -> Result<()> {
+        let deep = |slot: &usize| self.depth(*slot) > 0 && missing.contains(slot);
+        let Some(parent) = batch.parent.filter(deep) else { return Ok(()) };
+        let asked_at = Instant::now();
+        while !reports.from.contains(&self.id(parent)) {
+            if !reports.wait(REPORT_LOOK, |index, text| self.report(index, text))? {
+                self.look_after(&[parent], inits, reports, asked_at)?;
+            }
         }
         Ok(())
     }

@@ -26,7 +26,7 @@ pub use hierarchy::{CONTROLLERS, Hierarchy, SOCKETS, Version};
 use hierarchy::{enable, leave_for_leaf};
 pub use hierarchy::{hierarchies_of_root, hierarchies_of_user};
 pub use limit::Limits;
-pub use place::{Join, join_v1};
+pub use place::{Join, open_dir, open_v1};
 pub use usage::Usage;
 
 /// The leaf with the processes of a node that has children, on version 2.

@@ -79,6 +79,28 @@ pub fn private_mounts() -> Result<()> {
     .map_err(|e| Error::path("/", "make mounts private", e))
 }
 
+/// Gives the calling process the namespaces of a node but that of processes: network, mount, UTS and IPC.
+pub fn new_but_processes() -> Result<()> {
+    let kinds =
+        UnshareFlags::NEWNET | UnshareFlags::NEWNS | UnshareFlags::NEWUTS | UnshareFlags::NEWIPC;
+    // SAFETY: new namespaces share no descriptor table; the callers are processes with one thread.
+    unsafe { rustix::thread::unshare_unsafe(kinds) }
+        .map_err(|e| Error::call("namespaces of a node", "unshare", e))
+}
+
+/// A directory in place of the one at `dir`, from which no way leads up: it is the root of a mount
+/// that is nowhere (open_tree(2)).
+///
+/// # Errors
+/// The kernel's refusal, for who may not mount in this mount namespace.
+pub fn without_parents(dir: BorrowedFd<'_>) -> Result<OwnedFd> {
+    use rustix::mount::{OpenTreeFlags, open_tree};
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH;
+    open_tree(dir, "", flags).map_err(|e| Error::call("directory", "detach", e))
+}
+
 /// Gives the calling thread a network namespace of its own.
 pub fn new_network() -> Result<()> {
     // SAFETY: a new network namespace shares no descriptor table.

@@ -101,86 +101,173 @@ unsafe fn clone(mut args: CloneArgs, cgroup: Option<BorrowedFd<'_>>) -> Result<F
     }
 }
 
-/// [`fork_alone`] into namespaces whose PID namespace lies inside `pid_namespace`: the child ends
-/// when the init there does. It is a child of the caller, in the caller's own PID namespace.
+/// What a process has made ready for its sibling that is born where others see it.
+pub struct Ready<T> {
+    /// What the sibling gets.
+    pub value: T,
+    /// The PID namespace in which it gets one of its own; `None`: that of this process's children.
+    pub inside: Option<OwnedFd>,
+    /// The v2 cgroup that it is born in.
+    pub group: Option<OwnedFd>,
+    /// It ends with the caller, as by [`die_with_parent`].
+    pub mortal: bool,
+}
+
+/// In which process [`fork_prepared`] returned.
+pub enum Prepared<T> {
+    /// In the caller.
+    Parent(Birth),
+    /// In the child.
+    Child(T),
+}
+
+/// A child that is on its way.
+pub struct Birth {
+    maker: OwnedFd,
+    /// The go-between, a child of the caller that ends at once.
+    pub stage: Pid,
+}
+
+impl Birth {
+    /// Waits until the child is there: its pidfd.
+    ///
+    /// # Errors
+    /// What a go-between was refused.
+    pub fn finish(self) -> Result<OwnedFd> {
+        let mut text = [0; 4096];
+        let (n, mut fds) = crate::scm::receive(&self.maker, &mut text)?;
+        if let Some(child) = fds.pop() {
+            return Ok(child);
+        }
+        let words = String::from_utf8_lossy(&text[..n]).into_owned();
+        Err(Error::call("new process", "make ready", io::Error::other(words)))
+    }
+}
+
+/// Forks a child that is born where processes that must not reach what the caller has can see it: in a
+/// PID namespace of theirs. It is a child of the caller, in the caller's own PID namespace.
 ///
-/// A PID namespace is made inside the maker's own one only, and who has entered one for his children
-/// may not be allowed back. So two go-betweens, who end at once, are siblings of the child (clone(2),
-/// `CLONE_PARENT`): one enters, its own is born inside and makes the child. The caller must ignore
-/// SIGCHLD.
+/// What such a process shows in `/proc` (its root, its directory, its descriptors) is shown from its first
+/// moment. So a go-between, whom nobody there sees, does all that needs the caller's view in `prepare`:
+/// it enters namespaces, changes its root, gives up capabilities, lets go of descriptors but those that
+/// are the child's and the socket it is given. The child is its sibling (clone(2), `CLONE_PARENT`), with all
+/// of that from birth. None of them can be traced or looked into without `CAP_SYS_PTRACE` over the user
+/// namespace that the caller's program was started in (prctl(2), `PR_SET_DUMPABLE`), until the child calls
+/// [`show`] or becomes another program.
+///
+/// A PID namespace is made inside the maker's own one only, and who has entered one for his children may
+/// not be allowed back. So there is one more go-between for [`Ready::inside`]: it is born in that namespace
+/// and makes the child. A caller that lets the kernel reap its children need not wait for go-betweens.
 ///
 /// # Errors
-/// The kernel's refusal, or that of a go-between.
-pub fn fork_inside(
-    pid_namespace: BorrowedFd<'_>,
-    namespaces: Namespaces,
-    cgroup: Option<BorrowedFd<'_>>,
-) -> Result<Forked> {
+/// The kernel's refusal of the go-between.
+pub fn fork_prepared<T>(prepare: impl FnOnce(&OwnedFd) -> Result<Ready<T>>) -> Result<Prepared<T>> {
     let (ours, theirs) = rustix::net::socketpair(
         rustix::net::AddressFamily::UNIX,
         rustix::net::SocketType::SEQPACKET,
         rustix::net::SocketFlags::CLOEXEC,
         None,
     )
-    .map_err(|e| Error::call("PID namespace", "make a socket for", e))?;
+    .map_err(|e| Error::call("new process", "make a socket for", e))?;
     match fork_alone(Namespaces::NONE, None)? {
-        Forked::Child => match go_between(&theirs, pid_namespace, namespaces, cgroup) {
-            Ok(()) => Ok(Forked::Child),
-            Err(e) => {
-                let words = crate::feature::with_source(&e);
-                // A maker that is gone needs no answer.
-                let _ = crate::scm::send(&theirs, words.as_bytes(), &[]);
-                exit_now(1)
+        Forked::Parent(stage) => Ok(Prepared::Parent(Birth { maker: ours, stage })),
+        Forked::Child => {
+            drop(ours);
+            match go_between(&theirs, prepare) {
+                Ok(value) => Ok(Prepared::Child(value)),
+                Err(e) => {
+                    let words = crate::feature::with_source(&e);
+                    let cut = &words.as_bytes()[..words.len().min(4000)];
+                    // A maker that is gone needs no answer.
+                    let _ = crate::scm::send(&theirs, cut, &[]);
+                    exit_now(1)
+                }
             }
-        },
-        Forked::Parent(_) => {
-            drop(theirs);
-            let mut text = [0; 256];
-            let (n, fds) = crate::scm::receive(&ours, &mut text)?;
-            let words = String::from_utf8_lossy(&text[..n]).into_owned();
-            let refused =
-                || Error::call("nested process", "clone", io::Error::other(words.clone()));
-            let child = fds.first().ok_or_else(refused)?;
-            Ok(Forked::Parent(pid_of(child.as_fd())?))
         }
     }
 }
 
-/// What both go-betweens do, one after the other; returns in the child only.
-fn go_between(
-    maker: &OwnedFd,
-    pid_namespace: BorrowedFd<'_>,
-    namespaces: Namespaces,
-    cgroup: Option<BorrowedFd<'_>>,
-) -> Result<()> {
+/// What the go-betweens do; returns in the child only.
+fn go_between<T>(maker: &OwnedFd, prepare: impl FnOnce(&OwnedFd) -> Result<Ready<T>>) -> Result<T> {
     use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
-    move_into_link_name_space(pid_namespace, Some(LinkNameSpaceType::ProcessID))
-        .map_err(|e| Error::call("PID namespace", "enter", e))?;
-    #[allow(clippy::cast_sign_loss, reason = "flags are bits")]
-    let sibling = libc::CLONE_PARENT as u64;
-    let args = CloneArgs { flags: sibling, ..CloneArgs::default() };
-    // SAFETY: this is a process just forked, with one thread.
-    if let Forked::Parent(_) = unsafe { clone(args, None) }? {
-        exit_now(0);
+    hide()?;
+    let Ready { value, inside, group, mortal } = prepare(maker)?;
+    let mut namespaces = Namespaces::NONE;
+    if let Some(outer) = inside {
+        move_into_link_name_space(outer.as_fd(), Some(LinkNameSpaceType::ProcessID))
+            .map_err(|e| Error::call("PID namespace", "enter", e))?;
+        drop(outer);
+        become_sibling(Namespaces::NONE, None)?;
+        namespaces = Namespaces(libc::CLONE_NEWPID as u64);
     }
-    let mut number: libc::c_int = -1;
+    become_sibling(namespaces, group.as_ref().map(AsFd::as_fd))?;
+    drop(group);
+    die_with_parent(mortal)?;
+    // Only the maker has the other end, and keeps it until it is answered.
+    if wait_readable(maker, Duration::ZERO) {
+        exit_now(1);
+    }
+    let own = pidfd(rustix::process::getpid())?;
+    // One that has just gone takes this process with it.
+    let _ = crate::scm::send(maker, b"ok", &[own.as_fd()]);
+    Ok(value)
+}
+
+/// Goes on in a new child of this process's parent; the process itself ends.
+fn become_sibling(namespaces: Namespaces, cgroup: Option<BorrowedFd<'_>>) -> Result<()> {
     #[allow(clippy::cast_sign_loss, reason = "flags are bits")]
-    let flags = namespaces.0 | sibling | libc::CLONE_PIDFD as u64;
-    let pidfd = std::ptr::from_mut(&mut number) as u64;
-    let args = CloneArgs { flags, pidfd, ..CloneArgs::default() };
-    // SAFETY: this is a process just forked, with one thread; `number` outlives the call.
+    let flags = namespaces.0 | libc::CLONE_PARENT as u64;
+    let args = CloneArgs { flags, ..CloneArgs::default() };
+    // SAFETY: this is a process just forked, with one thread.
     if let Forked::Parent(_) = unsafe { clone(args, cgroup) }? {
-        // SAFETY: the kernel has just put a new descriptor there, which nobody else owns.
-        let child = unsafe { BorrowedFd::borrow_raw(number) };
-        // A maker that is gone needs no answer: the child sees it.
-        let _ = crate::scm::send(maker, b"ok", &[child]);
         exit_now(0);
     }
     Ok(())
 }
 
+/// From here on nobody may trace this process or look at its root, directory and descriptors, but who has
+/// `CAP_SYS_PTRACE` over the user namespace that its program was started in.
+///
+/// # Errors
+/// The kernel's refusal.
+pub fn hide() -> Result<()> {
+    let not = rustix::process::DumpableBehavior::NotDumpable;
+    rustix::process::set_dumpable_behavior(not).map_err(|e| Error::call("process", "hide", e))
+}
+
+/// Takes [`hide`] back: who may trace others of this user and these capabilities may trace this process.
+///
+/// # Errors
+/// The kernel's refusal.
+pub fn show() -> Result<()> {
+    let normal = rustix::process::DumpableBehavior::Dumpable;
+    rustix::process::set_dumpable_behavior(normal).map_err(|e| Error::call("process", "show", e))
+}
+
+/// How the child behind a pidfd ended; waits for that.
+///
+/// # Errors
+/// ECHILD when it is no child of this process.
+pub fn collect(child: BorrowedFd<'_>) -> Result<Exit> {
+    use rustix::process::{WaitId, WaitIdOptions, waitid};
+    loop {
+        match waitid(WaitId::PidFd(child), WaitIdOptions::EXITED) {
+            Ok(Some(status)) => {
+                let code = status.exit_status().map(Exit::Code);
+                let signal = status.terminating_signal().map(Exit::Signal);
+                return Ok(code.or(signal).unwrap_or(Exit::Code(1)));
+            }
+            Ok(None) | Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(Error::call("child", "wait", e)),
+        }
+    }
+}
+
 /// The process of a pidfd, as numbered in this process's PID namespace (proc(5), `fdinfo`).
-fn pid_of(pidfd: BorrowedFd<'_>) -> Result<Pid> {
+///
+/// # Errors
+/// When it has ended and is reaped, or /proc is that of another PID namespace.
+pub fn pid_of(pidfd: BorrowedFd<'_>) -> Result<Pid> {
     let path = format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd());
     let text = std::fs::read_to_string(&path).map_err(|e| Error::path(&path, "read", e))?;
     let number = text.lines().find_map(|l| l.strip_prefix("Pid:")?.trim().parse().ok());

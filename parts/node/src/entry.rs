@@ -1,16 +1,18 @@
 //! Taking a caller's own process into a node: what `exec` and `shell` do.
 //!
 //! The caller brings its terminal or pipes; the program is its child, gets the signals it gets, and
-//! ends when it does. The caller's process must have one thread, and afterwards is good for nothing
-//! but waiting: its namespaces are the node's.
+//! ends when it does. The caller's process must have one thread. It stays where it is: a go-between enters
+//! the node, and the program's deputy is born there with nothing of the caller's that leads out
+//! ([`process::fork_prepared`]).
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::time::Duration;
 
 use netloom_sys::cgroup::Join;
-use netloom_sys::process::{self, Exit, Forked, Namespaces};
+use netloom_sys::process::{self, Exit, Forked, Namespaces, Prepared, Ready};
 use netloom_sys::terminal::Foreground;
 use netloom_sys::{caps, disposition, namespace};
 use rustix::process::{Pid, Signal};
@@ -85,24 +87,56 @@ impl Ignored {
 /// and a line on standard error, as in a shell.
 pub fn run(door: &Door, task: &Task) -> Result<Exit> {
     let directory = std::env::current_dir().ok();
-    namespace::enter_node(door.init.as_fd(), door.user, !task.keep_root)
-        .map_err(Error::system(&door.node, "enter"))?;
     let passed: Vec<i32> = PASSED_ON.iter().map(|s| s.as_raw()).collect();
     let signals = process::catch(&passed).map_err(Error::system(&door.node, "catch signals"))?;
     let ignored = Ignored::now();
     let stdin = io::stdin();
     let front = if task.own_group { Foreground::remember(&stdin) } else { None };
-    let parent = process::pidfd(rustix::process::getpid())
-        .map_err(Error::system(&door.node, "open a pidfd of the caller"))?;
-    let forked = process::fork_alone(Namespaces::NONE, door.groups.v2.as_ref().map(AsFd::as_fd))
+    // Nobody writes to it; its other end tells that this process has ended.
+    let (caller, held) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+        .map_err(|e| netloom_sys::Error::call("pipe", "make", e))
+        .map_err(Error::system(&door.node, "enter"))?;
+    let forked = process::fork_prepared(|maker| prepare(door, task, (maker, &caller)))
         .map_err(Error::system(&door.node, "fork"))?;
     match forked {
-        Forked::Child => {
+        Prepared::Child(()) => {
             let program = Program { door, task, directory, front: front.as_ref(), ignored };
-            child(program, parent.as_fd())
+            child(program, caller.as_fd())
         }
-        Forked::Parent(pid) => parent_wait(&door.node, pid, &signals),
+        Prepared::Parent(birth) => {
+            let stage = birth.stage;
+            let deputy = birth.finish();
+            // It has ended, or does when it is told that nobody listens.
+            let _ = process::wait_or_stop(stage);
+            let deputy = deputy.map_err(Error::system(&door.node, "enter"))?;
+            let exit = parent_wait(&door.node, &deputy, &signals);
+            drop(held);
+            exit
+        }
     }
+}
+
+/// What is done before the node sees the caller's deputy: it has nothing of the caller's by then but the
+/// standard streams, and, where it is asked for, the root.
+fn prepare(
+    door: &Door,
+    task: &Task,
+    (maker, caller): (&OwnedFd, &OwnedFd),
+) -> netloom_sys::Result<Ready<()>> {
+    let group = door.groups.v2.as_ref().map(AsFd::as_fd);
+    let group = group.map(group_alone).transpose()?;
+    namespace::enter_node(door.init.as_fd(), door.user, !task.keep_root)?;
+    caps::drop_dangerous()?;
+    let kept = [maker, caller].into_iter().chain(&group).chain(&door.groups.tasks);
+    process::close_all_but(&kept.map(AsFd::as_fd).collect::<Vec<_>>());
+    Ok(Ready { value: (), inside: None, group, mortal: false })
+}
+
+/// The group's directory without the way that leads up from it, where this process may have that.
+fn group_alone(dir: BorrowedFd<'_>) -> netloom_sys::Result<OwnedFd> {
+    namespace::without_parents(dir)
+        .or_else(|_| dir.try_clone_to_owned())
+        .map_err(|e| netloom_sys::Error::call("cgroup", "copy", e))
 }
 
 /// The caller's deputy in the node: starts the program, passes signals on, and ends everything the
@@ -117,9 +151,7 @@ fn child(program: Program<'_>, caller: BorrowedFd<'_>) -> ! {
     if let Err(e) = door.groups.enter_files() {
         refused("join cgroups", &e);
     }
-    if let Err(e) = caps::drop_dangerous() {
-        refused("drop capabilities", &e);
-    }
+    process::close_all_but(&[caller]);
     // What the program leaves without a parent becomes the deputy's child, where it is found.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     for key in FROM_KEYS {
@@ -177,7 +209,7 @@ fn attend(program: Pid, signals: &OwnedFd, caller: BorrowedFd<'_>) -> ! {
         ];
         // Interrupted or not: everything is looked at.
         let _ = rustix::event::poll(&mut fds, None);
-        if process::has_ended(caller) {
+        if process::wait_readable(caller, Duration::ZERO) {
             end_descendants();
             process::exit_now(1);
         }
@@ -251,26 +283,24 @@ fn command(door: &Door, task: &Task, directory: Option<std::path::PathBuf>) -> C
     command
 }
 
-fn parent_wait(node: &str, pid: Pid, signals: &OwnedFd) -> Result<Exit> {
+fn parent_wait(node: &str, deputy: &OwnedFd, signals: &OwnedFd) -> Result<Exit> {
     for key in FROM_KEYS {
         process::set_ignored(key.as_raw(), true);
     }
-    let child = process::pidfd(pid).map_err(Error::system(node, "watch its program"))?;
     loop {
         let mut fds = [
-            rustix::event::PollFd::new(&child, rustix::event::PollFlags::IN),
+            rustix::event::PollFd::new(deputy, rustix::event::PollFlags::IN),
             rustix::event::PollFd::new(signals, rustix::event::PollFlags::IN),
         ];
         // A signal that is not blocked may interrupt; the loop looks again.
         let _ = rustix::event::poll(&mut fds, None);
         while let Some(number) = process::next_signal(signals) {
             if let Some(signal) = Signal::from_named_raw(number) {
-                process::signal(&child, signal).map_err(Error::system(node, "pass a signal on"))?;
+                process::signal(deputy, signal).map_err(Error::system(node, "pass a signal on"))?;
             }
         }
-        if process::has_ended(child.as_fd()) {
-            let exit = process::wait_or_stop(pid).map_err(Error::system(node, "wait for"))?;
-            return Ok(exit.unwrap_or(Exit::Code(1)));
+        if process::has_ended(deputy.as_fd()) {
+            return process::collect(deputy.as_fd()).map_err(Error::system(node, "wait for"));
         }
     }
 }

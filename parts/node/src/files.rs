@@ -41,6 +41,34 @@ impl<S: Setup> Files<'_, S> {
         placed.iter().try_for_each(|(file, target)| self.give(file, target))
     }
 
+    /// Leaves a directory of the root out, by a whiteout in the overlay's upper directory (overlayfs.rst):
+    /// what is hidden in this way stays so when mounts of the node are taken away. That there is no overlay is
+    /// success.
+    pub(crate) fn leave_out(&self, directory: &Path) -> Result<()> {
+        let path = resolve(self.lower, directory);
+        if self.closed.iter().any(|c| path.starts_with(c)) {
+            return Ok(());
+        }
+        let Some((at, upper)) = self.place_of(&path) else { return Ok(()) };
+        let relative = path.strip_prefix(at).unwrap_or(&path);
+        if relative.as_os_str().is_empty() {
+            return Ok(());
+        }
+        let target = self.make_way(at, upper, relative)?;
+        self.setup.device(&target, 0, 0, 0)
+    }
+
+    /// Makes the directories on the way to `relative` in `upper`, as they are in the root at `at`.
+    fn make_way(&self, at: &Path, upper: &Path, relative: &Path) -> Result<PathBuf> {
+        let (mut dir, mut shown) = (upper.to_owned(), at.to_owned());
+        for part in relative.parent().into_iter().flat_map(Path::components) {
+            dir.push(part);
+            shown.push(part);
+            self.setup.mkdir_as(&dir, access_of(&inside(self.lower, &shown)))?;
+        }
+        Ok(upper.join(relative))
+    }
+
     fn place_one(&self, file: &FileSpec) -> Result<PathBuf> {
         let path = resolve(self.lower, Path::new(&file.path));
         if let Some(closed) = self.closed.iter().find(|c| path.starts_with(c)) {
@@ -51,13 +79,7 @@ impl<S: Setup> Files<'_, S> {
             refused(file, "put it in", "the node has no writable directory there".into())
         })?;
         let relative = path.strip_prefix(at).unwrap_or(&path);
-        let (mut dir, mut shown) = (upper.to_owned(), at.to_owned());
-        for part in relative.parent().into_iter().flat_map(Path::components) {
-            dir.push(part);
-            shown.push(part);
-            self.setup.mkdir_as(&dir, access_of(&inside(self.lower, &shown)))?;
-        }
-        let target = upper.join(relative);
+        let target = self.make_way(at, upper, relative)?;
         match &file.content {
             FileContent::Text(text) => self.setup.write(&target, text.as_bytes(), file.mode),
             FileContent::From(from) => self.setup.copy(from, &target, file.mode),

@@ -11,8 +11,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use netloom_model::lab::Ready;
+use netloom_sys::process::Ready as ReadyToFork;
 use netloom_sys::setup::{Real, Setup};
-use netloom_sys::{caps, cgroup, process, scm, title};
+use netloom_sys::{caps, cgroup, namespace, process, scm, title};
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -42,23 +43,130 @@ pub(crate) struct Inherited {
     pub(crate) status: OwnedFd,
     /// The spawner's pidfd.
     pub(crate) spawner: OwnedFd,
+    /// The lab's lock: held by whoever can still make something.
+    pub(crate) lock: OwnedFd,
 }
 
 /// Becomes the init of `spec`. The current directory is the folder of control sockets.
 pub(crate) fn become_init(spec: NodeSpec, inherited: &Inherited) -> ! {
     let index = spec.index;
-    match Init::set_up(spec, inherited) {
+    // Joined first of all, they count what is made from here on.
+    let joined = cgroup::open_v1(&spec.tasks).and_then(|groups| groups.enter_files());
+    match joined.and_then(|()| Outside::set_up(spec, inherited)) {
+        Ok(outside) => go_on(outside, inherited),
+        Err(e) => fail(index, inherited, &words(e)),
+    }
+}
+
+/// The init that was made ready by [`make_ready`].
+pub(crate) fn go_on(outside: Outside, inherited: &Inherited) -> ! {
+    let index = outside.spec.index;
+    match outside.set_up_inside(inherited) {
         Ok(mut init) => {
+            // It is where it belongs: who is told of it may look at it, as at other processes.
+            let _ = process::show();
             report(inherited, &format!("{index} ok\n"));
             process::close_all_but(&init.descriptors());
             // From here the socket names this init, so it may outlive its spawner.
             let _ = process::die_with_parent(false);
             init.run()
         }
-        Err(reason) => {
-            report(inherited, &format!("{index} {}\n", reason.replace('\n', " ")));
-            process::exit_now(1)
+        Err(reason) => fail(index, inherited, &reason),
+    }
+}
+
+fn fail(index: usize, inherited: &Inherited, reason: &str) -> ! {
+    report(inherited, &format!("{index} {}\n", reason.replace('\n', " ")));
+    process::exit_now(1)
+}
+
+fn words(e: netloom_sys::Error) -> String {
+    netloom_sys::feature::with_source(&e)
+}
+
+/// What a child's init does before it is seen by the node that it lives in: all but what takes its own
+/// PID namespace. What it keeps are files and sockets, from which no way leads to others.
+pub(crate) fn make_ready(
+    spec: NodeSpec,
+    inherited: &Inherited,
+    (outer, maker): (BorrowedFd<'_>, &OwnedFd),
+) -> netloom_sys::Result<ReadyToFork<Outside>> {
+    namespace::new_but_processes()?;
+    let group = spec.v2_cgroup.as_deref().map(cgroup::open_dir).transpose()?;
+    let group = group.map(|dir| namespace::without_parents(dir.as_fd())).transpose()?;
+    let inside = outer.try_clone_to_owned();
+    let inside = inside.map_err(|e| netloom_sys::Error::path("PID namespace", "copy", e))?;
+    let groups = cgroup::open_v1(&spec.tasks)?;
+    let outside = Outside { groups, ..Outside::set_up(spec, inherited)? };
+    caps::drop_dangerous()?;
+    let kept = [maker, &inside, &inherited.status, &inherited.lock, &outside.listener];
+    let kept = kept.into_iter().chain([&outside.signals]).chain(&group).map(AsFd::as_fd);
+    let files = outside.groups.tasks.iter().map(AsFd::as_fd);
+    let logs = outside.log.iter().flatten().map(AsFd::as_fd);
+    let kept: Vec<BorrowedFd<'_>> = kept.chain(files).chain(logs).collect();
+    process::close_all_but(&kept);
+    Ok(ReadyToFork { value: outside, inside: Some(inside), group, mortal: true })
+}
+
+/// What an init has of the outside when it has been set up as far as its own PID namespace is not needed.
+pub(crate) struct Outside {
+    spec: NodeSpec,
+    /// Bound, but it listens later: who listens is named by it.
+    listener: OwnedFd,
+    signals: OwnedFd,
+    log: Option<[File; 2]>,
+    /// Those that are still to be joined.
+    groups: cgroup::Join,
+}
+
+impl Outside {
+    fn set_up(spec: NodeSpec, inherited: &Inherited) -> netloom_sys::Result<Outside> {
+        process::die_with_parent(true)?;
+        if process::has_ended(inherited.spawner.as_fd()) {
+            process::exit_now(1);
         }
+        process::set_name("netloom-init");
+        title::set(&match spec.kind {
+            Kind::Node => format!("netloom-init: {}", spec.name),
+            Kind::Core => format!("netloom-init: core of {}", spec.name),
+        });
+        process::set_ignored(libc_sigchld(), false);
+        let signals = process::signalfd(&[libc_sigchld(), libc_sigterm()])?;
+        let listener = bind(spec.index)?;
+        let log = open_log(&spec)?;
+        Real.hostname(&spec.host_name)?;
+        match spec.kind {
+            Kind::Node => inherited.shared.enter(&Real, &spec)?,
+            Kind::Core => inherited.shared.enter_bare(&Real, &spec)?,
+        }
+        Ok(Outside { spec, listener, signals, log, groups: cgroup::Join::default() })
+    }
+
+    fn set_up_inside(self, inherited: &Inherited) -> Result<Init, String> {
+        let Outside { spec, listener, signals, log, groups } = self;
+        groups.enter_files().map_err(words)?;
+        drop(groups);
+        rustix::net::listen(&listener, 16).map_err(|e| format!("control socket: {e}"))?;
+        if spec.kind == Kind::Node {
+            inherited.shared.finish(&Real).map_err(words)?;
+        }
+        for (path, value) in &spec.sysctls {
+            set_sysctl(path, value, spec.kind)?;
+        }
+        caps::drop_dangerous().map_err(words)?;
+        restore_open_files(inherited.prepare.open_files);
+        let env = environment(&inherited.prepare.lab, &spec);
+        Ok(Init {
+            listener,
+            signals,
+            programs: Programs::new(spec.run, spec.setup, env.clone(), log),
+            connections: vec![],
+            waiting: None,
+            failed: None,
+            env,
+            ready: spec.ready,
+            stop_at: None,
+        })
     }
 }
 
@@ -103,47 +211,6 @@ struct Waiting {
 }
 
 impl Init {
-    fn set_up(spec: NodeSpec, inherited: &Inherited) -> Result<Init, String> {
-        let words = |e: netloom_sys::Error| netloom_sys::feature::with_source(&e);
-        process::die_with_parent(true).map_err(words)?;
-        if process::has_ended(inherited.spawner.as_fd()) {
-            process::exit_now(1);
-        }
-        process::set_name("netloom-init");
-        title::set(&match spec.kind {
-            Kind::Node => format!("netloom-init: {}", spec.name),
-            Kind::Core => format!("netloom-init: core of {}", spec.name),
-        });
-        process::set_ignored(libc_sigchld(), false);
-        cgroup::join_v1(&spec.tasks).map_err(words)?;
-        let signals = process::signalfd(&[libc_sigchld(), libc_sigterm()]).map_err(words)?;
-        let listener = listen(spec.index)?;
-        let log = open_log(&spec)?;
-        Real.hostname(&spec.host_name).map_err(words)?;
-        match spec.kind {
-            Kind::Node => inherited.shared.enter(&Real, &spec),
-            Kind::Core => inherited.shared.enter_bare(&Real, &spec),
-        }
-        .map_err(words)?;
-        for (path, value) in &spec.sysctls {
-            set_sysctl(path, value, spec.kind)?;
-        }
-        caps::drop_dangerous().map_err(words)?;
-        restore_open_files(inherited.prepare.open_files);
-        let env = environment(&inherited.prepare.lab, &spec);
-        Ok(Init {
-            listener,
-            signals,
-            programs: Programs::new(spec.run, spec.setup, env.clone(), log),
-            connections: vec![],
-            waiting: None,
-            failed: None,
-            env,
-            ready: spec.ready,
-            stop_at: None,
-        })
-    }
-
     /// What it keeps open.
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         let own = [self.listener.as_fd(), self.signals.as_fd()];
@@ -407,10 +474,10 @@ fn libc_sigterm() -> i32 {
     rustix::process::Signal::TERM.as_raw()
 }
 
-/// The control socket, in the current directory.
-fn listen(index: usize) -> Result<OwnedFd, String> {
+/// The control socket, bound in the current directory.
+fn bind(index: usize) -> netloom_sys::Result<OwnedFd> {
     let name = socket_name(index);
-    let fail = |e: rustix::io::Errno| format!("control socket {name}: {e}");
+    let fail = |e: rustix::io::Errno| netloom_sys::Error::path(&name, "make control socket", e);
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
         .map_err(fail)?;
@@ -422,11 +489,10 @@ fn listen(index: usize) -> Result<OwnedFd, String> {
     let bound = rustix::net::bind(&socket, &address);
     rustix::process::umask(mask);
     bound.map_err(fail)?;
-    rustix::net::listen(&socket, 16).map_err(fail)?;
     Ok(socket)
 }
 
-fn open_log(spec: &NodeSpec) -> Result<Option<[File; 2]>, String> {
+fn open_log(spec: &NodeSpec) -> netloom_sys::Result<Option<[File; 2]>> {
     if spec.run.is_empty() && spec.setup.is_empty() {
         return Ok(None);
     }
@@ -434,7 +500,7 @@ fn open_log(spec: &NodeSpec) -> Result<Option<[File; 2]>, String> {
     let open = |name: &String| {
         rustix::fs::open(name, flags, Mode::from_raw_mode(0o600))
             .map(File::from)
-            .map_err(|e| format!("log {name}: {e}"))
+            .map_err(|e| netloom_sys::Error::path(name, "open log", e))
     };
     let [a, b] = log_names(spec.index);
     Ok(Some([open(&a)?, open(&b)?]))

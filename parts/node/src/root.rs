@@ -2,7 +2,7 @@
 //!
 //! What is common to a lab is made once by the spawner ([`Shared`]): a tmpfs with the nodes' hosts
 //! file and room for what nodes write. Each init then mounts its own view and makes
-//! it its root ([`Shared::enter`]). As root one overlay covers `/`, and one each file system mounted
+//! it its root ([`Shared::enter`], [`Shared::finish`]). As root one overlay covers `/`, and one each file system mounted
 //! below it; in a user namespace mounts below `/` are locked to it, so each top-level directory gets
 //! an overlay of its own, and programs' directories are bound read-only. See overlayfs.rst,
 //! mount_namespaces(7).
@@ -29,6 +29,9 @@ const FILE_SYSTEMS: [&str; 14] = [
 
 /// Where nodes get something of their own: nothing of the host shows there.
 const OWN: [&str; 4] = ["/proc", "/sys", "/dev", "/run"];
+
+/// How a /proc is mounted.
+const PROC: MountFlags = MountFlags::NOSUID.union(MountFlags::NOEXEC).union(MountFlags::NODEV);
 
 /// Directories of programs: in a user namespace nobody could write there anyway.
 const PROGRAMS: [&str; 9] =
@@ -87,7 +90,8 @@ impl Shared {
         Shared { base, user, trees, hide: None }
     }
 
-    /// Mounts a node's own view and makes it the root directory of the calling process.
+    /// Mounts a node's own view and, as root, makes it the root directory of the calling process. What is
+    /// missing is of a PID namespace: [`Shared::finish`] does it there.
     pub fn enter(&self, setup: &impl Setup, spec: &NodeSpec) -> Result<()> {
         let own = self.base.join(spec.index.to_string());
         // What an earlier init of this node wrote goes with it.
@@ -103,6 +107,14 @@ impl Shared {
             setup.mkdir(&layer.work, 0o755)?;
         }
         self.place_files(setup, spec, &own, &layers)?;
+        if let (None, Some(hidden)) = (&spec.root, &self.hide) {
+            let places: Vec<(PathBuf, PathBuf)> =
+                layers.iter().map(|l| (l.at.clone(), l.upper.clone())).collect();
+            let closed = self.shown_read_only();
+            let files = Files { setup, lower: Path::new("/"), places: &places, closed: &closed };
+            // Where that cannot be, it is covered below.
+            let _ = files.leave_out(hidden);
+        }
         self.mount_trees(setup, spec, &own, &merged, &layers)?;
         self.mount_own(setup, &own, &merged)?;
         if let Some(scope) = &spec.scope {
@@ -114,7 +126,32 @@ impl Shared {
                 setup.bind(&self.base.join("empty"), &at, false)?;
             }
         }
-        setup.change_root(&merged)
+        if self.user { Ok(()) } else { setup.change_root(&merged) }
+    }
+
+    /// Mounts /proc, that of the calling process's PID namespace, and has the node's view for its root
+    /// directory at last: in a user namespace a new /proc is mounted only where another one is seen whole
+    /// (mount_namespaces(7)), and that is one of the host's.
+    pub fn finish(&self, setup: &impl Setup) -> Result<()> {
+        if self.user {
+            let merged = self.base.join("merged");
+            setup.mount("proc", &merged.join("proc"), PROC, "")?;
+            return setup.change_root(&merged);
+        }
+        let at = Path::new("/proc");
+        setup.mount("proc", at, PROC, "")?;
+        // Sysctls other than the network's are the host's: a node's start-up scripts must not
+        // change them. In a user namespace the kernel sees to it.
+        let (all, net) = (at.join("sys"), at.join("sys/net"));
+        setup.bind(&all, &all, false)?;
+        setup.read_only(&all)?;
+        setup.bind(&net, &net, false)?;
+        setup.read_write(&net)?;
+        let sysrq = at.join("sysrq-trigger");
+        if sysrq.exists() {
+            setup.bind(Path::new("/dev/null"), &sysrq, false)?;
+        }
+        Ok(())
     }
 
     /// Makes an empty directory with nothing but /proc and what nodes share the root: for a holder of
@@ -128,8 +165,7 @@ impl Shared {
         setup.mkdir(&own.join("shared"), 0o755)?;
         setup.bind(&own, &merged, false)?;
         setup.bind(&self.base.join("shared"), &merged.join("shared"), false)?;
-        let quiet = MountFlags::NOSUID | MountFlags::NOEXEC | MountFlags::NODEV;
-        setup.mount("proc", &merged.join("proc"), quiet, "")?;
+        setup.mount("proc", &merged.join("proc"), PROC, "")?;
         setup.change_root(&merged)
     }
 
@@ -237,7 +273,7 @@ impl Shared {
         setup.mount("overlay", target, MountFlags::empty(), &data)
     }
 
-    /// /dev, /run, /proc and /sys of the node's own.
+    /// /dev, /run and /sys of the node's own.
     fn mount_own(&self, setup: &impl Setup, own: &Path, merged: &Path) -> Result<()> {
         let at = |path: &str| merged.join(path);
         dev::show(setup, &own.join("dev"), &at("dev"), self.user)?;
@@ -247,25 +283,12 @@ impl Shared {
         setup.mount("devpts", &at("dev/pts"), quiet, &pts)?;
         setup.bind(&own.join("shm"), &at("dev/shm"), false)?;
         setup.bind(&own.join("run"), &at("run"), false)?;
-        setup.mount("proc", &at("proc"), quiet | MountFlags::NODEV, "")?;
         if let Err(refused) = setup.mount("sysfs", &at("sys"), quiet | MountFlags::NODEV, "") {
             if !self.user {
                 return Err(refused);
             }
             // A container that covers parts of /sys forbids a new one in a user namespace.
             setup.bind(Path::new("/sys"), &at("sys"), true)?;
-        }
-        if !self.user {
-            // Sysctls other than the network's are the host's: a node's start-up scripts must not
-            // change them. In a user namespace the kernel sees to it.
-            setup.bind(&at("proc/sys"), &at("proc/sys"), false)?;
-            setup.read_only(&at("proc/sys"))?;
-            setup.bind(&at("proc/sys/net"), &at("proc/sys/net"), false)?;
-            setup.read_write(&at("proc/sys/net"))?;
-            let sysrq = at("proc/sysrq-trigger");
-            if sysrq.exists() {
-                setup.bind(&at("dev/null"), &sysrq, false)?;
-            }
         }
         Ok(())
     }
@@ -286,6 +309,12 @@ impl Shared {
         setup.read_only(&at)
     }
 
+    /// Directories of the host's root that nodes have as they are.
+    fn shown_read_only(&self) -> Vec<PathBuf> {
+        let bound = |tree: &Tree| if let Tree::Bind(at) = tree { Some(at.clone()) } else { None };
+        self.trees.iter().filter_map(bound).collect()
+    }
+
     fn place_files(
         &self,
         setup: &impl Setup,
@@ -303,10 +332,7 @@ impl Shared {
             places.push(("/".into(), own.join("root")));
             setup.mkdir(&own.join("root"), 0o755)?;
         }
-        let shown_read_only = self.trees.iter().filter(|_| spec.root.is_none());
-        let closed: Vec<PathBuf> = shown_read_only
-            .filter_map(|tree| if let Tree::Bind(at) = tree { Some(at.clone()) } else { None })
-            .collect();
+        let closed = if spec.root.is_none() { self.shown_read_only() } else { vec![] };
         let files = Files { setup, lower, places: &places, closed: &closed };
         if let Some(resolv) = &spec.resolv {
             let file = FileSpec::new("/etc/resolv.conf", FileContent::Text(resolv.clone()));
@@ -416,6 +442,7 @@ mod tests {
         let text = FileContent::Text("hello".into());
         spec.files = vec![FileSpec::new("/srv/nowhere/index.html", text)];
         shared.enter(&recorder, &spec).unwrap();
+        shared.finish(&recorder).unwrap();
         recorder.steps()
     }
 
@@ -425,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn as_root_files_are_placed_then_one_overlay_then_faces_of_the_kernel_then_the_root() {
+    fn as_root_files_are_placed_then_one_overlay_then_the_root_then_faces_of_processes() {
         let home = Tree::Overlay("/home".into(), Access::root(0o755));
         let steps = steps(false, vec![home], &[]);
         let order = [
@@ -434,15 +461,14 @@ mod tests {
             "mount overlay /b/merged lowerdir=/b/shared:/,upperdir=/b/7/u0,workdir=/b/7/w0",
             "mount overlay /b/merged/home lowerdir=/home,",
             "bind /b/7/dev /b/merged/dev",
-            "mount proc /b/merged/proc",
             "mount sysfs /b/merged/sys",
-            "read-only /b/merged/proc/sys",
-            "read-write /b/merged/proc/sys/net",
             "root /b/merged",
+            "mount proc /proc",
+            "read-only /proc/sys",
+            "read-write /proc/sys/net",
         ];
         let at: Vec<usize> = order.iter().map(|s| position(&steps, s)).collect();
         assert!(at.is_sorted(), "{steps:#?}");
-        assert_eq!(at.last(), Some(&(steps.len() - 1)));
     }
 
     #[test]
@@ -476,6 +502,9 @@ mod tests {
         let shown = position(&steps, "mount overlay /b/merged/srv");
         assert!(placed < shown, "{steps:#?}");
         assert!(!steps.iter().any(|s| s.contains("proc/sys")), "{steps:#?}");
+        // A new /proc needs to see the host's.
+        let proc = position(&steps, "mount proc /b/merged/proc");
+        assert_eq!(steps[proc + 1..], ["root /b/merged"]);
     }
 
     #[test]

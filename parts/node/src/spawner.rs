@@ -6,11 +6,10 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
 
-use netloom_sys::process::{self, Forked, Namespaces};
+use netloom_sys::process::{self, Birth, Forked, Namespaces, Prepared};
 use netloom_sys::setup::Real;
-use netloom_sys::{disposition, feature, mountinfo, namespace, scm, title};
+use netloom_sys::{cgroup, disposition, feature, mountinfo, namespace, scm, title};
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::Pid;
@@ -227,7 +226,7 @@ fn serve(socket: &OwnedFd) -> ! {
     disposition::restore_defaults();
     // Ended inits are reaped by the kernel.
     process::set_ignored(rustix::process::Signal::CHILD.as_raw(), true);
-    let mut life = Life { inherited: None, lock: None };
+    let mut life = Life { inherited: None };
     while let Ok(Some((ask, fds))) = receive::<Ask>(socket) {
         let reply = life.answer(ask, fds).unwrap_or_else(Reply::Refused);
         if send(socket, &reply, &[]).is_err() {
@@ -239,7 +238,6 @@ fn serve(socket: &OwnedFd) -> ! {
 
 struct Life {
     inherited: Option<Inherited>,
-    lock: Option<OwnedFd>,
 }
 
 impl Life {
@@ -256,9 +254,8 @@ impl Life {
                 let (Some(status), Some(lock)) = (fds.next(), fds.next()) else {
                     return Err("no descriptors came along".into());
                 };
-                self.lock = Some(lock);
                 title::set(&format!("{NAME}: {}", prepare.lab));
-                self.inherited = Some(share(*prepare, status)?);
+                self.inherited = Some(share(*prepare, status, lock)?);
             }
             Ask::Create(specs) => return self.create(specs, fds.first().map(AsFd::as_fd)),
         }
@@ -271,20 +268,34 @@ impl Life {
         inside: Option<BorrowedFd<'_>>,
     ) -> std::result::Result<Reply, String> {
         let inherited = self.inherited.as_ref().ok_or("asked for nodes before prepare")?;
-        let mut pids = Vec::with_capacity(specs.len());
+        // All are on their way before the first is waited for.
+        let mut begun = Vec::with_capacity(specs.len());
         for spec in specs {
             let name = spec.name.clone();
-            match clone_init(spec, inherited, inside) {
-                Ok(pid) => pids.push(pid.as_raw_nonzero().get()),
-                Err(e) => return Err(format!("node {name:?}: {}", feature::with_source(&e))),
-            }
+            let born = clone_init(spec, inherited, inside).map_err(|e| refused(&name, &e))?;
+            begun.push((name, born));
         }
-        Ok(Reply::Created(pids))
+        let pid = |(name, born): (String, Born)| match born {
+            Born::Here(pid) => Ok(pid.as_raw_nonzero().get()),
+            Born::Inside(birth) => {
+                let found = birth.finish().and_then(|child| process::pid_of(child.as_fd()));
+                found.map(|pid| pid.as_raw_nonzero().get()).map_err(|e| refused(&name, &e))
+            }
+        };
+        Ok(Reply::Created(begun.into_iter().map(pid).collect::<std::result::Result<_, _>>()?))
     }
 }
 
+fn refused(node: &str, error: &netloom_sys::Error) -> String {
+    format!("node {node:?}: {}", feature::with_source(error))
+}
+
 /// Makes what nodes share, in the spawner's own mount namespace.
-fn share(prepare: Prepare, status: OwnedFd) -> std::result::Result<Inherited, String> {
+fn share(
+    prepare: Prepare,
+    status: OwnedFd,
+    lock: OwnedFd,
+) -> std::result::Result<Inherited, String> {
     let words = |e: netloom_sys::Error| feature::with_source(&e);
     // Inits and their programs inherit it.
     rustix::process::umask(Mode::from_raw_mode(0o022));
@@ -294,27 +305,30 @@ fn share(prepare: Prepare, status: OwnedFd) -> std::result::Result<Inherited, St
     let sockets = prepare.state.join("n");
     rustix::process::chdir(&sockets).map_err(|e| format!("{}: enter: {e}", sockets.display()))?;
     let spawner = process::pidfd(rustix::process::getpid()).map_err(words)?;
-    Ok(Inherited { prepare, shared, status, spawner })
+    Ok(Inherited { prepare, shared, status, spawner, lock })
+}
+
+/// An init on its way.
+enum Born {
+    Here(Pid),
+    Inside(Birth),
 }
 
 fn clone_init(
     spec: NodeSpec,
     inherited: &Inherited,
     inside: Option<BorrowedFd<'_>>,
-) -> netloom_sys::Result<Pid> {
-    let group = spec.v2_cgroup.as_deref().map(open_dir).transpose()?;
-    let group = group.as_ref().map(AsFd::as_fd);
-    let forked = match inside {
-        None => process::fork_alone(Namespaces::NODE, group),
-        Some(outer) => process::fork_inside(outer, Namespaces::NODE, group),
-    };
-    match forked? {
-        Forked::Parent(pid) => Ok(pid),
+) -> netloom_sys::Result<Born> {
+    if let Some(outer) = inside {
+        let prepare = |maker: &OwnedFd| init::make_ready(spec, inherited, (outer, maker));
+        return match process::fork_prepared(prepare)? {
+            Prepared::Parent(birth) => Ok(Born::Inside(birth)),
+            Prepared::Child(outside) => init::go_on(outside, inherited),
+        };
+    }
+    let group = spec.v2_cgroup.as_deref().map(cgroup::open_dir).transpose()?;
+    match process::fork_alone(Namespaces::NODE, group.as_ref().map(AsFd::as_fd))? {
+        Forked::Parent(pid) => Ok(Born::Here(pid)),
         Forked::Child => init::become_init(spec, inherited),
     }
-}
-
-fn open_dir(path: &Path) -> netloom_sys::Result<OwnedFd> {
-    rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|e| netloom_sys::Error::path(path, "open cgroup", e))
 }

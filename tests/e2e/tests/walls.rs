@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use netloom_tests_e2e::live::kill_and_wait;
+use netloom_tests_e2e::live::{Held, kill_and_wait};
 use netloom_tests_e2e::{Machine, Run, machine, program, skip};
 
 /// The folder of the scopes of a lab's nodes, each named by the node's number.
@@ -115,5 +115,116 @@ fn no_directory_of_the_host_is_handed_out_inside() {
     machine.up("nodes:\n  p: {children: {nodes: {c: {}}}}\n");
     assert_eq!(machine.python("p", DESCRIPTORS, &[]).ok(), "True False\n");
     assert_eq!(machine.inside("p", ["exec", "c", "--", "hostname"]).ok(), "c\n");
+    machine.down();
+}
+
+/// Looks at all processes that the node sees, again and again until its input ends: whether one leads to a
+/// file that only the host has, by its root, its directory or a descriptor, and whether one can be traced that may
+/// do more than this one. Tells how often it looked, then what it found.
+const WATCHER: &str = "
+import ctypes, os, select, sys
+SEIZE, INTERRUPT, DETACH, ANY = 0x4206, 0x4207, 17, 0x40000000
+inner = sys.argv[1].lstrip('/')
+libc = ctypes.CDLL(None)
+libc.ptrace.argtypes = [ctypes.c_long] * 4
+libc.ptrace.restype = ctypes.c_long
+
+def capabilities(pid):
+    with open(f'/proc/{pid}/status') as status:
+        return int(next(l for l in status if l.startswith('CapPrm:')).split()[1], 16)
+
+def leads_out(base):
+    for up in ('', '../' * 24):
+        try:
+            os.stat(f'{base}/{up}{inner}')
+            return True
+        except OSError:
+            pass
+    return False
+
+def traced(pid):
+    if libc.ptrace(SEIZE, pid, 0, 0) != 0:
+        return False
+    seen.add(pid)
+    try:
+        more = capabilities(pid) & ~own != 0 or leads_out(f'/proc/{pid}/root')
+        libc.ptrace(INTERRUPT, pid, 0, 0)
+        os.waitpid(pid, ANY)
+        libc.ptrace(DETACH, pid, 0, 0)
+        return more
+    except (OSError, StopIteration):
+        return False
+
+def look(pid):
+    for kind in ('root', 'cwd'):
+        if leads_out(f'/proc/{pid}/{kind}'):
+            found[kind] = found.get(kind, 0) + 1
+    try:
+        numbers = os.listdir(f'/proc/{pid}/fd')
+    except OSError:
+        numbers = []
+    for number in numbers:
+        if leads_out(f'/proc/{pid}/fd/{number}'):
+            found['fd'] = found.get('fd', 0) + 1
+    if pid not in seen and traced(pid):
+        found['ptrace'] = found.get('ptrace', 0) + 1
+
+own, found, rounds = capabilities('self'), {}, 0
+seen = {1, os.getpid(), os.getppid()}
+print('begun', flush=True)
+while not select.select([0], [], [], 0)[0]:
+    rounds += 1
+    for pid in [int(name) for name in os.listdir('/proc') if name.isdigit()]:
+        if pid != os.getpid():
+            look(pid)
+print(rounds > 0, found)
+";
+
+/// How often something is done while it is watched: more by hand, to hunt.
+fn rounds(usual: u32) -> u32 {
+    let wanted = std::env::var("NETLOOM_WALLS_ROUNDS").ok();
+    wanted.and_then(|rounds| rounds.parse().ok()).unwrap_or(usual)
+}
+
+/// A watcher in node `p` of the lab `watched`.
+fn watch(machine: &Machine) -> Held {
+    let file = machine.scratch().runtime_dir().join("watched/lab.pid");
+    assert!(file.exists(), "{} is what must not be found", file.display());
+    let mut watcher = Held::start(machine.python("p", WATCHER, &[text(&file)]));
+    assert_eq!(watcher.line(), "begun");
+    watcher
+}
+
+const WATCHED: &str = "name: watched\nnodes:\n  p: {children: {limit: 4, nodes: {c: {}}}}\n";
+
+#[test]
+fn a_child_that_is_made_shows_its_parent_nothing_of_the_host() {
+    if program("python3").is_none() {
+        skip!("peer:python3: not installed");
+    }
+    let machine = machine!();
+    machine.up(WATCHED);
+    let watcher = watch(&machine);
+    for _ in 0..rounds(40) {
+        machine.ok("node create p/new");
+        machine.ok("node delete p/new --force");
+    }
+    assert_eq!(watcher.rest(), "True {}\n");
+    machine.down();
+}
+
+#[test]
+fn a_process_that_enters_shows_the_node_nothing_of_the_host() {
+    if program("python3").is_none() {
+        skip!("peer:python3: not installed");
+    }
+    let machine = machine!();
+    machine.up(WATCHED);
+    let watcher = watch(&machine);
+    for _ in 0..rounds(40) {
+        machine.exec("p", &["true"]).finish().code(0);
+        machine.exec("p/c", &["true"]).finish().code(0);
+    }
+    assert_eq!(watcher.rest(), "True {}\n");
     machine.down();
 }

@@ -199,7 +199,17 @@ impl Join {
     }
 }
 
-/// Puts the calling, single-threaded process into the groups of these `tasks` files.
-pub fn join_v1(tasks: &[PathBuf]) -> Result<()> {
-    tasks.iter().try_for_each(|p| fs::write(p, "0").map_err(|e| Error::path(p, "join cgroup", e)))
+/// Opens the directory of a version 2 group, for a process that is cloned into it.
+pub fn open_dir(path: &Path) -> Result<OwnedFd> {
+    rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|e| Error::path(path, "open cgroup", e))
+}
+
+/// Opens these `tasks` files for a process that joins their groups later.
+pub fn open_v1(tasks: &[PathBuf]) -> Result<Join> {
+    let open = |path: &PathBuf| {
+        rustix::fs::open(path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|e| Error::path(path, "open cgroup", e))
+    };
+    Ok(Join { tasks: tasks.iter().map(open).collect::<Result<_>>()?, v2: None })
 }
