@@ -134,7 +134,11 @@ fn what_a_wire_loses_is_what_is_missing() {
     let after = books(&machine);
     let [offered, carried, lost] = [0, 1, 2].map(|i| after[i] - before[i]);
     let [received, missing, twice, reordered] = figures(&report);
-    assert_eq!([offered, carried, carried + lost], [5000, received, 5000], "{report}");
+    assert_eq!(carried + lost, offered, "{report}");
+    // What nodes say by themselves passes the wire, too, and is lost by chance as well.
+    let own = offered.checked_sub(5000).filter(|own| *own <= 5);
+    let own = own.unwrap_or_else(|| panic!("{offered} frames offered: {report}"));
+    assert!((carried - own..=carried).contains(&received), "{carried} of {offered}: {report}");
     assert!((300..700).contains(&lost), "{lost} of 5000 lost at 10 %");
     // Of those behind the last that came nobody can know.
     assert!(missing <= lost && lost - missing < 50, "{missing} of {lost}");
