@@ -22,7 +22,8 @@ fn a_lab_leaves_the_machine_as_it_was() {
     machine.down();
     let others = before.difference_that_stays();
     if !others.is_empty() {
-        skip!("busy: somebody else is at work on this machine: {}", others.replace('\n', "; "));
+        let some: Vec<&str> = others.lines().take(3).collect();
+        skip!("busy: somebody else is at work on this machine: {}", some.join("; "));
     }
 }
 

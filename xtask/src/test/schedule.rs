@@ -131,9 +131,20 @@ fn longest() -> Result<Vec<String>> {
 
 fn rank(job: &Job, name: &str, longest: &[String]) -> usize {
     let full = format!("{}/{name}", job.prefix());
+    if full.starts_with(ALONE) {
+        return usize::MAX;
+    }
     let known = longest.iter().position(|line| *line == full);
     known.unwrap_or(longest.len() + usize::from(!matches!(job.rung, Rung::EndToEnd | Rung::Peers)))
 }
+
+/// How many tests stand side by side: most of a test's time is waiting, for blocks, bounds and processes.
+fn workers() -> usize {
+    2 * std::thread::available_parallelism().map_or(2, usize::from)
+}
+
+/// Tests that look at the whole machine: they come last, one by one.
+const ALONE: &str = "tests-e2e/whole_machine::";
 
 /// Runs all units.
 pub(super) fn run(
@@ -142,9 +153,21 @@ pub(super) fn run(
     selection: &Selection,
     expected: &Expected,
 ) -> Result<Done> {
-    let workers = std::thread::available_parallelism().map_or(2, |n| n.get().max(2));
-    let next = Mutex::new(0..units.len());
     let done = Mutex::new(Done::new(units));
+    let together = units.partition_point(|unit| unit.rank != usize::MAX);
+    for (units, workers) in [(&units[..together], workers()), (&units[together..], 1)] {
+        work_off(units, workers, (stage, selection, expected), &done)?;
+    }
+    done.into_inner().map_err(|_| anyhow!("a worker panicked"))
+}
+
+fn work_off(
+    units: &[Unit],
+    workers: usize,
+    (stage, selection, expected): (&Stage, &Selection, &Expected),
+    done: &Mutex<Done>,
+) -> Result<()> {
+    let next = Mutex::new(0..units.len());
     std::thread::scope(|scope| -> Result<()> {
         let work = |worker: usize| -> Result<()> {
             loop {
@@ -165,8 +188,7 @@ pub(super) fn run(
             worker.join().map_err(|_| anyhow!("a worker panicked"))??;
         }
         Ok(())
-    })?;
-    done.into_inner().map_err(|_| anyhow!("a worker panicked"))
+    })
 }
 
 fn one(unit: &Unit, worker: usize, stage: &Stage, selection: &Selection) -> Result<Outcome> {
