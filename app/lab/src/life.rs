@@ -19,7 +19,7 @@ use rustix::process::Signal;
 use crate::keeping::Kept;
 use crate::launch::{Event, Serve};
 use crate::respawning::Again;
-use crate::running::{Made, Phase, Running, name_process, raise_open_files};
+use crate::running::{Made, Phase, Running, few_files, name_process, raise_open_files};
 use crate::state::{Folder, State};
 use crate::{Error, Result, Service, describe, teardown};
 
@@ -92,16 +92,17 @@ impl Birth {
             spawner.prepare(prepare(&folder, &state, open_files), &status, &lock)?;
             Ok::<_, Error>(reports)
         })();
+        let nodes = state.plan.nodes.len();
         let reports = match made {
             Ok(reports) => reports,
             Err(e) => {
                 spawner.end();
                 if adopt {
-                    return Err(give_up(&telling, e, Ok(()), None));
+                    return Err(give_up(&telling, e, Ok(()), None, nodes));
                 }
                 let inits = teardown::find_inits(&folder);
                 let removed = teardown::take_down(&folder, Some(&state), inits);
-                return Err(give_up(&telling, e, removed, None));
+                return Err(give_up(&telling, e, removed, None, nodes));
             }
         };
         let (woken, wake) = pipe()?;
@@ -164,7 +165,7 @@ impl Coming<'_> {
         };
         // Who asks for something, as for the end of the lab, gets an answer first.
         drop(server);
-        Err(give_up(telling, error, removed, hint))
+        Err(give_up(telling, error, removed, hint, running.state().plan.nodes.len()))
     }
 
     /// Finds what lives, and serves the lab from then on: it can be looked into while it is made.
@@ -210,9 +211,18 @@ fn stay(running: &Arc<Running>, telling: &Telling, error: &Error) {
 
 /// Tells why the lab could not be made, and what could not be removed; else what could be done to see
 /// more. Gives the reason back.
-fn give_up(telling: &Telling, error: Error, removed: Result<()>, hint: Option<&str>) -> Error {
+fn give_up(
+    telling: &Telling,
+    error: Error,
+    removed: Result<()>,
+    hint: Option<&str>,
+    nodes: usize,
+) -> Error {
     let unsupported = matches!(error, Error::Unsupported(_));
     let mut reason = describe(&error);
+    if let Some(few) = few_files(nodes) {
+        reason = format!("{reason}\n{few}");
+    }
     match (&removed, hint) {
         (Err(left), _) => {
             reason = format!("{reason}\nand could not be removed: {}", describe(left));

@@ -44,7 +44,7 @@ fn whole(folder: &Folder, state: &Option<crate::State>) -> LabState {
         let report = status::report(folder, n).unwrap_or_default();
         report.programs.iter().any(|p| p.ended && p.exit_code != Some(0))
     };
-    if teardown::find_inits(folder).len() > nodes.len() && !nodes.iter().any(failed) {
+    if teardown::count_inits(folder) > nodes.len() && !nodes.iter().any(failed) {
         LabState::Up
     } else {
         LabState::Degraded

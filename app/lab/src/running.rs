@@ -510,6 +510,9 @@ impl Service for Running {
     }
 }
 
+/// Files that a lab's process has open but those of nodes.
+const FILES_BESIDES: u64 = 48;
+
 /// Lets this process open as many files as it is allowed to; gives what it was allowed before.
 pub(crate) fn raise_open_files() -> (Option<u64>, Option<u64>) {
     use rustix::process::{Resource, Rlimit};
@@ -518,6 +521,15 @@ pub(crate) fn raise_open_files() -> (Option<u64>, Option<u64>) {
     // With the old limit large labs fail with a clear error.
     let _ = rustix::process::setrlimit(Resource::Nofile, raised);
     (old.current, old.maximum)
+}
+
+/// What is to be said of a lab of so many nodes that could not be made, where few files may be open: it has
+/// two for each while it is made.
+pub(crate) fn few_files(nodes: usize) -> Option<String> {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current?;
+    let wanted = 2 * u64::try_from(nodes).unwrap_or(u64::MAX / 4) + FILES_BESIDES;
+    let words = "files may be open at once; a lab of this size may need";
+    (limit < wanted).then(|| format!("{limit} {words} {wanted}: see `ulimit -Hn`"))
 }
 
 /// Whether this process is the lab's: it has the name, and the lab's lock open.

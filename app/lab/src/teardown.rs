@@ -36,7 +36,11 @@ pub(crate) fn take_down(folder: &Folder, state: Option<&State>, inits: Vec<Init>
 }
 
 /// Takes down everything of a lab and empties its folder but for the lock.
-pub(crate) fn empty(folder: &Folder, state: Option<&State>, inits: Vec<Init>) -> Result<()> {
+pub(crate) fn empty(folder: &Folder, state: Option<&State>, mut inits: Vec<Init>) -> Result<()> {
+    // Where only few files may be open there must be some left for the rest: others are found again.
+    let has_guest = |init: &Init| state.is_some_and(|s| s.moved.iter().any(|m| m.node == init.id));
+    inits.sort_by_key(|init| !has_guest(init));
+    inits.truncate(room());
     let working = |s: &State| -> Vec<(usize, String)> {
         let nodes = s.plan.nodes.iter().filter(|n| has_work(n));
         nodes.map(|n| (n.id, n.name.clone())).collect()
@@ -54,13 +58,14 @@ pub(crate) fn empty(folder: &Folder, state: Option<&State>, inits: Vec<Init>) ->
     let charged = state.is_some_and(|s| s.plan.nodes.iter().any(|n| n.charge_receive));
     let mut rest = Vec::new();
     let ended = end_inits(inits, || {
+        rest.extend(end_others(folder).err());
         if !charged {
-            rest = remove_rest(folder, state);
+            rest.extend(remove_rest(folder, state));
         }
     });
     failures.extend(ended.err());
     if charged {
-        rest = remove_rest(folder, state);
+        rest.extend(remove_rest(folder, state));
     }
     failures.extend(rest);
     // What could not be removed must stay findable.
@@ -82,11 +87,37 @@ fn remove_rest(folder: &Folder, state: Option<&State>) -> Vec<Error> {
     failures
 }
 
-/// Every init of a lab that listens in its folder.
+/// The inits of a lab that listen in its folder: all, or as many as files may be open.
 pub(crate) fn find_inits(folder: &Folder) -> Vec<Init> {
+    living(folder).take(room()).collect()
+}
+
+/// How many inits of a lab listen in its folder.
+pub(crate) fn count_inits(folder: &Folder) -> usize {
+    living(folder).count()
+}
+
+fn living(folder: &Folder) -> impl Iterator<Item = Init> {
     let entries = std::fs::read_dir(folder.sockets()).into_iter().flatten().flatten();
     let indexes = entries.filter_map(|e| socket_index(Path::new(&e.file_name()).to_str()?));
-    indexes.filter_map(|i| Init::find(folder, i, &i.to_string()).ok().flatten()).collect()
+    indexes.filter_map(|i| Init::find(folder, i, &i.to_string()).ok().flatten())
+}
+
+/// Ends the inits that nobody has found yet, as many at a time as files may be open.
+fn end_others(folder: &Folder) -> Result<()> {
+    loop {
+        let others = find_inits(folder);
+        if others.is_empty() {
+            return Ok(());
+        }
+        kill(&others, Instant::now() + KERNEL_TIMEOUT)?;
+    }
+}
+
+/// How many inits or connections to them this process may hold open and still work.
+fn room() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    limit.map_or(usize::MAX, |limit| usize::try_from(limit / 2).unwrap_or(usize::MAX).max(1))
 }
 
 /// Gives the host back what was moved into nodes.
@@ -108,6 +139,10 @@ fn return_to_host(state: &State, inits: &[Init]) -> Vec<Error> {
 /// Asks the programs of these nodes (ids and names) to end and waits for their inits, which end
 /// after them, up to the grace.
 pub(crate) fn stop_programs(folder: &Folder, nodes: &[(usize, String)]) {
+    nodes.chunks(room()).for_each(|some| stop_some(folder, some));
+}
+
+fn stop_some(folder: &Folder, nodes: &[(usize, String)]) {
     let mut asked = Vec::new();
     for (id, name) in nodes {
         let path = folder.sockets().join(socket_name(*id));

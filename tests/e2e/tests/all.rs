@@ -19,6 +19,7 @@ mod examples_bufferbloat;
 mod examples_frr;
 mod examples_office;
 mod exec;
+mod few_files;
 mod files;
 mod generate;
 mod hierarchy;
