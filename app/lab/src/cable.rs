@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use netloom_model::plan::{PlannedEnd, PlannedLink};
 use netloom_netlink::{Address, Batch, Carried, Change, Socket};
@@ -83,6 +84,9 @@ pub(crate) fn is_cut_here(state: &State, node: usize, interface: usize) -> bool 
         |link| matches!(cut_of(state, link), Cut::Node(n, i) if (n, i) == (node, interface)),
     )
 }
+
+/// How long the kernel's worker may take at most to begin with an address.
+const SETTLING: Duration = Duration::from_secs(2);
 
 impl Running {
     /// Takes a link, by its place, down or up.
@@ -189,11 +193,42 @@ fn set_node_down(object: &str, index: u32) -> Result<Option<Carried>> {
     if std::path::Path::new(&keep).exists() {
         std::fs::write(&keep, "1").map_err(Error::state(&keep, "set sysctl"))?;
     }
+    settle_addresses(index);
     let carried = socket.carried(index).map_err(Error::network(object, "read what it carries"))?;
     let mut batch = Batch::new();
     batch.push(object, &Change::of(index).down());
     network::run(&mut socket, &mut batch, object, "set down")?;
     Ok(Some(carried))
+}
+
+/// Waits until IPv6 addresses that were just given have their local routes, which a worker of the kernel makes. An
+/// interface that is set down before, with addresses that stay, is up again without them for good, and answers
+/// nobody (addrconf_dad_work in net/ipv6/addrconf.c).
+fn settle_addresses(index: u32) {
+    let until = Instant::now() + SETTLING;
+    while has_unsettled(index) && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Whether an interface of the calling thread's namespace has addresses that need no detection of duplicates
+/// (IFA_F_NODAD), and no local routes for them yet.
+fn has_unsettled(index: u32) -> bool {
+    const NODAD: u32 = 0x02;
+    // A kernel without IPv6 has no such files.
+    let read = |file| std::fs::read_to_string(format!("/proc/thread-self/net/{file}"));
+    let (Ok(addresses), Ok(routes)) = (read("if_inet6"), read("ipv6_route")) else { return false };
+    let hex = |word: Option<&str>| word.and_then(|word| u32::from_str_radix(word, 16).ok());
+    let own = addresses.lines().filter_map(|line| {
+        let mut words = line.split_whitespace();
+        let (address, link, flags) = (words.next()?, hex(words.next())?, hex(words.nth(2))?);
+        (link == index && flags & NODAD != 0).then_some(address)
+    });
+    let is_local = |address: &str, line: &str| {
+        let mut words = line.split_whitespace();
+        words.next() == Some(address) && words.next() == Some("80")
+    };
+    own.into_iter().any(|address| !routes.lines().any(|line| is_local(address, line)))
 }
 
 /// Whether a route, or one of its next hops, leaves by an interface.
