@@ -43,7 +43,6 @@ mod spots;
 mod starting;
 mod state;
 mod status;
-mod strangers;
 mod switching;
 pub mod target;
 mod teardown;

@@ -17,7 +17,6 @@ use rustix::process::Signal;
 use crate::making::{Init, Inits, has_work};
 use crate::network::on_a_thread;
 use crate::state::{Folder, Home, State};
-use crate::strangers::Namespaces;
 use crate::{Error, Result, door, homing, switching, wires};
 
 /// How long programs may take to end when asked to.
@@ -166,17 +165,14 @@ fn stop_some(folder: &Folder, nodes: &[(usize, String)]) {
 /// have ended it does `meanwhile`, in any case, in the caller's namespace.
 pub(crate) fn end_inits(inits: Vec<Init>, meanwhile: impl FnOnce()) -> Result<()> {
     let witnesses = on_a_thread(|| Ok(plant(&inits)));
-    let spaces = Namespaces::of(&inits);
     let until = Instant::now() + KERNEL_TIMEOUT;
     let killed = kill(&inits, until);
     drop(inits);
     meanwhile();
-    killed?;
-    spaces.wait_empty()?;
-    if let Ok(Some(mut socket)) = witnesses {
+    if let (Ok(()), Ok(Some(mut socket))) = (&killed, witnesses) {
         wait_alone(&mut socket, until);
     }
-    Ok(())
+    killed
 }
 
 /// Kills inits and waits until they have ended.

@@ -42,7 +42,6 @@ mod run;
 mod schema;
 mod sockets;
 mod starting;
-mod strangers;
 mod switch;
 mod thousand;
 mod time_namespace;
