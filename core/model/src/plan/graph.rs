@@ -141,18 +141,16 @@ impl<'a> Graph<'a> {
         self.addressing.prefixes[segment].map(|p| p.net)
     }
 
-    /// Blocks of routers in which there is a segment: one whose links were removed leads nowhere.
+    /// Blocks that lead to a segment. One whose links were removed, or whose owner has no address in it, leads
+    /// nowhere: its owner would send back what came to it by the block.
     pub(crate) fn router_blocks(&self) -> impl Iterator<Item = &Block> {
         let blocks = &self.addressing.blocks;
-        let mut used = vec![false; blocks.len()];
-        for block in self.addressing.prefixes.iter().flatten().filter_map(|prefix| prefix.block) {
-            used[block] = true;
+        let mut leads = vec![false; blocks.len()];
+        for (prefix, in_block) in self.addressing.prefixes.iter().zip(&self.in_block) {
+            if let (true, Some(block)) = (*in_block, prefix.and_then(|prefix| prefix.block)) {
+                leads[block] = true;
+            }
         }
-        let of_router = |block: &Block| self.lab.nodes[block.owner].forwarding;
-        blocks
-            .iter()
-            .zip(used)
-            .filter(move |(block, used)| *used && of_router(block))
-            .map(|of| of.0)
+        blocks.iter().zip(leads).filter(|of| of.1).map(|of| of.0)
     }
 }

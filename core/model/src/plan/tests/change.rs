@@ -164,7 +164,7 @@ fn from_inside_only_what_lies_inside_is_seen() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, max_global_rejects: 1 << 20, ..ProptestConfig::default() })]
 
     #[test]
     fn indexes_stay_valid_and_ids_are_not_used_again(

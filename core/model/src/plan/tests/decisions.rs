@@ -262,6 +262,24 @@ fn hosts_prefer_the_door_and_keep_the_way_to_routers() {
     Simulator::new(&plan).check_all();
 }
 
+/// What comes to a router by a block in which it has no address would go back by its default route.
+#[test]
+fn a_block_in_which_its_owner_has_no_address_leads_nowhere() {
+    let mut lab = LabBuilder::new();
+    lab.router("r").router("other").switch("s");
+    lab.link("s", "internet").link("r", "s").link("other", "s").link("r", "internet").bare(0);
+    let plan = plan(&lab.lab).unwrap();
+    let PlannedEnd::Internet { addresses: door } = &plan.links[3].ends[1] else { panic!() };
+    assert!(!door.is_empty());
+    let simulator = Simulator::new(&plan);
+    for address in door {
+        let leads = |r: &Route| r.to.prefix_len() > 0 && r.to.contains(&address.addr());
+        assert!(!routes_of(&plan, "other").iter().any(leads), "{address}");
+        simulator.check_no_circle(address.hosts().nth(1).unwrap());
+    }
+    simulator.check_all();
+}
+
 #[test]
 fn islands_of_routers_are_told_apart() {
     let mut lab = LabBuilder::new();

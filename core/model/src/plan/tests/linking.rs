@@ -134,7 +134,7 @@ fn indexes_and_names_of_what_is_there_are_left_alone() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, max_global_rejects: 1 << 20, ..ProptestConfig::default() })]
 
     #[test]
     fn a_link_that_is_made_is_as_one_at_the_end_of_the_file(
