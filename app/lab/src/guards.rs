@@ -21,6 +21,7 @@ use netloom_model::plan::{Interface, PlannedEnd, PlannedLink, PlannedNode};
 use netloom_netlink::charge;
 use netloom_node::spec::CORE;
 
+use crate::linking::is_absent;
 use crate::making::Inits;
 use crate::network::{port_index, port_of};
 use crate::spots::{self, Spot};
@@ -347,20 +348,13 @@ fn budget(of: &Protect) -> Budget {
     Budget { frames: of.packets, bytes: of.bytes }
 }
 
-/// Whether an interface of a node is where the plan put it.
-fn is_here(state: &State, node: &PlannedNode, interface: &Interface) -> bool {
-    let home = Home::Node { node: node.id, index: interface.index };
-    let lost = state.plan.links.get(interface.link).is_some_and(|l| state.lost.contains_key(&l.id));
-    !lost && !state.moved.iter().any(|m| m.home == home)
-}
-
 /// Names of a node's own interfaces that are there.
 fn names_here<'a>(state: &State, node: &'a PlannedNode) -> Vec<&'a str> {
     // A tap's frames are received in the time of its plug, which has no queue for threads.
     let queues = |i: &&Interface| {
         !state.plan.links.get(i.link).is_some_and(|link| state.tapped.contains(&link.id))
     };
-    let here = node.interfaces.iter().filter(|i| is_here(state, node, i)).filter(queues);
+    let here = node.interfaces.iter().filter(|i| !is_absent(state, node, i)).filter(queues);
     here.map(|i| i.name.as_str()).collect()
 }
 
@@ -368,7 +362,7 @@ fn names_here<'a>(state: &State, node: &'a PlannedNode) -> Vec<&'a str> {
 fn spots_of(state: &State, slot: usize) -> Vec<Spot> {
     let node = &state.plan.nodes[slot];
     // What comes by an interface that is elsewhere is not for this node.
-    let here = node.interfaces.iter().enumerate().filter(|(_, i)| is_here(state, node, i));
+    let here = node.interfaces.iter().enumerate().filter(|(_, i)| !is_absent(state, node, i));
     let spot = |(interface, planned): (usize, &Interface)| {
         let link = &state.plan.links[planned.link];
         let here = PlannedEnd::Node { node: slot, interface };

@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use ipnet::IpNet;
 use netloom_impair::Impairments;
 use netloom_model::impairment;
-use netloom_model::plan::{self, NewEnd, Plan, PlannedEnd, PlannedLink};
+use netloom_model::plan::{self, Interface, NewEnd, Plan, PlannedEnd, PlannedLink, PlannedNode};
 use netloom_netlink::{Batch, DeleteLink, Socket};
 use netloom_node::spec::CORE;
 
@@ -274,12 +274,15 @@ pub(crate) fn nodes_of(link: &PlannedLink) -> impl Iterator<Item = usize> + '_ {
 /// Whether an interface of a node, by places, is elsewhere, or lost.
 pub(crate) fn is_away(state: &State, node: usize, interface: usize) -> bool {
     let node = &state.plan.nodes[node];
-    let Some(found) = node.interfaces.get(interface) else { return true };
-    if state.plan.links.get(found.link).is_some_and(|link| state.lost.contains_key(&link.id)) {
-        return true;
-    }
-    let home = Home::Node { node: node.id, index: found.index };
-    state.moved.iter().any(|moved| moved.home == home)
+    node.interfaces.get(interface).is_none_or(|found| is_absent(state, node, found))
+}
+
+/// Whether an interface of a node is not where the plan put it.
+pub(crate) fn is_absent(state: &State, node: &PlannedNode, interface: &Interface) -> bool {
+    let link = state.plan.links.get(interface.link);
+    let home = Home::Node { node: node.id, index: interface.index };
+    link.is_some_and(|link| state.lost.contains_key(&link.id))
+        || state.moved.iter().any(|moved| moved.home == home)
 }
 
 /// The plan without routes that leave by interfaces which are elsewhere, or down.
