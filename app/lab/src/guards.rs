@@ -25,7 +25,7 @@ use crate::linking::is_absent;
 use crate::making::Inits;
 use crate::network::{port_index, port_of};
 use crate::spots::{self, Spot};
-use crate::state::{Home, State};
+use crate::state::State;
 use crate::view::{ProtectView, SenderView};
 use crate::wires::refused;
 use crate::{Error, Result, end_text};
