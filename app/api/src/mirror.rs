@@ -78,6 +78,8 @@ pub(crate) struct PlannedNode {
     charge_receive: bool,
     /// Root directory by hand.
     root: Option<String>,
+    /// Bytes that may be written into its file system; not there where it is a quarter of the machine's memory.
+    storage: Option<u64>,
     /// Commands, as argument lists, that must succeed in order before programs run; not there where there
     /// are none.
     setup: Option<Vec<Vec<String>>>,

@@ -349,6 +349,7 @@ impl Maker<'_> {
             scope,
             kind: Kind::Node,
             root: self.root_of(slot),
+            storage: node.storage,
             tasks: groups.tasks_files(node.id),
             v2_cgroup: groups.v2_dir(node.id),
             files: node.files.clone(),

@@ -62,6 +62,9 @@ pub struct Node {
     pub charge_receive: Option<bool>,
     /// A directory to be the root of its file system; the host's under an overlay when `None`.
     pub root: Option<PathBuf>,
+    /// Bytes that may be written into its file system; a share of the machine's memory when `None`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub storage: Option<u64>,
     /// Commands that are done one after the other when the network stands, before any program of
     /// `run` is started; each must end with exit code 0.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -107,6 +107,9 @@ pub struct PlannedNode {
     pub charge_receive: bool,
     /// Root directory by hand.
     pub root: Option<std::path::PathBuf>,
+    /// Bytes that may be written into its file system.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub storage: Option<u64>,
     /// Commands that must succeed, in order, before programs run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub setup: Vec<Vec<String>>,

@@ -45,8 +45,6 @@ pub trait Setup {
     fn read_only(&self, target: &Path) -> Result<()>;
     /// Makes the bind mount at `target` writable again.
     fn read_write(&self, target: &Path) -> Result<()>;
-    /// Removes a tree; that there is none is success.
-    fn clear(&self, path: &Path) -> Result<()>;
     /// Makes one directory; that it exists is success.
     fn mkdir(&self, path: &Path, mode: u32) -> Result<()>;
     /// Gives a file or directory to an owner and a group, with these permission bits.
@@ -132,15 +130,6 @@ impl Setup for Real {
         let flags = MountFlags::BIND | locked_flags(target);
         rustix::mount::mount_remount(target, flags, "")
             .map_err(|e| Error::path(target, "remount writable", e))
-    }
-
-    fn clear(&self, path: &Path) -> Result<()> {
-        match std::fs::remove_dir_all(path) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                Err(Error::path(path, "remove", e))
-            }
-            _ => Ok(()),
-        }
     }
 
     fn mkdir(&self, path: &Path, mode: u32) -> Result<()> {
@@ -276,9 +265,6 @@ impl Setup for Recorder {
     }
     fn read_write(&self, target: &Path) -> Result<()> {
         self.note(format!("read-write {}", target.display()))
-    }
-    fn clear(&self, path: &Path) -> Result<()> {
-        self.note(format!("clear {}", path.display()))
     }
     fn mkdir(&self, path: &Path, mode: u32) -> Result<()> {
         self.note(format!("mkdir {} {mode:o}", path.display()))

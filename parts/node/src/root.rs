@@ -1,8 +1,8 @@
 //! A node's file system: the host's under a private overlay, or a directory's.
 //!
 //! What is common to a lab is made once by the spawner ([`Shared`]): a tmpfs with the nodes' hosts
-//! file and room for what nodes write. Each init then mounts its own view and makes
-//! it its root ([`Shared::enter`], [`Shared::finish`]). As root one overlay covers `/`, and one each file system mounted
+//! file. Each init then mounts one for what its node writes, bounded, and its own view, and makes that
+//! its root ([`Shared::enter`], [`Shared::finish`]). As root one overlay covers `/`, and one each file system mounted
 //! below it; in a user namespace mounts below `/` are locked to it, so each top-level directory gets
 //! an overlay of its own, and programs' directories are bound read-only. See overlayfs.rst,
 //! mount_namespaces(7).
@@ -32,6 +32,9 @@ const OWN: [&str; 4] = ["/proc", "/sys", "/dev", "/run"];
 
 /// How a /proc is mounted.
 const PROC: MountFlags = MountFlags::NOSUID.union(MountFlags::NOEXEC).union(MountFlags::NODEV);
+
+/// How much a node may write into its file system where nothing is said: a share of the machine's memory.
+const DEFAULT_STORAGE: &str = "25%";
 
 /// Directories of programs: in a user namespace nobody could write there anyway.
 const PROGRAMS: [&str; 9] =
@@ -94,9 +97,9 @@ impl Shared {
     /// missing is of a PID namespace: [`Shared::finish`] does it there.
     pub fn enter(&self, setup: &impl Setup, spec: &NodeSpec) -> Result<()> {
         let own = self.base.join(spec.index.to_string());
-        // What an earlier init of this node wrote goes with it.
-        setup.clear(&own)?;
+        // A file system of its own, so that it can fill no other node's, and that goes with it.
         setup.mkdir(&own, 0o755)?;
+        setup.mount("tmpfs", &own, MountFlags::NOSUID, &room(spec.storage))?;
         setup.mkdir(&own.join("run"), 0o755)?;
         setup.mkdir(&own.join("shm"), 0o1777)?;
         dev::make(setup, &own.join("dev"), self.user)?;
@@ -343,6 +346,12 @@ impl Shared {
     }
 }
 
+/// The options of a file system that this much may be written to (tmpfs(5)).
+fn room(bytes: Option<u64>) -> String {
+    let size = bytes.map_or_else(|| DEFAULT_STORAGE.to_owned(), |bytes| bytes.to_string());
+    format!("mode=0755,size={size}")
+}
+
 /// One overlay mount of a node.
 #[derive(Debug)]
 struct Layer {
@@ -456,7 +465,7 @@ mod tests {
         let home = Tree::Overlay("/home".into(), Access::root(0o755));
         let steps = steps(false, vec![home], &[]);
         let order = [
-            "clear /b/7",
+            "mount tmpfs /b/7 mode=0755,size=25%",
             "write /b/7/u0/srv/nowhere/index.html 5 bytes",
             "mount overlay /b/merged lowerdir=/b/shared:/,upperdir=/b/7/u0,workdir=/b/7/w0",
             "mount overlay /b/merged/home lowerdir=/home,",

@@ -47,6 +47,8 @@ pub struct NodeSpec {
     pub kind: Kind,
     /// Root directory instead of the host's.
     pub root: Option<PathBuf>,
+    /// How many bytes may be written into its file system; a quarter of the machine's memory when `None`.
+    pub storage: Option<u64>,
     /// `tasks` files of version 1 cgroups to join.
     pub tasks: Vec<PathBuf>,
     /// Directory of the version 2 cgroup to be born in.
@@ -87,6 +89,7 @@ impl NodeSpec {
             scope: None,
             kind: Kind::Core,
             root: None,
+            storage: None,
             tasks: vec![],
             v2_cgroup: None,
             files: vec![],

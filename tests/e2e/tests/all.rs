@@ -42,6 +42,7 @@ mod run;
 mod schema;
 mod sockets;
 mod starting;
+mod storage;
 mod switch;
 mod thousand;
 mod time_namespace;

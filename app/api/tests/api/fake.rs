@@ -416,7 +416,7 @@ pub(crate) fn plan() -> Plan {
         "timeout": {"secs": 30, "nanos": 5}});
     let node = |id: usize, root: Option<&str>, restart: &str, content, via: Option<&str>| {
         json!({"id": id, "name": "h1", "parent": id.checked_sub(1), "children": root.map(|_| 4),
-            "forwarding": true, "root": root, "internet": false,
+            "forwarding": true, "root": root, "storage": 1 << 20, "internet": false,
             "limits": {"cpu_milli": 10, "memory": null, "weight": 50, "processes": 4,
                 "sockets": 5},
             "protect": {"packets": 1000, "bytes": null}, "charge_receive": true,

@@ -54,6 +54,7 @@ pub(super) fn of_node(node: &PlannedNode) -> Vec<Fact> {
     facts.put("charge-receive", yes(node.charge_receive));
     facts.put("children", number(node.children));
     facts.put("root", node.root.as_ref().map(|root| root.display().to_string()));
+    facts.put("storage", node.storage.map(memory_text));
     if !node.setup.is_empty() {
         facts.put_unseen("setup", &node.setup);
     }

@@ -1,4 +1,4 @@
-//! What bounds a node: `limits`, `protect`, `charge-receive` and the limit of `children`.
+//! What bounds a node: `limits`, `protect`, `charge-receive`, `storage` and the limit of `children`.
 
 use netloom_config::{Node as Yaml, Path, Place, Report, read};
 
@@ -24,6 +24,9 @@ pub(crate) fn read_bounds(
     }
     if let Some(value) = fields.get("charge-receive") {
         body.node.charge_receive = read::boolean(value, &path.key("charge-receive"), report);
+    }
+    if let Some(value) = fields.get("storage") {
+        body.node.storage = memory(value, &path.key("storage"), report);
     }
     if let Some(value) = fields.get("children") {
         let path = path.key("children");
@@ -63,11 +66,7 @@ fn limits(
         }
     }
     if let Some(value) = fields.get("memory") {
-        let path = path.key("memory");
-        limits.memory = read::bytes(value, &path, report);
-        if limits.memory.is_some_and(|bytes| bytes < LEAST_MEMORY) {
-            at_least("1MiB", value, &path, report);
-        }
+        limits.memory = memory(value, &path.key("memory"), report);
     }
     let mut read = |key, most| {
         let value = fields.get(key)?;
@@ -77,6 +76,15 @@ fn limits(
     limits.weight = read("weight", MAX_WEIGHT);
     limits.sockets = read("sockets", MAX_SOCKETS);
     limits
+}
+
+/// A size that is large enough to work with.
+fn memory(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<u64> {
+    let bytes = read::bytes(value, path, report);
+    if bytes.is_some_and(|bytes| bytes < LEAST_MEMORY) {
+        at_least("1MiB", value, path, report);
+    }
+    bytes
 }
 
 fn at_least(least: &str, value: &Yaml, path: &Path<'_>, report: &mut Report) {

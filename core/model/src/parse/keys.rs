@@ -296,6 +296,12 @@ pub(crate) static NODE: Object = Object {
              private overlay when absent.",
         ),
         key(
+            "storage",
+            BYTES,
+            "How much may be written into its file system, like 64MiB; at least 1MiB. Default: a quarter of \
+             the machine's memory. It is kept in memory, and counts for a limit of `memory`.",
+        ),
+        key(
             "setup",
             Value::AnyList(&COMMAND),
             "Commands to do in order before any program of `run` is started: argument lists \

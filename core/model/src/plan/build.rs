@@ -180,6 +180,7 @@ impl Builder<'_> {
                 .charge_receive
                 .unwrap_or_else(|| charges_by_default(&node.limits, &node.protect)),
             root: node.root.clone(),
+            storage: node.storage,
             setup: node.setup.clone(),
             run: node.run.clone(),
             env: node.env.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),

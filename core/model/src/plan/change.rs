@@ -30,6 +30,7 @@ impl PlannedNode {
             protect: plain.protect,
             charge_receive: false,
             root: None,
+            storage: None,
             setup: Vec::new(),
             run: Vec::new(),
             env: Vec::new(),
