@@ -161,12 +161,16 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read(
-            starter in 0u8..64, next in 0u8..64, mask in 1u8..64, delay in 0u8..64,
-            class: u8, double: bool, odd: bool,
+            starter in 0u8..64, next in 0u8..64, delay in 0u8..64, more in 0u8..64,
+            apart in 0u8..6, class: u8, double: bool, odd: bool,
         ) {
-            let delay = delay & mask;
-            let (starter, next) = (starter & mask & !delay, next & mask & !delay);
-            prop_assume!(starter != next);
+            // A bit that tells the two apart and is no part of the delay's.
+            let apart = 1u8 << apart;
+            let delay = delay & !apart;
+            let mask = more | delay | apart;
+            let starter = starter & mask & !delay;
+            let next = next & mask & !delay;
+            let next = if starter == next { next ^ apart } else { next };
             let marks = Marks::new(starter, next, mask, delay).unwrap();
             let colour = if odd { Colour::Next } else { Colour::Starter };
             let written = marks.write(class, Mark { colour, double });
