@@ -62,10 +62,7 @@ impl Picture {
         picture.vertices.extend(plan.switches.iter().map(|switch| Vertex {
             name: switch.name.clone(),
             shape: Shape::Switch,
-            details: vec![match switch.shm {
-                Some(_) => "shared memory".to_owned(),
-                None => format!("bridge {}", switch.bridge),
-            }],
+            details: vec![switch.kind.caption(&switch.bridge)],
         }));
         let mut doors = std::collections::BTreeMap::new();
         for link in &plan.links {

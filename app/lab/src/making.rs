@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use netloom_model::lab::{FileContent, Limits, Ready};
+use netloom_model::kinds::NodeKind;
 use netloom_model::plan::{PlannedEnd, PlannedLink, PlannedNode};
 use netloom_node::control::{Connection, Request};
 use netloom_node::spawner::Spawner;
@@ -347,7 +348,9 @@ impl Maker<'_> {
             name: node.name.clone(),
             host_name: node.host_name().to_owned(),
             scope,
-            kind: Kind::Node,
+            kind: match node.kind {
+                NodeKind::Plain => Kind::Node,
+            },
             root: self.root_of(slot),
             storage: node.storage,
             tasks: groups.tasks_files(node.id),

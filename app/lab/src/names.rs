@@ -23,7 +23,7 @@ pub struct Names {
     pub interfaces: Vec<String>,
     /// Links.
     pub links: Vec<String>,
-    /// Switches, and whether they are in shared memory.
+    /// Switches, and whether programs can join them.
     pub switches: Vec<(String, bool)>,
     /// Ports of switches: the switch and the port's name.
     pub ports: Vec<(String, String)>,
@@ -53,7 +53,11 @@ impl Names {
             nodes: plan.nodes.iter().map(|node| node.name.clone()).collect(),
             interfaces: interfaces(plan, &[]),
             links: plan.links.iter().map(|link| link.name.clone()).collect(),
-            switches: plan.switches.iter().map(|s| (s.name.clone(), s.shm.is_some())).collect(),
+            switches: plan
+                .switches
+                .iter()
+                .map(|s| (s.name.clone(), s.kind.can_be_joined()))
+                .collect(),
             ports: ports.collect(),
         }
     }

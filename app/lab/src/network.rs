@@ -97,7 +97,7 @@ pub(crate) fn make_switches(plan: &Plan, core: BorrowedFd<'_>) -> Result<()> {
     inside(core, "core namespace", |socket| {
         let mut batch = Batch::new();
         batch.push("loopback of the core", &Change::of(LOOPBACK).up());
-        for switch in plan.switches.iter().filter(|s| s.shm.is_none()) {
+        for switch in plan.switches.iter().filter(|s| s.kind.is_in_kernel()) {
             let object: Arc<str> = format!("switch {:?}", switch.name).into();
             let mut spec = BridgeSpec::new(&switch.bridge);
             spec.index = Some(switch.index);
@@ -179,9 +179,9 @@ fn push_wired(batch: &mut Batch, plan: &Plan, spaces: &Spaces, index: usize) -> 
     Ok(())
 }
 
-/// Index of a switch's bridge; one of shared memory has none.
+/// Index of a switch's bridge; one that is not in the kernel has none.
 fn bridge(plan: &Plan, switch: usize) -> Option<u32> {
-    plan.switches.get(switch).filter(|s| s.shm.is_none()).map(|s| s.index)
+    plan.switches.get(switch).filter(|s| s.kind.is_in_kernel()).map(|s| s.index)
 }
 
 /// Whether an end that is in a switch is an interface in the core namespace: no tap, and no card of the

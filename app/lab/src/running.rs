@@ -369,7 +369,7 @@ impl Service for Running {
     fn status(&self) -> Result<LabStatus> {
         let state = self.state();
         let pids = self.pids(&state.plan);
-        let mut shm = state.plan.switches.iter().filter(|s| s.shm.is_some());
+        let mut shm = state.plan.switches.iter().filter(|s| s.kind.as_shm().is_some());
         let switched = shm.all(|s| self.kept.switches.lives(&s.name));
         let whole = self.has_core() && pids.iter().all(Option::is_some) && switched;
         let phase = self.phase();

@@ -336,7 +336,7 @@ fn switch(plan: &Plan, index: usize) -> SwitchStatus {
     let links = plan.links.iter().filter(|l| l.ends.iter().any(ends_here));
     SwitchStatus {
         name: switch.name.clone(),
-        kind: if switch.shm.is_some() { "shm" } else { "kernel" }.into(),
+        kind: switch.kind.word().into(),
         bridge: switch.bridge.clone(),
         links: links.map(|l| l.name.clone()).collect(),
     }

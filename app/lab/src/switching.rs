@@ -21,8 +21,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use netloom_model::Plan;
+use netloom_model::kinds::shm::ShmSwitch;
 use netloom_model::plan::{PlannedEnd, PlannedLink};
-use netloom_model::shm::ShmSwitch;
 use netloom_shm::protocol::MOST_NAME;
 use netloom_switch::control::Connection;
 use netloom_switch::control::requests::{Answer, Presence, Request};
@@ -59,7 +59,7 @@ struct Inner {
 
 /// The options of a switch of this kind; `None` for a bridge of the kernel.
 pub(crate) fn of(plan: &Plan, switch: usize) -> Option<&ShmSwitch> {
-    plan.switches.get(switch).and_then(|s| s.shm.as_ref())
+    plan.switches.get(switch).and_then(|s| s.kind.as_shm())
 }
 
 /// The shared-memory switch that an end of a link is in.
@@ -267,7 +267,7 @@ impl Inner {
 
     fn start_switches(&mut self, context: &wires::Context<'_>) -> Result<()> {
         for switch in &context.state.plan.switches {
-            let Some(options) = &switch.shm else { continue };
+            let Some(options) = switch.kind.as_shm() else { continue };
             if self.switches.get(&switch.name).is_some_and(Process::lives) {
                 continue;
             }
@@ -317,7 +317,7 @@ impl Inner {
 
     fn is_missing(&self, state: &State) -> bool {
         let switch = |s: &netloom_model::plan::PlannedSwitch| {
-            s.shm.is_some() && !self.switches.contains_key(&s.name)
+            s.kind.as_shm().is_some() && !self.switches.contains_key(&s.name)
         };
         let plug = |(l, side): (&PlannedLink, usize)| !self.plugs.contains_key(&(l.id, side));
         state.plan.switches.iter().any(switch) || joined(state).any(plug)
@@ -396,7 +396,7 @@ pub(crate) fn end_processes(folder: &Folder, plan: Option<&Plan>) -> Result<()> 
             process.end();
         }
     }
-    for switch in plan.into_iter().flat_map(|p| &p.switches).filter(|s| s.shm.is_some()) {
+    for switch in plan.into_iter().flat_map(|p| &p.switches).filter(|s| s.kind.as_shm().is_some()) {
         if let Some(process) = process::find_switch(&process::socket(folder, &switch.name))? {
             process.end();
         }

@@ -6,6 +6,7 @@
 //! several interfaces, through which a forwarded frame goes twice.
 
 use netloom_model::Plan;
+use netloom_model::kinds::CapturedAt;
 use netloom_model::plan::{NOT_SHOWN, PlannedEnd, PlannedLink, PlannedNode};
 
 use crate::running::slot;
@@ -183,8 +184,9 @@ fn of_link(plan: &Plan, link: &PlannedLink) -> Option<Point> {
 fn at_port(plan: &Plan, link: &PlannedLink, end: usize, only_in: bool) -> Option<Point> {
     let PlannedEnd::Port { switch, name, .. } = &link.ends[end] else { return None };
     let switch = &plan.switches[*switch];
-    if switch.shm.is_some() {
-        return None;
+    match switch.kind.captured_at() {
+        CapturedAt::Ports => {}
+        CapturedAt::Mirror => return None,
     }
     let other = end_text(plan, &link.ends[1 - end]);
     Some(Point {
@@ -203,7 +205,7 @@ fn switch(plan: &Plan, name: &str, port: Option<&str>) -> Result<Target> {
         switch: name.to_owned(),
         hint: String::new(),
     })?;
-    if plan.switches[index].shm.is_some() {
+    if plan.switches[index].kind.captured_at() == CapturedAt::Mirror {
         let ports = port.map(str::to_owned).into_iter().collect();
         return Ok(Target::Mirror(Mirrored { switch: name.to_owned(), ports }));
     }

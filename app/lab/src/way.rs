@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 
 use netloom_model::Plan;
+use netloom_model::kinds::CapturedAt;
 use netloom_model::plan::{NOT_SHOWN, PlannedEnd, PlannedNode};
 
 use crate::running::slot;
@@ -257,8 +258,9 @@ impl<'a> Finder<'a> {
         let planned = &self.plan.links[link];
         let PlannedEnd::Port { switch, name, .. } = &planned.ends[end] else { return None };
         let switch = &self.plan.switches[*switch];
-        if switch.shm.is_some() {
-            return None;
+        match switch.kind.captured_at() {
+            CapturedAt::Ports => {}
+            CapturedAt::Mirror => return None,
         }
         let far = &planned.ends[1 - end];
         // Between two switches a wire takes frames where they come in.

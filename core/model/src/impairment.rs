@@ -19,7 +19,7 @@ use std::time::Duration;
 use netloom_config::{likely, units};
 use netloom_impair::{Bursts, Distribution, Impairments, Jitter, Loss, Queue, RandomLoss, Share};
 
-use crate::setting::{Misread, unknown_key};
+use crate::misread::{Misread, unknown_key};
 
 /// The keys of [`set`].
 pub const KEYS: &[&str] =

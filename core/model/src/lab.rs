@@ -11,7 +11,7 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use netloom_impair::Impairments;
 use serde::{Deserialize, Serialize};
 
-use crate::shm::ShmSwitch;
+use crate::kinds::{NodeKind, SwitchKind};
 
 /// A whole lab.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,6 +47,9 @@ pub struct Node {
     /// Unique in the lab, among nodes and switches. A host name: letters, digits, `-`, `_`, `.`;
     /// any length up to 253. A child's is `PARENT/NAME`.
     pub name: String,
+    /// What it is.
+    #[serde(default, skip_serializing_if = "NodeKind::is_default")]
+    pub kind: NodeKind,
     /// The node it lives in: an index into [`Lab::nodes`], smaller than its own.
     pub parent: Option<usize>,
     /// How many nodes may live in it, at any depth; `None`: none, and it cannot manage any.
@@ -230,8 +233,9 @@ pub struct Switch {
     pub subnets: Vec<IpNet>,
     /// MTU of the segment's interfaces; 1500 when `None`.
     pub mtu: Option<u32>,
-    /// The options of a shared-memory switch; `None`: a bridge of the kernel.
-    pub shm: Option<ShmSwitch>,
+    /// What it is, with the options of its kind.
+    #[serde(flatten)]
+    pub kind: SwitchKind,
 }
 
 /// A link between two ends.

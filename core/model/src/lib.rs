@@ -7,22 +7,26 @@
 
 #![forbid(unsafe_code)]
 
+mod bounds;
 pub mod difference;
+mod file;
 pub mod impairment;
+pub mod kinds;
 pub mod lab;
+mod misread;
+mod naming;
 mod parse;
 pub mod plan;
 pub mod reference;
 mod schema;
 pub mod setting;
-pub mod shm;
 
+pub use bounds::{MAX_DEPTH, MAX_LINKS, MAX_NODES};
 pub use lab::Lab;
+pub use misread::Misread;
+pub use naming::{interface_name_problem, lab_name_problem, node_name_problem};
 pub use netloom_config::{Diagnostic, Diagnostics, MAX_BYTES, too_large};
-pub use parse::{
-    MAX_DEPTH, MAX_LINKS, MAX_NODES, host_address_problem, interface_name_problem, lab_name,
-    lab_name_problem, node_name_problem, parse,
-};
+pub use parse::{host_address_problem, lab_name, parse};
 pub use plan::Plan;
 pub use schema::schema;
 

@@ -21,10 +21,11 @@ mod linking;
 mod mac;
 mod names;
 mod pool;
+mod ports;
 mod route;
+mod scheme;
 mod segment;
 mod sharing;
-mod shm;
 mod slots;
 mod subtree;
 mod sysctl;
@@ -35,8 +36,9 @@ mod ways;
 pub(crate) use build::charges_by_default;
 pub use error::PlanError;
 pub use hosts::HostAddress;
-pub use linking::{NewEnd, NewLink, Scheme};
-pub(crate) use shm::{EndOnSwitch, ends_of_switches};
+pub use linking::{NewEnd, NewLink};
+pub(crate) use ports::ends_of_switches;
+pub use scheme::Scheme;
 pub use sysctl::is_of_an_interface;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -47,8 +49,8 @@ use serde::{Deserialize, Serialize};
 
 use netloom_impair::Impairments;
 
+use crate::kinds::{NodeKind, SwitchKind};
 use crate::lab::{FileSpec, Lab, Limits, Program, Protect, Ready};
-use crate::shm::ShmSwitch;
 
 /// Decides everything a lab leaves open.
 ///
@@ -58,6 +60,12 @@ use crate::shm::ShmSwitch;
 pub fn plan(lab: &Lab) -> Result<Plan, PlanError> {
     build::build(lab)
 }
+
+/// Index of the first interface of a namespace after `lo`.
+const FIRST_INDEX: u32 = 2;
+
+/// Ethernet's.
+const DEFAULT_MTU: u32 = 1500;
 
 /// In the place of a link's index: a link that is not shown, see [`Plan::subtree`].
 pub const NOT_SHOWN: usize = usize::MAX;
@@ -93,6 +101,9 @@ pub struct PlannedNode {
     pub id: usize,
     /// Its name; a child's is `PARENT/NAME`.
     pub name: String,
+    /// What it is.
+    #[serde(default, skip_serializing_if = "NodeKind::is_default")]
+    pub kind: NodeKind,
     /// The node it lives in: index into [`Plan::nodes`].
     pub parent: Option<usize>,
     /// How many nodes may live in it, at any depth; `None`: it cannot have any.
@@ -216,9 +227,9 @@ pub struct PlannedSwitch {
     pub mac: [u8; 6],
     /// Bytes.
     pub mtu: u32,
-    /// The options of a shared-memory switch; `None`: a bridge of the kernel.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shm: Option<ShmSwitch>,
+    /// What it is, with the options of its kind.
+    #[serde(flatten)]
+    pub kind: SwitchKind,
 }
 
 /// A link to make.

@@ -1,6 +1,7 @@
 //! The keys of the lab file in words, for a manual: made from the tables that the parser reads by.
 
-use crate::parse::keys::{LAB, NODE, Object, Value};
+use crate::file::table::{Key, Object, Value};
+use crate::parse::keys::{LAB, NODE};
 
 /// The keys of one kind of map.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +32,7 @@ pub fn reference() -> Vec<Keys> {
     let mut found: Vec<&'static Object> = vec![&LAB];
     let mut at = 0;
     while at < found.len() {
-        for key in found[at].keys {
+        for key in found[at].all_keys() {
             maps_in(&key.value, &mut |object| {
                 if !found.iter().any(|known| std::ptr::eq(*known, object)) {
                     found.push(object);
@@ -44,13 +45,13 @@ pub fn reference() -> Vec<Keys> {
 }
 
 fn in_words(object: &'static Object) -> Keys {
-    let key = |key: &'static crate::parse::keys::Key| KeyInWords {
+    let key = |key: &'static Key| KeyInWords {
         name: key.name,
         value: words(&key.value),
         required: key.required,
         about: key.doc,
     };
-    Keys { of: object.name, about: object.doc, keys: object.keys.iter().map(key).collect() }
+    Keys { of: object.name, about: object.doc, keys: object.all_keys().map(key).collect() }
 }
 
 /// The kinds of maps that a value may hold.

@@ -5,12 +5,14 @@
 //!
 //! A text with `{` in it may stand for any scalar, since entries with `for` fill it in.
 //!
+//! What depends on a kind (`kind: shm`) is refused by a condition on that word, so that the key which is wrong is told.
 //! What may be of several types is one schema with several types, never a choice between schemas: so a validator
 //! tells which key of which node is wrong, and not only that nothing fits.
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::parse::keys::{DIRECTION, LAB, NODE, Object, Value};
+use crate::file::table::{KindKeys, Object, Value};
+use crate::parse::keys::{DIRECTION, LAB, NODE};
 
 /// The JSON Schema of the lab file.
 pub fn schema() -> Json {
@@ -113,14 +115,14 @@ impl Shape {
 
     fn object(object: &Object) -> Shape {
         let mut properties = Map::new();
-        for key in object.keys {
+        for key in object.all_keys() {
             let mut schema = value(&key.value);
             if let Json::Object(map) = &mut schema {
                 map.insert("description".into(), json!(key.doc));
             }
             properties.insert(key.name.into(), schema);
         }
-        let required: Vec<_> = object.keys.iter().filter(|k| k.required).map(|k| k.name).collect();
+        let required: Vec<_> = object.all_keys().filter(|k| k.required).map(|k| k.name).collect();
         let mut keywords = json!({
             "title": object.name,
             "description": object.doc,
@@ -129,6 +131,9 @@ impl Shape {
         });
         if !required.is_empty() {
             keywords["required"] = json!(required);
+        }
+        if !object.kinds.is_empty() {
+            keywords["allOf"] = object.kinds.iter().map(|kind| only_of(kind, object)).collect();
         }
         if object.extensions {
             keywords["patternProperties"] = json!({"^x-": true});
@@ -203,6 +208,20 @@ impl Shape {
     }
 }
 
+/// Of an object of this kind: that it has no key which only others have.
+fn only_of(kind: &KindKeys, object: &Object) -> Json {
+    let others = object.kinds.iter().filter(|other| other.kind != kind.kind);
+    let refused =
+        others.flat_map(|other| other.keys).map(|key| (key.name.to_owned(), json!(false)));
+    let refused: Map<String, Json> = refused.collect();
+    let mut is = json!({"properties": {"kind": {"const": kind.kind}}});
+    // The first is meant where nothing is said.
+    if object.kinds.first().is_some_and(|first| first.kind != kind.kind) {
+        is["required"] = json!(["kind"]);
+    }
+    json!({"if": is, "then": {"properties": refused}})
+}
+
 fn text(value: &Json) -> &str {
     value.as_str().unwrap_or_default()
 }
@@ -215,7 +234,7 @@ fn value(kind: &Value) -> Json {
     let mut shape = Shape::of(kind);
     // A map without a key that must be there may be left empty: `limits:` is `limits: {}`.
     if let Value::Object(object) = kind
-        && object.keys.iter().all(|key| !key.required)
+        && object.all_keys().all(|key| !key.required)
     {
         shape.types.push("null");
     }

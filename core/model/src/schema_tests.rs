@@ -89,6 +89,18 @@ fn misfit_object(schema: &Json, map: &Map<String, Json>, at: &str) -> Option<Str
             return Some(format!("{at}: {key} is missing"));
         }
     }
+    for each in schema.get("allOf").and_then(Json::as_array).into_iter().flatten() {
+        let given =
+            map.get("kind").or_else(|| each["if"].get("required").is_none().then_some(&Json::Null));
+        let kind = &each["if"]["properties"]["kind"]["const"];
+        let holds = given.is_some_and(|given| given.is_null() || given == kind);
+        let refused = each["then"]["properties"].as_object().filter(|_| holds);
+        let found = refused.into_iter().flatten().find(|(key, _)| map.contains_key(*key));
+        if let Some((key, no)) = found {
+            assert_eq!(no, &json!(false), "{at}");
+            return Some(format!("{at}.{key}: not a key of kind {kind}"));
+        }
+    }
     map.iter().find_map(|(key, value)| {
         let at = format!("{at}.{key}");
         let extension = key.starts_with("x-") && schema.get("patternProperties").is_some();
@@ -217,8 +229,16 @@ fn a_key_that_is_not_in_the_schema_is_not_taken() {
 #[test]
 fn no_choice_between_schemas_hides_where_an_error_is() {
     fn none(schema: &Json, at: &str) {
-        for word in ["anyOf", "oneOf", "allOf", "not"] {
+        for word in ["anyOf", "oneOf", "not"] {
             assert!(schema.get(word).is_none(), "{word} at {at}");
+        }
+        // Conditions, each of which refuses keys by name.
+        for each in schema.get("allOf").and_then(Json::as_array).into_iter().flatten() {
+            assert!(each["if"]["properties"]["kind"]["const"].is_string(), "{at}");
+            assert_eq!(
+                each["then"].as_object().unwrap().keys().collect::<Vec<_>>(),
+                ["properties"]
+            );
         }
         match schema {
             Json::Object(map) => map.iter().for_each(|(key, s)| none(s, &format!("{at}/{key}"))),
@@ -227,6 +247,17 @@ fn no_choice_between_schemas_hides_where_an_error_is() {
         }
     }
     none(&schema(), "");
+}
+
+#[test]
+fn keys_of_another_kind_are_refused_where_they_stand() {
+    let schema = schema();
+    let misfit = |text: &str| misfit(&schema, &tree(text.as_bytes()), "");
+    assert_eq!(misfit("switches: {s: {kind: shm, arena: 1MiB, mtu: 1500}}"), None);
+    for kernel in ["", "kind: kernel, "] {
+        let found = misfit(&format!("switches: {{s: {{{kernel}arena: 1MiB}}}}"));
+        assert_eq!(found.as_deref(), Some(".switches.s.arena: not a key of kind \"kernel\""));
+    }
 }
 
 #[test]

@@ -3,13 +3,13 @@
 //! The same values as in a lab file, key by key, for command lines and the API. `none` takes a bound
 //! away. Whether a machine can keep them is not looked at.
 
-use std::fmt;
+use netloom_config::{likely, quote, units};
 
-use netloom_config::{Kind, closest, likely, quote, resolve, units};
-
+use crate::bounds::{
+    LEAST_BYTES, LEAST_CPU, LEAST_MEMORY, MAX_NODES, MAX_PROCESSES, MAX_SOCKETS, MAX_WEIGHT,
+};
 use crate::lab::{Limits, Protect};
-use crate::parse::MAX_NODES;
-use crate::parse::keys::{MAX_PROCESSES, MAX_SOCKETS, MAX_WEIGHT};
+use crate::misread::{Misread, found, unknown_key};
 use crate::plan::{PlannedNode, charges_by_default};
 
 /// The keys of [`set_node`].
@@ -24,47 +24,6 @@ pub const NODE_KEYS: &[&str] = &[
     "charge-receive",
     "children",
 ];
-
-/// The least share of the CPU, in thousandths.
-pub(crate) const LEAST_CPU: u32 = 10;
-/// The least budget of bytes a second.
-pub(crate) const LEAST_BYTES: u64 = 10_000;
-/// The least memory, in bytes.
-pub(crate) const LEAST_MEMORY: u64 = 1 << 20;
-
-/// Why a text is no value of a key, and what may have been meant.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Misread {
-    /// What is wrong: one line, without the key.
-    pub problem: String,
-    /// What to do about it, one line.
-    pub help: Option<String>,
-}
-
-impl Misread {
-    /// `expected WHAT, found TEXT`.
-    pub(crate) fn expected(what: &str, text: &str) -> Misread {
-        format!("expected {what}, found {}", found(text)).into()
-    }
-
-    /// The same with what to do about it.
-    pub(crate) fn with(self, help: Option<String>) -> Misread {
-        Misread { help, ..self }
-    }
-}
-
-impl From<String> for Misread {
-    fn from(problem: String) -> Misread {
-        Misread { problem, help: None }
-    }
-}
-
-impl fmt::Display for Misread {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.problem)?;
-        self.help.iter().try_for_each(|help| write!(f, "; {help}"))
-    }
-}
 
 /// What can be set of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -249,22 +208,6 @@ fn count(text: &str, low: i64, high: i64) -> Result<u32, Misread> {
     number.ok_or_else(|| {
         Misread::expected(&format!("a whole number from {low} to {high}, or none"), text)
     })
-}
-
-/// A value as messages about files show it: quoted when it is text.
-fn found(text: &str) -> String {
-    match resolve(text) {
-        Kind::Int(_) | Kind::Float(_) | Kind::Bool(_) => text.to_owned(),
-        _ => quote(text),
-    }
-}
-
-pub(crate) fn unknown_key(key: &str, keys: &[&str]) -> Misread {
-    let help = match closest(key, keys.iter().copied()) {
-        Some(near) => format!("did you mean {}?", quote(near)),
-        None => format!("keys: {}", keys.join(", ")),
-    };
-    Misread::from(format!("unknown key {}", quote(key))).with(Some(help))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Switches of a running lab: made, removed, asked.
 
+use netloom_model::kinds::SwitchKind;
 use netloom_model::node_name_problem;
 use netloom_switch::control::requests::{Answer, Presence, Request};
 
@@ -27,7 +28,7 @@ impl Running {
         }
         let options = super::rules::options_of(&request.settings).map_err(invalid)?;
         self.change(&mut work, |state| {
-            state.plan.add_shm_switch(&request.name, options);
+            state.plan.add_switch(&request.name, SwitchKind::Shm(options));
             Ok(())
         })?;
         let state = self.state();

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use netloom_model::shm::{MirrorDirection, PortVlan, ShmSwitch};
+use netloom_model::kinds::shm::{MirrorDirection, PortVlan, ShmSwitch};
 use netloom_switch::control::Connection;
 use netloom_switch::control::requests::{PortChange, PortKey, Request};
 use netloom_switch::rules::{Direction, MOST_PORTS, Mirror, Source, Vlan};
@@ -175,7 +175,7 @@ fn vlan_of(vlan: &PortVlan) -> std::result::Result<Vlan, String> {
 
 #[cfg(test)]
 mod tests {
-    use netloom_model::shm::{ShmMirror, ShmPort};
+    use netloom_model::kinds::shm::{ShmMirror, ShmPort};
 
     use super::*;
 

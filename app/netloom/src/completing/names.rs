@@ -74,7 +74,7 @@ fn targets(names: Names) -> Vec<Candidate> {
 
 /// Switches that a program can join.
 fn shared(names: Names) -> Vec<String> {
-    names.switches.into_iter().filter(|(_, shm)| *shm).map(|(name, _)| name).collect()
+    names.switches.into_iter().filter(|(_, joined)| *joined).map(|(name, _)| name).collect()
 }
 
 /// Ports of a switch; of a list with commas the last is completed.

@@ -6,6 +6,8 @@
 use std::fmt::Debug;
 
 use crate::impairment::words;
+use crate::kinds::SwitchKind;
+use crate::kinds::shm::ShmSwitch;
 use crate::plan::{Interface, Plan, PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch};
 use crate::setting::{cpu_text, memory_text};
 
@@ -91,22 +93,26 @@ fn settings(node: &PlannedNode) -> std::collections::BTreeMap<&str, String> {
 /// Everything about a switch but its links.
 pub(super) fn of_switch(switch: &PlannedSwitch) -> Vec<Fact> {
     let mut facts = Facts::default();
-    let kind = if switch.shm.is_some() { "shm" } else { "kernel" };
-    facts.put("kind", Some(kind.to_owned()));
+    facts.put("kind", Some(switch.kind.word().to_owned()));
     facts.put("mtu", Some(switch.mtu.to_string()));
-    if let Some(shm) = &switch.shm {
-        facts.put("mode", Some(format!("{:04o}", shm.mode)));
-        facts.put("group", shm.group.clone());
-        facts.put("arena", Some(memory_text(shm.arena.into())));
-        facts.put("ageing", Some(shm.ageing.to_string()));
-        for (name, port) in &shm.ports {
-            facts.put_unseen(format!("ports.{name}"), port);
-        }
-        if !shm.mirrors.is_empty() {
-            facts.put_unseen("mirrors", &shm.mirrors);
-        }
+    match &switch.kind {
+        SwitchKind::Bridge => {}
+        SwitchKind::Shm(options) => put_shm(&mut facts, options),
     }
     facts.0
+}
+
+fn put_shm(facts: &mut Facts, shm: &ShmSwitch) {
+    facts.put("mode", Some(format!("{:04o}", shm.mode)));
+    facts.put("group", shm.group.clone());
+    facts.put("arena", Some(memory_text(shm.arena.into())));
+    facts.put("ageing", Some(shm.ageing.to_string()));
+    for (name, port) in &shm.ports {
+        facts.put_unseen(format!("ports.{name}"), port);
+    }
+    if !shm.mirrors.is_empty() {
+        facts.put_unseen("mirrors", &shm.mirrors);
+    }
 }
 
 /// Everything about a link: its ends with their addresses, and what it does to frames.

@@ -8,12 +8,12 @@ use std::collections::HashMap;
 
 use netloom_config::{Node as Yaml, Path, Report, quote};
 
-use super::body::{self, NodeBody};
-use super::names::whole_name_problem;
-use super::resolve::Origin;
+use super::node;
+use super::raw::{NodeBody, Origin};
 use super::unroll::{Context, Scope, Stop};
-use super::{MAX_DEPTH, MAX_NODES, check_count, named};
-use crate::plan::hosts::dotted;
+use super::{check_count, named};
+use crate::bounds::{MAX_DEPTH, MAX_NODES};
+use crate::naming::{dotted, whole_name_problem};
 use crate::setting::excess;
 
 /// A node whose children are read.
@@ -41,7 +41,7 @@ pub(crate) fn nodes(
             Some(parent) => format!("{}/{}", nodes[parent.index].value.node.name, round.name),
         };
         let path = path.key(round.name);
-        let mut value = body::node(&name, round.body, &path, report);
+        let mut value = node::node(&name, round.body, &path, report);
         value.node.parent = parent.map(|p| p.index);
         let depth = parent.map_or(0, |p| p.depth) + 1;
         let this = Parent { index: nodes.len(), depth };

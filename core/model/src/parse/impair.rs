@@ -8,13 +8,13 @@ use std::collections::HashMap;
 use netloom_config::{Kind, Node as Yaml, Path, Place, Report, read};
 use netloom_impair::{Bursts, Impairments, Jitter, Loss, RandomLoss, Share};
 
-use super::fields::Fields;
 use super::keys::{BURSTS, DIRECTION, JITTER, LOSS};
+use crate::file::Fields;
 use crate::impairment::{
     DELAY, DISTRIBUTIONS, KEYS, PATTERN, QUEUE, RATE, SEED, SHARE, clear, parse_delay,
     parse_distribution, parse_pattern, parse_share, put,
 };
-use crate::setting::Misread;
+use crate::misread::Misread;
 
 /// What both directions do, and where it stands.
 #[derive(Clone, Debug, Default)]

@@ -1,87 +1,13 @@
-//! Every key of a lab file, once: name, meaning, kind of value.
-//!
-//! Two readers use these tables: the parser, which takes no key that is not here, and the JSON
-//! Schema, which is made from them. So they cannot drift apart.
+//! The tables of the lab file's keys, but for those that only one kind of switch has (`crate::kinds`).
 
-/// What a map of the file may hold.
-#[derive(Debug)]
-pub(crate) struct Object {
-    /// In messages and as the schema's title: `node`.
-    pub name: &'static str,
-    /// One or two sentences.
-    pub doc: &'static str,
-    /// Its keys.
-    pub keys: &'static [Key],
-    /// Keys that are known and refused, with the reason.
-    pub refused: &'static [(&'static str, &'static str)],
-    /// Whether keys that start with `x-` are taken and ignored.
-    pub extensions: bool,
-}
+use crate::bounds::{MAX_PROCESSES, MAX_SOCKETS, MAX_WEIGHT};
+use crate::file::table::{BYTES, DURATION, Key, MODE, Object, Value, key};
+use crate::kinds::{bridge, shm};
 
-/// A key of an [`Object`].
-#[derive(Debug)]
-pub(crate) struct Key {
-    pub name: &'static str,
-    pub doc: &'static str,
-    pub value: Value,
-    pub required: bool,
-}
-
-/// The kind of a value.
-#[derive(Debug)]
-pub(crate) enum Value {
-    Boolean,
-    /// A whole number in this range.
-    Integer(i64, i64),
-    /// Any text; numbers and booleans count as the text they are written as.
-    Text,
-    /// Text of a form, given as a regular expression.
-    Pattern(&'static str),
-    /// A number, or text of a form.
-    NumberOrPattern(&'static str),
-    /// One of these words.
-    Choice(&'static [&'static str]),
-    /// A list of at least one and at most so many items.
-    List(&'static Value, Option<usize>),
-    /// A list of two items.
-    Pair(&'static Value),
-    /// A list that may be empty.
-    AnyList(&'static Value),
-    /// A map with keys of the user's choice.
-    Map(&'static Value),
-    Object(&'static Object),
-    /// The same, for an object that stands in several places.
-    Shared(&'static Object),
-    /// A [`NODE`]; by name, because it may stand in itself.
-    Node,
-    /// No value: `h1:` is like `h1: {}`.
-    Nothing,
-    /// One of several kinds.
-    AnyOf(&'static [Value]),
-    /// A value, and how a reader is told of it: `a duration like 30s`.
-    Called(&'static str, &'static Value),
-}
-
-const fn key(name: &'static str, value: Value, doc: &'static str) -> Key {
-    Key { name, doc, value, required: false }
-}
-
-const DURATION: Value = Value::Called(
-    "a duration like 500ms, 30s or 2m; a bare number is seconds",
-    &Value::NumberOrPattern(r"^[0-9]+(\.[0-9]+)? *(us|ms|s|m|min|h)?$"),
-);
-const BYTES: Value = Value::Called(
-    "a size like 256MiB, 1GB or 64k; a bare number is bytes",
-    &Value::NumberOrPattern(
-        r"^[0-9]+(\.[0-9]+)? *(B|k|K|kB|KB|M|MB|G|GB|T|TB|Ki|KiB|Mi|MiB|Gi|GiB|Ti|TiB)?$",
-    ),
-);
 const CPU: Value = Value::Called(
     "a share like 50% or a number of CPUs like 1.5",
     &Value::NumberOrPattern(r"^[0-9]+(\.[0-9]+)? *%?$"),
 );
-const MODE: Value =
-    Value::Called("octal digits like 0644", &Value::NumberOrPattern(r"^(0o)?[0-7]{3,4}$"));
 const CIDR: Value = Value::Called(
     "a prefix like 10.0.0.0/24 or fd00::/64",
     &Value::Pattern(r"^[0-9A-Fa-f.:]+/[0-9]{1,3}$"),
@@ -91,18 +17,6 @@ const PREFIX_OR_NONE: Value =
 const MTU: Value = Value::Integer(68, 65535);
 const PORT: Value = Value::Integer(1, 65535);
 const SUBNET: Value = Value::AnyOf(&[CIDR, Value::List(&CIDR, Some(2))]);
-const VLAN: Value = Value::Integer(1, 4094);
-const VLANS: Value = Value::Called(
-    "VLANs like 7, 10..20 or all",
-    &Value::AnyOf(&[
-        VLAN,
-        Value::Pattern(r"^(all|none|[0-9]+((\.\.|-)[0-9]+)?(, *[0-9]+((\.\.|-)[0-9]+)?)*)$"),
-    ]),
-);
-const MAC_OR_OWN: Value = Value::Called(
-    "a MAC address or own",
-    &Value::Pattern(r"^([0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}|own)$"),
-);
 const COMMAND: Value = Value::Called("an argument list", &Value::List(&Value::Text, None));
 const INDEX: Value =
     Value::AnyOf(&[Value::Integer(0, i64::MAX), Value::Text, Value::List(&Value::Text, None)]);
@@ -223,6 +137,7 @@ pub(crate) static LAB: Object = Object {
         ),
         key("pool", Value::Object(&POOL), "Where automatic addresses come from."),
     ],
+    kinds: &[],
     refused: &[],
     extensions: true,
 };
@@ -242,6 +157,7 @@ pub(crate) static ROUTING: Object = Object {
              the first path alone.",
         ),
     ],
+    kinds: &[],
     refused: &[],
     extensions: false,
 };
@@ -258,6 +174,7 @@ pub(crate) static POOL: Object = Object {
         ),
         key("ipv6", PREFIX_OR_NONE, "An IPv6 prefix of /32 or shorter, or none. Default fd00::/8."),
     ],
+    kinds: &[],
     refused: &[],
     extensions: false,
 };
@@ -333,6 +250,7 @@ pub(crate) static NODE: Object = Object {
         FOR,
         IF,
     ],
+    kinds: &[],
     refused: &[],
     extensions: false,
 };
@@ -352,6 +270,7 @@ pub(crate) static LIMITS: Object = Object {
         ),
         key("sockets", Value::Integer(1, MAX_SOCKETS), "How many sockets of IPv4 and IPv6."),
     ],
+    kinds: &[],
     refused: &[],
     extensions: false,
 };
@@ -380,6 +299,7 @@ pub(crate) static PROTECT: Object = Object {
             "Bytes per second, like 1GB/s; at least 10kB/s.",
         ),
     ],
+    kinds: &[],
     refused: &[],
     extensions: false,
 };
@@ -400,18 +320,10 @@ pub(crate) static CHILDREN: Object = Object {
             "The nodes in it by name; elsewhere in the file each is PARENT/NAME.",
         ),
     ],
+    kinds: &[],
     refused: &[],
     extensions: false,
 };
-
-/// The kernel's own bound on process numbers.
-pub(crate) const MAX_PROCESSES: i64 = 4_194_304;
-
-/// More sockets than these are no limit.
-pub(crate) const MAX_SOCKETS: i64 = 1_000_000;
-
-/// `cpu.weight` of cgroup version 2.
-pub(crate) const MAX_WEIGHT: i64 = 10_000;
 
 /// A program of `run`.
 pub(crate) static PROGRAM: Object = Object {
@@ -425,6 +337,7 @@ pub(crate) static PROGRAM: Object = Object {
             "What to do when it ends. Default never.",
         ),
     ],
+    kinds: &[],
     refused: &[],
     extensions: false,
 };
@@ -448,6 +361,7 @@ pub(crate) static FILE: Object = Object {
             "Its group, by number or by a name in the node's own /etc/group. Default root.",
         ),
     ],
+    kinds: &[],
     refused: &[],
     extensions: false,
 };
@@ -470,6 +384,7 @@ pub(crate) static READY: Object = Object {
         ),
         key("timeout", DURATION, "How long it may take. Default 30s."),
     ],
+    kinds: &[],
     refused: &[],
     extensions: false,
 };
@@ -493,6 +408,7 @@ pub(crate) static ROUTE: Object = Object {
         key("via", Value::Text, "The next hop: an address, or a node that shares a segment."),
         key("dev", Value::Text, "The interface to leave by."),
     ],
+    kinds: &[],
     refused: &[],
     extensions: false,
 };
@@ -504,108 +420,16 @@ pub(crate) static SWITCH: Object = Object {
     keys: &[
         key(
             "kind",
-            Value::Choice(&["kernel", "shm"]),
+            Value::Choice(&[bridge::WORD, shm::WORD]),
             "kernel (default): a bridge of the Linux kernel. shm: a switch in shared memory, which programs \
              can join, too.",
         ),
         key("subnet", SUBNET, "The segment's prefix, or one for each of IPv4 and IPv6."),
         key("mtu", MTU, "MTU of the segment's interfaces. Default 1500."),
-        key("mode", MODE, "shm: who may join, as permission bits of its socket. Default 0600."),
-        key("group", Value::Text, "shm: the group of its socket, by name or number."),
-        key(
-            "arena",
-            BYTES,
-            "shm: size of the ring from the switch to each port, a power of two from 256KiB to 64MiB. \
-             Default 256KiB.",
-        ),
-        key(
-            "ageing",
-            DURATION,
-            "shm: after how many whole seconds a MAC address that is not heard of is forgotten; 0 is \
-             never. Default 60.",
-        ),
-        key(
-            "ports",
-            Value::AnyOf(&[
-                Value::Map(&Value::AnyOf(&[Value::Object(&PORT_OF_SWITCH), Value::Nothing])),
-                Value::Nothing,
-            ]),
-            "shm: rules of ports by name: an end of a link (NODE, NODE:IFACE, host:IFACE, internet, \
-             SWITCH, or the link's name), or any other name, which is then kept for a program that joins.",
-        ),
-        key(
-            "mirrors",
-            Value::AnyList(&Value::Object(&MIRROR)),
-            "shm: ports that get copies of frames of others.",
-        ),
         FOR,
         IF,
     ],
-    refused: &[],
-    extensions: false,
-};
-
-/// A port in `ports` of a switch.
-pub(crate) static PORT_OF_SWITCH: Object = Object {
-    name: "port",
-    doc: "The rules of a switch's port. As soon as one port of a switch has `vlan` or `trunk`, those \
-          with neither are of VLAN 1.",
-    keys: &[
-        key("vlan", VLAN, "The VLAN of its frames, which have no tag."),
-        key(
-            "trunk",
-            Value::AnyOf(&[VLANS, Value::List(&VLANS, None)]),
-            "The VLANs of its frames, which have a tag: 7, 10..20, all, or a list of these.",
-        ),
-        key(
-            "native",
-            VLAN,
-            "With `trunk`: the VLAN of frames without a tag; else they are dropped.",
-        ),
-        key(
-            "lock",
-            Value::AnyOf(&[MAC_OR_OWN, Value::List(&MAC_OR_OWN, None)]),
-            "The source addresses it may use, which no other port may use then: up to 8 MAC addresses, or \
-             `own` for that of the node's interface.",
-        ),
-        key(
-            "owner",
-            Value::Text,
-            "Who may join as it, a user's name or number, where the port is a program's.",
-        ),
-        key("number", Value::Integer(1, 255), "Its number; the switch chooses when absent."),
-    ],
-    refused: &[],
-    extensions: false,
-};
-
-/// One of `mirrors` of a switch.
-pub(crate) static MIRROR: Object = Object {
-    name: "mirror",
-    doc: "A port that gets copies of frames of others.",
-    keys: &[
-        Key {
-            required: true,
-            ..key(
-                "from",
-                Value::AnyOf(&[Value::Text, Value::List(&Value::Text, None)]),
-                "The port whose frames are copied, or a list, by name as in `ports`.",
-            )
-        },
-        key(
-            "direction",
-            Value::Choice(&["in", "out", "both"]),
-            "in: frames that these ports send. out: frames that they get. Default both.",
-        ),
-        Key { required: true, ..key("to", Value::Text, "The port that gets the copies.") },
-        key(
-            "filter",
-            Value::Text,
-            "Which frames, by conditions that must all hold, with commas between them: vlan 7, \
-             mac 02:00:00:00:00:01, ip 10.0.0.0/8, arp, ipv4, ipv6, ethertype 0x88cc, tcp, udp, icmp, \
-             protocol 47, port 80. Default: all.",
-        ),
-    ],
+    kinds: &[bridge::KEYS, shm::KEYS],
     refused: &[],
     extensions: false,
 };
@@ -654,6 +478,7 @@ pub(crate) static LINK: Object = Object {
         FOR,
         IF,
     ],
+    kinds: &[],
     refused: &[],
     extensions: false,
 };
@@ -678,6 +503,7 @@ pub(crate) static DIRECTION: Object = Object {
             "Longer packets are lost, as on a path whose MTU is smaller.",
         ),
     ],
+    kinds: &[],
     refused: &[],
     extensions: false,
 };
@@ -707,6 +533,7 @@ pub(crate) static JITTER: Object = Object {
             "How much a packet's delay depends on that of the one before it. Default 0%.",
         ),
     ],
+    kinds: &[],
     refused: &[],
     extensions: false,
 };
@@ -733,6 +560,7 @@ pub(crate) static LOSS: Object = Object {
             "Exactly these, over and over: x is lost, . passes. `..x` loses every third.",
         ),
     ],
+    kinds: &[],
     refused: &[],
     extensions: false,
 };
@@ -750,13 +578,7 @@ pub(crate) static BURSTS: Object = Object {
         key("bad", SHARE, "Loss in the bad state. Default 100%."),
         key("good", SHARE, "Loss in the good state. Default 0%."),
     ],
+    kinds: &[],
     refused: &[],
     extensions: false,
 };
-
-impl Object {
-    /// The names of its keys.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
-        self.keys.iter().map(|k| k.name)
-    }
-}

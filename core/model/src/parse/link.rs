@@ -1,72 +1,14 @@
 //! A link as it is written: ends by name, addresses by end.
 
 use ipnet::IpNet;
-use netloom_config::{Kind, Node as Yaml, Path, Place, Report, quote, read};
+use netloom_config::{Kind, Node as Yaml, Path, Report, quote, read};
 
-use super::body::{At, each_or_only, family, is_ipv4, mtu, subnet, unusable};
-use super::elsewhere;
-use super::fields::Fields;
 use super::impair::{RawImpairments, impairments};
 use super::keys::LINK;
-use super::names::{interface_name_problem, link_name_problem};
-
-/// A link whose ends are still names.
-#[derive(Clone, Debug)]
-pub(crate) struct RawLink {
-    pub place: Place,
-    pub ends: [At<RawEnd>; 2],
-    pub name: Option<At<String>>,
-    pub addresses: Vec<EndAddresses>,
-    /// `addresses: none`: neither end has one.
-    pub bare: Option<Place>,
-    pub subnets: Vec<At<IpNet>>,
-    pub mtu: Option<At<u32>>,
-    pub impairments: RawImpairments,
-}
-
-/// The addresses of one key of `addresses`.
-#[derive(Clone, Debug)]
-pub(crate) struct EndAddresses {
-    pub end: At<String>,
-    pub addresses: Vec<At<IpNet>>,
-    /// `END: none`: it has none.
-    pub bare: bool,
-}
-
-/// An end as it is written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum RawEnd {
-    /// `NAME` or `NAME:IFACE`.
-    Named { name: String, iface: Option<String> },
-    /// `host:IFACE`.
-    Host(String),
-    /// `internet`.
-    Internet,
-}
-
-impl std::fmt::Display for RawEnd {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            RawEnd::Named { name, iface: None } => f.write_str(name),
-            RawEnd::Named { name, iface: Some(iface) } => write!(f, "{name}:{iface}"),
-            RawEnd::Host(iface) => write!(f, "host:{iface}"),
-            RawEnd::Internet => f.write_str("internet"),
-        }
-    }
-}
-
-impl RawEnd {
-    pub(crate) fn is_door(&self) -> bool {
-        matches!(self, RawEnd::Host(_) | RawEnd::Internet)
-    }
-}
-
-impl RawLink {
-    /// `[A, B]`, for messages.
-    pub(crate) fn shown(&self) -> String {
-        format!("[{}, {}]", self.ends[0].value, self.ends[1].value)
-    }
-}
+use super::raw::{EndAddresses, RawEnd, RawLink};
+use crate::file::values::{At, each_or_only, family, is_ipv4, mtu, subnet, unusable};
+use crate::file::{Fields, elsewhere};
+use crate::naming::{interface_name_problem, link_name_problem};
 
 /// Reads a link in either form; `None` when it has no two ends.
 pub(crate) fn link(yaml: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<RawLink> {

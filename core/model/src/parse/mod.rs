@@ -1,23 +1,22 @@
 //! From the text of a lab file to a [`Lab`], or to every error it has.
 //!
 //! In order: the YAML tree (`netloom-config`), `for` unrolled ([`unroll`]), bodies read key by key
-//! ([`body`], [`link`], [`children`], against the tables of [`keys`]), names resolved ([`resolve`]), addresses by
+//! ([`node`], [`switch`], [`link`], [`children`], against the tables of [`keys`]), names resolved ([`resolve`]), addresses by
 //! hand checked ([`segments`]). Each step reports all it finds and goes on with the rest. A lab that
 //! comes out obeys all that [`crate::lab`] promises. Time and memory are bounded for any input.
 
-mod body;
-mod bounds;
 mod children;
-mod elsewhere;
 mod expr;
-mod fields;
 mod impair;
 pub(crate) mod keys;
 mod link;
-mod names;
+mod node;
+mod node_bounds;
+mod raw;
 mod resolve;
 mod segments;
-mod shm;
+mod sets;
+mod switch;
 mod template;
 mod unroll;
 mod work;
@@ -26,22 +25,17 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use netloom_config::{Diagnostics, Kind, Node as Yaml, Path, Place, Report, load, read};
 
 pub use self::link::host_address_problem;
-pub(crate) use self::names::link_name_problem;
-pub use self::names::{interface_name_problem, lab_name_problem, node_name_problem};
 
-use self::fields::Fields;
 use self::keys::{LAB, POOL, ROUTING};
-use self::resolve::{Origin, Parts};
+use self::raw::{Origin, Parts, SwitchBody};
 use self::unroll::{Context, Scope, Stop, unroll};
 use self::work::Work;
+use crate::bounds::{MAX_LINKS, MAX_NODES};
+use crate::file::{Fields, choice, elsewhere, values};
+use crate::kinds::Around;
 use crate::lab::{Lab, Pool};
-
-/// The most nodes of a lab.
-pub const MAX_NODES: usize = 65_536;
-/// The most nodes in one another: the most parts of a name like `a/b/c`.
-pub const MAX_DEPTH: usize = 8;
-/// The most links of a lab.
-pub const MAX_LINKS: usize = 262_144;
+use crate::naming::{lab_name_problem, node_name_problem};
+use crate::plan::ends_of_switches;
 
 /// Reads a lab file. `file` is its name for messages; `default_name` becomes the lab's name when the
 /// file gives none (the file's name without its ending).
@@ -121,7 +115,7 @@ fn routing(node: Option<&Yaml>, report: &mut Report) -> (bool, bool) {
     let path = Path::Root.key("routing");
     let auto = |value: &Yaml, path: &Path<'_>, report: &mut Report| {
         let of = (&LAB, "routing");
-        fields::choice(value, path, of, &["auto", "none"], report) != Some("none")
+        choice(value, path, of, &["auto", "none"], report) != Some("none")
     };
     match node {
         None => (true, true),
@@ -180,7 +174,7 @@ fn pool_prefix(value: &Yaml, path: &Path<'_>, longest: u8, report: &mut Report) 
             format!("{path}: {net}: the prefix length must be from 1 to {longest}"),
         );
     }
-    if let Some(reason) = body::unusable(&net) {
+    if let Some(reason) = values::unusable(&net) {
         report.error(value.place, format!("{path}: {net} {reason}"));
     }
     Some(net)
@@ -196,7 +190,7 @@ fn parts(fields: &Fields<'_>, context: &mut Context) -> Result<Parts, Stop> {
     named(fields.get("switches"), &path, &top, context, &mut |round, context| {
         let report = &mut context.report;
         check_count(switches.len(), MAX_NODES, "switches", round.place, report)?;
-        let value = body::switch(round.name, round.body, &path.key(round.name), report);
+        let value = switch::switch(round.name, round.body, &path.key(round.name), report);
         let repetition = round.scope.repetition;
         switches.push(Origin { value, place: round.place, repetition });
         Ok(())
@@ -276,7 +270,7 @@ fn finish(mut parts: Parts, pool: &Pool, report: &mut Report) -> Lab {
     let addresses = segments::check(&parts, &links, &segment_of, report);
     segments::check_mtus(&parts, pool.ipv6.is_some(), report);
     resolve::check_routes(&parts, &names, &links, &segment_of, report);
-    let links = resolve::into_links(links.into_iter().zip(addresses).collect());
+    let links = raw::into_links(links.into_iter().zip(addresses).collect());
     let mut lab = Lab {
         name: String::new(),
         pool: *pool,
@@ -286,8 +280,30 @@ fn finish(mut parts: Parts, pool: &Pool, report: &mut Report) -> Lab {
         switches: parts.switches.iter().map(|o| o.value.switch.clone()).collect(),
         links,
     };
-    shm::check(&parts.switches, &mut lab, report);
+    finish_kinds(&parts.switches, &mut lab, report);
     lab
+}
+
+/// Gives switches their kinds. Only for a lab without other errors: links with errors are not in it.
+fn finish_kinds(raws: &[Origin<SwitchBody>], lab: &mut Lab, report: &mut Report) {
+    if !report.is_empty() {
+        return;
+    }
+    let ends = ends_of_switches(lab);
+    let is_taken = |name: &str| {
+        lab.nodes.iter().any(|n| n.name == name) || lab.switches.iter().any(|s| s.name == name)
+    };
+    let mut kinds = Vec::with_capacity(raws.len());
+    for (origin, ends) in raws.iter().zip(&ends) {
+        report.set_repetition(origin.repetition.clone());
+        let (name, place) = (&origin.value.switch.name, origin.place);
+        let around = Around { name, place, ends, is_taken: &is_taken };
+        kinds.push(origin.value.kind.finish(&around, report));
+    }
+    report.set_repetition(None);
+    for (switch, kind) in lab.switches.iter_mut().zip(kinds) {
+        switch.kind = kind;
+    }
 }
 
 #[cfg(test)]

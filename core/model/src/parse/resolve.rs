@@ -1,47 +1,20 @@
 //! Names become indices: every end of a link exists, nothing is taken twice, switches form no loop.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 
-use netloom_config::{Place, Repetition, Report, quote};
+use netloom_config::{Place, Report, quote};
 
-use super::body::{At, NodeBody, SwitchBody};
-use super::elsewhere;
-use super::link::{RawEnd, RawLink};
-use super::segments::EndsAddresses;
-use crate::lab::{End, Link, Via};
-
-/// The kernel's bridge takes 1023 ports (`BR_MAX_PORTS` is 1 << 10, port 0 is not used).
-const MAX_PORTS: usize = 1023;
-
-/// An object of the file, with the round of `for` that made it.
-#[derive(Debug)]
-pub(crate) struct Origin<T> {
-    pub value: T,
-    /// Where its name, or the link, stands.
-    pub place: Place,
-    pub repetition: Option<Arc<Repetition>>,
-}
+use super::raw::{Parts, RawEnd, RawLink, Resolved};
+use super::sets::Sets;
+use crate::file::elsewhere;
+use crate::file::values::At;
+use crate::lab::{End, Via};
 
 /// What a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Named {
     Node(usize),
     Switch(usize),
-}
-
-/// Everything that was read, before names are resolved.
-#[derive(Debug, Default)]
-pub(crate) struct Parts {
-    pub nodes: Vec<Origin<NodeBody>>,
-    pub switches: Vec<Origin<SwitchBody>>,
-    pub links: Vec<Origin<RawLink>>,
-}
-
-/// A link whose ends are known, beside the text it comes from.
-pub(crate) struct Resolved<'p> {
-    pub raw: &'p Origin<RawLink>,
-    pub ends: [End; 2],
 }
 
 /// The names of nodes and switches; reports those that are taken.
@@ -215,31 +188,6 @@ impl Resolver<'_> {
     }
 }
 
-/// Joins numbers into sets.
-pub(crate) struct Sets(Vec<usize>);
-
-impl Sets {
-    pub(crate) fn new(count: usize) -> Sets {
-        Sets((0..count).collect())
-    }
-
-    /// The number that stands for the set of `x`.
-    pub(crate) fn find(&mut self, mut x: usize) -> usize {
-        while self.0[x] != x {
-            self.0[x] = self.0[self.0[x]];
-            x = self.0[x];
-        }
-        x
-    }
-
-    /// False when both were in one set already.
-    pub(crate) fn join(&mut self, x: usize, y: usize) -> bool {
-        let (x, y) = (self.find(x), self.find(y));
-        self.0[x.max(y)] = x.min(y);
-        x != y
-    }
-}
-
 /// Bridges run without spanning tree: a loop would flood for ever.
 fn check_switches(parts: &Parts, links: &[Resolved<'_>], report: &mut Report) {
     let mut sets = Sets::new(parts.switches.len());
@@ -256,12 +204,14 @@ fn check_switches(parts: &Parts, links: &[Resolved<'_>], report: &mut Report) {
         for end in &link.ends {
             let End::Switch { switch } = end else { continue };
             ports[*switch] += 1;
-            if ports[*switch] == MAX_PORTS + 1 {
-                let name = quote(&parts.switches[*switch].value.switch.name);
+            let body = &parts.switches[*switch].value;
+            let Some(most) = body.kind.most_links() else { continue };
+            if ports[*switch] == most + 1 {
+                let name = quote(&body.switch.name);
                 let help = Some("spread the links over several switches and join those".into());
                 report.error_with(
                     raw.place,
-                    format!("switch {name} has more than {MAX_PORTS} links"),
+                    format!("switch {name} has more than {most} links"),
                     help,
                 );
             }
@@ -366,21 +316,4 @@ impl Attached {
         self.named[node].contains(name)
             || name.strip_prefix("eth").and_then(|n| n.parse().ok()).is_some_and(automatic)
     }
-}
-
-/// The links of the lab.
-pub(crate) fn into_links(resolved: Vec<(Resolved<'_>, EndsAddresses)>) -> Vec<Link> {
-    let link = |(resolved, EndsAddresses { addresses, bare }): (Resolved<'_>, _)| {
-        let raw = &resolved.raw.value;
-        Link {
-            name: raw.name.as_ref().map(|n| n.value.clone()),
-            ends: resolved.ends,
-            addresses,
-            bare,
-            subnets: raw.subnets.iter().map(|s| s.value).collect(),
-            mtu: raw.mtu.as_ref().map(|m| m.value),
-            impairments: raw.impairments.values.clone(),
-        }
-    };
-    resolved.into_iter().map(link).collect()
 }

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use netloom_config::{Place, Repetition, Report, quote};
 
-use super::body::{At, is_ipv4};
-use super::link::{EndAddresses, RawEnd, RawLink};
-use super::resolve::{Parts, Resolved, Sets};
+use super::raw::{EndAddresses, EndsAddresses, Parts, RawEnd, RawLink, Resolved};
+use super::sets::Sets;
+use crate::file::values::{At, is_ipv4};
 use crate::lab::End;
 
 /// IPv6 asks every link for this MTU (RFC 8200, section 5).
@@ -36,14 +36,6 @@ pub(crate) fn segment_of(parts: &Parts, links: &[Resolved<'_>]) -> Vec<usize> {
         segments.push(switch.unwrap_or(parts.switches.len() + index));
     }
     segments
-}
-
-/// What a link's ends are given by hand, by end.
-#[derive(Debug, Default)]
-pub(crate) struct EndsAddresses {
-    pub(crate) addresses: [Vec<IpNet>; 2],
-    /// A node's end that is to have none.
-    pub(crate) bare: [bool; 2],
 }
 
 /// Checks all prefixes and addresses; gives each link's addresses by end.

@@ -424,7 +424,10 @@ links:
 
 #[test]
 fn switches_in_shared_memory() {
-    use crate::shm::{MirrorDirection, OWN_ADDRESS, PortVlan, ShmMirror, ShmPort, ShmSwitch};
+    use crate::kinds::SwitchKind;
+    use crate::kinds::shm::{
+        MirrorDirection, OWN_ADDRESS, PortVlan, ShmMirror, ShmPort, ShmSwitch,
+    };
     let text = "
 nodes: {a: , b: , c: }
 switches:
@@ -449,8 +452,8 @@ switches:
 links: [[a, t], ['b:x', t], [k, t], [internet, t], ['host:eth7', t], [t, c], [c, s], [s, t]]
 ";
     let lab = lab(text);
-    assert_eq!(lab.switches[0].shm, None);
-    assert_eq!(lab.switches[1].shm, Some(ShmSwitch::default()));
+    assert_eq!(lab.switches[0].kind, SwitchKind::Bridge);
+    assert_eq!(lab.switches[1].kind, SwitchKind::Shm(ShmSwitch::default()));
     let port = |lock: &[&str], vlan| ShmPort {
         lock: lock.iter().map(|l| (*l).to_owned()).collect(),
         vlan,
@@ -482,14 +485,14 @@ links: [[a, t], ['b:x', t], [k, t], [internet, t], ['host:eth7', t], [t, c], [c,
             mirror(&["b:x"], MirrorDirection::Both, "c:eth0", ""),
         ],
     };
-    assert_eq!(lab.switches[2].shm.as_ref(), Some(&expected));
+    assert_eq!(lab.switches[2].kind.as_shm(), Some(&expected));
 
     let plan = crate::plan::plan(&lab).unwrap();
     let mac = netloom_bridge::Mac(plan.nodes[0].interfaces[0].mac).to_string();
     let mut planned = expected;
     planned.ports.get_mut("a:eth0").unwrap().lock[0] = mac;
-    assert_eq!(plan.switches[2].shm, Some(planned));
-    assert_eq!(plan.switches[0].shm, None);
+    assert_eq!(plan.switches[2].kind, SwitchKind::Shm(planned));
+    assert_eq!(plan.switches[0].kind, SwitchKind::Bridge);
 }
 
 #[test]

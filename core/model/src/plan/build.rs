@@ -12,19 +12,10 @@ use super::mac::Macs;
 use super::names::{Names, names};
 use super::segment::{EndRef, Topology, topology};
 use super::{
-    Interface, Plan, PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch, Route, Scheme, hosts,
-    route, sysctl,
+    DEFAULT_MTU, FIRST_INDEX, Interface, Plan, PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch,
+    Route, Scheme, hosts, route, sysctl,
 };
 use crate::lab::{End, Lab, Limits, Link, Protect};
-
-/// `BR_MAX_PORTS` of net/bridge/br_private.h less port 0, which is not used.
-const MOST_PORTS: usize = 1023;
-
-/// Index of the first interface of a namespace after `lo`.
-pub(super) const FIRST_INDEX: u32 = 2;
-
-/// Ethernet's.
-pub(super) const DEFAULT_MTU: u32 = 1500;
 
 /// See [`super::plan`].
 pub(crate) fn build(lab: &Lab) -> Result<Plan, PlanError> {
@@ -65,12 +56,8 @@ fn check_ports(lab: &Lab) -> Result<(), PlanError> {
             ports[*switch] += 1;
         }
     }
-    let most = |switch: &crate::lab::Switch| match switch.shm {
-        Some(_) => usize::from(netloom_bridge::MOST_PORTS),
-        None => MOST_PORTS,
-    };
     for (switch, ports) in lab.switches.iter().zip(ports) {
-        let most = most(switch);
+        let most = switch.kind.most_ports();
         if ports > most {
             let switch = switch.name.clone();
             return Err(PlanError::TooManyPorts { switch, ports, most });
@@ -113,7 +100,7 @@ impl Builder<'_> {
                 impairments: link.impairments.clone(),
             });
         }
-        super::shm::fill_in_own_addresses(&mut switches, &nodes, &links);
+        super::ports::fill_in_addresses(&mut switches, &nodes, &links);
         self.add_routes(&interfaces, &mut nodes)?;
         let hosts = hosts::hosts(&nodes);
         let (lab, digest) = (self.lab.name.clone(), String::new());
@@ -161,7 +148,7 @@ impl Builder<'_> {
             bridge: self.names.bridges[index].clone(),
             mac: macs.take("switch", &switch.name, ""),
             mtu: mtu[index],
-            shm: switch.shm.clone(),
+            kind: switch.kind.clone(),
         };
         self.lab.switches.iter().enumerate().map(switch).collect()
     }
@@ -171,6 +158,7 @@ impl Builder<'_> {
         let node = |(id, node): (usize, &crate::lab::Node)| PlannedNode {
             id,
             name: node.name.clone(),
+            kind: node.kind,
             parent: node.parent,
             children: node.children,
             forwarding: node.forwarding,

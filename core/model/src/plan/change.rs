@@ -6,14 +6,14 @@
 
 use std::collections::BTreeSet;
 
-use super::build::DEFAULT_MTU;
 use super::hosts;
 use super::{
-    NOT_SHOWN, NextHop, Plan, PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch, Route, sysctl,
+    DEFAULT_MTU, NOT_SHOWN, NextHop, Plan, PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch,
+    Route, sysctl,
 };
+use crate::bounds::{MAX_DEPTH, MAX_NODES};
+use crate::kinds::SwitchKind;
 use crate::lab::{Node, Ready};
-use crate::parse::{MAX_DEPTH, MAX_NODES};
-use crate::shm::ShmSwitch;
 
 impl PlannedNode {
     /// A node with nothing said about it, with the id that [`Plan::add_node`] gives next. `name` is
@@ -23,6 +23,7 @@ impl PlannedNode {
         PlannedNode {
             id: plan.next_id,
             name: name.to_owned(),
+            kind: plain.kind,
             parent,
             children: None,
             forwarding: false,
@@ -45,8 +46,8 @@ impl PlannedNode {
 }
 
 impl Plan {
-    /// Adds a shared-memory switch without ports. Its name must be free.
-    pub fn add_shm_switch(&mut self, name: &str, shm: ShmSwitch) {
+    /// Adds a switch without ports that is not in the kernel. Its name must be free.
+    pub fn add_switch(&mut self, name: &str, kind: SwitchKind) {
         let switch = PlannedSwitch {
             name: name.to_owned(),
             // It has no interface in the core namespace.
@@ -54,7 +55,7 @@ impl Plan {
             bridge: String::new(),
             mac: [0; 6],
             mtu: DEFAULT_MTU,
-            shm: Some(shm),
+            kind,
         };
         self.switches.push(switch);
     }

@@ -8,14 +8,10 @@ use std::fmt::Write;
 use std::net::IpAddr;
 
 use super::PlannedNode;
+use crate::naming::dotted;
 
 /// The names that every hosts file begins with.
 const LOCALHOST: &str = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n";
-
-/// `a/b/c` as `c.b.a`: what a node is called in `/etc/hosts`.
-pub(crate) fn dotted(name: &str) -> String {
-    name.rsplit('/').collect::<Vec<_>>().join(".")
-}
 
 /// An address of a node, and the interface that has it.
 pub type HostAddress<'a> = (&'a str, IpAddr);

@@ -4,14 +4,12 @@
 //! hand; so a link that is made gets what it would have got at the end of the file, and nothing before
 //! it changes but routes. The [`Scheme`] has what a plan alone does not tell.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use ipnet::IpNet;
 use netloom_impair::Impairments;
-use serde::{Deserialize, Serialize};
 
 use super::address::{self, Addressing};
-use super::build::{DEFAULT_MTU, FIRST_INDEX};
 use super::change::Renumbered;
 use super::error::PlanError;
 use super::family::Family;
@@ -21,54 +19,11 @@ use super::names::{self, names};
 use super::pool::Block;
 use super::segment::{Topology, topology};
 use super::{
-    Interface, NOT_SHOWN, Plan, PlannedEnd, PlannedLink, PlannedNode, Route, hosts, route, sysctl,
+    DEFAULT_MTU, FIRST_INDEX, Interface, NOT_SHOWN, Plan, PlannedEnd, PlannedLink, PlannedNode,
+    Route, Scheme, hosts, route, sysctl,
 };
-use crate::lab::{End, Lab, Link, Node, Pool, Switch};
-use crate::parse::MAX_LINKS;
-
-/// How addresses and routes of a lab are chosen.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Scheme {
-    /// Where automatic addresses come from.
-    pub pool: Pool,
-    /// Whether routes are computed.
-    pub routing: bool,
-    /// Whether routers use all shortest paths of equal cost.
-    pub ecmp: bool,
-    /// Prefixes of switches' segments, by the switch's name.
-    pub switches: BTreeMap<String, Vec<IpNet>>,
-    /// Prefixes that hold the links of one node, its id first, in the order of taking.
-    pub blocks: Vec<(usize, IpNet)>,
-    /// Ids of nodes whose routes are given by hand.
-    pub routed_by_hand: BTreeSet<usize>,
-    /// The id of the next link to be made.
-    pub next_link: usize,
-}
-
-impl Scheme {
-    /// Notes what was taken, for links to be made; `id` gives a node's by its place.
-    pub(super) fn note(
-        &mut self,
-        both: &[Addressing; 2],
-        topology: &Topology,
-        switches: &[Switch],
-        id: impl Fn(usize) -> usize,
-    ) {
-        self.switches.clear();
-        self.blocks.clear();
-        for addressing in both {
-            for (segment, prefix) in topology.segments.iter().zip(&addressing.prefixes) {
-                let Some(prefix) = prefix else { continue };
-                for switch in &segment.switches {
-                    let name = switches[*switch].name.clone();
-                    self.switches.entry(name).or_default().push(prefix.net);
-                }
-            }
-            let own = addressing.blocks.iter();
-            self.blocks.extend(own.map(|b| (id(b.owner), b.prefix)));
-        }
-    }
-}
+use crate::bounds::MAX_LINKS;
+use crate::lab::{End, Lab, Link, Node, Switch};
 
 /// A link to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -171,7 +126,7 @@ impl Plan {
 
     fn check_ends(&self, new: &NewLink) -> Result<(), String> {
         if let Some(name) = &new.name {
-            if let Some(problem) = crate::parse::link_name_problem(name) {
+            if let Some(problem) = crate::naming::link_name_problem(name) {
                 return Err(problem);
             }
             if self.link(name).is_some() {
@@ -191,7 +146,7 @@ impl Plan {
         }
         for end in &new.ends {
             let NewEnd::Node { node, iface: Some(iface), there } = end else { continue };
-            if let Some(problem) = crate::parse::interface_name_problem(iface) {
+            if let Some(problem) = crate::naming::interface_name_problem(iface) {
                 return Err(problem);
             }
             let own = self.nodes[*node].interfaces.iter().any(|i| i.name == *iface);
@@ -363,7 +318,7 @@ impl Plan {
             name: switch.name.clone(),
             subnets: scheme.switches.get(&switch.name).cloned().unwrap_or_default(),
             mtu: None,
-            shm: switch.shm.clone(),
+            kind: switch.kind.clone(),
         };
         Lab {
             name: self.lab.clone(),

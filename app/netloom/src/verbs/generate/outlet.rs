@@ -109,7 +109,7 @@ fn other_end(plan: &Plan, point: &Point) -> Option<(Place, String)> {
                 let name = node.interfaces[*interface].name.clone();
                 Some((Place::Node(node.name.clone()), name))
             }
-            PlannedEnd::Port { switch, name, .. } if plan.switches[*switch].shm.is_none() => {
+            PlannedEnd::Port { switch, name, .. } if plan.switches[*switch].kind.is_in_kernel() => {
                 Some((Place::Core, name.clone()))
             }
             _ => None,

@@ -1,6 +1,6 @@
-//! The keys of a switch of kind `shm`.
+//! Reads the keys of a switch of kind `shm`.
 //!
-//! Single values are read here; [`check`] turns the names of ports into those of links' ends, which
+//! Single values are read by [`read`]; [`RawShm::finish`] turns the names of ports into those of links' ends, which
 //! takes the whole lab, and says which ports there are not.
 
 use std::collections::{BTreeMap, HashMap};
@@ -8,17 +8,12 @@ use std::collections::{BTreeMap, HashMap};
 use netloom_bridge::{MirrorFilter, VidSet};
 use netloom_config::{Kind, Node as Yaml, Path, Place, Report, quote, read};
 
-use super::body::{At, SwitchBody, each_or_only, owner};
-use super::fields::Fields;
 use super::keys::{MIRROR, PORT_OF_SWITCH};
-use super::names::port_name_problem;
-use super::resolve::Origin;
-use crate::lab::Lab;
-use crate::plan::{EndOnSwitch, ends_of_switches};
-use crate::shm::{MirrorDirection, OWN_ADDRESS, PortVlan, ShmMirror, ShmPort, ShmSwitch};
-
-/// The keys that only this kind has.
-pub(crate) const ONLY_SHM: [&str; 6] = ["mode", "group", "arena", "ageing", "ports", "mirrors"];
+use super::{MirrorDirection, OWN_ADDRESS, PortVlan, ShmMirror, ShmPort, ShmSwitch};
+use crate::file::Fields;
+use crate::file::values::{At, each_or_only, owner};
+use crate::kinds::{Around, PortEnd};
+use crate::naming::port_name_problem;
 
 /// Addresses that a port may be locked to.
 const MOST_LOCKED: usize = netloom_bridge::MOST_LOCKED;
@@ -46,7 +41,7 @@ struct RawPort {
 }
 
 /// Reads the keys of this kind.
-pub(crate) fn shm(fields: &Fields<'_>, path: &Path<'_>, report: &mut Report) -> RawShm {
+pub(crate) fn read(fields: &Fields<'_>, path: &Path<'_>, report: &mut Report) -> RawShm {
     let mut raw = RawShm::default();
     let options = &mut raw.options;
     if let Some(value) = fields.get("mode") {
@@ -266,44 +261,24 @@ fn filter(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<MirrorFi
     }
 }
 
-/// Checks the names of ports against the links, and writes them as the switch calls its ports. Only
-/// for a lab without other errors: links with errors are not in it.
-pub(crate) fn check(raws: &[Origin<SwitchBody>], lab: &mut Lab, report: &mut Report) {
-    if !report.is_empty() || raws.iter().all(|raw| raw.value.shm.is_none()) {
-        return;
-    }
-    let ends = ends_of_switches(lab);
-    let mut all = Vec::with_capacity(raws.len());
-    for (origin, ends) in raws.iter().zip(&ends) {
-        report.set_repetition(origin.repetition.clone());
-        let known = Known { lab, ends };
-        all.push(origin.value.shm.as_ref().map(|raw| {
-            let mut options = raw.options.clone();
-            options.ports = check_ports(&raw.ports, &known, report);
-            check_count(&options, &known, origin, report);
-            options.mirrors = check_mirrors(&raw.mirrors, &options.ports, &known, report);
-            options
-        }));
-    }
-    report.set_repetition(None);
-    for (switch, shm) in lab.switches.iter_mut().zip(all) {
-        switch.shm = shm;
+impl RawShm {
+    /// Checks the names of ports against the links, and writes them as the switch calls its ports.
+    pub(crate) fn finish(&self, around: &Around<'_>, report: &mut Report) -> ShmSwitch {
+        let mut options = self.options.clone();
+        options.ports = check_ports(&self.ports, around, report);
+        check_count(&options, around, report);
+        options.mirrors = check_mirrors(&self.mirrors, &options.ports, around, report);
+        options
     }
 }
 
-/// The ends of links on one switch.
-struct Known<'l> {
-    lab: &'l Lab,
-    ends: &'l [EndOnSwitch],
-}
-
-impl<'l> Known<'l> {
+impl<'l> Around<'l> {
     fn names(&self) -> impl Iterator<Item = &'l str> + Clone + use<'l> {
         self.ends.iter().map(|end| end.port.as_str())
     }
 
     /// The end that a name means: its port's, or what the link leads to where one link alone does.
-    fn end(&self, name: &str) -> Option<&'l EndOnSwitch> {
+    fn end(&self, name: &str) -> Option<&'l PortEnd> {
         let whole = self.ends.iter().find(|end| end.port == name);
         let mut leading = self.ends.iter().filter(|end| end.to == name);
         whole.or_else(|| leading.next().filter(|_| leading.next().is_none()))
@@ -315,9 +290,7 @@ impl<'l> Known<'l> {
         if self.ends.iter().any(|end| end.to == name) {
             return Some(format!("{shown} has several links here"));
         }
-        let node = self.lab.nodes.iter().any(|n| n.name == name);
-        let switch = self.lab.switches.iter().any(|s| s.name == name);
-        if node || switch || name == "internet" {
+        if (self.is_taken)(name) || name == "internet" {
             return Some(format!("{shown} has no link here"));
         }
         name.contains([':', '/']).then(|| format!("no link ends in {shown} here"))
@@ -326,7 +299,7 @@ impl<'l> Known<'l> {
 
 fn check_ports(
     raws: &[RawPort],
-    known: &Known<'_>,
+    known: &Around<'_>,
     report: &mut Report,
 ) -> BTreeMap<String, ShmPort> {
     let mut ports = BTreeMap::new();
@@ -381,27 +354,22 @@ fn no_port<'a>(
     report.error_with(place, problem, help);
 }
 
-fn check_count(
-    options: &ShmSwitch,
-    known: &Known<'_>,
-    origin: &Origin<SwitchBody>,
-    report: &mut Report,
-) {
-    let most = usize::from(netloom_bridge::MOST_PORTS);
+fn check_count(options: &ShmSwitch, known: &Around<'_>, report: &mut Report) {
+    let most = super::MOST_PORTS;
     let links: std::collections::HashSet<&str> = known.names().collect();
     let programs = options.ports.keys().filter(|name| !links.contains(name.as_str())).count();
     let count = known.ends.len() + programs;
     if count > most {
-        let name = quote(&origin.value.switch.name);
+        let name = quote(known.name);
         let message = format!("switch {name} has {count} ports, one of kind shm at most {most}");
-        report.error(origin.place, message);
+        report.error(known.place, message);
     }
 }
 
 fn check_mirrors(
     raws: &[(ShmMirror, Place, Vec<Place>)],
     ports: &BTreeMap<String, ShmPort>,
-    known: &Known<'_>,
+    known: &Around<'_>,
     report: &mut Report,
 ) -> Vec<ShmMirror> {
     let resolve = |name: &mut String, place: Place, report: &mut Report| {

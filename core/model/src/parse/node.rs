@@ -1,54 +1,25 @@
-//! The bodies of nodes and switches: each key's value, with everything that can be said about it
-//! without knowing the rest of the file.
+//! The body of a node: each key's value, with everything that can be said about it without knowing the rest of the
+//! file.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use ipnet::IpNet;
 use netloom_config::{Entry, Kind, Node as Yaml, Path, Place, Report, quote, read};
 
-use super::bounds;
-use super::fields::{Fields, choice};
-use super::keys::{FILE, NODE, PROGRAM, READY, ROUTE, SWITCH};
-use super::names::{interface_name_problem, node_path_problem, owner_problem};
-use super::shm::{self, ONLY_SHM, RawShm};
-use crate::lab::{FileContent, FileSpec, Node, Program, Ready, Restart, RouteSpec, Switch, Via};
-
-/// A value with the place that errors about it name.
-#[derive(Clone, Debug)]
-pub(crate) struct At<T> {
-    pub value: T,
-    pub place: Place,
-}
-
-/// A node's body with what is checked later.
-#[derive(Debug)]
-pub(crate) struct NodeBody {
-    pub node: Node,
-    /// The place of each route.
-    pub routes: Vec<Place>,
-    /// The place of each limit, by key.
-    pub limits: Vec<(&'static str, Place)>,
-    /// The place of the limit of children.
-    pub children: Option<Place>,
-}
-
-/// A switch's body with what is checked later.
-#[derive(Debug)]
-pub(crate) struct SwitchBody {
-    pub switch: Switch,
-    pub subnets: Vec<At<IpNet>>,
-    pub mtu: Option<Place>,
-    /// What is said about a switch of kind `shm`.
-    pub shm: Option<RawShm>,
-}
+use super::keys::{FILE, NODE, PROGRAM, READY, ROUTE};
+use super::node_bounds::read_bounds;
+use super::raw::NodeBody;
+use crate::file::values::{At, each_or_only, is_ipv4, non_empty, owner};
+use crate::file::{Fields, choice};
+use crate::lab::{FileContent, FileSpec, Node, Program, Ready, Restart, RouteSpec, Via};
+use crate::naming::{interface_name_problem, node_path_problem};
 
 /// Reads a node's body; what is wrong in it is left at its default.
 pub(crate) fn node(name: &str, yaml: &Yaml, path: &Path<'_>, report: &mut Report) -> NodeBody {
     let node = Node { name: name.to_owned(), ..Node::default() };
     let mut body = NodeBody { node, routes: Vec::new(), limits: Vec::new(), children: None };
     let Some(fields) = Fields::open(yaml, path, &NODE, report) else { return body };
-    bounds::read_bounds(&fields, path, &mut body, report);
+    read_bounds(&fields, path, &mut body, report);
     read_programs(&fields, path, &mut body.node, report);
     let node = &mut body.node;
     if let Some(value) = fields.get("forwarding") {
@@ -85,117 +56,6 @@ fn read_programs(fields: &Fields<'_>, path: &Path<'_>, node: &mut Node, report: 
     if let Some(value) = fields.get("ready") {
         node.ready = ready(value, &path.key("ready"), report);
     }
-}
-
-/// Reads a switch's body; what is wrong in it is left at its default.
-pub(crate) fn switch(name: &str, yaml: &Yaml, path: &Path<'_>, report: &mut Report) -> SwitchBody {
-    let mut switch = Switch { name: name.to_owned(), ..Switch::default() };
-    let Some(fields) = Fields::open(yaml, path, &SWITCH, report) else {
-        return SwitchBody { switch, subnets: Vec::new(), mtu: None, shm: None };
-    };
-    let kind = fields.get("kind").map_or(Some("kernel"), |v| kind(v, &path.key("kind"), report));
-    let shm = (kind == Some("shm")).then(|| shm::shm(&fields, path, report));
-    for key in ONLY_SHM.into_iter().filter(|_| kind == Some("kernel")) {
-        let Some(value) = fields.get(key) else { continue };
-        let message = format!("{}: only a switch of kind shm has this", path.key(key));
-        report.error_with(value.place, message, Some("write kind: shm".into()));
-    }
-    let subnets =
-        fields.get("subnet").map_or_else(Vec::new, |v| subnet(v, &path.key("subnet"), report));
-    let mtu = fields.get("mtu");
-    switch.mtu = mtu.and_then(|v| self::mtu(v, &path.key("mtu"), report));
-    switch.subnets = subnets.iter().map(|s| s.value).collect();
-    SwitchBody { switch, subnets, mtu: mtu.map(|v| v.place), shm }
-}
-
-/// A kind that other programs of this sort have is named in the refusal.
-fn kind(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<&'static str> {
-    const KINDS: [&str; 2] = ["kernel", "shm"];
-    if value.text == "openflow" && value.kind == Kind::Str {
-        let message = format!(
-            "{path}: switch kind {} is not part of this version; kinds: {}",
-            quote(&value.text),
-            KINDS.join(", ")
-        );
-        report.error(value.place, message);
-        return None;
-    }
-    choice(value, path, (&SWITCH, "kind"), &KINDS, report)
-}
-
-/// An MTU: what IPv4 needs at least (RFC 791) up to what Ethernet devices of Linux take.
-pub(crate) fn mtu(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<u32> {
-    read::integer(value, path, 68..=65535, report).and_then(|n| u32::try_from(n).ok())
-}
-
-/// One prefix or a list, at most one of each family, each with room for two hosts.
-pub(crate) fn subnet(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Vec<At<IpNet>> {
-    let mut found: Vec<At<IpNet>> = Vec::new();
-    each_or_only(value, path, report, |item, path, report| {
-        let Some(net) = read::prefix(item, path, report) else { return };
-        if net.prefix_len() == net.max_prefix_len() {
-            return report.error(item.place, format!("{path}: {net} has no room for two hosts"));
-        }
-        if let Some(reason) = unusable(&net) {
-            return report.error(item.place, format!("{path}: {net} {reason}"));
-        }
-        if found.iter().any(|f| is_ipv4(&f.value) == is_ipv4(&net)) {
-            return report.error(
-                item.place,
-                format!("{path}: a second {} prefix; one of each family at most", family(&net)),
-            );
-        }
-        found.push(At { value: net, place: item.place });
-    });
-    found
-}
-
-/// Why no host may have an address of this prefix.
-pub(crate) fn unusable(net: &IpNet) -> Option<&'static str> {
-    let address = net.addr();
-    match net {
-        _ if address.is_multicast() => Some("is for multicast"),
-        _ if address.is_loopback() => Some("is for loopback"),
-        IpNet::V4(v4) if v4.addr().octets()[0] == 0 => Some("is not for hosts"),
-        IpNet::V4(v4) if v4.addr().octets()[0] >= 240 => Some("is reserved"),
-        _ if address.is_unspecified() => Some("is not for hosts"),
-        _ => None,
-    }
-}
-
-pub(crate) fn is_ipv4(net: &IpNet) -> bool {
-    matches!(net, IpNet::V4(_))
-}
-
-pub(crate) fn family(net: &IpNet) -> &'static str {
-    if is_ipv4(net) { "IPv4" } else { "IPv6" }
-}
-
-/// Reads a single value, or each item of a list of them, which must not be empty.
-pub(crate) fn each_or_only(
-    value: &Yaml,
-    path: &Path<'_>,
-    report: &mut Report,
-    mut each: impl FnMut(&Yaml, &Path<'_>, &mut Report),
-) {
-    match value.items() {
-        None => each(value, path, report),
-        Some([]) => report.error(value.place, format!("{path}: the list is empty")),
-        Some(items) => {
-            for (i, item) in items.iter().enumerate() {
-                each(item, &path.index(i), report);
-            }
-        }
-    }
-}
-
-fn non_empty(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<String> {
-    let text = read::text(value, path, report)?;
-    if text.is_empty() {
-        report.error(value.place, format!("{path}: empty"));
-        return None;
-    }
-    Some(text)
 }
 
 /// An argument list: a program and its arguments.
@@ -386,21 +246,6 @@ fn file(entry: &Entry, path: &Path<'_>, report: &mut Report) -> Option<FileSpec>
     };
     let spec = FileSpec::new(&entry.key, content);
     Some(FileSpec { mode: mode.unwrap_or(spec.mode), owner: user, group, ..spec })
-}
-
-/// The name or number of a user or group.
-pub(crate) fn owner(
-    value: &Yaml,
-    path: &Path<'_>,
-    what: &str,
-    report: &mut Report,
-) -> Option<String> {
-    let text = read::text(value, path, report)?;
-    if let Some(problem) = owner_problem(what, &text) {
-        report.error(value.place, format!("{path}: {problem}"));
-        return None;
-    }
-    Some(text)
 }
 
 fn ready(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Ready {

@@ -110,6 +110,11 @@ pub fn interface_name_problem(name: &str) -> Option<String> {
         .then(|| format!("interface name {shown} has {} bytes, at most 15 are allowed", name.len()))
 }
 
+/// `a/b/c` as `c.b.a`: what a node is called in `/etc/hosts`.
+pub(crate) fn dotted(name: &str) -> String {
+    name.rsplit('/').collect::<Vec<_>>().join(".")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,7 +3,7 @@
 use netloom_config::{Entry, Kind, Node, Path, Report, quote, read};
 
 use super::elsewhere;
-use super::keys::Object;
+use super::table::Object;
 
 /// The entries of a map, checked against the keys it may have.
 pub(crate) struct Fields<'n> {
@@ -31,7 +31,7 @@ impl<'n> Fields<'n> {
         for entry in entries {
             check_key(entry, path, object, report);
         }
-        for key in object.keys.iter().filter(|k| k.required) {
+        for key in object.all_keys().filter(|k| k.required) {
             let stands = |e: &Entry| {
                 e.key == key.name || elsewhere::stands_for(object.name, &e.key, key.name)
             };

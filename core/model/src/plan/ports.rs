@@ -1,26 +1,15 @@
-//! Ports of switches in shared memory: their names, and the addresses that they are locked to.
+//! Ports of switches: the names by which their rules go, and the addresses at them.
 //!
 //! A port of a link is called as the other end of the link where that is a node or an interface of the
 //! host (`h1:eth0`, `host:eth1`), which no other link has; else as the link.
 
 use super::names::{Names, end_name, names};
-use super::{PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch};
+use super::{Interface, PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch};
+use crate::kinds::PortEnd;
 use crate::lab::{End, Lab};
-use crate::shm::OWN_ADDRESS;
-
-/// An end of a link on a switch.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct EndOnSwitch {
-    /// What the port is called.
-    pub(crate) port: String,
-    /// The name of the node, switch or door at the other end.
-    pub(crate) to: String,
-    /// Whether that is a node.
-    pub(crate) node: bool,
-}
 
 /// By switch: the ends of links on it, in the order of the links.
-pub(crate) fn ends_of_switches(lab: &Lab) -> Vec<Vec<EndOnSwitch>> {
+pub(crate) fn ends_of_switches(lab: &Lab) -> Vec<Vec<PortEnd>> {
     let names = names(lab);
     let mut all = vec![Vec::new(); lab.switches.len()];
     for (index, link) in lab.links.iter().enumerate() {
@@ -28,7 +17,7 @@ pub(crate) fn ends_of_switches(lab: &Lab) -> Vec<Vec<EndOnSwitch>> {
             let End::Switch { switch } = link.ends[side] else { continue };
             let Some(ends) = all.get_mut(switch) else { continue };
             let other = &link.ends[1 - side];
-            ends.push(EndOnSwitch {
+            ends.push(PortEnd {
                 port: port(lab, &names, index, 1 - side),
                 to: match other {
                     End::Node { node, .. } => lab.nodes[*node].name.clone(),
@@ -51,29 +40,23 @@ fn port(lab: &Lab, names: &Names, link: usize, other: usize) -> String {
     }
 }
 
-/// Puts addresses in the place of `own` in the locks of ports.
-pub(super) fn fill_in_own_addresses(
+/// Tells switches the addresses of the nodes' interfaces at their ports.
+pub(super) fn fill_in_addresses(
     switches: &mut [PlannedSwitch],
     nodes: &[PlannedNode],
     links: &[PlannedLink],
 ) {
     for (index, switch) in switches.iter_mut().enumerate() {
-        let Some(shm) = &mut switch.shm else { continue };
-        let own = |lock: &String| lock == OWN_ADDRESS;
-        if !shm.ports.values().any(|port| port.lock.iter().any(own)) {
-            continue;
-        }
-        for link in links {
-            let Some((node, interface)) = node_on(link, index) else { continue };
-            let Some(interface) = nodes[node].interfaces.get(interface) else { continue };
-            let name = format!("{}:{}", nodes[node].name, interface.name);
-            let Some(port) = shm.ports.get_mut(&name) else { continue };
-            for lock in port.lock.iter_mut().filter(|lock| own(lock)) {
-                *lock = netloom_bridge::Mac(interface.mac).to_string();
-            }
-        }
-        // Whatever is left is the address of nobody: the parser lets none of these pass.
-        shm.ports.values_mut().for_each(|port| port.lock.retain(|lock| !own(lock)));
+        let interfaces = || {
+            let ends = links.iter().filter_map(|link| node_on(link, index));
+            ends.filter_map(|(node, at)| Some((&nodes[node], nodes[node].interfaces.get(at)?)))
+        };
+        switch.kind.fill_in_addresses(|port| {
+            let is = |(node, interface): &(&PlannedNode, &Interface)| {
+                port.split_once(':') == Some((node.name.as_str(), interface.name.as_str()))
+            };
+            interfaces().find(is).map(|(_, interface)| interface.mac)
+        });
     }
 }
 

@@ -1,11 +1,13 @@
 //! What is offered is what netloom takes.
 
-use super::super::keys::{
-    DIRECTION, FILE as FILE_KEYS, LAB as LAB_KEYS, LIMITS as LIMITS_KEYS, LINK as LINK_KEYS,
-    NODE as NODE_KEYS, Object, PORT_OF_SWITCH, PROGRAM as PROGRAM_KEYS, READY as READY_KEYS,
-    ROUTE as ROUTE_KEYS, SWITCH as SWITCH_KEYS,
-};
 use super::*;
+use crate::file::table::Object;
+use crate::kinds::shm::keys::PORT_OF_SWITCH;
+use crate::parse::keys::{
+    DIRECTION, FILE as FILE_KEYS, LAB as LAB_KEYS, LIMITS as LIMITS_KEYS, LINK as LINK_KEYS,
+    NODE as NODE_KEYS, PROGRAM as PROGRAM_KEYS, READY as READY_KEYS, ROUTE as ROUTE_KEYS,
+    SWITCH as SWITCH_KEYS,
+};
 
 const TABLES: &[(&Object, Words)] = &[
     (&LAB_KEYS, LAB),

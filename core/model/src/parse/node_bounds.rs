@@ -2,12 +2,13 @@
 
 use netloom_config::{Node as Yaml, Path, Place, Report, read};
 
-use super::MAX_NODES;
-use super::body::NodeBody;
-use super::fields::Fields;
-use super::keys::{CHILDREN, LIMITS, MAX_PROCESSES, MAX_SOCKETS, MAX_WEIGHT, PROTECT};
+use super::keys::{CHILDREN, LIMITS, PROTECT};
+use super::raw::NodeBody;
+use crate::bounds::{
+    LEAST_BYTES, LEAST_CPU, LEAST_MEMORY, MAX_NODES, MAX_PROCESSES, MAX_SOCKETS, MAX_WEIGHT,
+};
+use crate::file::Fields;
 use crate::lab::{Limits, Protect};
-use crate::setting::{LEAST_BYTES, LEAST_CPU, LEAST_MEMORY};
 
 /// Reads these keys of a node; what is wrong in them is left at its default.
 pub(crate) fn read_bounds(

@@ -4,9 +4,24 @@
 //! `netloom_bridge` reads. A port goes by its name: that of the link's other end (`h1:eth0`,
 //! `host:eth1`), or one by which a program joins.
 
+pub(crate) mod keys;
+mod read;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+
+pub(crate) use self::read::{RawShm, read};
+use crate::file::table::KindKeys;
+
+/// What stands in the key `kind`.
+pub(crate) const WORD: &str = "shm";
+
+/// Its keys.
+pub(crate) const KEYS: KindKeys = KindKeys { kind: WORD, keys: keys::KEYS };
+
+/// Ports at most, programs' among them.
+pub(super) const MOST_PORTS: usize = netloom_bridge::MOST_PORTS as usize;
 
 /// In a lock of a [`crate::lab::Switch`]: the address of the node's interface at the other end of the
 /// link. In a plan the address itself is in its place.
@@ -38,6 +53,22 @@ impl Default for ShmSwitch {
             ageing: 60,
             ports: BTreeMap::new(),
             mirrors: Vec::new(),
+        }
+    }
+}
+
+impl ShmSwitch {
+    /// Puts addresses in the place of `own` in the locks of ports; `mac_of` knows them by the ports' names.
+    pub(super) fn fill_in_own_addresses(&mut self, mac_of: impl Fn(&str) -> Option<[u8; 6]>) {
+        for (name, port) in &mut self.ports {
+            if !port.lock.iter().any(|lock| lock == OWN_ADDRESS) {
+                continue;
+            }
+            // What nobody has is left out: the parser lets none of these pass.
+            let own = mac_of(name).map(|mac| netloom_bridge::Mac(mac).to_string());
+            let locks = std::mem::take(&mut port.lock).into_iter();
+            let filled = |lock: String| if lock == OWN_ADDRESS { own.clone() } else { Some(lock) };
+            port.lock = locks.filter_map(filled).collect();
         }
     }
 }

@@ -1,0 +1,55 @@
+//! Why a text is no value of a key, and what may have been meant.
+
+use std::fmt;
+
+use netloom_config::{Kind, closest, quote, resolve};
+
+/// Why a text is no value of a key, and what may have been meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Misread {
+    /// What is wrong: one line, without the key.
+    pub problem: String,
+    /// What to do about it, one line.
+    pub help: Option<String>,
+}
+
+impl Misread {
+    /// `expected WHAT, found TEXT`.
+    pub(crate) fn expected(what: &str, text: &str) -> Misread {
+        format!("expected {what}, found {}", found(text)).into()
+    }
+
+    /// The same with what to do about it.
+    pub(crate) fn with(self, help: Option<String>) -> Misread {
+        Misread { help, ..self }
+    }
+}
+
+impl From<String> for Misread {
+    fn from(problem: String) -> Misread {
+        Misread { problem, help: None }
+    }
+}
+
+impl fmt::Display for Misread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.problem)?;
+        self.help.iter().try_for_each(|help| write!(f, "; {help}"))
+    }
+}
+
+/// A value as messages about files show it: quoted when it is text.
+pub(crate) fn found(text: &str) -> String {
+    match resolve(text) {
+        Kind::Int(_) | Kind::Float(_) | Kind::Bool(_) => text.to_owned(),
+        _ => quote(text),
+    }
+}
+
+pub(crate) fn unknown_key(key: &str, keys: &[&str]) -> Misread {
+    let help = match closest(key, keys.iter().copied()) {
+        Some(near) => format!("did you mean {}?", quote(near)),
+        None => format!("keys: {}", keys.join(", ")),
+    };
+    Misread::from(format!("unknown key {}", quote(key))).with(Some(help))
+}

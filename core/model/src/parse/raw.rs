@@ -1,0 +1,139 @@
+//! What was read of a file before names are resolved: bodies, links whose ends are names, each with its places.
+
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use netloom_config::{Place, Repetition};
+
+use super::impair::RawImpairments;
+use crate::file::values::At;
+use crate::kinds::RawSwitchKind;
+use crate::lab::{End, Link, Node, Switch};
+
+/// An object of the file, with the round of `for` that made it.
+#[derive(Debug)]
+pub(crate) struct Origin<T> {
+    pub value: T,
+    /// Where its name, or the link, stands.
+    pub place: Place,
+    pub repetition: Option<Arc<Repetition>>,
+}
+
+/// Everything that was read, before names are resolved.
+#[derive(Debug, Default)]
+pub(crate) struct Parts {
+    pub nodes: Vec<Origin<NodeBody>>,
+    pub switches: Vec<Origin<SwitchBody>>,
+    pub links: Vec<Origin<RawLink>>,
+}
+
+/// A link whose ends are known, beside the text it comes from.
+pub(crate) struct Resolved<'p> {
+    pub raw: &'p Origin<RawLink>,
+    pub ends: [End; 2],
+}
+
+/// A node's body with what is checked later.
+#[derive(Debug)]
+pub(crate) struct NodeBody {
+    pub node: Node,
+    /// The place of each route.
+    pub routes: Vec<Place>,
+    /// The place of each limit, by key.
+    pub limits: Vec<(&'static str, Place)>,
+    /// The place of the limit of children.
+    pub children: Option<Place>,
+}
+
+/// A switch's body with what is checked later.
+#[derive(Debug)]
+pub(crate) struct SwitchBody {
+    pub switch: Switch,
+    pub subnets: Vec<At<IpNet>>,
+    pub mtu: Option<Place>,
+    /// What is said about its kind.
+    pub kind: RawSwitchKind,
+}
+
+/// A link whose ends are still names.
+#[derive(Clone, Debug)]
+pub(crate) struct RawLink {
+    pub place: Place,
+    pub ends: [At<RawEnd>; 2],
+    pub name: Option<At<String>>,
+    pub addresses: Vec<EndAddresses>,
+    /// `addresses: none`: neither end has one.
+    pub bare: Option<Place>,
+    pub subnets: Vec<At<IpNet>>,
+    pub mtu: Option<At<u32>>,
+    pub impairments: RawImpairments,
+}
+
+/// The addresses of one key of `addresses`.
+#[derive(Clone, Debug)]
+pub(crate) struct EndAddresses {
+    pub end: At<String>,
+    pub addresses: Vec<At<IpNet>>,
+    /// `END: none`: it has none.
+    pub bare: bool,
+}
+
+/// An end as it is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum RawEnd {
+    /// `NAME` or `NAME:IFACE`.
+    Named { name: String, iface: Option<String> },
+    /// `host:IFACE`.
+    Host(String),
+    /// `internet`.
+    Internet,
+}
+
+impl std::fmt::Display for RawEnd {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            RawEnd::Named { name, iface: None } => f.write_str(name),
+            RawEnd::Named { name, iface: Some(iface) } => write!(f, "{name}:{iface}"),
+            RawEnd::Host(iface) => write!(f, "host:{iface}"),
+            RawEnd::Internet => f.write_str("internet"),
+        }
+    }
+}
+
+impl RawEnd {
+    pub(crate) fn is_door(&self) -> bool {
+        matches!(self, RawEnd::Host(_) | RawEnd::Internet)
+    }
+}
+
+impl RawLink {
+    /// `[A, B]`, for messages.
+    pub(crate) fn shown(&self) -> String {
+        format!("[{}, {}]", self.ends[0].value, self.ends[1].value)
+    }
+}
+
+/// What a link's ends are given by hand, by end.
+#[derive(Debug, Default)]
+pub(crate) struct EndsAddresses {
+    pub(crate) addresses: [Vec<IpNet>; 2],
+    /// A node's end that is to have none.
+    pub(crate) bare: [bool; 2],
+}
+
+/// The links of the lab.
+pub(crate) fn into_links(resolved: Vec<(Resolved<'_>, EndsAddresses)>) -> Vec<Link> {
+    let link = |(resolved, EndsAddresses { addresses, bare }): (Resolved<'_>, _)| {
+        let raw = &resolved.raw.value;
+        Link {
+            name: raw.name.as_ref().map(|n| n.value.clone()),
+            ends: resolved.ends,
+            addresses,
+            bare,
+            subnets: raw.subnets.iter().map(|s| s.value).collect(),
+            mtu: raw.mtu.as_ref().map(|m| m.value),
+            impairments: raw.impairments.values.clone(),
+        }
+    };
+    resolved.into_iter().map(link).collect()
+}

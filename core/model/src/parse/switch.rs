@@ -1,0 +1,62 @@
+//! The body of a switch: what every kind has; the rest is its kind's to read.
+
+use netloom_config::{Kind, Node as Yaml, Path, Report, quote};
+
+use super::keys::SWITCH;
+use super::raw::SwitchBody;
+use crate::file::{Fields, choice, values};
+use crate::kinds::RawSwitchKind;
+use crate::lab::Switch;
+
+/// Reads a switch's body; what is wrong in it is left at its default.
+pub(crate) fn switch(name: &str, yaml: &Yaml, path: &Path<'_>, report: &mut Report) -> SwitchBody {
+    let mut switch = Switch { name: name.to_owned(), ..Switch::default() };
+    let Some(fields) = Fields::open(yaml, path, &SWITCH, report) else {
+        return SwitchBody {
+            switch,
+            subnets: Vec::new(),
+            mtu: None,
+            kind: RawSwitchKind::default(),
+        };
+    };
+    let default = SWITCH.kinds.first().map(|of| of.kind);
+    let word = fields.get("kind").map_or(default, |v| kind(v, &path.key("kind"), report));
+    let kind = word.map_or_else(Default::default, |word| {
+        refuse_keys_of_others(word, &fields, path, report);
+        RawSwitchKind::read(word, &fields, path, report)
+    });
+    let subnets = fields
+        .get("subnet")
+        .map_or_else(Vec::new, |v| values::subnet(v, &path.key("subnet"), report));
+    let mtu = fields.get("mtu");
+    switch.mtu = mtu.and_then(|v| values::mtu(v, &path.key("mtu"), report));
+    switch.subnets = subnets.iter().map(|s| s.value).collect();
+    SwitchBody { switch, subnets, mtu: mtu.map(|v| v.place), kind }
+}
+
+/// Keys that another kind has are told from those that none has.
+fn refuse_keys_of_others(word: &str, fields: &Fields<'_>, path: &Path<'_>, report: &mut Report) {
+    for other in SWITCH.kinds.iter().filter(|other| other.kind != word) {
+        for key in other.keys {
+            let Some(value) = fields.get(key.name) else { continue };
+            let kind = other.kind;
+            let message = format!("{}: only a switch of kind {kind} has this", path.key(key.name));
+            report.error_with(value.place, message, Some(format!("write kind: {kind}")));
+        }
+    }
+}
+
+/// A kind that other programs of this sort have is named in the refusal.
+fn kind(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<&'static str> {
+    let kinds: Vec<&str> = SWITCH.kinds.iter().map(|of| of.kind).collect();
+    if value.text == "openflow" && value.kind == Kind::Str {
+        let message = format!(
+            "{path}: switch kind {} is not part of this version; kinds: {}",
+            quote(&value.text),
+            kinds.join(", ")
+        );
+        report.error(value.place, message);
+        return None;
+    }
+    choice(value, path, (&SWITCH, "kind"), &kinds, report)
+}

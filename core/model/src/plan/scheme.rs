@@ -1,0 +1,54 @@
+//! What a plan remembers of how it was made, so that links which are made later get addresses and routes alike.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+use super::address::Addressing;
+use super::segment::Topology;
+use crate::lab::{Pool, Switch};
+
+/// How addresses and routes of a lab are chosen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scheme {
+    /// Where automatic addresses come from.
+    pub pool: Pool,
+    /// Whether routes are computed.
+    pub routing: bool,
+    /// Whether routers use all shortest paths of equal cost.
+    pub ecmp: bool,
+    /// Prefixes of switches' segments, by the switch's name.
+    pub switches: BTreeMap<String, Vec<IpNet>>,
+    /// Prefixes that hold the links of one node, its id first, in the order of taking.
+    pub blocks: Vec<(usize, IpNet)>,
+    /// Ids of nodes whose routes are given by hand.
+    pub routed_by_hand: BTreeSet<usize>,
+    /// The id of the next link to be made.
+    pub next_link: usize,
+}
+
+impl Scheme {
+    /// Notes what was taken, for links to be made; `id` gives a node's by its place.
+    pub(super) fn note(
+        &mut self,
+        both: &[Addressing; 2],
+        topology: &Topology,
+        switches: &[Switch],
+        id: impl Fn(usize) -> usize,
+    ) {
+        self.switches.clear();
+        self.blocks.clear();
+        for addressing in both {
+            for (segment, prefix) in topology.segments.iter().zip(&addressing.prefixes) {
+                let Some(prefix) = prefix else { continue };
+                for switch in &segment.switches {
+                    let name = switches[*switch].name.clone();
+                    self.switches.entry(name).or_default().push(prefix.net);
+                }
+            }
+            let own = addressing.blocks.iter();
+            self.blocks.extend(own.map(|b| (id(b.owner), b.prefix)));
+        }
+    }
+}
