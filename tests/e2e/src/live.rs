@@ -85,6 +85,15 @@ impl Drop for Held {
     }
 }
 
+/// A shell's words for [`Machine::keep_neighbours`].
+const KEEP_NEIGHBOURS: &str = r#"
+for family in -4 -6; do
+    ip $family neighbour show nud reachable nud stale nud delay nud probe | while read -r to _ dev _ mac _; do
+        ip neighbour replace "$to" dev "$dev" lladdr "$mac" nud permanent
+    done
+done
+"#;
+
 impl Machine {
     /// A run of the binary inside a node.
     pub fn inside<'a>(&self, node: &str, args: impl IntoIterator<Item = &'a str>) -> Run {
@@ -149,6 +158,13 @@ impl Machine {
     pub fn init(&self, node: &str) -> i32 {
         let pid = self.node(node)["pid"].as_i64().expect("a living init");
         i32::try_from(pid).expect("a pid")
+    }
+
+    /// Makes what nodes know of their neighbours by now last: nobody asks for them again.
+    pub fn keep_neighbours(&self, nodes: &[&str]) {
+        for node in nodes {
+            self.exec(node, &["sh", "-ec", KEEP_NEIGHBOURS]).finish().code(0);
+        }
     }
 
     /// The lab process's pid.

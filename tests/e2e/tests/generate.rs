@@ -122,11 +122,7 @@ fn what_a_wire_loses_is_what_is_missing() {
     // Both ends know each other's stations for good, so that nothing else passes.
     machine.exec("c", &["ping", "-q", "-c", "1", "e"]).finish().code(0);
     machine.ok(&format!("link set {WIRED} --end a --delay none --loss 10% --seed 5"));
-    let keep = "ip -4 neighbour show dev eth1 | while read to rest; do \
-                ip neighbour change $to dev eth1 nud permanent; done";
-    for node in ["c", "d"] {
-        machine.exec(node, &["sh", "-c", keep]).finish().code(0);
-    }
+    machine.keep_neighbours(&["c", "d"]);
     let before = books(&machine);
     let hears = receiver(&machine, "e:eth0", None);
     assert_eq!(sent(&machine, "c:eth1 --to e -c 5000 --rate 20kpps"), 5000);

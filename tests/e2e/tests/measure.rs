@@ -61,12 +61,7 @@ while True:
 fn up(machine: &Machine) -> Held {
     machine.up(LAB);
     machine.exec("h1", &["ping", "-c", "1", "-W", "5", "web"]).ok();
-    // Neighbours are not asked for again.
-    let forever = "ip -4 neigh show | while read -r to _ dev _ mac _; do \
-                   ip neigh replace $to dev $dev lladdr $mac nud permanent; done";
-    for node in ["h1", "r1", "r2", "web"] {
-        machine.exec(node, &["sh", "-c", forever]).ok();
-    }
+    machine.keep_neighbours(&["h1", "r1", "r2", "web"]);
     let mut taker = Held::start(machine.python("web", TAKE, &[]));
     assert_eq!(taker.line(), "listens");
     taker

@@ -119,11 +119,7 @@ fn number(value: &Value) -> u64 {
 /// Both ends know each other's stations for good, so that nobody asks for them again, and nothing is on its way.
 fn meet(machine: &Machine) {
     machine.exec("a", &["ping", "-c", "1", "-W", "5", "b"]).finish().code(0);
-    let keep = "ip -4 neighbour show dev eth0 | while read to rest; do \
-                ip neighbour change $to dev eth0 nud permanent; done";
-    for node in ["a", "b"] {
-        machine.exec(node, &["sh", "-c", keep]).finish().code(0);
-    }
+    machine.keep_neighbours(&["a", "b"]);
 }
 
 #[test]
