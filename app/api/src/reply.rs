@@ -128,7 +128,7 @@ impl From<Error> for Failure {
             Error::NoSwitch { switch, .. } => {
                 failure(StatusCode::NOT_FOUND).about("switch", switch)
             }
-            Error::Busy { .. } => failure(StatusCode::CONFLICT),
+            Error::Busy { .. } | Error::Visited { .. } => failure(StatusCode::CONFLICT),
             Error::Invalid { .. } => failure(StatusCode::BAD_REQUEST),
             Error::DeadNode(node) => failure(StatusCode::CONFLICT).about("node", node),
             Error::Conflict { lab, .. } => failure(StatusCode::CONFLICT).about("lab", lab),

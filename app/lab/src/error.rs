@@ -92,6 +92,17 @@ pub enum Error {
         /// What lives there.
         reason: String,
     },
+    /// All of a lab is gone but what somebody else's process keeps.
+    #[error(
+        "process {pid} ({name}) is not the lab's, but in the network of one of its nodes: that stays until it \
+         ends; all else of the lab is gone"
+    )]
+    Visited {
+        /// Its number.
+        pid: i32,
+        /// Its name.
+        name: String,
+    },
     /// A setting cannot be used.
     #[error("{object}: {reason}")]
     Invalid {

@@ -43,6 +43,7 @@ mod spots;
 mod starting;
 mod state;
 mod status;
+mod strangers;
 mod switching;
 pub mod target;
 mod teardown;

@@ -141,7 +141,7 @@ impl Running {
             .collect();
         teardown::stop_programs(&self.folder, &names);
         let inits = ids.iter().filter_map(|id| work.inits.remove(id)).collect();
-        failures.extend(teardown::end_inits(inits, || {}).err());
+        failures.extend(teardown::end_inits(inits, || true).err());
         // Children's groups lie in their parents': the deepest go first.
         for id in ids.iter().rev() {
             let removed = state.groups.remove_node(*id);
@@ -302,7 +302,7 @@ impl Running {
     fn remake(&self, work: &mut Work, node: &PlannedNode) -> Result<()> {
         self.unfit(&self.state(), &[node.id]);
         let inits = work.inits.remove(&node.id).into_iter().collect();
-        teardown::end_inits(inits, || {})?;
+        teardown::end_inits(inits, || true)?;
         self.make_with(work).map(drop)
     }
 }

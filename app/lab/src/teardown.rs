@@ -10,13 +10,16 @@ use std::time::{Duration, Instant};
 
 use netloom_netlink::{Batch, EndSpec, Socket, VethSpec};
 use netloom_node::control::{Connection, Request};
-use netloom_node::spec::{socket_index, socket_name};
+use netloom_node::spec::{CORE, socket_index, socket_name};
+use netloom_node::{init, spawner};
+use netloom_sys::cgroup::Groups;
 use netloom_sys::{namespace, process};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 
 use crate::making::{Init, Inits, has_work};
 use crate::network::on_a_thread;
 use crate::state::{Folder, Home, State};
+use crate::strangers::Strangers;
 use crate::{Error, Result, door, homing, switching, wires};
 
 /// How long programs may take to end when asked to.
@@ -31,11 +34,16 @@ const WITNESSES: usize = 8;
 /// Takes down everything of a lab and removes its folder. The caller holds the lab's lock, or is
 /// its lab process.
 pub(crate) fn take_down(folder: &Folder, state: Option<&State>, inits: Vec<Init>) -> Result<()> {
-    empty(folder, state, inits)?;
-    folder.remove()
+    match empty(folder, state, inits) {
+        Err(e) if !matches!(e, Error::Visited { .. }) => Err(e),
+        emptied => folder.remove().and(emptied),
+    }
 }
 
 /// Takes down everything of a lab and empties its folder but for the lock.
+///
+/// # Errors
+/// What could not be removed, and then the folder is left as it is; [`Error::Visited`] when all was.
 pub(crate) fn empty(folder: &Folder, state: Option<&State>, mut inits: Vec<Init>) -> Result<()> {
     // Where only few files may be open there must be some left for the rest: others are found again.
     let has_guest = |init: &Init| state.is_some_and(|s| s.moved.iter().any(|m| m.node == init.id));
@@ -57,11 +65,15 @@ pub(crate) fn empty(folder: &Folder, state: Option<&State>, mut inits: Vec<Init>
     // node's stay in its groups until its network is gone.
     let charged = state.is_some_and(|s| s.plan.nodes.iter().any(|n| n.charge_receive));
     let mut rest = Vec::new();
+    let strangers = Strangers::with(&inits);
+    let mut gone = Ok(());
     let ended = end_inits(inits, || {
         rest.extend(end_others(folder).err());
         if !charged {
             rest.extend(remove_rest(folder, state));
         }
+        gone = strangers.wait_gone();
+        gone.is_ok()
     });
     failures.extend(ended.err());
     if charged {
@@ -72,6 +84,10 @@ pub(crate) fn empty(folder: &Folder, state: Option<&State>, mut inits: Vec<Init>
     if failures.is_empty() {
         failures.extend(folder.empty().err());
     }
+    if failures.is_empty() {
+        return gone;
+    }
+    failures.extend(gone.err());
     Error::of_all(failures)
 }
 
@@ -82,9 +98,40 @@ fn remove_rest(folder: &Folder, state: Option<&State>) -> Vec<Error> {
         Ok(changes) => door::close(folder, &changes),
         Err(e) => vec![e],
     };
-    let removed = state.map_or(Ok(()), |s| s.groups.remove());
-    failures.extend(removed.err().map(Error::system("cgroups", "remove")));
+    let removed = state.map_or(Ok(()), |s| remove_groups(&s.groups));
+    failures.extend(removed.err());
     failures
+}
+
+/// Removes a lab's cgroups. An init that was on its way when the making stopped may be in one still: it has not
+/// listened yet, so nobody has found it, and it is about to end with its spawner.
+fn remove_groups(groups: &Groups) -> Result<()> {
+    let until = Instant::now() + KERNEL_TIMEOUT;
+    loop {
+        let Err(refused) = groups.remove() else { return Ok(()) };
+        let mut unfinished = groups.everybody();
+        unfinished.retain(|pid| is_init(*pid));
+        if unfinished.is_empty() || Instant::now() >= until {
+            // Who was in them may have ended meanwhile.
+            let object = "cgroups";
+            return groups.remove().map_err(|_| Error::system(object, "remove")(refused));
+        }
+        for pid in unfinished {
+            end_process(pid, until)?;
+        }
+    }
+}
+
+/// Whether a process is an init, or a spawner that is about to become one.
+fn is_init(pid: i32) -> bool {
+    let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    [spawner::NAME, init::NAME].contains(&comm.trim_end())
+}
+
+/// Kills a process and waits until it has ended.
+fn end_process(pid: i32, until: Instant) -> Result<()> {
+    let found = Pid::from_raw(pid).and_then(|pid| Some((pid, process::pidfd(pid).ok()?)));
+    found.map_or(Ok(()), |(pid, pidfd)| kill(&[Init { id: CORE, pid, pidfd }], until))
 }
 
 /// The inits of a lab that listen in its folder: all, or as many as files may be open.
@@ -162,14 +209,15 @@ fn stop_some(folder: &Folder, nodes: &[(usize, String)]) {
 }
 
 /// Kills inits and waits until they, their namespaces and their links are gone; once the processes
-/// have ended it does `meanwhile`, in any case, in the caller's namespace.
-pub(crate) fn end_inits(inits: Vec<Init>, meanwhile: impl FnOnce()) -> Result<()> {
+/// have ended it does `meanwhile`, in any case, in the caller's namespace, which tells whether the kernel can
+/// take the namespaces apart.
+pub(crate) fn end_inits(inits: Vec<Init>, meanwhile: impl FnOnce() -> bool) -> Result<()> {
     let witnesses = on_a_thread(|| Ok(plant(&inits)));
     let until = Instant::now() + KERNEL_TIMEOUT;
     let killed = kill(&inits, until);
     drop(inits);
-    meanwhile();
-    if let (Ok(()), Ok(Some(mut socket))) = (&killed, witnesses) {
+    let nobody_else = meanwhile();
+    if let (Ok(()), Ok(Some(mut socket)), true) = (&killed, witnesses, nobody_else) {
         wait_alone(&mut socket, until);
     }
     killed

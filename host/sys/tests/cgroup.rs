@@ -98,6 +98,7 @@ fn nested_nodes_count_for_their_parents_and_go_with_them() {
         assert_eq!(f.groups.processes(node), [*pid]);
         assert_eq!(f.groups.usage(node).processes, Some(3 - node as u64));
     }
+    assert_eq!(f.groups.everybody(), BTreeSet::from(pids));
     let own_memory = [0, 1, 2].map(|node| f.groups.usage(node).memory.is_some());
     assert_eq!(own_memory, [true, false, false]);
     for h in cgroup::hierarchies_of_root().unwrap() {

@@ -26,6 +26,9 @@ use crate::root::Shared;
 use crate::settle;
 use crate::spec::{Kind, NodeSpec, Prepare, SCOPES, log_names, socket_name};
 
+/// Its name in the process list.
+pub const NAME: &str = "netloom-init";
+
 /// First and longest pause between two looks at what a node waits for to be ready.
 const FIRST_LOOK: Duration = Duration::from_millis(2);
 const SLOWEST_LOOK: Duration = Duration::from_millis(50);
@@ -125,10 +128,10 @@ impl Outside {
         if process::has_ended(inherited.spawner.as_fd()) {
             process::exit_now(1);
         }
-        process::set_name("netloom-init");
+        process::set_name(NAME);
         title::set(&match spec.kind {
-            Kind::Node => format!("netloom-init: {}", spec.name),
-            Kind::Core => format!("netloom-init: core of {}", spec.name),
+            Kind::Node => format!("{NAME}: {}", spec.name),
+            Kind::Core => format!("{NAME}: core of {}", spec.name),
         });
         process::set_ignored(libc_sigchld(), false);
         let signals = process::signalfd(&[libc_sigchld(), libc_sigterm()])?;

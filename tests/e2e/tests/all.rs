@@ -43,6 +43,7 @@ mod schema;
 mod sockets;
 mod starting;
 mod storage;
+mod strangers;
 mod switch;
 mod thousand;
 mod time_namespace;

@@ -1,4 +1,4 @@
-//! Where few files may be open any lab is taken down.
+//! Where few files may be open a lab that is too large for that is refused, and any lab is taken down.
 
 use netloom_tests_e2e::live::kill_and_wait;
 use netloom_tests_e2e::{Machine, Run, machine};
@@ -17,6 +17,15 @@ fn with_few(machine: &Machine, args: &[&str]) -> Run {
         .args([netloom_kit::Binary::find().path()])
         .args(args)
         .env("NETLOOM_RUNTIME_DIR", machine.scratch().runtime_dir())
+}
+
+#[test]
+fn a_lab_that_is_too_large_is_refused_and_leaves_nothing() {
+    let machine = machine!();
+    let file = machine.file(LAB);
+    let refused = with_few(&machine, &["up", file.to_str().expect("a path")]).finish().code(1);
+    refused.says("40 files may be open at once");
+    machine.untouched();
 }
 
 #[test]

@@ -3,8 +3,9 @@
 //! Figures are the kernel's own for a group with all below it; what it does not count or cannot be
 //! read is `None`. See cpuacct.rst, memory.rst (v1), sched-bwc.rst, cgroup-v2.rst.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::{Groups, SOCKETS, Version};
 
@@ -86,6 +87,19 @@ impl Groups {
         });
         let mut seats = groups.into_iter().filter_map(|h| self.seat(h, node));
         seats.find_map(|d| Some(members(&d)).filter(|m| !m.is_empty())).unwrap_or_default()
+    }
+
+    /// All that are in a group of the lab, whichever node's, by the host's ids: processes and kernel threads.
+    pub fn everybody(&self) -> BTreeSet<i32> {
+        let mut left: Vec<PathBuf> = self.hierarchies.iter().map(|h| self.lab_dir(h)).collect();
+        let mut found = BTreeSet::new();
+        while let Some(dir) = left.pop() {
+            found.extend(members(&dir));
+            let below = fs::read_dir(&dir).into_iter().flatten().flatten();
+            let groups = below.filter(|e| e.file_type().is_ok_and(|kind| kind.is_dir()));
+            left.extend(groups.map(|e| e.path()));
+        }
+        found
     }
 }
 
