@@ -24,7 +24,7 @@ help:
 	@echo 'make install   binary, plug-in, man pages and completions below PREFIX=$(PREFIX) (and DESTDIR)'
 	@echo 'make dist      a tarball of the same in dist/'
 	@echo 'make check     formatting, lints, layers of the workspace'
-	@echo 'make fuzz      1,000 kills of a capture, 1,000 cuts, every fuzz target for SECONDS_EACH=$(SECONDS_EACH)'
+	@echo 'make fuzz      attacks and kills for some 30 minutes, properties, every fuzz target for SECONDS_EACH=$(SECONDS_EACH)'
 	@echo 'make clean     remove what was built'
 	@echo 'demo and test install what is missing on Debian, Ubuntu and dnf systems, and say so.'
 

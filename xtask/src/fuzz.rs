@@ -1,5 +1,6 @@
-//! `fuzz [SECONDS [TARGET]]`: every target in `fuzz/` for that long, on its seeds in git; and before, captures
-//! killed and files cut at a thousand moments and places.
+//! `fuzz [SECONDS [TARGET]]`: every target in `fuzz/` for that long, on its seeds in git; and before, attacks on labs
+//! made twenty times as often as in every run of the tests, captures killed and files cut at a thousand moments and places,
+//! and the properties of `core/` looked at in twenty thousand cases.
 //!
 //! Built by the compiler that builds all else: coverage comes from passes of LLVM that a stable one has, too.
 
@@ -13,6 +14,8 @@ use crate::workspace;
 
 /// Kills of a capture into one file, and as many of one whose files change.
 const KILLS: &str = "1000";
+/// Cases in which a property is looked at.
+const CASES: &str = "20000";
 /// Counters that libFuzzer reads.
 const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
                         -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
@@ -28,7 +31,11 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     let folder = workspace::root().join("fuzz");
     let mut targets = targets(&folder)?;
     match args.get(1) {
-        None => kill_and_cut()?,
+        None => {
+            crate::test::run(&["attack".to_owned()])?;
+            kill_and_cut()?;
+            properties()?;
+        }
         Some(only) => targets.retain(|target| target == only),
     }
     if targets.is_empty() {
@@ -96,4 +103,18 @@ fn kill_and_cut() -> Result<()> {
     println!("files cut at a thousand places");
     let mut cuts = workspace::cargo(&test);
     workspace::must(cuts.args(["netloom-pcap", "--lib", "cut"]))
+}
+
+/// The properties that tests of pure crates say, in many more cases than usual.
+fn properties() -> Result<()> {
+    println!("properties of core/ in {CASES} cases each");
+    let metadata = workspace::metadata()?;
+    let core = metadata["packages"].as_array().into_iter().flatten().filter_map(|package| {
+        let manifest = Path::new(package["manifest_path"].as_str()?);
+        let ours = manifest.starts_with(workspace::root().join("core"));
+        ours.then(|| package["name"].as_str().map(|name| format!("--package={name}")))?
+    });
+    let packages: Vec<String> = core.collect();
+    let mut tests = workspace::cargo(&["test", "--release", "--lib"]);
+    workspace::must(tests.args(packages).env("PROPTEST_CASES", CASES))
 }

@@ -25,6 +25,7 @@ usage: cargo xtask VERB
   test [RUNG [FILTER]]      rungs: unit, netns, e2e; without one: all;
                             FILTER is part of a crate's folder or of a test's name
   test kill --seed S --n N  the crash test: N kills at random moments
+  test attack [--rounds N]  hostile members, storms, kills and the like, N times as often as in `test`
   codegen [--check]         write (or compare) the files that are made from the code
   man [DIR]                 man pages, by default into target/man
   dist                      a tarball in dist/: binary, man pages, completions, README, licences

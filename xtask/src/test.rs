@@ -4,6 +4,7 @@
 //! Nothing is run twice in one way. A test that was listed but gave no result (a crash) has failed. A
 //! skip is counted with its reason and has failed when `tests/expected-skips.txt` does not expect it.
 
+mod attack;
 mod execute;
 mod kill;
 mod outcome;

@@ -9,8 +9,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use netloom_model::lab::{FileContent, Limits, Ready};
 use netloom_model::kinds::NodeKind;
+use netloom_model::lab::{FileContent, Limits, Ready};
 use netloom_model::plan::{PlannedEnd, PlannedLink, PlannedNode};
 use netloom_node::control::{Connection, Request};
 use netloom_node::spawner::Spawner;

@@ -13,6 +13,7 @@ use netloom_shm::memory::Foreign;
 use netloom_shm::ring::{Pushed, Reader, Taken, Writer};
 use netloom_shm::wake::Bell;
 use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
 use ring_script::{ARENA, Hostile};
 
 const ARENA_AT: usize = layout::ring::ARENA_AT;
@@ -196,13 +197,21 @@ fn seeds() {
     assert!(count >= 10, "only {count} seeds");
 }
 
+#[test]
+fn any_peer() {
+    let times = netloom_kit::rounds(300);
+    let mut peers = TestRunner::new(ProptestConfig::with_cases(times));
+    let bytes = prop::collection::vec(any::<u8>(), 0..400);
+    let run = |bytes: Vec<u8>| {
+        ring_script::run(&bytes);
+        Ok(())
+    };
+    peers.run(&bytes, run).unwrap_or_else(|wrong| panic!("{wrong}"));
+    netloom_kit::done("peers of a ring that write what they should not, step by step", times);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
-
-    #[test]
-    fn any_peer(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
-        ring_script::run(&bytes);
-    }
 
     /// Whatever lengths pass: all frames arrive whole, in order, with header and origin.
     #[test]

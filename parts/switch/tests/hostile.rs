@@ -48,7 +48,8 @@ fn what_is_no_message_ends_its_connection() {
     let switch = Switch::start();
     let (mut a, mut b) = pair(&switch);
     let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
-    for round in 0..500 {
+    let times = u64::from(netloom_kit::rounds(500));
+    for round in 0..times {
         let socket = plain(&switch);
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(round);
         let length = usize::try_from(seed >> 50).unwrap() + 1;
@@ -65,6 +66,7 @@ fn what_is_no_message_ends_its_connection() {
         assert!(part || is_closed(&mut channel), "round {round}");
     }
     is_well(&switch, &mut a, &mut b);
+    netloom_kit::done("messages to a switch that are none", times);
 }
 
 #[test]
@@ -228,7 +230,8 @@ fn connections_that_come_and_go_leave_nothing_behind() {
     is_well(&switch, &mut a, &mut b);
     let before = descriptors();
     let ring = Writer::create(256 * 1024, 1).unwrap();
-    for n in 0..200 {
+    let times = netloom_kit::rounds(200);
+    for n in 0..times {
         let mut port = Raw::join(&switch.path(), &format!("p{n}"));
         tell(&mut port.channel, &Message::Open { to: 1 }, &[ring.fd()]);
         tell(&mut port.channel, &Message::Open { to: 2 }, &[ring.fd()]);
@@ -245,4 +248,5 @@ fn connections_that_come_and_go_leave_nothing_behind() {
         (descriptors() <= before + 1).then_some(())
     });
     assert_eq!(switch.ask().show().unwrap().edges, 0);
+    netloom_kit::done("ports that joined, opened edges and went", times);
 }

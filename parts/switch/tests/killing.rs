@@ -13,7 +13,7 @@ use netloom_shm::{JoinOptions, MOST_FRAME, Received, Sent, SwitchPort};
 use netloom_switch::control::requests::Presence;
 use world::{ALL, BOUND, Process, Station, Switch, frame, mac, number_of, numbered};
 
-const ROUNDS: u64 = 20;
+const ROUNDS: u32 = 20;
 
 /// Numbers that look like chance.
 struct Chance(u64);
@@ -142,8 +142,9 @@ fn nobody_misses_a_port_that_is_killed_but_its_peers() {
     let mut chance = Chance::new();
     let switch = Switch::start();
     let path = switch.path();
+    let times = netloom_kit::rounds(ROUNDS);
     let talk = while_they_talk(&path, |talk| {
-        for round in 0..ROUNDS {
+        for round in 0..times {
             let name = format!("victim {round}");
             let arguments = ["talk", path.to_str().unwrap(), &name, "3", "1", "2"];
             let before = talk.strangers.load(Ordering::Relaxed);
@@ -160,6 +161,7 @@ fn nobody_misses_a_port_that_is_killed_but_its_peers() {
         }
     });
     println!("{} frames, and {} of victims", seen(&talk), talk.strangers.into_inner());
+    netloom_kit::done("ports of a switch killed while they and others talk", times);
 }
 
 #[test]
@@ -172,8 +174,9 @@ fn nobody_misses_the_switch_and_a_new_one_takes_its_place() {
         let name = format!("p{number}");
         Station::with(&JoinOptions { number, ..JoinOptions::new(&path, &name) })
     });
+    let times = netloom_kit::rounds(ROUNDS);
     let talk = while_they_talk(&path, |talk| {
-        for _ in 0..ROUNDS {
+        for _ in 0..times {
             go_on(talk, 1 + chance.below(100));
             switch.process.kill();
             go_on(talk, 50);
@@ -192,5 +195,6 @@ fn nobody_misses_the_switch_and_a_new_one_takes_its_place() {
         c.until(&frame(mac(3), mac(4), b"direct"));
         assert_eq!(switch.ask().show().unwrap().edges, 3);
     });
-    println!("{} frames over {ROUNDS} switches", seen(&talk));
+    println!("{} frames over {times} switches", seen(&talk));
+    netloom_kit::done("switches killed while their ports talk", times);
 }

@@ -204,6 +204,12 @@ fn who_does_not_read_loses_its_own_frames_and_no_one_elses() {
 
 #[test]
 fn who_floods_loses_its_own_frames_and_is_told_of_each() {
+    let times = netloom_kit::rounds(1);
+    (0..times).for_each(|_| flood_and_look());
+    netloom_kit::done("storms of 10,000 frames to all while others talk", times);
+}
+
+fn flood_and_look() {
     let switch = Switch::start();
     let mut flooder = world::join(&switch, "flooder");
     let mut ports = ports(&switch, &["b", "c"]);
@@ -307,6 +313,12 @@ fn frames_that_cannot_be_are_dropped_and_counted() {
 
 #[test]
 fn an_edge_is_told_of_after_what_was_sent_before_it() {
+    let times = netloom_kit::rounds(1);
+    (0..times).for_each(|_| open_an_edge_behind_frames());
+    netloom_kit::done("edges opened behind 200 frames that nobody was woken for", times);
+}
+
+fn open_an_edge_behind_frames() {
     let switch = Switch::start();
     let mut ports = ports(&switch, &["a", "b"]);
     for n in 0..200u8 {

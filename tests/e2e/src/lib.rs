@@ -12,8 +12,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use netloom_kit::{
-    Finished, Process, Run, Scratch, Snapshot, Terminal, assert_same, cgroups_allowed, is_root,
-    processes, program, root_only, skip, userns_allowed, wait_until, workspace_root,
+    Finished, Process, Run, Scratch, Snapshot, Terminal, assert_same, cgroups_allowed, done,
+    is_root, processes, program, root_only, rounds, skip, userns_allowed, wait_until,
+    workspace_root,
 };
 use serde_json::Value;
 

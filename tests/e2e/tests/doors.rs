@@ -2,7 +2,7 @@
 //!
 //! The host is played by a fresh network namespace, so that the real one is left alone.
 
-use netloom_tests_e2e::{Machine, Run, machine, root_only, workspace_root};
+use netloom_tests_e2e::{Machine, Run, done, machine, root_only, rounds, workspace_root};
 
 /// A host with an uplink to `far`.
 const HOST: &str = r#"
@@ -96,7 +96,7 @@ state >before
 all='1 2 3 4'
 finish() { for n in $all; do lab $n down --all; done; kill $far; }
 trap finish EXIT
-for round in 1 2 3; do
+for round in $(seq $ROUNDS); do
     for n in $all; do
         printf 'name: l%s\npool: {ipv4: 172.2%s.0.0/16, ipv6: fd9%s::/32}\nnodes: {n: {}}\nlinks: [[n, internet]]\n' $n $n $n >$n.yaml
         lab $n up $n.yaml &
@@ -116,6 +116,9 @@ done
 fn labs_of_several_runtime_directories_go_at_once() {
     root_only!("opens doors to the host");
     let machine = machine!();
-    on_a_host(&machine, AT_ONCE).finish().code(0);
+    let times = rounds(3);
+    let bound = std::time::Duration::from_secs(30) * times;
+    on_a_host(&machine, AT_ONCE).env("ROUNDS", times.to_string()).bound(bound).finish().code(0);
+    done("times four labs with doors came and went at once", times);
     machine.down();
 }

@@ -1,7 +1,8 @@
-//! The crash test: kill -9 at a random moment of `up`, then `down`, then nothing may be left.
+//! The crash tests: kill -9 at a random moment of `up`, or while a lab is used, then `down`, then nothing may be left.
 //!
-//! Victims in turn: the `up` process, the lab process, an init, the wires' process, a switch in shared memory,
-//! a plug. `NETLOOM_KILL_SEED`, `_COUNT` and `_FIRST` choose seed, number and first iteration; every iteration depends on seed and number only,
+//! Victims in turn: of `up` the `up` process itself, the lab process, the spawner, an init, the wires' process, a switch in
+//! shared memory, a plug; of a lab in use also captures, generators and measurements. `NETLOOM_KILL_SEED`, `_COUNT` and `_FIRST`
+//! choose seed, number and first iteration; every iteration depends on seed and number only,
 //! so that one can be run again alone: `cargo xtask test kill --seed S --first I --n 1`.
 
 use std::fmt::Write as _;
@@ -9,44 +10,78 @@ use std::path::Path;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-use netloom_tests_e2e::{Machine, Process, machine, processes, wait_until};
+use netloom_tests_e2e::capturing::Capturing;
+use netloom_tests_e2e::live::Held;
+use netloom_tests_e2e::{Machine, Process, done, is_root, machine, processes, rounds, wait_until};
 
 const LAB: &str = "killed";
+
+/// Parts of a lab, as their processes are named behind `netloom-`.
+const PARTS: [&str; 6] = ["lab", "spawn", "init", "wire", "switch", "plug"];
 
 #[test]
 fn killed_at_any_moment_nothing_stays() {
     let machine = machine!();
+    machine.file(&lab_file());
+    let usual = usual_duration(&machine);
+    println!("a usual up takes {usual:?}");
+    let victims: Vec<&str> = ["up"].into_iter().chain(PARTS).collect();
+    each_round(12, |iteration, random| {
+        let delay = usual.mul_f64(random.fraction());
+        one(&machine, of_turn(&victims, iteration), delay, random)
+    });
+    machine.untouched();
+}
+
+#[test]
+fn killed_while_a_lab_is_used_nothing_stays() {
+    let machine = machine!();
+    machine.file(&lab_file());
+    let mut victims: Vec<&str> = PARTS.into_iter().chain(["capture", "generate"]).collect();
+    victims.extend(is_root().then_some("measure"));
+    let times = u32::try_from(victims.len()).expect("few");
+    each_round(times, |iteration, random| {
+        one_in_use(&machine, of_turn(&victims, iteration), iteration, random)
+    });
+    machine.untouched();
+}
+
+/// Does it as often as is asked for; tells how to do one again that fails, and what was hit how often.
+fn each_round(usual: u32, mut attempt: impl FnMut(u64, &mut Random) -> String) {
     let number = |name: &str, default: u64| {
         std::env::var(name).ok().map_or(default, |text| text.parse().expect("a number"))
     };
     let seed = number("NETLOOM_KILL_SEED", 1);
-    let (first, count) = (number("NETLOOM_KILL_FIRST", 0), number("NETLOOM_KILL_COUNT", 12));
-    machine.file(&lab_file());
-    let usual = usual_duration(&machine);
-    println!("seed {seed}, iterations {first}..{}, a usual up takes {usual:?}", first + count);
+    let first = number("NETLOOM_KILL_FIRST", 0);
+    let count = number("NETLOOM_KILL_COUNT", rounds(usual).into());
+    println!("seed {seed}, iterations {first}..{}", first + count);
+    let mut hits = std::collections::BTreeMap::<String, u64>::new();
     for iteration in first..first + count {
         let mut random = Random::new(seed, iteration);
-        let delay = usual.mul_f64(random.fraction());
-        let attempt = || one(&machine, iteration, delay, &mut random);
-        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(attempt));
-        if let Err(cause) = result {
-            eprintln!("failed: seed {seed}, iteration {iteration}, killed after {delay:?};");
-            eprintln!("again: cargo xtask test kill --seed {seed} --first {iteration} --n 1");
-            std::panic::resume_unwind(cause);
+        let attempt = || attempt(iteration, &mut random);
+        match std::panic::catch_unwind(std::panic::AssertUnwindSafe(attempt)) {
+            Ok(victim) => *hits.entry(victim).or_default() += 1,
+            Err(cause) => {
+                eprintln!("failed: seed {seed}, iteration {iteration};");
+                eprintln!("again: cargo xtask test kill --seed {seed} --first {iteration} --n 1");
+                std::panic::resume_unwind(cause);
+            }
         }
     }
-    machine.untouched();
+    let hits: Vec<String> = hits.iter().map(|(victim, n)| format!("{victim} {n}")).collect();
+    done(&format!("kills: {}", hits.join(", ")), count);
+}
+
+fn of_turn<'a>(victims: &[&'a str], iteration: u64) -> &'a str {
+    let count = u64::try_from(victims.len()).expect("few");
+    victims[usize::try_from(iteration % count).expect("below a count")]
 }
 
 /// Sixteen nodes: a switch with hosts, one in shared memory with two, one with nodes in it, routers, links
 /// between nodes, two with wires, programs, files; as root guarded ones, too.
 fn lab_file() -> String {
     let mut text = String::from("name: killed\nnodes:\n");
-    let guards = if netloom_tests_e2e::is_root() {
-        "limits: {sockets: 50}, protect: {packets: 100k/s}, "
-    } else {
-        ""
-    };
+    let guards = if is_root() { "limits: {sockets: 50}, protect: {packets: 100k/s}, " } else { "" };
     writeln!(text, "  g: {{{guards}children: {{limit: 3, nodes: {{a: {{}}}}}}}}").unwrap();
     for host in 0..8 {
         writeln!(text, "  h{host}: {{run: [[tail, -f, /dev/null]], files: {{/srv/x: y}}}}")
@@ -78,26 +113,103 @@ fn usual_duration(machine: &Machine) -> Duration {
     took[1]
 }
 
-fn one(machine: &Machine, iteration: u64, delay: Duration, random: &mut Random) {
+/// One kill of a victim while `up` works; tells who was hit.
+fn one(machine: &Machine, victim: &str, delay: Duration, random: &mut Random) -> String {
     let start = Instant::now();
     let mut up = machine.netloom(["up", "lab.yaml"]).spawn();
     // The moment of the kill is the experiment, not a wait for readiness.
     std::thread::sleep(delay.saturating_sub(start.elapsed()));
-    let victims = ["up", "lab", "init", "wire", "switch", "plug"];
-    let victim = victims[usize::try_from(iteration).unwrap() % victims.len()];
-    let hit = strike(machine, victim, &mut up, random);
-    wait_until("`up` ends after the kill", Duration::from_secs(60), || up.try_wait().unwrap());
-    let down = machine.netloom(["down", LAB]).finish();
+    let hit = strike(machine, victim, random);
+    if hit.is_none() {
+        // It may be done already: then the lab is simply up.
+        let _ = up.kill();
+    }
+    wait_until("`up` ends after the kill", SOON, || up.try_wait().unwrap());
+    let hit = if hit.is_some() { victim } else { "up" };
+    take_down(machine, &format!("{hit} after {delay:?}"));
+    netloom_tests_e2e::assert_same(machine.before());
+    hit.to_owned()
+}
+
+/// What uses a lab beside its nodes.
+struct Users {
+    capture: Option<Capturing>,
+    /// Another one, of a switch in shared memory.
+    mirror: Option<Capturing>,
+    generate: Child,
+    measure: Option<Held>,
+}
+
+impl Users {
+    fn start(machine: &Machine) -> Users {
+        let capture = |target: &str, file: &str| Some(Capturing::start(machine, target, file));
+        let measure = ["measure", "h0", "r2", "--json"];
+        let mut measure = is_root().then(|| Held::start(machine.netloom(measure)));
+        // Its points stand when it has told of them.
+        measure.as_mut().map(Held::line);
+        Users {
+            capture: capture("h0:eth0 r2", "nodes.pcapng"),
+            mirror: capture("switch:x", "switch.pcapng"),
+            generate: machine.netloom("generate h0:eth0 --to h1 --rate 1000pps".split(' ')).spawn(),
+            measure,
+        }
+    }
+
+    fn kill(&mut self, victim: &str, random: &mut Random) -> bool {
+        let captures = [&mut self.capture, &mut self.mirror];
+        match victim {
+            "capture" => captures[random.below(2)].take().map(Capturing::kill).is_some(),
+            "generate" => self.generate.kill().is_ok(),
+            "measure" => self.measure.as_mut().is_some_and(|held| held.child().kill().is_ok()),
+            _ => false,
+        }
+    }
+}
+
+impl Drop for Users {
+    fn drop(&mut self) {
+        // It may have ended with the lab, or by the test.
+        let _ = self.generate.kill();
+        let _ = self.generate.wait();
+    }
+}
+
+/// One kill of a victim while the lab is captured, measured and sent to; tells who was hit.
+fn one_in_use(machine: &Machine, victim: &str, iteration: u64, random: &mut Random) -> String {
+    machine.netloom(["up", "lab.yaml"]).finish().code(0);
+    let mut users = Users::start(machine);
+    // The moment is the experiment.
+    std::thread::sleep(Duration::from_millis(100).mul_f64(random.fraction()));
+    let hit = users.kill(victim, random) || strike(machine, victim, random).is_some();
+    assert!(hit, "there is no {victim}");
+    let around = iteration / u64::try_from(PARTS.len() + 3).expect("few");
+    // A lab that lost its process is taken over by some, and taken down as it is by others; and
+    // some who use it go before it does.
+    if victim == "lab" && around.is_multiple_of(2) {
+        machine.netloom(["up", "lab.yaml"]).bound(SOON).finish().code(0);
+    }
+    let users = (random.below(2) == 0).then_some(users);
+    take_down(machine, victim);
+    drop(users);
+    netloom_tests_e2e::assert_same(machine.before());
+    victim.to_owned()
+}
+
+/// Takes down what there is of the lab; nothing may be left.
+fn take_down(machine: &Machine, after: &str) {
+    let down = machine.netloom(["down", LAB]).bound(SOON).finish();
     match down.status.code() {
         Some(0) => {}
         Some(1) if down.errors().contains(LAB) && nothing_in(&machine.scratch().runtime_dir()) => {}
-        _ => panic!("down after killing {hit}\n{down}"),
+        _ => panic!("down after killing {after}\n{down}"),
     }
-    netloom_tests_e2e::assert_same(machine.before());
 }
 
-/// Kills the victim, or `up` if there is none yet; tells which.
-fn strike(machine: &Machine, victim: &str, up: &mut Child, random: &mut Random) -> String {
+/// How long what takes moments may take.
+const SOON: Duration = Duration::from_secs(60);
+
+/// Kills one of the lab's processes of this kind, if there is any; tells which.
+fn strike(machine: &Machine, victim: &str, random: &mut Random) -> Option<i32> {
     let dir = machine.scratch().runtime_dir();
     let ours = |process: &Process| {
         let shown = process.is_of(&dir);
@@ -105,16 +217,14 @@ fn strike(machine: &Machine, victim: &str, up: &mut Child, random: &mut Random) 
     };
     let candidates: Vec<i32> =
         processes().into_values().filter(ours).map(|process| process.pid).collect();
-    if victim == "up" || candidates.is_empty() {
-        // It may be done already: then the lab is simply up.
-        let _ = up.kill();
-        return "up".to_owned();
+    if candidates.is_empty() {
+        return None;
     }
-    let pid = candidates[random.below(candidates.len())];
-    let pid = rustix::process::Pid::from_raw(pid).expect("a pid is not 0");
+    let found = candidates[random.below(candidates.len())];
+    let pid = rustix::process::Pid::from_raw(found).expect("a pid is not 0");
     // It may have ended since it was seen.
     let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
-    format!("{victim} {pid}")
+    Some(found)
 }
 
 /// The runtime directory itself goes with its last lab.

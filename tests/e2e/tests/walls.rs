@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use netloom_tests_e2e::live::{Held, kill_and_wait};
-use netloom_tests_e2e::{Machine, Run, machine, program, skip};
+use netloom_tests_e2e::{Machine, Run, done, machine, program, rounds, skip};
 
 /// The folder of the scopes of a lab's nodes, each named by the node's number.
 fn scopes(machine: &Machine, lab: &str) -> PathBuf {
@@ -34,7 +34,9 @@ fn no_root_is_named_from_inside() {
     machine.up("name: narrow\nnodes:\n  p: {children: {limit: 4, nodes: {c: {}}}}\n");
     let folder = directory(&machine, "the host's\n");
     let lab = scopes(&machine, "narrow");
-    for root in ["/", text(&lab), &folder] {
+    let times = rounds(3);
+    for root in ["/", text(&lab), &folder].into_iter().cycle().take(usize::try_from(times).unwrap())
+    {
         for words in [
             format!("node create evil --root {root}"),
             format!("node create evil root={root}"),
@@ -47,6 +49,7 @@ fn no_root_is_named_from_inside() {
     }
     machine.refused_inside("p", "node set c root=none", 1, &["\"p\"", "root", "outside"]);
     assert_eq!(machine.nodes(), ["p", "p/c"]);
+    done("paths of the host named from inside a node, in five ways each", times);
     machine.inside("p", ["node", "create", "good"]).finish().code(0);
     // Who made the lab names roots as before.
     machine.ok(&format!("node create p/other --root {folder}"));
@@ -180,12 +183,6 @@ while not select.select([0], [], [], 0)[0]:
 print(rounds > 0, found)
 ";
 
-/// How often something is done while it is watched: more by hand, to hunt.
-fn rounds(usual: u32) -> u32 {
-    let wanted = std::env::var("NETLOOM_WALLS_ROUNDS").ok();
-    wanted.and_then(|rounds| rounds.parse().ok()).unwrap_or(usual)
-}
-
 /// A watcher in node `p` of the lab `watched`.
 fn watch(machine: &Machine) -> Held {
     let file = machine.scratch().runtime_dir().join("watched/lab.pid");
@@ -205,11 +202,13 @@ fn a_child_that_is_made_shows_its_parent_nothing_of_the_host() {
     let machine = machine!();
     machine.up(WATCHED);
     let watcher = watch(&machine);
-    for _ in 0..rounds(40) {
+    let times = rounds(40);
+    for _ in 0..times {
         machine.ok("node create p/new");
         machine.ok("node delete p/new --force");
     }
     assert_eq!(watcher.rest(), "True {}\n");
+    done("children made and deleted while their parent looks for a way out", times);
     machine.down();
 }
 
@@ -221,10 +220,12 @@ fn a_process_that_enters_shows_the_node_nothing_of_the_host() {
     let machine = machine!();
     machine.up(WATCHED);
     let watcher = watch(&machine);
-    for _ in 0..rounds(40) {
+    let times = rounds(40);
+    for _ in 0..times {
         machine.exec("p", &["true"]).finish().code(0);
         machine.exec("p/c", &["true"]).finish().code(0);
     }
     assert_eq!(watcher.rest(), "True {}\n");
+    done("pairs of programs started in a node that looks for a way out, and in its child", times);
     machine.down();
 }

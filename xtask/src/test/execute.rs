@@ -7,12 +7,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
+use super::attack::Attack;
 use super::outcome::{self, Verdict};
 use super::plan::{Job, Selection};
 use super::stage::Stage;
 use crate::workspace;
 
-/// A process that takes longer hangs: it is killed and its unfinished tests have failed.
+/// A process that takes longer hangs: it is killed and its unfinished tests have failed. Where things are done N times
+/// as often it may take N times as long.
 const BOUND: Duration = Duration::from_secs(30 * 60);
 
 /// What became of the tests.
@@ -51,20 +53,27 @@ pub(super) fn run(
     stage: &Stage,
     selection: &Selection,
 ) -> Result<Outcome> {
-    let mut extra = selection.kill.map(|kill| kill.variables().to_vec()).unwrap_or_default();
+    let mut extra = selection.variables();
     let log = stage.skip_log(job.user, worker);
     let _ = fs::remove_file(&log);
     extra.push(("NETLOOM_SKIP_LOG", log.to_string_lossy().into_owned()));
     let mut tests = stage.command(&job.built.file, job.user, &extra)?;
     tests.args(["--exact", "--test-threads=1"]).args(names);
-    if selection.kill.is_some() {
+    if selection.kill.is_some() || selection.attack.is_some() {
         tests.arg("--show-output");
     }
-    let (status, text) = captured(&mut tests, stage, worker)?;
+    let bound = BOUND * selection.attack.map_or(1, Attack::rounds);
+    let (status, text) = captured(&mut tests, stage, worker, bound)?;
     let skips = read_skips(&log);
     let outcome = count(&job.title(), names, &text, &skips, status);
     if !outcome.failed.is_empty() || selection.kill.is_some() {
         println!("--- {}\n{text}", job.title());
+    }
+    if selection.attack.is_some() {
+        // See `netloom_kit::done`.
+        for line in text.lines().filter(|line| line.starts_with("done: ")) {
+            println!("{line} ({})", job.title());
+        }
     }
     Ok(outcome)
 }
@@ -112,12 +121,17 @@ fn count(
 }
 
 /// Standard output, then standard error; by files, so that nothing left running can hold us up.
-fn captured(command: &mut Command, stage: &Stage, worker: usize) -> Result<(ExitStatus, String)> {
+fn captured(
+    command: &mut Command,
+    stage: &Stage,
+    worker: usize,
+    bound: Duration,
+) -> Result<(ExitStatus, String)> {
     let out = stage.path().join(format!("out-{worker}"));
     let err = stage.path().join(format!("err-{worker}"));
     command.stdout(File::create(&out)?).stderr(File::create(&err)?);
     let mut child = command.spawn().with_context(|| format!("start {command:?}"))?;
-    let end = Instant::now() + BOUND;
+    let end = Instant::now() + bound;
     let status = loop {
         if let Some(status) = child.try_wait()? {
             break status;

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
+use super::attack::Attack;
 use super::kill::KillRun;
 use super::stage::Rights;
 use crate::workspace::Built;
@@ -38,6 +39,7 @@ pub(super) struct Selection {
     rung: Option<Rung>,
     pub(super) filter: Option<String>,
     pub(super) kill: Option<KillRun>,
+    pub(super) attack: Option<Attack>,
 }
 
 /// One executable to run as one user.
@@ -58,14 +60,19 @@ impl Selection {
             "peers" => Rung::Peers,
             "kill" => {
                 let kill = Some(KillRun::parse(rest)?);
-                return Ok(Selection { rung: Some(Rung::EndToEnd), filter: None, kill });
+                return Ok(Selection { rung: Some(Rung::EndToEnd), kill, ..Selection::default() });
             }
-            other => bail!("no rung `{other}`: unit, netns, e2e, peers or kill"),
+            "attack" => {
+                let attack = Some(Attack::parse(rest)?);
+                return Ok(Selection { attack, ..Selection::default() });
+            }
+            other => bail!("no rung `{other}`: unit, netns, e2e, peers, kill or attack"),
         };
         if rest.len() > 1 {
             bail!("one filter at most, got {rest:?}");
         }
-        Ok(Selection { rung: Some(rung), filter: rest.first().cloned(), kill: None })
+        let filter = rest.first().cloned();
+        Ok(Selection { rung: Some(rung), filter, ..Selection::default() })
     }
 
     pub(super) fn includes(&self, rung: Rung) -> bool {
@@ -73,22 +80,35 @@ impl Selection {
     }
 
     /// Arguments for cargo: only what the chosen rung needs is built.
-    pub(super) fn build_args(&self) -> [&'static str; 4] {
+    pub(super) fn build_args(&self) -> Vec<&'static str> {
         // Not the examples: they are measuring tools, and `make check` compiles them.
+        let mut args = vec!["test", "--no-run", "--tests"];
         let what = match self.rung {
+            None if self.attack.is_some() => {
+                args.extend(Attack::PACKAGES);
+                return args;
+            }
             None | Some(Rung::Unit) => "--workspace",
             Some(Rung::Netns) => "--package=netloom-tests-netns",
             Some(Rung::EndToEnd) => "--package=netloom-tests-e2e",
             Some(Rung::Peers) => "--package=netloom-tests-peers",
         };
-        ["test", "--no-run", "--tests", what]
+        args.push(what);
+        args
     }
 
-    /// Whether a test is asked for: its folder and name hold the filter, or it is the crash test.
+    /// What tests are told by their environment.
+    pub(super) fn variables(&self) -> Vec<(&'static str, String)> {
+        let kill = self.kill.iter().flat_map(|kill| kill.variables());
+        kill.chain(self.attack.iter().flat_map(|attack| attack.variables())).collect()
+    }
+
+    /// Whether a test is asked for: its folder and name hold the filter, or it is a crash test or an attack.
     pub(super) fn wants(&self, job: &Job, test: &str) -> bool {
         let named = format!("{} {test}", job.built.dir.display());
         match (&self.filter, self.kill) {
             (_, Some(_)) => test.starts_with(KillRun::TESTS),
+            _ if self.attack.is_some() => Attack::includes(&job.built.dir, test),
             (Some(filter), _) => named.contains(filter),
             (None, None) => true,
         }

@@ -101,7 +101,7 @@ pub(super) fn units<'a>(jobs: &'a [Job], selection: &Selection) -> Result<Vec<Un
             units.push(Unit { job: Some(job), tests: vec![name], rank });
         }
     }
-    if selection.includes(Rung::Unit) && selection.filter.is_none() {
+    if selection.includes(Rung::Unit) && selection.filter.is_none() && selection.attack.is_none() {
         units.push(Unit { job: None, tests: vec![], rank: 0 });
     }
     units.sort_by_key(|unit| unit.rank);
