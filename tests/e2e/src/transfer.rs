@@ -7,6 +7,7 @@ use crate::live::Held;
 const SEND: &str = r#"
 import hashlib, random, socket, sys
 to = socket.create_connection((sys.argv[1], 5001))
+print('connected', flush=True)
 made, digest = random.Random(7), hashlib.sha256()
 for line in sys.stdin:
     for _ in range(int(line)):
@@ -43,11 +44,13 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    /// Starts it between two nodes of a lab; nothing is sent yet.
+    /// Starts it between two nodes of a lab and waits until they are connected; nothing is sent yet.
     pub fn start(machine: &Machine, from: &str, to: &str) -> Transfer {
         let mut taker = Held::start(machine.python(to, TAKE, &[]));
         assert_eq!(taker.line(), "listens");
-        Transfer { sender: Held::start(machine.python(from, SEND, &[to])), taker, asked: 0 }
+        let mut sender = Held::start(machine.python(from, SEND, &[to]));
+        assert_eq!(sender.line(), "connected");
+        Transfer { sender, taker, asked: 0 }
     }
 
     /// Has more sent, and does not wait for it.
