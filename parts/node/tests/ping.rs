@@ -171,7 +171,8 @@ fn three_on_a_bridge_answer_until_one_is_down() {
     }
     inside(star.node(1), |_, batch| batch.push("eth0", &Change::of("eth0").down()));
     for version in [Version::V4, Version::V6] {
-        let timeout = Duration::from_millis(300);
+        // Those who live answer within it on a busy machine, too.
+        let timeout = Duration::from_secs(2);
         let start = Instant::now();
         let table = all_pairs(&star.probers(version), version, timeout).unwrap();
         assert_eq!(answered(&table), expected(3, &[1]), "{version:?}: {table:?}");
@@ -205,7 +206,7 @@ fn an_answer_from_elsewhere_does_not_count() {
     assert_eq!(answered(&table), expected(2, &[]), "the bridge forwards");
     // Nobody has this one: node 0 asks, nobody answers; node 1 still asks node 0 and is answered.
     probers[1].address = Some(v4(0, 77));
-    let table = all_pairs(&probers, Version::V4, Duration::from_millis(200)).unwrap();
+    let table = all_pairs(&probers, Version::V4, Duration::from_secs(2)).unwrap();
     assert_eq!(answered(&table), [[false, false], [true, false]]);
 }
 

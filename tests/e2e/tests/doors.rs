@@ -33,15 +33,15 @@ state() {
 state >before
 "$NETLOOM_BIN" up "$1"
 trap '"$NETLOOM_BIN" down --all; kill $far' EXIT
-"$NETLOOM_BIN" exec inside -- ping -c 1 -W 5 203.0.113.1
-"$NETLOOM_BIN" exec inside -- ping -c 1 -W 5 203.0.113.9
+"$NETLOOM_BIN" exec inside -- ping -c 1 -W 30 203.0.113.1
+"$NETLOOM_BIN" exec inside -- ping -c 1 -W 30 203.0.113.9
 ip -o link show eth1 | grep -q master
 # A second lab's door beside it: each passes, and one stays when the other goes.
 "$NETLOOM_BIN" up "$2"
-"$NETLOOM_BIN" -l second exec n -- ping -c 1 -W 5 203.0.113.9
-"$NETLOOM_BIN" -l doors exec inside -- ping -c 1 -W 5 203.0.113.9
+"$NETLOOM_BIN" -l second exec n -- ping -c 1 -W 30 203.0.113.9
+"$NETLOOM_BIN" -l doors exec inside -- ping -c 1 -W 30 203.0.113.9
 "$NETLOOM_BIN" down doors
-"$NETLOOM_BIN" exec n -- ping -c 1 -W 5 203.0.113.9
+"$NETLOOM_BIN" exec n -- ping -c 1 -W 30 203.0.113.9
 "$NETLOOM_BIN" down second
 trap 'kill $far' EXIT
 state >after
@@ -105,7 +105,7 @@ for round in $(seq $ROUNDS); do
     # Three go at once: the fourth passes on.
     for n in 1 2 3; do lab $n down & done
     wait $(jobs -p | grep -v "^$far$")
-    lab 4 exec n -- ping -c 1 -W 5 203.0.113.9
+    lab 4 exec n -- ping -c 1 -W 30 203.0.113.9
     lab 4 down
     state >after
     diff before after

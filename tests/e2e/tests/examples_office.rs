@@ -43,6 +43,6 @@ fn clients_ask_for_all_they_need_and_are_hidden_by_nat() {
     let route = ["ip", "route", "add", "192.168.1.0/24", "via", "203.0.113.1"];
     machine.exec("web", &route).ok();
     machine.exec("web", &["ping", "-c", "1", "-W", "1", &own]).finish().code(1);
-    machine.exec("firewall", &["ping", "-c", "1", "-W", "5", &own]).ok();
+    machine.exec("firewall", &["ping", "-c", "1", "-W", "30", &own]).ok();
     machine.down();
 }

@@ -39,8 +39,8 @@ fn a_node_has_its_own_name_processes_and_network() {
     assert!(pids.trim().parse::<u32>().unwrap() < 10, "sees {pids} processes");
     let links = machine.exec("a", &["ls", "/sys/class/net"]).ok();
     assert_eq!(links.split_whitespace().collect::<Vec<_>>(), ["eth0", "lo"]);
-    machine.exec("a", &["ping", "-c", "1", "-W", "5", "b"]).finish().code(0);
-    machine.exec("a", &["ping", "-6", "-c", "1", "-W", "5", "b"]).finish().code(0);
+    machine.exec("a", &["ping", "-c", "1", "-W", "30", "b"]).finish().code(0);
+    machine.exec("a", &["ping", "-6", "-c", "1", "-W", "30", "b"]).finish().code(0);
     machine.down();
 }
 

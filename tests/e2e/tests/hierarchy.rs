@@ -179,7 +179,7 @@ fn exec_enters_children_from_inside_and_from_outside() {
     assert_eq!(machine.inside("grandee", ["exec", "tenant/left", "--", "hostname"]).ok(), "left\n");
     let links = machine.inside(TENANT, ["exec", "right", "--", "ls", "/sys/class/net"]).ok();
     assert_eq!(links.split_whitespace().collect::<Vec<_>>(), ["eth0", "eth1", "lo"]);
-    let words = ["exec", "right", "--", "ping", "-c", "1", "-W", "5", "left.tenant.grandee"];
+    let words = ["exec", "right", "--", "ping", "-c", "1", "-W", "30", "left.tenant.grandee"];
     machine.inside(TENANT, words).finish().code(0);
     for code in [0, 1, 7, 255] {
         let script = format!("exit {code}");
@@ -285,7 +285,7 @@ fn a_killed_parent_ends_its_children_and_up_makes_all_anew() {
     for (from, to) in
         [("grandee/tenant/left", "stranger"), ("grandee/tenant/right", "neighbour.grandee")]
     {
-        machine.exec(from, &["ping", "-c", "1", "-W", "5", to]).finish().code(0);
+        machine.exec(from, &["ping", "-c", "1", "-W", "30", to]).finish().code(0);
     }
     let list = machine.inside(TENANT, ["node", "list", "--json"]).finish().code(0).json();
     assert_eq!(names(&list), ["left", "right"]);

@@ -10,7 +10,7 @@ fn a_download_crosses_two_routers() {
     let made = during.count("netns") - machine.before().count("netns");
     assert!(made >= 5, "the leftovers check sees {made} namespaces of a lab with 5 nodes");
     assert_eq!(machine.exec("h1", &["curl", "-fsS", "http://web/"]).ok(), "hello\n");
-    let ping = machine.exec("h1", &["ping", "-c", "1", "-W", "5", "web"]).ok();
+    let ping = machine.exec("h1", &["ping", "-c", "1", "-W", "30", "web"]).ok();
     assert!(ping.contains("ttl=62"), "two routers take one each from 64: {ping}");
     machine.netloom(["ping", "--all"]).finish().code(0);
     assert_eq!(machine.status()["nodes"].as_array().map(Vec::len), Some(5));

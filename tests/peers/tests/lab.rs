@@ -38,7 +38,7 @@ fn finds(plug: &mut VdePlug, mac: [u8; 6], own: Ipv4Addr, about: Ipv4Addr) {
 
 /// Waits for one frame among what nodes say by themselves.
 fn gets(plug: &mut VdePlug, wanted: &[u8]) -> bool {
-    let until = Instant::now() + Duration::from_millis(500);
+    let until = Instant::now() + SOON;
     while Instant::now() < until {
         let found = plug.receive_within(Duration::from_millis(100));
         if found.as_deref() == Some(wanted) {
