@@ -6,7 +6,7 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdStream;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
@@ -344,6 +344,15 @@ impl Client {
     /// [`Error::Refused`] with status 404 when there is no such node, 409 when its init has ended.
     pub fn door(&self, node: &str) -> Result<Door> {
         door::open(&self.folder, Some(node))
+    }
+
+    /// Passes descriptors on to the init of a node, which starts a program with them
+    /// ([`netloom_node::by_init::Call`]).
+    ///
+    /// # Errors
+    /// As [`Client::door`].
+    pub fn run_in(&self, node: &str, fds: &[BorrowedFd<'_>]) -> Result<()> {
+        door::run_in(&self.folder, node, fds)
     }
 
     /// The same for the core namespace, where the ports of switches are.

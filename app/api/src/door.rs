@@ -1,8 +1,8 @@
 //! The caller's side of the descriptors' socket.
 
 use std::io;
-use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use netloom_node::entry::Door;
@@ -19,6 +19,30 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Asks the lab in `folder` for what is needed to enter a node, or its core namespace.
 pub(crate) fn open(folder: &Path, node: Option<&str>) -> Result<Door> {
+    match exchange(folder, &Ask { node: node.map(str::to_owned), run: false }, &[])? {
+        (path, Reply::Door { node, user, env, tasks, v2, nested, privileged, by_init }, fds) => {
+            let (init, groups) = sort(fds, tasks, v2)
+                .ok_or_else(|| answer(&path, &node, "the descriptors are not those it tells of"))?;
+            Ok(Door { node, init, groups, user, env, nested, privileged, by_init })
+        }
+        (path, ..) => Err(answer(&path, node.unwrap_or("(core)"), "it is none for this question")),
+    }
+}
+
+/// Passes descriptors on to a node's init, which starts a program with them.
+pub(crate) fn run_in(folder: &Path, node: &str, fds: &[BorrowedFd<'_>]) -> Result<()> {
+    match exchange(folder, &Ask { node: Some(node.to_owned()), run: true }, fds)? {
+        (_, Reply::Passed, _) => Ok(()),
+        (path, ..) => Err(answer(&path, node, "it is none for this question")),
+    }
+}
+
+/// Asks and gives the answer with its descriptors, if it is no refusal.
+fn exchange(
+    folder: &Path,
+    question: &Ask,
+    given: &[BorrowedFd<'_>],
+) -> Result<(PathBuf, Reply, Vec<OwnedFd>)> {
     let path = folder.join(HANDLES_SOCKET);
     let connection = socket::connect(&path, SocketType::SEQPACKET)?
         .ok_or_else(|| Error::NotRunning(folder.to_owned()))?;
@@ -26,21 +50,21 @@ pub(crate) fn open(folder: &Path, node: Option<&str>) -> Result<Door> {
         set_socket_timeout(&connection, direction, Some(PATIENCE))
             .map_err(Error::socket(&path, "set a timeout"))?;
     }
-    let (reply, fds) = ask(&path, &connection, node)?;
-    match reply {
-        Reply::Refused { status, error } => Err(Error::Refused { status, error }),
-        Reply::Door { node, user, env, tasks, v2 } => {
-            let (init, groups) = sort(fds, tasks, v2)
-                .ok_or_else(|| answer(&path, &node, "the descriptors are not those it tells of"))?;
-            Ok(Door { node, init, groups, user, env })
-        }
+    match ask(&path, &connection, question, given)? {
+        (Reply::Refused { status, error }, _) => Err(Error::Refused { status, error }),
+        (reply, fds) => Ok((path, reply, fds)),
     }
 }
 
-fn ask(path: &Path, connection: &OwnedFd, node: Option<&str>) -> Result<(Reply, Vec<OwnedFd>)> {
-    let named = node.unwrap_or("(core)");
+fn ask(
+    path: &Path,
+    connection: &OwnedFd,
+    question: &Ask,
+    given: &[BorrowedFd<'_>],
+) -> Result<(Reply, Vec<OwnedFd>)> {
+    let named = question.node.as_deref().unwrap_or("(core)");
     let request = || format!("the question for node {named:?}");
-    let bytes = serde_json::to_vec(&Ask { node: node.map(str::to_owned) })
+    let bytes = serde_json::to_vec(question)
         .map_err(|e| Error::socket::<io::Error>(path, "ask")(e.into()))?;
     if bytes.len() > MAX_ASK {
         let error = format!("node: a name of {} bytes is not in any lab", named.len());
@@ -48,7 +72,7 @@ fn ask(path: &Path, connection: &OwnedFd, node: Option<&str>) -> Result<(Reply, 
     }
     let mut buffer = vec![0; MAX_REPLY + 1];
     let exchanged =
-        scm::send(connection, &bytes, &[]).and_then(|_| scm::receive(connection, &mut buffer));
+        scm::send(connection, &bytes, given).and_then(|_| scm::receive(connection, &mut buffer));
     let (received, fds) = match exchanged {
         Ok((0, _)) => return Err(Error::Closed { path: path.to_owned(), request: request() }),
         Ok(received) => received,

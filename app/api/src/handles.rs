@@ -1,4 +1,5 @@
-//! The thread that hands out descriptors by which a caller enters a node.
+//! The thread that hands out descriptors by which a caller enters a node, or passes the caller's on to the
+//! node's init where it may not enter.
 //!
 //! A connection (SOCK_SEQPACKET) carries one question and one answer, each one JSON value in one
 //! message; the answer comes with the descriptors it counts: the init's pidfd, the `tasks` files of
@@ -44,6 +45,9 @@ pub(crate) struct Ask {
     /// Name of the node; `null`, which must be said: the core namespace.
     #[serde(deserialize_with = "Option::deserialize")]
     pub(crate) node: Option<String>,
+    /// Not a door: its init starts a program for the caller, whose descriptors come along.
+    #[serde(default)]
+    pub(crate) run: bool,
 }
 
 /// What is answered.
@@ -62,7 +66,18 @@ pub(crate) enum Reply {
         tasks: usize,
         /// Whether there is a v2 directory.
         v2: bool,
+        /// See [`Door`].
+        #[serde(default)]
+        nested: bool,
+        /// See [`Door`].
+        #[serde(default)]
+        privileged: bool,
+        /// See [`Door`].
+        #[serde(default)]
+        by_init: bool,
     },
+    /// The program's descriptors are with the init.
+    Passed,
     /// Without descriptors.
     Refused {
         /// As the HTTP status of the same failure.
@@ -152,13 +167,14 @@ impl Handles {
     fn serve(&self, socket: &OwnedFd) -> bool {
         // One byte more than allowed tells a message that is too large.
         let mut buffer = [0; MAX_ASK + 1];
-        let received = match scm::receive(socket, &mut buffer) {
-            Ok((n, _)) => n,
+        let (received, fds) = match scm::receive(socket, &mut buffer) {
+            Ok(received) => received,
             Err(e) => return e.raw_os_error() != Some(Errno::AGAIN.raw_os_error()),
         };
         if received > 0 {
-            let sent = match self.door(&buffer[..received]) {
-                Ok(door) => send_door(socket, &door),
+            let sent = match self.answer(&buffer[..received], &fds) {
+                Ok(Some(door)) => send_door(socket, &door),
+                Ok(None) => scm::send(socket, &encode(&Reply::Passed), &[]),
                 Err(failure) => send_refusal(socket, failure),
             };
             if let Err(e) = sent {
@@ -168,16 +184,18 @@ impl Handles {
         true
     }
 
-    fn door(&self, ask: &[u8]) -> std::result::Result<Door, Failure> {
+    /// A door, or nothing when a program is on its way.
+    fn answer(&self, ask: &[u8], fds: &[OwnedFd]) -> std::result::Result<Option<Door>, Failure> {
         let wrong = |why: String| Failure::new(axum::http::StatusCode::BAD_REQUEST, why);
         if ask.len() > MAX_ASK {
             return Err(wrong(format!("question: larger than {MAX_ASK} bytes")));
         }
-        let Ask { node } =
+        let Ask { node, run } =
             serde_json::from_slice(ask).map_err(|e| wrong(format!("question: {e}")))?;
         let door = || match &node {
-            Some(node) => self.service.door(node),
-            None => self.service.core(),
+            Some(node) if run => self.service.run_in(node, fds).map(|()| None),
+            Some(node) => self.service.door(node).map(Some),
+            None => self.service.core().map(Some),
         };
         match catch_unwind(AssertUnwindSafe(door)) {
             Ok(door) => door.map_err(Failure::from),
@@ -199,6 +217,9 @@ fn send_door(socket: &OwnedFd, door: &Door) -> netloom_sys::Result<usize> {
         env: door.env.clone(),
         tasks: groups.tasks.len(),
         v2: groups.v2.is_some(),
+        nested: door.nested,
+        privileged: door.privileged,
+        by_init: door.by_init,
     };
     let bytes = encode(&reply);
     if bytes.len() > MAX_REPLY || fds.len() > scm::MAX_FDS {

@@ -206,12 +206,12 @@ impl Running {
             setting::check_bounds(&state.plan.nodes[inner], &new).map_err(&invalid)?;
         }
         launch::check_limits(&state.groups, &new, state.user)?;
-        let remake = new.root != old.root;
+        let remake = new.root != old.root || new.privileged != old.privileged;
         if remake {
             new.root.as_ref().map_or(Ok(()), |root| check_root(&object, root))?;
             let below = state.plan.descendants(at);
             let slots: Vec<usize> = std::iter::once(at).chain(below).collect();
-            let remedy = "its root can be changed when they have ended";
+            let remedy = "`root` and `privileged` can be changed when they have ended";
             self.refuse_inhabited(&work, &state.plan, &slots, remedy)?;
         }
         let mut notes = Vec::new();
@@ -225,7 +225,7 @@ impl Running {
         })?;
         if remake {
             self.remake(&mut work, &new)?;
-            notes.push("made anew with its new root".into());
+            notes.push("made anew".into());
         }
         let count = state.plan.descendants(at).len();
         if new.children.is_some_and(|limit| count > limit as usize) {

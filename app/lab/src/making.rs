@@ -351,6 +351,7 @@ impl Maker<'_> {
             kind: match node.kind {
                 NodeKind::Plain => Kind::Node,
             },
+            privileged: node.privileged,
             root: self.root_of(slot),
             storage: node.storage,
             tasks: groups.tasks_files(node.id),

@@ -4,19 +4,20 @@
 //! from the kernel when it is asked for.
 
 use std::collections::BTreeSet;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use netloom_measure::Probe;
 use netloom_model::Plan;
 use netloom_model::plan::PlannedNode;
+use netloom_node::control::{self, Connection};
 use netloom_node::entry::Door;
 use netloom_node::init;
 use netloom_node::log::{self, Record};
 use netloom_node::ping::Pace;
 use netloom_node::spawner::{self, Spawner};
-use netloom_node::spec::{CORE, NodeSpec, log_names};
+use netloom_node::spec::{CORE, NodeSpec, log_names, socket_name};
 use netloom_switch::control::requests::{Answer, Request};
 use netloom_sys::cgroup::Join;
 use netloom_sys::{process, title};
@@ -36,6 +37,9 @@ use crate::{Error, Result, Service, starting, status, teardown};
 
 /// Pause between two looks at a node's log for somebody who waits.
 const LOG_LOOK: Duration = Duration::from_millis(40);
+
+/// How long an init may take to accept a caller that is passed on to it.
+const PASSING_ON: Duration = Duration::from_secs(5);
 
 /// How long a killed init may take to end.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
@@ -433,8 +437,26 @@ impl Service for Running {
             let mut spec = NodeSpec::core(planned.id, node);
             spec.env.clone_from(&planned.env);
             let env = init::environment(&state.plan.lab, &spec);
-            Ok(Door { node: node.to_owned(), init, groups, user: state.user, env })
+            Ok(Door {
+                node: node.to_owned(),
+                init,
+                groups,
+                user: state.user,
+                env,
+                nested: planned.children.is_some() || planned.parent.is_some(),
+                privileged: planned.privileged,
+                by_init: false,
+            })
         })
+    }
+
+    fn run_in(&self, node: &str, fds: &[OwnedFd]) -> Result<()> {
+        let id = self.with_init(node, |_, planned, _| Ok(planned.id))?;
+        let socket = self.folder.sockets().join(socket_name(id));
+        let init = Connection::open_within(node, &socket, Some(PASSING_ON))?;
+        let init = init.ok_or_else(|| Error::DeadNode(node.to_owned()))?;
+        let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
+        Ok(init.send_with(&control::Request::Run, &fds)?)
     }
 
     fn core(&self) -> Result<Door> {
@@ -446,7 +468,16 @@ impl Service for Running {
         let init = found.ok_or_else(|| Error::DeadNode(object.to_owned()))?;
         let init = init.pidfd.try_clone().map_err(Error::state(object, "copy its pidfd"))?;
         let groups = Join { tasks: vec![], v2: None };
-        Ok(Door { node: lab, init, groups, user, env: vec![] })
+        Ok(Door {
+            node: lab,
+            init,
+            groups,
+            user,
+            env: vec![],
+            nested: false,
+            privileged: true,
+            by_init: false,
+        })
     }
 
     fn create_node(&self, request: &NewNode) -> Result<Changed> {

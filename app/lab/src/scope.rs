@@ -7,6 +7,7 @@
 //! a root, a node that is made here gets that of the node it is in, and no descriptor of a directory is handed
 //! out, since `..` leads up from one.
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -90,6 +91,12 @@ impl Scoped {
         let state = self.running.state();
         let found = state.plan.nodes.iter().find(|n| n.id == self.root);
         found.map(|n| n.name.clone()).ok_or_else(|| Error::NoLab("(of this node)".into()))
+    }
+
+    /// Whether programs in here may enter nodes.
+    fn is_privileged(&self) -> bool {
+        let state = self.running.state();
+        state.plan.nodes.iter().any(|n| n.id == self.root && n.privileged)
     }
 
     /// The name in the lab of a node in here.
@@ -296,11 +303,16 @@ impl Service for Scoped {
         let mut door = self.running.door(&self.below(node)?).map_err(|e| self.seen(e))?;
         // The caller lives in the lab's user namespace already.
         door.user = false;
+        door.by_init = !self.is_privileged();
         door.groups
             .without_directory()
             .map_err(Error::system(format!("node {node:?}"), "open its cgroups"))?;
         node.clone_into(&mut door.node);
         Ok(door)
+    }
+
+    fn run_in(&self, node: &str, fds: &[OwnedFd]) -> Result<()> {
+        self.running.run_in(&self.below(node)?, fds).map_err(|e| self.seen(e))
     }
 
     fn core(&self) -> Result<Door> {

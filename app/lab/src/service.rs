@@ -1,5 +1,6 @@
 //! What a lab process can be asked: the API serves exactly this.
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,6 +56,13 @@ pub trait Service: Send + Sync + 'static {
     /// # Errors
     /// No such node, or its init has ended.
     fn door(&self, node: &str) -> Result<Door>;
+
+    /// Passes a caller's descriptors on to a node's init, which starts a program with them
+    /// ([`netloom_node::by_init`]).
+    ///
+    /// # Errors
+    /// No such node, or its init has ended.
+    fn run_in(&self, node: &str, fds: &[OwnedFd]) -> Result<()>;
 
     /// The same for the lab's core namespace, where the ports of its switches are.
     ///

@@ -384,7 +384,7 @@ pub struct NewSwitch {
 #[serde(deny_unknown_fields)]
 pub struct NodeSettings {
     /// By key and value: `cpu`, `weight`, `memory`, `processes`, `sockets`, `packets`, `bytes`,
-    /// `charge-receive`, `children`, `root`; the value `none` takes a limit away.
+    /// `charge-receive`, `children`, `privileged`, `root`; the value `none` takes a limit away.
     pub settings: Vec<(String, String)>,
 }
 

@@ -248,7 +248,8 @@ pub(crate) enum Node {
 pub(crate) struct NodeCreate {
     /// The node's name; PARENT/NAME creates it inside another node.
     pub(crate) name: String,
-    /// Settings: cpu, weight, memory, processes, sockets, packets, bytes, charge-receive, children.
+    /// Settings: cpu, weight, memory, processes, sockets, packets, bytes, charge-receive, children,
+    /// privileged.
     #[arg(value_name = "KEY=VALUE", value_parser = setting)]
     pub(crate) settings: Vec<Setting>,
     /// The directory to use as its root file system.
@@ -282,7 +283,7 @@ pub(crate) struct NodeSet {
     /// The node.
     pub(crate) node: String,
     /// Settings: cpu, weight, memory, processes, sockets, packets, bytes, charge-receive, children,
-    /// root.
+    /// privileged, root.
     #[arg(required = true, value_name = "KEY=VALUE", value_parser = setting)]
     pub(crate) settings: Vec<Setting>,
 }

@@ -97,6 +97,7 @@ impl Spaces {
             Place::Node(node) => client.door(node)?,
             Place::Core => client.core()?,
         };
+        door.check_entry()?;
         let init = Arc::new(door.init);
         if door.user {
             self.outside = Some(Arc::clone(&init));

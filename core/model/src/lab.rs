@@ -41,6 +41,12 @@ pub struct Pool {
     pub ipv6: Option<Ipv6Net>,
 }
 
+/// What holds for few is left out of JSON where it does not.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+pub(crate) fn is_not(holds: &bool) -> bool {
+    !holds
+}
+
 /// A node: an isolated network stack with its processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
@@ -63,6 +69,9 @@ pub struct Node {
     /// Whether the work of receiving counts as the node's; `None`: where it is protected or its CPU
     /// is limited.
     pub charge_receive: Option<bool>,
+    /// Its programs have the capabilities of a node of a privileged kind, rather than an ordinary one's.
+    #[serde(default, skip_serializing_if = "is_not")]
+    pub privileged: bool,
     /// A directory to be the root of its file system; the host's under an overlay when `None`.
     pub root: Option<PathBuf>,
     /// Bytes that may be written into its file system; a share of the machine's memory when `None`.

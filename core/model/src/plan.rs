@@ -116,6 +116,9 @@ pub struct PlannedNode {
     pub protect: Protect,
     /// Whether the work of receiving counts as its own.
     pub charge_receive: bool,
+    /// Its programs may mount, trace, load BPF programs and more.
+    #[serde(default, skip_serializing_if = "crate::lab::is_not")]
+    pub privileged: bool,
     /// Root directory by hand.
     pub root: Option<std::path::PathBuf>,
     /// Bytes that may be written into its file system.

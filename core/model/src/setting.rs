@@ -23,6 +23,7 @@ pub const NODE_KEYS: &[&str] = &[
     "bytes",
     "charge-receive",
     "children",
+    "privileged",
 ];
 
 /// What can be set of a node.
@@ -37,6 +38,8 @@ pub struct Settings {
     pub charge_receive: Option<bool>,
     /// How many nodes may live in it; `None`: it cannot have any.
     pub children: Option<u32>,
+    /// Whether its programs may do more than those of ordinary nodes.
+    pub privileged: bool,
 }
 
 impl Settings {
@@ -48,6 +51,7 @@ impl Settings {
             protect: node.protect,
             charge_receive: (node.charge_receive != by_default).then_some(node.charge_receive),
             children: node.children,
+            privileged: node.privileged,
         }
     }
 
@@ -58,6 +62,7 @@ impl Settings {
         node.limits = self.limits;
         node.protect = self.protect;
         node.children = self.children;
+        node.privileged = self.privileged;
     }
 }
 
@@ -66,7 +71,7 @@ impl Settings {
 /// # Errors
 /// The key and what may stand there.
 pub fn set_node(settings: &mut Settings, key: &str, text: &str) -> Result<(), String> {
-    let Settings { limits, protect, charge_receive, children } = settings;
+    let Settings { limits, protect, charge_receive, children, privileged } = settings;
     let set = match key {
         "cpu" => put(&mut limits.cpu_milli, text, cpu),
         "weight" => put(&mut limits.weight, text, |t| count(t, 1, MAX_WEIGHT)),
@@ -79,16 +84,36 @@ pub fn set_node(settings: &mut Settings, key: &str, text: &str) -> Result<(), St
         "children" => {
             put(children, text, |t| count(t, 0, i64::try_from(MAX_NODES).unwrap_or(i64::MAX)))
         }
+        "privileged" => {
+            let mut value = None;
+            put(&mut value, text, boolean).map(|()| *privileged = value.unwrap_or_default())
+        }
         _ => return Err(unknown_key(key, NODE_KEYS).to_string()),
     };
     set.map_err(|problem| format!("{key}: {problem}"))
 }
 
-/// Refuses limits of a node that are above those of the node it lives in.
+/// Refuses a privileged node in one that is not: who has the outer one reaches the programs of the inner.
+///
+/// # Errors
+/// Both nodes, in words.
+pub(crate) fn may_be_privileged(
+    (node, inner): (&str, bool),
+    (parent, outer): (&str, bool),
+) -> Result<(), String> {
+    if outer || !inner {
+        return Ok(());
+    }
+    let (node, parent) = (quote(node), quote(parent));
+    Err(format!("privileged: node {node} lives in node {parent}, which is not privileged"))
+}
+
+/// Refuses limits of a node that are above those of the node it lives in, and other things that node has not.
 ///
 /// # Errors
 /// The limit with both values, and the parent's name.
 pub fn check_bounds(node: &PlannedNode, parent: &PlannedNode) -> Result<(), String> {
+    may_be_privileged((&node.name, node.privileged), (&parent.name, parent.privileged))?;
     match excess(&node.limits, &parent.limits).first() {
         None => Ok(()),
         Some(excess) => Err(excess.told(&node.name, &parent.name)),

@@ -23,6 +23,7 @@ fn every_key_is_set_and_taken_away() {
         ("bytes", "1GB/s"),
         ("charge-receive", "false"),
         ("children", "0"),
+        ("privileged", "true"),
     ])
     .unwrap();
     let limits = &settings.limits;
@@ -34,6 +35,7 @@ fn every_key_is_set_and_taken_away() {
     let Protect { packets, bytes } = settings.protect;
     assert_eq!((packets, bytes), (Some(200_000), Some(1_000_000_000)));
     assert_eq!((settings.charge_receive, settings.children), (Some(false), Some(0)));
+    assert!(settings.privileged);
     for key in NODE_KEYS {
         set_node(&mut settings, key, "none").unwrap();
     }
@@ -74,7 +76,8 @@ fn what_is_refused_names_the_key_and_what_may_stand_there() {
         assert_eq!(set(&[(key, text)]).unwrap_err(), reason);
     }
     assert!(set(&[("colour", "red")]).unwrap_err().ends_with(
-        "keys: cpu, weight, memory, processes, sockets, packets, bytes, charge-receive, children"
+        "keys: cpu, weight, memory, processes, sockets, packets, bytes, charge-receive, children, \
+         privileged"
     ));
 }
 
@@ -111,4 +114,12 @@ fn a_child_has_no_more_than_its_parent() {
     );
     child.limits.cpu_milli = Some(500);
     assert!(check_bounds(&child, &parent).unwrap_err().starts_with("memory: 1GiB for node"));
+    child.limits.memory = None;
+    child.privileged = true;
+    assert_eq!(
+        check_bounds(&child, &parent).unwrap_err(),
+        "privileged: node \"a/b\" lives in node \"a\", which is not privileged"
+    );
+    parent.privileged = true;
+    assert_eq!(check_bounds(&child, &parent), Ok(()));
 }

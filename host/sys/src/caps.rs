@@ -1,15 +1,17 @@
-//! Capabilities: which ones a node's programs never have.
+//! Capabilities: which ones a node's programs may have.
 //!
-//! They are taken out of the bounding set, so that no program of the node gets them back by exec.
-//! See capabilities(7).
+//! What a node is not granted is taken out of the bounding set, so that no program of the node gets it by
+//! exec. An init keeps more than its programs: then these may neither trace it nor look at its root, its
+//! memory and its descriptors (ptrace(2), "Ptrace access mode checking"). See capabilities(7).
 
+use rustix::io::Errno;
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use crate::{Error, Result};
 
-/// What would let a node reach beyond itself: kernel modules, clock, reboot, device nodes, raw
-/// I/O, file handles of foreign file systems, security policy, the kernel log.
-pub const DROPPED: CapabilitySet = CapabilitySet::SYS_MODULE
+/// What no node gets: kernel modules, clock, reboot, device nodes, raw I/O, file handles of foreign file
+/// systems, security policy, the kernel log.
+const DROPPED: CapabilitySet = CapabilitySet::SYS_MODULE
     .union(CapabilitySet::SYS_TIME)
     .union(CapabilitySet::SYS_BOOT)
     .union(CapabilitySet::MKNOD)
@@ -23,30 +25,87 @@ pub const DROPPED: CapabilitySet = CapabilitySet::SYS_MODULE
     .union(CapabilitySet::WAKE_ALARM)
     .union(CapabilitySet::BLOCK_SUSPEND);
 
-/// Takes [`DROPPED`] out of the bounding set and the process's own sets.
-///
-/// # Errors
-/// EPERM when the process may not change its bounding set.
-pub fn drop_dangerous() -> Result<()> {
-    let fail = |operation| move |e: rustix::io::Errno| Error::call("capabilities", operation, e);
-    for one in DROPPED.iter() {
+/// What programs of a node need that set up its network, serve on low ports, and change their user and
+/// their root: a container's, and the network's.
+const ORDINARY: CapabilitySet = CapabilitySet::CHOWN
+    .union(CapabilitySet::DAC_OVERRIDE)
+    .union(CapabilitySet::FOWNER)
+    .union(CapabilitySet::FSETID)
+    .union(CapabilitySet::KILL)
+    .union(CapabilitySet::SETGID)
+    .union(CapabilitySet::SETUID)
+    .union(CapabilitySet::SETPCAP)
+    .union(CapabilitySet::NET_BIND_SERVICE)
+    .union(CapabilitySet::NET_BROADCAST)
+    .union(CapabilitySet::NET_ADMIN)
+    .union(CapabilitySet::NET_RAW)
+    .union(CapabilitySet::SYS_CHROOT)
+    .union(CapabilitySet::AUDIT_WRITE);
+
+/// Capabilities are bits of a 64-bit word.
+const BITS: u32 = 64;
+
+/// What the programs of a node may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grant {
+    /// What ordinary programs in networks need.
+    Ordinary,
+    /// All that does not reach beyond the node by itself: mounts, tracing, BPF, and more.
+    Privileged,
+}
+
+impl Grant {
+    /// By the lab file's key.
+    pub fn of(privileged: bool) -> Grant {
+        if privileged { Grant::Privileged } else { Grant::Ordinary }
+    }
+
+    fn capabilities(self) -> CapabilitySet {
+        match self {
+            Grant::Ordinary => ORDINARY,
+            Grant::Privileged => CapabilitySet::all().difference(DROPPED),
+        }
+    }
+
+    /// Takes everything else from this process and from what it starts.
+    ///
+    /// # Errors
+    /// EPERM when the process may not change its bounding set.
+    pub fn limit(self) -> Result<()> {
+        limit(self.capabilities(), self.capabilities())
+    }
+
+    /// Takes everything else from the programs that this process starts. It keeps `CAP_SYS_PTRACE`, by which
+    /// it has more than they do and cannot be traced by them.
+    ///
+    /// # Errors
+    /// EPERM when the process may not change its bounding set.
+    pub fn limit_programs(self) -> Result<()> {
+        limit(self.capabilities(), self.capabilities().union(CapabilitySet::SYS_PTRACE))
+    }
+}
+
+/// Leaves these to programs that are started, and to this process `own`.
+fn limit(programs: CapabilitySet, own: CapabilitySet) -> Result<()> {
+    let fail = |operation| move |e: Errno| Error::call("capabilities", operation, e);
+    for one in (0..BITS).map(|bit| CapabilitySet::from_bits_retain(1 << bit)) {
+        if programs.contains(one) {
+            continue;
+        }
         match rustix::thread::remove_capability_from_bounding_set(one) {
-            // EINVAL: an older kernel does not know this one, so nobody has it.
-            Ok(()) | Err(rustix::io::Errno::INVAL) => {}
+            Ok(()) => {}
+            // The kernel does not know this one, so nobody has it.
+            Err(Errno::INVAL) => {}
             Err(e) => return Err(fail("leave the bounding set")(e)),
         }
     }
     let now = rustix::thread::capabilities(None).map_err(fail("read"))?;
-    let kept = |set: CapabilitySet| set.difference(DROPPED);
-    rustix::thread::set_capabilities(
-        None,
-        CapabilitySets {
-            effective: kept(now.effective),
-            permitted: kept(now.permitted),
-            inheritable: kept(now.inheritable),
-        },
-    )
-    .map_err(fail("drop"))
+    let sets = CapabilitySets {
+        effective: now.effective.intersection(own),
+        permitted: now.permitted.intersection(own),
+        inheritable: now.inheritable.intersection(programs),
+    };
+    rustix::thread::set_capabilities(None, sets).map_err(fail("drop"))
 }
 
 /// Gives up every capability for good, as far as this process has any. Its user stays.
@@ -54,7 +113,7 @@ pub fn drop_dangerous() -> Result<()> {
 /// # Errors
 /// The kernel's refusal.
 pub fn drop_all() -> Result<()> {
-    let fail = |operation| move |e: rustix::io::Errno| Error::call("capabilities", operation, e);
+    let fail = |operation| move |e: Errno| Error::call("capabilities", operation, e);
     rustix::thread::set_no_new_privs(true).map_err(fail("forbid new ones"))?;
     let none = CapabilitySet::empty();
     rustix::thread::set_capabilities(
@@ -68,4 +127,27 @@ pub fn drop_all() -> Result<()> {
 pub fn is_privileged() -> bool {
     rustix::thread::capabilities(None)
         .is_ok_and(|c| c.effective.contains(CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ordinary_node_has_less_than_a_privileged_one() {
+        let (less, more) = (Grant::Ordinary.capabilities(), Grant::Privileged.capabilities());
+        assert!(more.contains(less));
+        for one in [
+            CapabilitySet::SYS_ADMIN,
+            CapabilitySet::SYS_PTRACE,
+            CapabilitySet::BPF,
+            CapabilitySet::PERFMON,
+            CapabilitySet::SETFCAP,
+            CapabilitySet::SYS_RESOURCE,
+            CapabilitySet::SYS_NICE,
+        ] {
+            assert!(!less.intersects(one) && more.contains(one), "{one:?}");
+        }
+        assert!(!more.intersects(DROPPED));
+    }
 }

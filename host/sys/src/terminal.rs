@@ -1,4 +1,4 @@
-//! The controlling terminal's foreground group, for programs that run in a node.
+//! The controlling terminal: its foreground group, for programs that run in a node, and passing on keys.
 //!
 //! A shell in a node takes the terminal for its own process group; when it has ended the terminal
 //! is taken back, so that the caller's shell goes on as before. See tcsetpgrp(3), setpgid(2).
@@ -35,4 +35,38 @@ impl Drop for Foreground<'_> {
         let _ = rustix::termios::tcsetpgrp(self.terminal, self.group);
         crate::process::set_ignored(libc::SIGTTOU, false);
     }
+}
+
+/// A terminal that passes on every key as it is; on drop it is as before.
+pub struct Raw<'a> {
+    terminal: BorrowedFd<'a>,
+    before: rustix::termios::Termios,
+}
+
+impl<'a> Raw<'a> {
+    /// `None` when `terminal` is no terminal, or is gone.
+    pub fn set(terminal: BorrowedFd<'a>) -> Option<Raw<'a>> {
+        let before = rustix::termios::tcgetattr(terminal).ok()?;
+        let mut raw = before.clone();
+        raw.make_raw();
+        change(terminal, &raw)?;
+        Some(Raw { terminal, before })
+    }
+}
+
+impl Drop for Raw<'_> {
+    fn drop(&mut self) {
+        // One that is gone needs nothing.
+        let _ = change(self.terminal, &self.before);
+    }
+}
+
+/// What has been written is shown in the old way first. From the background it works, too.
+fn change(terminal: BorrowedFd<'_>, to: &rustix::termios::Termios) -> Option<()> {
+    use rustix::termios::{OptionalActions, tcsetattr};
+    let ignored = crate::disposition::is_ignored(libc::SIGTTOU);
+    crate::process::set_ignored(libc::SIGTTOU, true);
+    let changed = tcsetattr(terminal, OptionalActions::Drain, to);
+    crate::process::set_ignored(libc::SIGTTOU, ignored);
+    changed.ok()
 }

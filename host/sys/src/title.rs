@@ -1,4 +1,4 @@
-//! The command line that a process shows in the process list.
+//! The command line that a process shows in the process list, and the environment.
 //!
 //! A process that was forked and never exec'd shows its maker's. [`set`] gives it one of its own: the
 //! kernel is told where it lies (prctl(2), PR_SET_MM_MAP, which needs no privilege), so that any length
@@ -32,6 +32,20 @@ struct MemoryMap {
 /// Shows `title` as this process's command line from now on. Only cosmetic: a kernel that refuses it leaves
 /// the old one.
 pub fn set(title: &str) {
+    show(title, None);
+}
+
+/// The same for a process that is seen by others than its maker's: of the environment nothing is shown any
+/// more but these variables. A kernel that refuses the rest shows it as before.
+pub fn set_with_only(title: &str, variables: &[&str]) {
+    let shown = variables.iter().filter_map(|name| {
+        let value = std::env::var_os(name)?;
+        Some([name.as_bytes(), b"=", value.as_encoded_bytes(), b"\0"].concat())
+    });
+    show(title, Some(shown.collect::<Vec<_>>().concat()));
+}
+
+fn show(title: &str, environment: Option<Vec<u8>>) {
     let Some(mut map) = fs::read_to_string("/proc/self/stat").ok().and_then(|s| parse(&s)) else {
         return;
     };
@@ -42,6 +56,14 @@ pub fn set(title: &str) {
     let line: &'static mut [u8] = line.leak();
     map.arg_start = line.as_ptr() as u64;
     map.arg_end = map.arg_start + line.len() as u64;
+    if let Some(mut shown) = environment {
+        map.env_end = shown.len() as u64;
+        // What is empty has no address.
+        shown.push(0);
+        let shown: &'static mut [u8] = shown.leak();
+        map.env_start = shown.as_ptr() as u64;
+        map.env_end += map.env_start;
+    }
     if !tell(&map) {
         overwrite(old, line);
     }
@@ -52,7 +74,7 @@ fn tell(map: &MemoryMap) -> bool {
     let size = std::mem::size_of::<MemoryMap>();
     let at = std::ptr::from_ref(map);
     // SAFETY: the kernel reads `size` bytes of the structure, which outlives the call, and changes only
-    // what it shows of this process: all addresses but those of the arguments are as it told them, and
+    // what it shows of this process: all addresses but those of arguments and environment are as it told them, and
     // nothing of the process's own memory is touched.
     unsafe { libc::prctl(libc::PR_SET_MM, PR_SET_MM_MAP, at, size, 0) == 0 }
 }

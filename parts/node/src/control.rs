@@ -5,12 +5,13 @@
 //! tells who listens, so a control socket names its init without a pid that could be another's.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
 use netloom_sys::process::wait_readable;
 use netloom_sys::scm;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
@@ -31,6 +32,9 @@ pub enum Request {
     Programs,
     /// How the node is. An init of a version before does not know it, and ends the connection.
     Report,
+    /// Start a program for the caller whose descriptors come along ([`crate::by_init`]). There is no answer: the
+    /// caller has a socket of its own to who starts it. An init of a version before ends the connection.
+    Run,
     /// End the programs, by SIGTERM first, then the node. The answer is the end of the connection.
     Stop {
         /// How long programs may take, in milliseconds.
@@ -102,6 +106,16 @@ impl Connection {
     /// Connects to the init of `node` by the path of its socket. `Ok(None)` when nobody listens: the
     /// init has ended, or was never there.
     pub fn open(node: &str, path: &Path) -> Result<Option<Connection>> {
+        Connection::open_within(node, path, None)
+    }
+
+    /// The same for callers that must not wait for an init that takes no calls: connecting and sending fail
+    /// after `patience`.
+    pub fn open_within(
+        node: &str,
+        path: &Path,
+        patience: Option<Duration>,
+    ) -> Result<Option<Connection>> {
         let fail = |e: rustix::io::Errno| Error::Control {
             node: node.to_owned(),
             operation: "connect",
@@ -114,6 +128,7 @@ impl Connection {
             None,
         )
         .map_err(fail)?;
+        set_socket_timeout(&socket, Timeout::Send, patience).map_err(fail)?;
         let address = SocketAddrUnix::new(path).map_err(fail)?;
         match rustix::net::connect(&socket, &address) {
             Ok(()) => Ok(Some(Connection { socket, node: node.to_owned() })),
@@ -149,8 +164,13 @@ impl Connection {
 
     /// Sends a request without waiting.
     pub fn send(&self, request: &Request) -> Result<()> {
+        self.send_with(request, &[])
+    }
+
+    /// The same with descriptors.
+    pub fn send_with(&self, request: &Request, fds: &[BorrowedFd<'_>]) -> Result<()> {
         let bytes = serde_json::to_vec(request).map_err(|e| self.fail("ask", e.into()))?;
-        scm::send(&self.socket, &bytes, &[])
+        scm::send(&self.socket, &bytes, fds)
             .map(drop)
             .map_err(Error::system(&self.node, "ask its init"))
     }

@@ -11,10 +11,11 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
 
+use netloom_sys::caps::Grant;
 use netloom_sys::cgroup::Join;
 use netloom_sys::process::{self, Exit, Forked, Namespaces, Prepared, Ready};
 use netloom_sys::terminal::Foreground;
-use netloom_sys::{caps, disposition, namespace};
+use netloom_sys::{disposition, namespace};
 use rustix::process::{Pid, Signal};
 
 use crate::{Error, Result};
@@ -32,6 +33,22 @@ pub struct Door {
     pub user: bool,
     /// Environment of the node's programs.
     pub env: Vec<(String, String)>,
+    /// The node may have nodes in it, or is in another one.
+    pub nested: bool,
+    /// Its programs may do more than those of ordinary nodes.
+    pub privileged: bool,
+    /// The caller may not enter it: its init starts programs for it ([`crate::by_init`]).
+    pub by_init: bool,
+}
+
+impl Door {
+    /// Refuses a caller that may not enter.
+    ///
+    /// # Errors
+    /// Says so.
+    pub fn check_entry(&self) -> Result<()> {
+        if self.by_init { Err(Error::MayNotEnter { node: self.node.clone() }) } else { Ok(()) }
+    }
 }
 
 /// What to run.
@@ -80,12 +97,22 @@ impl Ignored {
     }
 }
 
+/// Refuses to show the caller's files to programs that others manage.
+pub(crate) fn check_root(door: &Door, task: &Task) -> Result<()> {
+    match task.keep_root && door.nested {
+        true => Err(Error::ShowsFiles { node: door.node.clone() }),
+        false => Ok(()),
+    }
+}
+
 /// Runs a program in a node and waits for it.
 ///
 /// # Errors
 /// When the node cannot be entered. A program that cannot be started gives exit status 126 or 127
 /// and a line on standard error, as in a shell.
 pub fn run(door: &Door, task: &Task) -> Result<Exit> {
+    check_root(door, task)?;
+    door.check_entry()?;
     let directory = std::env::current_dir().ok();
     let passed: Vec<i32> = PASSED_ON.iter().map(|s| s.as_raw()).collect();
     let signals = process::catch(&passed).map_err(Error::system(&door.node, "catch signals"))?;
@@ -126,7 +153,8 @@ fn prepare(
     let group = door.groups.v2.as_ref().map(AsFd::as_fd);
     let group = group.map(group_alone).transpose()?;
     namespace::enter_node(door.init.as_fd(), door.user, !task.keep_root)?;
-    caps::drop_dangerous()?;
+    // With more than the node's programs have, the caller's own cannot be traced by them: a way to its files.
+    Grant::of(door.privileged || task.keep_root).limit()?;
     let kept = [maker, caller].into_iter().chain(&group).chain(&door.groups.tasks);
     process::close_all_but(&kept.map(AsFd::as_fd).collect::<Vec<_>>());
     Ok(Ready { value: (), inside: None, group, mortal: false })
@@ -228,7 +256,7 @@ fn attend(program: Pid, signals: &OwnedFd, caller: BorrowedFd<'_>) -> ! {
 }
 
 /// Kills children until there are none: those of the killed become children in turn.
-fn end_descendants() {
+pub(crate) fn end_descendants() {
     loop {
         let children = children();
         if children.is_empty() {
@@ -265,22 +293,25 @@ fn identity(name: &str) -> Option<(i32, i32, Vec<i32>)> {
 /// The caller's environment under the node's, in the same directory where the node has it.
 fn command(door: &Door, task: &Task, directory: Option<std::path::PathBuf>) -> Command {
     let mut command = Command::new(task.argv.first().map_or("", String::as_str));
-    command.args(task.argv.iter().skip(1));
-    let callers_path = std::env::var("PATH").unwrap_or_default();
-    for (key, value) in &door.env {
-        match key.as_str() {
-            // The caller's search path is kept, the node's directories come after it.
-            "PATH" if !callers_path.is_empty() => {
-                command.env("PATH", format!("{callers_path}:{value}"))
-            }
-            "LANG" if std::env::var_os("LANG").is_some() => &mut command,
-            _ => command.env(key, value),
-        };
-    }
+    command.args(task.argv.iter().skip(1)).envs(node_environment(door));
     let directory = directory.filter(|d| d.is_dir()).unwrap_or_else(|| "/".into());
     // current_dir() would change before the path of a relative program is looked up, as wanted.
     let _ = std::env::set_current_dir(directory);
     command
+}
+
+/// What of the node's environment goes over the caller's.
+pub(crate) fn node_environment(door: &Door) -> Vec<(String, String)> {
+    let callers_path = std::env::var("PATH").unwrap_or_default();
+    let has_language = std::env::var_os("LANG").is_some();
+    let merged = door.env.iter().filter(|(key, _)| key != "LANG" || !has_language);
+    merged
+        .map(|(key, value)| match key.as_str() {
+            // The caller's search path is kept, the node's directories come after it.
+            "PATH" if !callers_path.is_empty() => (key.clone(), format!("{callers_path}:{value}")),
+            _ => (key.clone(), value.clone()),
+        })
+        .collect()
 }
 
 fn parent_wait(node: &str, deputy: &OwnedFd, signals: &OwnedFd) -> Result<Exit> {

@@ -54,6 +54,24 @@ pub enum Error {
         /// Its words.
         report: String,
     },
+    /// A caller in a node may not enter the nodes in it.
+    #[error(
+        "node {node:?}: a caller in the node around it may not enter it, only start programs in it: make the node \
+         around it with `privileged: true`, or call from outside of it"
+    )]
+    MayNotEnter {
+        /// The node.
+        node: String,
+    },
+    /// A caller's files would be shown to nodes that others manage.
+    #[error(
+        "node {node:?}: --no-root would show the caller's files, by /proc, to programs that others manage: it is only \
+         for nodes without `children` that are in no other node"
+    )]
+    ShowsFiles {
+        /// The node.
+        node: String,
+    },
     /// A file could not be copied into or out of a node.
     #[error("{path}: {operation}")]
     Copy {

@@ -11,14 +11,16 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use netloom_model::lab::Ready;
+use netloom_sys::caps::Grant;
 use netloom_sys::process::Ready as ReadyToFork;
 use netloom_sys::setup::{Real, Setup};
-use netloom_sys::{caps, cgroup, namespace, process, scm, title};
+use netloom_sys::{cgroup, namespace, process, scm, title};
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::{Pid, Resource, Rlimit};
 
+use crate::by_init::deputy;
 use crate::control::{Answer, MAX_MESSAGE, NodeReport, Request};
 use crate::programs::{Programs, command};
 use crate::ready;
@@ -37,6 +39,9 @@ const SLOWEST_LOOK: Duration = Duration::from_millis(50);
 /// for busy rather than starting; see [`settle`].
 const SETTLING_CPU: Duration = Duration::from_millis(250);
 const SETTLING: Duration = Duration::from_secs(3);
+
+/// The variable by which it is told to which folder of labs an init belongs.
+const SHOWN: &str = "NETLOOM_RUNTIME_DIR";
 
 /// What an init inherits from the spawner; all of it is let go before it reports.
 pub(crate) struct Inherited {
@@ -66,7 +71,7 @@ pub(crate) fn go_on(outside: Outside, inherited: &Inherited) -> ! {
     let index = outside.spec.index;
     match outside.set_up_inside(inherited) {
         Ok(mut init) => {
-            // It is where it belongs: who is told of it may look at it, as at other processes.
+            // It is where it belongs: who has more than the node's programs may look at it.
             let _ = process::show();
             report(inherited, &format!("{index} ok\n"));
             process::close_all_but(&init.descriptors());
@@ -101,7 +106,7 @@ pub(crate) fn make_ready(
     let inside = inside.map_err(|e| netloom_sys::Error::path("PID namespace", "copy", e))?;
     let groups = cgroup::open_v1(&spec.tasks)?;
     let outside = Outside { groups, ..Outside::set_up(spec, inherited)? };
-    caps::drop_dangerous()?;
+    Grant::Privileged.limit()?;
     let kept = [maker, &inside, &inherited.status, &inherited.lock, &outside.listener];
     let kept = kept.into_iter().chain([&outside.signals]).chain(&group).map(AsFd::as_fd);
     let files = outside.groups.tasks.iter().map(AsFd::as_fd);
@@ -129,10 +134,12 @@ impl Outside {
             process::exit_now(1);
         }
         process::set_name(NAME);
-        title::set(&match spec.kind {
+        let title = match spec.kind {
             Kind::Node => format!("{NAME}: {}", spec.name),
             Kind::Core => format!("{NAME}: core of {}", spec.name),
-        });
+        };
+        // What else is in the caller's environment is not for the node.
+        title::set_with_only(&title, &[SHOWN]);
         process::set_ignored(libc_sigchld(), false);
         let signals = process::signalfd(&[libc_sigchld(), libc_sigterm()])?;
         let listener = bind(spec.index)?;
@@ -156,10 +163,12 @@ impl Outside {
         for (path, value) in &spec.sysctls {
             set_sysctl(path, value, spec.kind)?;
         }
-        caps::drop_dangerous().map_err(words)?;
+        let grant = Grant::of(spec.privileged);
+        grant.limit_programs().map_err(words)?;
         restore_open_files(inherited.prepare.open_files);
         let env = environment(&inherited.prepare.lab, &spec);
         Ok(Init {
+            grant,
             listener,
             signals,
             programs: Programs::new(spec.run, spec.setup, env.clone(), log),
@@ -181,6 +190,8 @@ fn report(inherited: &Inherited, text: &str) {
 
 /// A running init.
 struct Init {
+    /// What its programs may do.
+    grant: Grant,
     listener: OwnedFd,
     signals: OwnedFd,
     programs: Programs,
@@ -307,11 +318,12 @@ impl Init {
     fn serve(&mut self, index: usize) {
         let mut buffer = vec![0; MAX_MESSAGE];
         let received = scm::receive(&self.connections[index].socket, &mut buffer);
-        let request = match received {
-            Ok((n, _)) if n > 0 => serde_json::from_slice(&buffer[..n]).ok(),
-            _ => None,
+        let (request, fds) = match received {
+            Ok((n, fds)) if n > 0 => (serde_json::from_slice(&buffer[..n]).ok(), fds),
+            _ => (None, vec![]),
         };
         match request {
+            Some(Request::Run) => deputy::fork(self.grant, fds),
             Some(Request::Start) => {
                 self.connections[index].of_start = true;
                 self.start();

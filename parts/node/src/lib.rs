@@ -9,6 +9,7 @@
 //! that has not dies with its spawner.
 #![forbid(unsafe_code)]
 
+pub mod by_init;
 pub mod control;
 pub mod copy;
 mod dev;

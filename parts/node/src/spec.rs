@@ -45,6 +45,8 @@ pub struct NodeSpec {
     pub scope: Option<PathBuf>,
     /// What it is.
     pub kind: Kind,
+    /// Its programs may do more than those of ordinary nodes.
+    pub privileged: bool,
     /// Root directory instead of the host's.
     pub root: Option<PathBuf>,
     /// How many bytes may be written into its file system; a quarter of the machine's memory when `None`.
@@ -88,6 +90,7 @@ impl NodeSpec {
             host_name: name.to_owned(),
             scope: None,
             kind: Kind::Core,
+            privileged: false,
             root: None,
             storage: None,
             tasks: vec![],

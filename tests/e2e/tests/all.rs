@@ -1,6 +1,7 @@
 //! Runs of the binary, in one executable.
 
 mod addresses;
+mod attacks;
 mod background;
 mod capture;
 mod capture_order;

@@ -63,6 +63,7 @@ fn ospf_finds_the_other_way() {
     let machine = machine!();
     up(&machine, "frr-ospf.yaml");
     wait_for_ways(&machine, "r1", "10.2.0.0/24", &["eth1"]);
+    wait_for_ways(&machine, "r2", "10.1.0.0/24", &["eth1"]);
     assert!(wait_for_answer(&machine, "h1", "h2").contains("ttl=62"), "two routers");
     let known = machine.exec("r1", &["vtysh", "-c", "show ip route ospf"]).ok();
     assert!(known.contains("O>* 10.2.0.0/24"), "{known}");

@@ -95,6 +95,26 @@ fn a_shell_is_inside_the_node() {
 }
 
 #[test]
+fn a_shell_in_a_child_has_a_terminal_of_the_childs() {
+    let machine = machine!();
+    machine.up("nodes: {p: {children: {nodes: {c: {}}}}}\n");
+    let binary = netloom_kit::Binary::find();
+    let binary = binary.path().to_str().expect("a path");
+    let mut shown = terminal(&machine, &["exec", "p", "--", binary, "shell", "c"]);
+    shown.type_text("echo name=$(hostname) $(tty)\n");
+    shown.expect("name=c /dev/pts/0");
+    // Its keys are those of the program: the shell lives on.
+    shown.type_text("sh -c \"echo be''gun; exec tail -f /dev/null\"\n");
+    shown.expect("begun");
+    shown.type_text("\x03");
+    shown.type_text("echo code=$?\n");
+    shown.expect("code=130");
+    shown.type_text("exit 5\n");
+    assert_eq!(shown.finish().code(), Some(5));
+    machine.down();
+}
+
+#[test]
 fn a_killed_caller_ends_its_work() {
     let machine = machine!();
     machine.up(&pair(""));

@@ -1,7 +1,9 @@
 //! Nodes in nodes: the same binary inside a node sees and manages its subtree and nothing else.
 
 use netloom_tests_e2e::live::{Held, SOON, gone, kill_and_wait, names};
-use netloom_tests_e2e::{Machine, kill, machine, needs_cgroups, wait_until, with_command_line};
+use netloom_tests_e2e::{
+    Machine, kill, machine, needs_cgroups, signal, wait_until, with_command_line,
+};
 
 /// `grandee/tenant` has `left` and `right`, and two lives beside it that it must not see.
 const TREE: &str = "
@@ -190,7 +192,7 @@ fn exec_enters_children_from_inside_and_from_outside() {
     assert!(done.stdout == bytes, "1 MB went in, {} other bytes came out", done.stdout.len());
     // A child's child-less node has no way to manage anything.
     machine.inside("grandee/tenant/left", ["ls", "--json"]).finish().code(0);
-    machine.refused_inside("grandee/tenant/left", "node create x", 1, &[]);
+    machine.refused_inside("grandee/tenant/left", "node create x", 3, &["namespaces"]);
     machine.down();
 }
 
@@ -198,31 +200,82 @@ fn exec_enters_children_from_inside_and_from_outside() {
 fn exec_without_root_keeps_the_callers_files() {
     let machine = machine!();
     machine.up(TREE);
-    let left = "grandee/tenant/left";
     let note = machine.scratch().file("note", "of the caller\n");
     let note = note.to_str().expect("a path");
     let own = "/srv/own-note";
     let enter = |words: &[&str]| {
-        machine.netloom(["exec", "--no-root", left, "--"].iter().chain(words)).finish()
+        machine.netloom(["exec", "--no-root", "stranger", "--"].iter().chain(words)).finish()
     };
-    assert_eq!(enter(&["hostname"]).code(0).text(), "left\n");
+    assert_eq!(enter(&["hostname"]).code(0).text(), "stranger\n");
     assert_eq!(enter(&["cat", note]).code(0).text(), "of the caller\n");
     let links = enter(&[
         "python3",
         "-c",
         "import socket\nprint(*sorted(n for _, n in socket.if_nameindex()))",
     ]);
-    assert_eq!(links.code(0).text(), "eth0 eth1 lo\n");
+    assert_eq!(links.code(0).text(), "eth0 lo\n");
     // What is written goes to the caller's files, not to the node's.
     enter(&["sh", "-c", &format!("echo more >> {note}")]).code(0);
     assert_eq!(std::fs::read_to_string(note).expect("read"), "of the caller\nmore\n");
-    machine.exec(left, &["sh", "-c", &format!("mkdir -p /srv; echo x > {own}")]).finish().code(0);
+    machine.exec("stranger", &["sh", "-c", &format!("mkdir -p /srv; echo x > {own}")]).finish();
     enter(&["test", "-e", own]).code(1);
-    // From inside, the caller's files are those of the node it calls from.
-    machine.exec(TENANT, &["sh", "-c", "echo tenants > /tmp/tenants-note"]).finish().code(0);
-    let words = ["exec", "--no-root", "left", "--", "sh", "-c", "hostname; cat /tmp/tenants-note"];
-    assert_eq!(machine.inside(TENANT, words).ok(), "left\ntenants\n");
-    machine.exec(left, &["test", "-e", "/tmp/tenants-note"]).finish().code(1);
+    machine.down();
+}
+
+#[test]
+fn the_callers_files_are_shown_to_no_node_that_others_manage() {
+    let machine = machine!();
+    machine.up(TREE);
+    for node in ["grandee", TENANT, "grandee/tenant/left"] {
+        machine.refused(&format!("exec --no-root {node} -- true"), 1, &[node, "--no-root"]);
+    }
+    machine.refused_inside(TENANT, "exec --no-root left -- true", 1, &["left", "--no-root"]);
+    machine.down();
+}
+
+#[test]
+fn a_program_in_a_child_gets_the_callers_signals_and_ends_with_it() {
+    let machine = machine!();
+    machine.up(TREE);
+    let script = "trap 'echo got usr1; exit 3' USR1; echo begun; while :; do sleep 0.1; done";
+    let mut caller =
+        Held::start(machine.inside(TENANT, ["exec", "left", "--", "sh", "-c", script]));
+    assert_eq!(caller.line(), "begun");
+    signal(caller.pid(), rustix::process::Signal::USR1);
+    assert_eq!(caller.line(), "got usr1");
+    assert_eq!(caller.child().wait().expect("wait for it").code(), Some(3));
+
+    let line = format!("sleep {}.7", 80_000 + std::process::id());
+    let script = format!("setsid {line} & {line}");
+    let caller = Held::start(machine.inside(TENANT, ["exec", "left", "--", "sh", "-c", &script]));
+    let sleeping = || comms(&line).iter().filter(|comm| *comm == "sleep").count();
+    wait_until("both sleep", SOON, || (sleeping() == 2).then_some(()));
+    drop(caller);
+    wait_until("both have ended", SOON, || (sleeping() == 0).then_some(()));
+    machine.down();
+}
+
+/// A lab of `p` with the node `c` in it; copies a file of the child's from inside.
+const FAMILY: &str = "nodes: {p: {children: {limit: 2, nodes: {c: {}}}}}\n";
+const COPY: &str = "cp c:/etc/hostname /tmp/copy";
+
+#[test]
+fn an_ordinary_node_enters_none_of_its_children() {
+    let machine = machine!();
+    machine.up(FAMILY);
+    machine.refused_inside("p", COPY, 1, &["\"c\"", "privileged: true"]);
+    machine.refused_inside("p", "node set c privileged=true", 2, &["\"c\"", "privileged"]);
+    machine.refused_inside("p", "node create d privileged=true", 2, &["\"d\"", "privileged"]);
+    machine.down();
+}
+
+#[test]
+fn a_privileged_node_enters_its_children() {
+    let machine = machine!();
+    machine.up(&FAMILY.replace("p: {", "p: {privileged: true, "));
+    machine.inside("p", COPY.split(' ')).finish().code(0);
+    assert_eq!(machine.inside("p", ["exec", "c", "--", "hostname"]).ok(), "c\n");
+    machine.inside("p", ["node", "create", "d", "privileged=true"]).finish().code(0);
     machine.down();
 }
 

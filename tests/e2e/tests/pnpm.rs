@@ -16,8 +16,8 @@ const LAB: &str = "
 name: probes
 pool: {ipv6: none}
 nodes:
-  a: {}
-  p: {forwarding: true}
+  a: {privileged: true}
+  p: {forwarding: true, privileged: true}
   b: {}
 switches:
   s: {}

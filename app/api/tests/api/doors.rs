@@ -24,6 +24,7 @@ fn a_door_brings_the_init_the_groups_and_the_environment() {
     let served = Served::new();
     let door = served.client().door("h1").unwrap();
     assert_eq!((door.node.as_str(), door.user), ("h1", true));
+    assert_eq!((door.nested, door.privileged, door.by_init), (true, false, true));
     let env = [("PATH".to_owned(), "/bin".to_owned()), ("X".to_owned(), "1 \"2\"\n".to_owned())];
     assert_eq!(door.env, env);
 
@@ -49,4 +50,16 @@ fn the_core_namespace_has_a_door_of_its_own() {
     let door = served.client().core().unwrap();
     assert_eq!(door.node, "(core)");
     assert_eq!(process_behind(&door.init), std::process::id().to_string());
+}
+
+#[test]
+fn descriptors_are_passed_on_to_a_node() {
+    let served = Served::new();
+    let (read, write) = rustix::pipe::pipe().unwrap();
+    served.client().run_in("h1", &[write.as_fd()]).unwrap();
+    drop(write);
+    let mut told = String::new();
+    std::io::Read::read_to_string(&mut std::fs::File::from(read), &mut told).unwrap();
+    assert_eq!(told, "passed on");
+    assert!(served.client().run_in("h2", &[]).is_err());
 }

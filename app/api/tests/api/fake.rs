@@ -1,6 +1,7 @@
 //! A lab that exists only as data, and does on demand what real ones rarely do.
 
 use std::fs::File;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex};
@@ -224,7 +225,18 @@ impl Service for Fake {
             groups: Join { tasks, v2: Some(File::open(&self.folder).unwrap().into()) },
             user: true,
             env: vec![("PATH".into(), "/bin".into()), ("X".into(), "1 \"2\"\n".into())],
+            nested: true,
+            privileged: false,
+            by_init: true,
         })
+    }
+
+    fn run_in(&self, node: &str, fds: &[OwnedFd]) -> Result<()> {
+        self.known(node)?;
+        for fd in fds {
+            let _ = rustix::io::write(fd, b"passed on");
+        }
+        Ok(())
     }
 
     fn core(&self) -> Result<Door> {

@@ -48,5 +48,6 @@ fn side(text: &str) -> Side<'_> {
 
 fn root(lab: Option<&str>, node: &str) -> Result<std::os::fd::OwnedFd> {
     let door = labs::connect(lab)?.door(node)?;
+    door.check_entry()?;
     Ok(copy::open_root(node, door.init.as_fd())?)
 }

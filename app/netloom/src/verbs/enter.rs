@@ -1,6 +1,7 @@
-//! `exec` and `shell`: the caller's own process goes into a node.
+//! `exec` and `shell`: the caller's own process goes into a node, or the node's init starts the program.
 
 use anyhow::Result;
+use netloom_node::by_init::Call;
 use netloom_node::entry::{self, Task};
 
 use crate::flags::Exec;
@@ -21,7 +22,15 @@ pub(crate) fn shell(lab: Option<&str>, node: &str) -> Result<i32> {
 }
 
 fn enter(lab: Option<&str>, node: &str, task: Task) -> Result<i32> {
-    let door = labs::connect(lab)?.door(node)?;
-    let exit = entry::run(&door, &task)?;
+    let client = labs::connect(lab)?;
+    let door = client.door(node)?;
+    let exit = if door.by_init {
+        let call = Call::prepare(&door, &task)?;
+        client.run_in(node, &call.handed_over())?;
+        call.wait()?
+    } else {
+        drop(client);
+        entry::run(&door, &task)?
+    };
     Ok(exit.shell_code())
 }

@@ -55,6 +55,7 @@ pub(super) fn of_node(node: &PlannedNode) -> Vec<Fact> {
     facts.put("protect.bytes", protect.bytes.map(|rate| format!("{rate}/s")));
     facts.put("charge-receive", yes(node.charge_receive));
     facts.put("children", number(node.children));
+    facts.put("privileged", yes(node.privileged));
     facts.put("root", node.root.as_ref().map(|root| root.display().to_string()));
     facts.put("storage", node.storage.map(memory_text));
     if !node.setup.is_empty() {

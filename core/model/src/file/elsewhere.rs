@@ -285,7 +285,6 @@ static NODE: Words = &[
     (&["mtu"], Say("it belongs to a link or a switch: links: [{ends: [A, B], mtu: 9000}]")),
     (
         &[
-            "privileged",
             "cap-add",
             "cap-drop",
             "network-mode",

@@ -14,7 +14,7 @@ use super::unroll::{Context, Scope, Stop};
 use super::{check_count, named};
 use crate::bounds::{MAX_DEPTH, MAX_NODES};
 use crate::naming::{dotted, whole_name_problem};
-use crate::setting::excess;
+use crate::setting::{excess, may_be_privileged};
 
 /// A node whose children are read.
 #[derive(Clone, Copy)]
@@ -107,6 +107,14 @@ fn check_counts(nodes: &mut [Origin<NodeBody>], report: &mut Report) {
 fn check_limits(nodes: &[Origin<NodeBody>], body: &NodeBody, report: &mut Report) {
     let mut told = Vec::new();
     let mut around = body.node.parent;
+    if let (Some(parent), Some(place)) = (around, body.privileged)
+        && let Err(words) = may_be_privileged(
+            (&body.node.name, body.node.privileged),
+            (&nodes[parent].value.node.name, nodes[parent].value.node.privileged),
+        )
+    {
+        report.error(place, words);
+    }
     while let Some(index) = around {
         let outer = &nodes[index].value.node;
         for excess in excess(&body.node.limits, &outer.limits) {

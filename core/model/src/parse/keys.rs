@@ -207,6 +207,12 @@ pub(crate) static NODE: Object = Object {
             "Nodes that live in it, and how many it may have.",
         ),
         key(
+            "privileged",
+            Value::Boolean,
+            "true: its programs may mount, trace each other, load BPF programs and whatever else root may that \
+             does not reach beyond the node by itself. Only for programs that are trusted with the machine.",
+        ),
+        key(
             "root",
             Value::Text,
             "A directory to be its root file system, relative to the lab file; the host's files under a \

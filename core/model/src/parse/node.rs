@@ -17,7 +17,8 @@ use crate::naming::{interface_name_problem, node_path_problem};
 /// Reads a node's body; what is wrong in it is left at its default.
 pub(crate) fn node(name: &str, yaml: &Yaml, path: &Path<'_>, report: &mut Report) -> NodeBody {
     let node = Node { name: name.to_owned(), ..Node::default() };
-    let mut body = NodeBody { node, routes: Vec::new(), limits: Vec::new(), children: None };
+    let mut body =
+        NodeBody { node, routes: Vec::new(), limits: Vec::new(), children: None, privileged: None };
     let Some(fields) = Fields::open(yaml, path, &NODE, report) else { return body };
     read_bounds(&fields, path, &mut body, report);
     read_programs(&fields, path, &mut body.node, report);

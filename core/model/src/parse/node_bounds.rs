@@ -1,4 +1,4 @@
-//! What bounds a node: `limits`, `protect`, `charge-receive`, `storage` and the limit of `children`.
+//! What bounds a node: `limits`, `protect`, `charge-receive`, `storage`, `privileged` and the limit of `children`.
 
 use netloom_config::{Node as Yaml, Path, Place, Report, read};
 
@@ -28,6 +28,11 @@ pub(crate) fn read_bounds(
     }
     if let Some(value) = fields.get("storage") {
         body.node.storage = memory(value, &path.key("storage"), report);
+    }
+    if let Some(value) = fields.get("privileged") {
+        body.node.privileged =
+            read::boolean(value, &path.key("privileged"), report).unwrap_or_default();
+        body.privileged = Some(value.place);
     }
     if let Some(value) = fields.get("children") {
         let path = path.key("children");

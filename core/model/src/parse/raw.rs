@@ -43,6 +43,8 @@ pub(crate) struct NodeBody {
     pub limits: Vec<(&'static str, Place)>,
     /// The place of the limit of children.
     pub children: Option<Place>,
+    /// The place of `privileged`.
+    pub privileged: Option<Place>,
 }
 
 /// A switch's body with what is checked later.

@@ -30,6 +30,7 @@ impl PlannedNode {
             limits: plain.limits.clone(),
             protect: plain.protect,
             charge_receive: false,
+            privileged: false,
             root: None,
             storage: None,
             setup: Vec::new(),

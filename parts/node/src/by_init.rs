@@ -1,0 +1,216 @@
+//! Programs started in a node by its init, for callers that may not enter it: what `exec` and `shell` do
+//! inside a node, for the nodes in it.
+//!
+//! Entering namespaces needs a capability that ordinary nodes lack. So the caller hands over its standard
+//! streams, its order and one end of a socket; the lab process passes them on to the node's init, which forks a
+//! [`deputy`] for the caller. That tells over the socket how the program ended, gets the signals that the caller
+//! gets, and ends everything the program has started when the caller has ended. A caller at a terminal gets
+//! one of the node's for its program, and carries what is typed and shown.
+
+pub(crate) mod deputy;
+mod screen;
+
+use std::fs::File;
+use std::io::{self, Seek, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use netloom_sys::process::{self, Exit};
+use netloom_sys::{disposition, scm};
+use rustix::event::{PollFd, PollFlags};
+use rustix::fs::MemfdFlags;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::process::Signal;
+use rustix::termios::{isatty, tcgetwinsize};
+use serde::{Deserialize, Serialize};
+
+use self::screen::Screen;
+use crate::entry::{Door, Task, check_root, node_environment};
+use crate::{Error, Result};
+
+/// Signals that the program gets when the caller does. At a terminal of the node's the keys' come from there.
+const PASSED_ON: [Signal; 8] = [
+    Signal::TERM,
+    Signal::HUP,
+    Signal::USR1,
+    Signal::USR2,
+    Signal::ALARM,
+    Signal::CONT,
+    Signal::INT,
+    Signal::QUIT,
+];
+
+/// What is to be started: in a file of its own, because there is no bound to a command line.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Order {
+    /// What the caller calls the node.
+    node: String,
+    argv: Vec<String>,
+    env: Vec<(String, String)>,
+    directory: Option<String>,
+    /// A terminal of the node's is wanted, with so many rows and columns.
+    terminal: Option<(u16, u16)>,
+    /// Signals that the program ignores.
+    ignored: Vec<i32>,
+}
+
+/// What the caller tells the deputy: a signal for the program.
+#[derive(Debug, Serialize, Deserialize)]
+struct Told {
+    signal: i32,
+}
+
+/// What the deputy tells the caller.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Event {
+    /// The other end of the program's terminal comes along.
+    Terminal,
+    /// The program has ended, with this status of a shell.
+    Ended(i32),
+    /// It could not be started.
+    Failed(String),
+}
+
+/// Largest message over the socket, in bytes.
+const MAX_MESSAGE: usize = 8 * 1024;
+
+/// A program on its way.
+pub struct Call {
+    node: String,
+    ours: OwnedFd,
+    theirs: OwnedFd,
+    order: File,
+    signals: OwnedFd,
+}
+
+impl Call {
+    /// Prepares a program; the calling process must have one thread.
+    ///
+    /// # Errors
+    /// The task is none for a caller inside, or the kernel's refusal.
+    pub fn prepare(door: &Door, task: &Task) -> Result<Call> {
+        check_root(door, task)?;
+        let fail = |operation| Error::system(&door.node, operation);
+        let terminal = terminal_size();
+        let keys_are_screens = terminal.is_some();
+        let ignored = PASSED_ON.iter().map(|s| s.as_raw()).filter(|s| disposition::is_ignored(*s));
+        let order = order(door, task, terminal, ignored.collect()).map_err(|e| {
+            fail("write its command")(netloom_sys::Error::call("command", "write", e))
+        })?;
+        let mut caught: Vec<i32> = PASSED_ON.iter().map(|s| s.as_raw()).collect();
+        if keys_are_screens {
+            caught.push(Signal::WINCH.as_raw());
+        }
+        let signals = process::catch(&caught).map_err(fail("catch signals"))?;
+        let (ours, theirs) = socket().map_err(fail("make a socket for"))?;
+        Ok(Call { node: door.node.clone(), ours, theirs, order, signals })
+    }
+
+    /// What is handed to the node's init.
+    pub fn handed_over(&self) -> [BorrowedFd<'_>; 5] {
+        let [input, output, errors] =
+            [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
+        [self.theirs.as_fd(), self.order.as_fd(), input, output, errors]
+    }
+
+    /// Waits for the program, once all is handed over.
+    ///
+    /// # Errors
+    /// It could not be started, or the node has ended.
+    pub fn wait(self) -> Result<Exit> {
+        let Call { node, ours, theirs, order, signals } = self;
+        drop((theirs, order));
+        let mut screen: Option<Screen> = None;
+        loop {
+            wait(&ours, &signals, screen.as_ref());
+            while let Some(number) = process::next_signal(&signals) {
+                match &screen {
+                    Some(screen) if number == Signal::WINCH.as_raw() => screen.fit(),
+                    _ => tell(&ours, &Told { signal: number }),
+                }
+            }
+            if let Some(screen) = &mut screen {
+                screen.carry();
+            }
+            if !process::wait_readable(&ours, std::time::Duration::ZERO) {
+                continue;
+            }
+            match hear(&ours) {
+                Some((Event::Terminal, Some(terminal))) => screen = Screen::new(terminal),
+                Some((Event::Terminal, None)) => {}
+                Some((Event::Ended(code), _)) => {
+                    if let Some(screen) = &mut screen {
+                        screen.show_rest();
+                    }
+                    return Ok(Exit::Code(code));
+                }
+                Some((Event::Failed(report), _)) => return Err(Error::Init { node, report }),
+                None => {
+                    let report = "it ended, or its init does not start programs for callers: then it was made \
+                                  by an earlier version, or may have no more processes"
+                        .to_owned();
+                    return Err(Error::Init { node, report });
+                }
+            }
+        }
+    }
+}
+
+/// The size of the caller's terminal, where it reads from and writes to one.
+fn terminal_size() -> Option<(u16, u16)> {
+    let output = rustix::stdio::stdout();
+    if !isatty(rustix::stdio::stdin()) || !isatty(output) {
+        return None;
+    }
+    tcgetwinsize(output).ok().map(|size| (size.ws_row, size.ws_col))
+}
+
+fn socket() -> netloom_sys::Result<(OwnedFd, OwnedFd)> {
+    rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+        .map_err(|e| netloom_sys::Error::call("socket pair", "make", e))
+}
+
+/// The order, in a file that has no name. The node's environment goes over the caller's.
+fn order(
+    door: &Door,
+    task: &Task,
+    terminal: Option<(u16, u16)>,
+    ignored: Vec<i32>,
+) -> io::Result<File> {
+    let text = |value: std::ffi::OsString| value.into_string().ok();
+    let own = std::env::vars_os().filter_map(|(key, value)| Some((text(key)?, text(value)?)));
+    let mut env: Vec<(String, String)> = own.collect();
+    let node_env = node_environment(door);
+    env.retain(|(key, _)| !node_env.iter().any(|(of_node, _)| of_node == key));
+    env.extend(node_env);
+    let directory = std::env::current_dir().ok().and_then(|d| text(d.into_os_string()));
+    let (node, argv) = (door.node.clone(), task.argv.clone());
+    let order = Order { node, argv, env, directory, terminal, ignored };
+    let mut file = File::from(rustix::fs::memfd_create("netloom-order", MemfdFlags::CLOEXEC)?);
+    file.write_all(&serde_json::to_vec(&order)?)?;
+    file.rewind()?;
+    Ok(file)
+}
+
+/// Waits until there is something to do.
+fn wait(socket: &OwnedFd, signals: &OwnedFd, screen: Option<&Screen>) {
+    let mut fds = vec![PollFd::new(socket, PollFlags::IN), PollFd::new(signals, PollFlags::IN)];
+    fds.extend(screen.iter().flat_map(|screen| screen.waits_for()));
+    // Interrupted or not: everything is looked at.
+    let _ = rustix::event::poll(&mut fds, None);
+}
+
+fn tell(socket: &OwnedFd, message: &impl Serialize) {
+    if let Ok(bytes) = serde_json::to_vec(message) {
+        // Who is gone needs no message, and its end is seen when it is listened to.
+        let _ = scm::send(socket, &bytes, &[]);
+    }
+}
+
+/// The deputy's next event; nothing when it has ended.
+fn hear(socket: &OwnedFd) -> Option<(Event, Option<OwnedFd>)> {
+    let mut buffer = vec![0; MAX_MESSAGE];
+    let (n, mut fds) = scm::receive(socket, &mut buffer).ok()?;
+    let event = serde_json::from_slice(&buffer[..n]).ok()?;
+    Some((event, fds.pop()))
+}

@@ -1,0 +1,175 @@
+//! A caller's deputy in a node: a child of the node's init that starts one program and attends to it.
+//!
+//! It has what the caller handed over and nothing of the init's. What the caller says is read here, and not by
+//! the init, so that a caller that says nothing, or nonsense, holds up itself alone. Nobody in the node may
+//! trace it.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::time::Duration;
+
+use netloom_sys::caps::Grant;
+use netloom_sys::process::{self, Forked, Namespaces};
+use netloom_sys::{Error, Result, scm};
+use rustix::process::{Pid, Signal};
+use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
+use rustix::termios::{Winsize, isatty, tcsetwinsize};
+
+use super::{Event, MAX_MESSAGE, Order, Told, tell};
+use crate::entry::end_descendants;
+
+/// Exit status of a shell for a program that does not exist, and one that cannot be run.
+const NOT_FOUND: i32 = 127;
+const NOT_RUNNABLE: i32 = 126;
+
+/// Longest order in bytes: several times what the kernel takes for a program's arguments and environment.
+const MAX_ORDER: u64 = 16 << 20;
+
+/// Forks a deputy for the caller whose socket, order and standard streams these are. A caller that gets none is
+/// told by the end of its socket.
+pub(crate) fn fork(grant: Grant, fds: Vec<OwnedFd>) {
+    let Ok([caller, order, input, output, errors]) = <[OwnedFd; 5]>::try_from(fds) else { return };
+    if let Ok(Forked::Child) = process::fork_alone(Namespaces::NONE, None) {
+        let streams = [input, output, errors];
+        let deputy = Deputy { caller };
+        match deputy.begin(grant, File::from(order), streams) {
+            Ok(program) => deputy.attend(program),
+            Err(e) => {
+                let words = netloom_sys::feature::with_source(&e);
+                let cut = words.chars().take(MAX_MESSAGE / 8).collect();
+                tell(&deputy.caller, &Event::Failed(cut));
+                process::exit_now(1)
+            }
+        }
+    }
+}
+
+struct Deputy {
+    caller: OwnedFd,
+}
+
+impl Deputy {
+    /// Leaves everything of the init's behind and starts the program.
+    fn begin(&self, grant: Grant, order: File, streams: [OwnedFd; 3]) -> Result<Pid> {
+        process::hide()?;
+        process::set_name("netloom-exec");
+        let kept = streams.iter().chain([&self.caller]).map(AsFd::as_fd);
+        let kept: Vec<_> = kept.chain([order.as_fd()]).collect();
+        process::close_all_but(&kept);
+        grant.limit()?;
+        let order = read(order)?;
+        let streams = match order.terminal {
+            Some(size) => self.terminal(size, streams)?,
+            None => streams,
+        };
+        for (result, what) in [
+            (rustix::stdio::dup2_stdin(&streams[0]), "standard input"),
+            (rustix::stdio::dup2_stdout(&streams[1]), "standard output"),
+            (rustix::stdio::dup2_stderr(&streams[2]), "standard error"),
+        ] {
+            result.map_err(|e| Error::call(what, "take", e))?;
+        }
+        drop(streams);
+        // What the program leaves without a parent becomes this process's child, where it is found.
+        let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+        match process::fork_alone(Namespaces::NONE, None)? {
+            Forked::Parent(program) => Ok(program),
+            Forked::Child => self.become_program(&order),
+        }
+    }
+
+    /// A terminal of the node's in place of those streams that are the caller's.
+    fn terminal(&self, (rows, columns): (u16, u16), streams: [OwnedFd; 3]) -> Result<[OwnedFd; 3]> {
+        let fail = |operation| move |e: rustix::io::Errno| Error::call("terminal", operation, e);
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        let outer = openpt(flags).map_err(fail("make"))?;
+        grantpt(&outer).and_then(|()| unlockpt(&outer)).map_err(fail("unlock"))?;
+        let inner = ioctl_tiocgptpeer(&outer, flags).map_err(fail("open"))?;
+        let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&inner, size).map_err(fail("set the size of"))?;
+        let event = serde_json::to_vec(&Event::Terminal).unwrap_or_default();
+        scm::send(&self.caller, &event, &[outer.as_fd()])?;
+        let [input, output, errors] =
+            streams.map(|stream| if isatty(&stream) { inner.try_clone() } else { Ok(stream) });
+        let copied = |e: io::Error| Error::call("terminal", "copy", e);
+        Ok([input.map_err(copied)?, output.map_err(copied)?, errors.map_err(copied)?])
+    }
+
+    fn become_program(&self, order: &Order) -> ! {
+        let _ = process::die_with_parent(true);
+        let _ = rustix::process::setsid();
+        if order.terminal.is_some() {
+            // Without it the program has no keys for signals, and says so if it minds.
+            let _ = rustix::process::ioctl_tiocsctty(rustix::stdio::stdin());
+        }
+        for signal in &order.ignored {
+            process::set_ignored(*signal, true);
+        }
+        process::unblock_signals();
+        let name = order.argv.first().map_or("", String::as_str);
+        let directory = order.directory.as_deref().filter(|d| std::path::Path::new(d).is_dir());
+        // Before the program is looked up, as wanted for a relative path.
+        let _ = std::env::set_current_dir(directory.unwrap_or("/"));
+        let mut command = Command::new(name);
+        command.args(order.argv.iter().skip(1)).env_clear();
+        let error = command.envs(order.env.iter().map(|(k, v)| (k, v))).exec();
+        netloom_sys::journal::line(format_args!("netloom: node {:?}: {name}: {error}", order.node));
+        let missing = error.kind() == io::ErrorKind::NotFound;
+        process::exit_now(if missing { NOT_FOUND } else { NOT_RUNNABLE })
+    }
+
+    /// The deputy's life: ends as the program does, or with the caller.
+    fn attend(&self, program: Pid) -> ! {
+        let Ok(children) = process::catch(&[Signal::CHILD.as_raw()]) else {
+            end_descendants();
+            process::exit_now(1)
+        };
+        loop {
+            while let Ok(Some((pid, exit))) = process::reap() {
+                if pid == program {
+                    tell(&self.caller, &Event::Ended(exit.shell_code()));
+                    process::exit_now(0);
+                }
+            }
+            let flags = rustix::event::PollFlags::IN;
+            let mut fds = [
+                rustix::event::PollFd::new(&self.caller, flags),
+                rustix::event::PollFd::new(&children, flags),
+            ];
+            // Interrupted or not: everything is looked at.
+            let _ = rustix::event::poll(&mut fds, None);
+            while process::next_signal(&children).is_some() {}
+            if process::wait_readable(&self.caller, Duration::ZERO) {
+                self.hear(program);
+            }
+        }
+    }
+
+    /// Passes on a signal; ends all when the caller has ended.
+    fn hear(&self, program: Pid) {
+        let mut buffer = [0; MAX_MESSAGE];
+        match scm::receive(&self.caller, &mut buffer) {
+            Ok((n, _)) if n > 0 => {
+                let told: Option<Told> = serde_json::from_slice(&buffer[..n]).ok();
+                if let Some(signal) = told.and_then(|t| Signal::from_named_raw(t.signal)) {
+                    // A program that has ended needs no signal.
+                    let _ = rustix::process::kill_process(program, signal);
+                }
+            }
+            _ => {
+                end_descendants();
+                process::exit_now(1)
+            }
+        }
+    }
+}
+
+fn read(order: File) -> Result<Order> {
+    let mut text = Vec::new();
+    let read = order.take(MAX_ORDER).read_to_end(&mut text);
+    let found = read.and_then(|_| Ok(serde_json::from_slice::<Order>(&text)?));
+    found.map_err(|e| Error::call("command", "read", e))
+}

@@ -1,0 +1,244 @@
+//! What programs of an ordinary node try in vain against the machine and against other nodes, and what those of
+//! a privileged node may.
+
+use netloom_tests_e2e::{Machine, is_root, machine, program, skip};
+
+/// Tries each attack and prints the names of those that succeed, one a line; then `end`. What is refused, or does
+/// not exist here, is no success. The argument is a path that only the host has.
+const ATTACKS: &str = r#"
+import ctypes, os, signal, socket, stat, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+host_file = sys.argv[1].lstrip('/')
+NUMBERS = {
+    'x86_64': dict(bpf=321, perf_event_open=298, keyctl=250, add_key=248, kexec_load=246, finit_module=313,
+                   name_to_handle_at=303, open_by_handle_at=304, pidfd_open=434, pidfd_getfd=438, setns=308,
+                   ptrace=101, mount=165, umount2=166, unshare=272, syslog=103, settimeofday=164, pivot_root=155,
+                   open_tree=428, fsopen=430, process_vm_readv=310, reboot=169, swapon=167, iopl=172),
+    'aarch64': dict(bpf=280, perf_event_open=241, keyctl=219, add_key=217, kexec_load=104, finit_module=273,
+                    name_to_handle_at=264, open_by_handle_at=265, pidfd_open=434, pidfd_getfd=438, setns=268,
+                    ptrace=117, mount=40, umount2=39, unshare=97, syslog=116, settimeofday=170, pivot_root=41,
+                    open_tree=428, fsopen=430, process_vm_readv=270, reboot=142, swapon=224),
+}[os.uname().machine]
+
+def call(name, *args):
+    number = NUMBERS.get(name)
+    if number is None:
+        raise OSError('not on this machine')
+    typed = [ctypes.c_long(a) if isinstance(a, int) else a for a in args]
+    got = libc.syscall(ctypes.c_long(number), *typed)
+    if got < 0:
+        raise OSError(ctypes.get_errno(), name)
+    return got
+
+def mount(kind, source=b'none', flags=0):
+    def attack():
+        os.makedirs('/tmp/at', exist_ok=True)
+        call('mount', source, b'/tmp/at', kind, flags, None)
+    return attack
+
+def unmount(path):
+    return lambda: call('umount2', path, 2)
+
+def reads(path):
+    def attack():
+        with open(path, 'rb') as file:
+            assert file.read(1), 'nothing there'
+    return attack
+
+def opens_for_writing(path):
+    def attack():
+        fd = os.open(path, os.O_WRONLY)
+        rdev = os.fstat(fd)
+        assert not stat.S_ISCHR(rdev.st_mode), 'a device without effect'
+    return attack
+
+def leads_out(path):
+    def attack():
+        os.stat(f'{path}/{host_file}')
+    return attack
+
+def chroot_escape():
+    if os.fork() == 0:
+        try:
+            os.makedirs('/tmp/inner', exist_ok=True)
+            out = os.open('/', os.O_RDONLY)
+            os.chroot('/tmp/inner')
+            os.fchdir(out)
+            for _ in range(40): os.chdir('..')
+            os.chroot('.')
+            os.stat('/' + host_file)
+            os._exit(0)
+        except BaseException:
+            os._exit(1)
+    assert os.wait()[1] == 0, 'refused'
+
+def enters(kind):
+    def attack():
+        fd = os.open(f'/proc/1/ns/{kind}', os.O_RDONLY)
+        call('setns', fd, 0)
+    return attack
+
+def enters_by_pidfd():
+    call('setns', call('pidfd_open', 1, 0), 0x00020000 | 0x40000000)
+
+def traces():
+    call('ptrace', 0x4206, 1, 0, 0)
+    call('ptrace', 17, 1, 0, 0)
+
+def takes_descriptors():
+    pidfd = call('pidfd_open', 1, 0)
+    for number in range(3, 40):
+        try:
+            call('pidfd_getfd', pidfd, number, 0)
+            return
+        except OSError:
+            pass
+    raise OSError('none')
+
+def loads_bpf(kind):
+    def attack():
+        code = struct.pack('<BBhi', 0xb7, 0, 0, 0) + struct.pack('<BBhi', 0x95, 0, 0, 0)
+        code, licence = ctypes.create_string_buffer(code, 16), ctypes.create_string_buffer(b'GPL')
+        attr = struct.pack('<IIQQ', kind, 2, ctypes.addressof(code), ctypes.addressof(licence)).ljust(120, b'\0')
+        call('bpf', 5, ctypes.create_string_buffer(attr, 120), 120)
+    return attack
+
+def watches_the_machine():
+    if int(open('/proc/sys/kernel/perf_event_paranoid').read()) < 1:
+        raise OSError('everybody may')
+    attr = struct.pack('<IIQ', 1, 112, 0).ljust(112, b'\0')
+    call('perf_event_open', ctypes.create_string_buffer(attr, 112), -1, 0, -1, 0)
+
+def makes_device():
+    try:
+        os.mknod('/tmp/disk', stat.S_IFBLK | 0o600, os.makedev(8, 0))
+    finally:
+        if os.path.exists('/tmp/disk'): os.remove('/tmp/disk')
+
+def opens_by_handle():
+    handle, mount_id = ctypes.create_string_buffer(struct.pack('<Ii', 128, 0), 136), ctypes.c_int()
+    call('name_to_handle_at', -100, b'/usr', handle, ctypes.byref(mount_id), 0)
+    where = os.open('/', os.O_RDONLY)
+    call('open_by_handle_at', where, handle, os.O_RDONLY)
+
+def gives_capabilities():
+    with open('/tmp/capable', 'w'): pass
+    os.setxattr('/tmp/capable', 'security.capability', struct.pack('<IIIII', 0x02000001, 1 << 21, 0, 0, 0))
+
+def raises_limit():
+    import resource
+    soft, hard = resource.getrlimit(resource.RLIMIT_NICE)
+    resource.setrlimit(resource.RLIMIT_NICE, (hard + 1, hard + 1))
+
+ATTACKS = {
+    'mount tmpfs': mount(b'tmpfs'),
+    'mount proc': mount(b'proc'),
+    'mount sysfs': mount(b'sysfs'),
+    'mount cgroup': mount(b'cgroup2'),
+    'mount debugfs': mount(b'debugfs'),
+    'mount tracefs': mount(b'tracefs'),
+    'mount bpf': mount(b'bpf'),
+    'mount securityfs': mount(b'securityfs'),
+    'mount devtmpfs': mount(b'devtmpfs'),
+    'bind': mount(None, b'/', 4096),
+    'fsopen': lambda: call('fsopen', b'tmpfs', 0),
+    'open_tree': lambda: call('open_tree', -100, b'/', 1),
+    'unmount /proc': unmount(b'/proc'),
+    'unmount /proc/sys': unmount(b'/proc/sys'),
+    'unmount /sys': unmount(b'/sys'),
+    'unmount /run': unmount(b'/run'),
+    'unmount labs': unmount(os.path.dirname(os.path.dirname(sys.argv[1])).encode()),
+    'see labs': leads_out(''),
+    'pivot_root': lambda: call('pivot_root', b'/tmp', b'/tmp'),
+    'unshare mounts': lambda: call('unshare', 0x00020000),
+    'enter mounts': enters('mnt'),
+    'enter network': enters('net'),
+    'enter by pidfd': enters_by_pidfd,
+    'root of 1': lambda: os.stat('/proc/1/root/etc'),
+    'directory of 1': lambda: os.stat('/proc/1/cwd/etc'),
+    'descriptors of 1': lambda: os.readlink('/proc/1/fd/0'),
+    'environment of 1': reads('/proc/1/environ'),
+    'memory of 1': lambda: os.open('/proc/1/mem', os.O_RDWR),
+    'trace 1': traces,
+    'take descriptors of 1': takes_descriptors,
+    'core_pattern': opens_for_writing('/proc/sys/kernel/core_pattern'),
+    'modprobe': opens_for_writing('/proc/sys/kernel/modprobe'),
+    'sysrq': opens_for_writing('/proc/sysrq-trigger'),
+    'kmsg': lambda: call('syslog', 3, ctypes.create_string_buffer(100), 100),
+    'load kprobe': loads_bpf(2),
+    'load tracepoint': loads_bpf(5),
+    'load classifier': loads_bpf(3),
+    'perf': watches_the_machine,
+    'mknod': makes_device,
+    'handle': opens_by_handle,
+    'clock': lambda: call('settimeofday', ctypes.create_string_buffer(16), None),
+    'module': lambda: call('finit_module', os.open('/dev/null', os.O_RDONLY), b'', 0),
+    'reboot': lambda: call('reboot', 0xfee1dead - (1 << 32), 672274793, 0, None),
+    'swap': lambda: call('swapon', b'/tmp/none', 0),
+    'file capability': gives_capabilities,
+    'limits': raises_limit,
+    'nice': lambda: os.nice(-1),
+    'chroot escape': chroot_escape,
+}
+
+chosen = sys.argv[2:] or ATTACKS
+for name in chosen:
+    try:
+        ATTACKS[name]()
+        print(name)
+    except (OSError, AssertionError, ValueError):
+        pass
+print('end')
+"#;
+
+/// The attacks that succeed in a node, of these or of all.
+fn succeed(machine: &Machine, node: &str, attacks: &[&str]) -> Vec<String> {
+    let file = machine.scratch().runtime_dir().join("attacked/lab.pid");
+    assert!(file.exists(), "{} is what must not be found", file.display());
+    let args = [&[file.to_str().expect("a path")], attacks].concat();
+    let text = machine.python(node, ATTACKS, &args).ok();
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    assert_eq!(lines.pop().as_deref(), Some("end"), "it did not come to its end");
+    lines
+}
+
+const LAB: &str = "
+name: attacked
+nodes:
+  plain: {}
+  p: {children: {nodes: {c: {}}}}
+  trusted: {privileged: true}
+links: [[plain, trusted]]
+";
+
+#[test]
+fn an_ordinary_node_reaches_neither_the_machine_nor_its_init() {
+    if program("python3").is_none() {
+        skip!("peer:python3: not installed");
+    }
+    let machine = machine!();
+    machine.up(LAB);
+    for node in ["plain", "p", "p/c"] {
+        assert_eq!(succeed(&machine, node, &[]), [""; 0], "in {node}");
+    }
+    machine.down();
+}
+
+#[test]
+fn a_privileged_node_may_mount_and_trace() {
+    if program("python3").is_none() {
+        skip!("peer:python3: not installed");
+    }
+    let machine = machine!();
+    machine.up(LAB);
+    let mut may = vec!["mount tmpfs", "bind", "unshare mounts", "root of 1"];
+    if is_root() {
+        may.extend(["load kprobe", "load classifier", "file capability"]);
+    }
+    assert_eq!(succeed(&machine, "trusted", &may), may);
+    // All the same: what its init inherited from whoever made the lab is not for it.
+    let shown = machine.exec("trusted", &["sh", "-c", "tr '\\0' '\\n' < /proc/1/environ"]).ok();
+    let foreign = shown.lines().filter(|line| !line.starts_with("NETLOOM_RUNTIME_DIR="));
+    assert_eq!(foreign.count(), 0, "{shown}");
+    machine.down();
+}
