@@ -1,12 +1,14 @@
 //! `check`: what the compiler does not look at. Prints every finding; fails if one is forbidden.
 //!
-//! Forbidden: an edge against the layers, a module without a `//!` header, a licence that is not in
+//! Forbidden: an edge against the layers, modules that import each other in a circle, a module without a `//!` header, a licence that is not in
 //! the list, `unsafe` outside `host/` and `parts/vdeplug`, `eprintln!` in what serves, a file of tests that no
 //! executable lists. Told only: long files and functions.
 
+mod circles;
 mod layers;
 mod licences;
 mod listed;
+mod modules;
 mod source;
 
 use anyhow::{Result, bail};
@@ -20,6 +22,7 @@ pub(crate) fn run() -> Result<()> {
     let sources = source::check(&workspace::root())?;
     wrong.extend(sources.wrong);
     wrong.extend(listed::check(&workspace::root())?);
+    wrong.extend(circles_of_all()?);
     for long in &sources.long {
         println!("long: {long}");
     }
@@ -31,6 +34,20 @@ pub(crate) fn run() -> Result<()> {
     }
     println!("check: layers, headers, licences and unsafe are as they should be");
     Ok(())
+}
+
+/// Circles of modules in every crate.
+fn circles_of_all() -> Result<Vec<String>> {
+    let root = workspace::root();
+    let mut wrong = vec![];
+    for folder in listed::crates(&root)? {
+        for file in ["src/lib.rs", "src/main.rs"].map(|file| folder.join(file)) {
+            if file.exists() {
+                wrong.extend(circles::check(&root, &file)?);
+            }
+        }
+    }
+    Ok(wrong)
 }
 
 #[cfg(test)]

@@ -18,9 +18,9 @@ use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep_until};
 use utoipa::ToSchema;
 
+use crate::handler::{Answer, Lab, WAIT_SLICE};
 use crate::query::{DeleteQuery, FatesQuery, NoteQuery};
 use crate::reply::{Failure, Problem};
-use crate::routes::{Answer, Lab, WAIT_SLICE};
 
 /// How a link is named.
 const LINK: &str = "The link's name, an end of it, `NODE:IFACE`, or both of its ends, `A,B`";

@@ -1,8 +1,6 @@
-//! The OpenAPI document, made from the routes and the types they answer with.
+//! The head of the OpenAPI document: what is said of the API as a whole.
 
 use utoipa::OpenApi;
-
-use crate::routes;
 
 #[derive(OpenApi)]
 #[openapi(
@@ -29,10 +27,4 @@ struct Document;
 /// Title and tags, no routes yet.
 pub(crate) fn empty_document() -> utoipa::openapi::OpenApi {
     Document::openapi()
-}
-
-/// The OpenAPI 3.1 document of the API as indented JSON, with a line's end at the end.
-pub fn openapi() -> String {
-    // Serialising plain data to memory fails only for maps whose keys are no strings; it has none.
-    routes::router().to_openapi().to_pretty_json().unwrap_or_default() + "\n"
 }

@@ -14,6 +14,7 @@ mod document;
 mod door;
 mod error;
 mod forward;
+mod handler;
 mod handles;
 mod mirror;
 mod pnpm;
@@ -27,8 +28,8 @@ mod switches;
 mod token;
 
 pub use client::Client;
-pub use document::openapi;
 pub use error::{Error, Result};
+pub use routes::openapi;
 pub use server::{Server, serve, serve_lab, serve_probe};
 pub use token::Token;
 

@@ -29,10 +29,10 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 use utoipa_axum::routes;
 
+use crate::handler::{Answer, WAIT_SLICE};
 use crate::mirror;
 use crate::query::wait;
 use crate::reply::{Failure, Problem, Wrong};
-use crate::routes::{Answer, WAIT_SLICE};
 use answers::{Created, SessionStatus, summary};
 
 /// Finds the probe; it may have to be made, or not be for this caller.

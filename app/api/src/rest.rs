@@ -33,9 +33,10 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::forward::forward;
+use crate::handler::Lab;
 use crate::pnpm::{self, Pnpm};
 use crate::reply::Failure;
-use crate::routes::{self, Lab};
+use crate::routes;
 use crate::socket::peer_is_trusted;
 use crate::{Error, Result, Token};
 

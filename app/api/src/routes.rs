@@ -5,47 +5,29 @@
 //! [`change`], those about switches in [`switches`](crate::switches).
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Json;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{FromRef, Path, Query, State};
 use axum::http::{StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
-use netloom_lab::Service;
 use netloom_lab::view::{
     LabStatus, LinkStatus, NodeStatus, PairReachability, Reachability, Repaired, SwitchStatus,
 };
 use netloom_node::log::Record;
 use serde::{Deserialize, Serialize};
-use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::Instant;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::change;
 use crate::document::empty_document;
+use crate::handler::{Answer, Lab};
 use crate::mirror;
 use crate::pnpm::{self, Pnpm};
 use crate::query::{LogQuery, PairQuery, PingQuery};
 use crate::reply::{Failure, Problem};
-
-/// A long wait is cut into such pieces, so that neither a caller that has gone nor the
-/// end of the server leaves a thread waiting for longer.
-pub(crate) const WAIT_SLICE: Duration = Duration::from_millis(200);
-
-/// What handlers share.
-#[derive(Clone)]
-pub(crate) struct Lab {
-    pub(crate) service: Arc<dyn Service>,
-    /// Becomes true when the server ends.
-    pub(crate) stopping: watch::Receiver<bool>,
-    /// How long a call may take that should be quick.
-    pub(crate) patience: Duration,
-}
-
-pub(crate) type Answer<T> = Result<Json<T>, Failure>;
 
 /// All routes with their documentation.
 pub(crate) fn router() -> OpenApiRouter<Lab> {
@@ -76,46 +58,10 @@ impl FromRef<Lab> for Pnpm {
     }
 }
 
-impl Lab {
-    /// Runs a call that may block for as long as it takes.
-    pub(crate) async fn call<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&dyn Service) -> netloom_lab::Result<T> + Send + 'static,
-    ) -> Result<T, Failure> {
-        let service = Arc::clone(&self.service);
-        match tokio::task::spawn_blocking(move || work(&*service)).await {
-            Ok(result) => result.map_err(Failure::from),
-            Err(_) => Err(Failure::panicked()),
-        }
-    }
-
-    /// Runs a call that should be quick.
-    pub(crate) async fn quick<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&dyn Service) -> netloom_lab::Result<T> + Send + 'static,
-    ) -> Result<T, Failure> {
-        timeout(self.patience, self.call(work)).await.unwrap_or_else(|_| {
-            Err(Failure::new(
-                StatusCode::SERVICE_UNAVAILABLE,
-                format!("lab: no answer within {} s", self.patience.as_secs()),
-            ))
-        })
-    }
-
-    /// Waits for records of a node until `end`, in slices.
-    async fn log(&self, node: &str, after_ns: u64, end: Instant) -> Result<Vec<Record>, Failure> {
-        loop {
-            let slice_end = end.min(Instant::now() + WAIT_SLICE);
-            let wait = slice_end.saturating_duration_since(Instant::now());
-            let name = node.to_owned();
-            let records = self.call(move |s| s.log(&name, after_ns, wait)).await?;
-            if !records.is_empty() || Instant::now() >= end {
-                return Ok(records);
-            }
-            // A service may give up early, e.g. where there are no programs.
-            sleep_until(slice_end).await;
-        }
-    }
+/// The OpenAPI 3.1 document of the API as indented JSON, with a line's end at the end.
+pub fn openapi() -> String {
+    // Serialising plain data to memory fails only for maps whose keys are no strings; it has none.
+    router().to_openapi().to_pretty_json().unwrap_or_default() + "\n"
 }
 
 /// How the lab is now
@@ -280,7 +226,7 @@ async fn switches(State(lab): State<Lab>) -> Answer<Vec<SwitchStatus>> {
     (status = 200, description = "OpenAPI 3.1", body = Object, content_type = "application/json"),
 ))]
 async fn document() -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "application/json")], crate::openapi())
+    ([(header::CONTENT_TYPE, "application/json")], openapi())
 }
 
 /// For paths that are no route.

@@ -12,10 +12,10 @@ use netloom_lab::view::{Changed, NewSwitch};
 use netloom_switch::control::requests::{Answer as SwitchAnswer, Request};
 
 use crate::change::body;
+use crate::handler::{Answer, Lab};
 use crate::mirror;
 use crate::query::DeleteSwitchQuery;
 use crate::reply::Problem;
-use crate::routes::{Answer, Lab};
 
 /// Make a switch
 #[utoipa::path(post, path = "/v1/switches", tag = "parts", request_body = NewSwitch, responses(

@@ -21,7 +21,7 @@ mod pour;
 mod stop;
 mod stream;
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
@@ -36,6 +36,11 @@ const CHUNK: usize = 128 << 10;
 const WINDOW: u32 = 32;
 /// Bytes of an echo request: 8 of header and the usual 56 of data.
 const REQUEST: usize = 64;
+
+/// How a receive timeout looks.
+fn idle(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}
 
 /// Runs one and prints its figures: what the binary's hidden subcommand `bench-peer` does.
 ///

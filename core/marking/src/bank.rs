@@ -5,10 +5,7 @@
 //! [`Schedule::reused`], two periods or more, while nobody counts into it but late packets. No
 //! packet is ever in two blocks, and none in none: `outside` and `late` count what is in no block.
 
-use crate::{Colour, Counters, Mark, Record, Schedule};
-
-/// How many blocks are kept at a time.
-pub const BANKS: u64 = 4;
+use crate::{BANKS, Colour, Counters, Mark, Record, Schedule};
 
 /// What became of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

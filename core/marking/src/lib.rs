@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod bank;
+mod colour;
 mod compare;
 mod counters;
 mod error;
@@ -31,20 +32,21 @@ pub mod session;
 pub mod tables;
 pub mod total;
 
-pub use bank::{BANKS, Banks, Outcome, Seen};
+pub use bank::{Banks, Outcome, Seen};
+pub use colour::Colour;
 pub use compare::{Comparison, Estimate, artt, block_mean_variation, compare, double_delay, twaj};
 pub use counters::{Counters, Tally, Totals};
 pub use error::{Error, Result};
 pub use filter::{Filter, Key, Precedence};
 pub use hash::{HashFunction, bob, crc32, ipsx};
 pub use input::{Hasher, Input, Offload, PayloadPart, Profile, Segment, Unhashable};
-pub use mark::{Colour, DoubleMarker, Mark, Marks};
+pub use mark::{DoubleMarker, Mark, Marks};
 pub use matched::{Matched, match_samples};
 pub use packet::Packet;
 pub use path::{Hop, cluster_loss, hops};
 pub use quantile::{Population, Quantile};
 pub use record::{Completeness, Record};
-pub use schedule::{Schedule, guard_for};
+pub use schedule::{BANKS, Schedule, guard_for};
 pub use select::{Sample, Samples, Selection, Threshold};
 pub use tables::Tables;
 

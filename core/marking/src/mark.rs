@@ -4,26 +4,7 @@
 //! field outside the mask are kept. Checksums are not here: whoever writes the byte of an IPv4
 //! header updates its checksum (RFC 1624). See RFC 9341, sections 3.1 (single) and 3.2 (double).
 
-use serde::Serialize;
-
-use crate::{Error, Result, Schedule};
-
-/// The colour of a block: even blocks have the starter's, odd ones the next's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Colour {
-    /// Of blocks 0, 2, 4 …
-    Starter,
-    /// Of blocks 1, 3, 5 …
-    Next,
-}
-
-impl Colour {
-    /// The colour of a block.
-    pub fn of(block: u64) -> Colour {
-        if block.is_multiple_of(2) { Colour::Starter } else { Colour::Next }
-    }
-}
+use crate::{Colour, Error, Result, Schedule};
 
 /// What a packet's mark says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

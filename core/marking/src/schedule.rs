@@ -10,6 +10,9 @@ use crate::{Colour, Error, Result};
 /// The longest period: an hour. Sums of times in 64 bits then hold 2.5 million packets.
 const LONGEST: u64 = 3_600_000_000_000;
 
+/// How many blocks are kept at a time.
+pub const BANKS: u64 = 4;
+
 /// When blocks begin, how long they last, and how long after their end they are still counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
@@ -110,7 +113,7 @@ impl Schedule {
 
     /// Until when the bank of a block is its own: then packets of the block four later may come.
     pub fn reused(&self, block: u64) -> u64 {
-        self.origin(block.saturating_add(crate::BANKS))
+        self.origin(block.saturating_add(BANKS))
     }
 
     /// How many packets of a block can be counted in one place before the sum of their times can

@@ -16,14 +16,15 @@ mod block;
 mod clock;
 mod legacy;
 mod option;
+mod order;
 mod source;
 
 use std::io::Read;
 use std::net::IpAddr;
 
 use crate::{Error, InterfaceId, MOST_DATA, Result, ng};
-use block::Order;
 use clock::Clock;
+use order::Order;
 use source::Source;
 
 /// What a file says next.

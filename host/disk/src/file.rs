@@ -16,21 +16,13 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
+use crate::chunk::{Chunk, slices};
 use crate::ring::Outcome;
 use crate::target::{How, Options, Target, go_buffered};
 use crate::{BLOCK, Buffer, Error, Result, lock};
 
 /// Pieces of one write at most; the kernel allows 1024 (`UIO_MAXIOV`).
 const PIECES: usize = 256;
-
-/// A buffer and how many of its bytes are meant.
-#[derive(Debug)]
-pub struct Chunk {
-    /// The memory.
-    pub buffer: Buffer,
-    /// Bytes of it, from its start.
-    pub len: usize,
-}
 
 /// A regular file that is written from its start to its end.
 ///
@@ -388,20 +380,4 @@ impl Drop for File {
         drop(self.take_back());
         drop(self.cut("set length"));
     }
-}
-
-/// `bytes` bytes of the chunks, without the first `skip`.
-pub(crate) fn slices(chunks: &VecDeque<Chunk>, mut skip: usize, mut bytes: usize) -> Vec<&[u8]> {
-    let mut slices = Vec::new();
-    for chunk in chunks {
-        let chunk = chunk.buffer.get(..chunk.len).unwrap_or_default();
-        let Some(rest) = chunk.get(skip..) else { break };
-        let piece = rest.get(..bytes).unwrap_or(rest);
-        (skip, bytes) = (0, bytes - piece.len());
-        if piece.is_empty() {
-            break;
-        }
-        slices.push(piece);
-    }
-    slices
 }

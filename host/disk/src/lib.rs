@@ -9,6 +9,7 @@
 //! front of it, and its size never covers a byte that was not written; a killed process leaves a
 //! prefix (see [`File`]). A file has one writer ([`Error::Busy`]). What could not be written stays queued, is told, and can be tried again.
 
+mod chunk;
 mod error;
 mod file;
 mod lock;
@@ -16,8 +17,9 @@ mod pool;
 mod ring;
 mod target;
 
+pub use chunk::Chunk;
 pub use error::{Error, Result};
-pub use file::{Chunk, File};
+pub use file::File;
 pub use lock::{check_free, lock};
 pub use pool::{Buffer, Pool};
 pub use target::{Direct, How, Options};

@@ -15,7 +15,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use io_uring::{IoUring, opcode, types};
 use rustix::io::Errno;
 
-use crate::file::Chunk;
+use crate::chunk::Chunk;
 
 /// How a write ended: the number of bytes written, or the refusal.
 pub(crate) type Outcome = Result<usize, Errno>;
@@ -125,7 +125,7 @@ impl Drop for Ring {
 
 /// Where `bytes` bytes of the chunks are, without the first `skip`.
 fn pieces(chunks: &VecDeque<Chunk>, skip: usize, bytes: usize) -> Vec<libc::iovec> {
-    let slices = crate::file::slices(chunks, skip, bytes);
+    let slices = crate::chunk::slices(chunks, skip, bytes);
     // The kernel only reads from them.
     let piece = |slice: &[u8]| libc::iovec {
         iov_base: slice.as_ptr().cast_mut().cast(),

@@ -6,6 +6,7 @@
 //! capture. [`socket`] opens and asks, [`tag`] puts back VLAN tags, [`arrival`] tells when datagrams
 //! came. The calling thread's network namespace counts when a socket is opened.
 
+mod area;
 pub mod arrival;
 pub mod block;
 mod error;

@@ -3,7 +3,7 @@
 //! A frame stands behind a header of offloads, its VLAN tag put back in. What the slot has cut is told
 //! as cut and cannot be looked at: whoever forwarded it would forward half a frame.
 
-use crate::ring::{Area, DATA};
+use crate::area::{Area, DATA};
 use crate::tag::{HEADER, TAG, put_back, tag_of};
 
 /// A ring of frames that come in.

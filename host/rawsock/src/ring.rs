@@ -7,18 +7,11 @@
 //! touches the rest of it. A ring has a slot of ours at a time as `&mut`, by its own `&mut`.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
-use rustix::mm::{MapFlags, ProtFlags};
-
+use crate::area::{Area, BLOCK, Mapping};
 use crate::socket::object;
 use crate::{Error, Result, RxRing, TxRing, option, socket};
-
-/// What slots are cut out of: large, so that little is left over, and small enough for the kernel to
-/// find in one piece.
-const BLOCK: u32 = 1 << 20;
 
 /// A slot of this many bytes takes any frame: what the kernel puts before it, the header of offloads,
 /// the longest IP packet behind an Ethernet header with two tags. A whole number of pages, because
@@ -99,136 +92,3 @@ pub fn rings(fd: &OwnedFd, options: RingSizes) -> Result<(RxRing, Option<TxRing>
 fn get_flag(fd: impl AsFd, name: i32) -> bool {
     option::get::<i32>(fd, libc::SOL_PACKET, name).is_ok_and(|value| value != 0)
 }
-
-/// Memory shared with the kernel, unmapped when dropped.
-#[derive(Debug)]
-pub(crate) struct Mapping {
-    start: NonNull<u8>,
-    length: usize,
-}
-
-// SAFETY: the mapping is of the process, whatever thread uses it, and stays until it is dropped.
-unsafe impl Send for Mapping {}
-// SAFETY: it is only a place; who may touch what of it is ruled by the slots' status words.
-unsafe impl Sync for Mapping {}
-
-impl Mapping {
-    pub(crate) fn new(fd: &OwnedFd, length: usize) -> std::io::Result<Mapping> {
-        let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping at a place of the kernel's choice takes no memory of others.
-        let start = unsafe {
-            rustix::mm::mmap(std::ptr::null_mut(), length, access, MapFlags::SHARED, fd, 0)
-        }?;
-        let start = NonNull::new(start.cast()).ok_or(rustix::io::Errno::NOMEM)?;
-        Ok(Mapping { start, length })
-    }
-
-    /// Its first byte.
-    pub(crate) fn start(&self) -> NonNull<u8> {
-        self.start
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: it was mapped with this start and length, and nobody has a part of it any more: rings
-        // lend slots no longer than they live, and they keep this value.
-        let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.length) };
-    }
-}
-
-/// The slots of one ring.
-#[derive(Debug)]
-pub(crate) struct Area {
-    memory: Arc<Mapping>,
-    from: usize,
-    slot: usize,
-    per_block: usize,
-    slots: usize,
-}
-
-impl Area {
-    pub(crate) fn slots(&self) -> usize {
-        self.slots
-    }
-
-    /// Bytes of a slot.
-    pub(crate) fn slot(&self) -> usize {
-        self.slot
-    }
-
-    /// Which comes behind it.
-    pub(crate) fn after(&self, slot: usize) -> usize {
-        if slot + 1 == self.slots { 0 } else { slot + 1 }
-    }
-
-    fn start(&self, slot: usize) -> NonNull<u8> {
-        debug_assert!(slot < self.slots);
-        let block = (slot / self.per_block) * BLOCK as usize;
-        let offset = self.from + block + (slot % self.per_block) * self.slot;
-        // SAFETY: slots are below `self.slots`, all of which the mapping of these blocks holds.
-        unsafe { self.memory.start.add(offset) }
-    }
-
-    /// A slot's status word.
-    fn word(&self, slot: usize) -> &AtomicU32 {
-        let at = self.start(slot).cast::<u32>().as_ptr();
-        // SAFETY: the word is the slot's first, aligned because slots are multiples of 16 bytes; it
-        // is only ever used as an atomic, here and by the kernel, and lives as long as the mapping.
-        unsafe { AtomicU32::from_ptr(at) }
-    }
-
-    /// Whose it is. What the kernel wrote before it handed it over is seen after this.
-    pub(crate) fn status(&self, slot: usize) -> u32 {
-        self.word(slot).load(Ordering::Acquire)
-    }
-
-    /// Hands it over. What was written before is seen by the kernel.
-    pub(crate) fn hand_over(&self, slot: usize, status: u32) {
-        self.word(slot).store(status, Ordering::Release);
-    }
-
-    /// What stands at a slot's start. The slot must be ours.
-    pub(crate) fn header(&self, slot: usize) -> libc::tpacket2_hdr {
-        let at = self.start(slot).cast::<libc::tpacket2_hdr>().as_ptr();
-        // SAFETY: a slot begins with this structure, aligned, and any bytes are a value of it; volatile,
-        // because the kernel may, against the rules, write to it.
-        unsafe { at.read_volatile() }
-    }
-
-    /// The bytes of a slot behind its header. The slot must be ours.
-    pub(crate) fn bytes(&mut self, slot: usize) -> &mut [u8] {
-        let length = self.slot - DATA;
-        // SAFETY: the header is part of the slot.
-        let start = unsafe { self.start(slot).add(DATA) };
-        // SAFETY: the rest of the slot, initialised by the kernel (zeros at first). By the rule of the
-        // status word the kernel does not touch it while it is ours, and no other process maps the
-        // ring of a socket that was given to us. `&mut self` keeps all other slots of this ring
-        // from being used meanwhile, and rings do not overlap.
-        unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), length) }
-    }
-
-    /// Says how long the frame in a slot is.
-    pub(crate) fn set_length(&mut self, slot: usize, length: u32) {
-        // SAFETY: the second word of the header, inside the slot.
-        let at = unsafe { self.start(slot).cast::<u32>().add(1) };
-        // SAFETY: aligned as the first word is; the slot is ours.
-        unsafe { at.write_volatile(length) };
-    }
-
-    /// Copies the frame of a slot, `length` bytes, into another. Both must be ours.
-    pub(crate) fn copy(&mut self, from: usize, to: usize, length: usize) {
-        debug_assert!(from != to && length <= self.slot - DATA);
-        // SAFETY: the header is part of the slot.
-        let source = unsafe { self.start(from).add(DATA) };
-        // SAFETY: as above.
-        let target = unsafe { self.start(to).add(DATA) };
-        // SAFETY: both are ours, different slots, and hold that much.
-        unsafe { source.copy_to_nonoverlapping(target, length) };
-    }
-}
-
-/// Where a slot's data may begin, and begins for frames that go out: behind the aligned header.
-pub(crate) const DATA: usize = 32;
-
-const _: () = assert!(size_of::<libc::tpacket2_hdr>() <= DATA);

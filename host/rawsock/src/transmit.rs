@@ -10,7 +10,7 @@ use std::os::fd::BorrowedFd;
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 
-use crate::ring::{Area, DATA};
+use crate::area::{Area, DATA};
 use crate::{Error, Result};
 
 /// Slots that are on their way, or were refused.

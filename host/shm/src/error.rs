@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::protocol::Reason;
+use crate::reason::Reason;
 
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

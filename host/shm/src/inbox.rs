@@ -10,10 +10,10 @@ use std::os::fd::BorrowedFd;
 use netloom_bridge::Drop;
 
 use crate::error::{Error, Result};
+use crate::index;
 use crate::layout::inbox as at;
 use crate::layout::{LENGTH_AT, PORTS};
 use crate::memory::{Foreign, Sealed};
-use crate::ring::index;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 
 macro_rules! counters {

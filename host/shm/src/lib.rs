@@ -2,12 +2,14 @@
 
 mod error;
 pub mod inbox;
+mod index;
 pub mod layout;
 pub mod memory;
 pub mod name;
 pub mod page;
 pub mod port;
 pub mod protocol;
+mod reason;
 pub mod ring;
 mod sync;
 pub mod wake;

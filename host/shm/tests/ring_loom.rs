@@ -1,12 +1,12 @@
 //! Models of a ring's protocol: `cargo xtask loom` runs every order of its steps that memory allows.
 //!
-//! The code is `src/ring/index.rs` itself on loom's atomics. The arena is made of loom's cells, so
+//! The code is `src/index.rs` itself on loom's atomics. The arena is made of loom's cells, so
 //! that a byte read while it is written is an error; the bell and the futex are what the kernel
 //! promises of them. A wake-up that is lost is a deadlock, which loom reports.
 #![allow(dead_code, reason = "not all of the protocol is used here")]
 #![allow(clippy::cast_possible_truncation, reason = "small numbers")]
 
-#[path = "../src/ring/index.rs"]
+#[path = "../src/index.rs"]
 mod index;
 
 /// In the place of `src/sync.rs`.

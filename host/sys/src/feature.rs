@@ -8,7 +8,7 @@ use std::path::Path;
 
 use crate::process::{self, Exit, Forked, Namespaces};
 use crate::setup::{Real, Setup};
-use crate::{Error, Unsupported, caps, cgroup, namespace};
+use crate::{Unsupported, caps, cgroup, namespace, with_source};
 
 /// A probed feature.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -167,10 +167,4 @@ pub fn in_child(f: impl FnOnce() -> crate::Result<()>) -> Result<(), String> {
             }
         }
     }
-}
-
-/// An error and its source on one line.
-pub fn with_source(error: &Error) -> String {
-    use std::error::Error as _;
-    error.source().map_or_else(|| error.to_string(), |s| format!("{error}: {s}"))
 }

@@ -22,7 +22,7 @@ pub mod setup;
 pub mod terminal;
 pub mod title;
 
-pub use error::{Error, Result, Unsupported};
+pub use error::{Error, Result, Unsupported, with_source};
 
 #[cfg(test)]
 extern crate self as netloom_sys;

@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod catch;
+mod counts;
 pub mod engine;
 mod error;
 mod filler;
@@ -33,7 +34,8 @@ mod sort;
 mod writer;
 
 pub use catch::Reopen;
-pub use engine::{Counts, Engine, EngineKind, Round, choose};
+pub use counts::Counts;
+pub use engine::{Engine, EngineKind, Round, choose};
 pub use error::{Error, Result};
 pub use filler::Filler;
 pub use head::{About, Description, Format};

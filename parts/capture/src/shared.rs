@@ -12,7 +12,7 @@ use netloom_disk::Pool;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
-use crate::engine::Counts;
+use crate::counts::Counts;
 use crate::ledger::{Ledger, Lost};
 use crate::queue::{Queue, Share};
 use crate::rotation::Rotation;

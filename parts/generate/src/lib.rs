@@ -23,16 +23,18 @@ mod receive;
 mod replay;
 mod report;
 mod source;
+mod spec;
 
 pub use error::{Error, Result};
 pub use far::FarEnd;
-pub use generator::{Engine, Generator, Spec, Target};
+pub use generator::{Engine, Generator, Target};
 pub use outlet::SwitchPort;
 pub use receive::{Receive, ReceiveOptions};
 pub use replay::{LONG_GAP, ReplayOptions, Replayer};
 pub use report::{
     Latency, Pacing, ReceiveReport, ReplayReport, SendReport, Skipped, StreamReport, UsedEngine,
 };
+pub use spec::Spec;
 
 #[cfg(test)]
 extern crate self as netloom_generate;

@@ -11,8 +11,8 @@ use netloom_traffic::{FCS, Frame, Rate, Schedule};
 use crate::clock::Clock;
 use crate::eager::Eager;
 use crate::far::Reached;
-use crate::generator::Spec;
 use crate::report::{Pacing, SendReport, UsedEngine, a_second};
+use crate::spec::Spec;
 use crate::{Error, Result};
 
 /// Frames of the first call at top speed; later ones grow.

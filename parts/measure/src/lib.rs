@@ -9,22 +9,26 @@
 //! Specification: RFC 9341; the API's words are those of the source.
 #![forbid(unsafe_code)]
 
+mod asked;
 mod error;
 mod interfaces;
 mod limits;
+mod lock;
 mod overlap;
 mod point;
 mod probe;
 mod returning;
 mod run;
 mod session;
+mod shared;
 mod start;
 pub mod view;
 
+pub use asked::{Closed, SessionId, Setup, Spot, State, Told, Wanted};
 pub use error::{Error, Result};
 pub use interfaces::{Host, Interfaces};
-pub use probe::{MOST_SESSIONS, Probe, SessionId, Summary, Wanted};
-pub use session::{Closed, Session, Setup, Spot, State, Told};
+pub use probe::{MOST_SESSIONS, Probe, Summary};
+pub use session::Session;
 pub use view::Measures;
 
 #[cfg(test)]

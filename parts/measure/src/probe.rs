@@ -9,14 +9,14 @@ use netloom_marking::session::{Configuration, Program};
 use netloom_marking::{Colour, Mark, Marks};
 use serde::{Deserialize, Serialize};
 
-use crate::session::lock;
-use crate::{Error, Interfaces, Measures, Result, Session, Setup, Spot, State, limits, overlap};
+use crate::lock::lock;
+use crate::{
+    Error, Interfaces, Measures, Result, Session, SessionId, Setup, Spot, State, Wanted, limits,
+    overlap,
+};
 
 /// The most sessions of a probe.
 pub const MOST_SESSIONS: usize = 64;
-
-/// A session's number.
-pub type SessionId = u64;
 
 /// A session in a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,17 +25,6 @@ pub struct Summary {
     pub id: SessionId,
     /// What it is doing.
     pub state: State,
-}
-
-/// Which measures are asked for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
-    /// Of this interface only.
-    pub netif: Option<String>,
-    /// Of this filter only.
-    pub flow: Option<u32>,
-    /// Blocks from this number on.
-    pub from: u64,
 }
 
 /// Sessions at the interfaces of one host or lab. Dropped, all are stopped.

@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
-use crate::session::lock;
+use crate::lock::lock;
 use crate::{Error, Result};
 
 /// What the work came to; a panic's payload if it panicked.

@@ -13,7 +13,9 @@ use std::thread;
 use netloom_marking::Schedule;
 
 use crate::error::whole;
-use crate::session::{Closed, Shared, Told, Waited, lock};
+use crate::lock::lock;
+use crate::shared::{Shared, Waited};
+use crate::{Closed, Told};
 use crate::{Error, Result};
 
 /// Blocks behind which it is not read on, but with what can still be read: a clock was stepped ahead, or

@@ -12,8 +12,9 @@ use netloom_sys::clock::{monotonic, nanoseconds};
 use rustix::time::{ClockId, clock_getres};
 
 use crate::limits::{self, Room};
+use crate::lock::lock;
 use crate::point::{Point, word};
-use crate::session::{Shared, lock};
+use crate::shared::Shared;
 use crate::{Error, Interfaces, Result, Setup, Spot};
 
 /// Time beside what attaching is seen to take.

@@ -16,8 +16,6 @@ use netloom_sys::setup::{Access, Setup, is_unmapped};
 use netloom_sys::{Error, Result};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 
-use crate::root::inside;
-
 /// Where files go.
 pub(crate) struct Files<'a, S> {
     pub(crate) setup: &'a S,
@@ -160,6 +158,11 @@ fn number_in(text: &str, name: &str) -> Option<u32> {
     })
 }
 
+/// `path` as seen from a root directory at `root`.
+pub(crate) fn inside(root: &Path, path: &Path) -> PathBuf {
+    root.join(path.strip_prefix("/").unwrap_or(path))
+}
+
 /// Who may do what in a directory; what everybody may where there is none.
 pub(crate) fn access_of(dir: &Path) -> Access {
     let unknown = Access::root(0o755);
@@ -266,7 +269,7 @@ mod tests {
     #[test]
     fn an_unknown_owner_is_named_with_its_file() {
         let file = FileSpec { owner: Some("www-data".into()), ..file("/srv/x") };
-        let error = netloom_sys::feature::with_source(&place(&[file]).unwrap_err());
+        let error = netloom_sys::with_source(&place(&[file]).unwrap_err());
         let expected =
             "file \"/srv/x\": find its owner: no user \"www-data\" in the node's /etc/passwd";
         assert_eq!(error, expected);
@@ -274,7 +277,7 @@ mod tests {
 
     #[test]
     fn a_file_where_nothing_can_be_written_is_refused() {
-        let error = netloom_sys::feature::with_source(&place(&[file("/usr/share/x")]).unwrap_err());
+        let error = netloom_sys::with_source(&place(&[file("/usr/share/x")]).unwrap_err());
         assert_eq!(error, "file \"/usr/share/x\": put it in: /usr is shown read-only in this lab");
     }
 }

@@ -89,7 +89,7 @@ fn fail(index: usize, inherited: &Inherited, reason: &str) -> ! {
 }
 
 fn words(e: netloom_sys::Error) -> String {
-    netloom_sys::feature::with_source(&e)
+    netloom_sys::with_source(&e)
 }
 
 /// What a child's init does before it is seen by the node that it lives in: all but what takes its own

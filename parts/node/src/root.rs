@@ -17,7 +17,7 @@ use netloom_sys::setup::{Access, Setup};
 use rustix::mount::MountFlags;
 
 use crate::dev;
-use crate::files::{Files, access_of};
+use crate::files::{Files, access_of, inside};
 use crate::spec::{NodeSpec, Prepare, SCOPES};
 
 /// Kinds of file systems that hold files worth showing. Others (proc, cgroup, …) are the kernel's
@@ -360,11 +360,6 @@ struct Layer {
     upper: PathBuf,
     work: PathBuf,
     access: Access,
-}
-
-/// `path` as seen from a root directory at `root`.
-pub(crate) fn inside(root: &Path, path: &Path) -> PathBuf {
-    root.join(path.strip_prefix("/").unwrap_or(path))
 }
 
 fn show_read_only(setup: &impl Setup, from: &Path, target: &Path) -> Result<()> {

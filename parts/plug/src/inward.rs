@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use netloom_port::{Lent, MOST_FRAME, Port, Received};
 
+use crate::burst::{BURST, BURST_BYTES, End, Moved};
 use crate::counters::Counters;
-use crate::pump::{BURST, BURST_BYTES, End, Moved};
 use crate::{Given, Member, Result};
 
 /// How long a frame waits for room, as a switch port's own rule is.

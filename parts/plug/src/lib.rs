@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod burst;
 mod counters;
 mod error;
 mod inward;
@@ -19,11 +20,12 @@ mod run;
 mod spin;
 mod switch;
 
+pub use burst::End;
 pub use counters::{Carried, Counters, Lost, Reading};
 pub use error::{Error, Result};
 pub use lock::{Lock, holder};
 pub use member::{Given, Member, Taken};
-pub use pump::{End, Pump};
+pub use pump::Pump;
 pub use run::{Kind, Options, serve};
 
 #[cfg(test)]

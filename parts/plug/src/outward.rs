@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use netloom_port::{MOST_FRAME, Port, Sent};
 
+use crate::burst::{BURST, BURST_BYTES, End, Moved};
 use crate::counters::Counters;
-use crate::pump::{BURST, BURST_BYTES, End, Moved};
 use crate::{Member, Result, Taken};
 
 /// How long a frame waits for room.

@@ -12,15 +12,12 @@ use netloom_sys::process::timespec;
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
+use crate::burst::End;
 use crate::counters::{Counters, Reading};
 use crate::inward::Inward;
 use crate::outward::Outward;
 use crate::spin::Spin;
 use crate::{Error, Member, Result};
-
-/// Frames of a burst, and the bytes after which it ends.
-pub(crate) const BURST: usize = 64;
-pub(crate) const BURST_BYTES: usize = 512 << 10;
 
 /// Where nothing tells of room, it is looked for this often.
 const RETRY: Duration = Duration::from_micros(50);
@@ -30,25 +27,6 @@ const LOOK: Duration = Duration::from_millis(500);
 const ROUNDS: u32 = 1024;
 /// A port whose descriptor shows an error that it does not explain is left alone for this long.
 const AILING: Duration = Duration::from_millis(10);
-
-/// Why a pump ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// It was told to.
-    Stopped,
-    /// The interface is no more.
-    InterfaceGone,
-    /// The switch is gone for good.
-    SwitchGone,
-}
-
-/// What a direction has done.
-#[derive(Debug, Default)]
-pub(crate) struct Moved {
-    /// Frames that came to their end here, carried or lost.
-    pub(crate) frames: usize,
-    pub(crate) end: Option<End>,
-}
 
 /// Carries frames between an interface's port and a switch port.
 pub struct Pump {

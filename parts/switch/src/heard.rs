@@ -4,8 +4,8 @@ use std::os::fd::OwnedFd;
 
 use netloom_shm::protocol::{Direction, EdgeName, Incoming, Join, Message};
 
+use crate::application::Application;
 use crate::client::Client;
-use crate::join::Application;
 
 /// One thing that was said.
 pub(crate) enum Heard {

@@ -8,34 +8,21 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
 use netloom_shm::memory::Foreign;
-use netloom_shm::protocol::{
-    Capabilities, Direction, EdgeName, Joined, Message, Peer, Reason, Token, VERSION,
-};
+use netloom_shm::protocol::{Direction, EdgeName, Joined, Message, Peer, Reason, Token, VERSION};
 use netloom_shm::wake::Bell;
 use rustix::process::Pid;
 
+use crate::application::Application;
 use crate::client::Role;
 use crate::port::{Brought, Made, Open, Port, length, make, with_source};
-use crate::relay::random;
 use crate::seats::{Refusal, Seat, Wish, seat};
 use crate::server::Server;
 use crate::state::Known;
+use crate::system::random;
 
 /// Most messages kept for a port, beyond what its socket holds, when others may open edges to it:
 /// each edge that it is not told of yet keeps two descriptors here.
 const MOST_UNREAD: usize = 32;
-
-/// Who asks to become a port, and what it brings.
-pub(crate) struct Application {
-    pub(crate) version: u16,
-    pub(crate) number: u8,
-    pub(crate) name: String,
-    pub(crate) token: Token,
-    pub(crate) capabilities: Capabilities,
-    pub(crate) edges: Vec<EdgeName>,
-    pub(crate) inbox: OwnedFd,
-    pub(crate) uplink: OwnedFd,
-}
 
 impl Server {
     pub(crate) fn join(&mut self, id: u64, application: Application) {

@@ -6,6 +6,7 @@
 //! port. [`control`] asks it; [`rules`] are what it is told and writes down.
 
 mod access;
+mod application;
 mod client;
 pub mod control;
 mod edges;
@@ -22,6 +23,7 @@ mod seats;
 mod server;
 mod shares;
 mod state;
+mod system;
 
 pub use error::{Error, Result};
 pub use options::{Options, listen};

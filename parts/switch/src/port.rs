@@ -11,8 +11,8 @@ use netloom_shm::protocol::{Capabilities, Peer};
 use netloom_shm::ring::{Outgoing, Reader, Writer};
 use netloom_shm::wake::Bell;
 
-use crate::relay::random;
 use crate::shares::Shares;
+use crate::system::{now, random};
 
 /// Most bytes of an uplink: what one port can make the switch relay before it gets an edge.
 const MOST_UPLINK: u64 = (1 << 20) + 4096;
@@ -130,7 +130,7 @@ pub(crate) fn make(brought: Brought, own: &Inbox, downlink: usize) -> Result<Mad
         peer: brought.peer,
         generation: brought.generation,
         capabilities: brought.capabilities,
-        since: crate::server::now(),
+        since: now(),
         inbox: Rc::new(brought.inbox),
         uplink,
         opens: Vec::new(),

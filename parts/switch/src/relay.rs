@@ -28,6 +28,7 @@ use crate::options::Options;
 use crate::port::{Held, Open, Port};
 use crate::publish;
 use crate::rules::Rules;
+use crate::system::random;
 use crate::{Error, Result};
 
 /// Bytes of frames taken from one uplink before others have their turn. What a frame is longer than
@@ -519,15 +520,6 @@ fn cost(length: usize) -> i64 {
 pub(crate) fn seconds() -> u32 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     u32::try_from(now.tv_sec).unwrap_or(0)
-}
-
-/// Bytes that nobody can guess.
-pub(crate) fn random(bytes: &mut [u8]) -> Result<()> {
-    match rustix::rand::getrandom(&mut *bytes, rustix::rand::GetRandomFlags::empty()) {
-        Ok(count) if count == bytes.len() => Ok(()),
-        Ok(_) => Err(Error::setup("get random bytes", rustix::io::Errno::AGAIN)),
-        Err(e) => Err(Error::setup("get random bytes", e)),
-    }
 }
 
 /// What is shown of the switch's own counters.

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use netloom_shm::protocol::{Channel, Message, Reason, Refused};
 use netloom_sys::process;
@@ -24,6 +24,7 @@ use crate::heard::{Heard, read};
 use crate::options::Options;
 use crate::relay::Hub;
 use crate::state::{State, StateFile};
+use crate::system::now;
 use crate::{Error, Result};
 
 /// Most connections that are no ports; beyond it the oldest goes.
@@ -409,11 +410,6 @@ impl Server {
 /// A descriptor to give up when they are short.
 fn spare(any: &OwnedFd) -> Option<OwnedFd> {
     any.try_clone().ok()
-}
-
-/// Seconds since 1970.
-pub(crate) fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 /// Four descriptors a port are more than many systems allow by default.

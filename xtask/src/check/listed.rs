@@ -8,12 +8,19 @@ use anyhow::{Context, Result};
 /// Files that are not listed, as complaints.
 pub(super) fn check(root: &Path) -> Result<Vec<String>> {
     let mut wrong = vec![];
-    for layer in folders(root)? {
-        for krate in folders(&layer)? {
-            wrong.extend(unlisted(root, &krate.join("tests"))?);
-        }
+    for krate in crates(root)? {
+        wrong.extend(unlisted(root, &krate.join("tests"))?);
     }
     Ok(wrong)
+}
+
+/// The folders of crates: those in a layer's folder, and `xtask`.
+pub(super) fn crates(root: &Path) -> Result<Vec<std::path::PathBuf>> {
+    let mut found = vec![root.join("xtask")];
+    for layer in folders(root)? {
+        found.extend(folders(&layer)?);
+    }
+    Ok(found)
 }
 
 fn folders(dir: &Path) -> Result<Vec<std::path::PathBuf>> {

@@ -2,7 +2,6 @@
 //! RATE SECONDS`: sends at its pace whatever comes back; prints `{"sent", "received", "p50_us", "p99_us"}`,
 //! times from the sending of a datagram to the reading of its echo.
 
-use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
@@ -11,6 +10,7 @@ use netloom_stats::percentile;
 use serde::Serialize;
 
 use super::clock::{Pace, nanoseconds, now};
+use super::idle;
 use super::packets::{enlarge, stamp, stamped};
 use super::ready;
 use super::stop::Stop;
@@ -99,11 +99,6 @@ fn read_all(socket: &UdpSocket) -> Result<Vec<f64>> {
             Err(error) => return Err(error).context("receive"),
         }
     }
-}
-
-/// How a receive timeout looks.
-pub(super) fn idle(kind: ErrorKind) -> bool {
-    matches!(kind, ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
 #[cfg(test)]

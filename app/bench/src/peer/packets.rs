@@ -15,7 +15,7 @@ use netloom_rawsock::arrival;
 use serde::Serialize;
 
 use super::clock::{Pace, now};
-use super::echo::idle;
+use super::idle;
 use super::ready;
 use super::stop::Stop;
 

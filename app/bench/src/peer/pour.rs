@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail};
 use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, sendmmsg};
 use serde::Serialize;
 
-use super::echo::idle;
+use super::idle;
 use super::packets::enlarge;
 use super::ready;
 use super::stop::Stop;

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
 use super::clock::{due, now, sleep_until};
-use super::echo::idle;
+use super::idle;
 use super::{CHUNK, ready};
 
 /// A paced source writes this much at a time, so that it sleeps for a millisecond at 1 Gb/s.

@@ -1,5 +1,8 @@
 //! What links are to do to packets, and how each is written.
 
+/// The link that nothing is done to.
+pub(super) const PLAIN: &str = "plain";
+
 /// What a link does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Trait {
@@ -17,7 +20,7 @@ impl Trait {
     /// The name of its link.
     pub(super) fn link(self) -> String {
         match self {
-            Trait::Nothing => super::paths::PLAIN.to_owned(),
+            Trait::Nothing => PLAIN.to_owned(),
             Trait::Delay(ms) => format!("delay-{ms}ms"),
             Trait::Loss(_) => format!("loss-{}", self.value().trim_end_matches('%')),
             Trait::Rate(mbit) => format!("rate-{mbit}mbit"),

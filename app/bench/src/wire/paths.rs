@@ -7,14 +7,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use super::cells::Trait;
+use super::cells::{PLAIN, Trait};
 use crate::driver::{Driver, output};
 use crate::facts::{Facts, Interface, Ledger};
 use crate::machine::is_root;
 
 pub(super) const LAB: &str = "bench-wire";
-/// The link that nothing is done to.
-pub(super) const PLAIN: &str = "plain";
+
 /// How long a wire may take to send what it holds.
 const DRAIN: Duration = Duration::from_secs(10);
 /// Pause between two looks at a wire.

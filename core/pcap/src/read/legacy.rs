@@ -4,7 +4,7 @@
 //! those of a patched libpcap with 8 more bytes in each record.
 //! See draft-ietf-opsawg-pcap, and pcap-savefile(5) for what came before.
 
-use super::block::Order;
+use super::order::Order;
 use super::{Format, InterfaceInfo};
 use crate::classic;
 

@@ -3,7 +3,7 @@
 //! They end with the end of options, with the block, or where one is not whole. Each is read by its
 //! block's own meaning; one whose length is wrong counts as not there.
 
-use super::block::Order;
+use super::order::Order;
 use crate::filling;
 
 /// Goes over options.

@@ -10,8 +10,8 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::contents::HEADER;
+use crate::area::Mapping;
 use crate::option;
-use crate::ring::Mapping;
 
 /// Places of words in a block's header: `tpacket_hdr_v1` behind two words.
 const STATUS: usize = 8;

@@ -15,9 +15,9 @@ use rustix::time::{
 
 use super::SwitchPort;
 use super::idle::{BELL, CONTROL};
-use super::join::Welcome;
 use super::receive::In;
 use super::send::{Opening, Out};
+use super::welcome::Welcome;
 use crate::inbox::{Counter, PeerInbox};
 use crate::protocol::{Channel, Direction, Incoming, Joined, Message, Reason, Refused};
 use crate::ring::{Reader, Writer};
@@ -358,7 +358,7 @@ impl SwitchPort {
         let Ok(mut channel) = Channel::connect(&self.options.switch, Duration::ZERO) else {
             return Ok(());
         };
-        let writer = Writer::create(super::join::UPLINK, super::send::generation()?)?;
+        let writer = Writer::create(super::welcome::UPLINK, super::send::generation()?)?;
         if !self.ask_to_join(&mut channel, &writer)? {
             return Ok(());
         }

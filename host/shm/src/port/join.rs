@@ -1,6 +1,6 @@
 //! Becoming a member of a switch, and a member again.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,10 +12,10 @@ use super::receive::{In, MOST_EARLY};
 use super::rules::Rules;
 use super::send::{Opening, Out, generation, random};
 use super::stations::Stations;
+use super::welcome::{UPLINK, Ways, Welcome};
 use super::{JoinOptions, SwitchPort};
-use crate::inbox::{Inbox, PeerInbox};
-use crate::layout::{self, PORTS};
-use crate::page::PeerPage;
+use crate::inbox::Inbox;
+use crate::layout::PORTS;
 use crate::protocol::{
     Capabilities, Channel, Direction, EdgeName, Edges, Incoming, Join, Joined, Message, Posted,
     VERSION, check_name,
@@ -24,41 +24,8 @@ use crate::ring::{Reader, Writer};
 use crate::wake::{Bell, Watch};
 use crate::{Error, Result};
 
-/// Bytes of an uplink's ring.
-pub(super) const UPLINK: usize = layout::ring::LEAST_ARENA;
-
 /// How long a switch may take to let us in.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// What a switch gives to a new member.
-pub(super) struct Welcome {
-    pub(super) joined: Joined,
-    pub(super) rules: Rules,
-    pub(super) ways: Ways,
-}
-
-/// The way up and the way down.
-pub(super) struct Ways {
-    inbox: PeerInbox,
-    downlink: OwnedFd,
-    up: Bell,
-    down: Bell,
-}
-
-impl Welcome {
-    pub(super) fn read(joined: Joined, descriptors: Vec<OwnedFd>) -> Result<Welcome> {
-        let wrong = |reason| Error::Message { operation: "read", reason };
-        if joined.version != VERSION {
-            return Err(wrong("of another version"));
-        }
-        let [page, inbox, downlink, up, down] =
-            <[OwnedFd; 5]>::try_from(descriptors).map_err(|_| wrong("without its descriptors"))?;
-        let rules = Rules::new(PeerPage::open(page.as_fd())?);
-        let inbox = PeerInbox::open(inbox.as_fd())?;
-        let (up, down) = (Bell::from_fd(up), Bell::from_fd(down));
-        Ok(Welcome { joined, rules, ways: Ways { inbox, downlink, up, down } })
-    }
-}
 
 impl SwitchPort {
     /// Joins a switch. Waits at most some seconds for its answer. The data descriptor tells of

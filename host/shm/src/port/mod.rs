@@ -18,6 +18,7 @@ mod rules;
 mod send;
 mod stations;
 mod tally;
+mod welcome;
 
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;

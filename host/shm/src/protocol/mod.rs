@@ -11,6 +11,7 @@ mod manage;
 #[cfg(test)]
 mod tests;
 
+pub use crate::reason::Reason;
 pub use channel::{Channel, Incoming, Listener, Peer, Posted};
 pub use codec::EdgeIter;
 pub(crate) use codec::check_name;
@@ -117,32 +118,6 @@ pub struct Joined {
     pub generation: u32,
     /// To be shown when the port comes back.
     pub token: Token,
-}
-
-/// Why something was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Reason {
-    /// The versions differ.
-    Version,
-    /// The number or the name is another port's.
-    Taken,
-    /// The name cannot be one.
-    Name,
-    /// No number is free.
-    Full,
-    /// Not allowed to this user.
-    Denied,
-    /// A memory is not as it must be.
-    Memory,
-    /// There is no such port.
-    NoPort,
-    /// The token is not known, or it is of a port that is still there.
-    Token,
-    /// A message that the protocol does not allow here.
-    Protocol,
-    /// Something else.
-    Other,
 }
 
 /// Refuses. No descriptors.

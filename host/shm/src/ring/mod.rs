@@ -4,14 +4,13 @@
 //! bell; a [`Reader`] is the other end. A frame is given and taken with its virtio-net header in
 //! front. Neither end believes the other: what cannot be is told as `Corrupt`, whereupon the edge is
 //! to be closed. What frames mean is not looked at here. Specification:
-//! `docs/abi/switch-memory.md`; the order of accesses is in [`index`].
+//! `docs/abi/switch-memory.md`; the order of accesses is in [`crate::index`].
 
 mod copy;
-pub(crate) mod index;
 mod reader;
 mod writer;
 
-const _: () = assert!(index::SLOT == crate::layout::ring::SLOT as u64);
+const _: () = assert!(crate::index::SLOT == crate::layout::ring::SLOT as u64);
 
 pub use reader::{Reader, Taken};
 pub use writer::{Outgoing, Pushed, Writer};

@@ -8,10 +8,10 @@ use std::os::fd::BorrowedFd;
 
 use crate::error::{Error, Result};
 use crate::inbox::Inbox;
+use crate::index::{Consume, Next};
 use crate::layout::{HEADER, LENGTH_AT, LONGEST_FRAME, PORTS, ring as at};
 use crate::memory::Foreign;
 use crate::ring::copy::copy;
-use crate::ring::index::{Consume, Next};
 use crate::sync::{AtomicU64, Ordering};
 use crate::wake;
 

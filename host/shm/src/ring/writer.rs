@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::inbox::PeerInbox;
+use crate::index::{PADDING, Place, Produce, Wait, slot_bytes};
 use crate::layout::{HEADER, LONGEST_FRAME, PORTS, SHORTEST_FRAME, ring as at};
 use crate::memory::Sealed;
 use crate::ring::copy::copy;
-use crate::ring::index::{PADDING, Place, Produce, Wait, slot_bytes};
 use crate::sync::Ordering;
 use crate::wake::{self, Bell};
 

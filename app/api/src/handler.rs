@@ -1,0 +1,76 @@
+//! What handlers of requests share: the lab that they ask, and how they wait for it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::http::StatusCode;
+use netloom_lab::Service;
+use netloom_node::log::Record;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use crate::reply::Failure;
+
+/// A long wait is cut into such pieces, so that neither a caller that has gone nor the
+/// end of the server leaves a thread waiting for longer.
+pub(crate) const WAIT_SLICE: Duration = Duration::from_millis(200);
+
+/// What handlers share.
+#[derive(Clone)]
+pub(crate) struct Lab {
+    pub(crate) service: Arc<dyn Service>,
+    /// Becomes true when the server ends.
+    pub(crate) stopping: watch::Receiver<bool>,
+    /// How long a call may take that should be quick.
+    pub(crate) patience: Duration,
+}
+
+pub(crate) type Answer<T> = Result<Json<T>, Failure>;
+
+impl Lab {
+    /// Runs a call that may block for as long as it takes.
+    pub(crate) async fn call<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&dyn Service) -> netloom_lab::Result<T> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let service = Arc::clone(&self.service);
+        match tokio::task::spawn_blocking(move || work(&*service)).await {
+            Ok(result) => result.map_err(Failure::from),
+            Err(_) => Err(Failure::panicked()),
+        }
+    }
+
+    /// Runs a call that should be quick.
+    pub(crate) async fn quick<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&dyn Service) -> netloom_lab::Result<T> + Send + 'static,
+    ) -> Result<T, Failure> {
+        timeout(self.patience, self.call(work)).await.unwrap_or_else(|_| {
+            Err(Failure::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                format!("lab: no answer within {} s", self.patience.as_secs()),
+            ))
+        })
+    }
+
+    /// Waits for records of a node until `end`, in slices.
+    pub(crate) async fn log(
+        &self,
+        node: &str,
+        after_ns: u64,
+        end: Instant,
+    ) -> Result<Vec<Record>, Failure> {
+        loop {
+            let slice_end = end.min(Instant::now() + WAIT_SLICE);
+            let wait = slice_end.saturating_duration_since(Instant::now());
+            let name = node.to_owned();
+            let records = self.call(move |s| s.log(&name, after_ns, wait)).await?;
+            if !records.is_empty() || Instant::now() >= end {
+                return Ok(records);
+            }
+            // A service may give up early, e.g. where there are no programs.
+            sleep_until(slice_end).await;
+        }
+    }
+}

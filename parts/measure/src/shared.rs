@@ -1,0 +1,161 @@
+//! What a session, its thread and those who ask it share: its state, and the blocks that wait to be read.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use netloom_ebpf::measure::Watch;
+use netloom_marking::Schedule;
+
+use crate::limits::Room;
+use crate::lock::lock;
+use crate::point::Point;
+use crate::{Error, Interfaces, Result, Setup, State, Told};
+
+/// What a session and its thread share.
+pub(crate) struct Shared {
+    pub(crate) interfaces: Arc<dyn Interfaces>,
+    pub(crate) setup: Setup,
+    /// What attaching a point takes, in nanoseconds, as it was seen when it was prepared.
+    pub(crate) attaching: u64,
+    pub(crate) room: Room,
+    /// In the order of the spots; none until it is started.
+    points: Mutex<Arc<[Mutex<Point>]>>,
+    pub(crate) watch: Mutex<Watch>,
+    pub(crate) inner: Mutex<Inner>,
+    /// What is in `inner` has changed.
+    pub(crate) changed: Condvar,
+}
+
+/// What changes.
+pub(crate) struct Inner {
+    pub(crate) state: State,
+    /// Somebody attaches points.
+    pub(crate) starting: bool,
+    pub(crate) stopping: bool,
+    pub(crate) schedule: Option<Schedule>,
+    pub(crate) told: VecDeque<Arc<Told>>,
+    pub(crate) trouble: Option<String>,
+}
+
+/// Why a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waited {
+    /// It is time.
+    Due,
+    /// It is further away than it can be.
+    Far,
+    /// The session is to end now.
+    Stopped,
+}
+
+/// That a session is being started, however that ends.
+pub(crate) struct Starting<'a>(&'a Shared);
+
+impl Drop for Starting<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.inner).starting = false;
+        self.0.changed.notify_all();
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(
+        interfaces: Arc<dyn Interfaces>,
+        setup: Setup,
+        room: Room,
+        attaching: u64,
+    ) -> Shared {
+        let inner = Inner {
+            state: State::Prepared,
+            starting: false,
+            stopping: false,
+            schedule: None,
+            told: VecDeque::new(),
+            trouble: None,
+        };
+        Shared {
+            watch: Mutex::new(Watch::new(setup.clock)),
+            interfaces,
+            setup,
+            attaching,
+            room,
+            points: Mutex::new(Arc::new([])),
+            inner: Mutex::new(inner),
+            changed: Condvar::new(),
+        }
+    }
+
+    pub(crate) fn begin_start(&self) -> Result<Starting<'_>> {
+        let mut inner = lock(&self.inner);
+        let state = match (inner.state, inner.starting) {
+            (State::Prepared, false) => {
+                inner.starting = true;
+                return Ok(Starting(self));
+            }
+            (State::Prepared, true) => "being started",
+            (state, _) => state.word(),
+        };
+        Err(Error::Order { operation: "start", state })
+    }
+
+    pub(crate) fn set_running(&self, schedule: Schedule, points: Vec<Point>) {
+        *lock(&self.points) = points.into_iter().map(Mutex::new).collect();
+        let mut inner = lock(&self.inner);
+        (inner.state, inner.schedule) = (State::Running, Some(schedule));
+    }
+
+    pub(crate) fn set_prepared(&self) {
+        *lock(&self.points) = Arc::new([]);
+        let mut inner = lock(&self.inner);
+        (inner.state, inner.schedule) = (State::Prepared, None);
+    }
+
+    pub(crate) fn schedule(&self) -> Option<Schedule> {
+        lock(&self.inner).schedule
+    }
+
+    /// The points, in the order of the spots.
+    pub(crate) fn points(&self) -> Arc<[Mutex<Point>]> {
+        Arc::clone(&lock(&self.points))
+    }
+
+    /// Waits until this time of the session's clock, if it is no further away than `farthest`, in
+    /// nanoseconds: a clock that was stepped back is looked at after what was left at first.
+    pub(crate) fn wait_until(&self, due: u64, farthest: u64) -> Waited {
+        let mut inner = lock(&self.inner);
+        loop {
+            if inner.stopping {
+                return Waited::Stopped;
+            }
+            let left = due.saturating_sub(self.setup.clock.now());
+            if left == 0 {
+                return Waited::Due;
+            }
+            if left > farthest {
+                return Waited::Far;
+            }
+            let waited = self.changed.wait_timeout(inner, Duration::from_nanos(left));
+            (inner, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Keeps a block and wakes those who wait for one.
+    pub(crate) fn tell(&self, told: Told) {
+        let mut inner = lock(&self.inner);
+        while inner.told.len() >= self.setup.keep.max(1) {
+            inner.told.pop_front();
+        }
+        inner.told.push_back(Arc::new(told));
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn complain(&self, trouble: String) {
+        lock(&self.inner).trouble = Some(trouble);
+    }
+
+    pub(crate) fn set_ended(&self) {
+        lock(&self.inner).state = State::Ended;
+        self.changed.notify_all();
+    }
+}
