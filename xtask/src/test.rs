@@ -12,6 +12,7 @@ mod plan;
 mod schedule;
 mod skips;
 mod stage;
+mod user;
 
 use std::time::{Duration, Instant};
 

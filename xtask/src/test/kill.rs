@@ -1,8 +1,6 @@
 //! `test kill --seed S --first I --n N`: the arguments of the crash test, handed on by the environment.
 
-use anyhow::{Result, bail};
-
-use super::plan::number;
+use anyhow::{Context, Result, bail};
 
 /// How the crash test is run.
 #[derive(Clone, Copy, Debug)]
@@ -38,4 +36,10 @@ impl KillRun {
             ("NETLOOM_KILL_COUNT", self.count.to_string()),
         ]
     }
+}
+
+/// A number after a flag.
+fn number(flag: &str, value: Option<&String>) -> Result<u64> {
+    let value = value.with_context(|| format!("{flag} needs a number"))?;
+    value.parse().with_context(|| format!("{flag}: `{value}` is no number"))
 }

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
 use super::attack::Attack;
 use super::kill::KillRun;
-use super::stage::Rights;
+use super::user::{Rights, User};
 use crate::workspace::Built;
 
 /// A kind of tests.
@@ -20,17 +20,6 @@ pub(super) enum Rung {
     EndToEnd,
     /// Others' programs on our switches.
     Peers,
-}
-
-/// Whom a test executable runs as.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum User {
-    /// The one who called, with all rights that one has: for tests that touch no kernel object.
-    Caller,
-    /// One without any privilege.
-    Ordinary,
-    /// Root.
-    Root,
 }
 
 /// What was asked for.
@@ -165,12 +154,6 @@ fn users(dir: &Path, rights: Rights) -> Vec<User> {
         (true, Rights::NoRoot) => vec![User::Ordinary],
         (true, Rights::Root | Rights::Sudo) => vec![User::Ordinary, User::Root],
     }
-}
-
-/// A number after a flag.
-pub(super) fn number(flag: &str, value: Option<&String>) -> Result<u64> {
-    let value = value.with_context(|| format!("{flag} needs a number"))?;
-    value.parse().with_context(|| format!("{flag}: `{value}` is no number"))
 }
 
 #[cfg(test)]

@@ -13,9 +13,10 @@ use anyhow::{Context, Result, anyhow};
 
 use super::execute::{self, Outcome};
 use super::outcome;
-use super::plan::{Job, Rung, Selection, User};
+use super::plan::{Job, Rung, Selection};
 use super::skips::Expected;
 use super::stage::Stage;
+use super::user::User;
 use crate::workspace;
 
 /// What one worker runs at a time.

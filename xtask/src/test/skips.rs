@@ -14,7 +14,8 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 use super::execute::Outcome;
-use super::plan::{Job, User};
+use super::plan::Job;
+use super::user::User;
 use crate::workspace;
 
 /// The list.

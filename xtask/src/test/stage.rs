@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 
-use super::plan::User;
+use super::user::{Rights, User};
 use crate::workspace;
 
 /// `nobody`.
@@ -21,17 +21,6 @@ const ORDINARY: u32 = 65534;
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// Data that tests read.
 const DATA: &[&str] = &["examples", "tests", "docs", "Cargo.toml", "README.md"];
-
-/// How root is reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rights {
-    /// The caller is root.
-    Root,
-    /// By sudo.
-    Sudo,
-    /// Not at all.
-    NoRoot,
-}
 
 /// The temporary folder, removed when dropped.
 #[derive(Debug)]
