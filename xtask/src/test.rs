@@ -6,6 +6,7 @@
 
 mod attack;
 mod execute;
+mod flags;
 mod kill;
 mod outcome;
 mod plan;

@@ -5,7 +5,7 @@
 
 use anyhow::{Result, bail};
 
-use super::plan::number;
+use super::flags::number;
 
 /// Kinds of attacks, and for each the tests: a crate's folder, and what names begin with.
 const KINDS: [(&str, &[(&str, &str)]); 7] = [

@@ -1,6 +1,8 @@
 //! `test kill --seed S --first I --n N`: the arguments of the crash test, handed on by the environment.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
+
+use super::flags::number;
 
 /// How the crash test is run.
 #[derive(Clone, Copy, Debug)]
@@ -36,10 +38,4 @@ impl KillRun {
             ("NETLOOM_KILL_COUNT", self.count.to_string()),
         ]
     }
-}
-
-/// A number after a flag.
-fn number(flag: &str, value: Option<&String>) -> Result<u64> {
-    let value = value.with_context(|| format!("{flag} needs a number"))?;
-    value.parse().with_context(|| format!("{flag}: `{value}` is no number"))
 }
