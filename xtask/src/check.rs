@@ -2,13 +2,14 @@
 //!
 //! Forbidden: an edge against the layers, modules that import each other in a circle, a module without a `//!` header, a licence that is not in
 //! the list, `unsafe` outside `host/` and `parts/vdeplug`, `eprintln!` in what serves, a file of tests that no
-//! executable lists. Told only: long files and functions.
+//! executable lists, a test that the guide names and that is not there. Told only: long files and functions.
 
 mod circles;
 mod layers;
 mod licences;
 mod listed;
 mod modules;
+mod shown;
 mod source;
 
 use anyhow::{Result, bail};
@@ -23,6 +24,7 @@ pub(crate) fn run() -> Result<()> {
     wrong.extend(sources.wrong);
     wrong.extend(listed::check(&workspace::root())?);
     wrong.extend(circles_of_all()?);
+    wrong.extend(shown::check(&workspace::root())?);
     for long in &sources.long {
         println!("long: {long}");
     }

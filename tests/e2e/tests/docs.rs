@@ -92,6 +92,13 @@ fn the_guide_to_wires_runs() {
 }
 
 #[test]
+fn the_guide_to_walls_runs() {
+    let machine = machine!();
+    run_document(&machine, "docs/guide/walls.md", 5);
+    machine.untouched();
+}
+
+#[test]
 fn the_guide_to_switches_runs() {
     let machine = machine!();
     run_document(&machine, "docs/guide/switch.md", 20);
