@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use super::flags::number;
 
 /// Kinds of attacks, and for each the tests: a crate's folder, and what names begin with.
-const KINDS: [(&str, &[(&str, &str)]); 7] = [
+const KINDS: [(&str, &[(&str, &str)]); 8] = [
     (
         "hostile member of a switch",
         &[
@@ -25,6 +25,7 @@ const KINDS: [(&str, &[(&str, &str)]); 7] = [
         ],
     ),
     ("what a node gets of the host by its socket", &[("tests/e2e", "walls::")]),
+    ("what a node's programs may do", &[("tests/e2e", "attacks::")]),
     ("processes born into a node", &[("tests/e2e", "walls::a_")]),
     ("doors opened and closed at once", &[("tests/e2e", "doors::labs_of_several")]),
     ("kills", &[("tests/e2e", "kill::"), ("parts/switch", "integration::killing::")]),
