@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 
 use netloom_tests_e2e::capturing::Capturing;
 use netloom_tests_e2e::live::Held;
-use netloom_tests_e2e::{Machine, Process, done, is_root, machine, processes, rounds, wait_until};
+use netloom_tests_e2e::{
+    Machine, Process, Snapshot, done, is_root, machine, processes, root_only, rounds, wait_until,
+};
 
 const LAB: &str = "killed";
 
@@ -44,6 +46,57 @@ fn killed_while_a_lab_is_used_nothing_stays() {
         one_in_use(&machine, of_turn(&victims, iteration), iteration, random)
     });
     machine.untouched();
+}
+
+/// A lab with a door of each kind.
+const DOORS: &str = "
+name: killed
+nodes: {gateway: {forwarding: true}, inside: {}}
+switches: {office: {}, x: {kind: shm}}
+links: [[inside, gateway], [gateway, internet], [gateway, office], [office, host:eth1], [inside, x]]
+";
+
+/// What doors find in a namespace that plays the host.
+const HOST: &str = "
+set -e
+ip link set lo up
+ip link add uplink type veth peer name far
+ip link add eth1 type veth peer name outside
+ip addr add 203.0.113.1/24 dev uplink
+for link in uplink far outside; do ip link set $link up; done
+ip route add default via 203.0.113.9
+";
+
+/// Settings of the host that labs with doors change and set back.
+const SETTINGS: [&str; 3] =
+    ["ipv4/ip_forward", "ipv6/conf/all/forwarding", "ipv4/conf/uplink/forwarding"];
+
+#[test]
+fn killed_while_doors_open_and_close_the_host_is_as_it_was() {
+    root_only!("opens doors to the host");
+    netloom_kit::isolated!({
+        let host = std::process::Command::new("sh").args(["-c", HOST]).status();
+        assert!(host.expect("start sh").success(), "a host of its own");
+        let settings = || SETTINGS.map(|name| std::fs::read(format!("/proc/sys/net/{name}")).ok());
+        let machine = Machine::new();
+        machine.file(DOORS);
+        let before = (Snapshot::whole(&machine.scratch().runtime_dir()), settings());
+        let usual = usual_duration(&machine);
+        let victims = ["up", "lab", "spawn", "init"];
+        each_round(8, |iteration, random| {
+            let delay = usual.mul_f64(random.fraction());
+            let hit = match (iteration / 4) % 2 {
+                0 => one(&machine, of_turn(&victims, iteration), delay, random),
+                _ => one_going(&machine, of_turn(&victims, iteration), delay, random),
+            };
+            // Other labs of this machine have groups in the same tree.
+            let stayed = before.0.lines_that_stay(|line| !line.contains(" cgroup "));
+            assert_eq!(stayed, "", "after {hit}");
+            assert_eq!(settings(), before.1, "after {hit}");
+            hit
+        });
+        machine.untouched();
+    });
 }
 
 /// Does it as often as is asked for; tells how to do one again that fails, and what was hit how often.
@@ -129,6 +182,24 @@ fn one(machine: &Machine, victim: &str, delay: Duration, random: &mut Random) ->
     take_down(machine, &format!("{hit} after {delay:?}"));
     netloom_tests_e2e::assert_same(machine.before());
     hit.to_owned()
+}
+
+/// One kill of a victim, or of `down` itself, while `down` works; tells who was hit.
+fn one_going(machine: &Machine, victim: &str, delay: Duration, random: &mut Random) -> String {
+    machine.netloom(["up", "lab.yaml"]).finish().code(0);
+    let mut down = machine.netloom(["down", LAB]).spawn();
+    // The moment is the experiment.
+    std::thread::sleep(delay);
+    let hit = strike(machine, victim, random);
+    if hit.is_none() {
+        // It may be done already.
+        let _ = down.kill();
+    }
+    wait_until("`down` ends after the kill", SOON, || down.try_wait().unwrap());
+    let hit = if hit.is_some() { victim } else { "down" };
+    take_down(machine, &format!("{hit}, {delay:?} after the lab began to go"));
+    netloom_tests_e2e::assert_same(machine.before());
+    format!("{hit} while the lab goes")
 }
 
 /// What uses a lab beside its nodes.

@@ -6,6 +6,7 @@
 
 use std::process::{Command, Stdio};
 
+use crate::rounds::DONE;
 use crate::{again_by_name, is_root, record_skip};
 
 /// Says inside which test we are already isolated.
@@ -47,6 +48,7 @@ pub fn run_isolated(test: &str) -> bool {
     let ran = stdout.contains("1 passed");
     assert!(out.status.success() && ran, "in fresh namespaces:\n{stdout}\n{stderr}");
     eprint!("{stderr}");
+    stdout.lines().filter(|line| line.starts_with(DONE)).for_each(|line| println!("{line}"));
     false
 }
 

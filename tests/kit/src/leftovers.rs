@@ -4,7 +4,7 @@
 //! side and a machine may do other things meanwhile: processes with that directory in their environment or
 //! their arguments and those that descend from them, network namespaces that these hold, mounts and
 //! cgroups of those labs, files below the directory. [`Snapshot::whole`] sees the whole machine: also
-//! links of this namespace, nft tables (root) and whatever has netloom's name.
+//! links of this namespace, nft tables (root), pins of BPF and whatever has netloom's name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -46,6 +46,7 @@ impl Snapshot {
         add_files(runtime_dir, &mut snapshot.things);
         if whole {
             snapshot.add_links();
+            snapshot.add_pins();
             snapshot.add_nft();
         }
         snapshot
@@ -78,9 +79,16 @@ impl Snapshot {
 
     /// What differs from now for as long as the kernel may need for its own clean-up; empty when nothing.
     pub fn difference_that_stays(&self) -> String {
+        self.lines_that_stay(|_| true)
+    }
+
+    /// The same of those lines that count: of a whole machine not all may be this test's.
+    pub fn lines_that_stay(&self, counts: impl Fn(&str) -> bool) -> String {
         let end = Instant::now() + BOUND;
         loop {
-            let difference = self.difference(&self.again());
+            let all = self.difference(&self.again());
+            let lines = all.split_inclusive('\n').filter(|line| counts(line));
+            let difference: String = lines.collect();
             if difference.is_empty() || Instant::now() > end {
                 return difference;
             }
@@ -143,6 +151,13 @@ impl Snapshot {
     fn add_links(&mut self) {
         for name in names("/sys/class/net") {
             self.add(format!("link {name}"));
+        }
+    }
+
+    /// Programs and maps of BPF that were given a name of ours.
+    fn add_pins(&mut self) {
+        for name in names("/sys/fs/bpf").into_iter().filter(|name| name.contains("netloom")) {
+            self.add(format!("pin {name}"));
         }
     }
 

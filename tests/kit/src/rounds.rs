@@ -13,8 +13,8 @@ pub fn rounds(usual: u32) -> u32 {
 
 /// Tells how often something was done; the long run shows it.
 pub fn done(what: &str, times: impl std::fmt::Display) {
-    println!("{MARK}{times} {what}");
+    println!("{DONE}{times} {what}");
 }
 
 /// What the lines of [`done`] begin with.
-const MARK: &str = "done: ";
+pub(crate) const DONE: &str = "done: ";
