@@ -13,6 +13,7 @@ pub mod disposition;
 mod error;
 pub mod feature;
 pub mod journal;
+pub mod keyring;
 pub mod mountinfo;
 pub mod namespace;
 pub mod population;

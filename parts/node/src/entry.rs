@@ -15,7 +15,7 @@ use netloom_sys::caps::Grant;
 use netloom_sys::cgroup::Join;
 use netloom_sys::process::{self, Exit, Forked, Namespaces, Prepared, Ready};
 use netloom_sys::terminal::Foreground;
-use netloom_sys::{disposition, namespace};
+use netloom_sys::{disposition, keyring, namespace};
 use rustix::process::{Pid, Signal};
 
 use crate::{Error, Result};
@@ -153,6 +153,11 @@ fn prepare(
     let group = door.groups.v2.as_ref().map(AsFd::as_fd);
     let group = group.map(group_alone).transpose()?;
     namespace::enter_node(door.init.as_fd(), door.user, !task.keep_root)?;
+    if door.privileged {
+        keyring::leave_session();
+    } else if !task.keep_root {
+        keyring::forbid()?;
+    }
     // With more than the node's programs have, the caller's own cannot be traced by them: a way to its files.
     Grant::of(door.privileged || task.keep_root).limit()?;
     let kept = [maker, caller].into_iter().chain(&group).chain(&door.groups.tasks);

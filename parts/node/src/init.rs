@@ -14,7 +14,7 @@ use netloom_model::lab::Ready;
 use netloom_sys::caps::Grant;
 use netloom_sys::process::Ready as ReadyToFork;
 use netloom_sys::setup::{Real, Setup};
-use netloom_sys::{cgroup, namespace, process, scm, title};
+use netloom_sys::{cgroup, keyring, namespace, process, scm, title};
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -158,10 +158,13 @@ impl Outside {
         drop(groups);
         rustix::net::listen(&listener, 16).map_err(|e| format!("control socket: {e}"))?;
         if spec.kind == Kind::Node {
-            inherited.shared.finish(&Real).map_err(words)?;
+            inherited.shared.finish(&Real, spec.privileged).map_err(words)?;
         }
         for (path, value) in &spec.sysctls {
             set_sysctl(path, value, spec.kind)?;
+        }
+        if !spec.privileged {
+            keyring::forbid().map_err(words)?;
         }
         let grant = Grant::of(spec.privileged);
         grant.limit_programs().map_err(words)?;

@@ -36,6 +36,32 @@ const PROC: MountFlags = MountFlags::NOSUID.union(MountFlags::NOEXEC).union(Moun
 /// How much a node may write into its file system where nothing is said: a share of the machine's memory.
 const DEFAULT_STORAGE: &str = "25%";
 
+/// Files of /proc by which root does something to the machine, or learns what is not for its nodes; the first
+/// is kept from privileged nodes, too.
+const MASKED: [&str; 11] = [
+    "sysrq-trigger",
+    "kcore",
+    "keys",
+    "kmsg",
+    "kpagecgroup",
+    "kpagecount",
+    "kpageflags",
+    "latency_stats",
+    "sched_debug",
+    "timer_list",
+    "vmallocinfo",
+];
+
+/// Those that may be read and not be written.
+const FIXED: [&str; 9] =
+    ["acpi", "asound", "bus", "dynamic_debug", "fs", "irq", "mtrr", "pressure", "scsi"];
+
+/// What stays writable below /sys: queues, bridges and other settings of the node's own interfaces.
+const NETWORK_OF_SYS: [&str; 2] = ["class/net", "devices/virtual/net"];
+
+/// What is left out below /sys.
+const HIDDEN_OF_SYS: [&str; 2] = ["firmware", "devices/virtual/powercap"];
+
 /// Directories of programs: in a user namespace nobody could write there anyway.
 const PROGRAMS: [&str; 9] =
     ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "boot", "lost+found"];
@@ -120,13 +146,16 @@ impl Shared {
         }
         self.mount_trees(setup, spec, &own, &merged, &layers)?;
         self.mount_own(setup, &own, &merged)?;
+        if !self.user && !spec.privileged {
+            self.close_sys(setup, &merged.join("sys"))?;
+        }
         if let Some(scope) = &spec.scope {
             self.show_scope(setup, scope, &inside(&merged, Path::new(SCOPES)), &spec.host_name)?;
         }
         if let (None, Some(hidden)) = (&spec.root, &self.hide) {
             let at = inside(&merged, hidden);
             if at.is_dir() {
-                setup.bind(&self.base.join("empty"), &at, false)?;
+                self.cover(setup, &at)?;
             }
         }
         if self.user { Ok(()) } else { setup.change_root(&merged) }
@@ -135,10 +164,14 @@ impl Shared {
     /// Mounts /proc, that of the calling process's PID namespace, and has the node's view for its root
     /// directory at last: in a user namespace a new /proc is mounted only where another one is seen whole
     /// (mount_namespaces(7)), and that is one of the host's.
-    pub fn finish(&self, setup: &impl Setup) -> Result<()> {
+    pub fn finish(&self, setup: &impl Setup, privileged: bool) -> Result<()> {
         if self.user {
             let merged = self.base.join("merged");
             setup.mount("proc", &merged.join("proc"), PROC, "")?;
+            let keys = merged.join("proc/keys");
+            if !privileged && keys.exists() {
+                setup.bind(Path::new("/dev/null"), &keys, false)?;
+            }
             return setup.change_root(&merged);
         }
         let at = Path::new("/proc");
@@ -150,11 +183,37 @@ impl Shared {
         setup.read_only(&all)?;
         setup.bind(&net, &net, false)?;
         setup.read_write(&net)?;
-        let sysrq = at.join("sysrq-trigger");
-        if sysrq.exists() {
-            setup.bind(Path::new("/dev/null"), &sysrq, false)?;
+        let masked = if privileged { &MASKED[..1] } else { &MASKED };
+        let there = |name: &&str| at.join(name).exists();
+        for name in masked.iter().filter(|name| there(name)) {
+            setup.bind(Path::new("/dev/null"), &at.join(name), false)?;
+        }
+        let fixed = if privileged { &[] } else { &FIXED[..] };
+        for path in fixed.iter().filter(|name| there(name)).map(|name| at.join(name)) {
+            setup.bind(&path, &path, false)?;
+            setup.read_only(&path)?;
         }
         Ok(())
+    }
+
+    /// Makes /sys read-only but for what is of the node's own network, and leaves out what tells of the machine's
+    /// firmware and power. In a user namespace the kernel lets nobody write what is not the network's.
+    fn close_sys(&self, setup: &impl Setup, sys: &Path) -> Result<()> {
+        setup.read_only(sys)?;
+        for path in NETWORK_OF_SYS.map(|path| sys.join(path)) {
+            setup.bind(&path, &path, false)?;
+            setup.read_write(&path)?;
+        }
+        for path in HIDDEN_OF_SYS.map(|path| sys.join(path)).iter().filter(|path| path.is_dir()) {
+            self.cover(setup, path)?;
+        }
+        Ok(())
+    }
+
+    /// Covers a directory by an empty one.
+    fn cover(&self, setup: &impl Setup, path: &Path) -> Result<()> {
+        setup.bind(&self.base.join("empty"), path, false)?;
+        setup.read_only(path)
     }
 
     /// Makes an empty directory with nothing but /proc and what nodes share the root: for a holder of
@@ -446,7 +505,7 @@ mod tests {
         let text = FileContent::Text("hello".into());
         spec.files = vec![FileSpec::new("/srv/nowhere/index.html", text)];
         shared.enter(&recorder, &spec).unwrap();
-        shared.finish(&recorder).unwrap();
+        shared.finish(&recorder, false).unwrap();
         recorder.steps()
     }
 

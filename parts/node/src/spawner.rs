@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use netloom_sys::process::{self, Birth, Forked, Namespaces, Prepared};
 use netloom_sys::setup::Real;
-use netloom_sys::{cgroup, disposition, feature, mountinfo, namespace, scm, title};
+use netloom_sys::{cgroup, disposition, feature, keyring, mountinfo, namespace, scm, title};
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::Pid;
@@ -222,6 +222,7 @@ fn serve(socket: &OwnedFd) -> ! {
     // It leaves the terminal's session, so that no key of the user's reaches nodes.
     let _ = rustix::process::setsid();
     process::block_signals();
+    keyring::leave_session();
     // Nor does what programs of nodes do on a signal depend on who called.
     disposition::restore_defaults();
     // Ended inits are reaped by the kernel.
