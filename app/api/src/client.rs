@@ -35,6 +35,8 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::{sleep, timeout};
 
 use crate::change::Noting;
+use crate::door::Asked;
+use crate::handles::Ask;
 use crate::reply::Problem;
 use crate::routes::Ended;
 use crate::{API_SOCKET, Error, Result, door, socket};
@@ -343,7 +345,8 @@ impl Client {
     /// # Errors
     /// [`Error::Refused`] with status 404 when there is no such node, 409 when its init has ended.
     pub fn door(&self, node: &str) -> Result<Door> {
-        door::open(&self.folder, Some(node))
+        let question = Ask { node: Some(node.to_owned()), run: false };
+        self.ask(&question, &[])?.door()
     }
 
     /// Passes descriptors on to the init of a node, which starts a program with them
@@ -352,7 +355,8 @@ impl Client {
     /// # Errors
     /// As [`Client::door`].
     pub fn run_in(&self, node: &str, fds: &[BorrowedFd<'_>]) -> Result<()> {
-        door::run_in(&self.folder, node, fds)
+        let question = Ask { node: Some(node.to_owned()), run: true };
+        self.ask(&question, fds)?.passed()
     }
 
     /// The same for the core namespace, where the ports of switches are.
@@ -360,7 +364,21 @@ impl Client {
     /// # Errors
     /// [`Error::Refused`] with status 409 from inside a node.
     pub fn core(&self) -> Result<Door> {
-        door::open(&self.folder, None)
+        self.ask(&Ask { node: None, run: false }, &[])?.door()
+    }
+
+    /// Looks whether the lab process answers anything, as every call does, if this takes long.
+    fn ask(&self, question: &Ask, given: &[BorrowedFd<'_>]) -> Result<Asked> {
+        let asked = door::ask(&self.folder, question, given)?;
+        if !asked.is_answered(LOOK) {
+            self.runtime.block_on(async {
+                tokio::select! {
+                    answered = asked.answered() => answered,
+                    silent = self.watch() => Err(silent),
+                }
+            })?;
+        }
+        Ok(asked)
     }
 
     fn json<T: DeserializeOwned>(&self, call: &Call) -> Result<T> {

@@ -3,46 +3,35 @@
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use netloom_node::entry::Door;
 use netloom_sys::cgroup::Join;
 use netloom_sys::scm;
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::SocketType;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
 use crate::handles::{Ask, MAX_ASK, MAX_REPLY, Reply};
 use crate::{Error, HANDLES_SOCKET, Result, socket};
 
-/// How long the lab process may take.
+/// How long a step of the exchange may take, and an answer of a lab process that may be watched meanwhile.
 const PATIENCE: Duration = Duration::from_secs(30);
+const MOST: Duration = Duration::from_secs(60);
 
-/// Asks the lab in `folder` for what is needed to enter a node, or its core namespace.
-pub(crate) fn open(folder: &Path, node: Option<&str>) -> Result<Door> {
-    match exchange(folder, &Ask { node: node.map(str::to_owned), run: false }, &[])? {
-        (path, Reply::Door { node, user, env, tasks, v2, nested, privileged, by_init }, fds) => {
-            let (init, groups) = sort(fds, tasks, v2)
-                .ok_or_else(|| answer(&path, &node, "the descriptors are not those it tells of"))?;
-            Ok(Door { node, init, groups, user, env, nested, privileged, by_init })
-        }
-        (path, ..) => Err(answer(&path, node.unwrap_or("(core)"), "it is none for this question")),
-    }
+/// Pause between two looks at an answer that takes long.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A question that the lab process was asked.
+pub(crate) struct Asked {
+    path: PathBuf,
+    connection: OwnedFd,
+    /// What was asked for.
+    named: String,
 }
 
-/// Passes descriptors on to a node's init, which starts a program with them.
-pub(crate) fn run_in(folder: &Path, node: &str, fds: &[BorrowedFd<'_>]) -> Result<()> {
-    match exchange(folder, &Ask { node: Some(node.to_owned()), run: true }, fds)? {
-        (_, Reply::Passed, _) => Ok(()),
-        (path, ..) => Err(answer(&path, node, "it is none for this question")),
-    }
-}
-
-/// Asks and gives the answer with its descriptors, if it is no refusal.
-fn exchange(
-    folder: &Path,
-    question: &Ask,
-    given: &[BorrowedFd<'_>],
-) -> Result<(PathBuf, Reply, Vec<OwnedFd>)> {
+/// Asks the lab in `folder` about a node, or its core namespace, and gives it descriptors.
+pub(crate) fn ask(folder: &Path, question: &Ask, given: &[BorrowedFd<'_>]) -> Result<Asked> {
     let path = folder.join(HANDLES_SOCKET);
     let connection = socket::connect(&path, SocketType::SEQPACKET)?
         .ok_or_else(|| Error::NotRunning(folder.to_owned()))?;
@@ -50,50 +39,101 @@ fn exchange(
         set_socket_timeout(&connection, direction, Some(PATIENCE))
             .map_err(Error::socket(&path, "set a timeout"))?;
     }
-    match ask(&path, &connection, question, given)? {
-        (Reply::Refused { status, error }, _) => Err(Error::Refused { status, error }),
-        (reply, fds) => Ok((path, reply, fds)),
-    }
-}
-
-fn ask(
-    path: &Path,
-    connection: &OwnedFd,
-    question: &Ask,
-    given: &[BorrowedFd<'_>],
-) -> Result<(Reply, Vec<OwnedFd>)> {
-    let named = question.node.as_deref().unwrap_or("(core)");
-    let request = || format!("the question for node {named:?}");
+    let named = question.node.clone().unwrap_or_else(|| "(core)".to_owned());
+    let asked = Asked { path, connection, named };
     let bytes = serde_json::to_vec(question)
-        .map_err(|e| Error::socket::<io::Error>(path, "ask")(e.into()))?;
+        .map_err(|e| Error::socket::<io::Error>(&asked.path, "ask")(e.into()))?;
     if bytes.len() > MAX_ASK {
-        let error = format!("node: a name of {} bytes is not in any lab", named.len());
+        let error = format!("node: a name of {} bytes is not in any lab", asked.named.len());
         return Err(Error::Refused { status: 404, error });
     }
-    let mut buffer = vec![0; MAX_REPLY + 1];
-    let exchanged =
-        scm::send(connection, &bytes, given).and_then(|_| scm::receive(connection, &mut buffer));
-    let (received, fds) = match exchanged {
-        Ok((0, _)) => return Err(Error::Closed { path: path.to_owned(), request: request() }),
-        Ok(received) => received,
-        Err(e) => return Err(failed(path, request(), e)),
-    };
-    serde_json::from_slice(&buffer[..received])
-        .map(|reply| (reply, fds))
-        .map_err(|e| answer(path, named, &e.to_string()))
+    scm::send(&asked.connection, &bytes, given).map_err(|e| asked.failed(e))?;
+    Ok(asked)
 }
 
-fn failed(path: &Path, request: String, error: netloom_sys::Error) -> Error {
-    let kind = error.raw_os_error().map(|n| io::Error::from_raw_os_error(n).kind());
-    let path = path.to_owned();
-    match kind {
-        Some(io::ErrorKind::WouldBlock) => {
-            Error::Late { path, request, seconds: PATIENCE.as_secs() }
+impl Asked {
+    /// Whether there is an answer, or the end of the connection, within this time.
+    pub(crate) fn is_answered(&self, within: Duration) -> bool {
+        let within = Timespec::try_from(within).ok();
+        let mut watched = [PollFd::new(&self.connection, PollFlags::IN)];
+        rustix::event::poll(&mut watched, within.as_ref()).is_ok_and(|ready| ready > 0)
+    }
+
+    /// Waits until there is one.
+    ///
+    /// # Errors
+    /// There is none in time.
+    pub(crate) async fn answered(&self) -> Result<()> {
+        let until = Instant::now() + MOST;
+        while !self.is_answered(Duration::ZERO) {
+            if Instant::now() >= until {
+                return Err(self.late(MOST));
+            }
+            tokio::time::sleep(LOOK).await;
         }
-        Some(io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe) => {
-            Error::Closed { path, request }
+        Ok(())
+    }
+
+    /// What is needed to enter, if that was asked for.
+    pub(crate) fn door(self) -> Result<Door> {
+        match self.read()? {
+            (Reply::Door { node, user, env, tasks, v2, nested, privileged, by_init }, fds) => {
+                let (init, groups) = sort(fds, tasks, v2)
+                    .ok_or_else(|| self.wrong("the descriptors are not those it tells of"))?;
+                Ok(Door { node, init, groups, user, env, nested, privileged, by_init })
+            }
+            _ => Err(self.wrong("it is none for this question")),
         }
-        _ => Error::system(path, "ask")(error),
+    }
+
+    /// Whether descriptors were passed on, if that was asked for.
+    pub(crate) fn passed(self) -> Result<()> {
+        match self.read()? {
+            (Reply::Passed, _) => Ok(()),
+            _ => Err(self.wrong("it is none for this question")),
+        }
+    }
+
+    /// What was answered, with its descriptors, if it is no refusal.
+    fn read(&self) -> Result<(Reply, Vec<OwnedFd>)> {
+        let mut buffer = vec![0; MAX_REPLY + 1];
+        let (received, fds) = match scm::receive(&self.connection, &mut buffer) {
+            Ok((0, _)) => {
+                return Err(Error::Closed { request: self.request(), path: self.path.clone() });
+            }
+            Ok(received) => received,
+            Err(e) => return Err(self.failed(e)),
+        };
+        match serde_json::from_slice(&buffer[..received]) {
+            Ok(Reply::Refused { status, error }) => Err(Error::Refused { status, error }),
+            Ok(reply) => Ok((reply, fds)),
+            Err(e) => Err(self.wrong(&e.to_string())),
+        }
+    }
+
+    fn request(&self) -> String {
+        format!("the question for node {:?}", self.named)
+    }
+
+    fn late(&self, after: Duration) -> Error {
+        let (path, request) = (self.path.clone(), self.request());
+        Error::Late { path, request, seconds: after.as_secs() }
+    }
+
+    fn failed(&self, error: netloom_sys::Error) -> Error {
+        let kind = error.raw_os_error().map(|n| io::Error::from_raw_os_error(n).kind());
+        let (path, request) = (self.path.clone(), self.request());
+        match kind {
+            Some(io::ErrorKind::WouldBlock) => self.late(PATIENCE),
+            Some(io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe) => {
+                Error::Closed { path, request }
+            }
+            _ => Error::system(path, "ask")(error),
+        }
+    }
+
+    fn wrong(&self, what: &str) -> Error {
+        Error::Answer { path: self.path.clone(), request: self.request(), what: what.to_owned() }
     }
 }
 
@@ -107,12 +147,4 @@ fn sort(fds: Vec<OwnedFd>, tasks: usize, v2: bool) -> Option<(OwnedFd, Join)> {
     let init = fds.next()?;
     let tasks = fds.by_ref().take(tasks).collect();
     Some((init, Join { tasks, v2: fds.next() }))
-}
-
-fn answer(path: &Path, node: &str, what: &str) -> Error {
-    Error::Answer {
-        path: path.to_owned(),
-        request: format!("the question for node {node:?}"),
-        what: what.to_owned(),
-    }
 }

@@ -108,6 +108,8 @@ pub struct Options {
     pub ignore_limits: bool,
     /// Leave a lab that cannot come up as far as it is.
     pub keep: bool,
+    /// Called with what is waited for, if that takes long, and what is done then.
+    pub tell: fn(&str),
 }
 
 /// A launch that has its spawner.
@@ -138,7 +140,7 @@ impl Launch {
         let hierarchies = possible(&plan, options)?;
         let folder = Folder::new(&options.runtime, &plan.lab);
         let asked = Asked { plan: &plan, file: options.file.as_deref() };
-        let Some(lock) = take_folder(&folder)? else {
+        let Some(lock) = take_folder(&folder, options.tell)? else {
             return runs_already(&folder, asked);
         };
         let adopted = self.look_at_old(&folder, asked)?;
@@ -241,18 +243,23 @@ pub(crate) fn choose_way(state: &mut State, at: usize) {
 }
 
 /// Makes the lab's folder and takes its lock; `None` when somebody has it.
-fn take_folder(folder: &Folder) -> Result<Option<OwnedFd>> {
+fn take_folder(folder: &Folder, tell: fn(&str)) -> Result<Option<OwnedFd>> {
     let until = Instant::now() + LOCK_PATIENCE;
-    let mut ended = false;
+    let (mut told, mut ended) = (false, false);
     loop {
         folder.create()?;
         let lock = match folder.try_lock()? {
             // A killed lab process leaves its spawner, which ends as soon as it sees it; a listing has
             // the lock for an instant; another maker has yet to note its lab process.
             None if !has_lab_process(folder) && Instant::now() < until => {
-                if !ended && until.saturating_duration_since(Instant::now()) < LOCK_PATIENCE / 2 {
+                let left = until.saturating_duration_since(Instant::now());
+                if !told && left < LOCK_PATIENCE - orphan::TELL {
+                    tell(&orphan::holders_words(folder));
+                    told = true;
+                }
+                if !ended && left < LOCK_PATIENCE / 2 {
                     // One that is stopped does not see that its client has ended.
-                    orphan::end_holders(folder, &|_| {})?;
+                    orphan::end_holders(folder, &tell)?;
                     ended = true;
                 }
                 std::thread::sleep(LOCK_LOOK);

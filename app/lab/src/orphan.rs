@@ -19,7 +19,7 @@ use crate::{Error, Result, describe, teardown};
 const LOCK_LOOK: Duration = Duration::from_millis(5);
 
 /// When it is told who is waited for.
-const TELL: Duration = Duration::from_secs(1);
+pub(crate) const TELL: Duration = Duration::from_secs(1);
 
 /// How long a lab process may take to end that was asked to: one that is stopped, and any other.
 const STOPPED: Duration = Duration::from_secs(3);
@@ -82,6 +82,10 @@ fn end_and_lock(folder: &Folder, tell: &dyn Fn(&str)) -> Result<OwnedFd> {
                     return Err(Error::Conflict { lab: folder.name().to_owned(), reason });
                 }
             }
+            (None, _) if !told && last_seen.elapsed() > TELL => {
+                tell(&holders_words(folder));
+                told = true;
+            }
             (None, _) => {}
         }
         if alive.is_some() {
@@ -108,11 +112,24 @@ pub fn kill_lab_process(folder: &Folder, tell: &dyn Fn(&str)) -> Result<()> {
     kill(pid, "lab process")
 }
 
-/// Kills what has a lab's lock open, when there is no lab process: a spawner that should have ended.
-pub(crate) fn end_holders(folder: &Folder, tell: &dyn Fn(&str)) -> Result<()> {
+/// Spawners of a lab.
+fn spawners(folder: &Folder) -> Vec<i32> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|e| e.file_name().to_str()?.parse::<i32>().ok());
-    for pid in pids.filter(|pid| is_spawner(folder, *pid)) {
+    pids.filter(|pid| is_spawner(folder, *pid)).collect()
+}
+
+/// Who is waited for, when there is no lab process and somebody has the lab's lock.
+pub(crate) fn holders_words(folder: &Folder) -> String {
+    match spawners(folder).first() {
+        Some(pid) => format!("waiting for the lab's spawner (pid {pid}) to end"),
+        None => format!("waiting for who has the lock of lab {:?}", folder.name()),
+    }
+}
+
+/// Kills what has a lab's lock open, when there is no lab process: a spawner that should have ended.
+pub(crate) fn end_holders(folder: &Folder, tell: &dyn Fn(&str)) -> Result<()> {
+    for pid in spawners(folder) {
         tell(&format!("the lab's spawner (pid {pid}) is killed, because it does not end"));
         kill(pid, "spawner")?;
     }

@@ -27,8 +27,11 @@ fn a_stopped_lab_process_is_told_and_goes_on() {
     stop(process);
     let parts = ["waiting for the lab process", "does not answer", "has not answered"];
     machine.refused("status", 1, &parts);
+    // Who enters a node asks by another socket.
+    machine.refused("exec a -- true", 1, &parts);
     signal(process, Signal::CONT);
     machine.ok("status");
+    machine.ok("exec a -- true");
     machine.down();
 }
 
@@ -60,7 +63,8 @@ fn a_stopped_spawner_that_lost_its_lab_process_is_no_hindrance() {
     let inits = machine.inits();
     stop(spawner);
     kill_and_wait(machine.lab_process());
-    machine.up(&text);
+    let waits = format!("waiting for the lab's spawner (pid {spawner})");
+    machine.up(&text).says(&waits).says("is killed");
     assert_eq!(machine.inits(), inits);
     let title = format!("netloom-spawn: hung{}", std::process::id());
     stop(with_command_line(&title)[0]);
