@@ -37,14 +37,15 @@ fn summary(folder: &Folder) -> Result<LabSummary> {
     })
 }
 
-/// Whether as many inits live as there should be, and no program of theirs ended with an error.
+/// Whether as many inits live as there should be, no link is lost, and no program ended with an error.
 fn whole(folder: &Folder, state: &Option<crate::State>) -> LabState {
     let nodes = state.as_ref().map_or(&[][..], |s| s.plan.nodes.as_slice());
     let failed = |n: &PlannedNode| {
         let report = status::report(folder, n).unwrap_or_default();
         report.programs.iter().any(|p| p.ended && p.exit_code != Some(0))
     };
-    if teardown::count_inits(folder) > nodes.len() && !nodes.iter().any(failed) {
+    let lost = state.as_ref().is_some_and(|s| !s.lost.is_empty());
+    if !lost && teardown::count_inits(folder) > nodes.len() && !nodes.iter().any(failed) {
         LabState::Up
     } else {
         LabState::Degraded

@@ -220,6 +220,8 @@ fn heals(machine: &Machine, file: &std::path::Path) {
     let (state, reason) = standing(machine);
     assert_eq!(state, "degraded", "{reason}");
     assert!(reason.contains("a:eth0 was lost"), "{reason}");
+    let listed = machine.ok("ls").text();
+    assert!(listed.contains("degraded"), "{listed}");
     let told = machine.netloom(["up".as_ref(), file.as_os_str()]).finish();
     told.code(1).says("1 link could not be made anew");
     machine.refused("link set a:eth0 --down", 1, &["a:eth0 was lost"]);

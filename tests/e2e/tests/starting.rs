@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use netloom_tests_e2e::live::kill_and_wait;
 use netloom_tests_e2e::{Machine, machine, pair, program, skip, wait_until};
 
 const BOUND: Duration = Duration::from_secs(30);
@@ -85,6 +86,15 @@ fn a_program_that_ends_with_an_error_without_ready_is_told_and_the_lab_stands() 
         let listed = machine.netloom(["ls"]).ok();
         assert!(listed.contains("degraded"), "{listed}");
         machine.exec("a", &["true"]).ok();
+        // So do those who bring it up again, and who take it over.
+        let told = |how: &str| {
+            let again = up(&machine, &lab(&run), &[]).finish().code(1).says("is up, but degraded");
+            assert!(again.text().contains(how), "{}", again.text());
+            again.says("a degraded: program 1").says(ending);
+        };
+        told("runs already");
+        kill_and_wait(machine.lab_process());
+        told("adopted");
         machine.down();
     }
 }

@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use netloom_lab::launch::{Event, Launch, Options, Outcome};
+use netloom_lab::view::LabState;
 use netloom_lab::{Folder, Service, runtime_dir};
 use netloom_model::Plan;
 use netloom_sys::process;
 
-use super::logs::Reader;
+use super::{figures, logs::Reader};
 use crate::flags::Up;
 use crate::output::{self, ProgressLine};
 use crate::{
@@ -51,6 +52,7 @@ pub(crate) fn up(wish: &Wish, args: &Up) -> Result<i32> {
             said = troubles;
             let words = format!("adopted, {made} of {nodes} nodes made anew in {}", took());
             output::print(&format!("lab {name}: {words}{}", changed_words(&changed)))?;
+            return Ok(tell_standing(&name, &said));
         }
         Outcome::Runs { changed } => {
             let folder = Folder::new(&runtime_dir(), &name);
@@ -73,9 +75,26 @@ pub(crate) fn up(wish: &Wish, args: &Up) -> Result<i32> {
             said = repaired.troubles;
             let changed = changed_words(&changed);
             output::print(&format!("lab {name}: runs already{made}{changed}"))?;
+            return Ok(tell_standing(&name, &said));
         }
     }
     Ok(tell_troubles(&name, &said))
+}
+
+/// The same of a lab that lived before, which may be degraded by what happened then; gives the exit code.
+fn tell_standing(lab: &str, troubles: &[String]) -> i32 {
+    if !troubles.is_empty() {
+        return tell_troubles(lab, troubles);
+    }
+    let folder = Folder::new(&runtime_dir(), lab);
+    // One that ends just now is nobody's trouble here.
+    let Ok(Ok(status)) = labs::connect_to(&folder).map(|client| client.status()) else { return 0 };
+    if !matches!(status.state, LabState::Degraded | LabState::Failed) {
+        return 0;
+    }
+    eprintln!("netloom: lab {lab:?} is up, but degraded; `netloom up --replace` makes it anew");
+    status.nodes.iter().filter_map(figures::reason).for_each(|line| eprint!("{line}"));
+    1
 }
 
 /// Tells which programs ended with an error although the lab stands, and which links could not be made anew;
@@ -134,6 +153,7 @@ fn options(args: &Up, foreground: bool) -> Options {
         foreground,
         ignore_limits: args.ignore_limits,
         keep: args.keep,
+        tell: labs::tell,
     }
 }
 
@@ -147,6 +167,7 @@ pub(crate) fn up_empty(name: &str) -> Result<()> {
         foreground: false,
         ignore_limits: false,
         keep: false,
+        tell: labs::tell,
     };
     start(launch, source::empty_plan(name)?, &options).map(drop)
 }
