@@ -7,83 +7,24 @@
 //!
 //! Which links are down is in the lab's state, and the kernel keeps it when the lab process is killed.
 
-use std::collections::BTreeMap;
+use crate::absent::Cut;
+use crate::absent::cut_of;
+use crate::absent::is_cut_here;
 use std::os::fd::AsFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use netloom_model::plan::{PlannedEnd, PlannedLink};
+use netloom_model::plan::PlannedLink;
 use netloom_netlink::{Address, Batch, Carried, Change, Socket};
 use netloom_node::spec::CORE;
 
-use crate::linking::is_away;
-use crate::making::Inits;
-use crate::network::{self, port_index};
+use crate::absent::is_away;
+use crate::inits::Inits;
+use crate::network::{self};
 use crate::running::{Running, Work};
 use crate::spots::{self, Spot};
 use crate::state::State;
-use crate::{Error, Result, switching, wires};
-
-/// What interfaces of nodes had that were set down, by the link's id: routes that no plan knows.
-#[derive(Default)]
-pub(crate) struct Luggage(Mutex<BTreeMap<usize, Carried>>);
-
-impl Luggage {
-    fn put(&self, link: usize, carried: Carried) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(link, carried);
-    }
-
-    fn take(&self, link: usize) -> Option<Carried> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&link)
-    }
-}
-
-/// Where a link is cut.
-enum Cut {
-    /// By interfaces of the core namespace, by index.
-    Core(Vec<u32>),
-    /// By a node's interface, by places in the plan.
-    Node(usize, usize),
-    /// By its plugs alone.
-    Plugs,
-}
-
-/// Where a link is cut, whichever way it was made.
-fn cut_of(state: &State, link: &PlannedLink) -> Cut {
-    let plan = &state.plan;
-    if state.wired.contains(&link.id) {
-        return Cut::Core([0, 1].map(|side| wires::inner_index(link, side)).into());
-    }
-    let card = link.ends.iter().any(|end| matches!(end, PlannedEnd::Host { .. }));
-    let is_port = |side: &usize| {
-        let PlannedEnd::Port { .. } = &link.ends[*side] else { return false };
-        let shm = switching::at(plan, &link.ends[*side]).is_some();
-        !(state.tapped.contains(&link.id) || shm && card)
-    };
-    let ports: Vec<u32> =
-        [0, 1].into_iter().filter(is_port).map(|side| port_index(link, side)).collect();
-    if !ports.is_empty() {
-        return Cut::Core(ports);
-    }
-    if link.ends.iter().any(|end| switching::at(plan, end).is_some()) {
-        return Cut::Plugs;
-    }
-    let node = link.ends.iter().rev().find_map(|end| match end {
-        PlannedEnd::Node { node, interface } => Some(Cut::Node(*node, *interface)),
-        _ => None,
-    });
-    node.unwrap_or(Cut::Plugs)
-}
-
-/// Whether an interface of a node, by places, is set down because its link is.
-pub(crate) fn is_cut_here(state: &State, node: usize, interface: usize) -> bool {
-    let at = state.plan.nodes[node].interfaces.get(interface).map(|i| i.link);
-    let link = at.and_then(|at| state.plan.links.get(at));
-    let down = link.filter(|link| state.down.contains(&link.id));
-    down.is_some_and(
-        |link| matches!(cut_of(state, link), Cut::Node(n, i) if (n, i) == (node, interface)),
-    )
-}
+use crate::{Error, Result};
 
 /// How long the kernel's worker may take at most to begin with an address.
 const SETTLING: Duration = Duration::from_secs(2);

@@ -9,7 +9,8 @@ use std::path::Path;
 use netloom_model::Plan;
 use netloom_model::difference::difference;
 
-use crate::state::{Folder, Home, State};
+use crate::moved::Home;
+use crate::state::{Folder, State};
 use crate::{Error, Result};
 
 /// How many objects are told at most of each kind of change.
@@ -34,7 +35,7 @@ pub(crate) fn by_hand(state: &State, asked: &Plan) -> Vec<String> {
     lines
 }
 
-fn moved_words(plan: &Plan, moved: &crate::state::Moved) -> String {
+fn moved_words(plan: &Plan, moved: &crate::moved::Moved) -> String {
     let name = |id: usize| plan.slot_of(id).map_or("", |slot| plan.nodes[slot].name.as_str());
     let home = match moved.home {
         Home::Host => "host",

@@ -7,6 +7,7 @@
 
 mod ledger;
 
+use crate::host_change::HostChange;
 use std::fs;
 use std::net::IpAddr;
 
@@ -17,13 +18,12 @@ use netloom_netlink::{
     Address, Batch, BridgeSpec, Change, DeleteLink, EndSpec, LinkInfo, Route, Socket, VethSpec, nat,
 };
 use netloom_sys::Unsupported;
-use serde::{Deserialize, Serialize};
 
 use ledger::Ledger;
 
 use crate::network::{Spaces, end, on_a_thread, run};
 use crate::state::Folder;
-use crate::{Error, Result, switching};
+use crate::{Error, Result};
 
 /// What names of netloom's links on the host begin with.
 pub(crate) const MARK: &str = "nl";
@@ -33,32 +33,6 @@ const FORWARDING: [&str; 2] = ["net/ipv4/ip_forward", "net/ipv6/conf/all/forward
 
 /// First index of links on the host, far above those that the kernel gives.
 const FIRST_INDEX: u32 = 0x2000_0000;
-
-/// One change of the host, as it is undone.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum HostChange {
-    /// A link was made: it is deleted.
-    Link(String),
-    /// An interface was made a port and raised: it is released, and set down if it was.
-    Port {
-        /// Its name.
-        iface: String,
-        /// Whether it was up before.
-        was_up: bool,
-    },
-    /// An interface was raised: it is set down.
-    Raised(String),
-    /// A table of NAT was made: it is removed.
-    Nat(String),
-    /// A sysctl was set: it gets its old value when no lab of the machine needs it any more.
-    Sysctl {
-        /// Path below /proc/sys.
-        path: String,
-        /// What it was before any lab set it.
-        old: String,
-    },
-}
 
 /// Whether the plan has doors.
 pub(crate) fn wanted(plan: &Plan) -> bool {
@@ -88,7 +62,7 @@ pub(crate) fn open(plan: &Plan, spaces: &Spaces, folder: &Folder, links: &[usize
             for side in [0, 1] {
                 match &plan.links[index].ends[side] {
                     PlannedEnd::Host { iface }
-                        if switching::at(plan, &plan.links[index].ends[1 - side]).is_some() =>
+                        if crate::forms::at(plan, &plan.links[index].ends[1 - side]).is_some() =>
                     {
                         doors.raise(&mut socket, iface)?;
                     }

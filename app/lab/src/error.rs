@@ -220,3 +220,15 @@ impl From<netloom_sys::Error> for Error {
         Error::system("thread", "enter a namespace")(source)
     }
 }
+
+/// For `map_err` on calls of BPF.
+pub(crate) fn refused(
+    object: &str,
+    operation: &'static str,
+) -> impl FnOnce(netloom_ebpf::Error) -> Error + use<> {
+    let object = object.to_owned();
+    move |source| match source {
+        netloom_ebpf::Error::Unsupported(u) => Error::Unsupported(u),
+        source => Error::Program { object, operation, source: Box::new(source) },
+    }
+}

@@ -21,13 +21,13 @@ use netloom_model::plan::{Interface, PlannedEnd, PlannedLink, PlannedNode};
 use netloom_netlink::charge;
 use netloom_node::spec::CORE;
 
-use crate::linking::is_absent;
-use crate::making::Inits;
+use crate::absent::is_absent;
+use crate::error::refused;
+use crate::inits::Inits;
 use crate::network::{port_index, port_of};
 use crate::spots::{self, Spot};
 use crate::state::State;
 use crate::view::{ProtectView, SenderView};
-use crate::wires::refused;
 use crate::{Error, Result, end_text};
 
 /// The guards of a lab.

@@ -1,10 +1,11 @@
 //! What a running link does to frames: shown, changed, and watched packet by packet.
 
+use crate::finding::find_link;
 use std::time::{Duration, Instant};
 
 use netloom_impair::{Cause, Fate, Impairments};
 use netloom_model::impairment::{self, words};
-use netloom_model::plan::{Plan, PlannedEnd, PlannedLink};
+use netloom_model::plan::PlannedLink;
 use netloom_wire::control::{DirectionState, Record, Request};
 
 use crate::running::{Running, Work};
@@ -15,74 +16,8 @@ use crate::{Error, Result, Service, end_text};
 /// Pause between two looks for somebody who waits for fates.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How many links of several are named.
-const MOST_NAMED: usize = 8;
-
 /// Most fates of one answer.
 const MOST_FATES: usize = 4096;
-
-/// Finds a link: its place in the plan. It goes by its name; by one of its ends, `NODE:IFACE`, which then
-/// is the end meant; or by both of its ends, `A--B`, `A,B` or `A B`, in any order, where a node stands for each of its
-/// interfaces.
-///
-/// # Errors
-/// [`Error::NoLink`]; [`Error::Invalid`] where several links are between the two.
-pub fn find_link(plan: &Plan, asked: &str) -> Result<(usize, Option<usize>)> {
-    let name = asked.strip_prefix("link:").unwrap_or(asked);
-    if let Some(found) = plan.link(name) {
-        return Ok((found, None));
-    }
-    let end = |link: &PlannedLink| {
-        let named =
-            |e: &PlannedEnd| matches!(e, PlannedEnd::Node { .. }) && end_text(plan, e) == name;
-        link.ends.iter().position(named)
-    };
-    let found = plan.links.iter().enumerate().find_map(|(i, l)| Some((i, Some(end(l)?))));
-    if let Some(found) = found {
-        return Ok(found);
-    }
-    match between(plan, name).as_slice() {
-        [one] => Ok((*one, None)),
-        [] => Err(no_link(plan, asked, name)),
-        several => {
-            let names: Vec<&str> =
-                several.iter().take(MOST_NAMED).map(|at| plan.links[*at].name.as_str()).collect();
-            let more = several.len() - names.len();
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            let reason = format!("which of {}{more}?", names.join(", "));
-            Err(Error::Invalid { object: format!("link {asked:?}"), reason })
-        }
-    }
-}
-
-/// Places of the links between two ends that are written as one word.
-fn between(plan: &Plan, words: &str) -> Vec<usize> {
-    let is = |end: &PlannedEnd, word: &str| match end {
-        PlannedEnd::Node { node, .. } => {
-            plan.nodes[*node].name == word || end_text(plan, end) == word
-        }
-        end => end_text(plan, end) == word,
-    };
-    let joins = |link: &PlannedLink, a: &str, b: &str| {
-        let [first, second] = &link.ends;
-        (is(first, a) && is(second, b)) || (is(first, b) && is(second, a))
-    };
-    let all = |a: &str, b: &str| -> Vec<usize> {
-        (0..plan.links.len()).filter(|at| joins(&plan.links[*at], a.trim(), b.trim())).collect()
-    };
-    if let Some((a, b)) = words.split_once([',', ' ']) {
-        return all(a, b);
-    }
-    // A name may have two hyphens itself.
-    let cuts = words.match_indices("--").map(|(at, _)| (&words[..at], &words[at + 2..]));
-    cuts.flat_map(|(a, b)| all(a, b)).collect()
-}
-
-fn no_link(plan: &Plan, asked: &str, name: &str) -> Error {
-    let near = plan.links.iter().find(|l| l.name.contains(name) && !name.is_empty());
-    let hint = near.map_or_else(String::new, |l| format!("; did you mean {:?}?", l.name));
-    Error::NoLink { lab: plan.lab.clone(), link: asked.to_owned(), hint }
-}
 
 impl Running {
     /// See [`Service::set_link`].
@@ -91,7 +26,7 @@ impl Running {
         let state = self.state();
         let (at, end) = find_link(&state.plan, asked)?;
         let link = &state.plan.links[at];
-        crate::linking::refuse_lost(&state, link)?;
+        crate::absent::refuse_lost(&state, link)?;
         let object = format!("link {:?}", link.name);
         let invalid = |reason: String| Error::Invalid { object: object.clone(), reason };
         if change.end.is_some_and(|e| e > 1) {
@@ -205,7 +140,7 @@ pub(crate) fn view(
     restarts: u32,
 ) -> Option<WireView> {
     let plan = &state.plan;
-    if !crate::wires::impaired(link) && !crate::wires::built_in(state, link) {
+    if !crate::forms::impaired(link) && !crate::forms::built_in(state, link) {
         return None;
     }
     let one = |from: usize| -> Option<DirectionView> {

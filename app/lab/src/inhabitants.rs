@@ -8,7 +8,7 @@ use netloom_sys::cgroup::Groups;
 use netloom_sys::namespace;
 use netloom_sys::population::{self, Process};
 
-use crate::making::Init;
+use crate::inits::Init;
 use crate::network::on_a_thread;
 use crate::{Error, Result};
 

@@ -4,97 +4,32 @@
 //! [`Running::tend`] is called when one of the things of [`Running::watched`] has ended: the wires'
 //! process is started again, and interfaces come home from a node that was killed.
 
+use crate::running::Guest;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
+use std::time::Instant;
 
 use netloom_model::plan::{PlannedEnd, PlannedLink, PlannedNode};
-use netloom_node::spawner::Spawner;
 use netloom_node::spec::CORE;
 use netloom_sys::namespace;
 
-use crate::guards::{self, Guards};
-use crate::launch::Serve;
-use crate::making::{Init, Inits};
-use crate::probing::Probing;
-use crate::resolving::Resolving;
+use crate::guards::{self};
+use crate::inits::{Init, Inits};
+use crate::load;
 use crate::running::{Running, Work};
 use crate::scope::{self, Scoped};
 use crate::state::State;
-use crate::switching::Switches;
-use crate::wires::{self, Wires};
 use crate::{Error, Result};
-
-/// Kept beside a lab's nodes.
-pub(crate) struct Kept {
-    pub(crate) wires: Wires,
-    pub(crate) switches: Switches,
-    pub(crate) guards: Guards,
-    pub(crate) probing: Probing,
-    pub(crate) luggage: crate::cable::Luggage,
-    pub(crate) resolving: Resolving,
-    scopes: Mutex<Scopes>,
-    guests: Mutex<BTreeMap<usize, Guest>>,
-    /// Written to when what is watched changes.
-    wake: OwnedFd,
-}
-
-struct Scopes {
-    serve: Serve,
-    running: Weak<Running>,
-    /// What serves, by node's id.
-    servers: BTreeMap<usize, Box<dyn std::any::Any + Send>>,
-}
-
-/// A node that holds an interface of another's: its namespace lives on with us, and what is in it can
-/// come home, even when the node was killed.
-struct Guest {
-    space: OwnedFd,
-    init: OwnedFd,
-}
-
-impl Kept {
-    pub(crate) fn new(
-        serve: Serve,
-        running: Weak<Running>,
-        spawner: &Spawner,
-        wake: OwnedFd,
-    ) -> Kept {
-        Kept {
-            wires: Wires::default(),
-            switches: Switches::default(),
-            guards: Guards::default(),
-            probing: Probing::new(running.clone()),
-            luggage: crate::cable::Luggage::default(),
-            resolving: Resolving::new(spawner.pid()),
-            scopes: Mutex::new(Scopes { serve, running, servers: BTreeMap::new() }),
-            guests: Mutex::default(),
-            wake,
-        }
-    }
-
-    fn scopes(&self) -> MutexGuard<'_, Scopes> {
-        self.scopes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn guests(&self) -> MutexGuard<'_, BTreeMap<usize, Guest>> {
-        self.guests.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn wake(&self) {
-        // A full pipe wakes as well.
-        let _ = rustix::io::write(&self.wake, b".");
-    }
-}
 
 impl Running {
     pub(crate) fn wire_context<'a>(
         &'a self,
         state: &'a State,
         inits: &'a Inits,
-    ) -> wires::Context<'a> {
-        wires::Context { folder: &self.folder, state, inits }
+    ) -> crate::keeper::Context<'a> {
+        crate::keeper::Context { folder: &self.folder, state, inits }
     }
 
     /// Puts in what stands between nodes and their network, when these links were made: protection
@@ -313,6 +248,23 @@ impl Running {
         let init = work.inits.get(&node.id).filter(|i| i.lives());
         init.ok_or_else(|| Error::DeadNode(node.name.clone()))
     }
+}
+
+/// Looks from now on, on a thread of its own, as long as the lab is there.
+pub(crate) fn watch_loads(running: Weak<Running>) {
+    let thread = std::thread::Builder::new().name("netloom-load".into()).stack_size(128 << 10);
+    let look = move || {
+        let mut last = Instant::now();
+        loop {
+            std::thread::sleep(load::LOOK);
+            let Some(running) = running.upgrade() else { return };
+            let found = load::look(&running.living_inits());
+            running.loads().observe(&found, last.elapsed());
+            last = Instant::now();
+        }
+    };
+    // Without the thread loads stay at zero.
+    let _ = thread.spawn(look);
 }
 
 /// Ends servers without waiting: one of them may be serving the very call that ends it.

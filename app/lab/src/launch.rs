@@ -4,12 +4,14 @@
 //! [`Launch::up`] takes the lab's folder, forks the lab process and listens to its progress. The
 //! lab process goes on when its maker is killed; when its maker asks, it takes down what it made.
 
+use crate::events::Event;
+use crate::events::Serve;
+use crate::forms::choose_way;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use netloom_model::Plan;
@@ -20,55 +22,17 @@ use netloom_sys::cgroup::{self, Groups};
 use netloom_sys::process::{self, Forked, Namespaces};
 use netloom_sys::{Unsupported, caps, disposition, feature, namespace};
 use rustix::process::Signal;
-use serde::{Deserialize, Serialize};
 
 use crate::comparing::{self, Asked};
+use crate::lab_process::is_lab_process;
 use crate::life::Birth;
 use crate::making::absolute_paths;
-use crate::running::is_lab_process;
 use crate::state::{Folder, State};
-use crate::switching::{at as at_switch, can_be_tap};
-use crate::{Error, Result, Service, door, orphan, teardown};
+use crate::{Error, Result, door, orphan, teardown};
 
 /// How long a lock may be held by nobody who can be seen, and the pause between two looks.
 const LOCK_PATIENCE: Duration = Duration::from_secs(10);
 const LOCK_LOOK: Duration = Duration::from_millis(5);
-
-/// Where taps are made.
-const TUN: &str = "/dev/net/tun";
-
-/// Starts what serves a running lab; what it gives is kept until the lab process ends.
-pub type Serve =
-    fn(&Path, Arc<dyn Service>) -> std::result::Result<Box<dyn std::any::Any + Send>, String>;
-
-/// What happens while a lab comes up.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Event {
-    /// So much of something is done.
-    Progress {
-        /// `nodes`, `links` or `programs`.
-        what: String,
-        /// How many are done.
-        done: usize,
-        /// Of how many.
-        total: usize,
-    },
-    /// Everything is there. Names of nodes that were made.
-    Ready {
-        /// How many nodes were made now.
-        made: usize,
-        /// Programs that ended with an error: node, program, how, and its last lines.
-        troubles: Vec<String>,
-    },
-    /// It could not be made. Nothing is left of it, unless it is kept.
-    Failed {
-        /// Why.
-        reason: String,
-        /// The machine or the user lacks something.
-        unsupported: bool,
-    },
-}
 
 /// What `up` found and did.
 #[derive(Debug)]
@@ -225,23 +189,6 @@ impl Launch {
     }
 }
 
-/// Chooses how a link, by its place in the plan, is made: with a wire built in, or as a tap.
-pub(crate) fn choose_way(state: &mut State, at: usize) {
-    let link = &state.plan.links[at];
-    let (id, plan) = (link.id, &state.plan);
-    // Without BPF programs a wire cannot be put in later, nor where frames come from and go to a plug, which
-    // hears them before any program does.
-    let early = state.user || link.ends.iter().any(|end| at_switch(plan, end).is_some());
-    let wired = early && crate::wires::impaired(link);
-    let tapped = !state.user && can_be_tap(plan, link) && Path::new(TUN).exists();
-    if wired {
-        state.wired.insert(id);
-    }
-    if tapped {
-        state.tapped.insert(id);
-    }
-}
-
 /// Makes the lab's folder and takes its lock; `None` when somebody has it.
 fn take_folder(folder: &Folder, tell: fn(&str)) -> Result<Option<OwnedFd>> {
     let until = Instant::now() + LOCK_PATIENCE;
@@ -300,7 +247,7 @@ fn fresh_state(
         plan,
         groups,
         user,
-        since: crate::status::now_ns() / 1_000_000_000,
+        since: crate::lab_process::now_ns() / 1_000_000_000,
         moved: vec![],
         lost: BTreeMap::new(),
         down: BTreeSet::new(),

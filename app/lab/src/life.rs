@@ -5,6 +5,8 @@
 //! has been taken down: by a call of its API, by SIGTERM or SIGINT, or, in the foreground, with its
 //! maker. Killed, it leaves everything as it is.
 
+use crate::places::Places;
+use crate::respawning::prepare;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -12,14 +14,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use netloom_node::spawner::Spawner;
-use netloom_node::spec::Prepare;
 use netloom_sys::{disposition, namespace, process};
 use rustix::process::Signal;
 
-use crate::keeping::Kept;
-use crate::launch::{Event, Serve};
-use crate::respawning::Again;
-use crate::running::{Made, Phase, Running, few_files, name_process, raise_open_files};
+use crate::events::{Event, Serve};
+use crate::lab_process::{few_files, name_process, raise_open_files};
+use crate::running::Again;
+use crate::running::Kept;
+use crate::running::{Made, Phase, Running};
 use crate::state::{Folder, State};
 use crate::{Error, Result, Service, describe, teardown};
 
@@ -108,7 +110,7 @@ impl Birth {
         let (woken, wake) = pipe()?;
         let kept_lock = lock.try_clone().map_err(Error::state("lock", "copy"))?;
         let running = Arc::new_cyclic(|me| {
-            let kept = Kept::new(serve, me.clone(), &spawner, wake);
+            let kept = Kept::new(serve, me.clone(), Arc::new(Places(me.clone())), &spawner, wake);
             let again = Again { lock: kept_lock, open_files };
             Running::new(folder, state, (spawner, reports, again), ended, kept)
         });
@@ -171,7 +173,7 @@ impl Coming<'_> {
     /// Finds what lives, and serves the lab from then on: it can be looked into while it is made.
     fn serve(&self, serve: Serve) -> Result<Server> {
         let running = self.running;
-        crate::resolving::watch(Arc::downgrade(running));
+        crate::hosts_file::watch(Arc::downgrade(running));
         if self.adopt {
             running.adopt()?;
         }
@@ -188,7 +190,7 @@ fn bring_up(running: &Arc<Running>, telling: &Telling) -> Result<()> {
     };
     let Made { nodes, troubles } = running.make(&progress)?;
     running.serve_scopes()?;
-    crate::load::watch(Arc::downgrade(running));
+    crate::keeping::watch_loads(Arc::downgrade(running));
     if !running.enter(Phase::Up) {
         return Err(Error::NoLab(running.folder.name().to_owned()));
     }
@@ -203,7 +205,7 @@ fn stay(running: &Arc<Running>, telling: &Telling, error: &Error) {
     if let Err(unnoted) = running.folder.mark_failed(&reason) {
         netloom_sys::journal::line(format_args!("netloom: {}", describe(&unnoted)));
     }
-    crate::load::watch(Arc::downgrade(running));
+    crate::keeping::watch_loads(Arc::downgrade(running));
     let name = running.folder.name();
     reason.push_str(&format!("\nit is kept as far as it is; `netloom down {name}` removes it"));
     telling.tell(&Event::Failed { reason, unsupported: false });
@@ -243,21 +245,6 @@ impl Telling {
             line.push(b'\n');
             let _ = (&self.0).write_all(&line);
         }
-    }
-}
-
-pub(crate) fn prepare(
-    folder: &Folder,
-    state: &State,
-    open_files: (Option<u64>, Option<u64>),
-) -> Prepare {
-    Prepare {
-        lab: state.plan.lab.clone(),
-        state: folder.path(),
-        runtime: folder.runtime().to_owned(),
-        user: state.user,
-        hosts: state.plan.hosts.clone(),
-        open_files,
     }
 }
 

@@ -4,22 +4,26 @@
 //! is among the unfinished ones there, which the next lab process removes when this one is killed. Routes of
 //! all nodes and their hosts file follow the plan's.
 
+use crate::absent::is_away;
+use crate::absent::refuse_lost;
+use crate::absent::without_absent;
 use std::os::fd::AsFd;
 
 use ipnet::IpNet;
 use netloom_impair::Impairments;
 use netloom_model::impairment;
-use netloom_model::plan::{self, Interface, NewEnd, Plan, PlannedEnd, PlannedLink, PlannedNode};
+use netloom_model::plan::{self, NewEnd, Plan, PlannedEnd, PlannedLink};
 use netloom_netlink::{Batch, DeleteLink, Socket};
 use netloom_node::spec::CORE;
 
-use crate::impairing::find_link;
-use crate::making::Inits;
+use crate::finding::find_link;
+use crate::finding::slot;
+use crate::inits::Inits;
 use crate::network::{self, Scope, Spaces, port_index};
-use crate::running::{Running, Work, slot};
-use crate::state::{Home, State};
+use crate::running::{Running, Work};
+use crate::state::State;
 use crate::view::{Changed, NewLink};
-use crate::{Error, Result, cable, launch, spots, switching};
+use crate::{Error, Result, spots, switching};
 
 impl Running {
     /// See [`Service::create_link`](crate::Service::create_link).
@@ -35,7 +39,7 @@ impl Running {
         let mut next = State::clone(&old);
         let at = next.plan.add_link(new).map_err(invalid)?;
         let (id, name) = (next.plan.links[at].id, next.plan.links[at].name.clone());
-        launch::choose_way(&mut next, at);
+        crate::forms::choose_way(&mut next, at);
         next.unfinished.insert(id);
         self.change(&mut work, |state| {
             *state = next;
@@ -249,12 +253,6 @@ impl Running {
     }
 }
 
-/// Refuses to touch a link of which an interface is lost: at its place there may be something else.
-pub(crate) fn refuse_lost(state: &State, link: &PlannedLink) -> Result<()> {
-    let Some(why) = state.lost.get(&link.id) else { return Ok(()) };
-    Err(Error::Busy { object: format!("link {:?}", link.name), reason: why.clone() })
-}
-
 /// Why an interface that has these addresses cannot have this one.
 fn address_problem(net: &IpNet, others: &[IpNet]) -> Option<String> {
     if others.iter().any(|other| other.addr().is_ipv4() == net.addr().is_ipv4()) {
@@ -269,31 +267,6 @@ pub(crate) fn nodes_of(link: &PlannedLink) -> impl Iterator<Item = usize> + '_ {
         PlannedEnd::Node { node, .. } => Some(*node),
         _ => None,
     })
-}
-
-/// Whether an interface of a node, by places, is elsewhere, or lost.
-pub(crate) fn is_away(state: &State, node: usize, interface: usize) -> bool {
-    let node = &state.plan.nodes[node];
-    node.interfaces.get(interface).is_none_or(|found| is_absent(state, node, found))
-}
-
-/// Whether an interface of a node is not where the plan put it.
-pub(crate) fn is_absent(state: &State, node: &PlannedNode, interface: &Interface) -> bool {
-    let link = state.plan.links.get(interface.link);
-    let home = Home::Node { node: node.id, index: interface.index };
-    link.is_some_and(|link| state.lost.contains_key(&link.id))
-        || state.moved.iter().any(|moved| moved.home == home)
-}
-
-/// The plan without routes that leave by interfaces which are elsewhere, or down.
-pub(crate) fn without_absent(state: &State) -> Plan {
-    let mut plan = state.plan.clone();
-    for (index, node) in plan.nodes.iter_mut().enumerate() {
-        let there = |at: usize| !is_away(state, index, at) && !cable::is_cut_here(state, index, at);
-        // Those that lack a next hop are given by what follows the plan.
-        node.routes.retain(|r| there(r.interface) && r.also.iter().all(|hop| there(hop.interface)));
-    }
-    plan
 }
 
 fn moved_end(state: &State, link: &PlannedLink) -> Option<String> {

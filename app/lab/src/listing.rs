@@ -4,7 +4,7 @@ use std::path::Path;
 
 use netloom_model::plan::PlannedNode;
 
-use crate::running::is_lab_process;
+use crate::lab_process::is_lab_process;
 use crate::state::Folder;
 use crate::view::{LabState, LabSummary};
 use crate::{Result, status, teardown};

@@ -10,8 +10,9 @@ use netloom_model::plan::PlannedNode;
 use netloom_model::setting::{self, Settings};
 use netloom_model::{Plan, node_name_problem};
 
+use crate::finding::slot;
 use crate::making::limits;
-use crate::running::{Running, Work, slot};
+use crate::running::{Running, Work};
 use crate::state::State;
 use crate::view::{Changed, NewNode, NodeSettings};
 use crate::{Error, Result, inhabitants, launch, teardown};
@@ -136,7 +137,7 @@ impl Running {
             .plan
             .nodes
             .iter()
-            .filter(|n| ids.contains(&n.id) && crate::making::has_work(n))
+            .filter(|n| ids.contains(&n.id) && crate::starting::has_work(n))
             .map(|n| (n.id, n.name.clone()))
             .collect();
         teardown::stop_programs(&self.folder, &names);

@@ -5,15 +5,13 @@
 //! are told apart by their PID namespace. Nodes without such tasks cost nothing in a pass.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use netloom_stats::Load;
 
-use crate::running::Running;
-
 /// As often as the kernel looks (`LOAD_FREQ` of linux/sched/loadavg.h, 5 s).
-const LOOK: Duration = Duration::from_secs(5);
+pub(crate) const LOOK: Duration = Duration::from_secs(5);
 
 /// The load averages of a lab's nodes, by node's id.
 #[derive(Default)]
@@ -29,7 +27,7 @@ impl Loads {
     }
 
     /// Takes in one look: how many tasks were found in each of these nodes.
-    fn observe(&self, found: &BTreeMap<usize, u32>, elapsed: Duration) {
+    pub(crate) fn observe(&self, found: &BTreeMap<usize, u32>, elapsed: Duration) {
         let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
         nodes.retain(|id, _| found.contains_key(id));
         for (id, tasks) in found {
@@ -38,25 +36,8 @@ impl Loads {
     }
 }
 
-/// Looks from now on, on a thread of its own, as long as the lab is there.
-pub(crate) fn watch(running: Weak<Running>) {
-    let thread = std::thread::Builder::new().name("netloom-load".into()).stack_size(128 << 10);
-    let look = move || {
-        let mut last = Instant::now();
-        loop {
-            std::thread::sleep(LOOK);
-            let Some(running) = running.upgrade() else { return };
-            let found = look(&running.living_inits());
-            running.loads().observe(&found, last.elapsed());
-            last = Instant::now();
-        }
-    };
-    // Without the thread loads stay at zero.
-    let _ = thread.spawn(look);
-}
-
 /// How many tasks of each node run or wait, by the pids of their inits.
-fn look(inits: &[(usize, i32)]) -> BTreeMap<usize, u32> {
+pub(crate) fn look(inits: &[(usize, i32)]) -> BTreeMap<usize, u32> {
     let space = |pid: i32| std::fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
     let spaces: BTreeMap<_, usize> =
         inits.iter().filter_map(|(id, pid)| Some((space(*pid)?, *id))).collect();

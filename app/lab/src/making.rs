@@ -4,24 +4,24 @@
 //! are started by [`starting`](crate::starting). Whatever fails stops the making; the caller takes everything down or leaves the rest
 //! as it was. Everything made is found again by teardown, so nothing is remembered here.
 
+use crate::inits::Init;
+use crate::inits::Inits;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use netloom_model::kinds::NodeKind;
-use netloom_model::lab::{FileContent, Limits, Ready};
+use netloom_model::lab::{FileContent, Limits};
 use netloom_model::plan::{PlannedEnd, PlannedLink, PlannedNode};
-use netloom_node::control::{Connection, Request};
 use netloom_node::spawner::Spawner;
-use netloom_node::spec::{CORE, Kind, NodeSpec, socket_name};
+use netloom_node::spec::{CORE, Kind, NodeSpec};
 use netloom_sys::{cgroup, namespace, process};
-use rustix::process::Pid;
 
 use crate::network::{self, Scope, Spaces};
 use crate::reports::Reports;
 use crate::state::{Folder, State};
-use crate::{Error, Result, door, linking, switching};
+use crate::{Error, Result, door, switching};
 
 /// How many inits the spawner is asked for at a time; their cgroups are made meanwhile.
 const CHUNK: usize = 64;
@@ -29,63 +29,6 @@ const CHUNK: usize = 64;
 /// How long inits may take to report, and how often one that is silent is looked after.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(30);
 const REPORT_LOOK: Duration = Duration::from_millis(50);
-
-/// How long an init may take to answer before it is given up.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// A living init.
-#[derive(Debug)]
-pub(crate) struct Init {
-    /// The number of its socket.
-    pub(crate) id: usize,
-    pub(crate) pid: Pid,
-    pub(crate) pidfd: OwnedFd,
-}
-
-impl Init {
-    /// The init that listens on a control socket, if one does.
-    pub(crate) fn find(folder: &Folder, index: usize, node: &str) -> Result<Option<Init>> {
-        let path = folder.sockets().join(socket_name(index));
-        let Some(connection) = Connection::open(node, &path)? else { return Ok(None) };
-        let Some(pid) = connection.init() else { return Ok(None) };
-        let pidfd = match process::pidfd(pid) {
-            Ok(fd) => fd,
-            Err(_) => return Ok(None),
-        };
-        // Connected after the pidfd was opened: so the process lived, and the pid was its own.
-        let still = Connection::open(node, &path)?.is_some();
-        Ok(still.then_some(Init { id: index, pid, pidfd }))
-    }
-
-    /// Whether it answers. One that was killed just now does not, though its process may take some
-    /// time to end.
-    pub(crate) fn answers(&self, folder: &Folder, index: usize, node: &str) -> bool {
-        let path = folder.sockets().join(socket_name(index));
-        let connection = Connection::open(node, &path);
-        let answer = connection
-            .ok()
-            .flatten()
-            .and_then(|c| c.ask_within(&Request::Programs, ANSWER_TIMEOUT).ok().flatten());
-        answer.is_some()
-    }
-
-    /// Opens the network namespace of `node`, whose init this is.
-    pub(crate) fn network(&self, node: &str) -> Result<OwnedFd> {
-        let object = format!("node {node:?}");
-        let ns = namespace::network_of(self.pid)
-            .map_err(Error::system(object, "open its network namespace"));
-        // Opened before it was seen to live: so it was its own.
-        if self.lives() { ns } else { Err(Error::DeadNode(node.to_owned())) }
-    }
-
-    /// Whether it lives.
-    pub(crate) fn lives(&self) -> bool {
-        !process::has_ended(self.pidfd.as_fd())
-    }
-}
-
-/// Living inits by the number of their socket: ids of nodes, and [`CORE`].
-pub(crate) type Inits = BTreeMap<usize, Init>;
 
 /// What making needs. Nodes are named by their *slot*: their place in the plan, with the core after
 /// the last of them.
@@ -429,7 +372,7 @@ impl Maker<'_> {
         // A door that was lost is there by now; what is elsewhere leads nowhere.
         let mut now = self.state.clone();
         now.lost.retain(|id, _| !links.iter().any(|at| plan.links[*at].id == *id));
-        network::configure(&linking::without_absent(&now), spaces, &work, links)
+        network::configure(&crate::absent::without_absent(&now), spaces, &work, links)
     }
 
     /// New nodes whole, and living ones that got a link anew.
@@ -453,13 +396,6 @@ impl Maker<'_> {
 fn ended(node: &str) -> netloom_node::Error {
     let report = "its init ended while its network was made".to_owned();
     netloom_node::Error::Init { node: node.to_owned(), report }
-}
-
-/// Whether an init has something to start or to wait for.
-pub(crate) fn has_work(node: &PlannedNode) -> bool {
-    !node.run.is_empty()
-        || !node.setup.is_empty()
-        || node.ready != Ready { timeout: node.ready.timeout, ..Ready::default() }
 }
 
 /// Sysctls to set before there are interfaces, which copy them; the rest is set when they are there.

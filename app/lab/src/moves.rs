@@ -5,17 +5,24 @@
 //! when the lab is taken down by another process: see [`homing`](crate::homing). Its name and index there
 //! are kept for it: what comes to its home meanwhile gets others.
 
+use crate::carrying::find;
+use crate::carrying::move_one;
+use crate::carrying::pack;
+use crate::carrying::planned_link;
+use crate::carrying::unpack;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use netloom_model::Plan;
-use netloom_netlink::{Batch, Carried, Change, LinkInfo, MoveLink, Socket};
+use netloom_netlink::{Carried, LinkInfo};
 use netloom_sys::namespace;
 
-use crate::homing::settle;
-use crate::linking::{is_away, without_absent};
-use crate::network::{inside, on_a_thread, run};
-use crate::running::{Running, Work, slot};
-use crate::state::{Home, Moved, State};
+use crate::absent::{is_away, without_absent};
+use crate::carrying::settle;
+use crate::finding::slot;
+use crate::moved::{Home, Moved};
+use crate::network::inside;
+use crate::running::{Running, Work};
+use crate::state::State;
 use crate::view::{Changed, MoveInterface};
 use crate::{Error, Result};
 
@@ -187,12 +194,6 @@ fn owner(state: &State, from: &Place, found: &LinkInfo) -> Option<usize> {
     origin(state, from, found).map(|(node, _)| node)
 }
 
-/// The link that an interface is an end of by the plan: its place there.
-pub(crate) fn planned_link(state: &State, node: usize, index: u32) -> Option<usize> {
-    let home = state.plan.nodes.iter().find(|n| n.id == node)?;
-    home.interfaces.iter().find(|i| i.index == index).map(|i| i.link)
-}
-
 fn place(plan: &Plan, name: &str) -> Result<Place> {
     if name == "host" { Ok(Place::Host) } else { slot(plan, name).map(Place::Node) }
 }
@@ -216,11 +217,6 @@ fn homecoming(state: &State, from: &Place, to: &Place, found: &LinkInfo) -> Opti
         _ => false,
     };
     home.then(|| moved.clone())
-}
-
-/// The interface of this name in a namespace.
-pub(crate) fn find(space: BorrowedFd<'_>, object: &str, name: &str) -> Result<Option<LinkInfo>> {
-    inside(space, object, |socket| socket.link(name).map_err(Error::network(object, "look up")))
 }
 
 /// What is taken where an interface is to go.
@@ -301,59 +297,9 @@ fn kept_for_absent(state: &State, slot: usize, coming: Option<&Moved>) -> Vec<(S
     others.map(|(_, interface)| (interface.name.clone(), interface.index)).collect()
 }
 
-/// Moves it, and gives its index there.
-pub(crate) fn move_one(
-    here: BorrowedFd<'_>,
-    there: BorrowedFd<'_>,
-    object: &str,
-    found: &LinkInfo,
-    name: &str,
-    index: Option<u32>,
-) -> Result<u32> {
-    inside(here, object, |socket| {
-        let mut batch = Batch::new();
-        let name = (name != found.name).then_some(name);
-        batch.push(object, &MoveLink { link: found.index.into(), netns: there, name, index });
-        run(socket, &mut batch, object, "move")
-    })?;
-    let arrived = find(there, object, name)?;
-    arrived.map(|l| l.index).ok_or_else(|| Error::Invalid {
-        object: object.to_owned(),
-        reason: "it vanished on the way".into(),
-    })
-}
-
-/// What a move would take from it.
-fn pack(space: BorrowedFd<'_>, object: &str, found: &LinkInfo) -> Result<Carried> {
-    inside(space, object, |socket| {
-        socket.carried(found.index).map_err(Error::network(object, "read what it carries"))
-    })
-}
-
-/// Raises it if it was up, and gives it what it carried.
-pub(crate) fn unpack(
-    space: BorrowedFd<'_>,
-    object: &str,
-    index: u32,
-    luggage: &Carried,
-    up: bool,
-) -> Result<()> {
-    on_a_thread(|| {
-        namespace::enter_network(space).map_err(Error::system(object, "enter its new place"))?;
-        let mut socket = Socket::open().map_err(Error::network(object, "open a netlink socket"))?;
-        let mut batch = Batch::new();
-        if up {
-            batch.push(object, &Change::of(index).up());
-        }
-        // A route needs its interface up.
-        luggage.push(&mut batch, object, index);
-        if batch.is_empty() { Ok(()) } else { run(&mut socket, &mut batch, object, "settle") }
-    })
-}
-
 /// Which interfaces must stay: `lo`, hidden ones of wires, ports of bridges.
 fn check_movable(from: &Place, found: &LinkInfo) -> std::result::Result<(), String> {
-    let hidden = matches!(from, Place::Node(_)) && found.name.starts_with(crate::wires::TAP);
+    let hidden = matches!(from, Place::Node(_)) && found.name.starts_with(crate::forms::TAP);
     if found.name == "lo" || hidden {
         return Err("it belongs to its network and cannot be moved".into());
     }

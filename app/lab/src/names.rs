@@ -8,8 +8,8 @@ use netloom_model::Plan;
 use netloom_model::plan::PlannedEnd;
 use serde::{Deserialize, Serialize};
 
-use crate::state::{Home, Moved};
-use crate::{Folder, State, end_text};
+use crate::end_text;
+use crate::moved::{Home, Moved};
 
 /// The file in the lab's folder.
 pub(crate) const FILE: &str = "names.json";
@@ -30,14 +30,9 @@ pub struct Names {
 }
 
 impl Names {
-    /// The names in the lab of a folder; none where they cannot be read.
-    pub fn of(folder: &Folder) -> Names {
-        folder.read_json(FILE).ok().flatten().unwrap_or_default()
-    }
-
-    /// The names in a lab's state.
-    pub(crate) fn of_state(state: &State) -> Names {
-        Names { interfaces: interfaces(&state.plan, &state.moved), ..Names::of_plan(&state.plan) }
+    /// The names in a lab whose plan this is, with these interfaces elsewhere.
+    pub(crate) fn now(plan: &Plan, moved: &[Moved]) -> Names {
+        Names { interfaces: interfaces(plan, moved), ..Names::of_plan(plan) }
     }
 
     /// The names in a plan.
@@ -117,7 +112,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_has_no_names() {
-        let folder = Folder::new(std::path::Path::new("/nowhere"), "lab");
+        let folder = crate::Folder::new(std::path::Path::new("/nowhere"), "lab");
         assert_eq!(Names::of(&folder), Names::default());
     }
 }

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use netloom_sys::{caps, feature, namespace, process};
 use rustix::process::{Pid, Signal};
 
-use crate::making::Init;
-use crate::running::{is_lab_process, is_spawner};
+use crate::inits::Init;
+use crate::lab_process::{is_lab_process, is_spawner};
 use crate::state::{Folder, State};
 use crate::{Error, Result, describe, teardown};
 

@@ -9,7 +9,8 @@ use netloom_node::ping::{self, Pace, Prober, Version};
 use netloom_sys::namespace;
 
 use crate::addresses::{self, Held};
-use crate::running::{Running, slot};
+use crate::finding::slot;
+use crate::running::Running;
 use crate::state::State;
 use crate::view::{Family, PairFamily, PairReachability, Reachability};
 use crate::{Error, Result};

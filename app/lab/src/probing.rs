@@ -1,29 +1,16 @@
-//! Measurements in a lab: its interfaces by their names, and the probe that has the sessions.
-//!
-//! Names are those of [`target`](crate::target): `h1:eth0`, and `s1/h1:eth0` for the port of a bridge. An
-//! interface that was moved to another node is found there. Points are links of this process: they go with
+//! The probe of a lab, which has the sessions of its measurements. Points are links of this process: they go with
 //! it, and when the lab is taken down.
 
-use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use netloom_ebpf::Direction;
 use netloom_ebpf::measure::Clock;
-use netloom_measure::{Error as MeasureError, Interfaces, Probe};
-use netloom_netlink::Socket;
-use netloom_node::spec::CORE;
-use netloom_sys::namespace;
+use netloom_measure::{Interfaces, Probe};
 
-use crate::running::Running;
-use crate::state::State;
-use crate::target::{self, Place, Point};
-use crate::{Error, Result, spots};
-
-type Measured<T> = std::result::Result<T, MeasureError>;
+use crate::{Error, Result};
 
 /// The probe of a lab, made when somebody first asks for it.
 pub(crate) struct Probing {
-    running: Weak<Running>,
+    places: Arc<dyn Interfaces>,
     stage: Mutex<Stage>,
 }
 
@@ -36,8 +23,8 @@ enum Stage {
 }
 
 impl Probing {
-    pub(crate) fn new(running: Weak<Running>) -> Probing {
-        Probing { running, stage: Mutex::new(Stage::Unasked) }
+    pub(crate) fn new(places: Arc<dyn Interfaces>) -> Probing {
+        Probing { places, stage: Mutex::new(Stage::Unasked) }
     }
 
     fn stage(&self) -> MutexGuard<'_, Stage> {
@@ -54,9 +41,8 @@ impl Probing {
             Stage::There(probe) => Ok(Arc::clone(probe)),
             Stage::Over => Err(Error::NoLab(lab.to_owned())),
             Stage::Unasked => {
-                let places = Places(Weak::clone(&self.running));
                 // All points are on this machine.
-                let probe = Probe::new(lab.to_owned(), Arc::new(places));
+                let probe = Probe::new(lab.to_owned(), Arc::clone(&self.places));
                 let probe = Arc::new(probe.with_clock(Clock::Monotonic));
                 *stage = Stage::There(Arc::clone(&probe));
                 Ok(probe)
@@ -74,81 +60,4 @@ impl Probing {
             let _ = probe.delete(session.id);
         }
     }
-}
-
-/// The interfaces of a lab.
-struct Places(Weak<Running>);
-
-/// An interface as it is now.
-struct Found {
-    space: usize,
-    /// Its index where that is known, else its name.
-    interface: std::result::Result<u32, String>,
-}
-
-impl Interfaces for Places {
-    fn names(&self) -> Measured<Vec<String>> {
-        let Some(running) = self.0.upgrade() else { return Ok(vec![]) };
-        let state = running.state();
-        Ok(target::interfaces(&state.plan).into_iter().map(|point| point.name).collect())
-    }
-
-    fn visit(
-        &self,
-        netif: &str,
-        work: &mut (dyn FnMut(u32) -> Measured<()> + Send),
-    ) -> Measured<()> {
-        let none = || MeasureError::NoInterface { netif: netif.to_owned() };
-        let running = self.0.upgrade().ok_or_else(none)?;
-        let state = running.state();
-        let found = target::interface(&state.plan, netif).and_then(|p| place(&state, &p));
-        let found = found.ok_or_else(none)?;
-        let space = space(&running, found.space).ok_or_else(none)?;
-        let visit = move || {
-            namespace::enter_network(space)?;
-            let mut socket = Socket::open_to_ask()?;
-            let link = match &found.interface {
-                Ok(index) => socket.link(*index)?,
-                Err(name) => socket.link(name.as_str())?,
-            };
-            drop(socket);
-            work(link.ok_or_else(none)?.index)
-        };
-        on_a_thread(visit)
-    }
-}
-
-/// Where an interface of the lab is.
-fn place(state: &State, point: &Point) -> Option<Found> {
-    let name = match &point.place {
-        Place::Host => return None,
-        Place::Core => {
-            return Some(Found { space: CORE, interface: Err(point.interface.clone()) });
-        }
-        Place::Node(name) => name,
-    };
-    let slot = state.plan.node(name)?;
-    let mut interfaces = state.plan.nodes[slot].interfaces.iter();
-    let at = interfaces.position(|interface| interface.name == point.interface)?;
-    let spot = spots::at_interface(state, slot, at, Direction::Ingress);
-    Some(Found { space: spot.space, interface: Ok(spot.index) })
-}
-
-/// The network namespace of a node, or the core's; none when its init has ended.
-fn space(running: &Running, id: usize) -> Option<OwnedFd> {
-    spots::open(&running.work().inits, id).ok().flatten()
-}
-
-/// Runs `f` on a thread that may change its namespace and ends.
-fn on_a_thread(f: impl FnOnce() -> Measured<()> + Send) -> Measured<()> {
-    std::thread::scope(|scope| {
-        let thread =
-            std::thread::Builder::new().name("netloom-point".into()).spawn_scoped(scope, f);
-        let thread = thread.map_err(|source| MeasureError::Call {
-            object: "thread".to_owned(),
-            operation: "start",
-            source,
-        })?;
-        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
 }

@@ -4,7 +4,9 @@
 //! starts this program anew, in the role of a spawner, when something is to be made and its spawner has
 //! ended. In a user namespace the new one is in the lab's from the start, as the lab process is.
 
-use std::os::fd::OwnedFd;
+use crate::state::Folder;
+use crate::state::State;
+use netloom_node::spec::Prepare;
 use std::process::{Command, Stdio};
 
 use netloom_node::spawner::Spawner;
@@ -12,15 +14,7 @@ use rustix::pipe::PipeFlags;
 use rustix::process::Pid;
 
 use crate::running::{Running, Work};
-use crate::{Error, Result, life};
-
-/// What a spawner is given besides the lab's state.
-pub(crate) struct Again {
-    /// The lab's lock.
-    pub(crate) lock: OwnedFd,
-    /// How many files a program of a node may open.
-    pub(crate) open_files: (Option<u64>, Option<u64>),
-}
+use crate::{Error, Result};
 
 impl Running {
     /// Starts another spawner if the one there was has ended.
@@ -31,7 +25,7 @@ impl Running {
         let spawner = start()?;
         let (reports, status) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)
             .map_err(|e| Error::state("pipe", "make")(e.into()))?;
-        let prepare = life::prepare(&self.folder, &self.state(), work.again.open_files);
+        let prepare = prepare(&self.folder, &self.state(), work.again.open_files);
         spawner.prepare(prepare, &status, &work.again.lock)?;
         self.kept.resolving.follow_spawner(spawner.pid());
         work.spawner = Some(spawner);
@@ -52,4 +46,19 @@ fn start() -> Result<Spawner> {
     let spawner = Spawner::of(ours, Pid::from_child(&started));
     crate::role::reap_later(started);
     Ok(spawner?)
+}
+
+pub(crate) fn prepare(
+    folder: &Folder,
+    state: &State,
+    open_files: (Option<u64>, Option<u64>),
+) -> Prepare {
+    Prepare {
+        lab: state.plan.lab.clone(),
+        state: folder.path(),
+        runtime: folder.runtime().to_owned(),
+        user: state.user,
+        hosts: state.plan.hosts.clone(),
+        open_files,
+    }
 }

@@ -1,45 +1,37 @@
-//! A running lab as its process sees it: implements [`Service`].
+//! A running lab: its state, what it keeps, and making what is missing of it. What it is asked is in `serving`.
 //!
 //! Two things never happen at once: making and taking down, under one lock. What is shown is read
 //! from the kernel when it is asked for.
 
+use crate::events::Serve;
+use crate::finding::slot;
+use crate::guards::Guards;
+use crate::luggage::Luggage;
+use crate::probing::Probing;
+use crate::resolving::Resolving;
+use crate::switching::Switches;
+use crate::wires::Wires;
+use netloom_measure::Interfaces;
+use std::collections::BTreeMap;
 use std::collections::BTreeSet;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
+use std::sync::Weak;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use netloom_measure::Probe;
 use netloom_model::Plan;
 use netloom_model::plan::PlannedNode;
-use netloom_node::control::{self, Connection};
-use netloom_node::entry::Door;
-use netloom_node::init;
-use netloom_node::log::{self, Record};
-use netloom_node::ping::Pace;
-use netloom_node::spawner::{self, Spawner};
-use netloom_node::spec::{CORE, NodeSpec, log_names, socket_name};
-use netloom_switch::control::requests::{Answer, Request};
-use netloom_sys::cgroup::Join;
-use netloom_sys::{process, title};
+use netloom_node::spawner::Spawner;
+use netloom_node::spec::CORE;
+use netloom_sys::process;
 use rustix::process::Pid;
 
-use crate::keeping::Kept;
+use crate::inits::{Init, Inits};
 use crate::load::Loads;
-use crate::making::{Init, Inits, Maker, Missing};
+use crate::making::{Maker, Missing};
 use crate::reports::forget_reports;
-use crate::respawning::Again;
 use crate::state::{Folder, State};
-use crate::view::{
-    Changed, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewLink, NewNode,
-    NewSwitch, NodeSettings, PairReachability, Reachability, Repaired,
-};
-use crate::{Error, Result, Service, starting, status, teardown};
-
-/// Pause between two looks at a node's log for somebody who waits.
-const LOG_LOOK: Duration = Duration::from_millis(40);
-
-/// How long an init may take to accept a caller that is passed on to it.
-const PASSING_ON: Duration = Duration::from_secs(5);
+use crate::{Error, Result, starting, teardown};
 
 /// How long a killed init may take to end.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
@@ -78,11 +70,19 @@ pub(crate) struct Running {
     pub(crate) kept: Kept,
     load: Loads,
     /// Written to when the lab has been taken down.
-    ended: OwnedFd,
+    pub(crate) ended: OwnedFd,
 }
 
 /// Called with what is being done and how much of it is done.
 type Progress<'a> = dyn Fn(&str, usize, usize) + Sync + 'a;
+
+/// What a spawner is given besides the lab's state.
+pub(crate) struct Again {
+    /// The lab's lock.
+    pub(crate) lock: OwnedFd,
+    /// How many files a program of a node may open.
+    pub(crate) open_files: (Option<u64>, Option<u64>),
+}
 
 /// What only one may use at a time.
 pub(crate) struct Work {
@@ -91,6 +91,69 @@ pub(crate) struct Work {
     /// What another spawner needs when this one was killed.
     pub(crate) again: Again,
     pub(crate) inits: Inits,
+}
+
+/// Kept beside a lab's nodes.
+pub(crate) struct Kept {
+    pub(crate) wires: Wires,
+    pub(crate) switches: Switches,
+    pub(crate) guards: Guards,
+    pub(crate) probing: Probing,
+    pub(crate) luggage: Luggage,
+    pub(crate) resolving: Resolving,
+    pub(crate) scopes: Mutex<Scopes>,
+    pub(crate) guests: Mutex<BTreeMap<usize, Guest>>,
+    /// Written to when what is watched changes.
+    wake: OwnedFd,
+}
+
+pub(crate) struct Scopes {
+    pub(crate) serve: Serve,
+    pub(crate) running: Weak<Running>,
+    /// What serves, by node's id.
+    pub(crate) servers: BTreeMap<usize, Box<dyn std::any::Any + Send>>,
+}
+
+/// A node that holds an interface of another's: its namespace lives on with us, and what is in it can
+/// come home, even when the node was killed.
+pub(crate) struct Guest {
+    pub(crate) space: OwnedFd,
+    pub(crate) init: OwnedFd,
+}
+
+impl Kept {
+    pub(crate) fn new(
+        serve: Serve,
+        running: Weak<Running>,
+        places: Arc<dyn Interfaces>,
+        spawner: &Spawner,
+        wake: OwnedFd,
+    ) -> Kept {
+        Kept {
+            wires: Wires::default(),
+            switches: Switches::default(),
+            guards: Guards::default(),
+            probing: Probing::new(places),
+            luggage: Luggage::default(),
+            resolving: Resolving::new(spawner.pid()),
+            scopes: Mutex::new(Scopes { serve, running, servers: BTreeMap::new() }),
+            guests: Mutex::default(),
+            wake,
+        }
+    }
+
+    pub(crate) fn scopes(&self) -> MutexGuard<'_, Scopes> {
+        self.scopes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn guests(&self) -> MutexGuard<'_, BTreeMap<usize, Guest>> {
+        self.guests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn wake(&self) {
+        // A full pipe wakes as well.
+        let _ = rustix::io::write(&self.wake, b".");
+    }
 }
 
 impl Running {
@@ -172,7 +235,7 @@ impl Running {
     }
 
     /// Forgets inits that do not answer, once their processes have ended.
-    fn drop_silent(&self) {
+    pub(crate) fn drop_silent(&self) {
         let state = self.state();
         let mut work = self.work();
         for (id, name) in names(&state.plan) {
@@ -328,7 +391,7 @@ impl Running {
     }
 
     /// Whether the core's init lives.
-    fn has_core(&self) -> bool {
+    pub(crate) fn has_core(&self) -> bool {
         self.work().inits.get(&CORE).is_some_and(Init::lives)
     }
 }
@@ -343,254 +406,8 @@ fn end_new(inits: &mut Inits, lived: &BTreeSet<usize>) {
     }
 }
 
-/// A node's place in the plan, by name.
-pub(crate) fn slot(plan: &Plan, node: &str) -> Result<usize> {
-    plan.node(node).ok_or_else(|| Error::NoNode {
-        lab: plan.lab.clone(),
-        node: node.to_owned(),
-        hint: hint(plan, node),
-    })
-}
-
 /// The numbers and names of all inits.
 fn names(plan: &Plan) -> impl Iterator<Item = (usize, &str)> {
     let nodes = plan.nodes.iter().map(|n| (n.id, n.name.as_str()));
     nodes.chain([(CORE, "(core)")])
-}
-
-/// `; did you mean "x"?` where a name is near.
-fn hint(plan: &Plan, asked: &str) -> String {
-    let lower = asked.to_lowercase();
-    let near = |name: &&str| {
-        let name = name.to_lowercase();
-        name == lower || name.starts_with(&lower) || lower.starts_with(&name)
-    };
-    let found = plan.nodes.iter().map(|n| n.name.as_str()).find(near);
-    found.map_or_else(String::new, |n| format!("; did you mean {n:?}?"))
-}
-
-impl Service for Running {
-    fn status(&self) -> Result<LabStatus> {
-        let state = self.state();
-        let pids = self.pids(&state.plan);
-        let mut shm = state.plan.switches.iter().filter(|s| s.kind.as_shm().is_some());
-        let switched = shm.all(|s| self.kept.switches.lives(&s.name));
-        let whole = self.has_core() && pids.iter().all(Option::is_some) && switched;
-        let phase = self.phase();
-        status::read(&status::Sources { running: self, state: &state, pids: &pids, whole, phase })
-    }
-
-    fn plan(&self) -> Arc<Plan> {
-        Arc::new(self.state().plan.clone())
-    }
-
-    fn repair(&self) -> Result<Repaired> {
-        self.drop_silent();
-        let Made { nodes, troubles } = self.make(&|_, _, _| {})?;
-        Ok(Repaired { nodes, troubles })
-    }
-
-    fn ping(&self, families: &[u8], timeout: Duration) -> Result<Reachability> {
-        let all: Vec<usize> = (0..self.state().plan.nodes.len()).collect();
-        self.ping_among(&all, families, timeout)
-    }
-
-    fn ping_pair(
-        &self,
-        from: &str,
-        to: &str,
-        families: &[u8],
-        pace: Pace,
-    ) -> Result<PairReachability> {
-        self.ping_one(from, to, families, pace)
-    }
-
-    fn log(&self, node: &str, after_ns: u64, wait: Duration) -> Result<Vec<Record>> {
-        let state = self.state();
-        let planned = &state.plan.nodes[slot(&state.plan, node)?];
-        let (index, names) = (planned.id, log::names(&planned.run));
-        let paths = log_names(index).map(|n| self.folder.sockets().join(n));
-        let until = Instant::now() + wait;
-        loop {
-            let mut records = log::read(&paths);
-            records.retain(|r| r.time_ns > after_ns);
-            if !records.is_empty() || Instant::now() >= until {
-                let runs = planned.run.len();
-                for r in &mut records {
-                    let of_setup = || Some(format!("setup {}", r.program.checked_sub(runs)? + 1));
-                    r.name = names.get(r.program).cloned().or_else(of_setup);
-                }
-                return Ok(records);
-            }
-            std::thread::sleep(LOG_LOOK.min(until.saturating_duration_since(Instant::now())));
-        }
-    }
-
-    fn door(&self, node: &str) -> Result<Door> {
-        self.with_init(node, |state, planned, found| {
-            let object = format!("node {node:?}");
-            let init = found.pidfd.try_clone().map_err(Error::state(&object, "copy its pidfd"))?;
-            let groups = state
-                .groups
-                .join_handles(planned.id)
-                .map_err(Error::system(&object, "open its cgroups"))?;
-            let mut spec = NodeSpec::core(planned.id, node);
-            spec.env.clone_from(&planned.env);
-            let env = init::environment(&state.plan.lab, &spec);
-            Ok(Door {
-                node: node.to_owned(),
-                init,
-                groups,
-                user: state.user,
-                env,
-                nested: planned.children.is_some() || planned.parent.is_some(),
-                privileged: planned.privileged,
-                by_init: false,
-            })
-        })
-    }
-
-    fn run_in(&self, node: &str, fds: &[OwnedFd]) -> Result<()> {
-        let id = self.with_init(node, |_, planned, _| Ok(planned.id))?;
-        let socket = self.folder.sockets().join(socket_name(id));
-        let init = Connection::open_within(node, &socket, Some(PASSING_ON))?;
-        let init = init.ok_or_else(|| Error::DeadNode(node.to_owned()))?;
-        let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
-        Ok(init.send_with(&control::Request::Run, &fds)?)
-    }
-
-    fn core(&self) -> Result<Door> {
-        let state = self.state();
-        let (lab, user) = (state.plan.lab.clone(), state.user);
-        let work = self.work();
-        let found = work.inits.get(&CORE).filter(|i| i.lives());
-        let object = "core namespace";
-        let init = found.ok_or_else(|| Error::DeadNode(object.to_owned()))?;
-        let init = init.pidfd.try_clone().map_err(Error::state(object, "copy its pidfd"))?;
-        let groups = Join { tasks: vec![], v2: None };
-        Ok(Door {
-            node: lab,
-            init,
-            groups,
-            user,
-            env: vec![],
-            nested: false,
-            privileged: true,
-            by_init: false,
-        })
-    }
-
-    fn create_node(&self, request: &NewNode) -> Result<Changed> {
-        self.create(request)
-    }
-
-    fn delete_node(&self, node: &str, force: bool) -> Result<Changed> {
-        self.delete(node, force)
-    }
-
-    fn set_node(&self, node: &str, change: &NodeSettings) -> Result<Changed> {
-        self.set(node, change)
-    }
-
-    fn move_interface(&self, request: &MoveInterface) -> Result<Changed> {
-        self.move_to(request)
-    }
-
-    fn set_link(&self, link: &str, change: &LinkSettings) -> Result<LinkStatus> {
-        self.impair(link, change)
-    }
-
-    fn create_link(&self, request: &NewLink) -> Result<Changed> {
-        self.make_link(request)
-    }
-
-    fn delete_link(&self, link: &str) -> Result<Changed> {
-        self.remove_link(link)
-    }
-
-    fn note_fates(&self, link: &str, keep: Option<usize>) -> Result<()> {
-        self.note(link, keep)
-    }
-
-    fn fates(&self, link: &str, end: usize, after: Option<u64>, wait: Duration) -> Result<Fates> {
-        self.fates_of(link, end, after, wait)
-    }
-
-    fn create_switch(&self, request: &NewSwitch) -> Result<Changed> {
-        self.make_switch(request)
-    }
-
-    fn delete_switch(&self, switch: &str, force: bool) -> Result<Changed> {
-        self.remove_switch(switch, force)
-    }
-
-    fn ask_switch(&self, switch: &str, request: &Request) -> Result<Answer> {
-        self.ask_the_switch(switch, request)
-    }
-
-    fn probe(&self) -> Result<Arc<Probe>> {
-        self.kept.probing.probe(self.folder.name())
-    }
-
-    fn down(&self) -> Result<()> {
-        self.enter(Phase::Ended);
-        let result = self.take_down();
-        // The lab process ends in any case: what is left is found by the next `down`.
-        let _ = rustix::io::write(&self.ended, b".");
-        result
-    }
-}
-
-/// Files that a lab's process has open but those of nodes.
-const FILES_BESIDES: u64 = 48;
-
-/// Lets this process open as many files as it is allowed to; gives what it was allowed before.
-pub(crate) fn raise_open_files() -> (Option<u64>, Option<u64>) {
-    use rustix::process::{Resource, Rlimit};
-    let old = rustix::process::getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: old.maximum, maximum: old.maximum };
-    // With the old limit large labs fail with a clear error.
-    let _ = rustix::process::setrlimit(Resource::Nofile, raised);
-    (old.current, old.maximum)
-}
-
-/// What is to be said of a lab of so many nodes that could not be made, where few files may be open: it has
-/// two for each while it is made.
-pub(crate) fn few_files(nodes: usize) -> Option<String> {
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current?;
-    let wanted = 2 * u64::try_from(nodes).unwrap_or(u64::MAX / 4) + FILES_BESIDES;
-    let words = "files may be open at once; a lab of this size may need";
-    (limit < wanted).then(|| format!("{limit} {words} {wanted}: see `ulimit -Hn`"))
-}
-
-/// Whether this process is the lab's: it has the name, and the lab's lock open.
-pub(crate) fn is_lab_process(folder: &Folder, pid: i32) -> bool {
-    has_lock(folder, pid, process_name())
-}
-
-/// Whether this process is a spawner of the lab.
-pub(crate) fn is_spawner(folder: &Folder, pid: i32) -> bool {
-    has_lock(folder, pid, spawner::NAME)
-}
-
-/// Whether a process has this name, and the lab's lock open.
-fn has_lock(folder: &Folder, pid: i32, name: &str) -> bool {
-    let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    let lock = folder.path().join("lock");
-    let has_lock = || {
-        let files = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-        files.filter_map(|f| std::fs::read_link(f.path()).ok()).any(|target| target == lock)
-    };
-    comm.trim_end() == name && has_lock()
-}
-
-/// The lab process's name in the process list.
-pub(crate) fn process_name() -> &'static str {
-    "netloom-lab"
-}
-
-/// Sets the process's name, and what the process list shows of it.
-pub(crate) fn name_process(lab: &str) {
-    process::set_name(process_name());
-    title::set(&format!("{}: {lab}", process_name()));
 }

@@ -13,9 +13,10 @@ use netloom_model::plan::{PlannedEnd, PlannedLink};
 use netloom_node::spec::CORE;
 use netloom_sys::namespace;
 
-use crate::making::Inits;
+use crate::inits::Inits;
+use crate::moved::Home;
 use crate::network::{on_a_thread, port_index};
-use crate::state::{Home, State};
+use crate::state::State;
 use crate::{Error, Result};
 
 /// Where frames are caught.

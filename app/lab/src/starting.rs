@@ -6,11 +6,12 @@
 //! only told, because the lab stands.
 
 use netloom_model::Plan;
+use netloom_model::lab::Ready;
+use netloom_model::plan::PlannedNode;
 use netloom_node::control::{Answer, Connection, Request};
 use netloom_node::spec::socket_name;
 use netloom_sys::process::wait_readable;
 
-use crate::making::has_work;
 use crate::state::Folder;
 use crate::{Error, Result};
 
@@ -101,4 +102,11 @@ impl Asked<'_> {
 fn ended(node: &str) -> netloom_node::Error {
     let report = "its init ended while its programs were started".to_owned();
     netloom_node::Error::Init { node: node.to_owned(), report }
+}
+
+/// Whether an init has something to start or to wait for.
+pub(crate) fn has_work(node: &PlannedNode) -> bool {
+    !node.run.is_empty()
+        || !node.setup.is_empty()
+        || node.ready != Ready { timeout: node.ready.timeout, ..Ready::default() }
 }

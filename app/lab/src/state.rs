@@ -18,7 +18,8 @@ use netloom_sys::cgroup::Groups;
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
-use crate::door::HostChange;
+use crate::host_change::HostChange;
+use crate::moved::Moved;
 use crate::names::{self, Names};
 use crate::{Error, Result, whole_file};
 
@@ -68,38 +69,11 @@ pub struct State {
     pub file: Option<PathBuf>,
 }
 
-/// An interface that was moved to another node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Moved {
-    /// Where it belongs.
-    pub home: Home,
-    /// Its name there.
-    pub old_name: String,
-    /// The node it is in: its id.
-    pub node: usize,
-    /// Its name there.
-    pub name: String,
-    /// Its index there.
-    pub index: u32,
-    /// Its hardware address: by it a card is found on the host when its node was killed.
-    pub mac: [u8; 6],
-    /// It was up before, and is to be again.
-    pub was_up: bool,
-}
-
-/// Where an interface belongs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Home {
-    /// The host.
-    Host,
-    /// A node: its id, and the interface's index there.
-    Node {
-        /// The node's id.
-        node: usize,
-        /// The interface's index.
-        index: u32,
-    },
+impl Names {
+    /// The names in the lab of a folder; none where they cannot be read.
+    pub fn of(folder: &Folder) -> Names {
+        folder.read_json(names::FILE).ok().flatten().unwrap_or_default()
+    }
 }
 
 /// Where labs' folders lie: `$NETLOOM_RUNTIME_DIR`, else `/run/netloom` for root, else
@@ -261,7 +235,7 @@ impl Folder {
     /// Writes the state, and the names in it.
     pub fn write_state(&self, state: &State) -> Result<()> {
         self.write_json("state.json", state)?;
-        self.write_json(names::FILE, &Names::of_state(state))
+        self.write_json(names::FILE, &Names::now(&state.plan, &state.moved))
     }
 
     /// Reads the state; `None` when there is none.

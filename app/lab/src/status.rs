@@ -1,7 +1,8 @@
 //! Reads how a lab is: inits, cgroups, programs and interfaces, from the kernel.
 
+use crate::finding::end_text;
+use crate::lab_process::now_ns;
 use std::os::fd::AsFd;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use netloom_model::Plan;
 use netloom_model::plan::{Interface, PlannedEnd, PlannedLink, PlannedNode};
@@ -12,10 +13,11 @@ use netloom_sys::namespace;
 use rustix::process::Pid;
 
 use crate::addresses::{self, Held};
-use crate::making::has_work;
+use crate::moved::Home;
 use crate::network::on_a_thread;
 use crate::running::{Phase, Running};
-use crate::state::{Folder, Home, State};
+use crate::starting::has_work;
+use crate::state::{Folder, State};
 use crate::view::{
     ChildrenView, DropView, InterfaceStatus, LabState, LabStatus, LimitsView, LinkStatus,
     NodeState, NodeStatus, ProgramView, ProtectView, SwitchStatus, Traffic, WireView,
@@ -85,12 +87,6 @@ fn lab_state(sources: &Sources<'_>, nodes: &[NodeStatus]) -> LabState {
         Phase::Up | Phase::Ended if sources.whole && !nodes.iter().any(troubled) => LabState::Up,
         Phase::Up | Phase::Ended => LabState::Degraded,
     }
-}
-
-/// Unix time in nanoseconds.
-pub(crate) fn now_ns() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// All nodes, by as many threads as there are processors, which visit their namespaces.
@@ -339,19 +335,6 @@ fn switch(plan: &Plan, index: usize) -> SwitchStatus {
         kind: switch.kind.word().into(),
         bridge: switch.bridge.clone(),
         links: links.map(|l| l.name.clone()).collect(),
-    }
-}
-
-/// The end of a link in words: `NODE:IFACE`, `SWITCH`, `host:IFACE` or `internet`.
-pub fn end_text(plan: &Plan, end: &PlannedEnd) -> String {
-    match end {
-        PlannedEnd::Node { node, interface } => {
-            let node = &plan.nodes[*node];
-            format!("{}:{}", node.name, node.interfaces[*interface].name)
-        }
-        PlannedEnd::Port { switch, .. } => plan.switches[*switch].name.clone(),
-        PlannedEnd::Host { iface } => format!("host:{iface}"),
-        PlannedEnd::Internet { .. } => "internet".into(),
     }
 }
 

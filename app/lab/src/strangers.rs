@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
-use crate::making::Init;
+use crate::inits::Init;
 use crate::{Error, Result};
 
 /// How long somebody else's process may take to go that was about to.

@@ -10,11 +10,11 @@
 //! Switches and plugs live on when the lab process is killed, and are started again when they end: ports
 //! of a switch that comes back go on by themselves, frames of a link without its plug are lost meanwhile.
 
-mod live;
 mod ports;
 mod process;
-mod rules;
+pub(crate) mod rules;
 
+use crate::forms::at;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -34,7 +34,7 @@ pub use self::rules::SwitchOptions;
 use self::rules::{options_text, set_rules};
 use crate::role::{self, FIRST_PAUSE, LONGEST_PAUSE, Process, STEADY};
 use crate::state::{Folder, State, make_private_dir, make_shared_dir};
-use crate::{Error, Result, end_text, wires};
+use crate::{Error, Result, end_text};
 
 /// How long new ports may take to join, and how often that is looked for.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(3);
@@ -57,40 +57,13 @@ struct Inner {
     pause: Duration,
 }
 
-/// The options of a switch of this kind; `None` for a bridge of the kernel.
-pub(crate) fn of(plan: &Plan, switch: usize) -> Option<&ShmSwitch> {
-    plan.switches.get(switch).and_then(|s| s.kind.as_shm())
-}
-
-/// The shared-memory switch that an end of a link is in.
-pub(crate) fn at(plan: &Plan, end: &PlannedEnd) -> Option<usize> {
-    match end {
-        PlannedEnd::Port { switch, .. } => of(plan, *switch).map(|_| *switch),
-        _ => None,
-    }
-}
-
-/// Whether a link can be a tap in its node: the other end is a shared-memory switch, and nothing has to
-/// stand between the two.
-pub(crate) fn can_be_tap(plan: &Plan, link: &PlannedLink) -> bool {
-    let free = |end: &PlannedEnd| match end {
-        PlannedEnd::Node { node, .. } => {
-            let node = &plan.nodes[*node];
-            node.protect.is_empty() && !node.charge_receive
-        }
-        end => at(plan, end).is_some(),
-    };
-    let nodes = link.ends.iter().filter(|e| matches!(e, PlannedEnd::Node { .. })).count();
-    nodes == 1 && link.ends.iter().all(free) && !wires::impaired(link)
-}
-
 impl Switches {
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Starts what is missing of the switches, and the plugs of these links (places in the plan) anew.
-    pub(crate) fn fit(&self, context: &wires::Context<'_>, links: &[usize]) -> Result<()> {
+    pub(crate) fn fit(&self, context: &crate::keeper::Context<'_>, links: &[usize]) -> Result<()> {
         let mut inner = self.inner();
         inner.start_switches(context)?;
         let down = |at: &usize| context.state.down.contains(&context.state.plan.links[*at].id);
@@ -108,7 +81,7 @@ impl Switches {
 
     /// Waits until the ports of these links are on their switches. One that ends meanwhile is no reason to
     /// fail: it is started again.
-    fn await_ports(&self, context: &wires::Context<'_>, links: &[usize]) -> Result<()> {
+    fn await_ports(&self, context: &crate::keeper::Context<'_>, links: &[usize]) -> Result<()> {
         let plan = &context.state.plan;
         let mut wanted: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
         for link in links.iter().map(|l| &plan.links[*l]) {
@@ -137,7 +110,7 @@ impl Switches {
 
     /// Finds what an earlier lab process started; what is missing is started. Links whose ends are gone
     /// are left to who makes them anew.
-    pub(crate) fn adopt(&self, context: &wires::Context<'_>) -> Result<()> {
+    pub(crate) fn adopt(&self, context: &crate::keeper::Context<'_>) -> Result<()> {
         let mut inner = self.inner();
         inner.start_switches(context)?;
         for (link, side) in joined(context.state) {
@@ -166,7 +139,7 @@ impl Switches {
     }
 
     /// Starts one switch that was added to the plan.
-    pub(crate) fn add(&self, context: &wires::Context<'_>) -> Result<()> {
+    pub(crate) fn add(&self, context: &crate::keeper::Context<'_>) -> Result<()> {
         self.inner().start_switches(context)
     }
 
@@ -216,7 +189,7 @@ impl Switches {
     }
 
     /// Starts again what has ended. When to look again, if that failed or something ended at once.
-    pub(crate) fn tend(&self, context: &wires::Context<'_>) -> Option<Duration> {
+    pub(crate) fn tend(&self, context: &crate::keeper::Context<'_>) -> Option<Duration> {
         let mut inner = self.inner();
         let ended = inner.take_ended();
         let missing = inner.is_missing(context.state);
@@ -265,7 +238,7 @@ impl Inner {
         }
     }
 
-    fn start_switches(&mut self, context: &wires::Context<'_>) -> Result<()> {
+    fn start_switches(&mut self, context: &crate::keeper::Context<'_>) -> Result<()> {
         for switch in &context.state.plan.switches {
             let Some(options) = switch.kind.as_shm() else { continue };
             if self.switches.get(&switch.name).is_some_and(Process::lives) {
@@ -284,7 +257,7 @@ impl Inner {
     /// Joins one end of a link to its switch, if it is in one.
     fn plug_in(
         &mut self,
-        context: &wires::Context<'_>,
+        context: &crate::keeper::Context<'_>,
         link: &PlannedLink,
         side: usize,
     ) -> Result<()> {
@@ -324,7 +297,7 @@ impl Inner {
     }
 
     /// Starts whatever is missing, as far as its interface is there.
-    fn restore(&mut self, context: &wires::Context<'_>) -> Result<()> {
+    fn restore(&mut self, context: &crate::keeper::Context<'_>) -> Result<()> {
         self.start_switches(context)?;
         let mut failed = None;
         for (link, side) in joined(context.state) {
@@ -337,7 +310,7 @@ impl Inner {
 }
 
 /// The ends of links that are in shared-memory switches.
-fn ends(plan: &Plan) -> impl Iterator<Item = (&PlannedLink, usize)> {
+pub(crate) fn ends(plan: &Plan) -> impl Iterator<Item = (&PlannedLink, usize)> {
     let both = plan.links.iter().flat_map(|link| [(link, 0), (link, 1)]);
     both.filter(|(link, side)| at(plan, &link.ends[*side]).is_some())
 }
@@ -373,7 +346,11 @@ fn shortened(name: &str) -> String {
     format!("{kept}~{hash:08x}")
 }
 
-fn start_switch(context: &wires::Context<'_>, name: &str, options: &ShmSwitch) -> Result<Process> {
+fn start_switch(
+    context: &crate::keeper::Context<'_>,
+    name: &str,
+    options: &ShmSwitch,
+) -> Result<Process> {
     let state = context.folder.switch_state(name);
     make_private_dir(&context.folder.switch_files(), true)?;
     // Who may join a switch must reach its socket.

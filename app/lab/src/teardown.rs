@@ -16,11 +16,13 @@ use netloom_sys::cgroup::Groups;
 use netloom_sys::{namespace, process};
 use rustix::process::{Pid, Signal};
 
-use crate::making::{Init, Inits, has_work};
+use crate::inits::{Init, Inits};
+use crate::moved::Home;
 use crate::network::on_a_thread;
-use crate::state::{Folder, Home, State};
+use crate::starting::has_work;
+use crate::state::{Folder, State};
 use crate::strangers::Strangers;
-use crate::{Error, Result, door, homing, switching, wires};
+use crate::{Error, Result, door, switching, wires};
 
 /// How long programs may take to end when asked to.
 const GRACE: Duration = Duration::from_millis(1000);
@@ -179,7 +181,7 @@ fn return_to_host(state: &State, inits: &[Init]) -> Vec<Error> {
         Some((node, path(found)?))
     };
     let spaces: Vec<(usize, OwnedFd)> = hosts.iter().filter_map(|m| open(m.node)).collect();
-    let failed = homing::return_all(state, &Inits::new(), &spaces, &hosts);
+    let failed = crate::carrying::return_all(state, &Inits::new(), &spaces, &hosts);
     failed.into_iter().map(|(_, failure)| failure).collect()
 }
 

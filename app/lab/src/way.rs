@@ -15,9 +15,9 @@ use netloom_model::Plan;
 use netloom_model::kinds::CapturedAt;
 use netloom_model::plan::{NOT_SHOWN, PlannedEnd, PlannedNode};
 
-use crate::running::slot;
+use crate::finding::slot;
+use crate::forms::hidden_name;
 use crate::target::Place;
-use crate::wires::hidden_name;
 use crate::{Error, Result, end_text};
 
 /// An interface that packets pass.

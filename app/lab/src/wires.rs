@@ -13,6 +13,12 @@
 mod ports;
 mod process;
 
+use crate::error::refused;
+use crate::forms::FIRST_TAP;
+use crate::forms::built_in;
+use crate::forms::inner_index;
+use crate::forms::number;
+use crate::keeper::Context;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -32,17 +38,9 @@ pub(crate) use self::ports::port_failed;
 use self::ports::{inner_ports, make_tap};
 use self::process::Process;
 pub(crate) use self::process::end_process;
-use crate::making::Inits;
 use crate::role::{self, FIRST_PAUSE, STEADY};
 use crate::spots::{self, Spot};
-use crate::state::{Folder, State};
-use crate::{Error, Result, switching};
-
-/// What names of hidden taps begin with.
-pub(crate) const TAP: &str = "nlw";
-
-/// Index of the first hidden tap; ports come before.
-const FIRST_TAP: u32 = 200_000;
+use crate::{Error, Result};
 
 /// The wires of a lab.
 #[derive(Default)]
@@ -60,38 +58,6 @@ struct Inner {
     /// Directions with a wire: link's id and the sending end, and where frames are caught (`None`:
     /// the wire is built in).
     placed: BTreeMap<(usize, usize), Option<Spot>>,
-}
-
-/// What putting in and taking out needs to know.
-pub(crate) struct Context<'a> {
-    pub(crate) folder: &'a Folder,
-    pub(crate) state: &'a State,
-    pub(crate) inits: &'a Inits,
-}
-
-/// The number of a direction's wire in the process.
-fn number(link: &PlannedLink, from: usize) -> usize {
-    link.id * 2 + from
-}
-
-/// Whether a link was made with a wire in it.
-pub(crate) fn built_in(state: &State, link: &PlannedLink) -> bool {
-    state.wired.contains(&link.id)
-}
-
-/// Whether anything is asked of a link.
-pub(crate) fn impaired(link: &PlannedLink) -> bool {
-    link.impairments.iter().any(|i| !i.is_none())
-}
-
-/// Index of an inner end of a link that is built with a wire, in the core namespace.
-pub(crate) fn inner_index(link: &PlannedLink, side: usize) -> u32 {
-    FIRST_TAP + u32::try_from(number(link, side)).unwrap_or(0)
-}
-
-/// Name of the same, and of a direction's hidden tap.
-pub(crate) fn hidden_name(link: &PlannedLink, side: usize) -> String {
-    format!("{TAP}{}", number(link, side))
 }
 
 impl Wires {
@@ -339,7 +305,7 @@ impl Inner {
         let object = format!("link {:?}", link.name);
         let spot = if built_in(context.state, link) {
             None
-        } else if link.ends.iter().any(|e| switching::at(&context.state.plan, e).is_some()) {
+        } else if link.ends.iter().any(|e| crate::forms::at(&context.state.plan, e).is_some()) {
             let reason =
                 "it ends in a shared-memory switch, so that a wire must be there from the start: \
                           declare an impairment of it in the lab file, such as delay: 1ms"
@@ -533,18 +499,6 @@ fn failed(
 ) -> impl FnOnce(netloom_wire::Error) -> Error + use<> {
     let object = object.to_owned();
     move |source| Error::Wire { object, operation, source: Box::new(source) }
-}
-
-/// For `map_err` on calls of BPF.
-pub(crate) fn refused(
-    object: &str,
-    operation: &'static str,
-) -> impl FnOnce(netloom_ebpf::Error) -> Error + use<> {
-    let object = object.to_owned();
-    move |source| match source {
-        netloom_ebpf::Error::Unsupported(u) => Error::Unsupported(u),
-        source => Error::Program { object, operation, source: Box::new(source) },
-    }
 }
 
 fn unsupported(object: &str) -> Unsupported {

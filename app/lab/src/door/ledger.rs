@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
-use super::HostChange;
+use crate::host_change::HostChange;
 use crate::state::Folder;
 use crate::{Error, Result, whole_file};
 

@@ -9,8 +9,8 @@ use netloom_node::spec::CORE;
 use netloom_port::{PacketPort, Tap, TapOptions};
 use netloom_sys::namespace;
 
+use crate::moved::Home;
 use crate::network::{Spaces, on_a_thread, port_index};
-use crate::state::Home;
 use crate::{Error, Result, spots, wires};
 
 /// Frames that wait in a tap for its plug, which may not be given a CPU for a while: as long as a scheduler
@@ -62,7 +62,7 @@ fn open_tap(name: &str, index: u32, object: &str) -> Result<OwnedFd> {
 
 /// Opens what the plug of a link's end reads and writes: its kind, and the descriptor.
 pub(super) fn open_interface(
-    context: &wires::Context<'_>,
+    context: &crate::keeper::Context<'_>,
     link: &PlannedLink,
     side: usize,
 ) -> Result<(&'static str, OwnedFd)> {

@@ -40,7 +40,7 @@ pub(super) fn options_text(switch: &str, options: &ShmSwitch) -> Result<String> 
 }
 
 /// The options of a switch that is made in a running lab, by key and value as in the lab file.
-pub(super) fn options_of(settings: &[(String, String)]) -> std::result::Result<ShmSwitch, String> {
+pub(crate) fn options_of(settings: &[(String, String)]) -> std::result::Result<ShmSwitch, String> {
     let mut options = ShmSwitch::default();
     for (key, value) in settings {
         let wrong = |expected: &str| format!("{key}={value}: {expected}");

@@ -9,7 +9,8 @@ use netloom_node::spec::CORE;
 use netloom_port::{PacketPort, Tap, TapOptions};
 use netloom_wire::control::PortKind;
 
-use super::{Context, hidden_name, inner_index};
+use crate::forms::{hidden_name, inner_index};
+use crate::keeper::Context;
 use crate::spots::{self, Spot};
 use crate::{Error, Result};
 

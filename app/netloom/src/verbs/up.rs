@@ -4,7 +4,8 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use netloom_lab::launch::{Event, Launch, Options, Outcome};
+use netloom_lab::Event;
+use netloom_lab::launch::{Launch, Options, Outcome};
 use netloom_lab::view::LabState;
 use netloom_lab::{Folder, Service, runtime_dir};
 use netloom_model::Plan;

@@ -4,7 +4,7 @@ use netloom_model::kinds::SwitchKind;
 use netloom_model::node_name_problem;
 use netloom_switch::control::requests::{Answer, Presence, Request};
 
-use super::of;
+use crate::forms::of;
 use crate::running::Running;
 use crate::view::{Changed, NewSwitch};
 use crate::{Error, Result};
@@ -26,7 +26,7 @@ impl Running {
             let reason = "there is one of this name already".into();
             return Err(Error::Busy { object: object.clone(), reason });
         }
-        let options = super::rules::options_of(&request.settings).map_err(invalid)?;
+        let options = crate::switching::rules::options_of(&request.settings).map_err(invalid)?;
         self.change(&mut work, |state| {
             state.plan.add_switch(&request.name, SwitchKind::Shm(options));
             Ok(())
@@ -52,8 +52,8 @@ impl Running {
         let index = self.shm_switch(switch)?;
         let object = format!("switch {switch:?}");
         let busy = |reason: String| Error::Busy { object: object.clone(), reason };
-        let ends = super::ends(&state.plan).map(|(link, side)| (link, &link.ends[side]));
-        let here = ends.filter(|(_, end)| super::at(&state.plan, end) == Some(index));
+        let ends = crate::switching::ends(&state.plan).map(|(link, side)| (link, &link.ends[side]));
+        let here = ends.filter(|(_, end)| crate::forms::at(&state.plan, end) == Some(index));
         let links: Vec<&str> = here.map(|(link, _)| link.name.as_str()).collect();
         if !links.is_empty() {
             return Err(busy(format!("links of the lab end in it: {}", links.join(", "))));

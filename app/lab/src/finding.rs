@@ -1,0 +1,104 @@
+//! Finding nodes and links of a plan by what they are called, and telling what ends of links are called.
+
+use netloom_model::plan::{Plan, PlannedEnd, PlannedLink};
+
+use crate::{Error, Result};
+
+/// How many links of several are named.
+const MOST_NAMED: usize = 8;
+
+/// The end of a link in words: `NODE:IFACE`, `SWITCH`, `host:IFACE` or `internet`.
+pub fn end_text(plan: &Plan, end: &PlannedEnd) -> String {
+    match end {
+        PlannedEnd::Node { node, interface } => {
+            let node = &plan.nodes[*node];
+            format!("{}:{}", node.name, node.interfaces[*interface].name)
+        }
+        PlannedEnd::Port { switch, .. } => plan.switches[*switch].name.clone(),
+        PlannedEnd::Host { iface } => format!("host:{iface}"),
+        PlannedEnd::Internet { .. } => "internet".into(),
+    }
+}
+
+/// A node's place in the plan, by name.
+pub(crate) fn slot(plan: &Plan, node: &str) -> Result<usize> {
+    plan.node(node).ok_or_else(|| Error::NoNode {
+        lab: plan.lab.clone(),
+        node: node.to_owned(),
+        hint: hint(plan, node),
+    })
+}
+
+/// `; did you mean "x"?` where a name is near.
+fn hint(plan: &Plan, asked: &str) -> String {
+    let lower = asked.to_lowercase();
+    let near = |name: &&str| {
+        let name = name.to_lowercase();
+        name == lower || name.starts_with(&lower) || lower.starts_with(&name)
+    };
+    let found = plan.nodes.iter().map(|n| n.name.as_str()).find(near);
+    found.map_or_else(String::new, |n| format!("; did you mean {n:?}?"))
+}
+
+/// Finds a link: its place in the plan. It goes by its name; by one of its ends, `NODE:IFACE`, which then
+/// is the end meant; or by both of its ends, `A--B`, `A,B` or `A B`, in any order, where a node stands for each of its
+/// interfaces.
+///
+/// # Errors
+/// [`Error::NoLink`]; [`Error::Invalid`] where several links are between the two.
+pub fn find_link(plan: &Plan, asked: &str) -> Result<(usize, Option<usize>)> {
+    let name = asked.strip_prefix("link:").unwrap_or(asked);
+    if let Some(found) = plan.link(name) {
+        return Ok((found, None));
+    }
+    let end = |link: &PlannedLink| {
+        let named =
+            |e: &PlannedEnd| matches!(e, PlannedEnd::Node { .. }) && end_text(plan, e) == name;
+        link.ends.iter().position(named)
+    };
+    let found = plan.links.iter().enumerate().find_map(|(i, l)| Some((i, Some(end(l)?))));
+    if let Some(found) = found {
+        return Ok(found);
+    }
+    match between(plan, name).as_slice() {
+        [one] => Ok((*one, None)),
+        [] => Err(no_link(plan, asked, name)),
+        several => {
+            let names: Vec<&str> =
+                several.iter().take(MOST_NAMED).map(|at| plan.links[*at].name.as_str()).collect();
+            let more = several.len() - names.len();
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            let reason = format!("which of {}{more}?", names.join(", "));
+            Err(Error::Invalid { object: format!("link {asked:?}"), reason })
+        }
+    }
+}
+
+/// Places of the links between two ends that are written as one word.
+fn between(plan: &Plan, words: &str) -> Vec<usize> {
+    let is = |end: &PlannedEnd, word: &str| match end {
+        PlannedEnd::Node { node, .. } => {
+            plan.nodes[*node].name == word || end_text(plan, end) == word
+        }
+        end => end_text(plan, end) == word,
+    };
+    let joins = |link: &PlannedLink, a: &str, b: &str| {
+        let [first, second] = &link.ends;
+        (is(first, a) && is(second, b)) || (is(first, b) && is(second, a))
+    };
+    let all = |a: &str, b: &str| -> Vec<usize> {
+        (0..plan.links.len()).filter(|at| joins(&plan.links[*at], a.trim(), b.trim())).collect()
+    };
+    if let Some((a, b)) = words.split_once([',', ' ']) {
+        return all(a, b);
+    }
+    // A name may have two hyphens itself.
+    let cuts = words.match_indices("--").map(|(at, _)| (&words[..at], &words[at + 2..]));
+    cuts.flat_map(|(a, b)| all(a, b)).collect()
+}
+
+fn no_link(plan: &Plan, asked: &str, name: &str) -> Error {
+    let near = plan.links.iter().find(|l| l.name.contains(name) && !name.is_empty());
+    let hint = near.map_or_else(String::new, |l| format!("; did you mean {:?}?", l.name));
+    Error::NoLink { lab: plan.lab.clone(), link: asked.to_owned(), hint }
+}

@@ -1,0 +1,37 @@
+//! Interfaces that are elsewhere than the plan put them, and where they belong.
+
+use serde::{Deserialize, Serialize};
+
+/// An interface that was moved to another node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Moved {
+    /// Where it belongs.
+    pub home: Home,
+    /// Its name there.
+    pub old_name: String,
+    /// The node it is in: its id.
+    pub node: usize,
+    /// Its name there.
+    pub name: String,
+    /// Its index there.
+    pub index: u32,
+    /// Its hardware address: by it a card is found on the host when its node was killed.
+    pub mac: [u8; 6],
+    /// It was up before, and is to be again.
+    pub was_up: bool,
+}
+
+/// Where an interface belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Home {
+    /// The host.
+    Host,
+    /// A node: its id, and the interface's index there.
+    Node {
+        /// The node's id.
+        node: usize,
+        /// The interface's index.
+        index: u32,
+    },
+}
