@@ -7,9 +7,6 @@
 //!
 //! Which links are down is in the lab's state, and the kernel keeps it when the lab process is killed.
 
-use crate::absent::Cut;
-use crate::absent::cut_of;
-use crate::absent::is_cut_here;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,13 +15,12 @@ use netloom_model::plan::PlannedLink;
 use netloom_netlink::{Address, Batch, Carried, Change, Socket};
 use netloom_node::spec::CORE;
 
-use crate::absent::is_away;
+use crate::absent::{Cut, cut_of, is_away, is_cut_here};
 use crate::inits::Inits;
-use crate::network::{self};
 use crate::running::{Running, Work};
 use crate::spots::{self, Spot};
 use crate::state::State;
-use crate::{Error, Result};
+use crate::{Error, Result, network};
 
 /// How long the kernel's worker may take at most to begin with an address.
 const SETTLING: Duration = Duration::from_secs(2);

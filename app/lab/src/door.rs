@@ -7,11 +7,11 @@
 
 mod ledger;
 
-use crate::host_change::HostChange;
 use std::fs;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
+use ledger::Ledger;
 use netloom_model::Plan;
 use netloom_model::plan::PlannedEnd;
 use netloom_netlink::{
@@ -19,11 +19,10 @@ use netloom_netlink::{
 };
 use netloom_sys::Unsupported;
 
-use ledger::Ledger;
-
+use crate::host_change::HostChange;
 use crate::network::{Spaces, end, on_a_thread, run};
 use crate::state::Folder;
-use crate::{Error, Result};
+use crate::{Error, Result, forms};
 
 /// What names of netloom's links on the host begin with.
 pub(crate) const MARK: &str = "nl";
@@ -62,7 +61,7 @@ pub(crate) fn open(plan: &Plan, spaces: &Spaces, folder: &Folder, links: &[usize
             for side in [0, 1] {
                 match &plan.links[index].ends[side] {
                     PlannedEnd::Host { iface }
-                        if crate::forms::at(plan, &plan.links[index].ends[1 - side]).is_some() =>
+                        if forms::at(plan, &plan.links[index].ends[1 - side]).is_some() =>
                     {
                         doors.raise(&mut socket, iface)?;
                     }

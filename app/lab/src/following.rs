@@ -17,7 +17,7 @@ use crate::absent::is_away;
 use crate::network::{Way, inside, on_a_thread, run};
 use crate::running::{Running, Work};
 use crate::state::State;
-use crate::{Error, Result};
+use crate::{Error, Result, absent};
 
 impl Running {
     /// Makes routes of all living nodes those of the plan as it is now, where `old` was before, and lets their
@@ -45,8 +45,7 @@ impl Running {
 /// that were moved away, and those that are down because their link is.
 fn routes(state: &State, slot: usize, before: Option<&PlannedNode>) -> Batch {
     let node = &state.plan.nodes[slot];
-    let there =
-        |at: usize| !is_away(state, slot, at) && !crate::absent::is_cut_here(state, slot, at);
+    let there = |at: usize| !is_away(state, slot, at) && !absent::is_cut_here(state, slot, at);
     let new: Vec<Way> = node.routes.iter().filter_map(|r| Way::of(node, r, there)).collect();
     let all = |node: &PlannedNode| -> Vec<Way> {
         node.routes.iter().filter_map(|route| Way::of(node, route, |_| true)).collect()

@@ -12,7 +12,6 @@ mod tests;
 use std::fmt::Write as _;
 
 use netloom_model::plan::{Plan, PlannedEnd, PlannedNode};
-
 pub use svg::svg;
 
 /// What a vertex of the picture stands for.

@@ -5,15 +5,13 @@
 //! state with the reason, and `up` of the same file makes the link anew. A card that was in a killed node is
 //! put into the host by the kernel, maybe under another name: it is found there by its hardware address.
 
-use crate::carrying::found_moved;
-use crate::carrying::return_all;
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
 
 use netloom_netlink::{Batch, DeleteLink};
 use netloom_sys::namespace;
 
-use crate::carrying::planned_link;
+use crate::carrying::{found_moved, planned_link, return_all};
 use crate::inits::Init;
 use crate::moved::{Home, Moved};
 use crate::network::{inside, run};

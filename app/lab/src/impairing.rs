@@ -1,6 +1,5 @@
 //! What a running link does to frames: shown, changed, and watched packet by packet.
 
-use crate::finding::find_link;
 use std::time::{Duration, Instant};
 
 use netloom_impair::{Cause, Fate, Impairments};
@@ -8,10 +7,11 @@ use netloom_model::impairment::{self, words};
 use netloom_model::plan::PlannedLink;
 use netloom_wire::control::{DirectionState, Record, Request};
 
+use crate::finding::find_link;
 use crate::running::{Running, Work};
 use crate::state::State;
 use crate::view::{DirectionView, FateView, Fates, LinkSettings, LinkStatus, WireView};
-use crate::{Error, Result, Service, end_text};
+use crate::{Error, Result, Service, absent, end_text, forms};
 
 /// Pause between two looks for somebody who waits for fates.
 const LOOK: Duration = Duration::from_millis(20);
@@ -26,7 +26,7 @@ impl Running {
         let state = self.state();
         let (at, end) = find_link(&state.plan, asked)?;
         let link = &state.plan.links[at];
-        crate::absent::refuse_lost(&state, link)?;
+        absent::refuse_lost(&state, link)?;
         let object = format!("link {:?}", link.name);
         let invalid = |reason: String| Error::Invalid { object: object.clone(), reason };
         if change.end.is_some_and(|e| e > 1) {
@@ -140,7 +140,7 @@ pub(crate) fn view(
     restarts: u32,
 ) -> Option<WireView> {
     let plan = &state.plan;
-    if !crate::forms::impaired(link) && !crate::forms::built_in(state, link) {
+    if !forms::impaired(link) && !forms::built_in(state, link) {
         return None;
     }
     let one = |from: usize| -> Option<DirectionView> {

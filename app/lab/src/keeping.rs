@@ -4,7 +4,6 @@
 //! [`Running::tend`] is called when one of the things of [`Running::watched`] has ended: the wires'
 //! process is started again, and interfaces come home from a node that was killed.
 
-use crate::running::Guest;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Weak};
@@ -15,21 +14,16 @@ use netloom_model::plan::{PlannedEnd, PlannedLink, PlannedNode};
 use netloom_node::spec::CORE;
 use netloom_sys::namespace;
 
-use crate::guards::{self};
 use crate::inits::{Init, Inits};
-use crate::load;
-use crate::running::{Running, Work};
+use crate::keeper::Context;
+use crate::running::{Guest, Running, Work};
 use crate::scope::{self, Scoped};
 use crate::state::State;
-use crate::{Error, Result};
+use crate::{Error, Result, guards, load};
 
 impl Running {
-    pub(crate) fn wire_context<'a>(
-        &'a self,
-        state: &'a State,
-        inits: &'a Inits,
-    ) -> crate::keeper::Context<'a> {
-        crate::keeper::Context { folder: &self.folder, state, inits }
+    pub(crate) fn wire_context<'a>(&'a self, state: &'a State, inits: &'a Inits) -> Context<'a> {
+        Context { folder: &self.folder, state, inits }
     }
 
     /// Puts in what stands between nodes and their network, when these links were made: protection

@@ -4,9 +4,6 @@
 //! [`Launch::up`] takes the lab's folder, forks the lab process and listens to its progress. The
 //! lab process goes on when its maker is killed; when its maker asks, it takes down what it made.
 
-use crate::events::Event;
-use crate::events::Serve;
-use crate::forms::choose_way;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::os::fd::OwnedFd;
@@ -24,11 +21,13 @@ use netloom_sys::{Unsupported, caps, disposition, feature, namespace};
 use rustix::process::Signal;
 
 use crate::comparing::{self, Asked};
+use crate::events::{Event, Serve};
+use crate::forms::choose_way;
 use crate::lab_process::is_lab_process;
 use crate::life::Birth;
 use crate::making::absolute_paths;
 use crate::state::{Folder, State};
-use crate::{Error, Result, door, orphan, teardown};
+use crate::{Error, Result, door, lab_process, orphan, teardown};
 
 /// How long a lock may be held by nobody who can be seen, and the pause between two looks.
 const LOCK_PATIENCE: Duration = Duration::from_secs(10);
@@ -247,7 +246,7 @@ fn fresh_state(
         plan,
         groups,
         user,
-        since: crate::lab_process::now_ns() / 1_000_000_000,
+        since: lab_process::now_ns() / 1_000_000_000,
         moved: vec![],
         lost: BTreeMap::new(),
         down: BTreeSet::new(),

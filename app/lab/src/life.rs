@@ -5,8 +5,6 @@
 //! has been taken down: by a call of its API, by SIGTERM or SIGINT, or, in the foreground, with its
 //! maker. Killed, it leaves everything as it is.
 
-use crate::places::Places;
-use crate::respawning::prepare;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -19,9 +17,9 @@ use rustix::process::Signal;
 
 use crate::events::{Event, Serve};
 use crate::lab_process::{few_files, name_process, raise_open_files};
-use crate::running::Again;
-use crate::running::Kept;
-use crate::running::{Made, Phase, Running};
+use crate::places::Places;
+use crate::respawning::prepare;
+use crate::running::{Again, Kept, Made, Phase, Running};
 use crate::state::{Folder, State};
 use crate::{Error, Result, Service, describe, teardown};
 

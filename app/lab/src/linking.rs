@@ -4,9 +4,6 @@
 //! is among the unfinished ones there, which the next lab process removes when this one is killed. Routes of
 //! all nodes and their hosts file follow the plan's.
 
-use crate::absent::is_away;
-use crate::absent::refuse_lost;
-use crate::absent::without_absent;
 use std::os::fd::AsFd;
 
 use ipnet::IpNet;
@@ -16,14 +13,14 @@ use netloom_model::plan::{self, NewEnd, Plan, PlannedEnd, PlannedLink};
 use netloom_netlink::{Batch, DeleteLink, Socket};
 use netloom_node::spec::CORE;
 
-use crate::finding::find_link;
-use crate::finding::slot;
+use crate::absent::{is_away, refuse_lost, without_absent};
+use crate::finding::{find_link, slot};
 use crate::inits::Inits;
 use crate::network::{self, Scope, Spaces, port_index};
 use crate::running::{Running, Work};
 use crate::state::State;
 use crate::view::{Changed, NewLink};
-use crate::{Error, Result, spots, switching};
+use crate::{Error, Result, forms, spots, switching};
 
 impl Running {
     /// See [`Service::create_link`](crate::Service::create_link).
@@ -39,7 +36,7 @@ impl Running {
         let mut next = State::clone(&old);
         let at = next.plan.add_link(new).map_err(invalid)?;
         let (id, name) = (next.plan.links[at].id, next.plan.links[at].name.clone());
-        crate::forms::choose_way(&mut next, at);
+        forms::choose_way(&mut next, at);
         next.unfinished.insert(id);
         self.change(&mut work, |state| {
             *state = next;

@@ -4,8 +4,6 @@
 //! are started by [`starting`](crate::starting). Whatever fails stops the making; the caller takes everything down or leaves the rest
 //! as it was. Everything made is found again by teardown, so nothing is remembered here.
 
-use crate::inits::Init;
-use crate::inits::Inits;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
@@ -18,10 +16,11 @@ use netloom_node::spawner::Spawner;
 use netloom_node::spec::{CORE, Kind, NodeSpec};
 use netloom_sys::{cgroup, namespace, process};
 
+use crate::inits::{Init, Inits};
 use crate::network::{self, Scope, Spaces};
 use crate::reports::Reports;
 use crate::state::{Folder, State};
-use crate::{Error, Result, door, switching};
+use crate::{Error, Result, absent, door, switching};
 
 /// How many inits the spawner is asked for at a time; their cgroups are made meanwhile.
 const CHUNK: usize = 64;
@@ -372,7 +371,7 @@ impl Maker<'_> {
         // A door that was lost is there by now; what is elsewhere leads nowhere.
         let mut now = self.state.clone();
         now.lost.retain(|id, _| !links.iter().any(|at| plan.links[*at].id == *id));
-        network::configure(&crate::absent::without_absent(&now), spaces, &work, links)
+        network::configure(&absent::without_absent(&now), spaces, &work, links)
     }
 
     /// New nodes whole, and living ones that got a link anew.

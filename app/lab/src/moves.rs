@@ -5,11 +5,6 @@
 //! when the lab is taken down by another process: see [`homing`](crate::homing). Its name and index there
 //! are kept for it: what comes to its home meanwhile gets others.
 
-use crate::carrying::find;
-use crate::carrying::move_one;
-use crate::carrying::pack;
-use crate::carrying::planned_link;
-use crate::carrying::unpack;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use netloom_model::Plan;
@@ -17,14 +12,14 @@ use netloom_netlink::{Carried, LinkInfo};
 use netloom_sys::namespace;
 
 use crate::absent::{is_away, without_absent};
-use crate::carrying::settle;
+use crate::carrying::{find, move_one, pack, planned_link, settle, unpack};
 use crate::finding::slot;
 use crate::moved::{Home, Moved};
 use crate::network::inside;
 use crate::running::{Running, Work};
 use crate::state::State;
 use crate::view::{Changed, MoveInterface};
-use crate::{Error, Result};
+use crate::{Error, Result, forms};
 
 /// Where an interface is or goes.
 enum Place {
@@ -299,7 +294,7 @@ fn kept_for_absent(state: &State, slot: usize, coming: Option<&Moved>) -> Vec<(S
 
 /// Which interfaces must stay: `lo`, hidden ones of wires, ports of bridges.
 fn check_movable(from: &Place, found: &LinkInfo) -> std::result::Result<(), String> {
-    let hidden = matches!(from, Place::Node(_)) && found.name.starts_with(crate::forms::TAP);
+    let hidden = matches!(from, Place::Node(_)) && found.name.starts_with(forms::TAP);
     if found.name == "lo" || hidden {
         return Err("it belongs to its network and cannot be moved".into());
     }

@@ -20,7 +20,7 @@ use netloom_netlink::{
 };
 use netloom_sys::namespace;
 
-use crate::{Error, Result};
+use crate::{Error, Result, forms};
 
 /// Index of the first port in the core namespace; bridges come before.
 pub(crate) const FIRST_PORT: u32 = 100_000;
@@ -165,10 +165,10 @@ fn push_link(batch: &mut Batch, plan: &Plan, spaces: &Spaces, index: usize) -> R
 fn push_wired(batch: &mut Batch, plan: &Plan, spaces: &Spaces, index: usize) -> Result<()> {
     let link = &plan.links[index];
     for side in [0, 1] {
-        let name = crate::forms::hidden_name(link, side);
+        let name = forms::hidden_name(link, side);
         let inner = EndSpec {
             netns: Some(spaces.core.as_fd()),
-            index: Some(crate::forms::inner_index(link, side)),
+            index: Some(forms::inner_index(link, side)),
             mtu: Some(link.mtu),
             ..EndSpec::new(&name)
         };
@@ -465,7 +465,7 @@ pub(crate) fn remove_links(
             for (side, end) in link.ends.iter().enumerate() {
                 if spaces.wired.contains(&link.id) {
                     // The kernel may not have come to it yet where the node's end is gone.
-                    let inner = crate::forms::inner_index(link, side);
+                    let inner = forms::inner_index(link, side);
                     remove(spaces.core.as_fd(), inner, None, &object)?;
                 }
                 match end {

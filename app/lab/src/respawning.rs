@@ -4,16 +4,15 @@
 //! starts this program anew, in the role of a spawner, when something is to be made and its spawner has
 //! ended. In a user namespace the new one is in the lab's from the start, as the lab process is.
 
-use crate::state::Folder;
-use crate::state::State;
-use netloom_node::spec::Prepare;
 use std::process::{Command, Stdio};
 
 use netloom_node::spawner::Spawner;
+use netloom_node::spec::Prepare;
 use rustix::pipe::PipeFlags;
 use rustix::process::Pid;
 
 use crate::running::{Running, Work};
+use crate::state::{Folder, State};
 use crate::{Error, Result};
 
 impl Running {

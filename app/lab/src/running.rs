@@ -3,15 +3,6 @@
 //! Two things never happen at once: making and taking down, under one lock. What is shown is read
 //! from the kernel when it is asked for.
 
-use crate::events::Serve;
-use crate::finding::slot;
-use crate::guards::Guards;
-use crate::luggage::Luggage;
-use crate::probing::Probing;
-use crate::resolving::Resolving;
-use crate::switching::Switches;
-use crate::wires::Wires;
-use netloom_measure::Interfaces;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
@@ -19,6 +10,7 @@ use std::sync::Weak;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use netloom_measure::Interfaces;
 use netloom_model::Plan;
 use netloom_model::plan::PlannedNode;
 use netloom_node::spawner::Spawner;
@@ -26,11 +18,19 @@ use netloom_node::spec::CORE;
 use netloom_sys::process;
 use rustix::process::Pid;
 
+use crate::events::Serve;
+use crate::finding::slot;
+use crate::guards::Guards;
 use crate::inits::{Init, Inits};
 use crate::load::Loads;
+use crate::luggage::Luggage;
 use crate::making::{Maker, Missing};
+use crate::probing::Probing;
 use crate::reports::forget_reports;
+use crate::resolving::Resolving;
 use crate::state::{Folder, State};
+use crate::switching::Switches;
+use crate::wires::Wires;
 use crate::{Error, Result, starting, teardown};
 
 /// How long a killed init may take to end.

@@ -1,9 +1,5 @@
 //! What a running lab is asked: implements [`Service`]. What is shown is read from the kernel when it is asked for.
 
-use crate::finding::slot;
-use crate::running::Made;
-use crate::running::Phase;
-use crate::running::Running;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,6 +15,8 @@ use netloom_node::spec::{CORE, NodeSpec, log_names, socket_name};
 use netloom_switch::control::requests::{Answer, Request};
 use netloom_sys::cgroup::Join;
 
+use crate::finding::slot;
+use crate::running::{Made, Phase, Running};
 use crate::view::{
     Changed, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewLink, NewNode,
     NewSwitch, NodeSettings, PairReachability, Reachability, Repaired,

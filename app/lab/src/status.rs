@@ -1,7 +1,5 @@
 //! Reads how a lab is: inits, cgroups, programs and interfaces, from the kernel.
 
-use crate::finding::end_text;
-use crate::lab_process::now_ns;
 use std::os::fd::AsFd;
 
 use netloom_model::Plan;
@@ -13,6 +11,8 @@ use netloom_sys::namespace;
 use rustix::process::Pid;
 
 use crate::addresses::{self, Held};
+use crate::finding::end_text;
+use crate::lab_process::now_ns;
 use crate::moved::Home;
 use crate::network::on_a_thread;
 use crate::running::{Phase, Running};

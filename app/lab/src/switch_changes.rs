@@ -7,7 +7,7 @@ use netloom_switch::control::requests::{Answer, Presence, Request};
 use crate::forms::of;
 use crate::running::Running;
 use crate::view::{Changed, NewSwitch};
-use crate::{Error, Result};
+use crate::{Error, Result, forms};
 
 impl Running {
     /// See [`Service::create_switch`](crate::Service::create_switch).
@@ -53,7 +53,7 @@ impl Running {
         let object = format!("switch {switch:?}");
         let busy = |reason: String| Error::Busy { object: object.clone(), reason };
         let ends = crate::switching::ends(&state.plan).map(|(link, side)| (link, &link.ends[side]));
-        let here = ends.filter(|(_, end)| crate::forms::at(&state.plan, end) == Some(index));
+        let here = ends.filter(|(_, end)| forms::at(&state.plan, end) == Some(index));
         let links: Vec<&str> = here.map(|(link, _)| link.name.as_str()).collect();
         if !links.is_empty() {
             return Err(busy(format!("links of the lab end in it: {}", links.join(", "))));

@@ -14,7 +14,6 @@ mod ports;
 mod process;
 pub(crate) mod rules;
 
-use crate::forms::at;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -32,6 +31,8 @@ use self::ports::open_interface;
 use self::process::Plug;
 pub use self::rules::SwitchOptions;
 use self::rules::{options_text, set_rules};
+use crate::forms::at;
+use crate::keeper::Context;
 use crate::role::{self, FIRST_PAUSE, LONGEST_PAUSE, Process, STEADY};
 use crate::state::{Folder, State, make_private_dir, make_shared_dir};
 use crate::{Error, Result, end_text};
@@ -63,7 +64,7 @@ impl Switches {
     }
 
     /// Starts what is missing of the switches, and the plugs of these links (places in the plan) anew.
-    pub(crate) fn fit(&self, context: &crate::keeper::Context<'_>, links: &[usize]) -> Result<()> {
+    pub(crate) fn fit(&self, context: &Context<'_>, links: &[usize]) -> Result<()> {
         let mut inner = self.inner();
         inner.start_switches(context)?;
         let down = |at: &usize| context.state.down.contains(&context.state.plan.links[*at].id);
@@ -81,7 +82,7 @@ impl Switches {
 
     /// Waits until the ports of these links are on their switches. One that ends meanwhile is no reason to
     /// fail: it is started again.
-    fn await_ports(&self, context: &crate::keeper::Context<'_>, links: &[usize]) -> Result<()> {
+    fn await_ports(&self, context: &Context<'_>, links: &[usize]) -> Result<()> {
         let plan = &context.state.plan;
         let mut wanted: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
         for link in links.iter().map(|l| &plan.links[*l]) {
@@ -110,7 +111,7 @@ impl Switches {
 
     /// Finds what an earlier lab process started; what is missing is started. Links whose ends are gone
     /// are left to who makes them anew.
-    pub(crate) fn adopt(&self, context: &crate::keeper::Context<'_>) -> Result<()> {
+    pub(crate) fn adopt(&self, context: &Context<'_>) -> Result<()> {
         let mut inner = self.inner();
         inner.start_switches(context)?;
         for (link, side) in joined(context.state) {
@@ -139,7 +140,7 @@ impl Switches {
     }
 
     /// Starts one switch that was added to the plan.
-    pub(crate) fn add(&self, context: &crate::keeper::Context<'_>) -> Result<()> {
+    pub(crate) fn add(&self, context: &Context<'_>) -> Result<()> {
         self.inner().start_switches(context)
     }
 
@@ -189,7 +190,7 @@ impl Switches {
     }
 
     /// Starts again what has ended. When to look again, if that failed or something ended at once.
-    pub(crate) fn tend(&self, context: &crate::keeper::Context<'_>) -> Option<Duration> {
+    pub(crate) fn tend(&self, context: &Context<'_>) -> Option<Duration> {
         let mut inner = self.inner();
         let ended = inner.take_ended();
         let missing = inner.is_missing(context.state);
@@ -238,7 +239,7 @@ impl Inner {
         }
     }
 
-    fn start_switches(&mut self, context: &crate::keeper::Context<'_>) -> Result<()> {
+    fn start_switches(&mut self, context: &Context<'_>) -> Result<()> {
         for switch in &context.state.plan.switches {
             let Some(options) = switch.kind.as_shm() else { continue };
             if self.switches.get(&switch.name).is_some_and(Process::lives) {
@@ -255,12 +256,7 @@ impl Inner {
     }
 
     /// Joins one end of a link to its switch, if it is in one.
-    fn plug_in(
-        &mut self,
-        context: &crate::keeper::Context<'_>,
-        link: &PlannedLink,
-        side: usize,
-    ) -> Result<()> {
+    fn plug_in(&mut self, context: &Context<'_>, link: &PlannedLink, side: usize) -> Result<()> {
         let plan = &context.state.plan;
         let Some(switch) = at(plan, &link.ends[side]) else { return Ok(()) };
         let (kind, fd) = open_interface(context, link, side)?;
@@ -297,7 +293,7 @@ impl Inner {
     }
 
     /// Starts whatever is missing, as far as its interface is there.
-    fn restore(&mut self, context: &crate::keeper::Context<'_>) -> Result<()> {
+    fn restore(&mut self, context: &Context<'_>) -> Result<()> {
         self.start_switches(context)?;
         let mut failed = None;
         for (link, side) in joined(context.state) {
@@ -346,11 +342,7 @@ fn shortened(name: &str) -> String {
     format!("{kept}~{hash:08x}")
 }
 
-fn start_switch(
-    context: &crate::keeper::Context<'_>,
-    name: &str,
-    options: &ShmSwitch,
-) -> Result<Process> {
+fn start_switch(context: &Context<'_>, name: &str, options: &ShmSwitch) -> Result<Process> {
     let state = context.folder.switch_state(name);
     make_private_dir(&context.folder.switch_files(), true)?;
     // Who may join a switch must reach its socket.

@@ -10,7 +10,7 @@ use netloom_model::kinds::CapturedAt;
 use netloom_model::plan::{NOT_SHOWN, PlannedEnd, PlannedLink, PlannedNode};
 
 use crate::finding::slot;
-use crate::{Error, Result, end_text};
+use crate::{Error, Result, end_text, finding};
 
 /// The network namespace that an interface is in.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -156,7 +156,7 @@ fn at_node(plan: &Plan, node: &PlannedNode, interface: &str, link: usize) -> Poi
 }
 
 fn link(plan: &Plan, name: &str) -> Result<Target> {
-    let (at, _) = crate::finding::find_link(plan, name)?;
+    let (at, _) = finding::find_link(plan, name)?;
     let link = &plan.links[at];
     let point = of_link(plan, link).ok_or_else(|| Error::Invalid {
         object: format!("link {:?}", link.name),

@@ -22,7 +22,7 @@ use crate::network::on_a_thread;
 use crate::starting::has_work;
 use crate::state::{Folder, State};
 use crate::strangers::Strangers;
-use crate::{Error, Result, door, switching, wires};
+use crate::{Error, Result, carrying, door, switching, wires};
 
 /// How long programs may take to end when asked to.
 const GRACE: Duration = Duration::from_millis(1000);
@@ -181,7 +181,7 @@ fn return_to_host(state: &State, inits: &[Init]) -> Vec<Error> {
         Some((node, path(found)?))
     };
     let spaces: Vec<(usize, OwnedFd)> = hosts.iter().filter_map(|m| open(m.node)).collect();
-    let failed = crate::carrying::return_all(state, &Inits::new(), &spaces, &hosts);
+    let failed = carrying::return_all(state, &Inits::new(), &spaces, &hosts);
     failed.into_iter().map(|(_, failure)| failure).collect()
 }
 

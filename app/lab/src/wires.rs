@@ -13,12 +13,6 @@
 mod ports;
 mod process;
 
-use crate::error::refused;
-use crate::forms::FIRST_TAP;
-use crate::forms::built_in;
-use crate::forms::inner_index;
-use crate::forms::number;
-use crate::keeper::Context;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -38,9 +32,12 @@ pub(crate) use self::ports::port_failed;
 use self::ports::{inner_ports, make_tap};
 use self::process::Process;
 pub(crate) use self::process::end_process;
+use crate::error::refused;
+use crate::forms::{FIRST_TAP, built_in, inner_index, number};
+use crate::keeper::Context;
 use crate::role::{self, FIRST_PAUSE, STEADY};
 use crate::spots::{self, Spot};
-use crate::{Error, Result};
+use crate::{Error, Result, forms};
 
 /// The wires of a lab.
 #[derive(Default)]
@@ -305,7 +302,7 @@ impl Inner {
         let object = format!("link {:?}", link.name);
         let spot = if built_in(context.state, link) {
             None
-        } else if link.ends.iter().any(|e| crate::forms::at(&context.state.plan, e).is_some()) {
+        } else if link.ends.iter().any(|e| forms::at(&context.state.plan, e).is_some()) {
             let reason =
                 "it ends in a shared-memory switch, so that a wire must be there from the start: \
                           declare an impairment of it in the lab file, such as delay: 1ms"

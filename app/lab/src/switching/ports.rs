@@ -9,6 +9,7 @@ use netloom_node::spec::CORE;
 use netloom_port::{PacketPort, Tap, TapOptions};
 use netloom_sys::namespace;
 
+use crate::keeper::Context;
 use crate::moved::Home;
 use crate::network::{Spaces, on_a_thread, port_index};
 use crate::{Error, Result, spots, wires};
@@ -62,7 +63,7 @@ fn open_tap(name: &str, index: u32, object: &str) -> Result<OwnedFd> {
 
 /// Opens what the plug of a link's end reads and writes: its kind, and the descriptor.
 pub(super) fn open_interface(
-    context: &crate::keeper::Context<'_>,
+    context: &Context<'_>,
     link: &PlannedLink,
     side: usize,
 ) -> Result<(&'static str, OwnedFd)> {
