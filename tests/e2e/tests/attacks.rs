@@ -78,6 +78,19 @@ def enters(kind):
         call('setns', fd, 0)
     return attack
 
+def enters_others():
+    own = {os.readlink(f'/proc/self/ns/{kind}') for kind in ('net', 'mnt')}
+    for pid in (name for name in os.listdir('/proc') if name.isdigit()):
+        for kind in ('net', 'mnt'):
+            try:
+                fd = os.open(f'/proc/{pid}/ns/{kind}', os.O_RDONLY)
+                if os.readlink(f'/proc/self/fd/{fd}') not in own:
+                    call('setns', fd, 0)
+                    return
+            except OSError:
+                pass
+    raise OSError('none')
+
 def enters_by_pidfd():
     call('setns', call('pidfd_open', 1, 0), 0x00020000 | 0x40000000)
 
@@ -207,6 +220,7 @@ ATTACKS = {
     'unshare mounts': lambda: call('unshare', 0x00020000),
     'enter mounts': enters('mnt'),
     'enter network': enters('net'),
+    'enter others': enters_others,
     'enter by pidfd': enters_by_pidfd,
     'root of 1': lambda: os.stat('/proc/1/root/etc'),
     'directory of 1': lambda: os.stat('/proc/1/cwd/etc'),
@@ -273,7 +287,7 @@ const LAB: &str = "
 name: attacked
 nodes:
   plain: {}
-  p: {children: {nodes: {c: {}}}}
+  p: {children: {nodes: {c: {run: [[sleep, infinity]]}}}}
   trusted: {privileged: true}
 links: [[plain, trusted]]
 ";
@@ -309,5 +323,75 @@ fn a_privileged_node_may_mount_and_trace() {
     let shown = machine.exec("trusted", &["sh", "-c", "tr '\\0' '\\n' < /proc/1/environ"]).ok();
     let foreign = shown.lines().filter(|line| !line.starts_with("NETLOOM_RUNTIME_DIR="));
     assert_eq!(foreign.count(), 0, "{shown}");
+    machine.down();
+}
+
+/// Does what servers and routers do; the argument tells whether users other than root exist.
+const WORK: &str = r#"
+import os, socket, subprocess, sys
+server = socket.socket()
+server.bind(('', 80))
+server.listen()
+socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 3).close()
+for words in ('link add br0 type bridge', 'link add v0 type veth peer name v1', 'rule add pref 7 table 7',
+              'route add default dev lo table 7', 'link set eth0 mtu 1400'):
+    subprocess.run(['ip', *words.split()], check=True)
+with open('/proc/sys/net/ipv4/ip_forward', 'w') as file: file.write('1')
+os.chroot('/')
+if sys.argv[1] == 'True':
+    with open('/sys/class/net/eth0/tx_queue_len', 'w') as file: file.write('2000')
+    with open('/sys/devices/virtual/net/br0/bridge/stp_state', 'w') as file: file.write('1')
+    with open('/tmp/mine', 'w'): pass
+    os.chown('/tmp/mine', 65534, 65534)
+    child = os.fork()
+    if child == 0:
+        os.setgroups([]), os.setgid(65534), os.setuid(65534)
+        os.execvp('sleep', ['sleep', 'infinity'])
+    os.kill(child, 9)
+    os.wait()
+print('done')
+"#;
+
+#[test]
+fn an_ordinary_node_does_what_servers_and_routers_do() {
+    if program("python3").is_none() {
+        skip!("peer:python3: not installed");
+    }
+    let machine = machine!();
+    machine.up(LAB);
+    let users = if is_root() { "True" } else { "False" };
+    assert_eq!(machine.python("plain", WORK, &[users]).ok(), "done\n");
+    machine.down();
+}
+
+/// Asks for programs in a child in ways that nobody should.
+const NONSENSE: &str = "
+import array, json, os, socket
+def ask(question, fds):
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    s.connect('/run/netloom/p/handles.sock')
+    control = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', fds))] if fds else []
+    s.sendmsg([json.dumps(question).encode()], control)
+    return s.recv(1 << 17).decode()
+null = os.open('/dev/null', os.O_RDWR)
+for count in (0, 1, 4, 6, 16):
+    assert 'passed' in ask({'node': 'c', 'run': True}, [null] * count)
+ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+assert 'passed' in ask({'node': 'c', 'run': True}, [theirs.fileno()] + [null] * 4)
+theirs.close()
+print(ours.recv(1 << 13).decode())
+print(json.loads(ask({'node': 'plain', 'run': True}, [null] * 5))['refused']['status'])
+";
+
+#[test]
+fn nonsense_is_no_order_for_a_childs_init() {
+    if program("python3").is_none() {
+        skip!("peer:python3: not installed");
+    }
+    let machine = machine!();
+    machine.up(LAB);
+    let said = machine.python("p", NONSENSE, &[]).ok();
+    assert!(said.contains("failed") && said.ends_with("404\n"), "{said}");
+    assert_eq!(machine.inside("p", ["exec", "c", "--", "hostname"]).ok(), "c\n");
     machine.down();
 }
