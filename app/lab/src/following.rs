@@ -11,7 +11,7 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use netloom_model::plan::{Plan, PlannedNode};
 use netloom_netlink::Batch;
-use netloom_sys::namespace;
+use netloom_sys::{namespace, sysctl};
 
 use crate::absent::is_away;
 use crate::network::{Way, inside, on_a_thread, run};
@@ -75,15 +75,8 @@ fn give_settings(space: &OwnedFd, new: &PlannedNode, old: Option<&PlannedNode>) 
     on_a_thread(|| {
         namespace::enter_network(space.as_fd()).map_err(Error::system(&object, "enter"))?;
         for (path, value) in &fresh {
-            let (path, optional) =
-                path.strip_prefix('-').map_or((path.as_str(), false), |path| (path, true));
-            let full = format!("/proc/sys/{path}");
-            match std::fs::write(&full, value) {
-                Err(e) if !optional => {
-                    return Err(Error::state(format!("{object}: {full}"), "set sysctl")(e));
-                }
-                _ => {}
-            }
+            let of = || format!("{object}: {}", sysctl::full(path));
+            sysctl::set(path, value).map_err(|e| Error::state(of(), "set sysctl")(e))?;
         }
         Ok(())
     })

@@ -18,7 +18,7 @@ use netloom_netlink::{
     Address, Batch, BridgeSpec, Change, DeleteLink, DeleteRoute, EndSpec, Multipath, Neighbour,
     Route, Socket, VethSpec,
 };
-use netloom_sys::namespace;
+use netloom_sys::{namespace, sysctl};
 
 use crate::{Error, Result, forms};
 
@@ -311,17 +311,9 @@ pub(crate) fn is_late(path: &str) -> bool {
 /// Sets late sysctls, by a thread in the node's network namespace: /proc/sys/net shows that of the
 /// thread that looks.
 fn set_late_sysctls(node: &PlannedNode, object: &str) -> Result<()> {
-    let has_ipv6 = || std::path::Path::new("/proc/sys/net/ipv6").exists();
     for (path, value) in node.sysctls.iter().filter(|(path, _)| is_late(path)) {
-        let full = format!("/proc/sys/{path}");
-        if std::fs::read_to_string(&full).is_ok_and(|now| now.trim() == value) {
-            continue;
-        }
-        match std::fs::write(&full, value) {
-            Err(_) if path.starts_with("net/ipv6/") && !has_ipv6() => {}
-            Err(e) => return Err(Error::state(format!("{object}: {full}"), "set sysctl")(e)),
-            Ok(()) => {}
-        }
+        let of = || format!("{object}: {}", sysctl::full(path));
+        sysctl::set(path, value).map_err(|e| Error::state(of(), "set sysctl")(e))?;
     }
     Ok(())
 }

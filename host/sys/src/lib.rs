@@ -20,6 +20,7 @@ pub mod population;
 pub mod process;
 pub mod scm;
 pub mod setup;
+pub mod sysctl;
 pub mod terminal;
 pub mod title;
 

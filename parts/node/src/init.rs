@@ -14,7 +14,7 @@ use netloom_model::lab::Ready;
 use netloom_sys::caps::Grant;
 use netloom_sys::process::Ready as ReadyToFork;
 use netloom_sys::setup::{Real, Setup};
-use netloom_sys::{cgroup, keyring, namespace, process, scm, title};
+use netloom_sys::{cgroup, keyring, namespace, process, scm, sysctl, title};
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -524,28 +524,12 @@ fn open_log(spec: &NodeSpec) -> netloom_sys::Result<Option<[File; 2]>> {
     Ok(Some([open(&a)?, open(&b)?]))
 }
 
-/// A node must be as its lab says, but for paths with `-` before them; of the core's settings not every
-/// kernel has all.
+/// A node must be as its lab says; of the core's settings not every kernel has all.
 fn set_sysctl(path: &str, value: &str, kind: Kind) -> Result<(), String> {
-    let (path, optional) = path.strip_prefix('-').map_or((path, false), |path| (path, true));
-    let full = format!("/proc/sys/{path}");
-    // Many writes wait for the kernel's one lock on all networks by spinning; most values are what
-    // they should be.
-    if std::fs::read_to_string(&full).is_ok_and(|now| now.trim() == value) {
-        return Ok(());
-    }
-    match std::fs::write(&full, value) {
-        Ok(()) => Ok(()),
-        Err(_) if optional => Ok(()),
+    match sysctl::set(path, value) {
         Err(e) if kind == Kind::Core && e.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(_) if path.starts_with("net/ipv6/") && !has_ipv6() => Ok(()),
-        Err(e) => Err(format!("sysctl {}={value}: {e}", path.replace('/', "."))),
+        set => set.map_err(|e| format!("sysctl {}={value}: {e}", path.replace('/', "."))),
     }
-}
-
-/// A kernel without IPv6 has none of its settings.
-fn has_ipv6() -> bool {
-    std::path::Path::new("/proc/sys/net/ipv6").exists()
 }
 
 fn restore_open_files(limits: (Option<u64>, Option<u64>)) {

@@ -194,8 +194,8 @@ fn watch(machine: &Machine) -> Held {
 
 const WATCHED: &str = "name: watched\nnodes:\n  p: {children: {limit: 4, nodes: {c: {}}}}\n";
 
-#[test]
-fn a_child_that_is_made_shows_its_parent_nothing_of_the_host() {
+/// Does something so many times while node `p` looks for a way out, which it must not find.
+fn watched(what: &str, once: impl Fn(&Machine)) {
     if program("python3").is_none() {
         skip!("peer:python3: not installed");
     }
@@ -203,29 +203,25 @@ fn a_child_that_is_made_shows_its_parent_nothing_of_the_host() {
     machine.up(WATCHED);
     let watcher = watch(&machine);
     let times = rounds(40);
-    for _ in 0..times {
-        machine.ok("node create p/new");
-        machine.ok("node delete p/new --force");
-    }
+    (0..times).for_each(|_| once(&machine));
     assert_eq!(watcher.rest(), "True {}\n");
-    done("children made and deleted while their parent looks for a way out", times);
+    done(what, times);
     machine.down();
 }
 
 #[test]
+fn a_child_that_is_made_shows_its_parent_nothing_of_the_host() {
+    watched("children made and deleted while their parent looks for a way out", |machine| {
+        machine.ok("node create p/new");
+        machine.ok("node delete p/new --force");
+    });
+}
+
+#[test]
 fn a_process_that_enters_shows_the_node_nothing_of_the_host() {
-    if program("python3").is_none() {
-        skip!("peer:python3: not installed");
-    }
-    let machine = machine!();
-    machine.up(WATCHED);
-    let watcher = watch(&machine);
-    let times = rounds(40);
-    for _ in 0..times {
+    let what = "pairs of programs started in a node that looks for a way out, and in its child";
+    watched(what, |machine| {
         machine.exec("p", &["true"]).finish().code(0);
         machine.exec("p/c", &["true"]).finish().code(0);
-    }
-    assert_eq!(watcher.rest(), "True {}\n");
-    done("pairs of programs started in a node that looks for a way out, and in its child", times);
-    machine.down();
+    });
 }
