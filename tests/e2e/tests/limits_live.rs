@@ -31,16 +31,17 @@ fn a_share_of_the_cpu_changes_under_a_spinning_process() {
     let machine = machine!();
     machine.up(&pair(""));
     let mut spinner = Held::start(machine.python("a", SPINNER, &[]));
-    for (percent, below) in [(10, 0.2), (40, 0.55), (5, 0.15)] {
+    for (percent, below) in [(10, 0.2), (40, 0.55), (1, 0.08)] {
         machine.ok(&format!("node set a cpu={percent}%"));
         assert_eq!(machine.node("a")["limits"]["cpu_milli"], percent * 10);
         let got = share(&mut spinner);
         assert!(got < below, "{percent} % of a CPU allowed, {got} used");
     }
     machine.ok("node set a cpu=none");
-    let got = share(&mut spinner);
-    // Others may use this machine, but nobody so much that 20 % are not left.
-    assert!(got > 0.2, "no bound, {got} of a CPU used");
+    // Others may use this machine, but not for so long so much that no more is left than there was.
+    wait_until("it gets more than it could before", SOON, || {
+        (share(&mut spinner) > 0.08).then_some(())
+    });
     assert!(machine.node("a")["limits"]["cpu_milli"].is_null());
     drop(spinner);
     machine.down();
@@ -165,9 +166,9 @@ fn a_root_is_changed_only_when_nobody_is_in_the_node() {
         std::os::unix::fs::symlink(to, root.join(link)).expect("make a root");
     }
     let set = format!("node set a root={}", root.display());
-    let in_it = machine.exec("a", &["sh", "-c", "echo in; exec tail -f /dev/null"]);
-    let mut held = Held::start(in_it);
-    assert_eq!(held.line(), "in");
+    let mut held = Held::start(machine.exec("a", &["tail", "-f", "/etc/hosts"]));
+    // It is there when it has read something.
+    held.line();
     let pid = machine.init("a");
     machine.refused(&set, 1, &["node \"a\"", "tail"]);
     assert_eq!(machine.init("a"), pid);
