@@ -214,7 +214,7 @@ struct Users {
 impl Users {
     fn start(machine: &Machine) -> Users {
         let capture = |target: &str, file: &str| Some(Capturing::start(machine, target, file));
-        let measure = ["measure", "h0", "r2", "--json"];
+        let measure = ["measure", "r1", "r2", "--json"];
         let mut measure = is_root().then(|| Held::start(machine.netloom(measure)));
         // Its points stand when it has told of them.
         measure.as_mut().map(Held::line);
