@@ -76,6 +76,8 @@ pub(crate) struct PlannedNode {
     protect: PlannedProtect,
     /// Whether the work of receiving counts as its own.
     charge_receive: bool,
+    /// Whether its programs may do more than ordinary nodes' do; not there where they may not.
+    privileged: Option<bool>,
     /// Root directory by hand.
     root: Option<String>,
     /// Bytes that may be written into its file system; not there where it is a quarter of the machine's memory.

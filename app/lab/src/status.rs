@@ -157,6 +157,7 @@ fn node(sources: &Sources<'_>, slot: usize, found: &Visit) -> NodeStatus {
         reason,
         pid: pid.map(|p| p.as_raw_nonzero().get()),
         forwarding: planned.forwarding,
+        privileged: planned.privileged,
         parent: planned.parent.map(|p| plan.nodes[p].name.clone()),
         children: planned
             .children

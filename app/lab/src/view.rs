@@ -100,6 +100,9 @@ pub struct NodeStatus {
     pub pid: Option<i32>,
     /// Whether it routes.
     pub forwarding: bool,
+    /// Whether its programs may mount, trace, load BPF programs and more.
+    #[serde(default)]
+    pub privileged: bool,
     /// The node it lives in.
     pub parent: Option<String>,
     /// How many nodes live in it, at any depth, and how many may; `null`: it cannot have any.

@@ -386,7 +386,8 @@ pub(crate) fn status() -> LabStatus {
         "dropped_bytes": 3});
     let protect = json!({"packets": 1000, "bytes": null, "passed_packets": 1, "passed_bytes": 2,
         "dropped_packets": 3, "dropped_bytes": 4, "senders": [sender]});
-    let full = json!({"name": "h1", "alive": true, "pid": 3, "forwarding": false, "parent": null,
+    let full = json!({"name": "h1", "alive": true, "pid": 3, "forwarding": false,
+        "privileged": true, "parent": null,
         "children": {"count": 1, "limit": 4}, "cpu_ns": 7, "cpu_user_ns": 3, "cpu_system_ns": 2,
         "cpu_receive_ns": 2, "load": [0.5, 0.25, 0.0], "memory": 5, "processes": 1, "sockets": 4,
         "sockets_counted": 3, "sockets_refused": 2, "limits": limits, "protect": protect,
@@ -428,7 +429,7 @@ pub(crate) fn plan() -> Plan {
         "timeout": {"secs": 30, "nanos": 5}});
     let node = |id: usize, root: Option<&str>, restart: &str, content, via: Option<&str>| {
         json!({"id": id, "name": "h1", "parent": id.checked_sub(1), "children": root.map(|_| 4),
-            "forwarding": true, "root": root, "storage": 1 << 20, "internet": false,
+            "forwarding": true, "privileged": true, "root": root, "storage": 1 << 20, "internet": false,
             "limits": {"cpu_milli": 10, "memory": null, "weight": 50, "processes": 4,
                 "sockets": 5},
             "protect": {"packets": 1000, "bytes": null}, "charge_receive": true,

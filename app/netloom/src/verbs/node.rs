@@ -104,6 +104,7 @@ fn show_text(node: &NodeStatus) -> String {
     lines.extend(node.children.iter().map(|c| ("children", figures::children(c))));
     lines.extend(node.pid.map(|pid| ("init", format!("{pid} on the host"))));
     lines.extend(node.forwarding.then(|| ("forwarding", "yes".to_owned())));
+    lines.extend(node.privileged.then(|| ("privileged", "yes".to_owned())));
     lines.push(("CPU", cpu(node)));
     lines.extend(node.limits.weight.map(|weight| ("weight", weight.to_string())));
     lines.push(("load", load(node)));
@@ -227,6 +228,7 @@ t:eth0     t:eth0--s  up     2 (1.0 KiB)  5 (512 B)  9
 node        t/a: dead
 inside      t
 forwarding  yes
+privileged  yes
 CPU         -
 load        -
 memory      -

@@ -24,7 +24,8 @@ pub(super) fn status() -> LabStatus {
         "addresses": ["10.0.0.1/24", "10.9.0.1/24"],
         "programs": [{"command": ["sleep", "9"], "pid": 9, "exit_code": 1, "restarts": 2}],
         "interfaces": [interface]});
-    let bare = json!({"name": "t/a", "alive": false, "forwarding": true, "parent": "t",
+    let bare = json!({"name": "t/a", "alive": false, "forwarding": true, "privileged": true,
+        "parent": "t",
         "limits": {}, "drops": [], "programs": [], "interfaces": []});
     let direction = json!({"from": "t:eth0", "impairments": {"loss": "1%", "delay": "10ms"},
         "offered_packets": 10, "offered_bytes": 1024, "sent_packets": 6, "sent_bytes": 600,
