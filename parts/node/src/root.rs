@@ -53,8 +53,20 @@ const MASKED: [&str; 11] = [
 ];
 
 /// Those that may be read and not be written.
-const FIXED: [&str; 9] =
-    ["acpi", "asound", "bus", "dynamic_debug", "fs", "irq", "mtrr", "pressure", "scsi"];
+const FIXED: [&str; 12] = [
+    "acpi",
+    "asound",
+    "bus",
+    "driver",
+    "dynamic_debug",
+    "fs",
+    "irq",
+    "mtrr",
+    "pressure",
+    "profile",
+    "scsi",
+    "slabinfo",
+];
 
 /// What stays writable below /sys: queues, bridges and other settings of the node's own interfaces.
 const NETWORK_OF_SYS: [&str; 2] = ["class/net", "devices/virtual/net"];
