@@ -44,7 +44,6 @@ fn down_names(machine: &Machine, stranger: &Stranger) {
     let named = format!("process {} (sleep)", stranger.0.id());
     let down = machine.netloom(["down", "visited"]).finish().code(1);
     assert!(down.errors().contains(&named), "{down}");
-    assert!(down.took < SOON, "{down}");
     assert_eq!(machine.netloom(["ls", "--json"]).finish().code(0).json(), serde_json::json!([]));
     netloom_tests_e2e::assert_same(machine.before());
 }
