@@ -17,6 +17,7 @@ use netloom_node::spec::CORE;
 
 use crate::absent::{Cut, cut_of, is_away, is_cut_here};
 use crate::inits::Inits;
+use crate::keeper::{Gone, Keeper};
 use crate::running::{Running, Work};
 use crate::spots::{self, Spot};
 use crate::state::State;
@@ -60,7 +61,7 @@ impl Running {
     fn cut(&self, inits: &Inits, at: usize) -> Result<()> {
         let state = self.state();
         let link = &state.plan.links[at];
-        self.kept.switches.forget(&[link]);
+        Keeper::forget(&self.kept.switches, &state, Gone { nodes: &[], links: &[link] });
         match cut_of(&state, link) {
             Cut::Plugs => Ok(()),
             Cut::Core(ports) => self.set_ports(inits, link, &ports, false),
@@ -89,7 +90,7 @@ impl Running {
                 restore(inits, &state, (node, interface), carried.unwrap_or_default())?;
             }
         }
-        self.kept.switches.fit(&self.wire_context(&state, inits), &[at])?;
+        self.kept.switches.fit_links(&self.context(&state, inits), &[at])?;
         self.kept.wake();
         Ok(())
     }

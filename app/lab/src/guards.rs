@@ -23,7 +23,7 @@ use netloom_node::spec::CORE;
 
 use crate::absent::is_absent;
 use crate::error::refused;
-use crate::inits::Inits;
+use crate::keeper::{Context, Fresh, Gone, Keeper};
 use crate::network::{port_index, port_of};
 use crate::spots::{self, Spot};
 use crate::state::State;
@@ -45,20 +45,13 @@ struct Inner {
     threads: BTreeMap<usize, Vec<i32>>,
 }
 
-/// What guards need to know of the lab.
-#[derive(Clone, Copy)]
-pub(crate) struct Context<'a> {
-    pub(crate) state: &'a State,
-    pub(crate) inits: &'a Inits,
-}
-
 impl Guards {
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Puts up what a node needs whose links, or some of them, were made just now.
-    pub(crate) fn fit(&self, context: Context<'_>, slot: usize) -> Result<()> {
+    pub(crate) fn fit_node(&self, context: &Context<'_>, slot: usize) -> Result<()> {
         let node = &context.state.plan.nodes[slot];
         let mut inner = self.inner();
         if !node.protect.is_empty() {
@@ -96,7 +89,7 @@ impl Guards {
     /// Changes protection and charging of a living node.
     pub(crate) fn change(
         &self,
-        context: Context<'_>,
+        context: &Context<'_>,
         slot: usize,
         old: &PlannedNode,
         new: &PlannedNode,
@@ -118,48 +111,12 @@ impl Guards {
     }
 
     /// Takes a node's protection down for as long as one of its interfaces goes elsewhere or comes home;
-    /// [`Guards::fit`] puts it up again.
-    pub(crate) fn lift(&self, context: Context<'_>, slot: usize) -> Result<()> {
+    /// [`Guards::fit_node`] puts it up again.
+    pub(crate) fn lift(&self, context: &Context<'_>, slot: usize) -> Result<()> {
         if context.state.plan.nodes[slot].protect.is_empty() {
             return Ok(());
         }
         self.inner().unprotect(context, slot)
-    }
-
-    /// Forgets nodes that are going; their kernel threads leave their groups, which could not be
-    /// removed otherwise.
-    pub(crate) fn forget(&self, state: &State, nodes: &[usize]) {
-        let mut inner = self.inner();
-        for node in nodes {
-            for tid in inner.threads.remove(node).unwrap_or_default() {
-                // One that has ended has left.
-                let _ = state.groups.release_thread(tid);
-            }
-            inner.shields.remove(node);
-            if let (Some(limits), Some(dir)) = (&inner.sockets, state.groups.sockets_dir(*node)) {
-                // A group that is gone takes no more.
-                let _ = GroupId::of(&dir).and_then(|id| limits.forget(id));
-            }
-        }
-        if nodes.contains(&CORE) {
-            inner.shields.remove(&CORE);
-        }
-    }
-
-    /// Finds what an earlier lab process put up.
-    pub(crate) fn adopt(&self, context: Context<'_>) -> Result<()> {
-        let mut inner = self.inner();
-        for (slot, node) in context.state.plan.nodes.iter().enumerate() {
-            if !node.protect.is_empty() {
-                for spot in spots_of(context.state, slot) {
-                    inner.reopen(context, spot)?;
-                }
-            }
-            if node.charge_receive {
-                inner.find_threads(context, slot)?;
-            }
-        }
-        Ok(())
     }
 
     /// What came to a protected node.
@@ -194,6 +151,63 @@ impl Guards {
     }
 }
 
+impl Keeper for Guards {
+    /// Limits of sockets for the nodes, protection and charging for these and those at the links' ends.
+    fn fit(&self, context: &Context<'_>, fresh: Fresh<'_>) -> Result<()> {
+        let plan = &context.state.plan;
+        let core = plan.nodes.len();
+        if fresh.slots.contains(&core) {
+            self.forget(context.state, Gone { nodes: &[CORE], links: &[] });
+        }
+        let mut touched: Vec<usize> = fresh.slots.iter().copied().filter(|s| *s < core).collect();
+        for slot in &touched {
+            self.limit_sockets(context.state, &plan.nodes[*slot])?;
+        }
+        let ends = fresh.links.iter().flat_map(|l| &plan.links[*l].ends);
+        touched.extend(ends.filter_map(|e| match e {
+            PlannedEnd::Node { node, .. } => Some(*node),
+            _ => None,
+        }));
+        touched.sort_unstable();
+        touched.dedup();
+        touched.into_iter().try_for_each(|slot| self.fit_node(context, slot))
+    }
+
+    fn adopt(&self, context: &Context<'_>) -> Result<()> {
+        let mut inner = self.inner();
+        for (slot, node) in context.state.plan.nodes.iter().enumerate() {
+            if !node.protect.is_empty() {
+                for spot in spots_of(context.state, slot) {
+                    inner.reopen(context, spot)?;
+                }
+            }
+            if node.charge_receive {
+                inner.find_threads(context, slot)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Kernel threads of the nodes leave their groups, which could not be removed otherwise.
+    fn forget(&self, state: &State, gone: Gone<'_>) {
+        let mut inner = self.inner();
+        for node in gone.nodes {
+            for tid in inner.threads.remove(node).unwrap_or_default() {
+                // One that has ended has left.
+                let _ = state.groups.release_thread(tid);
+            }
+            inner.shields.remove(node);
+            if let (Some(limits), Some(dir)) = (&inner.sockets, state.groups.sockets_dir(*node)) {
+                // A group that is gone takes no more.
+                let _ = GroupId::of(&dir).and_then(|id| limits.forget(id));
+            }
+        }
+        if gone.nodes.contains(&CORE) {
+            inner.shields.remove(&CORE);
+        }
+    }
+}
+
 impl Inner {
     fn socket_limits(&mut self, state: &State, object: &str) -> Result<Option<&SocketLimits>> {
         let Some(lab) = state.groups.lab_sockets_dir() else { return Ok(None) };
@@ -207,12 +221,12 @@ impl Inner {
         Ok(self.sockets.as_ref())
     }
 
-    fn protect(&mut self, context: Context<'_>, slot: usize) -> Result<()> {
+    fn protect(&mut self, context: &Context<'_>, slot: usize) -> Result<()> {
         let protect = context.state.plan.nodes[slot].protect;
         self.protect_with(context, slot, &protect)
     }
 
-    fn protect_with(&mut self, context: Context<'_>, slot: usize, with: &Protect) -> Result<()> {
+    fn protect_with(&mut self, context: &Context<'_>, slot: usize, with: &Protect) -> Result<()> {
         let node = &context.state.plan.nodes[slot];
         let object = format!("node {:?}", node.name);
         for spot in spots_of(context.state, slot) {
@@ -236,7 +250,7 @@ impl Inner {
         Ok(())
     }
 
-    fn change_budget(&mut self, context: Context<'_>, slot: usize, to: &Protect) -> Result<()> {
+    fn change_budget(&mut self, context: &Context<'_>, slot: usize, to: &Protect) -> Result<()> {
         let node = &context.state.plan.nodes[slot];
         let object = format!("node {:?}", node.name);
         for spot in spots_of(context.state, slot) {
@@ -249,7 +263,7 @@ impl Inner {
         Ok(())
     }
 
-    fn unprotect(&mut self, context: Context<'_>, slot: usize) -> Result<()> {
+    fn unprotect(&mut self, context: &Context<'_>, slot: usize) -> Result<()> {
         let node = &context.state.plan.nodes[slot];
         let object = format!("node {:?}", node.name);
         for spot in spots_of(context.state, slot) {
@@ -264,7 +278,7 @@ impl Inner {
         Ok(())
     }
 
-    fn reopen(&mut self, context: Context<'_>, spot: Spot) -> Result<()> {
+    fn reopen(&mut self, context: &Context<'_>, spot: Spot) -> Result<()> {
         if self.shields.contains_key(&spot.space) {
             return Ok(());
         }
@@ -279,7 +293,7 @@ impl Inner {
     }
 
     /// Makes the node's ends of its links do their receiving in threads of the node's groups.
-    fn charge(&mut self, context: Context<'_>, slot: usize) -> Result<()> {
+    fn charge(&mut self, context: &Context<'_>, slot: usize) -> Result<()> {
         let node = &context.state.plan.nodes[slot];
         let object = format!("node {:?}", node.name);
         let names = names_here(context.state, node);
@@ -307,7 +321,7 @@ impl Inner {
         Ok(())
     }
 
-    fn uncharge(&mut self, context: Context<'_>, slot: usize) -> Result<()> {
+    fn uncharge(&mut self, context: &Context<'_>, slot: usize) -> Result<()> {
         let node = &context.state.plan.nodes[slot];
         let object = format!("node {:?}", node.name);
         let names = names_here(context.state, node);
@@ -321,7 +335,7 @@ impl Inner {
         .map(drop)
     }
 
-    fn find_threads(&mut self, context: Context<'_>, slot: usize) -> Result<()> {
+    fn find_threads(&mut self, context: &Context<'_>, slot: usize) -> Result<()> {
         let node = &context.state.plan.nodes[slot];
         let object = format!("node {:?}", node.name);
         let names = names_here(context.state, node);

@@ -13,6 +13,7 @@ use netloom_sys::namespace;
 
 use crate::carrying::{found_moved, planned_link, return_all};
 use crate::inits::Init;
+use crate::keeper::Gone;
 use crate::moved::{Home, Moved};
 use crate::network::{inside, run};
 use crate::running::{Running, Work};
@@ -112,8 +113,7 @@ impl Running {
         let state = self.state();
         let is_lost = |id: usize| lost.iter().any(|(lost, _)| *lost == id);
         let links: Vec<_> = state.plan.links.iter().filter(|l| is_lost(l.id)).collect();
-        self.kept.wires.forget(&links, &[]);
-        self.kept.switches.forget(&links);
+        self.kept.forget(&state, Gone { nodes: &[], links: &links });
     }
 
     /// Brings home what is in nodes that have ended on their own, and notes what went with others.
@@ -196,8 +196,7 @@ impl Running {
                 Ok(()) => self.found_again(work, &[at])?,
                 Err(e) => {
                     let link = &state.plan.links[at];
-                    self.kept.wires.forget(&[link], &[]);
-                    self.kept.switches.forget(&[link]);
+                    self.kept.forget(&state, Gone { nodes: &[], links: &[link] });
                     let (object, words) = (format!("link {:?}", link.name), describe(&e));
                     let named = words.starts_with(&object);
                     told.push(if named { words } else { format!("{object}: {words}") });

@@ -11,18 +11,17 @@ use std::time::Duration;
 use std::time::Instant;
 
 use netloom_model::plan::{PlannedEnd, PlannedLink, PlannedNode};
-use netloom_node::spec::CORE;
 use netloom_sys::namespace;
 
 use crate::inits::{Init, Inits};
-use crate::keeper::Context;
+use crate::keeper::{Context, Fresh, Gone, Keeper};
 use crate::running::{Guest, Running, Work};
 use crate::scope::{self, Scoped};
 use crate::state::State;
-use crate::{Error, Result, guards, load};
+use crate::{Error, Result, load};
 
 impl Running {
-    pub(crate) fn wire_context<'a>(&'a self, state: &'a State, inits: &'a Inits) -> Context<'a> {
+    pub(crate) fn context<'a>(&'a self, state: &'a State, inits: &'a Inits) -> Context<'a> {
         Context { folder: &self.folder, state, inits }
     }
 
@@ -35,33 +34,12 @@ impl Running {
         slots: &[usize],
         links: &[usize],
     ) -> Result<()> {
-        let id = |slot: &usize| state.plan.nodes.get(*slot).map_or(CORE, |node| node.id);
-        self.kept.resolving.follow(inits, slots.iter().map(id));
-        let core = state.plan.nodes.len();
-        if slots.contains(&core) {
-            self.kept.guards.forget(state, &[CORE]);
+        let fresh = Fresh { slots, links };
+        self.kept.resolving.follow(inits, fresh.ids(state));
+        let context = self.context(state, inits);
+        for keeper in self.kept.keepers() {
+            keeper.fit(&context, fresh)?;
         }
-        let mut touched: Vec<usize> = slots.iter().copied().filter(|s| *s < core).collect();
-        for slot in &touched {
-            self.kept.guards.limit_sockets(state, &state.plan.nodes[*slot])?;
-        }
-        let ends = links.iter().flat_map(|l| &state.plan.links[*l].ends);
-        touched.extend(ends.filter_map(|e| match e {
-            PlannedEnd::Node { node, .. } => Some(*node),
-            _ => None,
-        }));
-        touched.sort_unstable();
-        touched.dedup();
-        for slot in touched {
-            self.kept.guards.fit(guards::Context { state, inits }, slot)?;
-        }
-        let gone: Vec<usize> =
-            slots.iter().map(|s| state.plan.nodes.get(*s).map_or(CORE, |n| n.id)).collect();
-        let made: Vec<&PlannedLink> = links.iter().map(|l| &state.plan.links[*l]).collect();
-        self.kept.wires.forget(&made, &gone);
-        let context = self.wire_context(state, inits);
-        self.kept.wires.fit(&context, links)?;
-        self.kept.switches.fit(&context, links)?;
         self.cut_again(inits, links)?;
         self.kept.wake();
         Ok(())
@@ -70,10 +48,10 @@ impl Running {
     /// Finds what an earlier lab process kept.
     pub(crate) fn adopt_kept(&self, state: &State, inits: &Inits) -> Result<()> {
         self.kept.resolving.follow(inits, inits.keys().copied());
-        self.kept.guards.adopt(guards::Context { state, inits })?;
-        let context = self.wire_context(state, inits);
-        self.kept.wires.adopt(&context)?;
-        self.kept.switches.adopt(&context)?;
+        let context = self.context(state, inits);
+        for keeper in self.kept.keepers() {
+            keeper.adopt(&context)?;
+        }
         for moved in &state.moved {
             self.hold(inits, moved.node)?;
         }
@@ -83,7 +61,6 @@ impl Running {
     /// Takes away what is kept for these nodes, which are going.
     pub(crate) fn unfit(&self, state: &State, nodes: &[usize]) {
         self.kept.resolving.forget(nodes);
-        self.kept.guards.forget(state, nodes);
         let slots: Vec<usize> = nodes.iter().filter_map(|id| state.plan.slot_of(*id)).collect();
         let ends_there = |l: &&PlannedLink| {
             l.ends
@@ -91,8 +68,7 @@ impl Running {
                 .any(|e| matches!(e, PlannedEnd::Node { node, .. } if slots.contains(node)))
         };
         let links: Vec<&PlannedLink> = state.plan.links.iter().filter(ends_there).collect();
-        self.kept.wires.forget(&links, nodes);
-        self.kept.switches.forget(&links);
+        self.kept.forget(state, Gone { nodes, links: &links });
     }
 
     /// Changes protection and charging of a living node.
@@ -103,8 +79,8 @@ impl Running {
         slot: usize,
         new: &PlannedNode,
     ) -> Result<()> {
-        let context = guards::Context { state, inits: &work.inits };
-        self.kept.guards.change(context, slot, &state.plan.nodes[slot], new)
+        let context = self.context(state, &work.inits);
+        self.kept.guards.change(&context, slot, &state.plan.nodes[slot], new)
     }
 
     /// Serves every node that may have children and is not served yet.
@@ -139,8 +115,9 @@ impl Running {
     pub(crate) fn end_kept(&self) {
         let servers = std::mem::take(&mut self.kept.scopes().servers);
         end_elsewhere(servers.into_values().collect());
-        self.kept.wires.end();
-        self.kept.switches.end(&self.folder);
+        for keeper in self.kept.keepers() {
+            keeper.end(&self.folder);
+        }
         self.kept.guests().clear();
     }
 
@@ -185,7 +162,7 @@ impl Running {
     pub(crate) fn watched(&self) -> Vec<OwnedFd> {
         let guests: Vec<OwnedFd> =
             self.kept.guests().values().filter_map(|g| g.init.try_clone().ok()).collect();
-        let kept = self.kept.wires.watched().into_iter().chain(self.kept.switches.watched());
+        let kept = self.kept.keepers().into_iter().flat_map(Keeper::watched);
         guests.into_iter().chain(kept).collect()
     }
 
@@ -196,8 +173,9 @@ impl Running {
         work.spawner.as_ref()?;
         self.tend_guests(&mut work);
         let state = self.state();
-        let context = self.wire_context(&state, &work.inits);
-        let again = [self.kept.wires.tend(&context), self.kept.switches.tend(&context)];
+        let context = self.context(&state, &work.inits);
+        // Each is tended, whatever the others say.
+        let again = self.kept.keepers().map(|keeper| keeper.tend(&context));
         again.into_iter().flatten().min()
     }
 
@@ -207,13 +185,13 @@ impl Running {
         state: &State,
     ) -> Option<BTreeMap<(usize, usize), netloom_wire::control::DirectionState>> {
         let work = self.work();
-        self.kept.wires.states(&self.wire_context(state, &work.inits))
+        self.kept.wires.states(&self.context(state, &work.inits))
     }
 
     /// Takes the wires out of a link whose interface goes elsewhere.
     pub(crate) fn take_wire_out(&self, work: &Work, link: usize) -> Result<()> {
         let state = self.state();
-        let context = self.wire_context(&state, &work.inits);
+        let context = self.context(&state, &work.inits);
         self.kept.wires.take_out(&context, &state.plan.links[link])
     }
 
@@ -221,20 +199,20 @@ impl Running {
     pub(crate) fn lift_guards(&self, work: &Work, node: usize) -> Result<()> {
         let state = self.state();
         let Some(slot) = state.plan.slot_of(node) else { return Ok(()) };
-        self.kept.guards.lift(guards::Context { state: &state, inits: &work.inits }, slot)
+        self.kept.guards.lift(&self.context(&state, &work.inits), slot)
     }
 
     /// Puts it up again, for the interfaces that it has now.
     pub(crate) fn raise_guards(&self, work: &Work, node: usize) -> Result<()> {
         let state = self.state();
         let Some(slot) = state.plan.slot_of(node) else { return Ok(()) };
-        self.kept.guards.fit(guards::Context { state: &state, inits: &work.inits }, slot)
+        self.kept.guards.fit_node(&self.context(&state, &work.inits), slot)
     }
 
     /// Puts them in where it is now.
     pub(crate) fn put_wire_in(&self, work: &Work, link: usize) -> Result<()> {
         let state = self.state();
-        self.kept.wires.fit(&self.wire_context(&state, &work.inits), &[link])
+        self.kept.wires.fit_links(&self.context(&state, &work.inits), &[link])
     }
 
     /// The living init of a node.

@@ -16,6 +16,7 @@ use netloom_node::spec::CORE;
 use crate::absent::{is_away, refuse_lost, without_absent};
 use crate::finding::{find_link, slot};
 use crate::inits::Inits;
+use crate::keeper::Gone;
 use crate::network::{self, Scope, Spaces, port_index};
 use crate::running::{Running, Work};
 use crate::state::State;
@@ -224,8 +225,7 @@ impl Running {
         for node in &nodes {
             self.lift_guards(work, *node)?;
         }
-        self.kept.wires.forget(&[link], &[]);
-        self.kept.switches.forget(&[link]);
+        self.kept.forget(&state, Gone { nodes: &[], links: &[link] });
         delete_ends(&work.inits, &state, link)?;
         self.change(work, |state| {
             let object = format!("link {:?}", state.plan.links[at].name);

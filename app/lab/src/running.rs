@@ -22,6 +22,7 @@ use crate::events::Serve;
 use crate::finding::slot;
 use crate::guards::Guards;
 use crate::inits::{Init, Inits};
+use crate::keeper::{Gone, Keeper};
 use crate::load::Loads;
 use crate::luggage::Luggage;
 use crate::making::{Maker, Missing};
@@ -148,6 +149,18 @@ impl Kept {
 
     pub(crate) fn guests(&self) -> MutexGuard<'_, BTreeMap<usize, Guest>> {
         self.guests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All keepers, in the order in which they are fitted.
+    pub(crate) fn keepers(&self) -> [&dyn Keeper; 3] {
+        [&self.guards, &self.wires, &self.switches]
+    }
+
+    /// Has all keepers let go of what is going.
+    pub(crate) fn forget(&self, state: &State, gone: Gone<'_>) {
+        for keeper in self.keepers() {
+            keeper.forget(state, gone);
+        }
     }
 
     pub(crate) fn wake(&self) {

@@ -33,9 +33,8 @@ impl Service for Running {
     fn status(&self) -> Result<LabStatus> {
         let state = self.state();
         let pids = self.pids(&state.plan);
-        let mut shm = state.plan.switches.iter().filter(|s| s.kind.as_shm().is_some());
-        let switched = shm.all(|s| self.kept.switches.lives(&s.name));
-        let whole = self.has_core() && pids.iter().all(Option::is_some) && switched;
+        let kept = self.kept.keepers().into_iter().all(|keeper| keeper.is_whole(&state));
+        let whole = self.has_core() && pids.iter().all(Option::is_some) && kept;
         let phase = self.phase();
         status::read(&status::Sources { running: self, state: &state, pids: &pids, whole, phase })
     }

@@ -32,7 +32,7 @@ impl Running {
             Ok(())
         })?;
         let state = self.state();
-        if let Err(e) = self.kept.switches.add(&self.wire_context(&state, &work.inits)) {
+        if let Err(e) = self.kept.switches.add(&self.context(&state, &work.inits)) {
             self.kept.switches.remove(&self.folder, &request.name);
             self.change(&mut work, |state| {
                 state.plan.remove_switch(state.plan.switches.len() - 1);

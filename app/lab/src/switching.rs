@@ -32,7 +32,7 @@ use self::process::Plug;
 pub use self::rules::SwitchOptions;
 use self::rules::{options_text, set_rules};
 use crate::forms::at;
-use crate::keeper::Context;
+use crate::keeper::{Context, Fresh, Gone, Keeper};
 use crate::role::{self, FIRST_PAUSE, LONGEST_PAUSE, Process, STEADY};
 use crate::state::{Folder, State, make_private_dir, make_shared_dir};
 use crate::{Error, Result, end_text};
@@ -64,7 +64,7 @@ impl Switches {
     }
 
     /// Starts what is missing of the switches, and the plugs of these links (places in the plan) anew.
-    pub(crate) fn fit(&self, context: &Context<'_>, links: &[usize]) -> Result<()> {
+    pub(crate) fn fit_links(&self, context: &Context<'_>, links: &[usize]) -> Result<()> {
         let mut inner = self.inner();
         inner.start_switches(context)?;
         let down = |at: &usize| context.state.down.contains(&context.state.plan.links[*at].id);
@@ -109,36 +109,6 @@ impl Switches {
         Ok(())
     }
 
-    /// Finds what an earlier lab process started; what is missing is started. Links whose ends are gone
-    /// are left to who makes them anew.
-    pub(crate) fn adopt(&self, context: &Context<'_>) -> Result<()> {
-        let mut inner = self.inner();
-        inner.start_switches(context)?;
-        for (link, side) in joined(context.state) {
-            let found = process::find_plug(&context.folder.plug_lock(link.id, side))?;
-            match found {
-                Some(plug) => drop(inner.plugs.insert((link.id, side), plug)),
-                None => {
-                    if let Err(e) = inner.plug_in(context, link, side) {
-                        netloom_sys::journal::line(format_args!(
-                            "netloom: {}",
-                            crate::describe(&e)
-                        ));
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Ends the plugs of links that are going.
-    pub(crate) fn forget(&self, links: &[&PlannedLink]) {
-        let mut inner = self.inner();
-        for link in links {
-            (0..2).for_each(|side| inner.forget((link.id, side)));
-        }
-    }
-
     /// Starts one switch that was added to the plan.
     pub(crate) fn add(&self, context: &Context<'_>) -> Result<()> {
         self.inner().start_switches(context)
@@ -170,27 +140,53 @@ impl Switches {
         })
     }
 
-    /// What becomes readable when something has ended.
-    pub(crate) fn watched(&self) -> Vec<OwnedFd> {
-        let inner = self.inner();
-        let all = inner.switches.values().chain(inner.plugs.values());
-        all.filter_map(|p| p.pidfd.try_clone().ok()).collect()
-    }
-
-    /// Whether a switch's process lives.
-    pub(crate) fn lives(&self, switch: &str) -> bool {
-        self.inner().switches.get(switch).is_some_and(Process::lives)
-    }
-
     /// Whether all plugs of a link live.
     pub(crate) fn is_plugged(&self, plan: &Plan, link: &PlannedLink) -> bool {
         let inner = self.inner();
         let wanted = (0..2).filter(|side| at(plan, &link.ends[*side]).is_some());
         wanted.into_iter().all(|side| inner.plugs.get(&(link.id, side)).is_some_and(Process::lives))
     }
+}
 
-    /// Starts again what has ended. When to look again, if that failed or something ended at once.
-    pub(crate) fn tend(&self, context: &Context<'_>) -> Option<Duration> {
+impl Keeper for Switches {
+    fn fit(&self, context: &Context<'_>, fresh: Fresh<'_>) -> Result<()> {
+        self.fit_links(context, fresh.links)
+    }
+
+    fn adopt(&self, context: &Context<'_>) -> Result<()> {
+        let mut inner = self.inner();
+        inner.start_switches(context)?;
+        for (link, side) in joined(context.state) {
+            let found = process::find_plug(&context.folder.plug_lock(link.id, side))?;
+            match found {
+                Some(plug) => drop(inner.plugs.insert((link.id, side), plug)),
+                None => {
+                    if let Err(e) = inner.plug_in(context, link, side) {
+                        netloom_sys::journal::line(format_args!(
+                            "netloom: {}",
+                            crate::describe(&e)
+                        ));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn forget(&self, _: &State, gone: Gone<'_>) {
+        let mut inner = self.inner();
+        for link in gone.links {
+            (0..2).for_each(|side| inner.forget((link.id, side)));
+        }
+    }
+
+    fn watched(&self) -> Vec<OwnedFd> {
+        let inner = self.inner();
+        let all = inner.switches.values().chain(inner.plugs.values());
+        all.filter_map(|p| p.pidfd.try_clone().ok()).collect()
+    }
+
+    fn tend(&self, context: &Context<'_>) -> Option<Duration> {
         let mut inner = self.inner();
         let ended = inner.take_ended();
         let missing = inner.is_missing(context.state);
@@ -219,8 +215,13 @@ impl Switches {
         }
     }
 
-    /// Ends all processes.
-    pub(crate) fn end(&self, folder: &Folder) {
+    fn is_whole(&self, state: &State) -> bool {
+        let inner = self.inner();
+        let mut switches = state.plan.switches.iter().filter(|s| s.kind.as_shm().is_some());
+        switches.all(|s| inner.switches.get(&s.name).is_some_and(Process::lives))
+    }
+
+    fn end(&self, folder: &Folder) {
         let mut inner = self.inner();
         for (_, process) in std::mem::take(&mut inner.plugs) {
             process.end();

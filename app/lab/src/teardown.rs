@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use netloom_model::Plan;
 use netloom_netlink::{Batch, EndSpec, Socket, VethSpec};
 use netloom_node::control::{Connection, Request};
 use netloom_node::spec::{CORE, socket_index, socket_name};
@@ -23,6 +24,10 @@ use crate::starting::has_work;
 use crate::state::{Folder, State};
 use crate::strangers::Strangers;
 use crate::{Error, Result, carrying, door, switching, wires};
+
+/// What keepers have left running is ended by these when the lab's process is gone.
+const SWEEPS: [fn(&Folder, Option<&Plan>) -> Result<()>; 2] =
+    [wires::end_process, switching::end_processes];
 
 /// How long programs may take to end when asked to.
 const GRACE: Duration = Duration::from_millis(1000);
@@ -60,9 +65,8 @@ pub(crate) fn empty(folder: &Folder, state: Option<&State>, mut inits: Vec<Init>
     if let Some(state) = state {
         failures.extend(return_to_host(state, &inits));
     }
-    failures.extend(wires::end_process(folder).err());
     let plan = state.map(|s| &s.plan);
-    failures.extend(switching::end_processes(folder, plan).err());
+    failures.extend(SWEEPS.iter().filter_map(|sweep| sweep(folder, plan).err()));
     // While the kernel takes namespaces apart, the rest goes; but kernel threads that count as a
     // node's stay in its groups until its network is gone.
     let charged = state.is_some_and(|s| s.plan.nodes.iter().any(|n| n.charge_receive));

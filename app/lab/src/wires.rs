@@ -34,9 +34,10 @@ use self::process::Process;
 pub(crate) use self::process::end_process;
 use crate::error::refused;
 use crate::forms::{FIRST_TAP, built_in, inner_index, number};
-use crate::keeper::Context;
+use crate::keeper::{Context, Fresh, Gone, Keeper};
 use crate::role::{self, FIRST_PAUSE, STEADY};
 use crate::spots::{self, Spot};
+use crate::state::{Folder, State};
 use crate::{Error, Result, forms};
 
 /// The wires of a lab.
@@ -63,7 +64,7 @@ impl Wires {
     }
 
     /// Puts in, changes or takes out what these links (places in the plan) need.
-    pub(crate) fn fit(&self, context: &Context<'_>, links: &[usize]) -> Result<()> {
+    pub(crate) fn fit_links(&self, context: &Context<'_>, links: &[usize]) -> Result<()> {
         let mut inner = self.inner();
         for index in links {
             let link = &context.state.plan.links[*index];
@@ -87,50 +88,6 @@ impl Wires {
             spots::run_in(context.inits, spot.space, &object, || {
                 splice.leave(spot.index).map_err(refused(&object, "leave its interface"))
             })?;
-        }
-        Ok(())
-    }
-
-    /// Forgets wires of links that are no more.
-    pub(crate) fn forget(&self, links: &[&PlannedLink], spaces: &[usize]) {
-        let mut inner = self.inner();
-        for link in links {
-            (0..2).for_each(|from| inner.forget(link, from));
-        }
-        inner.splices.retain(|space, _| !spaces.contains(space));
-    }
-
-    /// Finds what an earlier lab process put in, and carries anew what nobody carries: its process may
-    /// have ended, too. Links whose ends are gone are left to who makes them anew.
-    pub(crate) fn adopt(&self, context: &Context<'_>) -> Result<()> {
-        let mut inner = self.inner();
-        let known = inner.find_known(context)?;
-        let mut lacking = Vec::new();
-        for link in &context.state.plan.links {
-            for from in [0, 1] {
-                let built_in = built_in(context.state, link);
-                if !built_in && link.impairments[from].is_none() {
-                    continue;
-                }
-                let found = spots::of_direction(context.state, link, from);
-                let Some(spot) = (if built_in { Some(None) } else { found.map(Some) }) else {
-                    continue;
-                };
-                let known = known.contains_key(&number(link, from));
-                if let (Some(spot), true) = (spot, known) {
-                    inner.reopen(context, spot)?;
-                }
-                inner.placed.insert((link.id, from), spot);
-                if !known {
-                    lacking.push((link, from, spot));
-                }
-            }
-        }
-        for (link, from, spot) in lacking {
-            if let Err(e) = inner.carry_again(context, link, from, spot) {
-                netloom_sys::journal::line(format_args!("netloom: {}", crate::describe(&e)));
-                inner.placed.remove(&(link.id, from));
-            }
         }
         Ok(())
     }
@@ -183,15 +140,64 @@ impl Wires {
     pub(crate) fn has(&self, link: &PlannedLink, from: usize) -> bool {
         self.inner().placed.contains_key(&(link.id, from))
     }
+}
 
-    /// What becomes readable when the process has ended.
-    pub(crate) fn watched(&self) -> Option<OwnedFd> {
-        let inner = self.inner();
-        inner.process.as_ref().and_then(|p| p.own.pidfd.try_clone().ok())
+impl Keeper for Wires {
+    fn fit(&self, context: &Context<'_>, fresh: Fresh<'_>) -> Result<()> {
+        let made: Vec<&PlannedLink> =
+            fresh.links.iter().map(|l| &context.state.plan.links[*l]).collect();
+        let nodes = fresh.ids(context.state);
+        self.forget(context.state, Gone { nodes: &nodes, links: &made });
+        self.fit_links(context, fresh.links)
     }
 
-    /// Starts the process again if it has ended. When to look again, if that failed.
-    pub(crate) fn tend(&self, context: &Context<'_>) -> Option<Duration> {
+    fn adopt(&self, context: &Context<'_>) -> Result<()> {
+        let mut inner = self.inner();
+        let known = inner.find_known(context)?;
+        let mut lacking = Vec::new();
+        for link in &context.state.plan.links {
+            for from in [0, 1] {
+                let built_in = built_in(context.state, link);
+                if !built_in && link.impairments[from].is_none() {
+                    continue;
+                }
+                let found = spots::of_direction(context.state, link, from);
+                let Some(spot) = (if built_in { Some(None) } else { found.map(Some) }) else {
+                    continue;
+                };
+                let known = known.contains_key(&number(link, from));
+                if let (Some(spot), true) = (spot, known) {
+                    inner.reopen(context, spot)?;
+                }
+                inner.placed.insert((link.id, from), spot);
+                if !known {
+                    lacking.push((link, from, spot));
+                }
+            }
+        }
+        for (link, from, spot) in lacking {
+            if let Err(e) = inner.carry_again(context, link, from, spot) {
+                netloom_sys::journal::line(format_args!("netloom: {}", crate::describe(&e)));
+                inner.placed.remove(&(link.id, from));
+            }
+        }
+        Ok(())
+    }
+
+    fn forget(&self, _: &State, gone: Gone<'_>) {
+        let mut inner = self.inner();
+        for link in gone.links {
+            (0..2).for_each(|from| inner.forget(link, from));
+        }
+        inner.splices.retain(|space, _| !gone.nodes.contains(space));
+    }
+
+    fn watched(&self) -> Vec<OwnedFd> {
+        let inner = self.inner();
+        inner.process.iter().filter_map(|p| p.own.pidfd.try_clone().ok()).collect()
+    }
+
+    fn tend(&self, context: &Context<'_>) -> Option<Duration> {
         let mut inner = self.inner();
         let ended = inner.process.take_if(|p| !p.lives());
         if inner.placed.is_empty() || inner.process.is_some() {
@@ -215,8 +221,7 @@ impl Wires {
         }
     }
 
-    /// Ends the process, and with it every wire.
-    pub(crate) fn end(&self) {
+    fn end(&self, _: &Folder) {
         let mut inner = self.inner();
         inner.placed.clear();
         if let Some(process) = inner.process.take() {

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use netloom_model::Plan;
 use netloom_sys::process;
 use netloom_wire::control::Connection;
 
@@ -51,7 +52,7 @@ impl Process {
 }
 
 /// Ends the wires' process of a lab whose own process is gone.
-pub(crate) fn end_process(folder: &Folder) -> Result<()> {
+pub(crate) fn end_process(folder: &Folder, _: Option<&Plan>) -> Result<()> {
     if let Some(process) = Process::find(folder)? {
         process.end();
     }
