@@ -1,7 +1,6 @@
 //! Switches of a running lab: made, removed, asked.
 
-use netloom_model::kinds::SwitchKind;
-use netloom_model::node_name_problem;
+use netloom_model::{node_name_problem, switch_kind};
 use netloom_switch::control::requests::{Answer, Presence, Request};
 
 use crate::forms::of;
@@ -26,9 +25,9 @@ impl Running {
             let reason = "there is one of this name already".into();
             return Err(Error::Busy { object: object.clone(), reason });
         }
-        let options = crate::switching::rules::options_of(&request.settings).map_err(invalid)?;
+        let kind = switch_kind(&request.name, &request.settings).map_err(invalid)?;
         self.change(&mut work, |state| {
-            state.plan.add_switch(&request.name, SwitchKind::Shm(options));
+            state.plan.add_switch(&request.name, kind);
             Ok(())
         })?;
         let state = self.state();

@@ -12,7 +12,7 @@
 
 mod ports;
 mod process;
-pub(crate) mod rules;
+mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;

@@ -39,38 +39,6 @@ pub(super) fn options_text(switch: &str, options: &ShmSwitch) -> Result<String> 
         .map_err(|e| Error::state(object, "encode its options")(e.into()))
 }
 
-/// The options of a switch that is made in a running lab, by key and value as in the lab file.
-pub(crate) fn options_of(settings: &[(String, String)]) -> std::result::Result<ShmSwitch, String> {
-    let mut options = ShmSwitch::default();
-    for (key, value) in settings {
-        let wrong = |expected: &str| format!("{key}={value}: {expected}");
-        match key.as_str() {
-            "kind" if value == "shm" => {}
-            "kind" => return Err(wrong("only switches of kind shm are made in a running lab")),
-            "mode" => {
-                let mode = u32::from_str_radix(value, 8).ok().filter(|mode| *mode <= 0o777);
-                options.mode = mode.ok_or_else(|| wrong("a mode as of files, like 0660"))?;
-            }
-            "group" => options.group = Some(value.clone()),
-            "arena" => {
-                let size = netloom_config::units::bytes(value).and_then(|n| u32::try_from(n).ok());
-                let fits = |n: &u32| n.is_power_of_two() && (256 << 10..=64 << 20).contains(n);
-                let expected = "a power of two from 256KiB to 64MiB";
-                options.arena = size.filter(fits).ok_or_else(|| wrong(expected))?;
-            }
-            "ageing" => {
-                options.ageing = value.parse().map_err(|_| wrong("seconds"))?;
-            }
-            _ => {
-                return Err(format!(
-                    "{key}: no such setting; there are mode, group, arena, ageing"
-                ));
-            }
-        }
-    }
-    Ok(options)
-}
-
 /// The number of a user or group that is given by name or number.
 fn number_in(file: &str, what: &str, name: &str, object: &str) -> Result<u32> {
     if let Ok(number) = name.parse() {

@@ -25,6 +25,7 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use netloom_config::{Diagnostics, Kind, Node as Yaml, Path, Place, Report, load, read};
 
 pub use self::link::host_address_problem;
+pub use self::switch::switch_kind;
 
 use self::keys::{LAB, POOL, ROUTING};
 use self::raw::{Origin, Parts, SwitchBody};
