@@ -47,11 +47,12 @@ fn more_flows_than_are_remembered_are_counted_exactly() {
     let line = Line::bridged();
     let _receiver = send::receiver(&line);
     let tap = Tap::open(&line.a, A);
+    // Before the blocks begin: a hundred of them take their time on a busy machine.
+    let bind = |n: u16| UdpSocket::bind(at(V4[0], 6000 + n)).unwrap();
+    let sockets: Vec<UdpSocket> = line.a.run(|| (0..100).map(bind).collect());
     let mut points = Points::attach(&line, &Config { cache: 2, ..udp() });
     let first = points.begun();
     let start = points.schedule.start();
-    let sockets: Vec<UdpSocket> =
-        (0..100).map(|n| line.a.run(|| UdpSocket::bind(at(V4[0], 6000 + n)).unwrap())).collect();
     let turns = until(start + first * SHORT + SHORT * 9 / 8, |turn| {
         for socket in &sockets {
             socket.send_to(&send::datagram(turn), at(V4[1], TO)).unwrap();
