@@ -25,9 +25,11 @@ use crate::state::{Folder, State};
 use crate::strangers::Strangers;
 use crate::{Error, Result, carrying, door, switching, wires};
 
-/// What keepers have left running is ended by these when the lab's process is gone.
-const SWEEPS: [fn(&Folder, Option<&Plan>) -> Result<()>; 2] =
-    [wires::end_process, switching::end_processes];
+/// Ends what a keeper has left running.
+type Sweep = fn(&Folder, Option<&Plan>) -> Result<()>;
+
+/// Called when the lab's process is gone.
+const SWEEPS: [Sweep; 2] = [wires::end_process, switching::end_processes];
 
 /// How long programs may take to end when asked to.
 const GRACE: Duration = Duration::from_millis(1000);
