@@ -21,8 +21,6 @@ struct Module {
     file: usize,
     /// By the name that it has here, what an import brings in.
     imports: BTreeMap<String, Words>,
-    /// Paths of imports with `*`.
-    globs: Vec<Words>,
     /// What it uses, by every path that is written in it.
     used: Vec<Words>,
 }
@@ -72,7 +70,7 @@ impl Modules {
         below: &Path,
         at: Words,
     ) -> Result<()> {
-        let mut module = Module { file, imports: BTreeMap::new(), globs: vec![], used: vec![] };
+        let mut module = Module { file, imports: BTreeMap::new(), used: vec![] };
         for item in items {
             match item {
                 syn::Item::Mod(inner) if is_test(&inner.attrs) => {}
@@ -236,7 +234,6 @@ fn expand(tree: &syn::UseTree, before: &mut Words, passes_on: bool, module: &mut
             if !passes_on {
                 module.used.push(before.clone());
             }
-            module.globs.push(before.clone());
         }
         syn::UseTree::Group(group) => {
             for tree in &group.items {
