@@ -3,8 +3,11 @@
 //! A port of a link is called as the other end of the link where that is a node or an interface of the
 //! host (`h1:eth0`, `host:eth1`), which no other link has; else as the link.
 
+use std::cell::OnceCell;
+use std::collections::HashMap;
+
 use super::names::{Names, end_name, names};
-use super::{Interface, PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch};
+use super::{PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch};
 use crate::kinds::PortEnd;
 use crate::lab::{End, Lab};
 
@@ -47,16 +50,17 @@ pub(super) fn fill_in_addresses(
     links: &[PlannedLink],
 ) {
     for (index, switch) in switches.iter_mut().enumerate() {
-        let interfaces = || {
+        // Few switches ask, and those that do ask once a port: links are gone through once a switch.
+        let known: OnceCell<HashMap<String, [u8; 6]>> = OnceCell::new();
+        let all = || {
             let ends = links.iter().filter_map(|link| node_on(link, index));
-            ends.filter_map(|(node, at)| Some((&nodes[node], nodes[node].interfaces.get(at)?)))
+            let named = ends.filter_map(|(node, at)| {
+                let interface = nodes[node].interfaces.get(at)?;
+                Some((format!("{}:{}", nodes[node].name, interface.name), interface.mac))
+            });
+            named.collect()
         };
-        switch.kind.fill_in_addresses(|port| {
-            let is = |(node, interface): &(&PlannedNode, &Interface)| {
-                port.split_once(':') == Some((node.name.as_str(), interface.name.as_str()))
-            };
-            interfaces().find(is).map(|(_, interface)| interface.mac)
-        });
+        switch.kind.fill_in_addresses(|port| known.get_or_init(all).get(port).copied());
     }
 }
 
