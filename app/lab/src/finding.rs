@@ -9,15 +9,7 @@ const MOST_NAMED: usize = 8;
 
 /// The end of a link in words: `NODE:IFACE`, `SWITCH`, `host:IFACE` or `internet`.
 pub fn end_text(plan: &Plan, end: &PlannedEnd) -> String {
-    match end {
-        PlannedEnd::Node { node, interface } => {
-            let node = &plan.nodes[*node];
-            format!("{}:{}", node.name, node.interfaces[*interface].name)
-        }
-        PlannedEnd::Port { switch, .. } => plan.switches[*switch].name.clone(),
-        PlannedEnd::Host { iface } => format!("host:{iface}"),
-        PlannedEnd::Internet { .. } => "internet".into(),
-    }
+    plan.end_text(end)
 }
 
 /// A node's place in the plan, by name.

@@ -308,6 +308,24 @@ impl Plan {
         self.node(name).is_some() || self.switches.iter().any(|s| s.name == name)
     }
 
+    /// The end of a link in words: `NODE:IFACE`, `SWITCH`, `host:IFACE` or `internet`. What the plan does not have is
+    /// empty.
+    pub fn end_text(&self, end: &PlannedEnd) -> String {
+        match end {
+            PlannedEnd::Node { node, interface } => {
+                let node = self.nodes.get(*node);
+                let interface = node.and_then(|node| node.interfaces.get(*interface));
+                let names = (node.map_or("", |n| &n.name), interface.map_or("", |i| &i.name));
+                format!("{}:{}", names.0, names.1)
+            }
+            PlannedEnd::Port { switch, .. } => {
+                self.switches.get(*switch).map_or_else(String::new, |s| s.name.clone())
+            }
+            PlannedEnd::Host { iface } => format!("host:{iface}"),
+            PlannedEnd::Internet { .. } => "internet".to_owned(),
+        }
+    }
+
     /// The index of a link by name.
     pub fn link(&self, name: &str) -> Option<usize> {
         self.links.iter().position(|l| l.name == name)

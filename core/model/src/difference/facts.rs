@@ -119,7 +119,7 @@ fn put_shm(facts: &mut Facts, shm: &ShmSwitch) {
 /// Everything about a link: its ends with their addresses, and what it does to frames.
 pub(super) fn of_link(plan: &Plan, link: &PlannedLink) -> Vec<Fact> {
     let mut facts = Facts::default();
-    let ends = [0, 1].map(|side| end_name(plan, &link.ends[side]));
+    let ends = [0, 1].map(|side| plan.end_text(&link.ends[side]));
     facts.put("ends", Some(ends.join(" ")));
     facts.put("mtu", Some(link.mtu.to_string()));
     for (side, end) in ends.iter().enumerate() {
@@ -156,20 +156,6 @@ fn put_impairments(facts: &mut Facts, link: &PlannedLink) {
 fn interface<'a>(plan: &'a Plan, end: &PlannedEnd) -> Option<&'a Interface> {
     let PlannedEnd::Node { node, interface } = end else { return None };
     plan.nodes.get(*node)?.interfaces.get(*interface)
-}
-
-fn end_name(plan: &Plan, end: &PlannedEnd) -> String {
-    match end {
-        PlannedEnd::Node { node, .. } => {
-            let name = plan.nodes.get(*node).map_or("", |n| n.name.as_str());
-            format!("{name}:{}", interface(plan, end).map_or("", |i| i.name.as_str()))
-        }
-        PlannedEnd::Port { switch, .. } => {
-            plan.switches.get(*switch).map_or_else(String::new, |s| s.name.clone())
-        }
-        PlannedEnd::Host { iface } => format!("host:{iface}"),
-        PlannedEnd::Internet { .. } => "internet".to_owned(),
-    }
 }
 
 /// Whether two nodes have the same routes, whatever the places of their interfaces.
