@@ -98,6 +98,15 @@ pub struct LinkInfo {
     pub traffic: Traffic,
 }
 
+impl LinkInfo {
+    /// Whether what is sent goes out, for links whose drivers tell of a carrier. The end of a pair that was
+    /// set up before the other has its queueing discipline only when the kernel has worked off the event of
+    /// its carrier, and until then drops what it is given without telling the sender.
+    pub fn carries(&self) -> bool {
+        self.operational == Operational::Up
+    }
+}
+
 /// An address of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressInfo {

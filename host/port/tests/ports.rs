@@ -23,7 +23,7 @@ fn no_ipv6() {
     let _ = std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
 }
 
-/// A veth whose ends are 10 and 11, both up.
+/// A veth whose ends are 10 and 11, both up and carrying.
 fn veth() {
     no_ipv6();
     let a = EndSpec { index: Some(10), ..EndSpec::new("a") };
@@ -31,6 +31,15 @@ fn veth() {
     configure("a", &VethSpec::new(a, b));
     configure("a", &Change::of(10).up());
     configure("b", &Change::of(11).up());
+    carries(10);
+}
+
+/// Waits until what is sent by the interface goes out.
+fn carries(index: u32) {
+    let mut socket = Socket::open().unwrap();
+    wait_until("carrier", Duration::from_secs(30), || {
+        socket.link(index).unwrap().unwrap().carries().then_some(())
+    });
 }
 
 /// A tap with index 10, up; `None` where they cannot be had.

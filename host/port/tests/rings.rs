@@ -18,7 +18,7 @@ fn configure(object: &str, request: &impl netloom_netlink::Request) {
     Socket::open().unwrap().run(&mut batch).unwrap();
 }
 
-/// A veth whose ends are 10 and 11, both up.
+/// A veth whose ends are 10 and 11, both up and carrying.
 fn veth() {
     let _ = std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
     let a = EndSpec { index: Some(10), ..EndSpec::new("a") };
@@ -26,6 +26,15 @@ fn veth() {
     configure("a", &VethSpec::new(a, b));
     configure("a", &Change::of(10).up());
     configure("b", &Change::of(11).up());
+    carries(10);
+}
+
+/// Waits until what is sent by the interface goes out.
+fn carries(index: u32) {
+    let mut socket = Socket::open().unwrap();
+    wait_until("carrier", Duration::from_secs(30), || {
+        socket.link(index).unwrap().unwrap().carries().then_some(())
+    });
 }
 
 fn options_with_header() -> RingOptions {

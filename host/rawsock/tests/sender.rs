@@ -20,7 +20,7 @@ fn pair() {
     let mut socket = Socket::open().unwrap();
     socket.run(&mut batch).unwrap();
     wait_until("carrier", Duration::from_secs(30), || {
-        socket.link(A).unwrap().unwrap().carrier.then_some(())
+        socket.link(A).unwrap().unwrap().carries().then_some(())
     });
 }
 

@@ -32,7 +32,7 @@ fn pair(indexes: [u32; 2]) {
     let mut socket = Socket::open().unwrap();
     socket.run(&mut batch).unwrap();
     wait_until("carrier", BOUND, || {
-        socket.link(indexes[0]).unwrap().unwrap().carrier.then_some(())
+        socket.link(indexes[0]).unwrap().unwrap().carries().then_some(())
     });
 }
 

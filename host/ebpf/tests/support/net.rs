@@ -4,8 +4,10 @@ use std::fs::File;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::thread;
+use std::time::Duration;
 
 use ipnet::{IpNet, Ipv4Net};
+use netloom_kit::wait_until;
 use netloom_netlink::{Address, Batch, BridgeSpec, Change, EndSpec, Socket, VethSpec};
 use netloom_sys::namespace;
 
@@ -85,7 +87,19 @@ pub(crate) fn mac(index: u32) -> [u8; 6] {
     [2, 0, 0, 0, 0, u8::try_from(index).unwrap()]
 }
 
-/// A pair of links, both up.
+impl End<'_> {
+    /// Until what is sent goes out.
+    fn wait(self) {
+        self.space.run(|| {
+            let mut socket = Socket::open().unwrap();
+            wait_until("carrier", Duration::from_secs(30), || {
+                socket.link(self.index).unwrap().unwrap().carries().then_some(())
+            });
+        });
+    }
+}
+
+/// A pair of links, both up and carrying.
 pub(crate) fn link(a: End<'_>, b: End<'_>) {
     let names = [a, b].map(|end| format!("eth{}", end.index));
     let spec = |end: End<'_>, name| EndSpec {
@@ -99,6 +113,7 @@ pub(crate) fn link(a: End<'_>, b: End<'_>) {
         batch.push("link", &VethSpec { a_up: true, ..VethSpec::new(near, far) });
     });
     b.space.up(b.index);
+    [a, b].into_iter().for_each(End::wait);
 }
 
 pub(crate) fn on_thread<T: Send>(body: impl FnOnce() -> T + Send) -> T {

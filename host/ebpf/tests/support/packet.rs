@@ -99,6 +99,19 @@ impl Packets {
         }
     }
 
+    /// Sends frames so that they arrive in this order: from one CPU, since each has a queue of its own for
+    /// what comes in.
+    pub(crate) fn send_in_order(&self, frames: &[Vec<u8>]) {
+        super::net::on_thread(|| {
+            let mut one = rustix::thread::CpuSet::new();
+            one.set(rustix::thread::sched_getcpu());
+            rustix::thread::sched_setaffinity(None, &one).unwrap();
+            for frame in frames {
+                assert!(self.send(frame), "{} bytes", frame.len());
+            }
+        });
+    }
+
     /// The next frame, or `None` when none is there.
     pub(crate) fn next(&self) -> Option<Seen> {
         let mut room = vec![0u8; 70_000];

@@ -33,7 +33,7 @@ pub(crate) fn delete() {
 pub(crate) fn carrier(index: u32) {
     let mut socket = Socket::open().unwrap();
     wait_until("carrier", Duration::from_secs(30), || {
-        socket.link(index).unwrap().unwrap().carrier.then_some(())
+        socket.link(index).unwrap().unwrap().carries().then_some(())
     });
 }
 

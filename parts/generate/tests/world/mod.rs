@@ -36,9 +36,10 @@ fn end(name: &str, index: u32, mtu: Option<u32>) -> EndSpec<'_> {
     EndSpec { index: Some(index), mac: Some(mac), mtu, ..EndSpec::new(name) }
 }
 
-fn carrier(index: u32) {
+/// Waits until what is sent by the interface goes out.
+pub fn carrier(index: u32) {
     let mut socket = Socket::open().unwrap();
-    wait_until("carrier", BOUND, || socket.link(index).unwrap().unwrap().carrier.then_some(()));
+    wait_until("carrier", BOUND, || socket.link(index).unwrap().unwrap().carries().then_some(()));
 }
 
 /// A pair, A and B, both up.

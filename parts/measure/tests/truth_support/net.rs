@@ -126,12 +126,7 @@ impl Line {
                 batch.push("port", &Change::of(index).enslave(BRIDGE));
             }
         });
-        line.middle.run(|| {
-            let mut socket = Socket::open().unwrap();
-            netloom_kit::wait_until("the bridge forwards", BOUND, || {
-                socket.link(BRIDGE).unwrap().unwrap().carrier.then_some(())
-            });
-        });
+        line.middle.run(|| carries(BRIDGE));
         line
     }
 }
@@ -151,4 +146,15 @@ fn pair(spaces: [&NetNs; 2], indices: [u32; 2]) {
             batch.push("up", &Change::of(index).up());
         });
     }
+    for (space, index) in spaces.into_iter().zip(indices) {
+        space.run(|| carries(index));
+    }
+}
+
+/// Waits until what is sent by an interface of this namespace goes out.
+fn carries(index: u32) {
+    let mut socket = Socket::open().unwrap();
+    netloom_kit::wait_until("carrier", BOUND, || {
+        socket.link(index).unwrap().unwrap().carries().then_some(())
+    });
 }
