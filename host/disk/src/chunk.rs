@@ -1,19 +1,19 @@
-//! Chunks of a file's content: buffers and how much of each counts.
+//! Chunks of a file's content: buffers, each with its number of valid bytes.
 
 use std::collections::VecDeque;
 
 use crate::Buffer;
 
-/// A buffer and how many of its bytes are meant.
+/// A buffer and the number of its bytes that count.
 #[derive(Debug)]
 pub struct Chunk {
     /// The memory.
     pub buffer: Buffer,
-    /// Bytes of it, from its start.
+    /// Valid bytes, from the buffer's start.
     pub len: usize,
 }
 
-/// `bytes` bytes of the chunks, without the first `skip`.
+/// `bytes` bytes of the chunks, after skipping the first `skip`.
 pub(crate) fn slices(chunks: &VecDeque<Chunk>, mut skip: usize, mut bytes: usize) -> Vec<&[u8]> {
     let mut slices = Vec::new();
     for chunk in chunks {

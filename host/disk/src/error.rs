@@ -1,4 +1,4 @@
-//! What can go wrong with a large file, with the path and the operation.
+//! Errors of large files; each names the path and the operation.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,23 +10,23 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The kernel refused an operation that is not a write.
+    /// The kernel refused an operation other than a write.
     #[error("{path:?}: {operation}")]
     Path {
         /// The file.
         path: PathBuf,
-        /// What was tried.
+        /// The operation tried.
         operation: &'static str,
-        /// The refusal.
+        /// The kernel's error.
         #[source]
         source: io::Error,
     },
-    /// What stands at the path cannot be such a file.
+    /// The object at the path cannot be used as such a file.
     #[error("{path:?}: create: {reason}")]
     Refused {
         /// The path.
         path: PathBuf,
-        /// What is in the way, in words.
+        /// The obstacle, in words.
         reason: String,
     },
     /// Another process writes to the file.
@@ -34,44 +34,43 @@ pub enum Error {
     Busy {
         /// The file.
         path: PathBuf,
-        /// Who has it, in words.
+        /// The process that writes to it, in words.
         writer: String,
     },
-    /// No space is left on the file system, or in its user's quota. What was to be written stays
-    /// queued.
+    /// The file system is full, or the user's quota is. The unwritten chunks stay queued.
     #[error("{path:?}: write: no space left after {written} bytes")]
     Full {
         /// The file.
         path: PathBuf,
-        /// Bytes of whole chunks that are in it.
+        /// Bytes of whole chunks that are in the file.
         written: u64,
     },
-    /// The file is as long as the process or the file system allows. What was to be written stays
-    /// queued.
+    /// The file has the greatest length that the process or the file system allows. The unwritten
+    /// chunks stay queued.
     #[error("{path:?}: write: no file may be longer here, after {written} bytes")]
     Limit {
         /// The file.
         path: PathBuf,
-        /// Bytes of whole chunks that are in it.
+        /// Bytes of whole chunks that are in the file.
         written: u64,
     },
-    /// Writing failed for another reason. What was to be written stays queued.
+    /// Writing failed for another reason. The unwritten chunks stay queued.
     #[error("{path:?}: write after {written} bytes")]
     Write {
         /// The file.
         path: PathBuf,
-        /// Bytes of whole chunks that are in it.
+        /// Bytes of whole chunks that are in the file.
         written: u64,
-        /// The refusal.
+        /// The kernel's error.
         #[source]
         source: io::Error,
     },
-    /// More bytes were to be written than the buffer has. Nothing was queued.
+    /// The length given exceeds the buffer's size. Nothing was queued.
     #[error("{path:?}: write: {len} bytes of a buffer of {holds}")]
     Length {
         /// The file.
         path: PathBuf,
-        /// What was asked for.
+        /// The length given.
         len: usize,
         /// The buffer's size.
         holds: usize,
@@ -79,7 +78,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The kernel's error number behind it, if it was a refusal whose number is not in the variant.
+    /// The kernel's error number behind it; `None` for a variant that stores no number.
     pub fn raw_os_error(&self) -> Option<i32> {
         match self {
             Error::Path { source, .. } | Error::Write { source, .. } => source.raw_os_error(),

@@ -1,13 +1,13 @@
 //! A file that grows chunk by chunk, in order.
 //!
-//! One write is under way at any time, and it ends before the next begins: with O_DIRECT a file
-//! system sets the new size when all of a write is stored, so the size goes from the end of one
-//! chunk to the end of a later one, whoever is killed meanwhile. Queue depth does not come from
-//! several writes but from one write of several queued chunks, which the block layer cuts and keeps
-//! in flight together; on ext4 and XFS writes that extend a file exclude each other anyhow.
+//! Only one write is in flight at any time, and it ends before the next begins. With O_DIRECT a file
+//! system sets the new size only after it has stored the whole write, so the size moves from the end of
+//! one chunk to the end of a later one, even if a process is killed meanwhile. Queue depth comes not
+//! from several writes but from one write of several queued chunks, which the block layer splits and
+//! keeps in flight together; on ext4 and XFS, writes that extend a file exclude each other anyway.
 //!
 //! Invariants: the file holds `written` bytes of whole chunks, then `part` bytes of the first
-//! queued one; `part` is 0 but after a write was cut short by a limit.
+//! queued chunk; `part` is 0 unless a limit has cut a write short.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -21,38 +21,38 @@ use crate::ring::Outcome;
 use crate::target::{How, Options, Target, go_buffered};
 use crate::{BLOCK, Buffer, Error, Result, lock};
 
-/// Pieces of one write at most; the kernel allows 1024 (`UIO_MAXIOV`).
+/// Most pieces of one write; the kernel allows 1024 (`UIO_MAXIOV`).
 const PIECES: usize = 256;
 
-/// A regular file that is written from its start to its end.
+/// A regular file, written from its start to its end.
 ///
-/// **A process that is killed** at any moment leaves a prefix of what was written, never a byte
-/// that was not. Past the page cache it is a prefix of whole chunks: a write that has begun is
-/// finished by the kernel. Two things can cut the last chunk: its own end, if it is off a block's
-/// edge (see [`File::write`]), and a limit or a full disk that cut the write short, until that is
-/// noticed an instant later. Through the page cache (see [`File::how`]) the kernel stops writing
-/// in the middle of a chunk when its process is killed, at a page's edge.
+/// **A process killed** at any moment leaves a prefix of the data written, never a byte that was
+/// not. Past the page cache the prefix consists of whole chunks: the kernel finishes a write that
+/// has begun. Two things can cut the last chunk: its own end, if it is not block-aligned (see
+/// [`File::write`]), and a limit or a full disk that cut the write short, until this process
+/// notices an instant later. Through the page cache (see [`File::how`]) a killed process's write
+/// stops in the middle of a chunk, at a page boundary.
 ///
-/// A file that is dropped and not finished keeps what is written; what is queued is lost. One that has
-/// no name yet is gone.
+/// A file dropped without [`File::finish`] keeps what is written and loses what is queued. One that
+/// has no name yet is gone.
 ///
-/// **Nobody else writes it**: it is locked (flock(2)) until it is closed, and who creates a file that is
-/// locked gets [`Error::Busy`].
+/// **No other process writes it**: it is locked (flock(2)) until it is closed, and creating a
+/// locked file gives [`Error::Busy`].
 ///
 /// A write beyond `RLIMIT_FSIZE` raises SIGXFSZ, which ends a process that does not ignore it.
 pub struct File {
     path: PathBuf,
     target: Target,
     gather: usize,
-    /// What waits, without what the ring is writing.
+    /// Waiting chunks, without those that the ring is writing.
     queue: VecDeque<Chunk>,
-    /// Bytes in `queue` and in the ring, with those that `part` counts.
+    /// Bytes in `queue` and in the ring, including those that `part` counts.
     queued: u64,
     written: u64,
     part: usize,
-    /// Chunks of the write under way, or of the last one.
+    /// Chunks of the write in flight, or of the last one.
     batched: usize,
-    /// The last write of several chunks was refused: the next one is of one.
+    /// The last write of several chunks was refused: the next one takes a single chunk.
     single: bool,
     closed: bool,
 }
@@ -66,11 +66,11 @@ impl std::fmt::Debug for File {
 }
 
 impl File {
-    /// Makes the file, or empties the regular file that is there; see [`Options::late`].
+    /// Creates the file, or empties an existing regular file; see [`Options::late`].
     ///
     /// # Errors
-    /// [`Error::Refused`] for what is not a regular file, a symbolic link included;
-    /// [`Error::Path`] for what the kernel refuses. What only makes writing slower is no error: see
+    /// [`Error::Refused`] for anything but a regular file, including a symbolic link;
+    /// [`Error::Path`] if the kernel refuses. A slower way of writing is no error: see
     /// [`File::how`].
     pub fn create(path: impl AsRef<Path>, options: &Options) -> Result<File> {
         let path = path.as_ref().to_owned();
@@ -90,14 +90,14 @@ impl File {
     }
 
     /// Queues the first `len` bytes of a buffer and writes what can be written now. With io_uring it
-    /// waits only while more than twice [`Options::gather`] is queued, else until all is written.
+    /// waits only while more than twice [`Options::gather`] is queued; otherwise until all is written.
     ///
-    /// `len` should be a multiple of [`BLOCK`](crate::BLOCK) but for the last chunk: from one that
-    /// is not the file goes on through the page cache.
+    /// `len` should be a multiple of [`BLOCK`](crate::BLOCK) except in the last chunk: after any
+    /// other length the file continues through the page cache.
     ///
     /// # Errors
-    /// [`Error::Length`]: nothing was queued. All others: the chunk **is** queued, with those before
-    /// it, and each later call tries again; [`File::take_back`] gives up.
+    /// [`Error::Length`]: nothing was queued. All others: the chunk **is** queued behind the
+    /// earlier ones, and each later call tries again; [`File::take_back`] gives up.
     pub fn write(&mut self, buffer: Buffer, len: usize) -> Result<()> {
         if len > buffer.len() {
             return Err(Error::Length { path: self.path.clone(), len, holds: buffer.len() });
@@ -109,8 +109,8 @@ impl File {
         self.pump(2 * self.gather as u64)
     }
 
-    /// Takes note of what was written meanwhile, goes on with what is queued, and does not wait for
-    /// io_uring. Gives [`File::written`].
+    /// Accounts for finished writes, starts the next one, and does not wait for io_uring. Returns
+    /// [`File::written`].
     ///
     /// # Errors
     /// As [`File::write`].
@@ -119,7 +119,7 @@ impl File {
         Ok(self.written)
     }
 
-    /// Waits until all is written that is queued.
+    /// Waits until everything queued is written.
     ///
     /// # Errors
     /// As [`File::write`].
@@ -127,44 +127,45 @@ impl File {
         self.pump(0)
     }
 
-    /// Bytes of whole chunks that are known to be in the file.
+    /// Bytes of whole chunks known to be in the file.
     pub fn written(&self) -> u64 {
         self.written
     }
 
-    /// Bytes that were given and are not known to be in the file.
+    /// Bytes given and not yet known to be in the file.
     pub fn queued(&self) -> u64 {
         self.queued
     }
 
-    /// Whether it stands at its path, see [`Options::late`].
+    /// Whether the file has its name, see [`Options::late`].
     pub fn is_named(&self) -> bool {
         self.target.named
     }
 
-    /// How it is being written. This may change: a file system can refuse at the first write.
+    /// How the file is written. This may change: a file system can refuse at the first write.
     pub fn how(&self) -> &How {
         &self.target.how
     }
 
-    /// Keeps the file locked against other writers for as long as what this gives is open, beyond its end.
+    /// Keeps the file locked against other writers while the returned descriptor is open, even after this
+    /// value is dropped.
     ///
     /// # Errors
-    /// No descriptor is left.
+    /// No descriptor is available.
     pub fn hold(&self) -> io::Result<OwnedFd> {
         Ok(rustix::io::fcntl_dupfd_cloexec(&self.target.fd, 0)?)
     }
 
-    /// Gives up what is not written: those chunks, in order. The file ends where they would begin.
+    /// Gives up the unwritten chunks and returns them, in order. The file ends where they would begin.
     ///
     /// # Errors
-    /// The file could not be cut there; nothing is given back.
+    /// The file could not be truncated there; nothing is returned.
     pub fn take_back(&mut self) -> Result<Vec<Chunk>> {
         if let Some(ring) = &mut self.target.ring
             && let Ok(Some((chunks, outcome))) = ring.landed(true)
         {
             self.requeue(chunks);
-            // What failed is given back, so that is no error here.
+            // A failed write is no error here: its chunks are given back.
             drop(self.settle(outcome));
         }
         self.cut_part()?;
@@ -172,12 +173,12 @@ impl File {
         Ok(std::mem::take(&mut self.queue).into())
     }
 
-    /// Writes all that is queued, gives back what was set aside, and gives the file's length;
-    /// `fsync` waits until it is on the storage.
+    /// Writes everything queued, releases unused preallocated space, and returns the file's length;
+    /// `fsync` waits until it is on storage.
     ///
     /// # Errors
-    /// As [`File::write`]; what could not be written is lost then, and the file ends before it. Call
-    /// [`File::drain`] first where it shall not be.
+    /// As [`File::write`]; unwritten data is then lost, and the file ends before it. To keep it,
+    /// call [`File::drain`] first.
     pub fn finish(mut self, fsync: bool) -> Result<u64> {
         self.drain()?;
         self.cut("set length")?;
@@ -190,7 +191,7 @@ impl File {
         Ok(self.written)
     }
 
-    /// Writes, and waits until no more than `most` bytes are queued.
+    /// Writes, and waits until at most `most` bytes are queued.
     fn pump(&mut self, most: u64) -> Result<()> {
         loop {
             let wait = self.queued > most;
@@ -213,7 +214,7 @@ impl File {
         }
     }
 
-    /// Begins the next write; without a ring it ends here, too.
+    /// Begins the next write; without a ring it also ends here.
     fn start(&mut self) -> Result<()> {
         let (count, bytes) = self.batch();
         if bytes == 0 {
@@ -236,8 +237,8 @@ impl File {
         }
     }
 
-    /// How many chunks the next write takes, and how many bytes; 0 bytes if what is left of a chunk
-    /// cannot be written past the page cache.
+    /// Chunks and bytes of the next write; 0 bytes if the rest of a chunk cannot be written past
+    /// the page cache.
     fn batch(&self) -> (usize, usize) {
         let mut lengths = self.queue.iter().map(|chunk| chunk.len);
         let first = lengths.next().unwrap_or(0).saturating_sub(self.part);
@@ -257,7 +258,7 @@ impl File {
         (count, bytes)
     }
 
-    /// Takes note of how the write ended whose chunks stand first in the queue.
+    /// Accounts for the end of the write whose chunks are first in the queue.
     fn settle(&mut self, outcome: Outcome) -> Result<()> {
         let refused = match outcome {
             Ok(0) => Errno::IO,
@@ -266,7 +267,7 @@ impl File {
                 self.advance(count);
                 return if self.written > 0 { self.name() } else { Ok(()) };
             }
-            // Not begun, because of a signal or because the thread that asked for it has ended.
+            // Not begun: interrupted by a signal, or the submitting thread has ended.
             Err(Errno::INTR | Errno::CANCELED) => return Ok(()),
             Err(refused) => refused,
         };
@@ -278,7 +279,7 @@ impl File {
             return self.leave_direct(&refused);
         }
         if self.batched > 1 {
-            // A part of them may fit, and one alone fails for its own reasons.
+            // Some of the chunks may fit, and a single one fails for its own reason.
             self.single = true;
             return Ok(());
         }
@@ -286,7 +287,7 @@ impl File {
         Err(self.refused(refused))
     }
 
-    /// Lets go of what `count` more bytes in the file complete.
+    /// Drops the chunks that `count` more bytes in the file complete.
     fn advance(&mut self, count: usize) {
         self.part += count;
         while let Some(chunk) = self.queue.front().filter(|chunk| chunk.len <= self.part) {
@@ -296,18 +297,18 @@ impl File {
             self.queue.pop_front();
         }
         if self.target.how.direct {
-            // Written again from a block's edge.
+            // The rest is written again from a block boundary.
             self.part -= self.part % BLOCK;
         }
     }
 
-    /// Puts chunks that the ring had before those that came later.
+    /// Puts chunks taken back from the ring before later ones.
     fn requeue(&mut self, mut chunks: VecDeque<Chunk>) {
         chunks.append(&mut self.queue);
         self.queue = chunks;
     }
 
-    /// Goes on without io_uring.
+    /// Continues without io_uring.
     fn leave_ring(&mut self, reason: &dyn std::fmt::Display) -> Result<()> {
         let Some(ring) = self.target.ring.take() else { return Ok(()) };
         self.target.how.uring = false;
@@ -317,12 +318,12 @@ impl File {
         outcome.map_or(Ok(()), |outcome| self.settle(outcome))
     }
 
-    /// Goes on through the page cache.
+    /// Continues through the page cache.
     fn leave_direct(&mut self, reason: &dyn std::fmt::Display) -> Result<()> {
         let how = &mut self.target.how;
         how.lacks("O_DIRECT", reason);
         (how.direct, how.uring) = (false, false);
-        // Nothing is under way when this is called.
+        // No write is in flight when this is called.
         self.target.ring = None;
         let path = &self.path;
         go_buffered(&self.target.fd).map_err(|source| Error::Path {
@@ -332,18 +333,18 @@ impl File {
         })
     }
 
-    /// Puts it at its path, if it is not there.
+    /// Links the file to its path, if it has no name yet.
     fn name(&mut self) -> Result<()> {
         if self.target.named {
             return Ok(());
         }
         self.target.name(&self.path).map_err(|source| {
-            // Somebody may have been faster.
+            // Another process may have been faster.
             lock::check_free(&self.path).err().unwrap_or_else(|| self.failed("name", source))
         })
     }
 
-    /// Takes away the part of a chunk that a write cut short has left.
+    /// Truncates the part of a chunk that a write cut short has left.
     fn cut_part(&mut self) -> Result<()> {
         if self.part > 0 {
             self.cut("take away a part of a chunk")?;
@@ -376,7 +377,7 @@ impl Drop for File {
         if self.closed {
             return;
         }
-        // Waits for the write under way, and leaves whole chunks; nobody is left to tell.
+        // Waits for the write in flight, and leaves whole chunks; nobody is left to report to.
         drop(self.take_back());
         drop(self.cut("set length"));
     }

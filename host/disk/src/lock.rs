@@ -1,8 +1,8 @@
-//! The lock on a file that is being written, so that no second process writes to it.
+//! The lock on a file being written: no second process writes to it.
 //!
-//! It is flock(2)'s, on the open file itself: it is there before the file is emptied or has a name, and goes
-//! with the last descriptor, however its process ends. It keeps away those who ask for it, as all who write by
-//! this crate do. A file system without locks has none.
+//! It is a flock(2) lock on the open file: taken before the file is emptied or has a name, and released
+//! with the last descriptor, however the process ends. It is advisory: it excludes only those who ask
+//! for it, as all writers of this crate do. A file system without locks gives no protection.
 
 use std::fs::{File, TryLockError};
 use std::os::fd::OwnedFd;
@@ -14,8 +14,8 @@ use rustix::io::Errno;
 
 use crate::{Error, Result};
 
-/// How often a lock is tried that somebody has, and the time between: who only looks ([`check_free`]) has it
-/// for an instant, and a killed process until the kernel has cleared up.
+/// Tries for a lock that another process holds, and the time between them: [`check_free`] holds it
+/// for an instant, and a killed process until the kernel has cleaned up.
 const TRIES: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -25,14 +25,14 @@ pub(crate) fn take(fd: &OwnedFd, path: &Path) -> Result<()> {
         match rustix::fs::flock(fd, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) if tried + 1 < TRIES => std::thread::sleep(PAUSE),
             Err(Errno::WOULDBLOCK) => return Err(busy(path)),
-            // Taken, or there are no locks here.
+            // Taken, or the file system has no locks.
             _ => return Ok(()),
         }
     }
     Ok(())
 }
 
-/// Locks a file that is written by other means than this crate's until it is closed.
+/// Locks a file that other code than this crate's writes, until it is closed.
 ///
 /// # Errors
 /// [`Error::Busy`]: another process writes it.
@@ -43,7 +43,7 @@ pub fn lock(file: &File, path: &Path) -> Result<()> {
     }
 }
 
-/// Looks whether nobody writes to the file at a path. One that is not there, or may not be read, is free.
+/// Checks that no process writes to the file at a path. A missing or unreadable file counts as free.
 ///
 /// # Errors
 /// [`Error::Busy`]: another process writes it.
@@ -56,7 +56,7 @@ pub fn check_free(path: &Path) -> Result<()> {
     }
 }
 
-/// The refusal of a file that another process writes.
+/// The error for a file that another process writes.
 fn busy(path: &Path) -> Error {
     let writer = match writer_of(path) {
         Some((pid, name)) => format!("process {pid} ({name})"),
@@ -65,7 +65,7 @@ fn busy(path: &Path) -> Error {
     Error::Busy { path: path.to_owned(), writer }
 }
 
-/// Number and name of the process that has the lock, where the kernel tells it.
+/// Number and name of the process that holds the lock, if the kernel shows it.
 fn writer_of(path: &Path) -> Option<(u32, String)> {
     let file = rustix::fs::stat(path).ok()?;
     let locks = std::fs::read_to_string("/proc/locks").ok()?;
@@ -74,12 +74,12 @@ fn writer_of(path: &Path) -> Option<(u32, String)> {
     Some((pid, name.trim_end().to_owned()))
 }
 
-/// The process of a line of `/proc/locks`, if it is about this file (proc_locks(5)).
+/// The process on a line of `/proc/locks`, if the line is about this file (proc_locks(5)).
 fn holder(line: &str, file: &Stat) -> Option<u32> {
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
     let [_, "FLOCK", _, "WRITE", pid, place, ..] = words[..] else { return None };
     let (major, minor) = (rustix::fs::major(file.st_dev), rustix::fs::minor(file.st_dev));
     let here = format!("{major:02x}:{minor:02x}:{}", file.st_ino);
-    // A process of another namespace has no number here.
+    // A process of another PID namespace has no number here.
     (place == here).then(|| pid.parse().ok().filter(|pid| *pid != 0)).flatten()
 }

@@ -1,9 +1,9 @@
-//! Bounded memory for chunks: mapped when first needed, used again last in, first out.
+//! Bounded memory for chunks: mapped when first needed, reused last in, first out.
 //!
-//! The pool never gives out more than its bound, and never waits: no buffer means that memory is
-//! exhausted, which the caller counts. Buffers may be taken by one thread and dropped by another.
-//! Chunks of 2 MiB and more ask for huge pages (`madvise(2)`): storage then gets few long pieces
-//! instead of thousands of pages. A buffer's bytes are what its last user left in them, or zeros.
+//! The pool never exceeds its bound and never waits: no buffer means that memory is exhausted,
+//! which the caller counts. One thread may take a buffer and another drop it. Chunks of 2 MiB and
+//! more ask for huge pages (`madvise(2)`): storage then gets a few long pieces instead of thousands
+//! of pages. A new buffer's content is zeros or its last user's data.
 
 use std::ffi::c_void;
 use std::ops::{Deref, DerefMut};
@@ -15,10 +15,10 @@ use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 use crate::BLOCK;
 
-/// The size of a huge page that most machines have, in bytes.
+/// The huge page size of most machines, in bytes.
 const HUGE: usize = 2 << 20;
 
-/// Where buffers come from and go back to. A clone is the same pool.
+/// The source of buffers, to which they return. A clone is the same pool.
 #[derive(Clone, Debug)]
 pub struct Pool(Arc<Shared>);
 
@@ -37,8 +37,8 @@ struct State {
 }
 
 impl Pool {
-    /// A pool of buffers of `chunk` bytes, rounded up to a multiple of [`BLOCK`](crate::BLOCK), that
-    /// together have `most_bytes` at most. No memory is mapped yet.
+    /// A pool of buffers of `chunk` bytes each, rounded up to a multiple of
+    /// [`BLOCK`](crate::BLOCK), and at most `most_bytes` together. No memory is mapped yet.
     pub fn new(chunk: usize, most_bytes: u64) -> Pool {
         let chunk = chunk.clamp(BLOCK, isize::MAX as usize / 2).next_multiple_of(BLOCK);
         let state = State { free: Vec::new(), mapped: 0, most: most_bytes };
@@ -54,51 +54,51 @@ impl Pool {
         Some(Buffer { map: Some(map), home: Arc::clone(&self.0) })
     }
 
-    /// Bytes of each buffer.
+    /// Size of each buffer in bytes.
     pub fn chunk(&self) -> usize {
         self.0.chunk
     }
 
-    /// Bytes of the buffers that are given out.
+    /// Bytes of buffers in use.
     pub fn in_use_bytes(&self) -> u64 {
         let state = self.0.lock();
         state.mapped - (state.free.len() * self.0.chunk) as u64
     }
 
-    /// Bytes of buffers that can still be given out.
+    /// Bytes of buffers still available.
     pub fn room_bytes(&self) -> u64 {
         let state = self.0.lock();
         let used = state.mapped - (state.free.len() * self.0.chunk) as u64;
         state.most.saturating_sub(used)
     }
 
-    /// Bytes of all buffers that were mapped, given out or kept for the next one to take.
+    /// Bytes of all mapped buffers, in use or free.
     pub fn mapped_bytes(&self) -> u64 {
         self.0.lock().mapped
     }
 
-    /// Changes the bound. Free buffers beyond it are unmapped now, others when they come back.
+    /// Changes the bound. Free buffers beyond it are unmapped now, others when they are returned.
     pub fn set_most(&self, most_bytes: u64) {
         let mut state = self.0.lock();
         state.most = most_bytes;
         let beyond = state.mapped.saturating_sub(most_bytes).div_ceil(self.0.chunk as u64);
         let going = usize::try_from(beyond).unwrap_or(usize::MAX).min(state.free.len());
         state.mapped -= (going * self.0.chunk) as u64;
-        // Those that came back first were not used for longest.
+        // The front of the list has been unused for longest.
         let gone: Vec<Map> = state.free.drain(..going).collect();
         drop(state);
-        // Unmapped without the lock.
+        // Unmapped after the lock is released.
         drop(gone);
     }
 }
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics with the lock held, and the state is whole after each line.
+        // Nothing panics while the lock is held, and the state is consistent after each line.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A free buffer, or room booked for a new one; `None` when there is no room.
+    /// A free buffer, or room reserved for a new one; `None` when there is no room.
     fn free_or_room(&self) -> Option<Option<Map>> {
         let mut state = self.lock();
         if let Some(free) = state.free.pop() {
@@ -119,15 +119,15 @@ impl Shared {
         }
         state.mapped -= self.chunk as u64;
         drop(state);
-        // Unmapped here, without the lock.
+        // Unmapped here, after the lock is released.
         drop(map);
     }
 }
 
-/// Memory of a pool's chunk size, aligned to [`BLOCK`](crate::BLOCK). Goes back when dropped.
+/// Memory of a pool's chunk size, aligned to [`BLOCK`](crate::BLOCK). Returns to the pool when dropped.
 #[derive(Debug)]
 pub struct Buffer {
-    /// There until the buffer is dropped.
+    /// Present until the buffer is dropped.
     map: Option<Map>,
     home: Arc<Shared>,
 }
@@ -137,8 +137,8 @@ impl Deref for Buffer {
 
     fn deref(&self) -> &[u8] {
         let Some(map) = &self.map else { return &[] };
-        // SAFETY: the mapping is `length` readable bytes, initialised (anonymous memory is zeros at
-        // first), and only this buffer has it; storage only reads it.
+        // SAFETY: the mapping is `length` readable bytes, initialised (anonymous memory starts as
+        // zeros), and only this buffer owns it; storage only reads it.
         unsafe { std::slice::from_raw_parts(map.base.as_ptr(), map.length) }
     }
 }
@@ -146,8 +146,8 @@ impl Deref for Buffer {
 impl DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [u8] {
         let Some(map) = &mut self.map else { return &mut [] };
-        // SAFETY: as above, and writable; `&mut self` is the only way to it. A buffer whose write is
-        // under way is owned by its file, which gives out no reference to it.
+        // SAFETY: as above, and writable; `&mut self` is the only way to it. While a buffer's write
+        // is in flight its file owns it and gives out no reference to it.
         unsafe { std::slice::from_raw_parts_mut(map.base.as_ptr(), map.length) }
     }
 }
@@ -167,9 +167,9 @@ struct Map {
     length: usize,
 }
 
-// SAFETY: the mapping belongs to no thread; it is accessed through its one `Buffer` only.
+// SAFETY: the mapping belongs to no thread; only its one `Buffer` accesses it.
 unsafe impl Send for Map {}
-// SAFETY: a shared reference allows reading only.
+// SAFETY: a shared reference allows only reading.
 unsafe impl Sync for Map {}
 
 impl Map {
@@ -181,30 +181,30 @@ impl Map {
         let wide = Map::anywhere(length + HUGE)?;
         let map = wide.narrowed(length);
         // SAFETY: the range is the mapping's; the advice changes no content. A kernel without huge
-        // pages refuses it, which costs speed only.
+        // pages refuses it, which costs only speed.
         let _ = unsafe { rustix::mm::madvise(map.at(0), length, Advice::LinuxHugepage) };
         Ok(map)
     }
 
     fn anywhere(length: usize) -> rustix::io::Result<Map> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping at an address that the kernel chooses replaces nothing.
+        // SAFETY: a new mapping at an address chosen by the kernel replaces nothing.
         let base = unsafe {
             rustix::mm::mmap_anonymous(std::ptr::null_mut(), length, access, MapFlags::PRIVATE)
         }?;
         Ok(Map { base: NonNull::new(base.cast()).ok_or(Errno::NOMEM)?, length })
     }
 
-    /// The part of `length` bytes that begins at a huge page; the rest is unmapped.
+    /// The part of `length` bytes that begins at a huge page boundary; the rest is unmapped.
     fn narrowed(self, length: usize) -> Map {
         let before = self.base.as_ptr().align_offset(HUGE);
-        // `align_offset` may refuse by its contract; then the part begins where the whole does.
+        // `align_offset` may refuse by its contract; then the part begins at the start of the whole.
         let before = if before <= self.length - length { before } else { 0 };
         let behind = self.length - before - length;
         let wide = std::mem::ManuallyDrop::new(self);
         for (start, size) in [(0, before), (before + length, behind)] {
             if size > 0 {
-                // SAFETY: this part of the mapping is not in what is given back; nobody has it.
+                // SAFETY: this part of the mapping is outside the returned one; nobody uses it.
                 let done = unsafe { rustix::mm::munmap(wide.at(start), size) };
                 debug_assert!(done.is_ok());
             }

@@ -1,10 +1,10 @@
-//! One write at a time, made by the kernel while its caller goes on: io_uring.
+//! io_uring: one asynchronous write at a time.
 //!
-//! The ring owns the chunks of the write that is under way and gives them back when it has ended,
-//! so that nobody can free or change memory that storage is reading. It never has two writes: that
-//! is what keeps a file in order, whatever the kernel cancels when a process dies. Neither file nor
-//! buffers are registered: a write is of megabytes in huge pages, and looking up its file and its
-//! few pages costs nothing that could be measured beside it.
+//! The ring owns the chunks of the write in flight and gives them back when it has ended, so nobody
+//! can free or change memory that storage is reading. There are never two writes: that keeps a file
+//! in order, whatever the kernel cancels when a process dies. Neither file nor buffers are
+//! registered: a write is megabytes in huge pages, and looking up its file and few pages costs
+//! nothing measurable.
 //!
 //! Specification: io_uring_enter(2).
 
@@ -17,7 +17,7 @@ use rustix::io::Errno;
 
 use crate::chunk::Chunk;
 
-/// How a write ended: the number of bytes written, or the refusal.
+/// How a write ended: the number of bytes written, or the error.
 pub(crate) type Outcome = Result<usize, Errno>;
 
 pub(crate) struct Ring {
@@ -27,11 +27,11 @@ pub(crate) struct Ring {
 
 struct Flight {
     chunks: VecDeque<Chunk>,
-    /// What the kernel reads when the write is submitted.
+    /// The vector that the kernel reads when the write is submitted.
     pieces: Vec<libc::iovec>,
 }
 
-// SAFETY: the pointers of `pieces` go into `chunks`, which are sent along and are sendable.
+// SAFETY: the pointers of `pieces` point into `chunks`, which move along and are `Send`.
 unsafe impl Send for Flight {}
 // SAFETY: a shared reference to it gives access to nothing.
 unsafe impl Sync for Flight {}
@@ -41,12 +41,13 @@ impl Ring {
         Ok(Ring { uring: IoUring::builder().dontfork().build(2)?, flight: None })
     }
 
-    /// Whether a write was started whose end was not told yet.
+    /// Whether a write was started whose end is not known yet.
     pub(crate) fn busy(&self) -> bool {
         self.flight.is_some()
     }
 
-    /// Starts writing `bytes` of these chunks, without the first `skip`, at `offset` of the file.
+    /// Starts writing `bytes` bytes of these chunks, after skipping the first `skip`, at `offset` of the
+    /// file.
     /// After an error the write may be taken back with [`Ring::end`].
     pub(crate) fn start(
         &mut self,
@@ -63,14 +64,14 @@ impl Ring {
         let target = types::Fd(fd.as_raw_fd());
         let entry = opcode::Writev::new(target, flight.pieces.as_ptr(), count).offset(offset);
         let entry = entry.build();
-        // SAFETY: what the entry points to is in `self.flight`, which stays until the kernel has
-        // told the end of the write, or has never been told of it: see `landed`, `end` and `drop`.
+        // SAFETY: the entry points into `self.flight`, which stays until the kernel has reported
+        // the end of the write, or has never seen it: see `landed`, `end` and `drop`.
         unsafe { self.uring.submission().push(&entry) }.map_err(io::Error::other)?;
         self.submit(0)
     }
 
-    /// The chunks of the write and how it ended; `None` if it goes on and `wait` is not set. An
-    /// error means that the kernel has not taken the write.
+    /// The chunks of the write and how it ended; `None` if it is still in flight and `wait` is not
+    /// set. An error means that the kernel has not accepted the write.
     pub(crate) fn landed(&mut self, wait: bool) -> io::Result<Option<(VecDeque<Chunk>, Outcome)>> {
         if self.flight.is_none() {
             return Ok(None);
@@ -87,7 +88,7 @@ impl Ring {
             }
             match self.submit(usize::from(wait)) {
                 Err(source) if !taken => return Err(source),
-                // The kernel has it and will end it, even if it does not let us wait for that.
+                // The kernel has accepted it and will finish it, even if it does not let us wait.
                 Err(_) => std::thread::yield_now(),
                 Ok(()) if !wait => return Ok(None),
                 Ok(()) => (),
@@ -95,14 +96,14 @@ impl Ring {
         }
     }
 
-    /// Ends the ring and gives back what it was to write: how it ended, if the kernel had it.
+    /// Ends the ring and gives back its chunks, with the outcome if the kernel had accepted the write.
     pub(crate) fn end(mut self) -> (VecDeque<Chunk>, Option<Outcome>) {
         if self.uring.submission().is_empty()
             && let Ok(Some((chunks, outcome))) = self.landed(true)
         {
             return (chunks, Some(outcome));
         }
-        // What is still in the submission queue is never submitted: the ring goes now.
+        // An entry still in the submission queue is never submitted: the ring is closed now.
         (self.flight.take().map(|flight| flight.chunks).unwrap_or_default(), None)
     }
 
@@ -117,13 +118,13 @@ impl Ring {
 impl Drop for Ring {
     fn drop(&mut self) {
         if self.busy() && self.uring.submission().is_empty() {
-            // The memory is storage's until the write has ended.
+            // Storage uses the memory until the write has ended.
             drop(self.landed(true));
         }
     }
 }
 
-/// Where `bytes` bytes of the chunks are, without the first `skip`.
+/// The addresses of `bytes` bytes of the chunks, after skipping the first `skip`.
 fn pieces(chunks: &VecDeque<Chunk>, skip: usize, bytes: usize) -> Vec<libc::iovec> {
     let slices = crate::chunk::slices(chunks, skip, bytes);
     // The kernel only reads from them.

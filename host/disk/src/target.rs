@@ -1,8 +1,8 @@
-//! How a file is opened: what may stand at its path, and which ways of writing it allows.
+//! Opening a file: what may exist at its path, and which ways of writing it allows.
 //!
-//! Nothing is followed, opened or truncated that is not a regular file, or that another process writes. Past the page cache is tried
-//! only where the file system says that it can (`STATX_DIOALIGN`, Linux 6.1) or, where that is not
-//! told, takes `O_DIRECT`; what fails at the first write is left to [`File`](crate::File).
+//! Nothing is followed, opened or truncated unless it is a regular file that no other process writes. Writing
+//! past the page cache is tried only where the file system reports support (`STATX_DIOALIGN`, Linux 6.1) or,
+//! if it reports nothing, accepts `O_DIRECT`; [`File`](crate::File) handles a failure at the first write.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use crate::ring::Ring;
 use crate::{BLOCK, Error, Result, lock};
 
-/// Whether to go past the page cache.
+/// Whether to bypass the page cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direct {
     /// Where the file system allows it.
@@ -29,23 +29,23 @@ pub enum Direct {
 pub struct Options {
     /// Past the page cache or not.
     pub direct: Direct,
-    /// Whether io_uring may be used, which lets the caller go on while a chunk is written. It is
-    /// used only past the page cache.
+    /// Whether io_uring may be used: the caller continues while a chunk is written. Only used past
+    /// the page cache.
     pub uring: bool,
-    /// Bytes of a full chunk: what the pool's buffers have.
+    /// Bytes of a full chunk: the size of the pool's buffers.
     pub chunk: usize,
-    /// Bytes that are given to the kernel in one write at most, but one chunk at least. Twice as
-    /// many may be queued before [`File::write`](crate::File::write) waits.
+    /// Most bytes handed to the kernel in one write, but at least one chunk. Twice as many may be
+    /// queued before [`File::write`](crate::File::write) waits.
     pub gather: usize,
-    /// Bytes for which space is set aside at the start, beyond the file's size; 0 for none. What
-    /// was not needed is given back by [`File::finish`](crate::File::finish), and stays taken if the
+    /// Bytes of space reserved at the start, beyond the file's size; 0 for none.
+    /// [`File::finish`](crate::File::finish) releases what was not needed; it stays reserved if the
     /// process is killed.
     pub preallocate: u64,
-    /// Permissions of a file that did not exist, before the umask.
+    /// Permissions of a new file, before the umask.
     pub mode: u32,
-    /// Whether the file gets its name only when its first chunk is in it, so that a process that is
-    /// killed leaves no empty file. What stands at the path already is emptied at once, and so is
-    /// every file made where the file system knows no files without a name.
+    /// Whether the file gets its name only when its first chunk is in it, so that a killed process
+    /// leaves no empty file. An existing file is emptied at once; a file system without unnamed
+    /// files (`O_TMPFILE`) names every file at once.
     pub late: bool,
 }
 
@@ -63,16 +63,16 @@ impl Default for Options {
     }
 }
 
-/// How a file is being written.
+/// How a file is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct How {
     /// Past the page cache.
     pub direct: bool,
     /// By io_uring.
     pub uring: bool,
-    /// Space was set aside as asked.
+    /// Space was reserved as requested.
     pub preallocated: bool,
-    /// Why it is not all of what the options allow, in words.
+    /// Why it is less than the options allow, in words.
     pub why_not: Option<String>,
 }
 
@@ -89,7 +89,7 @@ pub(crate) struct Target {
     pub(crate) fd: OwnedFd,
     pub(crate) ring: Option<Ring>,
     pub(crate) how: How,
-    /// Whether it stands at its path.
+    /// Whether it has its name.
     pub(crate) named: bool,
 }
 
@@ -98,7 +98,7 @@ impl Target {
         let nameless = if options.late { nameless(path, options.mode) } else { None };
         let (fd, named) = match nameless {
             Some(fd) => {
-                // Nobody else knows it.
+                // No other process knows it.
                 lock::take(&fd, path)?;
                 (fd, false)
             }
@@ -126,7 +126,7 @@ impl Target {
         Ok(Target { fd, ring, how, named })
     }
 
-    /// Puts it at its path, where nothing may be.
+    /// Links it to its path, where nothing may exist.
     pub(crate) fn name(&mut self, path: &Path) -> Result<(), Errno> {
         let itself = format!("{DESCRIPTORS}/{}", self.fd.as_raw_fd());
         rustix::fs::linkat(CWD, itself, CWD, path, AtFlags::SYMLINK_FOLLOW)?;
@@ -135,13 +135,13 @@ impl Target {
     }
 }
 
-/// Where each open file has a link to it (proc_pid_fd(5)).
+/// The directory with a link to each open file (proc_pid_fd(5)).
 const DESCRIPTORS: &str = "/proc/self/fd";
 
-/// A file for this path that nobody sees yet, if there can be one and nothing is there.
+/// An unnamed file for this path, if the file system can make one and nothing is at the path.
 fn nameless(path: &Path, mode: u32) -> Option<OwnedFd> {
     let absent = rustix::fs::lstat(path).is_err_and(|error| error == Errno::NOENT);
-    // What has no way to its name later would be lost.
+    // A file that could not be named later would be lost.
     if !absent || rustix::fs::access(DESCRIPTORS, Access::EXISTS).is_err() {
         return None;
     }
@@ -150,18 +150,18 @@ fn nameless(path: &Path, mode: u32) -> Option<OwnedFd> {
     rustix::fs::open(folder, flags, Mode::from_raw_mode(mode)).ok()
 }
 
-/// Opens a regular file, made or emptied.
+/// Opens a regular file, created or emptied.
 fn open(path: &Path, mode: u32) -> Result<OwnedFd> {
     let failed = |operation| {
         move |source: Errno| Error::Path { path: path.to_owned(), operation, source: source.into() }
     };
-    // Looked at first, because opening alone already does something to some devices, and again
-    // when it is open, because it may be another by then.
+    // Checked before opening, because opening alone has an effect on some devices, and again
+    // afterwards, because the path may lead to another file by then.
     if let Ok(found) = rustix::fs::lstat(path) {
         regular(path, found.st_mode)?;
     }
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    // Not to wait for the reader of a FIFO that has come in between.
+    // Do not wait for the reader of a FIFO that appeared in between.
     let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY;
     let fd = rustix::fs::open(path, flags, Mode::from_raw_mode(mode)).map_err(failed("create"))?;
     regular(path, rustix::fs::fstat(&fd).map_err(failed("look at"))?.st_mode)?;
@@ -190,7 +190,7 @@ fn go_direct(fd: &OwnedFd) -> Result<(), String> {
     /// `TMPFS_MAGIC` of linux/magic.h.
     const TMPFS: u64 = 0x0102_1994;
     let kind = rustix::fs::fstatfs(fd).map_err(|source| source.to_string())?;
-    // Takes the flag since Linux 6.6, and writes to the page cache all the same.
+    // tmpfs accepts the flag since Linux 6.6, and still writes to the page cache.
     if u64::try_from(kind.f_type).is_ok_and(|kind| kind == TMPFS) {
         return Err("a tmpfs is the page cache".to_owned());
     }
@@ -205,7 +205,7 @@ fn go_direct(fd: &OwnedFd) -> Result<(), String> {
     set.map_err(|source| io::Error::from(source).to_string())
 }
 
-/// What memory and offsets must be multiples of, 0 for never, `None` where the kernel does not tell.
+/// The required alignment of memory and offsets: 0 if unsupported, `None` if the kernel does not tell.
 fn alignment(fd: &OwnedFd) -> Option<usize> {
     let found = rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
     let told = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::DIOALIGN);
@@ -216,7 +216,7 @@ fn alignment(fd: &OwnedFd) -> Option<usize> {
     usize::try_from(if memory == 0 || offset == 0 { 0 } else { memory.max(offset) }).ok()
 }
 
-/// Goes back to the page cache.
+/// Switches back to the page cache.
 pub(crate) fn go_buffered(fd: &OwnedFd) -> io::Result<()> {
     Ok(rustix::fs::fcntl_setfl(fd, OFlags::empty())?)
 }

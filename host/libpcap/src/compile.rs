@@ -1,8 +1,8 @@
-//! Filter expressions (`man pcap-filter`) to programs.
+//! Compiles filter expressions (`man pcap-filter`) to programs.
 //!
-//! Compiled for Ethernet frames with all their bytes, as in a file: VLAN tags are looked for in the
-//! frame, and `inbound`, `ifname` and the like, which only a live interface knows, are refused. A name of
-//! a host in an expression is looked up by libpcap in the calling thread's network namespace.
+//! Compiled for complete Ethernet frames, as in a file: VLAN tags are looked for in the frame, and
+//! `inbound`, `ifname` and other primitives that need a live interface are refused. libpcap looks
+//! up host names in an expression in the calling thread's network namespace.
 
 use std::ffi::{CStr, CString, c_int};
 use std::ptr::NonNull;
@@ -13,7 +13,7 @@ use netloom_filter::{Insn, Program};
 use crate::library::{self, BpfProgram, ETHERNET, Functions, Header, NETMASK_UNKNOWN, Pcap};
 use crate::{Error, Result};
 
-/// Before 1.8 libpcap's compiler keeps its state in variables of the library.
+/// Before 1.8 libpcap's compiler keeps its state in global variables.
 static COMPILER: Mutex<()> = Mutex::new(());
 
 /// A handle of libpcap, closed when dropped.
@@ -22,19 +22,19 @@ pub(crate) struct Handle {
     pcap: NonNull<Pcap>,
 }
 
-// SAFETY: libpcap keeps nothing about threads in a handle. Only one thread at a time calls it (`Live` is
-// not shared), but for `pcap_breakloop`, which other threads may call.
+// SAFETY: libpcap keeps no thread-bound state in a handle. Only one thread at a time calls it
+// (`Live` is not shared), except `pcap_breakloop`, which other threads may call.
 unsafe impl Send for Handle {}
-// SAFETY: through a shared handle only `pcap_breakloop` is called by other threads than the owner's.
+// SAFETY: through a shared handle other threads than the owner's call only `pcap_breakloop`.
 unsafe impl Sync for Handle {}
 
 impl Handle {
-    /// Takes a handle over; `None` if libpcap gave none.
+    /// Takes ownership of a handle; `None` if libpcap gave none.
     pub(crate) fn new(functions: &'static Functions, pcap: *mut Pcap) -> Option<Handle> {
         NonNull::new(pcap).map(|pcap| Handle { functions, pcap })
     }
 
-    /// For calls of libpcap.
+    /// The raw handle, for calls of libpcap.
     pub(crate) fn as_ptr(&self) -> *mut Pcap {
         self.pcap.as_ptr()
     }
@@ -43,7 +43,7 @@ impl Handle {
         self.functions
     }
 
-    /// What libpcap last complained about.
+    /// libpcap's last error message.
     pub(crate) fn message(&self) -> String {
         // SAFETY: the handle is open; the text is inside it and ends in a zero byte.
         let text = unsafe { (self.functions.pcap_geterr)(self.as_ptr()) };
@@ -80,7 +80,7 @@ impl Code {
         let functions = handle.functions();
         let mut program = BpfProgram { len: 0, insns: std::ptr::null_mut() };
         let one = COMPILER.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: an open handle, a struct to be filled in, a text that ends in a zero byte; no other
+        // SAFETY: an open handle, a struct to fill in, a text that ends in a zero byte; no other
         // thread compiles.
         let done = unsafe {
             (functions.pcap_compile)(
@@ -105,13 +105,13 @@ impl Code {
     }
 }
 
-/// Compiles an expression for Ethernet frames. A frame that matches is kept up to `snaplen` bytes (at
+/// Compiles an expression for Ethernet frames. Matching frames are kept up to `snaplen` bytes (at
 /// least 1).
 ///
 /// # Errors
 ///
 /// [`Error::Expression`] with libpcap's message, [`Error::Filter`] for `protochain`, whose loops no
-/// kernel takes, [`Error::Unsupported`] without the library.
+/// kernel accepts, [`Error::Unsupported`] without the library.
 pub fn compile(expression: &str, snaplen: u32) -> Result<Program> {
     let functions = library::get()?;
     let snaplen = c_int::try_from(snaplen.max(1)).unwrap_or(c_int::MAX);
@@ -125,8 +125,8 @@ pub fn compile(expression: &str, snaplen: u32) -> Result<Program> {
         .map_err(|source| Error::Filter { expression: expression.to_owned(), source })
 }
 
-/// What libpcap's own interpreter says about a frame: the bytes to keep, 0 for none. For comparison;
-/// [`Program::run`] is faster.
+/// The verdict of libpcap's own interpreter on a frame: the bytes to keep, 0 for none. For
+/// comparison; [`Program::run`] is faster.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! What libpcap refused, in its own words.
+//! libpcap's refusals, in its own words.
 
 use netloom_sys::Unsupported;
 
@@ -12,7 +12,7 @@ pub enum Error {
     /// The machine has no libpcap.
     #[error(transparent)]
     Unsupported(#[from] Unsupported),
-    /// An expression that libpcap does not take.
+    /// An expression that libpcap rejects.
     #[error("filter {expression:?}: compile: {message}")]
     Expression {
         /// The expression.
@@ -20,7 +20,7 @@ pub enum Error {
         /// libpcap's message.
         message: String,
     },
-    /// An expression that libpcap takes and the kernel would not.
+    /// An expression that libpcap accepts and the kernel would reject.
     #[error("filter {expression:?}: check")]
     Filter {
         /// The expression.
@@ -29,12 +29,12 @@ pub enum Error {
         #[source]
         source: netloom_filter::Error,
     },
-    /// An interface that cannot be captured on, or no longer.
+    /// An interface that cannot be captured on, or not any longer.
     #[error("interface {interface:?}: {operation}: {message}")]
     Interface {
         /// The interface's name.
         interface: String,
-        /// What was tried.
+        /// The operation tried.
         operation: &'static str,
         /// libpcap's message.
         message: String,
@@ -42,7 +42,7 @@ pub enum Error {
     /// libpcap gave no handle.
     #[error("libpcap: {operation}: out of memory")]
     Memory {
-        /// What was tried.
+        /// The operation tried.
         operation: &'static str,
     },
 }

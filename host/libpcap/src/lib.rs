@@ -1,11 +1,11 @@
-//! libpcap where the machine has it: filter expressions compiled, frames captured for comparison.
+//! libpcap, if installed: compiles filter expressions, captures frames for comparison.
 //!
-//! The library is opened when it is first needed (`libpcap.so.1`, else `libpcap.so.0.8`) and stays open
-//! until the process ends; nothing of it is needed to build. Where it is missing everything here answers
+//! The library is opened on first use (`libpcap.so.1`, else `libpcap.so.0.8`) and stays open until
+//! the process ends; building needs nothing of it. Without it, everything here returns
 //! [`Error::Unsupported`], which names the package.
 //!
-//! [`compile`] gives a checked program for Ethernet frames. [`Live`] captures by libpcap's own engine;
-//! netloom has faster ones. What is not bound here is not used: files, lists of interfaces, sending.
+//! [`compile`] gives a checked program for Ethernet frames. [`Live`] captures by libpcap's own
+//! engine; netloom has faster ones. Unused parts are not bound: files, interface lists, sending.
 
 mod compile;
 mod error;
@@ -16,7 +16,7 @@ pub use compile::{compile, offline_filter};
 pub use error::{Error, Result};
 pub use live::{Breaker, Frame, Live, LiveOptions, Statistics, Taken};
 
-/// The version of the library that is found, in its own words.
+/// The version of the library found, in its own words.
 ///
 /// # Errors
 ///

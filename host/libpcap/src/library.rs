@@ -1,4 +1,4 @@
-//! The library's functions, found when they are first needed.
+//! The library's functions, resolved on first use.
 //!
 //! Signatures are those of `pcap/pcap.h` and `pcap/bpf.h`, unchanged since libpcap 1.5. The library is
 //! never closed, so the functions live as long as the process.
@@ -51,12 +51,12 @@ pub(crate) struct Stat {
 /// `pcap_handler`.
 pub(crate) type Handler = unsafe extern "C" fn(*mut c_uchar, *const Header, *const c_uchar);
 
-/// Where the library may be: its name since 1.0 on most systems, and on Debian's.
+/// File names of the library: since 1.0 on most systems, and on Debian.
 const NAMES: [&str; 2] = ["libpcap.so.1", "libpcap.so.0.8"];
 
 macro_rules! functions {
     ($($name:ident: fn($($argument:ty),*) $(-> $result:ty)?;)*) => {
-        /// What of the library is used, each under its own name.
+        /// The functions used, each under its own name.
         pub(crate) struct Functions {
             $(pub(crate) $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
         }
@@ -107,7 +107,7 @@ pub(crate) fn get() -> std::result::Result<&'static Functions, Unsupported> {
 fn open() -> std::result::Result<Functions, Unsupported> {
     let mut reason = String::new();
     for name in NAMES {
-        // SAFETY: libpcap's initialisers do nothing that others could notice.
+        // SAFETY: libpcap's initialisers have no effect visible to other code.
         match unsafe { libloading::Library::new(name) } {
             Ok(library) => {
                 let functions = Functions::find(&library).map_err(|e| missing(e.to_string()))?;

@@ -1,7 +1,7 @@
-//! Capturing by libpcap's own engine.
+//! Capture by libpcap's own engine.
 //!
-//! One thread reads; another may end its waiting by a [`Breaker`]. Frames are libpcap's memory and are
-//! lent for the time of one call. Interfaces are those of the network namespace of the thread that opens.
+//! One thread reads; another may end its wait by a [`Breaker`]. Frames live in libpcap's memory and
+//! are lent for one call. Interfaces are those of the opening thread's network namespace.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uchar};
 use std::slice;
@@ -16,16 +16,16 @@ use crate::{Error, Result};
 pub struct LiveOptions {
     /// Bytes of each frame to keep; libpcap may keep a few less in immediate mode.
     pub snaplen: u32,
-    /// Bytes of the kernel's ring; 0 for libpcap's choice (2 MiB).
+    /// Size of the kernel's ring in bytes; 0 for libpcap's choice (2 MiB).
     pub buffer_bytes: usize,
-    /// Frames are given as they come, not a block at a time.
+    /// Deliver frames as they arrive, not a block at a time.
     pub immediate: bool,
-    /// Milliseconds after which a block with frames in it is given; 0 waits until it is full. It does
-    /// not bound the waiting for a first frame: see [`Live::next`].
+    /// Milliseconds after which a block with frames in it is delivered; 0 waits until it is full.
+    /// It does not bound the wait for a first frame: see [`Live::next`].
     pub timeout_ms: u32,
-    /// Frames for others, too.
+    /// Capture frames for other stations, too.
     pub promiscuous: bool,
-    /// Which frames, in the words of `man pcap-filter`; all if there is none.
+    /// The filter, in the syntax of `man pcap-filter`; `None` for all frames.
     pub filter: Option<String>,
 }
 
@@ -45,66 +45,66 @@ impl Default for LiveOptions {
 /// A captured frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// When, in nanoseconds of Unix time.
+    /// Time of arrival, in nanoseconds of Unix time.
     pub time_ns: u64,
     /// Its length on the wire.
     pub original: u32,
-    /// What was captured of it.
+    /// The captured bytes.
     pub data: &'a [u8],
 }
 
-/// What asking for a frame gave.
+/// The outcome of asking for a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken<'a> {
     /// A frame.
     Frame(Frame<'a>),
-    /// None within the time.
+    /// No frame within the timeout.
     Timeout,
     /// A [`Breaker`] was used.
     Broken,
 }
 
-/// Counters since the start. libpcap's are of 32 bits; they are added up at each call.
+/// Counters since the start. libpcap's counters have 32 bits; each call adds the difference.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Frames that the filter let through, lost ones included.
+    /// Frames that passed the filter, including lost ones.
     pub received: u64,
     /// Frames lost because the ring was full.
     pub dropped: u64,
-    /// Frames that the interface lost, where it says so.
+    /// Frames that the interface lost, if it reports them.
     pub interface_dropped: u64,
 }
 
-/// An interface that is captured on.
+/// An interface being captured on.
 pub struct Live {
     handle: Arc<Handle>,
     interface: String,
-    /// Nanoseconds in a unit of the time stamps' fraction.
+    /// Nanoseconds per unit of the time stamps' fraction.
     unit: u64,
     statistics: Statistics,
     last: Stat,
 }
 
-/// Ends the waiting of a [`Live`], from any thread. A libpcap before 1.10 notices when the next frame
-/// comes or the timeout is over.
+/// Ends the wait of a [`Live`], from any thread. libpcap before 1.10 notices only at the next frame
+/// or timeout.
 #[derive(Clone)]
 pub struct Breaker(Arc<Handle>);
 
 impl Breaker {
-    /// Lets the capture's current or next call answer that it was broken.
+    /// Makes the current or next call return [`Taken::Broken`], or `None` from [`Live::dispatch`].
     pub fn stop(&self) {
-        // SAFETY: the handle is open as long as this is; libpcap allows this call from any thread.
+        // SAFETY: the handle is open as long as `self`; libpcap allows this call from any thread.
         unsafe { (self.0.functions().pcap_breakloop)(self.0.as_ptr()) }
     }
 }
 
 impl Live {
-    /// Starts to capture.
+    /// Starts a capture.
     ///
     /// # Errors
     ///
-    /// [`Error::Interface`] with libpcap's message (no such interface, no right, no Ethernet),
-    /// [`Error::Expression`] for the filter, [`Error::Unsupported`] without the library.
+    /// [`Error::Interface`] with libpcap's message (no such interface, no permission, not
+    /// Ethernet), [`Error::Expression`] for the filter, [`Error::Unsupported`] without the library.
     pub fn open(interface: &str, options: &LiveOptions) -> Result<Live> {
         let handle = create(interface)?;
         configure(interface, &handle, options)?;
@@ -123,20 +123,20 @@ impl Live {
         })
     }
 
-    /// The next frame. In immediate mode it is waited for as long as the timeout; else libpcap waits on
-    /// Linux without end, until a frame comes or a [`Breaker`] is used.
+    /// The next frame. In immediate mode it waits at most the timeout; otherwise libpcap on Linux
+    /// waits without limit, until a frame arrives or a [`Breaker`] is used.
     ///
     /// # Errors
     ///
-    /// [`Error::Interface`]: it went down or away.
+    /// [`Error::Interface`]: the interface went down or away.
     #[expect(clippy::should_implement_trait, reason = "frames are lent")]
     pub fn next(&mut self) -> Result<Taken<'_>> {
         let mut header: *const Header = std::ptr::null();
         let mut data: *const c_uchar = std::ptr::null();
         let next = self.handle.functions().pcap_next_ex;
-        // SAFETY: the handle is active, and both pointers are there to be filled in.
+        // SAFETY: the handle is active, and both pointers may be filled in.
         match unsafe { next(self.handle.as_ptr(), &mut header, &mut data) } {
-            // SAFETY: libpcap gave both; they hold until the next call, which needs this borrow to end.
+            // SAFETY: libpcap gave both; they are valid until the next call, which needs this borrow to end.
             1 => Ok(Taken::Frame(unsafe { frame(header, data, self.unit) })),
             0 => Ok(Taken::Timeout),
             -2 => Ok(Taken::Broken),
@@ -144,13 +144,13 @@ impl Live {
         }
     }
 
-    /// Gives frames to `each` until one buffer of the kernel's is empty, `most` (0 for no limit) were
-    /// given or the time is over; how many they were, or `None` if a [`Breaker`] was used. A panic in
-    /// `each` ends the process.
+    /// Passes frames to `each` until one kernel buffer is empty, `most` frames (0 for no limit)
+    /// were given or the timeout is over. Returns their number, or `None` if a [`Breaker`] was
+    /// used. A panic in `each` ends the process.
     ///
     /// # Errors
     ///
-    /// [`Error::Interface`]: it went down or away.
+    /// [`Error::Interface`]: the interface went down or away.
     pub fn dispatch(
         &mut self,
         most: u32,
@@ -167,14 +167,14 @@ impl Live {
         }
     }
 
-    /// Counters since the start; to be asked for before 2^32 frames have passed.
+    /// Counters since the start; call it before another 2^32 frames have passed.
     ///
     /// # Errors
     ///
-    /// [`Error::Interface`]: it is gone.
+    /// [`Error::Interface`]: the interface is gone.
     pub fn statistics(&mut self) -> Result<Statistics> {
         let mut now = Stat::default();
-        // SAFETY: the handle is active, and the struct is there to be filled in.
+        // SAFETY: the handle is active, and the struct may be filled in.
         if unsafe { (self.handle.functions().pcap_stats)(self.handle.as_ptr(), &mut now) } < 0 {
             return Err(self.error("statistics"));
         }
@@ -187,7 +187,7 @@ impl Live {
         Ok(*sum)
     }
 
-    /// What ends its waiting.
+    /// A handle to end its wait.
     pub fn breaker(&self) -> Breaker {
         Breaker(Arc::clone(&self.handle))
     }
@@ -206,10 +206,10 @@ fn create(interface: &str) -> Result<Handle> {
     let name = CString::new(interface)
         .map_err(|_| error(interface, "open", "the name has a zero byte".to_owned()))?;
     let mut message: [c_char; ERROR_LEN] = [0; ERROR_LEN];
-    // SAFETY: a name that ends in a zero byte, and as much memory for a message as libpcap asks for.
+    // SAFETY: the name ends in a zero byte, and the message buffer has the size libpcap requires.
     let pcap = unsafe { (functions.pcap_create)(name.as_ptr(), message.as_mut_ptr()) };
     Handle::new(functions, pcap).ok_or_else(|| {
-        // SAFETY: libpcap wrote a message that ends in a zero byte, or nothing: it is zeros.
+        // SAFETY: libpcap wrote a message that ends in a zero byte, or nothing: the buffer is zeroed.
         let message = unsafe { CStr::from_ptr(message.as_ptr()) };
         error(interface, "open", message.to_string_lossy().into_owned())
     })
@@ -235,7 +235,7 @@ fn configure(interface: &str, handle: &Handle, options: &LiveOptions) -> Result<
             return Err(error(interface, operation, handle.message()));
         }
     }
-    // Where there are none, stamps are in microseconds; which they are is asked for afterwards.
+    // Without nanosecond stamps they are in microseconds; the actual precision is queried afterwards.
     // SAFETY: the handle is open and not yet active.
     let _ = unsafe { (functions.pcap_set_tstamp_precision)(handle.as_ptr(), NANO) };
     Ok(())
@@ -272,7 +272,7 @@ fn set_filter(interface: &str, handle: &Handle, expression: &str) -> Result<()> 
     Ok(())
 }
 
-/// What `deliver` needs to know.
+/// The context of `deliver`.
 struct Call<'a> {
     each: &'a mut dyn FnMut(Frame<'_>),
     unit: u64,
@@ -282,7 +282,7 @@ struct Call<'a> {
 ///
 /// # Safety
 ///
-/// `user` is a [`Call`] that nothing else uses; header and data are as libpcap gives them.
+/// `user` is a [`Call`] that nothing else uses; header and data are as libpcap passes them.
 unsafe extern "C" fn deliver(user: *mut c_uchar, header: *const Header, data: *const c_uchar) {
     // SAFETY: the caller's promise.
     let call = unsafe { &mut *user.cast::<Call<'_>>() };
@@ -291,11 +291,11 @@ unsafe extern "C" fn deliver(user: *mut c_uchar, header: *const Header, data: *c
     (call.each)(frame);
 }
 
-/// A frame as libpcap gives it.
+/// A frame as libpcap passes it.
 ///
 /// # Safety
 ///
-/// The header is valid, and so are as many bytes at `data` as it says, for as long as the frame is used.
+/// The header is valid, and so is its number of bytes at `data`, for as long as the frame is used.
 unsafe fn frame<'a>(header: *const Header, data: *const c_uchar, unit: u64) -> Frame<'a> {
     // SAFETY: the caller's promise.
     let header = unsafe { &*header };

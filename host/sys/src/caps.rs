@@ -1,16 +1,16 @@
 //! Capabilities: which ones a node's programs may have.
 //!
-//! What a node is not granted is taken out of the bounding set, so that no program of the node gets it by
-//! exec. An init keeps more than its programs: then these may neither trace it nor look at its root, its
-//! memory and its descriptors (ptrace(2), "Ptrace access mode checking"). See capabilities(7).
+//! Capabilities not granted to a node leave the bounding set, so no program of the node gains them
+//! by exec. An init keeps more than its programs, so they may neither trace it nor read its root,
+//! memory or descriptors (ptrace(2), "Ptrace access mode checking"). See capabilities(7).
 
 use rustix::io::Errno;
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use crate::{Error, Result};
 
-/// What no node gets: kernel modules, clock, reboot, device nodes, raw I/O, file handles of foreign file
-/// systems, security policy, the kernel log.
+/// Granted to no node: kernel modules, clock, reboot, device nodes, raw I/O, file handles of
+/// foreign file systems, security policy, the kernel log.
 const DROPPED: CapabilitySet = CapabilitySet::SYS_MODULE
     .union(CapabilitySet::SYS_TIME)
     .union(CapabilitySet::SYS_BOOT)
@@ -25,8 +25,8 @@ const DROPPED: CapabilitySet = CapabilitySet::SYS_MODULE
     .union(CapabilitySet::WAKE_ALARM)
     .union(CapabilitySet::BLOCK_SUSPEND);
 
-/// What programs of a node need that set up its network, serve on low ports, and change their user and
-/// their root: a container's, and the network's.
+/// For programs that set up a node's network, serve on low ports, and change user and root: a
+/// container's default set, plus the network's.
 const ORDINARY: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::FOWNER)
@@ -45,17 +45,17 @@ const ORDINARY: CapabilitySet = CapabilitySet::CHOWN
 /// Capabilities are bits of a 64-bit word.
 const BITS: u32 = 64;
 
-/// What the programs of a node may do.
+/// The grant of a node's programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grant {
-    /// What ordinary programs in networks need.
+    /// The capabilities of ordinary networked programs.
     Ordinary,
-    /// All that does not reach beyond the node by itself: mounts, tracing, BPF, and more.
+    /// Everything that does not by itself reach beyond the node: mounts, tracing, BPF, and more.
     Privileged,
 }
 
 impl Grant {
-    /// By the lab file's key.
+    /// The grant for the lab file's key.
     pub fn of(privileged: bool) -> Grant {
         if privileged { Grant::Privileged } else { Grant::Ordinary }
     }
@@ -67,7 +67,7 @@ impl Grant {
         }
     }
 
-    /// Takes everything else from this process and from what it starts.
+    /// Removes all other capabilities from this process and its future children.
     ///
     /// # Errors
     /// EPERM when the process may not change its bounding set.
@@ -75,8 +75,8 @@ impl Grant {
         limit(self.capabilities(), self.capabilities())
     }
 
-    /// Takes everything else from the programs that this process starts. It keeps `CAP_SYS_PTRACE`, by which
-    /// it has more than they do and cannot be traced by them.
+    /// Removes all other capabilities from the programs that this process starts. It keeps
+    /// `CAP_SYS_PTRACE`: with more capabilities than they have, they cannot trace it.
     ///
     /// # Errors
     /// EPERM when the process may not change its bounding set.
@@ -85,7 +85,7 @@ impl Grant {
     }
 }
 
-/// Leaves these to programs that are started, and to this process `own`.
+/// Leaves `programs` to started programs, and `own` to this process.
 fn limit(programs: CapabilitySet, own: CapabilitySet) -> Result<()> {
     let fail = |operation| move |e: Errno| Error::call("capabilities", operation, e);
     for one in (0..BITS).map(|bit| CapabilitySet::from_bits_retain(1 << bit)) {
@@ -94,7 +94,7 @@ fn limit(programs: CapabilitySet, own: CapabilitySet) -> Result<()> {
         }
         match rustix::thread::remove_capability_from_bounding_set(one) {
             Ok(()) => {}
-            // The kernel does not know this one, so nobody has it.
+            // The kernel does not know this one, so no process has it.
             Err(Errno::INVAL) => {}
             Err(e) => return Err(fail("leave the bounding set")(e)),
         }
@@ -108,10 +108,10 @@ fn limit(programs: CapabilitySet, own: CapabilitySet) -> Result<()> {
     rustix::thread::set_capabilities(None, sets).map_err(fail("drop"))
 }
 
-/// Gives up every capability for good, as far as this process has any. Its user stays.
+/// Gives up every capability of this process for good. Its user id stays.
 ///
 /// # Errors
-/// The kernel's refusal.
+/// The kernel's error.
 pub fn drop_all() -> Result<()> {
     let fail = |operation| move |e: Errno| Error::call("capabilities", operation, e);
     rustix::thread::set_no_new_privs(true).map_err(fail("forbid new ones"))?;

@@ -1,12 +1,12 @@
-//! Control groups of a lab's nodes: version 1, version 2 and both side by side.
+//! Control groups of a lab's nodes: version 1, version 2 or both side by side.
 //!
-//! Each controller is looked for where it is mounted; a lab gets `netloom/ID` there, and a node a
-//! directory below its parent's: a parent's limits and counts cover its children. Where a node has
-//! no group (memory and sockets have one only where they are limited) its processes are in that of
-//! its nearest ancestor. On version 2 the processes of a node with children are in a leaf `own`.
-//! Limits are written before a process joins. On version 1 it joins by writing `0` to `tasks`
-//! itself, on version 2 by being cloned into it: moving another process waits for an RCU grace
-//! period of some 9 ms. Attaching programs to groups is not done here. See cgroups(7),
+//! Each controller is used where it is mounted. A lab gets `netloom/ID` there, and a node a
+//! directory below its parent's: a parent's limits and counters cover its children. Where a node
+//! has no group (memory and sockets have one only if limited), its processes are in its nearest
+//! ancestor's. On version 2 the processes of a node with children are in a leaf `own`. Limits are
+//! written before a process joins. On version 1 a process joins by writing `0` to `tasks` itself,
+//! on version 2 by being cloned into the group: moving another process waits for an RCU grace
+//! period of about 9 ms. Attaching programs to groups is done elsewhere. See cgroups(7),
 //! cgroup-v2.rst.
 
 mod hierarchy;
@@ -29,19 +29,19 @@ pub use limit::Limits;
 pub use place::{Join, open_dir, open_v1};
 pub use usage::Usage;
 
-/// The leaf with the processes of a node that has children, on version 2.
+/// On version 2, the leaf for the processes of a node that has children.
 const OWN: &str = "own";
-/// How often the common level is made again when other labs take it away.
+/// Attempts to create the common level while other labs remove it.
 const LEVEL_TRIES: usize = 16;
 
-/// The groups of one lab. Nodes are known by a number that never changes.
+/// The groups of one lab. Each node has a number that never changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Groups {
     hierarchies: Vec<Hierarchy>,
     id: String,
     /// Nodes with a group of the memory controller, and their ancestors. The kernel keeps a list of
-    /// every mounted file system for each such group: with 1,000 nodes and their mounts some 100 to
-    /// 220 KiB a node.
+    /// every mounted file system for each such group: with 1,000 nodes and their mounts, 100 to 220
+    /// KiB a node.
     memory: BTreeSet<usize>,
     /// Nodes with a group whose sockets are counted, and their ancestors.
     #[serde(default)]
@@ -55,14 +55,14 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// Groups of the lab `id` (a plain file name) in these hierarchies; `memory` are the nodes whose
-    /// memory is limited. Nothing is made yet.
+    /// Groups of the lab `id` (a plain file name) in these hierarchies; `memory` lists the nodes
+    /// with limited memory. Creates nothing yet.
     pub fn new(hierarchies: Vec<Hierarchy>, id: &str, memory: BTreeSet<usize>) -> Groups {
         Groups::with(hierarchies, id, memory, BTreeSet::new(), BTreeMap::new())
     }
 
-    /// As [`Groups::new`], with the nodes whose `sockets` are limited and the parent of each node that
-    /// has one. Parents must not form a circle.
+    /// As [`Groups::new`], plus the nodes with limited `sockets` and the parent of each node that
+    /// has one. Parents must not form a cycle.
     pub fn with(
         hierarchies: Vec<Hierarchy>,
         id: &str,
@@ -84,9 +84,9 @@ impl Groups {
         groups
     }
 
-    /// Notes a node made later, or one known already whose memory or sockets are limited from now on.
-    /// Nothing is made: that is [`Groups::create_node`]'s, which finds whatever is there. For a node
-    /// that runs, [`Groups::move_processes`] comes after it.
+    /// Records a new node, or a known one whose memory or sockets are limited from now on. Groups
+    /// are created by [`Groups::create_node`], which accepts existing ones. For a running node,
+    /// call [`Groups::move_processes`] afterwards.
     pub fn add(&mut self, node: usize, parent: Option<usize>, memory: bool, sockets: bool) {
         if let Some(parent) = parent {
             self.parents.insert(node, parent);
@@ -101,7 +101,7 @@ impl Groups {
         }
     }
 
-    /// Forgets a node and everything below it: their groups must be gone, see [`Groups::remove_node`].
+    /// Forgets a node and its descendants: their groups must be gone, see [`Groups::remove_node`].
     pub fn forget(&mut self, node: usize) {
         for gone in self.below(node).into_iter().chain([node]) {
             self.parents.remove(&gone);
@@ -111,12 +111,12 @@ impl Groups {
         }
     }
 
-    /// Which controllers limits can use; [`SOCKETS`] tells whether sockets can be counted by group.
+    /// Whether limits can use a controller; [`SOCKETS`] asks whether sockets can be counted by group.
     pub fn has(&self, controller: &str) -> bool {
         self.hierarchies.iter().any(|h| h.has(controller))
     }
 
-    /// Makes the lab's own level. That it exists already is success.
+    /// Creates the lab's own level; succeeds if it exists.
     pub fn create(&self) -> Result<()> {
         let used =
             self.hierarchies.iter().filter(|h| !h.only_for(SOCKETS) || self.counts_sockets());
@@ -138,18 +138,18 @@ impl Groups {
             }
             Ok(())
         };
-        // Another lab that goes may take the common level away as long as it is empty.
+        // Another lab that ends may remove the common level while it is empty.
         let vanished = |made: &Result<()>| {
             made.as_ref().is_err_and(|e| e.raw_os_error() == Some(libc::ENOENT)) && h.base.exists()
         };
         (1..LEVEL_TRIES).fold(levels(), |made, _| if vanished(&made) { levels() } else { made })
     }
 
-    /// Makes a node's groups, with those of its ancestors that are missing, and sets its limits. That
-    /// they exist already is success; limits not given are left as they are then.
+    /// Creates a node's groups and missing ones of its ancestors, and sets its limits. Existing
+    /// groups are accepted; limits not given then stay unchanged.
     ///
     /// # Errors
-    /// [`Error::Refused`] with the reason in words for a CPU limit above an ancestor's on version 1.
+    /// [`Error::Refused`] with the reason in words if a CPU limit exceeds an ancestor's on version 1.
     pub fn create_node(&self, node: usize, limits: &Limits) -> Result<()> {
         for h in self.of(node) {
             if !self.lab_dir(h).exists() || self.newly_selective(h) {
@@ -164,15 +164,15 @@ impl Groups {
                 self.make_room(h, node)?;
             }
         }
-        // A limit without a controller is left out here: whether that is wanted was asked before.
+        // A limit without a controller is ignored here: the caller has already decided that.
         self.change(node, &Limits::default(), limits, &mut Vec::new())
     }
 
-    /// Removes the groups of a node with everything below it, goes on past errors, returns the first.
-    /// Kernel threads that are still in one go back to the hierarchies' roots.
+    /// Removes the groups of a node and its descendants, continues past errors, returns the first.
+    /// Kernel threads still in them go back to the hierarchies' roots.
     ///
     /// # Errors
-    /// [`Error::Refused`] names the processes that are still in it; they must have ended.
+    /// [`Error::Refused`] names the processes still in a group; they must have ended.
     pub fn remove_node(&self, node: usize) -> Result<()> {
         let mut first = Ok(());
         for h in self.of(node) {
@@ -181,7 +181,7 @@ impl Groups {
         first
     }
 
-    /// Removes the lab's groups with all nodes' left in them, goes on past errors, returns the first.
+    /// Removes the lab's groups with all nodes' remaining ones, continues past errors, returns the first.
     pub fn remove(&self) -> Result<()> {
         let mut first = Ok(());
         for h in &self.hierarchies {
@@ -193,14 +193,14 @@ impl Groups {
         first
     }
 
-    /// The directory of the group whose sockets are those of the node and its descendants, where its
+    /// The directory of the group that holds the sockets of the node and its descendants, if its
     /// sockets are limited and can be counted.
     pub fn sockets_dir(&self, node: usize) -> Option<PathBuf> {
         let h = self.hierarchies.iter().find(|h| h.has(SOCKETS))?;
         self.sockets.contains(&node).then(|| self.dir(h, node))
     }
 
-    /// The directory of the lab's group that those of [`Groups::sockets_dir`] are in.
+    /// The directory of the lab's group that contains the groups of [`Groups::sockets_dir`].
     pub fn lab_sockets_dir(&self) -> Option<PathBuf> {
         let h = self.hierarchies.iter().find(|h| h.has(SOCKETS))?;
         self.counts_sockets().then(|| self.lab_dir(h))
@@ -210,7 +210,7 @@ impl Groups {
         !self.sockets.is_empty()
     }
 
-    /// Whether a hierarchy's lab level may lack what a limit set later needs.
+    /// Whether a hierarchy's lab level may lack a controller that a later limit needs.
     fn newly_selective(&self, h: &Hierarchy) -> bool {
         let has = |dir: PathBuf| {
             let on = fs::read_to_string(dir.join("cgroup.subtree_control")).unwrap_or_default();
@@ -220,12 +220,12 @@ impl Groups {
         wanted && !has(self.lab_dir(h))
     }
 
-    /// A node, its parent, and so on to the outermost.
+    /// A node and its ancestors, innermost first.
     fn line(&self, node: usize) -> Vec<usize> {
         let mut line = vec![node];
         let mut last = node;
         while let Some(parent) = self.parents.get(&last) {
-            // A circle, which callers rule out, must not hang.
+            // A cycle, which callers rule out, must not hang.
             if line.contains(parent) {
                 break;
             }
@@ -241,7 +241,7 @@ impl Groups {
         known.filter(|n| self.line(**n).contains(&node)).copied().collect()
     }
 
-    /// Whether a node has a group of its own in a hierarchy. Its ancestors then have, too.
+    /// Whether a node has its own group in a hierarchy. Its ancestors then have one, too.
     fn owns(&self, h: &Hierarchy, node: usize) -> bool {
         h.controllers.iter().any(|c| match c.as_str() {
             "memory" => self.memory.contains(&node),
@@ -250,12 +250,12 @@ impl Groups {
         })
     }
 
-    /// The hierarchies that a node has groups of its own in.
+    /// The hierarchies in which a node has its own groups.
     fn of(&self, node: usize) -> impl Iterator<Item = &Hierarchy> {
         self.hierarchies.iter().filter(move |h| self.owns(h, node))
     }
 
-    /// What is handed out below a version 2 group.
+    /// The controllers enabled below a version 2 group.
     fn handed_out(&self, h: &Hierarchy) -> String {
         let unlimited = self.memory.is_empty();
         let names = h.controllers.iter().filter(|c| *c != "cpuacct" && *c != SOCKETS);
@@ -272,7 +272,7 @@ impl Groups {
         line.fold(self.lab_dir(h), |dir, n| dir.join(n.to_string()))
     }
 
-    /// Where a node's processes are in a hierarchy: in a group of its own or the nearest ancestor's.
+    /// The group of a node's processes in a hierarchy: its own or the nearest ancestor's.
     fn seat(&self, h: &Hierarchy, node: usize) -> Option<PathBuf> {
         let group = self.line(node).into_iter().find(|n| self.owns(h, *n))?;
         let dir = self.dir(h, group);
@@ -280,7 +280,7 @@ impl Groups {
         Some(if leaf { dir.join(OWN) } else { dir })
     }
 
-    /// Whether inner groups of a hierarchy can have no processes.
+    /// Whether inner groups of a hierarchy cannot hold processes.
     fn needs_leaf(&self, h: &Hierarchy) -> bool {
         h.version == Version::V2 && h.controllers.iter().any(|c| c != SOCKETS)
     }
@@ -294,7 +294,7 @@ fn mkdir(path: &Path) -> Result<()> {
     }
 }
 
-/// Removes a group after all below it; goes on past errors, returns the first.
+/// Removes a group and all below it, deepest first; continues past errors, returns the first.
 fn remove_tree(h: &Hierarchy, path: &Path) -> Result<()> {
     let mut first = Ok(());
     for entry in fs::read_dir(path).into_iter().flatten().flatten() {
@@ -302,7 +302,8 @@ fn remove_tree(h: &Hierarchy, path: &Path) -> Result<()> {
             first = first.and(remove_tree(h, &entry.path()));
         }
     }
-    // The thread of an interface ends when the kernel has taken its namespace apart, which nobody is told.
+    // An interface's kernel thread ends when the kernel has dismantled its namespace, which it does not
+    // announce.
     let gone = match rmdir(path) {
         Err(_) if place::release_kernel_threads(h, path) => rmdir(path),
         outcome => outcome,

@@ -1,30 +1,30 @@
-//! The kernel's clocks as numbers of nanoseconds, and what lies between two of them.
+//! The kernel's clocks in nanoseconds, and offsets between them.
 //!
-//! The monotonic clock is that of the machine, also in a time namespace, which has one of its own: BPF
-//! programs and other processes know but the machine's. Nothing is waited for here. See clock_gettime(2),
+//! The monotonic clock is the machine's, even in a time namespace with its own: BPF programs and
+//! other processes know only the machine's. Nothing here waits. See clock_gettime(2),
 //! time_namespaces(7).
 
 use std::sync::OnceLock;
 
 use rustix::time::{ClockId, DynamicClockId, Timespec, clock_gettime, clock_gettime_dynamic};
 
-/// Readings of which the closest is taken.
+/// Number of readings; the closest counts.
 const TRIES: usize = 8;
 
-/// CLOCK_MONOTONIC of the machine: since some fixed point; never runs backwards.
+/// CLOCK_MONOTONIC of the machine: counts from a fixed point and never runs backwards.
 #[inline]
 pub fn monotonic() -> u64 {
     nanoseconds(clock_gettime(ClockId::Monotonic)).wrapping_add_signed(-namespace_offset())
 }
 
-/// A time of [`monotonic`] as the kernel wants it for this process's timers and sleeps, which go by the
-/// clock of its time namespace.
+/// Converts a time of [`monotonic`] for this process's timers and sleeps, which use the clock of
+/// its time namespace.
 pub fn for_timers(monotonic: u64) -> u64 {
     monotonic.saturating_add_signed(namespace_offset())
 }
 
-/// What this process's time namespace adds to the machine's monotonic clock. It is fixed before a process
-/// is in it.
+/// The offset of this process's time namespace from the machine's monotonic clock. It is fixed
+/// before a process enters the namespace.
 fn namespace_offset() -> i64 {
     static OFFSET: OnceLock<i64> = OnceLock::new();
     *OFFSET.get_or_init(|| {
@@ -34,7 +34,7 @@ fn namespace_offset() -> i64 {
     })
 }
 
-/// The offset in a text such as `monotonic 10 500000000`, a clock a line; `None` where it is not there.
+/// The offset in text such as `monotonic 10 500000000`, one clock per line; `None` if missing.
 fn offset_in(offsets: &str) -> Option<i64> {
     let line = offsets.lines().find_map(|line| line.strip_prefix("monotonic"))?;
     let mut numbers = line.split_whitespace().map(str::parse::<i64>);
@@ -48,20 +48,20 @@ pub fn realtime() -> u64 {
     nanoseconds(clock_gettime(ClockId::Realtime))
 }
 
-/// CLOCK_TAI: atomic time, a whole number of seconds from UTC. 0 on kernels before 3.10.
+/// CLOCK_TAI: atomic time, a whole number of seconds ahead of UTC. 0 on kernels before 3.10.
 pub fn tai() -> u64 {
     clock_gettime_dynamic(DynamicClockId::Tai).map_or(0, nanoseconds)
 }
 
-/// A time of the kernel's as one number. None of its clocks is before 0 on a machine that runs.
+/// A kernel time as one number. None of its clocks is before 0 on a running machine.
 #[inline]
 pub fn nanoseconds(time: Timespec) -> u64 {
     let [seconds, rest] = [time.tv_sec, time.tv_nsec].map(|part| u64::try_from(part).unwrap_or(0));
     seconds.wrapping_mul(1_000_000_000).wrapping_add(rest)
 }
 
-/// The first clock less the second, by the closest of several readings: off by half of what it took to
-/// read the second one twice.
+/// The first clock minus the second, by the closest of several readings: accurate to half the time
+/// between two readings of the second.
 pub fn offset(first: impl Fn() -> u64, second: impl Fn() -> u64) -> i64 {
     let tries = (0..TRIES).map(|_| {
         let (before, middle, after) = (second(), first(), second());

@@ -1,9 +1,9 @@
-//! What signals do to a process, and what its caller had to say about that.
+//! Signal dispositions of a process, and those inherited from its caller.
 //!
-//! A signal that is ignored stays ignored through fork(2) and execve(2): by that a caller tells a program
-//! not to end with it. A shell that is not interactive starts background jobs with SIGINT and SIGQUIT
-//! ignored, nohup(1) a program with SIGHUP. See signal(7); POSIX.1-2024, XCU 1.4, "Asynchronous
-//! Events", and 2.11.
+//! An ignored signal stays ignored through fork(2) and execve(2): in this way a caller tells a
+//! program not to end by it. A non-interactive shell starts background jobs with SIGINT and SIGQUIT
+//! ignored; nohup(1) ignores SIGHUP. See signal(7); POSIX.1-2024, XCU 1.4, "Asynchronous Events",
+//! and 2.11.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
@@ -11,47 +11,47 @@ use std::process::{Child, Command};
 
 use crate::{Result, process};
 
-/// What ends a program that runs until it is told to, unless its caller had it ignored.
+/// Signals that end a program running until told to stop, unless its caller ignored them.
 const ENDING_UNLESS_IGNORED: [i32; 2] = [libc::SIGINT, libc::SIGHUP];
 
-/// The last number of a signal that is not for real-time use.
+/// The last standard (not real-time) signal.
 const LAST_PLAIN: i32 = 31;
 
-/// Whether this process ignores a signal: it was started so, unless it has asked for it itself.
+/// Whether this process ignores a signal: inherited, unless it has asked for it itself.
 pub fn is_ignored(signal: i32) -> bool {
     let mut now = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: nothing is set; the kernel writes what holds into `now`, which outlives the call.
+    // SAFETY: nothing is set; the kernel writes the disposition into `now`, which outlives the call.
     let asked = unsafe { libc::sigaction(signal, std::ptr::null(), now.as_mut_ptr()) };
-    // SAFETY: it was zeroed, of which all fields are valid values, and the call wrote it or nothing.
+    // SAFETY: `now` was zeroed, which is valid for all its fields, and the call wrote it or nothing.
     let now = unsafe { now.assume_init() };
     asked == 0 && now.sa_sigaction == libc::SIG_IGN
 }
 
-/// Catches the signals that end a program which runs until it is told to, for a
-/// [`signalfd`](process::signalfd): SIGTERM always, SIGINT and SIGHUP unless the caller had them ignored.
+/// Catches the signals that end a program running until told to stop, for a
+/// [`signalfd`](process::signalfd): SIGTERM always, SIGINT and SIGHUP unless the caller ignored them.
 ///
 /// # Errors
-/// The kernel's refusal.
+/// The kernel's error.
 pub fn catch_ending() -> Result<OwnedFd> {
     let heeded = ENDING_UNLESS_IGNORED.into_iter().filter(|signal| !is_ignored(*signal));
     let caught: Vec<i32> = heeded.chain([libc::SIGTERM]).collect();
     process::catch(&caught)
 }
 
-/// Gives every signal its default effect but SIGPIPE, which Rust programs ignore: for processes that
-/// others live on with, whose ways must not depend on who called.
+/// Resets every signal to its default except SIGPIPE, which Rust programs ignore: for long-lived
+/// processes, which must not depend on who called.
 pub fn restore_defaults() {
     for signal in (1..=LAST_PLAIN).filter(|signal| *signal != libc::SIGPIPE) {
         process::set_ignored(signal, false);
     }
 }
 
-/// Starts a program in which every signal has its default effect, whatever holds here.
+/// Starts a program with every signal at its default, whatever this process's dispositions.
 ///
 /// # Errors
 /// As [`Command::spawn`].
 pub fn spawn_with_defaults(command: &mut Command) -> std::io::Result<Child> {
-    // SAFETY: between fork and exec it calls signal(2) alone, which is async-signal-safe.
+    // SAFETY: between fork and exec it calls only signal(2), which is async-signal-safe.
     unsafe {
         command.pre_exec(|| {
             restore_defaults();
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn what_a_caller_ignores_is_seen() {
-        // One test of this process sets it, so others do not see it change.
+        // No other test of this process uses this signal.
         process::set_ignored(libc::SIGUSR2, true);
         assert!(is_ignored(libc::SIGUSR2));
         process::set_ignored(libc::SIGUSR2, false);
@@ -85,7 +85,7 @@ mod tests {
         process::set_ignored(libc::SIGUSR1, false);
         let text = String::from_utf8(done.stdout).unwrap();
         let bits = text.split_ascii_whitespace().last().unwrap();
-        // C libraries keep the first real-time signals to themselves.
+        // C libraries reserve the first real-time signals.
         assert_eq!(u64::from_str_radix(bits, 16).unwrap() & 0x7fff_ffff, 0, "{text}");
     }
 }

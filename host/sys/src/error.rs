@@ -1,4 +1,4 @@
-//! What the kernel refused, with the object and the operation.
+//! The kernel's refusals, with the object and the operation.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,50 +10,50 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A path could not be used.
+    /// An operation on a path failed.
     #[error("{path:?}: {operation}")]
     Path {
         /// The path.
         path: PathBuf,
-        /// What was tried.
+        /// The operation tried.
         operation: &'static str,
-        /// The refusal.
+        /// The kernel's error.
         #[source]
         source: io::Error,
     },
-    /// A system call on something without a path.
+    /// A system call on an object without a path failed.
     #[error("{object}: {operation}")]
     Call {
-        /// What it was tried on.
+        /// The object.
         object: String,
-        /// What was tried.
+        /// The operation tried.
         operation: &'static str,
-        /// The refusal.
+        /// The kernel's error.
         #[source]
         source: io::Error,
     },
-    /// The kernel refused for a reason that can be told.
+    /// The kernel refused for a known reason.
     #[error("{path:?}: {operation}: {reason}")]
     Refused {
         /// The path.
         path: PathBuf,
-        /// What was tried.
+        /// The operation tried.
         operation: &'static str,
-        /// What is in the way, in words.
+        /// The obstacle, in words.
         reason: String,
-        /// The refusal.
+        /// The kernel's error.
         #[source]
         source: io::Error,
     },
     /// The machine lacks something.
     #[error(transparent)]
     Unsupported(#[from] Unsupported),
-    /// A file of the kernel's did not read as documented.
+    /// A kernel file does not have its documented format.
     #[error("{path:?}: unexpected content {found:?}")]
     Content {
         /// The file.
         path: PathBuf,
-        /// What was in it.
+        /// Its content.
         found: String,
     },
 }
@@ -64,9 +64,9 @@ pub enum Error {
 pub struct Unsupported {
     /// The feature's name, as `doctor` lists it.
     pub feature: &'static str,
-    /// What was seen.
+    /// What was observed.
     pub reason: String,
-    /// What would allow it.
+    /// What would provide it.
     pub needs: String,
 }
 
@@ -89,7 +89,7 @@ impl Error {
         Error::Path { path: path.into(), operation, source: source.into() }
     }
 
-    /// The kernel's error number behind it, if it was a refusal.
+    /// The kernel's error number behind it; `None` if the kernel refused nothing.
     pub fn raw_os_error(&self) -> Option<i32> {
         match self {
             Error::Path { source, .. }

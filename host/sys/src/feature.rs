@@ -1,8 +1,7 @@
-//! What this machine and this user have: probed by trying, never guessed from a version.
+//! Features of this machine and this user: probed by trying, never guessed from a version.
 //!
-//! Each probe does the thing in a child process that ends at once, so that nothing is left. The list
-//! is shared by `doctor`, the tests and the code that needs a feature. Probes of links stand with
-//! netlink's users.
+//! Each probe runs in a child process that ends at once, so nothing remains. `doctor`, the tests
+//! and the code that needs a feature share the list. Probes of links are with netlink's users.
 
 use std::path::Path;
 
@@ -17,14 +16,14 @@ pub struct Feature {
     pub name: &'static str,
     /// What netloom uses it for.
     pub purpose: &'static str,
-    /// What was found, or why it is missing and what to do.
+    /// What was found, or why it is missing and what would provide it.
     pub state: Result<String, Unsupported>,
 }
 
-/// Whether this process can make namespaces: as root, or in a user namespace of its own.
+/// Whether this process can create namespaces: as root, or in a user namespace of its own.
 ///
 /// # Errors
-/// What was refused, and the command that would allow it.
+/// The refusal, and the command that would allow it.
 pub fn namespaces() -> Result<(), Unsupported> {
     if caps::is_privileged() {
         let tried = in_child(|| {
@@ -49,7 +48,7 @@ pub fn namespaces() -> Result<(), Unsupported> {
     })
 }
 
-/// Makes a user namespace in which this user is root. The process must have one thread.
+/// Creates a user namespace in which this user is root. The process must have one thread.
 pub fn enter_own_user_namespace() -> crate::Result<()> {
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     namespace::new_user()?;
@@ -71,7 +70,7 @@ fn user_namespace_remedy() -> String {
     "run as root: sudo netloom …".into()
 }
 
-/// Whether the host's file system can be shown to nodes under a private overlay.
+/// Whether nodes can see the host's file system under a private overlay.
 pub fn overlay() -> Result<(), Unsupported> {
     let privileged = caps::is_privileged();
     in_child(move || {
@@ -92,7 +91,7 @@ pub fn overlay() -> Result<(), Unsupported> {
 fn try_overlay(privileged: bool) -> crate::Result<()> {
     use rustix::mount::MountFlags;
     let at = Path::new("/tmp");
-    // In a user namespace the root directory cannot be a layer: mounts below it are locked.
+    // In a user namespace the root directory cannot be a layer: its mounts are locked.
     let lower = if privileged { "/" } else { "/usr" };
     let option = if privileged { "" } else { ",userxattr" };
     Real.mount("tmpfs", at, MountFlags::empty(), "mode=0755")?;
@@ -103,7 +102,7 @@ fn try_overlay(privileged: bool) -> crate::Result<()> {
     Real.mount("overlay", &at.join("merged"), MountFlags::empty(), &data)
 }
 
-/// Which limits can be set here, and by which version of cgroups.
+/// The limits that can be set here, and the version of cgroups that sets them.
 pub fn limits() -> Result<String, Unsupported> {
     let privileged = caps::is_privileged();
     let found =
@@ -122,7 +121,7 @@ pub fn limits() -> Result<String, Unsupported> {
     if words.is_empty() { Err(no_limits(privileged)) } else { Ok(words.join(", ")) }
 }
 
-/// Why no limits can be set.
+/// The reason why no limits can be set.
 pub fn no_limits(privileged: bool) -> Unsupported {
     Unsupported {
         feature: "limits",
@@ -139,10 +138,10 @@ pub fn no_limits(privileged: bool) -> Unsupported {
     }
 }
 
-/// Runs `f` in a child process and gives its error as text. The caller must have one thread.
+/// Runs `f` in a child process and returns its error as text. The caller must have one thread.
 pub fn in_child(f: impl FnOnce() -> crate::Result<()>) -> Result<(), String> {
     let (read, write) = rustix::pipe::pipe().map_err(|e| format!("pipe: {e}"))?;
-    // SAFETY: doctor and the start of a lab run before any thread is made.
+    // SAFETY: doctor and the start of a lab call this before they create any thread.
     match unsafe { process::fork(Namespaces::NONE, None) } {
         Err(e) => Err(with_source(&e)),
         Ok(Forked::Child) => {
@@ -150,7 +149,7 @@ pub fn in_child(f: impl FnOnce() -> crate::Result<()>) -> Result<(), String> {
             let code = match f() {
                 Ok(()) => 0,
                 Err(e) => {
-                    // The parent sees an empty reason when even this fails.
+                    // If even this fails, the parent sees an empty reason.
                     let _ = rustix::io::write(&write, with_source(&e).as_bytes());
                     1
                 }

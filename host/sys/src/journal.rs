@@ -1,7 +1,7 @@
-//! What a process that nobody watches says of itself: a line on standard error, which may be a file.
+//! Log lines of an unattended process: on standard error, which may be a file.
 //!
-//! `eprintln!` panics where standard error cannot be written, as on a full disk, and would take the process
-//! with it that a lab depends on. Here a line that cannot be written is lost, and nothing else.
+//! `eprintln!` panics if standard error cannot be written, as on a full disk, and would end a
+//! process that a lab depends on. Here a line that cannot be written is only lost.
 
 use std::fmt::Arguments;
 use std::io::Write;
@@ -10,7 +10,7 @@ use std::io::Write;
 pub fn line(words: Arguments<'_>) {
     let mut text = words.to_string();
     text.push('\n');
-    // One write, so that lines of several threads do not mix; its failure has nobody to be told to.
+    // One write, so that lines of several threads do not mix; a failure could not be reported anywhere.
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 

@@ -1,14 +1,15 @@
-//! The kernel's keyrings (keyrings(7)): kept from programs that must not see others' keys.
+//! The kernel's keyrings (keyrings(7)): denied to programs that must not see others' keys.
 //!
-//! Keys belong to users, and root of a node is root of the machine; so a node's programs get none of the calls
-//! by which keys are found, as in containers: see seccomp(2). What is started inherits it, and nobody takes it back.
+//! Keys belong to users, and a node's root is the machine's root; so a node's programs get none of the calls
+//! that find keys, as in containers: see seccomp(2). Children inherit the filter, and no process can remove
+//! it.
 
 use std::io;
 
 use crate::{Error, Result};
 
-/// Machines as seccomp(2) names them (linux/audit.h), each with its numbers of `add_key`, `request_key` and `keyctl`:
-/// this program's own, and the one whose programs run here, too.
+/// Machines as seccomp(2) names them (linux/audit.h), each with its numbers of `add_key`, `request_key`
+/// and `keyctl`: this program's own, and the compatible one whose programs also run here.
 #[cfg(target_arch = "x86_64")]
 const MACHINES: [(u32, [u32; 3]); 2] =
     [(0xC000_003E, [248, 249, 250]), (0x4000_0003, [286, 287, 288])];
@@ -18,15 +19,15 @@ const MACHINES: [(u32, [u32; 3]); 2] =
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const MACHINES: [(u32, [u32; 3]); 0] = [];
 
-/// Without this bit a number is that of the x32 ABI's twin.
+/// Clears the bit that marks the x32 ABI's call numbers.
 const NOT_X32: u32 = !0x4000_0000;
 
-/// Where a filter finds the call's number and the machine, in `struct seccomp_data`.
+/// Offsets of the call's number and the machine in `struct seccomp_data`.
 const NUMBER: u32 = 0;
 const MACHINE: u32 = 4;
 
-/// Takes the calls of keyrings from this process and all that it starts: they fail with ENOSYS, as on a kernel
-/// without keyrings. On a kernel without filters nothing is changed.
+/// Denies the keyring calls to this process and its future children: they fail with ENOSYS, as on a
+/// kernel without keyrings. On a kernel without filters nothing changes.
 ///
 /// # Errors
 /// EACCES without `CAP_SYS_ADMIN`.
@@ -37,8 +38,8 @@ pub fn forbid() -> Result<()> {
         filter: filter.as_mut_ptr(),
     };
     let (mode, flags) = (libc::SECCOMP_SET_MODE_FILTER, libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW);
-    // SAFETY: the kernel copies `len` instructions, which are there, and keeps no pointer to them. The flag leaves
-    // the processor's speculation as it is, which programs of this process's user may have in any case.
+    // SAFETY: the kernel copies `len` instructions, all present, and keeps no pointer to them. The flag
+    // leaves speculation unchanged, which programs of this process's user may have in any case.
     let done = unsafe { libc::syscall(libc::SYS_seccomp, mode, flags, &raw const program) };
     let error = io::Error::last_os_error();
     match done {
@@ -48,21 +49,21 @@ pub fn forbid() -> Result<()> {
     }
 }
 
-/// Gives this process a session keyring of its own, in place of its maker's. Where there are none, or no room for
-/// one more, it keeps that.
+/// Gives this process its own session keyring in place of its creator's. Without keyrings, or room
+/// for another, it keeps that one.
 pub fn leave_session() {
     const JOIN_SESSION: libc::c_long = 1;
     let unnamed = std::ptr::null::<libc::c_char>();
-    // SAFETY: a new keyring without a name is made; no memory is touched.
+    // SAFETY: creates an anonymous keyring; touches no memory.
     unsafe { libc::syscall(libc::SYS_keyctl, JOIN_SESSION, unnamed) };
 }
 
-/// For each machine: its calls are refused, all others allowed. Only instructions by which the kernel sees
-/// beforehand what is allowed whatever the arguments are.
+/// For each machine: refuses its keyring calls, allows all others. Uses only instructions that let
+/// the kernel determine in advance which calls are allowed whatever their arguments.
 fn filter() -> Vec<libc::sock_filter> {
     let mut all = vec![load(MACHINE)];
     for (machine, calls) in MACHINES {
-        // The numbers, the mask, as many comparisons, and the two ends.
+        // The three numbers, the mask, as many comparisons, and the two returns.
         all.push(unless_equal(machine, 7));
         all.push(load(NUMBER));
         all.push(code(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, NOT_X32));
@@ -98,7 +99,7 @@ fn code(code: u32, k: u32) -> libc::sock_filter {
 mod tests {
     use super::*;
 
-    /// What the filter says to a call, by the rules of bpf(4).
+    /// The filter's verdict on a call, by the rules of bpf(4).
     fn verdict(machine: u32, number: u32) -> u32 {
         let (filter, mut at, mut value) = (filter(), 0, 0);
         loop {

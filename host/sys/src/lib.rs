@@ -1,10 +1,10 @@
-//! The edge to Linux: processes and namespaces, mounts, control groups, capabilities, descriptors
-//! passed between processes, and the list of probed features.
+//! The interface to Linux: processes and namespaces, mounts, control groups, capabilities, passing
+//! descriptors between processes, and the list of probed features.
 //!
-//! Thin, with owned descriptors, and knowing nothing of labs. What decides stands above; what is
-//! here only acts and says exactly what was refused. Set-up sequences go through
-//! [`setup::Setup`], which has a recording fake, so that their order is tested without privilege.
-//! Links and addresses are netlink's, not ours.
+//! Thin, with owned descriptors, and without knowledge of labs. Decisions are made above; code here
+//! only acts and reports exactly what was refused. Set-up sequences go through [`setup::Setup`],
+//! which has a recording fake, so that tests check their order without privilege. Links and
+//! addresses belong to netlink.
 
 pub mod caps;
 pub mod cgroup;

@@ -1,7 +1,7 @@
-//! What is mounted where, from /proc/PID/mountinfo (proc(5)).
+//! The mount table, from /proc/PID/mountinfo (proc(5)).
 //!
-//! Only what a node's file system needs: the path, the type, whether it is read-only. Lines that do
-//! not read as documented are left out.
+//! Only what a node's file system needs: path, type, source, options, whether it is read-only.
+//! Malformed lines are skipped.
 
 use std::path::PathBuf;
 
@@ -10,13 +10,13 @@ use crate::{Error, Result};
 /// One mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
-    /// Where, with the kernel's octal escapes undone.
+    /// The mount point, with the kernel's octal escapes decoded.
     pub path: PathBuf,
     /// The file system's type.
     pub fstype: String,
     /// Mounted read-only.
     pub read_only: bool,
-    /// What was mounted.
+    /// The mounted source.
     pub source: String,
     /// The file system's own options, e.g. the controllers of a v1 cgroup mount.
     pub super_options: String,
@@ -48,7 +48,7 @@ fn parse_line(line: &[u8]) -> Option<Mount> {
     Some(Mount { path, fstype: word(dash + 1)?, read_only, source: word(dash + 2)?, super_options })
 }
 
-/// Undoes `\040` and the like.
+/// Decodes `\040` and the like.
 fn unescape(field: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(field.len());
     let mut i = 0;

@@ -1,7 +1,7 @@
-//! Namespaces: open those of a process, enter them, run a function in one.
+//! Namespaces: open a process's, enter them, run a function in one.
 //!
-//! A thread that entered another network namespace is never reused: [`run_in`] makes a thread, lets
-//! it enter, run and end. See namespaces(7), setns(2).
+//! A thread that entered another network namespace is never reused: [`run_in`] creates a thread
+//! that enters, runs the function and ends. See namespaces(7), setns(2).
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -50,8 +50,8 @@ pub fn processes_of(pid: Pid) -> Result<OwnedFd> {
 
 /// Moves the calling, single-threaded process into all namespaces of a node's init: those of
 /// [`Namespaces::NODE`](crate::process::Namespaces::NODE) and, if `user`, the user namespace first.
-/// Children made afterwards are in its PID namespace; the process itself is not. Unless `root`, the
-/// process keeps its own mount namespace, and so its own root.
+/// Its later children are in the init's PID namespace; the process itself is not. Unless `root`, it
+/// keeps its own mount namespace, and so its own root.
 pub fn enter_node(pidfd: BorrowedFd<'_>, user: bool, root: bool) -> Result<()> {
     let mut kinds = ThreadNameSpaceType::NETWORK
         | ThreadNameSpaceType::PROCESS_ID
@@ -67,7 +67,7 @@ pub fn enter_node(pidfd: BorrowedFd<'_>, user: bool, root: bool) -> Result<()> {
         .map_err(|e| Error::call("namespaces of the node", "enter", e))
 }
 
-/// Gives the calling process a mount namespace of its own whose mounts are private.
+/// Gives the calling process its own mount namespace, with private mounts.
 pub fn private_mounts() -> Result<()> {
     // SAFETY: a new mount namespace shares no descriptor table; no other thread relies on the old one.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }
@@ -79,20 +79,20 @@ pub fn private_mounts() -> Result<()> {
     .map_err(|e| Error::path("/", "make mounts private", e))
 }
 
-/// Gives the calling process the namespaces of a node but that of processes: network, mount, UTS and IPC.
+/// Gives the calling process a node's namespaces except PID: network, mount, UTS and IPC.
 pub fn new_but_processes() -> Result<()> {
     let kinds =
         UnshareFlags::NEWNET | UnshareFlags::NEWNS | UnshareFlags::NEWUTS | UnshareFlags::NEWIPC;
-    // SAFETY: new namespaces share no descriptor table; the callers are processes with one thread.
+    // SAFETY: new namespaces share no descriptor table; the callers are single-threaded processes.
     unsafe { rustix::thread::unshare_unsafe(kinds) }
         .map_err(|e| Error::call("namespaces of a node", "unshare", e))
 }
 
-/// A directory in place of the one at `dir`, from which no way leads up: it is the root of a mount
-/// that is nowhere (open_tree(2)).
+/// A substitute for the directory `dir` from which no path leads up: the root of a detached mount
+/// (open_tree(2)).
 ///
 /// # Errors
-/// The kernel's refusal, for who may not mount in this mount namespace.
+/// The caller may not mount in this mount namespace.
 pub fn without_parents(dir: BorrowedFd<'_>) -> Result<OwnedFd> {
     use rustix::mount::{OpenTreeFlags, open_tree};
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
@@ -101,21 +101,21 @@ pub fn without_parents(dir: BorrowedFd<'_>) -> Result<OwnedFd> {
     open_tree(dir, "", flags).map_err(|e| Error::call("directory", "detach", e))
 }
 
-/// Gives the calling thread a network namespace of its own.
+/// Gives the calling thread its own network namespace.
 pub fn new_network() -> Result<()> {
     // SAFETY: a new network namespace shares no descriptor table.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }
         .map_err(|e| Error::call("network namespace", "unshare", e))
 }
 
-/// Gives the calling, single-threaded process a user namespace of its own, without maps yet.
+/// Gives the calling, single-threaded process its own user namespace, without maps yet.
 pub fn new_user() -> Result<()> {
     // SAFETY: a new user namespace shares no descriptor table.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWUSER) }
         .map_err(|e| Error::call("user namespace", "unshare", e))
 }
 
-/// Maps the one user and group `uid`, `gid` of the outer namespace to root in this process's.
+/// Maps user `uid` and group `gid` of the outer namespace to root in this process's.
 pub fn map_self_to_root(uid: u32, gid: u32) -> Result<()> {
     let write = |path: &str, text: &str| {
         std::fs::write(path, text).map_err(|e| Error::path(path, "write", e))
@@ -128,7 +128,7 @@ pub fn map_self_to_root(uid: u32, gid: u32) -> Result<()> {
 /// Runs `f` on a fresh thread inside the network namespace `ns`, and ends the thread.
 ///
 /// # Errors
-/// When the namespace cannot be entered; what `f` returns otherwise.
+/// The namespace cannot be entered; otherwise the error of `f`.
 pub fn run_in<T, E, F>(ns: BorrowedFd<'_>, name: &str, f: F) -> std::result::Result<T, E>
 where
     T: Send,

@@ -1,8 +1,8 @@
-//! The processes of a node, found without groups: by the PID namespace they are in.
+//! The processes of a node, found without groups: by their PID namespace.
 //!
-//! For labs of ordinary users without delegated groups. Processes that end while they are looked at
-//! are left out; those in PID namespaces below the node's (its children's) are not the node's own.
-//! See pid_namespaces(7), proc(5).
+//! For labs of ordinary users without delegated groups. Processes that end during the search are
+//! left out; those in PID namespaces below the node's (its children's) are not the node's own. See
+//! pid_namespaces(7), proc(5).
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -11,21 +11,21 @@ use rustix::process::Pid;
 
 use crate::{Error, Result};
 
-/// A process as it was when it was looked at.
+/// A process at the time of the search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
-    /// Its id in the PID namespace of the caller.
+    /// Its id in the caller's PID namespace.
     pub pid: i32,
-    /// What it is called: at most 15 bytes, as the kernel keeps it.
+    /// Its name: at most 15 bytes, as kept by the kernel.
     pub name: String,
-    /// What it does: `R` runs, `S` sleeps, `D` waits for a device, `Z` has ended (proc(5)).
+    /// Its state: `R` runs, `S` sleeps, `D` waits for a device, `Z` has ended (proc(5)).
     pub state: char,
 }
 
-/// All processes in the PID namespace of a node's init but the init itself, lowest id first.
+/// All processes in the PID namespace of a node's init except the init itself, lowest id first.
 ///
 /// # Errors
-/// When the init is gone, its namespace may not be looked at, or there is no proc.
+/// The init is gone, its namespace may not be read, or there is no proc.
 pub fn of_init(init: Pid) -> Result<Vec<Process>> {
     let own = init.as_raw_nonzero().get();
     let path = format!("/proc/{own}/ns/pid");
@@ -43,7 +43,7 @@ pub fn of_init(init: Pid) -> Result<Vec<Process>> {
     Ok(found)
 }
 
-/// These processes with their names and states; those that have ended are left out.
+/// Names and states of these processes; those that have ended are left out.
 pub fn described(pids: &[i32]) -> Vec<Process> {
     pids.iter().copied().filter_map(look_at).collect()
 }
@@ -59,7 +59,7 @@ fn look_at(pid: i32) -> Option<Process> {
     Some(Process { pid, name, state })
 }
 
-/// `pid (name) state …`, where the name may hold anything, parentheses too.
+/// `pid (name) state …`, where the name may contain anything, even parentheses.
 fn parse_stat(text: &[u8]) -> Option<(String, char)> {
     let open = text.iter().position(|b| *b == b'(')?;
     let close = text.iter().rposition(|b| *b == b')').filter(|close| *close > open)?;

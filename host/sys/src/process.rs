@@ -1,8 +1,8 @@
 //! Processes: fork into namespaces, wait, signal by descriptor.
 //!
-//! [`fork`] is `fork(2)` with namespaces and a cgroup of the v2 hierarchy: the child goes on with a
-//! copy of the caller's memory. It must only be called while the process has one thread, which is
-//! the caller's duty and why it is `unsafe`. See clone(2), pidfd_open(2), pid_namespaces(7).
+//! [`fork`] is `fork(2)` with namespaces and a version 2 cgroup: the child continues with a copy of
+//! the caller's memory. The process must have only one thread, which the caller guarantees; so it
+//! is `unsafe`. See clone(2), pidfd_open(2), pid_namespaces(7).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -12,12 +12,12 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 
 use crate::{Error, Result};
 
-/// Which namespaces a forked child gets of its own.
+/// The new namespaces of a forked child.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Namespaces(u64);
 
 impl Namespaces {
-    /// Those of a node: network, mount, PID, UTS and IPC.
+    /// A node's: network, mount, PID, UTS and IPC.
     pub const NODE: Namespaces = Namespaces(
         (libc::CLONE_NEWNET
             | libc::CLONE_NEWNS
@@ -29,12 +29,12 @@ impl Namespaces {
     pub const NONE: Namespaces = Namespaces(0);
 }
 
-/// In which of the two processes a fork returned.
+/// The process in which a fork returned.
 #[derive(Debug)]
 pub enum Forked {
-    /// In the parent, with the child's id in the parent's PID namespace.
+    /// The parent, with the child's id in the parent's PID namespace.
     Parent(Pid),
-    /// In the child.
+    /// The child.
     Child,
 }
 
@@ -58,26 +58,26 @@ struct CloneArgs {
 /// `CLONE_INTO_CGROUP` of linux/sched.h.
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
-/// Forks into `namespaces` and, where given, into the v2 cgroup whose directory is `cgroup`.
+/// Forks into new `namespaces` and, if given, into the v2 cgroup whose directory is `cgroup`.
 ///
 /// # Safety
 /// The calling process must have exactly one thread: locks held by other threads would stay locked
 /// in the child for ever.
 ///
 /// # Errors
-/// The kernel's refusal, e.g. EPERM without privilege or ENOSPC at a limit on namespaces.
+/// The kernel's error, e.g. EPERM without privilege or ENOSPC at a limit on namespaces.
 pub unsafe fn fork(namespaces: Namespaces, cgroup: Option<BorrowedFd<'_>>) -> Result<Forked> {
     #[allow(clippy::cast_sign_loss, reason = "SIGCHLD is a small positive constant")]
     let exit_signal = libc::SIGCHLD as u64;
     let args = CloneArgs { flags: namespaces.0, exit_signal, ..CloneArgs::default() };
-    // SAFETY: as this function's.
+    // SAFETY: the conditions of this function.
     unsafe { clone(args, cgroup) }
 }
 
-/// clone3(2) without a stack of its own.
+/// clone3(2) without a separate stack.
 ///
 /// # Safety
-/// As [`fork`]; a descriptor that `args.pidfd` points to must live until it returns.
+/// As [`fork`]; a descriptor that `args.pidfd` points to must live until this returns.
 unsafe fn clone(mut args: CloneArgs, cgroup: Option<BorrowedFd<'_>>) -> Result<Forked> {
     if let Some(dir) = cgroup {
         args.flags |= CLONE_INTO_CGROUP;
@@ -85,7 +85,7 @@ unsafe fn clone(mut args: CloneArgs, cgroup: Option<BorrowedFd<'_>>) -> Result<F
         let fd = dir.as_raw_fd() as u64;
         args.cgroup = fd;
     }
-    // SAFETY: args is a valid clone_args of the size given and outlives the call; no stack is given
+    // SAFETY: args is a valid clone_args of the given size and outlives the call; no stack is given
     // and CLONE_VM is not set, so the child runs on its own copy of this stack, as after fork(2).
     // The caller guarantees a single thread.
     let ret =
@@ -101,38 +101,39 @@ unsafe fn clone(mut args: CloneArgs, cgroup: Option<BorrowedFd<'_>>) -> Result<F
     }
 }
 
-/// What a process has made ready for its sibling that is born where others see it.
+/// What `prepare` hands to the child of [`fork_prepared`].
 pub struct Ready<T> {
-    /// What the sibling gets.
+    /// The child's value.
     pub value: T,
-    /// The PID namespace in which it gets one of its own; `None`: that of this process's children.
+    /// The PID namespace that contains the child's new one; `None`: the child is in that of this process's
+    /// children.
     pub inside: Option<OwnedFd>,
-    /// The v2 cgroup that it is born in.
+    /// The v2 cgroup in which the child starts.
     pub group: Option<OwnedFd>,
-    /// It ends with the caller, as by [`die_with_parent`].
+    /// Whether the child ends with the caller, as by [`die_with_parent`].
     pub mortal: bool,
 }
 
-/// In which process [`fork_prepared`] returned.
+/// The process in which [`fork_prepared`] returned.
 pub enum Prepared<T> {
-    /// In the caller.
+    /// The caller.
     Parent(Birth),
-    /// In the child.
+    /// The child.
     Child(T),
 }
 
-/// A child that is on its way.
+/// A child being created.
 pub struct Birth {
     maker: OwnedFd,
-    /// The go-between, a child of the caller that ends at once.
+    /// The first go-between, a child of the caller that ends at once.
     pub stage: Pid,
 }
 
 impl Birth {
-    /// Waits until the child is there: its pidfd.
+    /// Waits until the child exists; returns its pidfd.
     ///
     /// # Errors
-    /// What a go-between was refused.
+    /// The error that a go-between met.
     pub fn finish(self) -> Result<OwnedFd> {
         let mut text = [0; 4096];
         let (n, mut fds) = crate::scm::receive(&self.maker, &mut text)?;
@@ -144,23 +145,23 @@ impl Birth {
     }
 }
 
-/// Forks a child that is born where processes that must not reach what the caller has can see it: in a
-/// PID namespace of theirs. It is a child of the caller, in the caller's own PID namespace.
+/// Forks a child into a PID namespace whose processes can see it but must not reach the caller's
+/// resources. The caller is its parent, from its own PID namespace.
 ///
-/// What such a process shows in `/proc` (its root, its directory, its descriptors) is shown from its first
-/// moment. So a go-between, whom nobody there sees, does all that needs the caller's view in `prepare`:
-/// it enters namespaces, changes its root, gives up capabilities, lets go of descriptors but those that
-/// are the child's and the socket it is given. The child is its sibling (clone(2), `CLONE_PARENT`), with all
-/// of that from birth. None of them can be traced or looked into without `CAP_SYS_PTRACE` over the user
-/// namespace that the caller's program was started in (prctl(2), `PR_SET_DUMPABLE`), until the child calls
-/// [`show`] or becomes another program.
+/// Such processes see the child's root, directory and descriptors in `/proc` from its first moment.
+/// So a go-between, invisible to them, does everything that needs the caller's view in `prepare`:
+/// it enters namespaces, changes its root, gives up capabilities, and closes descriptors except the
+/// child's and the socket it is given. The child is its sibling (clone(2), `CLONE_PARENT`) and
+/// inherits all of this. Tracing or inspecting any of them takes `CAP_SYS_PTRACE` over the user
+/// namespace in which the caller's program was started (prctl(2), `PR_SET_DUMPABLE`), until the
+/// child calls [`show`] or executes another program.
 ///
-/// A PID namespace is made inside the maker's own one only, and who has entered one for his children may
-/// not be allowed back. So there is one more go-between for [`Ready::inside`]: it is born in that namespace
-/// and makes the child. A caller that lets the kernel reap its children need not wait for go-betweens.
+/// A process can create a PID namespace only inside its own, and one that has entered another for its
+/// children may not be allowed back. So [`Ready::inside`] needs one more go-between: it starts in that
+/// namespace and creates the child. A caller whose children the kernel reaps need not wait for go-betweens.
 ///
 /// # Errors
-/// The kernel's refusal of the go-between.
+/// The first go-between cannot be forked.
 pub fn fork_prepared<T>(prepare: impl FnOnce(&OwnedFd) -> Result<Ready<T>>) -> Result<Prepared<T>> {
     let (ours, theirs) = rustix::net::socketpair(
         rustix::net::AddressFamily::UNIX,
@@ -178,7 +179,7 @@ pub fn fork_prepared<T>(prepare: impl FnOnce(&OwnedFd) -> Result<Ready<T>>) -> R
                 Err(e) => {
                     let words = crate::error::with_source(&e);
                     let cut = &words.as_bytes()[..words.len().min(4000)];
-                    // A maker that is gone needs no answer.
+                    // A caller that is gone needs no answer.
                     let _ = crate::scm::send(&theirs, cut, &[]);
                     exit_now(1)
                 }
@@ -187,7 +188,7 @@ pub fn fork_prepared<T>(prepare: impl FnOnce(&OwnedFd) -> Result<Ready<T>>) -> R
     }
 }
 
-/// What the go-betweens do; returns in the child only.
+/// The work of the go-betweens; returns only in the child.
 fn go_between<T>(maker: &OwnedFd, prepare: impl FnOnce(&OwnedFd) -> Result<Ready<T>>) -> Result<T> {
     use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
     hide()?;
@@ -203,17 +204,18 @@ fn go_between<T>(maker: &OwnedFd, prepare: impl FnOnce(&OwnedFd) -> Result<Ready
     become_sibling(namespaces, group.as_ref().map(AsFd::as_fd))?;
     drop(group);
     die_with_parent(mortal)?;
-    // Only the maker has the other end, and keeps it until it is answered.
+    // Only the caller has the other end, and keeps it until it has the answer; readable now means that it is
+    // gone.
     if wait_readable(maker, Duration::ZERO) {
         exit_now(1);
     }
     let own = pidfd(rustix::process::getpid())?;
-    // One that has just gone takes this process with it.
+    // If the caller has just ended, this process ends with it.
     let _ = crate::scm::send(maker, b"ok", &[own.as_fd()]);
     Ok(value)
 }
 
-/// Goes on in a new child of this process's parent; the process itself ends.
+/// Continues in a new child of this process's parent; the process itself ends.
 fn become_sibling(namespaces: Namespaces, cgroup: Option<BorrowedFd<'_>>) -> Result<()> {
     #[allow(clippy::cast_sign_loss, reason = "flags are bits")]
     let flags = namespaces.0 | libc::CLONE_PARENT as u64;
@@ -225,29 +227,30 @@ fn become_sibling(namespaces: Namespaces, cgroup: Option<BorrowedFd<'_>>) -> Res
     Ok(())
 }
 
-/// From here on nobody may trace this process or look at its root, directory and descriptors, but who has
-/// `CAP_SYS_PTRACE` over the user namespace that its program was started in.
+/// Forbids tracing this process and reading its root, directory and descriptors, except with
+/// `CAP_SYS_PTRACE` over the user namespace in which its program was started.
 ///
 /// # Errors
-/// The kernel's refusal.
+/// The kernel's error.
 pub fn hide() -> Result<()> {
     let not = rustix::process::DumpableBehavior::NotDumpable;
     rustix::process::set_dumpable_behavior(not).map_err(|e| Error::call("process", "hide", e))
 }
 
-/// Takes [`hide`] back: who may trace others of this user and these capabilities may trace this process.
+/// Reverts [`hide`]: processes of this user that may trace its other processes with these capabilities may
+/// trace this one.
 ///
 /// # Errors
-/// The kernel's refusal.
+/// The kernel's error.
 pub fn show() -> Result<()> {
     let normal = rustix::process::DumpableBehavior::Dumpable;
     rustix::process::set_dumpable_behavior(normal).map_err(|e| Error::call("process", "show", e))
 }
 
-/// How the child behind a pidfd ended; waits for that.
+/// Waits for the child behind a pidfd to end and returns how it did.
 ///
 /// # Errors
-/// ECHILD when it is no child of this process.
+/// ECHILD if it is no child of this process.
 pub fn collect(child: BorrowedFd<'_>) -> Result<Exit> {
     use rustix::process::{WaitId, WaitIdOptions, waitid};
     loop {
@@ -263,10 +266,10 @@ pub fn collect(child: BorrowedFd<'_>) -> Result<Exit> {
     }
 }
 
-/// The process of a pidfd, as numbered in this process's PID namespace (proc(5), `fdinfo`).
+/// The process of a pidfd, by its id in this process's PID namespace (proc(5), `fdinfo`).
 ///
 /// # Errors
-/// When it has ended and is reaped, or /proc is that of another PID namespace.
+/// It has ended and is reaped, or /proc belongs to another PID namespace.
 pub fn pid_of(pidfd: BorrowedFd<'_>) -> Result<Pid> {
     let path = format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd());
     let text = std::fs::read_to_string(&path).map_err(|e| Error::path(&path, "read", e))?;
@@ -280,7 +283,7 @@ pub fn pidfd(pid: Pid) -> Result<OwnedFd> {
         .map_err(|e| Error::call(format!("process {}", pid.as_raw_nonzero()), "open a pidfd", e))
 }
 
-/// Sends a signal to the process behind a pidfd; that it is gone already is success.
+/// Sends a signal to the process behind a pidfd; succeeds if it has ended.
 pub fn signal(pidfd: impl AsFd, signal: Signal) -> Result<()> {
     match rustix::process::pidfd_send_signal(pidfd, signal) {
         Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
@@ -291,14 +294,14 @@ pub fn signal(pidfd: impl AsFd, signal: Signal) -> Result<()> {
 /// How a child ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// With this status.
+    /// By exit, with this status.
     Code(i32),
     /// By this signal.
     Signal(i32),
 }
 
 impl Exit {
-    /// As a shell shows it: the status, or 128 + the signal.
+    /// As shown by a shell: the status, or 128 + the signal.
     pub fn shell_code(self) -> i32 {
         match self {
             Exit::Code(c) => c,
@@ -307,10 +310,10 @@ impl Exit {
     }
 }
 
-/// Reaps one ended child of this process, if there is one; `Ok(None)` when all still run.
+/// Reaps one ended child of this process; `Ok(None)` if all still run or there are none.
 ///
 /// # Errors
-/// ECHILD when there are no children at all is reported as `Ok(None)`.
+/// The kernel's error; ECHILD (no children) is `Ok(None)` instead.
 pub fn reap() -> Result<Option<(Pid, Exit)>> {
     loop {
         match rustix::process::wait(rustix::process::WaitOptions::NOHANG) {
@@ -330,7 +333,7 @@ fn exit_of(status: rustix::process::WaitStatus) -> Option<Exit> {
     status.exit_status().map(Exit::Code).or_else(|| status.terminating_signal().map(Exit::Signal))
 }
 
-/// Waits until the child `pid` ends or stops. A stop is given as `None`.
+/// Waits until the child `pid` ends or stops. `None` means that it stopped.
 pub fn wait_or_stop(pid: Pid) -> Result<Option<Exit>> {
     loop {
         match rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::UNTRACED) {
@@ -346,7 +349,7 @@ pub fn wait_or_stop(pid: Pid) -> Result<Option<Exit>> {
     }
 }
 
-/// Waits up to `timeout` until something can be read, or the other end is gone; whether it is so.
+/// Waits up to `timeout` until data can be read or the peer has closed; returns whether either holds.
 pub fn wait_readable(fd: impl AsFd, timeout: Duration) -> bool {
     let until = Instant::now() + timeout;
     loop {
@@ -359,7 +362,7 @@ pub fn wait_readable(fd: impl AsFd, timeout: Duration) -> bool {
     }
 }
 
-/// A time span as poll(2) wants it.
+/// A duration as poll(2) takes it.
 pub fn timespec(span: Duration) -> rustix::event::Timespec {
     rustix::event::Timespec {
         tv_sec: i64::try_from(span.as_secs()).unwrap_or(i64::MAX),
@@ -367,17 +370,17 @@ pub fn timespec(span: Duration) -> rustix::event::Timespec {
     }
 }
 
-/// Whether the process behind a pidfd has ended (a zombie counts as ended).
+/// Whether the process behind a pidfd has ended (a zombie has).
 pub fn has_ended(pidfd: BorrowedFd<'_>) -> bool {
     wait_readable(pidfd, Duration::ZERO)
 }
 
-/// Waits up to `timeout` for the process behind a pidfd to end; whether it has.
+/// Waits up to `timeout` for the process behind a pidfd to end; returns whether it has.
 pub fn wait_end(pidfd: impl AsFd, timeout: Duration) -> bool {
     wait_readable(pidfd, timeout)
 }
 
-/// Gives this process a short name in the process list (15 bytes are kept).
+/// Sets this process's short name in the process list (15 bytes are kept).
 pub fn set_name(name: &str) {
     if let Ok(name) = std::ffi::CString::new(name) {
         // Only cosmetic: a refusal changes nothing else.
@@ -399,12 +402,12 @@ struct SchedulingAttributes {
     period: u64,
 }
 
-/// The shortest slice that the fair scheduler gives, in ns.
+/// The shortest slice of the fair scheduler, in ns.
 const SHORT_SLICE: u64 = 100_000;
 
 /// Asks the fair scheduler to run the calling thread in short slices: it gets no more time, but
-/// gets it sooner after it wakes up (since Linux 6.12; without effect before). For threads that
-/// must be on time. Another scheduling policy is left as it is.
+/// runs sooner after a wake-up (since Linux 6.12; no effect before). For threads that must be on
+/// time. Another scheduling policy is left unchanged.
 pub fn prefer_short_slices() -> Result<()> {
     let fail = |operation| move || Error::call("thread", operation, io::Error::last_os_error());
     #[allow(clippy::cast_possible_truncation, reason = "48 bytes")]
@@ -422,18 +425,18 @@ pub fn prefer_short_slices() -> Result<()> {
     attributes.size = size;
     attributes.runtime = SHORT_SLICE;
     let at = &raw mut attributes;
-    // SAFETY: the kernel reads `size` bytes of the structure; a refusal writes into its size.
+    // SAFETY: the kernel reads `size` bytes of the structure; on refusal it writes to its size field.
     let set = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, at, 0) };
     if set == 0 { Ok(()) } else { Err(fail("set its slice")()) }
 }
 
-/// Asks for SIGKILL when the parent ends; `false` withdraws it.
+/// Requests SIGKILL when the parent ends; `false` withdraws the request.
 pub fn die_with_parent(on: bool) -> Result<()> {
     rustix::process::set_parent_process_death_signal(on.then_some(Signal::KILL))
         .map_err(|e| Error::call("parent-death signal", "set", e))
 }
 
-/// Closes every descriptor above the standard three but `keep`.
+/// Closes every descriptor above the standard three except `keep`.
 pub fn close_all_but(keep: &[BorrowedFd<'_>]) {
     let mut kept: Vec<u32> =
         keep.iter().filter_map(|fd| u32::try_from(fd.as_raw_fd()).ok()).collect();
@@ -451,8 +454,8 @@ pub fn close_all_but(keep: &[BorrowedFd<'_>]) {
 }
 
 fn close_range(first: u32, last: u32) {
-    // SAFETY: the callers are processes just forked, which use none of the descriptors in the range
-    // again: every owner of one has been forgotten or is never dropped.
+    // SAFETY: the callers are freshly forked processes that no longer use the descriptors in the
+    // range: every owner of one has been forgotten or is never dropped.
     unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
 }
 
@@ -513,7 +516,7 @@ fn signal_set(signals: &[i32]) -> libc::sigset_t {
     unsafe { set.assume_init() }
 }
 
-/// Sets what this process does on a signal: ignore it, or the default.
+/// Sets this process's disposition of a signal: ignored, or the default.
 pub fn set_ignored(signal: i32, ignore: bool) {
     // SAFETY: SIG_IGN and SIG_DFL install no code of ours.
     unsafe { libc::signal(signal, if ignore { libc::SIG_IGN } else { libc::SIG_DFL }) };
@@ -531,7 +534,7 @@ pub fn next_signal(fd: impl AsFd) -> Option<i32> {
     }
 }
 
-/// Blocks `signals` and gives a [`signalfd`] that tells of them: they act no more.
+/// Blocks `signals`, so that they no longer act, and returns a [`signalfd`] that reports them.
 pub fn catch(signals: &[i32]) -> Result<OwnedFd> {
     let set = signal_set(signals);
     // SAFETY: the set is initialised and only read; no old mask is asked for.
@@ -539,23 +542,23 @@ pub fn catch(signals: &[i32]) -> Result<OwnedFd> {
     signalfd(signals)
 }
 
-/// CPU time of a task in nanoseconds, by its id as seen from here: the first field of its `schedstat`
-/// (sched-stats.rst). `None` when it has ended, or the kernel does not count.
+/// CPU time of a task in nanoseconds, by its id in this PID namespace: the first field of its
+/// `schedstat` (sched-stats.rst). `None` if it has ended or the kernel does not count.
 pub fn cpu_time(tid: i32) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{tid}/schedstat")).ok()?;
     text.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// Whether a process is stopped, by a signal or by who traces it. One that cannot be seen is not.
+/// Whether a process is stopped, by a signal or a tracer. An invisible one is not.
 pub fn is_stopped(pid: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The name stands in brackets, and may have any character.
+    // The name is in parentheses, and may contain any character.
     let state = stat.rsplit_once(')').map(|(_, rest)| rest.trim_start());
     state.is_some_and(|state| state.starts_with(['T', 't']))
 }
 
-/// Whether an id, as seen from here, is that of a kernel thread: by `PF_KTHREAD` among the flags in
-/// proc_pid_stat(5), which come seventh after the name. A PID namespace shows none, so there it is always false.
+/// Whether an id in this PID namespace is a kernel thread's: by `PF_KTHREAD` among the flags in
+/// proc_pid_stat(5), the seventh field after the name. Always false inside a PID namespace, which shows none.
 pub fn is_kernel_thread(tid: i32) -> bool {
     const PF_KTHREAD: u32 = 0x0020_0000;
     let stat = std::fs::read_to_string(format!("/proc/{tid}/stat")).unwrap_or_default();
@@ -563,31 +566,31 @@ pub fn is_kernel_thread(tid: i32) -> bool {
     flags.and_then(|flags| flags.parse::<u32>().ok()).is_some_and(|f| f & PF_KTHREAD != 0)
 }
 
-/// Ends this process at once, without running anything registered for exit: for forked children,
-/// whose parent's buffers and handlers are not theirs.
+/// Ends this process at once, without exit handlers: for forked children, which must not run their
+/// parent's handlers or flush its buffers.
 pub fn exit_now(code: i32) -> ! {
     // SAFETY: _exit only ends the process.
     unsafe { libc::_exit(code) }
 }
 
-/// [`fork`] for callers without `unsafe`: it asks the kernel whether the process has one thread.
+/// [`fork`] for callers without `unsafe`: asks the kernel whether the process has one thread.
 ///
 /// # Errors
-/// EINVAL when there is more than one thread; else as [`fork`].
+/// EINVAL if there is more than one thread; else as [`fork`].
 pub fn fork_alone(namespaces: Namespaces, cgroup: Option<BorrowedFd<'_>>) -> Result<Forked> {
     if let Err(source) = has_one_thread() {
         return Err(Error::call("process with several threads", "fork", source));
     }
-    // SAFETY: there is one thread, as the kernel has just said, and only it could start another.
+    // SAFETY: the kernel has just confirmed a single thread, and only it could start another.
     unsafe { fork(namespaces, cgroup) }
 }
 
-/// Whether this process has one thread only, as the kernel says.
+/// Checks with the kernel that this process has only one thread.
 ///
 /// # Errors
-/// EINVAL when there are more.
+/// EINVAL if there are more.
 pub(crate) fn has_one_thread() -> io::Result<()> {
-    // SAFETY: with CLONE_THREAD alone unshare(2) changes nothing; it is refused with EINVAL when the
+    // SAFETY: with CLONE_THREAD alone unshare(2) changes nothing; it fails with EINVAL if the
     // process has several threads.
     if unsafe { libc::unshare(libc::CLONE_THREAD) } == 0 {
         Ok(())

@@ -1,7 +1,7 @@
-//! Descriptors sent from process to process over a UNIX socket (SCM_RIGHTS, unix(7)).
+//! Passes descriptors between processes over a UNIX socket (SCM_RIGHTS, unix(7)).
 //!
-//! One message carries bytes and up to [`MAX_FDS`] descriptors; on the receiving side they are owned
-//! and close-on-exec from the first moment.
+//! A message carries bytes and up to [`MAX_FDS`] descriptors; received ones are owned and
+//! close-on-exec from the start.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -20,7 +20,7 @@ pub const MAX_FDS: usize = 16;
 /// Sends one message.
 ///
 /// # Errors
-/// The kernel's refusal, EPIPE when the peer is gone (no SIGPIPE).
+/// The kernel's error; EPIPE if the peer is gone (no SIGPIPE).
 pub fn send(socket: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Result<usize> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -45,7 +45,7 @@ pub fn send(socket: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Result<u
     }
 }
 
-/// Receives one message into `buffer`: how many bytes, and the descriptors that came with them.
+/// Receives one message into `buffer`; returns the number of bytes and the descriptors received.
 pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> Result<(usize, Vec<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -70,23 +70,23 @@ pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> Result<(usize, Vec<Owned
     Ok((received, fds))
 }
 
-/// The user id of the process at the other end, translated into our user namespace.
+/// The peer's user id, translated into our user namespace.
 pub fn peer_uid(socket: impl AsFd) -> Result<u32> {
     peer(socket).map(|c| c.uid)
 }
 
-/// The process at the other end: for a listening socket's peer, the one that called listen(2).
-/// `None` when it is not visible in our PID namespace or has ended.
+/// The peer process; for a listening socket's peer, the one that called listen(2). `None` if it is
+/// not visible in our PID namespace or has ended.
 pub fn peer_pid(socket: impl AsFd) -> Option<rustix::process::Pid> {
     rustix::process::Pid::from_raw(peer(socket).ok()?.pid)
 }
 
-/// SO_PEERCRED of socket(7), with a pid of 0 for processes outside our PID namespace.
+/// SO_PEERCRED of socket(7); the pid is 0 for processes outside our PID namespace.
 fn peer(socket: impl AsFd) -> Result<libc::ucred> {
     let mut cred = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
     #[allow(clippy::cast_possible_truncation, reason = "12 bytes")]
     let mut length = std::mem::size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: cred is a valid ucred and length says its size; both outlive the call.
+    // SAFETY: cred is a valid ucred and length gives its size; both outlive the call.
     let ret = unsafe {
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),

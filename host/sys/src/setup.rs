@@ -1,7 +1,7 @@
-//! The steps that make a node's view of the machine, behind a trait with a recording fake.
+//! The steps that create a node's view of the machine, behind a trait with a recording fake.
 //!
-//! [`Setup`] is what set-up code may do: mount, make directories and files, change root. [`Real`]
-//! does it; [`Recorder`] writes each step down, so that the order is tested without privilege.
+//! [`Setup`] lists the steps of set-up code: mount, create directories and files, change root. [`Real`]
+//! performs them; [`Recorder`] records them, so that tests check their order without privilege.
 
 use std::cell::RefCell;
 use std::ffi::CString;
@@ -12,24 +12,24 @@ use rustix::mount::{MountFlags, UnmountFlags};
 
 use crate::{Error, Result};
 
-/// Whose something is and who may do what with it.
+/// Ownership and permissions of a file or directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// The owner's number.
+    /// The owner's user id.
     pub uid: u32,
-    /// The group's number.
+    /// The group id.
     pub gid: u32,
-    /// Permission bits, set-id and sticky bits included.
+    /// Permission bits, including set-id and sticky bits.
     pub mode: u32,
 }
 
 impl Access {
-    /// Root's, with these permission bits.
+    /// Owned by root, with these permission bits.
     pub const fn root(mode: u32) -> Access {
         Access { uid: 0, gid: 0, mode }
     }
 
-    /// Whether owner and group are root, as of all that a set-up makes.
+    /// Whether owner and group are root, the default of a set-up.
     fn is_roots(self) -> bool {
         self.uid == 0 && self.gid == 0
     }
@@ -39,18 +39,18 @@ impl Access {
 pub trait Setup {
     /// Mounts a new file system of type `fstype` at `target`.
     fn mount(&self, fstype: &str, target: &Path, flags: MountFlags, data: &str) -> Result<()>;
-    /// Makes the tree at `source` appear at `target`, with what is mounted below it if `deep`.
+    /// Bind-mounts the tree at `source` on `target`, with its submounts if `deep`.
     fn bind(&self, source: &Path, target: &Path, deep: bool) -> Result<()>;
     /// Makes the bind mount at `target` read-only.
     fn read_only(&self, target: &Path) -> Result<()>;
     /// Makes the bind mount at `target` writable again.
     fn read_write(&self, target: &Path) -> Result<()>;
-    /// Makes one directory; that it exists is success.
+    /// Creates one directory; succeeds if it exists.
     fn mkdir(&self, path: &Path, mode: u32) -> Result<()>;
-    /// Gives a file or directory to an owner and a group, with these permission bits.
+    /// Sets a file's or directory's owner, group and permission bits.
     fn give(&self, path: &Path, access: Access) -> Result<()>;
-    /// Makes one directory as another is. An owner that cannot be had in this user namespace is left
-    /// as it comes; that the directory exists is success.
+    /// Creates one directory with this ownership and these permissions. An owner unmapped in this
+    /// user namespace is not set; succeeds if the directory exists.
     fn mkdir_as(&self, path: &Path, access: Access) -> Result<()> {
         self.mkdir(path, access.mode)?;
         if access.is_roots() {
@@ -61,15 +61,15 @@ pub trait Setup {
             given => given,
         }
     }
-    /// Writes a file whole, with these permission bits.
+    /// Writes a whole file, with these permission bits.
     fn write(&self, path: &Path, content: &[u8], mode: u32) -> Result<()>;
-    /// Copies a file's bytes, with these permission bits.
+    /// Copies a file's content, with these permission bits.
     fn copy(&self, from: &Path, to: &Path, mode: u32) -> Result<()>;
-    /// Makes a symbolic link at `path`.
+    /// Creates a symbolic link at `path`.
     fn symlink(&self, points_to: &str, path: &Path) -> Result<()>;
-    /// Makes a character device.
+    /// Creates a character device.
     fn device(&self, path: &Path, major: u32, minor: u32, mode: u32) -> Result<()>;
-    /// Makes `root` the root directory and lets go of the old one.
+    /// Makes `root` the root directory and detaches the old one.
     fn change_root(&self, root: &Path) -> Result<()>;
     /// Sets the host name.
     fn hostname(&self, name: &str) -> Result<()>;
@@ -78,8 +78,8 @@ pub trait Setup {
 /// Opens a regular file for reading.
 ///
 /// # Errors
-/// It cannot be opened, or is something else: opening a FIFO would wait for who writes it, and a device
-/// may do anything when it is opened.
+/// It cannot be opened, or is no regular file: opening a FIFO would wait for its writer, and
+/// opening a device may have any effect.
 pub fn open_regular(path: &Path) -> std::io::Result<std::fs::File> {
     use std::os::unix::fs::OpenOptionsExt;
     let check = |found: std::fs::Metadata| match found.is_file() {
@@ -90,17 +90,17 @@ pub fn open_regular(path: &Path) -> std::io::Result<std::fs::File> {
     let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
     let flags = i32::try_from(flags.bits()).unwrap_or_default();
     let file = std::fs::File::options().read(true).custom_flags(flags).open(path)?;
-    // It may have become something else meanwhile.
+    // The path may lead to something else meanwhile.
     check(file.metadata()?)?;
     Ok(file)
 }
 
-/// Whether an owner was refused because the user namespace has no such user or group.
+/// Whether an owner was refused because the user namespace maps no such user or group.
 pub fn is_unmapped(error: &Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error())
 }
 
-/// Does what it is asked.
+/// Performs the steps.
 pub struct Real;
 
 impl Setup for Real {
@@ -146,7 +146,7 @@ impl Setup for Real {
             (rustix::fs::Uid::from_raw(access.uid), rustix::fs::Gid::from_raw(access.gid));
         rustix::fs::chown(path, Some(uid), Some(gid))
             .map_err(|e| Error::path(path, "change the owner of", e))?;
-        // A new owner takes set-id bits away from a file.
+        // A change of owner clears a file's set-id bits.
         rustix::fs::chmod(path, Mode::from_raw_mode(access.mode))
             .map_err(|e| Error::path(path, "set permissions of", e))
     }
@@ -187,14 +187,14 @@ impl Setup for Real {
     fn change_root(&self, root: &Path) -> Result<()> {
         let fail = |operation| move |e: rustix::io::Errno| Error::path(root, operation, e);
         rustix::process::chdir(root).map_err(fail("enter"))?;
-        // The old root is stacked on the new one at "." and taken away from there.
+        // The old root is stacked on the new one at "." and unmounted there.
         rustix::process::pivot_root(".", ".").map_err(fail("pivot to"))?;
         rustix::mount::unmount(".", UnmountFlags::DETACH).map_err(fail("leave the old root of"))?;
         rustix::process::chdir("/").map_err(fail("enter"))
     }
 
     fn hostname(&self, name: &str) -> Result<()> {
-        // The kernel keeps 64 bytes; a longer name is cut at a label where it can be.
+        // The kernel keeps 64 bytes; a longer name is cut to its first label.
         let short = if name.len() > 64 { name.split('.').next().unwrap_or(name) } else { name };
         let cut = &short.as_bytes()[..short.len().min(64)];
         rustix::system::sethostname(cut).map_err(|e| Error::call("host name", "set", e))
@@ -212,7 +212,7 @@ fn mount_operation(fstype: &str) -> &'static str {
     }
 }
 
-/// Flags that a remount in a user namespace must keep, or is refused.
+/// Flags that a remount in a user namespace must keep to be allowed.
 fn locked_flags(target: &Path) -> MountFlags {
     use rustix::fs::StatVfsMountFlags as S;
     let Ok(vfs) = rustix::fs::statvfs(target) else { return MountFlags::empty() };
@@ -229,11 +229,11 @@ fn locked_flags(target: &Path) -> MountFlags {
     .fold(MountFlags::empty(), |all, (_, flag)| all | flag)
 }
 
-/// Writes down what it is asked, one line a step.
+/// Records the steps, one line each.
 #[derive(Default)]
 pub struct Recorder {
     steps: RefCell<Vec<String>>,
-    /// Targets whose mount is to be refused with EINVAL, to test the way round.
+    /// Targets whose mount fails with EINVAL, to test the fallback.
     pub refuse: Vec<PathBuf>,
 }
 

@@ -1,16 +1,16 @@
-//! Settings of the kernel by their paths below `/proc/sys`: those of a network are the calling thread's.
+//! Kernel settings by their paths below `/proc/sys`; network settings are the calling thread's.
 //!
-//! Invariant: a value that is right already is not written, since many writes wait for the kernel's one lock
-//! on all networks by spinning. Specification: proc_sys(5).
+//! Invariant: a value that is already right is not written, since many writes spin on the kernel's
+//! one lock for all networks. Specification: proc_sys(5).
 
 use std::io;
 use std::path::Path;
 
-/// Writes a setting. One of a path with `-` before it, and one of IPv6 where the kernel has none, is left out
-/// where it cannot be written.
+/// Writes a setting. Failure is ignored for a path with a leading `-`, and for IPv6 settings if the
+/// kernel has no IPv6.
 ///
 /// # Errors
-/// What the kernel refuses.
+/// The kernel's error.
 pub fn set(path: &str, value: &str) -> io::Result<()> {
     let (path, optional) = path.strip_prefix('-').map_or((path, false), |path| (path, true));
     let full = full(path);
@@ -23,7 +23,7 @@ pub fn set(path: &str, value: &str) -> io::Result<()> {
     }
 }
 
-/// Where a setting stands, for messages.
+/// The full path of a setting, for messages.
 pub fn full(path: &str) -> String {
     format!("/proc/sys/{}", path.strip_prefix('-').unwrap_or(path))
 }
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn a_value_that_is_right_is_not_written() {
-        // Nobody can write this one.
+        // Nobody can write this setting.
         set("kernel/ostype", "Linux").unwrap();
         set("kernel/ostype", "other").unwrap_err();
     }

@@ -1,13 +1,13 @@
-//! The controlling terminal: its foreground group, for programs that run in a node, and passing on keys.
+//! The controlling terminal: its foreground group, for programs that run in a node, and raw mode.
 //!
-//! A shell in a node takes the terminal for its own process group; when it has ended the terminal
-//! is taken back, so that the caller's shell goes on as before. See tcsetpgrp(3), setpgid(2).
+//! A shell in a node takes the terminal for its own process group; when it has ended, the terminal
+//! is taken back, so that the caller's shell continues as before. See tcsetpgrp(3), setpgid(2).
 
 use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::process::Pid;
 
-/// Remembers who had the terminal and gives it back on drop.
+/// Remembers the terminal's foreground group and restores it on drop.
 pub struct Foreground<'a> {
     terminal: BorrowedFd<'a>,
     group: Pid,
@@ -24,7 +24,7 @@ impl<'a> Foreground<'a> {
 
     /// Gives the terminal to another process group.
     pub fn give(&self, group: Pid) {
-        // The caller is in the foreground, so no SIGTTOU; a refusal leaves the terminal where it was.
+        // The caller is in the foreground, so no SIGTTOU; a refusal leaves the terminal unchanged.
         let _ = rustix::termios::tcsetpgrp(self.terminal, group);
     }
 }
@@ -37,7 +37,7 @@ impl Drop for Foreground<'_> {
     }
 }
 
-/// A terminal that passes on every key as it is; on drop it is as before.
+/// A terminal in raw mode; restored on drop.
 pub struct Raw<'a> {
     terminal: BorrowedFd<'a>,
     before: rustix::termios::Termios,
@@ -56,12 +56,12 @@ impl<'a> Raw<'a> {
 
 impl Drop for Raw<'_> {
     fn drop(&mut self) {
-        // One that is gone needs nothing.
+        // A terminal that is gone needs nothing.
         let _ = change(self.terminal, &self.before);
     }
 }
 
-/// What has been written is shown in the old way first. From the background it works, too.
+/// Pending output is written in the old mode first. Also works from the background.
 fn change(terminal: BorrowedFd<'_>, to: &rustix::termios::Termios) -> Option<()> {
     use rustix::termios::{OptionalActions, tcsetattr};
     let ignored = crate::disposition::is_ignored(libc::SIGTTOU);

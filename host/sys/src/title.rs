@@ -1,9 +1,9 @@
-//! The command line that a process shows in the process list, and the environment.
+//! The command line and environment that a process shows in the process list.
 //!
-//! A process that was forked and never exec'd shows its maker's. [`set`] gives it one of its own: the
-//! kernel is told where it lies (prctl(2), PR_SET_MM_MAP, which needs no privilege), so that any length
-//! fits and the maker's arguments and environment stay as they are. A kernel without that (no
-//! CONFIG_CHECKPOINT_RESTORE) gets it in the place of the old one, cut to its length.
+//! A process that was forked and never exec'd shows its parent's. [`set`] gives it its own: it
+//! tells the kernel the address (prctl(2), PR_SET_MM_MAP, which needs no privilege), so any length
+//! fits and the parent's arguments and environment stay intact. On a kernel without this call (no
+//! CONFIG_CHECKPOINT_RESTORE) the title overwrites the old one, cut to its length.
 
 use std::fs;
 
@@ -29,14 +29,14 @@ struct MemoryMap {
     exe_fd: u32,
 }
 
-/// Shows `title` as this process's command line from now on. Only cosmetic: a kernel that refuses it leaves
-/// the old one.
+/// Shows `title` as this process's command line from now on. Only cosmetic: if the kernel refuses,
+/// the old one stays.
 pub fn set(title: &str) {
     show(title, None);
 }
 
-/// The same for a process that is seen by others than its maker's: of the environment nothing is shown any
-/// more but these variables. A kernel that refuses the rest shows it as before.
+/// The same for a process visible to others than its creator's: of the environment only these
+/// variables stay visible. If the kernel refuses, the whole environment stays visible.
 pub fn set_with_only(title: &str, variables: &[&str]) {
     let shown = variables.iter().filter_map(|name| {
         let value = std::env::var_os(name)?;
@@ -52,13 +52,13 @@ fn show(title: &str, environment: Option<Vec<u8>>) {
     let mut line = title.replace('\0', " ").into_bytes();
     line.push(0);
     let old = (map.arg_start, map.arg_end);
-    // The kernel reads it for as long as the process lives.
+    // The kernel reads it for the rest of the process's life.
     let line: &'static mut [u8] = line.leak();
     map.arg_start = line.as_ptr() as u64;
     map.arg_end = map.arg_start + line.len() as u64;
     if let Some(mut shown) = environment {
         map.env_end = shown.len() as u64;
-        // What is empty has no address.
+        // An empty buffer has no address.
         shown.push(0);
         let shown: &'static mut [u8] = shown.leak();
         map.env_start = shown.as_ptr() as u64;
@@ -69,17 +69,17 @@ fn show(title: &str, environment: Option<Vec<u8>>) {
     }
 }
 
-/// Tells the kernel where the parts of this process's memory lie.
+/// Tells the kernel the address ranges of this process's memory.
 fn tell(map: &MemoryMap) -> bool {
     let size = std::mem::size_of::<MemoryMap>();
     let at = std::ptr::from_ref(map);
-    // SAFETY: the kernel reads `size` bytes of the structure, which outlives the call, and changes only
-    // what it shows of this process: all addresses but those of arguments and environment are as it told them, and
-    // nothing of the process's own memory is touched.
+    // SAFETY: the kernel reads `size` bytes of the structure, which outlives the call, and changes
+    // only what it shows of this process: all addresses but those of arguments and environment are
+    // the kernel's own figures, and none of the process's memory is touched.
     unsafe { libc::prctl(libc::PR_SET_MM, PR_SET_MM_MAP, at, size, 0) == 0 }
 }
 
-/// Writes a command line over the old one, as far as there is room.
+/// Overwrites the old command line, as far as there is room.
 fn overwrite((start, end): (u64, u64), line: &[u8]) {
     let (Ok(start), Ok(end)) = (usize::try_from(start), usize::try_from(end)) else { return };
     let room = end.saturating_sub(start);
@@ -88,18 +88,18 @@ fn overwrite((start, end): (u64, u64), line: &[u8]) {
     }
     let text = &line[..line.len().min(room) - 1];
     let old = std::ptr::with_exposed_provenance_mut::<u8>(start);
-    // SAFETY: the kernel said that the arguments lie in these `room` bytes of the stack, which are
-    // writable, and that there is no other thread that could read them meanwhile. The last byte is 0, so
-    // that whoever reads an argument later finds its end.
+    // SAFETY: the kernel said that the arguments occupy these `room` bytes of the stack, which are
+    // writable, and no other thread can read them meanwhile. The last byte is 0, so that a later
+    // reader of an argument finds its end.
     let arguments = unsafe { std::slice::from_raw_parts_mut(old, room) };
     arguments.fill(0);
     arguments[..text.len()].copy_from_slice(text);
 }
 
-/// What `/proc/self/stat` says of the memory (proc_pid_stat(5)); the arguments are still the old ones.
+/// The memory layout in `/proc/self/stat` (proc_pid_stat(5)); the arguments are still the old ones.
 fn parse(stat: &str) -> Option<MemoryMap> {
     let (_, tail) = stat.rsplit_once(')')?;
-    // The first field after the name is the third.
+    // The first field after the name is field three.
     let fields: Vec<&str> = tail.split_ascii_whitespace().collect();
     let field = |number: usize| fields.get(number - 3)?.parse().ok();
     Some(MemoryMap {
@@ -120,9 +120,9 @@ fn parse(stat: &str) -> Option<MemoryMap> {
     })
 }
 
-/// Where the heap ends now.
+/// The current end of the heap.
 fn program_break() -> u64 {
-    // SAFETY: an address below the heap moves nothing: the kernel only tells where its end is.
+    // SAFETY: an address below the heap moves nothing: the kernel only returns the current end.
     let end = unsafe { libc::syscall(libc::SYS_brk, 0) };
     u64::try_from(end).unwrap_or_default()
 }

@@ -1,7 +1,7 @@
-//! Which hierarchies there are and what each is good for.
+//! The mounted hierarchies and the use of each.
 //!
-//! Nothing is made here but the leaf for the processes of a delegated group. Invariant: a controller
-//! is in one hierarchy only. See cgroups(7), cgroup-v2.rst.
+//! Creates nothing but the leaf for the processes of a delegated group. Invariant: a controller is
+//! in one hierarchy only. See cgroups(7), cgroup-v2.rst.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,30 +12,30 @@ use super::mkdir;
 use crate::mountinfo::{self, Mount};
 use crate::{Error, Result};
 
-/// The controllers a node is limited and accounted by.
+/// The controllers that limit and account nodes.
 pub const CONTROLLERS: [&str; 4] = ["cpu", "cpuacct", "memory", "pids"];
 
-/// Stands among the controllers of root's version 2 hierarchy: programs that count sockets can be
+/// Listed with the controllers of root's version 2 hierarchy: programs that count sockets can be
 /// attached to its groups, whatever controllers it has.
 pub const SOCKETS: &str = "sockets";
 
 /// Version of a hierarchy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Version {
-    /// One hierarchy a controller (or a few).
+    /// A hierarchy for one or a few controllers.
     V1,
-    /// The unified one.
+    /// The unified hierarchy.
     V2,
 }
 
-/// One hierarchy that a lab uses: where its groups are and for what.
+/// A hierarchy that a lab uses: the place of its groups and their controllers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hierarchy {
     /// Its version.
     pub version: Version,
-    /// The directory below which `netloom` is made.
+    /// The directory that contains `netloom`.
     pub base: PathBuf,
-    /// Which of [`CONTROLLERS`] it has, and [`SOCKETS`].
+    /// Its controllers out of [`CONTROLLERS`], and [`SOCKETS`].
     pub controllers: Vec<String>,
 }
 
@@ -49,18 +49,18 @@ impl Hierarchy {
     }
 }
 
-/// The hierarchies that root can make groups in.
+/// The hierarchies in which root can create groups.
 ///
 /// # Errors
-/// Only when the list of mounts cannot be read; a system without cgroups gives an empty list.
+/// Only if the mount list cannot be read; a system without cgroups gives an empty list.
 pub fn hierarchies_of_root() -> Result<Vec<Hierarchy>> {
     Ok(select(&mountinfo::read()?, |base| {
         fs::read_to_string(base.join("cgroup.controllers")).unwrap_or_default()
     }))
 }
 
-/// The hierarchy that was delegated to this user: the version 2 group of the calling process, where
-/// it may make groups and hand out controllers. Empty when there is none.
+/// The hierarchy delegated to this user: the version 2 group of the calling process, where it may
+/// create groups and enable controllers. Empty if there is none.
 pub fn hierarchies_of_user() -> Result<Vec<Hierarchy>> {
     let own = fs::read_to_string("/proc/self/cgroup")
         .map_err(|e| Error::path("/proc/self/cgroup", "read", e))?;
@@ -87,14 +87,14 @@ fn wanted(list: &str, separator: char) -> Vec<String> {
         .filter(|c| list.trim().split(separator).any(|l| l == **c))
         .map(|c| (*c).to_owned())
         .collect();
-    // Version 2 accounts CPU time with the cpu controller, and without any.
+    // Version 2 accounts CPU time with or without the cpu controller.
     if separator == ' ' && found.iter().any(|c| c == "cpu") {
         found.push("cpuacct".to_owned());
     }
     found
 }
 
-/// Picks each controller once, from version 1 mounts first: where it is there, version 2 lacks it.
+/// Picks each controller once, version 1 mounts first: version 2 lacks a controller mounted there.
 pub(super) fn select(mounts: &[Mount], v2: impl Fn(&Path) -> String) -> Vec<Hierarchy> {
     let mut found: Vec<Hierarchy> = Vec::new();
     for mount in mounts {
@@ -115,7 +115,7 @@ pub(super) fn select(mounts: &[Mount], v2: impl Fn(&Path) -> String) -> Vec<Hier
     found
 }
 
-/// In a delegated version 2 group, processes may only live in leaves: they move to one.
+/// In a delegated version 2 group, only leaves may hold processes: moves them to one.
 pub(super) fn leave_for_leaf(h: &Hierarchy) -> Result<()> {
     // The root group may keep its processes.
     if !h.base.join("cgroup.type").exists() {
@@ -127,7 +127,7 @@ pub(super) fn leave_for_leaf(h: &Hierarchy) -> Result<()> {
     })
 }
 
-/// Moves every process of a group into another, made when there is something to move.
+/// Moves every process of a group into another, which is created only if there is one to move.
 pub(super) fn move_all(from: &Path, to: impl Fn() -> Result<PathBuf>) -> Result<()> {
     let here = from.join("cgroup.procs");
     let pids = fs::read_to_string(&here).map_err(|e| Error::path(&here, "read", e))?;
@@ -138,7 +138,7 @@ pub(super) fn move_all(from: &Path, to: impl Fn() -> Result<PathBuf>) -> Result<
     pids.lines().try_for_each(|pid| enrol(&procs, pid).map(drop))
 }
 
-/// Writes a process into a `cgroup.procs` or `tasks` file: `false` when it has ended meanwhile.
+/// Writes a process into a `cgroup.procs` or `tasks` file; `false` if it has ended meanwhile.
 pub(super) fn enrol(file: &Path, pid: &str) -> Result<bool> {
     match fs::write(file, pid) {
         Ok(()) => Ok(true),
@@ -147,7 +147,7 @@ pub(super) fn enrol(file: &Path, pid: &str) -> Result<bool> {
     }
 }
 
-/// Hands out controllers (`+cpu +pids`, or nothing) below a version 2 group.
+/// Enables controllers (`+cpu +pids`, or nothing) below a version 2 group.
 pub(super) fn enable(dir: &Path, controllers: &str) -> Result<()> {
     if controllers.is_empty() {
         return Ok(());

@@ -1,8 +1,8 @@
-//! Limits of groups: set before anything runs in them, changed and taken away while it does.
+//! Limits of groups: set before any process runs in them, changed or lifted while it does.
 //!
-//! A change is whole or not at all: after a refusal the old limits are written again. The kernel
-//! lets no version 1 CPU limit exceed an ancestor's, so an ancestor's is raised first and lowered
-//! last, which is the caller's to do. See sched-bwc.rst, memory.rst (v1), cgroup-v2.rst.
+//! A change is applied whole or not at all: after a refusal the old limits are written again. The
+//! kernel lets no version 1 CPU limit exceed an ancestor's, so the caller must raise an ancestor's
+//! first and lower it last. See sched-bwc.rst, memory.rst (v1), cgroup-v2.rst.
 
 use std::fs;
 use std::io;
@@ -12,7 +12,7 @@ use super::usage::number;
 use super::{Groups, Hierarchy, Version};
 use crate::{Error, Result, Unsupported};
 
-/// The kernel's usual period, in microseconds: a thousandth of a CPU is 100 us of it.
+/// The kernel's default period, in microseconds: a thousandth of a CPU is 100 us of it.
 const PERIOD: u64 = 100_000;
 
 /// Limits on all processes of a group together.
@@ -27,16 +27,16 @@ pub struct Limits {
 }
 
 impl Groups {
-    /// Changes the limits of a node's groups from `old` to `new`; `None` takes one away. Gives notes
-    /// for the user about what the new limits find exceeded already.
+    /// Changes the limits of a node's groups from `old` to `new`; `None` lifts one. Returns notes
+    /// for the user about new limits that are already exceeded.
     ///
     /// A node whose memory is limited for the first time needs [`Groups::add`] and
     /// [`Groups::create_node`] before.
     ///
     /// # Errors
     /// [`Error::Refused`] with the reason in words: a CPU limit above an ancestor's or below a
-    /// descendant's (version 1), a memory limit below what stays in use when all that can be is
-    /// reclaimed. [`Error::Unsupported`] where there is no controller for a limit.
+    /// descendant's (version 1), or a memory limit below what remains in use after reclaim.
+    /// [`Error::Unsupported`] if a limit has no controller.
     pub fn apply(&self, node: usize, old: &Limits, new: &Limits) -> Result<Vec<String>> {
         for (controller, wanted) in [
             ("cpu", new.cpu_milli.filter(|_| old.cpu_milli != new.cpu_milli).is_some()),
@@ -50,24 +50,24 @@ impl Groups {
         let mut notes = Vec::new();
         let outcome = self.change(node, old, new, &mut notes);
         if outcome.is_err() {
-            // What failed is still the old one; the refusal tells more than a second one could.
+            // The limit that failed still has its old value; this refusal tells more than another would.
             let _ = self.change(node, new, old, &mut Vec::new());
         }
         outcome.map(|()| notes)
     }
 
-    /// Sets a node's part of the CPU against its siblings when they want it too: 1 to 10,000, 100 (the
-    /// default of all) if `None`.
+    /// Sets a node's CPU weight against its competing siblings: 1 to 10,000; `None` is 100, the
+    /// default of all.
     ///
     /// # Errors
-    /// [`Error::Path`]; [`Error::Unsupported`] for a weight where there is no controller for it.
+    /// [`Error::Path`]; [`Error::Unsupported`] if a weight is given and there is no controller for it.
     pub fn weigh(&self, node: usize, weight: Option<u32>) -> Result<()> {
         let Some(h) = self.of(node).find(|h| h.has("cpu")) else {
             return weight.map_or(Ok(()), |_| Err(self.cannot_limit("cpu")));
         };
         let weight = weight.unwrap_or(100);
         let (file, value) = match h.version {
-            // 1024 is what version 2 calls 100.
+            // Version 2's 100 corresponds to 1024 here.
             Version::V1 => ("cpu.shares", u64::from(weight) * 1024 / 100),
             Version::V2 => ("cpu.weight", u64::from(weight)),
         };
@@ -114,7 +114,7 @@ impl Groups {
     }
 
     fn limit_cpu(&self, h: &Hierarchy, node: usize, milli: Option<u32>) -> Result<()> {
-        // The kernel takes no quota of less than 1 ms.
+        // The kernel accepts no quota below 1 ms.
         let quota = milli.map(|m| (u64::from(m) * PERIOD / 1000).max(1000));
         let (file, text) = match (h.version, quota) {
             (Version::V1, None) => ("cpu.cfs_quota_us", "-1".to_owned()),
@@ -132,9 +132,9 @@ impl Groups {
         }
     }
 
-    /// Why version 1 refuses a quota.
+    /// The reason for which version 1 refuses a quota.
     fn quota_in_the_way(&self, h: &Hierarchy, node: usize, quota: u64) -> String {
-        // "-1" for none does not read as a number.
+        // "-1", no quota, does not parse as a number.
         let of = |n: &usize| number(&self.dir(h, *n).join("cpu.cfs_quota_us"));
         let ancestors = self.line(node);
         if let Some(less) = ancestors.iter().skip(1).filter_map(of).filter(|q| *q < quota).min() {
@@ -152,8 +152,8 @@ fn cpus(quota: u64) -> String {
     format!("{} CPUs", quota as f64 / PERIOD as f64)
 }
 
-/// Memory with swap has a limit of its own, never below that of memory. Swap is not accounted on
-/// every kernel; memory alone is limited then.
+/// Memory plus swap has a limit of its own, never below that of memory. Not every kernel accounts
+/// swap; then only memory is limited.
 fn limit_memory_v1(dir: &Path, bytes: Option<u64>) -> Result<()> {
     let (memory, both) = ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes");
     let now = number(&dir.join(memory)).unwrap_or(u64::MAX);
@@ -164,19 +164,19 @@ fn limit_memory_v1(dir: &Path, bytes: Option<u64>) -> Result<()> {
             shrink(dir, file, &text)?;
         }
     }
-    // Buffers of TCP sockets are counted by themselves, from the first limit on; version 2 counts all
-    // sockets' buffers with the rest. A kernel that cannot leaves them out.
+    // TCP socket buffers are counted separately, from the first limit on; version 2 counts all
+    // socket buffers with the rest. A kernel without this counter leaves them out.
     let _ = fs::write(dir.join("memory.kmem.tcp.limit_in_bytes"), &text);
     Ok(())
 }
 
-/// Writes a limit; when more is in use, after reclaiming what can be.
+/// Writes a limit; if more is in use, reclaims memory first.
 fn shrink(dir: &Path, file: &str, text: &str) -> Result<()> {
     let path = dir.join(file);
     let busy = |e: &io::Error| e.raw_os_error() == Some(libc::EBUSY);
     let mut outcome = fs::write(&path, text);
     if outcome.as_ref().is_err_and(busy) {
-        // A refusal only means that nothing could be reclaimed, which the next write tells.
+        // A refusal only means that nothing could be reclaimed, which the next write shows.
         let _ = fs::write(dir.join("memory.force_empty"), "0");
         outcome = fs::write(&path, text);
     }
@@ -190,13 +190,13 @@ fn shrink(dir: &Path, file: &str, text: &str) -> Result<()> {
     }
 }
 
-/// Version 2 would kill processes to get below the limit; here it is refused as version 1 does.
+/// Version 2 would kill processes to get below the limit; here it is refused, as by version 1.
 fn limit_memory_v2(dir: &Path, bytes: Option<u64>) -> Result<()> {
     let path = dir.join("memory.max");
     let used = || number(&dir.join("memory.current")).unwrap_or(0);
     let Some(bytes) = bytes else { return write(&path, "set limit", "max") };
     if let Some(excess) = used().checked_sub(bytes).filter(|n| *n > 0) {
-        // Absent before Linux 5.19; EAGAIN when less could be reclaimed, which the next look tells.
+        // Absent before Linux 5.19; EAGAIN if less could be reclaimed, which the next read shows.
         let _ = fs::write(dir.join("memory.reclaim"), excess.to_string());
         let used = used();
         if used > bytes {

@@ -1,8 +1,8 @@
-//! Where processes are put: descriptors to join by, moving the living, making room for children.
+//! Placement of processes: descriptors to join by, moving running processes, making room for children.
 //!
-//! A process that joins by itself costs nothing; one that is moved waits some 9 ms. Processes that
-//! are born while others are moved are found by looking again. See cgroups(7), cgroup-v2.rst ("no
-//! internal processes").
+//! A process that joins by itself costs nothing; moving one takes about 9 ms. Processes forked
+//! during a move are found by looking again. See cgroups(7), cgroup-v2.rst ("no internal
+//! processes").
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,10 +18,10 @@ use super::{Groups, Hierarchy, OWN, Version, mkdir};
 use crate::process::is_kernel_thread;
 use crate::{Error, Result};
 
-/// How often processes are looked for that were born meanwhile.
+/// Passes that look for processes forked meanwhile.
 const PASSES: usize = 64;
-/// How long a kernel thread may take from its making to its first instruction; until then the kernel
-/// refuses to move it, with the same EINVAL as one that it binds for good.
+/// Longest time from a kernel thread's creation to its first instruction; until then the kernel
+/// refuses to move it, with the same EINVAL as for a permanently bound one.
 const THREAD_WAIT: Duration = Duration::from_secs(1);
 
 impl Groups {
@@ -49,10 +49,9 @@ impl Groups {
         Ok(Join { tasks, v2: v2.transpose()? })
     }
 
-    /// Moves the processes of a node, and those of descendants that have no nearer group, to where they
-    /// belong by now: into groups that were made after they were born. Gives how many were moved.
-    /// Which processes those are is told by the node's other groups; without any, none is found, see
-    /// [`Groups::move_in`].
+    /// Moves the processes of a node, and those of descendants without a nearer group, into groups
+    /// created after them. Returns the number moved. The node's other groups identify the
+    /// processes; without any, none is found, see [`Groups::move_in`].
     pub fn move_processes(&self, node: usize) -> Result<usize> {
         let mut moved = 0;
         for member in self.below(node).into_iter().chain([node]) {
@@ -67,8 +66,8 @@ impl Groups {
         Ok(moved)
     }
 
-    /// Moves these processes into all groups of a node that they are not in; gives how many moves that
-    /// took. Processes that have ended are left out.
+    /// Moves these processes into all groups of a node that they are not in; returns the number of
+    /// moves. Processes that have ended are skipped.
     pub fn move_in(&self, node: usize, pids: &[i32]) -> Result<usize> {
         let mut moved = 0;
         for seat in self.hierarchies.iter().filter_map(|h| self.seat(h, node)) {
@@ -81,12 +80,12 @@ impl Groups {
         Ok(moved)
     }
 
-    /// Puts a kernel thread into a node's CPU groups, so that its time is the node's. On version 2 it
-    /// is then in all of them.
+    /// Moves a kernel thread into a node's CPU groups, so that its CPU time counts as the node's.
+    /// On version 2 this places it under all controllers.
     ///
     /// # Errors
-    /// EINVAL for a thread the kernel binds, after a second; ESRCH for one that has ended or is no kernel
-    /// thread here: the kernel takes 0 for the caller, and a PID namespace has other numbers.
+    /// EINVAL for a thread that the kernel binds, after a second; ESRCH for one that has ended or is no
+    /// kernel thread here: the kernel takes 0 for the caller, and a PID namespace numbers differently.
     pub fn move_thread(&self, tid: i32, node: usize) -> Result<()> {
         if !is_kernel_thread(tid) {
             let gone = std::io::Error::from_raw_os_error(libc::ESRCH);
@@ -99,8 +98,8 @@ impl Groups {
         Ok(())
     }
 
-    /// Takes a kernel thread out of the lab's groups, back to the hierarchies' roots: a group that
-    /// holds one cannot be removed. That it has ended is success.
+    /// Moves a kernel thread out of the lab's groups, back to the hierarchies' roots: a group that
+    /// holds one cannot be removed. Succeeds if it has ended.
     pub fn release_thread(&self, tid: i32) -> Result<()> {
         for h in self.accounting() {
             match put_thread(h, &h.base, tid) {
@@ -111,12 +110,12 @@ impl Groups {
         Ok(())
     }
 
-    /// The hierarchies that give out and count CPU time.
+    /// The hierarchies that distribute and account CPU time.
     fn accounting(&self) -> impl Iterator<Item = &Hierarchy> {
         self.hierarchies.iter().filter(|h| h.has("cpu") || h.has("cpuacct"))
     }
 
-    /// Makes a group that can have groups below it: on version 2 its processes move into a leaf first.
+    /// Creates a group that can have child groups: on version 2 its processes move into a leaf first.
     pub(super) fn make_room(&self, h: &Hierarchy, node: usize) -> Result<()> {
         if !self.needs_leaf(h) {
             return Ok(());
@@ -129,7 +128,7 @@ impl Groups {
         for _ in 0..PASSES {
             move_all(&dir, || Ok(leaf.clone()))?;
             outcome = enable(&dir, &handed_out);
-            // A process born meanwhile.
+            // A process was forked meanwhile.
             match &outcome {
                 Err(e) if e.raw_os_error() == Some(libc::EBUSY) => {}
                 _ => break,
@@ -139,12 +138,12 @@ impl Groups {
     }
 }
 
-/// Takes the kernel threads in a group back to the hierarchy's root. Whether there was one.
+/// Moves the kernel threads of a group to the hierarchy's root. Returns whether there were any.
 pub(super) fn release_kernel_threads(h: &Hierarchy, dir: &Path) -> bool {
     let mut threads = members(dir);
     threads.retain(|pid| is_kernel_thread(*pid));
     for tid in &threads {
-        // One that has ended meanwhile has left, too.
+        // One that has ended meanwhile has also left.
         let _ = put_thread(h, &h.base, *tid);
     }
     !threads.is_empty()
@@ -173,11 +172,11 @@ pub struct Join {
 }
 
 impl Join {
-    /// Has a file in place of the version 2 group's directory. To join by it takes some milliseconds longer,
-    /// but nobody who is given it gets to other directories of the host, as by `..` from a directory.
+    /// Replaces the version 2 group's directory by a file. Joining by it takes some milliseconds
+    /// longer, but it gives its holder no way to other host directories, as `..` of a directory would.
     ///
     /// # Errors
-    /// The kernel's refusal to open the file.
+    /// The file cannot be opened.
     pub fn without_directory(&mut self) -> Result<()> {
         if let Some(dir) = &self.v2 {
             let name = "cgroup.procs";
@@ -190,7 +189,7 @@ impl Join {
         Ok(())
     }
 
-    /// Puts the calling, single-threaded process into the groups that have a file here.
+    /// Moves the calling, single-threaded process into the groups listed in `tasks`.
     pub fn enter_files(&self) -> Result<()> {
         for fd in &self.tasks {
             rustix::io::write(fd, b"0").map_err(|e| Error::call("cgroup", "join", e))?;

@@ -1,4 +1,4 @@
-//! Paths, files and figures of groups, in plain folders instead of mounts.
+//! Paths, files and figures of groups, in plain directories instead of mounts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +21,7 @@ fn hierarchy(version: Version, base: &Path, names: &[&str]) -> Hierarchy {
     Hierarchy { version, base: base.into(), controllers }
 }
 
-/// A folder that goes with this value, in place of a mount.
+/// A directory in place of a mount, removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -143,7 +143,7 @@ fn children_lie_below_their_parents_and_count_in_the_nearest_group() {
         paths(&["/cpu/netloom/l/0/3/5/tasks", "/memory/netloom/l/0/3/tasks"])
     );
     assert_eq!(groups.tasks_files(1), paths(&["/cpu/netloom/l/1/tasks"]));
-    // No leaf where there are no controllers.
+    // No leaf without controllers.
     assert_eq!(groups.v2_dir(4), Some("/u/netloom/l/0/3/4".into()));
     assert_eq!(groups.v2_dir(5), Some("/u/netloom/l/0/3".into()));
     assert_eq!(groups.v2_dir(1), None);
@@ -166,7 +166,7 @@ fn on_version_2_processes_of_a_parent_are_in_a_leaf() {
     groups.create().unwrap();
     groups.create_node(0, &Limits::default()).unwrap();
     assert_eq!(groups.v2_dir(0), Some(lab.join("0")));
-    // A process that the parent has before its first child.
+    // A process of the parent, older than the first child.
     fs::write(lab.join("0/cgroup.procs"), "").unwrap();
     groups.add(1, Some(0), false, false);
     groups.create_node(1, &Limits::default()).unwrap();

@@ -1,7 +1,7 @@
-//! What groups have used, and who is in them.
+//! What groups have used, and which processes they hold.
 //!
-//! Figures are the kernel's own for a group with all below it; what it does not count or cannot be
-//! read is `None`. See cpuacct.rst, memory.rst (v1), sched-bwc.rst, cgroup-v2.rst.
+//! Figures are the kernel's own for a group and its descendants; a figure that it does not count, or
+//! that cannot be read, is `None`. See cpuacct.rst, memory.rst (v1), sched-bwc.rst, cgroup-v2.rst.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,29 +9,29 @@ use std::path::{Path, PathBuf};
 
 use super::{Groups, SOCKETS, Version};
 
-/// What a node has used together with its descendants.
+/// Usage of a node and its descendants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// CPU time in nanoseconds.
     pub cpu_ns: Option<u64>,
-    /// Of it outside the kernel, as far as the kernel tells them apart.
+    /// CPU time in user mode, as far as the kernel separates it.
     pub cpu_user_ns: Option<u64>,
-    /// Of it inside the kernel.
+    /// CPU time in the kernel.
     pub cpu_system_ns: Option<u64>,
-    /// Periods in which the CPU limit stopped it.
+    /// Periods in which the CPU limit throttled it.
     pub throttled: Option<u64>,
-    /// Nanoseconds for which the CPU limit stopped it, summed over CPUs.
+    /// Nanoseconds throttled by the CPU limit, summed over CPUs.
     pub throttled_ns: Option<u64>,
-    /// Bytes of memory now.
+    /// Current bytes of memory.
     pub memory: Option<u64>,
-    /// Most bytes of memory at one time.
+    /// Peak bytes of memory.
     pub memory_peak: Option<u64>,
-    /// Processes and threads now.
+    /// Current processes and threads.
     pub processes: Option<u64>,
 }
 
 impl Groups {
-    /// What a node and its descendants have used. What cannot be read is `None`.
+    /// Usage of a node and its descendants. What cannot be read is `None`.
     pub fn usage(&self, node: usize) -> Usage {
         let mut usage = Usage::default();
         for h in self.of(node) {
@@ -59,8 +59,8 @@ impl Groups {
         usage
     }
 
-    /// Memory of a node's processes in bytes, by their own count of pages that are no file's: for nodes
-    /// without a group that counts it. `None` where there are no groups.
+    /// Memory of a node's processes in bytes, summed from their resident anonymous and shared-memory
+    /// pages: for nodes without a group that counts it. `None` if there are no groups.
     pub fn resident(&self, node: usize) -> Option<u64> {
         self.of(node).next()?;
         let of = |pid: i32| -> u64 {
@@ -75,11 +75,11 @@ impl Groups {
         Some(self.processes(node).into_iter().map(of).sum())
     }
 
-    /// The processes of a node without its descendants', by the host's ids; empty where there are no
-    /// groups. Kernel threads that count as the node's are among them where no other group tells.
+    /// The processes of a node without its descendants', by host ids; empty without groups. If only
+    /// CPU groups list them, they include kernel threads accounted to the node.
     pub fn processes(&self, node: usize) -> Vec<i32> {
-        // A group made later than the node is not full until the processes have been moved there, and
-        // kernel threads are put where CPU time counts: those are asked last.
+        // A group created after the node is incomplete until the processes have been moved there,
+        // and kernel threads are in the groups that count CPU time: those are asked last.
         let mut groups: Vec<_> = self.of(node).collect();
         groups.sort_by_key(|h| match h {
             h if h.controllers.iter().all(|c| c == "memory" || c == SOCKETS) => 2,
@@ -89,7 +89,7 @@ impl Groups {
         seats.find_map(|d| Some(members(&d)).filter(|m| !m.is_empty())).unwrap_or_default()
     }
 
-    /// All that are in a group of the lab, whichever node's, by the host's ids: processes and kernel threads.
+    /// All processes and kernel threads in the lab's groups, of any node, by host ids.
     pub fn everybody(&self) -> BTreeSet<i32> {
         let mut left: Vec<PathBuf> = self.hierarchies.iter().map(|h| self.lab_dir(h)).collect();
         let mut found = BTreeSet::new();
@@ -104,7 +104,7 @@ impl Groups {
 }
 
 fn cpu_v1(usage: &mut Usage, dir: &Path) {
-    // The sum of the other two lags behind: they are counted by ticks.
+    // The sum of the other two, counted by ticks, lags behind.
     usage.cpu_ns = number(&dir.join("cpuacct.usage"));
     usage.cpu_user_ns = number(&dir.join("cpuacct.usage_user"));
     usage.cpu_system_ns = number(&dir.join("cpuacct.usage_sys"));
@@ -134,7 +134,7 @@ pub(super) fn members(dir: &Path) -> Vec<i32> {
     text.lines().filter_map(|l| l.parse().ok()).collect()
 }
 
-/// Who keeps a group from being removed, in words.
+/// The processes that keep a group from being removed, in words.
 pub(super) fn inhabitants(dir: &Path) -> String {
     let name = |pid: i32| {
         let comm = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
@@ -157,8 +157,8 @@ fn value_of(text: &str, key: &str) -> Option<u64> {
     text.lines().find_map(|l| l.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
 }
 
-/// A small file of the kernel's, which gives all of it to one read: of thousands of such files the
-/// status of a large lab is made, and three calls a file are half of what a general reader takes.
+/// Reads a small kernel file, which returns everything in one read. The status of a large lab reads
+/// thousands of such files; three calls a file are half of what a general reader needs.
 fn small(path: &Path) -> Option<String> {
     let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC;
     let file = rustix::fs::open(path, flags, rustix::fs::Mode::empty()).ok()?;
