@@ -1,11 +1,11 @@
-//! Programs started in a node by its init, for callers that may not enter it: what `exec` and `shell` do
-//! inside a node, for the nodes in it.
+//! Programs that a node's init starts for callers that may not enter the node: `exec` and `shell` inside a
+//! node, aimed at the nodes in it.
 //!
 //! Entering namespaces needs a capability that ordinary nodes lack. So the caller hands over its standard
-//! streams, its order and one end of a socket; the lab process passes them on to the node's init, which forks a
-//! [`deputy`] for the caller. That tells over the socket how the program ended, gets the signals that the caller
-//! gets, and ends everything the program has started when the caller has ended. A caller at a terminal gets
-//! one of the node's for its program, and carries what is typed and shown.
+//! streams, its order and one end of a socket. The lab process passes them to the node's init, which forks a
+//! [`deputy`] for the caller. The deputy reports over the socket how the program ended, forwards the signals
+//! that the caller gets, and ends everything the program has started once the caller has ended. For a caller
+//! at a terminal, the program gets a terminal of the node, and the caller relays input and output.
 
 pub(crate) mod deputy;
 mod screen;
@@ -27,7 +27,7 @@ use self::screen::Screen;
 use crate::entry::{Door, Task, check_root, node_environment};
 use crate::{Error, Result};
 
-/// Signals that the program gets when the caller does. At a terminal of the node's the keys' come from there.
+/// Signals forwarded from the caller to the program. Key signals come from the node's own terminal instead.
 const PASSED_ON: [Signal; 8] = [
     Signal::TERM,
     Signal::HUP,
@@ -39,33 +39,33 @@ const PASSED_ON: [Signal; 8] = [
     Signal::QUIT,
 ];
 
-/// What is to be started: in a file of its own, because there is no bound to a command line.
+/// The program to start, passed in a file because a command line has no size limit.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Order {
-    /// What the caller calls the node.
+    /// The node's name as the caller gave it.
     node: String,
     argv: Vec<String>,
     env: Vec<(String, String)>,
     directory: Option<String>,
-    /// A terminal of the node's is wanted, with so many rows and columns.
+    /// The program needs a terminal of the node: its rows and columns.
     terminal: Option<(u16, u16)>,
     /// Signals that the program ignores.
     ignored: Vec<i32>,
 }
 
-/// What the caller tells the deputy: a signal for the program.
+/// Message from the caller to the deputy: a signal for the program.
 #[derive(Debug, Serialize, Deserialize)]
 struct Told {
     signal: i32,
 }
 
-/// What the deputy tells the caller.
+/// Message from the deputy to the caller.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Event {
-    /// The other end of the program's terminal comes along.
+    /// The other end of the program's terminal is attached as a descriptor.
     Terminal,
-    /// The program has ended, with this status of a shell.
+    /// The program has ended; its exit status as a shell reports it.
     Ended(i32),
     /// It could not be started.
     Failed(String),
@@ -74,7 +74,7 @@ enum Event {
 /// Largest message over the socket, in bytes.
 const MAX_MESSAGE: usize = 8 * 1024;
 
-/// A program on its way.
+/// A program being started or running.
 pub struct Call {
     node: String,
     ours: OwnedFd,
@@ -84,10 +84,9 @@ pub struct Call {
 }
 
 impl Call {
-    /// Prepares a program; the calling process must have one thread.
+    /// Prepares a program. The calling process must be single-threaded.
     ///
-    /// # Errors
-    /// The task is none for a caller inside, or the kernel's refusal.
+    /// # Errors The task would show the caller's files to the node, or the kernel refuses.
     pub fn prepare(door: &Door, task: &Task) -> Result<Call> {
         check_root(door, task)?;
         let fail = |operation| Error::system(&door.node, operation);
@@ -106,17 +105,16 @@ impl Call {
         Ok(Call { node: door.node.clone(), ours, theirs, order, signals })
     }
 
-    /// What is handed to the node's init.
+    /// Descriptors to hand to the node's init.
     pub fn handed_over(&self) -> [BorrowedFd<'_>; 5] {
         let [input, output, errors] =
             [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
         [self.theirs.as_fd(), self.order.as_fd(), input, output, errors]
     }
 
-    /// Waits for the program, once all is handed over.
+    /// Waits for the program, once all descriptors are handed over.
     ///
-    /// # Errors
-    /// It could not be started, or the node has ended.
+    /// # Errors The program could not be started, or the node has ended.
     pub fn wait(self) -> Result<Exit> {
         let Call { node, ours, theirs, order, signals } = self;
         drop((theirs, order));
@@ -156,7 +154,7 @@ impl Call {
     }
 }
 
-/// The size of the caller's terminal, where it reads from and writes to one.
+/// Size of the caller's terminal, if both its standard input and output are terminals.
 fn terminal_size() -> Option<(u16, u16)> {
     let output = rustix::stdio::stdout();
     if !isatty(rustix::stdio::stdin()) || !isatty(output) {
@@ -170,7 +168,7 @@ fn socket() -> netloom_sys::Result<(OwnedFd, OwnedFd)> {
         .map_err(|e| netloom_sys::Error::call("socket pair", "make", e))
 }
 
-/// The order, in a file that has no name. The node's environment goes over the caller's.
+/// Writes the order to an unnamed file. The node's environment overrides the caller's.
 fn order(
     door: &Door,
     task: &Task,
@@ -196,18 +194,18 @@ fn order(
 fn wait(socket: &OwnedFd, signals: &OwnedFd, screen: Option<&Screen>) {
     let mut fds = vec![PollFd::new(socket, PollFlags::IN), PollFd::new(signals, PollFlags::IN)];
     fds.extend(screen.iter().flat_map(|screen| screen.waits_for()));
-    // Interrupted or not: everything is looked at.
+    // Interrupted or not, the caller checks every source.
     let _ = rustix::event::poll(&mut fds, None);
 }
 
 fn tell(socket: &OwnedFd, message: &impl Serialize) {
     if let Ok(bytes) = serde_json::to_vec(message) {
-        // Who is gone needs no message, and its end is seen when it is listened to.
+        // A peer that is gone needs no message; the next receive notices its end.
         let _ = scm::send(socket, &bytes, &[]);
     }
 }
 
-/// The deputy's next event; nothing when it has ended.
+/// The deputy's next event, or `None` once it has ended.
 fn hear(socket: &OwnedFd) -> Option<(Event, Option<OwnedFd>)> {
     let mut buffer = vec![0; MAX_MESSAGE];
     let (n, mut fds) = scm::receive(socket, &mut buffer).ok()?;

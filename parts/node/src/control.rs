@@ -1,8 +1,8 @@
-//! Talking to a node's init over its control socket.
+//! Client of a node's init over its control socket.
 //!
-//! The socket is a SOCK_SEQPACKET UNIX socket in the lab's state folder; a message is one JSON value
-//! of at most [`MAX_MESSAGE`] bytes. An init answers processes of its own user only. The kernel
-//! tells who listens, so a control socket names its init without a pid that could be another's.
+//! The socket is a SOCK_SEQPACKET UNIX socket in the lab's state folder. A message is one JSON value of at
+//! most [`MAX_MESSAGE`] bytes. An init answers processes of its own user only. The kernel reports the
+//! listening process, so the socket identifies its init without a pid that may have been reused.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -21,72 +21,73 @@ use crate::{Error, Result};
 /// Largest message in bytes.
 pub const MAX_MESSAGE: usize = 64 * 1024;
 
-/// What an init can be asked.
+/// Request to an init.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Request {
-    /// Do the commands of `setup` and start the programs; the answer comes when the node is ready, or
-    /// cannot become so.
+    /// Run the commands of `setup`, then start the programs. The answer comes when the node is ready or has
+    /// failed to become ready.
     Start,
-    /// How the programs are.
+    /// State of the programs.
     Programs,
-    /// How the node is. An init of a version before does not know it, and ends the connection.
+    /// State of the node. An init of an older version does not know this request and closes the connection.
     Report,
-    /// Start a program for the caller whose descriptors come along ([`crate::by_init`]). There is no answer: the
-    /// caller has a socket of its own to who starts it. An init of a version before ends the connection.
+    /// Start a program for the caller whose descriptors are attached ([`crate::by_init`]). There is no
+    /// answer: the caller has its own socket to the deputy. An init of an older version closes the
+    /// connection.
     Run,
-    /// End the programs, by SIGTERM first, then the node. The answer is the end of the connection.
+    /// Stop the programs, first by SIGTERM, then the node. The connection's end is the answer.
     Stop {
-        /// How long programs may take, in milliseconds.
+        /// How long programs may take to end, in milliseconds.
         grace_ms: u64,
     },
 }
 
-/// What an init answers.
+/// An init's answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
     /// The node is ready.
     Ready,
-    /// The node is not ready and why.
+    /// The node has failed to become ready: the reason.
     Failed(String),
-    /// A program has ended with an error and is not started again: which, how, and its last lines. Told
-    /// to those who asked for the start, as often as it happens, before and after the answer.
+    /// A program has ended with an error and is not started again: which, how, and its last lines. Sent to
+    /// every connection that requested the start, each time it happens, before and after the answer.
     Ended(String),
     /// The programs, in the order of the file.
     Programs(Vec<ProgramState>),
-    /// How the node is.
+    /// State of the node.
     Report(NodeReport),
 }
 
-/// How a node is.
+/// State of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeReport {
     /// The programs, in the order of the file.
     pub programs: Vec<ProgramState>,
-    /// What it waits for before it is ready.
+    /// What the node still waits for before it is ready.
     pub waits_for: Option<String>,
-    /// Why it has not become ready.
+    /// Why the node failed to become ready.
     pub failed: Option<String>,
 }
 
 impl NodeReport {
-    /// Of a node about which only this is known.
+    /// A report with the programs only.
     pub fn of_programs(programs: Vec<ProgramState>) -> NodeReport {
         NodeReport { programs, ..NodeReport::default() }
     }
 }
 
-/// How a program is.
+/// State of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgramState {
     /// Its argument list.
     pub command: Vec<String>,
-    /// Its process in the node, while it runs.
+    /// Its pid in the node, while it runs.
     pub pid: Option<i32>,
-    /// How it ended last, as a shell shows it.
+    /// Its last exit status, as a shell shows it.
     pub exit_code: Option<i32>,
-    /// The signal that ended it, where one did.
+    /// The signal that ended it, if any.
     #[serde(default)]
     pub signal: Option<i32>,
     /// It has ended and is not started again.
@@ -103,14 +104,14 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects to the init of `node` by the path of its socket. `Ok(None)` when nobody listens: the
-    /// init has ended, or was never there.
+    /// Connects to the init of `node` by the path of its socket. `Ok(None)` when nobody listens: the init has
+    /// ended, or never existed.
     pub fn open(node: &str, path: &Path) -> Result<Option<Connection>> {
         Connection::open_within(node, path, None)
     }
 
-    /// The same for callers that must not wait for an init that takes no calls: connecting and sending fail
-    /// after `patience`.
+    /// [`Connection::open`] with a bound, for callers that an unresponsive init must not block: connecting
+    /// and sending fail after `patience`.
     pub fn open_within(
         node: &str,
         path: &Path,
@@ -137,7 +138,7 @@ impl Connection {
         }
     }
 
-    /// Asks how the node is. `Ok(None)` when the init ended, or does not know the question.
+    /// Requests the node's state. `Ok(None)` when the init has ended or does not know the request.
     pub fn report(&self) -> Result<Option<NodeReport>> {
         Ok(match self.ask(&Request::Report)? {
             Some(Answer::Report(report)) => Some(report),
@@ -145,18 +146,18 @@ impl Connection {
         })
     }
 
-    /// The init's process id as seen from here; `None` when it is being torn down.
+    /// The init's pid in the caller's PID namespace; `None` when the init is being torn down.
     pub fn init(&self) -> Option<Pid> {
         scm::peer_pid(&self.socket)
     }
 
-    /// Asks and waits for the answer. `Ok(None)` when the init ended instead.
+    /// Sends a request and waits for the answer. `Ok(None)` when the init ended instead.
     pub fn ask(&self, request: &Request) -> Result<Option<Answer>> {
         self.send(request)?;
         self.receive()
     }
 
-    /// Asks and waits no longer than `timeout`. `Ok(None)` when the init ended or did not answer.
+    /// Sends a request and waits at most `timeout`. `Ok(None)` when the init ended or did not answer.
     pub fn ask_within(&self, request: &Request, timeout: Duration) -> Result<Option<Answer>> {
         self.send(request)?;
         if wait_readable(&self.socket, timeout) { self.receive() } else { Ok(None) }
@@ -167,7 +168,7 @@ impl Connection {
         self.send_with(request, &[])
     }
 
-    /// The same with descriptors.
+    /// [`Connection::send`] with descriptors attached.
     pub fn send_with(&self, request: &Request, fds: &[BorrowedFd<'_>]) -> Result<()> {
         let bytes = serde_json::to_vec(request).map_err(|e| self.fail("ask", e.into()))?;
         scm::send(&self.socket, &bytes, fds)

@@ -1,13 +1,13 @@
-//! Files into a node and out of it: `cp`, from outside.
+//! Copies files into a node and out of it: `cp`, from outside.
 //!
-//! The caller stays outside and holds the node's root directory. Every path of the node is resolved
-//! below it (openat2 with RESOLVE_IN_ROOT), each directory is opened once and walked by descriptors
-//! without following links, so no link or race of a node leads out of it. A path that is named is
-//! followed if it is a symbolic link; links inside directories are copied as links.
-//! Permission bits and times are kept; owners, set-id bits, hard links, holes and extended
-//! attributes are not. A device, pipe or socket is refused when named, left out inside a directory.
-//! A file, link or new directory appears whole or not at all: it is made under another name and
-//! renamed; what was there is replaced, a link too. Specification: openat2(2), cp(1).
+//! The caller stays outside and holds the node's root directory. Every path of the node is resolved below it
+//! (openat2 with RESOLVE_IN_ROOT). Each directory is opened once and walked by descriptors without following
+//! links, so no link or race in a node leads out of it. A named path that is a symbolic link is followed;
+//! links inside directories are copied as links. Permission bits and times are kept; owners, set-id bits,
+//! hard links, holes and extended attributes are not. A device, pipe or socket is refused when named and
+//! skipped inside a directory. A file, link or new directory appears whole or not at all: it is written under
+//! a temporary name and renamed, which replaces whatever had the name, even a link. Specification:
+//! openat2(2), cp(1).
 
 mod content;
 mod place;
@@ -23,7 +23,7 @@ use rustix::fs::{Mode, OFlags};
 use crate::{Error, Result};
 use place::{Given, Side};
 
-/// What was copied.
+/// Totals of a copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Regular files.
@@ -38,25 +38,23 @@ pub struct Summary {
     pub skipped: Vec<String>,
 }
 
-/// Opens the root directory of the node whose init has this pidfd, for [`into_node`] and
-/// [`out_of_node`].
+/// Opens the root directory of the node whose init has this pidfd, for [`into_node`] and [`out_of_node`].
 ///
-/// # Errors
-/// When the init has ended, or is another user's.
+/// # Errors The init has ended, or belongs to another user.
 pub fn open_root(node: &str, init: BorrowedFd<'_>) -> Result<OwnedFd> {
     let fail = |operation, source| Error::Control { node: node.to_owned(), operation, source };
     let pid = pid_of(init).map_err(|e| fail("find its process", e))?;
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = rustix::fs::open(format!("/proc/{pid}/root"), flags, Mode::empty())
         .map_err(|e| fail("open its root directory", e.into()))?;
-    // Alive now, it was alive before: the number was its own when the path was opened.
+    // Still alive now, so the pid was not reused when the path was opened.
     if process::has_ended(init) {
         return Err(fail("open its root directory", io::Error::other("it has ended")));
     }
     Ok(root)
 }
 
-/// The process id of a pidfd as seen here, pidfd_open(2).
+/// The pid of a pidfd in this PID namespace, pidfd_open(2).
 fn pid_of(pidfd: BorrowedFd<'_>) -> io::Result<u32> {
     use std::os::fd::AsRawFd;
     let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd()))?;
@@ -64,24 +62,22 @@ fn pid_of(pidfd: BorrowedFd<'_>) -> io::Result<u32> {
     pid.and_then(|pid| pid.parse().ok()).ok_or_else(|| io::Error::other("it has ended"))
 }
 
-/// Copies a file or directory of the caller's into a node.
+/// Copies a file or directory of the caller into a node.
 ///
-/// An existing directory as destination is copied into; one with a trailing slash must exist. A
-/// source that ends in `.` stands for the content of the directory.
+/// If the destination is an existing directory, the copy goes inside it; a destination with a trailing slash
+/// must exist. A source that ends in `.` means the content of the directory.
 ///
-/// # Errors
-/// [`Error::Copy`] with the path as given, and below it. Entries of an existing directory that were
-/// copied before stay; nothing half copied does. Without openat2 (Linux 5.6) nothing is copied.
+/// # Errors [`Error::Copy`] with the failing path, starting as given. Entries already copied into an existing
+/// directory stay; no half-copied entry does. Without openat2 (Linux 5.6) nothing is copied.
 pub fn into_node(root: BorrowedFd<'_>, source: &Path, destination: &str) -> Result<Summary> {
     let from = Given::new(Side::Host, source.as_os_str());
     let to = Given::new(Side::Node(root), destination.as_ref());
     walk::copy(&from, &to)
 }
 
-/// Copies a file or directory of a node out to the caller. Like [`into_node`] otherwise.
+/// Copies a file or directory of a node out to the caller, otherwise like [`into_node`].
 ///
-/// # Errors
-/// As for [`into_node`].
+/// # Errors As for [`into_node`].
 pub fn out_of_node(root: BorrowedFd<'_>, source: &str, destination: &Path) -> Result<Summary> {
     let from = Given::new(Side::Node(root), source.as_ref());
     let to = Given::new(Side::Host, destination.as_os_str());

@@ -1,9 +1,9 @@
-//! A node's own `/dev`: a directory in the memory that its lab's nodes share, with devices of its own.
+//! A node's own `/dev`: a directory in the memory that the lab's nodes share, with its own devices.
 //!
-//! Programs may make, remove and give away what is in it, as in a container. As root the devices are
-//! made anew for each node, so that a changed owner or mode is the node's own affair. In a user namespace
-//! no device can be made (user_namespaces(7)): there the host's are bound over empty files, and the
-//! kernel refuses to change them, because they are the host's.
+//! Programs may create, remove and chown entries, as in a container. As root, each node gets its own device
+//! nodes, so a changed owner or mode stays within the node. In a user namespace no device node can be made
+//! (user_namespaces(7)): the host's are bind-mounted over empty files, and the kernel refuses changes to them
+//! because the host owns them.
 
 use std::path::Path;
 
@@ -30,10 +30,10 @@ const LINKS: [(&str, &str); 5] = [
     ("stderr", "/proc/self/fd/2"),
 ];
 
-/// Who may do what with a device.
+/// Permission bits of a device.
 const MODE: u32 = 0o666;
 
-/// Makes the content of a node's `/dev` in the directory that will be it.
+/// Makes the content of a node's `/dev` in the directory that becomes it.
 pub(crate) fn make(setup: &impl Setup, dev: &Path, user: bool) -> Result<()> {
     for dir in ["", "pts", "shm", "net"] {
         setup.mkdir(&dev.join(dir), 0o755)?;
@@ -49,7 +49,7 @@ pub(crate) fn make(setup: &impl Setup, dev: &Path, user: bool) -> Result<()> {
     LINKS.iter().try_for_each(|(name, to)| setup.symlink(to, &dev.join(name)))
 }
 
-/// Shows the directory at `at`, in a user namespace with the host's devices.
+/// Mounts the directory at `at`; in a user namespace adds the host's devices.
 pub(crate) fn show(setup: &impl Setup, dev: &Path, at: &Path, user: bool) -> Result<()> {
     setup.bind(dev, at, false)?;
     let bound =

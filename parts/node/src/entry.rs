@@ -1,9 +1,9 @@
-//! Taking a caller's own process into a node: what `exec` and `shell` do.
+//! Takes a caller's own process into a node: what `exec` and `shell` do.
 //!
-//! The caller brings its terminal or pipes; the program is its child, gets the signals it gets, and
-//! ends when it does. The caller's process must have one thread. It stays where it is: a go-between enters
-//! the node, and the program's deputy is born there with nothing of the caller's that leads out
-//! ([`process::fork_prepared`]).
+//! The caller brings its terminal or pipes. The program is its child, gets the same signals, and ends when
+//! the caller does. The caller's process must be single-threaded and stays where it is: an intermediate
+//! process enters the node, and the program's deputy is forked there with nothing of the caller that leads
+//! out ([`process::fork_prepared`]).
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -20,7 +20,7 @@ use rustix::process::{Pid, Signal};
 
 use crate::{Error, Result};
 
-/// What is needed to enter a node, as the lab process hands it out.
+/// Everything needed to enter a node, as the lab process hands it out.
 #[derive(Debug)]
 pub struct Door {
     /// The node's name.
@@ -29,23 +29,22 @@ pub struct Door {
     pub init: OwnedFd,
     /// The node's cgroups.
     pub groups: Join,
-    /// The node lives in a user namespace that the caller is outside of.
+    /// The node lives in a user namespace that does not contain the caller.
     pub user: bool,
     /// Environment of the node's programs.
     pub env: Vec<(String, String)>,
-    /// The node may have nodes in it, or is in another one.
+    /// The node may contain nodes, or is inside another one.
     pub nested: bool,
-    /// Its programs may do more than those of ordinary nodes.
+    /// Its programs have more capabilities than those of ordinary nodes.
     pub privileged: bool,
-    /// The caller may not enter it: its init starts programs for it ([`crate::by_init`]).
+    /// The caller may not enter: the node's init starts programs for it ([`crate::by_init`]).
     pub by_init: bool,
 }
 
 impl Door {
     /// Refuses a caller that may not enter.
     ///
-    /// # Errors
-    /// Says so.
+    /// # Errors The caller may only start programs by the node's init.
     pub fn check_entry(&self) -> Result<()> {
         if self.by_init { Err(Error::MayNotEnter { node: self.node.clone() }) } else { Ok(()) }
     }
@@ -58,23 +57,24 @@ pub struct Task {
     pub argv: Vec<String>,
     /// Take the terminal for the program's own process group, as a shell wants.
     pub own_group: bool,
-    /// Stay in the caller's file system: everything else is the node's. A way in where the node's
-    /// root has not what is needed.
+    /// Stay in the caller's file system; all other namespaces are the node's. For nodes whose root lacks the
+    /// tools needed.
     pub keep_root: bool,
 }
 
-/// Exit status of a shell for a program that does not exist, and one that cannot be run.
+/// Exit statuses as a shell gives them: the program does not exist (127), or cannot be run (126).
 const NOT_FOUND: i32 = 127;
 const NOT_RUNNABLE: i32 = 126;
 
-/// Signals passed on to the program. Those that a terminal sends reach it by themselves.
+/// Signals forwarded to the program. Those that a terminal sends reach it directly.
 const PASSED_ON: [Signal; 6] =
     [Signal::TERM, Signal::HUP, Signal::USR1, Signal::USR2, Signal::ALARM, Signal::CONT];
 
-/// Signals of the terminal's keys: the program gets them too, the caller only waits.
+/// Signals from terminal keys: the terminal sends them to the program too, so the caller ignores them and
+/// waits.
 const FROM_KEYS: [Signal; 2] = [Signal::INT, Signal::QUIT];
 
-/// Which signals the caller had ignored: the program ignores them, too, as env(1) would have it.
+/// Signals that the caller ignored: the program ignores them too, as with env(1).
 #[derive(Clone, Copy)]
 struct Ignored {
     keys: [bool; 2],
@@ -82,13 +82,13 @@ struct Ignored {
 }
 
 impl Ignored {
-    /// As it is now.
+    /// Reads the current state.
     fn now() -> Ignored {
         let of = |signal: Signal| disposition::is_ignored(signal.as_raw());
         Ignored { keys: FROM_KEYS.map(of), terminal: of(Signal::TTOU) }
     }
 
-    /// Makes it so again.
+    /// Restores it.
     fn restore(self) {
         for (key, ignored) in FROM_KEYS.into_iter().zip(self.keys) {
             process::set_ignored(key.as_raw(), ignored);
@@ -107,9 +107,8 @@ pub(crate) fn check_root(door: &Door, task: &Task) -> Result<()> {
 
 /// Runs a program in a node and waits for it.
 ///
-/// # Errors
-/// When the node cannot be entered. A program that cannot be started gives exit status 126 or 127
-/// and a line on standard error, as in a shell.
+/// # Errors The node cannot be entered. A program that cannot be started yields exit status 126 or 127 and a
+/// line on standard error, as in a shell.
 pub fn run(door: &Door, task: &Task) -> Result<Exit> {
     check_root(door, task)?;
     door.check_entry()?;
@@ -119,7 +118,7 @@ pub fn run(door: &Door, task: &Task) -> Result<Exit> {
     let ignored = Ignored::now();
     let stdin = io::stdin();
     let front = if task.own_group { Foreground::remember(&stdin) } else { None };
-    // Nobody writes to it; its other end tells that this process has ended.
+    // Nobody writes to this pipe; its end closes when this process ends.
     let (caller, held) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
         .map_err(|e| netloom_sys::Error::call("pipe", "make", e))
         .map_err(Error::system(&door.node, "enter"))?;
@@ -133,7 +132,7 @@ pub fn run(door: &Door, task: &Task) -> Result<Exit> {
         Prepared::Parent(birth) => {
             let stage = birth.stage;
             let deputy = birth.finish();
-            // It has ended, or does when it is told that nobody listens.
+            // It has ended, or ends when its pipe closes.
             let _ = process::wait_or_stop(stage);
             let deputy = deputy.map_err(Error::system(&door.node, "enter"))?;
             let exit = parent_wait(&door.node, &deputy, &signals);
@@ -143,8 +142,8 @@ pub fn run(door: &Door, task: &Task) -> Result<Exit> {
     }
 }
 
-/// What is done before the node sees the caller's deputy: it has nothing of the caller's by then but the
-/// standard streams, and, where it is asked for, the root.
+/// Steps before the deputy becomes visible in the node: by then it keeps nothing of the caller but the
+/// standard streams and, if requested, the root.
 fn prepare(
     door: &Door,
     task: &Task,
@@ -158,22 +157,23 @@ fn prepare(
     } else if !task.keep_root {
         keyring::forbid()?;
     }
-    // With more than the node's programs have, the caller's own cannot be traced by them: a way to its files.
+    // With more capabilities than the node's programs, it cannot be traced by them, which would expose the
+    // caller's files.
     Grant::of(door.privileged || task.keep_root).limit()?;
     let kept = [maker, caller].into_iter().chain(&group).chain(&door.groups.tasks);
     process::close_all_but(&kept.map(AsFd::as_fd).collect::<Vec<_>>());
     Ok(Ready { value: (), inside: None, group, mortal: false })
 }
 
-/// The group's directory without the way that leads up from it, where this process may have that.
+/// The cgroup's directory without a path to its parent, if this process may create that.
 fn group_alone(dir: BorrowedFd<'_>) -> netloom_sys::Result<OwnedFd> {
     namespace::without_parents(dir)
         .or_else(|_| dir.try_clone_to_owned())
         .map_err(|e| netloom_sys::Error::call("cgroup", "copy", e))
 }
 
-/// The caller's deputy in the node: starts the program, passes signals on, and ends everything the
-/// program has started when the caller is killed.
+/// The caller's deputy in the node: starts the program, forwards signals, and ends everything the program has
+/// started when the caller is killed.
 fn child(program: Program<'_>, caller: BorrowedFd<'_>) -> ! {
     let door = program.door;
     let refused = |what: &str, e: &netloom_sys::Error| -> ! {
@@ -185,7 +185,7 @@ fn child(program: Program<'_>, caller: BorrowedFd<'_>) -> ! {
         refused("join cgroups", &e);
     }
     process::close_all_but(&[caller]);
-    // What the program leaves without a parent becomes the deputy's child, where it is found.
+    // Orphans of the program become children of the deputy, which can then find them.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     for key in FROM_KEYS {
         process::set_ignored(key.as_raw(), true);
@@ -202,7 +202,7 @@ fn child(program: Program<'_>, caller: BorrowedFd<'_>) -> ! {
     }
 }
 
-/// The program before it is started.
+/// A program ready to start.
 struct Program<'a> {
     door: &'a Door,
     task: &'a Task,
@@ -212,7 +212,7 @@ struct Program<'a> {
 }
 
 impl Program<'_> {
-    /// Becomes the program.
+    /// Execs the program.
     fn become_it(self) -> ! {
         let Program { door, task, directory, front, ignored } = self;
         let _ = process::die_with_parent(true);
@@ -233,14 +233,14 @@ impl Program<'_> {
     }
 }
 
-/// The deputy's life: ends as the program does.
+/// The deputy's main loop: ends with the program.
 fn attend(program: Pid, signals: &OwnedFd, caller: BorrowedFd<'_>) -> ! {
     loop {
         let mut fds = [
             rustix::event::PollFd::new(&caller, rustix::event::PollFlags::IN),
             rustix::event::PollFd::new(signals, rustix::event::PollFlags::IN),
         ];
-        // Interrupted or not: everything is looked at.
+        // Interrupted or not, check every source.
         let _ = rustix::event::poll(&mut fds, None);
         if process::wait_readable(caller, Duration::ZERO) {
             end_descendants();
@@ -260,7 +260,7 @@ fn attend(program: Pid, signals: &OwnedFd, caller: BorrowedFd<'_>) -> ! {
     }
 }
 
-/// Kills children until there are none: those of the killed become children in turn.
+/// Kills children until none are left: children of killed ones are reparented to this process.
 pub(crate) fn end_descendants() {
     loop {
         let children = children();
@@ -268,15 +268,15 @@ pub(crate) fn end_descendants() {
             return;
         }
         for child in children {
-            // One that has ended is reaped below.
+            // An ended child is reaped below.
             let _ = rustix::process::kill_process(child, Signal::KILL);
             let _ = process::wait_or_stop(child);
         }
     }
 }
 
-/// This process's children. /proc may be that of an outer PID namespace (proc(5)): `NSpid` has a
-/// process's numbers from there inwards, and only the one in this process's own can be signalled.
+/// This process's children. /proc may belong to an outer PID namespace (proc(5)): `NSpid` lists a process's
+/// pids from that namespace inwards, and only the pid in this process's own namespace can be signalled.
 fn children() -> Vec<Pid> {
     let Some((own, _, numbers)) = identity("self") else { return vec![] };
     let level = numbers.len().saturating_sub(1);
@@ -286,7 +286,7 @@ fn children() -> Vec<Pid> {
     children.filter_map(|(_, _, numbers)| Pid::from_raw(*numbers.get(level)?)).collect()
 }
 
-/// A process's number and its parent's as /proc has them, and its numbers from there inwards.
+/// A process's pid and its parent's in the namespace of /proc, and its pids from there inwards.
 fn identity(name: &str) -> Option<(i32, i32, Vec<i32>)> {
     let status = std::fs::read_to_string(format!("/proc/{name}/status")).ok()?;
     let field = |key: &str| status.lines().find_map(|line| line.strip_prefix(key));
@@ -295,24 +295,25 @@ fn identity(name: &str) -> Option<(i32, i32, Vec<i32>)> {
     Some((number("Pid:")?, number("PPid:")?, numbers.collect()))
 }
 
-/// The caller's environment under the node's, in the same directory where the node has it.
+/// The command: the node's environment over the caller's, in the caller's directory if the node has it.
 fn command(door: &Door, task: &Task, directory: Option<std::path::PathBuf>) -> Command {
     let mut command = Command::new(task.argv.first().map_or("", String::as_str));
     command.args(task.argv.iter().skip(1)).envs(node_environment(door));
     let directory = directory.filter(|d| d.is_dir()).unwrap_or_else(|| "/".into());
-    // current_dir() would change before the path of a relative program is looked up, as wanted.
+    // Change directory here so that a relative program path resolves there: `current_dir()` does not promise
+    // it.
     let _ = std::env::set_current_dir(directory);
     command
 }
 
-/// What of the node's environment goes over the caller's.
+/// The part of the node's environment that overrides the caller's.
 pub(crate) fn node_environment(door: &Door) -> Vec<(String, String)> {
     let callers_path = std::env::var("PATH").unwrap_or_default();
     let has_language = std::env::var_os("LANG").is_some();
     let merged = door.env.iter().filter(|(key, _)| key != "LANG" || !has_language);
     merged
         .map(|(key, value)| match key.as_str() {
-            // The caller's search path is kept, the node's directories come after it.
+            // Keep the caller's search path and append the node's directories.
             "PATH" if !callers_path.is_empty() => (key.clone(), format!("{callers_path}:{value}")),
             _ => (key.clone(), value.clone()),
         })
@@ -328,7 +329,7 @@ fn parent_wait(node: &str, deputy: &OwnedFd, signals: &OwnedFd) -> Result<Exit> 
             rustix::event::PollFd::new(deputy, rustix::event::PollFlags::IN),
             rustix::event::PollFd::new(signals, rustix::event::PollFlags::IN),
         ];
-        // A signal that is not blocked may interrupt; the loop looks again.
+        // An unblocked signal may interrupt; the loop checks again.
         let _ = rustix::event::poll(&mut fds, None);
         while let Some(number) = process::next_signal(signals) {
             if let Some(signal) = Signal::from_named_raw(number) {

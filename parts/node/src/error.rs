@@ -1,4 +1,4 @@
-//! What went wrong with a node, with the node's name and the operation.
+//! Failures of a node, with the node's name and the operation.
 
 use std::io;
 
@@ -9,14 +9,14 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The edge to the system refused.
+    /// A call of the system layer failed.
     #[error("node {node:?}: {operation}")]
     System {
         /// The node.
         node: String,
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
-        /// The refusal.
+        /// The cause.
         #[source]
         source: netloom_sys::Error,
     },
@@ -28,33 +28,33 @@ pub enum Error {
         /// The init's words.
         report: String,
     },
-    /// A node's init did not answer as agreed.
+    /// The exchange with a node's init failed.
     #[error("node {node:?}: init: {operation}")]
     Control {
         /// The node.
         node: String,
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
         /// The failure.
         #[source]
         source: io::Error,
     },
-    /// The spawner is gone or answered nonsense.
+    /// The spawner is gone or sent an invalid answer.
     #[error("spawner: {operation}")]
     Spawner {
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
         /// The failure.
         #[source]
         source: io::Error,
     },
-    /// The spawner could not do what it was asked.
+    /// The spawner could not carry out a request.
     #[error("spawner: {report}")]
     Refused {
-        /// Its words.
+        /// Its message.
         report: String,
     },
-    /// A caller in a node may not enter the nodes in it.
+    /// A caller in a node may not enter the nodes inside it.
     #[error(
         "node {node:?}: a caller in the node around it may not enter it, only start programs in it: make the node \
          around it with `privileged: true`, or call from outside of it"
@@ -63,7 +63,7 @@ pub enum Error {
         /// The node.
         node: String,
     },
-    /// A caller's files would be shown to nodes that others manage.
+    /// `--no-root` would expose the caller's files to nodes that others manage.
     #[error(
         "node {node:?}: --no-root would show the caller's files, by /proc, to programs that others manage: it is only \
          for nodes without `children` that are in no other node"
@@ -77,9 +77,9 @@ pub enum Error {
     Copy {
         /// The path, as the user gave it.
         path: String,
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
-        /// The refusal.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -88,13 +88,13 @@ pub enum Error {
     Program {
         /// The program's name.
         program: String,
-        /// The refusal.
+        /// The cause.
         source: io::Error,
     },
 }
 
 impl Error {
-    /// For `map_err` on calls of the system edge.
+    /// For `map_err` on calls of the system layer.
     pub(crate) fn system(
         node: &str,
         operation: &'static str,

@@ -1,11 +1,10 @@
-//! The files that a lab puts into a node, and the directories on the way to them.
+//! Places a lab's files into a node, and creates the directories leading to them.
 //!
-//! They are placed in the writable layers before these are mounted. A directory that the node's root
-//! has already is made with that one's owner, group and permission bits, because the upper directory
-//! of an overlay hides those of the lower one (overlayfs.rst). Names of owners are looked up in the
-//! node's own passwd and group files, never in the host's name services. In an ordinary user's lab only
-//! that user's own number exists, as root: other owners of directories are left out, those that the
-//! lab file asks for are refused.
+//! Files go into the writable layers before these are mounted. A directory that already exists in the node's
+//! root is created with the same owner, group and permission bits, because an overlay's upper directory hides
+//! those of the lower one (overlayfs.rst). Owner names are looked up in the node's own passwd and group
+//! files, never in the host's name services. In an ordinary user's lab only that user's own id exists, as
+//! root: other owners of directories are dropped, and other owners requested in the lab file are refused.
 
 use std::fs;
 use std::io;
@@ -16,32 +15,31 @@ use netloom_sys::setup::{Access, Setup, is_unmapped};
 use netloom_sys::{Error, Result};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 
-/// Where files go.
+/// Destination of a node's files.
 pub(crate) struct Files<'a, S> {
     pub(crate) setup: &'a S,
     /// The root directory under the overlays: the host's, or the node's `root`.
     pub(crate) lower: &'a Path,
-    /// Directories of the node, and where what is written there lies.
+    /// Directories of the node, each with the directory that backs writes to it.
     pub(crate) places: &'a [(PathBuf, PathBuf)],
-    /// Directories of the node that are shown as they are, so that nothing can be put there.
+    /// Directories of the node that are shown unchanged, so nothing can be placed there.
     pub(crate) closed: &'a [PathBuf],
 }
 
-/// The files by which names get their numbers.
+/// The files that map names to ids.
 const USERS: &str = "/etc/passwd";
 const GROUPS: &str = "/etc/group";
 
 impl<S: Setup> Files<'_, S> {
-    /// Puts all of them in, then gives them to their owners, whose names some of them may bring along.
+    /// Places all files, then sets their owners, whose names these files may define.
     pub(crate) fn place(&self, files: &[FileSpec]) -> Result<()> {
         let placed =
             files.iter().map(|f| Ok((f, self.place_one(f)?))).collect::<Result<Vec<_>>>()?;
         placed.iter().try_for_each(|(file, target)| self.give(file, target))
     }
 
-    /// Leaves a directory of the root out, by a whiteout in the overlay's upper directory (overlayfs.rst):
-    /// what is hidden in this way stays so when mounts of the node are taken away. That there is no overlay is
-    /// success.
+    /// Removes a directory from the root by a whiteout in the overlay's upper directory (overlayfs.rst). It
+    /// stays hidden when mounts of the node are unmounted. Succeeds if there is no overlay.
     pub(crate) fn leave_out(&self, directory: &Path) -> Result<()> {
         let path = resolve(self.lower, directory);
         if self.closed.iter().any(|c| path.starts_with(c)) {
@@ -56,7 +54,7 @@ impl<S: Setup> Files<'_, S> {
         self.setup.device(&target, 0, 0, 0)
     }
 
-    /// Makes the directories on the way to `relative` in `upper`, as they are in the root at `at`.
+    /// Makes the directories leading to `relative` in `upper`, like those in the root at `at`.
     fn make_way(&self, at: &Path, upper: &Path, relative: &Path) -> Result<PathBuf> {
         let (mut dir, mut shown) = (upper.to_owned(), at.to_owned());
         for part in relative.parent().into_iter().flat_map(Path::components) {
@@ -85,7 +83,7 @@ impl<S: Setup> Files<'_, S> {
         Ok(target)
     }
 
-    /// The directory of the node that `path` is in, and where what is written there lies.
+    /// The node's directory that contains `path`, and the directory that backs writes to it.
     fn place_of(&self, path: &Path) -> Option<(&Path, &Path)> {
         let holding = self.places.iter().filter(|(at, _)| path.starts_with(at));
         let nearest = holding.max_by_key(|(at, _)| at.components().count());
@@ -114,7 +112,7 @@ impl<S: Setup> Files<'_, S> {
         }
     }
 
-    /// The number of a user or group given by number or by a name that the node knows.
+    /// The id of a user or group given as a number or as a name that the node defines.
     fn number(&self, file: &FileSpec, name: &str, what: &str, list: &str) -> Result<u32> {
         if let Ok(number) = name.parse() {
             return Ok(number);
@@ -129,7 +127,7 @@ impl<S: Setup> Files<'_, S> {
         Err(refused(file, "find its owner", why))
     }
 
-    /// What a file of the node's holds, as it will be seen there.
+    /// Content of a file as the node will see it.
     fn read(&self, path: &str) -> io::Result<String> {
         if let Some((at, upper)) = self.place_of(Path::new(path)) {
             let own = upper.join(Path::new(path).strip_prefix(at).unwrap_or(Path::new(path)));
@@ -137,7 +135,7 @@ impl<S: Setup> Files<'_, S> {
                 return fs::read_to_string(own);
             }
         }
-        // Links in it lead to files of the node's own root, never out of it.
+        // Links in it resolve in the node's own root, never outside.
         let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(self.lower, directory, Mode::empty())?;
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
@@ -150,7 +148,7 @@ fn refused(file: &FileSpec, operation: &'static str, why: String) -> Error {
     Error::call(format!("file {:?}", file.path), operation, io::Error::other(why))
 }
 
-/// The number that stands third in the line of a passwd(5) or group(5) file that begins with `name`.
+/// The third field of the passwd(5) or group(5) line whose first field is `name`.
 fn number_in(text: &str, name: &str) -> Option<u32> {
     text.lines().find_map(|line| {
         let mut fields = line.split(':');
@@ -163,7 +161,7 @@ pub(crate) fn inside(root: &Path, path: &Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
 }
 
-/// Who may do what in a directory; what everybody may where there is none.
+/// Owner and permissions of a directory; root's, open to everybody, if it does not exist.
 pub(crate) fn access_of(dir: &Path) -> Access {
     let unknown = Access::root(0o755);
     rustix::fs::statat(CWD, dir, rustix::fs::AtFlags::empty()).map_or(unknown, |found| Access {
@@ -209,7 +207,7 @@ mod tests {
         FileSpec::new(path, FileContent::Text("text".into()))
     }
 
-    /// What is done to place these in a root that has `/etc/frr` (0750) and two lists of names.
+    /// Steps for placing these files in a root that has `/etc/frr` (0750) and two lists of names.
     fn place(files: &[FileSpec]) -> Result<Vec<String>> {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir_all(root.path().join("etc/frr")).unwrap();

@@ -1,10 +1,10 @@
 //! Process 1 of a node.
 //!
-//! Born as a fork of the spawner, never exec'd, so that it shares the spawner's pages. It joins the
-//! node's cgroups, makes the node's file system, sets sysctls, lets go of every descriptor of
-//! others, drops dangerous capabilities, reports, and then waits: it reaps, runs the node's
-//! programs, writes their log and answers on its control socket. When it ends the kernel ends the
-//! node. Until it has reported it dies with its spawner; afterwards its socket tells who it is.
+//! Forked from the spawner and never exec'd, so it shares the spawner's pages. It joins the node's cgroups,
+//! builds the node's file system, sets sysctls, closes inherited descriptors, drops dangerous capabilities
+//! and reports. Then it waits: it reaps children, runs the node's programs, writes their log and answers on
+//! its control socket. When it ends, the kernel ends the node. Until it has reported, it dies with its
+//! spawner; afterwards its socket identifies it.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -31,34 +31,34 @@ use crate::spec::{Kind, NodeSpec, Prepare, SCOPES, log_names, socket_name};
 /// Its name in the process list.
 pub const NAME: &str = "netloom-init";
 
-/// First and longest pause between two looks at what a node waits for to be ready.
+/// First and longest pause between two checks for readiness.
 const FIRST_LOOK: Duration = Duration::from_millis(2);
 const SLOWEST_LOOK: Duration = Duration::from_millis(50);
 
-/// How much CPU time a node's processes may use, and how long they may be at work, before they are taken
-/// for busy rather than starting; see [`settle`].
+/// Limits on the CPU time that a node's processes use, and on how long they are active, before the node
+/// counts as busy instead of starting; see [`settle`].
 const SETTLING_CPU: Duration = Duration::from_millis(250);
 const SETTLING: Duration = Duration::from_secs(3);
 
-/// The variable by which it is told to which folder of labs an init belongs.
+/// The variable that shows which folder of labs an init belongs to.
 const SHOWN: &str = "NETLOOM_RUNTIME_DIR";
 
-/// What an init inherits from the spawner; all of it is let go before it reports.
+/// What an init inherits from the spawner. It drops all of this before it reports.
 pub(crate) struct Inherited {
     pub(crate) prepare: Prepare,
     pub(crate) shared: Shared,
-    /// Where to report: one message of `INDEX ok` or `INDEX` and what failed.
+    /// Where to report: one message, `INDEX ok` or `INDEX` and the error.
     pub(crate) status: OwnedFd,
     /// The spawner's pidfd.
     pub(crate) spawner: OwnedFd,
-    /// The lab's lock: held by whoever can still make something.
+    /// The lab's lock, held by every process that can still create something.
     pub(crate) lock: OwnedFd,
 }
 
 /// Becomes the init of `spec`. The current directory is the folder of control sockets.
 pub(crate) fn become_init(spec: NodeSpec, inherited: &Inherited) -> ! {
     let index = spec.index;
-    // Joined first of all, they count what is made from here on.
+    // Join first, so that the cgroups account for everything created from here on.
     let joined = cgroup::open_v1(&spec.tasks).and_then(|groups| groups.enter_files());
     match joined.and_then(|()| Outside::set_up(spec, inherited)) {
         Ok(outside) => go_on(outside, inherited),
@@ -66,12 +66,13 @@ pub(crate) fn become_init(spec: NodeSpec, inherited: &Inherited) -> ! {
     }
 }
 
-/// The init that was made ready by [`make_ready`].
+/// Continues an init prepared by [`make_ready`].
 pub(crate) fn go_on(outside: Outside, inherited: &Inherited) -> ! {
     let index = outside.spec.index;
     match outside.set_up_inside(inherited) {
         Ok(mut init) => {
-            // It is where it belongs: who has more than the node's programs may look at it.
+            // The init is in place now: processes with more capabilities than the node's programs may inspect
+            // it.
             let _ = process::show();
             report(inherited, &format!("{index} ok\n"));
             process::close_all_but(&init.descriptors());
@@ -92,8 +93,8 @@ fn words(e: netloom_sys::Error) -> String {
     netloom_sys::with_source(&e)
 }
 
-/// What a child's init does before it is seen by the node that it lives in: all but what takes its own
-/// PID namespace. What it keeps are files and sockets, from which no way leads to others.
+/// Steps of a child's init before its surrounding node can see it: all that do not need its own PID
+/// namespace. It keeps only files and sockets from which no path leads outside.
 pub(crate) fn make_ready(
     spec: NodeSpec,
     inherited: &Inherited,
@@ -116,14 +117,14 @@ pub(crate) fn make_ready(
     Ok(ReadyToFork { value: outside, inside: Some(inside), group, mortal: true })
 }
 
-/// What an init has of the outside when it has been set up as far as its own PID namespace is not needed.
+/// Outside resources of an init that is set up except for what needs its own PID namespace.
 pub(crate) struct Outside {
     spec: NodeSpec,
-    /// Bound, but it listens later: who listens is named by it.
+    /// Bound now; it listens later, because the kernel names the process that calls listen as the listener.
     listener: OwnedFd,
     signals: OwnedFd,
     log: Option<[File; 2]>,
-    /// Those that are still to be joined.
+    /// Cgroups still to join.
     groups: cgroup::Join,
 }
 
@@ -138,7 +139,7 @@ impl Outside {
             Kind::Node => format!("{NAME}: {}", spec.name),
             Kind::Core => format!("{NAME}: core of {}", spec.name),
         };
-        // What else is in the caller's environment is not for the node.
+        // The rest of the caller's environment is not for the node.
         title::set_with_only(&title, &[SHOWN]);
         process::set_ignored(libc_sigchld(), false);
         let signals = process::signalfd(&[libc_sigchld(), libc_sigterm()])?;
@@ -186,49 +187,49 @@ impl Outside {
 }
 
 fn report(inherited: &Inherited, text: &str) {
-    // Below PIPE_BUF one write is one message; a spawner without reader has no use for it.
+    // Below PIPE_BUF a write is atomic; without a reader on the spawner's side the message is not needed.
     let cut = &text.as_bytes()[..text.len().min(4000)];
     let _ = rustix::io::write(&inherited.status, cut);
 }
 
 /// A running init.
 struct Init {
-    /// What its programs may do.
+    /// Capabilities of its programs.
     grant: Grant,
     listener: OwnedFd,
     signals: OwnedFd,
     programs: Programs,
     connections: Vec<Caller>,
     waiting: Option<Waiting>,
-    /// Why the node has not become ready.
+    /// Why the node failed to become ready.
     failed: Option<String>,
     env: Vec<(String, String)>,
     ready: Ready,
     stop_at: Option<Instant>,
 }
 
-/// Who is connected.
+/// A connection.
 struct Caller {
     socket: OwnedFd,
-    /// Asked for the start, and is told of it.
+    /// It requested the start and is told the result.
     of_start: bool,
 }
 
-/// Somebody waits for the node to be ready.
+/// Pending readiness: somebody waits for it.
 struct Waiting {
     until: Instant,
     next: Instant,
     pause: Duration,
     probe: Option<Pid>,
     probe_ok: bool,
-    /// What it waits for.
+    /// What is still missing.
     lacks: String,
-    /// All that `ready` asks for was seen: since when, and the CPU time used until then.
+    /// All conditions of `ready` were met: since when, and the CPU time used until then.
     fulfilled: Option<(Instant, Duration)>,
 }
 
 impl Init {
-    /// What it keeps open.
+    /// Descriptors that stay open.
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         let own = [self.listener.as_fd(), self.signals.as_fd()];
         own.into_iter().chain(self.programs.log_files()).collect()
@@ -236,7 +237,7 @@ impl Init {
 
     fn run(&mut self) -> ! {
         loop {
-            // A child that ended while the mask was open for another left no signal.
+            // A child that ended while the signal mask was open for another caused no signal.
             self.on_signals();
             let timeout = self.next_time();
             let (connections, outputs) = self.wait(timeout);
@@ -262,7 +263,7 @@ impl Init {
         [restart, look, self.stop_at].into_iter().flatten().min()
     }
 
-    /// Waits for something to do: which connections and which outputs are readable.
+    /// Waits for an event: the readable connections and outputs.
     fn wait(&self, until: Option<Instant>) -> (Vec<usize>, Vec<usize>) {
         let outputs: Vec<(usize, &OwnedFd)> = self.programs.outputs().collect();
         let mut fds = vec![
@@ -272,7 +273,7 @@ impl Init {
         fds.extend(self.connections.iter().map(|c| PollFd::new(&c.socket, PollFlags::IN)));
         fds.extend(outputs.iter().map(|(_, o)| PollFd::new(*o, PollFlags::IN)));
         let timeout = until.map(|t| process::timespec(t.saturating_duration_since(Instant::now())));
-        // Interrupted or refused: the loop looks at everything again.
+        // Interrupted or refused: the loop checks everything again.
         let _ = rustix::event::poll(&mut fds, timeout.as_ref());
         let awake = |i: usize| !fds[i].revents().is_empty();
         let first = 2 + self.connections.len();
@@ -347,12 +348,12 @@ impl Init {
     fn answer(&self, index: usize, answer: &Answer) {
         let Some(Caller { socket, .. }) = self.connections.get(index) else { return };
         if let Ok(bytes) = serde_json::to_vec(answer) {
-            // A caller that went away needs no answer.
+            // A caller that is gone needs no answer.
             let _ = scm::send(socket, &bytes, &[]);
         }
     }
 
-    /// Answers those who asked for the start.
+    /// Answers the connections that requested the start.
     fn answer_start(&self, answer: &Answer) {
         let asked = |i: &usize| self.connections[*i].of_start;
         (0..self.connections.len()).filter(asked).for_each(|i| self.answer(i, answer));
@@ -390,20 +391,20 @@ impl Init {
         });
     }
 
-    /// The node cannot become ready: tells why, and what its programs wrote last.
+    /// The node cannot become ready: reports why, and the programs' last output.
     fn fail(&mut self, words: &str) {
         self.waiting = None;
         self.failed = Some(words.to_owned());
         self.programs.drain_all();
         let mut told = format!("{words}{}", self.programs.stories());
-        // A message has its bound, and JSON may need six bytes for one.
+        // Messages are bounded, and JSON may need six bytes for one.
         while serde_json::to_vec(&told).is_ok_and(|json| json.len() > MAX_MESSAGE / 2) {
             told = told.chars().take(told.chars().count() / 2).collect();
         }
         self.answer_start(&Answer::Failed(told));
     }
 
-    /// Looks whether the node has become ready, when it is time to.
+    /// Checks for readiness when a check is due.
     fn look(&mut self) {
         let now = Instant::now();
         let Some(waiting) = self.waiting.as_mut().filter(|w| w.next <= now) else { return };
@@ -428,7 +429,7 @@ impl Init {
         }
     }
 
-    /// What is not as `ready` asks for; nothing once all of it was seen.
+    /// The first unmet condition of `ready`; `None` once all were met.
     fn lacking(&mut self) -> Option<String> {
         let waiting = self.waiting.as_ref()?;
         if waiting.fulfilled.is_some() {
@@ -447,8 +448,8 @@ impl Init {
         None
     }
 
-    /// Whether nothing is at work in the node any more, so that a program that fails at once has failed;
-    /// a node that is at work for long is not waited for.
+    /// Whether nothing in the node is active any more, so that a program that fails at once has failed. A
+    /// node that stays active is not waited for beyond the limits.
     fn has_settled(&mut self, now: Instant) -> bool {
         let Some(waiting) = &mut self.waiting else { return true };
         if self.programs.all_ended() || settle::has_settled() {
@@ -463,7 +464,7 @@ impl Init {
         now >= since + SETTLING || settle::cpu_time() >= used + SETTLING_CPU
     }
 
-    /// Runs the ready command, unless it runs.
+    /// Runs the ready command unless it is running.
     fn probe(&mut self) {
         let (Some(waiting), Some(argv)) = (self.waiting.as_mut(), &self.ready.exec) else { return };
         if waiting.probe.is_some() {
@@ -499,10 +500,10 @@ fn bind(index: usize) -> netloom_sys::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
         .map_err(fail)?;
-    // What an init that died left behind makes room.
+    // Remove the socket of an init that died.
     let _ = rustix::fs::unlink(&name);
     let address = SocketAddrUnix::new(&name).map_err(fail)?;
-    // Its mode is that of the process's mask while it is bound.
+    // The umask at bind sets the socket's mode.
     let mask = rustix::process::umask(Mode::from_raw_mode(0o177));
     let bound = rustix::net::bind(&socket, &address);
     rustix::process::umask(mask);
@@ -524,7 +525,7 @@ fn open_log(spec: &NodeSpec) -> netloom_sys::Result<Option<[File; 2]>> {
     Ok(Some([open(&a)?, open(&b)?]))
 }
 
-/// A node must be as its lab says; of the core's settings not every kernel has all.
+/// Sets a sysctl. Errors fail a node; the core skips settings that this kernel lacks.
 fn set_sysctl(path: &str, value: &str, kind: Kind) -> Result<(), String> {
     match sysctl::set(path, value) {
         Err(e) if kind == Kind::Core && e.kind() == std::io::ErrorKind::NotFound => Ok(()),
@@ -534,7 +535,7 @@ fn set_sysctl(path: &str, value: &str, kind: Kind) -> Result<(), String> {
 
 fn restore_open_files(limits: (Option<u64>, Option<u64>)) {
     let limit = Rlimit { current: limits.0, maximum: limits.1 };
-    // Lowering is always allowed; when it is not, programs merely may open more.
+    // Lowering a limit is always allowed; if this fails, programs may only open more files.
     let _ = rustix::process::setrlimit(Resource::Nofile, limit);
 }
 

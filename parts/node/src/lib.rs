@@ -1,12 +1,12 @@
 //! A node: its namespaces, its init, its programs, its files, and the ways into it.
 //!
-//! [`spawner`] is a single-threaded process that clones every node's init; [`init`] is what such a
-//! clone becomes: process 1 of the node, which mounts the node's file system, runs its programs and
-//! answers on a control socket. [`entry`] takes a caller's process into a node, [`control`] talks to
-//! an init. Links and addresses are not this part's: whoever uses it gives a node its interfaces.
+//! [`spawner`] is a single-threaded process that clones every node's init. [`init`] is what such a clone
+//! becomes: process 1 of the node, which mounts the node's file system, runs its programs and answers on a
+//! control socket. [`entry`] takes a caller's process into a node; [`control`] is the client of an init.
+//! Links and addresses are outside this crate: its user gives a node its interfaces.
 //!
-//! Invariant: an init that has reported is found by its control socket for as long as it lives; one
-//! that has not dies with its spawner.
+//! Invariant: an init that has reported can be found by its control socket while it lives; an init that has
+//! not dies with its spawner.
 #![forbid(unsafe_code)]
 
 pub mod by_init;

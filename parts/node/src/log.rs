@@ -1,8 +1,8 @@
-//! The log of a node's programs: two files that take turns, so that it is bounded.
+//! The log of a node's programs: two files used in turn, so its size is bounded.
 //!
-//! A record is a line `NANOSECONDS PROGRAM TEXT`: unix time, the program's number in the file, what
-//! it wrote. [`Writer`] is the init's, [`read`] everybody's. A record is written by one write; after
-//! a crash the last line at most is cut, and readers leave it out until it is whole.
+//! A record is a line `NANOSECONDS PROGRAM TEXT`: Unix time, the program's number in the file, and its
+//! output. The init uses [`Writer`]; everybody else uses [`read`]. Each record is a single write: a crash
+//! truncates the last line at most, and readers skip it until it is whole.
 
 use std::fs::File;
 use std::io::Write;
@@ -12,23 +12,23 @@ use std::path::Path;
 use netloom_model::lab::Program;
 use serde::{Deserialize, Serialize};
 
-/// Bytes after which the other file is emptied and taken.
+/// File size in bytes after which the writer empties the other file and switches to it.
 pub const FILE_LIMIT: u64 = 4 << 20;
 
 /// Longest text of one record; longer lines are split.
 pub const LINE_LIMIT: usize = 8 << 10;
 
-/// One line that a program wrote.
+/// One line of a program's output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     /// Unix time in nanoseconds.
     pub time_ns: u64,
-    /// Number of the program in the node's `run:`; commands of `setup:` come after those.
+    /// Number of the program in the node's `run:`; the commands of `setup:` are numbered after those.
     pub program: usize,
-    /// What the program is called, where the node has several. Not in the file: readers add it.
+    /// The program's name if the node has several. Not stored in the file: readers add it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What it wrote, without the line's end.
+    /// The output without the line ending.
     pub text: String,
 }
 
@@ -40,7 +40,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// A writer that begins with the first of two empty files.
+    /// A writer that starts with the first of two empty files.
     pub fn new(files: [File; 2]) -> Writer {
         Writer { files, current: 0, written: 0 }
     }
@@ -58,7 +58,7 @@ impl Writer {
         if self.written + line.len() as u64 > FILE_LIMIT {
             self.current = 1 - self.current;
             self.written = 0;
-            // When it cannot be emptied it only grows longer than promised.
+            // If the file cannot be emptied, it only grows beyond its limit.
             let _ = self.files[self.current].set_len(0);
         }
         if self.files[self.current].write_all(&line).is_ok() {
@@ -67,7 +67,7 @@ impl Writer {
     }
 }
 
-/// All records of a node in order of time, from its two files; missing files are empty.
+/// All records of a node in time order, from its two files; a missing file counts as empty.
 pub fn read(paths: &[impl AsRef<Path>]) -> Vec<Record> {
     let texts = paths.iter().map(|p| std::fs::read(p).unwrap_or_default());
     let mut records: Vec<Record> = texts.flat_map(|t| parse(&t)).collect();
@@ -75,8 +75,8 @@ pub fn read(paths: &[impl AsRef<Path>]) -> Vec<Record> {
     records
 }
 
-/// What a node's programs are called in its log: by their files' names, those of the same name with their
-/// number among them (`sh`, `sh#2`). Nothing for a single one, which needs no name.
+/// Names of a node's programs in its log: their file names, with a number where several are equal (`sh`,
+/// `sh#2`). Empty for a single program, which needs no name.
 pub fn names(programs: &[Program]) -> Vec<String> {
     if programs.len() < 2 {
         return Vec::new();
@@ -92,7 +92,7 @@ pub fn names(programs: &[Program]) -> Vec<String> {
     names
 }
 
-/// Parses the text of one file. Lines that are not whole are left out.
+/// Parses the text of one file, skipping incomplete lines.
 pub fn parse(text: &[u8]) -> Vec<Record> {
     text.split_inclusive(|b| *b == b'\n').filter_map(parse_line).collect()
 }

@@ -1,11 +1,10 @@
-//! Who reaches whom: echo requests from every node to every other, or from one to one ([`one_pair`]).
+//! Reachability: echo requests from every node to every other, or from one to one ([`one_pair`]).
 //!
-//! One raw ICMP socket per node, made inside its network namespace by a thread that then ends; a
-//! single loop sends and reads on all of them. Every pair is asked at most [`ATTEMPTS`] times
-//! within the timeout: the first packets of a pair may be lost while neighbours are being found.
-//! At most [`WINDOW`] requests are on their way at once, so that queues of unresolved neighbours
-//! and socket buffers hold them. Times are upper bounds: they include the wait until the answer
-//! was read. Nothing is configured, and no program is run in a node.
+//! Each node gets one raw ICMP socket, created inside its network namespace by a short-lived thread; a single
+//! loop sends and reads on all sockets. Every pair gets at most [`ATTEMPTS`] requests within the timeout,
+//! since its first packets may be lost during neighbour resolution. At most [`WINDOW`] requests are in
+//! flight, so that queues of unresolved neighbours and socket buffers can hold them. Times are upper bounds:
+//! they include the wait until the answer is read. Nothing is configured and no program runs in a node.
 //! Specification: RFC 792, RFC 4443, icmp(7), raw(7).
 
 mod packet;
@@ -23,10 +22,10 @@ use crate::{Error, Result};
 pub use pair::{Pace, one_pair};
 use rounds::{End, Rounds};
 
-/// Requests sent at most for a pair.
+/// Maximum number of requests for a pair.
 pub const ATTEMPTS: u8 = 3;
 
-/// Requests on their way at most.
+/// Maximum number of requests in flight.
 pub const WINDOW: usize = 256;
 
 /// Version of the internet protocol.
@@ -39,7 +38,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// From 4 or 6.
+    /// From the number 4 or 6.
     pub fn from_number(number: u8) -> Option<Version> {
         match number {
             4 => Some(Version::V4),
@@ -53,28 +52,27 @@ impl Version {
     }
 }
 
-/// A node that asks and is asked.
+/// A node that sends and receives requests.
 #[derive(Clone, Copy, Debug)]
 pub struct Prober<'a> {
     /// Its name, for errors.
     pub name: &'a str,
     /// Its network namespace.
     pub netns: BorrowedFd<'a>,
-    /// Where it is asked. Without one, or with one of the other version, it takes no part.
+    /// Its address. Without one, or with one of the other version, the node takes no part.
     pub address: Option<IpAddr>,
 }
 
-/// Asks every node from every other one; a row a sender, a cell a receiver, the round-trip time in
-/// microseconds. A cell is `None` on the diagonal, where no answer came within `timeout` of the
-/// first request, and where one of the two has no address of this version.
+/// Pings every node from every other: a row per sender, a column per receiver, round-trip times in
+/// microseconds. A cell is `None` on the diagonal, if no answer came within `timeout` of the first request,
+/// and if either node has no address of this version.
 ///
-/// Takes one descriptor per node while it runs, and about 20 bytes per pair. Silent pairs cost
-/// [`ATTEMPTS`] requests each, at up to 64,000 requests a second; a node without a route none.
-/// The kernel's neighbour table is shared by all namespaces (`gc_thresh3`, 1024 by default): where
-/// more neighbours than that are in use at once, requests are lost.
+/// Takes one descriptor per node while it runs, and about 20 bytes per pair. Silent pairs cost [`ATTEMPTS`]
+/// requests each, at up to 64,000 requests a second; a node without a route costs none. All namespaces share
+/// the kernel's neighbour table limit (`gc_thresh3`, 1024 by default): beyond that many active neighbours,
+/// requests are lost.
 ///
-/// # Errors
-/// When a namespace cannot be entered or a socket not be made in it; the node is named.
+/// # Errors A namespace cannot be entered or its socket cannot be created; the error names the node.
 pub fn all_pairs(
     nodes: &[Prober<'_>],
     version: Version,
@@ -93,7 +91,7 @@ pub fn all_pairs(
     Ok(table)
 }
 
-/// A socket in each namespace that has an address of this version, in order.
+/// A socket in each namespace that has an address of this version, in the order of `nodes`.
 fn open_sockets(nodes: &[Prober<'_>], version: Version) -> Result<Vec<Option<OwnedFd>>> {
     let open = |node: &Prober<'_>| -> Result<Option<OwnedFd>> {
         if !node.address.is_some_and(|address| version.has(address)) {

@@ -1,7 +1,8 @@
-//! A node's programs: started, watched, started again, their output written to the node's log.
+//! A node's programs: start, supervision, restart, and logging of their output.
 //!
-//! The commands of `setup` come first, one after the other; then all of `run`. Owned by the node's init.
-//! Nothing here waits: the init calls in when a pipe is readable, a child has ended or a time has come.
+//! The commands of `setup` run first, one after the other; then all of `run`. The node's init owns this
+//! module's state. Nothing here blocks: the init calls in when a pipe is readable, a child has ended or a
+//! timer is due.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -18,21 +19,21 @@ use rustix::process::{Pid, Signal};
 use crate::control::ProgramState;
 use crate::log::{LINE_LIMIT, Writer};
 
-/// Wait before a program is started again; doubled each time up to [`MAX_BACKOFF`].
+/// Delay before a restart; doubles each time up to [`MAX_BACKOFF`].
 const BACKOFF: Duration = Duration::from_millis(100);
 const MAX_BACKOFF: Duration = Duration::from_secs(10);
 
-/// How many of a program's last lines are kept to be told, and how much of each.
+/// How many of a program's last lines are kept for reports, and how much of each.
 const LAST_LINES: usize = 8;
 const LINE_TOLD: usize = 400;
 
-/// How much of a command is told.
+/// How much of a command is shown in reports.
 const COMMAND_TOLD: usize = 200;
 
 /// One program.
 struct Slot {
     program: Program,
-    /// How it is called in words: `program 2`, `setup 1`.
+    /// Its label: `program 2`, `setup 1`.
     title: String,
     last_lines: VecDeque<String>,
     pid: Option<Pid>,
@@ -43,7 +44,7 @@ struct Slot {
     start_at: Option<Instant>,
 }
 
-/// How far a node's start is.
+/// Progress of a node's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     /// Nothing has been started.
@@ -58,9 +59,9 @@ enum Stage {
 
 /// All programs of a node.
 pub(crate) struct Programs {
-    /// Those of `run`, then the commands of `setup`.
+    /// The programs of `run`, then the commands of `setup`.
     slots: Vec<Slot>,
-    /// How many are of `run`.
+    /// Number of programs in `run`.
     runs: usize,
     stage: Stage,
     env: Vec<(String, String)>,
@@ -69,7 +70,7 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// Programs not started yet. `log` is `None` for a node without programs.
+    /// Programs before their start. `log` is `None` for a node without programs.
     pub(crate) fn new(
         run: Vec<Program>,
         setup: Vec<Vec<String>>,
@@ -91,10 +92,9 @@ impl Programs {
         self.log.iter().flat_map(Writer::descriptors)
     }
 
-    /// Starts the first command of `setup`, or all programs where there is none.
+    /// Starts the first command of `setup`, or all programs if there is none.
     ///
-    /// # Errors
-    /// The first that cannot be started, in words; the rest is not started.
+    /// # Errors Describes the first that cannot be started; the rest is not started.
     pub(crate) fn start(&mut self) -> Result<(), String> {
         match self.stage {
             Stage::Waiting => self.start_from(0),
@@ -102,10 +102,9 @@ impl Programs {
         }
     }
 
-    /// Goes on when the command of `setup` that ran last has ended.
+    /// Continues after the current command of `setup` has ended.
     ///
-    /// # Errors
-    /// It failed, or what follows cannot be started: in words.
+    /// # Errors It failed, or the next cannot be started: a description.
     pub(crate) fn go_on(&mut self) -> Result<(), String> {
         let Stage::Setup(index) = self.stage else { return Ok(()) };
         let slot = &self.slots[self.runs + index];
@@ -120,7 +119,7 @@ impl Programs {
         }
     }
 
-    /// Starts this command of `setup`, or, after the last, all programs.
+    /// Starts this command of `setup`, or all programs after the last command.
     fn start_from(&mut self, setup: usize) -> Result<(), String> {
         let started = if self.runs + setup < self.slots.len() {
             self.stage = Stage::Setup(setup);
@@ -140,7 +139,7 @@ impl Programs {
         self.stage == Stage::Running
     }
 
-    /// What has to be done before programs can be ready, in words.
+    /// What must happen before programs can be ready.
     pub(crate) fn before_ready(&self) -> Option<String> {
         match self.stage {
             Stage::Waiting => Some("its network is made".to_owned()),
@@ -168,7 +167,7 @@ impl Programs {
         }
     }
 
-    /// Starts again what is due, and tells when the next is.
+    /// Restarts what is due, and returns the time of the next restart.
     pub(crate) fn restart_due(&mut self, now: Instant) -> Option<Instant> {
         for i in 0..self.slots.len() {
             if self.slots[i].start_at.is_some_and(|at| at <= now) && self.launch(i).is_err() {
@@ -185,8 +184,8 @@ impl Programs {
         slot.start_at = Some(now + wait);
     }
 
-    /// Notes that a child ended; `None` when it is none of the programs. Of a program that has ended
-    /// with an error and is not started again, tells how.
+    /// Records that a child ended; `None` if it is none of the programs. Describes the end of a program that
+    /// failed and is not restarted.
     pub(crate) fn ended(&mut self, pid: Pid, exit: Exit, now: Instant) -> Option<Option<String>> {
         let index = self.slots.iter().position(|s| s.pid == Some(pid))?;
         self.drain(index);
@@ -213,16 +212,16 @@ impl Programs {
         self.slots[..self.runs].iter().any(Slot::has_failed)
     }
 
-    /// How each program that was started is, with the last lines that it wrote.
+    /// State of each started program, with the last lines of its output.
     pub(crate) fn stories(&self) -> String {
         let started = |i: &usize| self.slots[*i].pid.is_some() || self.slots[*i].exit.is_some();
-        // Commands of `setup` that succeeded have nothing to tell.
+        // Successful commands of `setup` are left out.
         let telling = |i: &usize| *i < self.runs || self.slots[*i].exit != Some(Exit::Code(0));
         let all = (0..self.slots.len()).filter(|i| started(i) && telling(i));
         all.map(|i| format!("\n  {}", self.story(i))).collect()
     }
 
-    /// How a program is, and the last lines that it wrote.
+    /// State of a program, with the last lines of its output.
     fn story(&self, index: usize) -> String {
         let slot = &self.slots[index];
         let mut text = format!("{} {}", slot.name(), slot.state_words());
@@ -236,12 +235,12 @@ impl Programs {
         text
     }
 
-    /// Descriptors of output to watch, with the program's number.
+    /// Output descriptors to watch, with the program's number.
     pub(crate) fn outputs(&self) -> impl Iterator<Item = (usize, &OwnedFd)> {
         self.slots.iter().enumerate().filter_map(|(i, s)| Some((i, s.output.as_ref()?)))
     }
 
-    /// Takes what a program has written so far into the log.
+    /// Moves a program's output so far into the log.
     pub(crate) fn drain(&mut self, index: usize) {
         let mut buffer = [0u8; 16 << 10];
         loop {
@@ -259,7 +258,7 @@ impl Programs {
         }
     }
 
-    /// Takes what all programs have written so far into the log.
+    /// Moves all programs' output so far into the log.
     pub(crate) fn drain_all(&mut self) {
         (0..self.slots.len()).for_each(|i| self.drain(i));
     }
@@ -293,7 +292,7 @@ impl Programs {
         self.write(index, text.as_bytes());
     }
 
-    /// Takes a line that a program wrote.
+    /// Logs a line of a program's output.
     fn write(&mut self, index: usize, line: &[u8]) {
         let kept = &mut self.slots[index].last_lines;
         if kept.len() == LAST_LINES {
@@ -310,24 +309,24 @@ impl Programs {
         }
     }
 
-    /// Asks every program to end.
+    /// Asks every program to end, by SIGTERM.
     pub(crate) fn stop(&mut self) {
         self.stopping = true;
         for slot in &mut self.slots {
             slot.start_at = None;
             if let Some(pid) = slot.pid {
-                // A program that is gone already needs no signal.
+                // A program that has ended needs no signal.
                 let _ = rustix::process::kill_process_group(pid, Signal::TERM);
             }
         }
     }
 
-    /// Whether none runs.
+    /// Whether no program runs.
     pub(crate) fn all_ended(&self) -> bool {
         self.slots.iter().all(|s| s.pid.is_none())
     }
 
-    /// How those of `run` are.
+    /// States of the programs of `run`.
     pub(crate) fn states(&self) -> Vec<ProgramState> {
         let state = |s: &Slot| ProgramState {
             command: s.program.command.clone(),
@@ -379,7 +378,7 @@ impl Slot {
         words
     }
 
-    /// Whether it has ended and is not started again.
+    /// Whether it has ended and is not restarted.
     fn has_ended(&self) -> bool {
         self.pid.is_none() && self.start_at.is_none() && self.exit.is_some()
     }
@@ -396,7 +395,7 @@ fn ended_words(exit: Exit) -> String {
     }
 }
 
-/// A command with a node's environment, in a process group of its own, standard input empty.
+/// A command with a node's environment, in its own process group, with empty standard input.
 pub(crate) fn command(argv: &[String], env: &[(String, String)]) -> Command {
     let mut command = Command::new(argv.first().map_or("", String::as_str));
     command.args(argv.iter().skip(1)).env_clear().envs(env.iter().map(|(k, v)| (k, v)));

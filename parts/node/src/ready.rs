@@ -1,14 +1,14 @@
-//! Whether a node is ready: its TCP ports listen, its files exist, its command succeeds.
+//! Readiness of a node: its TCP ports listen, its files exist, its command succeeds.
 //!
-//! Asked by the node's init in the node's own namespaces. A port counts as open when the kernel
-//! lists a listening socket for it, so that no connection disturbs the program (proc_net_tcp.txt).
+//! The node's init checks in the node's own namespaces. A port counts as open when the kernel lists a
+//! listening socket for it, so no connection disturbs the program (proc_net_tcp.txt).
 
 use netloom_model::lab::Ready;
 
 /// `TCP_LISTEN` of include/net/tcp_states.h, as printed in /proc/net/tcp.
 const LISTEN: &str = "0A";
 
-/// What still lacks, but for the command; `None` when nothing does.
+/// The first unmet condition other than the command; `None` if all are met.
 pub(crate) fn lacking(ready: &Ready) -> Option<String> {
     if let Some(path) = ready.files.iter().find(|p| !std::path::Path::new(p.as_str()).exists()) {
         return Some(format!("file {path} does not exist"));

@@ -1,10 +1,10 @@
 //! A node's file system: the host's under a private overlay, or a directory's.
 //!
-//! What is common to a lab is made once by the spawner ([`Shared`]): a tmpfs with the nodes' hosts
-//! file. Each init then mounts one for what its node writes, bounded, and its own view, and makes that
-//! its root ([`Shared::enter`], [`Shared::finish`]). As root one overlay covers `/`, and one each file system mounted
-//! below it; in a user namespace mounts below `/` are locked to it, so each top-level directory gets
-//! an overlay of its own, and programs' directories are bound read-only. See overlayfs.rst,
+//! The spawner makes the common part of a lab once ([`Shared`]): a tmpfs with the nodes' hosts file. Each
+//! init then mounts a bounded tmpfs for the node's writes, mounts the node's own view, and makes that its
+//! root ([`Shared::enter`], [`Shared::finish`]). As root, one overlay covers `/` and one each file system
+//! mounted below it. In a user namespace mounts below `/` are locked to it, so each top-level directory gets
+//! its own overlay and program directories are bind-mounted read-only. See overlayfs.rst,
 //! mount_namespaces(7).
 
 use std::fs;
@@ -20,24 +20,24 @@ use crate::dev;
 use crate::files::{Files, access_of, inside};
 use crate::spec::{NodeSpec, Prepare, SCOPES};
 
-/// Kinds of file systems that hold files worth showing. Others (proc, cgroup, …) are the kernel's
-/// faces and are made anew or left out.
+/// File system types whose files nodes should see. Others (proc, cgroup, …) are kernel interfaces, which are
+/// mounted anew or left out.
 const FILE_SYSTEMS: [&str; 14] = [
     "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "tmpfs", "overlay", "nfs", "nfs4",
     "squashfs", "vfat", "bcachefs",
 ];
 
-/// Where nodes get something of their own: nothing of the host shows there.
+/// Directories that a node gets of its own: nothing of the host shows there.
 const OWN: [&str; 4] = ["/proc", "/sys", "/dev", "/run"];
 
-/// How a /proc is mounted.
+/// Mount flags of /proc.
 const PROC: MountFlags = MountFlags::NOSUID.union(MountFlags::NOEXEC).union(MountFlags::NODEV);
 
-/// How much a node may write into its file system where nothing is said: a share of the machine's memory.
+/// Default limit on a node's writes to its file system: a share of the machine's memory.
 const DEFAULT_STORAGE: &str = "25%";
 
-/// Files of /proc by which root does something to the machine, or learns what is not for its nodes; the first
-/// is kept from privileged nodes, too.
+/// Files of /proc that let root control the machine or expose what nodes must not see. The first is hidden
+/// from privileged nodes too.
 const MASKED: [&str; 11] = [
     "sysrq-trigger",
     "kcore",
@@ -52,7 +52,7 @@ const MASKED: [&str; 11] = [
     "vmallocinfo",
 ];
 
-/// Those that may be read and not be written.
+/// Files of /proc that are readable but not writable.
 const FIXED: [&str; 12] = [
     "acpi",
     "asound",
@@ -68,36 +68,38 @@ const FIXED: [&str; 12] = [
     "slabinfo",
 ];
 
-/// What stays writable below /sys: queues, bridges and other settings of the node's own interfaces.
+/// Directories below /sys that stay writable: queues, bridges and other settings of the node's own
+/// interfaces.
 const NETWORK_OF_SYS: [&str; 2] = ["class/net", "devices/virtual/net"];
 
-/// What is left out below /sys.
+/// Directories below /sys that are hidden.
 const HIDDEN_OF_SYS: [&str; 2] = ["firmware", "devices/virtual/powercap"];
 
-/// Directories of programs: in a user namespace nobody could write there anyway.
+/// Directories of programs. In a user namespace they are not writable anyway.
 const PROGRAMS: [&str; 9] =
     ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "boot", "lost+found"];
 
-/// A part of the host's tree that is shown by a mount of its own.
+/// A part of the host's tree with its own mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tree {
-    /// Under an overlay: the path, and who may do what there.
+    /// Under an overlay: the path, and its owner and permissions.
     Overlay(PathBuf, Access),
-    /// As it is, and never written.
+    /// Shown unchanged and read-only.
     Bind(PathBuf),
-    /// A directory that this user cannot read: an empty one of the node's own (user namespaces only).
+    /// A directory that this user cannot read, replaced by an empty one of the node's own (user namespaces
+    /// only).
     Own(PathBuf),
-    /// A symbolic link at top level (user namespaces only): the path and where it points.
+    /// A symbolic link at top level (user namespaces only): the path and its target.
     Link(PathBuf, String),
 }
 
 /// The nodes' hosts file, as the core sees it.
 pub const HOSTS_OF_THE_CORE: &str = "/shared/etc/hosts";
 
-/// The same below the lab's folder, in the spawner's mount namespace.
+/// The same file below the lab's folder, in the spawner's mount namespace.
 pub const HOSTS_OF_THE_SPAWNER: &str = "/fs/shared/etc/hosts";
 
-/// What all nodes of a lab share.
+/// The part that all nodes of a lab share.
 #[derive(Clone, Debug)]
 pub struct Shared {
     base: PathBuf,
@@ -107,7 +109,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Makes the common part in the calling process's own mount namespace.
+    /// Makes the shared part in the calling process's own mount namespace.
     pub fn create(setup: &impl Setup, prepare: &Prepare, mounts: &[Mount]) -> Result<Shared> {
         let base = prepare.state.join("fs");
         setup.mkdir(&base, 0o700)?;
@@ -131,11 +133,11 @@ impl Shared {
         Shared { base, user, trees, hide: None }
     }
 
-    /// Mounts a node's own view and, as root, makes it the root directory of the calling process. What is
-    /// missing is of a PID namespace: [`Shared::finish`] does it there.
+    /// Mounts a node's own view and, as root, makes it the calling process's root directory. Steps that need
+    /// the node's PID namespace follow in [`Shared::finish`].
     pub fn enter(&self, setup: &impl Setup, spec: &NodeSpec) -> Result<()> {
         let own = self.base.join(spec.index.to_string());
-        // A file system of its own, so that it can fill no other node's, and that goes with it.
+        // Its own file system: it cannot fill another node's, and it disappears with the node.
         setup.mkdir(&own, 0o755)?;
         setup.mount("tmpfs", &own, MountFlags::NOSUID, &room(spec.storage))?;
         setup.mkdir(&own.join("run"), 0o755)?;
@@ -153,7 +155,7 @@ impl Shared {
                 layers.iter().map(|l| (l.at.clone(), l.upper.clone())).collect();
             let closed = self.shown_read_only();
             let files = Files { setup, lower: Path::new("/"), places: &places, closed: &closed };
-            // Where that cannot be, it is covered below.
+            // If that fails, the directory is covered below.
             let _ = files.leave_out(hidden);
         }
         self.mount_trees(setup, spec, &own, &merged, &layers)?;
@@ -173,9 +175,9 @@ impl Shared {
         if self.user { Ok(()) } else { setup.change_root(&merged) }
     }
 
-    /// Mounts /proc, that of the calling process's PID namespace, and has the node's view for its root
-    /// directory at last: in a user namespace a new /proc is mounted only where another one is seen whole
-    /// (mount_namespaces(7)), and that is one of the host's.
+    /// Mounts /proc for the calling process's PID namespace. In a user namespace, this is also where the
+    /// node's view becomes the root directory: a new /proc can be mounted only while another one is fully
+    /// visible (mount_namespaces(7)), and that is the host's.
     pub fn finish(&self, setup: &impl Setup, privileged: bool) -> Result<()> {
         if self.user {
             let merged = self.base.join("merged");
@@ -188,8 +190,8 @@ impl Shared {
         }
         let at = Path::new("/proc");
         setup.mount("proc", at, PROC, "")?;
-        // Sysctls other than the network's are the host's: a node's start-up scripts must not
-        // change them. In a user namespace the kernel sees to it.
+        // Sysctls outside `net` are the host's: a node's start-up scripts must not change them. In a user
+        // namespace the kernel prevents it.
         let (all, net) = (at.join("sys"), at.join("sys/net"));
         setup.bind(&all, &all, false)?;
         setup.read_only(&all)?;
@@ -208,8 +210,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Makes /sys read-only but for what is of the node's own network, and leaves out what tells of the machine's
-    /// firmware and power. In a user namespace the kernel lets nobody write what is not the network's.
+    /// Makes /sys read-only except for the node's own network, and hides the machine's firmware and power
+    /// data. In a user namespace the kernel allows writes to the network's files only.
     fn close_sys(&self, setup: &impl Setup, sys: &Path) -> Result<()> {
         setup.read_only(sys)?;
         for path in NETWORK_OF_SYS.map(|path| sys.join(path)) {
@@ -222,15 +224,15 @@ impl Shared {
         Ok(())
     }
 
-    /// Covers a directory by an empty one.
+    /// Covers a directory with an empty one.
     fn cover(&self, setup: &impl Setup, path: &Path) -> Result<()> {
         setup.bind(&self.base.join("empty"), path, false)?;
         setup.read_only(path)
     }
 
-    /// Makes an empty directory with nothing but /proc and what nodes share the root: for a holder of
-    /// namespaces, which must not keep the host's mounts busy. By what it shows, nodes' common files are
-    /// found when the spawner that made them has ended.
+    /// Sets a root directory that holds only /proc and the nodes' shared part: for a holder of namespaces,
+    /// which must not keep the host's mounts busy. It keeps the nodes' shared files reachable after the
+    /// spawner that made them has ended.
     pub fn enter_bare(&self, setup: &impl Setup, spec: &NodeSpec) -> Result<()> {
         let own = self.base.join(spec.index.to_string());
         let merged = self.base.join("merged");
@@ -243,7 +245,7 @@ impl Shared {
         setup.change_root(&merged)
     }
 
-    /// The overlays of this node, the root's first.
+    /// The overlays of this node; the root's comes first.
     fn layers(&self, spec: &NodeSpec, own: &Path) -> Vec<Layer> {
         let shared = self.base.join("shared");
         let layer = |n: usize, at: &Path, lower: Vec<PathBuf>, access| Layer {
@@ -254,7 +256,7 @@ impl Shared {
             access,
         };
         let root = Path::new("/");
-        // Everybody may pass the root itself, also where it is a directory that was private.
+        // Everybody may traverse the root itself, even if its directory was private.
         let open = Access::root(0o755);
         if let Some(dir) = &spec.root {
             return vec![layer(0, root, vec![shared, dir.clone()], open)];
@@ -321,7 +323,7 @@ impl Shared {
                 self.mount_point(setup, &target)?;
                 match layers.next().map(|layer| self.overlay(setup, layer, &target)) {
                     Some(Ok(())) => Ok(()),
-                    // Not every file system can be a lower layer; mounts below lock others.
+                    // Not every file system can be a lower layer; mounts below it lock others.
                     _ => show_read_only(setup, at, &target),
                 }
             }
@@ -347,7 +349,7 @@ impl Shared {
         setup.mount("overlay", target, MountFlags::empty(), &data)
     }
 
-    /// /dev, /run and /sys of the node's own.
+    /// Mounts the node's own /dev, /run and /sys.
     fn mount_own(&self, setup: &impl Setup, own: &Path, merged: &Path) -> Result<()> {
         let at = |path: &str| merged.join(path);
         dev::show(setup, &own.join("dev"), &at("dev"), self.user)?;
@@ -361,13 +363,13 @@ impl Shared {
             if !self.user {
                 return Err(refused);
             }
-            // A container that covers parts of /sys forbids a new one in a user namespace.
+            // A container that covers parts of /sys prevents a new mount in a user namespace.
             setup.bind(Path::new("/sys"), &at("sys"), true)?;
         }
         Ok(())
     }
 
-    /// The folder by which the node manages the nodes in it.
+    /// Mounts the folder through which the node manages the nodes in it.
     fn show_scope(
         &self,
         setup: &impl Setup,
@@ -379,11 +381,11 @@ impl Shared {
         let at = scopes.join(name);
         setup.mkdir(&at, 0o700)?;
         setup.bind(scope, &at, false)?;
-        // What the lab process makes and removes there stays its own; connecting needs no right to write.
+        // The lab process alone creates and removes entries there; connecting needs no write permission.
         setup.read_only(&at)
     }
 
-    /// Directories of the host's root that nodes have as they are.
+    /// Directories of the host's root that nodes see unchanged.
     fn shown_read_only(&self) -> Vec<PathBuf> {
         let bound = |tree: &Tree| if let Tree::Bind(at) = tree { Some(at.clone()) } else { None };
         self.trees.iter().filter_map(bound).collect()
@@ -410,14 +412,14 @@ impl Shared {
         let files = Files { setup, lower, places: &places, closed: &closed };
         if let Some(resolv) = &spec.resolv {
             let file = FileSpec::new("/etc/resolv.conf", FileContent::Text(resolv.clone()));
-            // The directories on the way are of this making, whatever the host's are.
+            // The directories leading there are newly made, whatever the host's are like.
             Files { lower: Path::new("/nonexistent"), ..files }.place(&[file])?;
         }
         files.place(&spec.files)
     }
 }
 
-/// The options of a file system that this much may be written to (tmpfs(5)).
+/// Mount options of a file system with this size limit (tmpfs(5)).
 fn room(bytes: Option<u64>) -> String {
     let size = bytes.map_or_else(|| DEFAULT_STORAGE.to_owned(), |bytes| bytes.to_string());
     format!("mode=0755,size={size}")
@@ -438,7 +440,7 @@ fn show_read_only(setup: &impl Setup, from: &Path, target: &Path) -> Result<()> 
     setup.read_only(target)
 }
 
-/// Escapes what separates options and layers of an overlay.
+/// Escapes the characters that separate options and layers of an overlay.
 fn escape(path: &Path) -> String {
     let mut out = String::new();
     for c in path.to_string_lossy().chars() {
@@ -496,7 +498,7 @@ fn top_level() -> Vec<Tree> {
             }
         }
     }
-    // The same order every time makes runs alike.
+    // A fixed order makes runs reproducible.
     trees.sort_by_key(|t| match t {
         Tree::Overlay(p, _) | Tree::Bind(p) | Tree::Own(p) | Tree::Link(p, _) => p.clone(),
     });
@@ -577,7 +579,7 @@ mod tests {
         let shown = position(&steps, "mount overlay /b/merged/srv");
         assert!(placed < shown, "{steps:#?}");
         assert!(!steps.iter().any(|s| s.contains("proc/sys")), "{steps:#?}");
-        // A new /proc needs to see the host's.
+        // Mounting a new /proc requires that the host's is visible.
         let proc = position(&steps, "mount proc /b/merged/proc");
         assert_eq!(steps[proc + 1..], ["root /b/merged"]);
     }

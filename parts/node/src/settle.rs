@@ -1,50 +1,50 @@
-//! Whether a node has settled: each of its processes waits for something, and none is at work.
+//! Whether a node has settled: every process waits for something and none is active.
 //!
-//! A program that is going to end with an error at once, for a mistake in its configuration or a port
-//! that is taken, is at work until it does; one that waits for requests sleeps. So a node in which nothing
-//! is at work any more has told what there is to tell, without a fixed time to wait for it. Processes are
-//! looked at twice: those that slept both times and have not run in between (proc_pid_status(5),
-//! `ctxt_switches`) all slept at one moment. Processes of nodes in this node do not count.
+//! A program about to fail (a configuration error, a port in use) stays active until it ends; one that waits
+//! for requests sleeps. So once nothing in a node is active, every early failure has shown, without a fixed
+//! delay. Processes are sampled twice: those that slept both times and did not run in between
+//! (proc_pid_status(5), `ctxt_switches`) were all asleep at one moment. Processes of nodes inside this node
+//! do not count.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
-/// The processes of a node at one look.
+/// One sample of a node's processes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Look {
-    /// How often each thread has been given the CPU, by its number.
+    /// Context switches of each thread, by thread id.
     switches: BTreeMap<i32, u64>,
-    /// Some of them run, or wait for a disk.
+    /// Some processes run, or wait for a disk.
     busy: bool,
 }
 
-/// One thread, as its `status` file tells.
+/// One thread, from its `status` file.
 #[derive(Debug, PartialEq, Eq)]
 struct Thread {
     busy: bool,
-    /// Of this node, and not of one in it.
+    /// It belongs to this node and not to one inside it.
     own: bool,
     threads: u32,
     switches: u64,
 }
 
-/// Whether nothing is at work in this process's node.
+/// Whether nothing in this process's node is active.
 pub(crate) fn has_settled() -> bool {
     let first = look();
     !first.busy && look() == first
 }
 
-/// CPU time that this node's processes have used so far, ended children that were waited for included.
+/// CPU time used by this node's processes so far, including ended children that were waited for.
 pub(crate) fn cpu_time() -> Duration {
     pids().filter_map(|pid| cpu_of(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)).sum()
 }
 
-/// Looks at all processes but this one.
+/// Samples all processes except this one.
 fn look() -> Look {
     let mut found = Look::default();
     for pid in pids() {
-        // One that is gone meanwhile has ended: its parent is at work.
+        // A process gone in the meantime has ended: its parent is active.
         let Some(main) = read(&format!("/proc/{pid}/status")) else {
             found.busy = true;
             continue;
@@ -77,7 +77,7 @@ impl Look {
     }
 }
 
-/// This node's processes but this one, which is its first.
+/// This node's processes except this one, which is its first.
 fn pids() -> impl Iterator<Item = i32> {
     numbers("/proc").filter(|pid| *pid != 1)
 }
@@ -99,11 +99,11 @@ fn parse(status: &str) -> Option<Thread> {
     };
     let number = |key: &str| value(key)?.parse::<u64>().ok();
     let state = value("State")?.chars().next()?;
-    // What has ended and is still to be waited for by process 1 of the node is about to be told.
+    // An unreaped child of process 1 is about to be reported.
     let unheard = state == 'Z' && number("PPid") == Some(1);
     Some(Thread {
         busy: matches!(state, 'R' | 'D') || unheard,
-        // In a process namespace below this one it has a second number.
+        // In a PID namespace below this one it has a second pid.
         own: value("NSpid").is_none_or(|pids| pids.split_ascii_whitespace().count() == 1),
         threads: number("Threads").and_then(|n| u32::try_from(n).ok()).unwrap_or(1),
         // A process that has ended has none.
@@ -112,8 +112,8 @@ fn parse(status: &str) -> Option<Thread> {
     })
 }
 
-/// The times of a `stat` file (proc_pid_stat(5)): its own and those of its children, in the kernel's
-/// ticks for users, which are hundredths of a second everywhere.
+/// CPU times of a `stat` file (proc_pid_stat(5)): the process's own and its children's, in the kernel's
+/// user-visible ticks, which are hundredths of a second on every architecture.
 fn cpu_of(stat: &str) -> Option<Duration> {
     let (_, tail) = stat.rsplit_once(')')?;
     let times = tail.split_ascii_whitespace().skip(11).take(4).map(str::parse::<u64>);

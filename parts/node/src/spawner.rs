@@ -1,8 +1,8 @@
 //! The process that clones every init, and its client in the lab process.
 //!
-//! It has one thread for life, so that its clones may do anything, and is forked before its maker
-//! starts any. It holds the lab's lock as long as it lives: who gets the lock knows that nothing more
-//! will be born. It ends when its client does. Messages are a length (u32, little endian) and JSON.
+//! It stays single-threaded, so that its clones may call anything, and is forked before its creator starts
+//! any thread. It holds the lab's lock as long as it lives: whoever gets the lock knows that nothing more is
+//! created. It ends when its client does. Messages are a length (u32, little endian) and JSON.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -23,30 +23,30 @@ use crate::{Error, Result};
 /// Its name in the process list.
 pub const NAME: &str = "netloom-spawn";
 
-/// Largest message either way.
+/// Largest message in either direction.
 const MAX_MESSAGE: u32 = 64 << 20;
 
 #[derive(Serialize, Deserialize)]
 enum Ask {
     /// Make a user namespace and become root in it.
     OwnUser,
-    /// Join the user namespace whose descriptor comes along.
+    /// Join the user namespace whose descriptor is attached.
     JoinUser,
-    /// Make what nodes share; the status pipe and the lab's lock come along.
+    /// Make the part that nodes share; the status pipe and the lab's lock are attached.
     Prepare(Box<Prepare>),
-    /// Clone these inits; those of children inside the PID namespace whose descriptor comes along.
+    /// Clone these inits; for children, inside the PID namespace whose descriptor is attached.
     Create(Vec<NodeSpec>),
 }
 
 #[derive(Serialize, Deserialize)]
 enum Reply {
     Done,
-    /// The inits' processes, in the order asked.
+    /// The inits' pids, in request order.
     Created(Vec<i32>),
     Refused(String),
 }
 
-/// The client's end. Dropping it ends the spawner, and with it every init that has not reported.
+/// The client. Dropping it ends the spawner, and with it every init that has not reported.
 pub struct Spawner {
     socket: OwnedFd,
     pid: Pid,
@@ -56,8 +56,7 @@ pub struct Spawner {
 impl Spawner {
     /// Forks the spawner.
     ///
-    /// # Errors
-    /// When the process has more than one thread, or the kernel refuses.
+    /// # Errors The process has more than one thread, or the kernel refuses.
     pub fn start() -> Result<Spawner> {
         let (ours, theirs) = Self::socket()?;
         let forked = process::fork_alone(Namespaces::NONE, None)
@@ -75,43 +74,43 @@ impl Spawner {
         }
     }
 
-    /// Makes a socket for a spawner that is to be another process, and its other end, at which that
-    /// process calls [`serve_at`].
+    /// Makes the client's socket for a spawner in a separate process, and the peer socket that process passes
+    /// to [`serve_at`].
     pub fn socket() -> Result<(OwnedFd, OwnedFd)> {
         rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
             .map_err(|e| lost("make its socket", e.into()))
     }
 
-    /// The client of a spawner that was started with the other end of `socket`, by its process.
+    /// The client for a spawner process that holds the peer of `socket`.
     pub fn of(socket: OwnedFd, pid: Pid) -> Result<Spawner> {
         let pidfd = process::pidfd(pid).map_err(Error::system("spawner", "watch"))?;
         Ok(Spawner { socket, pid, pidfd })
     }
 
-    /// Whether it lives.
+    /// Whether the spawner lives.
     pub fn lives(&self) -> bool {
         !process::has_ended(self.pidfd.as_fd())
     }
 
-    /// Ends the spawner and waits until it has ended.
+    /// Ends the spawner and waits for its end.
     pub fn end(self) {
         let Spawner { socket, pidfd, .. } = self;
         drop(socket);
-        // It only has a loop to leave; whoever waits for the lock waits for it in any case.
+        // It only has to leave its loop; whoever needs the lock waits for it in any case.
         process::wait_end(&pidfd, std::time::Duration::from_secs(5));
     }
 
-    /// What the client keeps open.
+    /// Descriptors that the client keeps open.
     pub fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
         [self.socket.as_fd(), self.pidfd.as_fd()]
     }
 
-    /// The spawner's process.
+    /// The spawner's pid.
     pub fn pid(&self) -> Pid {
         self.pid
     }
 
-    /// Gives the spawner a user namespace of its own with this user as root.
+    /// Gives the spawner its own user namespace, with this user as root.
     pub fn own_user_namespace(&self) -> Result<()> {
         self.ask(&Ask::OwnUser, &[]).map(drop)
     }
@@ -121,19 +120,19 @@ impl Spawner {
         self.ask(&Ask::JoinUser, &[ns.as_fd()]).map(drop)
     }
 
-    /// Makes what nodes share. Inits write to `status`; `lock` is held until the spawner ends.
+    /// Makes the part that nodes share. Inits report to `status`; the spawner holds `lock` until it ends.
     pub fn prepare(&self, prepare: Prepare, status: &OwnedFd, lock: &OwnedFd) -> Result<()> {
         self.ask(&Ask::Prepare(Box::new(prepare)), &[status.as_fd(), lock.as_fd()]).map(drop)
     }
 
-    /// Asks for these inits without waiting for the answer. `inside` is the PID namespace of the
-    /// node they live in, for children.
+    /// Requests these inits without waiting for the answer. For children, `inside` is the PID namespace of
+    /// their surrounding node.
     pub fn begin_create(&self, specs: Vec<NodeSpec>, inside: Option<BorrowedFd<'_>>) -> Result<()> {
         let fds: Vec<BorrowedFd<'_>> = inside.into_iter().collect();
         self.send(&Ask::Create(specs), &fds)
     }
 
-    /// Waits for the answer to [`Spawner::begin_create`]: the processes in the order asked.
+    /// Waits for the answer to [`Spawner::begin_create`]: the pids in request order.
     pub fn finish_create(&self) -> Result<Vec<Pid>> {
         match self.receive()? {
             Reply::Created(pids) => Ok(pids.into_iter().filter_map(Pid::from_raw).collect()),
@@ -179,7 +178,7 @@ fn send<T: Serialize>(socket: &OwnedFd, message: &T, fds: &[BorrowedFd<'_>]) -> 
     Ok(())
 }
 
-/// One message and its descriptors; `None` when the other end is gone.
+/// One message and its descriptors; `None` if the peer is gone.
 fn receive<T: for<'a> Deserialize<'a>>(socket: &OwnedFd) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
     let mut head = [0u8; 4];
     let (n, fds) = scm::receive(socket, &mut head).map_err(io::Error::other)?;
@@ -203,27 +202,27 @@ fn receive<T: for<'a> Deserialize<'a>>(socket: &OwnedFd) -> io::Result<Option<(T
     Ok(Some((serde_json::from_slice(&body)?, fds)))
 }
 
-/// Makes the calling process a spawner for life. It must have one thread; nothing that it has open but
-/// `socket` stays so.
+/// Turns the calling process into a spawner. It must be single-threaded; every open descriptor except
+/// `socket` is closed.
 pub fn serve_at(socket: OwnedFd) -> ! {
     process::close_all_but(&[socket.as_fd()]);
     serve(&socket)
 }
 
-/// The spawner's life.
+/// The spawner's main loop.
 fn serve(socket: &OwnedFd) -> ! {
     process::set_name(NAME);
-    // Nor does it, or any init, keep the caller's terminal or pipes open.
+    // The spawner and its inits do not keep the caller's terminal or pipes open.
     if let Ok(null) = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
         let _ = rustix::stdio::dup2_stdin(&null);
         let _ = rustix::stdio::dup2_stdout(&null);
         let _ = rustix::stdio::dup2_stderr(&null);
     }
-    // It leaves the terminal's session, so that no key of the user's reaches nodes.
+    // Leave the terminal's session, so that the user's key signals never reach nodes.
     let _ = rustix::process::setsid();
     process::block_signals();
     keyring::leave_session();
-    // Nor does what programs of nodes do on a signal depend on who called.
+    // The signal dispositions of programs in nodes must not depend on the caller's.
     disposition::restore_defaults();
     // Ended inits are reaped by the kernel.
     process::set_ignored(rustix::process::Signal::CHILD.as_raw(), true);
@@ -269,7 +268,7 @@ impl Life {
         inside: Option<BorrowedFd<'_>>,
     ) -> std::result::Result<Reply, String> {
         let inherited = self.inherited.as_ref().ok_or("asked for nodes before prepare")?;
-        // All are on their way before the first is waited for.
+        // Start all before waiting for the first.
         let mut begun = Vec::with_capacity(specs.len());
         for spec in specs {
             let name = spec.name.clone();
@@ -291,14 +290,14 @@ fn refused(node: &str, error: &netloom_sys::Error) -> String {
     format!("node {node:?}: {}", netloom_sys::with_source(error))
 }
 
-/// Makes what nodes share, in the spawner's own mount namespace.
+/// Makes the part that nodes share, in the spawner's own mount namespace.
 fn share(
     prepare: Prepare,
     status: OwnedFd,
     lock: OwnedFd,
 ) -> std::result::Result<Inherited, String> {
     let words = |e: netloom_sys::Error| netloom_sys::with_source(&e);
-    // Inits and their programs inherit it.
+    // Inits and their programs inherit the umask.
     rustix::process::umask(Mode::from_raw_mode(0o022));
     let mounts = mountinfo::read().map_err(words)?;
     namespace::private_mounts().map_err(words)?;
@@ -309,7 +308,7 @@ fn share(
     Ok(Inherited { prepare, shared, status, spawner, lock })
 }
 
-/// An init on its way.
+/// An init being created.
 enum Born {
     Here(Pid),
     Inside(Birth),

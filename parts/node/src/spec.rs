@@ -1,16 +1,16 @@
-//! What the spawner and an init are told: plain data, sent as JSON.
+//! Orders to the spawner and to an init: plain data, sent as JSON.
 
 use std::path::PathBuf;
 
 use netloom_model::lab::{FileSpec, Program, Ready};
 use serde::{Deserialize, Serialize};
 
-/// What all nodes of a lab share.
+/// The part that all nodes of a lab share.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Prepare {
     /// The lab's name.
     pub lab: String,
-    /// The lab's state folder. Control sockets and logs lie in `n/` below it.
+    /// The lab's state folder. Control sockets and logs are in its `n/`.
     pub state: PathBuf,
     /// The folder of all labs' state, hidden from nodes.
     pub runtime: PathBuf,
@@ -22,16 +22,16 @@ pub struct Prepare {
     pub open_files: (Option<u64>, Option<u64>),
 }
 
-/// Which kind of init.
+/// Kind of init.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
-    /// Only holds namespaces: the lab's core.
+    /// Holds namespaces only: the lab's core.
     Core,
     /// A node with a file system and programs.
     Node,
 }
 
-/// One node to make.
+/// One node to create.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NodeSpec {
     /// Its number in the lab: the control socket is `n/INDEX.sock`.
@@ -40,39 +40,39 @@ pub struct NodeSpec {
     pub name: String,
     /// Its host name.
     pub host_name: String,
-    /// A folder of sockets through which it manages the nodes in it, shown below
-    /// [`SCOPES`] under its host name.
+    /// A folder of sockets through which it manages the nodes inside it, shown below [`SCOPES`] under its
+    /// host name.
     pub scope: Option<PathBuf>,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// Its programs may do more than those of ordinary nodes.
+    /// Its programs have more capabilities than those of ordinary nodes.
     pub privileged: bool,
     /// Root directory instead of the host's.
     pub root: Option<PathBuf>,
-    /// How many bytes may be written into its file system; a quarter of the machine's memory when `None`.
+    /// Limit in bytes on writes to its file system; a quarter of the machine's memory when `None`.
     pub storage: Option<u64>,
     /// `tasks` files of version 1 cgroups to join.
     pub tasks: Vec<PathBuf>,
-    /// Directory of the version 2 cgroup to be born in.
+    /// Directory of the version 2 cgroup in which it is created.
     pub v2_cgroup: Option<PathBuf>,
-    /// Files to put in before the file system is mounted; host paths are absolute.
+    /// Files to place before the file system is mounted; host paths are absolute.
     pub files: Vec<FileSpec>,
-    /// Text of /etc/resolv.conf, where it differs from the empty one.
+    /// Text of /etc/resolv.conf if it differs from the empty one.
     pub resolv: Option<String>,
     /// Paths below /proc/sys and values, in order.
     pub sysctls: Vec<(String, String)>,
     /// Environment of programs.
     pub env: Vec<(String, String)>,
-    /// Commands that must succeed, in order, before programs run.
+    /// Commands that must succeed, in order, before programs start.
     pub setup: Vec<Vec<String>>,
     /// Programs to run.
     pub run: Vec<Program>,
-    /// When it counts as ready.
+    /// Conditions for readiness.
     pub ready: Ready,
 }
 
-/// Bridges forward frames and nothing else: no packet filter sees them, where there is br_netfilter
-/// (its own sysctls count beside each bridge's options), and they have no addresses.
+/// Bridges only forward frames. With br_netfilter loaded, no packet filter sees them (its own sysctls apply
+/// in addition to each bridge's options), and bridges have no addresses.
 const CORE_SYSCTLS: [(&str, &str); 5] = [
     ("net/bridge/bridge-nf-call-iptables", "0"),
     ("net/bridge/bridge-nf-call-ip6tables", "0"),
@@ -109,7 +109,7 @@ impl NodeSpec {
 /// The number of the init that holds the lab's core namespace.
 pub const CORE: usize = usize::MAX;
 
-/// Where a node finds the folder through which it manages the nodes in it.
+/// The node's directory for folders through which it manages the nodes inside it.
 pub const SCOPES: &str = "/run/netloom";
 
 /// Name of a node's control socket in the folder `n` of the lab's state.
@@ -117,7 +117,7 @@ pub fn socket_name(index: usize) -> String {
     if index == CORE { "core.sock".to_owned() } else { format!("{index}.sock") }
 }
 
-/// The number that a control socket's name stands for.
+/// The index in a control socket's name.
 pub fn socket_index(name: &str) -> Option<usize> {
     let stem = name.strip_suffix(".sock")?;
     if stem == "core" { Some(CORE) } else { stem.parse().ok() }

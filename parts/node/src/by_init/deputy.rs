@@ -1,8 +1,7 @@
 //! A caller's deputy in a node: a child of the node's init that starts one program and attends to it.
 //!
-//! It has what the caller handed over and nothing of the init's. What the caller says is read here, and not by
-//! the init, so that a caller that says nothing, or nonsense, holds up itself alone. Nobody in the node may
-//! trace it.
+//! It keeps what the caller handed over and nothing of the init. The deputy, not the init, reads the caller's
+//! messages, so a silent or misbehaving caller blocks only itself. Nobody in the node may trace the deputy.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -21,15 +20,15 @@ use rustix::termios::{Winsize, isatty, tcsetwinsize};
 use super::{Event, MAX_MESSAGE, Order, Told, tell};
 use crate::entry::end_descendants;
 
-/// Exit status of a shell for a program that does not exist, and one that cannot be run.
+/// Exit statuses as a shell gives them: the program does not exist (127), or cannot be run (126).
 const NOT_FOUND: i32 = 127;
 const NOT_RUNNABLE: i32 = 126;
 
 /// Longest order in bytes: several times what the kernel takes for a program's arguments and environment.
 const MAX_ORDER: u64 = 16 << 20;
 
-/// Forks a deputy for the caller whose socket, order and standard streams these are. A caller that gets none is
-/// told by the end of its socket.
+/// Forks a deputy for the caller with this socket, order and standard streams. If the fork fails, the
+/// caller's socket closes.
 pub(crate) fn fork(grant: Grant, fds: Vec<OwnedFd>) {
     let Ok([caller, order, input, output, errors]) = <[OwnedFd; 5]>::try_from(fds) else { return };
     if let Ok(Forked::Child) = process::fork_alone(Namespaces::NONE, None) {
@@ -52,7 +51,7 @@ struct Deputy {
 }
 
 impl Deputy {
-    /// Leaves everything of the init's behind and starts the program.
+    /// Drops everything inherited from the init and starts the program.
     fn begin(&self, grant: Grant, order: File, streams: [OwnedFd; 3]) -> Result<Pid> {
         process::hide()?;
         process::set_name("netloom-exec");
@@ -73,7 +72,7 @@ impl Deputy {
             result.map_err(|e| Error::call(what, "take", e))?;
         }
         drop(streams);
-        // What the program leaves without a parent becomes this process's child, where it is found.
+        // Orphans of the program become children of this process, which can then find them.
         let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
         match process::fork_alone(Namespaces::NONE, None)? {
             Forked::Parent(program) => Ok(program),
@@ -81,7 +80,7 @@ impl Deputy {
         }
     }
 
-    /// A terminal of the node's in place of those streams that are the caller's.
+    /// Replaces those standard streams that are the caller's terminal by a terminal of the node.
     fn terminal(&self, (rows, columns): (u16, u16), streams: [OwnedFd; 3]) -> Result<[OwnedFd; 3]> {
         let fail = |operation| move |e: rustix::io::Errno| Error::call("terminal", operation, e);
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
@@ -102,7 +101,8 @@ impl Deputy {
         let _ = process::die_with_parent(true);
         let _ = rustix::process::setsid();
         if order.terminal.is_some() {
-            // Without it the program has no keys for signals, and says so if it minds.
+            // Without a controlling terminal the program gets no key signals, and says so if it matters to
+            // it.
             let _ = rustix::process::ioctl_tiocsctty(rustix::stdio::stdin());
         }
         for signal in &order.ignored {
@@ -111,7 +111,7 @@ impl Deputy {
         process::unblock_signals();
         let name = order.argv.first().map_or("", String::as_str);
         let directory = order.directory.as_deref().filter(|d| std::path::Path::new(d).is_dir());
-        // Before the program is looked up, as wanted for a relative path.
+        // Change directory before the program is looked up, so that a relative path resolves there.
         let _ = std::env::set_current_dir(directory.unwrap_or("/"));
         let mut command = Command::new(name);
         command.args(order.argv.iter().skip(1)).env_clear();
@@ -121,7 +121,7 @@ impl Deputy {
         process::exit_now(if missing { NOT_FOUND } else { NOT_RUNNABLE })
     }
 
-    /// The deputy's life: ends as the program does, or with the caller.
+    /// The deputy's main loop: ends with the program or with the caller.
     fn attend(&self, program: Pid) -> ! {
         let Ok(children) = process::catch(&[Signal::CHILD.as_raw()]) else {
             end_descendants();
@@ -139,7 +139,7 @@ impl Deputy {
                 rustix::event::PollFd::new(&self.caller, flags),
                 rustix::event::PollFd::new(&children, flags),
             ];
-            // Interrupted or not: everything is looked at.
+            // Interrupted or not, check every source.
             let _ = rustix::event::poll(&mut fds, None);
             while process::next_signal(&children).is_some() {}
             if process::wait_readable(&self.caller, Duration::ZERO) {
@@ -148,7 +148,7 @@ impl Deputy {
         }
     }
 
-    /// Passes on a signal; ends all when the caller has ended.
+    /// Forwards a signal; ends everything once the caller has ended.
     fn hear(&self, program: Pid) {
         let mut buffer = [0; MAX_MESSAGE];
         match scm::receive(&self.caller, &mut buffer) {

@@ -1,5 +1,5 @@
-//! The caller's terminal and the one of its program, which is the node's: what is typed goes to that one, what
-//! it shows comes back, and it has the same size.
+//! Relays between the caller's terminal and the program's, which belongs to the node: input in, output back,
+//! and the caller's window size.
 
 use std::os::fd::OwnedFd;
 
@@ -8,31 +8,31 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::termios::{tcgetwinsize, tcsetwinsize};
 
-/// Bytes carried at once.
+/// Bytes relayed at once.
 const CHUNK: usize = 16 << 10;
 
-/// Both terminals. The caller's passes on every key until this is dropped.
+/// Both terminals. The caller's is in raw mode until this is dropped.
 pub(super) struct Screen {
-    /// The program's, from this side.
+    /// This side of the program's terminal.
     inner: OwnedFd,
-    /// What was typed and not taken yet.
+    /// Input that the program's terminal has not taken yet.
     typed: Vec<u8>,
     /// The caller's terminal can still be read.
     reads: bool,
-    /// The program's can.
+    /// The program's terminal can still be read.
     shows: bool,
     _raw: Raw<'static>,
 }
 
 impl Screen {
-    /// `None` where the caller's terminal is gone.
+    /// `None` if the caller's terminal is gone.
     pub(super) fn new(inner: OwnedFd) -> Option<Screen> {
         rustix::io::ioctl_fionbio(&inner, true).ok()?;
         let raw = Raw::set(rustix::stdio::stdin())?;
         Some(Screen { inner, typed: vec![], reads: true, shows: true, _raw: raw })
     }
 
-    /// What there is to wait for.
+    /// Descriptors and events to poll for.
     pub(super) fn waits_for(&self) -> Vec<PollFd<'_>> {
         let mut fds = Vec::new();
         let mut flags = PollFlags::empty();
@@ -47,7 +47,7 @@ impl Screen {
         fds
     }
 
-    /// Carries what can be carried without waiting for either side.
+    /// Relays what is possible without blocking on either side.
     pub(super) fn carry(&mut self) {
         self.show();
         let stdin = rustix::stdio::stdin();
@@ -68,7 +68,7 @@ impl Screen {
         }
     }
 
-    /// Shows what the program has written so far.
+    /// Shows the program's output so far.
     fn show(&mut self) {
         let mut buffer = [0; CHUNK];
         while self.shows {
@@ -77,27 +77,27 @@ impl Screen {
                 Ok(n) => write_all(&buffer[..n]),
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return,
-                // Nobody has the other end any more.
+                // Nobody holds the other end any more.
                 Err(_) => self.shows = false,
             }
         }
     }
 
-    /// The same when the program has ended.
+    /// Shows the remaining output once the program has ended.
     pub(super) fn show_rest(&mut self) {
         self.show();
     }
 
-    /// Gives the program's terminal the size of the caller's.
+    /// Sets the program's terminal to the size of the caller's.
     pub(super) fn fit(&self) {
         if let Ok(size) = tcgetwinsize(rustix::stdio::stdout()) {
-            // One that is gone has no size.
+            // A closed terminal has no size.
             let _ = tcsetwinsize(&self.inner, size);
         }
     }
 }
 
-/// Writes to the caller's terminal; one that is gone shows nothing.
+/// Writes to the caller's terminal; if that is gone, drops the output.
 fn write_all(mut bytes: &[u8]) {
     while !bytes.is_empty() {
         match rustix::io::write(rustix::stdio::stdout(), bytes) {

@@ -1,4 +1,4 @@
-//! Moving a file's bytes, and the marks that go with it.
+//! Copies a file's bytes, permission bits and times.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -6,17 +6,17 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{Mode, Stat, Timespec, Timestamps, copy_file_range};
 use rustix::io::{Errno, read, retry_on_intr, write};
 
-/// Bytes asked of the kernel at once.
+/// Bytes requested per copy_file_range call.
 const RANGE: usize = 1 << 30;
 
-/// Bytes per read where the kernel does not copy.
+/// Bytes per read when the kernel does not copy.
 const BLOCK: usize = 256 * 1024;
 
-/// Copies all that is left to read and gives the number of bytes; on failure what was tried.
+/// Copies the rest of a file and returns the number of bytes; on failure the operation and its error.
 pub(super) fn copy_bytes(from: &OwnedFd, to: &OwnedFd) -> Result<u64, (&'static str, io::Error)> {
     let mut total = 0;
-    // Any refusal (other file system, special file) and an early end, which files of /proc show,
-    // is left to plain reading: it goes on where this stopped and has the exact error.
+    // On a refusal (other file system, special file) or an early end, as files of /proc show, plain reading
+    // takes over where this stopped and yields the exact error.
     while let Ok(n @ 1..) = retry_on_intr(|| copy_file_range(from, None, to, None, RANGE)) {
         total += n as u64;
     }
@@ -39,7 +39,7 @@ fn write_all(to: &OwnedFd, mut bytes: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Permission bits of a copy. Set-id bits are not taken over, as the owner is not.
+/// Permission bits of a copy. Set-id bits are dropped because the owner is not copied.
 pub(super) fn mode(stat: &Stat, directory: bool) -> Mode {
     Mode::from_raw_mode(stat.st_mode & if directory { 0o1777 } else { 0o777 })
 }

@@ -1,6 +1,6 @@
-//! Where a copy comes from and goes to: paths as given, resolved on their side.
+//! Source and destination of a copy: the given paths, each resolved on its own side.
 //!
-//! A node's path is always taken from its root, so `..` and absolute links stay below it.
+//! A node's path is always resolved from its root, so `..` and absolute links stay below it.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use super::fail;
 use crate::Result;
 
-/// Tries of a lookup that a concurrent rename disturbs: openat2(2), EAGAIN.
+/// Attempts at a lookup that concurrent renames disturb: openat2(2), EAGAIN.
 const LOOKUPS: usize = 64;
 
 /// A side of the copy.
@@ -21,7 +21,7 @@ const LOOKUPS: usize = 64;
 pub(super) enum Side<'a> {
     /// The caller's own file system.
     Host,
-    /// A node, by its root directory.
+    /// A node, given by its root directory.
     Node(BorrowedFd<'a>),
 }
 
@@ -30,30 +30,30 @@ pub(super) enum Side<'a> {
 pub(super) struct Given<'a> {
     side: Side<'a>,
     path: OsString,
-    /// For errors: as the user gave it.
+    /// The path as the user gave it, for errors.
     pub(super) shown: String,
 }
 
 impl<'a> Given<'a> {
-    /// A node's empty path is its root.
+    /// An empty path in a node means its root.
     pub(super) fn new(side: Side<'a>, path: &OsStr) -> Given<'a> {
         let root = matches!(side, Side::Node(_)) && path.is_empty();
         let path = if root { OsStr::new("/") } else { path };
         Given { side, path: path.to_owned(), shown: path.to_string_lossy().into_owned() }
     }
 
-    /// Opens what it leads to, following links on its own side.
+    /// Opens the path, following links on its own side.
     pub(super) fn open(&self, flags: OFlags) -> io::Result<OwnedFd> {
         self.side.open(&self.path, flags)
     }
 
-    /// The name that a copy of it has in a directory; `None` for `/`, `.` and `..`.
+    /// The name of a copy in a directory; `None` for `/`, `.` and `..`.
     pub(super) fn name(&self) -> Option<&OsStr> {
         Some(split(&self.path).1).filter(|name| !is_dots(name))
     }
 
-    /// The directory and the name in it where a copy called `name` goes: inside when this is a
-    /// directory, else here. No name means the directory itself.
+    /// Destination of a copy called `name`: inside this path if it is a directory, else at this path. Without
+    /// a name, the directory itself.
     pub(super) fn target(&self, name: Option<&OsStr>) -> Result<Target> {
         let flags = OFlags::PATH | OFlags::DIRECTORY;
         match self.open(flags) {
@@ -78,7 +78,7 @@ impl<'a> Given<'a> {
     }
 }
 
-/// Where a copy is to be made.
+/// Destination of a copy.
 #[derive(Debug)]
 pub(super) struct Target {
     pub(super) dir: OwnedFd,
@@ -111,7 +111,7 @@ fn open_in_root(root: BorrowedFd<'_>, path: &OsStr, flags: OFlags) -> io::Result
     Err(Errno::AGAIN.into())
 }
 
-/// A path below another, for people.
+/// A path below another, for messages.
 pub(super) fn below(path: &str, name: &OsStr) -> String {
     let slash = if path.ends_with('/') { "" } else { "/" };
     format!("{path}{slash}{}", name.to_string_lossy())

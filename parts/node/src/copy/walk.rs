@@ -1,8 +1,8 @@
-//! Copying a file or a tree from one directory descriptor to another.
+//! Copies a file or a tree from one directory descriptor to another.
 //!
-//! Below the named path nothing is looked up by more than one name at a time, and no link is
-//! followed. Invariant: in a directory that others see, only finished entries bear their names;
-//! inside one that is still under a temporary name (`staged`) entries are made in place.
+//! Below the given path, lookups use one name at a time and follow no link. Invariant: a directory that
+//! others see holds only finished entries under their final names; inside one that still has a temporary name
+//! (`staged`), entries are made in place.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -20,13 +20,13 @@ use super::place::{Given, below};
 use super::{Summary, content, fail};
 use crate::{Error, Result};
 
-/// Directories below each other. Each costs two descriptors while it is copied.
+/// Maximum nesting of directories. Each level costs two descriptors during the copy.
 const MAX_DEPTH: usize = 256;
 
-/// Tries to find a temporary name nobody has.
+/// Attempts at finding an unused temporary name.
 const NAMES: usize = 16;
 
-/// Copies what `from` leads to.
+/// Copies the file or tree at `from`.
 pub(super) fn copy(from: &Given<'_>, to: &Given<'_>) -> Result<Summary> {
     let found = from.open(OFlags::PATH).map_err(fail(&from.shown, "open"))?;
     let kind = kind_of(&fstat(&found).map_err(fail(&from.shown, "open"))?);
@@ -53,7 +53,7 @@ pub(super) fn copy(from: &Given<'_>, to: &Given<'_>) -> Result<Summary> {
     Ok(walk.summary)
 }
 
-/// How deep a directory is, and whether it still has a temporary name.
+/// Depth of a directory, and whether it still has a temporary name.
 #[derive(Clone, Copy, Debug)]
 struct Depth {
     level: usize,
@@ -66,7 +66,7 @@ impl Depth {
     }
 }
 
-/// Where an entry goes.
+/// Destination of an entry.
 struct Spot<'a> {
     dir: BorrowedFd<'a>,
     name: &'a CStr,
@@ -76,7 +76,7 @@ struct Spot<'a> {
 
 struct Walk {
     summary: Summary,
-    /// The first directory made: it must not be copied itself.
+    /// The first directory created, which must not be copied into itself.
     made: Option<(u64, u64)>,
 }
 
@@ -113,7 +113,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Copies an entry of a directory to the same name elsewhere.
+    /// Copies a directory entry under the same name.
     fn put_entry(&mut self, from: BorrowedFd<'_>, shown: &str, spot: &Spot<'_>) -> Result<()> {
         let stat = statat(from, spot.name, AtFlags::SYMLINK_NOFOLLOW);
         let stat = stat.map_err(fail(shown, "look at"))?;
@@ -132,7 +132,7 @@ impl Walk {
         self.put_opened(source, &stat, shown, spot)
     }
 
-    /// Copies an open file or directory. It may have become something else since it was looked at.
+    /// Copies an open file or directory. Its type may have changed since it was examined.
     fn put_opened(
         &mut self,
         from: OwnedFd,
@@ -220,7 +220,7 @@ impl Walk {
 }
 
 impl Spot<'_> {
-    /// What bears the name now.
+    /// Type of the entry that has the name now.
     fn existing(&self) -> Result<Option<FileType>> {
         match statat(self.dir, self.name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(kind_of(&stat))),
@@ -229,7 +229,7 @@ impl Spot<'_> {
         }
     }
 
-    /// Makes an entry, lets `finish` complete it and gives it its name; takes it away on failure.
+    /// Makes an entry, lets `finish` complete it and renames it into place; removes it on failure.
     fn put<T, R>(
         &self,
         kind: FileType,
@@ -237,7 +237,7 @@ impl Spot<'_> {
         finish: impl FnOnce(T, &CStr) -> Result<R>,
     ) -> Result<R> {
         if self.depth.staged {
-            // The whole tree is taken away on failure.
+            // On failure the whole tree is removed.
             let made = make(self.name).map_err(fail(self.shown, "create"))?;
             return finish(made, self.name);
         }
@@ -281,7 +281,7 @@ impl Spot<'_> {
     }
 }
 
-/// Takes away what was begun, as far as possible.
+/// Removes a partial copy, as far as possible.
 fn remove(dir: BorrowedFd<'_>, name: &CStr, level: usize) {
     if unlinkat(dir, name, AtFlags::empty()).is_ok() || level > MAX_DEPTH {
         return;

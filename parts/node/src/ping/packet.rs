@@ -1,8 +1,8 @@
-//! Echo requests and their answers as bytes.
+//! Encodes echo requests and decodes their answers.
 //!
-//! A request carries all that is needed to place its answer, so no table of what was sent is kept:
-//! a token of this run, both ends, and when it was sent. Answers are read as untrusted bytes. An
-//! IPv6 socket's checksums are the kernel's work, IPv4's are ours (RFC 1071).
+//! A request carries everything needed to match its answer (a token of this run, both ends, its send time),
+//! so no table of sent requests is kept. Answers are untrusted bytes. The kernel computes checksums for IPv6
+//! sockets; for IPv4 this module does (RFC 1071).
 
 use super::Version;
 
@@ -18,19 +18,19 @@ const HEADER: usize = 8;
 /// Bytes of a request, IP header excluded.
 pub(super) const LENGTH: usize = HEADER + 24;
 
-/// What tells this run's packets from all others.
+/// Distinguishes this run's packets from all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
     pub(super) id: u16,
     pub(super) token: u64,
 }
 
-/// One request, and what comes back of it.
+/// One request and its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Probe {
-    /// Index of the asking end.
+    /// Index of the sending end.
     pub(super) source: u32,
-    /// Index of the asked end.
+    /// Index of the receiving end.
     pub(super) target: u32,
     /// Microseconds since the start of the run.
     pub(super) sent_us: u64,
@@ -54,10 +54,10 @@ pub(super) fn request(version: Version, mark: Mark, probe: &Probe) -> [u8; LENGT
     bytes
 }
 
-/// The probe that a received packet answers, if it is an answer to this run.
+/// The probe that a received packet answers, if it answers this run.
 ///
-/// A raw IPv4 socket gives packets with their IP header, an IPv6 one without. Whether the ends
-/// exist and the answer came from the right one is for the caller to check.
+/// A raw IPv4 socket yields packets with their IP header, a raw IPv6 socket without. The caller checks that
+/// both ends exist and that the answer came from the right one.
 pub(super) fn read_reply(version: Version, mark: Mark, bytes: &[u8]) -> Option<Probe> {
     let (message, reply) = match version {
         Version::V4 => (behind_ipv4_header(bytes)?, V4_REPLY),
@@ -92,8 +92,8 @@ fn field<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..at + N)?.try_into().ok()
 }
 
-/// The internet checksum of RFC 1071: the complement of the one's complement sum of 16-bit words,
-/// an odd last byte padded with zero. Zero over a message that contains its right checksum.
+/// The internet checksum of RFC 1071: the complement of the one's complement sum of 16-bit words, with an odd
+/// last byte padded with zero. Zero over a message that contains its own correct checksum.
 fn checksum(bytes: &[u8]) -> u16 {
     let mut words = bytes.chunks_exact(2);
     let mut sum: u32 = 0;
@@ -121,7 +121,7 @@ mod tests {
     const MARK: Mark = Mark { id: 0x1234, token: 0x0102_0304_0506_0708 };
     const PROBE: Probe = Probe { source: 3, target: 70_001, sent_us: 1_234_567 };
 
-    /// What the asked end makes of a request: RFC 792, "the type code changed, checksum recomputed".
+    /// The receiver's answer to a request: RFC 792, "the type code changed, checksum recomputed".
     fn answer(version: Version, mark: Mark, probe: &Probe) -> Vec<u8> {
         let mut bytes = request(version, mark, probe);
         bytes[0] = if version == Version::V4 { V4_REPLY } else { V6_REPLY };

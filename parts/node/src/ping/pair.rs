@@ -13,22 +13,21 @@ use super::packet::{self, Mark, Probe};
 use super::{Prober, Version, open_sockets};
 use crate::{Error, Result};
 
-/// How echo requests are sent.
+/// Count and timing of echo requests.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// How many.
+    /// Number of requests.
     pub count: u32,
-    /// Time between one and the next.
+    /// Time between two requests.
     pub interval: Duration,
-    /// How long an answer is waited for.
+    /// How long to wait for an answer.
     pub timeout: Duration,
 }
 
-/// Sends echo requests from a node to an address, which is of the version of the node's own; by request
-/// the round-trip time in microseconds, `None` where no answer came in time.
+/// Sends echo requests from a node to an address of the same version as the node's own. Returns the
+/// round-trip time of each request in microseconds, `None` if no answer came in time.
 ///
-/// # Errors
-/// When the node's namespace cannot be entered or a socket not be made in it.
+/// # Errors The node's namespace cannot be entered or its socket cannot be created.
 pub fn one_pair(
     from: &Prober<'_>,
     to: IpAddr,
@@ -77,17 +76,17 @@ impl Run {
         let probe = Probe { source: 0, target: number, sent_us: self.now() };
         let bytes = packet::request(self.version, self.mark, &probe);
         match sendto(&self.socket, &bytes, SendFlags::empty(), &SocketAddr::new(self.to, 0)) {
-            // A request that could not be sent is one that is not answered.
+            // A request that could not be sent counts as unanswered.
             Ok(_) | Err(Errno::NETUNREACH | Errno::HOSTUNREACH | Errno::NOBUFS | Errno::AGAIN) => {
                 Ok(())
             }
-            // A report of an earlier one.
+            // An ICMP error for an earlier request.
             Err(Errno::CONNREFUSED) => Ok(()),
             Err(e) => Err(e),
         }
     }
 
-    /// Reads answers until this time after the start, or until all are there.
+    /// Reads answers until `end` after the start, or until all have arrived.
     fn read_until(&self, end: Duration, times: &mut [Option<u32>], all: bool) {
         loop {
             self.read(times);
@@ -110,7 +109,7 @@ impl Run {
                     }
                 }
                 Err(Errno::AGAIN) => return,
-                // Reports of requests that got nowhere.
+                // ICMP errors for undelivered requests.
                 Err(_) => {}
             }
         }

@@ -1,10 +1,9 @@
-//! The loop that asks all pairs: sending within a window, reading, asking again.
+//! The loop that pings all pairs: send within a window, read, retry.
 //!
-//! Pairs are asked in an order that changes source and target with every packet. A request counts
-//! as on its way until it is answered or [`SETTLE`] has passed, so that silent nodes slow the run
-//! but do not stop it. What is unanswered after a third of the timeout is asked again.
-//! Invariants: `in_flight` is the number of pairs in state `InFlight`; `open` that of pairs neither
-//! answered nor given up; a pair is in at most one of the two queues.
+//! Consecutive packets differ in both source and target. A request counts as in flight until it is answered
+//! or [`SETTLE`] has passed, so that silent nodes slow the run but do not stop it. A request unanswered after
+//! a third of the timeout is repeated. Invariants: `in_flight` is the number of pairs in state `InFlight`;
+//! `open` is the number of pairs neither answered nor given up; a pair is in at most one of the two queues.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -23,13 +22,13 @@ use crate::{Error, Result};
 /// How long an unanswered request keeps its place in the window, in microseconds.
 const SETTLE: u64 = 4_000;
 
-/// Requests sent between two looks at the sockets: few, so that answers are not long unread.
+/// Requests sent between two reads of the sockets: few, so that answers are read soon.
 const BURST: usize = 16;
 
-/// Packets read from one socket before the others have their turn.
+/// Packets read from one socket before the next socket's turn.
 const READS: usize = 64;
 
-/// One taker of part.
+/// A participant.
 #[derive(Debug)]
 pub(super) struct End<'a> {
     /// Its row and column in the table.
@@ -64,11 +63,11 @@ pub(super) struct Rounds<'a> {
     mark: Mark,
     epoll: OwnedFd,
     start: Instant,
-    /// Microseconds between attempts, and after the last one until giving up.
+    /// Microseconds between attempts, and from the last attempt to giving up.
     interval: u64,
     settle: u64,
     states: Vec<State>,
-    /// Number of the next pair to ask for the first time.
+    /// Number of the next pair that has had no request.
     next_fresh: usize,
     settling: VecDeque<Sent>,
     waiting: VecDeque<Sent>,
@@ -114,7 +113,7 @@ impl<'a> Rounds<'a> {
         })
     }
 
-    /// Asks until every pair has answered or was given up.
+    /// Runs until every pair has answered or is given up.
     pub(super) fn run(mut self, table: &mut [Vec<Option<u32>>]) -> Result<()> {
         let mut events = Vec::with_capacity(WINDOW);
         while self.open > 0 {
@@ -146,7 +145,7 @@ impl<'a> Rounds<'a> {
         &mut self.states[source as usize * self.ends.len() + target as usize]
     }
 
-    /// Takes requests out of the window that had their time, and gives pairs up.
+    /// Takes expired requests out of the window and gives up pairs after the last attempt.
     fn settle(&mut self) {
         let now = self.now();
         let settle = self.settle;
@@ -181,7 +180,7 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// The next pair to be asked again.
+    /// The next pair due for another attempt.
     fn due(&mut self) -> Option<(u32, u32, u8)> {
         let (now, interval) = (self.now(), self.interval);
         loop {
@@ -193,7 +192,7 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// The next pair to be asked at all: source and source + 1, 2, … in turn.
+    /// The next pair for its first attempt: source and source + 1, 2, … in turn.
     fn fresh(&mut self) -> Option<(u32, u32, u8)> {
         let n = self.ends.len();
         if self.next_fresh >= n * (n - 1) {
@@ -212,12 +211,12 @@ impl<'a> Rounds<'a> {
         let to = SocketAddr::new(self.ends[target as usize].address, 0);
         let socket = self.ends[source as usize].socket.as_fd();
         match sendto(socket, &bytes, SendFlags::empty(), &to) {
-            // No route: asking again would not help.
+            // No route: another attempt would not help.
             Err(Errno::NETUNREACH) => {
                 *self.state(source, target) = State::GivenUp;
                 self.open -= 1;
             }
-            // Any other refusal (full queue, neighbour not found) is a lost request.
+            // Any other failure (full queue, unresolved neighbour) counts as a lost request.
             _ => {
                 *self.state(source, target) = State::InFlight;
                 self.in_flight += 1;
@@ -226,7 +225,7 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// How long there is nothing to send or to settle.
+    /// Time until there is something to send or to expire.
     fn wait(&self) -> Timespec {
         let again = self.waiting.front().map(|s| s.at + self.interval);
         let settles = self.settling.front().map(|s| s.at + self.settle);
@@ -250,8 +249,8 @@ impl<'a> Rounds<'a> {
         let Some(end) = self.ends.get(index) else { return };
         let mut buffer = [0; 256];
         for _ in 0..READS {
-            // A packet longer than the buffer is not one of ours; errors of the socket that are
-            // not "nothing more" are reports of lost requests, which asking again makes good.
+            // A packet longer than the buffer is foreign. Socket errors other than "nothing more" report lost
+            // requests, which the next attempt covers.
             match recvfrom(&end.socket, &mut buffer, RecvFlags::DONTWAIT | RecvFlags::TRUNC) {
                 Ok((_, length, from)) => {
                     let from = from.and_then(|a| SocketAddr::try_from(a).ok());
@@ -265,7 +264,7 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// Notes an answer, if it is one, came from whom it should and to whom it should.
+    /// Records an answer if it is one and both its ends match.
     fn take(&mut self, index: usize, bytes: &[u8], from: IpAddr, table: &mut [Vec<Option<u32>>]) {
         let Some(probe) = packet::read_reply(self.version, self.mark, bytes) else { return };
         let Some(target) = self.ends.get(probe.target as usize) else { return };
@@ -290,7 +289,7 @@ impl<'a> Rounds<'a> {
     }
 }
 
-/// Takes the first element if it is one wanted.
+/// Takes the first element if it matches.
 fn pop_if(queue: &mut VecDeque<Sent>, wanted: impl Fn(&Sent) -> bool) -> Option<Sent> {
     if wanted(queue.front()?) { queue.pop_front() } else { None }
 }
