@@ -1,41 +1,41 @@
-//! Who may have which port: a decision, without any system call.
+//! Which clients may have which port: a pure decision without system calls.
 //!
-//! The kernel says who asks (SO_PEERCRED); nothing a client says about itself is looked at.
+//! The kernel identifies the client (SO_PEERCRED); claims by the client itself are ignored.
 
 use crate::rules::PortRules;
 
-/// Who is at the other end of a connection.
+/// Identity of a connection's peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Person {
     pub(crate) uid: u32,
-    /// Its effective group; `None` when the kernel cannot say it here.
+    /// Its effective group; `None` if the kernel cannot tell it here.
     pub(crate) gid: Option<u32>,
 }
 
-/// Who may join at all, as with a file.
+/// Who may join at all, expressed as file permissions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gate {
     /// The user the switch runs as.
     pub(crate) owner: u32,
     pub(crate) group: u32,
-    /// Of its nine bits those for writing count: to join is to write.
+    /// Only the write bits count: to join is to write.
     pub(crate) mode: u32,
 }
 
 impl Gate {
-    /// Whether somebody may ask for what stands in [`crate::control::requests`].
+    /// Whether this client may send the requests of [`crate::control::requests`].
     pub(crate) fn manages(&self, who: Person) -> bool {
         who.uid == 0 || who.uid == self.owner
     }
 
-    /// Whether somebody may have any port.
+    /// Whether this client may have any port.
     pub(crate) fn admits(&self, who: Person) -> bool {
         self.manages(who)
             || self.mode & 0o002 != 0
             || (self.mode & 0o020 != 0 && who.gid == Some(self.group))
     }
 
-    /// Whether somebody may have the port of these rules.
+    /// Whether this client may have the port with these rules.
     pub(crate) fn gives(&self, who: Person, rules: &PortRules) -> bool {
         let anybody = rules.uid.is_none() && rules.gid.is_none();
         let named = rules.uid == Some(who.uid) || (rules.gid.is_some() && rules.gid == who.gid);

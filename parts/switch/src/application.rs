@@ -1,10 +1,10 @@
-//! Who asks to become a port.
+//! A client's request to become a port.
 
 use std::os::fd::OwnedFd;
 
 use netloom_shm::protocol::{Capabilities, EdgeName, Token};
 
-/// Who asks to become a port, and what it brings.
+/// A client's request to become a port, with the memory it brings.
 pub(crate) struct Application {
     pub(crate) version: u16,
     pub(crate) number: u8,

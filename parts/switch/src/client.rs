@@ -1,7 +1,7 @@
-//! One connection: what it is, and what it has yet to read.
+//! One connection: its role and its unsent messages.
 //!
-//! Nothing here waits: what a peer does not read is kept, up to a bound, and beyond it the peer is
-//! let go. Descriptors in what is kept are shared with others, not copied.
+//! Nothing here blocks. Messages that a peer does not read are queued up to a bound, beyond which the peer is
+//! dropped. Queued descriptors are shared, not duplicated.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,39 +12,39 @@ use netloom_shm::protocol::{Channel, Collector, MOST_PART, Message, Peer, Posted
 use crate::access::Person;
 use crate::control::MOST_REQUEST;
 
-/// Most messages kept for a port: each other port can open an edge to it and be gone again.
+/// Most messages queued for a port: every other port can open an edge to it and leave again.
 const MOST_LETTERS: usize = 1024;
 
-/// Most bytes of answers kept for a manager.
+/// Most bytes of answers queued for a manager.
 const MOST_UNREAD: usize = crate::control::MOST_ANSWER;
 
-/// How often it may turn out that a peer that was said to have room has none: so it is when too
-/// many descriptors are on their way to our peers (unix(7), ETOOMANYREFS).
+/// How often in a row a peer reported as writable may turn out to have no room. This happens when too many
+/// descriptors are in flight to this process's peers (unix(7), ETOOMANYREFS).
 const MOST_FUTILE: u32 = 1000;
 
-/// The peer is gone, or is to be let go.
+/// The peer is gone, or is to be dropped.
 #[derive(Debug)]
 pub(crate) struct Gone;
 
-/// What somebody who connected is.
+/// Role of a connection.
 #[derive(Debug)]
 pub(crate) enum Role {
-    /// Has said nothing yet.
+    /// Has sent nothing yet.
     New,
-    /// The port of this number.
+    /// The port with this number.
     Port(u8),
-    /// Has asked something.
+    /// Has sent a request.
     Manager(Collector),
 }
 
-/// A message that is kept.
+/// A queued message.
 #[derive(Debug)]
 struct Letter {
     message: Message<'static>,
     with: Vec<Rc<OwnedFd>>,
 }
 
-/// An answer that is being sent.
+/// An answer being sent.
 #[derive(Debug)]
 struct Reply {
     id: u32,
@@ -61,7 +61,7 @@ pub(crate) struct Client {
     letters: VecDeque<Letter>,
     replies: VecDeque<Reply>,
     futile: u32,
-    /// Whether it is asked for when there is room again.
+    /// Whether epoll watches it for room to write.
     pub(crate) watched: bool,
 }
 
@@ -82,7 +82,7 @@ impl Client {
         Person { uid: self.peer.uid, gid: Some(self.peer.gid) }
     }
 
-    /// Sends, or keeps, a message.
+    /// Sends a message, or queues it.
     pub(crate) fn post(
         &mut self,
         message: Message<'static>,
@@ -98,7 +98,7 @@ impl Client {
         Ok(())
     }
 
-    /// Sends an answer, or what of it there is room for.
+    /// Sends an answer as far as there is room.
     pub(crate) fn reply(&mut self, id: u32, failed: bool, body: Vec<u8>) -> Result<(), Gone> {
         let kept: usize = self.replies.iter().map(|r| r.body.len()).sum();
         if kept + body.len() > MOST_UNREAD {
@@ -108,17 +108,17 @@ impl Client {
         self.send_replies()
     }
 
-    /// How many messages are kept.
+    /// Number of queued messages.
     pub(crate) fn unread(&self) -> usize {
         self.letters.len()
     }
 
-    /// Whether something is kept.
+    /// Whether anything is queued.
     pub(crate) fn has_unread(&self) -> bool {
         !self.letters.is_empty() || !self.replies.is_empty()
     }
 
-    /// There may be room again.
+    /// Sends queued messages when there may be room again.
     pub(crate) fn flush(&mut self) -> Result<(), Gone> {
         let before = self.letters.len();
         while let Some(letter) = self.letters.pop_front() {
@@ -135,7 +135,7 @@ impl Client {
         self.send_replies()
     }
 
-    /// The collector of what a manager asks; a connection that has said nothing becomes one.
+    /// The collector of a manager's request; a connection that has sent nothing becomes a manager.
     pub(crate) fn collector(&mut self) -> Option<&mut Collector> {
         if matches!(self.role, Role::New) {
             self.role = Role::Manager(Collector::new(MOST_REQUEST));

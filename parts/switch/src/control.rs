@@ -1,8 +1,9 @@
-//! Asking a running switch, over the socket by which ports join.
+//! Client for requests to a running switch, over the socket by which ports join.
 //!
-//! A request and its answer are JSON, in the parts of `netloom_shm::protocol`. A connection that has
-//! asked is no port, and a port's may not ask. Who may: root, and the user the switch runs as.
-//! Each request has its own connection, so that one that was given up leaves nothing behind.
+//! A request and its answer are JSON, in the framing of `netloom_shm::protocol`. A connection that sent a
+//! request cannot become a port, and a port's connection cannot send requests. Root and the user that the
+//! switch runs as may send requests. Each request has its own connection, so an abandoned one leaves nothing
+//! behind.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,10 +24,10 @@ pub const MOST_REQUEST: usize = 64 * 1024;
 /// Longest answer in bytes.
 pub const MOST_ANSWER: usize = 16 << 20;
 
-/// How long an answer is waited for by default.
+/// Default time to wait for an answer.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A switch that can be asked.
+/// A switch that takes requests.
 #[derive(Clone, Debug)]
 pub struct Connection {
     path: PathBuf,
@@ -37,8 +38,7 @@ pub struct Connection {
 impl Connection {
     /// The switch whose socket is at `path`. `Ok(None)` when nobody listens.
     ///
-    /// # Errors
-    /// [`Error::Shared`] when the system refuses.
+    /// # Errors [`Error::Shared`]: the system refuses.
     pub fn open(path: &Path) -> Result<Option<Connection>> {
         let shared = Error::shared("connect");
         let gone = [Errno::NOENT, Errno::CONNREFUSED].map(|e| Some(e.raw_os_error()));
@@ -51,22 +51,21 @@ impl Connection {
         Ok(Some(Connection { path: path.to_owned(), peer, patience: PATIENCE }))
     }
 
-    /// Waits no longer than this for each answer from now on.
+    /// Limits the wait for each answer from now on.
     #[must_use]
     pub fn within(mut self, patience: Duration) -> Connection {
         self.patience = patience;
         self
     }
 
-    /// The process that listens, and its user.
+    /// The listening process and its user.
     pub fn process(&self) -> protocol::Peer {
         self.peer
     }
 
-    /// Asks and waits for the answer.
+    /// Sends a request and waits for the answer.
     ///
-    /// # Errors
-    /// [`Error::Refused`] when it was not done, [`Error::Shared`] when the switch could not be
+    /// # Errors [`Error::Refused`]: the switch did not do it. [`Error::Shared`]: the switch could not be
     /// reached or did not answer.
     pub fn ask(&self, request: &Request) -> Result<Answer> {
         let wrong = |e: serde_json::Error| Error::Message(e.to_string());
@@ -90,10 +89,9 @@ impl Connection {
         }
     }
 
-    /// How the switch is.
+    /// State of the switch.
     ///
-    /// # Errors
-    /// As [`Connection::ask`], as with all that follow.
+    /// # Errors As [`Connection::ask`]; the same holds for the methods below.
     pub fn show(&self) -> Result<Shown> {
         match self.ask(&Request::Show)? {
             Answer::Shown(shown) => Ok(*shown),
@@ -101,10 +99,9 @@ impl Connection {
         }
     }
 
-    /// What its ports have learnt, or one of them.
+    /// The learned addresses of all its ports, or of one.
     ///
-    /// # Errors
-    /// As [`Connection::ask`].
+    /// # Errors As [`Connection::ask`].
     pub fn macs(&self, port: Option<PortKey>) -> Result<Vec<MacTable>> {
         match self.ask(&Request::Macs { port })? {
             Answer::Macs(tables) => Ok(tables),
@@ -128,10 +125,9 @@ impl Connection {
         self.order(&Request::SetVlan { port: port.into(), vlan })
     }
 
-    /// Starts a mirror session; its number.
+    /// Starts a mirror session and returns its number.
     ///
-    /// # Errors
-    /// As [`Connection::ask`].
+    /// # Errors As [`Connection::ask`].
     pub fn add_mirror(&self, mirror: Mirror) -> Result<u16> {
         match self.ask(&Request::AddMirror(mirror))? {
             Answer::Mirror(number) => Ok(number),
@@ -147,10 +143,9 @@ impl Connection {
         self.order(&Request::DeleteMirror { mirror })
     }
 
-    /// Takes a port off the switch.
+    /// Disconnects a port from the switch.
     ///
-    /// # Errors
-    /// As [`Connection::ask`].
+    /// # Errors As [`Connection::ask`].
     pub fn disconnect(&self, port: impl Into<PortKey>) -> Result<()> {
         self.order(&Request::Disconnect { port: port.into() })
     }

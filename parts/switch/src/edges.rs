@@ -1,17 +1,16 @@
-//! Which ports send to which by a ring of their own: what the switch remembers of edges.
+//! The switch's record of edges: which ports send directly to which.
 //!
-//! It needs it to say who is gone to those who have to know, and to show it. It has no part in what
-//! goes over them.
+//! It serves to notify the right ports when one leaves, and for display. It plays no part in the traffic.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// An edge, by the numbers of its sender and its receiver.
+/// An edge, as the numbers of its sender and receiver.
 pub(crate) type Ends = (u8, u8);
 
 /// All edges between ports.
 #[derive(Debug, Default)]
 pub(crate) struct Edges {
-    /// With the bytes of their rings; 0 for one that an earlier process of the switch knew.
+    /// Bytes of each edge's ring; 0 for an edge from an earlier process of the switch.
     all: BTreeMap<Ends, u64>,
 }
 
@@ -20,17 +19,17 @@ impl Edges {
         self.all.insert(ends, bytes);
     }
 
-    /// As [`Edges::add`], keeping what is known of one that is there.
+    /// [`Edges::add`] that keeps an existing entry.
     pub(crate) fn adopt(&mut self, ends: Ends) {
         self.all.entry(ends).or_default();
     }
 
-    /// Whether there was one.
+    /// Whether the edge existed.
     pub(crate) fn remove(&mut self, ends: Ends) -> bool {
         self.all.remove(&ends).is_some()
     }
 
-    /// Takes away all of a port; who was at their other ends.
+    /// Removes all edges of a port; returns the ports at their other ends.
     pub(crate) fn leave(&mut self, port: u8) -> BTreeSet<u8> {
         let mut others = BTreeSet::new();
         self.all.retain(|(from, to), _| {
@@ -48,7 +47,7 @@ impl Edges {
         self.all.len()
     }
 
-    /// Of a port: how many go out, how many come in, bytes of rings that it made.
+    /// For one port: outgoing edges, incoming edges, bytes of the rings it made.
     pub(crate) fn of(&self, port: u8) -> (usize, usize, u64) {
         let (mut outgoing, mut incoming, mut bytes) = (0, 0, 0);
         for ((from, to), length) in &self.all {

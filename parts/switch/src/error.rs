@@ -1,4 +1,4 @@
-//! What can go wrong with a switch, with the object and the operation.
+//! Failures of a switch, with the object and the operation.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,32 +6,32 @@ use std::path::{Path, PathBuf};
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A failure of a switch's process, or of talking to it.
+/// A failure of a switch's process, or of its client.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The edge to the system refused.
+    /// A call of the system layer failed.
     #[error("switch: {operation}")]
     System {
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
-        /// The refusal.
+        /// The cause.
         #[source]
         source: netloom_sys::Error,
     },
     /// The process could not be set up.
     #[error("switch: {operation}")]
     Setup {
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
         /// The failure.
         #[source]
         source: io::Error,
     },
-    /// Memory shared with ports, or the protocol spoken with them.
+    /// Memory shared with ports, or the protocol with them, failed.
     #[error("switch: {operation}")]
     Shared {
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
         /// The failure.
         #[source]
@@ -42,13 +42,13 @@ pub enum Error {
     State {
         /// The file.
         path: PathBuf,
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
         /// The failure.
         #[source]
         source: io::Error,
     },
-    /// The state file is not one, or says what cannot be.
+    /// The state file is malformed or contradictory.
     #[error("switch: state file {}: {reason}", path.display())]
     BrokenState {
         /// The file.
@@ -56,10 +56,10 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
-    /// A message that makes no sense.
+    /// A message is malformed.
     #[error("switch: message: {0}")]
     Message(String),
-    /// The switch did not do what it was asked.
+    /// The switch refused a request.
     #[error("switch: {0}")]
     Refused(String),
 }

@@ -1,4 +1,4 @@
-//! What a client says, with nothing borrowed from its connection.
+//! A client's message, owned, with nothing borrowed from its connection.
 
 use std::os::fd::OwnedFd;
 
@@ -7,7 +7,7 @@ use netloom_shm::protocol::{Direction, EdgeName, Incoming, Join, Message};
 use crate::application::Application;
 use crate::client::Client;
 
-/// One thing that was said.
+/// One message.
 pub(crate) enum Heard {
     Join(Box<Application>),
     Open {
@@ -30,9 +30,9 @@ pub(crate) enum Heard {
     Wrong(String),
 }
 
-/// The next that a client has said.
+/// A client's next message.
 pub(crate) fn read(client: &mut Client) -> Heard {
-    // Made here, because what is received borrows the channel.
+    // Copied here, because the received message borrows the channel.
     let (id, last, part) = match client.channel.receive() {
         Ok(Incoming::Nothing) => return Heard::Nothing,
         Ok(Incoming::Closed) => return Heard::Closed,

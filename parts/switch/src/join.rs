@@ -1,8 +1,8 @@
-//! Ports come, open edges to each other, and go.
+//! Ports join, open edges to each other, and leave.
 //!
-//! Order is kept across the opening of an edge: what its sender sent before by way of the switch is
-//! relayed before the receiver is told of the edge, and the receiver takes what stands in the switch's
-//! ring to it before it looks at the edge. Who does not read what it is told is not told of further edges.
+//! Opening an edge preserves frame order: the switch relays the sender's earlier frames before it announces
+//! the edge to the receiver, and the receiver drains the switch's ring to it before it reads the edge. A port
+//! that does not read its messages gets no further edges.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
@@ -20,8 +20,8 @@ use crate::server::Server;
 use crate::state::Known;
 use crate::system::random;
 
-/// Most messages kept for a port, beyond what its socket holds, when others may open edges to it:
-/// each edge that it is not told of yet keeps two descriptors here.
+/// Most messages queued for a port, beyond its socket's buffer, while others may open edges to it: each
+/// unannounced edge holds two descriptors here.
 const MOST_UNREAD: usize = 32;
 
 impl Server {
@@ -68,8 +68,8 @@ impl Server {
         Ok(())
     }
 
-    /// A port that is awaited does not come back when its process has ended: it makes room for another of
-    /// its user's by its name, and is no more for those who have edges to it, too.
+    /// Gives up an awaited port whose process has ended, since it cannot come back: it makes room for a port
+    /// of the same user with the same name. Ports with edges to it are told.
     fn replace_awaited(&mut self, name: &str, uid: u32) {
         let awaited = |known: &&Known| {
             known.name == name
@@ -81,7 +81,7 @@ impl Server {
         number.into_iter().for_each(|number| self.leave(number));
     }
 
-    /// What is remembered of who joins.
+    /// The record of a joining client.
     fn known(&self, seat: Seat, name: &str, peer: Peer) -> Result<Known, Refusal> {
         let number = match seat {
             Seat::Old(number) => {
@@ -98,7 +98,7 @@ impl Server {
         Ok(Known { number, name: name.to_owned(), token, generation, uid, pid })
     }
 
-    /// Writes down a new port, before it knows that it is one.
+    /// Saves a new port before the client learns that it is one.
     fn remember(&mut self, known: Known) -> Result<(), Refusal> {
         self.state.generation = self.state.generation.wrapping_add(1).max(1);
         self.state.ports.push(known);
@@ -130,11 +130,11 @@ impl Server {
         let joined =
             Joined { version: VERSION, number, generation: known.generation, token: known.token };
         let with = vec![Rc::new(page), Rc::new(inbox), ring, up, down];
-        // If it is gone already it is dismissed, and so leaves.
+        // If the client is gone already, it is dismissed and so leaves.
         let _ = self.post(id, Message::Joined(joined), with);
     }
 
-    /// The edges that a port has which comes back: their other ends are here, or awaited, or gone.
+    /// Records the edges of a returning port; their other ends are connected, awaited, or gone.
     fn adopt_edges(&mut self, id: u64, number: u8, edges: &[EdgeName]) {
         for edge in edges {
             if !self.hub.has(number) {
@@ -153,7 +153,7 @@ impl Server {
         }
     }
 
-    /// A port wants to send to another by a ring of its own.
+    /// A port wants to send to another over its own ring.
     pub(crate) fn open(&mut self, from: u8, to: u8, ring: OwnedFd) {
         let checked = self.receiver(from, to).map(drop);
         match checked.and_then(|()| check_ring(&ring).map_err(|text| (Reason::Memory, text))) {
@@ -162,7 +162,7 @@ impl Server {
         }
     }
 
-    /// Gives an edge to who has asked for it: what it has sent before is relayed.
+    /// Opens a requested edge: the sender's earlier frames are relayed.
     pub(crate) fn open_due(&mut self, from: u8, open: &Open) {
         if let Err(refusal) = self.try_open(from, open.to, &open.ring) {
             self.refuse_edge(from, open.to, refusal);
@@ -175,7 +175,7 @@ impl Server {
         }
     }
 
-    /// Who is to have an edge from a port.
+    /// The receiver for a new edge.
     fn receiver(&self, from: u8, to: u8) -> Result<&Port, Refusal> {
         let receiver = self.hub.port(to).filter(|_| from != to);
         let receiver = receiver.ok_or_else(|| (Reason::NoPort, format!("no port {to}")))?;
@@ -204,12 +204,12 @@ impl Server {
         }
         self.edges.add((from, to), length(ring));
         let opened = Message::Opened { to, generation: receiver_generation };
-        // If the sender is gone its edges went with it.
+        // If the sender is gone, its edges are gone with it.
         let _ = self.post(sender_id, opened, vec![inbox, bell]);
         Ok(())
     }
 
-    /// A port has closed an edge at its end; the other end is told, if there was one.
+    /// A port closed an edge at its end; the other end is told if the edge existed.
     pub(crate) fn close(&mut self, at: u8, number: u8, direction: Direction) {
         let ends = match direction {
             Direction::Out => (at, number),
@@ -223,7 +223,7 @@ impl Server {
         let _ = self.post(other, Message::Close { number: at, direction }, vec![]);
     }
 
-    /// A port is no more: nobody keeps anything for it.
+    /// A port leaves: everything kept for it is dropped.
     pub(crate) fn leave(&mut self, number: u8) {
         let here = self.hub.take(number);
         if let Some(port) = &here {
@@ -247,14 +247,14 @@ impl Server {
     }
 }
 
-/// Whether the process of a port is known to be no more. Its number may be another's by now: then the
-/// port is awaited for its time.
+/// Whether the port's process has certainly ended. If its pid has been reused, the port is awaited for its
+/// full time.
 fn has_ended(known: &Known) -> bool {
     let found = Pid::from_raw(known.pid).map(rustix::process::test_kill_process);
     found == Some(Err(rustix::io::Errno::SRCH))
 }
 
-/// Refuses what no receiver would take for a ring.
+/// Refuses descriptors that no receiver would accept as a ring.
 fn check_ring(ring: &OwnedFd) -> Result<(), String> {
     use netloom_shm::layout::ring as at;
     let (least, most) = (at::LEAST_ARENA + at::ARENA_AT, at::MOST_ARENA + at::ARENA_AT);

@@ -1,9 +1,9 @@
-//! The process of a shared-memory switch, and how it is asked.
+//! The process of a shared-memory switch, and its client.
 //!
-//! [`serve`] hands out descriptors: who may join, which number, rings between ports, and says who
-//! is gone. It carries only frames whose destination has no edge yet (broadcast, multicast, unknown
-//! addresses); ports carry the rest themselves, so it uses no CPU while they talk. It trusts no
-//! port. [`control`] asks it; [`rules`] are what it is told and writes down.
+//! [`serve`] decides who may join and with which number, hands out descriptors of the rings between ports,
+//! and reports ports that leave. It carries only frames whose destination has no edge yet (broadcast,
+//! multicast, unknown addresses); ports carry the rest themselves, so it uses no CPU while they talk. It
+//! trusts no port. [`control`] sends it requests; [`rules`] are the settings it takes and saves.
 
 mod access;
 mod application;

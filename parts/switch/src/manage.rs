@@ -1,6 +1,6 @@
-//! What the switch's owner asks: doing it, and answering.
+//! Carries out and answers the owner's requests.
 //!
-//! Rules are written to the state file before they hold; if that fails nothing has changed.
+//! Rules are written to the state file before they take effect; if that fails, nothing has changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,11 +16,11 @@ use crate::rules::{Mac, Mirror, PortRules, Rules, check_number};
 use crate::server::Server;
 use crate::{Error, Result};
 
-/// Most addresses in one answer: more would keep ports waiting for edges.
+/// Most addresses in one answer: more would delay ports that wait for edges.
 const MOST_ENTRIES: usize = 150_000;
 
 impl Server {
-    /// Does what is asked, and answers it.
+    /// Carries out a request and answers it.
     pub(crate) fn answer(&mut self, id: u64, of: u32, body: &[u8]) {
         let Some(who) = self.clients.get(&id).map(|client| client.person()) else { return };
         let answer = if self.gate.manages(who) {
@@ -75,7 +75,7 @@ impl Server {
         Ok(Answer::Done)
     }
 
-    /// The number of a port that is there, awaited, or reserved.
+    /// The number of a port that is connected, awaited, or reserved.
     fn number(&self, port: &PortKey) -> Result<u16> {
         match port {
             PortKey::Number(number) => check_number(*number).map(|()| *number),
@@ -112,7 +112,7 @@ impl Server {
         self.hub.set_rules(&self.state.rules)
     }
 
-    /// Takes a port from who may not have it any more.
+    /// Disconnects a port from a client that may no longer have it.
     fn turn_out(&mut self, number: u16) {
         let Ok(short) = u8::try_from(number) else { return };
         let Some(id) = self.hub.port(short).map(|port| port.client) else { return };
@@ -123,11 +123,11 @@ impl Server {
         }
     }
 
-    /// Ends the mirror sessions that were to last as long as this port.
+    /// Ends the temporary mirror sessions of this port.
     pub(crate) fn end_temporary(&mut self, number: u8) {
         let ends = |mirror: &Mirror| mirror.temporary && mirror.to == u16::from(number);
         if self.state.rules.mirrors.values().any(ends) {
-            // What cannot be written now is written with the next change; until then no port gets copies.
+            // If the write fails, the next change writes it; until then no port gets copies.
             let _ = self.change(|rules| rules.mirrors.retain(|_, mirror| !ends(mirror)));
         }
     }
@@ -246,7 +246,7 @@ fn written<T: serde::Serialize>(value: &T) -> Result<Vec<u8>> {
     Ok(body)
 }
 
-/// An error as it is answered: the asker's own puts the same beginning before it.
+/// An error's text in an answer, without the prefix that the requester's own error adds.
 fn reason(error: &Error) -> String {
     match error {
         Error::Refused(reason) => reason.clone(),

@@ -1,4 +1,4 @@
-//! How a switch is to be.
+//! Options of a switch.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
@@ -10,20 +10,20 @@ use rustix::io::Errno;
 
 use crate::{Error, Result};
 
-/// What can be chosen of a switch.
+/// Options of a switch.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Who may join, as with a file: the bits for writing, of the user it runs as, of `group`, of
+    /// Who may join, as file permissions: the write bits for the user it runs as, for `group`, and for
     /// everybody. The socket itself should have the same mode.
     pub mode: u32,
     /// The group whose processes may join if `mode` says so; its own when `None`.
     pub group: Option<u32>,
     /// Bytes of the ring from the switch to each port; a power of two, at least 256 KiB.
     pub downlink: usize,
-    /// Seconds after which the switch forgets where an address was. Less than ports take: what goes
-    /// by edges it does not see.
+    /// Seconds after which the switch forgets an address. Shorter than for ports, because the switch does not
+    /// see frames on edges.
     pub ageing: u32,
-    /// How long after its start ports of an earlier process are awaited.
+    /// How long after its start the switch awaits ports of an earlier process.
     pub grace: Duration,
 }
 
@@ -39,10 +39,9 @@ impl Default for Options {
     }
 }
 
-/// Makes a switch's socket at `path`, in place of one that nobody listens at any more.
+/// Creates a switch's socket at `path`, replacing one on which nobody listens any more.
 ///
-/// # Errors
-/// [`Error::Shared`] when it cannot be made, EADDRINUSE when a switch listens there;
+/// # Errors [`Error::Shared`] when it cannot be created, with EADDRINUSE when a switch listens there;
 /// [`Error::Setup`] when its mode cannot be set.
 pub fn listen(path: &Path, mode: u32) -> Result<OwnedFd> {
     let in_use = Some(Errno::ADDRINUSE.raw_os_error());

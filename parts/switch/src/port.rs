@@ -1,4 +1,4 @@
-//! A port, as the switch has it: its memories, who it is.
+//! The switch's side of a port: its memories and its identity.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
@@ -14,10 +14,10 @@ use netloom_shm::wake::Bell;
 use crate::shares::Shares;
 use crate::system::{now, random};
 
-/// Most bytes of an uplink: what one port can make the switch relay before it gets an edge.
+/// Most bytes of an uplink: the backlog that a port can have the switch relay before it gets an edge.
 const MOST_UPLINK: u64 = (1 << 20) + 4096;
 
-/// Of a port that is there.
+/// A connected port.
 pub(crate) struct Port {
     /// The connection by which it joined.
     pub(crate) client: u64,
@@ -26,25 +26,25 @@ pub(crate) struct Port {
     pub(crate) capabilities: Capabilities,
     /// Seconds since 1970.
     pub(crate) since: u64,
-    /// For those who open edges to it.
+    /// Passed to those who open edges to it.
     pub(crate) inbox: Rc<OwnedFd>,
     pub(crate) uplink: Reader,
-    /// Edges that it has asked for, and that it gets when enough of its uplink was relayed.
+    /// Requested edges, granted when enough of its uplink is relayed.
     pub(crate) opens: Vec<Open>,
     /// Rung by the port.
     pub(crate) bell: Rc<OwnedFd>,
-    /// So much of the uplink was relayed, or dropped.
+    /// Position in the uplink up to which frames were relayed or dropped.
     pub(crate) relayed: u64,
-    /// What it may still send in this turn; below 0, what it has sent more.
+    /// Bytes it may still send in this turn; negative if it has overdrawn.
     pub(crate) credit: i64,
-    /// A frame of its uplink that nobody has room for yet.
+    /// A frame of its uplink that no receiver has room for yet.
     pub(crate) held: Option<Held>,
     pub(crate) downlink: Outgoing,
-    /// Who has how much of the downlink.
+    /// Each sender's share of the downlink.
     pub(crate) shares: Shares,
-    /// Where it was when it was waited for in vain: it is not waited for again before it moves.
+    /// Position at which a wait for it timed out: there is no further wait until it moves.
     pub(crate) stalled: Option<u64>,
-    /// Whether its downlink has frames that are not shown yet.
+    /// Whether its downlink has frames that are not published yet.
     pub(crate) written: bool,
     /// Relayed frames that its downlink had no room for.
     pub(crate) missed: u64,
@@ -53,8 +53,8 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    /// Whether a sender may have a frame of so many bytes, with its header, in the downlink; none if the
-    /// port tells of what it has taken what cannot be.
+    /// Whether the downlink may take a frame of this many bytes, header included, from a sender. `None` if
+    /// the port reports an impossible read position.
     pub(crate) fn admits(&mut self, sender: u8, bytes: usize) -> Option<bool> {
         let slot = slot_bytes(bytes);
         if self.shares.admit(sender, slot) {
@@ -65,34 +65,34 @@ impl Port {
     }
 }
 
-/// Bytes of a ring that a frame of so many bytes, with its header, takes.
+/// Bytes of a ring that a frame of this size, header included, occupies.
 fn slot_bytes(bytes: usize) -> u64 {
     let whole = (at::VNET_AT + bytes).next_multiple_of(at::SLOT);
     u64::try_from(whole).unwrap_or(u64::MAX)
 }
 
-/// A frame that waits for room, with its header, and its uplink with it.
+/// A frame with its header that waits for room, and blocks its uplink.
 pub(crate) struct Held {
     pub(crate) whole: Vec<u8>,
     pub(crate) since: Instant,
 }
 
-/// An edge that a port wants.
+/// A requested edge.
 pub(crate) struct Open {
     pub(crate) to: u8,
     pub(crate) ring: OwnedFd,
-    /// So much of the uplink is relayed before.
+    /// Position up to which the uplink must be relayed first.
     pub(crate) after: u64,
 }
 
-/// What is made for a port, and sent to it.
+/// The parts made for a port and sent to it.
 pub(crate) struct Made {
     pub(crate) port: Port,
     /// The ring from the switch, the bell of the ring to it, the bell of the ring from it.
     pub(crate) given: [Rc<OwnedFd>; 3],
 }
 
-/// What a port brings, and what is known of it.
+/// The memories that a port brings, and its identity.
 pub(crate) struct Brought {
     pub(crate) client: u64,
     pub(crate) peer: Peer,
@@ -103,7 +103,7 @@ pub(crate) struct Brought {
     pub(crate) uplink: OwnedFd,
 }
 
-/// Takes a port's memories and makes the switch's part for it; or says what is wrong with them.
+/// Opens a port's memories and makes the switch's part for it, or tells what is wrong with them.
 pub(crate) fn make(brought: Brought, own: &Inbox, downlink: usize) -> Result<Made, String> {
     let system = |e: std::io::Error| format!("copy a descriptor: {e}");
     let text = |e: netloom_shm::Error| with_source(&e);
@@ -116,7 +116,7 @@ pub(crate) fn make(brought: Brought, own: &Inbox, downlink: usize) -> Result<Mad
         Reader::open(brought.uplink.as_fd(), u16::from(brought.number), own).map_err(text)?;
     let mut generation = [0; 4];
     random(&mut generation).map_err(|e| with_source(&e))?;
-    // Not that of a ring of an earlier process of the switch, for all that is likely.
+    // Very likely different from that of any ring of an earlier process of the switch.
     let generation = u32::from_ne_bytes(generation).max(1);
     let ring = Writer::create(downlink, generation).map_err(text)?;
     let ring_fd = ring.fd().try_clone_to_owned().map_err(system)?;
@@ -148,12 +148,12 @@ pub(crate) fn make(brought: Brought, own: &Inbox, downlink: usize) -> Result<Mad
     Ok(Made { port, given: [Rc::new(ring_fd), up, Rc::new(down_fd)] })
 }
 
-/// Bytes of a memory; what is none counts as too many.
+/// Bytes of a memory; a descriptor without a size counts as too large.
 pub(crate) fn length(memory: &OwnedFd) -> u64 {
     rustix::fs::fstat(memory).ok().and_then(|s| u64::try_from(s.st_size).ok()).unwrap_or(u64::MAX)
 }
 
-/// An error with what it came from.
+/// An error with its sources.
 pub(crate) fn with_source(error: &dyn std::error::Error) -> String {
     match error.source() {
         Some(source) => format!("{error}: {}", with_source(source)),

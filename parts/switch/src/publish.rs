@@ -1,4 +1,4 @@
-//! Rules as they stand in the page that all ports read.
+//! Writes the rules into the page that all ports read.
 
 use netloom_bridge::{MirrorSession, Mirrors, PortRules, SwitchRules, VlanMode};
 use netloom_shm::layout::page::SESSIONS;

@@ -1,13 +1,12 @@
-//! What the switch itself does with frames: those that no edge carries.
+//! The switch's own forwarding: frames that no edge carries.
 //!
-//! Frames come by uplinks and are copied into downlinks. Uplinks have turns of one length each
-//! (deficit round robin), and each sender a share of each downlink (`shares.rs`): who sends too much
-//! loses its own frames. One that nobody has room for is held, and its uplink with it, so that its
-//! sender waits; bounded, and once for a receiver that does not move.
-//! A frame is judged by the rules of the port that sent it, copied before it is looked at, and given
-//! on as it came, with its origin; receivers put tags in and out. Who sends what cannot be loses its
-//! port, nobody else anything.
-//! See IEEE 802.1Q-2022, 8.6 (forwarding) and 8.7 (learning).
+//! Frames arrive on uplinks and are copied into downlinks. Uplinks get turns of equal length (deficit round
+//! robin) and each sender a share of each downlink (`shares.rs`): a sender that floods loses its own frames.
+//! A frame that no receiver has room for is held together with its uplink, so that its sender waits; the wait
+//! is bounded, and happens once for a receiver that does not move. A frame is copied before it is inspected,
+//! judged by the rules of the sending port, and forwarded unchanged with its origin; receivers add and remove
+//! tags. A sender of impossible data loses its port; others are not affected. See IEEE 802.1Q-2022, 8.6
+//! (forwarding) and 8.7 (learning).
 
 use std::ops::Range;
 use std::os::fd::OwnedFd;
@@ -31,27 +30,26 @@ use crate::rules::Rules;
 use crate::system::random;
 use crate::{Error, Result};
 
-/// Bytes of frames taken from one uplink before others have their turn. What a frame is longer than
-/// the rest of a turn is taken off the next.
+/// Bytes of frames taken from one uplink per turn. A frame that exceeds the turn is charged to the next one.
 const TURN: i64 = 32 * 1024;
 
-/// What a frame costs at least, in bytes of a turn.
+/// Minimum cost of a frame, in bytes of a turn.
 const LEAST: usize = 256;
 
-/// How long a frame is held for receivers that have no room. Those that have not moved by then are
-/// not waited for again before they do.
+/// How long a frame is held for receivers without room. A receiver that has not moved by then is not waited
+/// for again until it moves.
 const HOLD: Duration = Duration::from_millis(100);
 
-/// How often it is looked whether there is room.
+/// Interval between checks for room.
 const LOOK: Duration = Duration::from_micros(500);
 
-/// Addresses that the switch remembers.
+/// Size of the switch's address table.
 const ADDRESSES: usize = 8192;
 
-/// The ports with their rings, and what is decided by.
+/// The ports with their rings, and the state for forwarding decisions.
 pub(crate) struct Hub {
     ports: Vec<Option<Box<Port>>>,
-    /// The numbers that are in `ports`.
+    /// Numbers of the ports in `ports`.
     here: Vec<u8>,
     rules: SwitchRules,
     mirrors: Mirrors,
@@ -59,41 +57,41 @@ pub(crate) struct Hub {
     page: Page,
     pub(crate) inbox: Inbox,
     buffer: Vec<u8>,
-    /// Downlinks with frames that are not shown yet.
+    /// Downlinks with unpublished frames.
     written: Vec<u8>,
-    /// Uplinks that hold what cannot be.
+    /// Ports with corrupt uplinks.
     bad: Vec<u8>,
     /// Ports that wait for an edge.
     opening: Vec<u8>,
-    /// Ports that had no room for the frame at hand.
+    /// Ports that had no room for the current frame.
     full: Vec<u8>,
-    /// How many uplinks are held.
+    /// Number of held uplinks.
     holding: usize,
     asleep: bool,
 }
 
-/// What became of a frame that was to be given to a port.
+/// Result of giving a frame to a port.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Given {
     Done,
-    /// There is no room, or not for this sender.
+    /// There is no room, or none for this sender.
     Full,
     No,
 }
 
-/// Whether a frame may be held when nobody has room for it.
+/// Whether a frame may be held when no receiver has room.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Patience {
     Waits,
     IsOver,
 }
 
-/// A frame that is being relayed.
+/// A frame being relayed.
 struct Frame<'a> {
     /// The number of its sender.
     from: u8,
     vid: Option<Vid>,
-    /// Its header and itself.
+    /// Its header and the frame itself.
     whole: &'a [u8],
 }
 
@@ -122,7 +120,7 @@ impl Hub {
         Ok(hub)
     }
 
-    /// From the next frame on other rules hold.
+    /// Sets the rules that apply from the next frame on.
     pub(crate) fn set_rules(&mut self, rules: &Rules) -> Result<()> {
         let (bridge, mirrors) = rules.bridge()?;
         if bridge.vlan_aware() != self.rules.vlan_aware() {
@@ -179,7 +177,7 @@ impl Hub {
         }
     }
 
-    /// How long the process may sleep, if no bell rings; for ever if there is nothing to relay.
+    /// How long the process may sleep unless a bell rings; unbounded if there is nothing to relay.
     pub(crate) fn pause(&self) -> Option<Duration> {
         match (self.asleep, self.holding) {
             (false, _) => Some(Duration::ZERO),
@@ -188,8 +186,8 @@ impl Hub {
         }
     }
 
-    /// Gives each uplink a turn; sleeps when there was nothing. The ports to let go, because of what
-    /// is in their uplinks.
+    /// Gives each uplink a turn; sleeps if there was nothing. Returns the ports to drop because of corrupt
+    /// memory.
     #[must_use]
     pub(crate) fn relay(&mut self, now: Instant) -> Vec<u8> {
         if self.holding > 0 {
@@ -202,7 +200,7 @@ impl Hub {
                 any |= self.turn(number, now);
             }
             self.flush();
-            // None is always the first to find room.
+            // Rotate, so that no port is always the first to find room.
             let step = usize::from(!self.here.is_empty());
             self.here.rotate_left(step);
             if !any {
@@ -212,7 +210,7 @@ impl Hub {
         std::mem::take(&mut self.bad)
     }
 
-    /// After this bells ring, unless there is something already that is not held.
+    /// Arms the bells, unless frames that are not held have arrived already.
     fn sleep(&mut self) {
         self.inbox.fall_asleep();
         self.asleep = true;
@@ -224,8 +222,9 @@ impl Hub {
         }
     }
 
-    /// A port wants an edge, and gets it ([`Hub::due`]) when all was relayed that it has sent up until
-    /// now: so what it sends by the edge comes behind that. One edge to each port is asked for at a time.
+    /// Registers a port's request for an edge. The port gets it ([`Hub::due`]) once all its frames up to now
+    /// are relayed, so frames on the edge stay behind them. A port has at most one pending request for each
+    /// receiver.
     pub(crate) fn ask(&mut self, from: u8, to: u8, ring: OwnedFd) {
         let Some(port) = self.ports.get_mut(usize::from(from)).and_then(Option::as_mut) else {
             return;
@@ -239,7 +238,7 @@ impl Hub {
         self.wake_up();
     }
 
-    /// Edges whose time has come, with the port that asked for each. What was relayed is shown.
+    /// Edges now due, with the port that requested each. All relayed frames are published.
     pub(crate) fn due(&mut self) -> Vec<(u8, Open)> {
         let mut due = Vec::new();
         for number in std::mem::take(&mut self.opening) {
@@ -255,8 +254,8 @@ impl Hub {
         due
     }
 
-    /// Relays frames of a port until there are no more, its turn is over, or one has to be held;
-    /// whether there were some.
+    /// Relays frames of a port until there are no more, its turn is over, or one must be held. Returns
+    /// whether any were relayed.
     fn turn(&mut self, number: u8, now: Instant) -> bool {
         let seconds = seconds();
         let mut any = self.try_held(number, seconds, now);
@@ -277,7 +276,7 @@ impl Hub {
         any
     }
 
-    /// Takes the next frame of a port's uplink, as long as its turn lasts. All before it are relayed.
+    /// Takes the next frame of a port's uplink while its turn lasts. All earlier frames are relayed.
     fn draw(&mut self, number: u8, buffer: &mut [u8]) -> Option<Range<usize>> {
         loop {
             let port = self.ports.get_mut(usize::from(number)).and_then(Option::as_mut)?;
@@ -307,7 +306,8 @@ impl Hub {
         }
     }
 
-    /// Keeps a frame that nobody has room for: nothing more is taken from its sender before it is gone.
+    /// Keeps a frame that no receiver has room for: nothing more is taken from its sender until the frame is
+    /// gone.
     fn hold(&mut self, number: u8, held: Held) {
         if let Some(port) = self.ports.get_mut(usize::from(number)).and_then(Option::as_mut) {
             port.credit = 0;
@@ -316,7 +316,7 @@ impl Hub {
         }
     }
 
-    /// Looks for room for the frame of a port that is held; whether it is gone now.
+    /// Retries a port's held frame; returns whether it is gone now.
     fn try_held(&mut self, number: u8, seconds: u32, now: Instant) -> bool {
         let port = self.ports.get_mut(usize::from(number)).and_then(Option::as_mut);
         let Some(held) = port.and_then(|port| port.held.take()) else { return false };
@@ -330,7 +330,7 @@ impl Hub {
         is_gone
     }
 
-    /// Relays one frame, or drops it; false if it is to be held.
+    /// Relays or drops one frame; false if it must be held.
     fn pass(&mut self, from: u8, whole: &[u8], now: u32, patience: Patience) -> bool {
         let bytes = whole.len().saturating_sub(HEADER);
         let judged = self.judge(from, whole, now, patience);
@@ -346,7 +346,7 @@ impl Hub {
         true
     }
 
-    /// Judges a frame and gives it to those it is for; false if it is to be held.
+    /// Judges a frame and gives it to its receivers; false if it must be held.
     fn judge(
         &mut self,
         from: u8,
@@ -380,8 +380,8 @@ impl Hub {
         Ok(true)
     }
 
-    /// Gives a frame to all that it is for; the mirror sessions that want it as one that leaves. Nothing
-    /// if none had room, some may have soon, and there is patience for them.
+    /// Gives a frame to all its receivers. Returns the mirror sessions that copy it on egress, or `None` if
+    /// no receiver had room, one may soon, and the frame may still wait.
     fn spread(
         &mut self,
         frame: &Frame<'_>,
@@ -418,13 +418,13 @@ impl Hub {
         (!waits).then_some(sessions)
     }
 
-    /// Whether one of these was not waited for in vain since it has moved.
+    /// Whether any of these ports has moved since the last wait for it timed out.
     fn any_moves(&self, ports: &[u8]) -> bool {
         let moves = |port: &Port| port.stalled != Some(port.shares.tail());
         ports.iter().any(|number| self.port(*number).is_some_and(moves))
     }
 
-    /// Counts a frame that these ports had no room for, for them and for its sender.
+    /// Counts a frame that these ports had no room for, on them and on its sender.
     fn miss(&mut self, from: u8, ports: &[u8], patience: Patience) {
         for number in ports {
             let port = self.ports.get_mut(usize::from(*number)).and_then(Option::as_mut);
@@ -454,7 +454,7 @@ impl Hub {
         }
     }
 
-    /// Puts a frame into a downlink, if its sender may have so much there.
+    /// Writes a frame to a downlink, if the sender's share allows it.
     fn give(&mut self, to: u8, origin: u16, frame: &Frame<'_>) -> Given {
         let port = self.ports.get_mut(usize::from(to)).and_then(Option::as_mut);
         let Some(port) = port else { return Given::No };
@@ -475,7 +475,7 @@ impl Hub {
                 Given::Done
             }
             Pushed::Full => {
-                // Shown at once: who is slow must not wait for the end of a turn as well.
+                // Publish at once: a slow receiver must not also wait for the end of the turn.
                 if port.downlink.flush() {
                     self.inbox.add(Counter::Wakes, 1);
                 }
@@ -493,7 +493,7 @@ impl Hub {
         }
     }
 
-    /// Shows what was written.
+    /// Publishes written frames.
     fn flush(&mut self) {
         for number in std::mem::take(&mut self.written) {
             let port = self.ports.get_mut(usize::from(number)).and_then(Option::as_mut);
@@ -511,24 +511,24 @@ impl Hub {
     }
 }
 
-/// What a frame takes of a turn.
+/// Cost of a frame in bytes of a turn.
 fn cost(length: usize) -> i64 {
     i64::try_from(length.max(LEAST)).unwrap_or(i64::MAX)
 }
 
-/// Seconds of the clock that all processes of the machine share, as in tables of addresses.
+/// Seconds of the machine-wide clock that address tables use.
 pub(crate) fn seconds() -> u32 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     u32::try_from(now.tv_sec).unwrap_or(0)
 }
 
-/// What is shown of the switch's own counters.
+/// The switch's own counters for display.
 pub(crate) fn counters(inbox: &Inbox) -> impl Iterator<Item = (String, u64)> + '_ {
     let value = |counter: &Counter| (counter.name().to_owned(), inbox.counter(*counter));
     Counter::ALL.iter().map(value).filter(|(_, value)| *value > 0)
 }
 
-/// The inbox of a port, as shown.
+/// Counters of a port's inbox for display.
 pub(crate) fn counters_of(port: &Port) -> impl Iterator<Item = (String, u64)> + '_ {
     let inbox: &Arc<_> = port.downlink.inbox();
     Counter::ALL.iter().map(|counter| (counter.name().to_owned(), inbox.counter(*counter)))

@@ -1,4 +1,4 @@
-//! The relay by hand: shares, holding, and edges behind what was sent before, at moments that the
+//! The relay driven by hand: shares, holding, and edges that stay behind earlier frames, at times that the
 //! test chooses.
 
 use std::os::fd::AsFd;
@@ -59,7 +59,7 @@ fn frame(to: [u8; 6], from: u8, n: u32) -> Vec<u8> {
 }
 
 impl Member {
-    /// Sends numbered frames as long as there is room, and at most so many; how many.
+    /// Sends numbered frames while there is room, up to `most`; returns how many.
     fn send(&mut self, to: [u8; 6], from: u32, most: u32) -> u32 {
         let mut n = 0;
         while n < most && self.up.queue(0, &frame(to, self.number, from + n)) == Pushed::Done {
@@ -69,7 +69,7 @@ impl Member {
         n
     }
 
-    /// Takes at most so many frames: who sent them, and their numbers.
+    /// Takes up to `most` frames: their senders and numbers.
     fn take(&mut self, most: usize) -> Vec<(u16, u32)> {
         let mut buffer = vec![0; HEADER + LONGEST_FRAME];
         let mut all = vec![];
@@ -88,7 +88,7 @@ impl Member {
     }
 }
 
-/// A bell rings; relays what there is, as of one moment.
+/// Rings a bell and relays everything, as of one moment.
 fn relay(hub: &mut Hub, now: Instant) {
     hub.wake_up();
     for _ in 0..1000 {
@@ -111,7 +111,7 @@ fn who_floods_takes_nothing_from_others() {
         let mut receiver = join(&mut hub, 1);
         let mut sender = join(&mut hub, 2);
         let mut floods: Vec<Member> = (3..3 + flooders).map(|n| join(&mut hub, n)).collect();
-        // So that frames go to the receiver alone.
+        // So that frames go to the receiver only.
         receiver.send(ALL, 0, 1);
         relay(&mut hub, now);
         for round in 0..20 {
@@ -125,7 +125,7 @@ fn who_floods_takes_nothing_from_others() {
         let got = receiver.take(usize::MAX);
         assert_eq!(of(&got, 2), (0..100).collect::<Vec<_>>(), "{flooders} flooders");
         assert_eq!(sender.drops(&hub), 0);
-        // Each flooder has as much as any other, to some frames.
+        // All flooders got equal shares, give or take some frames.
         let counts: Vec<usize> = floods.iter().map(|f| of(&got, f.number).len()).collect();
         let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
         assert!(*least > 100 && most - least <= most / 2, "{counts:?}");
@@ -175,7 +175,7 @@ fn who_does_not_read_is_waited_for_once() {
     let almost = now + HOLD - Duration::from_nanos(1);
     relay(&mut hub, almost);
     assert_eq!((sender.drops(&hub), sender.send(mac(1), 0, 1)), (0, 0));
-    // When it was waited for in vain all for it is lost, and counted for the sender, at once.
+    // After the wait has timed out, all its frames are dropped at once and counted for the sender.
     relay(&mut hub, now + HOLD);
     let lost = sender.drops(&hub);
     assert_eq!((lost, hub.pause()), (hub.port(1).unwrap().missed, None));
@@ -184,7 +184,7 @@ fn who_does_not_read_is_waited_for_once() {
     assert_eq!(sender.send(mac(3), 7, 1), 1);
     relay(&mut hub, now + HOLD);
     assert_eq!((sender.drops(&hub), other.take(usize::MAX)), (lost + 10, vec![(2, 7)]));
-    // What goes to others, too, waits for nobody that does not read.
+    // Frames with other receivers do not wait for a port that does not read either.
     assert_eq!(sender.send(ALL, 8, 1), 1);
     relay(&mut hub, now + HOLD);
     assert_eq!((sender.drops(&hub), other.take(usize::MAX)), (lost + 11, vec![(2, 8)]));
@@ -217,7 +217,7 @@ fn an_edge_comes_behind_all_that_was_sent_before() {
     got.extend(receiver.take(usize::MAX));
     assert_eq!(of(&got, 2), (0..sent).collect::<Vec<_>>());
     assert_eq!(due.iter().map(|(from, open)| (*from, open.to)).collect::<Vec<_>>(), [(2, 1)]);
-    // Where all was relayed already it comes at once; who leaves gets none.
+    // With everything relayed, it opens at once; a port that leaves gets none.
     hub.ask(2, 1, ring());
     assert_eq!((hub.relay(now).len(), hub.due().len()), (0, 1));
     hub.ask(2, 1, ring());
@@ -245,12 +245,12 @@ fn who_leaves_while_its_uplink_is_held_leaves_nothing() {
     }
 }
 
-/// A reader that tells garbage of what it has taken is let go; who sends to it is not.
+/// A reader that reports an impossible position is dropped; ports that send to it are not.
 #[test]
 fn what_cannot_be_taken_of_a_downlink_costs_its_port_alone() {
     let (mut hub, now) = (hub(), Instant::now());
     let (receiver, mut sender) = (join(&mut hub, 1), join(&mut hub, 2));
-    // Its cell tells of another ring that says to be the downlink, and is further than that.
+    // Its cell reports a position of another ring with the downlink's generation, beyond the downlink's own.
     let forged = Writer::create(LEAST_ARENA, receiver.down.generation()).unwrap();
     let mut other = Reader::open(forged.fd(), 0, &receiver.inbox).unwrap();
     let own = Arc::new(PeerInbox::open(receiver.inbox.fd()).unwrap());

@@ -1,8 +1,8 @@
-//! What a switch is told to do: VLANs, locks, owners and names of ports, mirror sessions.
+//! Rules of a switch: VLANs, locks, owners and names of ports, mirror sessions.
 //!
-//! The form in which rules are asked for, shown and saved; what obeys them is `netloom_bridge`.
-//! Checked where they come in, so that what is saved can be obeyed. Addresses, sets of VLANs and
-//! filters are texts as `netloom_bridge` reads them: `02:00:00:00:00:01`, `1-3,7`, `vlan 7, tcp`.
+//! Rules have this form in requests, displays and the state file; `netloom_bridge` enforces them. They are
+//! checked on input, so that saved rules are always enforceable. Addresses, VLAN sets and filters are texts
+//! in the syntax of `netloom_bridge`: `02:00:00:00:00:01`, `1-3,7`, `vlan 7, tcp`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,14 +22,14 @@ pub const MOST_PORTS: u16 = netloom_bridge::MOST_PORTS;
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[expect(clippy::large_enum_variant, reason = "rules are few")]
 pub enum Vlan {
-    /// Frames come and go without a tag and belong to this VLAN.
+    /// Untagged frames only, all in this VLAN.
     Access(#[serde(with = "number")] Vid),
-    /// Frames come and go with tags.
+    /// Tagged frames.
     Trunk {
-        /// The VLAN of frames without a tag; they are dropped when there is none.
+        /// The VLAN of untagged frames; without one they are dropped.
         #[serde(default, with = "maybe_number", skip_serializing_if = "Option::is_none")]
         native: Option<Vid>,
-        /// The VLANs that may pass with a tag.
+        /// The VLANs allowed with a tag.
         #[serde(default = "all", with = "text")]
         allowed: VidSet,
     },
@@ -50,27 +50,27 @@ impl From<&Vlan> for VlanMode {
     }
 }
 
-/// The rules of one port. They hold for its number, whoever has it.
+/// The rules of one port. They belong to its number, whoever has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct PortRules {
-    /// Reserved: who joins by this name gets this number, and nobody else does.
+    /// Reserved name: a client that joins by it gets this number, and no other client does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Only this user may have the port (root and the switch's owner may always).
+    /// Only this user may have the port; root and the switch's owner always may.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
-    /// Only processes of this group may have the port; with `uid`, who is either.
+    /// Only processes of this group may have the port; combined with `uid`, either suffices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gid: Option<u32>,
-    /// Its VLANs. With none it is an access port of VLAN 1 as soon as any port has some.
+    /// Its VLANs. Without any it is an access port of VLAN 1 once another port has a VLAN rule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vlan: Option<Vlan>,
-    /// The only addresses that may send from here; any when it is empty. Ports without such a list
-    /// may not send from them.
+    /// The only source addresses allowed on this port; empty allows any. Ports without such a list may not
+    /// use these addresses.
     #[serde(default, with = "texts", skip_serializing_if = "Vec::is_empty")]
     pub macs: Vec<Mac>,
-    /// Whether others learn addresses from what it sends.
+    /// Whether others learn addresses from its frames.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub learn: bool,
 }
@@ -90,7 +90,7 @@ impl Default for PortRules {
 }
 
 impl PortRules {
-    /// Those of a port about which nothing was said.
+    /// Rules of a port without settings.
     pub const NONE: PortRules =
         PortRules { name: None, uid: None, gid: None, vlan: None, macs: Vec::new(), learn: true };
 
@@ -101,25 +101,25 @@ impl PortRules {
     }
 }
 
-/// Which directions of a port a mirror session shows, seen from the switch.
+/// Which directions of a port a mirror session copies, seen from the switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
-    /// What the port sends.
+    /// Frames that the port sends.
     In,
-    /// What the port gets.
+    /// Frames that the port receives.
     Out,
     /// Both.
     Both,
 }
 
-/// What a mirror session looks at.
+/// A source of a mirror session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
     /// The port.
     pub port: u16,
-    /// Its frames of which direction.
+    /// The direction of its frames.
     pub direction: Direction,
 }
 
@@ -127,14 +127,14 @@ pub struct Source {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mirror {
-    /// The port that gets the copies.
+    /// The port that receives the copies.
     pub to: u16,
-    /// What is copied.
+    /// The sources.
     pub sources: Vec<Source>,
-    /// Which of it.
+    /// The frames to copy.
     #[serde(default, with = "text")]
     pub filter: MirrorFilter,
-    /// It ends when the port that gets the copies leaves.
+    /// The session ends when the port that receives the copies leaves.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub temporary: bool,
 }
@@ -178,10 +178,9 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Refuses what makes no sense, with the object.
+    /// Refuses invalid rules, naming the object.
     ///
-    /// # Errors
-    /// [`Error::Refused`].
+    /// # Errors [`Error::Refused`].
     pub fn check(&self) -> Result<()> {
         let mut names = BTreeSet::new();
         for (number, port) in &self.ports {
@@ -202,7 +201,7 @@ impl Rules {
         Ok(())
     }
 
-    /// The same for those who obey.
+    /// The rules in the form that `netloom_bridge` enforces.
     pub(crate) fn bridge(&self) -> Result<(SwitchRules, Mirrors)> {
         let refused = |e: netloom_bridge::Error| Error::refused(e.to_string());
         let ports = self.ports.iter().map(|(number, rules)| Ok((*number, rules.bridge()?)));
@@ -212,7 +211,7 @@ impl Rules {
         Ok((rules, Mirrors::new(sessions).map_err(refused)?))
     }
 
-    /// The number that is reserved for a name.
+    /// The number reserved for a name.
     pub(crate) fn reserved(&self, name: &str) -> Option<u16> {
         let named = |rules: &PortRules| rules.name.as_deref() == Some(name);
         self.ports.iter().find(|(_, rules)| named(rules)).map(|(number, _)| *number)
@@ -226,7 +225,7 @@ fn about(object: String, error: Error) -> Error {
     }
 }
 
-/// Refuses what is no number of a port.
+/// Refuses an invalid port number.
 pub(crate) fn check_number(number: u16) -> Result<()> {
     match number {
         1..=MOST_PORTS => Ok(()),
@@ -243,7 +242,7 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// What has a text form.
+/// A value with a text form.
 pub(crate) mod text {
     use std::fmt::Display;
     use std::str::FromStr;
@@ -262,7 +261,7 @@ pub(crate) mod text {
     }
 }
 
-/// A list of what has a text form.
+/// A list of values with a text form.
 pub(crate) mod texts {
     use std::fmt::Display;
     use std::str::FromStr;
@@ -298,7 +297,7 @@ mod number {
     }
 }
 
-/// A VLAN or none.
+/// A VLAN, or none.
 mod maybe_number {
     use netloom_bridge::Vid;
     use serde::{Deserialize, Deserializer, Serializer};

@@ -1,4 +1,4 @@
-//! Rules: texts, checks, and what of them is obeyed.
+//! Rules: texts, checks, and the enforced form.
 
 use super::*;
 

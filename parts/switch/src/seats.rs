@@ -1,7 +1,7 @@
-//! Which number who joins gets: a decision, without any system call.
+//! Which number a joining client gets: a pure decision without system calls.
 //!
-//! A number that the state knows is taken, by a port that is here or by one that is awaited. What
-//! a client says counts only as a wish; who it is, the kernel says.
+//! A number that the state knows is taken, by a connected or an awaited port. The client's own claims count
+//! only as a wish; the kernel identifies the client.
 
 use netloom_shm::protocol::{Reason, Token};
 
@@ -9,7 +9,7 @@ use crate::access::{Gate, Person};
 use crate::rules::PortRules;
 use crate::state::State;
 
-/// What somebody who joins asks for.
+/// A joining client's wish.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wish<'a> {
     /// 0 for any.
@@ -19,19 +19,19 @@ pub(crate) struct Wish<'a> {
     pub(crate) who: Person,
 }
 
-/// What it gets.
+/// The number it gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seat {
     /// A number that is free.
     New(u8),
-    /// The number it had.
+    /// The number it had before.
     Old(u8),
 }
 
-/// Why it gets none.
+/// Why it gets no number.
 pub(crate) type Refusal = (Reason, String);
 
-/// Decides; `here` says whether somebody has a number now.
+/// Decides; `here` tells whether a number is in use now.
 pub(crate) fn seat(
     wish: &Wish<'_>,
     gate: &Gate,
@@ -98,8 +98,8 @@ fn new(wish: &Wish<'_>, gate: &Gate, state: &State) -> Result<u8, Refusal> {
     }
 }
 
-/// The lowest number that nobody has and nothing is said about; else one that is only for others
-/// than somebody by nothing but its VLANs, locks and mirrors.
+/// The lowest unused number without rules; otherwise one whose rules restrict it only by VLANs, locks and
+/// mirrors, or allow this client.
 fn free(wish: &Wish<'_>, gate: &Gate, state: &State) -> Result<u8, Refusal> {
     let taken = |number: u8| state.ports.iter().any(|port| port.number == number);
     let plain = |number: u8| !state.rules.ports.contains_key(&u16::from(number));

@@ -1,9 +1,8 @@
-//! The loop of a switch's process: who connects, what they say, when frames are to be relayed.
+//! Event loop of a switch's process: connections, messages, and relaying frames.
 //!
-//! One thread; nothing in it waits but the epoll. What it does for one client or one uplink at a
-//! time is bounded, so that nobody keeps others waiting. It sleeps without a timer, but for the
-//! time in which ports of an earlier process are awaited, and while an uplink is held. Nothing a client sends ends it but a stop
-//! that its owner asks for.
+//! Single-threaded; only epoll blocks. Work per client or uplink is bounded at a time, so that none delays
+//! the others. It sleeps without a timer, except while it awaits ports of an earlier process and while an
+//! uplink is held. Of all client messages, only the owner's stop request ends it.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -27,25 +26,24 @@ use crate::state::{State, StateFile};
 use crate::system::now;
 use crate::{Error, Result};
 
-/// Most connections that are no ports; beyond it the oldest goes.
+/// Most connections that are not ports; beyond it the oldest is dropped.
 const MOST_GUESTS: usize = 128;
 
-/// Most connections accepted, and messages of one client read, before others have their turn.
+/// Most connections accepted, and most messages of one client read, before the next client's turn.
 const TURN: usize = 16;
 
-/// What the process is called in lists: at most 15 bytes (prctl(2)).
+/// The process's name in process lists: at most 15 bytes (prctl(2)).
 const NAME: &str = "netloom-switch";
 
-/// Runs a switch whose ports and managers connect to `listener` (SOCK_SEQPACKET, listening), until
-/// it is told to stop or gets SIGTERM. `socket` is where the listener is bound, and is removed at
-/// the end; `state` is the file that says what an earlier process of the switch knew, and is made
-/// when there is none. Established edges go on when it ends.
+/// Runs a switch whose ports and managers connect to `listener` (SOCK_SEQPACKET, listening), until it
+/// receives a stop request or SIGTERM. `socket` is the path that the listener is bound to, removed at the
+/// end. `state` is the file with the knowledge of an earlier process of the switch; it is created if missing.
+/// Established edges continue after the switch ends.
 ///
-/// To be called with one thread; names the process `netloom-switch` and blocks SIGTERM.
+/// Call it with a single thread; it names the process `netloom-switch` and blocks SIGTERM.
 ///
-/// # Errors
-/// When the process cannot be set up; [`Error::BrokenState`] when the state file says what cannot
-/// be. What clients do wrong is answered to them.
+/// # Errors The process cannot be set up; [`Error::BrokenState`] if the state file is malformed. Client
+/// errors are answered to the client.
 pub fn serve(listener: OwnedFd, socket: &Path, state: &Path, options: &Options) -> Result<()> {
     process::set_name(NAME);
     let signals = process::catch(&[Signal::TERM.as_raw()])
@@ -53,7 +51,7 @@ pub fn serve(listener: OwnedFd, socket: &Path, state: &Path, options: &Options) 
     let mut server = Server::new(listener, signals, state, options)?;
     let bound = identity(socket);
     let ended = server.run();
-    // Another switch may have been put there since.
+    // Another switch may own the path by now.
     if bound.is_some() && identity(socket) == bound {
         let _ = std::fs::remove_file(socket);
     }
@@ -65,7 +63,7 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
     Some((stat.st_dev, stat.st_ino))
 }
 
-/// What has happened, by the number that epoll was given.
+/// The source of an event, encoded in the epoll data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Key {
     Signal,
@@ -97,7 +95,7 @@ impl Key {
     }
 }
 
-/// What is counted since the start.
+/// Counters since the start.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) joins: u64,
@@ -109,13 +107,13 @@ pub(crate) struct Server {
     epoll: OwnedFd,
     listener: OwnedFd,
     signals: OwnedFd,
-    /// Given up for a moment when descriptors are short, to turn somebody away.
+    /// Closed briefly when descriptors run out, to accept and reject a connection.
     spare: Option<OwnedFd>,
     pub(crate) gate: Gate,
     pub(crate) options: Options,
     pub(crate) file: StateFile,
     pub(crate) state: State,
-    /// The state has changed in what may be lost.
+    /// The state has changed in ways that may be lost.
     pub(crate) dirty: bool,
     pub(crate) clients: BTreeMap<u64, Client>,
     next: u64,
@@ -124,7 +122,7 @@ pub(crate) struct Server {
     pub(crate) tally: Tally,
     /// Seconds since 1970.
     pub(crate) since: u64,
-    /// Until when ports of an earlier process are awaited, if any are.
+    /// Until when ports of an earlier process are awaited, if there are any.
     awaiting: Option<Instant>,
     pub(crate) stop: bool,
 }
@@ -134,11 +132,11 @@ impl Server {
         let setup = |operation| move |e: Errno| Error::setup(operation, e);
         let file = StateFile::new(state);
         let state = file.read()?;
-        // Written at once: who cannot write it must not find that out when there are ports.
+        // Write at once: a switch that cannot write must find out before it has ports.
         file.write(&state)?;
         raise_limit();
         let epoll = epoll::create(CreateFlags::CLOEXEC).map_err(setup("make an epoll"))?;
-        // A client that is gone before it is accepted must not keep us waiting.
+        // A client that leaves before accept must not block the loop.
         rustix::io::ioctl_fionbio(&listener, true)
             .map_err(setup("make the socket non-blocking"))?;
         let awaiting = (!state.ports.is_empty()).then(|| Instant::now() + options.grace);
@@ -208,18 +206,18 @@ impl Server {
         }
     }
 
-    /// Watches a descriptor: it shows as long as something is there to read.
+    /// Watches a descriptor, level-triggered: an event as long as there is something to read.
     pub(crate) fn watch(&self, fd: BorrowedFd<'_>, key: Key) -> rustix::io::Result<()> {
         epoll::add(&self.epoll, fd, EventData::new_u64(key.number()), EventFlags::IN)
     }
 
-    /// Watches an uplink's bell: it shows once each time it rings.
+    /// Watches an uplink's bell, edge-triggered: one event per ring.
     pub(crate) fn watch_bell(&self, fd: BorrowedFd<'_>, number: u8) -> rustix::io::Result<()> {
         let data = EventData::new_u64(Key::Uplink(number).number());
         epoll::add(&self.epoll, fd, data, EventFlags::IN | EventFlags::ET)
     }
 
-    /// Others hold it, too: closing it does not end the watch.
+    /// Stops watching a descriptor. Others hold it too, so closing it would not end the watch.
     pub(crate) fn unwatch(&self, fd: BorrowedFd<'_>) {
         let _ = epoll::delete(&self.epoll, fd);
     }
@@ -230,13 +228,13 @@ impl Server {
             match rustix::net::accept_with(&self.listener, flags) {
                 Ok(socket) => self.welcome(socket),
                 Err(Errno::MFILE | Errno::NFILE) => {
-                    // Else it would show for ever.
+                    // Otherwise epoll would report it forever.
                     drop(self.spare.take());
                     drop(rustix::net::accept_with(&self.listener, flags));
                     self.spare = spare(&self.epoll);
                     return;
                 }
-                // Whoever went away again is no concern.
+                // A client that left before accept does not matter.
                 Err(_) => return,
             }
         }
@@ -252,8 +250,8 @@ impl Server {
         }
     }
 
-    /// Lets the oldest guest go if there are too many: first one of who has most, so that nobody
-    /// can keep others out.
+    /// Drops the oldest guest if there are too many, from the user with the most guests, so that nobody can
+    /// keep others out.
     fn make_room(&mut self) {
         let guests = || self.clients.iter().filter(|(_, c)| !matches!(c.role, Role::Port(_)));
         if guests().count() < MOST_GUESTS {
@@ -270,14 +268,14 @@ impl Server {
         }
     }
 
-    /// Reads what a client has said, and sends what it can take.
+    /// Reads a client's messages, and sends what its socket can take.
     fn attend(&mut self, id: u64) {
         let Some(client) = self.clients.get_mut(&id) else { return };
         if client.has_unread() && client.flush().is_err() {
             return self.expel(id);
         }
         for _ in 0..TURN {
-            // Who does not read answers is not asked for more questions.
+            // A manager that does not read its answers gets no further requests read.
             let waits = |c: &Client| c.has_unread() && matches!(c.role, Role::Manager(_));
             let Some(client) = self.clients.get_mut(&id).filter(|c| !waits(c)) else { break };
             let heard = read(client);
@@ -288,7 +286,7 @@ impl Server {
         self.look_after(id);
     }
 
-    /// Does what a client says; whether there may be more.
+    /// Handles a client's message; returns whether there may be more.
     fn hear(&mut self, id: u64, heard: Heard) -> bool {
         match (heard, self.port_of(id)) {
             (Heard::Part, None) => {}
@@ -323,18 +321,18 @@ impl Server {
         }
     }
 
-    /// Says no. Text beyond what a message takes is cut.
+    /// Sends a refusal. Text beyond a message's capacity is cut.
     pub(crate) fn refuse(&mut self, id: u64, reason: Reason, number: u8, text: &str) {
         self.tally.refused += u64::from(number == 0);
         let Some(client) = self.clients.get_mut(&id) else { return };
         let most = netloom_shm::protocol::MOST_TEXT;
         let end = (0..=most.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
         let text = text.get(..end.unwrap_or(0)).unwrap_or_default();
-        // Who does not read this, either, is let go by the next message.
+        // A client that does not read this either is dropped at the next message.
         let _ = client.channel.send(&Message::Refused(Refused { reason, number, text }), &[]);
     }
 
-    /// Sends, or keeps, a message for a client; lets it go if that is not possible.
+    /// Sends or queues a message for a client; drops the client if neither is possible.
     pub(crate) fn post(
         &mut self,
         id: u64,
@@ -351,7 +349,7 @@ impl Server {
         posted
     }
 
-    /// Asks epoll for what is of interest about a client now.
+    /// Updates the events that epoll watches for a client.
     pub(crate) fn look_after(&mut self, id: u64) {
         let Some(client) = self.clients.get_mut(&id) else { return };
         let unread = client.has_unread();
@@ -368,7 +366,7 @@ impl Server {
         let _ = epoll::modify(&self.epoll, &client.channel, data, flags);
     }
 
-    /// Lets a client go because of what it does.
+    /// Drops a client because of its behaviour.
     pub(crate) fn expel(&mut self, id: u64) {
         self.tally.expelled += 1;
         self.dismiss(id);
@@ -380,7 +378,7 @@ impl Server {
         }
     }
 
-    /// Forgets a client, and the port that it is.
+    /// Forgets a client and its port.
     pub(crate) fn dismiss(&mut self, id: u64) {
         let Some(client) = self.clients.remove(&id) else { return };
         self.unwatch(client.channel.as_fd());
@@ -389,7 +387,7 @@ impl Server {
         }
     }
 
-    /// Those of an earlier process that have not come back are no more.
+    /// Ports of an earlier process that have not come back are given up.
     fn give_up_waiting(&mut self) {
         self.awaiting = None;
         let lost = |number: &u8| !self.hub.has(*number);
@@ -400,19 +398,19 @@ impl Server {
     }
 
     fn save_if_dirty(&mut self) {
-        // What may be lost is written with the next change if it cannot be now.
+        // If such changes cannot be written now, the next change writes them.
         if std::mem::take(&mut self.dirty) && self.file.write(&self.state).is_err() {
             self.dirty = true;
         }
     }
 }
 
-/// A descriptor to give up when they are short.
+/// A descriptor to sacrifice when descriptors run out.
 fn spare(any: &OwnedFd) -> Option<OwnedFd> {
     any.try_clone().ok()
 }
 
-/// Four descriptors a port are more than many systems allow by default.
+/// Raises the descriptor limit: four per port exceed many systems' default.
 fn raise_limit() {
     let Rlimit { maximum, .. } = rustix::process::getrlimit(Resource::Nofile);
     let _ = rustix::process::setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });

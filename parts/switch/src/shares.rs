@@ -1,41 +1,41 @@
-//! How much of a downlink each sender may have: no more than what is free.
+//! Each sender's share of a downlink: no more than what is free.
 //!
-//! One that floods gets half of the ring, n that flood get n of n + 1 parts of it, and there is always
-//! room for who sends little (Choudhury and Hahne, Dynamic Queue Length Thresholds for Shared-Memory
-//! Packet Switches, 1998). Positions only, no memory: what the receiver tells to have taken is
-//! judged by who knows the ring.
+//! One flooding sender gets half of the ring, n flooding senders get n of n + 1 parts of it, and there is
+//! always room for a sender of few frames (Choudhury and Hahne, Dynamic Queue Length Thresholds for
+//! Shared-Memory Packet Switches, 1998). Works on positions only, not on memory: the ring's owner validates
+//! the position that the receiver reports.
 
 use std::collections::VecDeque;
 
 use netloom_shm::layout::PORTS;
 
-/// Who has how much of one ring.
+/// Each sender's bytes in one ring.
 #[derive(Debug)]
 pub(crate) struct Shares {
     size: u64,
-    /// The receiver's place.
+    /// The receiver's position.
     tail: u64,
     head: u64,
-    /// Frames of one sender behind each other, oldest first: whose, and where they end.
+    /// Runs of consecutive frames of one sender, oldest first: the sender and the run's end.
     runs: VecDeque<(u8, u64)>,
     /// Bytes by sender.
     by: Box<[u64; PORTS]>,
 }
 
 impl Shares {
-    /// Of an empty ring of so many bytes.
+    /// For an empty ring of this many bytes.
     pub(crate) fn new(size: u64) -> Shares {
         let by = Box::new([0; PORTS]);
         Shares { size, tail: 0, head: 0, runs: VecDeque::new(), by }
     }
 
-    /// Whether a sender may have so many bytes more.
+    /// Whether a sender may add this many bytes.
     pub(crate) fn admit(&self, sender: u8, bytes: u64) -> bool {
         let has = self.by.get(usize::from(sender)).copied().unwrap_or(0);
         has + bytes <= self.size - (self.head - self.tail)
     }
 
-    /// A sender has it up to `head` now.
+    /// Records that a sender wrote up to `head`.
     pub(crate) fn wrote(&mut self, sender: u8, head: u64) {
         if let Some(has) = self.by.get_mut(usize::from(sender)) {
             *has += head - self.head;
@@ -47,7 +47,7 @@ impl Shares {
         }
     }
 
-    /// The receiver has taken all up to `tail`, which is no further than what was written.
+    /// Records that the receiver took everything up to `tail`, at most what was written.
     pub(crate) fn took(&mut self, tail: u64) {
         let tail = tail.clamp(self.tail, self.head);
         while let Some((sender, end)) = self.runs.front().copied()
@@ -64,7 +64,7 @@ impl Shares {
         }
     }
 
-    /// The receiver's place, as told last.
+    /// The receiver's position as last reported.
     pub(crate) fn tail(&self) -> u64 {
         self.tail
     }
@@ -74,7 +74,7 @@ impl Shares {
 mod tests {
     use super::*;
 
-    /// Fills until no more is admitted; how much the sender got.
+    /// Fills until no more is admitted; returns the sender's bytes.
     fn fill(shares: &mut Shares, sender: u8, step: u64) -> u64 {
         let before = shares.head;
         while shares.admit(sender, step) {

@@ -1,9 +1,9 @@
-//! The state file: what a switch that is started again has to know.
+//! The state file: what a restarted switch must know.
 //!
-//! Its rules, and who its ports are: number, name, token, generation, owner. Memory is not in it:
-//! ports bring theirs when they join again. Written beside and renamed, so that what is there is
-//! whole; mode 0600, since who knows a token can be its port. A file that is there and cannot be
-//! read is an error, never a fresh start: rules must not vanish by accident.
+//! It holds the rules and the identity of each port: number, name, token, generation, owner. Memory is not in
+//! it: ports bring theirs when they rejoin. It is written under a temporary name and renamed, so it is always
+//! whole. Its mode is 0600, since a token grants its port. A file that exists but cannot be read is an error,
+//! never a fresh start: rules must not vanish by accident.
 
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -17,10 +17,10 @@ use crate::{Error, Result};
 
 const VERSION: u32 = 1;
 
-/// Longest file in bytes: 255 ports with all their rules have less than a tenth of it.
+/// Longest file in bytes: 255 ports with all rules need less than a tenth of it.
 const MOST: u64 = 16 << 20;
 
-/// A port as it is remembered.
+/// The record of a port.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Known {
@@ -28,15 +28,15 @@ pub(crate) struct Known {
     pub(crate) name: String,
     #[serde(with = "hex")]
     pub(crate) token: Token,
-    /// Which user of the number it is: no two ports of a switch ever have the same.
+    /// Generation of the number's owner: unique among all ports of a switch.
     pub(crate) generation: u32,
     pub(crate) uid: u32,
-    /// The process that joined; 0 when it was not visible.
+    /// The process that joined; 0 if the switch could not see it.
     #[serde(default)]
     pub(crate) pid: i32,
 }
 
-/// What is in the file.
+/// Content of the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct State {
@@ -97,10 +97,9 @@ impl StateFile {
         StateFile { path: path.to_owned(), beside: beside.into() }
     }
 
-    /// What it says; a new state when there is no such file.
+    /// Its content; a new state when there is no such file.
     ///
-    /// # Errors
-    /// [`Error::State`], and [`Error::BrokenState`] when it says what cannot be.
+    /// # Errors [`Error::State`], or [`Error::BrokenState`] when it is malformed or contradictory.
     pub(crate) fn read(&self) -> Result<State> {
         let broken = |reason: String| Error::BrokenState { path: self.path.clone(), reason };
         let failed = |e: std::io::Error| Error::state(&self.path, "read", e);
@@ -119,10 +118,9 @@ impl StateFile {
         Ok(state)
     }
 
-    /// Writes it anew.
+    /// Replaces the file.
     ///
-    /// # Errors
-    /// [`Error::State`]; what was there is then still there.
+    /// # Errors [`Error::State`]; the old content is then intact.
     pub(crate) fn write(&self, state: &State) -> Result<()> {
         let failed = |e: std::io::Error| Error::state(&self.path, "write", e);
         let bytes = serde_json::to_vec(state).map_err(|e| failed(e.into()))?;

@@ -1,4 +1,4 @@
-//! What the system is asked for: the time, and random bytes.
+//! Services of the system: time and random bytes.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -9,7 +9,7 @@ pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// Bytes that nobody can guess.
+/// Unpredictable random bytes.
 pub(crate) fn random(bytes: &mut [u8]) -> Result<()> {
     match rustix::rand::getrandom(&mut *bytes, rustix::rand::GetRandomFlags::empty()) {
         Ok(count) if count == bytes.len() => Ok(()),

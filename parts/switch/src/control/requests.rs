@@ -1,7 +1,7 @@
-//! What a switch can be asked over its socket, and what it answers.
+//! Requests to a switch over its socket, and its answers.
 //!
-//! JSON: other programs show it as it is. Rules stand in [`crate::rules`]. Absent and `null` differ
-//! in [`PortChange`]: the one keeps, the other takes away.
+//! They are JSON that other programs show unchanged. Rules are in [`crate::rules`]. In [`PortChange`], absent
+//! and `null` differ: an absent key keeps the rule, `null` removes it.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::rules::{Mac, Mirror, PortRules, Vlan};
 pub enum PortKey {
     /// By number.
     Number(u16),
-    /// By the name it has or that is reserved for it.
+    /// By its name, or the name reserved for it.
     Name(String),
 }
 
@@ -31,50 +31,50 @@ impl From<&str> for PortKey {
     }
 }
 
-/// What the switch can be asked. Root and the user it runs as may ask.
+/// Request to a switch. Root and the user it runs as may send requests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 pub enum Request {
-    /// How it is. Answered by [`Answer::Shown`].
+    /// State of the switch. Answered by [`Answer::Shown`].
     Show,
-    /// What its ports have learnt. Answered by [`Answer::Macs`].
+    /// Learned addresses of its ports. Answered by [`Answer::Macs`].
     Macs {
         /// The only port to show; the switch itself is 0.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         port: Option<PortKey>,
     },
-    /// Changes rules of a port, there or not. Answered by [`Answer::Done`].
+    /// Changes rules of a port, occupied or not. Answered by [`Answer::Done`].
     SetPort {
-        /// Which.
+        /// The port.
         port: PortKey,
-        /// What.
+        /// The change.
         change: PortChange,
     },
-    /// Sets the VLANs of a port, or takes its rule away. Answered by [`Answer::Done`].
+    /// Sets the VLANs of a port, or removes its rule. Answered by [`Answer::Done`].
     SetVlan {
-        /// Which.
+        /// The port.
         port: PortKey,
-        /// To what; to none when it is `null`.
+        /// The VLANs; `null` removes the rule.
         vlan: Option<Vlan>,
     },
-    /// A new mirror session. Answered by [`Answer::Mirror`].
+    /// Starts a mirror session. Answered by [`Answer::Mirror`].
     AddMirror(Mirror),
     /// Ends a mirror session. Answered by [`Answer::Done`].
     DeleteMirror {
         /// Its number.
         mirror: u16,
     },
-    /// Takes a port off the switch. Whoever has it may join again. Answered by [`Answer::Done`].
+    /// Disconnects a port from the switch. Its owner may join again. Answered by [`Answer::Done`].
     Disconnect {
-        /// Which.
+        /// The port.
         port: PortKey,
     },
-    /// Ends the switch. Established ports go on. Answered by [`Answer::Done`].
+    /// Stops the switch. Established edges between ports continue. Answered by [`Answer::Done`].
     Stop,
 }
 
-/// A change of a port's rules: what is not given stays.
+/// A change of a port's rules: absent ones stay.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct PortChange {
@@ -87,10 +87,10 @@ pub struct PortChange {
     /// The group that may have it.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub gid: Option<Option<u32>>,
-    /// The only addresses that may send from it; any when none.
+    /// The only source addresses it may send from; `null` allows any.
     #[serde(default, with = "lists", skip_serializing_if = "Option::is_none")]
     pub macs: Option<Vec<Mac>>,
-    /// Whether others learn from it.
+    /// Whether others learn addresses from its frames.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub learn: Option<bool>,
 }
@@ -115,14 +115,14 @@ impl PortChange {
     }
 }
 
-/// What is there is given, `null` too.
+/// A present key is given, even if `null`.
 fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     from: D,
 ) -> Result<Option<Option<T>>, D::Error> {
     Option::deserialize(from).map(Some)
 }
 
-/// A list of addresses or none.
+/// A list of addresses, or `null`.
 mod lists {
     use serde::{Deserialize, Deserializer, Serializer};
 
@@ -147,119 +147,119 @@ mod lists {
     }
 }
 
-/// What the switch answers to what it has done; why it has not is a text.
+/// A switch's answer to a request that it carried out; a refusal is a text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
-    /// It is done.
+    /// Done.
     Done,
-    /// How the switch is.
+    /// State of the switch.
     Shown(Box<Shown>),
-    /// What ports have learnt.
+    /// Learned addresses of ports.
     Macs(Vec<MacTable>),
     /// The number of the new mirror session.
     Mirror(u16),
 }
 
-/// How a switch is.
+/// State of a switch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Shown {
-    /// Its process, as it sees itself.
+    /// Its pid, in its own PID namespace.
     pub pid: u32,
     /// The user it runs as.
     pub uid: u32,
     /// When it was started, in seconds since 1970.
     pub since: u64,
-    /// CPU time its process has used, in microseconds.
+    /// CPU time of its process, in microseconds.
     pub cpu_us: u64,
     /// Memory of all rings and tables of its ports, in KiB.
     pub memory_kib: u64,
     /// Edges between ports.
     pub edges: usize,
-    /// Whether frames are told apart by VLAN: as soon as one port has a rule about them.
+    /// Whether VLANs are separated: as soon as one port has a VLAN rule.
     pub vlans: bool,
-    /// What the switch itself did with frames that had no edge to go by, by name.
+    /// The switch's own counters, by name: frames that it relayed because no edge carried them.
     pub relay: BTreeMap<String, u64>,
-    /// Joins since it was started.
+    /// Joins since its start.
     pub joins: u64,
-    /// Joins that were refused.
+    /// Joins refused since its start.
     pub refused: u64,
-    /// Clients that were let go because of what they sent, or did not read.
+    /// Clients dropped because of invalid data or unread messages.
     pub expelled: u64,
-    /// Its ports by number; those that only have rules, too.
+    /// Its ports by number, including those that only have rules.
     pub ports: Vec<PortShown>,
     /// Mirror sessions by number.
     pub mirrors: BTreeMap<u16, Mirror>,
 }
 
-/// Whether somebody has a port.
+/// Whether a port is occupied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Presence {
-    /// It is there.
+    /// It is connected.
     Here,
-    /// It was there when an earlier process of this switch ended, and has not come back yet.
+    /// It was connected when an earlier process of this switch ended, and has not come back yet.
     Awaited,
-    /// There are only rules for it.
+    /// Only its rules exist.
     #[default]
     Free,
 }
 
-/// How a port is.
+/// State of a port.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct PortShown {
     /// Its number.
     pub number: u16,
-    /// The name it has.
+    /// Its name.
     pub name: String,
-    /// Whether somebody has it.
+    /// Whether it is occupied.
     pub presence: Presence,
-    /// The process that joined; none when it is not visible from the switch.
+    /// The process that joined; absent if the switch cannot see it.
     pub pid: Option<i32>,
     /// Its user.
     pub uid: Option<u32>,
     /// When it joined this process of the switch, in seconds since 1970.
     pub since: Option<u64>,
-    /// Edges by which it sends to others.
+    /// Edges on which it sends.
     pub edges_out: usize,
-    /// Edges by which others send to it.
+    /// Edges on which it receives.
     pub edges_in: usize,
     /// Memory of its rings and its table in KiB: those it made, and the switch's ring to it.
     pub memory_kib: u64,
-    /// Whether it takes super-frames.
+    /// Whether it accepts super-frames.
     pub super_frames: bool,
-    /// Whether it takes frames with unfinished checksums.
+    /// Whether it accepts frames with partial checksums.
     pub checksums: bool,
-    /// What it counts, by name.
+    /// Its counters, by name.
     pub counters: BTreeMap<String, u64>,
     /// Its rules.
     pub rules: PortRules,
 }
 
-/// What a port has learnt.
+/// Learned addresses of a port.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct MacTable {
-    /// The port that learnt; 0 is the switch itself.
+    /// The port that learned them; 0 is the switch itself.
     pub port: u16,
-    /// What.
+    /// The addresses.
     pub entries: Vec<MacEntry>,
 }
 
-/// Where a port believes an address to be.
+/// A learned address and its port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct MacEntry {
     /// The address.
     #[serde(with = "crate::rules::text")]
     pub mac: Mac,
-    /// Its VLAN; 0 when VLANs are not told apart.
+    /// Its VLAN; 0 when VLANs are not separated.
     pub vlan: u16,
     /// The port.
     pub port: u16,
-    /// Seconds since it was heard of.
+    /// Seconds since its last frame.
     pub age: u64,
 }
 
