@@ -1,4 +1,4 @@
-//! Bursts: how much is moved at a time, and what came of it.
+//! Bursts: their limits and their results.
 
 /// Frames of a burst, and the bytes after which it ends.
 pub(crate) const BURST: usize = 64;
@@ -7,18 +7,18 @@ pub(crate) const BURST_BYTES: usize = 512 << 10;
 /// Why a pump ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It was told to.
+    /// It was stopped.
     Stopped,
-    /// The interface is no more.
+    /// The interface no longer exists.
     InterfaceGone,
     /// The switch is gone for good.
     SwitchGone,
 }
 
-/// What a direction has done.
+/// Result of a burst in one direction.
 #[derive(Debug, Default)]
 pub(crate) struct Moved {
-    /// Frames that came to their end here, carried or lost.
+    /// Frames finished, carried or lost.
     pub(crate) frames: usize,
     pub(crate) end: Option<End>,
 }

@@ -1,15 +1,15 @@
-//! What a pump has carried and lost, by cause, and a handle to read it while it runs.
+//! Counters of a pump: frames carried and lost, by cause, and a handle to read them while it runs.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Frames that were carried one way. A super-frame is one.
+/// Frames carried in one direction. A super-frame counts as one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Carried {
-    /// All of them.
+    /// All frames.
     pub frames: u64,
-    /// Their bytes, without the header before each.
+    /// Their bytes, without the virtio-net headers.
     pub bytes: u64,
-    /// Those among them that stand for several packets.
+    /// Super-frames among them.
     pub super_frames: u64,
 }
 
@@ -19,50 +19,50 @@ impl Carried {
         self.frames += 1;
         let bytes = frame.len().saturating_sub(netloom_port::HEADER);
         self.bytes += u64::try_from(bytes).unwrap_or(u64::MAX);
-        // The kind of super-frame is the header's second byte.
+        // The second byte of the header is the type of super-frame.
         self.super_frames += u64::from(frame.get(1).is_some_and(|kind| *kind != 0));
     }
 }
 
-/// Frames that were not carried.
+/// Frames lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
-    /// From the interface: cut before we had them. They are never carried on.
+    /// From the interface: truncated on arrival. They are never forwarded.
     pub truncated: u64,
-    /// From the interface: not read in time; `None` where it does not tell.
+    /// From the interface: not read in time; `None` if the interface does not report it.
     pub overrun: Option<u64>,
-    /// To the switch: its receiver did not read for as long as it was waited for.
+    /// To the switch: the receiver did not read within the patience.
     pub stalled: u64,
     /// To the switch: against its rules.
     pub refused_by_switch: u64,
     /// From the switch: longer than any frame.
     pub oversize: u64,
-    /// To the interface: it took nothing for as long as it was waited for, or had no carrier.
+    /// To the interface: it took nothing within the patience, or had no carrier.
     pub no_room: u64,
-    /// To the interface: too long for it, or with a header that makes no sense.
+    /// To the interface: too long for it, or with an invalid header.
     pub refused: u64,
     /// To the interface: it was down.
     pub down: u64,
-    /// To the interface: taken, and then not sent for one of the last three causes.
+    /// To the interface: taken, but then not sent for one of the last three causes.
     pub unsent: u64,
 }
 
-/// All of it.
+/// All counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// From the interface to the switch.
     pub to_switch: Carried,
-    /// From the switch to the interface; [`Lost::unsent`] are among them.
+    /// From the switch to the interface, including [`Lost::unsent`].
     pub to_interface: Carried,
-    /// What was lost.
+    /// Lost frames.
     pub lost: Lost,
-    /// How often it slept because there was nothing to do.
+    /// Sleeps because there was nothing to do.
     pub sleeps: u64,
-    /// Failures of single calls, which nobody had foreseen.
+    /// Unexpected failures of single calls.
     pub failures: u64,
 }
 
-/// Where a pump's counters are read. They are those of its last sleep, or little older.
+/// Reads a pump's counters: as of its last sleep, or slightly older.
 #[derive(Clone, Debug, Default)]
 pub struct Reading(Arc<Mutex<Counters>>);
 

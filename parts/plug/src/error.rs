@@ -1,4 +1,4 @@
-//! What can go wrong with a plug, with the operation.
+//! Failures of a plug, with the operation.
 
 use std::error::Error as StdError;
 use std::io;
@@ -11,42 +11,42 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The edge to the system refused.
+    /// A call of the system layer failed.
     #[error("plug: {operation}")]
     System {
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
-        /// The refusal.
+        /// The cause.
         #[source]
         source: netloom_sys::Error,
     },
-    /// The loop that carries frames could not go on.
+    /// The loop that carries frames could not continue.
     #[error("plug: {operation}")]
     Loop {
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
-        /// The failure.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// The interface's side could not be used.
+    /// The interface's side failed.
     #[error("plug: port")]
     Port(#[from] netloom_port::Error),
-    /// The switch's side could not be used.
+    /// The switch's side failed.
     #[error("plug: switch: {operation}")]
     Switch {
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
-        /// The failure.
+        /// The cause.
         #[source]
         source: Box<dyn StdError + Send + Sync>,
     },
-    /// The file that shows that this plug runs could not be used.
+    /// The lock file of a running plug could not be used.
     #[error("{path:?}: lock")]
     Lock {
         /// The file.
         path: PathBuf,
-        /// The refusal: EAGAIN or EACCES when another process has it.
+        /// The cause: EAGAIN or EACCES when another process holds the lock.
         #[source]
         source: io::Error,
     },

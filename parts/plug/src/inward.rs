@@ -1,8 +1,8 @@
 //! The direction from the interface to the switch.
 //!
-//! A frame that finds no room in the switch waits where it lies, and nothing more is taken from the
-//! interface, whose queue then fills. After [`PATIENCE`] it is lost, and at once what comes then, until
-//! something finds room again. A frame that was cut is never carried on.
+//! A frame that finds no room in the switch waits in place, and nothing more is taken from the interface,
+//! whose queue then fills. After [`PATIENCE`] it is dropped, and so are later frames at once, until one finds
+//! room again. A truncated frame is never forwarded.
 
 use std::time::{Duration, Instant};
 
@@ -12,27 +12,27 @@ use crate::burst::{BURST, BURST_BYTES, End, Moved};
 use crate::counters::Counters;
 use crate::{Given, Member, Result};
 
-/// How long a frame waits for room, as a switch port's own rule is.
+/// How long a frame waits for room, as at a switch port.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// What this direction keeps.
+/// State of this direction.
 pub(crate) struct Inward {
     /// For ports that only copy.
     buffer: Vec<u8>,
     /// The frame in the buffer that waits for room.
     held: Option<(usize, usize)>,
-    /// Since when frames have found no room.
+    /// Since when frames find no room.
     full: Option<Instant>,
     waits: bool,
 }
 
-/// What became of a frame.
+/// Result of handling a frame.
 enum Step {
-    /// It is dealt with; its length.
+    /// Finished; its length.
     Over(usize),
     /// It waits for room.
     Waits,
-    /// There is none.
+    /// There is no frame.
     Empty,
 }
 
@@ -104,7 +104,7 @@ impl Inward {
             }
         }
         let Some((start, length)) = self.held else { return Ok(Step::Empty) };
-        // Taken out for the moment: the frame is looked at while the rest is written to.
+        // Moved out for now: the frame borrows the buffer while the rest of `self` is modified.
         let buffer = std::mem::take(&mut self.buffer);
         let frame = &buffer[start..start + length];
         let step = member.queue(frame).map(|given| self.note(given, frame, counters, end));
@@ -115,7 +115,7 @@ impl Inward {
         step
     }
 
-    /// Copies the next frame into the buffer; what else there was, if there was none.
+    /// Copies the next frame into the buffer, or returns why there is none.
     fn copy(
         &mut self,
         port: &mut dyn Port,

@@ -1,10 +1,9 @@
-//! Joins a switch to an interface: carries frames between a port of the machine (a tap, or a packet
-//! socket with rings) and a port of a switch.
+//! Connects a switch to an interface: carries frames between a port of the machine (a tap, or a packet socket
+//! with rings) and a port of a switch.
 //!
-//! A [`Pump`] carries, in the thread that runs it; [`serve`] is the life of a process that has one.
-//! Super-frames and unfinished checksums pass as they are. Nothing of the interface is changed, so there
-//! is nothing to be set back, however the process ends. Rings and sockets are `host/port`'s, the switch's
-//! memories `host/shm`'s.
+//! A [`Pump`] runs in its caller's thread; [`serve`] is a whole process around one. Super-frames and partial
+//! checksums pass unchanged. Nothing of the interface is changed, so there is nothing to restore, however the
+//! process ends. `host/port` provides rings and sockets, `host/shm` the switch's memories.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
-//! The file by whose lock a plug is found (fcntl(2), F_SETLK).
+//! The lock file by which a running plug is found (fcntl(2), F_SETLK).
 //!
-//! Whoever looks (F_GETLK) learns the number of the process that has it. It goes with the process,
-//! however that ends. Invariant: no other descriptor of the file is closed by the process, which would
-//! let go of the lock, too.
+//! F_GETLK tells an observer the pid of the process that holds the lock. The kernel releases the lock when
+//! the process ends, for whatever reason. Invariant: the process closes no other descriptor of the file,
+//! because that would release the lock too.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,15 +13,14 @@ use rustix::process::{Flock, FlockType, Pid, fcntl_getlk};
 
 use crate::{Error, Result};
 
-/// A lock that this process holds until it ends, or drops it.
+/// A lock that this process holds until it ends or drops it.
 #[derive(Debug)]
 pub struct Lock(OwnedFd);
 
 impl Lock {
-    /// Takes the lock on the whole of a file, which is made if it is not there.
+    /// Locks a whole file, which is created if missing.
     ///
-    /// # Errors
-    /// [`Error::Lock`]: EAGAIN or EACCES when another process has it.
+    /// # Errors [`Error::Lock`]: EAGAIN or EACCES when another process holds the lock.
     pub fn take(path: &Path) -> Result<Lock> {
         let failed = |e| Error::Lock { path: path.to_owned(), source: io::Error::from(e) };
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
@@ -32,7 +31,7 @@ impl Lock {
     }
 }
 
-/// The process that has the lock on a file, if one does.
+/// The process that holds the lock on a file, if any.
 pub fn holder(path: &Path) -> Option<Pid> {
     let file = std::fs::File::options().read(true).write(true).open(path).ok()?;
     let whole = Flock::from(FlockType::WriteLock);

@@ -1,8 +1,8 @@
 //! The direction from the switch to the interface.
 //!
-//! A frame that the interface does not take now waits, and nothing more is taken from the switch, whose
-//! senders then feel it. After [`PATIENCE`] it is lost, and at once what comes then, until something is
-//! taken again: a card that stands still must not make others wait.
+//! A frame that the interface does not take now waits, and nothing more is taken from the switch, which puts
+//! back-pressure on its senders. After [`PATIENCE`] it is dropped, and so are later frames at once, until one
+//! is taken again: a stalled card must not block others.
 
 use std::time::{Duration, Instant};
 
@@ -15,12 +15,12 @@ use crate::{Member, Result, Taken};
 /// How long a frame waits for room.
 const PATIENCE: Duration = Duration::from_millis(2);
 
-/// What this direction keeps.
+/// State of this direction.
 pub(crate) struct Outward {
     buffer: Vec<u8>,
     /// The frame in the buffer that waits for room.
     held: Option<(usize, usize)>,
-    /// Since when frames have found no room.
+    /// Since when frames find no room.
     full: Option<Instant>,
     /// Whether the port has taken frames that it could not send yet.
     unsent: bool,
@@ -36,7 +36,7 @@ impl Outward {
         self.held.is_some()
     }
 
-    /// Whether the port is to be flushed again.
+    /// Whether the port needs another flush.
     pub(crate) fn is_unsent(&self) -> bool {
         self.unsent
     }
@@ -75,7 +75,7 @@ impl Outward {
         Ok(moved)
     }
 
-    /// Gives the held frame to the port: its length if that is the end of it.
+    /// Offers the held frame to the port; returns its length if the frame is finished.
     fn send(
         &mut self,
         port: &mut dyn Port,
@@ -87,7 +87,7 @@ impl Outward {
         let frame = &buffer[start..start + length];
         let mut sent = port.queue(frame);
         if matches!(sent, Ok(Sent::Full)) {
-            // What it has taken may be all that is in the way.
+            // The frames taken so far may be all that is in the way.
             self.flush(port, counters, end);
             sent = port.queue(frame);
         }

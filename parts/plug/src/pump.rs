@@ -1,8 +1,8 @@
-//! Carries frames between an interface's port and a switch port, both ways, in one thread.
+//! Carries frames between an interface's port and a switch port, in both directions, in one thread.
 //!
-//! Frames pass whole and in order, in bursts. Where one side takes nothing, the opposite direction goes
-//! on. It looks for frames a little before it sleeps where that has paid ([`crate::spin`]). An interface
-//! that is down and comes back changes nothing; its end ends the pump.
+//! Frames pass whole and in order, in bursts. If one side takes nothing, the opposite direction continues.
+//! The pump polls briefly before it sleeps where that has paid off ([`crate::spin`]). An interface that goes
+//! down and comes back changes nothing; its removal ends the pump.
 
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
@@ -19,13 +19,13 @@ use crate::outward::Outward;
 use crate::spin::Spin;
 use crate::{Error, Member, Result};
 
-/// Where nothing tells of room, it is looked for this often.
+/// Retry interval where nothing signals room.
 const RETRY: Duration = Duration::from_micros(50);
-/// How often, at least, it is asked whether to go on, and how the interface is.
+/// Longest interval between checks of `go_on` and of the interface's state.
 const LOOK: Duration = Duration::from_millis(500);
-/// Rounds without a look at what else there is.
+/// Rounds without checking for other events.
 const ROUNDS: u32 = 1024;
-/// A port whose descriptor shows an error that it does not explain is left alone for this long.
+/// How long to ignore a port whose descriptor signals an error that the port does not explain.
 const AILING: Duration = Duration::from_millis(10);
 
 /// Carries frames between an interface's port and a switch port.
@@ -56,21 +56,20 @@ impl Pump {
         }
     }
 
-    /// Where its counters are read.
+    /// A handle to read its counters.
     pub fn reading(&self) -> Reading {
         self.reading.clone()
     }
 
-    /// The switch port, for another interface's pump.
+    /// Returns the switch port, for another interface's pump.
     pub fn into_member(self) -> Box<dyn Member> {
         self.member
     }
 
-    /// Carries frames until `stop` is readable, `go_on`, asked about twice a second, says no, or one of
-    /// the sides is gone. It may be run again after a stop.
+    /// Carries frames until `stop` is readable, until `go_on`, called about twice a second, returns false, or
+    /// until one of the sides is gone. It may run again after a stop.
     ///
-    /// # Errors
-    /// When waiting fails, or the switch port does.
+    /// # Errors Waiting fails, or the switch port does.
     pub fn run(&mut self, stop: BorrowedFd<'_>, go_on: &mut dyn FnMut() -> bool) -> Result<End> {
         let result = self.carry(stop, go_on);
         self.look();
@@ -112,7 +111,7 @@ impl Pump {
         }
     }
 
-    /// Whether to look again before sleeping; `idle` is since when there has been nothing.
+    /// Whether to poll again before sleeping; `idle` is since when there was nothing.
     fn is_worth_looking(&self, idle: &mut Option<Instant>) -> bool {
         let now = Instant::now();
         let budget = self.spin.budget();
@@ -123,14 +122,14 @@ impl Pump {
         worth
     }
 
-    /// What is not done for each frame.
+    /// Work that is not done for each frame.
     fn look(&mut self) -> Option<End> {
         self.counters.lost.overrun = self.port.overruns();
         self.reading.publish(&self.counters);
         (self.port.fault() == Received::Gone).then_some(End::InterfaceGone)
     }
 
-    /// Waits until there may be something to do, or only looks; whether to stop.
+    /// Sleeps until the next event, or only polls; returns whether to stop.
     fn wait(&mut self, stop: BorrowedFd<'_>, sleep: bool) -> Result<bool> {
         let (port, member) = (self.port.as_fd(), self.member.as_fd());
         let mut wanted = PollFlags::empty();
@@ -163,7 +162,7 @@ impl Pump {
         let troubled = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
         let failing = fds.get(2).is_some_and(|fd| fd.revents().intersects(troubled));
         drop(fds);
-        // An error that is told is told once; a port that does not tell would keep us busy.
+        // A reported error is reported once; a port that does not explain it would keep the loop spinning.
         self.ailing = failing && self.port.fault() == Received::Empty;
         if sleep {
             self.counters.sleeps += 1;

@@ -1,8 +1,8 @@
-//! The life of a process that joins an interface to a switch.
+//! The process that connects an interface to a switch.
 //!
-//! It is given the interface's port, needs no right to use it, and gives up all that it has. It is found by
-//! its [`Lock`]. It ends by SIGTERM, with its interface, with the folder of its lab, or with a switch that
-//! is not looked for again ([`JoinOptions::reconnect`]); nothing is to be set back then, nor when it is
+//! It receives the interface's port already open, needs no right to use it, and drops all capabilities. It is
+//! found by its [`Lock`]. It ends on SIGTERM, with its interface, with its lab's folder, or with a switch
+//! that it does not rejoin ([`JoinOptions::reconnect`]). There is nothing to restore then, nor when it is
 //! killed.
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,36 +16,36 @@ use rustix::process::Signal;
 
 use crate::{End, Error, Lock, Pump, Result};
 
-/// What the descriptor of an interface is, and how it is used.
+/// Type of the interface's descriptor, and how it is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A tap.
     Tap,
-    /// A packet socket as [`PacketPort::open`] makes it, used by a call a frame: for the inner end of a
-    /// veth, where rings give little and need 8 MiB more.
+    /// A packet socket as [`PacketPort::open`] makes it, with one call per frame: for the inner end of a
+    /// veth, where rings gain little and need 8 MiB more.
     Packet,
-    /// A packet socket bound to an interface, used by rings: for a card.
+    /// A packet socket bound to an interface, with rings: for a card.
     Ring,
 }
 
-/// How long a full ring is waited for: another plug may not be given a CPU for a while.
+/// How long to wait for a full ring: another plug may not get a CPU for a while.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// How a plug is to be.
+/// Options of a plug.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// What its descriptor is.
+    /// Type of its descriptor.
     pub kind: Kind,
-    /// How rings are to be.
+    /// Options of its rings.
     pub rings: RingOptions,
-    /// The switch, and as what to join it.
+    /// The switch, and how to join it.
     pub join: JoinOptions,
-    /// The folder with which it ends.
+    /// The folder whose removal ends it.
     pub folder: PathBuf,
 }
 
 impl Options {
-    /// With rings of the usual size that receive what is for others, too, and the usual way to join.
+    /// Rings of the default size that also receive frames for others, and default options to join.
     pub fn new(
         kind: Kind,
         switch: impl Into<PathBuf>,
@@ -61,13 +61,13 @@ impl Options {
     }
 }
 
-/// Joins an interface to a switch until one of the ends that the module tells of. `lock` is kept until then.
+/// Connects an interface to a switch until one of the ends listed in the module header. `lock` is held until
+/// then.
 ///
-/// It names the process `netloom-plug`, blocks SIGTERM and drops every capability: to be called by a
-/// process with one thread that does nothing else.
+/// It names the process `netloom-plug`, blocks SIGTERM and drops every capability: call it in a
+/// single-threaded process that does nothing else.
 ///
-/// # Errors
-/// When the descriptor is not what it is said to be, the switch cannot be joined, or carrying fails.
+/// # Errors The descriptor is not of the stated type, the switch cannot be joined, or carrying fails.
 pub fn serve(port: OwnedFd, lock: Lock, options: &Options) -> Result<End> {
     process::set_name("netloom-plug");
     let signals =

@@ -1,22 +1,22 @@
-//! Whether to look again before sleeping, and for how long.
+//! Whether to poll before sleeping, and for how long.
 //!
-//! Decides by the gaps between frames seen so far. Pure: time comes as an argument. Invariant: never
-//! longer than [`MOST`] a gap, and never when gaps have on the average been longer than that.
+//! Decides by the gaps between recent frames. Pure: time is an argument. Invariant: at most [`MOST`] per gap,
+//! and not at all while the average gap is longer than that.
 
 use std::time::Duration;
 
-/// The longest time to look for frames without sleeping: about what sleeping and being woken costs.
+/// Longest poll for frames: about the cost of sleeping and waking.
 pub(crate) const MOST: Duration = Duration::from_micros(20);
 
-/// Gaps count as no longer than this, so that a pause is soon forgotten.
+/// Cap for a measured gap, so that a pause is soon forgotten.
 const LONG: Duration = Duration::from_micros(500);
 
-/// How long to look.
+/// The poll budget.
 #[derive(Debug)]
 pub(crate) struct Spin {
-    /// Whether there is a processor for others meanwhile.
+    /// Whether another CPU is available for others meanwhile.
     pays: bool,
-    /// Average gap, in ns, weighing the last one an eighth.
+    /// Average gap in ns; the latest gap weighs an eighth.
     average: u64,
 }
 
@@ -25,12 +25,12 @@ impl Spin {
         Spin { pays: processors > 1, average: nanoseconds(LONG) }
     }
 
-    /// Frames came again after a gap.
+    /// Records the gap before frames came again.
     pub(crate) fn learn(&mut self, gap: Duration) {
         self.average = (self.average * 7 + nanoseconds(gap.min(LONG))) / 8;
     }
 
-    /// For how long to look.
+    /// How long to poll.
     pub(crate) fn budget(&self) -> Duration {
         if !self.pays || self.average > nanoseconds(MOST) {
             return Duration::ZERO;

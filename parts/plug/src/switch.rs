@@ -16,11 +16,11 @@ impl Member for SwitchPort {
         }
     }
 
-    /// Waits for room itself, as it was told when it joined; what comes in meanwhile is kept.
+    /// Waits for room itself, as configured at the join; frames arriving meanwhile are kept.
     fn queue(&mut self, frame: &[u8]) -> Result<Given> {
         match SwitchPort::queue(self, frame).map_err(|e| Error::switch("send", e))? {
             Sent::Done => Ok(Given::Done),
-            // Full is what only a send that does not wait comes to.
+            // Only a send that does not wait returns `Full`.
             Sent::Stalled | Sent::Full => Ok(Given::Stalled),
             Sent::Refused => Ok(Given::Refused),
             Sent::Gone => Ok(Given::Gone),
