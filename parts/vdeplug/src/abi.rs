@@ -1,9 +1,9 @@
-//! The border to C: `struct vdeplug_module` and the functions in it.
+//! The C interface: `struct vdeplug_module` and its functions.
 //!
-//! Every function turns its outcome into the value and `errno` of libvdeplug(3), and a panic into
-//! EIO. A connection is a [`Conn`], whose first two words are libvdeplug's. Threads may receive and
-//! send on one connection at a time each, as over libvdeplug's sockets; nobody may use a connection
-//! while or after it is closed. The layouts are those of libvdeplug_mod.h, interface version 1.
+//! Every function turns its outcome into the return value and `errno` of libvdeplug(3), and a panic into EIO.
+//! A connection is a [`Conn`], whose first two words belong to libvdeplug. One thread may receive while
+//! another sends on the same connection, as with libvdeplug's sockets; no thread may use a connection during
+//! or after its close. The layouts are those of libvdeplug_mod.h, interface version 1.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,16 +15,16 @@ use rustix::io::Errno;
 use crate::open::{self, Wish};
 use crate::plug::{Plug, Taken};
 
-/// `LIBVDEPLUG_INTERFACE_VERSION`: of [`OpenArgs`].
+/// `LIBVDEPLUG_INTERFACE_VERSION`: the version of [`OpenArgs`].
 const INTERFACE: c_int = 1;
 
 /// `struct vde_open_args`.
 #[derive(Debug)]
 #[repr(C)]
 pub struct OpenArgs {
-    /// Number of the port wanted; 0 for any.
+    /// The requested port number; 0 for any.
     pub port: c_int,
-    /// Group that may use the port's socket, in switches that have one socket a port; may be null.
+    /// Group that may use the port's socket, in switches with one socket per port; may be null.
     pub group: *mut c_char,
     /// Mode of that socket.
     pub mode: c_uint,
@@ -34,9 +34,9 @@ pub struct OpenArgs {
 #[derive(Debug)]
 #[repr(C)]
 pub struct Conn {
-    /// libvdeplug's: what dlopen(3) gave.
+    /// Owned by libvdeplug: the result of dlopen(3).
     handle: *mut c_void,
-    /// libvdeplug's: where it found [`OPS`].
+    /// Owned by libvdeplug: where it found [`OPS`].
     module: *const Module,
     plug: Plug<SwitchPort>,
 }
@@ -52,7 +52,7 @@ pub type Open = unsafe extern "C" fn(
 pub type Receive = unsafe extern "C" fn(*mut Conn, *mut c_void, usize, c_int) -> isize;
 /// Sends a frame.
 pub type Send = unsafe extern "C" fn(*mut Conn, *const c_void, usize, c_int) -> isize;
-/// Asks for a descriptor, or closes.
+/// Returns a descriptor, or closes.
 pub type Ask = unsafe extern "C" fn(*mut Conn) -> c_int;
 
 /// `struct vdeplug_module`.
@@ -78,7 +78,7 @@ pub struct Module {
 const _: () = assert!(size_of::<usize>() != 8 || size_of::<OpenArgs>() == 24);
 const _: () = assert!(size_of::<usize>() != 8 || size_of::<Module>() == 56);
 
-/// What libvdeplug looks for.
+/// The symbol that libvdeplug looks up.
 #[unsafe(export_name = "vdeplug_ops")]
 pub static OPS: Module = Module {
     flags: 0,
@@ -100,11 +100,11 @@ unsafe extern "C" fn vde_open_real(
         if !args.is_null() && interface != INTERFACE {
             return Err(Errno::INVAL);
         }
-        // SAFETY: null, or a string of the caller's that stays for the call.
+        // SAFETY: null, or a string of the caller that stays valid for the call.
         let name = unsafe { text(name) }?;
         // SAFETY: as above.
         let description = unsafe { text(description) }?;
-        // SAFETY: null, or arguments of the caller's of the version checked above.
+        // SAFETY: null, or arguments of the caller in the version checked above.
         let port = unsafe { args.as_ref() }.map_or(0, |args| args.port);
         let port = open::join(&Wish { name: &name, description: &description, port })?;
         let plug = Plug::new(port);
@@ -120,21 +120,21 @@ unsafe extern "C" fn vde_recv(
     flags: c_int,
 ) -> isize {
     let received = guarded(|| {
-        // SAFETY: null, or a connection that `vde_open_real` gave and nobody has closed.
+        // SAFETY: null, or a connection that `vde_open_real` returned and nobody has closed.
         let plug = unsafe { plug(conn) }?;
         if buffer.is_null() && length > 0 {
             return Err(Errno::FAULT);
         }
         let give = |frame: &[u8]| {
             let count = frame.len().min(length);
-            // SAFETY: the caller's buffer has `length` bytes, and the frame lies in memory of ours.
+            // SAFETY: the caller's buffer has `length` bytes, and the frame is in this library's memory.
             unsafe { ptr::copy_nonoverlapping(frame.as_ptr(), buffer.cast::<u8>(), count) };
             count
         };
         match plug.receive(flags, give)? {
             Taken::Frame(count) => Ok(count),
             Taken::Nothing => {
-                // As libvdeplug's own plug-ins say it: a frame of one byte, to be dropped.
+                // Like libvdeplug's own plug-ins: a frame of one byte, to be dropped.
                 set_errno(Errno::AGAIN);
                 Ok(give(&[0]))
             }
@@ -156,7 +156,7 @@ unsafe extern "C" fn vde_send(
             return Err(Errno::FAULT);
         }
         plug.send(length, flags, |to| {
-            // SAFETY: `to` has `length` bytes of ours, and the caller's buffer has as many.
+            // SAFETY: `to` has `length` bytes of this library's memory, and the caller's buffer has as many.
             unsafe { ptr::copy_nonoverlapping(buffer.cast::<u8>(), to.as_mut_ptr(), to.len()) };
         })
     });
@@ -179,7 +179,7 @@ unsafe extern "C" fn vde_close(conn: *mut Conn) -> c_int {
         if conn.is_null() {
             return Err(Errno::BADF);
         }
-        // SAFETY: a connection that `vde_open_real` gave by `Box::into_raw`, closed once.
+        // SAFETY: a connection that `vde_open_real` returned from `Box::into_raw`, closed once.
         let conn = unsafe { Box::from_raw(conn) };
         conn.plug.close();
         Ok(0)
@@ -189,35 +189,33 @@ unsafe extern "C" fn vde_close(conn: *mut Conn) -> c_int {
 
 /// The connection behind a pointer.
 ///
-/// # Safety
-/// `conn` is null or one that was opened and is not closed while the reference is used.
+/// # Safety `conn` is null, or an open connection that is not closed while the reference is in use.
 unsafe fn plug<'a>(conn: *mut Conn) -> Result<&'a Plug<SwitchPort>, Errno> {
     if conn.is_null() {
         return Err(Errno::BADF);
     }
-    // SAFETY: of the caller. libvdeplug writes the first two words only before it gives the
-    // connection to anybody; the reference is to what follows them.
+    // SAFETY: guaranteed by the caller. libvdeplug writes the first two words only before it hands out the
+    // connection; the reference covers only what follows them.
     Ok(unsafe { &(*conn).plug })
 }
 
-/// A copy of a C string; an empty one for null.
+/// A copy of a C string; empty for null.
 ///
-/// # Safety
-/// `from` is null or a C string that stays for the call.
+/// # Safety `from` is null, or a C string that stays valid for the call.
 unsafe fn text(from: *const c_char) -> Result<String, Errno> {
     if from.is_null() {
         return Ok(String::new());
     }
-    // SAFETY: of the caller.
+    // SAFETY: guaranteed by the caller.
     let bytes = unsafe { CStr::from_ptr(from) };
     bytes.to_str().map(str::to_owned).map_err(|_| Errno::INVAL)
 }
 
-/// Runs `work`; a panic in it is an error.
+/// Runs `work`, and turns a panic into an error.
 fn guarded<T>(work: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
-    // What a panic leaves half done is behind a lock, which is poisoned by it.
+    // State left inconsistent by a panic is behind a lock, which the panic poisons.
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|reason| {
-        // What it says may panic when it is dropped: better lost.
+        // Dropping the panic's payload may panic itself: leak it instead.
         std::mem::forget(reason);
         Err(Errno::IO)
     })
@@ -228,16 +226,16 @@ fn answer(outcome: Result<usize, Errno>) -> isize {
     count.unwrap_or_else(|error| failed(error, -1))
 }
 
-/// Sets `errno` and gives `value`.
+/// Sets `errno` and returns `value`.
 fn failed<T>(error: Errno, value: T) -> T {
     set_errno(error);
     value
 }
 
-/// Sets what C calls `errno`.
+/// Sets C's `errno`.
 pub(crate) fn set_errno(error: Errno) {
-    // SAFETY: gives the thread's errno, which is always there.
+    // SAFETY: returns the thread's errno, which always exists.
     let place = unsafe { libc::__errno_location() };
-    // SAFETY: the thread's own, and nobody else has a reference to it.
+    // SAFETY: it belongs to this thread, and no other reference to it exists.
     unsafe { *place = error.raw_os_error() };
 }

@@ -1,7 +1,7 @@
-//! From what `vde_open` is given to a port: names, descriptions, and errors as numbers.
+//! Turns the arguments of `vde_open` into a port: names, descriptions, and error numbers.
 //!
-//! A port that the name chooses comes before that of the arguments, as in VDE. Group and mode are
-//! those of a port's own socket; netloom's ports have none, who may join is the switch's to say.
+//! A port number in the name takes precedence over the one in the arguments, as in VDE. Group and mode apply
+//! to a port's own socket, which netloom's ports do not have: the switch decides who may join.
 
 use std::ffi::c_int;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -10,19 +10,19 @@ use netloom_shm::protocol::{MOST_NAME, Reason};
 use netloom_shm::{Error, JoinOptions, SwitchPort, name};
 use rustix::io::Errno;
 
-/// What a port is called when the program does not say who it is.
+/// Port name for programs without a description.
 const NAMELESS: &str = "vde";
-/// Bytes that make a name unlike others: a space and six digits.
+/// Bytes that make a name unique: a space and six digits.
 const SUFFIX: usize = 7;
 
-/// What was given to `vde_open`.
+/// Arguments of `vde_open`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wish<'a> {
-    /// What follows `netloom://`.
+    /// The part after `netloom://`.
     pub(crate) name: &'a str,
-    /// Who the program says it is.
+    /// The program's description of itself.
     pub(crate) description: &'a str,
-    /// The port's number in the arguments, 0 for any.
+    /// The port number in the arguments, 0 for any.
     pub(crate) port: c_int,
 }
 
@@ -36,15 +36,15 @@ pub(crate) fn join(wish: &Wish<'_>) -> Result<SwitchPort, Errno> {
         Some(number) => u16::from(number),
         None => u8::try_from(wish.port).map_err(|_| Errno::INVAL)?.into(),
     };
-    // VDE's frames have no header that could say what is unfinished.
+    // VDE frames have no header that could describe partial checksums.
     options.super_frames = false;
     options.checksums = false;
-    // Who watches the control descriptor ends with the switch; for others it comes back.
+    // Programs that watch the control descriptor end with the switch; for others the port rejoins.
     options.reconnect = true;
     match SwitchPort::join(&options) {
         Err(Error::Refused { reason: Reason::Taken, .. }) if !chosen => {
-            // Another port has the name: two cards of one QEMU, or equal numbers of processes in
-            // two nodes. If the number is taken, this fails alike.
+            // Another port has the name: two cards of one QEMU, or equal pids in two nodes. If instead the
+            // number is taken, this attempt fails the same way.
             options.name = unlike_others(&name);
             SwitchPort::join(&options)
         }
@@ -53,20 +53,20 @@ pub(crate) fn join(wish: &Wish<'_>) -> Result<SwitchPort, Errno> {
     .map_err(|error| number(&error))
 }
 
-/// A port's name from a description: one line, not too long, never empty.
+/// A port name from a description: one line, bounded, never empty.
 fn port_name(description: &str) -> String {
     let plain = description.trim().chars().map(|c| if c.is_control() { ' ' } else { c });
     let name = cut(plain, MOST_NAME);
     if name.is_empty() { NAMELESS.to_owned() } else { name }
 }
 
-/// The name with something by chance at its end.
+/// The name with a random suffix.
 fn unlike_others(name: &str) -> String {
     let chance = RandomState::new().build_hasher().finish() & 0xff_ffff;
     format!("{} {chance:06x}", cut(name.chars(), MOST_NAME - SUFFIX))
 }
 
-/// As many of the characters as fit into so many bytes.
+/// As many characters as fit into `most` bytes.
 fn cut(characters: impl Iterator<Item = char>, most: usize) -> String {
     let mut text = String::with_capacity(most);
     for c in characters {
@@ -79,7 +79,7 @@ fn cut(characters: impl Iterator<Item = char>, most: usize) -> String {
     text
 }
 
-/// The number for an error. Never EPROTONOSUPPORT: libvdeplug would look for another plug-in.
+/// The error number. Never EPROTONOSUPPORT: libvdeplug would try another plug-in.
 pub(crate) fn number(error: &Error) -> Errno {
     match error {
         Error::Refused { reason, .. } => match reason {

@@ -1,15 +1,14 @@
-//! What a connection does with its port, in the terms of libvdeplug(3).
+//! A connection's operations on its port, in the terms of libvdeplug(3).
 //!
-//! * Receiving never waits. Nothing there is EAGAIN; but a program that was woken for nothing (by a
-//!   message of the switch, or a frame that was not for it) and that would block on a socket is given
-//!   [`Taken::Nothing`], since many programs end at any error. Those that have set O_NONBLOCK or give
-//!   MSG_DONTWAIT do not.
-//! * Sending waits for room, up to the port's bound, then is ENOBUFS, and the frame is lost; also
-//!   with O_NONBLOCK set, because an epoll descriptor cannot say that there is room. With
-//!   MSG_DONTWAIT it is EAGAIN at once, and the frame is the program's still.
-//! * The control descriptor is silent until the switch is gone, and readable from then on. A program
-//!   that goes on all the same keeps its edges, and is a member again when the switch is back.
-//! * A copy of a connection that a fork made ends without a word to the switch.
+//! * Receiving never blocks. Without a frame it returns EAGAIN. Exception: a blocking program that was woken
+//!   for nothing (by a message of the switch, or a frame not for it) gets [`Taken::Nothing`], since many
+//!   programs end at any error. Programs that set O_NONBLOCK or pass MSG_DONTWAIT get EAGAIN.
+//! * Sending waits for room up to the port's bound, then returns ENOBUFS and the frame is lost. That holds
+//!   with O_NONBLOCK too, because an epoll descriptor cannot signal room. With MSG_DONTWAIT it returns EAGAIN
+//!   at once, and the program keeps the frame.
+//! * The control descriptor is silent until the switch is gone, and readable from then on. A program that
+//!   continues keeps its edges, and is a member again when the switch is back.
+//! * A connection copied by fork closes without a message to the switch.
 
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Mutex, MutexGuard};
@@ -22,9 +21,9 @@ use rustix::process::Pid;
 use crate::open;
 use crate::port::Port;
 
-/// The shortest frame: an Ethernet header.
+/// Shortest frame: an Ethernet header.
 const LEAST: usize = 14;
-/// The longest: the longest IP packet with its Ethernet header and two VLAN tags.
+/// Longest frame: the longest IP packet with its Ethernet header and two VLAN tags.
 const MOST: usize = 14 + 8 + 65_535;
 
 /// A connection.
@@ -33,7 +32,7 @@ pub(crate) struct Plug<P> {
     held: Mutex<Held<P>>,
     data: RawFd,
     control: RawFd,
-    /// Who opened it.
+    /// The process that opened it.
     process: Pid,
 }
 
@@ -43,12 +42,12 @@ struct Held<P> {
     buffer: Box<[u8]>,
 }
 
-/// What was received.
+/// Result of a receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// A frame, of which so many bytes were given.
+    /// A frame; the number of bytes delivered.
     Frame(usize),
-    /// None, though the data descriptor said so.
+    /// No frame, although the data descriptor was readable.
     Nothing,
 }
 
@@ -60,7 +59,7 @@ impl<P: Port> Plug<P> {
         Plug { held, data, control, process: rustix::process::getpid() }
     }
 
-    /// Takes the next frame and hands it to `give`, which says how much of it was wanted.
+    /// Receives the next frame and passes it to `give`, which returns the number of bytes used.
     pub(crate) fn receive(
         &self,
         flags: i32,
@@ -87,7 +86,7 @@ impl<P: Port> Plug<P> {
         }
     }
 
-    /// Sends a frame of `length` bytes that `fill` writes; gives its length.
+    /// Sends a frame of `length` bytes that `fill` writes; returns its length.
     pub(crate) fn send(
         &self,
         length: usize,
@@ -115,28 +114,28 @@ impl<P: Port> Plug<P> {
         }
     }
 
-    /// Readable as long as a frame may be there.
+    /// Readable while a frame may be available.
     pub(crate) fn data_fd(&self) -> RawFd {
         self.data
     }
 
-    /// Readable from when the switch is gone.
+    /// Readable once the switch is gone.
     pub(crate) fn control_fd(&self) -> RawFd {
         self.control
     }
 
-    /// Leaves the switch, unless this is the copy that a fork has made and who opened it lives: that
-    /// one is only forgotten, because memories and sockets are the other's.
+    /// Leaves the switch, unless this is a fork's copy and the process that opened the connection lives: such
+    /// a copy is leaked, because memories and sockets belong to that process.
     pub(crate) fn close(self) {
         let own = self.process == rustix::process::getpid();
-        // daemon(3) leaves the copy as the only one.
+        // After daemon(3) the copy is the only one.
         if !own && rustix::process::test_kill_process(self.process) != Err(Errno::SRCH) {
             std::mem::forget(self);
         }
     }
 
     fn lock(&self) -> Result<MutexGuard<'_, Held<P>>, Errno> {
-        // Poisoned: a panic left the port in a state that nobody knows.
+        // Poisoned: a panic left the port in an unknown state.
         self.held.lock().map_err(|_| Errno::IO)
     }
 }

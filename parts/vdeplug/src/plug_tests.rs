@@ -1,4 +1,4 @@
-//! Connections over a port that is a script: what programs see of each outcome.
+//! Connections over a scripted port: what programs see of each outcome.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -7,7 +7,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd};
 
 use super::*;
 
-/// Gives what it is told to, and an eventfd that is readable when it is told to be.
+/// Returns scripted results, with an eventfd that is readable on demand.
 struct Script {
     gives: VecDeque<(Received, Vec<u8>)>,
     sent: Vec<(Vec<u8>, bool)>,
@@ -18,7 +18,7 @@ struct Script {
 
 impl Port for Script {
     fn receive(&mut self, buffer: &mut [u8]) -> netloom_shm::Result<Received> {
-        // As in a port: who looks has seen what woke him.
+        // As in a port: a look at the descriptor consumes the wake-up.
         self.woken = readable(self.data.as_fd()).expect("poll");
         if self.woken {
             rustix::io::read(&self.data, &mut [0; 8]).expect("read");
@@ -48,7 +48,7 @@ impl Port for Script {
     }
 }
 
-/// Whether something is there to be read.
+/// Whether a descriptor is readable.
 fn readable(fd: BorrowedFd<'_>) -> Result<bool, Errno> {
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     let mut polled = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
@@ -159,7 +159,7 @@ fn a_switch_that_is_gone_is_an_error_after_the_last_frame() {
 #[test]
 fn frames_are_sent_with_a_header_that_says_nothing() {
     let plug = plug(&[frame(0, 60)]);
-    // Leaves a header that says something in the buffer.
+    // Leaves a non-zero header in the buffer.
     receive(&plug, 0).expect("frame");
     for (length, flags) in [(14, 0), (MOST, libc::MSG_DONTWAIT)] {
         assert_eq!(plug.send(length, flags, |to| to.fill(0x55)), Ok(length));

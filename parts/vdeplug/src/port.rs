@@ -1,20 +1,20 @@
-//! What a connection needs of a port of a switch, so that it can be tested without one.
+//! The operations that a connection needs of a switch port, so that tests can replace it.
 
 use std::os::fd::BorrowedFd;
 
 use netloom_shm::{Received, Result, Sent, SwitchPort};
 
-/// A port; [`SwitchPort`] says what the functions of its names do.
+/// A port; [`SwitchPort`] documents the functions of the same names.
 pub(crate) trait Port {
-    /// Never blocks. Frames are whole packets with finished checksums.
+    /// Never blocks. Frames are whole packets with complete checksums.
     fn receive(&mut self, buffer: &mut [u8]) -> Result<Received>;
-    /// Whether receiving, which found nothing, has seen that the data descriptor was readable.
+    /// Whether the last receive, which found nothing, saw the data descriptor readable.
     fn was_woken(&mut self) -> Result<bool>;
-    /// Waits for room, bounded, or says [`Sent::Full`] if it is not to.
+    /// Waits for room, bounded, or returns [`Sent::Full`] if it must not wait.
     fn send(&mut self, frame: &[u8], wait: bool) -> Result<Sent>;
-    /// Readable as long as a frame may be there.
+    /// Readable while a frame may be available.
     fn data(&self) -> BorrowedFd<'_>;
-    /// Readable from when the switch is gone.
+    /// Readable once the switch is gone.
     fn control(&self) -> BorrowedFd<'_>;
 }
 
