@@ -1,8 +1,7 @@
-//! Waiting for a time exactly, and how far off it was.
+//! Waits until an exact time, and records the error.
 //!
-//! CLOCK_MONOTONIC in nanoseconds. The last half millisecond is waited for by looking at the clock again
-//! and again, the rest asleep. Stamps are Unix time: what lies between the clocks is looked up ten times a
-//! second.
+//! Times are CLOCK_MONOTONIC in nanoseconds. The wait sleeps until the last half millisecond, then polls the
+//! clock. Stamps are Unix time: the offset between the clocks is refreshed ten times a second.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,24 +10,24 @@ use netloom_traffic::Histogram;
 
 use crate::pace::TOLERANCE;
 
-/// What is left to be waited awake: more than a sleep may take too long.
+/// Part of the wait spent polling: longer than a sleep may overrun.
 const AWAKE: u64 = 500_000;
-/// The longest sleep, after which it is asked whether to stop.
+/// Longest sleep between checks of the stop flag.
 const ASLEEP: u64 = 50_000_000;
-/// How long what lies between the clocks holds.
+/// How long a clock offset stays valid.
 const HOLDS: u64 = 100_000_000;
 
-/// A clock and what was measured by it.
+/// A clock and its measured errors.
 #[derive(Debug)]
 pub(crate) struct Clock {
     offset: u64,
     looked: u64,
-    /// How much later than planned each departure was, in nanoseconds.
+    /// Lateness of each departure in nanoseconds.
     pub(crate) errors: Histogram,
-    /// How often two looks at the clock were farther apart than [`TOLERANCE`], and how far in all: this
-    /// thread did nothing between them, so it was not running.
+    /// Number and total length of gaps above [`TOLERANCE`] between two clock reads. The thread only polls
+    /// between them, so it was not running.
     pub(crate) interruptions: (u64, u64),
-    /// Departures later than [`TOLERANCE`], and how many of these because of such an interruption.
+    /// Departures later than [`TOLERANCE`], and how many of them because of such an interruption.
     pub(crate) late: (u64, u64),
 }
 
@@ -51,7 +50,7 @@ impl Clock {
         clock::monotonic()
     }
 
-    /// A time of [`Clock::now`] as Unix time.
+    /// Converts a time of [`Clock::now`] to Unix time.
     #[inline]
     pub(crate) fn unix(&mut self, now: u64) -> u64 {
         if now.wrapping_sub(self.looked) >= HOLDS {
@@ -68,7 +67,7 @@ impl Clock {
         self.offset = unix.wrapping_sub(before + (after - before) / 2);
     }
 
-    /// Waits until a time and gives the time that it then is, at or after it; `None` when it is to stop.
+    /// Waits until `due` and returns the current time, at or after it; `None` when `stop` is set.
     #[inline]
     pub(crate) fn wait(&mut self, due: u64, stop: &AtomicBool) -> Option<u64> {
         let mut before = None;
@@ -134,7 +133,7 @@ mod tests {
         let before = system();
         let stamp = clock.unix(Clock::now());
         let after = system();
-        // The clocks are not read at once.
+        // The two clocks are not read simultaneously.
         assert!(before <= stamp + 1_000_000 && stamp <= after + 1_000_000);
     }
 }

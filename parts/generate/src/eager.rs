@@ -1,16 +1,16 @@
-//! A sender that paces frames runs before others on its processor, for as long as it does.
+//! Gives a pacing sender priority over other processes on its CPU while it sends.
 //!
-//! By its niceness, not by a real-time policy: a sender never sleeps between frames, and a real-time
-//! thread that never sleeps is stopped by the kernel for a twentieth of each second, at a stretch
-//! (`sched_rt_runtime_us`), which costs more frames than all else. Others on the processor keep their small
-//! share, so nothing starves. What was before is put back.
+//! By niceness, not by a real-time policy: a sender never sleeps between frames, and the kernel stops a
+//! real-time thread that never sleeps for 5 % of each second at a stretch (`sched_rt_runtime_us`). That costs
+//! more frames than anything else. Other processes on the CPU keep their small share, so none starves. The
+//! old niceness is restored.
 
 use rustix::process::{getpriority_process, setpriority_process};
 
-/// The niceness of who goes before all others that are not real-time.
+/// The niceness above all other threads that are not real-time.
 const MOST: i32 = -20;
 
-/// As long as it lives the calling thread, which must drop it, is preferred, where that is permitted.
+/// Raises the calling thread's priority while it lives, if permitted. The same thread must drop it.
 #[derive(Debug)]
 pub(crate) struct Eager {
     before: Option<i32>,
@@ -18,13 +18,13 @@ pub(crate) struct Eager {
 
 impl Eager {
     pub(crate) fn new() -> Eager {
-        // On Linux `None`, number 0, is the calling thread alone.
+        // On Linux, `None` (number 0) means the calling thread only.
         let before = getpriority_process(None).ok();
         let raised = before.is_some() && setpriority_process(None, MOST).is_ok();
         Eager { before: before.filter(|_| raised) }
     }
 
-    /// Whether that was permitted.
+    /// Whether raising was permitted.
     pub(crate) fn is_raised(&self) -> bool {
         self.before.is_some()
     }

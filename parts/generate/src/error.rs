@@ -1,4 +1,4 @@
-//! What can go wrong when frames are sent and received.
+//! Failures of sending and receiving frames.
 
 use std::io;
 
@@ -9,22 +9,22 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// What was to be sent cannot be.
+    /// The requested traffic is impossible.
     #[error(transparent)]
     Traffic(#[from] netloom_traffic::Error),
-    /// A packet socket.
+    /// A packet socket failed.
     #[error(transparent)]
     Rawsock(#[from] netloom_rawsock::Error),
-    /// Frames made in the kernel.
+    /// Frames could not be generated in the kernel.
     #[error(transparent)]
     Ebpf(#[from] netloom_ebpf::Error),
-    /// A switch in shared memory.
+    /// A shared-memory switch failed.
     #[error(transparent)]
     Shm(#[from] netloom_shm::Error),
-    /// An interface could not be asked about.
+    /// An interface could not be queried.
     #[error(transparent)]
     Netlink(#[from] netloom_netlink::Error),
-    /// A capture file.
+    /// A capture file is malformed.
     #[error(transparent)]
     Pcap(#[from] netloom_pcap::Error),
     /// A capture file could not be opened.
@@ -33,33 +33,34 @@ pub enum Error {
     /// A thread could not be started or could not enter a namespace.
     #[error("{object}: {operation}")]
     Call {
-        /// What it was tried on.
+        /// The object of the operation.
         object: String,
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
-        /// The refusal.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// A frame is longer than the interface takes.
+    /// A frame exceeds the interface's limit.
     #[error("interface {index}: send frames of {length} bytes: it takes at most {most}")]
     TooLong {
         /// The interface.
         index: u32,
         /// The longest frame's length, without check sequence.
         length: u32,
-        /// The most that it takes.
+        /// The interface's limit.
         most: u32,
     },
-    /// An engine cannot send this there.
+    /// The engine cannot send this traffic to this target.
     #[error("engine {engine}: {reason}")]
     Engine {
         /// The engine.
         engine: &'static str,
-        /// Why not, and what else.
+        /// Why not, and what would work.
         reason: String,
     },
-    /// The other end of a pair takes no frames made in the kernel, and is out of reach.
+    /// The peer of a veth pair does not accept frames generated in the kernel, and cannot be reached to
+    /// enable it.
     #[error(
         "interface {index}: its other end takes no frames that are made in the kernel: it needs an XDP \
          program there, or the engine \"ring\""
@@ -74,10 +75,10 @@ pub enum Error {
         /// The interface.
         index: u32,
     },
-    /// The interface, or the switch, is no more.
+    /// The interface or the switch no longer exists.
     #[error("{object}: send: it is gone")]
     Gone {
-        /// What it was.
+        /// The object that disappeared.
         object: String,
     },
 }

@@ -1,7 +1,7 @@
-//! The other end of a pair of links, which must run a program for frames that are made in the kernel.
+//! The peer of a veth pair, which needs an XDP program to accept frames generated in the kernel.
 //!
-//! Where it is in the same namespace it is found; elsewhere the caller says where. What is attached goes
-//! with the generator.
+//! A peer in the same namespace is found; for one elsewhere, the caller names the namespace. The attached
+//! program is removed with the generator.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -10,7 +10,7 @@ use netloom_sys::namespace;
 
 use crate::{Error, Result};
 
-/// Where the other end is.
+/// Location of the peer.
 #[derive(Debug)]
 pub struct FarEnd {
     /// Its network namespace.
@@ -19,18 +19,18 @@ pub struct FarEnd {
     pub index: u32,
 }
 
-/// What is known of the other end.
+/// Result of reaching the peer.
 #[derive(Debug)]
 pub(crate) enum Reached {
-    /// It has a program, of ours or another's.
+    /// It has a program, this crate's or another.
     Ready(Option<Pass>),
-    /// There is none, as with a card.
+    /// There is no peer, as with a card.
     None,
-    /// It is in a namespace that was not named.
+    /// It is in a namespace that the caller did not name.
     Elsewhere,
 }
 
-/// Sees to it that the other end of an interface takes frames that are made in the kernel.
+/// Ensures that the peer of an interface accepts frames generated in the kernel.
 pub(crate) fn reach(index: u32, far: Option<&FarEnd>) -> Result<Reached> {
     if let Some(far) = far {
         return there(far).map(Reached::Ready);
@@ -47,7 +47,7 @@ pub(crate) fn reach(index: u32, far: Option<&FarEnd>) -> Result<Reached> {
     }
 }
 
-/// Attaches on a thread that enters the namespace and ends.
+/// Attaches on a short-lived thread that enters the namespace.
 fn there(far: &FarEnd) -> Result<Option<Pass>> {
     let work = || {
         namespace::enter_network(far.netns.as_fd()).map_err(|e| {

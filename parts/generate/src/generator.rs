@@ -1,7 +1,7 @@
-//! Sending frames that are made here: how many, how fast, by which way.
+//! Sends synthetic frames: how many, how fast, by which engine.
 //!
-//! The time of each frame is fixed by its schedule; after an interruption it is approached again without a
-//! burst. A frame is stamped with the time at which it is given away.
+//! The schedule fixes the time of each frame; after an interruption the sender returns to it without a burst.
+//! A frame is stamped with the time at which it is handed over.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,37 +17,37 @@ use crate::report::{Pacing, SendReport, a_second};
 use crate::spec::Spec;
 use crate::{Error, Result};
 
-/// By which way frames go.
+/// How frames are sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Engine {
-    /// A switch's port by shared memory. An interface at more than 400,000 frames a second by frames
-    /// made in the kernel where these can be, else by the ring.
+    /// For a port of a switch, shared memory. For an interface above 400,000 frames a second, live frames
+    /// where possible; otherwise the ring.
     #[default]
     Auto,
-    /// Made in the kernel (`BPF_PROG_TEST_RUN`): the fastest; paced so that each call makes what is due
-    /// within a tenth of a millisecond, or more where calls take longer, in one burst.
+    /// Generated in the kernel (`BPF_PROG_TEST_RUN`): the fastest engine. With a pace, each call sends in one
+    /// burst what is due within a tenth of a millisecond, or more if calls take longer.
     LiveFrames,
-    /// A packet socket's ring: each frame at its time.
+    /// A packet socket's ring: each frame at its own time.
     Ring,
-    /// A switch in shared memory.
+    /// A shared-memory switch.
     Shm,
 }
 
-/// Where frames go.
+/// Destination of the frames.
 #[derive(Debug)]
 pub enum Target {
     /// An interface of the calling thread's network namespace.
     Interface {
         /// Its index.
         index: u32,
-        /// Its other end, if it is one of a pair and that end is in another namespace.
+        /// Its peer, if it belongs to a pair whose other end is in another namespace.
         far: Option<FarEnd>,
     },
-    /// A switch that has been joined.
+    /// A port of a switch, already joined.
     Switch(Box<SwitchPort>),
 }
 
-/// Sends what is asked for, as often as it is run: numbers go on from one run to the next.
+/// Sends the specified frames on each run; numbering continues from one run to the next.
 #[derive(Debug)]
 pub struct Generator {
     spec: Spec,
@@ -66,9 +66,8 @@ enum Way {
 impl Generator {
     /// Prepares to send.
     ///
-    /// # Errors
-    /// [`Error::Traffic`] for what cannot be sent, [`Error::TooLong`] for frames longer than the interface
-    /// takes, [`Error::Engine`] for an engine that cannot send there, and what the kernel refuses.
+    /// # Errors [`Error::Traffic`] for impossible traffic, [`Error::TooLong`] for frames beyond the
+    /// interface's limit, [`Error::Engine`] for an engine that cannot send there, and errors of the kernel.
     pub fn open(target: Target, engine: Engine, spec: Spec) -> Result<Generator> {
         let frame = spec.check()?;
         let way = match (target, engine) {
@@ -82,10 +81,9 @@ impl Generator {
         Ok(Generator { spec, frame, way, next: 0 })
     }
 
-    /// Sends until all is sent, the time is over, or `stop` is set (looked at between frames).
+    /// Sends until all frames are sent, the duration is over, or `stop` is set (checked between frames).
     ///
-    /// # Errors
-    /// [`Error::Down`], [`Error::Gone`], [`Error::FarEnd`], and what the kernel refuses.
+    /// # Errors [`Error::Down`], [`Error::Gone`], [`Error::FarEnd`], and errors of the kernel.
     pub fn run(&mut self, stop: &AtomicBool) -> Result<SendReport> {
         match &mut self.way {
             Way::Live(live) => live.run(&self.spec, stop),
@@ -161,7 +159,7 @@ fn no_way(engine: &'static str, reason: &str) -> Error {
     Error::Engine { engine, reason: reason.to_owned() }
 }
 
-/// The way to an interface.
+/// Opens an engine for an interface.
 fn interface(
     index: u32,
     far: Option<FarEnd>,

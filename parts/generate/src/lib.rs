@@ -1,12 +1,12 @@
-//! Generate and replay: frames at exact rates, and what became of them.
+//! Generate and replay: sends frames at exact rates, and measures their fate.
 //!
-//! A [`Generator`] sends frames with stamps, a [`Replayer`] those of a capture file, each when it is due on
-//! the clock, and tells how far off each was. A [`Receive`] finds what came of stamped frames at another
-//! interface: lost, duplicated, reordered, how late. By which way frames go is an [`Engine`].
+//! A [`Generator`] sends stamped frames and a [`Replayer`] the frames of a capture file, each at its due
+//! time; both report the timing error. A [`Receive`] measures stamped frames at another interface: loss,
+//! duplicates, reordering, latency. An [`Engine`] determines how frames are sent.
 //!
-//! Interfaces are indexes in the calling thread's network namespace, when something is opened and when
-//! it runs. A run uses the calling thread alone (a replay reads its file on one more), and keeps a
-//! processor busy while it waits for the next frame.
+//! Interfaces are indexes in the calling thread's network namespace, both at open and during a run. A run
+//! uses only the calling thread (a replay reads its file on one more) and keeps a CPU busy while it waits for
+//! the next frame.
 
 #![forbid(unsafe_code)]
 

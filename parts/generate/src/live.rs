@@ -1,7 +1,7 @@
-//! Sending frames that the kernel makes: at top speed, or a tenth of a millisecond's worth at a time.
+//! Sends frames generated in the kernel: at top speed, or a tenth of a millisecond's worth at a time.
 //!
-//! At top speed calls are long. At a rate a call makes what is due within [`SPAN`], at its first frame's
-//! time; when calls take longer than that, the next one makes what has become due as well.
+//! At top speed calls are long. With a pace, each call starts at its first frame's time and sends what is due
+//! within [`SPAN`]; if calls take longer, the next call also sends what has become due.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -15,29 +15,29 @@ use crate::report::{Pacing, SendReport, UsedEngine, a_second};
 use crate::spec::Spec;
 use crate::{Error, Result};
 
-/// Frames of the first call at top speed; later ones grow.
+/// Frames of the first call at top speed; later calls grow.
 const FIRST: u64 = 1 << 16;
-/// The most frames of one call.
+/// Maximum frames per call.
 const MOST: u64 = 1 << 26;
-/// How long a call at top speed should take: it cannot be stopped but by a signal.
+/// Target duration of a call at top speed: only a signal can stop it.
 const LONG: u64 = 400_000_000;
-/// Nanoseconds of the schedule that one call makes frames of when there is a pace.
+/// Nanoseconds of the schedule that one call covers when there is a pace.
 const SPAN: u64 = 50_000;
-/// The most of these, when calls take long.
+/// Upper bound of that span when calls take long.
 const MOST_SPAN: u64 = 100_000_000;
 
-/// Frames made in the kernel for one interface.
+/// Frames generated in the kernel for one interface.
 #[derive(Debug)]
 pub(crate) struct Live {
     index: u32,
     frames: LiveFrames,
-    /// Whether nobody saw to the other end.
+    /// Whether the peer could not be checked.
     unsure: bool,
     _far: Option<Pass>,
 }
 
 impl Live {
-    /// Whether such frames can be made that way.
+    /// Whether this engine can send such frames.
     pub(crate) fn can(spec: &Spec) -> bool {
         spec.longest() <= LONGEST
             && usize::try_from(spec.sizes.cycle()).is_ok_and(|cycle| cycle <= MOST_LENGTHS)
@@ -115,20 +115,20 @@ impl Live {
     }
 }
 
-/// Frames of the next call, which is to take `aim` nanoseconds, after one of `count` that took so long:
-/// at most four times as many.
+/// Frames for the next call so that it takes `aim` nanoseconds, given that `count` frames took `took`; at
+/// most four times as many.
 fn next_call(count: u64, took: u64, aim: u64) -> u64 {
     let frames = u128::from(count) * u128::from(aim) / u128::from(took.max(1));
     let frames = u64::try_from(frames).unwrap_or(MOST);
     frames.clamp(FIRST, count.saturating_mul(4).max(FIRST)).min(MOST)
 }
 
-/// Of at most `count` frames, those that are due before a time: at least one.
+/// Number of frames, from 1 to `count`, due before a time.
 fn within(schedule: &Schedule, spec: &Spec, count: u64, end: u64) -> u64 {
     let due_of = |frames: u64| {
         let mut ahead = *schedule;
-        // By packets this is exact; by bits frames are taken for the smallest, and at most the last
-        // call has some that are due after the end.
+        // Exact for packet rates. For bit rates all frames count as the smallest, so at most the last call
+        // contains some that are due after the end.
         ahead.skip(frames, frames * u64::from(spec.sizes.least()));
         ahead.due()
     };

@@ -1,40 +1,40 @@
-//! Frames of a file brought into the order in which they were recorded, as far as a bounded look ahead sees.
+//! Sorts the frames of a file into recording order within a bounded look-ahead.
 //!
-//! A file of several interfaces is often written interface by interface: each in order, all together not.
-//! Frames are held until the newest is [`SPAN`] behind them or [`MOST`] bytes are held; what is older than
-//! a frame that was let go before is found late by who plays it. Frames of the same time keep their order,
-//! and a frame without a time has that of the one before it. Invariant: what is put comes out once.
+//! A file of several interfaces is often written interface by interface: each is in order, the whole is not.
+//! Frames are held until the newest is [`SPAN`] ahead of them or [`MOST`] bytes are held; the player detects
+//! frames older than one already released. Frames of the same time keep their order, and a frame without a
+//! time takes that of its predecessor. Invariant: each frame comes out exactly once.
 
-/// How far ahead is looked, in nanoseconds of the recording.
+/// Look-ahead in nanoseconds of the recording.
 const SPAN: u64 = 1_000_000_000;
-/// How far ahead is looked, in bytes.
+/// Look-ahead in bytes.
 const MOST: usize = 16 << 20;
 
-/// A frame that is held.
+/// A held frame.
 #[derive(Clone, Copy, Debug)]
 struct Held {
-    /// By what it is ordered.
+    /// Sort key.
     key: u64,
     time: Option<u64>,
     start: usize,
     length: usize,
 }
 
-/// Frames that wait for what may have to go before them.
+/// Frames held until all earlier ones are known.
 #[derive(Debug, Default)]
 pub(crate) struct Order {
     bytes: Vec<u8>,
     held: Vec<Held>,
     least: u64,
     latest: u64,
-    /// That of the last frame put.
+    /// Key of the last frame added.
     last: u64,
-    /// Frames that were put before one that is older.
+    /// Frames that were added after a newer one.
     moved: u64,
 }
 
 impl Order {
-    /// Holds a frame; whether it is time to [`Order::take`].
+    /// Holds a frame; returns whether [`Order::take`] is due.
     pub(crate) fn put(&mut self, frame: &[u8], time: Option<u64>) -> bool {
         let key = time.unwrap_or(self.last);
         self.moved += u64::from(!self.held.is_empty() && key < self.latest);
@@ -48,7 +48,7 @@ impl Order {
         self.bytes.len() >= MOST || self.latest - self.least >= 2 * SPAN
     }
 
-    /// Takes what need not wait any longer, in order; with `all` everything.
+    /// Releases frames that need not wait any longer, in order; with `all`, every frame.
     pub(crate) fn take(&mut self, all: bool, mut give: impl FnMut(&[u8], Option<u64>)) {
         if !self.held.is_sorted_by_key(|held| held.key) {
             self.held.sort_by_key(|held| held.key);
@@ -67,7 +67,7 @@ impl Order {
         self.least = self.held.first().map_or(self.latest, |held| held.key);
     }
 
-    /// How many frames, in order, need not wait.
+    /// Number of frames, in order, that need not wait.
     fn ready(&self) -> usize {
         let old = self.latest.saturating_sub(SPAN);
         let by_time = self.held.partition_point(|held| held.key < old);
@@ -79,7 +79,7 @@ impl Order {
         if self.bytes.len() >= MOST { by_time.max(by_room.count()) } else { by_time }
     }
 
-    /// Frames put so far that stand behind newer ones in the file and were held beside them.
+    /// Takes the count of frames that follow newer ones in the file and were sorted before them.
     pub(crate) fn take_moved(&mut self) -> u64 {
         std::mem::take(&mut self.moved)
     }
@@ -116,7 +116,7 @@ mod tests {
                 .map(|(frame, time)| (frame[0], time.unwrap()))
                 .eq((0..100).flat_map(|n| [(1, ms(2 * n)), (2, ms(2 * n + 1))]))
         );
-        // All of the second interface but its last frame, which is the newest.
+        // All frames of the second interface except its last, which is the newest.
         assert_eq!(order.take_moved(), 99);
     }
 

@@ -1,6 +1,7 @@
-//! Where frames go one by one: a packet socket's ring, or a port of a switch in shared memory.
+//! Sinks that take frames one by one: a packet socket's ring, or a port of a shared-memory switch.
 //!
-//! Invariant: each frame offered is taken or refused, and counted so, at the latest in [`Outlet::finish`].
+//! Invariant: each offered frame is taken or refused and counted accordingly, in [`Outlet::finish`] at the
+//! latest.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
@@ -14,33 +15,33 @@ use crate::clock::Clock;
 use crate::report::UsedEngine;
 use crate::{Error, Result};
 
-/// Frames that one call sends when there is no pace.
+/// Frames sent per call without a pace.
 pub(crate) const BURST: u64 = 64;
 /// How long a frame waits for room.
 const PATIENCE: u64 = 100_000_000;
-/// How long what was put may take to be taken in the end.
+/// How long the final drain may take.
 const LAST: u64 = 1_000_000_000;
 /// An Ethernet header.
 const ETHERNET: u32 = 14;
-/// A VLAN tag, which comes on top of the MTU.
+/// A VLAN tag, which is not part of the MTU.
 const TAG: u32 = 4;
 /// `PACKET_VNET_HDR` and `PACKET_QDISC_BYPASS` of linux/if_packet.h.
 const VNET_HDR: i32 = 15;
 const QDISC_BYPASS: i32 = 20;
-/// The longest frame that the kernel copies as it takes it. A longer one, and any without the header that
-/// asks for it, stays in its slot's pages, which a receiver on this machine then copies to new pages: that
-/// costs more.
+/// Longest frame that the kernel copies when it takes it. A longer one, or any without the header that
+/// requests the copy, stays in its slot's pages; a receiver on this machine then copies it to new pages,
+/// which costs more.
 const COPIED: usize = 2048;
-/// Where the header of offloads has the length of what is to be copied.
+/// Position of the copy length in the offload header.
 const COPIED_AT: std::ops::Range<usize> = 2..4;
 /// MiB of slots.
 const MEMORY: u32 = 4;
-/// A slot's own header.
+/// Header of a ring slot.
 const SLOT_HEADER: u32 = 32;
-/// The header of offloads.
+/// The offload header.
 const OFFLOADS: u32 = 10;
 
-/// A place for frames.
+/// A sink for frames.
 pub(crate) struct Outlet {
     way: Way,
     pub(crate) offered: u64,
@@ -56,20 +57,21 @@ struct Ring {
     fd: OwnedFd,
     index: u32,
     ring: TxRing,
-    /// The longest frame without a tag.
+    /// Longest untagged frame.
     most: u32,
-    /// The header of offloads and the frame.
+    /// The offload header and the frame.
     buffer: Vec<u8>,
 }
 
-/// The longest frame, without tag and check sequence, that an interface takes.
+/// Longest frame that an interface takes, without tag and check sequence.
 pub(crate) fn most_of(index: u32) -> Result<u32> {
     let fd = socket::open(index, SocketFlags::empty())?;
     Ok(socket::mtu(&fd, index)?.saturating_add(ETHERNET))
 }
 
 impl Outlet {
-    /// A ring past the queueing discipline, for frames of up to `longest` bytes; 0: all that it takes.
+    /// A ring that bypasses the queueing discipline, for frames of up to `longest` bytes; 0 means the
+    /// interface's limit.
     pub(crate) fn ring(index: u32, longest: u32) -> Result<Outlet> {
         let fd = socket::open(index, SocketFlags::empty())?;
         let most = socket::mtu(&fd, index)?.saturating_add(ETHERNET);
@@ -110,7 +112,7 @@ impl Outlet {
         }
     }
 
-    /// Whether a frame is not too long.
+    /// Whether the frame is within the limit.
     pub(crate) fn takes(&self, frame: &[u8]) -> bool {
         let Way::Ring(ring) = &self.way else {
             return frame.len() <= netloom_shm::MOST_FRAME - HEADER;
@@ -121,7 +123,7 @@ impl Outlet {
             && frame.len() + HEADER <= ring.ring.most()
     }
 
-    /// Offers a frame, which may wait for [`Outlet::flush`].
+    /// Offers a frame, which may stay pending until [`Outlet::flush`].
     #[inline]
     pub(crate) fn offer(&mut self, frame: &[u8]) -> Result<()> {
         self.offered += 1;
@@ -145,7 +147,7 @@ impl Outlet {
         Ok(())
     }
 
-    /// Gives what waits to the interface.
+    /// Sends pending frames to the interface.
     #[inline]
     pub(crate) fn flush(&mut self) -> Result<()> {
         match &mut self.way {
@@ -155,9 +157,9 @@ impl Outlet {
         Ok(())
     }
 
-    /// Waits, bounded, until all has been taken; what has not is refused. By a switch frames are taken
-    /// when their receivers have them; those for all, and for stations that are not known, when the
-    /// switch itself has.
+    /// Waits, bounded, until all frames are taken; the rest counts as refused. On a switch, a frame is taken
+    /// when its receivers have it; broadcast, multicast and unknown destinations, when the switch itself has
+    /// it.
     pub(crate) fn finish(&mut self) -> Result<()> {
         self.flush()?;
         match &mut self.way {
@@ -178,7 +180,7 @@ impl Outlet {
 }
 
 impl Ring {
-    /// Gives what waits to the interface; how many of it are lost.
+    /// Sends pending frames to the interface; returns how many are lost.
     #[inline]
     fn kick(&mut self) -> Result<u64> {
         let kick = self.ring.kick(self.fd.as_fd())?;
@@ -189,7 +191,7 @@ impl Ring {
         }
     }
 
-    /// Lays out a frame behind its header, which asks for no offload.
+    /// Writes a frame behind an offload header that requests no offload.
     #[inline]
     fn prepare(&mut self, frame: &[u8]) {
         let copied = if frame.len() <= COPIED { frame.len() } else { 0 };
@@ -201,7 +203,7 @@ impl Ring {
         self.buffer.extend_from_slice(frame);
     }
 
-    /// Waits for a free slot, bounded; whether the frame that was prepared was put.
+    /// Waits, bounded, for a free slot; returns whether the prepared frame was queued.
     #[cold]
     fn put_slowly(&mut self, lost: &mut u64) -> Result<bool> {
         let end = Clock::now() + PATIENCE;

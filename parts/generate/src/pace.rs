@@ -1,32 +1,31 @@
-//! When frames that are made really go: as scheduled, or after an interruption with the schedule's gaps.
+//! Actual departure times: as scheduled, or after an interruption with the gaps of the schedule.
 //!
-//! A sender that was interrupted could send all that was due meanwhile at once. That is a burst that
-//! nobody asked for, and queues behind it lose frames for the sender's fault. So the plan is moved by what
-//! was lost, and gaps are shorter by a twentieth until that is made up: the rate holds over time, the gaps
-//! hold at any time. Both are told: how far frames were from the plan, and how far behind the schedule.
-//! Invariant: a frame is never planned before it is due, and never closer to the one before than 19/20 of
-//! their gap.
+//! An interrupted sender could send everything due at once. But nobody asked for such a burst, and queues
+//! behind it would drop frames through the sender's fault. So the plan shifts by the lost time, and gaps
+//! shrink by a twentieth until it is recovered: the rate holds over time, the gaps hold at any moment. Both
+//! are reported: each frame's distance from the plan and from the schedule. Invariant: a frame is never
+//! planned before it is due, nor closer to its predecessor than 19/20 of their gap.
 
 use netloom_traffic::Histogram;
 
-/// More than this, in nanoseconds, is an interruption: the plan moves.
+/// A delay above this, in nanoseconds, is an interruption and shifts the plan.
 pub(crate) const TOLERANCE: u64 = 1000;
-/// Which part of a gap is given up to make up for what was lost.
+/// Divisor of a gap: this fraction of each gap goes into recovering lost time.
 const PART: u64 = 20;
 
 /// The plan.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
-    /// When the frame before was due.
+    /// When the previous frame was due.
     due: u64,
-    /// By how much the plan is behind the schedule.
+    /// How far the plan lags the schedule.
     moved: u64,
-    /// How far behind the schedule each frame left.
+    /// Lag of each departure behind the schedule.
     pub(crate) behind: Histogram,
 }
 
 impl Pace {
-    /// When a frame that is due at a time is to go.
+    /// Planned departure of a frame due at this time.
     #[inline]
     pub(crate) fn plan(&mut self, due: u64) -> u64 {
         let gap = due.saturating_sub(self.due);
@@ -35,7 +34,7 @@ impl Pace {
         due.saturating_add(self.moved)
     }
 
-    /// The frame last planned went so much later than planned.
+    /// Records how late the last planned frame departed.
     #[inline]
     pub(crate) fn went(&mut self, late: u64) {
         self.behind.add(self.moved.saturating_add(late));
@@ -56,7 +55,7 @@ mod tests {
     fn what_was_lost_is_made_up_without_a_burst() {
         let mut pace = Pace::default();
         assert_eq!([0, GAP].map(|due| pace.plan(due)), [0, GAP]);
-        // Four gaps are lost.
+        // An interruption of four gaps.
         pace.went(4 * GAP);
         let plans: Vec<u64> = (2..=90)
             .map(|n| {
@@ -67,7 +66,7 @@ mod tests {
             .collect();
         assert_eq!(plans[0], 2 * GAP + 4 * GAP - GAP / 20);
         assert!(plans.windows(2).all(|pair| pair[1] - pair[0] >= GAP - GAP / 20));
-        // 80 gaps later it is as if nothing had been.
+        // 80 gaps later the lag is fully recovered.
         assert!(plans[78] > 80 * GAP && plans[79] == 81 * GAP && plans[88] == 90 * GAP);
         assert_eq!(pace.behind.most(), 4 * GAP);
     }
@@ -92,7 +91,7 @@ mod tests {
                 let plan = pace.plan(due);
                 prop_assert!(plan >= due);
                 if let Some(went) = went {
-                    // What is within the tolerance moves nothing.
+                    // A delay within the tolerance shifts nothing.
                     prop_assert!(plan + TOLERANCE >= went + gap - gap / PART);
                 }
                 pace.went(late);

@@ -1,7 +1,7 @@
-//! Receiving stamped frames: what is lost, twice, out of order, and how long each took.
+//! Receives stamped frames: loss, duplicates, reordering, latency.
 //!
-//! Frames are taken from a packet socket's blocks as they come in, before anything that the interface's own
-//! side does with them; times are the kernel's, of arrival. What the socket had no room for is told apart.
+//! Frames come from a packet socket's blocks as they arrive, before any processing on the interface's side;
+//! times are the kernel's arrival times. Frames that the socket had no room for are counted separately.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -12,28 +12,28 @@ use netloom_traffic::{FCS, Receiver, Stamp, Start};
 use crate::Result;
 use crate::report::{ReceiveReport, StreamReport};
 
-/// How often it is asked whether to stop.
+/// Interval between checks of the stop flag.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What is received, and until when.
+/// What to receive, and when to end.
 #[derive(Clone, Copy, Debug)]
 pub struct ReceiveOptions {
-    /// With which frame streams begin.
+    /// The first frame number of streams.
     pub start: Start,
-    /// After how many stamped frames, copies among them, it ends.
+    /// Ends after this many stamped frames, copies included.
     pub frames: Option<u64>,
-    /// After what time it ends.
+    /// Ends after this time.
     pub duration: Option<Duration>,
-    /// How long after the last stamped frame it ends, once there was one.
+    /// Ends this long after the last stamped frame, once there was one.
     pub quiet: Option<Duration>,
-    /// MiB of memory for frames that wait.
+    /// MiB of memory for frames not yet processed.
     pub memory: usize,
-    /// How long a frame may wait for others before it is looked at, in milliseconds.
+    /// Longest wait of a frame before it is processed, in milliseconds.
     pub timeout_ms: u32,
 }
 
 impl Default for ReceiveOptions {
-    /// From number 0, until it is stopped, with 64 MiB and 10 ms.
+    /// From number 0, until stopped, with 64 MiB and 10 ms.
     fn default() -> Self {
         ReceiveOptions {
             start: Start::Zero,
@@ -46,25 +46,24 @@ impl Default for ReceiveOptions {
     }
 }
 
-/// A receiver on one interface. It takes frames from when it is opened.
+/// A receiver on one interface. It captures from the moment it is opened.
 #[derive(Debug)]
 pub struct Receive {
     ring: BlockRing,
     options: ReceiveOptions,
     receiver: Receiver,
-    /// Stamped frames, copies among them.
+    /// Stamped frames, copies included.
     stamped: u64,
-    /// The first's and the last's arrival.
+    /// Arrival of the first and the last.
     span: Option<(u64, u64)>,
     dropped: u64,
     gone: bool,
 }
 
 impl Receive {
-    /// Opens it on the interface `index` of the calling thread's network namespace.
+    /// Opens a receiver on the interface `index` of the calling thread's network namespace.
     ///
-    /// # Errors
-    /// What the kernel refuses.
+    /// # Errors Errors of the kernel.
     pub fn open(index: u32, options: ReceiveOptions) -> Result<Receive> {
         let block = BlockOptions {
             blocks: options.memory.max(1),
@@ -83,16 +82,15 @@ impl Receive {
         })
     }
 
-    /// Ends after so many stamped frames, whatever was said when it was opened: for who learns only
-    /// after sending how many can come.
+    /// Sets the number of stamped frames after which to end, overriding the options: for callers that learn
+    /// only after sending how many frames to expect.
     pub fn expect(&mut self, frames: u64) {
         self.options.frames = Some(frames);
     }
 
-    /// Receives until it is to end or `stop` is set; then takes what has come until now.
+    /// Receives until an end condition is met or `stop` is set, then drains what has arrived.
     ///
-    /// # Errors
-    /// What the kernel refuses.
+    /// # Errors Errors of the kernel.
     pub fn run(&mut self, stop: &AtomicBool) -> Result<()> {
         let start = Instant::now();
         let mut last = None;
@@ -118,12 +116,12 @@ impl Receive {
         Ok(())
     }
 
-    /// Takes the next block; whether there was one.
+    /// Takes the next block; returns whether there was one.
     fn step(&mut self, wait: Duration) -> Result<bool> {
         let block = match self.ring.block(wait) {
             Ok(Some(block)) => block,
             Ok(None) => return Ok(false),
-            // It goes on by itself when the interface is up again.
+            // It resumes by itself when the interface is up again.
             Err(netloom_rawsock::Error::Down { .. }) => return Ok(true),
             Err(netloom_rawsock::Error::Gone { .. }) => {
                 self.gone = true;
@@ -132,7 +130,7 @@ impl Receive {
             Err(e) => return Err(e.into()),
         };
         for frame in block.frames().filter(|frame| !frame.outgoing) {
-            // A tag that stands beside the frame changes nothing behind it.
+            // A tag stored beside the frame does not shift its data.
             let Some(stamp) = Stamp::read(frame.data) else {
                 self.receiver.foreign += 1;
                 continue;
@@ -145,8 +143,8 @@ impl Receive {
         Ok(true)
     }
 
-    /// What was found. `sent` says of streams how many frames their senders sent; without it what was lost
-    /// behind the last frame that came is not known, nor a stream of which none came.
+    /// The result. `sent` gives the frames sent per stream. Without it, loss after the last received frame,
+    /// and streams that lost every frame, stay unknown.
     pub fn report(&self, sent: &[(u16, u64)]) -> ReceiveReport {
         let of = |number: u16| sent.iter().find(|(n, _)| *n == number).map(|(_, frames)| *frames);
         let mut streams: Vec<StreamReport> = self

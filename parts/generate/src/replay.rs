@@ -1,9 +1,8 @@
-//! Sending the frames of a capture file, each when it is due by the file's own times or a rate.
+//! Sends the frames of a capture file, each when due by the recorded times or by a rate.
 //!
-//! What cannot be sent is left out and counted by name: too long for the interface, too short, not whole in
-//! the file, not Ethernet. The gap that it leaves stays. With the file's own times frames go in the order of
-//! these, also where the file has them otherwise, as far as is looked ahead: a second of the recording or
-//! 16 MiB of it.
+//! Frames that cannot be sent are skipped and counted by cause: too long for the interface, too short,
+//! truncated in the file, not Ethernet. The gap they leave stays. With recorded times, frames are sent in
+//! time order even if the file is not sorted, within a look-ahead of a second of the recording or 16 MiB.
 
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,30 +18,30 @@ use crate::report::{Pacing, ReplayReport, Skipped, a_second};
 use crate::source::{AHEAD, Batch, read};
 use crate::{Engine, Error, Result, Target};
 
-/// How often it is asked whether to stop while nothing is there to send.
+/// Interval between checks of the stop flag while there is nothing to send.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How a file is played.
+/// How a file is replayed.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplayOptions {
-    /// How fast.
+    /// The speed.
     pub tempo: Tempo,
-    /// How often; 0: until it is stopped.
+    /// Number of rounds; 0 means until stopped.
     pub rounds: u64,
-    /// After how many frames it ends.
+    /// Ends after this many frames.
     pub frames: Option<u64>,
-    /// The longest gap, where the file's own count; longer ones are cut to it.
+    /// Longest gap with recorded times; longer ones are cut to it.
     pub most_gap: Option<Duration>,
-    /// Called before a gap of more than [`LONG_GAP`] is waited for, with its length and the number of the frame behind
-    /// it, from 1.
+    /// Called before the wait for a gap longer than [`LONG_GAP`], with its length and the number, from 1, of
+    /// the frame after it.
     pub before_long_gap: Option<fn(Duration, u64)>,
 }
 
-/// Longer gaps than this may be a mistake of the file's.
+/// Gaps longer than this may be an error in the file.
 pub const LONG_GAP: Duration = Duration::from_secs(10);
 
 impl Default for ReplayOptions {
-    /// Once, as recorded.
+    /// One round, as recorded.
     fn default() -> Self {
         ReplayOptions {
             tempo: Tempo::Recorded(Speed::RECORDED),
@@ -54,19 +53,19 @@ impl Default for ReplayOptions {
     }
 }
 
-/// Plays capture files to an interface or a switch.
+/// Replays capture files to an interface or a switch.
 #[derive(Debug)]
 pub struct Replayer {
     outlet: Outlet,
     options: ReplayOptions,
 }
 
-/// A file that is being played.
+/// A replay in progress.
 struct Playing {
     schedule: Replay,
     clock: Clock,
     paced: bool,
-    /// When it began; none before its first frame is there.
+    /// Start time, once the first frame is available.
     start: Option<u64>,
     frames: u64,
     most: u64,
@@ -75,7 +74,7 @@ struct Playing {
     skipped: Skipped,
     put_in_order: u64,
     preferred: bool,
-    /// When the frame before was due.
+    /// When the previous frame was due.
     due: u64,
     before_long_gap: Option<fn(Duration, u64)>,
 }
@@ -83,8 +82,7 @@ struct Playing {
 impl Replayer {
     /// Prepares to send.
     ///
-    /// # Errors
-    /// [`Error::Engine`] for frames made in the kernel, which are none of a file's; what the kernel refuses.
+    /// # Errors [`Error::Engine`] for live frames, which cannot come from a file; errors of the kernel.
     pub fn open(target: Target, engine: Engine, options: ReplayOptions) -> Result<Replayer> {
         let no_way =
             |engine, reason: &str| Err(Error::Engine { engine, reason: reason.to_owned() });
@@ -107,11 +105,10 @@ impl Replayer {
         Ok(Replayer { outlet, options })
     }
 
-    /// Plays the file that `open` gives, opened anew for each round, until it is played, enough frames are
-    /// sent, or `stop` is set.
+    /// Replays the file that `open` returns, opened anew for each round, until all rounds are done, enough
+    /// frames are sent, or `stop` is set.
     ///
-    /// # Errors
-    /// [`Error::Pcap`] for a file that is none or is cut short, after what is whole has been sent;
+    /// # Errors [`Error::Pcap`] for a malformed or truncated file, after its intact frames are sent;
     /// [`Error::Open`]; [`Error::Down`], [`Error::Gone`].
     pub fn run<R: Read>(
         &mut self,
@@ -139,13 +136,13 @@ impl Replayer {
         let by_time = matches!(self.options.tempo, Tempo::Recorded(_));
         let outlet = &mut self.outlet;
         let played = std::thread::scope(|scope| {
-            // In the scope, so that the reader sees it go when this ends.
+            // Inside the scope, so that the reader sees the channel close when this ends.
             let (to, from) = sync_channel(AHEAD);
             let reader = std::thread::Builder::new().name("netloom-read".to_owned());
             reader
                 .spawn_scoped(scope, move || read(open, rounds, by_time, &to, stop))
                 .map_err(|e| Error::call("thread", "start", e))?;
-            // After the reader has begun, which is not to be preferred.
+            // After the reader has started, which should not have priority.
             let eager = playing.paced.then(Eager::new);
             playing.preferred = eager.as_ref().is_some_and(Eager::is_raised);
             let played = playing.play(&from, outlet, stop);
@@ -201,7 +198,7 @@ impl Playing {
         Ok(())
     }
 
-    /// Tells of a long gap before the next frame.
+    /// Announces a long gap before the next frame.
     fn tell_of_gap(&mut self, due: u64) {
         let gap = Duration::from_nanos(due.saturating_sub(self.due));
         self.due = due;
@@ -210,7 +207,7 @@ impl Playing {
         }
     }
 
-    /// Sends a batch's frames; whether to go on.
+    /// Sends a batch's frames; returns whether to continue.
     fn batch(&mut self, batch: &Batch, outlet: &mut Outlet, stop: &AtomicBool) -> Result<bool> {
         for (frame, time) in batch.frames() {
             if self.frames == self.most {
@@ -246,7 +243,7 @@ impl Playing {
     }
 }
 
-/// More than any file's times, where it does not fit.
+/// Saturates above any time in a file.
 fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

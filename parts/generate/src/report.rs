@@ -1,67 +1,67 @@
-//! What a run came to, for people and programs. Units stand in the names; bytes have the check sequence.
+//! Results of a run, for people and programs. Names contain the units; bytes include the check sequence.
 
 use netloom_traffic::{Histogram, Stream};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Clock;
 
-/// The engine that was used.
+/// The engine used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum UsedEngine {
-    /// Frames made in the kernel.
+    /// Frames generated in the kernel.
     LiveFrames,
     /// A packet socket's ring.
     Ring,
-    /// A switch in shared memory.
+    /// A shared-memory switch.
     Shm,
 }
 
-/// How exactly frames left, in nanoseconds. A departure is the moment before the call that gives frames to
-/// the interface, seen by CLOCK_MONOTONIC; none is before its time.
+/// Timing error of departures, in nanoseconds. A departure is the moment, on CLOCK_MONOTONIC, before the call
+/// that hands frames to the interface; none is early.
 ///
-/// At a rate the first figures are of the plan and `behind` are of the schedule: a sender that was
-/// interrupted, which makes one frame late, goes on with the gaps that were asked for instead of a burst,
-/// each shorter by a twentieth until what was lost is made up. In a replay, and for frames made in the kernel,
-/// the plan is the schedule.
+/// With a rate, the first figures are relative to the plan and `behind` to the schedule. An interrupted
+/// sender has one late frame and then continues with the requested gaps instead of a burst, each gap shorter
+/// by a twentieth until the lost time is recovered. In a replay, and for live frames, the plan is the
+/// schedule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Pacing {
-    /// Calls that were measured: frames, but for frames made in the kernel, where each is for many.
+    /// Measured calls: one per frame, except for live frames, where a call sends many.
     pub departures: u64,
-    /// Half were not later than this.
+    /// Median lateness.
     pub p50_ns: u64,
-    /// 99 of 100.
+    /// 99th percentile.
     pub p99_ns: u64,
-    /// The latest.
+    /// Maximum.
     pub max_ns: u64,
     /// The mean.
     pub mean_ns: u64,
-    /// Those more than a microsecond late.
+    /// Departures more than a microsecond late.
     pub late: u64,
-    /// Of these, those for which the sender waited and was interrupted; the others were late because what
-    /// was sent before took longer.
+    /// Late departures caused by an interruption of the waiting sender; for the others, sending the frames
+    /// before took too long.
     pub late_interrupted: u64,
-    /// How often the sender was interrupted for more than a microsecond while it waited: by the kernel's timer,
-    /// by other work on its processor, by a hypervisor.
+    /// Interruptions of more than a microsecond while the sender waited: the kernel's timer, other work on
+    /// its CPU, a hypervisor.
     pub interruptions: u64,
-    /// For how long in all.
+    /// Total time of these interruptions.
     pub interrupted_ns: u64,
-    /// Half of the frames were not farther behind the schedule than this.
+    /// Median lag behind the schedule.
     pub behind_p50_ns: u64,
-    /// 99 of 100.
+    /// 99th percentile.
     pub behind_p99_ns: u64,
-    /// The farthest.
+    /// Maximum.
     pub behind_max_ns: u64,
-    /// The longest time of which one call made the frames: so much too early its last frame may have left.
-    /// 0 where each frame has a call.
+    /// Longest span of the schedule that one call covered: its last frame may have left this much too early.
+    /// 0 if each frame has its own call.
     pub call_ns: u64,
-    /// Whether the sending thread was preferred to others, which takes the right to.
+    /// Whether the sending thread had raised priority, which needs permission.
     pub preferred: bool,
 }
 
 impl Pacing {
-    /// `None` when nothing was paced. `behind` of the schedule, where that is not the plan.
+    /// `None` when nothing was paced. `behind`: lag behind the schedule where that differs from the plan.
     pub(crate) fn of(clock: &Clock, behind: Option<&Histogram>) -> Option<Pacing> {
         let errors = &clock.errors;
         let behind = behind.unwrap_or(errors);
@@ -84,30 +84,30 @@ impl Pacing {
     }
 }
 
-/// What a generator sent.
+/// Result of a generator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SendReport {
-    /// By which way.
+    /// The engine.
     pub engine: UsedEngine,
     /// The stream's number.
     pub stream: u16,
-    /// Frames that the interface has taken.
+    /// Frames that the interface took.
     pub frames_sent: u64,
-    /// Frames that it has not: they have numbers, and are missing at the receiver.
+    /// Frames that it refused: they have numbers, and are missing at the receiver.
     pub frames_refused: u64,
     /// Bytes of both.
     pub bytes_offered: u64,
-    /// From the first frame's time to the end.
+    /// Time from the first frame to the end.
     pub elapsed_ns: u64,
-    /// Frames sent a second.
+    /// Frames sent per second.
     pub packets_per_second: f64,
-    /// Bits of all frames offered, a second.
+    /// Bits of all offered frames per second.
     pub bits_per_second: f64,
-    /// How exact; none at top speed.
+    /// Timing error; none at top speed.
     pub pacing: Option<Pacing>,
 }
 
-/// A count for each second of so many nanoseconds.
+/// A rate per second from a count and nanoseconds.
 pub(crate) fn a_second(count: u64, ns: u64) -> f64 {
     if ns == 0 { 0.0 } else { count as f64 * 1e9 / ns as f64 }
 }
@@ -115,13 +115,13 @@ pub(crate) fn a_second(count: u64, ns: u64) -> f64 {
 /// Frames of a file that were not sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Skipped {
-    /// Longer than the interface takes.
+    /// Longer than the interface's limit.
     pub frames_too_long: u64,
     /// Shorter than an Ethernet header.
     pub frames_too_short: u64,
-    /// Not all of the frame is in the file.
+    /// The file holds only part of the frame.
     pub frames_truncated: u64,
-    /// From an interface whose frames are not Ethernet's.
+    /// From an interface other than Ethernet.
     pub frames_not_ethernet: u64,
 }
 
@@ -134,101 +134,101 @@ impl Skipped {
     }
 }
 
-/// What a replay sent.
+/// Result of a replay.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReplayReport {
-    /// By which way.
+    /// The engine.
     pub engine: UsedEngine,
-    /// Frames that the interface has taken.
+    /// Frames that the interface took.
     pub frames_sent: u64,
-    /// Frames that it has not.
+    /// Frames that it refused.
     pub frames_refused: u64,
-    /// Frames that were not given to it.
+    /// Frames that were not offered to it.
     pub skipped: Skipped,
-    /// Frames that stand in the file behind newer ones and were sent by their time all the same.
+    /// Frames that follow newer ones in the file and were sent at their own time.
     #[serde(default)]
     pub frames_put_in_order: u64,
-    /// Frames that were recorded before one that was sent before them: sent without a gap. Where the
-    /// file's own times count these are farther back than is looked ahead.
+    /// Frames older than their predecessor as sent: sent without a gap. With recorded times they are further
+    /// back than the look-ahead.
     pub frames_back_in_time: u64,
-    /// Gaps that were cut because they are longer than asked for, and jumps back of time that are.
+    /// Gaps cut to the requested maximum, and jumps back in time beyond it.
     #[serde(default)]
     pub gaps_cut: u64,
     /// Bytes of the frames sent and refused.
     pub bytes_offered: u64,
-    /// How often the file was played to its end.
+    /// Completed rounds of the file.
     pub rounds: u64,
-    /// From the first frame's time to the end.
+    /// Time from the first frame to the end.
     pub elapsed_ns: u64,
-    /// Frames sent a second.
+    /// Frames sent per second.
     pub packets_per_second: f64,
-    /// How exact; none at top speed.
+    /// Timing error; none at top speed.
     pub pacing: Option<Pacing>,
 }
 
-/// What a receiver found.
+/// Result of a receiver.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReceiveReport {
     /// By stream.
     pub streams: Vec<StreamReport>,
     /// Frames without a stamp.
     pub frames_foreign: u64,
-    /// Frames of more streams than are told apart.
+    /// Frames of streams beyond the number that can be tracked.
     pub frames_untold: u64,
-    /// Frames that this receiver was too slow for: they are lost of some stream, here and not on the way.
+    /// Frames that this receiver was too slow for: lost here, not on the path.
     pub frames_dropped_here: u64,
-    /// From the first stamped frame to the last, by their arrival.
+    /// Time from the first stamped frame's arrival to the last's.
     pub span_ns: u64,
-    /// Whether it ended because the interface was gone.
+    /// Whether it ended because the interface disappeared.
     pub interface_gone: bool,
 }
 
-/// What was found of a stream.
+/// Result for one stream.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StreamReport {
     /// Its number.
     pub stream: u16,
-    /// Frames that came for the first time.
+    /// Frames received for the first time.
     pub frames_received: u64,
-    /// Their bytes.
+    /// Bytes of these frames.
     pub bytes_received: u64,
-    /// Frames that have not come.
+    /// Frames that did not arrive.
     pub frames_lost: u64,
-    /// Copies.
+    /// Duplicates.
     pub frames_duplicated: u64,
-    /// Frames that came later than one sent after them (RFC 4737).
+    /// Frames that arrived after one sent later (RFC 4737).
     pub frames_reordered: u64,
-    /// The farthest that one of those was behind.
+    /// Largest distance of a reordered frame, in frames.
     pub reordered_farthest_frames: u64,
-    /// Frames so late that it is not known whether they are copies: counted as lost.
+    /// Frames too late to be checked for duplication: counted as lost.
     pub frames_stale: u64,
-    /// Frames that came before they left, by the clocks.
+    /// Frames that, by the clocks, arrived before they left.
     pub frames_early: u64,
-    /// From the stamp to the arrival at the interface.
+    /// From the stamp to arrival at the interface.
     pub latency: Latency,
 }
 
-/// Latencies in nanoseconds; percentiles at most 1/128 above the sample.
+/// Latencies in nanoseconds; percentiles are at most 1/128 above the sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Latency {
-    /// The least.
+    /// Minimum.
     pub min_ns: u64,
-    /// The mean.
+    /// Mean.
     pub mean_ns: u64,
-    /// Of half the frames at most.
+    /// Median.
     pub p50_ns: u64,
-    /// Of 90 of 100.
+    /// 90th percentile.
     pub p90_ns: u64,
-    /// Of 99 of 100.
+    /// 99th percentile.
     pub p99_ns: u64,
-    /// Of 999 of 1000.
+    /// 99.9th percentile.
     pub p999_ns: u64,
-    /// The most.
+    /// Maximum.
     pub max_ns: u64,
 }
 
 impl StreamReport {
-    /// Of a stream of which nothing came.
+    /// Result for a stream without any arrival.
     pub(crate) fn nothing(number: u16, sent: u64) -> StreamReport {
         StreamReport {
             stream: number,

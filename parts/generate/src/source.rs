@@ -1,6 +1,6 @@
-//! A capture file read ahead by a thread of its own, so that whoever sends never waits for a disk.
+//! Reads a capture file ahead on its own thread, so that the sender never waits for a disk.
 //!
-//! Frames come in batches through a bounded channel; what a batch holds is in one piece of memory.
+//! Frames come in batches through a bounded channel; a batch holds its frames in one buffer.
 
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,28 +14,28 @@ use crate::{Error, Result};
 
 /// Bytes of a batch.
 const BATCH: usize = 1 << 18;
-/// Batches that are read ahead: with those in other hands about 16 MiB.
+/// Batches read ahead: about 16 MiB with those already taken.
 pub(crate) const AHEAD: usize = 64;
-/// Ethernet's number among link types.
+/// Ethernet's link type number.
 const ETHERNET: u16 = 1;
 /// Bytes of its header.
 const HEADER: usize = 14;
 
-/// Frames of a file, in order.
+/// Frames of a file in order.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     bytes: Vec<u8>,
     frames: Vec<(usize, Option<u64>)>,
-    /// Frames that cannot be sent, whatever the interface.
+    /// Frames that no interface could send.
     pub(crate) skipped: Skipped,
-    /// Frames that stand in the file behind newer ones, and have their place by time.
+    /// Frames that follow newer ones in the file and were sorted by time.
     pub(crate) put_in_order: u64,
     /// Whether the file ends here.
     pub(crate) end: bool,
 }
 
 impl Batch {
-    /// Its frames and when each was recorded.
+    /// Its frames with their recorded times.
     pub(crate) fn frames(&self) -> impl Iterator<Item = (&[u8], Option<u64>)> {
         let mut rest = self.bytes.as_slice();
         self.frames.iter().map(move |(length, time)| {
@@ -50,7 +50,7 @@ impl Batch {
         self.frames.push((frame.len(), time));
     }
 
-    /// Whether a packet can be sent; if not it is counted.
+    /// Whether a packet can be sent; if not, counts it.
     fn can(&mut self, packet: &Packet<'_>, linktype: Option<u16>) -> bool {
         if linktype != Some(ETHERNET) {
             self.skipped.frames_not_ethernet += 1;
@@ -65,18 +65,18 @@ impl Batch {
     }
 }
 
-/// Batches on their way to who plays them.
+/// Feeds batches to the player.
 struct Feed<'a> {
     batch: Batch,
-    /// Where frames wait for those that go before them.
+    /// Frames held for sorting.
     order: Option<Order>,
     to: &'a SyncSender<Result<Batch>>,
-    /// Nobody listens.
+    /// The player is gone.
     gone: bool,
 }
 
 impl Feed<'_> {
-    /// Takes a packet that stands in the file.
+    /// Takes a packet of the file.
     fn take(&mut self, packet: &Packet<'_>, linktype: Option<u16>) {
         if !self.batch.can(packet, linktype) {
             return;
@@ -99,7 +99,7 @@ impl Feed<'_> {
         }
     }
 
-    /// Takes what need not wait for others any longer; `all`: nothing need.
+    /// Releases frames that need not wait any longer; with `all`, every frame.
     fn let_go(&mut self, all: bool) {
         if let Some(mut order) = self.order.take() {
             order.take(all, |frame, time| self.add(frame, time));
@@ -113,8 +113,8 @@ impl Feed<'_> {
     }
 }
 
-/// Reads a file `rounds` times (0: until nobody listens) and sends what is in it, or why that cannot be;
-/// `by_time`: in the order in which frames were recorded, else as they stand.
+/// Reads a file `rounds` times (0: until the player is gone) and sends its frames, or the error. With
+/// `by_time` frames are in recording order, else in file order.
 pub(crate) fn read<R: Read>(
     mut open: impl FnMut() -> std::io::Result<R>,
     rounds: u64,
@@ -135,10 +135,10 @@ pub(crate) fn read<R: Read>(
     }
 }
 
-/// Reads it once; whether somebody still listens.
+/// Reads the file once; returns whether the player still listens.
 fn once<R: Read>(file: R, by_time: bool, to: &SyncSender<Result<Batch>>) -> Result<bool> {
     let mut reader = Reader::new(file)?;
-    // Simple links: which kind the section's interfaces are of.
+    // The link types of the section's interfaces, for simple packet blocks.
     let mut kinds: Vec<u16> = Vec::new();
     let order = by_time.then(Order::default);
     let mut feed = Feed { batch: Batch::default(), order, to, gone: false };
@@ -158,7 +158,7 @@ fn once<R: Read>(file: R, by_time: bool, to: &SyncSender<Result<Batch>>) -> Resu
                 return Ok(!feed.gone);
             }
             Err(e) => {
-                // What is whole is sent before it is told that there is no more.
+                // Send the intact frames before the error.
                 feed.let_go(true);
                 feed.send();
                 return if feed.gone { Ok(false) } else { Err(e.into()) };

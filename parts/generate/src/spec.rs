@@ -1,4 +1,4 @@
-//! What is to be sent.
+//! What a generator sends.
 
 use std::time::Duration;
 
@@ -6,38 +6,38 @@ use netloom_traffic::{Addresses, FCS, Flows, Frame, Rate, Sizes};
 
 use crate::Result;
 
-/// How long after the end frames are sent that were due before.
+/// How long after the end overdue frames are still sent.
 const GRACE: u64 = 1_000_000_000;
-/// Frames a second from which on they are made in the kernel, where that can be.
+/// Rate in frames per second above which live frames are used where possible.
 const MANY: f64 = 4e5;
 /// Bits of the smallest frame with its check sequence.
 const LEAST_BITS: f64 = 64.0 * 8.0;
 
-/// What is sent.
+/// What a generator sends.
 #[derive(Clone, Debug)]
 pub struct Spec {
-    /// From whom and for whom.
+    /// Source and destination addresses.
     pub addresses: Addresses,
-    /// Sizes, in turn.
+    /// Frame sizes, in turn.
     pub sizes: Sizes,
-    /// How fast.
+    /// The rate.
     pub rate: Rate,
-    /// How many flows, in turn.
+    /// Number of flows, in turn.
     pub flows: Flows,
-    /// The stream's number in the stamps.
+    /// The stream number in the stamps.
     pub stream: u16,
-    /// After how many frames it ends.
+    /// Ends after this many frames.
     pub frames: Option<u64>,
-    /// After what time it ends: no frame is due at or after it. Frames that are late then are still
-    /// sent, for at most a second.
+    /// Ends after this time: no frame is due at or after it. Overdue frames are still sent, for at most a
+    /// second.
     pub duration: Option<Duration>,
-    /// Frames that the kernel makes at a time, 1 to 256, and for how many of them it looks at the clock
-    /// once (0: once a call). For frames made in the kernel alone.
+    /// For live frames only: frames that the kernel generates at a time, 1 to 256, and frames per clock read
+    /// (0: one read per call).
     pub batch: (u32, u32),
 }
 
 impl Spec {
-    /// Smallest frames of one flow and of stream 0, as fast as it goes, until it is stopped.
+    /// Smallest frames of one flow and of stream 0, at top speed, until stopped.
     pub fn new(addresses: Addresses) -> Spec {
         let sizes = Sizes::Fixed(u32::try_from(addresses.least_length()).unwrap_or(60) + FCS);
         Spec {
@@ -57,17 +57,17 @@ impl Spec {
         self.sizes.most().saturating_sub(FCS)
     }
 
-    /// The longest frame, where everything is as it may be.
+    /// Checks everything and returns the longest frame.
     pub(crate) fn check(&self) -> Result<Frame> {
         self.sizes.check()?;
         self.rate.check()?;
         let bytes = |size: u32| usize::try_from(size.saturating_sub(FCS)).unwrap_or(usize::MAX);
-        // The smallest must hold a stamp, too.
+        // The smallest frame must hold a stamp too.
         Frame::new(&self.addresses, bytes(self.sizes.least()), self.stream)?;
         Ok(Frame::new(&self.addresses, bytes(self.sizes.most()), self.stream)?)
     }
 
-    /// Whether so many frames a second are asked for that one call each is too much.
+    /// Whether the rate is too high for one call per frame.
     pub(crate) fn is_many(&self) -> bool {
         match self.rate {
             Rate::Max => true,
@@ -76,17 +76,17 @@ impl Spec {
         }
     }
 
-    /// How many frames may be sent yet, after `sent`.
+    /// Frames still to send after `sent`.
     pub(crate) fn left(&self, sent: u64) -> u64 {
         self.frames.map_or(u64::MAX, |frames| frames.saturating_sub(sent))
     }
 
-    /// Whether so long after the start nothing is sent any more, not even what is late.
+    /// Whether sending has ended this long after the start, overdue frames included.
     pub(crate) fn is_over(&self, since: u64) -> bool {
         since >= self.end().saturating_add(GRACE)
     }
 
-    /// After how many nanoseconds it ends.
+    /// Nanoseconds after which it ends.
     pub(crate) fn end(&self) -> u64 {
         self.duration.map_or(u64::MAX, |d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX))
     }
