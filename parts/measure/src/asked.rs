@@ -1,4 +1,4 @@
-//! What a measurement is asked to do, and what it tells.
+//! Requests to a measurement, and its results.
 
 use netloom_ebpf::Direction;
 use netloom_ebpf::measure::{Clock, FlowBlock, Marking};
@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 /// A session's number.
 pub type SessionId = u64;
 
-/// Which measures are asked for.
+/// Selects measures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// Of this interface only.
+    /// Only this interface.
     pub netif: Option<String>,
-    /// Of this filter only.
+    /// Only this filter.
     pub flow: Option<u32>,
     /// Blocks from this number on.
     pub from: u64,
@@ -24,37 +24,37 @@ pub struct Wanted {
 pub struct Spot {
     /// The interface, by a name that the session's [`Interfaces`] knows.
     pub netif: String,
-    /// Frames of which direction.
+    /// The direction of frames.
     pub direction: Direction,
-    /// Whether packets are marked there; only at egress.
+    /// Whether packets are marked there; egress only.
     pub marking: Marking,
 }
 
 /// What a session does.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// What is measured, and how. Its `netifs` are not looked at: `spots` are. With a duration of less
-    /// than a period it measures until it is stopped.
+    /// What to measure, and how. `spots` replace its `netifs`. With a duration shorter than a period it
+    /// measures until stopped.
     pub configuration: Configuration,
-    /// Where, in an order of the caller's.
+    /// Where to measure; the order is the caller's.
     pub spots: Vec<Spot>,
-    /// By which clock.
+    /// The clock to use.
     pub clock: Clock,
-    /// How many blocks are kept; older ones go. At least one.
+    /// Number of blocks kept; the oldest are dropped. At least one.
     pub keep: usize,
-    /// Flows of each family that a point finds by one access; 0 for what suits the number of spots.
+    /// Flows per address family in a point's lookup cache; 0 chooses by the number of spots.
     pub cache: u32,
 }
 
-/// What a session is doing.
+/// State of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// It was checked and can be started.
+    /// Checked and ready to start.
     Prepared,
-    /// Its points count.
+    /// Its points are counting.
     Running,
-    /// Its last block is closed, or it was stopped; what it measured can be read.
+    /// Its last block is closed, or it was stopped; its results can be read.
     Ended,
 }
 
@@ -68,20 +68,20 @@ impl State {
     }
 }
 
-/// What one point says about a block that is closed.
+/// A point's result for a closed block.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Closed {
     /// The index of the spot.
     pub spot: usize,
-    /// The block of each filter, in their order.
+    /// The block of each filter, in filter order.
     pub flows: Vec<FlowBlock>,
 }
 
-/// A block that is closed, at all points.
+/// A closed block at all points.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Told {
     /// Its number.
     pub block: u64,
-    /// Each point, in the order of the spots.
+    /// Each point's result, in spot order.
     pub points: Vec<Closed>,
 }

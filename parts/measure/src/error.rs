@@ -1,4 +1,4 @@
-//! What can go wrong when traffic is measured.
+//! Failures of a measurement.
 
 use std::io;
 
@@ -9,31 +9,31 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Something about marking that cannot be.
+    /// Invalid marking.
     #[error(transparent)]
     Marking(#[from] netloom_marking::Error),
-    /// The kernel's programs.
+    /// An eBPF program failed.
     #[error(transparent)]
     Ebpf(#[from] netloom_ebpf::Error),
-    /// The machine or the user lacks something.
+    /// The machine or the user lacks a required feature.
     #[error(transparent)]
     Unsupported(#[from] netloom_sys::Unsupported),
-    /// An interface could not be asked about.
+    /// An interface could not be queried.
     #[error(transparent)]
     Netlink(#[from] netloom_netlink::Error),
     /// A namespace could not be entered.
     #[error(transparent)]
     Sys(#[from] netloom_sys::Error),
-    /// A point.
+    /// An operation on a point failed.
     #[error("interface {netif:?}, {direction}: {operation}")]
     Point {
         /// The interface.
         netif: String,
-        /// Frames of which direction.
+        /// The direction of frames.
         direction: &'static str,
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
-        /// The refusal.
+        /// The cause.
         #[source]
         source: netloom_ebpf::Error,
     },
@@ -57,7 +57,7 @@ pub enum Error {
         /// The filter.
         flow: u32,
     },
-    /// A session does not measure at such an interface.
+    /// A session does not measure at this interface.
     #[error("session {id}: interface {netif:?}: it does not measure there")]
     NoSpot {
         /// The session.
@@ -65,52 +65,52 @@ pub enum Error {
         /// The interface.
         netif: String,
     },
-    /// What was asked of a session is out of order.
+    /// A request does not fit the session's state.
     #[error("session: {operation}: it is {state}")]
     Order {
-        /// What was asked.
+        /// The request.
         operation: &'static str,
-        /// What it is.
+        /// The state.
         state: &'static str,
     },
-    /// Something that was asked for and cannot be.
+    /// An invalid request.
     #[error("{object}: {reason}")]
     Invalid {
-        /// What.
+        /// The object.
         object: String,
         /// Why not.
         reason: String,
     },
-    /// A period that is too short for what is measured.
+    /// The period is too short for this measurement.
     #[error(
         "period of {period} ns: too short: {reason}; take a period of {least} ns or more{}", or(.remedy)
     )]
     Period {
         /// The period in nanoseconds.
         period: u64,
-        /// The least one in nanoseconds.
+        /// The shortest possible one in nanoseconds.
         least: u64,
         /// What does not fit into it.
         reason: String,
-        /// What else would help; may be empty.
+        /// What else would help, possibly empty.
         remedy: &'static str,
     },
-    /// More than may be.
+    /// A limit is exceeded.
     #[error("{object}: {reason}")]
     TooMany {
-        /// What.
+        /// The object.
         object: String,
-        /// How many may be.
+        /// The limit.
         reason: String,
     },
     /// A thread could not be started.
     #[error("{object}: {operation}")]
     Call {
-        /// What it was tried on.
+        /// The object of the operation.
         object: String,
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
-        /// The refusal.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -120,7 +120,7 @@ fn or(remedy: &str) -> String {
     if remedy.is_empty() { String::new() } else { format!(", or {remedy}") }
 }
 
-/// An error with all that it comes from, on one line.
+/// An error with all its sources, on one line.
 pub(crate) fn whole(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut at = error.source();

@@ -1,7 +1,6 @@
-//! Where interfaces are: in the caller's network namespace, or where an application says.
+//! Locates interfaces: in the caller's network namespace, or where an application says.
 //!
-//! Indexes mean something in one namespace only, so that they are given to work that runs there and
-//! are never kept.
+//! An index is valid in one namespace only, so it is passed to work that runs there and never stored.
 
 use netloom_netlink::Socket;
 
@@ -10,24 +9,21 @@ use crate::{Error, Result};
 /// Kinds of links whose frames never carry IP.
 const WITHOUT_IP: [&str; 5] = ["can", "vcan", "vxcan", "nlmon", "vsockmon"];
 
-/// Finds interfaces by the names that a measurement knows them by.
+/// Finds interfaces by their names in a measurement.
 pub trait Interfaces: Send + Sync + 'static {
-    /// All that can be measured now.
+    /// All interfaces that can be measured now.
     ///
-    /// # Errors
-    /// What the kernel refuses.
+    /// # Errors Errors of the kernel.
     fn names(&self) -> Result<Vec<String>>;
 
-    /// Runs `work` with an interface's index, on a thread in its network namespace. It is called on
-    /// the thread that prepares and starts a session, and on others that are started there, several at a
-    /// time.
+    /// Runs `work` with an interface's index, on a thread in its network namespace. Called by the thread that
+    /// prepares and starts a session, and by threads started there, concurrently.
     ///
-    /// # Errors
-    /// [`Error::NoInterface`] if it is not there now; what `work` gives.
+    /// # Errors [`Error::NoInterface`] if the interface does not exist now; errors of `work`.
     fn visit(&self, netif: &str, work: &mut (dyn FnMut(u32) -> Result<()> + Send)) -> Result<()>;
 }
 
-/// The interfaces of the network namespace of the calling thread.
+/// The interfaces of the calling thread's network namespace.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Host;
 

@@ -1,12 +1,12 @@
-//! Measurements of live traffic by alternate marking: points, blocks, and what is kept of them.
+//! Measures live traffic by alternate marking: points, blocks, and the results kept.
 //!
-//! A [`Session`] is one measurement: it puts points at interfaces, reads each block when it is closed,
-//! and keeps what they say until it is dropped. A [`Probe`] has several by number, as the API asks for
-//! them; [`Measures`] is what both tell, for people and for a collector of several hosts. Where
-//! interfaces are is told by [`Interfaces`]; what the figures mean is `netloom_marking`'s.
+//! A [`Session`] is one measurement: it attaches points to interfaces, reads each block once it is closed,
+//! and keeps the results until it is dropped. A [`Probe`] holds several sessions by number, for the API.
+//! [`Measures`] is the result of both, for people and for a collector across hosts. [`Interfaces`] locates
+//! interfaces; `netloom_marking` defines the figures.
 //!
-//! A block is complete at a point or says what stands against it; none is silently wrong.
-//! Specification: RFC 9341; the API's words are those of the source.
+//! A point's block is complete or states why not; none is silently wrong. Specification: RFC 9341; the API's
+//! terms follow its source.
 #![forbid(unsafe_code)]
 
 mod asked;

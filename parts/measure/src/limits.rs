@@ -1,8 +1,8 @@
-//! What fits: into a period, into the kernel's memory, into ours.
+//! Limits: of a period, of kernel memory, of process memory.
 //!
-//! A block is read between its end and the time when its bank is another's
-//! (`netloom_marking::Schedule::reused`), and every period one has to be. What reading takes is estimated
-//! from above by the number of flows and points.
+//! A block must be read between its end and the reuse of its bank (`netloom_marking::Schedule::reused`), and
+//! one block must be read every period. The reading time is an upper estimate from the number of flows and
+//! points.
 
 use netloom_ebpf::measure::FlowBlock;
 use netloom_marking::BANKS;
@@ -10,34 +10,34 @@ use netloom_marking::session::{Configuration, Program, Sampling};
 
 use crate::{Error, Result, Setup};
 
-/// Nanoseconds that reading takes: of a point, of a flow in it, and of a byte of samples.
+/// Nanoseconds to read: a point, a flow in it, and a byte of samples.
 const READ_POINT: u64 = 200_000;
 const READ_FLOW: u64 = 10_000;
 const READ_BYTE: u64 = 1;
-/// Nanoseconds that forgetting a flow takes.
+/// Nanoseconds to forget a flow.
 const FORGET_FLOW: u64 = 1_000;
-/// Time that running programs have to end.
+/// Time for running programs to finish.
 const SETTLE: u64 = 1_000_000;
 
-/// Bytes of the kernel's that all points of a session may take for counts and samples.
+/// Kernel memory in bytes for counts and samples of all points of a session.
 const MOST_KERNEL: u64 = 1 << 30;
-/// Bytes that a probe's session may take for the blocks that it keeps.
+/// Bytes for the blocks that a probe's session keeps.
 const MOST_KEPT: u64 = 1 << 28;
-/// Samples of a flow and block on each CPU, where their number is ours to choose.
+/// Samples of a flow and block on each CPU, where the number is not given.
 const SAMPLES: (u64, u64) = (16, 4_096);
-/// Flows of each family that a point finds by one access, and all points of a session together.
+/// Flows of each family in a point's lookup cache, and in all points of a session together.
 const CACHE: (u64, u64) = (1_024, 65_536);
 const MOST_CACHE: u64 = 1 << 20;
-/// Blocks that are kept, at least and at most.
+/// Minimum and maximum number of blocks kept.
 const KEEP: (u64, u64) = (4, 4_096);
-/// Bytes of counts of a flow, bank and CPU, of a sample, and of flows that a point has found, of both families.
+/// Bytes: counts of a flow, bank and CPU; a sample; a cached flow of both families.
 const COUNT: u64 = 128;
 const SAMPLE: u64 = 16;
 const FOUND: u64 = 192;
-/// Bytes that all sessions of a probe together may come to take.
+/// Upper limit in bytes for all sessions of a probe together.
 pub(crate) const MOST_TOGETHER: u64 = 4 << 30;
 
-/// Room in the tables of each point.
+/// Table sizes of each point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Room {
     pub(crate) cache: u32,
@@ -60,10 +60,9 @@ fn sampling(configuration: &Configuration) -> Option<Sampling> {
     }
 }
 
-/// Room for a session's points.
+/// Table sizes of a session's points.
 ///
-/// # Errors
-/// Flows, points and samples that together take too much memory.
+/// # Errors Flows, points and samples together need too much memory.
 pub(crate) fn room(setup: &Setup, cpus: u64) -> Result<Room> {
     let configuration = &setup.configuration;
     let points = number(setup.spots.len()).max(1);
@@ -87,7 +86,7 @@ pub(crate) fn room(setup: &Setup, cpus: u64) -> Result<Room> {
     Ok(Room { cache, samples: small(samples) })
 }
 
-/// What reading a block of all points takes, in nanoseconds, at most.
+/// Upper estimate of the time to read a block at all points, in nanoseconds.
 fn reading(setup: &Setup, room: Room, cpus: u64) -> u64 {
     let flows = number(setup.configuration.flows());
     let sampled = match sampling(&setup.configuration) {
@@ -100,14 +99,13 @@ fn reading(setup: &Setup, room: Room, cpus: u64) -> u64 {
 
 /// Checks that blocks can be told apart and read in time. `tick` is the coarse clock's resolution.
 ///
-/// # Errors
-/// [`Error::Period`] that names the least one.
+/// # Errors [`Error::Period`], which names the shortest possible period.
 pub(crate) fn check_period(setup: &Setup, room: Room, cpus: u64, tick: u64) -> Result<()> {
     let Configuration { period, guard, program, .. } = setup.configuration;
     let tick = if program == Program::All { 0 } else { tick };
     let apart = guard.saturating_add(tick).saturating_add(SETTLE).saturating_mul(2) + 1;
     let reading = reading(setup, room, cpus);
-    // Of the two and a half periods until a bank is another's, guard and tick take less than half.
+    // Guard and tick take less than half of the two and a half periods before a bank is reused.
     let read = reading.max((reading + tick + SETTLE) / 2);
     if period >= apart.max(read) {
         return Ok(());
@@ -141,16 +139,15 @@ fn block(configuration: &Configuration, points: usize) -> u64 {
     number(points).saturating_mul(flows).saturating_mul(flow).max(1)
 }
 
-/// How many blocks of a session a probe keeps.
+/// Number of blocks of a session that a probe keeps.
 pub(crate) fn keep(configuration: &Configuration, points: usize) -> usize {
     let blocks = MOST_KEPT / block(configuration, points);
     usize::try_from(blocks.clamp(KEEP.0, KEEP.1)).unwrap_or(usize::MAX)
 }
 
-/// Bytes that a session may come to take, the kernel's and ours.
+/// Maximum memory of a session in bytes, in the kernel and in this process.
 ///
-/// # Errors
-/// As [`room`].
+/// # Errors As [`room`].
 pub(crate) fn takes(setup: &Setup, cpus: u64) -> Result<u64> {
     let room = room(setup, cpus)?;
     let points = number(setup.spots.len());
@@ -164,14 +161,14 @@ pub(crate) fn takes(setup: &Setup, cpus: u64) -> Result<u64> {
     Ok(counted.saturating_add(found).saturating_add(kept))
 }
 
-/// How many packets may have been searched for in vain before a full cache of flows is emptied: as many as
-/// it has room for, if emptying takes but a part of a period.
+/// Cache misses after which a full flow cache is emptied: as many as it has entries, provided that emptying
+/// takes only part of a period.
 pub(crate) fn patience(period: u64, cache: u32) -> Option<u64> {
     let cache = u64::from(cache);
     (cache.saturating_mul(2 * FORGET_FLOW) <= period / 4).then_some(cache)
 }
 
-/// Threads that may work side by side.
+/// Number of worker threads.
 pub(crate) fn workers() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get)
 }

@@ -1,4 +1,4 @@
-//! What fits, with figures.
+//! Limits, with numbers.
 
 use netloom_ebpf::Direction;
 use netloom_ebpf::measure::{Clock, Marking};
@@ -121,7 +121,7 @@ fn there_is_a_cpu() {
 fn what_a_session_takes_is_its_tables_and_what_is_kept() {
     let mut setup = setup(Program::Dynamic, 100 * MS, MS, 3, 2);
     setup.keep = 0;
-    // By two points, three flows, two CPUs: of a flow 4 banks of counts and of 1,000 samples.
+    // Two points, three flows, two CPUs: a flow has 4 banks of counts and of 1,000 samples.
     let tables = 2 * 3 * 2 * 4 * (128 + 1000 * 16);
     assert_eq!(takes(&setup, 2).unwrap(), tables + 2 * 65_536 * FOUND);
     setup.keep = 10;

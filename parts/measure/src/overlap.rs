@@ -1,9 +1,9 @@
-//! Whether two measurements could mark one packet in the same bits.
+//! Whether two measurements could mark a packet in the same bits.
 
 use netloom_marking::session::Configuration;
 use netloom_marking::{Colour, Filter, Mark, Marks};
 
-/// Pairs of filters that are looked at; of more it is taken that some have a packet in common.
+/// Filter pairs compared at most; with more, some pair is assumed to share packets.
 const MOST_PAIRS: usize = 1 << 24;
 
 /// Whether two measurements write the same bits of packets that filters of both match.
@@ -16,14 +16,14 @@ pub(crate) fn of(a: &Configuration, b: &Configuration) -> bool {
     pairs > MOST_PAIRS || a.filters.iter().any(|one| meets(&one.filter))
 }
 
-/// The bits of the traffic class that marks are written in.
+/// The bits of the traffic class that hold marks.
 fn mask(marks: &Marks) -> u8 {
     let mark = Mark { colour: Colour::Starter, double: false };
-    // Bits that come out alike whatever they were.
+    // Marked bits come out equal whatever they were.
     !(marks.write(0, mark) ^ marks.write(0xff, mark))
 }
 
-/// Whether there are packets that both match.
+/// Whether some packet matches both.
 fn filters(a: &Filter, b: &Filter) -> bool {
     fn alike<T: PartialEq>(a: Option<T>, b: Option<T>) -> bool {
         a.zip(b).is_none_or(|(a, b)| a == b)

@@ -1,9 +1,8 @@
-//! A point of a session: attached, read, lost with its interface and found again.
+//! A point of a session: attached, read, lost with its interface and reattached.
 //!
-//! A block is told by what is attached at its end. A point that is attached anew has counted since then
-//! only, and the block in which it begins says so; what an earlier one had counted of that block is gone.
-//! Attaching anew is done beside the reading of blocks; those that are read before it is done are told as
-//! without the interface.
+//! A block is read from whatever is attached at its end. A reattached point has counted only since then, and
+//! the block in which it starts says so; earlier counts of that block are lost. Reattaching runs in parallel
+//! with the reading of blocks; blocks read before it is done are reported as without the interface.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -17,40 +16,40 @@ use crate::limits::patience;
 use crate::returning::Returning;
 use crate::{Error, Interfaces, Result, Spot};
 
-/// What counts, where it was attached.
+/// An attached program and its location.
 #[derive(Debug)]
 struct Attached {
     measure: Measure,
     /// The interface's index there.
     ifindex: u32,
-    /// When it was there, on the session's clock.
+    /// When it was attached, on the session's clock.
     since: u64,
-    /// The interface went.
+    /// The interface has disappeared.
     gone: bool,
 }
 
-/// A spot, and what counts there.
+/// A spot, and the programs that count there.
 #[derive(Debug)]
 pub(crate) struct Point {
     spot: Spot,
     config: Config,
-    /// What blocks are read from.
+    /// The source of current blocks.
     attached: Option<Attached>,
-    /// What later blocks are, attached anew.
+    /// The reattached source of later blocks.
     next: Option<Attached>,
-    /// Somebody attaches it anew.
+    /// A reattachment in progress.
     returning: Option<Returning<Result<Attached>>>,
-    /// Without links nobody tells that an interface went.
+    /// Without BPF links, the interface must be polled for its disappearance.
     asks: bool,
-    /// It was detached on purpose: nothing more can be seen of its interface.
+    /// Detached on purpose: its interface is not watched any more.
     off: bool,
-    /// Packets for which the cache had no room when it was emptied the last time.
+    /// Packets that had found no room in the cache when it was last emptied.
     overflow: u64,
-    /// Of those that were attached before.
+    /// Counts of earlier attachments.
     counted: Counts,
 }
 
-/// What a point leaves to be waited for when it ends.
+/// The work to wait for when a point ends.
 #[must_use = "dropped, it waits"]
 pub(crate) struct Ending(#[expect(dead_code, reason = "held")] Option<Returning<Result<Attached>>>);
 
@@ -73,10 +72,9 @@ fn failed(spot: &Spot, operation: &'static str, error: netloom_ebpf::Error) -> E
 }
 
 impl Point {
-    /// Attaches a point. `config` is that of the session, but for whether packets are marked.
+    /// Attaches a point. `config` is the session's; the spot decides whether packets are marked.
     ///
-    /// # Errors
-    /// What the kernel refuses; [`Error::NoInterface`].
+    /// # Errors Errors of the kernel; [`Error::NoInterface`].
     pub(crate) fn attach(
         interfaces: &dyn Interfaces,
         spot: &Spot,
@@ -101,7 +99,7 @@ impl Point {
         self.spot.marking != Marking::Off
     }
 
-    /// Looks whether its interface is still there.
+    /// Checks that its interface still exists.
     fn look(&mut self, interfaces: &dyn Interfaces) {
         if self.off {
             return;
@@ -117,10 +115,10 @@ impl Point {
         self.attached.as_ref().is_some_and(|attached| attached.gone)
     }
 
-    /// The program goes, and what it counted stays to be read. One that is just being attached goes as
-    /// soon as it is there.
+    /// Detaches the program; its counts stay readable. A reattachment in progress is detached once it is
+    /// done.
     pub(crate) fn detach(&mut self, interfaces: &dyn Interfaces) {
-        // Why there is none is of no use any more.
+        // The reason for a failure does not matter any more.
         if let Some(Ok(Ok(attached))) = self.returning.as_ref().and_then(Returning::forgo) {
             self.next = Some(attached);
         }
@@ -131,10 +129,9 @@ impl Point {
         }
     }
 
-    /// What was counted of a block, each flow in the order of the filters.
+    /// The counts of a block, each flow in filter order.
     ///
-    /// # Errors
-    /// What the kernel refuses.
+    /// # Errors Errors of the kernel.
     pub(crate) fn read(
         &mut self,
         interfaces: &dyn Interfaces,
@@ -151,7 +148,7 @@ impl Point {
         Ok(flows)
     }
 
-    /// Blocks from the one on in which the next one began are read from that.
+    /// Switches to the reattached source once `block` reaches the one in which it started.
     fn take_over(&mut self, block: u64) {
         let end = self.config.schedule.end(block);
         let Some(next) = self.next.take_if(|next| next.since < end) else { return };
@@ -160,7 +157,7 @@ impl Point {
         }
     }
 
-    /// A block that could not be read.
+    /// Result for a block that could not be read.
     pub(crate) fn unread(&self, block: u64) -> Vec<FlowBlock> {
         let schedule = &self.config.schedule;
         let mut record = Record::new(schedule, block, &[], 0, u64::MAX);
@@ -170,10 +167,9 @@ impl Point {
         flow_ids(&self.config.filters).into_iter().map(flow).collect()
     }
 
-    /// Lets a thread attach it anew if its interface went; one at a time.
+    /// Starts a thread to reattach the point if its interface disappeared; one at a time.
     ///
-    /// # Errors
-    /// There can be no thread.
+    /// # Errors The thread cannot be started.
     pub(crate) fn return_to(&mut self, interfaces: &Arc<dyn Interfaces>) -> Result<()> {
         if !self.is_gone() || self.off || self.next.is_some() || self.returning.is_some() {
             return Ok(());
@@ -184,13 +180,11 @@ impl Point {
         Ok(())
     }
 
-    /// Takes what was attached anew meanwhile, if it is there.
+    /// Takes over a finished reattachment.
     ///
-    /// # Errors
-    /// What the kernel refused. That there is no interface of this name is no error.
+    /// # Errors Errors of the kernel. A missing interface is no error.
     ///
-    /// # Panics
-    /// As the interfaces did.
+    /// # Panics If `Interfaces` panicked in the thread.
     pub(crate) fn arrive(&mut self) -> Result<()> {
         let Some(outcome) = self.returning.as_ref().and_then(Returning::take) else {
             return Ok(());
@@ -203,10 +197,9 @@ impl Point {
         Ok(())
     }
 
-    /// Empties the cache of flows if it is full: those that are in it may be old.
+    /// Empties a full flow cache, whose entries may be stale.
     ///
-    /// # Errors
-    /// What the kernel refuses.
+    /// # Errors Errors of the kernel.
     pub(crate) fn tidy(&mut self) -> Result<()> {
         let Some(patience) = patience(self.config.schedule.period(), self.config.cache) else {
             return Ok(());
@@ -222,8 +215,8 @@ impl Point {
         Ok(())
     }
 
-    /// Lets go of all that is the kernel's, but for what is just being attached: that has gone when what
-    /// this gives was dropped, which may wait for it.
+    /// Releases all kernel objects except those of a reattachment in progress: these are released when the
+    /// returned value is dropped, which may block.
     pub(crate) fn end(&mut self) -> Ending {
         if let Ok(counts) = self.counts() {
             self.counted = counts;
@@ -232,10 +225,9 @@ impl Point {
         Ending(self.returning.take())
     }
 
-    /// What became of frames that are in no record.
+    /// Counts of frames that are in no record.
     ///
-    /// # Errors
-    /// What the kernel refuses.
+    /// # Errors Errors of the kernel.
     pub(crate) fn counts(&self) -> Result<Counts> {
         let mut all = self.counted;
         for attached in [&self.attached, &self.next].into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! Several sessions by number: what the API asks for.
+//! Several sessions by number: the backend of the API.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ use crate::{
     overlap,
 };
 
-/// The most sessions of a probe.
+/// Maximum number of sessions of a probe.
 pub const MOST_SESSIONS: usize = 64;
 
 /// A session in a list.
@@ -23,11 +23,11 @@ pub const MOST_SESSIONS: usize = 64;
 pub struct Summary {
     /// Its number.
     pub id: SessionId,
-    /// What it is doing.
+    /// Its state.
     pub state: State,
 }
 
-/// Sessions at the interfaces of one host or lab. Dropped, all are stopped.
+/// Sessions at the interfaces of one host or lab. Dropping it stops all of them.
 pub struct Probe {
     name: String,
     clock: Clock,
@@ -41,11 +41,11 @@ struct Sessions {
     last: SessionId,
 }
 
-/// What there is of a session.
+/// Entry of a session.
 struct Slot {
-    /// Bytes that it may come to take.
+    /// Maximum memory of the session in bytes.
     takes: u64,
-    /// None as long as it is being prepared.
+    /// `None` while the session is being prepared.
     session: Option<Arc<Session>>,
 }
 
@@ -54,7 +54,7 @@ impl Sessions {
         self.by_id.iter().filter_map(|(id, slot)| Some((*id, slot.session.as_ref()?)))
     }
 
-    /// A number for one more.
+    /// Reserves a number for a new session.
     fn begin(&mut self, takes: u64) -> Result<SessionId> {
         let refused = |reason| Err(Error::TooMany { object: "sessions".to_owned(), reason });
         if self.by_id.len() >= MOST_SESSIONS {
@@ -79,29 +79,28 @@ impl Sessions {
 }
 
 impl Probe {
-    /// A probe that is known by `name` in its records, by TAI.
+    /// A probe that uses `name` in its records and the TAI clock.
     pub fn new(name: String, interfaces: Arc<dyn Interfaces>) -> Probe {
         Probe { name, clock: Clock::Tai, interfaces, sessions: Mutex::default() }
     }
 
-    /// The same with another clock: the monotonic one for points that are all on this machine.
+    /// Replaces the clock: the monotonic one suits points that are all on this machine.
     #[must_use]
     pub fn with_clock(self, clock: Clock) -> Probe {
         Probe { clock, ..self }
     }
 
-    /// By what it is known.
+    /// Its name in records.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Prepares a session at both directions of the interfaces that it names, or of all. What leaves by those
-    /// where it marks is marked, twice where it has a mark for that; they are measured at, too, if they
-    /// are not named.
+    /// Prepares a session at both directions of the interfaces that it names, or of all. Interfaces where it
+    /// marks mark their egress packets, with double marking if the session defines the second mark; they are
+    /// also measured if not named.
     ///
-    /// # Errors
-    /// [`Error::TooMany`] when there are [`MOST_SESSIONS`], or when all together might take too much
-    /// memory; [`Error::Invalid`] when another that has not ended marks the same packets in the same
+    /// # Errors [`Error::TooMany`] when there are [`MOST_SESSIONS`], or when all together might take too much
+    /// memory; [`Error::Invalid`] when another session that has not ended marks the same packets in the same
     /// bits at the same place; as [`Session::prepare`].
     pub fn create(&self, configuration: Configuration) -> Result<SessionId> {
         let setup = self.setup(configuration)?;
@@ -134,7 +133,7 @@ impl Probe {
         Ok(Setup { configuration, spots, clock: self.clock, keep, cache: 0 })
     }
 
-    /// Two sessions that write marks of one packet at one place would spoil each other's blocks.
+    /// Two sessions that mark a packet at one place would corrupt each other's blocks.
     fn check_marking(&self, configuration: &Configuration) -> Result<()> {
         let others: Vec<_> = {
             let sessions = lock(&self.sessions);
@@ -158,10 +157,9 @@ impl Probe {
         Ok(())
     }
 
-    /// Ends a session and forgets what it measured.
+    /// Ends a session and drops its results.
     ///
-    /// # Errors
-    /// No such session.
+    /// # Errors No such session.
     pub fn delete(&self, id: SessionId) -> Result<()> {
         let session = self.session(id)?;
         lock(&self.sessions).by_id.remove(&id);
@@ -184,16 +182,15 @@ impl Probe {
         sessions.all().map(|(id, session)| Summary { id, state: session.state() }).collect()
     }
 
-    /// What a session has measured, as far as it is kept.
+    /// The results of a session, as far as they are kept.
     ///
-    /// # Errors
-    /// No such session, or none at such an interface or of such a filter; what the kernel refuses.
+    /// # Errors No such session, interface or filter; errors of the kernel.
     pub fn measures(&self, id: SessionId, wanted: &Wanted) -> Result<Measures> {
         Measures::of(&*self.session(id)?, &self.name, id, wanted)
     }
 }
 
-/// How packets are marked where they are.
+/// How a marking session marks packets.
 fn marks(configuration: &Configuration) -> Marking {
     let write = |marks: &Marks, double| marks.write(0, Mark { colour: Colour::Starter, double });
     let marks = &configuration.marks;

@@ -1,4 +1,4 @@
-//! Which spots a session has.
+//! The spots of a session.
 
 use super::*;
 

@@ -1,8 +1,7 @@
-//! Work that a thread of its own does while blocks are read, and whose outcome is taken when it is there.
+//! Work on a separate thread while blocks are read; the outcome is fetched when ready.
 //!
-//! Loading a point's programs takes longer than short blocks last. An outcome that nobody wants any more
-//! is dropped by the thread as soon as it is there; when a [`Returning`] has been dropped the thread has
-//! ended, and with it all that it made.
+//! Loading a point's programs takes longer than a short block. An outcome that is no longer wanted is dropped
+//! by the thread when ready. After a [`Returning`] is dropped, the thread and everything it made are gone.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,31 +11,30 @@ use std::thread::{self, JoinHandle};
 use crate::lock::lock;
 use crate::{Error, Result};
 
-/// What the work came to; a panic's payload if it panicked.
+/// The work's result, or a panic's payload.
 pub(crate) type Outcome<T> = std::result::Result<T, Box<dyn Any + Send>>;
 
 #[derive(Debug)]
 enum Slot<T> {
-    /// It is not there yet.
+    /// Not ready yet.
     Awaited,
     Ready(Outcome<T>),
-    /// It was taken, or is not wanted any more.
+    /// Taken, or no longer wanted.
     Closed,
 }
 
-/// The work.
+/// Work in progress.
 #[derive(Debug)]
 pub(crate) struct Returning<T> {
     slot: Arc<Mutex<Slot<T>>>,
-    /// Nothing once it is waited for.
+    /// `None` while it is being joined.
     thread: Option<JoinHandle<()>>,
 }
 
 impl<T: Send + 'static> Returning<T> {
-    /// Starts a thread that works, in the namespaces of the calling one.
+    /// Starts a thread for the work, in the namespaces of the calling thread.
     ///
-    /// # Errors
-    /// There can be no thread.
+    /// # Errors The thread cannot be started.
     pub(crate) fn spawn(work: impl FnOnce() -> T + Send + 'static) -> Result<Returning<T>> {
         let slot = Arc::new(Mutex::new(Slot::Awaited));
         let place = Arc::clone(&slot);
@@ -61,13 +59,13 @@ impl<T: Send + 'static> Returning<T> {
 }
 
 impl<T> Returning<T> {
-    /// The outcome, once it is there.
+    /// The outcome, once ready.
     pub(crate) fn take(&self) -> Option<Outcome<T>> {
         let mut slot = lock(&self.slot);
         if slot.is_awaited() { None } else { slot.close() }
     }
 
-    /// The outcome if it is there; one that comes later is not wanted.
+    /// The outcome if ready; a later one is dropped.
     pub(crate) fn forgo(&self) -> Option<Outcome<T>> {
         lock(&self.slot).close()
     }
@@ -89,7 +87,7 @@ impl<T> Slot<T> {
 impl<T> Drop for Returning<T> {
     fn drop(&mut self) {
         drop(self.forgo());
-        // Panics of the work are caught; of another the hook has told.
+        // Panics of the work are caught; the panic hook reports any other.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
@@ -100,7 +98,7 @@ mod tests {
 
     use super::*;
 
-    /// Waits for the thread, and takes the outcome.
+    /// Waits for the thread and takes the outcome.
     fn taken<T: Send + 'static>(mut returning: Returning<T>) -> Option<Outcome<T>> {
         returning.thread.take().unwrap().join().unwrap();
         let outcome = returning.take();

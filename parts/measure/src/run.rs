@@ -1,9 +1,8 @@
 //! A session's thread: waits for blocks, reads them, and ends.
 //!
-//! It waits on the session's clock for the next block to be final, and for nothing else: points are attached
-//! anew by threads beside it, for which only the end waits. After the last
-//! block has ended no packet is marked any more; what was marked until then is counted until that block
-//! is closed.
+//! It waits on the session's clock for the next block to become final, and for nothing else: separate threads
+//! reattach points, and only the end waits for them. After the end of the last block no packet is marked;
+//! packets marked until then are counted until that block is closed.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,14 +17,13 @@ use crate::shared::{Shared, Waited};
 use crate::{Closed, Told};
 use crate::{Error, Result};
 
-/// Blocks behind which it is not read on, but with what can still be read: a clock was stepped ahead, or
+/// Lag in blocks above which reading skips to blocks that are still readable: a clock was stepped ahead, or
 /// the machine stood still.
 const BEHIND: u64 = netloom_marking::BANKS;
 
 /// Starts the thread of a session whose points are attached.
 ///
-/// # Errors
-/// There can be no thread.
+/// # Errors The thread cannot be started.
 pub(crate) fn spawn(shared: Arc<Shared>) -> Result<()> {
     let body = move || {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| run(&shared))) {
@@ -44,7 +42,7 @@ fn said(panic: &(dyn Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic")
 }
 
-/// Points go, markers first, also those that are just being attached.
+/// Detaches all points, markers first, including reattachments in progress.
 fn end(shared: &Shared) {
     let points = shared.points();
     for marks in [true, false] {
@@ -54,21 +52,21 @@ fn end(shared: &Shared) {
                 endings.push(point.end());
             }
         }
-        // Waits, and with no lock held: counts can be asked for meanwhile.
+        // Blocks, so no lock is held: counts can be queried meanwhile.
         drop(endings);
     }
 }
 
-/// What the thread knows.
+/// State of the thread.
 struct Reader<'a> {
     shared: &'a Shared,
     schedule: Schedule,
-    /// The last block; none if it goes on until it is stopped.
+    /// The last block; `None` if it runs until stopped.
     last: Option<u64>,
     next: u64,
-    /// No packet is marked any more.
+    /// Packets are not marked any more.
     unmarked: bool,
-    /// No block is further away than this, unless the clock was stepped back.
+    /// Longest possible wait for a block, unless the clock was stepped back.
     farthest: u64,
 }
 
@@ -88,7 +86,7 @@ fn run(shared: &Shared) {
 }
 
 impl Reader<'_> {
-    /// Waits for what comes next and does it; whether there is more.
+    /// Waits for the next event and handles it; returns whether to continue.
     fn step(&mut self) -> bool {
         match self.shared.wait_until(self.due(), self.farthest) {
             Waited::Due => {}
@@ -120,7 +118,7 @@ impl Reader<'_> {
         self.last.is_some_and(|last| self.next >= last)
     }
 
-    /// When there is something to do.
+    /// Time of the next event.
     fn due(&self) -> u64 {
         if !self.unmarked && self.is_last() {
             return self.schedule.end(self.next);
@@ -139,7 +137,7 @@ impl Reader<'_> {
         self.unmarked = true;
     }
 
-    /// Reads a block at all points and tells it. `early` says that it is not final.
+    /// Reads a block at all points and publishes it. `early`: the block is not final.
     fn tell(&self, block: u64, early: bool) {
         lock(&self.shared.watch).look();
         let stepped = lock(&self.shared.watch).stepped_since(self.schedule.begin(block));
@@ -165,7 +163,7 @@ impl Reader<'_> {
         self.shared.tell(told);
     }
 
-    /// Lets points whose interfaces went be attached anew, observers first; empties caches that are full.
+    /// Starts reattaching points whose interfaces disappeared, observers first; empties full caches.
     fn tend(&self) {
         for marks in [false, true] {
             for mut point in self.shared.points().iter().map(lock) {
@@ -180,7 +178,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Passes over blocks whose banks are others' by now.
+    /// Skips blocks whose banks have been reused.
     fn catch_up(&mut self) {
         let now = self.now();
         let lasting = self.schedule.block_at(now).unwrap_or(0);
@@ -195,14 +193,14 @@ impl Reader<'_> {
         }
     }
 
-    /// The clock was stepped back so far that blocks would come again.
+    /// The clock was stepped back so far that block numbers would repeat.
     fn give_up(&self) -> bool {
         let trouble = "the clock was stepped back by more than blocks can tell: measuring ended";
         self.shared.complain(trouble.to_owned());
         false
     }
 
-    /// Ends before its time: what can be said is told.
+    /// Ends early: publishes what can be read.
     fn stop(&mut self) {
         self.unmark();
         self.catch_up();

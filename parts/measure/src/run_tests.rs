@@ -1,4 +1,4 @@
-//! What the thread does about clocks, without points.
+//! The thread's reaction to clock steps, without points.
 
 use netloom_ebpf::measure::Clock;
 use netloom_marking::session::Configuration;
@@ -10,8 +10,8 @@ use crate::{Host, Session, Setup, State};
 
 const PERIOD: u64 = 100_000_000;
 
-/// A session of so many blocks, of which the first began so many periods before now (or begins that long after).
-/// Few: the clock is no older than the machine's start.
+/// A session of `blocks` blocks, the first of which began `behind` periods ago (or begins that much later).
+/// Keep `behind` small: the clock starts when the machine does.
 fn shared(blocks: u64, behind: i64) -> Arc<Shared> {
     let body = br#"{"prog_id": 1, "mp": 0.1, "mpc": 1, "guard": 0.001, "starter_mark": 8,
         "next_mark": 16, "filters": [{"id": 1}]}"#;
@@ -31,7 +31,7 @@ fn numbers(session: &Session) -> Vec<u64> {
     told.iter().map(|told| told.block).collect()
 }
 
-/// The session when its thread has ended.
+/// The session after its thread has ended.
 fn ended(shared: Arc<Shared>) -> Session {
     let session = Session::from(Arc::clone(&shared));
     spawn(shared).unwrap();
@@ -65,7 +65,7 @@ fn a_clock_that_went_far_past_the_last_block_ends_a_session() {
 #[test]
 fn a_clock_that_went_back_far_ends_a_session() {
     let shared = shared(10, -1000);
-    // As if block 0 had been waited for less.
+    // A maximum wait below the wait for block 0.
     let schedule = shared.schedule().unwrap();
     let mut reader = Reader {
         shared: &shared,

@@ -1,4 +1,4 @@
-//! One measurement: points at interfaces, blocks read when they are closed.
+//! One measurement: points at interfaces, blocks read once closed.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError};
@@ -11,7 +11,7 @@ use crate::lock::lock;
 use crate::shared::Shared;
 use crate::{Error, Interfaces, Result, Setup, State, Told, run, start};
 
-/// One measurement. Dropped, it is stopped.
+/// One measurement. Dropping it stops it.
 pub struct Session(Arc<Shared>);
 
 impl fmt::Debug for Session {
@@ -21,24 +21,22 @@ impl fmt::Debug for Session {
 }
 
 impl Session {
-    /// Finds the interfaces and checks that the kernel takes the programs; nothing is attached.
+    /// Finds the interfaces and checks that the kernel accepts the programs; attaches nothing.
     ///
-    /// # Errors
-    /// A spot whose interface is not there, or where packets are to be marked as they come in; a spot
-    /// that is there twice; [`Error::Period`]; more flows and samples than memory is for; what the
-    /// kernel or the user lacks.
+    /// # Errors A spot whose interface is missing, that marks at ingress, or that appears twice;
+    /// [`Error::Period`]; too much memory for flows and samples; missing features of the kernel or rights of
+    /// the user.
     pub fn prepare(interfaces: Arc<dyn Interfaces>, setup: Setup) -> Result<Session> {
         let (room, attaching) = start::check(&*interfaces, &setup)?;
         Ok(Session(Arc::new(Shared::new(interfaces, setup, room, attaching))))
     }
 
-    /// Attaches all points (markers last) and begins. Block 0 begins at an even multiple of the period on
-    /// the clock, when all points count: so sessions of several hosts agree on where blocks begin and on
-    /// their colours, though not on their numbers.
+    /// Attaches all points (markers last) and begins. Block 0 begins at an even multiple of the period on the
+    /// clock, once all points count. So sessions of several hosts agree on block boundaries and colours,
+    /// though not on numbers.
     ///
-    /// # Errors
-    /// [`Error::Order`] unless it is prepared; what the kernel refuses: nothing is attached then, and it
-    /// can be started again.
+    /// # Errors [`Error::Order`] unless it is prepared; errors of the kernel: then nothing stays attached,
+    /// and it can be started again.
     pub fn start(&self) -> Result<()> {
         let shared = &self.0;
         let _starting = shared.begin_start()?;
@@ -47,8 +45,8 @@ impl Session {
         run::spawn(Arc::clone(shared)).inspect_err(|_| shared.set_prepared())
     }
 
-    /// Takes markers off and then reads the block that lasts, which is marked as ended within. When this
-    /// returns nothing is attached any more. A session that was not started ends, too.
+    /// Removes markers, then reads the current block, which is flagged as ended within. On return nothing is
+    /// attached any more. A session that was never started ends too.
     pub fn stop(&self) {
         let mut inner = lock(&self.0.inner);
         while inner.starting {
@@ -64,28 +62,27 @@ impl Session {
         }
     }
 
-    /// What it is doing.
+    /// Its state.
     pub fn state(&self) -> State {
         lock(&self.0.inner).state
     }
 
-    /// What went wrong the last time, in words: why it ended before its time, or what stands against
-    /// points that are told as not complete.
+    /// The last problem, as text: why it ended early, or why points are reported as incomplete.
     pub fn trouble(&self) -> Option<String> {
         lock(&self.0.inner).trouble.clone()
     }
 
-    /// What was asked for.
+    /// The request.
     pub fn setup(&self) -> &Setup {
         &self.0.setup
     }
 
-    /// Its blocks, once it was started.
+    /// Its blocks, once started.
     pub fn schedule(&self) -> Option<Schedule> {
         self.0.schedule()
     }
 
-    /// Blocks that are closed, from this number on, waiting up to `wait` for one while it runs.
+    /// Closed blocks from this number on; waits up to `wait` for one while it runs.
     pub fn blocks(&self, from: u64, wait: Duration) -> Vec<Arc<Told>> {
         let until = Instant::now().checked_add(wait);
         let mut inner = lock(&self.0.inner);
@@ -101,16 +98,15 @@ impl Session {
         }
     }
 
-    /// The clock by which it measures.
+    /// State of the clock in use.
     pub fn clock(&self) -> ClockState {
         lock(&self.0.watch).state()
     }
 
-    /// The clock of a spot's host, and what became of frames that are in no record there, from the start
-    /// to now or the end.
+    /// The clock of a spot's host, and counts of frames that are in no record there, from the start to now or
+    /// the end.
     ///
-    /// # Errors
-    /// What the kernel refuses; [`Error::Invalid`] for an index that no spot has.
+    /// # Errors Errors of the kernel; [`Error::Invalid`] for an index without a spot.
     pub fn spot(&self, index: usize) -> Result<(ClockState, Counts)> {
         let points = self.0.points();
         let counts = match points.get(index) {

@@ -1,4 +1,4 @@
-//! What a session, its thread and those who ask it share: its state, and the blocks that wait to be read.
+//! State shared by a session, its thread and its readers, including the closed blocks.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -12,25 +12,25 @@ use crate::lock::lock;
 use crate::point::Point;
 use crate::{Error, Interfaces, Result, Setup, State, Told};
 
-/// What a session and its thread share.
+/// State shared by a session and its thread.
 pub(crate) struct Shared {
     pub(crate) interfaces: Arc<dyn Interfaces>,
     pub(crate) setup: Setup,
-    /// What attaching a point takes, in nanoseconds, as it was seen when it was prepared.
+    /// Time to attach a point in nanoseconds, as measured during preparation.
     pub(crate) attaching: u64,
     pub(crate) room: Room,
-    /// In the order of the spots; none until it is started.
+    /// In spot order; empty until started.
     points: Mutex<Arc<[Mutex<Point>]>>,
     pub(crate) watch: Mutex<Watch>,
     pub(crate) inner: Mutex<Inner>,
-    /// What is in `inner` has changed.
+    /// Signals changes of `inner`.
     pub(crate) changed: Condvar,
 }
 
-/// What changes.
+/// The mutable part.
 pub(crate) struct Inner {
     pub(crate) state: State,
-    /// Somebody attaches points.
+    /// Points are being attached.
     pub(crate) starting: bool,
     pub(crate) stopping: bool,
     pub(crate) schedule: Option<Schedule>,
@@ -43,13 +43,13 @@ pub(crate) struct Inner {
 pub(crate) enum Waited {
     /// It is time.
     Due,
-    /// It is further away than it can be.
+    /// It is further away than possible.
     Far,
-    /// The session is to end now.
+    /// The session must end now.
     Stopped,
 }
 
-/// That a session is being started, however that ends.
+/// Marks a session as starting until dropped, whatever the outcome.
 pub(crate) struct Starting<'a>(&'a Shared);
 
 impl Drop for Starting<'_> {
@@ -115,13 +115,13 @@ impl Shared {
         lock(&self.inner).schedule
     }
 
-    /// The points, in the order of the spots.
+    /// The points, in spot order.
     pub(crate) fn points(&self) -> Arc<[Mutex<Point>]> {
         Arc::clone(&lock(&self.points))
     }
 
-    /// Waits until this time of the session's clock, if it is no further away than `farthest`, in
-    /// nanoseconds: a clock that was stepped back is looked at after what was left at first.
+    /// Waits until this time on the session's clock, if it is at most `farthest` nanoseconds away. The clock
+    /// is read again only after the initial wait, so a step back shows then.
     pub(crate) fn wait_until(&self, due: u64, farthest: u64) -> Waited {
         let mut inner = lock(&self.inner);
         loop {
@@ -140,7 +140,7 @@ impl Shared {
         }
     }
 
-    /// Keeps a block and wakes those who wait for one.
+    /// Keeps a block and wakes waiting readers.
     pub(crate) fn tell(&self, told: Told) {
         let mut inner = lock(&self.inner);
         while inner.told.len() >= self.setup.keep.max(1) {

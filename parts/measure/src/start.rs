@@ -1,4 +1,4 @@
-//! How a session is prepared and started: what is checked, when block 0 begins, what is attached first.
+//! Preparation and start of a session: the checks, the begin of block 0, the order of attaching.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -17,18 +17,18 @@ use crate::point::{Point, word};
 use crate::shared::Shared;
 use crate::{Error, Interfaces, Result, Setup, Spot};
 
-/// Time beside what attaching is seen to take.
+/// Time allowed in addition to the measured attaching time.
 const AHEAD: u64 = 20_000_000;
-/// How often more time is given to attaching before block 0 may begin without a point.
+/// Attempts with growing lead time before block 0 may begin without a point.
 const TRIES: u32 = 4;
 
-/// Checks all that can be checked without attaching; what there is room for, and how long attaching one
-/// point takes, in nanoseconds.
+/// Checks everything that can be checked without attaching. Returns the table sizes and the time to attach
+/// one point, in nanoseconds.
 pub(crate) fn check(interfaces: &dyn Interfaces, setup: &Setup) -> Result<(Room, u64)> {
     check_spots(&setup.spots)?;
     let cpus = limits::cpus();
     let room = limits::room(setup, cpus)?;
-    // A start that leaves room before it: only period and guard are looked at.
+    // Any start with time before it: only period and guard are checked.
     setup.configuration.schedule(setup.configuration.period)?;
     let tick = nanoseconds(clock_getres(ClockId::MonotonicCoarse));
     limits::check_period(setup, room, cpus, tick)?;
@@ -38,8 +38,8 @@ pub(crate) fn check(interfaces: &dyn Interfaces, setup: &Setup) -> Result<(Room,
     Ok((room, supported(setup.clock)?))
 }
 
-/// Checks that the kernel takes the programs; how long that takes, in nanoseconds. What it took once it
-/// takes again.
+/// Checks that the kernel accepts the programs, and returns the time this takes in nanoseconds. It is
+/// measured once.
 fn supported(clock: Clock) -> Result<u64> {
     static SEEN: [OnceLock<u64>; 2] = [OnceLock::new(), OnceLock::new()];
     let seen = &SEEN[usize::from(clock == Clock::Tai)];
@@ -72,13 +72,12 @@ fn check_spots(spots: &[Spot]) -> Result<()> {
     Ok(())
 }
 
-/// Attaches all points before block 0: observers first, so that they see every packet that is marked.
+/// Attaches all points before block 0: observers first, so that they see every marked packet.
 ///
-/// # Errors
-/// What is refused of any point: then none is attached.
+/// # Errors The first failure at any point: then none stays attached.
 pub(crate) fn attach(shared: &Shared) -> Result<(Schedule, Vec<Point>)> {
     let Setup { configuration, spots, clock, .. } = &shared.setup;
-    // Observers and markers have a last round each.
+    // Observers and markers each have a last, partial round.
     let rounds =
         u64::try_from(spots.len() / limits::workers()).unwrap_or(u64::MAX).saturating_add(2);
     let mut ahead = shared.attaching.saturating_mul(rounds).saturating_add(AHEAD);
@@ -97,8 +96,8 @@ pub(crate) fn attach(shared: &Shared) -> Result<(Schedule, Vec<Point>)> {
     }
 }
 
-/// When block 0 begins: at the first even multiple of the period that is not before this time. Sessions
-/// that begin at different times then have the same colour in the same block.
+/// Begin of block 0: the first even multiple of the period at or after this time. Sessions that begin at
+/// different times then use the same colour in the same block.
 fn first_begin(period: u64, not_before: u64) -> u64 {
     not_before.max(1).checked_next_multiple_of(period.saturating_mul(2)).unwrap_or(u64::MAX)
 }
@@ -122,7 +121,7 @@ fn attach_all(shared: &Shared, schedule: &Schedule) -> Result<Vec<Point>> {
 
 type Place<'a> = (&'a Spot, &'a mut Option<Point>);
 
-/// Attaches points side by side on all CPUs: the kernel's look at a program takes long.
+/// Attaches points in parallel on all CPUs: the kernel's verification of a program takes long.
 fn attach_some(interfaces: &dyn Interfaces, config: &Config, places: Vec<Place<'_>>) -> Result<()> {
     let workers = limits::workers().min(places.len());
     let places = Mutex::new(places);
@@ -137,7 +136,7 @@ fn attach_some(interfaces: &dyn Interfaces, config: &Config, places: Vec<Place<'
         }
     };
     thread::scope(|scope| {
-        // Threads are of the caller's namespace. If there can be none, the caller's own does it all.
+        // Threads inherit the caller's namespace. If none can be started, the caller's own does all the work.
         for _ in 1..workers {
             let _ =
                 thread::Builder::new().name("netloom-attach".to_owned()).spawn_scoped(scope, work);

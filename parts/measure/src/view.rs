@@ -1,10 +1,10 @@
-//! What a session measured, as it is written in JSON: for the API, for scripts, and for a collector that
-//! puts records of several hosts together.
+//! A session's results as JSON: for the API, for scripts, and for a collector that combines records of
+//! several hosts.
 //!
-//! Times are nanoseconds. Those of the clock are whole numbers of 64 bits, which some readers of JSON
-//! take for less exact ones; sums, which may have more bits than those, are text. A record can be had
-//! back ([`Block::record`]) and compared by `netloom_marking`. Blocks of sessions that were started at
-//! different times have different numbers: they are the same where they `begin` at the same time.
+//! Times are nanoseconds. Clock times are 64-bit integers, which some JSON readers round to floating point;
+//! sums may need more bits and are text. [`Block::record`] restores a record, which `netloom_marking` can
+//! compare. Sessions started at different times number the same block differently: blocks with equal `begin`
+//! are the same.
 
 use netloom_ebpf::Direction;
 use netloom_ebpf::measure::{Clock, ClockState, Counts, FlowBlock, Marking, Sampled};
@@ -15,42 +15,42 @@ use crate::{Error, Result, Session, SessionId, State, Wanted};
 
 mod words;
 
-/// All that a session has to say.
+/// All results of a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measures {
     /// The session's number.
     pub session: SessionId,
-    /// What it is doing.
+    /// Its state.
     pub state: State,
-    /// What went wrong, if something did.
+    /// The last problem, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
-    /// By what its probe is known.
+    /// The name of its probe.
     pub probe: String,
     /// The clock of all times.
     pub clock: ClockView,
-    /// The blocks; none before it was started.
+    /// The block schedule; none before the start.
     pub schedule: Option<ScheduleView>,
     /// Where it measures.
     pub spots: Vec<SpotView>,
-    /// What it measured: of each spot, each flow.
+    /// The results for each flow at each spot.
     pub measures: Vec<Measure>,
 }
 
-/// What others must know to compare times.
+/// Data that others need to compare times.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockView {
     /// `tai` or `monotonic`.
     pub name: String,
-    /// TAI less Unix time in seconds; 0 where nothing has set it.
+    /// TAI minus Unix time in seconds; 0 if nothing has set it.
     pub tai_offset_s: i64,
-    /// What is to be added to a time for Unix time. Of the monotonic clock as of now.
+    /// Offset to add to a time for Unix time; for the monotonic clock, as of now.
     pub to_unix_ns: i64,
-    /// When it was stepped the last time since the session was prepared.
+    /// Time of the last clock step since the session was prepared.
     pub stepped_at: Option<u64>,
 }
 
-/// When blocks begin and end.
+/// The block schedule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScheduleView {
     /// When block 0 begins.
@@ -61,12 +61,12 @@ pub struct ScheduleView {
     pub guard: u64,
 }
 
-/// A spot, and what became of frames that are in no record there.
+/// A spot, and counts of frames that are in no record there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpotView {
     /// The interface.
     pub netif: String,
-    /// Frames of which direction.
+    /// The direction of frames.
     #[serde(with = "words::direction")]
     pub direction: Direction,
     /// Whether packets are marked: `off`, `single` or `double`.
@@ -82,7 +82,7 @@ pub struct SpotView {
 pub struct Measure {
     /// The interface.
     pub netif: String,
-    /// Frames of which direction.
+    /// The direction of frames.
     #[serde(with = "words::direction")]
     pub direction: Direction,
     /// The filter's number.
@@ -101,37 +101,37 @@ pub struct Block {
     pub colour: Colour,
     /// When it began.
     pub begin: u64,
-    /// From when sums are counted.
+    /// Time that sums are relative to.
     pub origin: u64,
-    /// Whether nothing stands against it.
+    /// Whether the block is complete.
     pub complete: bool,
-    /// What stands against it, in words.
+    /// Why it is not complete.
     pub reasons: Vec<String>,
     /// Bytes of all packets.
     pub bytes: u64,
-    /// Packets that came after it was closed.
+    /// Packets that arrived after it was closed.
     pub late: u64,
     /// Packets that could not be hashed.
     pub unhashable: u64,
     /// All packets.
     pub all: Times,
-    /// Those marked twice.
+    /// Double-marked packets.
     pub double: Times,
-    /// What was sampled, if the program does.
+    /// Samples, if the program samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampled: Option<SampledView>,
 }
 
-/// Packets and when they came.
+/// Packet count and times.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Times {
-    /// How many.
+    /// Number of packets.
     pub packets: u64,
-    /// The sum of their times from the block's origin, as text.
+    /// Sum of their times since the block's origin, as text.
     #[serde(with = "words::text")]
     pub sum: u128,
-    /// The mean of their times (ATS), to the nanosecond below. Nothing if the program keeps no times of
-    /// these packets.
+    /// Mean of their times (ATS), rounded down to a nanosecond. Absent if the program keeps no times of these
+    /// packets.
     pub mean: Option<u64>,
     /// The earliest.
     pub first: Option<u64>,
@@ -142,34 +142,33 @@ pub struct Times {
 /// Samples of a block.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SampledView {
-    /// How many low bits of the hash agree for certain.
+    /// Number of low hash bits guaranteed equal.
     pub hash_length: u8,
-    /// Below what the distance of all samples is, 0 to 2^32: lists are compared at the lower one.
+    /// Upper bound of all samples' distances, 0 to 2^32: lists are compared at the lower one.
     pub threshold: u64,
-    /// Packets that were selected but for which there was no room.
+    /// Selected packets without room to be kept.
     pub unkept: u64,
-    /// Whether packets of one hash had to be left out.
+    /// Whether packets with equal hashes had to be dropped.
     pub crowded: bool,
-    /// In order of time.
+    /// In time order.
     pub samples: Vec<SampleView>,
 }
 
-/// A packet whose time was kept.
+/// A packet with its time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SampleView {
     /// When it was seen.
     pub time: u64,
-    /// The hash by which it was selected.
+    /// The hash that selected it.
     pub hash: u32,
-    /// By what it is known at other points.
+    /// Its identity at other points.
     pub identity: u32,
 }
 
 impl Measures {
-    /// What a session has measured, as far as it is kept.
+    /// The results of a session, as far as they are kept.
     ///
-    /// # Errors
-    /// [`Error::NoSpot`], [`Error::NoFlow`]; what the kernel refuses.
+    /// # Errors [`Error::NoSpot`], [`Error::NoFlow`]; errors of the kernel.
     pub fn of(session: &Session, probe: &str, id: SessionId, wanted: &Wanted) -> Result<Measures> {
         let state = session.state();
         let setup = session.setup();
@@ -289,8 +288,7 @@ impl Times {
 }
 
 impl Block {
-    /// The record that this was written from; nothing if something stands against it that is not known
-    /// here.
+    /// The record that this was written from; `None` if a reason is unknown to this version.
     pub fn record(&self) -> Option<Record> {
         let mut completeness = Completeness::default();
         for reason in &self.reasons {

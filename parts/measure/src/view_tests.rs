@@ -1,4 +1,4 @@
-//! Records written and had back.
+//! Records written and restored.
 
 use netloom_marking::Counters;
 

@@ -1,4 +1,4 @@
-//! The words by which values of other crates stand in JSON.
+//! The JSON words for values of other crates.
 
 use netloom_ebpf::measure::Counts;
 use netloom_marking::Completeness;
@@ -45,7 +45,7 @@ words!(colour: netloom_marking::Colour {
     netloom_marking::Colour::Next => netloom_marking::Colour::Next, "next";
 });
 
-/// Numbers of more bits than JSON's.
+/// Numbers with more bits than JSON's.
 pub(super) mod text {
     use serde::{Deserialize, Deserializer, Serializer};
 
@@ -58,7 +58,7 @@ pub(super) mod text {
     }
 }
 
-/// The names of [`Counts`].
+/// The JSON names of [`Counts`].
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Counts")]
 pub(super) struct CountsWords {
@@ -69,12 +69,12 @@ pub(super) struct CountsWords {
     searched: u64,
     overflow: u64,
     unwritten: u64,
-    /// No session that is asked for by the API has such filters.
+    /// No session created through the API has such filters.
     #[serde(skip)]
     aside: u64,
 }
 
-/// The one flag that is told by these words.
+/// The one flag that this text stands for.
 pub(super) fn flag(reason: &str) -> Option<Completeness> {
     let none = Completeness::default();
     let all = [
