@@ -1,8 +1,8 @@
-//! Attaching without links: what is attached lives as long as what it is attached to.
+//! Attachment without links: a program stays attached as long as its target exists.
 //!
-//! Interfaces have two ways to run programs: tcx (Linux 6.6) and, before it, the clsact queueing
-//! discipline with cls_bpf. Which one is there is tried, not guessed. Groups have programs side by side
-//! (`BPF_F_ALLOW_MULTI`), so that ours disturbs nobody's.
+//! Interfaces run programs by tcx (Linux 6.6) or, before it, by the clsact queueing discipline with
+//! cls_bpf. The available one is found by trying. Groups run several programs side by side
+//! (`BPF_F_ALLOW_MULTI`), so ours disturbs no other.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -15,12 +15,12 @@ use libbpf_sys::{
 use crate::program::Program;
 use crate::{Error, Result};
 
-/// Room for programs that are attached at one place.
+/// Most programs listed at one attachment point.
 const MOST: usize = 64;
 /// The loopback interface, which every namespace has.
 pub(crate) const LOOPBACK: u32 = 1;
 
-/// Which way frames go, as the interface sees it.
+/// The direction of frames, as seen by the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Direction {
     /// From the interface to this host.
@@ -30,7 +30,7 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// As the programs' maps have it.
+    /// The value in the programs' maps.
     pub(crate) fn word(self) -> u32 {
         match self {
             Direction::Ingress => 0,
@@ -53,17 +53,17 @@ impl Direction {
     }
 }
 
-/// By which way of the kernel's interfaces run programs.
+/// The kernel hook by which interfaces run programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hook {
-    /// tcx: programs in a row, without a queueing discipline.
+    /// tcx: a chain of programs, without a queueing discipline.
     Tcx,
     /// clsact with cls_bpf, for kernels without tcx.
     Clsact,
 }
 
 impl Hook {
-    /// tcx where the kernel has it, else clsact.
+    /// tcx if the kernel has it, else clsact.
     pub fn probe() -> Hook {
         match tcx_query(LOOPBACK, Direction::Ingress) {
             Ok(_) => Hook::Tcx,
@@ -72,7 +72,7 @@ impl Hook {
     }
 }
 
-/// Where a program stands among others of ours at the same place.
+/// A program's order among our others at the same place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Order {
     First,
@@ -87,7 +87,7 @@ impl Order {
         }
     }
 
-    /// Priorities of filters; small ones come first.
+    /// Priorities of filters; lower ones run first.
     fn priority(self) -> u32 {
         match self {
             Order::First => 10,
@@ -112,8 +112,8 @@ fn index(ifindex: u32) -> Result<i32> {
         .map_err(|_| Error::Unknown { object: object(ifindex), reason: "no index of an interface" })
 }
 
-/// Attaches a program to an interface. Nothing is done if it is there, or one that was loaded from the
-/// same source with the same maps; one with other maps is an error.
+/// Attaches a program to an interface. Does nothing if it is attached already, or another load of
+/// the same source with the same maps; one with other maps is an error.
 pub(crate) fn attach(
     hook: Hook,
     program: &Program,
@@ -135,7 +135,7 @@ pub(crate) fn attach(
     }
 }
 
-/// Detaches it; nothing is done if it or the interface is not there.
+/// Detaches a program; does nothing if the program or the interface is missing.
 pub(crate) fn detach(
     hook: Hook,
     program: &Program,
@@ -157,7 +157,7 @@ pub(crate) fn detach(
     }
 }
 
-/// The programs attached to an interface in a direction, and by which way.
+/// The programs attached to an interface in a direction, by hook.
 pub(crate) fn attached(ifindex: u32, direction: Direction) -> Result<Vec<(Hook, Vec<u32>)>> {
     let mut found = Vec::new();
     if let Ok(ids) = tcx_query(ifindex, direction) {
@@ -167,7 +167,7 @@ pub(crate) fn attached(ifindex: u32, direction: Direction) -> Result<Vec<(Hook, 
     Ok(found)
 }
 
-/// The program of this name on an interface, and the way it is attached.
+/// The program of this name on an interface, and its hook.
 pub(crate) fn find(
     ifindex: u32,
     direction: Direction,
@@ -181,7 +181,7 @@ pub(crate) fn find(
     Ok(None)
 }
 
-/// Attaches a program to a group, beside those of others.
+/// Attaches a program to a group, beside other ones.
 pub(crate) fn attach_to_group(
     program: &Program,
     group: BorrowedFd<'_>,
@@ -202,7 +202,7 @@ fn prog_attach(program: &Program, target: i32, at: bpf_attach_type, flags: u32) 
     let opts =
         bpf_prog_attach_opts { sz: sized::<bpf_prog_attach_opts>(), flags, ..Default::default() };
     let fd = program.fd().as_raw_fd();
-    // SAFETY: `opts` is a whole structure of the size it says and outlives the call.
+    // SAFETY: `opts` is a complete structure of its stated size and outlives the call.
     let refused = unsafe { libbpf_sys::bpf_prog_attach_opts(fd, target, at, &raw const opts) };
     result(refused)
 }
@@ -211,7 +211,7 @@ fn tcx_detach(program: &Program, ifindex: u32, direction: Direction) -> Result<(
     let opts = bpf_prog_detach_opts { sz: sized::<bpf_prog_detach_opts>(), ..Default::default() };
     let fd = program.fd().as_raw_fd();
     let target = index(ifindex)?;
-    // SAFETY: `opts` is a whole structure of the size it says and outlives the call.
+    // SAFETY: `opts` is a complete structure of its stated size and outlives the call.
     let refused =
         unsafe { libbpf_sys::bpf_prog_detach_opts(fd, target, direction.tcx(), &raw const opts) };
     match result(refused) {
@@ -232,8 +232,8 @@ fn query(target: i32, at: bpf_attach_type) -> io::Result<Vec<u32>> {
         ..Default::default()
     };
     opts.__bindgen_anon_1.count = u32::try_from(MOST).unwrap_or(0);
-    // SAFETY: `opts` is a whole structure of the size it says; the room for ids has the size it names;
-    // both are writable and outlive the call.
+    // SAFETY: `opts` is a complete structure of its stated size; the id buffer has the size it
+    // states; both are writable and outlive the call.
     let refused = unsafe { libbpf_sys::bpf_prog_query_opts(target, at, &raw mut opts) };
     result(refused)?;
     // SAFETY: both members of the union are the same u32.
@@ -264,7 +264,7 @@ fn clsact_attach(
     let failed =
         |e: libbpf_rs::Error| Error::call(object(ifindex), "attach filter", io::Error::other(e));
     let mut filter = filter(program.fd(), index(ifindex)?, direction, order);
-    // The discipline may be there already, by us or by others; that is no error.
+    // The discipline may exist already, ours or another's; that is no error.
     filter.create().map_err(failed)?;
     filter.attach().map(drop).map_err(failed)
 }
@@ -272,7 +272,7 @@ fn clsact_attach(
 fn clsact_query(ifindex: u32, direction: Direction) -> Result<Vec<u32>> {
     crate::load::quiet();
     let ifindex = index(ifindex)?;
-    // A question needs no program; standard input's number stands in for a descriptor.
+    // A query needs no program; standard input's number stands in for a descriptor.
     let none = rustix::stdio::stdin();
     let asked =
         [Order::First, Order::Last].map(|order| filter(none, ifindex, direction, order).query());

@@ -1,14 +1,14 @@
-//! Taps: frames that pass an interface, copied once into memory that this process has mapped.
+//! Taps: copy the frames that pass an interface once, into memory mapped by this process.
 //!
-//! A program at the interface appends each frame as a whole pcapng block to a ring of its CPU, and
-//! [`Tap::take`] hands out runs of such blocks where they lie. A frame for which there is no room is
-//! counted and goes on like any other: a tap changes neither frames nor where they go, but that an
-//! interface which runs XDP may turn offloads off (veth: its peer no longer sends super-frames).
+//! A program at the interface appends each frame as a whole pcapng block to its CPU's ring, and
+//! [`Tap::take`] lends runs of such blocks in place. A frame without room is counted and continues
+//! like any other: a tap changes neither frames nor their path, except that an interface running
+//! XDP may turn offloads off (veth: its peer stops sending super-frames).
 //!
-//! The books close when no frame is under way ([`TapCounts`]). Times are Unix nanoseconds of when the
-//! program saw the frame. What a frame's driver keeps elsewhere is not seen by XDP: a VLAN tag that was
-//! taken out of the bytes, and how its checksum stands. By traffic control tags are put back, the data
-//! of super-frames is whole, and their checksums are known from Linux 6.2.
+//! The counts balance when no frame is in flight ([`TapCounts`]). Times are Unix nanoseconds of the
+//! moment the program saw the frame. XDP does not see what the driver keeps beside the frame: a
+//! stripped VLAN tag, and the checksum state. Traffic control restores tags, sees super-frames'
+//! data whole, and knows their checksum state from Linux 6.2.
 //!
 //! Programs: `bpf/capture`; layout: `bpf/include/netloom/capture.h`; blocks: draft-ietf-opsawg-pcapng.
 
@@ -34,52 +34,52 @@ use ring::{Ring, Shape};
 
 pub use socket::SocketFilter;
 
-/// Bytes kept of a frame when all are asked for: 64 KiB of data with headers and a tag (`NL_TAP_MOST`).
+/// Most bytes kept of a frame: 64 KiB of data with headers and a tag (`NL_TAP_MOST`).
 pub const MOST: u32 = 65_664;
 
-/// Where at an interface frames are seen.
+/// The place at an interface where a tap sees frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Where {
-    /// In the driver, before the kernel has made a packet of the frame: incoming frames only.
+    /// In the driver, before the kernel makes a packet of the frame: incoming frames only.
     Xdp,
-    /// By tcx (clsact before Linux 6.6): first of what runs at ingress, last at egress.
+    /// By tcx (clsact before Linux 6.6): first at ingress, last at egress.
     Tc,
 }
 
 /// What a tap sees and keeps.
 #[derive(Clone, Debug)]
 pub struct TapOptions {
-    /// Where at the interface.
+    /// The tap's place at the interface.
     pub at: Where,
     /// Incoming frames.
     pub ingress: bool,
     /// Outgoing frames; not with [`Where::Xdp`].
     pub egress: bool,
-    /// Bytes kept of each frame; 0 and what is over [`MOST`] mean that.
+    /// Bytes kept of each frame; 0, or more than [`MOST`], means [`MOST`].
     pub snaplen: u32,
-    /// The interface as blocks name it.
+    /// The interface's number in blocks.
     pub interface: u32,
-    /// Bytes of memory for each CPU that is online; at least what holds two frames of `snaplen`.
+    /// Bytes of memory for each online CPU; at least enough for two frames of `snaplen`.
     pub bytes_per_cpu: usize,
-    /// Which frames are kept: those for which it returns other than 0. How much of them, `snaplen` says.
+    /// The filter: it keeps frames for which it returns a non-zero value. `snaplen` sets how much.
     pub filter: Option<Filter>,
-    /// Whether each block says the frame's direction (12 bytes); else only blocks with another flag do.
+    /// Whether each block states the frame's direction (12 bytes); else only blocks with another flag do.
     pub direction: bool,
-    /// Whether frames end here instead of going on: for a port that nothing but mirrored traffic
-    /// comes to, which is then spared the way through the kernel.
+    /// Whether frames end here instead of continuing: for a port that receives only mirrored
+    /// traffic, which is then spared the way through the kernel.
     pub sink: bool,
-    /// At XDP: whether frames for other stations, which the kernel would only drop, end here at once.
-    /// Each goes on all the same while a bridge, another interface above this one, a program, a filter or
-    /// a socket of this interface would see it; sockets that see all interfaces do not see these frames.
-    /// Linux 6.2; before, all go on.
+    /// At XDP: whether frames for other stations, which the kernel would only drop, end here at
+    /// once. Each still continues while a bridge, an upper interface, a program, a filter or a
+    /// socket of this interface would see it; sockets bound to no interface do not see these
+    /// frames. Linux 6.2; before, all continue.
     pub others: bool,
-    /// Whether the interface is an end of a veth pair: the clock is then read once for up to four frames
-    /// that end here in one poll of its driver, which follow within about a microsecond.
+    /// Whether the interface is an end of a veth pair: the clock is then read once for up to four
+    /// frames that end here in one driver poll, within about a microsecond.
     pub veth: bool,
 }
 
 impl TapOptions {
-    /// Whole frames of all directions at this place, 32 MiB for each CPU, no filter.
+    /// Whole frames in all directions at this place, 32 MiB per CPU, no filter.
     pub fn at(at: Where) -> Self {
         Self {
             at,
@@ -115,28 +115,28 @@ impl TapOptions {
     }
 }
 
-/// What a tap did with frames: `offered == filtered + captured + lost` when none is under way.
+/// A tap's counters: `offered == filtered + captured + lost` when no frame is in flight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TapCounts {
-    /// Frames that passed.
+    /// Frames that arrived at the tap.
     pub offered: u64,
-    /// Of these, those that the filter did not take.
+    /// Of these, frames that the filter rejected.
     pub filtered: u64,
-    /// Those that were put into a ring.
+    /// Frames put into a ring.
     pub captured: u64,
-    /// Of the captured, those that were longer than what is kept.
+    /// Of the captured, frames longer than the bytes kept.
     pub truncated: u64,
-    /// Those for which there was no room.
+    /// Frames for which there was no room.
     pub lost: u64,
 }
 
-/// A tap at an interface, detached when dropped or when this process ends, however it does.
+/// A tap at an interface, detached on drop or however this process ends.
 ///
-/// With clsact alone, on kernels without tcx, a program stays when the process is killed: it goes with
-/// the interface or with its queueing discipline.
+/// With clsact alone, on kernels without tcx, the program stays if the process is killed: until the
+/// interface or its queueing discipline goes.
 #[derive(Debug)]
 pub struct Tap {
-    // First: no program may write when the rest goes.
+    // Dropped first: no program may write while the rest is dropped.
     attached: Vec<Attached>,
     programs: Programs,
     ring: Ring,
@@ -147,13 +147,13 @@ impl Tap {
     /// Attaches a tap to an interface of the calling thread's network namespace.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] where the kernel or the user lacks something; [`Error::Unknown`] for
-    /// options that say nothing; [`Error::Call`] that names the interface, and what is there already.
+    /// [`Error::Unsupported`] if the kernel or the user lacks something; [`Error::Unknown`] for
+    /// options that capture nothing; [`Error::Call`] names the interface, and what occupies it.
     pub fn attach(ifindex: u32, options: &TapOptions) -> Result<Tap> {
         Self::attach_by(Hook::probe(), ifindex, options)
     }
 
-    /// The same with a chosen way of [`Where::Tc`].
+    /// The same with a chosen hook for [`Where::Tc`].
     ///
     /// # Errors
     /// As [`Tap::attach`].
@@ -179,50 +179,50 @@ impl Tap {
         Ok(Tap { attached: Vec::new(), programs, ring, clock })
     }
 
-    /// Hands out the blocks that came since, in runs of whole blocks of one CPU in order; those of
-    /// several CPUs are not ordered among each other. The memory of a run is written to anew when `each`
-    /// has returned. Gives the number of bytes.
+    /// Passes the new blocks to `each`, in runs of whole blocks of one CPU in order; the CPUs' runs
+    /// are not ordered among each other. A run's memory is reused after `each` returns. Returns the
+    /// number of bytes.
     pub fn take(&mut self, each: &mut dyn FnMut(&[u8])) -> usize {
         self.ring.take(each)
     }
 
-    /// Waits until there is something to take, at most this long; whether there is. A look every 20 µs
-    /// at first and every millisecond after a while: programs do not wake anybody.
+    /// Waits up to `most` for blocks; returns whether there are any. It polls every 20 µs at first
+    /// and every millisecond after a while: programs wake nobody.
     pub fn wait(&self, most: Duration) -> bool {
         self.ring.wait(most)
     }
 
-    /// What happened so far. While frames pass, one more or less may be in some of the counts.
+    /// The counters so far. While frames pass, some may be off by one.
     pub fn counts(&self) -> TapCounts {
         self.ring.counts()
     }
 
-    /// Reads the clocks again: to be called now and then where the programs have the monotonic clock
-    /// (before Linux 6.1), since Unix time may be set meanwhile. Harmless otherwise.
+    /// Reads the clocks again. Call it now and then if the programs use the monotonic clock (before
+    /// Linux 6.1), since Unix time may be set meanwhile. Harmless otherwise.
     pub fn refresh_clock(&self) {
         self.ring.set_offset(self.clock.to_unix());
     }
 
-    /// Whether the interface is still there, and the tap at it; with clsact, whether one of its number is.
+    /// Whether the interface still exists with the tap on it; by clsact, whether its number still exists.
     pub fn is_attached(&self) -> bool {
         !self.attached.is_empty() && self.attached.iter().all(Attached::alive)
     }
 
-    /// Takes the programs off, and waits until no frame is in one: then counts are final, and what is in
-    /// the rings can still be taken.
+    /// Detaches the programs and waits until none is running: the counts are then final, and the
+    /// rings can still be read.
     pub fn detach(&mut self) {
         self.attached.clear();
         self.ring.settle();
     }
 
-    /// The program that an attached tap runs first, to be measured by `BPF_PROG_TEST_RUN`.
+    /// The program that an attached tap runs first, to measure it by `BPF_PROG_TEST_RUN`.
     #[doc(hidden)]
     pub fn program(&self) -> BorrowedFd<'_> {
         self.programs.first()
     }
 }
 
-/// Loads what a tap at this place needs, with a filter, and lets go of it.
+/// Loads what a tap at this place needs, with a filter, and unloads it.
 pub(crate) fn probe(at: Where) -> Result<()> {
     let filter = Some(Filter::all());
     let options = TapOptions { bytes_per_cpu: 0, snaplen: 128, filter, ..TapOptions::at(at) };

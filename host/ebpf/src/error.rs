@@ -1,4 +1,4 @@
-//! What the kernel or libbpf refused, with the object and the operation.
+//! Refusals by the kernel or libbpf, with the object and the operation.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,21 +8,21 @@ use netloom_sys::Unsupported;
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// An operation on programs, maps or what they are attached to that failed.
+/// An operation on programs, maps or their targets failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The machine or the user lacks something.
     #[error(transparent)]
     Unsupported(#[from] Unsupported),
-    /// Programs were not taken by the kernel, though the user may load some.
+    /// The kernel rejected programs, though the user may load some.
     #[error("programs of {part}: load{}", after_colon(log))]
     Load {
-        /// The part whose programs they are.
+        /// The part that the programs belong to.
         part: &'static str,
-        /// The last lines of what libbpf and the kernel's verifier said.
+        /// The last lines of output of libbpf and the kernel's verifier.
         log: String,
-        /// The refusal.
+        /// The kernel's error.
         #[source]
         source: libbpf_rs::Error,
     },
@@ -31,56 +31,56 @@ pub enum Error {
     Map {
         /// The map's name.
         map: &'static str,
-        /// What was tried.
+        /// The operation tried.
         operation: &'static str,
-        /// The refusal.
+        /// The kernel's error.
         #[source]
         source: libbpf_rs::Error,
     },
-    /// A system call on something else.
+    /// A system call on another object failed.
     #[error("{object}: {operation}")]
     Call {
-        /// What it was tried on.
+        /// The object.
         object: String,
-        /// What was tried.
+        /// The operation tried.
         operation: &'static str,
-        /// The refusal.
+        /// The kernel's error.
         #[source]
         source: io::Error,
     },
-    /// A group's folder could not be used.
+    /// A group's directory could not be used.
     #[error("{path:?}: {operation}")]
     Path {
-        /// The folder.
+        /// The directory.
         path: PathBuf,
-        /// What was tried.
+        /// The operation tried.
         operation: &'static str,
-        /// The refusal.
+        /// The kernel's error.
         #[source]
         source: io::Error,
     },
-    /// A part is there already where it was to be made: it is to be reopened.
+    /// A part to be created exists already: reopen it instead.
     #[error("{object}: {program} is attached already")]
     Exists {
-        /// What it is attached to.
+        /// The object to which it is attached.
         object: String,
         /// The program.
         program: &'static str,
     },
-    /// A program with our name has not the maps that ours have: another version made it.
+    /// A program of our name lacks our maps: another version made it.
     #[error("program {program}: has no map {map} of the expected form")]
     Foreign {
         /// The program.
         program: &'static str,
-        /// The map that it lacks.
+        /// The missing map.
         map: &'static str,
     },
-    /// Something that is not known to the part.
+    /// Something unknown to the part.
     #[error("{object}: {reason}")]
     Unknown {
-        /// What was asked for.
+        /// What was requested.
         object: String,
-        /// Why there is nothing.
+        /// Why it does not exist.
         reason: &'static str,
     },
 }
@@ -99,7 +99,7 @@ fn after_colon(log: &str) -> String {
     if log.is_empty() { String::new() } else { format!(": {log}") }
 }
 
-/// What those lack who may not load programs.
+/// The missing right of a user who may not load programs.
 pub(crate) fn not_permitted(feature: &'static str) -> Unsupported {
     Unsupported {
         feature,

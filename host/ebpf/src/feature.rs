@@ -1,7 +1,7 @@
-//! What this machine and this user can do: probed by doing it, where nobody is disturbed.
+//! Features of this machine and this user: probed by trying, without disturbing others.
 //!
-//! Programs are loaded and let go of; a way to attach is tried in a network namespace that goes with
-//! the thread that made it. Nothing is left.
+//! Programs are loaded and unloaded; a hook is tried in a network namespace that ends with the
+//! thread that made it. Nothing remains.
 
 use netloom_sys::{Unsupported, mountinfo, namespace};
 
@@ -12,7 +12,7 @@ use crate::{Error, protect, sockets, wire};
 /// Whether sockets can be limited ([`crate::sockets`]).
 ///
 /// # Errors
-/// What is missing and what would help.
+/// What is missing and what would provide it.
 pub fn sockets_supported() -> Result<(), Unsupported> {
     let feature = "socket limits";
     let mounts = mountinfo::read().unwrap_or_default();
@@ -38,12 +38,12 @@ pub fn tcx_supported() -> Result<(), Unsupported> {
 /// Whether interfaces run programs by clsact and cls_bpf.
 ///
 /// # Errors
-/// What is missing and what would help.
+/// What is missing and what would provide it.
 pub fn clsact_supported() -> Result<(), Unsupported> {
     by("clsact", Hook::Clsact, "load them with: sudo modprobe -a sch_ingress cls_bpf")
 }
 
-/// The way by which interfaces run programs here.
+/// The hook by which interfaces run programs here.
 ///
 /// # Errors
 /// There is none.
@@ -56,20 +56,20 @@ pub fn hook_supported() -> Result<Hook, Unsupported> {
     .map(|()| hook)
 }
 
-/// Whether nodes can be protected from floods ([`crate::protect`]), and by which way.
+/// Whether nodes can be protected from floods ([`crate::protect`]), and by which hook.
 ///
 /// # Errors
-/// What is missing and what would help.
+/// What is missing and what would provide it.
 pub fn protect_supported() -> Result<Hook, Unsupported> {
     let needs = "a kernel with CONFIG_BPF_SYSCALL and CONFIG_NET_CLS_ACT, Linux 5.12 or later";
     protect::probe().map_err(|e| unsupported("flood protection", e, needs))?;
     hook_supported()
 }
 
-/// Whether a wire can be put into a running link ([`crate::wire`]), and by which way.
+/// Whether a wire can be put into a running link ([`crate::wire`]), and by which hook.
 ///
 /// # Errors
-/// What is missing and what would help.
+/// What is missing and what would provide it.
 pub fn wire_supported() -> Result<Hook, Unsupported> {
     let needs = "a kernel with CONFIG_BPF_SYSCALL and CONFIG_NET_CLS_ACT, Linux 5.12 or later";
     wire::probe().map_err(|e| unsupported("wires in running links", e, needs))?;
@@ -79,7 +79,7 @@ pub fn wire_supported() -> Result<Hook, Unsupported> {
 /// Whether frames can be captured into mapped memory ([`crate::capture`]) at this place.
 ///
 /// # Errors
-/// What is missing and what would help.
+/// What is missing and what would provide it.
 pub fn capture_supported(at: Where) -> Result<(), Unsupported> {
     let (feature, needs) = match at {
         Where::Xdp => ("capture by XDP", "Linux 5.18 or later, CONFIG_DEBUG_INFO_BTF"),
@@ -89,19 +89,19 @@ pub fn capture_supported(at: Where) -> Result<(), Unsupported> {
     if at == Where::Tc { hook_supported().map(drop) } else { Ok(()) }
 }
 
-/// Whether frames can be made in the kernel ([`crate::generate`]).
+/// Whether frames can be generated in the kernel ([`crate::generate`]).
 ///
 /// # Errors
-/// What is missing and what would help.
+/// What is missing and what would provide it.
 pub fn generate_supported() -> Result<(), Unsupported> {
     let needs = "a kernel with CONFIG_DEBUG_INFO_BTF and CONFIG_BPF_EVENTS, Linux 5.18 or later";
     crate::generate::probe().map_err(|e| unsupported("frames made in the kernel", e, needs))
 }
 
-/// Whether flows can be measured at interfaces ([`crate::measure`]) with this clock, and by which way.
+/// Whether flows can be measured at interfaces ([`crate::measure`]) with this clock, and by which hook.
 ///
 /// # Errors
-/// What is missing and what would help.
+/// What is missing and what would provide it.
 pub fn measure_supported(clock: crate::measure::Clock) -> Result<Hook, Unsupported> {
     let needs =
         "a kernel with CONFIG_BPF_SYSCALL and CONFIG_NET_CLS_ACT, Linux 5.17 or later; 6.1 for TAI";

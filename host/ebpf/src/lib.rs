@@ -1,20 +1,19 @@
-//! BPF programs of the kernel's network: built, loaded, attached, read.
+//! BPF programs in the kernel's network stack: built, loaded, attached, read.
 //!
-//! Three parts, each with a handle: [`sockets`] limits how many sockets groups of processes have open,
-//! [`protect`] drops what a node gets beyond its budget, [`wire`] leads the frames of a running link
-//! through a process. [`feature`] says what this machine can do.
+//! Three parts, each with a handle: [`sockets`] limits the open sockets of groups of processes,
+//! [`protect`] drops frames to a node beyond its budget, [`wire`] diverts the frames of a running
+//! link through a process. [`feature`] tells what this machine can do.
 //!
-//! [`capture`] copies what passes an interface into mapped memory.
+//! [`capture`] copies frames that pass an interface into mapped memory.
 //!
 //! [`generate`] makes frames in the kernel. [`measure`] counts and marks flows.
 //!
-//! Nothing is pinned. Programs are attached without links, so that each lives exactly as long as the
-//! group or the interface that it is attached to, whoever ends; a later process finds programs and
-//! maps again by asking the kernel what is attached (`reopen`). Taps have links: they end with their
-//! process. Functions that take the index of an
-//! interface mean the calling thread's network namespace. Everything here needs root.
+//! Nothing is pinned. Programs are attached without links, so each lives exactly as long as its
+//! group or interface, whichever process ends; a later process finds programs and maps again by
+//! asking the kernel what is attached (`reopen`). Taps have links: they end with their process. An
+//! interface index refers to the calling thread's network namespace. Everything here needs root.
 //!
-//! The programs' sources are in `bpf/`, one folder a part; what they share with us in
+//! The programs' sources are in `bpf/`, one directory per part; the headers shared with Rust are in
 //! `bpf/include/netloom/`.
 
 pub mod capture;

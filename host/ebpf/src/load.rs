@@ -1,7 +1,7 @@
-//! Loading of one part's programs, with libbpf's words kept for the error.
+//! Loads one part's programs and keeps libbpf's output for the error.
 //!
 //! libbpf prints through one function per process; ours keeps the lines of the calling thread and
-//! prints nothing. Sizes of maps may be changed before loading, nothing else.
+//! prints nothing. Only map sizes and constants may be changed before loading.
 
 use std::cell::RefCell;
 use std::sync::Once;
@@ -13,9 +13,9 @@ use crate::map::Map;
 use crate::program::Program;
 use crate::{Error, Result};
 
-/// The oldest libbpf that knows all that we call (`bpf_prog_attach_opts` for tcx is of 1.3).
+/// The oldest libbpf with all functions used (`bpf_prog_attach_opts` for tcx is of 1.3).
 const OLDEST: (u32, u32) = (1, 5);
-/// How much of a log an error keeps.
+/// Lines of a log kept in an error.
 const LINES: usize = 12;
 
 thread_local! {
@@ -24,23 +24,23 @@ thread_local! {
 
 /// One part's object file.
 pub(crate) struct Part {
-    /// As errors and `doctor` name it.
+    /// Its name in errors and `doctor`.
     pub(crate) name: &'static str,
     /// The object file.
     pub(crate) object: &'static [u8],
 }
 
-/// The programs and maps of a part, loaded.
+/// The loaded programs and maps of a part.
 pub(crate) struct Loaded {
     part: &'static str,
     object: Object,
 }
 
-/// Takes libbpf's output away from the terminal. Asserts the version of libbpf.
+/// Keeps libbpf's output off the terminal. Asserts the version of libbpf.
 pub(crate) fn quiet() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // SAFETY: takes nothing and gives a constant.
+        // SAFETY: takes nothing and returns a constant.
         let major = unsafe { libbpf_sys::libbpf_major_version() };
         // SAFETY: as above.
         let minor = unsafe { libbpf_sys::libbpf_minor_version() };
@@ -60,7 +60,7 @@ fn said() -> String {
 }
 
 impl Part {
-    /// Loads it after `prepare` has set sizes and constants.
+    /// Loads the part after `prepare` has set sizes and constants.
     pub(crate) fn load(
         &self,
         prepare: impl FnOnce(&mut OpenObject) -> libbpf_rs::Result<()>,
@@ -73,7 +73,7 @@ impl Part {
         });
         match loaded {
             Ok(object) => Ok(Loaded { part: self.name, object }),
-            // Without the right there is no verifier's log; a program that is refused has one.
+            // Without the right there is no verifier log; a rejected program has one.
             Err(e) if e.kind() == ErrorKind::PermissionDenied && !said_has_log() => {
                 Err(not_permitted(self.name).into())
             }
@@ -109,7 +109,7 @@ impl Loaded {
     }
 }
 
-/// Sets how many entries a map has room for, before loading.
+/// Sets the capacity of a map, before loading.
 pub(crate) fn set_entries(
     open: &mut OpenObject,
     name: &str,

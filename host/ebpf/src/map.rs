@@ -1,5 +1,5 @@
-//! Maps of fixed words: keys and values are arrays of bytes in the machine's order, as the headers in
-//! `bpf/include/netloom` lay them out.
+//! Maps of fixed words: keys and values are byte arrays in the machine's order, with the layout of
+//! the headers in `bpf/include/netloom`.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -7,7 +7,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use crate::{Error, Result};
 
-/// A map and the name that errors call it by.
+/// A map and its name in errors.
 #[derive(Debug)]
 pub(crate) struct Map {
     name: &'static str,
@@ -40,12 +40,12 @@ impl Map {
         found.map(|value| self.words(&value)).transpose()
     }
 
-    /// Writes a value, whether there was one or not.
+    /// Writes a value, new or not.
     pub(crate) fn put(&self, key: &[u8], value: &[u64]) -> Result<()> {
         self.handle.update(key, &bytes(value), MapFlags::ANY).map_err(self.error("update"))
     }
 
-    /// Writes a value unless there is one. Whether there was none.
+    /// Writes a value if the key is new; returns whether it was.
     pub(crate) fn put_new(&self, key: &[u8], value: &[u64]) -> Result<bool> {
         match self.handle.update(key, &bytes(value), MapFlags::NO_EXIST) {
             Ok(()) => Ok(true),
@@ -54,7 +54,7 @@ impl Map {
         }
     }
 
-    /// Removes a key; whether it was there.
+    /// Removes a key; returns whether it existed.
     pub(crate) fn remove(&self, key: &[u8]) -> Result<bool> {
         match self.handle.delete(key) {
             Ok(()) => Ok(true),
@@ -63,7 +63,7 @@ impl Map {
         }
     }
 
-    /// All keys; those that come and go meanwhile may be among them or not.
+    /// All keys; those added or removed meanwhile may be included or not.
     pub(crate) fn keys(&self) -> Vec<Vec<u8>> {
         self.handle.keys().collect()
     }
@@ -81,14 +81,14 @@ fn bytes(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_ne_bytes()).collect()
 }
 
-/// Two half words as one key or word of a value, the first at the lower address.
+/// Two half words as one key or one word of a value, the first at the lower address.
 pub(crate) fn pair(first: u32, second: u32) -> [u8; 8] {
     let [a, b, c, d] = first.to_ne_bytes();
     let [e, f, g, h] = second.to_ne_bytes();
     [a, b, c, d, e, f, g, h]
 }
 
-/// The half words of what [`pair`] made.
+/// The half words of a [`pair`].
 pub(crate) fn unpair(bytes: [u8; 8]) -> (u32, u32) {
     let [a, b, c, d, e, f, g, h] = bytes;
     (u32::from_ne_bytes([a, b, c, d]), u32::from_ne_bytes([e, f, g, h]))

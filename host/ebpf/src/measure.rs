@@ -1,17 +1,17 @@
-//! Points: flows measured where they pass an interface, by alternate marking (RFC 9341).
+//! Points: measure flows where they pass an interface, by alternate marking (RFC 9341).
 //!
 //! A program at one direction of an interface finds each packet's flow, reads (or at egress writes) its
-//! mark, and counts it in the bank of its block; [`Measure::read_bank`] gives the records when a block is
-//! closed. What is counted and sampled equals `netloom_marking`, whose types come out. Frames always go on.
+//! mark, and counts it in its block's bank; [`Measure::read_bank`] returns the records of a closed block.
+//! Counts and samples equal those of `netloom_marking`, whose types are returned. Frames always continue.
 //!
-//! Filters are found through a cache of whole keys, one access for a packet of a known flow. A cache that
-//! is full ([`Counts::overflow`]) makes other packets slower and no count wrong. Programs that keep few
-//! times read the clock once a tick for the block: their blocks are final a tick later ([`Measure::slack`]).
+//! Filters are looked up through a cache of whole keys: one access for a packet of a known flow. A full
+//! cache ([`Counts::overflow`]) slows other packets but falsifies no count. Programs that keep few times
+//! read the clock once a tick to find the block: their blocks are final a tick later ([`Measure::slack`]).
 //!
-//! By tcx or clsact super-frames count as their packets; by XDP ([`Measure::attach_xdp`]) a card's frames.
-//! Frames that their sender leads past traffic control (`PACKET_QDISC_BYPASS`, AF_XDP) pass no egress point.
-//! Needs Linux 5.17 (`bpf_loop`), 5.18 for XDP, 6.1 for TAI, 6.2 to hash what offload may leave unfinished.
-//! Programs: `bpf/measure`; layout: `bpf/include/netloom/measure.h`.
+//! By tcx or clsact super-frames count as their packets; by XDP ([`Measure::attach_xdp`]) a card's
+//! frames count as received. Frames that bypass traffic control (`PACKET_QDISC_BYPASS`, AF_XDP) pass no
+//! egress point. Needs Linux 5.17 (`bpf_loop`), 5.18 for XDP, 6.1 for TAI, 6.2 to hash bytes that
+//! offload may leave unfinished. Programs: `bpf/measure`; layout: `bpf/include/netloom/measure.h`.
 
 use std::os::fd::BorrowedFd;
 
@@ -34,53 +34,53 @@ use link::{Attached, LinkHeader, Place};
 use programs::Maps;
 pub use trial::{Passed, Segments, Trial};
 
-/// Bytes that tables of samples may take together.
+/// Most bytes of all sample tables together.
 pub const MOST_SAMPLE_BYTES: u64 = 1 << 30;
 
-/// Whether packets are marked where they leave.
+/// Whether packets are marked on leaving.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Marking {
-    /// Marks are read only.
+    /// Marks are only read.
     #[default]
     Off,
-    /// Packets of a flow get the mark of the block that lasts; only at egress.
+    /// Packets of a flow get the current block's mark; only at egress.
     Single,
-    /// And one of each flow and block is marked twice: of a super-frame all its packets.
+    /// As `Single`, and one packet of each flow and block is marked twice; of a super-frame, all its packets.
     Double,
 }
 
-/// What a point does.
+/// The configuration of a point.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// What is counted, and of which packets the time.
+    /// What is counted, and which packets are timed.
     pub program: Program,
     /// The blocks, in time of [`Config::clock`].
     pub schedule: Schedule,
-    /// How marks look.
+    /// The encoding of marks.
     pub marks: Marks,
-    /// Which packets are measured: filters of one id are one flow.
+    /// The measured packets: filters with one id form one flow.
     pub filters: Vec<NamedFilter>,
-    /// Which filter has a packet that several match.
+    /// Which filter wins if several match a packet.
     pub precedence: Precedence,
-    /// How packets are sampled; not looked at by programs that do not.
+    /// How packets are sampled; ignored by programs that do not sample.
     pub sampling: Option<Sampling>,
     /// Whether packets are marked.
     pub marking: Marking,
     /// The clock of the programs.
     pub clock: Clock,
-    /// Flows that there will be room for, and as many filters; at least those of now have.
+    /// Room for flows, and for as many filters; at least for those configured.
     pub flows: u32,
-    /// Flows of each family that are found by one access.
+    /// Flows of each family found by one access.
     pub cache: u32,
-    /// Samples of a flow and block, on each CPU, for a hash length that is fixed.
+    /// Samples of a flow and block, on each CPU, for a fixed hash length.
     pub samples: u32,
-    /// Whether the program stays at the interface when this process ends; else a link takes it along.
+    /// Whether the program stays attached when this process ends; else a link removes it.
     pub stay: bool,
 }
 
 impl Config {
-    /// What a session asks for, with TAI, room for its filters, 65,536 flows in each cache, and 4,096
-    /// samples.
+    /// A session's configuration, with TAI, room for its filters, 65,536 flows in each cache, and
+    /// 4,096 samples.
     pub fn of(session: &Configuration, schedule: Schedule) -> Config {
         Config {
             program: session.program,
@@ -98,7 +98,7 @@ impl Config {
         }
     }
 
-    /// How packets are sampled, if the program does.
+    /// The sampling, if the program samples.
     fn sampling(&self) -> Option<Sampling> {
         match self.program {
             Program::Empty | Program::All => None,
@@ -106,70 +106,70 @@ impl Config {
         }
     }
 
-    /// How many flows there is room for.
+    /// Room for flows.
     fn room(&self) -> u32 {
         let flows = u32::try_from(flow_ids(&self.filters).len()).unwrap_or(u32::MAX);
         self.flows.max(flows).max(1)
     }
 
-    /// How many filters there is room for.
+    /// Room for filters.
     fn filter_room(&self) -> u32 {
         let filters = u32::try_from(self.filters.len()).unwrap_or(u32::MAX);
         self.room().max(filters)
     }
 }
 
-/// What became of frames that are in no record, all CPUs together.
+/// Counters of frames that are in no record, summed over CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Frames that are not IP or lack headers.
+    /// Frames that are not IP or whose headers are incomplete.
     pub other: u64,
-    /// Frames that no filter matches.
+    /// Frames matched by no filter.
     pub unmatched: u64,
-    /// Packets of a flow with neither mark.
+    /// Packets of a flow without either mark.
     pub unmarked: u64,
-    /// Packets with a mark of no block that can be counted any more or yet.
+    /// Packets whose mark belongs to no block that can be counted any more or yet.
     pub outside: u64,
-    /// Frames whose flow was not in the cache and was searched for.
+    /// Frames whose flow was not in the cache.
     pub searched: u64,
-    /// Of these, those for which the cache had no room. Their counts are right all the same.
+    /// Of these, flows for which the cache had no room. Their counts are still right.
     pub overflow: u64,
     /// Packets that could not be marked.
     pub unwritten: u64,
-    /// Packets that filters of the number [`NamedFilter::ASIDE`] match.
+    /// Packets matched by filters with the id [`NamedFilter::ASIDE`].
     pub aside: u64,
 }
 
-/// Samples of a flow and block, all CPUs together.
+/// Samples of a flow and block, of all CPUs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sampled {
-    /// How they were selected in the end.
+    /// The final selection.
     pub selection: Selection,
-    /// In order of time; times are the clock's.
+    /// In time order; times are the point's clock.
     pub samples: Vec<Sample>,
-    /// Packets that were selected but for which there was no room, of a length that is fixed: no loss can
-    /// be told from these samples then.
+    /// For a fixed length, selected packets for which there was no room: these samples then tell
+    /// nothing about loss.
     pub unkept: u64,
-    /// Whether more packets of one hash than half the room had to be left out.
+    /// Whether packets of one hash beyond half the room had to be left out.
     pub crowded: bool,
 }
 
-/// A block of a flow at this point.
+/// A flow's block at this point.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowBlock {
-    /// The filter's number.
+    /// The filter's id.
     pub id: u32,
-    /// What was counted. Only [`Program::All`] has times of all packets: others' have neither first nor
-    /// last, and no mean that says anything.
+    /// The counters. Only [`Program::All`] times all packets: the others' records have no first or
+    /// last time, and no meaningful mean.
     pub record: Record,
-    /// The samples, if the program has any.
+    /// The samples, if the program samples.
     pub sampled: Option<Sampled>,
 }
 
-/// A point at one direction of an interface; taken off when dropped, unless it is to stay.
+/// A point at one direction of an interface; detached on drop, unless it stays.
 #[derive(Debug)]
 pub struct Measure {
-    // First: no program may count when the rest goes.
+    // Dropped first: no program may count while the rest is dropped.
     attached: Option<Attached>,
     program: crate::program::Program,
     maps: Maps,
@@ -179,18 +179,18 @@ pub struct Measure {
 }
 
 impl Measure {
-    /// Attaches a point to an interface of the calling thread's network namespace, behind all programs
-    /// that are there.
+    /// Attaches a point to an interface of the calling thread's network namespace, behind all
+    /// existing programs.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] where the kernel, the interface or the user lacks something;
-    /// [`Error::Unknown`] for a configuration that says nothing; [`Error::Call`] that names the interface.
+    /// [`Error::Unsupported`] if the kernel, the interface or the user lacks something; [`Error::Unknown`]
+    /// for a configuration that measures nothing; [`Error::Call`] names the interface.
     pub fn attach(ifindex: u32, direction: Direction, config: &Config) -> Result<Measure> {
         Self::attach_by(Hook::probe(), ifindex, direction, config)
     }
 
-    /// The same with a chosen way. By clsact one point a direction, which stays when this process is
-    /// killed.
+    /// The same with a chosen hook. By clsact there is one point per direction, which stays if this
+    /// process is killed.
     ///
     /// # Errors
     /// As [`Measure::attach`].
@@ -208,17 +208,17 @@ impl Measure {
         Ok(measure)
     }
 
-    /// Attaches a point to what a card receives, before the kernel makes a socket buffer of it (XDP): in the
-    /// card's driver where that can, else right behind it. Never done unasked: what it counts is what
-    /// [`Measure::attach`] counts at ingress, for less, but an interface has one XDP program, drivers may
-    /// refuse it or set the card up anew for it, and a veth sends no more super-frames to an end that has one.
+    /// Attaches a point to a card's receive path, before the kernel makes a socket buffer (XDP): in the
+    /// card's driver if it can, else right behind it. Only on explicit request: it counts the same as
+    /// [`Measure::attach`] at ingress, for less, but an interface has one XDP program, drivers may refuse
+    /// it or reinitialise the card for it, and a veth sends no super-frames to an end that has one.
     ///
-    /// Frames are seen as they were on the wire. A tag that the card takes off is not seen, nor are its four
-    /// bytes counted. Behind drivers without XDP a virtual interface's super-frame is one packet.
+    /// Frames are seen as on the wire. A tag that the card strips is not seen, and its four bytes are
+    /// not counted. Behind drivers without XDP, a virtual interface's super-frame counts as one packet.
     ///
     /// # Errors
-    /// As [`Measure::attach`]; [`Error::Exists`] where an XDP program is already; [`Error::Unknown`] for a
-    /// point that is to mark or to stay.
+    /// As [`Measure::attach`]; [`Error::Exists`] if an XDP program is attached already;
+    /// [`Error::Unknown`] for a point that is to mark or to stay.
     pub fn attach_xdp(ifindex: u32, config: &Config) -> Result<Measure> {
         if config.stay {
             return Err(wrong("a point by XDP goes with its process"));
@@ -253,31 +253,31 @@ impl Measure {
         Ok(Measure { attached: None, program, maps, flows, config: config.clone(), watch })
     }
 
-    /// Replaces the filters at once, while packets pass. Those of an id whose filter is the same go on
-    /// counting; blocks of new ones begin with now; what the others have counted is gone.
+    /// Replaces the filters atomically, while packets pass. An id with unchanged filters continues
+    /// counting; new ones' blocks begin now; the counts of others are lost.
     ///
     /// # Errors
-    /// The same filter twice, more than there is room for, more different masks than
+    /// A filter given twice, more filters than there is room for, more different masks than
     /// [`netloom_marking::tables::MOST_MASKS`]: then nothing has changed.
     pub fn set_filters(&mut self, filters: &[NamedFilter], precedence: Precedence) -> Result<()> {
         self.flows.set(&self.maps, filters, precedence, self.watch.now())
     }
 
-    /// Empties the cache of flows: worth it when it is full ([`Counts::overflow`] grows) and the flows in
-    /// it are old.
+    /// Empties the flow cache: useful when it is full ([`Counts::overflow`] grows) and its flows
+    /// are old.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// The kernel's error.
     pub fn forget_flows(&self) -> Result<()> {
         self.maps.forget()
     }
 
-    /// The records of a block, one for each flow in their order. They are final from
-    /// [`Measure::readable_at`] until [`Schedule::reused`]; at other times they say what stands against
-    /// them.
+    /// The records of a block, one per flow in flow order. They are final from
+    /// [`Measure::readable_at`] until [`Schedule::reused`]; at other times they state what is wrong
+    /// with them.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// The kernel's error.
     pub fn read_bank(&mut self, block: u64) -> Result<Vec<FlowBlock>> {
         self.watch.look();
         let gone = !self.is_attached();
@@ -291,22 +291,22 @@ impl Measure {
         self.flows.all().map(|flow| read::block(&context, flow, block)).collect()
     }
 
-    /// What happened to frames that are in no record.
+    /// Counters of frames that are in no record.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// The kernel's error.
     pub fn counts(&self) -> Result<Counts> {
         self.maps.counts()
     }
 
-    /// How much later than [`Schedule::closed`] a block is final, in nanoseconds: a tick where the
-    /// clock is read once a tick, and a millisecond for programs that are running.
+    /// Time from [`Schedule::closed`] until a block is final, in nanoseconds: a tick if the clock
+    /// is read once a tick, plus a millisecond for running programs.
     pub fn slack(&self) -> u64 {
         let tick = if self.config.program == Program::All { 0 } else { clock::tick() };
         tick + 1_000_000
     }
 
-    /// When a block is final, on the point's clock.
+    /// The time at which a block is final, on the point's clock.
     pub fn readable_at(&self, block: u64) -> u64 {
         self.config.schedule.closed(block).saturating_add(self.slack())
     }
@@ -316,23 +316,23 @@ impl Measure {
         self.watch.now()
     }
 
-    /// What others must know to compare times of this point with theirs.
+    /// What others need to compare this point's times with theirs.
     pub fn clock(&self) -> ClockState {
         self.watch.state()
     }
 
-    /// Whether the interface is there and the point at it. Without links (clsact, or a point that stays)
-    /// only that it was attached, and that an interface of its number is there.
+    /// Whether the interface exists with the point on it. Without links (clsact, or a point that
+    /// stays), only whether it was attached and its interface number still exists.
     pub fn is_attached(&self) -> bool {
         self.attached.as_ref().is_some_and(Attached::alive)
     }
 
-    /// Takes the program off; records can still be read.
+    /// Detaches the program; records can still be read.
     pub fn detach(&mut self) {
         self.attached = None;
     }
 
-    /// The program, to be run by `BPF_PROG_TEST_RUN`.
+    /// The program, for `BPF_PROG_TEST_RUN`.
     #[doc(hidden)]
     pub fn program(&self) -> BorrowedFd<'_> {
         self.program.fd()
@@ -343,7 +343,7 @@ fn wrong(reason: &'static str) -> Error {
     Error::Unknown { object: "measurement".to_owned(), reason }
 }
 
-/// Loads what counts and marks, with this clock, and lets go of it.
+/// Loads the counting and marking programs with this clock, and unloads them.
 pub(crate) fn probe(clock: Clock) -> Result<()> {
     let wrong = |e| Error::call("measurement", "probe", std::io::Error::other(e));
     let config = Config {

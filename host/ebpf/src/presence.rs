@@ -1,13 +1,13 @@
-//! Whether an interface is there, and its name, asked in the network namespace in which this was made.
+//! Whether an interface exists, and its name, asked in the network namespace in which this was made.
 //!
-//! By number: another interface that got the number is taken for it. Nothing is asked but netdevice(7).
+//! By number: another interface that got the number counts as the same. Uses only netdevice(7).
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
-/// A question to the network namespace in which it was made, whichever thread asks it.
+/// A query to the network namespace in which it was made, whichever thread asks.
 #[derive(Debug)]
 pub(crate) struct Presence {
     socket: OwnedFd,
@@ -15,30 +15,30 @@ pub(crate) struct Presence {
 }
 
 impl Presence {
-    /// Of an interface of the calling thread's network namespace, there or not.
+    /// A query about an interface, existing or not, of the calling thread's network namespace.
     ///
     /// # Errors
-    /// There is no descriptor or memory for a socket.
+    /// No descriptor or memory for a socket.
     pub(crate) fn of(ifindex: u32) -> io::Result<Presence> {
         let flags = SocketFlags::CLOEXEC;
         let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?;
         Ok(Presence { socket, ifindex })
     }
 
-    /// Its name.
+    /// The interface's name.
     ///
     /// # Errors
-    /// It is not there (ENODEV).
+    /// The interface does not exist (ENODEV).
     pub(crate) fn name(&self) -> io::Result<String> {
         Ok(rustix::net::netdevice::index_to_name(&self.socket, self.ifindex)?)
     }
 
-    /// Whether it is there; of one that cannot be asked about it is not known: true.
+    /// Whether the interface exists; true if that cannot be found out.
     pub(crate) fn there(&self) -> bool {
         !self.name().is_err_and(|e| e.raw_os_error() == Some(libc::ENODEV))
     }
 
-    /// The socket, for other questions of netdevice(7).
+    /// The socket, for other queries of netdevice(7).
     pub(crate) fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }

@@ -1,4 +1,4 @@
-//! Programs that are in the kernel: their descriptors, names and maps.
+//! Programs in the kernel: their descriptors, names and maps.
 
 use std::ffi::CStr;
 use std::io;
@@ -20,7 +20,7 @@ pub(crate) struct Program {
     fd: OwnedFd,
 }
 
-/// What the kernel tells of a program.
+/// The kernel's information on a program.
 struct Info {
     name: Vec<u8>,
     maps: Vec<u32>,
@@ -40,7 +40,7 @@ impl Program {
         self.fd.as_fd()
     }
 
-    /// Whether the other one uses the very same maps.
+    /// Whether the other program uses the very same maps.
     pub(crate) fn same_maps(&self, other: &Self) -> Result<bool> {
         let [mut ours, mut theirs] = [self.info()?.maps, other.info()?.maps];
         ours.sort_unstable();
@@ -48,19 +48,19 @@ impl Program {
         Ok(ours == theirs)
     }
 
-    /// The first of these programs that has this name.
+    /// The first of these programs with this name.
     pub(crate) fn find(ids: &[u32], name: &'static str) -> Result<Option<Self>> {
         for id in ids {
-            // SAFETY: takes a number and gives a descriptor or an error.
+            // SAFETY: takes a number and returns a descriptor or an error.
             let fd = unsafe { libbpf_sys::bpf_prog_get_fd_by_id(*id) };
             if fd < 0 {
                 match io::Error::from_raw_os_error(-fd) {
-                    // Gone between the question and now.
+                    // Unloaded between the query and now.
                     e if e.raw_os_error() == Some(libc::ENOENT) => continue,
                     e => return Err(Error::call(format!("program {id}"), "open", e)),
                 }
             }
-            // SAFETY: the descriptor was just made for us and nobody else has it.
+            // SAFETY: the descriptor is new and nobody else owns it.
             let program = Self::new(name, unsafe { OwnedFd::from_raw_fd(fd) });
             if program.info()?.name == name.as_bytes() {
                 return Ok(Some(program));
@@ -78,7 +78,7 @@ impl Program {
             ..Default::default()
         };
         let mut length = u32::try_from(size_of::<bpf_prog_info>()).unwrap_or(u32::MAX);
-        // SAFETY: `info` and the room for ids that it names are ours, writable, and outlive the call;
+        // SAFETY: `info` and the id buffer that it names are ours, writable, and outlive the call;
         // `length` is the size of `info`.
         let refused = unsafe {
             libbpf_sys::bpf_prog_get_info_by_fd(self.fd.as_raw_fd(), &raw mut info, &raw mut length)

@@ -1,15 +1,15 @@
-//! Flood protection: what a node gets beyond its budget is dropped before it costs the node anything.
+//! Flood protection: frames to a node beyond its budget are dropped before they cost the node anything.
 //!
-//! A [`Shield`] is the programs and maps of one network namespace. Protected are interfaces: a switch's
-//! port, where frames leave toward the node ([`Direction::Egress`]), or, on a link without a switch,
-//! the node's own interface, where they arrive ([`Direction::Ingress`]). Both run in the time of whoever
-//! sends, and packet sockets that skip the sender's own egress do not skip them. All interfaces of
-//! a node in the namespace share its budget.
+//! A [`Shield`] holds the programs and maps of one network namespace. It protects interfaces: a
+//! switch's port, where frames leave toward the node ([`Direction::Egress`]), or, on a link without
+//! a switch, the node's own interface, where they arrive ([`Direction::Ingress`]). Both run on the
+//! sender's CPU time, and packet sockets that bypass the sender's own egress do not bypass them.
+//! All interfaces of a node in the namespace share its budget.
 //!
-//! On a switch's ports the budget is shared fairly among those who send: a sender within its share, the
-//! budget divided by the number of those who sent lately, always passes; the rest is for whoever comes.
-//! `bpf/protect/protect.bpf.c` has the rule in full. TSO stays on: a frame that the receiver will cut up
-//! is one frame. Frames that come back from a [wire](crate::wire) are not charged twice.
+//! On a switch's ports the senders share the budget fairly: a sender within its share, the budget
+//! divided by the number of recent senders, always passes; the rest is first come, first served.
+//! `bpf/protect/protect.bpf.c` has the full rule. TSO stays on: a super-frame counts as one frame.
+//! Frames that come back from a [wire](crate::wire) are not charged twice.
 
 use std::time::Duration;
 
@@ -34,39 +34,39 @@ const RATE_WORDS: usize = 6;
 const SENDER_WORDS: usize = 9;
 const WORD: usize = size_of::<u64>();
 
-/// Interfaces, nodes and pairs of node and sender that a namespace of one node has room for.
+/// Room for interfaces, nodes and pairs of node and sender in the namespace of one node.
 const SMALL: u32 = 64;
 /// Ticks in a second: `NL_PR_TICK_BITS`.
 const TICKS: u128 = 1_000_000_000 << 6;
 /// Costs are in 2^-20 ticks: `NL_PR_COST_BITS`.
 const COST_BITS: u32 = 20;
-/// How much of its budget a node may get at once,
+/// The time's worth of its budget that a node may get at once,
 const BURST: Duration = Duration::from_millis(10);
-/// but at least so many frames
+/// but at least this many frames
 const BURST_FRAMES: u128 = 64;
-/// and so many bytes.
+/// and this many bytes.
 const BURST_BYTES: u128 = 256 << 10;
 
-/// How many frames come at once under a flood: half of what a veth's receive queue takes.
+/// Frames of one step under a flood: half of a veth's receive queue.
 const STEP_FRAMES: u128 = 128;
-/// Steps of 0.13 to 4.2 ms: below them they are of no use, above them bursts would be too small for them.
+/// Steps of 0.13 to 4.2 ms: shorter ones have no effect, longer ones exceed the bursts.
 const STEPS: std::ops::RangeInclusive<u32> = 17..=22;
 
-/// What a node may get; `None` is no limit.
+/// A node's receive budget; `None` is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Budget {
-    /// Frames a second; a frame that is to be cut up is one. At least 1.
+    /// Frames a second; a super-frame counts as one. At least 1.
     pub frames: Option<u64>,
-    /// Bytes of frames a second, headers of Ethernet included. At least 10,000.
+    /// Bytes of frames a second, including Ethernet headers. At least 10,000.
     pub bytes: Option<u64>,
 }
 
 impl Budget {
-    /// The least number of bytes a second that can be limited to.
+    /// The lowest limit in bytes a second.
     pub const LEAST_BYTES: u64 = 10_000;
 
-    /// `struct nl_pr_rate`: cost of a frame, of a byte, both bursts in ticks, the version, which is
-    /// left 0, and the steps.
+    /// `struct nl_pr_rate`: cost of a frame, of a byte, both bursts in ticks, the version (left 0),
+    /// and the steps.
     fn words(&self) -> [u64; RATE_WORDS] {
         let frames = self.frames.map(|rate| u128::from(rate.max(1)));
         let bytes = self.bytes.map(|rate| u128::from(rate.max(Self::LEAST_BYTES)));
@@ -84,8 +84,8 @@ impl Budget {
     }
 }
 
-/// How long the steps are by which buckets fill, as a power of two in nanoseconds: what `frames` a second
-/// are in [`STEP_FRAMES`], which a receiver's queue takes at once, within [`STEPS`].
+/// Length of the steps in which buckets fill, as a power of two in nanoseconds: the time of
+/// [`STEP_FRAMES`] at `frames` a second, which fit a receiver's queue, within [`STEPS`].
 fn step_bits(frames: Option<u64>) -> u32 {
     let frames = u128::from(frames.unwrap_or(u64::MAX).max(1));
     let longest = (STEP_FRAMES * 1_000_000_000 / frames).max(1);
@@ -99,9 +99,9 @@ fn narrow(value: u128) -> u64 {
 /// Frames and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
-    /// Frames; one that is to be cut up is one.
+    /// Frames; a super-frame counts as one.
     pub frames: u64,
-    /// Their bytes, headers of Ethernet included.
+    /// Their bytes, including Ethernet headers.
     pub bytes: u64,
 }
 
@@ -112,22 +112,22 @@ impl Count {
     }
 }
 
-/// What became of the frames for one node.
+/// Counters of the frames to one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Protection {
-    /// Those that it got.
+    /// Frames that passed.
     pub passed: Count,
-    /// Those that were dropped.
+    /// Frames that were dropped.
     pub dropped: Count,
-    /// The same by sender, in the order of indexes.
+    /// The same by sender, ordered by index.
     pub senders: Vec<Sender>,
 }
 
-/// One who sent to a node.
+/// A sender to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sender {
-    /// The interface by which its frames came into the namespace; 0 where that is not known: at a node's
-    /// own interface, and for frames of the namespace's own.
+    /// The interface by which its frames entered the namespace; 0 if unknown: at a node's own
+    /// interface, and for the namespace's own frames.
     pub ifindex: u32,
     /// Frames that passed.
     pub passed: Count,
@@ -147,16 +147,16 @@ pub struct Shield {
 }
 
 impl Shield {
-    /// Loads the programs, with room for a lab's core: 16,384 interfaces and 65,536 pairs
-    /// of node and sender.
+    /// Loads the programs, with room for a lab's core: 16,384 interfaces and 65,536 pairs of node
+    /// and sender.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] where the kernel or the user lacks something.
+    /// [`Error::Unsupported`] if the kernel or the user lacks something.
     pub fn create() -> Result<Self> {
         Self::create_by(Hook::probe())
     }
 
-    /// The same by a chosen way of the kernel's.
+    /// The same with a chosen hook.
     ///
     /// # Errors
     /// As [`Shield::create`].
@@ -183,10 +183,10 @@ impl Shield {
         })
     }
 
-    /// Finds the shield that protects an interface; `None` if none does.
+    /// Finds the shield that protects an interface; `None` if there is none.
     ///
     /// # Errors
-    /// Another version's programs are attached; the interface cannot be asked.
+    /// Another version's programs are attached, or the interface cannot be queried.
     pub fn reopen(ifindex: u32, direction: Direction) -> Result<Option<Self>> {
         let Some((hook, program)) = attach::find(ifindex, direction, PROGRAM)? else {
             return Ok(None);
@@ -201,16 +201,16 @@ impl Shield {
         }))
     }
 
-    /// By which way its programs are attached.
+    /// The hook by which its programs are attached.
     pub fn hook(&self) -> Hook {
         self.hook
     }
 
-    /// Protects what goes through an interface toward a node, whose budget this becomes. An interface has
-    /// one protected direction; it may be given another node.
+    /// Protects a node from frames through an interface, and sets the node's budget. An interface
+    /// has one protected direction; it may be reassigned to another node.
     ///
     /// # Errors
-    /// There is no such interface; another shield protects it ([`Error::Exists`]).
+    /// There is no such interface, or another shield protects it ([`Error::Exists`]).
     pub fn protect(
         &self,
         ifindex: u32,
@@ -220,7 +220,7 @@ impl Shield {
     ) -> Result<()> {
         let key = node.to_ne_bytes();
         self.state.put_new(&key, &[0; STATE_WORDS])?;
-        // What senders share who come when there is no entry left must be there before.
+        // The entry shared by senders that find no entry left must exist first.
         self.senders.put_new(&pair(node, 0), &[0; SENDER_WORDS])?;
         self.put_budget(node, budget)?;
         attach::attach(self.hook, &self.program, ifindex, direction, Order::First)?;
@@ -228,20 +228,20 @@ impl Shield {
         self.ports.put(&ifindex.to_ne_bytes(), &[u64::from_ne_bytes(pair(node, by_sender))])
     }
 
-    /// Gives a node another budget, at once.
+    /// Changes a node's budget, at once.
     ///
     /// # Errors
-    /// [`Error::Unknown`] when no interface of the node is protected.
+    /// [`Error::Unknown`] if no interface of the node is protected.
     pub fn change(&self, node: u32, budget: &Budget) -> Result<()> {
         self.known(node)?;
         self.put_budget(node, budget)
     }
 
-    /// Lets an interface go, which need not exist any more. With a node's last interface its budget and
-    /// counters go. Whether it was protected.
+    /// Stops protecting an interface, which may be gone. A node's budget and counters go with its
+    /// last interface. Returns whether it was protected.
     ///
     /// # Errors
-    /// The maps cannot be written; the program cannot be detached.
+    /// The maps cannot be written, or the program cannot be detached.
     pub fn unprotect(&self, ifindex: u32) -> Result<bool> {
         let key = ifindex.to_ne_bytes();
         let Some([port]) = self.ports.get(&key)? else { return Ok(false) };
@@ -255,10 +255,10 @@ impl Shield {
         Ok(true)
     }
 
-    /// What became of the frames for a node.
+    /// Counters of the frames to a node.
     ///
     /// # Errors
-    /// [`Error::Unknown`] when no interface of the node is protected.
+    /// [`Error::Unknown`] if no interface of the node is protected.
     pub fn read(&self, node: u32) -> Result<Protection> {
         self.known(node)?;
         let mut all = Protection::default();
@@ -284,7 +284,7 @@ impl Shield {
         })
     }
 
-    /// Writes a budget with a version that the one before had not.
+    /// Writes a budget with a version different from the last one's.
     fn put_budget(&self, node: u32, budget: &Budget) -> Result<()> {
         let before = self.rates.get::<RATE_WORDS>(&node.to_ne_bytes())?;
         let [.., version, _] = before.unwrap_or_default();
@@ -313,7 +313,7 @@ impl Shield {
         Ok(())
     }
 
-    /// Keys and interfaces of those who sent to a node.
+    /// Keys and interfaces of a node's senders.
     fn senders_of(&self, node: u32) -> Vec<([u8; 8], u32)> {
         let keys = self.senders.keys().into_iter().filter_map(|key| <[u8; 8]>::try_from(key).ok());
         keys.map(|key| (key, unpair(key)))
@@ -323,12 +323,12 @@ impl Shield {
     }
 }
 
-/// Loads the programs and lets go of them: whether the kernel takes them.
+/// Loads and unloads the programs: whether the kernel accepts them.
 pub(crate) fn probe() -> Result<()> {
     load(Some(SMALL)).map(drop)
 }
 
-/// The program, for the probe of a way to attach.
+/// The program, to probe a hook.
 pub(crate) fn any_program() -> Result<Program> {
     load(Some(SMALL))?.program(PROGRAM)
 }
@@ -385,7 +385,7 @@ mod tests {
                 let second = (u128::from(cost) * u128::from(rate)) >> COST_BITS;
                 prop_assert!(TICKS - second <= TICKS / 1000, "{second} of {TICKS}");
             }
-            // The longest frame that there can be does not overflow.
+            // The longest possible frame does not overflow.
             prop_assert!(byte.checked_mul(1 << 20).is_some());
         }
     }

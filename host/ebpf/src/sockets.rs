@@ -1,17 +1,17 @@
-//! How many IPv4 and IPv6 sockets a node may have open: counted and limited, per group of processes.
+//! Counts and limits the IPv4 and IPv6 sockets that a node has open, by group of processes.
 //!
-//! One pair of programs is attached to the lab's cgroup2 folder. Every group below it, at any depth up
-//! to eight, can have an entry; a socket counts in the group of the process that makes it and in each
-//! group above that has an entry, until it is closed by the last who has it, whoever that is.
+//! One pair of programs is attached to the lab's cgroup2 directory. Every group below it, up to
+//! eight levels deep, can have an entry. A socket counts in the group of the process that makes it
+//! and in each group above with an entry, until its last holder, in whatever group, closes it.
 //!
-//! * A socket above a limit is refused with `ENFILE` ("too many open files in system"): the node is
-//!   the system that its programs see, and they know that error from `socket(2)`.
-//! * The limit is exact: room is looked for and taken in one step in all groups at once, so that as many
-//!   succeed as there is room for, however many try at the same moment.
-//! * Not counted: UNIX, packet and netlink sockets, sockets that the kernel makes for itself, connections
-//!   taken by `accept`, which the kernel makes without asking (see [`SocketCounts::uncounted`]), and
-//!   sockets that were made before their group was set.
-//! * A socket that is closed counts no more, though the kernel may still send what is left in it.
+//! * A socket above a limit is refused with `ENFILE` ("too many open files in system"): to its
+//!   programs the node is the system, and they know that error from `socket(2)`.
+//! * The limit is exact: room is checked and taken in all groups in one step, so as many attempts
+//!   succeed as there is room for, however many run at once.
+//! * Not counted: UNIX, packet and netlink sockets, the kernel's own sockets, connections taken by
+//!   `accept`, which the kernel makes without asking (see [`SocketCounts::uncounted`]), and sockets
+//!   older than their group's entry.
+//! * A closed socket no longer counts, though the kernel may still send its remaining data.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -40,9 +40,9 @@ const ID: usize = 8;
 const LIMIT: usize = 8;
 /// Words of `struct nl_sock_group`.
 const COUNT_WORDS: usize = 5;
-/// What stands for groups without an entry.
+/// Stands for groups without an entry.
 const NONE: GroupId = GroupId(0);
-/// What the file system of version 2 groups says it is (`linux/magic.h`).
+/// The file system type of version 2 groups (`linux/magic.h`).
 const CGROUP2_MAGIC: i64 = 0x6367_7270;
 
 /// The limits of one lab. Dropping it changes nothing.
@@ -52,33 +52,33 @@ pub struct SocketLimits {
     counts: Map,
 }
 
-/// A group as the kernel knows it; never used again for another.
+/// A group's id in the kernel, never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupId(u64);
 
-/// What was counted in a group and the groups below it.
+/// Counters of a group and the groups below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SocketCounts {
     /// Sockets that are open.
     pub open: u64,
-    /// The most that may be; `None`: counted only.
+    /// The limit; `None`: counted only.
     pub limit: Option<u32>,
-    /// Attempts refused because this group was full. An attempt for which several groups were full is
-    /// counted in the innermost one.
+    /// Attempts refused because this group was full. If several groups were full, the innermost one
+    /// counts the attempt.
     pub refused: u64,
-    /// The most that were open at once.
+    /// The most sockets open at once.
     pub peak: u64,
-    /// Sockets closed by processes of the group that had not been counted: accepted connections and
-    /// those that were there before. Exact for closings by the node's own processes; what the kernel
-    /// closes later on its own behalf is not seen here.
+    /// Uncounted sockets closed by processes of the group: accepted connections and older sockets.
+    /// Exact for closings by the node's own processes; sockets that the kernel closes later on its
+    /// own are not included.
     pub uncounted: u64,
 }
 
 impl GroupId {
-    /// The id of the group with this cgroup2 folder.
+    /// The id of the group with this cgroup2 directory.
     ///
     /// # Errors
-    /// The folder cannot be opened or is no group of version 2.
+    /// The directory cannot be opened or is no version 2 group.
     pub fn of(dir: &Path) -> Result<Self> {
         open(dir).map(|(_, id)| id)
     }
@@ -89,11 +89,11 @@ impl GroupId {
 }
 
 impl SocketLimits {
-    /// Attaches the programs to the lab's cgroup2 folder. They go with the folder.
+    /// Attaches the programs to the lab's cgroup2 directory. They go with the directory.
     ///
     /// # Errors
-    /// [`Error::Exists`] when they are attached there: then [`SocketLimits::reopen`] is right.
-    /// [`Error::Unsupported`] where the kernel or the user lacks something.
+    /// [`Error::Exists`] if they are attached already: call [`SocketLimits::reopen`] instead.
+    /// [`Error::Unsupported`] if the kernel or the user lacks something.
     pub fn create(lab: &Path) -> Result<Self> {
         let (folder, id) = open(lab)?;
         if find(lab, &folder)?.is_some() {
@@ -102,7 +102,7 @@ impl SocketLimits {
         let loaded = load(id)?;
         let (limits, counts) = (loaded.map(LIMITS)?, loaded.map(COUNTS)?);
         counts.put_new(&NONE.key(), &[0; COUNT_WORDS])?;
-        // The release first: a socket must not be counted before its end can be.
+        // The release program first: a socket must not be counted before its end can be.
         for (name, at) in
             [(RELEASE, BPF_CGROUP_INET_SOCK_RELEASE), (CREATE, BPF_CGROUP_INET_SOCK_CREATE)]
         {
@@ -112,10 +112,10 @@ impl SocketLimits {
         Ok(Self { limits, counts })
     }
 
-    /// Finds what was attached to the lab's folder, by whichever process; `None` if nothing was.
+    /// Finds the programs attached to the lab's directory, by whichever process; `None` if there are none.
     ///
     /// # Errors
-    /// The folder cannot be opened; another version's programs are attached.
+    /// The directory cannot be opened, or another version's programs are attached.
     pub fn reopen(lab: &Path) -> Result<Option<Self>> {
         let (folder, _) = open(lab)?;
         let Some(program) = find(lab, &folder)? else { return Ok(None) };
@@ -123,11 +123,11 @@ impl SocketLimits {
         Ok(Some(Self { limits, counts: program.map(COUNTS, ID, size_of::<u64>() * COUNT_WORDS)? }))
     }
 
-    /// Counts the sockets that processes of this group make from now on, and refuses those above the
-    /// limit. Changes the limit where the group is counted already: what is open stays open.
+    /// Counts the sockets that processes of this group make from now on, and refuses those above
+    /// the limit. If the group is counted already, only the limit changes: open sockets stay open.
     ///
     /// # Errors
-    /// The folder cannot be opened; there are too many groups (65,536).
+    /// The directory cannot be opened, or there are too many groups (65,536).
     pub fn set(&self, group: &Path, limit: Option<u32>) -> Result<GroupId> {
         let id = GroupId::of(group)?;
         self.limits.put(&id.key(), &[limit.map_or(u64::MAX, u64::from)])?;
@@ -135,8 +135,8 @@ impl SocketLimits {
         Ok(id)
     }
 
-    /// Stops counting and limiting a group, which need not exist any more. Whether it was counted.
-    /// Sockets that are open are not counted if the group is set again.
+    /// Stops counting and limiting a group, which may be gone. Returns whether it was counted. If
+    /// the group is set again, sockets open now are not counted.
     ///
     /// # Errors
     /// The maps cannot be written.
@@ -146,18 +146,18 @@ impl SocketLimits {
         Ok(was)
     }
 
-    /// What was counted in a group.
+    /// A group's counters.
     ///
     /// # Errors
-    /// [`Error::Unknown`] when the group was not set.
+    /// [`Error::Unknown`] if the group was not set.
     pub fn read(&self, group: &Path) -> Result<SocketCounts> {
         self.read_by_id(GroupId::of(group)?)
     }
 
-    /// The same for a group whose folder may be gone.
+    /// The same for a group whose directory may be gone.
     ///
     /// # Errors
-    /// [`Error::Unknown`] when the group was not set.
+    /// [`Error::Unknown`] if the group was not set.
     pub fn read_by_id(&self, group: GroupId) -> Result<SocketCounts> {
         let unknown =
             || Error::Unknown { object: format!("group {}", group.0), reason: "not counted" };
@@ -167,14 +167,14 @@ impl SocketLimits {
         Ok(SocketCounts { open, limit: u32::try_from(limit).ok(), refused, peak, uncounted })
     }
 
-    /// All groups that are counted.
+    /// All counted groups.
     pub fn groups(&self) -> Vec<GroupId> {
         let ids = self.limits.keys().into_iter().filter_map(|key| key.try_into().ok());
         ids.map(|key| GroupId(u64::from_ne_bytes(key))).collect()
     }
 }
 
-/// Loads the programs and lets go of them: whether the kernel takes them.
+/// Loads and unloads the programs: whether the kernel accepts them.
 pub(crate) fn probe() -> Result<()> {
     load(NONE).map(drop)
 }
@@ -202,7 +202,7 @@ fn open(dir: &Path) -> Result<(OwnedFd, GroupId)> {
     if system.f_type != CGROUP2_MAGIC {
         return Err(no_group(dir).into());
     }
-    // The number of a group's folder is the group's id.
+    // The inode number of a group's directory is the group's id.
     let status =
         rustix::fs::fstat(&folder).map_err(|e| path(dir, "ask for the id of", e.into()))?;
     Ok((folder, GroupId(status.st_ino)))
@@ -220,7 +220,7 @@ fn no_group(dir: &Path) -> Unsupported {
     }
 }
 
-/// A number that no earlier counting of the same group had.
+/// A number that no earlier count of the same group had.
 fn epoch() -> Result<u64> {
     let mut bytes = [0u8; 8];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * Appends the frames that pass an interface to mapped memory, as whole pcapng enhanced packet blocks
- * (draft-ietf-opsawg-pcapng, 4.3), each byte copied once. All programs return the same verdict, "on"
- * unless frames are to end here; but where that is asked for, frames for other stations end at XDP if
- * the kernel would only drop them. The layout of the rings is in netloom/capture.h.
+ * Appends the frames that pass an interface to mapped memory, as whole pcapng enhanced packet
+ * blocks (draft-ietf-opsawg-pcapng, 4.3), copying each byte once. All programs return the same
+ * verdict, "continue" unless frames are to end here; on request, XDP drops frames for other
+ * stations that the kernel would only drop. The layout of the rings is in netloom/capture.h.
  *
- * Programs on one CPU follow one another: frames are handled with soft interrupts off. Should one come
- * between all the same, `busy` makes it a lost frame and not a torn ring.
+ * Programs on one CPU run one after the other: frames are handled with soft interrupts off. If one
+ * still interrupts another, `busy` makes it a lost frame and not a torn ring.
  *
- * `tail` and `length` are plain stores after those of the data, in the order in which x86 makes stores
- * visible (TSO); on other machines they are exchanges, which are full barriers in BPF.
+ * `tail` and `length` are plain stores after those of the data, in the order in which x86 makes
+ * stores visible (TSO); on other machines they are exchanges, which are full barriers in BPF.
  */
 #include <netloom/kernel.h>
 #include <netloom/capture.h>
@@ -22,10 +22,10 @@
 #define CHECKSUM_UNFINISHED (1u << 9)
 #define CHECKSUM_VALID (1u << 10)
 #define SEGMENTS (1u << 11)
-/* The option epb_flags: number and length; with its value and the end of options. */
+/* The option epb_flags: code and length; its size with its value and the end of options. */
 #define OPTION_FLAGS 0x00040002u
 #define OPTIONS 12
-/* Frames below this are copied by words, others by the kernel's helpers. */
+/* Shorter frames are copied by words, others by the kernel's helpers. */
 #define SHORT 256
 #define MACS 12
 #define TAG 4
@@ -53,16 +53,16 @@ struct {
 	__uint(value_size, 8);
 } nl_tap_ring SEC(".maps");
 
-/* What is known of a frame before it is copied. */
+/* The properties of a frame, known before it is copied. */
 struct frame {
 	bool xdp;
-	void *data; /* its first part */
+	void *data; /* the first part */
 	void *end;
 	__u32 length; /* without the tag */
-	__u32 flags; /* of epb_flags */
-	bool ends; /* here */
+	__u32 flags; /* for epb_flags */
+	bool ends; /* the frame ends here */
 	bool tagged;
-	__u32 tag; /* beside the frame, to be put after the MACs, in the order of the network */
+	__u32 tag; /* beside the frame, to insert after the MACs, in network order */
 };
 
 static __always_inline int load(void *ctx, const struct frame *f, __u32 from, void *to, __u32 n)
@@ -80,7 +80,7 @@ static __always_inline int load(void *ctx, const struct frame *f, __u32 from, vo
 		to += (bytes);                                              \
 	}
 
-/* Copies 8 to 255 bytes by words, the last of which may overlap. False when they are not all there. */
+/* Copies 8 to 255 bytes by words; the last may overlap. False if they are not all in the first part. */
 static __always_inline bool copy_short(const struct frame *f, void *to, __u64 n)
 {
 	const void *from = f->data, *end = f->end, *last;
@@ -102,8 +102,8 @@ static __always_inline bool copy_short(const struct frame *f, void *to, __u64 n)
 	return true;
 }
 
-/* Shows the verifier that this is 1 to NL_TAP_MOST: before Linux 6.8 it does not take that something is not
- * 0 from a comparison with 0. False if it is not. */
+/* Proves to the verifier that this is 1 to NL_TAP_MOST: before Linux 6.8 it does not infer from a
+ * comparison with 0 that a value is not 0. False if it is not. */
 static __always_inline bool shown(__u64 *n)
 {
 	__u64 less = *n - 1;
@@ -115,7 +115,7 @@ static __always_inline bool shown(__u64 *n)
 	return true;
 }
 
-/* Copies `kept` bytes of the frame, its tag put back. */
+/* Copies `kept` bytes of the frame, restoring its tag. */
 static __always_inline bool copy(void *ctx, const struct frame *f, __u8 *to, __u32 kept)
 {
 	__u64 n = kept;
@@ -138,7 +138,7 @@ static __always_inline bool copy(void *ctx, const struct frame *f, __u8 *to, __u
 extern void *bpf_cast_to_kern_ctx(void *obj) __ksym __weak;
 extern void *bpf_rdonly_cast(const void *obj, __u32 type) __ksym __weak;
 
-/* What the kernel knows of an interface (Linux names; those that a kernel lacks are left out). */
+/* The kernel's interface structures (Linux names; members missing in a kernel are left out). */
 struct list_head___nl {
 	struct list_head___nl *next;
 } __attribute__((preserve_access_index));
@@ -162,7 +162,7 @@ struct xdp_buff___nl {
 	struct xdp_rxq_info___nl *rxq;
 } __attribute__((preserve_access_index));
 
-/* Any structure of the kernel's that begins with 8 bytes which are no pointer. */
+/* Any kernel structure that begins with 8 bytes other than a pointer. */
 struct timespec64 {
 	__s64 tv_sec;
 };
@@ -173,8 +173,8 @@ struct timespec64 {
 #define HAS(dev, field) (bpf_core_field_exists((dev)->field) && (dev)->field)
 #define FILLED(dev, list) ((const void *)(dev)->list.next != (const void *)&(dev)->list)
 
-/* Whether anybody but the kernel's stack takes frames that the interface receives: a bridge or another
- * interface above it, programs and filters at ingress, sockets that see frames. */
+/* Whether anything but the kernel's stack takes frames received on the interface: a bridge or
+ * another upper interface, ingress programs and filters, or packet sockets. */
 static __always_inline bool is_shared(const struct net_device___nl *dev)
 {
 	return dev->rx_handler || HAS(dev, tcx_ingress) || HAS(dev, miniq_ingress) ||
@@ -182,7 +182,7 @@ static __always_inline bool is_shared(const struct net_device___nl *dev)
 	       FILLED(dev, ptype_specific);
 }
 
-/* Whether a frame is for another station and would reach nothing but the stack, which drops it. */
+/* Whether a frame is for another station and would reach only the stack, which drops it. */
 static __always_inline bool is_for_nobody_here(struct xdp_md *ctx)
 {
 	const __u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
@@ -198,7 +198,7 @@ static __always_inline bool is_for_nobody_here(struct xdp_md *ctx)
 		return false;
 	dev = ((struct xdp_buff___nl *)bpf_cast_to_kern_ctx(ctx))->rxq->dev;
 	own = bpf_rdonly_cast(dev->dev_addr, bpf_core_type_id_kernel(struct timespec64));
-	/* The first six bytes, in whichever order the machine has them. */
+	/* Compares the first six bytes, in the machine's byte order. */
 	to ^= (__u64)own->tv_sec;
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 	to &= MAC;
@@ -208,7 +208,7 @@ static __always_inline bool is_for_nobody_here(struct xdp_md *ctx)
 	return to && !is_shared(dev);
 }
 
-/* The receiving side of a veth pair, which may be a module: only places in it are asked for. */
+/* The receive side of a veth pair, which may be a module: only offsets in it are queried. */
 struct veth_stats___nl {
 	__u64 xdp_packets;
 } __attribute__((preserve_access_index));
@@ -222,8 +222,8 @@ struct veth_rq___nl {
 	struct xdp_rxq_info___nl xdp_rxq;
 } __attribute__((preserve_access_index));
 
-/* Which of the driver's polls this is, all ones if that is not known: a veth counts its frames at the end of
- * each poll, and handles those of one poll one after the other. */
+/* Identifies the current driver poll; all ones if unknown. A veth counts its frames at the end of
+ * each poll, and handles one poll's frames in sequence. */
 static __always_inline __u64 poll_of(struct xdp_md *ctx)
 {
 	const struct timespec64 *frames;
@@ -240,8 +240,8 @@ static __always_inline __u64 poll_of(struct xdp_md *ctx)
 	return (__u64)frames->tv_sec ^ (__u64)ctx->rx_queue_index << 48;
 }
 
-/* Frames of a poll that share a reading of the clock: 4, of which the last is handled within a
- * microsecond after the first. */
+/* Frames of a poll that share a clock reading: the last of 4 is handled within a microsecond after
+ * the first. */
 #define SHARING 4
 
 static __always_inline __u64 clock(void)
@@ -249,7 +249,7 @@ static __always_inline __u64 clock(void)
 	return nl_tap_options.tai ? bpf_ktime_get_tai_ns() : bpf_ktime_get_ns();
 }
 
-/* A frame that goes on has a reading of its own, and so has the next: making packets takes time. */
+/* A frame that continues needs its own reading, and so does the next: building packets takes time. */
 static __always_inline __u64 unix_time(void *ctx, const struct frame *f, struct nl_tap_cpu *cpu)
 {
 	__u64 poll = f->ends && nl_tap_options.veth ? poll_of(ctx) : ~0ULL;
@@ -272,7 +272,7 @@ static __always_inline void publish(__u64 *word, __u64 value)
 		NL_WRITE(*word, value);
 }
 
-/* Writes the block at `at`; its length, or 0 when the frame cannot be read. */
+/* Writes the block at `at`; returns its length, or 0 if the frame cannot be read. */
 static __always_inline __u32 block(void *ctx, const struct frame *f, __u8 *at, __u64 time)
 {
 	__u32 original = f->length + (f->tagged ? TAG : 0);
@@ -290,7 +290,7 @@ static __always_inline __u32 block(void *ctx, const struct frame *f, __u8 *at, _
 		return 0;
 	total = EPB_HEADER + padded + 4 + (flags ? OPTIONS : 0);
 	after = at + EPB_HEADER + padded;
-	/* Padding: the last word's other bytes may be of an earlier block. */
+	/* Padding: the rest of the last word may hold bytes of an earlier block. */
 	if (kept & 3)
 		for (__u32 i = 1; i <= 3; i++)
 			if (i <= padded - kept)
@@ -345,7 +345,7 @@ lost:
 	cpu->lost++;
 }
 
-/* What this CPU has, taken for one frame; NULL when there is nothing or another frame has it. */
+/* Locks this CPU's state for one frame; NULL if there is none or another frame holds it. */
 static __always_inline struct nl_tap_cpu *enter(void)
 {
 	__u32 id = bpf_get_smp_processor_id();
@@ -415,7 +415,7 @@ int nl_tap_xdp_no(struct xdp_md *ctx)
 	return nl_tap_options.others && is_for_nobody_here(ctx) ? XDP_DROP : verdict;
 }
 
-/* The kernel's frame, of which a context shows a part. */
+/* The kernel's frame; a context shows only part of it. */
 struct sk_buff___nl {
 	__u8 ip_summed : 2;
 } __attribute__((preserve_access_index));
@@ -423,7 +423,7 @@ struct sk_buff___nl {
 #define UNNECESSARY 1
 #define PARTIAL 3
 
-/* What a context does not show is read from the kernel's frame, where that is allowed (Linux 6.2). */
+/* Reads what a context does not show from the kernel's frame, if allowed (Linux 6.2). */
 static __always_inline __u32 checksum(struct __sk_buff *skb)
 {
 	struct sk_buff___nl *frame;
@@ -478,7 +478,7 @@ int nl_tap_tc_no(struct __sk_buff *skb)
 	return refuse();
 }
 
-/* Filters of packet sockets go on to these; the verdict is how much the socket keeps. */
+/* Filters of packet sockets tail-call these; the verdict is the number of bytes to keep. */
 SEC("socket")
 int nl_tap_sk_yes(struct __sk_buff *skb)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * Makes frames. The kernel runs nl_gen_v4 or nl_gen_v6 on pages of its own (BPF_PROG_TEST_RUN with
- * BPF_F_TEST_XDP_LIVE_FRAMES) and gives what they return XDP_TX for to the interface, as if it had been
- * redirected there. Pages come back as the last receiver left them, so everything up to the stamp is
- * written each time.
+ * Generates frames. The kernel runs nl_gen_v4 or nl_gen_v6 on its own pages (BPF_PROG_TEST_RUN with
+ * BPF_F_TEST_XDP_LIVE_FRAMES) and gives pages with verdict XDP_TX to the interface, as if
+ * redirected there. Pages come back as the last receiver left them, so every frame is written anew
+ * up to the stamp.
  *
- * What the interface took is told once a bulk by the kernel's trace point, which nl_gen_sent listens to.
- * Only one thread runs a set of these programs: counters need no atomics.
+ * The kernel's trace point, which nl_gen_sent listens to, reports once a bulk what the interface
+ * accepted. Only one thread runs a set of these programs: counters need no atomics.
  */
 #include <linux/if_ether.h>
 #include <netloom/kernel.h>
@@ -56,13 +56,13 @@ static __always_inline __u16 folded(__u32 sum)
 	return ~sum;
 }
 
-/* The sum of a word of 64 bits, in parts of 16. */
+/* The sum of the four 16-bit parts of a 64-bit word. */
 static __always_inline __u32 parts(__u64 word)
 {
 	return (word >> 48) + ((word >> 32) & 0xffff) + ((word >> 16) & 0xffff) + (word & 0xffff);
 }
 
-/* The time for the stamp. */
+/* The time in the stamp. */
 static __always_inline __u64 time_of(struct nl_gen_run *run, const struct nl_gen_what *what)
 {
 	if (!run->clock_left) {
@@ -73,7 +73,7 @@ static __always_inline __u64 time_of(struct nl_gen_run *run, const struct nl_gen
 	return run->time;
 }
 
-/* The length of this frame, which it then has; 0 when something is wrong. */
+/* Sets and returns the length of this frame; 0 if something is wrong. */
 static __always_inline __u32 cut(struct xdp_md *ctx, struct nl_gen_run *run,
 				 const struct nl_gen_what *what)
 {
@@ -113,7 +113,7 @@ static __always_inline int make(struct xdp_md *ctx, const bool v6)
 	__u16 port;
 	__u8 *data;
 
-	/* The kernel makes whole batches. */
+	/* The kernel makes whole batches, even if fewer frames are left. */
 	if (!what || !run || !run->left)
 		return XDP_DROP;
 	length = cut(ctx, run, what);
@@ -140,7 +140,7 @@ static __always_inline int make(struct xdp_md *ctx, const bool v6)
 	if (v6) {
 		put16(data, ETH_HLEN + 4, length - V6_UDP);
 		put32(data, ETH_HLEN + 20, source);
-		/* The length stands in the header and in what is summed up beside it. */
+		/* The length is in the UDP header and in the pseudo-header's sum. */
 		sum += port + 2 * (length - V6_UDP) + parts(sequence & 0xffffffffffffULL) + parts(time);
 		port = folded(sum);
 		put16(data, udp + 6, port ? port : 0xffff);
@@ -168,7 +168,7 @@ int nl_gen_v6(struct xdp_md *ctx)
 	return make(ctx, true);
 }
 
-/* Lets everything through. Where a program is, a pair of links takes frames that are no packets yet. */
+/* Lets everything through. A veth pair with a program accepts frames that are not packets yet. */
 SEC("xdp.frags")
 int nl_gen_pass(struct xdp_md *ctx)
 {
@@ -179,7 +179,7 @@ struct net_device {
 	int ifindex;
 } __attribute__((preserve_access_index));
 
-/* After each bulk of frames that were given to an interface. */
+/* Runs after each bulk of frames given to an interface. */
 SEC("tp_btf/xdp_devmap_xmit")
 int BPF_PROG(nl_gen_sent, const struct net_device *from, const struct net_device *to, int sent,
 	     int drops, int err)
@@ -188,7 +188,7 @@ int BPF_PROG(nl_gen_sent, const struct net_device *from, const struct net_device
 	struct nl_gen_took *took = bpf_map_lookup_elem(&nl_gen_took, &zero);
 	struct bpf_pidns_info who = {};
 
-	/* Ours come from the interface that they go to, and are sent in our thread's time. */
+	/* Our frames come from the interface that they go to, and are sent by our thread. */
 	if (!took || from->ifindex != to->ifindex || (__u64)to->ifindex != took->ifindex)
 		return 0;
 	if (bpf_get_ns_current_pid_tgid(took->pidns_dev, took->pidns_inode, &who, sizeof(who)))

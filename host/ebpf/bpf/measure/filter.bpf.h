@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * Which flow a packet is of: a cache of whole keys over the tables of netloom_marking::tables. What is
- * in the cache is what a search would give, or is of another generation and searched for again; so a
- * cache without room costs time and nothing else.
+ * The flow of a packet: a cache of whole keys over the tables of netloom_marking::tables. A cache
+ * entry equals the result of a search, or has another generation and is searched again; so a full
+ * cache costs only time.
  */
 #ifndef NETLOOM_MEASURE_FILTER_H
 #define NETLOOM_MEASURE_FILTER_H
 
-/* Sizes are set before loading. Entries are made as flows come: most points see few. */
+/* Sizes are set before loading. Entries are allocated as flows appear: most points see few. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -46,10 +46,10 @@ struct {
 	__type(value, struct nl_me_mask);
 } nl_me_masks SEC(".maps");
 
-/* A map of its own, with one word: see netloom/measure.h. */
+/* A separate map of one word: see netloom/measure.h. */
 __u64 nl_me_active SEC(".data.active");
 
-/* Searches the tables; slot + 1, or 0. Verified by itself, once. */
+/* Searches the tables; slot + 1, or 0. Verified separately, once. */
 __noinline __u32 nl_me_search(const struct nl_me_key *key, __u64 active)
 {
 	__u32 set = ((__u32)active >> 8 & 1) * NL_ME_MASKS, masks = active & 0xff;
@@ -82,7 +82,7 @@ __noinline __u32 nl_me_search(const struct nl_me_key *key, __u64 active)
 	return found;
 }
 
-/* Searches, and puts what was found into a cache's entry or a new one. */
+/* Stores a search result in a cache entry, or in a new one. */
 #define REMEMBER(map, key, entry, value, cpu)                                     \
 	do {                                                                      \
 		if (entry)                                                        \
@@ -147,7 +147,7 @@ static __noinline __u32 classify_v4(const struct nl_me_v4 *key, struct nl_me_cpu
 	return search_v4(key, entry, cpu, active);
 }
 
-/* The place of a key in the near cache. */
+/* A key's entry in the near cache. */
 static __always_inline struct nl_me_near *near(const struct nl_me_v4 *key, struct nl_me_cpu *cpu)
 {
 	__u64 a = key->src | (__u64)key->dst << 32, b = key->ports | (__u64)key->kind << 32;
@@ -194,7 +194,7 @@ static __always_inline __u32 classify_near_v6(struct packet *p, struct nl_me_cpu
 	return slot;
 }
 
-/* The slot of the packet's flow + 1, or 0. What this CPU saw lately is at hand. */
+/* The slot of the packet's flow + 1, or 0. This CPU's recent flows are in the near cache. */
 static __always_inline __u32 classify(struct packet *p, struct nl_me_cpu *cpu)
 {
 	__u64 active = NL_READ(nl_me_active);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * A frame as the hook shows it: a socket buffer of tcx and clsact, or what a card has received, of XDP.
- * The rest of the program is the same for both. By XDP there are no super-frames, no tag beside the frame
- * and no marking, and headers are in the first part or not at all.
+ * A frame as the hook shows it: a socket buffer for tcx and clsact, or a received frame for XDP.
+ * The rest of the program is the same for both. XDP has no super-frames, no tag beside the frame
+ * and no marking, and headers are in the first part or not read.
  */
 #ifndef NETLOOM_MEASURE_FRAME_H
 #define NETLOOM_MEASURE_FRAME_H
@@ -11,7 +11,7 @@
 
 #define CONTEXT struct xdp_md
 
-/* The first part; all parts: a helper's call, for packets that say that there is more. */
+/* Length of the first part; of all parts: a helper call, for packets that claim more. */
 #define frame_length(skb) ((__u32)((skb)->data_end - (skb)->data))
 #define frame_whole(skb) ((__u32)bpf_xdp_get_buff_len(skb))
 #define frame_load(skb, at, to, size) bpf_xdp_load_bytes(skb, at, to, size)
@@ -34,10 +34,10 @@
 #define frame_tag(skb) ((skb)->vlan_present ? 4 : 0)
 #define frame_segment_size(skb) ((skb)->gso_size)
 #define frame_segments(skb) ((skb)->gso_segs)
-/* Volatile, so that the compiler does not make one load of this and one of a map. */
+/* Volatile, so that the compiler does not merge this load with one from a map. */
 #define frame_time(skb) NL_READ((skb)->tstamp)
 
-/* Makes the first part so long, if there is as much. */
+/* Extends the first part to this size, if the frame is long enough. */
 static __always_inline bool frame_pull(CONTEXT *skb, __u32 size)
 {
 	return !bpf_skb_pull_data(skb, skb->len < size ? skb->len : size);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * Hashes of packets (RFC 5475): BOB, IPSX, CRC-32, and what becomes of a packet by them.
+ * Packet hashes (RFC 5475): BOB, IPSX, CRC-32, and the selection by them.
  */
 #ifndef NETLOOM_MEASURE_HASH_H
 #define NETLOOM_MEASURE_HASH_H
 
 #include "input.bpf.h"
 
-/* The identity's seed differs from the selection's by this. */
+/* The seeds of identity and selection differ by this. */
 #define IDENTITY 0x6964656eu
 #define GOLDEN 0x9e3779b9u
 
@@ -17,11 +17,11 @@
 #define LITTLE(x) __builtin_bswap32(x)
 #endif
 
-/* By how many bytes come behind a byte, and by the byte. Filled before loading. */
+/* Indexed by the number of bytes behind a byte, and by the byte. Filled before loading. */
 const volatile __u32 nl_me_crc[8][256] SEC(".rodata.crc");
 
-/* x - y first: the compiler would take the sum of what is subtracted, and each step would wait for one more
- * of the step before it. */
+/* x - y first: the compiler would add up the subtrahends, which makes each step wait for one more
+ * result of the step before. */
 #define LESS(x, y)                   \
 	do {                         \
 		x -= y;              \
@@ -78,7 +78,7 @@ static __always_inline __u32 ipsx_of(__u32 first, __u32 second)
 	return (h ^ v2 << 6 ^ v2 << 10 ^ v2 << 14 ^ v2 >> 7) & 0xffff;
 }
 
-/* A.1: three words and the exclusive or of all whole ones that follow. */
+/* A.1: three words and the exclusive or of all whole words that follow. */
 static __always_inline __u32 ipsx(const struct input *in)
 {
 	__u32 words = in->used / 4, rest = 0;
@@ -94,12 +94,12 @@ static __always_inline __u32 crc_step(__u32 crc, __u8 byte)
 {
 	__u32 at = crc ^ byte;
 
-	/* Linux before 6.4 loses the bounds of what is masked before it is joined. */
+	/* Linux before 6.4 loses the bounds of a value masked before it is combined. */
 	NL_OPAQUE(at);
 	return crc >> 8 ^ nl_me_crc[0][at & 0xff];
 }
 
-/* Four bytes with `behind` bytes behind them; the first is the lowest, and has the sum so far in it. */
+/* Four bytes followed by `behind` bytes; the first is the lowest, and includes the sum so far. */
 static __always_inline __u32 crc_part(__u32 word, int behind)
 {
 	return nl_me_crc[behind + 3][word & 0xff] ^ nl_me_crc[behind + 2][word >> 8 & 0xff] ^
@@ -133,13 +133,13 @@ __noinline __u32 nl_me_crc32(const struct input *in)
 	return ~crc;
 }
 
-/* IPSX of other than the portable bytes has the RFC's part of the payload. */
+/* IPSX over other than the portable bytes uses the RFC's part of the payload. */
 static __always_inline bool has_own_input(void)
 {
 	return nl_me_options.hash == NL_ME_IPSX && nl_me_options.profile != NL_ME_PORTABLE;
 }
 
-/* The hash by which a packet is selected; false if it has none. */
+/* The hash that selects a packet; false if it has none. */
 static __always_inline bool hash(CONTEXT *skb, const struct packet *p,
 				 const struct segment *s, struct input *in, __u32 *to)
 {
@@ -153,7 +153,7 @@ static __always_inline bool hash(CONTEXT *skb, const struct packet *p,
 	return true;
 }
 
-/* By what a selected packet is known at other points. */
+/* The identity by which other points recognise a selected packet. */
 static __always_inline bool identity(CONTEXT *skb, const struct packet *p,
 				     const struct segment *s, struct input *in, __u32 *to)
 {
@@ -166,7 +166,7 @@ static __always_inline bool identity(CONTEXT *skb, const struct packet *p,
 	return true;
 }
 
-/* What is hashed on this CPU; it does not fit into the stack of all that calls one another. */
+/* This CPU's hash input; it exceeds the stack that nested calls share. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -174,12 +174,12 @@ struct {
 	__type(value, struct input);
 } nl_me_input SEC(".maps");
 
-/* What becomes of a packet. */
+/* The outcome for a packet. */
 #define UNHASHABLE 0
 #define PASSED_OVER 1
 #define CHOSEN 2
 
-/* Fills in a sample's hash and identity; what becomes of it. */
+/* Fills in a sample's hash and identity; returns the outcome. */
 __noinline int nl_me_choose(CONTEXT *skb, const struct packet *p, const struct segment *s,
 			    struct nl_me_sample *to)
 {

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * What is hashed of packets: the bytes that netloom_marking::Profile lists. A segment of a
- * super-frame has the bytes of the packet that it will be, or none.
+ * The hash input of packets: the bytes that netloom_marking::Profile lists. A segment of a
+ * super-frame has the bytes of its future packet, or none.
  */
 #ifndef NETLOOM_MEASURE_INPUT_H
 #define NETLOOM_MEASURE_INPUT_H
 
 #define MOST_PART 32
-/* Whole words before a part of the payload: of IPv6 3 and 2 for fragments, then 3. */
+/* Whole words before a part of the payload: for IPv6 3 and 2 for fragments, then 3. */
 #define MOST_WORDS 8
 #define INPUT (MOST_WORDS * 4 + MOST_PART)
 
-/* A packet as it is to be hashed. */
+/* How a packet is to be hashed. */
 struct segment {
-	bool is; /* one of a super-frame */
+	bool is; /* part of a super-frame */
 	bool fixed_id;
-	bool partial; /* its checksum is only begun */
-	bool strange; /* of a super-frame whose segments are not known */
+	bool partial; /* its checksum is unfinished */
+	bool strange; /* of a super-frame with unknown segments */
 	__u32 index;
-	__u32 size; /* bytes of data in each but the last */
+	__u32 size; /* bytes of data in each segment but the last */
 };
 
-/* What is hashed; zeros behind it. */
+/* The hash input, padded with zeros. */
 struct input {
 	union {
 		__u32 words[INPUT / 4 + 3];
@@ -34,7 +34,7 @@ static __always_inline void push(struct input *in, __u32 word)
 {
 	__u32 at = in->used;
 
-	/* Words are pushed before the part of the payload: never more than fit. */
+	/* Words are pushed before the payload part: they always fit. */
 	if (at <= MOST_WORDS * 4)
 		*(__u32 *)(in->bytes + (at & 0x3c)) = word;
 	in->used = at + 4;
@@ -45,7 +45,7 @@ static __always_inline __u32 before(const struct segment *s)
 	return s->is ? s->index * s->size : 0;
 }
 
-/* The length behind the IP header as on the wire; false when there is none of 16 bits. */
+/* The payload length of the IP packet as on the wire; false if it exceeds 16 bits. */
 static __always_inline bool payload_length(CONTEXT *skb, const struct packet *p,
 					   const struct segment *s, __u32 *length)
 {
@@ -83,7 +83,7 @@ static __always_inline void push_v4(struct input *in, const struct packet *p,
 	push(in, p->v4.dst);
 }
 
-/* Of the ten address bytes that RFC 5475 names: bytes 9, 10, 13, 14 of an address, and its last. */
+/* The address bytes that RFC 5475 names, ten in all: bytes 9, 10, 13, 14 of an address, and its last. */
 static __always_inline __u32 four_of(const __u32 *address, __u32 *last)
 {
 	__u32 third = bpf_ntohl(address[2]), fourth = bpf_ntohl(address[3]);
@@ -92,7 +92,7 @@ static __always_inline __u32 four_of(const __u32 *address, __u32 *last)
 	return (third >> 8 & 0xffff) << 16 | (fourth >> 8 & 0xffff);
 }
 
-/* The ten bytes and two of 0. */
+/* The ten bytes, then two zero bytes. */
 static __always_inline void v6_words(const struct packet *p, __u32 *words)
 {
 	__u32 of_src, of_dst, s = four_of(p->key.src, &of_src), d = four_of(p->key.dst, &of_dst);
@@ -102,7 +102,7 @@ static __always_inline void v6_words(const struct packet *p, __u32 *words)
 	words[2] = bpf_htonl(d << 24 | of_dst << 16);
 }
 
-/* The ten bytes, with two before them or as many of 0 behind them. */
+/* The ten bytes, after two given bytes or before two zero bytes. */
 static __always_inline void push_v6(struct input *in, const struct packet *p, bool ahead, __u16 two)
 {
 	__u32 of_src, of_dst, s = four_of(p->key.src, &of_src), d = four_of(p->key.dst, &of_dst);
@@ -124,7 +124,7 @@ static __always_inline void push_v6(struct input *in, const struct packet *p, bo
 static __always_inline bool load_part(CONTEXT *skb, const struct packet *p, __u32 at, void *to,
 				      __u32 size)
 {
-	/* That it is not 0 the verifier of Linux before 6.8 takes from this alone. */
+	/* Only this proves to the verifier of Linux before 6.8 that it is not 0. */
 	size--;
 	NL_OPAQUE(size);
 	size = (size & (MOST_PART - 1)) + 1;
@@ -164,7 +164,7 @@ static __always_inline bool meets(__u32 at, __u32 size, __u32 from, __u32 to)
 	return at < to && from < at + size;
 }
 
-/* Whether offload has yet to write some of these bytes of the payload. */
+/* Whether offload has yet to write some of these payload bytes. */
 static __always_inline bool unfinished(const struct packet *p, const struct segment *s, __u32 at,
 				       __u32 size)
 {
@@ -187,7 +187,7 @@ static __always_inline bool unfinished(const struct packet *p, const struct segm
 	}
 }
 
-/* Bytes of the payload as they are on the wire. */
+/* Payload bytes as on the wire. */
 static __always_inline bool push_payload(CONTEXT *skb, const struct packet *p,
 					 const struct segment *s, struct input *in, __u32 at,
 					 __u32 size)
@@ -198,7 +198,7 @@ static __always_inline bool push_payload(CONTEXT *skb, const struct packet *p,
 		return false;
 	if (!s->is || p->protocol != TCP)
 		return true;
-	/* Of a segment at most the first twelve bytes, in which the sequence number is counted on. */
+	/* For a segment at most the first twelve bytes, whose sequence number is advanced. */
 	if (!nl_me_four(skb, p, 4, &sequence))
 		return false;
 	sequence = bpf_ntohl(sequence) + before(s);
@@ -245,7 +245,7 @@ static __always_inline bool source(CONTEXT *skb, const struct packet *p,
 	return length <= 0xffff;
 }
 
-/* A part of the data behind `header`, filled up with zeros. */
+/* A part of the data behind `header`, padded with zeros. */
 static __always_inline bool push_data(CONTEXT *skb, const struct packet *p,
 				      const struct segment *s, struct input *in, __u32 header,
 				      __u32 length)
@@ -321,7 +321,7 @@ static __always_inline bool portable(CONTEXT *skb, const struct packet *p,
 	return push_data(skb, p, s, in, header, length);
 }
 
-/* The bytes by which packets are known. */
+/* The bytes that identify packets. */
 static __always_inline bool fill(CONTEXT *skb, const struct packet *p,
 				 const struct segment *s, struct input *in)
 {

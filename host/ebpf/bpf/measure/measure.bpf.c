@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * Measures flows at an interface by alternate marking (RFC 9341): counts packets by block, with their
- * times or with samples of them, and writes marks at egress. Must equal netloom_marking; the layout of
- * the maps is in netloom/measure.h. Frames always go on.
+ * Measures flows at an interface by alternate marking (RFC 9341): counts packets by block, with
+ * their times or with samples of them, and writes marks at egress. Must equal netloom_marking; the
+ * layout of the maps is in netloom/measure.h. Frames always continue.
  *
- * Which block a packet is of comes from its mark and the time, so nothing is switched between blocks. A
- * program that keeps few times reads the clock once a tick for the block, and again for those alone.
- * On one CPU frames follow one another, because soft interrupts are off: counters are plain words.
+ * A packet's block follows from its mark and the time, so nothing is switched between blocks. A program
+ * that keeps few times reads the clock once a tick for the block, and again only for those times.
+ * Frames on one CPU are handled in sequence, because soft interrupts are off: counters are plain words.
  */
 #include <netloom/kernel.h>
 #include <netloom/measure.h>
@@ -29,7 +29,7 @@ struct {
 	__type(value, struct nl_me_cpu);
 } nl_me_cpus SEC(".maps");
 
-/* By slot * NL_ME_BANKS + bank. */
+/* Indexed by slot * NL_ME_BANKS + bank. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -37,7 +37,7 @@ struct {
 	__type(value, struct nl_me_count);
 } nl_me_counts SEC(".maps");
 
-/* By slot: the last block of which a packet was marked twice, + 1. */
+/* Indexed by slot: the last block with a packet marked twice, + 1. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -45,10 +45,10 @@ struct {
 	__type(value, __u64);
 } nl_me_twice SEC(".maps");
 
-/* The block that lasts, or one that did: spares a division. Any value is right. */
+/* The current block, or an earlier one: saves a division. Any value is correct. */
 __u64 nl_me_hint;
 
-/* What is known of a frame of a flow. */
+/* The properties of a flow's frame. */
 struct seen {
 	__u64 time;
 	__u64 block; /* + 1 */
@@ -64,8 +64,8 @@ static __always_inline __u64 exact_time(CONTEXT *skb)
 	return nl_me_options.clock == NL_ME_TAI ? bpf_ktime_get_tai_ns() : bpf_ktime_get_ns();
 }
 
-/* A time of this tick and not after now. Reading the clock costs more than all else, so it is read once a
- * tick; their number is a word in memory. */
+/* A time within this tick and not after now. Reading the clock costs more than anything else, so it
+ * is read once a tick; the tick count is a word in memory. */
 static __always_inline __u64 coarse_time(CONTEXT *skb, struct nl_me_cpu *cpu)
 {
 	__u64 tick;
@@ -80,7 +80,7 @@ static __always_inline __u64 coarse_time(CONTEXT *skb, struct nl_me_cpu *cpu)
 	return cpu->time;
 }
 
-/* The block that lasts at a time since the start, and the time since it began. */
+/* The current block at a time since the start, and the time since it began. */
 static __always_inline __u64 block_at(__u64 since, __u64 *within)
 {
 	__u64 period = nl_me_options.period, block = NL_READ(nl_me_hint);
@@ -94,7 +94,7 @@ static __always_inline __u64 block_at(__u64 since, __u64 *within)
 	return block;
 }
 
-/* The block + 1 of a packet with this colour (0: even blocks' one), or 0. */
+/* The block + 1 of a packet with this colour (0: that of even blocks), or 0. */
 static __always_inline __u64 block_of(__u64 time, __u32 colour)
 {
 	__u64 period = nl_me_options.period, since = time - nl_me_options.start, within, block;
@@ -108,9 +108,9 @@ static __always_inline __u64 block_of(__u64 time, __u32 colour)
 }
 
 #ifndef NL_ME_XDP
-/* Writes the byte with DSCP and ECN, and what of the IPv4 checksum follows (RFC 1624). Where it was read from
- * there it can be written: the kernel makes headers that frames share this one's own before the program
- * runs, and drops a frame for which it has no memory to do so. */
+/* Writes the byte with DSCP and ECN, and updates the IPv4 checksum (RFC 1624). A header that can be
+ * read in place can be written there: the kernel unshares shared headers before the program runs,
+ * and drops a frame for which it has no memory to do so. */
 static __noinline int write_class(CONTEXT *skb, const struct packet *p, __u8 class)
 {
 	void *ip = (void *)(long)skb->data + (p->l3 & NEAR), *end = (void *)(long)skb->data_end;
@@ -123,7 +123,7 @@ static __noinline int write_class(CONTEXT *skb, const struct packet *p, __u8 cla
 		was = *(__u32 *)ip;
 		word = bpf_htonl((bpf_ntohl(was) & ~(0xffU << 20)) | (__u32)class << 20);
 		*(__u32 *)ip = word;
-		/* A card's sum of the whole frame follows, where there is one. */
+		/* Updates a card's sum of the whole frame, if there is one. */
 		change = (__u64)~was + word;
 		bpf_csum_update(skb, (__u32)change + (__u32)(change >> 32));
 		return 0;
@@ -136,7 +136,7 @@ static __noinline int write_class(CONTEXT *skb, const struct packet *p, __u8 cla
 	return 0;
 }
 
-/* Whether this packet is the one of its block that is marked twice. */
+/* Whether this packet is the block's one to mark twice. */
 static __always_inline bool twice(__u32 flow, __u64 block, __u64 within)
 {
 	__u64 *last, old;
@@ -150,7 +150,7 @@ static __always_inline bool twice(__u32 flow, __u64 block, __u64 within)
 	return old != block + 1 && __sync_val_compare_and_swap(last, old, block + 1) == old;
 }
 
-/* Gives the packet the mark of the block that lasts. */
+/* Gives the packet the mark of the current block. */
 static __always_inline void mark(CONTEXT *skb, struct packet *p, const struct seen *s,
 				 struct nl_me_cpu *cpu)
 {
@@ -175,7 +175,7 @@ static __always_inline void mark(CONTEXT *skb, struct packet *p, const struct se
 #endif
 
 #ifndef NL_ME_XDP
-/* Counts the packets of a super-frame, and what they have on the wire. */
+/* Counts the packets of a super-frame, and their bytes on the wire. */
 static __always_inline void count_segments(CONTEXT *skb, const struct packet *p,
 					   struct seen *s)
 {
@@ -191,7 +191,7 @@ static __always_inline void count_segments(CONTEXT *skb, const struct packet *p,
 	}
 	headers = p->l3 + p->transport + header;
 	data = p->l3 + p->has > headers ? p->l3 + p->has - headers : 0;
-	/* Who makes frames of others' may leave counting to the kernel, which does it behind us. */
+	/* The sender of a super-frame may leave its segment count to the kernel, which sets it only after us. */
 	if (!s->packets)
 		s->packets = (data + frame_segment_size(skb) - 1) / frame_segment_size(skb);
 	if (s->packets > 1)
@@ -224,7 +224,7 @@ static __always_inline void tally(__u64 *packets, __u64 *sum, __u64 *first, __u6
 		*last = time;
 }
 
-/* The bank of this block, or NULL when it is a later one's. */
+/* The bank of this block, or NULL if it holds a later one. */
 static __always_inline struct nl_me_count *bank(const struct seen *s)
 {
 	__u32 index = s->flow * NL_ME_BANKS + ((s->block - 1) & (NL_ME_BANKS - 1));
@@ -241,7 +241,7 @@ static __always_inline struct nl_me_count *bank(const struct seen *s)
 	return count;
 }
 
-/* Keeps a sample; the time is read for the first one of a frame. */
+/* Keeps a sample; the time is read for a frame's first one. */
 static __noinline int keep_sample(CONTEXT *skb, __u32 flow, __u64 block, struct nl_me_sample *sample)
 {
 	__u32 index = bpf_get_smp_processor_id() * nl_me_options.flows + flow;
@@ -260,7 +260,7 @@ struct super {
 	struct nl_me_count *count;
 	const struct seen *seen;
 	struct quick *quick; /* or NULL */
-	__u64 exact; /* when it was seen, read for the first sample */
+	__u64 exact; /* its exact time, read for the first sample */
 	struct segment segment;
 };
 
@@ -314,7 +314,7 @@ static __noinline int choose_segments(CONTEXT *skb, const struct packet *p,
 }
 #endif
 
-/* Samples the packets of a frame that their hash selects. */
+/* Samples those packets of a frame that their hash selects. */
 static __always_inline void choose(CONTEXT *skb, const struct packet *p,
 				   struct nl_me_count *count, const struct seen *s)
 {
@@ -341,7 +341,7 @@ static __always_inline void choose(CONTEXT *skb, const struct packet *p,
 		count->unhashable++;
 }
 
-/* Counts a frame that has a mark. */
+/* Counts a marked frame. */
 static __always_inline void count(CONTEXT *skb, const struct packet *p, struct seen *s,
 				  struct nl_me_cpu *cpu, __u32 colour, bool is_double)
 {
@@ -400,7 +400,7 @@ static __always_inline void see(CONTEXT *skb, struct packet *p, struct nl_me_cpu
 		cpu->unmarked += s.packets;
 }
 
-/* The packets of a frame that is of no flow, but of those whose number is asked for. */
+/* The packets of a frame that matches no flow but a filter that only tallies. */
 static __noinline __u32 set_aside(CONTEXT *skb, const struct packet *p)
 {
 	struct seen s = {};
@@ -434,7 +434,7 @@ static __always_inline void measure(CONTEXT *skb, bool egress)
 }
 
 #ifdef NL_ME_XDP
-/* Frames of several parts are taken, too. */
+/* Also takes frames of several parts. */
 SEC("xdp.frags")
 int nl_me_xdp(struct xdp_md *frame)
 {

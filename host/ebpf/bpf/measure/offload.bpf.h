@@ -7,7 +7,7 @@
 
 #include <bpf/bpf_core_read.h>
 
-/* What a context does not show. */
+/* Members that a context does not show. */
 struct sk_buff___me {
 	unsigned char *head;
 	__u32 end;
@@ -19,22 +19,22 @@ struct skb_shared_info___me {
 } __attribute__((preserve_access_index));
 
 #define PARTIAL 3
-/* Its place before Linux 6.18, and since. */
+/* Its bit before Linux 6.18, and since. */
 #define GSO_TCP_FIXEDID (1u << 3 | 1u << 30)
 #define GSO_TCP (1u << 0 | 1u << 4)
 #define GSO_UDP_L4 (1u << 17)
-/* GRE, IP in IP, UDP tunnels, each of two kinds. */
+/* GRE, IP in IP and UDP tunnels, two types each. */
 #define GSO_TUNNELS 0xfc0u
 
 extern void *bpf_cast_to_kern_ctx(void *obj) __ksym __weak;
 
 #ifdef NL_ME_XDP
-/* What a card has received is as it was on the wire. */
+/* A card's received frame is as it was on the wire. */
 static __always_inline void look_at_offload(CONTEXT *skb, const struct packet *p, struct segment *s)
 {
 }
 #else
-/* Reads what offload left undone, where that is allowed (Linux 6.2); else takes the worse for it. */
+/* Reads what offload left undone, if allowed (Linux 6.2); else assumes the worse case. */
 static __always_inline void look_at_offload(CONTEXT *skb, const struct packet *p,
 					    struct segment *s)
 {
@@ -54,7 +54,7 @@ static __always_inline void look_at_offload(CONTEXT *skb, const struct packet *p
 	shared = (void *)(BPF_CORE_READ(frame, head) + BPF_CORE_READ(frame, end));
 	bpf_core_read(&type, sizeof(type), &shared->gso_type);
 	wanted = p->protocol == TCP ? GSO_TCP : GSO_UDP_L4;
-	/* Only test runs have a super-frame without a type. */
+	/* Only in test runs has a super-frame no type. */
 	s->strange = type && (!(type & wanted) || (type & GSO_TUNNELS));
 	s->fixed_id = type & GSO_TCP_FIXEDID;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * Reading of headers, as netloom_marking::Packet does. Frames whose headers are not in the first part
- * are pulled together and read again.
+ * Parses headers, as netloom_marking::Packet does. If headers are not in the first part, the frame
+ * is pulled and parsed again.
  */
 #ifndef NETLOOM_MEASURE_PACKET_H
 #define NETLOOM_MEASURE_PACKET_H
@@ -26,9 +26,9 @@
 #define AUTHENTICATION 51
 #define DESTINATION 60
 
-/* What is pulled of a frame: link header, two tags, headers with options. */
+/* Bytes pulled of a frame: link header, two tags, headers with options. */
 #define PULLED 192
-/* Offsets below this are shown to the verifier as what they are. */
+/* Offsets below this have bounds that the verifier can see. */
 #define NEAR 0x3fff
 
 /* Fragments. */
@@ -36,17 +36,17 @@
 #define FIRST 1
 #define LATER 2
 
-/* What reading a frame gives. */
+/* Results of parsing a frame. */
 #define BAD 0
 #define GOOD 1
 #define CUT 2
 
-/* A packet: offsets from its IP header but for `l3`, which is the header's own. */
+/* A packet: offsets are from its IP header, except `l3`, the header's own. */
 struct packet {
 	__u32 l3;
 	__u32 transport;
-	__u32 end; /* as the header says */
-	__u32 has; /* as many bytes are there */
+	__u32 end; /* as stated by the header */
+	__u32 has; /* bytes present */
 	__u32 word; /* IPv4: identification, flags, offset */
 	__u32 fragment_id; /* IPv6 */
 	__u16 fragment_word; /* IPv6: offset with the flag, in network order */
@@ -66,7 +66,7 @@ static __always_inline bool has_ports(__u8 protocol)
 	return protocol == TCP || protocol == UDP || protocol == UDP_LITE || protocol == SCTP;
 }
 
-/* A key as words: family, protocol and ports; the addresses. */
+/* A key as words: family, protocol and ports; then the addresses. */
 static __always_inline __u64 *key_words(struct nl_me_key *key)
 {
 	return (__u64 *)key;
@@ -77,7 +77,7 @@ static __always_inline bool is_tag(__u16 type)
 	return type == bpf_htons(0x8100) || type == bpf_htons(0x88a8);
 }
 
-/* Bytes of the payload, if all are there. */
+/* Whether these payload bytes are all present. */
 static __always_inline bool within(const struct packet *p, __u32 at, __u32 size)
 {
 	__u32 to = p->transport + at + size;
@@ -85,8 +85,8 @@ static __always_inline bool within(const struct packet *p, __u32 at, __u32 size)
 	return to <= p->end && to <= p->has;
 }
 
-/* Four bytes of the payload; whether they are there. Global functions are verified by themselves, so
- * that programs stay small to the verifier. */
+/* Reads four payload bytes; returns whether they are present. Global functions are verified
+ * separately, which keeps programs small for the verifier. */
 __noinline int nl_me_four(CONTEXT *skb, const struct packet *p, __u32 at, __u32 *to)
 {
 	void *data, *end;
@@ -106,7 +106,7 @@ __noinline int nl_me_four(CONTEXT *skb, const struct packet *p, __u32 at, __u32 
 	return !frame_load(skb, from, to, 4);
 }
 
-/* Where the packet ends as its header says; what is there of it may be in more parts than one. */
+/* Sets the packet's end as its header states it; its bytes may span several parts. */
 static __always_inline void ends_at(CONTEXT *skb, struct packet *p, __u32 end)
 {
 	p->end = end ? end : p->has;
@@ -149,7 +149,7 @@ static __always_inline int read_v4(CONTEXT *skb, struct packet *p, void *ip, voi
 	return GOOD;
 }
 
-/* Steps over one extension header: GOOD to go on, CUT at the end, BAD if it is not whole. */
+/* Steps over one extension header: GOOD to continue, CUT at the end, BAD if it is incomplete. */
 static __always_inline int extension(CONTEXT *skb, struct packet *p)
 {
 	__u8 header[8];
@@ -228,7 +228,7 @@ static __always_inline int read_v6(CONTEXT *skb, struct packet *p, void *ip, voi
 	p->key.has_ports = 0;
 	p->key.zero = 0;
 	p->key.ports = 0;
-	/* By words, because the compiler knows of no alignment. */
+	/* By words, because the compiler knows no alignment. */
 #pragma unroll
 	for (int word = 0; word < 4; word++)
 		key_words(&p->key)[word + 1] = ((const __u64 *)(ip + 8))[word];
@@ -242,8 +242,8 @@ static __always_inline int read_v6(CONTEXT *skb, struct packet *p, void *ip, voi
 	return plain ? CUT : extensions(skb, p);
 }
 
-/* Reads what stands behind the link header and up to two tags in the frame. `plain`: frames with tags or extension
- * headers are left to who reads all. */
+/* Parses what follows the link header and up to two tags in the frame. `plain`: leaves frames with
+ * tags or extension headers to the full parser. */
 static __always_inline int read_packet(CONTEXT *skb, struct packet *p, bool plain)
 {
 	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end, *ip = data;
@@ -288,8 +288,8 @@ static __noinline int read_pulled(CONTEXT *skb, struct packet *p)
 	return read_packet(skb, p, false);
 }
 
-/* Reads any frame. Verified by itself: what follows is not verified once more for every way that a frame can be
- * read, which takes five times as long. */
+/* Parses any frame. Verified separately: otherwise the verifier repeats what follows for every way
+ * of parsing, which takes five times as long. */
 __noinline int nl_me_read(CONTEXT *skb, struct packet *p)
 {
 	int found;
@@ -300,7 +300,7 @@ __noinline int nl_me_read(CONTEXT *skb, struct packet *p)
 	return found == CUT ? read_pulled(skb, p) : found;
 }
 
-/* Whether the frame has a packet, which is then in `p`. Most are plain, and a call costs as much as they do. */
+/* Whether the frame has a packet, then in `p`. Most are plain; a call costs as much as parsing one. */
 static __always_inline bool read_frame(CONTEXT *skb, struct packet *p)
 {
 	int found = read_packet(skb, p, true);

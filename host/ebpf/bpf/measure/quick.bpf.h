@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * The quick way to a hash: what the portable profile takes of a TCP packet or segment, and of a UDP packet
- * with the usual part of its data, is seven words for both families. They are read once and hashed in
- * registers, without a call. What is not so goes the way of hash.bpf.h, with the same result.
+ * The quick way to a hash. For a TCP packet or segment, and a UDP packet with the usual part of its
+ * data, the portable profile hashes seven words in both families. They are read once and hashed in
+ * registers, without a call. All others go through hash.bpf.h, with the same result.
  */
 #ifndef NETLOOM_MEASURE_QUICK_H
 #define NETLOOM_MEASURE_QUICK_H
@@ -11,15 +11,15 @@
 
 #define WORDS 7
 
-/* Of a packet, or of the first segment; then what segments are made of. */
+/* A packet's words, or the first segment's, from which the other segments' are derived. */
 struct quick {
 	__u32 words[WORDS];
-	__u32 segment[WORDS]; /* of the one at hand */
-	__u32 header; /* bytes of the transport header of segments */
-	__u32 data; /* bytes behind it, of all segments */
+	__u32 segment[WORDS]; /* of the current one */
+	__u32 header; /* bytes of the segments' transport header */
+	__u32 data; /* bytes of data in all segments */
 };
 
-/* A super-frame's, on this CPU. */
+/* A super-frame's words, on this CPU. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -74,7 +74,7 @@ static __always_inline bool read_quick(CONTEXT *skb, const struct packet *p,
 	return true;
 }
 
-/* Makes the words of a segment; false if there is none. */
+/* Derives the words of a segment; false if there is no such segment. */
 static __always_inline bool advance(const struct packet *p, const struct segment *s,
 				    struct quick *q)
 {
@@ -136,7 +136,7 @@ static __always_inline __u32 hash_of_words(const __u32 *words)
 						   bob_of_words(words, nl_me_options.seed);
 }
 
-/* As nl_me_choose does. */
+/* The same as nl_me_choose. */
 static __always_inline int choose_quick(bool v6, const __u32 *words, struct nl_me_sample *to)
 {
 	__u32 found;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * Samples: times of packets that their hash selects. Each CPU keeps tables of its own, so nothing is
- * locked; in a dynamic one are exactly those whose distance is below its threshold, which falls by
- * the rule of netloom_marking::Samples.
+ * Samples: times of packets selected by their hash. Each CPU has its own tables, so nothing is
+ * locked. A dynamic table holds exactly the samples whose distance is below its threshold, which
+ * falls by the rule of netloom_marking::Samples.
  */
 #ifndef NETLOOM_MEASURE_SAMPLES_H
 #define NETLOOM_MEASURE_SAMPLES_H
 
-/* By (CPU * flows + slot) * NL_ME_BANKS + bank. Sizes are set before loading. */
+/* Indexed by (CPU * flows + slot) * NL_ME_BANKS + bank. Sizes are set before loading. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -15,7 +15,7 @@ struct {
 	__uint(value_size, sizeof(struct nl_me_table));
 } nl_me_samples SEC(".maps");
 
-/* Bits turned round. */
+/* Reverses the bits. */
 static __always_inline __u32 turned(__u32 x)
 {
 	x = (x >> 1 & 0x55555555) | (x & 0x55555555) << 1;
@@ -29,8 +29,8 @@ static __always_inline __u64 distance(__u32 hash)
 	return turned(hash ^ nl_me_options.match_value);
 }
 
-/* Samples of a table as a loop over them sees them. Counts are kept in the table, where the verifier does
- * not follow each of their values: `unkept`, which dynamic tables do not use otherwise, and `used`. */
+/* The context of a loop over a table's samples. Counters are in the table, where the verifier does
+ * not track each of their values: `unkept`, otherwise unused in dynamic tables, and `used`. */
 struct walk {
 	struct nl_me_table *table;
 	__u64 threshold;
@@ -46,7 +46,7 @@ static long count_below(__u32 i, struct walk *w)
 	return 0;
 }
 
-/* The search for a threshold: too few are below `low`, too many below `high`. */
+/* The search for a threshold: too few samples are below `low`, too many below `high`. */
 struct search {
 	struct nl_me_table *table;
 	__u64 low, high;
@@ -90,7 +90,7 @@ static long halve(__u32 i, struct search *s)
 	return s->found;
 }
 
-/* Finds the next threshold of a table of one sample too many, and keeps what is below. */
+/* Finds the next threshold of a table with one sample too many, and keeps the samples below it. */
 __noinline int nl_me_lower(__u32 index)
 {
 	struct nl_me_table *table = bpf_map_lookup_elem(&nl_me_samples, &index);

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * Drops what a node gets beyond its budget, fairly between those who send to it.
+ * Drops frames to a node beyond its budget, fairly between its senders.
  *
- * The rule. A node has a budget of frames and one of bytes a second, shared by all its interfaces. A
- * frame costs one frame, however many segments it will become, and its length. Each sender has a share:
- * the budget divided by the number of senders in this or the last window (about a second), whichever
- * is more. A frame passes
- *   - if its sender's share has room: it is then charged to the share and to the whole, or
- *   - if the whole budget has room: it is then charged to the whole alone.
- * So a sender within its share always passes, what nobody claims is there for all, and all together
- * get the budget and no more but the burst. Room is a matter of both frames and bytes.
+ * The rule. A node has a budget of frames and one of bytes a second, shared by all its interfaces.
+ * A frame costs one frame, however many segments it will become, and its length. Each sender has a
+ * share: the budget divided by the number of senders in this or the last window (about a second),
+ * whichever is larger. A frame passes
+ * - if its sender's share has room: it is then charged to the share and to the whole, or
+ * - if the whole budget has room: it is then charged to the whole alone.
+ * So a sender within its share always passes, unclaimed budget is available to all, and together
+ * all get the budget and no more, except for the burst. Both frames and bytes must have room.
  *
- * Buckets fill in steps of at most four milliseconds, below their bursts. Under a flood the frames of a
- * step then pass one after the other, and the node receives them together: one at a time each would
- * wake whoever receives, at several times the cost of receiving it.
+ * Buckets fill in steps of at most four milliseconds, shorter than their bursts. Under a flood the
+ * frames of a step then pass in a row, and the node receives them together: frames passed singly
+ * would each wake the receiver, at several times the cost of receiving it.
  *
- * What passes of a sender that is beyond its share costs the node no receive work, either, on a switch's
- * port: a copy without an owner is sent in the frame's place. A veth end queues for its own thread only
- * what a socket still owns, so the copy is received in the time of who sent it. A sender of whom
- * nothing was dropped in this or the last window has its frames received in the node's own time.
+ * On a switch's port, a sender beyond its share does not cost the node receive work for the frames that pass,
+ * either: a copy without an owning socket is sent in the frame's place. A veth end queues for its own thread
+ * only frames that a socket still owns, so the copy is received on the sender's CPU time. If nothing of a
+ * sender was dropped in this or the last window, its frames are received on the node's own time.
  *
- * Of several CPUs at once each may pass one frame on the same room; all are charged, so the rate holds.
- * A dropped frame reads the buckets and writes its sender's counters only. When the budget is changed
- * what is owed by the old one is cut to the new one's burst. Senders for whom there is no entry left share one.
- * Frames that come back from a wire were charged before they went into it.
+ * Several CPUs at once may each pass one frame on the same room; all are charged, so the rate
+ * holds. A dropped frame reads the buckets and writes only its sender's counters. When the budget
+ * changes, a debt under the old one is cut to the new one's burst. Senders that find no entry left
+ * share one. Frames that come back from a wire were charged before they entered it.
  */
 #include <netloom/kernel.h>
 #include <netloom/bucket.h>
@@ -71,18 +71,18 @@ static __always_inline struct nl_pr_sender *sender_of(__u32 node, __u32 sender)
 
 	if (found)
 		return found;
-	/* Who comes first makes the entry; it is there then for both. */
+	/* If two race, the first makes the entry, and both use it. */
 	bpf_map_update_elem(&nl_pr_senders, &pair, &fresh, BPF_NOEXIST);
 	return bpf_map_lookup_elem(&nl_pr_senders, &pair);
 }
 
 static __always_inline __u64 window_of(__u64 now_ns)
 {
-	/* 0 is for what never was. */
+	/* 0 means never. */
 	return (now_ns >> NL_PR_WINDOW_BITS) + 1;
 }
 
-/* How many senders share the budget now; notes that this one is among them. */
+/* The number of senders that share the budget now, including this one, which it records. */
 static __always_inline __u64 sharers(struct nl_pr_state *state, struct nl_pr_sender *sender,
 				     __u64 now_ns)
 {
@@ -109,7 +109,7 @@ struct cost {
 	__u64 bytes;
 };
 
-/* Cuts what is owed by an older budget. */
+/* Limits the debt under an older budget. */
 static __always_inline void renew(struct nl_pr_buckets *own, const struct nl_pr_rate *rate, __u64 now)
 {
 	__u64 old = NL_READ(own->version);
@@ -121,8 +121,8 @@ static __always_inline void renew(struct nl_pr_buckets *own, const struct nl_pr_
 	nl_bucket_cut(&own->bytes, now, rate->byte_burst);
 }
 
-/* Takes where both buckets have room. Where both are limited the second is charged without looking
- * again: another CPU may have taken the room, and the debt is paid later. */
+/* Takes the cost if both buckets have room. If both are limited, the second is charged without
+ * looking again: another CPU may have taken the room, and the debt is paid later. */
 static __always_inline bool take(struct nl_pr_buckets *own, const struct nl_pr_rate *rate, __u64 now,
 				 const struct cost *cost)
 {
@@ -180,8 +180,8 @@ static __always_inline void count(struct nl_pr_sender *sender, __u64 bytes, bool
 	}
 }
 
-/* Sends a copy without an owner in the place of a frame that passes. Super-frames of TCP are received
- * in their sender's time anyway, and others are worth their thread. */
+/* Sends a copy without an owner in the place of a passing frame. TCP super-frames are received on
+ * their sender's time anyway, and others are worth a thread's wake-up. */
 static __always_inline int pass(struct __sk_buff *skb, const struct nl_pr_sender *sender, bool by_sender)
 {
 	if (!by_sender || !NL_READ(sender->excess) || window_of(bpf_ktime_get_ns()) > NL_READ(sender->excess) + 1 ||

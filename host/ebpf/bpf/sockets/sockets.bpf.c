@@ -3,12 +3,12 @@
  * Limits the number of open IPv4 and IPv6 sockets of groups, which may be nested.
  *
  * Attached once, to the lab's group. A socket is counted in the group of the process that makes it
- * and in every group above, up to but without the lab's, as far as they have an entry. Room in all of
- * them is looked for and taken under one lock, so that no attempt is seen by another before its
- * outcome is known: a group is full only by sockets that are open. The lock is that of the
- * outermost group, so that nodes do not wait for each other (but for rare pairs that share one).
+ * and in every group above with an entry, up to but excluding the lab's. Room in all of them is
+ * checked and taken under one lock, so no attempt sees another before its outcome is known: a group
+ * is full only through open sockets. The lock is the outermost group's, so nodes do not wait for
+ * each other (except rare pairs that share one).
  *
- * A counted socket carries a mark saying where it was counted, so that its end is booked there
+ * A counted socket carries a mark that says where it was counted, so its end is booked there
  * whoever ends it. Releases need no lock: they only make room.
  */
 #include <netloom/kernel.h>
@@ -57,8 +57,8 @@ struct {
 	__type(value, struct nl_sock_mark);
 } nl_sock_marks SEC(".maps");
 
-/* The level of the lab's group, or a negative number outside of it. A function of its own for the
- * verifier, which then checks what follows once and not once for each level. */
+/* The level of the lab's group, or a negative number outside it. A separate function, so that the
+ * verifier checks what follows once and not once per level. */
 __noinline int nl_sock_level(void)
 {
 	for (int level = 0; level < NL_SOCK_LAB_DEPTH; level++)
@@ -67,8 +67,8 @@ __noinline int nl_sock_level(void)
 	return -1;
 }
 
-/* The entry of a group that is limited, else `none`: so the verifier sees one kind of pointer and goes
- * through what follows once, not once for each set of levels that may have entries. */
+/* The entry of a limited group, else `none`: the verifier then sees one kind of pointer and checks
+ * what follows once, not once per set of levels that may have entries. */
 static __always_inline struct nl_sock_group *entry(__u64 id, struct nl_sock_group *none, __u64 *limit)
 {
 	const __u64 *most = bpf_map_lookup_elem(&nl_sock_limits, &id);

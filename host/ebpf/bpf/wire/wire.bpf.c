@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * Leads the frames of an interface through a wire: out by a tap, whose other side is the wire's
- * process, and from that tap back to the place they were taken from, marked so that they are not taken
- * again. Frames go whole, with their checksums unfinished and their tags, as the tap takes them.
+ * Diverts the frames of an interface through a wire: out by a tap, read by the wire's process, and
+ * from that tap back to the place they were taken from, marked so that they are not taken again.
+ * Frames stay whole, with unfinished checksums and tags, as the tap takes them.
  *
- * On the way in the kernel has decided already whom a frame is for, and forgets it on the way through
- * the tap: redirecting into an interface makes every frame one for this host. So the MAC that frames
- * for this host have is noted on the way out, and the decision is made again by it on the way back.
+ * At ingress the kernel has already decided which station a frame is for, and forgets it on the way
+ * through the tap: redirecting into an interface makes every frame one for this host. So the MAC of frames
+ * for this host is recorded on the way out, and the decision is made again from it on the way back.
  *
- * A tap that is gone takes its frames with it: a link whose wire died stands still.
+ * A missing tap loses its frames: a link whose wire died stands still.
  */
 #include <linux/if_packet.h>
 #include <netloom/kernel.h>
@@ -19,7 +19,7 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-/* One map for all programs, so that any of them leads to it. */
+/* One map for all programs, so that it can be found through any of them. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -28,7 +28,7 @@ struct {
 	__type(value, struct nl_wire_way);
 } nl_wire_ways SEC(".maps");
 
-/* The MAC that a frame is for, first byte lowest, or 0 when the frame is too short for one. */
+/* A frame's destination MAC, first byte lowest, or 0 if the frame is too short for one. */
 static __always_inline __u64 destination(struct __sk_buff *skb)
 {
 	const __u8 *data = (void *)(long)skb->data;
@@ -94,7 +94,7 @@ int nl_wire_eg(struct __sk_buff *skb)
 	return at(skb, NL_EGRESS);
 }
 
-/* At the tap, for what the wire's process writes to it. */
+/* At the tap, for frames that the wire's process writes to it. */
 SEC("tc")
 int nl_wire_tap(struct __sk_buff *skb)
 {

@@ -1,8 +1,8 @@
-//! From the clock that programs can read to Unix time.
+//! Converts the programs' clock to Unix time.
 //!
-//! Programs read TAI where the kernel lets them (Linux 6.1), else the monotonic clock. TAI is a whole
-//! number of seconds from Unix time, whatever is done to either, so its offset is exact; the monotonic
-//! clock's is read between two readings of that clock, and is off by half of what those are apart.
+//! Programs read TAI if the kernel lets them (Linux 6.1), else the monotonic clock. TAI always
+//! differs from Unix time by whole seconds, so its offset is exact. The monotonic clock's offset
+//! comes from a reading between two readings of that clock, with an error of half their distance.
 
 use libbpf_sys::bpf_prog_type;
 use netloom_sys::clock;
@@ -19,7 +19,7 @@ pub(super) enum Clock {
 }
 
 impl Clock {
-    /// What programs at this place may read.
+    /// The clock that programs at this place may read.
     pub(super) fn of(at: Where) -> Self {
         let kind: bpf_prog_type = match at {
             Where::Xdp => libbpf_sys::BPF_PROG_TYPE_XDP,
@@ -27,12 +27,12 @@ impl Clock {
         };
         crate::load::quiet();
         let helper = libbpf_sys::BPF_FUNC_ktime_get_tai_ns;
-        // SAFETY: takes numbers and a null pointer, which it asks for; loads a program and lets go of it.
+        // SAFETY: takes numbers and a null pointer, as it requires; loads a program and unloads it.
         let there = unsafe { libbpf_sys::libbpf_probe_bpf_helper(kind, helper, std::ptr::null()) };
         if there == 1 { Clock::Tai } else { Clock::Monotonic }
     }
 
-    /// What is to be added to it for Unix time, in nanoseconds, as a word that wraps round.
+    /// The offset to Unix time, in nanoseconds, modulo 2^64.
     pub(super) fn to_unix(self) -> u64 {
         let offset = match self {
             Clock::Tai => nearest_second(self.measured()),

@@ -1,4 +1,4 @@
-//! Which CPUs there are.
+//! Possible and online CPUs.
 
 use std::fs;
 
@@ -6,16 +6,16 @@ use crate::{Error, Result};
 
 const ONLINE: &str = "/sys/devices/system/cpu/online";
 
-/// CPUs that programs may run on, and those that are on now.
+/// CPUs on which programs may run, and those online now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cpus {
-    /// One more than the highest number that a CPU may ever have.
+    /// One more than the highest possible CPU number.
     pub(super) possible: u32,
-    /// Numbers, ascending, each below `possible`.
+    /// Online CPUs, ascending, each below `possible`.
     pub(super) online: Vec<u32>,
 }
 
-/// Asks the kernel. Where it does not say which are on, all that may be are taken for it.
+/// Asks the kernel. If it does not list online CPUs, all possible ones count as online.
 pub(super) fn online() -> Result<Cpus> {
     let possible = libbpf_rs::num_possible_cpus().map_err(std::io::Error::other);
     let possible = possible.map_err(|e| Error::call("CPUs", "count", e))?;
@@ -26,7 +26,7 @@ pub(super) fn online() -> Result<Cpus> {
     Ok(Cpus { possible, online })
 }
 
-/// Reads a list of ranges: `0-3,8`.
+/// Parses a list of ranges: `0-3,8`.
 fn list(text: &str) -> Option<Vec<u32>> {
     let mut all = Vec::new();
     for part in text.trim().split(',') {

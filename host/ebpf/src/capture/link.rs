@@ -1,7 +1,7 @@
-//! Attaching taps: by links, which go with the process that has them.
+//! Attaches taps by links, which end with the process that owns them.
 //!
-//! Kernels without tcx have no links for traffic control. There a filter of clsact is used, at the
-//! first free of a few priorities of ours, and taken away from a thread in the namespace it was made in.
+//! Kernels without tcx have no links for traffic control. There a clsact filter is used, at the
+//! first free of a few priorities of ours; a thread in its namespace removes it.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -16,21 +16,21 @@ use crate::attach::Hook;
 use crate::presence::Presence;
 use crate::{Direction, Error, Result};
 
-/// Priorities of our filters; small ones come first.
+/// Priorities of our filters; lower ones run first.
 const FIRST: std::ops::Range<u32> = 1..10;
 const LAST: std::ops::Range<u32> = 30..40;
 const HANDLE: u32 = 1;
 
-/// A program at its place, taken off when dropped.
+/// An attached program, detached on drop.
 #[derive(Debug)]
 pub(super) enum Attached {
     /// By a link.
     Link(OwnedFd),
-    /// By a filter of clsact.
+    /// By a clsact filter.
     Filter(Filter),
 }
 
-/// A filter of clsact, and where it is.
+/// A clsact filter and its place.
 #[derive(Debug)]
 pub(super) struct Filter {
     namespace: File,
@@ -41,7 +41,7 @@ pub(super) struct Filter {
     priority: u32,
 }
 
-/// The interface as errors name it.
+/// The interface's name in errors.
 pub(super) fn object(ifindex: u32) -> String {
     let mut object = format!("interface {ifindex}");
     if let Ok(name) = Presence::of(ifindex).and_then(|there| there.name()) {
@@ -55,7 +55,7 @@ fn number(ifindex: u32) -> Result<i32> {
         .map_err(|_| Error::Unknown { object: object(ifindex), reason: "no index of an interface" })
 }
 
-/// Attaches by XDP: in the driver where it can, else right behind it. Refused where a program is.
+/// Attaches by XDP: in the driver if it can, else right behind it. Fails if a program is attached.
 pub(super) fn xdp(program: BorrowedFd<'_>, ifindex: u32) -> Result<Attached> {
     create(program, number(ifindex)?, libbpf_sys::BPF_XDP, 0).map(Attached::Link).map_err(|e| {
         let mut object = object(ifindex);
@@ -68,10 +68,10 @@ pub(super) fn xdp(program: BorrowedFd<'_>, ifindex: u32) -> Result<Attached> {
     })
 }
 
-/// The program that an interface runs by XDP.
+/// An interface's XDP program.
 fn at_xdp(ifindex: u32) -> Option<String> {
     let (index, mut id) = (i32::try_from(ifindex).ok()?, 0);
-    // SAFETY: the number is written to our word, which outlives the call.
+    // SAFETY: the call writes the number to our word, which outlives it.
     let refused = unsafe { libbpf_sys::bpf_xdp_query_id(index, 0, &raw mut id) };
     if refused < 0 || id == 0 {
         return None;
@@ -110,36 +110,36 @@ fn create(
         flags,
         ..Default::default()
     };
-    // SAFETY: `opts` is a whole structure of the size it says and outlives the call.
+    // SAFETY: `opts` is a complete structure of its stated size and outlives the call.
     let fd =
         unsafe { libbpf_sys::bpf_link_create(program.as_raw_fd(), ifindex, at, &raw const opts) };
     if fd < 0 {
         return Err(io::Error::from_raw_os_error(-fd));
     }
-    // SAFETY: the descriptor was just made for us and nobody else has it.
+    // SAFETY: the descriptor is new and nobody else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 impl Attached {
-    /// Whether its interface is still there.
+    /// Whether its interface still exists.
     pub(super) fn alive(&self) -> bool {
         match self {
             Attached::Link(link) => linked(link.as_fd()),
-            // It goes with its interface.
+            // The filter goes with its interface.
             Attached::Filter(filter) => filter.priority != 0 && filter.presence.there(),
         }
     }
 }
 
-/// Whether a link leads to an interface: of one that is gone the kernel gives 0.
+/// Whether a link's interface exists: the kernel gives 0 for one that is gone.
 fn linked(link: BorrowedFd<'_>) -> bool {
     let mut info = bpf_link_info::default();
     let mut length = u32::try_from(size_of::<bpf_link_info>()).unwrap_or(u32::MAX);
-    // SAFETY: `info` is ours, writable, of the length given, and outlives the call.
+    // SAFETY: `info` is ours, writable, of the stated length, and outlives the call.
     let refused = unsafe {
         libbpf_sys::bpf_link_get_info_by_fd(link.as_raw_fd(), &raw mut info, &raw mut length)
     };
-    // SAFETY: in the kinds that are made here the first word is the interface's index.
+    // SAFETY: in the link kinds made here the first word is the interface's index.
     refused >= 0 && unsafe { info.__bindgen_anon_1.xdp.ifindex } != 0
 }
 
@@ -159,7 +159,7 @@ impl Filter {
             Direction::Ingress => FIRST,
             Direction::Egress => LAST,
         };
-        // The discipline may be there already, by us or by others; that is no error.
+        // The discipline may exist already, ours or another's; that is no error.
         made.hook().create().map_err(|e| failed(io::Error::other(e)))?;
         for priority in priorities {
             made.priority = priority;

@@ -1,7 +1,7 @@
-//! A tap's programs: those of `bpf/capture` with their constants, and a filter before them.
+//! A tap's programs: those of `bpf/capture` with their constants, behind an optional filter.
 //!
-//! A filter is a program made on the spot: it goes on, by a tail call, to the program that copies or to
-//! the one that counts what is not taken. Who is attached is the filter, or without one the copier.
+//! A filter is a program generated at run time: it tail-calls the copying program, or the one that
+//! counts rejected frames. The filter is attached if there is one, else the copier.
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -25,18 +25,18 @@ const PART: Part =
     Part { name: "capture", object: include_bytes!(concat!(env!("OUT_DIR"), "/capture.bpf.o")) };
 const CPUS: &str = "nl_tap_cpus";
 const RING: &str = "nl_tap_ring";
-/// Verdicts: on, and not.
+/// Verdicts: continue, and end here.
 const XDP: [i32; 2] = [2, 1];
 const TC: [i32; 2] = [-1, 2];
 
-/// What runs at an interface for a tap, loaded.
+/// The loaded programs of a tap at an interface.
 #[derive(Debug)]
 pub(super) struct Programs {
-    /// What is attached, by direction.
+    /// The attached programs, by direction.
     entries: Vec<(Direction, OwnedFd)>,
     cpus: Map,
     ring: Map,
-    /// Where filters go on: emptied by the kernel when its last descriptor is closed.
+    /// Targets of the filters' tail calls: the kernel empties the table when its last descriptor is closed.
     _next: Option<MapHandle>,
 }
 
@@ -101,14 +101,14 @@ impl Programs {
     }
 }
 
-/// What counts for a socket's filter.
+/// The counting parts of a socket's filter.
 pub(super) struct SocketParts {
     pub(super) taker: Program,
     pub(super) refuser: Program,
     pub(super) cpus: Map,
 }
 
-/// Loads the programs that a socket's filter goes on to; `kept` is what the one returns.
+/// Loads the programs behind a socket's filter; `kept` is the copier's return value.
 pub(super) fn socket(kept: u32, cpus: &Cpus) -> Result<SocketParts> {
     const NAMES: [&str; 2] = ["nl_tap_sk_yes", "nl_tap_sk_no"];
     let loaded = PART.load(|open| {
@@ -123,7 +123,7 @@ pub(super) fn socket(kept: u32, cpus: &Cpus) -> Result<SocketParts> {
     Ok(SocketParts { taker: taker?, refuser: refuser?, cpus: loaded.map(CPUS)? })
 }
 
-/// The copying programs of the directions asked for.
+/// The copying programs of the requested directions.
 fn names(options: &TapOptions) -> Vec<(Direction, &'static str)> {
     let name = |direction| match (options.at, direction) {
         (Where::Xdp, _) => "nl_tap_xdp",
@@ -133,7 +133,7 @@ fn names(options: &TapOptions) -> Vec<(Direction, &'static str)> {
     options.directions().into_iter().map(|direction| (direction, name(direction))).collect()
 }
 
-/// The program that counts what the filter does not take.
+/// The program that counts frames rejected by the filter.
 fn refuser(at: Where) -> &'static str {
     match at {
         Where::Xdp => "nl_tap_xdp_no",
@@ -141,7 +141,7 @@ fn refuser(at: Where) -> &'static str {
     }
 }
 
-/// Places in the table of tail calls; the refuser has the first.
+/// Slots in the tail-call table; the first is the refuser's.
 const REFUSED: u32 = 0;
 
 fn slot(direction: Direction) -> u32 {
@@ -181,7 +181,7 @@ fn set_value(open: &mut OpenObject, name: &str, bytes: u32) -> libbpf_rs::Result
     }
 }
 
-/// Writes the constants, which are all that the object has of that kind.
+/// Writes the constants, the object's only read-only data.
 fn set_options(open: &mut OpenObject, words: &[u32; 10]) -> libbpf_rs::Result<()> {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
     let mut maps = open.maps_mut();
@@ -199,7 +199,7 @@ fn duplicate(program: BorrowedFd<'_>) -> Result<OwnedFd> {
     program.try_clone_to_owned().map_err(|e| Error::call("capture program", "duplicate", e))
 }
 
-/// A table of programs, with the refuser in its place.
+/// A tail-call table with the refuser in its slot.
 pub(super) fn table(refuser: &Program) -> Result<MapHandle> {
     let opts =
         bpf_map_create_opts { sz: size_of::<bpf_map_create_opts>() as u64, ..Default::default() };
@@ -219,7 +219,7 @@ pub(super) fn put(table: &MapHandle, slot: u32, program: &Program) -> Result<()>
     })
 }
 
-/// A filter that goes on to a place of the table, or to the refuser.
+/// A filter that continues at a slot of the table, or at the refuser.
 fn before(
     filter: &Filter,
     options: &TapOptions,
@@ -248,14 +248,14 @@ fn before(
     .load(filter, table, slot)
 }
 
-/// A program to be made of a filter.
+/// A program to generate from a filter.
 pub(super) struct Entry {
     pub(super) kind: bpf_prog_type,
     pub(super) name: &'static CStr,
     pub(super) flavour: Flavour,
     pub(super) flags: u32,
     pub(super) attach: u32,
-    /// What it returns where there is no program to go on to.
+    /// The return value if the tail call finds no program.
     pub(super) otherwise: i32,
 }
 
@@ -277,8 +277,8 @@ impl Entry {
             ..Default::default()
         };
         let licence = c"Dual MIT/GPL";
-        // SAFETY: names end in a zero; `raw` has as many instructions as said, of the kernel's layout
-        // (`Insn::raw`); `opts` is a whole structure of the size it says; all outlive the call.
+        // SAFETY: names end in a zero; `raw` has the stated number of instructions, in the kernel's layout
+        // (`Insn::raw`); `opts` is a complete structure of its stated size; all outlive the call.
         let fd = unsafe {
             libbpf_sys::bpf_prog_load(
                 self.kind,
@@ -292,7 +292,7 @@ impl Entry {
         if fd < 0 {
             return Err(refused(std::io::Error::from_raw_os_error(-fd)));
         }
-        // SAFETY: the descriptor was just made for us and nobody else has it.
+        // SAFETY: the descriptor is new and nobody else owns it.
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })
     }
 }
@@ -308,7 +308,7 @@ fn refused(error: std::io::Error) -> Error {
     }
 }
 
-/// Goes on to another program; r6 has the context.
+/// Tail-calls another program; r6 holds the context.
 fn go_on(table: BorrowedFd<'_>, slot: u32, otherwise: i32) -> [Insn; 7] {
     const MOVE: u8 = 0xbf;
     const SET: u8 = 0xb7;

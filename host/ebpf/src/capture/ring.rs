@@ -1,8 +1,8 @@
-//! The rings as user space has them: where the programs' words and chunks are mapped.
+//! The rings in user space: mappings of the programs' words and chunks.
 //!
-//! The programs write the first half of a CPU's words, this side the other (`struct nl_tap_cpu`). A
-//! chunk's bytes below what is published are written by nobody until the chunk is given back, so they
-//! may be looked at as a slice; everything else is read word by word, atomically.
+//! The programs write the first half of a CPU's words, user space the other (`struct nl_tap_cpu`).
+//! Nobody writes a chunk's published bytes until the chunk is given back, so they may be viewed as
+//! a slice; everything else is read word by word, atomically.
 
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
@@ -15,9 +15,9 @@ use super::TapCounts;
 use super::cpus::Cpus;
 use crate::{Error, Result};
 
-/// What a block has beside its data: `NL_TAP_BESIDE`.
+/// Overhead of a block beside its data: `NL_TAP_BESIDE`.
 const BESIDE: u32 = 64;
-/// The size of `struct nl_tap_cpu`, and where its words are.
+/// The size of `struct nl_tap_cpu`, and the offsets of its words.
 pub(super) const CPU: usize = 256;
 const TAIL: usize = 0;
 const COUNTS: [usize; 6] = [8, 16, 24, 32, 40, 48];
@@ -26,17 +26,17 @@ const OFFSET: usize = 128;
 const FREED: usize = 136;
 const BASE: usize = 140;
 const CHUNKS: usize = 144;
-/// What is copied by words, in steps of which the verifier takes all together to be possible: `SHORT`.
+/// Largest word-wise copy; the verifier assumes that all its steps run: `SHORT`.
 const SHORT: u32 = 256;
-/// Where a chunk's bytes begin, after its length.
+/// Offset of a chunk's bytes, behind its length.
 const BYTES: usize = 8;
-/// Sizes of chunks, in bytes in which blocks begin.
+/// Sizes of chunks: the bytes in which blocks begin.
 const SMALLEST: u32 = 4 << 10;
 const LARGEST: u32 = 1 << 20;
-/// Pauses of [`Ring::wait`].
+/// Pauses between polls of [`Ring::wait`].
 const FIRST_PAUSE: Duration = Duration::from_micros(20);
 const LAST_PAUSE: Duration = Duration::from_millis(1);
-/// How long a program that is writing is waited for; it takes some 100 ns.
+/// Longest wait for a program that is writing, which takes about 100 ns.
 const SETTLE: Duration = Duration::from_secs(1);
 
 /// Sizes of a CPU's ring.
@@ -51,8 +51,8 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// Some eight chunks in that many bytes or more of them: the last bytes of each are only for the
-    /// end of a block, so they are not made too small.
+    /// At least about eight chunks in that many bytes: each chunk's last bytes only hold the end of
+    /// a block, so chunks are not made too small.
     pub(super) fn of(bytes: usize, most: u32) -> Self {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         let chunk = (bytes / 16).next_power_of_two().clamp(SMALLEST, LARGEST);
@@ -60,20 +60,20 @@ impl Shape {
         Self { chunks: (bytes / shape.stride()).max(2), ..shape }
     }
 
-    /// Bytes from one chunk to the next: the value's size.
+    /// Bytes from one chunk to the next: the map's value size.
     pub(super) fn stride(&self) -> u32 {
         8 + self.chunk + self.most.max(SHORT).next_multiple_of(8) + BESIDE
     }
 }
 
-/// Memory of an array map.
+/// Mapped memory of an array map.
 #[derive(Debug)]
 struct Mapping {
     at: NonNull<u8>,
     length: usize,
 }
 
-// SAFETY: the memory belongs to no thread, and all access is atomic or to bytes that nobody writes.
+// SAFETY: the memory belongs to no thread; all access is atomic or to bytes that nobody writes.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
@@ -86,7 +86,7 @@ impl Mapping {
         access: ProtFlags,
     ) -> Result<Self> {
         let null = std::ptr::null_mut();
-        // SAFETY: the kernel chooses a place that nothing else has.
+        // SAFETY: the kernel chooses an unused address.
         let at = unsafe { rustix::mm::mmap(null, length, access, MapFlags::SHARED, map, 0) };
         let at = at.map_err(|e| Error::call(format!("map {name}"), "mmap", e))?;
         let none = || Error::call(format!("map {name}"), "mmap", rustix::io::Errno::NOMEM);
@@ -95,13 +95,13 @@ impl Mapping {
 
     fn place<T>(&self, at: usize) -> *mut T {
         assert!(at + size_of::<T>() <= self.length && at.is_multiple_of(align_of::<T>()));
-        // SAFETY: the place is inside the mapping, as was just seen.
+        // SAFETY: the offset is inside the mapping, as just checked.
         unsafe { self.at.byte_add(at) }.cast().as_ptr()
     }
 
     fn word(&self, at: usize) -> &AtomicU64 {
-        // SAFETY: the place is inside the mapping and aligned, and lives as long as `self`; programs
-        // access it by whole words only.
+        // SAFETY: the place is inside the mapping and aligned, and lives as long as `self`;
+        // programs access it only by whole words.
         unsafe { AtomicU64::from_ptr(self.place(at)) }
     }
 
@@ -114,34 +114,34 @@ impl Mapping {
     /// Nobody may write to these bytes while the slice is in use.
     unsafe fn bytes(&self, at: usize, length: usize) -> &[u8] {
         assert!(at <= self.length && length <= self.length - at);
-        // SAFETY: the place is inside the mapping, as was just seen.
+        // SAFETY: the offset is inside the mapping, as just checked.
         let first = unsafe { self.at.byte_add(at) };
-        // SAFETY: the bytes are inside the mapping, and nobody writes to them, as the caller sees to.
+        // SAFETY: the bytes are inside the mapping, and nobody writes to them, as the caller guarantees.
         unsafe { std::slice::from_raw_parts(first.as_ptr(), length) }
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: this is the mapping that was made, and references to it borrow `self`.
+        // SAFETY: this is the whole mapping, and references to it borrow `self`.
         let _ = unsafe { rustix::mm::munmap(self.at.as_ptr().cast(), self.length) };
     }
 }
 
-/// How far the ring of one CPU was read.
+/// The read position in one CPU's ring.
 #[derive(Debug)]
 struct Reader {
-    /// Where the CPU's words are.
+    /// Offset of the CPU's words.
     cpu: usize,
-    /// The first of its chunks.
+    /// Index of its first chunk.
     base: usize,
-    /// The chunk that is read: its number, its place among the CPU's, and the bytes taken.
+    /// The current chunk: its number, its place among the CPU's, and the bytes taken.
     number: u32,
     slot: u32,
     taken: u32,
 }
 
-/// The words of all CPUs that may be.
+/// The words of all possible CPUs.
 #[derive(Debug)]
 pub(super) struct Words {
     memory: Mapping,
@@ -180,7 +180,7 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// Maps both maps, and gives each CPU that is on its chunks.
+    /// Maps both maps, and assigns each online CPU its chunks.
     pub(super) fn map(
         cpus: BorrowedFd<'_>,
         ring: BorrowedFd<'_>,
@@ -200,7 +200,7 @@ impl Ring {
         Ok(Self { words, chunks, shape, readers })
     }
 
-    /// Sets what programs add to their clock.
+    /// Sets the offset that programs add to their clock.
     pub(super) fn set_offset(&self, offset: u64) {
         for cpu in 0..self.words.possible {
             self.words.memory.word(cpu * CPU + OFFSET).store(offset, Ordering::Relaxed);
@@ -232,11 +232,11 @@ impl Ring {
         self.words.counts()
     }
 
-    /// Waits until no program writes any more, once they are detached.
+    /// Waits until no detached program writes any more.
     pub(super) fn settle(&self) {
         const MEMBARRIER_CMD_GLOBAL: libc::c_int = 1;
-        // Waits for a grace period of RCU, in which programs run. Where the kernel refuses (CPUs without
-        // ticks), the words below tell nearly as much.
+        // Waits for an RCU grace period, which covers running programs. If the kernel refuses
+        // (tickless CPUs), the words below tell nearly as much.
         // SAFETY: takes three numbers and touches no memory.
         let _ = unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) };
         let until = Instant::now() + SETTLE;
@@ -268,7 +268,7 @@ impl Reader {
         let half = |word: u64| u32::try_from(word & 0xffff_ffff).unwrap_or(0);
         let [last, used] = [half(tail >> 32), half(tail)];
         let mut sum = 0;
-        // Ends even when a program closes one chunk after the other: `last` was read once.
+        // Ends even if a program closes chunk after chunk: `last` was read once.
         while self.number != last {
             let length = chunks.word(self.chunk(shape)).load(Ordering::Relaxed);
             sum += self.hand_out(chunks, shape, u32::try_from(length).unwrap_or(u32::MAX), each);
@@ -280,7 +280,7 @@ impl Reader {
         sum + self.hand_out(chunks, shape, used, each)
     }
 
-    /// Where the chunk that is read begins.
+    /// Offset of the current chunk.
     fn chunk(&self, shape: &Shape) -> usize {
         (self.base + self.slot as usize) * shape.stride() as usize
     }
@@ -296,7 +296,7 @@ impl Reader {
         let length = end.saturating_sub(self.taken) as usize;
         if length > 0 {
             let at = self.chunk(shape) + BYTES + self.taken as usize;
-            // SAFETY: these bytes were published, and the chunk has not been given back yet.
+            // SAFETY: these bytes are published, and the chunk has not been given back yet.
             each(unsafe { chunks.bytes(at, length) });
             self.taken = end;
         }

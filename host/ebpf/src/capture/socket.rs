@@ -1,4 +1,4 @@
-//! Filters for packet sockets that count what they do not take, which the kernel's own ones do not.
+//! Filters for packet sockets that count rejected frames, which the kernel's own filters do not.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -11,17 +11,17 @@ use super::ring::Words;
 use super::{TapCounts, cpus};
 use crate::Result;
 
-/// What the kernel takes for "whole", whatever the frame's length.
+/// The kernel takes this as "whole", whatever the frame's length.
 const WHOLE: u32 = 1 << 30;
 const SLOT: u32 = 1;
 
-/// An eBPF socket filter (`SO_ATTACH_BPF`) that keeps the first bytes of the frames that it takes, and
-/// counts. A socket keeps it for itself; the counts are read from here.
+/// An eBPF socket filter (`SO_ATTACH_BPF`) that keeps the first bytes of matching frames, and
+/// counts. The socket holds its own reference; the counts are read here.
 #[derive(Debug)]
 pub struct SocketFilter {
     program: OwnedFd,
     words: Words,
-    /// Emptied by the kernel when its last descriptor is closed.
+    /// The kernel empties it when its last descriptor is closed.
     _next: MapHandle,
 }
 
@@ -29,8 +29,8 @@ impl SocketFilter {
     /// Loads a filter; `snaplen` 0 keeps frames whole.
     ///
     /// # Errors
-    /// [`crate::Error::Unsupported`] where the kernel or the user lacks something, or the filter is too
-    /// long.
+    /// [`crate::Error::Unsupported`] if the kernel or the user lacks something, or the filter is
+    /// too long.
     pub fn load(filter: &Filter, snaplen: u32) -> Result<Self> {
         let cpus = cpus::online()?;
         let kept = if snaplen == 0 { WHOLE } else { snaplen.min(WHOLE) };
@@ -43,14 +43,14 @@ impl SocketFilter {
             flavour: Flavour::Socket,
             flags: 0,
             attach: 0,
-            // Not counted, but not lost either; the table is never empty.
+            // Such a frame is not counted, but not lost either; the table is never empty.
             otherwise: kept.cast_signed(),
         };
         let program = entry.load(filter, next.as_fd(), SLOT)?;
         Ok(Self { program, words: Words::map(parts.cpus.fd(), &cpus)?, _next: next })
     }
 
-    /// What happened so far: `captured` are the frames that the filter took, `lost` is 0, since the
+    /// The counters so far: `captured` is the number of matching frames; `lost` is 0, since the
     /// socket's own losses come later.
     pub fn counts(&self) -> TapCounts {
         self.words.counts()

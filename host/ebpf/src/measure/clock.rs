@@ -1,9 +1,9 @@
-//! The clock of a point, and whether it was stepped.
+//! A point's clock, and detection of its steps.
 //!
-//! TAI is a wall clock: what sets Unix time steps it. The monotonic clock is never stepped and, on one
-//! machine, the same everywhere; so a step is a change of the difference of the two, seen when a block is
-//! read. Steps that undo each other before that are not seen. TAI is Unix time plus an offset that is 0
-//! until something sets it; two hosts of which one has it differ by 37 s.
+//! TAI is a wall clock: setting Unix time steps it. The monotonic clock is never stepped and is the
+//! same everywhere on one machine; so a step is a change in the difference of the two, found when a
+//! block is read. Steps that cancel out before that are not found. TAI is Unix time plus an offset
+//! that is 0 until something sets it; if only one of two hosts has it set, they differ by 37 s.
 
 use netloom_sys::clock;
 use rustix::time::{ClockId, clock_getres};
@@ -15,29 +15,29 @@ pub enum Clock {
     /// CLOCK_TAI: for points on several machines.
     #[default]
     Tai,
-    /// CLOCK_MONOTONIC: for points on one machine; delays have no error of clocks then.
+    /// CLOCK_MONOTONIC: for points on one machine; delays then have no clock error.
     Monotonic,
-    /// The time that a frame carries, for test runs.
+    /// The time stored in a frame, for test runs.
     #[doc(hidden)]
     Frame,
 }
 
-/// What others must know to compare times.
+/// What others need to compare times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockState {
     /// The clock.
     pub clock: Clock,
-    /// TAI less Unix time, in seconds; 0 where nothing has set it.
+    /// TAI minus Unix time, in seconds; 0 if not set.
     pub tai_offset: i64,
-    /// What is to be added to the clock for Unix time, in nanoseconds. Exact for TAI; of the monotonic
-    /// clock as of now.
+    /// The clock's offset to Unix time, in nanoseconds. Exact for TAI; for the monotonic clock as
+    /// of now.
     pub to_unix: i64,
-    /// When the clock was stepped the last time since the point began, on the clock itself.
+    /// The clock's last step since the point began, in its own time.
     pub stepped_at: Option<u64>,
 }
 
 impl Clock {
-    /// The clock now, in nanoseconds; what a frame carries is of the monotonic one here.
+    /// The clock now, in nanoseconds; the monotonic clock for times stored in frames.
     pub fn now(self) -> u64 {
         match self {
             // Every kernel that runs our programs has TAI (3.10).
@@ -46,7 +46,7 @@ impl Clock {
         }
     }
 
-    /// The clock less the monotonic one: what a step changes.
+    /// The clock minus the monotonic one: a step changes it.
     fn ahead(self) -> i64 {
         match self {
             Clock::Tai => clock::offset(clock::tai, clock::monotonic),
@@ -55,7 +55,7 @@ impl Clock {
     }
 }
 
-/// Differences below this are how the clocks are read.
+/// Smaller differences are reading errors.
 const STEP: u64 = 500_000;
 const SECOND: i64 = 1_000_000_000;
 
@@ -64,11 +64,11 @@ const SECOND: i64 = 1_000_000_000;
 pub struct Watch {
     clock: Clock,
     began: u64,
-    /// The clock less the monotonic one.
+    /// The clock minus the monotonic one.
     ahead: i64,
     stepped_at: Option<u64>,
-    /// Blocks that began until then were counted before the step: set back, the clock shows for a while
-    /// what it has shown before.
+    /// Blocks that began up to this time may contain counts from before the step: a clock set back
+    /// repeats earlier times.
     touched: Option<u64>,
 }
 
@@ -79,7 +79,7 @@ impl Watch {
         Watch { clock, began, ahead, stepped_at: None, touched: None }
     }
 
-    /// Counting begins now.
+    /// Starts counting from now.
     pub(super) fn restart(&mut self) {
         *self = Watch::new(self.clock);
     }
@@ -92,12 +92,12 @@ impl Watch {
         self.clock.now()
     }
 
-    /// Looks whether the clock was stepped since the last time.
+    /// Checks whether the clock was stepped since the last call.
     pub fn look(&mut self) {
         self.compare(self.clock.ahead(), clock::monotonic());
     }
 
-    /// The same with what was read: the clock less the monotonic one, and that one.
+    /// The same with given readings: the clock minus the monotonic one, and the latter.
     fn compare(&mut self, ahead: i64, monotonic: u64) {
         if ahead.abs_diff(self.ahead) <= STEP {
             return;
@@ -109,12 +109,12 @@ impl Watch {
         self.touched = self.touched.max(Some(would_be.max(is)));
     }
 
-    /// Whether a block that began at this time was counted before a step was seen.
+    /// Whether a block that began at this time was affected by a step.
     pub fn stepped_since(&self, begin: u64) -> bool {
         self.touched.is_some_and(|until| begin <= until)
     }
 
-    /// What others must know to compare times of this clock with theirs.
+    /// What others need to compare this clock's times with theirs.
     pub fn state(&self) -> ClockState {
         let tai_offset = clock::offset(clock::tai, clock::realtime);
         let to_unix = match self.clock {
@@ -160,7 +160,7 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
-    /// A clock that is 10 s ahead of the monotonic one, which shows 1000 s.
+    /// A clock 10 s ahead of the monotonic one, which is at 1000 s.
     fn watch() -> Watch {
         let mut watch = Watch::new(Clock::Tai);
         watch.ahead = 10 * SECOND;
@@ -181,10 +181,10 @@ mod tests {
         let mut watch = watch();
         watch.compare(4 * SECOND, 1000 * S);
         assert_eq!(watch.state().stepped_at, Some(1004 * S));
-        // Blocks from 1004 s to 1010 s have packets of before and of after.
+        // Blocks from 1004 s to 1010 s have packets from before and after the step.
         assert!(watch.stepped_since(1004 * S) && watch.stepped_since(1010 * S));
         assert!(!watch.stepped_since(1010 * S + 1));
-        // A later step never makes an earlier one less.
+        // A later step never shortens an earlier one's range.
         watch.compare(5 * SECOND, 1002 * S);
         assert!(watch.stepped_since(1010 * S) && !watch.stepped_since(1010 * S + 1));
         assert_eq!(watch.state().stepped_at, Some(1007 * S));

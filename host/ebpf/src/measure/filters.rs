@@ -1,7 +1,7 @@
-//! Flows: which filter has which slot, and the tables in the kernel.
+//! Flows: the slots of filters, and the tables in the kernel.
 //!
-//! There are two sets of tables, one of them in force. The other is written, and then one word, with a
-//! new generation that no entry of the cache has, puts it in force at once for every packet.
+//! Of two sets of tables one is active. The other is rewritten, then a single word activates it for
+//! every packet at once, with a new generation that matches no cache entry.
 
 use std::collections::HashMap;
 
@@ -15,15 +15,15 @@ use crate::{Error, Result};
 /// Masks of a set (`NL_ME_MASKS`).
 const MASKS: u32 = 32;
 
-/// The slot of packets that are only counted (`NL_ME_ASIDE`).
+/// The slot of packets that are only tallied (`NL_ME_ASIDE`).
 const ASIDE: u32 = 0x7fff_ffff;
 
-/// A flow that is measured.
+/// A measured flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Flow {
     pub(super) id: u32,
     pub(super) slot: u32,
-    /// Since when it is counted, on the point's clock.
+    /// Start of its counting, on the point's clock.
     pub(super) began: u64,
     filters: Vec<Filter>,
 }
@@ -33,7 +33,7 @@ pub(super) struct Flow {
 pub(super) struct Flows {
     room: u32,
     flows: Vec<Flow>,
-    /// Slots that nobody has, and that are empty.
+    /// Unused, empty slots.
     free: Vec<u32>,
     generation: u32,
     /// Keys of the filters in each set.
@@ -54,12 +54,12 @@ impl Flows {
         self.room
     }
 
-    /// In the order of their first filters.
+    /// Flows in the order of their first filters.
     pub(super) fn all(&self) -> impl Iterator<Item = &Flow> {
         self.flows.iter()
     }
 
-    /// Puts filters in force.
+    /// Activates filters.
     pub(super) fn set(
         &mut self,
         maps: &Maps,
@@ -85,7 +85,7 @@ impl Flows {
         Ok(())
     }
 
-    /// Slots for filters, and those that remain.
+    /// Assigns slots to filters; returns the flows and the remaining slots.
     fn assign(&self, filters: &[NamedFilter], now: u64) -> Result<(Vec<Flow>, Vec<u32>)> {
         let mut by_id: HashMap<u32, Vec<Filter>> = HashMap::new();
         for NamedFilter { id, filter } in filters {
@@ -113,12 +113,12 @@ impl Flows {
         Ok((flows, free))
     }
 
-    /// Writes the set that is not in force, puts it in force, and empties the other. `slots` are those of
-    /// the filters.
+    /// Writes the inactive set, activates it, and empties the other. `slots` are the filters'
+    /// slots.
     fn write(&mut self, maps: &Maps, tables: &Tables, slots: &[u32]) -> Result<()> {
         let set = (self.generation.wrapping_add(1) & 1) as usize;
         let first = u32::try_from(set).unwrap_or(0) * MASKS;
-        // What an attempt that failed has left.
+        // Entries left by a failed attempt.
         self.empty(maps, set)?;
         for (index, mask) in (first..).zip(tables.masks()) {
             maps.masks.put(&index.to_ne_bytes(), &mask_words(&mask.bytes, mask.best))?;
@@ -152,13 +152,13 @@ fn mask_words(bytes: &Bytes, best: u32) -> Vec<u64> {
     words.chain([u64::from_ne_bytes(crate::map::pair(best, 0))]).collect()
 }
 
-/// Waits until no program runs that began before: they run in what RCU waits for.
+/// Waits until all programs that began earlier have ended: an RCU grace period covers them.
 fn settle() {
     const GLOBAL: libc::c_int = 1;
     // SAFETY: takes numbers only.
     let refused = unsafe { libc::syscall(libc::SYS_membarrier, GLOBAL, 0, 0) };
     if refused != 0 {
-        // CPUs without ticks (nohz_full) do not let it. A program ends within microseconds.
+        // Refused with tickless CPUs (nohz_full). A program ends within microseconds.
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
 }

@@ -1,7 +1,7 @@
-//! Where a point is: at the end of what an interface runs, so that it counts what goes on.
+//! The place of a point: last among an interface's programs, so that it counts frames that continue.
 //!
-//! By tcx a link holds the program and goes with the process. A point that is to stay, and all by
-//! clsact, are attached without one; the latter are taken off from a thread in their namespace.
+//! By tcx a link holds the program and ends with the process. A point that stays, and every clsact
+//! one, is attached without a link; a thread in its namespace detaches a clsact one.
 
 use std::fs::File;
 use std::io;
@@ -15,38 +15,38 @@ use crate::presence::Presence;
 use crate::program::Program;
 use crate::{Direction, Error, Result};
 
-/// Where a point's program runs.
+/// The place at which a point's program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// Traffic control, by tcx or clsact.
     Tc(Direction),
-    /// The entrance of a card.
+    /// A card's receive path.
     Xdp,
 }
 
-/// What stands before a packet in an interface's frames.
+/// The header before a packet in an interface's frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LinkHeader {
     Ethernet,
-    /// Nothing: tunnels.
+    /// None: tunnels.
     None,
 }
 
-/// Kinds of interfaces (`ARPHRD_…`) whose frames begin with an Ethernet header: Ethernet, loopback.
+/// Interface types (`ARPHRD_…`) whose frames begin with an Ethernet header: Ethernet, loopback.
 const ETHERNET: [u16; 2] = [1, 772];
-/// Those whose frames begin with the IP header: PPP, raw IP, IP in IP, SIT, GRE, TUN, GRE over IPv6.
+/// Types whose frames begin with the IP header: PPP, raw IP, IP in IP, SIT, GRE, TUN, GRE over IPv6.
 const BARE: [u16; 8] = [512, 519, 768, 769, 776, 778, 823, 65534];
 
-/// A program at its place, taken off when dropped unless it is to stay.
+/// An attached program, detached on drop unless it stays.
 #[derive(Debug)]
 pub(super) enum Attached {
     Link(OwnedFd),
-    /// A link at the card's entrance.
+    /// An XDP link.
     Xdp(OwnedFd),
     Without(Without),
 }
 
-/// A program that is attached without a link.
+/// A program attached without a link.
 #[derive(Debug)]
 pub(super) struct Without {
     namespace: File,
@@ -66,7 +66,7 @@ fn failed(ifindex: u32, operation: &'static str) -> impl FnOnce(io::Error) -> Er
     move |e| Error::call(object(ifindex), operation, e)
 }
 
-/// What an interface's frames begin with.
+/// The first header of an interface's frames.
 pub(super) fn header(ifindex: u32) -> Result<LinkHeader> {
     let kind = kind(ifindex).map_err(failed(ifindex, "ask for its kind"))?;
     match kind {
@@ -98,7 +98,7 @@ fn kind(ifindex: u32) -> io::Result<u16> {
     Ok(unsafe { request.ifr_ifru.ifru_hwaddr }.sa_family)
 }
 
-/// Attaches a program behind all that are there.
+/// Attaches a program behind all existing ones.
 pub(super) fn attach(
     hook: Hook,
     program: &Program,
@@ -129,7 +129,7 @@ fn create(program: &Program, ifindex: u32, direction: Direction) -> io::Result<O
     link(program, ifindex, at, libbpf_sys::BPF_F_AFTER)
 }
 
-/// Attaches a program at a card's entrance: in its driver where that can, else right behind it.
+/// Attaches a program to a card's receive path: in its driver if it can, else right behind it.
 pub(super) fn attach_xdp(program: &Program, ifindex: u32) -> Result<Attached> {
     match link(program, ifindex, libbpf_sys::BPF_XDP, 0) {
         Ok(link) => Ok(Attached::Xdp(link)),
@@ -153,17 +153,17 @@ fn link(
     };
     let target = i32::try_from(ifindex).map_err(io::Error::other)?;
     let fd = program.fd().as_raw_fd();
-    // SAFETY: `opts` is a whole structure of the size it says and outlives the call.
+    // SAFETY: `opts` is a complete structure of its stated size and outlives the call.
     let link = unsafe { libbpf_sys::bpf_link_create(fd, target, at, &raw const opts) };
     if link < 0 {
         return Err(io::Error::from_raw_os_error(-link));
     }
-    // SAFETY: the descriptor was just made for us and nobody else has it.
+    // SAFETY: the descriptor is new and nobody else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(link) })
 }
 
 impl Attached {
-    /// Whether its interface is still there.
+    /// Whether its interface still exists.
     pub(super) fn alive(&self) -> bool {
         let (link, xdp) = match self {
             Attached::Link(link) => (link, false),
@@ -172,7 +172,7 @@ impl Attached {
         };
         let mut info = bpf_link_info::default();
         let mut length = u32::try_from(size_of::<bpf_link_info>()).unwrap_or(u32::MAX);
-        // SAFETY: `info` is ours, writable, of the length given, and outlives the call.
+        // SAFETY: `info` is ours, writable, of the stated length, and outlives the call.
         let refused = unsafe {
             libbpf_sys::bpf_link_get_info_by_fd(
                 link.as_fd().as_raw_fd(),
@@ -181,10 +181,10 @@ impl Attached {
             )
         };
         let ifindex = if xdp {
-            // SAFETY: it is an XDP link, of which the kernel has filled in this member.
+            // SAFETY: it is an XDP link, for which the kernel has filled in this member.
             unsafe { info.__bindgen_anon_1.xdp.ifindex }
         } else {
-            // SAFETY: it is a tcx link, of which the kernel has filled in this member.
+            // SAFETY: it is a tcx link, for which the kernel has filled in this member.
             unsafe { info.__bindgen_anon_1.tcx.ifindex }
         };
         refused >= 0 && ifindex != 0

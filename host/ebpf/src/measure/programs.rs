@@ -28,7 +28,7 @@ const COUNTS: &str = "nl_me_counts";
 const TWICE: &str = "nl_me_twice";
 const SAMPLES: &str = "nl_me_samples";
 
-/// Bytes of a table of samples before them, and of one.
+/// Bytes of a sample table's header, and of a sample.
 pub(super) const TABLE: usize = 32;
 pub(super) const SAMPLE: usize = 16;
 /// Banks of a flow.
@@ -45,13 +45,13 @@ pub(super) struct Maps {
     counts: MapHandle,
     cpus: MapHandle,
     samples: MapHandle,
-    /// CPUs that programs may run on.
+    /// Number of possible CPUs.
     pub(super) possible: u32,
-    /// What a table of samples has room for.
+    /// Samples that a table has room for.
     pub(super) most: usize,
 }
 
-/// What of a table of samples a configuration wants.
+/// A configuration's requirements for sample tables.
 struct Room {
     tables: u32,
     most: u32,
@@ -70,7 +70,7 @@ impl Room {
     }
 }
 
-/// Bytes of a table: one sample more than is kept has room.
+/// Bytes of a table: room for one sample more than is kept.
 fn value(most: u32) -> usize {
     TABLE + SAMPLE * (usize::try_from(most).unwrap_or(usize::MAX >> 8) + 1)
 }
@@ -136,7 +136,7 @@ fn constants(config: &Config, header: LinkHeader, most: u32) -> Vec<u8> {
     let threshold = selection.map_or(0, |selection| selection.threshold().value());
     let longs = [schedule.start(), schedule.period(), schedule.guard(), threshold];
     let hasher = sampling.map(|sampling| sampling.hasher);
-    // What is nearest to match_value is match_value.
+    // The distance 0 belongs to match_value.
     let match_value = selection.map_or(0, |selection| selection.distance(0).reverse_bits());
     let length = selection.map_or(0, |selection| selection.threshold().hash_length());
     let low_mask = 1u32.checked_shl(length.into()).map_or(u32::MAX, |bit| bit - 1);
@@ -204,7 +204,7 @@ fn dscp(marks: &Marks) -> [u32; 4] {
     [starter, next, !kept, delay].map(|class| u32::from(class >> 2))
 }
 
-/// CRC-32 of IEEE 802.3 of one byte each, with 0 to 7 bytes of 0 behind it (`nl_me_crc`).
+/// CRC-32 of IEEE 802.3 of each byte value, followed by 0 to 7 zero bytes (`nl_me_crc`).
 fn crc_tables() -> Vec<u8> {
     let bit = |crc: u32| if crc & 1 == 1 { (crc >> 1) ^ 0xedb8_8320 } else { crc >> 1 };
     let byte = |crc: u32| (0..8).fold(crc, |crc, _| bit(crc));
@@ -243,13 +243,13 @@ fn percpu(handle: &MapHandle, name: &'static str, index: u32) -> Result<Vec<Vec<
     Ok(found.iter().map(|bytes| words(bytes)).collect())
 }
 
-/// Bytes as words of the machine.
+/// Bytes as machine words.
 pub(super) fn words(bytes: &[u8]) -> Vec<u64> {
     bytes.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word)).collect()
 }
 
 impl Maps {
-    /// What each CPU has counted at this place (`struct nl_me_count`).
+    /// Each CPU's counters at this index (`struct nl_me_count`).
     pub(super) fn count(&self, index: u32) -> Result<Vec<Vec<u64>>> {
         percpu(&self.counts, COUNTS, index)
     }
@@ -260,7 +260,7 @@ impl Maps {
         Ok(found.map_err(failed(SAMPLES, "look up"))?.unwrap_or_default())
     }
 
-    /// Empties what a slot has counted; `flows` is how many there are.
+    /// Clears a slot's counters; `flows` is the number of slots.
     pub(super) fn clear(&self, slot: u32, flows: u32, sampled: bool) -> Result<()> {
         let none: Vec<Vec<u8>> = (0..self.possible).map(|_| vec![0; 128]).collect();
         for index in (slot * BANKS..).take(4) {
@@ -293,7 +293,7 @@ impl Maps {
         for cpu in percpu(&self.cpus, CPUS, 0)? {
             sums.iter_mut().zip(cpu).for_each(|(sum, count)| *sum = sum.wrapping_add(count));
         }
-        // Between them are the clock's words.
+        // In between are the clock's words.
         let [other, unmatched, unmarked, outside, searched, overflow, unwritten, _, _, aside] =
             sums;
         Ok(Counts { other, unmatched, unmarked, outside, searched, overflow, unwritten, aside })

@@ -1,4 +1,4 @@
-//! Reading of blocks: what the CPUs have counted and sampled, put together.
+//! Reads blocks: combines the CPUs' counts and samples.
 
 use netloom_marking::session::Program;
 use netloom_marking::{BANKS, Counters, Record, Sample, Samples, Selection, Tally, Threshold};
@@ -9,14 +9,14 @@ use super::programs::{Maps, SAMPLE, TABLE, words};
 use super::{Config, FlowBlock, Sampled};
 use crate::{Error, Result};
 
-/// What a block is read with.
+/// The context for reading a block.
 pub(super) struct Context<'a> {
     pub(super) maps: &'a Maps,
     pub(super) config: &'a Config,
     pub(super) watch: &'a Watch,
-    /// Slots that there are.
+    /// Number of slots.
     pub(super) flows: u32,
-    /// Whether the interface is not there any more.
+    /// Whether the interface no longer exists.
     pub(super) gone: bool,
 }
 
@@ -53,7 +53,7 @@ pub(super) fn block(context: &Context<'_>, flow: &Flow, block: u64) -> Result<Fl
     Ok(FlowBlock { id: flow.id, record, sampled })
 }
 
-/// `struct nl_me_count`: the block + 1, and what was counted of it.
+/// `struct nl_me_count`: the block + 1, and its counters.
 fn counters(words: &[u64]) -> (u64, Counters) {
     let word = |at: usize| words.get(at).copied().unwrap_or(0);
     let tally = |at: [usize; 4]| {
@@ -70,7 +70,7 @@ fn counters(words: &[u64]) -> (u64, Counters) {
     (word(0), counters)
 }
 
-/// What one CPU sampled.
+/// One CPU's samples.
 struct Part {
     threshold: u64,
     crowded: bool,
@@ -91,7 +91,7 @@ fn tables(context: &Context<'_>, flow: &Flow, block: u64, start: Selection) -> R
     Ok(parts)
 }
 
-/// `struct nl_me_table`, if it is this block's.
+/// `struct nl_me_table`, if it belongs to this block.
 fn part(bytes: &[u8], block: u64, start: Selection) -> Option<Part> {
     let head = words(bytes.get(..TABLE)?);
     let [held, threshold, used, unkept] = head.try_into().ok()?;
@@ -112,8 +112,8 @@ fn sample(bytes: &[u8; SAMPLE]) -> Sample {
     Sample { hash, identity, time }
 }
 
-/// Brings what the CPUs have to the lowest threshold, and below it if that is still too much: each has
-/// all that it saw below its own.
+/// Reduces the CPUs' samples to the lowest threshold, and further if there are still too many: each
+/// CPU has all that it saw below its own threshold.
 fn together(start: Selection, parts: Vec<Part>, npkts: Option<u32>) -> Result<Sampled> {
     let unkept = parts.iter().map(|part| part.unkept).sum();
     let crowded = parts.iter().any(|part| part.crowded);
@@ -124,7 +124,7 @@ fn together(start: Selection, parts: Vec<Part>, npkts: Option<u32>) -> Result<Sa
     };
     let mut samples: Vec<Sample> = parts.into_iter().flat_map(|part| part.samples).collect();
     samples.retain(|sample| selection.selects(sample.hash));
-    // Stable: those of one moment and CPU keep their order.
+    // Stable: samples of one time and CPU keep their order.
     samples.sort_by_key(|sample| sample.time);
     let most = npkts.and_then(|npkts| usize::try_from(npkts).ok());
     let Some(most) = most.filter(|most| samples.len() > *most) else {
@@ -142,7 +142,7 @@ fn wrong(error: netloom_marking::Error) -> Error {
     Error::call("samples", "put together", std::io::Error::other(error))
 }
 
-/// The threshold of a number: that to which samples fall of which three at this very distance have room
+/// The threshold with this value: the one reached by three samples at this very distance with room
 /// for two.
 fn threshold(selection: Selection, value: u64) -> Result<Threshold> {
     let Ok(distance) = u32::try_from(value) else { return Ok(Threshold::ALL) };
@@ -167,7 +167,7 @@ mod tests {
             prop_assert_eq!(threshold(selection, value).unwrap().value(), value);
         }
 
-        /// However packets are spread over CPUs, what is kept is all below one threshold.
+        /// However packets spread over CPUs, the samples kept are exactly those below one threshold.
         #[test]
         fn parts_together_are_a_whole(
             hashes in prop::collection::vec((0u32..2000, 0usize..4), 0..300), most in 2u32..20,

@@ -1,9 +1,9 @@
-//! Trials: a point that is attached nowhere and sees frames that it is given.
+//! Trials: a point attached nowhere that processes given frames.
 //!
-//! The kernel runs the program over one frame again and again and takes the time
-//! (`BPF_PROG_TEST_RUN`); so what a point costs a packet is known without a card and without traffic. A
-//! trial counts and samples as a point does. What a marking one writes is not kept from one call to the next,
-//! but within a call the second run sees the frame as the first one left it.
+//! The kernel runs the program over one frame repeatedly and measures the time
+//! (`BPF_PROG_TEST_RUN`), so a point's cost per packet is known without a card or traffic. A trial
+//! counts and samples as a point does. A marking point's writes do not last from one call to the
+//! next, but within a call the second run sees the frame as the first one left it.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -14,50 +14,50 @@ use super::link::{LinkHeader, Place};
 use super::{Config, Measure};
 use crate::{Direction, Error, Result};
 
-/// Bytes of `struct __sk_buff`, and where in it are the time and the segments of a frame.
+/// Bytes of `struct __sk_buff`, and offsets of the frame's time and segments in it.
 const CONTEXT: usize = 192;
 const TSTAMP: usize = 152;
 const GSO_SEGS: usize = 164;
 const GSO_SIZE: usize = 176;
 
-/// How a super-frame is divided.
+/// The segmentation of a super-frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segments {
     /// Bytes of data in each packet but the last.
     pub size: u32,
-    /// How many packets; 0: not known, as in frames of virtual machines.
+    /// Number of packets; 0: unknown, as in frames of virtual machines.
     pub count: u32,
 }
 
-/// What became of a frame.
+/// The outcome of a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Passed {
-    /// What the program said of it in the last run: "on" is -1 of tcx, 2 of XDP.
+    /// The program's verdict in the last run; "continue" is -1 for tcx, 2 for XDP.
     pub verdict: u32,
-    /// The frame behind it.
+    /// The frame afterwards.
     pub bytes: Vec<u8>,
-    /// Nanoseconds of one run, on average, as the kernel takes them: whole ones, with its loop.
+    /// Average nanoseconds of one run, as measured by the kernel: whole ones, including its loop.
     pub nanoseconds: u32,
 }
 
-/// A point at an Ethernet interface that there is not.
+/// A point at a fictitious Ethernet interface.
 #[derive(Debug)]
 pub struct Trial {
     point: Measure,
-    /// Of XDP there is no context to give.
+    /// XDP takes no context.
     xdp: bool,
 }
 
 impl Trial {
-    /// Loads what [`Measure::attach`] would attach.
+    /// Loads the program of [`Measure::attach`].
     ///
     /// # Errors
-    /// As [`Measure::attach`], but for those of interfaces.
+    /// As [`Measure::attach`], except those of interfaces.
     pub fn load(config: &Config, direction: Direction) -> Result<Trial> {
         Self::load_at(Place::Tc(direction), config)
     }
 
-    /// Loads what [`Measure::attach_xdp`] would attach.
+    /// Loads the program of [`Measure::attach_xdp`].
     ///
     /// # Errors
     /// As [`Trial::load`].
@@ -70,9 +70,9 @@ impl Trial {
         Ok(Trial { point, xdp: place == Place::Xdp })
     }
 
-    /// Nanoseconds of a run over this frame, the least of `rounds` rounds of so many runs. Those of
-    /// [`Program::Empty`](netloom_marking::session::Program::Empty) are the kernel's loop; what they are
-    /// less is what the point costs.
+    /// Nanoseconds of a run over this frame: the minimum of `rounds` rounds of that many runs. For
+    /// [`Program::Empty`](netloom_marking::session::Program::Empty) it is the kernel's loop; the
+    /// difference to it is the point's cost.
     ///
     /// # Errors
     /// As [`Trial::run`].
@@ -90,12 +90,12 @@ impl Trial {
         Ok(f64::from(least))
     }
 
-    /// Lets the point see a frame so many times. `time` is what [`Clock::Frame`](super::Clock) reads. By XDP
-    /// there are neither segments nor times of frames.
+    /// Runs the point over a frame that many times. [`Clock::Frame`](super::Clock) reads `time`.
+    /// XDP has neither segments nor frame times.
     ///
     /// # Errors
-    /// [`Error::Call`] where the kernel refuses: frames without a whole first header, and more segments
-    /// than 65,535.
+    /// [`Error::Call`] if the kernel refuses: the first header is incomplete, or there are more
+    /// than 65,535 segments.
     pub fn run(
         &self,
         frame: &[u8],
@@ -129,7 +129,7 @@ impl Trial {
             ..Default::default()
         };
         let program = self.point.program().as_raw_fd();
-        // SAFETY: frame, room and context are of the sizes given, and all outlives the call.
+        // SAFETY: frame, buffer and context have the stated sizes, and all outlive the call.
         let refused = unsafe { libbpf_sys::bpf_prog_test_run_opts(program, &raw mut opts) };
         if refused < 0 {
             return Err(failed(io::Error::from_raw_os_error(-refused)));
@@ -137,7 +137,7 @@ impl Trial {
         Ok(Passed { verdict: opts.retval, bytes, nanoseconds: opts.duration })
     }
 
-    /// The point, to be read.
+    /// The point, for reading.
     pub fn point(&mut self) -> &mut Measure {
         &mut self.point
     }

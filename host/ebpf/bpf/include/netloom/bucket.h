@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * A token bucket without tokens: one word, the instant at which the bucket is full again
- * (the generic cell rate algorithm, ITU-T I.371). A frame passes if that instant and its cost lie no
- * more than the burst ahead, and moves it on by its cost; one that costs more than the burst passes when
- * the bucket is full, and is paid before the next one passes. Instants may wrap round.
+ * A token bucket without tokens: one word, the instant at which the bucket is full again (the
+ * generic cell rate algorithm, ITU-T I.371). A frame passes if that instant plus its cost is at
+ * most the burst ahead of now, and moves it by its cost. A frame that costs more than the burst
+ * passes when the bucket is full, and is paid for before the next one passes. Instants may wrap.
  */
 #ifndef NETLOOM_BUCKET_H
 #define NETLOOM_BUCKET_H
 
 #include <netloom/kernel.h>
 
-/* How often a lost race is tried again before the cost is added without looking. */
+/* Retries after a lost race, before the cost is added without looking. */
 #define NL_BUCKET_TRIES 8
 
 /* How far the bucket is from full, in time. */
@@ -31,7 +31,7 @@ static __always_inline bool nl_bucket_room(const __u64 *full_at, __u64 now, __u6
 	return nl_bucket_has(nl_bucket_owes(NL_READ(*full_at), now), burst, cost);
 }
 
-/* Takes `cost`, with `look` only where there is room. A bucket without room is not written to then. */
+/* Takes `cost`; with `look`, only if there is room. A bucket without room is then not written to. */
 static __always_inline bool nl_bucket_take(__u64 *full_at, __u64 now, __u64 burst, __u64 cost,
 					   bool look)
 {
@@ -48,7 +48,7 @@ static __always_inline bool nl_bucket_take(__u64 *full_at, __u64 now, __u64 burs
 	return true;
 }
 
-/* Forgives what is owed beyond `most`. */
+/* Reduces the debt to at most `most`. */
 static __always_inline void nl_bucket_cut(__u64 *full_at, __u64 now, __u64 most)
 {
 	__u64 old = NL_READ(*full_at);

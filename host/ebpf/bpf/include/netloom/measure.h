@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * Measuring by alternate marking: what programs and src/measure.rs share.
+ * Measurement by alternate marking: definitions shared by the programs and src/measure.rs.
  *
- * A flow is a slot, a number below `flows`. Times are nanoseconds of the clock chosen. A bank holds
- * block k in place k mod NL_ME_BANKS; `block` in it is k + 1, or 0 as long as it held none. What
- * netloom-marking says of banks, marks, hashes and selection holds here, too.
+ * A flow is a slot, a number below `flows`. Times are nanoseconds of the chosen clock. Bank k mod
+ * NL_ME_BANKS holds block k; its `block` is k + 1, or 0 if it never held one. What netloom-marking
+ * specifies for banks, marks, hashes and selection applies here, too.
  */
 #ifndef NETLOOM_MEASURE_H
 #define NETLOOM_MEASURE_H
@@ -16,7 +16,7 @@
 
 #define NL_ME_TAI 0
 #define NL_ME_MONOTONIC 1
-/* The time that a frame carries: for tests. */
+/* The time stored in a frame: for tests. */
 #define NL_ME_FRAME 2
 
 #define NL_ME_ALL 1
@@ -34,7 +34,7 @@ struct nl_me_options {
 	__u64 start; /* when block 0 begins */
 	__u64 period;
 	__u64 guard;
-	__u64 threshold; /* selection begins with: 0 to 2^32 */
+	__u64 threshold; /* initial threshold of selection: 0 to 2^32 */
 	__u32 program; /* 0 to 4 */
 	__u32 clock;
 	__u32 link; /* bytes before the IP header or the first tag: 14, or 0 for interfaces without */
@@ -43,7 +43,7 @@ struct nl_me_options {
 	__u32 next;
 	__u32 mask;
 	__u32 delay;
-	__u32 marking; /* 0: marks are read only; 1: written at egress; 2: and one packet of a block twice */
+	__u32 marking; /* 0: marks are only read; 1: written at egress; 2: and one packet of a block twice */
 	__u32 hash; /* 0: none */
 	__u32 profile;
 	__u32 seed;
@@ -51,23 +51,23 @@ struct nl_me_options {
 	__u32 part_size; /* at most 32 */
 	__u32 match_value;
 	__u32 low_mask; /* bits of the hash that must agree, for a fixed length */
-	__u32 dynamic; /* 1: the threshold falls when there is no room */
-	__u32 most; /* samples that a table has room for */
+	__u32 dynamic; /* 1: the threshold falls when a table is full */
+	__u32 most; /* samples kept in a table */
 	__u32 pad[2];
 };
 _Static_assert(sizeof(struct nl_me_options) == 112, "written as fourteen words");
 
-/* Which set of filters is in force: generation << 32 | set << 8 | number of masks. */
+/* The active set of filters: generation << 32 | set << 8 | number of masks. */
 
-/* Keys of the cache. Values: generation << 32 | slot + 1, or 0 for what no filter matches. */
+/* Keys of the cache. Values: generation << 32 | slot + 1, or 0 if no filter matches. */
 struct nl_me_v4 {
-	__u32 src, dst; /* in network order, as all in packets */
+	__u32 src, dst; /* in network order, as all packet data */
 	__u32 ports; /* source, destination */
 	__u32 kind; /* protocol | 256 if it has ports */
 };
 _Static_assert(sizeof(struct nl_me_v4) == 16, "no holes");
 
-/* A packet's key as filters see it, and bits of it: netloom_marking::tables::Bytes. */
+/* A packet's key as filters see it, and a mask of it: netloom_marking::tables::Bytes. */
 struct nl_me_key {
 	__u8 family; /* 4 or 6 */
 	__u8 protocol;
@@ -80,13 +80,13 @@ _Static_assert(sizeof(struct nl_me_key) == 40, "as netloom_marking has it");
 
 struct nl_me_mask {
 	struct nl_me_key bits;
-	__u32 best; /* the lowest rank that it leads to */
+	__u32 best; /* the lowest rank among its filters */
 	__u32 pad;
 };
 _Static_assert(sizeof(struct nl_me_mask) == 48, "no holes");
 
-/* Key of a filter: index of its mask, and what the masked key must be. Value: slot << 32 | rank. Slot + 1 of
- * packets that are only counted is below 0. */
+/* Key of a filter: index of its mask, and the masked key to match. Value: slot << 32 | rank. For
+ * packets that are only tallied, slot + 1 is negative. */
 #define NL_ME_ASIDE 0x7fffffff
 struct nl_me_filter {
 	__u32 mask; /* set * NL_ME_MASKS + index */
@@ -94,16 +94,16 @@ struct nl_me_filter {
 };
 _Static_assert(sizeof(struct nl_me_filter) == 44, "no holes");
 
-/* The near cache of one CPU: a place for each of so many hashes of IPv4 keys. */
+/* One CPU's near cache: an entry for each of this many hashes of IPv4 keys. */
 #define NL_ME_NEAR 512
 struct nl_me_near {
 	struct nl_me_v4 key;
-	__u64 value; /* as the cache has it; 0: none yet */
+	__u64 value; /* as in the cache; 0: none yet */
 	__u64 pad;
 };
 _Static_assert(sizeof(struct nl_me_near) == 32, "two a line");
 
-/* Of one flow, one bank, one CPU. Times are from the block's origin. */
+/* Counters of one flow, one bank, one CPU. Times are relative to the block's origin. */
 struct nl_me_count {
 	__u64 block;
 	__u64 packets, sum, first, last;
@@ -115,7 +115,7 @@ struct nl_me_count {
 };
 _Static_assert(sizeof(struct nl_me_count) == 128, "two lines");
 
-/* The same for IPv6, in a map of its own. */
+/* The same for IPv6, in a separate map. */
 #define NL_ME_NEAR6 256
 struct nl_me_near6 {
 	struct nl_me_key key;
@@ -128,18 +128,18 @@ struct nl_me_nears6 {
 	struct nl_me_near6 at[NL_ME_NEAR6];
 };
 
-/* Of one CPU. */
+/* One CPU's words. */
 struct nl_me_cpu {
-	__u64 other; /* frames that are not IP or lack headers */
+	__u64 other; /* frames that are not IP or have incomplete headers */
 	__u64 unmatched; /* frames of no flow */
 	__u64 unmarked; /* packets of a flow without either mark */
-	__u64 outside; /* packets with a mark of no block that can be counted */
+	__u64 outside; /* packets whose mark belongs to no block that can be counted */
 	__u64 searched; /* frames whose flow was not in the cache */
-	__u64 overflow; /* of these, that found no room there */
+	__u64 overflow; /* of these, without room there */
 	__u64 unwritten; /* packets that could not be marked */
 	__u64 tick; /* when `time` was read */
 	__u64 time;
-	__u64 aside; /* packets that are only counted */
+	__u64 aside; /* packets that are only tallied */
 	__u64 pad[6];
 	struct nl_me_near near[NL_ME_NEAR];
 };
@@ -151,12 +151,12 @@ struct nl_me_sample {
 	__u64 time;
 };
 
-/* Samples of one flow, one bank, one CPU; then `most` + 1 samples. */
+/* Samples of one flow, one bank, one CPU; the header, then `most` + 1 samples. */
 struct nl_me_table {
 	__u64 block;
 	__u64 threshold;
 	__u32 used;
-	__u32 crowded; /* 1: more of one hash than fit */
+	__u32 crowded; /* 1: more samples of one hash than fit */
 	__u64 unkept; /* selected, but without room */
 	struct nl_me_sample samples[];
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * Flood protection: keys and values of the maps, as src/protect.rs reads and writes them.
+ * Flood protection: map keys and values, as src/protect.rs reads and writes them.
  *
  * Times are ticks of 1/64 ns, so that short frames at high rates are not rounded away.
  */
@@ -12,23 +12,23 @@
 #define NL_PR_TICK_BITS 6
 /* Costs are in 2^-20 ticks. */
 #define NL_PR_COST_BITS 20
-/* An instant to count senders by: 2^30 ns, about a second. */
+/* A window for counting senders: 2^30 ns, about a second. */
 #define NL_PR_WINDOW_BITS 30
 
-/* nl_pr_ports: interface index -> whom its frames are for. */
+/* nl_pr_ports: interface index -> the node that its frames are for. */
 struct nl_pr_port {
 	__u32 node;
-	__u32 by_sender; /* whether the interface a frame came in by tells its sender */
+	__u32 by_sender; /* whether a frame's ingress interface identifies its sender */
 };
 _Static_assert(sizeof(struct nl_pr_port) == 8, "read as two half words");
 
-/* nl_pr_rates: node -> its budget; written by user space only. A cost of 0: not limited. */
+/* nl_pr_rates: node -> its budget; written only by user space. A cost of 0: not limited. */
 struct nl_pr_rate {
 	__u64 packet;       /* cost of a frame */
 	__u64 byte;         /* cost of a byte */
 	__u64 packet_burst; /* ticks */
 	__u64 byte_burst;   /* ticks */
-	__u64 version;      /* differs each time that it is changed */
+	__u64 version;      /* changes with every budget */
 	__u64 step_bits;    /* buckets fill every 2^step_bits ns; below 32 */
 };
 _Static_assert(sizeof(struct nl_pr_rate) == 48, "read as six words");
@@ -37,13 +37,13 @@ _Static_assert(sizeof(struct nl_pr_rate) == 48, "read as six words");
 struct nl_pr_buckets {
 	__u64 packets;
 	__u64 bytes;
-	__u64 version; /* of the budget that they were last charged by */
+	__u64 version; /* of the budget last charged */
 };
 
-/* nl_pr_state: node -> what all its senders share. */
+/* nl_pr_state: node -> state shared by all its senders. */
 struct nl_pr_state {
 	struct nl_pr_buckets buckets;
-	__u64 window; /* which window `senders` is of */
+	__u64 window; /* the window that `senders` counts */
 	__u64 senders;
 	__u64 senders_before;
 };
@@ -52,19 +52,19 @@ _Static_assert(sizeof(struct nl_pr_state) == 48, "read as six words");
 /* Key of nl_pr_senders. */
 struct nl_pr_pair {
 	__u32 node;
-	__u32 sender; /* the interface its frames come in by, or 0 */
+	__u32 sender; /* the ingress interface of its frames, or 0 */
 };
 _Static_assert(sizeof(struct nl_pr_pair) == 8, "read as two half words");
 
-/* nl_pr_senders: what became of a sender's frames, and its share of the budget. */
+/* nl_pr_senders: counters of a sender's frames, and its share of the budget. */
 struct nl_pr_sender {
 	__u64 passed;
 	__u64 passed_bytes;
 	__u64 dropped;
 	__u64 dropped_bytes;
 	struct nl_pr_buckets buckets;
-	__u64 window; /* the last one it sent in */
-	__u64 excess; /* the last one in which frames of it were dropped */
+	__u64 window; /* the last window in which it sent */
+	__u64 excess; /* the last window in which frames of it were dropped */
 };
 _Static_assert(sizeof(struct nl_pr_sender) == 72, "read as nine words");
 

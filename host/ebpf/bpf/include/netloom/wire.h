@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * Wires put into running links: keys and values of the maps, as src/wire.rs reads and writes them.
+ * Wires put into running links: map keys and values, as src/wire.rs reads and writes them.
  */
 #ifndef NETLOOM_WIRE_H
 #define NETLOOM_WIRE_H
 
 #include <linux/types.h>
 
-/* The third place, beside the two directions of an interface: a tap, for what is written to it. */
+/* The third place, beside the two directions of an interface: a tap, for frames written to it. */
 #define NL_WIRE_TAP 2
 
 /* Key of nl_wire_ways. */
@@ -19,9 +19,9 @@ _Static_assert(sizeof(struct nl_wire_place) == 8, "read as two half words");
 
 /* nl_wire_ways: where frames at a place go. */
 struct nl_wire_way {
-	__u32 to; /* the tap, or of a tap the interface; 0: on, as if no wire had been */
-	__u32 at; /* of a tap: the direction at the interface */
-	__u64 own; /* the interface's MAC as frames for it show it, first byte lowest; 0: not seen */
+	__u32 to; /* the tap, or for a tap the interface; 0: continue without a wire */
+	__u32 at; /* for a tap: the direction at the interface */
+	__u64 own; /* the interface's MAC as seen in frames for it, first byte lowest; 0: not seen */
 };
 _Static_assert(sizeof(struct nl_wire_way) == 16, "read as two words");
 
