@@ -1,4 +1,4 @@
-//! What learning and looking up a known pair of addresses costs: picoseconds for tables of 1, 8 and 1024.
+//! The cost of learning and looking up a known pair of addresses: picoseconds for tables of 1, 8 and 1024.
 
 use std::hint::black_box;
 use std::time::Instant;

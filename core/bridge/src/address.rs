@@ -16,25 +16,25 @@ impl Mac {
     /// `ff:ff:ff:ff:ff:ff`.
     pub const BROADCAST: Mac = Mac([0xff; 6]);
 
-    /// Where a frame goes; `None` if it is too short to say.
+    /// The destination of a frame; `None` if it is too short to have one.
     #[inline]
     pub fn destination(frame: &[u8]) -> Option<Mac> {
         frame.first_chunk().copied().map(Mac)
     }
 
-    /// Who says to have sent a frame; `None` if it is too short to say.
+    /// The source address of a frame; `None` if it is too short to have one.
     #[inline]
     pub fn source(frame: &[u8]) -> Option<Mac> {
         frame.get(6..)?.first_chunk().copied().map(Mac)
     }
 
-    /// Whether it is a group's: multicast or broadcast.
+    /// Whether it is a group address: multicast or broadcast.
     #[inline]
     pub fn is_group(self) -> bool {
         self.0[0] & 1 != 0
     }
 
-    /// Whether a station may have it: neither a group's nor zero.
+    /// Whether a station may have it: neither a group address nor zero.
     #[inline]
     pub fn is_station(self) -> bool {
         !self.is_group() && self.0 != [0; 6]
@@ -92,17 +92,17 @@ pub enum Destination {
     Broadcast,
     /// All ports but the sender's: there is no snooping of groups.
     Multicast,
-    /// `01:80:c2:00:00:0X` with this X, 1 to 15: for the next bridge alone, which is this one. Not
+    /// `01:80:c2:00:00:0X` with this X, 1 to 15: only for the next bridge, which is this one. Not
     /// forwarded.
     Reserved(u8),
 }
 
 /// What a destination asks for.
 ///
-/// Of the 16 addresses that bridges keep, `…:01` to `…:0f` (pause, LACP and other slow protocols,
+/// Of the 16 addresses reserved for bridges, `…:01` to `…:0f` (pause, LACP and other slow protocols,
 /// 802.1X, LLDP, …) are not forwarded. `…:00` (spanning tree) is: this switch takes no part in
-/// spanning tree, and then a loop through it would be hidden from the bridges that do. That is
-/// what Linux bridges do by default, too.
+/// spanning tree, and dropping it would hide a loop through the switch from the bridges that do.
+/// Linux bridges do the same by default.
 #[inline]
 pub fn decide(destination: Mac) -> Destination {
     const RESERVED: [u8; 5] = [0x01, 0x80, 0xc2, 0, 0];

@@ -1,11 +1,11 @@
-//! What a frame is at its sender's port, and in which form a receiver's port gets it.
+//! Classifies a frame at its sender's port, and decides in which form a receiver's port gets it.
 //!
-//! Ingress: an access port takes untagged and priority-tagged frames alone ("admit only
+//! Ingress: an access port accepts only untagged and priority-tagged frames ("admit only
 //! VLAN-untagged and priority-tagged frames"), a trunk tagged ones of its VLANs and, with a native
-//! VLAN, untagged ones. Egress: untagged in the access or native VLAN, tagged else; the priority
-//! stays as long as there is a tag.
-//! Invariant: a tag is never taken off a frame that has another 0x8100 tag below, because whoever
-//! receives it would take that for the frame's VLAN (double tagging). Such a frame is dropped.
+//! VLAN, untagged ones. Egress: untagged in the access or native VLAN, otherwise tagged; the priority
+//! is kept as long as there is a tag.
+//! Invariant: a tag is never removed from a frame that has another 0x8100 tag below, because the
+//! receiver would read that as the frame's VLAN (double tagging). Such a frame is dropped.
 //! See IEEE 802.1Q-2022, 6.9, 8.6.2, 8.6.4, 9.6.
 
 use crate::PortNumber;
@@ -14,10 +14,10 @@ use crate::drops::Drop;
 use crate::rules::{SwitchRules, VlanMode};
 use crate::vlan::Vid;
 
-/// Bytes of the shortest frame that is taken: an Ethernet header. There is no padding to 60.
+/// Bytes of the shortest frame accepted: an Ethernet header. There is no padding to 60.
 pub const SHORTEST_FRAME: usize = 14;
 
-/// Bytes of the longest frame that is taken: a packet of 64 KiB less one, an Ethernet header and
+/// Bytes of the longest frame accepted: a packet of 64 KiB less one, an Ethernet header and
 /// two tags.
 pub const LONGEST_FRAME: usize = 65_535 + 14 + 8;
 
@@ -29,42 +29,42 @@ const VID: u16 = 0x0fff;
 pub enum Tag {
     /// None.
     None,
-    /// One of VLAN 0: a priority alone.
+    /// One of VLAN 0: only a priority.
     Priority(u16),
     /// One of a VLAN.
     Vlan(u16),
 }
 
-/// What a frame is.
+/// How a frame was classified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Class {
     /// Its VLAN; `None` on a switch that knows no VLANs.
     pub vid: Option<Vid>,
-    /// The tag it has. `None` on a switch that knows no VLANs, whatever it has.
+    /// Its tag. Always `None` on a switch that knows no VLANs.
     pub tag: Tag,
-    /// Whether another tag of 0x8100 stands behind that.
+    /// Whether another tag of 0x8100 follows.
     pub stacked: bool,
 }
 
 impl Class {
-    /// That of every frame on a switch that knows no VLANs.
+    /// The class of every frame on a switch that knows no VLANs.
     pub const PLAIN: Class = Class { vid: None, tag: Tag::None, stacked: false };
 }
 
-/// What is to be done to a frame's tag.
+/// How to change a frame's tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retag {
     /// Nothing.
     Keep,
-    /// A tag with these 16 bits is put in.
+    /// Insert a tag with these 16 bits.
     Push(u16),
-    /// The tag is taken out.
+    /// Remove the tag.
     Pop,
-    /// The tag's 16 bits become these.
+    /// Replace the tag's 16 bits with these.
     Replace(u16),
 }
 
-/// What a frame is, by the rules of the port that sent it; or why it is not taken.
+/// Classifies a frame by the rules of the port that sent it; or says why it is dropped.
 #[inline]
 pub fn classify(
     rules: &SwitchRules,
@@ -102,7 +102,7 @@ fn by_tag(mode: &VlanMode, frame: &[u8]) -> std::result::Result<Class, Drop> {
     Ok(Class { vid: Some(vid), tag, stacked })
 }
 
-/// The outermost tag, and whether another one stands behind it.
+/// The outermost tag, and whether another one follows it.
 fn tag(frame: &[u8]) -> std::result::Result<(Tag, bool), Drop> {
     if frame.get(12..14) != Some(&TAGGED) {
         return Ok((Tag::None, false));
@@ -113,7 +113,7 @@ fn tag(frame: &[u8]) -> std::result::Result<(Tag, bool), Drop> {
     Ok((tag, inner == TAGGED))
 }
 
-/// In which form a port gets a frame; or why it does not.
+/// In which form a port gets a frame; or why it does not get it.
 #[inline]
 pub fn egress(
     rules: &SwitchRules,

@@ -1,4 +1,4 @@
-//! Cases by hand, from the rules of IEEE 802.1Q, and properties over any frame.
+//! Cases written by hand, from the rules of IEEE 802.1Q, and properties over any frame.
 
 use proptest::prelude::*;
 
@@ -37,7 +37,7 @@ const ACCESS: u16 = 2;
 const TRUNK: u16 = 3;
 const NATIVE: u16 = 4;
 
-/// Port 1 has no mode, 2 is of VLAN 7, 3 a trunk of 7 and 9, 4 one of 9 with the native VLAN 7.
+/// Port 1 has no mode, 2 is in VLAN 7, 3 is a trunk of 7 and 9, 4 a trunk of 9 with native VLAN 7.
 fn rules() -> SwitchRules {
     SwitchRules::of([
         (ACCESS, of(VlanMode::Access(vid(7)))),
@@ -141,7 +141,7 @@ fn from_port_to_port() {
         (NATIVE, TRUNK, &[], Some(&[7])),
         (NATIVE, TRUNK, &[0x2000], Some(&[0x2007])),
         (NATIVE, ACCESS, &[7], Some(&[])),
-        // Behind the VLAN's tag others may stand, but nobody gets to see one as the first.
+        // Other tags may follow the VLAN's tag, but no receiver sees one of them first.
         (TRUNK, TRUNK, &[7, 9], Some(&[7, 9])),
         (TRUNK, ACCESS, &[7, 9], None),
         (TRUNK, NATIVE, &[7, 9], None),
@@ -202,7 +202,7 @@ proptest! {
         }
     }
 
-    /// A frame never changes its VLAN, and is delivered whenever both ports have it.
+    /// A frame never changes its VLAN, and is delivered whenever both ports are in it.
     #[test]
     fn vlans_are_kept_apart(
         from in mode(),

@@ -32,7 +32,7 @@ macro_rules! causes {
 }
 
 causes! {
-    /// Shorter than an Ethernet header, or than the tag it says to have.
+    /// Shorter than an Ethernet header, or than the tag it claims to have.
     Runt = 0 "runt",
     /// Longer than any frame can be.
     Oversize = 1 "oversize",
@@ -40,32 +40,32 @@ causes! {
     Vlan = 2 "vlan",
     /// Its source address is locked to another port, or the sender is locked to others.
     Spoofed = 3 "spoofed",
-    /// Its vnet header cannot be true for it.
+    /// Its vnet header contradicts it.
     Header = 4 "bad-header",
     /// The receiver did not read for longer than the bound.
     Stalled = 5 "stalled",
-    /// No port is there to take it.
+    /// No port can receive it.
     NoReceiver = 6 "no-receiver",
-    /// The ring it stood in was not as it must be.
+    /// Its ring was corrupt.
     Corrupt = 7 "corrupt",
     /// A relayed frame found the receiver's ring full.
     Full = 8 "full",
     /// The receiver's buffer was too small for it.
     Truncated = 9 "truncated",
-    /// Its destination is kept for bridges.
+    /// Its destination is reserved for bridges.
     Reserved = 10 "reserved",
     /// Its destination is at the port it came from.
     Same = 11 "same-port",
-    /// It could not be cut into packets for a port that takes no super-frames.
+    /// It could not be cut into packets for a port that accepts no super-frames.
     Uncut = 12 "uncut",
-    /// It waited for its edge to be opened for longer than the bound.
+    /// It waited for its edge to open for longer than the bound.
     Unopened = 13 "unopened",
-    /// It says that it is a mirror's copy, of one who may not make it.
+    /// It claims to be a mirror's copy, from a port that may not make it.
     Forged = 14 "forged",
 }
 
 impl Drop {
-    /// Its place among the counters.
+    /// Its index among the counters.
     #[inline]
     pub fn number(self) -> usize {
         self as usize

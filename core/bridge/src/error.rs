@@ -1,23 +1,23 @@
-//! What could not be read, with its text.
+//! Errors of rules: texts that could not be read, limits, port numbers.
 
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// A rule that could not be understood or kept.
+/// A rule that could not be parsed or stored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A text that is not of its form.
+    /// A malformed text.
     #[error("{object} {text:?}: {reason}")]
     Text {
-        /// What it should be.
+        /// What it should describe.
         object: &'static str,
-        /// What was given, shortened.
+        /// The given text, shortened.
         text: String,
-        /// Why it is none.
+        /// What is wrong with it.
         reason: &'static str,
     },
-    /// More than there is room for.
+    /// More than the limit.
     #[error("{object}: {has} given, at most {most} possible")]
     TooMany {
         /// Of what.
@@ -35,7 +35,7 @@ pub enum Error {
     },
 }
 
-/// Most characters of a text that a message repeats.
+/// Maximum characters of a text that a message repeats.
 const SHOWN: usize = 64;
 
 impl Error {

@@ -1,8 +1,8 @@
 //! Which frames a mirror session copies.
 //!
 //! A filter is up to six conditions, which must all hold. Its text is their list, like
-//! `vlan 7, ip 10.0.0.0/8, tcp, port 80`; reading takes any text. It also has a fixed form in
-//! bytes, for memory that others read. Frames may be anything: what cannot be read does not match.
+//! `vlan 7, ip 10.0.0.0/8, tcp, port 80`; any text can be parsed safely. It also has a fixed form in
+//! bytes, for memory that others read. Frames may hold any bytes: an unreadable one does not match.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -17,16 +17,16 @@ use crate::vlan::Vid;
 /// Bytes of a filter's fixed form.
 pub const FILTER_BYTES: usize = 32;
 
-/// Conditions on a frame, all of which must hold. The default has none and takes every frame.
+/// Conditions on a frame, all of which must hold. The default has none and matches every frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MirrorFilter {
     /// This is its source or destination.
     pub mac: Option<Mac>,
-    /// The VLAN it was classified into; on a switch that knows none, that of its outermost tag.
+    /// The VLAN it was classified into; on a switch that knows no VLANs, that of its outermost tag.
     pub vid: Option<Vid>,
-    /// Its type behind its tags.
+    /// Its type after its tags.
     pub ethertype: Option<u16>,
-    /// Its IP protocol, behind IPv6 extension headers.
+    /// Its IP protocol, after IPv6 extension headers.
     pub protocol: Option<u8>,
     /// Its IP source or destination is in here.
     pub prefix: Option<Prefix>,
@@ -34,7 +34,7 @@ pub struct MirrorFilter {
     pub port: Option<u16>,
 }
 
-/// An IP prefix; bits behind its length are zero.
+/// An IP prefix; bits beyond its length are zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Prefix {
     address: IpAddr,
@@ -42,7 +42,7 @@ pub struct Prefix {
 }
 
 impl Prefix {
-    /// The prefix of so many bits of an address; `None` if it has not as many.
+    /// The prefix of `length` bits of an address; `None` if the address has fewer.
     pub fn new(address: IpAddr, length: u8) -> Option<Prefix> {
         let address = match address {
             IpAddr::V4(v4) if length <= 32 => {
@@ -62,7 +62,7 @@ impl Prefix {
         self.address
     }
 
-    /// How many bits count.
+    /// Its length in bits.
     pub fn length(self) -> u8 {
         self.length
     }
@@ -78,12 +78,12 @@ fn high(ones: u32, low: u8) -> u32 {
 }
 
 impl MirrorFilter {
-    /// Whether it takes every frame.
+    /// Whether it matches every frame.
     pub fn is_empty(&self) -> bool {
         *self == MirrorFilter::default()
     }
 
-    /// Whether a frame is wanted. `vid`: the VLAN it was classified into.
+    /// Whether a frame matches. `vid`: the VLAN it was classified into.
     pub fn matches(&self, vid: Option<Vid>, frame: &[u8]) -> bool {
         if let Some(mac) = self.mac {
             let its = [Mac::source(frame), Mac::destination(frame)];
@@ -167,7 +167,7 @@ fn named<T: PartialEq>(names: &[(&str, T)], of: T, number: String) -> String {
 
 /// `mac 02:00:00:00:00:01`, `vlan 7`, `ethertype 0x88cc`, `arp`, `ipv4`, `ipv6`, `lldp`,
 /// `ip 10.0.0.0/8` (or an address), `protocol 47`, `tcp`, `udp`, `icmp`, `icmpv6`, `sctp`,
-/// `port 80`: each kind at most once, with commas between them. `all` and nothing: every frame.
+/// `port 80`: each kind at most once, with commas between them. `all` or an empty text: every frame.
 impl FromStr for MirrorFilter {
     type Err = Error;
 
@@ -231,7 +231,7 @@ fn put<T>(place: &mut Option<T>, value: T, part: &str) -> Result<()> {
     Ok(())
 }
 
-/// A number, in hexadecimal behind `0x`.
+/// A number, in hexadecimal after `0x`.
 fn number(text: &str) -> Option<u32> {
     let (digits, radix) = text.strip_prefix("0x").map_or((text, 10), |hex| (hex, 16));
     let plain = digits.bytes().all(|b| b.is_ascii_hexdigit());
@@ -246,7 +246,7 @@ fn prefix(text: &str) -> Option<Prefix> {
     Prefix::new(address, length)
 }
 
-/// Which conditions the fixed form has.
+/// Bits for the conditions present in the fixed form.
 mod bit {
     pub(super) const MAC: u8 = 1;
     pub(super) const VID: u8 = 2;
@@ -258,7 +258,7 @@ mod bit {
 }
 
 impl MirrorFilter {
-    /// Its fixed form: bits of the conditions there are, protocol, MAC address, VLAN, type, port
+    /// Its fixed form: bits of the conditions present, protocol, MAC address, VLAN, type, port
     /// (big-endian), prefix (an IPv4 one in its first four bytes), prefix length, zero.
     pub fn to_bytes(&self) -> [u8; FILTER_BYTES] {
         let mut bytes = [0; FILTER_BYTES];
@@ -285,7 +285,7 @@ impl MirrorFilter {
         bytes
     }
 
-    /// Reads the fixed form; `None` if it is none.
+    /// Reads the fixed form; `None` if it is invalid.
     pub fn from_bytes(bytes: &[u8; FILTER_BYTES]) -> Option<MirrorFilter> {
         let [bits, protocol, a, b, c, d, e, f, v0, v1, t0, t1, p0, p1, rest @ ..] = *bytes;
         let has = |bit| bits & bit != 0;

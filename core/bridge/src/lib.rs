@@ -1,10 +1,10 @@
-//! Switching decisions of an Ethernet switch: pure, bytes and `now` as arguments.
+//! Switching decisions of an Ethernet switch: pure, with bytes and `now` as arguments.
 //!
-//! What a frame is ([`classify`]), who is to get it ([`decide`], [`MacTable`]), in which form
+//! How a frame is classified ([`classify`]), who receives it ([`decide`], [`MacTable`]), in which form
 //! ([`egress`], [`retag`]), who gets a copy ([`Mirrors`]), and why it is dropped ([`Drop`]). Bytes
 //! may be anything: every function is total. Nothing here moves a frame or knows a ring.
 //!
-//! 802.1Q with the tag type 0x8100 alone. A frame whose outermost type is 0x88a8 (or 0x9100) is an
+//! 802.1Q with only the tag type 0x8100. A frame whose outermost type is 0x88a8 (or 0x9100) is an
 //! untagged frame with a payload, as on Linux bridges and Open vSwitch in their default modes.
 //! See IEEE 802.1Q-2022, clauses 6.9 (tags), 8.6 (forwarding), 8.7 (learning), 8.8 (ageing).
 
@@ -33,5 +33,5 @@ pub use vlan::{Vid, VidSet};
 /// A port's number: 1 to [`MOST_PORTS`]; 0 is the switch itself.
 pub type PortNumber = u16;
 
-/// The highest port number, and so how many ports a switch has at most.
+/// The highest port number, and so the maximum number of ports.
 pub const MOST_PORTS: PortNumber = 255;

@@ -1,11 +1,11 @@
 //! Mirror sessions: who gets a copy of which frames.
 //!
 //! A session is one port that gets copies of frames that enter the switch at some ports (`In`: the
-//! port sent them) or leave it there (`Out`: the port gets them). A frame is copied once a session,
-//! however many of its ports it passes, and never to a port that sent it. Copies of copies are not
-//! made: that is the caller's to see to.
-//! Copies are made by a session's sources alone, so that nobody else is believed: by the receiver
-//! where what it gets is mirrored, else by the sender.
+//! port sent them) or leave it there (`Out`: the port gets them). A frame is copied once per session,
+//! however many of its ports it passes, and never to the port that sent it. The caller ensures that
+//! copies are not copied.
+//! Only a session's sources make copies, so that nobody else is believed: the receiver
+//! if frames it gets are mirrored, else the sender.
 
 use crate::MOST_PORTS;
 use crate::PortNumber;
@@ -15,12 +15,12 @@ use crate::filter::MirrorFilter;
 /// How many sessions a switch may have.
 pub const MOST_MIRRORS: usize = 16;
 
-/// Which frames of a port are meant, seen from the switch.
+/// Which frames of a port are copied, seen from the switch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// Those that it sends.
+    /// Frames that it sends.
     In,
-    /// Those that it gets.
+    /// Frames that it gets.
     Out,
     /// All.
     #[default]
@@ -28,33 +28,33 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// Whether frames that the port sends are meant.
+    /// Whether frames that the port sends are copied.
     pub fn has_in(self) -> bool {
         self != Direction::Out
     }
 
-    /// Whether frames that the port gets are meant.
+    /// Whether frames that the port gets are copied.
     pub fn has_out(self) -> bool {
         self != Direction::In
     }
 }
 
-/// One port's copies.
+/// A session: the copies for one port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MirrorSession {
     /// Who gets them.
     pub to: PortNumber,
     /// Whose frames are copied.
     pub sources: Vec<(PortNumber, Direction)>,
-    /// Which of these.
+    /// Which of these frames.
     pub filter: MirrorFilter,
 }
 
-/// All sessions, with answers at hand for each port.
+/// All sessions, with masks precomputed for each port.
 #[derive(Clone, Debug, Default)]
 pub struct Mirrors {
     sessions: Vec<MirrorSession>,
-    /// By port: sessions that want what it sends, and what it gets. Empty without sessions.
+    /// By port: sessions that copy the frames it sends, and those it gets. Empty without sessions.
     masks: Vec<(u16, u16)>,
 }
 
@@ -90,20 +90,20 @@ impl Mirrors {
         &self.sessions
     }
 
-    /// Sessions that want what a port sends: bit n is session n.
+    /// Sessions that copy frames a port sends: bit n is session n.
     #[inline]
     pub fn entering(&self, port: PortNumber) -> u16 {
         self.masks.get(usize::from(port)).map_or(0, |(entering, _)| *entering)
     }
 
-    /// Sessions that want what a port gets: bit n is session n.
+    /// Sessions that copy frames a port gets: bit n is session n.
     #[inline]
     pub fn leaving(&self, port: PortNumber) -> u16 {
         self.masks.get(usize::from(port)).map_or(0, |(_, leaving)| *leaving)
     }
 
     /// Sessions for which the sender of a frame makes the copy: it is a source, and the receiver,
-    /// who would make it otherwise, is none.
+    /// which takes precedence, is not.
     #[inline]
     pub fn copied_by_sender(&self, sender: PortNumber, receiver: PortNumber) -> u16 {
         self.entering(sender) & !self.leaving(receiver)
@@ -115,7 +115,7 @@ impl Mirrors {
         self.leaving(receiver)
     }
 
-    /// Sessions for which `by` may make copies of what `sender` has sent.
+    /// Sessions for which `by` may make copies of frames of `sender`.
     pub fn vouched_for(&self, by: PortNumber, sender: PortNumber) -> u16 {
         if by == sender { self.entering(by) } else { self.leaving(by) }
     }

@@ -1,8 +1,8 @@
-//! Putting a tag into a frame and taking it out, in place.
+//! Inserts a tag into a frame and removes it, in place.
 //!
-//! The addresses move, not the payload: a frame with a tag put in begins 4 bytes earlier in its
-//! buffer, so the buffer needs that room before it. What stands before the frame (its vnet header)
-//! is the caller's to move, with what [`Edit::vnet`] says.
+//! The addresses move, not the payload: with a tag inserted a frame begins 4 bytes earlier in its
+//! buffer, so the buffer needs that room before it. The caller moves what precedes the frame (its
+//! vnet header), as [`Edit::vnet`] says.
 
 use netloom_packet::VnetHeader;
 
@@ -11,17 +11,17 @@ use crate::classify::Retag;
 const TAG: usize = 4;
 const ADDRESSES: usize = 12;
 
-/// What became of a frame.
+/// How a frame changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edit {
     /// Where it begins now. Its end did not move.
     pub start: usize,
-    /// By how many bytes everything behind its tag is now further from its start: -4, 0 or 4.
+    /// By how many bytes everything after its tag is now further from its start: -4, 0 or 4.
     pub shift: i16,
 }
 
 impl Edit {
-    /// The vnet header of the frame as it is now: its offsets count from the frame's start.
+    /// The vnet header of the changed frame: its offsets count from the frame's start.
     #[must_use]
     pub fn vnet(self, header: VnetHeader) -> VnetHeader {
         let moved = |at: u16| if at == 0 { 0 } else { at.saturating_add_signed(self.shift) };
@@ -33,8 +33,8 @@ impl Edit {
     }
 }
 
-/// Does to the frame that begins at `start` and ends with the buffer what is asked. `None`, and
-/// nothing changed, if there is no room for a tag before it, or it is too short to have one.
+/// Applies a change to the frame that begins at `start` and ends with the buffer. `None`, and
+/// no change, if there is no room for a tag before it, or it is too short to have one.
 #[inline]
 pub fn retag(buffer: &mut [u8], start: usize, how: Retag) -> Option<Edit> {
     match how {
@@ -133,7 +133,7 @@ mod tests {
             for how in [Retag::Keep, Retag::Push(tci), Retag::Pop, Retag::Replace(tci)] {
                 match retag(&mut buffer, start, how) {
                     None => prop_assert_eq!(&buffer, &before),
-                    // Behind the tag's place nothing changes.
+                    // After the tag's position nothing changes.
                     Some(edit) => {
                         let same = (edit.start + 12).max(start + 16).min(buffer.len());
                         prop_assert_eq!(&buffer[same..], &before[same..]);

@@ -1,6 +1,6 @@
 //! The rules of a switch's ports.
 //!
-//! Rules are those of the *sender*, whoever enforces them. As soon as one port has a VLAN mode the
+//! The *sender's* rules apply, whoever enforces them. As soon as one port has a VLAN mode, the
 //! switch is VLAN-aware and ports without one are access ports of VLAN 1.
 
 use std::collections::HashMap;
@@ -11,21 +11,21 @@ use crate::error::{Error, Result};
 use crate::vlan::{Vid, VidSet};
 use crate::{MOST_PORTS, PortNumber};
 
-/// Which VLANs a port has.
+/// Which VLANs a port is in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "rules are few, and read for each frame")]
 pub enum VlanMode {
-    /// Frames pass as they are; an access port of VLAN 1 when the switch is VLAN-aware.
+    /// Frames pass unchanged; an access port of VLAN 1 when the switch is VLAN-aware.
     #[default]
     Any,
-    /// Untagged frames of one VLAN. Frames with a VLAN's tag are dropped, whatever VLAN it is.
+    /// Untagged frames of one VLAN. Frames with a VLAN tag are dropped, whatever the VLAN.
     Access(Vid),
     /// Tagged frames of several VLANs.
     Trunk {
-        /// The VLAN of untagged frames, which it is then sent in as well; it need not be among the
+        /// The VLAN of untagged frames, in both directions; it need not be among the
         /// allowed ones. Without one, untagged frames are dropped.
         native: Option<Vid>,
-        /// Those that may pass with a tag.
+        /// VLANs that may pass with a tag.
         allowed: VidSet,
     },
 }
@@ -33,7 +33,7 @@ pub enum VlanMode {
 /// How many addresses a port may be locked to.
 pub const MOST_LOCKED: usize = 8;
 
-/// The only source addresses that a port may use; none is no lock.
+/// The only source addresses that a port may use; an empty lock allows all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MacLock {
     macs: [Mac; MOST_LOCKED],
@@ -85,12 +85,12 @@ pub struct PortRules {
     pub vlan: VlanMode,
     /// The source addresses it may use.
     pub macs: MacLock,
-    /// Whether others learn addresses from what it sends.
+    /// Whether others learn addresses from its frames.
     pub learn: bool,
 }
 
 impl PortRules {
-    /// Those of a port about which nothing was said.
+    /// The rules of a port without settings.
     pub const OPEN: PortRules = PortRules { vlan: VlanMode::Any, macs: MacLock::NONE, learn: true };
 }
 
@@ -100,10 +100,10 @@ impl Default for PortRules {
     }
 }
 
-/// The rules of all ports. Changing them is slow, asking is not.
+/// The rules of all ports. Changing them is slow, querying is fast.
 #[derive(Clone, Debug, Default)]
 pub struct SwitchRules {
-    /// By port number; ports behind its end are open.
+    /// By port number; ports beyond its end are open.
     ports: Vec<PortRules>,
     aware: bool,
     locked: HashMap<u64, PortNumber, BuildHasherDefault<Mix>>,
@@ -127,7 +127,7 @@ impl SwitchRules {
         Ok(rules)
     }
 
-    /// Changes the rules of one port. Port 0, the switch itself, may have some, too.
+    /// Changes the rules of one port. Port 0, the switch itself, may also have rules.
     pub fn set(&mut self, port: PortNumber, rules: PortRules) -> Result<()> {
         self.put(port, rules)?;
         self.settle();
@@ -148,7 +148,7 @@ impl SwitchRules {
         Ok(())
     }
 
-    /// Works out what follows from all ports together.
+    /// Recomputes what follows from all ports together.
     fn settle(&mut self) {
         self.aware = self.ports.iter().any(|port| port.vlan != VlanMode::Any);
         self.locked.clear();
@@ -192,7 +192,7 @@ impl SwitchRules {
     }
 }
 
-/// One multiplication: what is locked is chosen by the switch's owner, not by those who send.
+/// One multiplication suffices: the switch's owner chooses the locked addresses, not the senders.
 #[derive(Default)]
 struct Mix(u64);
 

@@ -1,11 +1,11 @@
 //! Which port a MAC address was last seen at.
 //!
 //! Sets of eight entries; an address belongs to either of two sets, chosen by a hash with the
-//! caller's seed, so that a stranger cannot aim at one set. All memory is taken at the start.
-//! Entries age lazily: an old one is not found, and its place is taken when one is needed.
-//! When both sets are full of young entries, the port that has most of them gives its oldest to a
-//! port that has fewer; else the address is not learned. So who floods addresses keeps only itself
-//! from being learned. See IEEE 802.1Q-2022, 8.7 and 8.8.
+//! caller's seed, so that an attacker cannot target one set. All memory is allocated at the start.
+//! Entries age lazily: an old one is not found, and is replaced when room is needed.
+//! When both sets are full of young entries, the port that has most of them loses its oldest to a
+//! port that has fewer; else the address is not learned. So a port that floods addresses prevents
+//! only its own from being learned. See IEEE 802.1Q-2022, 8.7 and 8.8.
 
 use crate::PortNumber;
 use crate::address::Mac;
@@ -14,10 +14,10 @@ use crate::vlan::Vid;
 const WAYS: usize = 8;
 const FREE: u64 = 0;
 
-/// What came of seeing an address.
+/// The result of learning an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Learned {
-    /// It has this entry now; whatever was in there is gone.
+    /// It has this entry now; the entry's previous content is gone.
     New {
         /// The entry.
         index: usize,
@@ -29,29 +29,29 @@ pub enum Learned {
         /// That port.
         from: PortNumber,
     },
-    /// It is where it was; its time moved on.
+    /// It is where it was; its time was updated.
     Refreshed {
         /// Its entry.
         index: usize,
     },
-    /// It is where it was, and was seen in this second already.
+    /// It is where it was, and was already seen in this second.
     Same,
     /// There is no room for it.
     Full,
-    /// It is no station's address: a group's, or zero.
+    /// It is not a station's address: a group address, or zero.
     Refused,
 }
 
 /// One address that was learned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its place, below the capacity, which it keeps as long as it is there.
+    /// Its index, below the capacity; constant while the entry exists.
     pub index: usize,
     /// Its VLAN; `None` on a switch that knows no VLANs.
     pub vid: Option<Vid>,
     /// The address.
     pub mac: Mac,
-    /// Where it is.
+    /// Its port.
     pub port: PortNumber,
     /// When it was last seen, in seconds of the caller's clock.
     pub seen: u32,
@@ -80,10 +80,10 @@ pub struct MacTable {
 }
 
 impl MacTable {
-    /// A table for so many addresses, made a power of two from 16 to 2^24.
+    /// A table for `capacity` addresses, rounded to a power of two from 16 to 2^24.
     ///
-    /// `ageing`: seconds after which an address that was not seen is forgotten; 0 for never.
-    /// `seed`: anything that strangers do not know.
+    /// `ageing`: seconds after which an unseen address is forgotten; 0 for never.
+    /// `seed`: any value unknown to attackers.
     pub fn new(capacity: usize, ageing: u32, seed: u64) -> MacTable {
         let sets = capacity.clamp(2 * WAYS, 1 << 24).next_power_of_two() / WAYS;
         MacTable {
@@ -101,17 +101,17 @@ impl MacTable {
         self.keys.len() * WAYS
     }
 
-    /// How often an address came up at another port.
+    /// How often an address moved to another port.
     pub fn moves(&self) -> u64 {
         self.moves
     }
 
-    /// Changes after how many seconds addresses are forgotten; 0 for never.
+    /// Sets after how many seconds addresses are forgotten; 0 for never.
     pub fn set_ageing(&mut self, seconds: u32) {
         self.ageing = seconds;
     }
 
-    /// Takes note of an address at a port.
+    /// Learns an address at a port.
     #[inline]
     pub fn learn(&mut self, vid: Option<Vid>, mac: Mac, port: PortNumber, now: u32) -> Learned {
         if !mac.is_station() {
@@ -156,7 +156,7 @@ impl MacTable {
         Learned::New { index: set * WAYS + way }
     }
 
-    /// A place for a new key: a free or aged one, in the emptier set; else one that is given up.
+    /// A place for a new key: a free or aged one, in the emptier set; else that of a victim.
     fn room(&self, key: u64, port: PortNumber, now: u32) -> Option<(usize, usize)> {
         let usable = |set: usize| {
             (0..WAYS).filter(move |way| {
@@ -171,13 +171,13 @@ impl MacTable {
         way.map(|way| (set, way)).or_else(|| self.victim(sets, port, now))
     }
 
-    /// The oldest entry of the port that has most in two sets, if the one that asks has fewer, even
+    /// The oldest entry of the port that has most in two sets, if the requesting port has fewer, even
     /// with one more.
     fn victim(&self, sets: [usize; 2], port: PortNumber, now: u32) -> Option<(usize, usize)> {
         let all = || (0..2 * WAYS).map(move |n| (sets[n / WAYS], n % WAYS));
         let owned =
             |by: PortNumber| all().filter(|(s, w)| self.place_at(*s, *w).port == by).count();
-        // Who has half of them or more gets none: nobody has more. Floods end here.
+        // A port with half of them or more gets none: nobody has more. This stops floods.
         let its = owned(port);
         if its >= WAYS {
             return None;
@@ -191,7 +191,7 @@ impl MacTable {
             .max_by_key(|(s, w)| now.wrapping_sub(self.place_at(*s, *w).seen))
     }
 
-    /// The port of an address, if it was seen there and is not too old.
+    /// The port of an address, if it was learned and is not too old.
     #[inline]
     pub fn lookup(&self, vid: Option<Vid>, mac: Mac, now: u32) -> Option<PortNumber> {
         let (set, way) = self.find(key(vid, mac))?;
@@ -199,7 +199,7 @@ impl MacTable {
         (!aged(place, now, self.ageing)).then_some(place.port)
     }
 
-    /// Forgets all addresses of a port; `freed` is told the index of each entry.
+    /// Forgets all addresses of a port; calls `freed` with the index of each entry.
     pub fn forget_port(&mut self, port: PortNumber, mut freed: impl FnMut(usize)) {
         for index in 0..self.capacity() {
             let (set, way) = (index / WAYS, index % WAYS);
@@ -210,7 +210,7 @@ impl MacTable {
         }
     }
 
-    /// Forgets one address; says which entry it had.
+    /// Forgets one address; returns the entry it had.
     pub fn forget(&mut self, vid: Option<Vid>, mac: Mac) -> Option<usize> {
         let (set, way) = self.find(key(vid, mac))?;
         self.free(set, way);
@@ -230,7 +230,7 @@ impl MacTable {
         })
     }
 
-    /// What stands at an index, however old.
+    /// The entry at an index, however old.
     pub fn entry(&self, index: usize) -> Option<Entry> {
         let (set, way) = (index / WAYS, index % WAYS);
         let key = self.keys.get(set)?.0[way];
@@ -248,7 +248,7 @@ impl MacTable {
     #[inline]
     fn find(&self, key: u64) -> Option<(usize, usize)> {
         let [home, other] = self.homes(key);
-        // Zero has no entry, but would be found in every free place.
+        // Zero has no entry, but would match every free place.
         if key != FREE && self.key_at(home.0, home.1) == key {
             return Some(home);
         }
@@ -268,14 +268,14 @@ impl MacTable {
     /// The two sets of a key, and its favourite place in each.
     #[inline]
     fn homes(&self, key: u64) -> [(usize, usize); 2] {
-        // The multiplier is as secret as the seed: to strangers sets are as if by chance.
+        // The multiplier is as secret as the seed: without it sets look random.
         let product = u128::from(key ^ self.seed) * u128::from(self.multiplier);
         let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = product.to_le_bytes();
         let low = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
         let high = u64::from_le_bytes([i, j, k, l, m, n, o, p]);
         let hash = low ^ high;
         let sets = self.keys.len() - 1;
-        // Sets are at most 2^21, a power of two: the casts lose nothing that counts.
+        // Sets are at most 2^21, a power of two: the casts lose no significant bit.
         let number = |bits: u64| usize::try_from(bits & 0xff_ffff).unwrap_or_default();
         let [one, two] = [number(hash), number(hash >> 32)];
         let first = (one / WAYS) & sets;
@@ -305,7 +305,7 @@ fn key(vid: Option<Vid>, mac: Mac) -> u64 {
     u64::from(vid.map_or(0, Vid::number)) << 48 | mac.to_u64()
 }
 
-/// Clocks may run a little behind one another: what was seen later than `now` is not old.
+/// Clocks may lag behind one another slightly: an entry seen later than `now` is not old.
 #[inline]
 fn aged(place: Place, now: u32, ageing: u32) -> bool {
     let age = now.wrapping_sub(place.seen);

@@ -1,4 +1,4 @@
-//! The table against a map that forgets nothing, and what it does when it is full.
+//! The table compared with a map that forgets nothing, and its behaviour when full.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -128,7 +128,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 const AGEING: u32 = 10;
 
-/// What the table must know when it has room for everything.
+/// What the table must contain when it has room for everything.
 #[derive(Default)]
 struct Model {
     known: HashMap<(u16, u64), (PortNumber, u32)>,
@@ -167,7 +167,7 @@ proptest! {
                         }
                     }
                 }
-                // Of those that are too old the table may know fewer: their places are taken.
+                // The table may have fewer of the entries that are too old: others took their places.
                 Step::Forget(v, m) => {
                     let young = model.find(v, m, now).is_some();
                     let known = model.known.remove(&(v, m)).is_some();

@@ -13,12 +13,12 @@ use crate::error::{Error, Result};
 pub struct Vid(NonZeroU16);
 
 impl Vid {
-    /// VLAN 1: that of ports without a mode, when others have one.
+    /// VLAN 1: the VLAN of ports without a mode, when others have one.
     pub const ONE: Vid = Vid(NonZeroU16::MIN);
     /// The highest number.
     pub const MAX: u16 = 4094;
 
-    /// The VLAN of a number, if it is one.
+    /// The VLAN of a number, if it is valid.
     #[inline]
     pub const fn new(number: u16) -> Option<Vid> {
         match NonZeroU16::new(number) {
@@ -64,7 +64,7 @@ impl VidSet {
     /// All VLANs.
     pub const ALL: VidSet = VidSet::from_words([u64::MAX; VidSet::WORDS]);
 
-    /// A set from bits: VLAN n is bit n % 64 of word n / 64. Bits that are no VLANs are cleared.
+    /// A set from bits: VLAN n is bit n % 64 of word n / 64. Bits of invalid VLANs are cleared.
     pub const fn from_words(mut words: [u64; VidSet::WORDS]) -> VidSet {
         words[0] &= !1;
         words[VidSet::WORDS - 1] &= !(1 << 63);
@@ -83,7 +83,7 @@ impl VidSet {
         self.0[word] & bit != 0
     }
 
-    /// Puts a VLAN in; says whether it was new.
+    /// Inserts a VLAN; returns whether it was new.
     pub fn insert(&mut self, vid: Vid) -> bool {
         let (word, bit) = place(vid);
         let new = self.0[word] & bit == 0;
@@ -91,7 +91,7 @@ impl VidSet {
         new
     }
 
-    /// Takes a VLAN out; says whether it was in.
+    /// Removes a VLAN; returns whether it was in the set.
     pub fn remove(&mut self, vid: Vid) -> bool {
         let (word, bit) = place(vid);
         let was = self.0[word] & bit != 0;
@@ -104,12 +104,12 @@ impl VidSet {
         (1..=Vid::MAX).filter_map(Vid::new).filter(|vid| self.contains(*vid)).count()
     }
 
-    /// Whether none is.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|word| *word == 0)
     }
 
-    /// Those that are in it, ascending.
+    /// Its VLANs, ascending.
     pub fn iter(&self) -> impl Iterator<Item = Vid> + '_ {
         (1..=Vid::MAX).filter_map(Vid::new).filter(|vid| self.contains(*vid))
     }

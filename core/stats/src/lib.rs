@@ -1,8 +1,8 @@
-//! What measurements say: means with confidence intervals, percentiles, ratios of two series.
+//! Statistics of measurements: means with confidence intervals, percentiles, ratios of two series.
 //!
 //! Pure and deterministic: the bootstrap draws from its own generator with a given seed. Samples
-//! that are not finite numbers are an error, never silently dropped. All results have the unit of
-//! the samples; intervals are at 95 %.
+//! that are not finite numbers are an error, never silently dropped. All results have the samples'
+//! unit; intervals are at 95 %.
 
 #![forbid(unsafe_code)]
 

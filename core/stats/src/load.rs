@@ -1,7 +1,7 @@
 //! Load averages: how many tasks wanted a CPU or a device, over one, five and fifteen minutes.
 //!
-//! Looks may come at any distance: each count is taken to have held since the look before. Where
-//! they come every five seconds the figures are the kernel's (`kernel/sched/loadavg.c`), which uses
+//! Observations may come at any interval: each count is assumed to hold since the previous one. With
+//! one every five seconds the figures are the kernel's (`kernel/sched/loadavg.c`), which uses
 //! fixed-point numbers. Invariant: a load is never below 0 nor above the largest count given.
 
 use std::time::Duration;
@@ -27,8 +27,8 @@ pub struct Load {
 }
 
 impl Load {
-    /// Takes in that `tasks` ran or were waiting for a device (states `R` and `D`) during the time
-    /// `elapsed` since the last look: each average `a` over `T` becomes
+    /// Records that `tasks` ran or waited for a device (states `R` and `D`) during the time
+    /// `elapsed` since the last observation: each average `a` over `T` becomes
     /// `a * exp(-elapsed / T) + tasks * (1 - exp(-elapsed / T))`.
     pub fn observe(&mut self, tasks: u32, elapsed: Duration) {
         let spans = [(&mut self.one, 60.0), (&mut self.five, 300.0), (&mut self.fifteen, 900.0)];
@@ -45,7 +45,7 @@ mod tests {
 
     const LOOK: Duration = Duration::from_secs(5);
 
-    /// One look of the kernel's, by the fixed-point numbers of its `loadavg.h`.
+    /// One update of the kernel's, with the fixed-point numbers of its `loadavg.h`.
     fn kernel(load: u64, factor: u64, tasks: u64) -> u64 {
         let active = tasks << 11;
         let new = load * factor + active * (2048 - factor);
@@ -65,7 +65,7 @@ mod tests {
             let ours = [load.one, load.five, load.fifteen];
             for (own, theirs) in ours.into_iter().zip(fixed) {
                 let theirs = u32::try_from(theirs).unwrap();
-                // Its rounding: 1/2048 a look, forgotten as slowly as the average, up to 181 looks.
+                // Its rounding: 1/2048 an update, decaying as slowly as the average, up to 181 updates.
                 assert!((own - f64::from(theirs) / 2048.0).abs() < 0.09, "{own} {theirs} {look}");
             }
         }

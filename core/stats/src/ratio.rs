@@ -1,18 +1,17 @@
-//! How many times as large one series is as another that alternated with it.
+//! The ratio of a series to another that alternated with it.
 //!
 //! The interval is the percentile bootstrap (Efron and Tibshirani, An Introduction to the
 //! Bootstrap, 1993, chapter 13): rounds are drawn with replacement, both series of a round together,
-//! so that what disturbed both cancels out.
+//! so that disturbances common to both cancel out.
 
 use serde::{Deserialize, Serialize};
 
 use crate::summary::{StatsError, check, mean, percentile_of_sorted};
 
-/// Resamplings; the ends of the interval move by less than their third digit from one seed to
-/// another.
+/// Resamplings; the ends of the interval differ by less than their third digit between seeds.
 const RESAMPLINGS: usize = 10_000;
 
-/// Fixed, so that equal samples give equal intervals.
+/// Constant, so that equal samples give equal intervals.
 const SEED: u64 = 0x6e65_746c_6f6f_6d21;
 
 /// A ratio of means.
@@ -49,7 +48,7 @@ pub fn ratio_ci(ours: &[f64], theirs: &[f64]) -> Result<Ratio, StatsError> {
     Ok(Ratio { n, ratio: mean(ours) / mean(theirs), ci95 })
 }
 
-/// The ratio over as many rounds as there are, drawn with replacement.
+/// The ratio over one resampling: as many rounds as there are, drawn with replacement.
 fn resampled(ours: &[f64], theirs: &[f64], random: &mut SplitMix64) -> f64 {
     let mut sums = [0.0, 0.0];
     for _ in 0..ours.len() {
@@ -60,13 +59,13 @@ fn resampled(ours: &[f64], theirs: &[f64], random: &mut SplitMix64) -> f64 {
     sums[0] / sums[1]
 }
 
-/// The generator SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): small, fast, any seed will do. Not
+/// The generator SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): small, fast, takes any seed. Not
 /// for secrets.
 #[derive(Clone, Debug)]
 pub struct SplitMix64(u64);
 
 impl SplitMix64 {
-    /// A generator whose numbers follow from the seed.
+    /// A generator determined by the seed.
     pub fn new(seed: u64) -> Self {
         SplitMix64(seed)
     }
@@ -81,7 +80,7 @@ impl SplitMix64 {
     }
 
     /// A number below `bound`, 0 for a bound of 0. By multiplication (Lemire 2019) without its
-    /// rejection step: some numbers are likelier by `bound` / 2^64, far below what is measured.
+    /// rejection step: some numbers are likelier by `bound` / 2^64, which is negligible here.
     pub fn below(&mut self, bound: usize) -> usize {
         let product = u128::from(self.next_u64()) * bound as u128;
         // Below `bound`, so it fits.
@@ -95,7 +94,7 @@ mod tests {
 
     #[test]
     fn generator_is_the_published_one() {
-        // First outputs of the reference implementation for the seed 1234567.
+        // The first outputs of the reference implementation for the seed 1234567.
         let mut random = SplitMix64::new(1_234_567);
         let first = [random.next_u64(), random.next_u64(), random.next_u64()];
         let published =

@@ -1,8 +1,8 @@
 //! Student's t distribution, as far as 95 % intervals need it.
 //!
-//! Few degrees of freedom come from a table, where the mean of a handful of rounds lives; many from
-//! the Cornish-Fisher expansion about the normal quantile (Abramowitz and Stegun, 26.7.5), whose
-//! error beyond the table is below 1e-6.
+//! A table covers few degrees of freedom, as for the mean of a handful of rounds. Beyond it, the
+//! Cornish-Fisher expansion about the normal quantile (Abramowitz and Stegun, 26.7.5) has an
+//! error below 1e-6.
 
 /// Quantiles at 0.975 for 1 to 30 degrees of freedom (Abramowitz and Stegun, table 26.10; NIST/
 /// SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2).
@@ -15,7 +15,7 @@ const TABLE: [f64; 30] = [
 /// The normal distribution's quantile at 0.975.
 const NORMAL_975: f64 = 1.959_963_984_540_054;
 
-/// The value that Student's t stays below with probability 0.975, so that ± it holds 95 %.
+/// The value that Student's t stays below with probability 0.975, so that ± it covers 95 %.
 /// Infinite for no degree of freedom.
 pub fn t_quantile_975(degrees_of_freedom: usize) -> f64 {
     match degrees_of_freedom.checked_sub(1) {

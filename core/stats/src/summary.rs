@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::student::t_quantile_975;
 
-/// Why samples say nothing.
+/// Why samples give no statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StatsError {
@@ -14,14 +14,14 @@ pub enum StatsError {
     NoSamples,
     /// The sample of this index is infinite or not a number.
     NotFinite(usize),
-    /// Two series that belong together in pairs are not of one length.
+    /// Two paired series differ in length.
     NotPaired {
         /// Samples of the first.
         ours: usize,
         /// Samples of the second.
         theirs: usize,
     },
-    /// A ratio to a series whose mean, or that of a resampling, is not positive.
+    /// A ratio to a series whose mean, or whose resampled mean, is not positive.
     NotPositive,
 }
 
@@ -40,7 +40,7 @@ impl fmt::Display for StatsError {
 
 impl std::error::Error for StatsError {}
 
-/// What a series of samples says.
+/// Statistics of a series of samples.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Number of samples.
@@ -61,7 +61,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Sums up a series.
+    /// Summarises a series.
     ///
     /// # Errors
     /// No samples, or one that is not finite.
@@ -84,8 +84,8 @@ impl Summary {
     }
 }
 
-/// The value below which `percent` of the samples lie, with straight lines between ranks: the one
-/// of rank `(n - 1) percent / 100` (type 7 of Hyndman and Fan, 1996). `percent` is cut to 0..=100.
+/// The value below which `percent` of the samples lie, interpolated linearly between ranks: the one
+/// of rank `(n - 1) percent / 100` (type 7 of Hyndman and Fan, 1996). `percent` is clamped to 0..=100.
 ///
 /// # Errors
 /// No samples, or one that is not finite.
@@ -98,7 +98,7 @@ pub(crate) fn mean(samples: &[f64]) -> f64 {
     samples.iter().sum::<f64>() / samples.len() as f64
 }
 
-/// Refuses an empty series and values that are no numbers.
+/// Refuses an empty series and values that are not finite.
 pub(crate) fn check(samples: &[f64]) -> Result<(), StatsError> {
     match samples.iter().position(|x| !x.is_finite()) {
         Some(index) => Err(StatsError::NotFinite(index)),
