@@ -1,8 +1,8 @@
-//! Which bracket of a text is not closed: asked once YAML has refused it, to say where to look.
+//! Finds the unclosed bracket of a text that YAML has refused, to say where to look.
 //!
-//! The parser gives up where the text makes no sense any more, often lines below the opening bracket. This reads
-//! only as much of YAML as tells brackets from text: quotes, comments, block scalars, and plain text, in which a
-//! bracket is a letter. One pass; nothing is kept but what is open.
+//! The parser stops where the text no longer makes sense, often lines below the opening bracket. This
+//! reads only as much of YAML as distinguishes brackets from text: quotes, comments, block scalars, and
+//! plain text, in which a bracket is a letter. One pass that keeps only what is open.
 
 use std::iter::Peekable;
 use std::str::Chars;
@@ -17,13 +17,13 @@ pub(crate) struct Unclosed {
 }
 
 impl Unclosed {
-    /// What would close it.
+    /// The character that closes it.
     pub(crate) fn closing(self) -> char {
         if self.bracket == '{' { '}' } else { ']' }
     }
 }
 
-/// The innermost bracket that is open at the end, or that another kind of bracket closes.
+/// The innermost bracket that is open at the end, or closed by another kind of bracket.
 pub(crate) fn unclosed(text: &str) -> Option<Unclosed> {
     let mut scan = Scan::new(text);
     while let Some(c) = scan.next() {
@@ -36,13 +36,13 @@ pub(crate) fn unclosed(text: &str) -> Option<Unclosed> {
 
 struct Scan<'t> {
     chars: Peekable<Chars<'t>>,
-    /// Of the character that comes next.
+    /// The place of the next character.
     place: Place,
     before: char,
     open: Vec<Unclosed>,
     /// Whether a value may start here, so that a bracket is one.
     starts: bool,
-    /// Columns of the line: of its last `-`, and of what stands after all of them.
+    /// Columns in the line: of its last `-`, and of the text after all of them.
     dash: u32,
     first: u32,
 }
@@ -72,7 +72,7 @@ impl<'t> Scan<'t> {
         Some(c)
     }
 
-    /// The place of the character that was given last.
+    /// The place of the last character read.
     fn here(&self) -> Place {
         Place { column: self.place.column - 1, ..self.place }
     }
@@ -129,7 +129,7 @@ impl<'t> Scan<'t> {
         }
     }
 
-    /// To the end of text in quotes.
+    /// Reads to the end of quoted text.
     fn quoted(&mut self, quote: char) {
         self.starts = false;
         while let Some(c) = self.next() {
@@ -145,11 +145,11 @@ impl<'t> Scan<'t> {
                 return;
             }
         }
-        // A quote without an end: what stands in it is no bracket, and the parser names it.
+        // An unclosed quote: it contains no bracket, and the parser reports it.
         self.open.clear();
     }
 
-    /// Past the lines of a block scalar: those that are indented deeper than what it belongs to.
+    /// Skips the lines of a block scalar: those indented deeper than its parent.
     fn block_scalar(&mut self) {
         let alone = self.first == self.here().column;
         let parent = if alone { self.dash } else { self.first };

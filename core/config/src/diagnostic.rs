@@ -1,11 +1,11 @@
-//! What is wrong with a file, where, and what may have been meant.
+//! Errors of a file, with their places and suggestions.
 //!
-//! A [`Report`] collects while a file is read; [`Report::finish`] gives [`Diagnostics`], ordered by
-//! place, each shown as `FILE:LINE:COLUMN: error: MESSAGE`. Lines and columns are never 0. At most
+//! A [`Report`] collects errors while a file is read; [`Report::finish`] gives [`Diagnostics`], ordered
+//! by place, each shown as `FILE:LINE:COLUMN: error: MESSAGE`. Lines and columns are never 0. At most
 //! [`MAX_KEPT`] are kept, the rest is counted.
 //!
-//! An entry that is read many times, with other values each time, reports an error of one place
-//! once: for the first repetition that has it, whose values stand in the message.
+//! An entry that is read repeatedly with different values reports an error at one place
+//! once: for the first repetition that has it, whose values are in the message.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use crate::{Place, closest, quote};
 
-/// More errors than these are counted and not kept.
+/// Errors beyond this number are only counted.
 pub(crate) const MAX_KEPT: usize = 1000;
 
 /// One error of a file.
@@ -49,12 +49,12 @@ pub struct Diagnostics {
     pub file: Arc<str>,
     /// The errors.
     pub list: Vec<Diagnostic>,
-    /// How many more there were than are kept.
+    /// How many more errors there were.
     pub more: usize,
 }
 
 impl Diagnostics {
-    /// The number of errors, those not kept included.
+    /// The number of errors, including those not kept.
     pub fn count(&self) -> usize {
         self.list.len() + self.more
     }
@@ -77,14 +77,14 @@ impl fmt::Display for Diagnostics {
 
 impl std::error::Error for Diagnostics {}
 
-/// One round of an entry that is read many times.
+/// One repetition of an entry that is read many times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repetition {
-    /// Which entry of the file: equal for all rounds of one entry, unique among entries.
+    /// Which entry of the file: equal for all repetitions of one entry, unique among entries.
     pub entry: usize,
-    /// Which round.
+    /// Which repetition.
     pub round: usize,
-    /// What differs in this round, put after the message: `x=3, y=0`.
+    /// The values of this repetition, appended to the message: `x=3, y=0`.
     pub values: String,
 }
 
@@ -97,7 +97,7 @@ pub struct Report {
     kept: HashSet<(Place, String)>,
     repetition: Option<Arc<Repetition>>,
     first_round: HashMap<(usize, Place), usize>,
-    /// Comparisons left for suggestions: a file full of errors must not take minutes.
+    /// Comparisons left for suggestions, so that a file full of errors does not take minutes.
     comparisons: usize,
 }
 
@@ -120,7 +120,7 @@ impl Report {
         self.error_with(place, message, None);
     }
 
-    /// Records an error with a word on what to do.
+    /// Records an error with help on what to do.
     pub fn error_with(&mut self, place: Place, message: impl Into<String>, help: Option<String>) {
         let mut message = message.into();
         if let Some(repetition) = &self.repetition {
@@ -139,12 +139,12 @@ impl Report {
         }
     }
 
-    /// Which round of which entry is read from here on; `None` for text that is read once.
+    /// Sets the repetition that is read from here on; `None` for text that is read once.
     pub fn set_repetition(&mut self, repetition: Option<Arc<Repetition>>) {
         self.repetition = repetition;
     }
 
-    /// Whether nothing is wrong so far.
+    /// Whether there is no error so far.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }

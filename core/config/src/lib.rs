@@ -1,13 +1,13 @@
 //! YAML with places: text in, a tree with lines and columns out, and every error at once.
 //!
-//! [`load`] turns bytes into a [`Node`] tree; [`read`] turns single nodes into values with units;
-//! both record what is wrong in a [`Report`] and go on, so that a file's errors come together, in
-//! order of place, as [`Diagnostics`]. Whoever prints them uses their `Display`.
+//! [`load`] turns bytes into a [`Node`] tree; [`read`] turns single nodes into values with units.
+//! Both record errors in a [`Report`] and continue, so that a file's errors come together, in
+//! order of place, as [`Diagnostics`]. Their `Display` is the text for users.
 //!
 //! Nothing here reads files, knows a clock or starts a thread. Work and memory are bounded: the
 //! size of the text by [`MAX_BYTES`], values by [`MAX_VALUES`], nesting by [`MAX_DEPTH`], copies made
-//! by aliases by [`MAX_EXPANSION`]. The language is YAML 1.2 (core schema, <https://yaml.org/spec/1.2.2/>) with
-//! the merge key `<<` of YAML 1.1, one document a file, text as keys, no tags.
+//! by aliases by [`MAX_EXPANSION`]. The language is YAML 1.2 (core schema, <https://yaml.org/spec/1.2.2/>)
+//! with the merge key `<<` of YAML 1.1, one document a file, text as keys, no tags.
 #![forbid(unsafe_code)]
 
 mod brackets;

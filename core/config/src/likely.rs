@@ -1,7 +1,7 @@
-//! What somebody probably meant who wrote a value with a unit that is not taken here: `10Mbps` is `10mbit`.
+//! Guesses what a value with an unsupported unit was meant to be: `10Mbps` is `10mbit`.
 //!
-//! Each function takes text that [`crate::units`] refused and gives what to do about it, `write 10mbit`; `None`
-//! where there is no guess. What is proposed is always taken. Only errors ask, so reading costs nothing.
+//! Each function takes text that [`crate::units`] refused and returns advice such as `write 10mbit`, or
+//! `None` without a guess. Every proposal is valid. Only errors call these, so reading costs nothing.
 
 use crate::units;
 
@@ -12,7 +12,7 @@ struct Quantity<'t> {
     unit: &'t str,
 }
 
-/// The quantity in a text that `parse` does not take.
+/// The quantity in a text that `parse` refuses.
 fn refused<T>(text: &str, parse: impl Fn(&str) -> Option<T>) -> Option<Quantity<'_>> {
     if parse(text).is_some() { None } else { quantity(text) }
 }
@@ -21,12 +21,12 @@ fn quantity(text: &str) -> Option<Quantity<'_>> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
-    // Longer words are no slip of the pen.
+    // Longer words are not typing errors.
     let value = number.parse().ok().filter(|_| text.len() <= 32)?;
     Some(Quantity { number, value, unit: unit.trim() })
 }
 
-/// `write PROPOSAL`, if that is a value.
+/// `write PROPOSAL`, if that is a valid value.
 fn write<T>(proposal: &str, parse: impl Fn(&str) -> Option<T>) -> Option<String> {
     parse(proposal).map(|_| format!("write {proposal}"))
 }
@@ -77,7 +77,7 @@ fn compound(text: &str) -> Option<u64> {
     (parts > 1).then_some(total)
 }
 
-/// The same where a unit is needed: `20` is probably `20ms`.
+/// The same where a unit is required: `20` is probably `20ms`.
 pub fn delay(text: &str) -> Option<String> {
     match quantity(text) {
         Some(q) if q.unit.is_empty() && q.number.contains('.') => {
@@ -94,7 +94,7 @@ pub fn share(text: &str) -> Option<String> {
     let q = refused(text, units::share)?;
     let proposal = format!("{}%", q.number);
     match q.unit.to_lowercase().as_str() {
-        // A fraction to some, a percentage to others.
+        // Some mean a fraction, others a percentage.
         "" if q.value > 0.0 && q.value < 1.0 => {
             let fraction = format!("{}%", tidy(q.value * 100.0));
             units::share(&proposal).and(units::share(&fraction))?;
@@ -117,7 +117,8 @@ pub fn cpu(text: &str) -> Option<String> {
     write(&proposal, units::cpu_milli)
 }
 
-/// For [`units::bytes`]: `512mb` is `512MB`. A lone small letter is of 1024, as Docker has it: `512m` is `512MiB`.
+/// For [`units::bytes`]: `512mb` is `512MB`. A single lower-case letter means powers of 1024, as in Docker:
+/// `512m` is `512MiB`.
 pub fn bytes(text: &str) -> Option<String> {
     let q = refused(text, units::bytes)?;
     write(&format!("{}{}", q.number, byte_unit(q.unit)?), units::bytes)
@@ -168,8 +169,8 @@ pub fn byte_rate(text: &str) -> Option<String> {
     write(&format!("{}{}B/s", tidy(value), PREFIXES[at]), units::byte_rate)
 }
 
-/// The prefix of a unit of bits or bytes a second, in small letters, and whether it counts bytes. A small `b` is
-/// a bit, a large one a byte; in `MBPS` it is neither and counts as the usual one, a bit.
+/// The prefix of a unit of bits or bytes a second, in lower case, and whether it counts bytes. Lower-case
+/// `b` is a bit, upper-case `B` a byte; all-upper-case `MBPS` is ambiguous and counts as the usual bit.
 fn per_second(unit: &str) -> Option<(String, bool)> {
     let prefixed = unit.starts_with(['k', 'K', 'm', 'M', 'g', 'G', 't', 'T']);
     let (prefix, name) = unit.split_at(usize::from(prefixed));
@@ -206,7 +207,7 @@ mod tests {
 
     use super::*;
 
-    /// Every guess is of text that is refused; `""` is none.
+    /// Every guess is for a refused text; `""` means no guess.
     fn check<T>(
         parse: fn(&str) -> Option<T>,
         likely: fn(&str) -> Option<String>,

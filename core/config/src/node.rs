@@ -1,8 +1,8 @@
-//! The tree that a file becomes: values with their places.
+//! The tree of a file: values with their places.
 //!
-//! Maps keep the order of writing and the place of each key. A scalar keeps its text as written
-//! beside what it means, so that `0755`, `1.10` or `true` can be taken as text where text is asked
-//! for.
+//! Maps keep the written order and the place of each key. A scalar keeps its text as written
+//! beside its meaning, so that `0755`, `1.10` or `true` can be read as text where text is
+//! expected.
 
 /// A place in a file: both numbers start at 1 and count lines and characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,21 +18,21 @@ impl Place {
     pub const START: Place = Place { line: 1, column: 1 };
 }
 
-/// A value and where it stands.
+/// A value and its place.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
     /// Where it starts. Copies made by an alias keep the place of the text itself.
     pub place: Place,
-    /// What it is.
+    /// Its kind, with its content.
     pub kind: Kind,
     /// A scalar's text as written, quotes and escapes resolved; empty for lists and maps.
     pub text: String,
 }
 
-/// What a node is.
+/// The kind of a node, with its content.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
-    /// Nothing: `~`, `null` or no text at all.
+    /// No value: `~`, `null` or no text at all.
     Null,
     /// `true` or `false`.
     Bool(bool),
@@ -44,7 +44,7 @@ pub enum Kind {
     Str,
     /// A list.
     Seq(Vec<Node>),
-    /// A map in order of writing; no key twice.
+    /// A map in written order; no key twice.
     Map(Vec<Entry>),
 }
 
@@ -53,14 +53,14 @@ pub enum Kind {
 pub struct Entry {
     /// The key's text.
     pub key: String,
-    /// Where the key stands.
+    /// Where the key is.
     pub place: Place,
     /// Its value.
     pub value: Node,
 }
 
 impl Node {
-    /// A node of no value at a place.
+    /// A node without value at a place.
     pub fn null(place: Place) -> Node {
         Node { place, kind: Kind::Null, text: String::new() }
     }
@@ -91,7 +91,7 @@ impl Node {
         self.entries()?.iter().find(|e| e.key == key).map(|e| &e.value)
     }
 
-    /// What it is, in words, for "found ...".
+    /// Its kind in words, for "found ...".
     pub fn describe(&self) -> String {
         match &self.kind {
             Kind::Null => "nothing".into(),
@@ -102,7 +102,7 @@ impl Node {
         }
     }
 
-    /// About how many bytes of memory the tree below takes.
+    /// Approximate memory of the tree below it, in bytes.
     pub fn weight(&self) -> usize {
         let own = size_of::<Node>() + self.text.len();
         own + match &self.kind {

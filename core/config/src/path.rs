@@ -38,7 +38,7 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// A key as it stands in a path: quoted when it would read badly.
+/// A key as shown in a path: quoted when it would be unclear.
 fn shown(key: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:{}".contains(c);
     if !key.is_empty() && key.len() <= 64 && key.chars().all(plain) {

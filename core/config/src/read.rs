@@ -1,5 +1,5 @@
-//! Single values out of nodes. Each reader gives `None` and records what it expected, and where,
-//! when the node is something else; the caller goes on with the next key.
+//! Reads single values from nodes. If the node is something else, a reader returns `None` and records what
+//! it expected and where; the caller continues with the next key.
 
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -14,7 +14,7 @@ pub fn expected(node: &Node, path: &Path<'_>, what: &str, report: &mut Report) {
     report.error(node.place, format!("{path}: expected {what}, found {}", node.describe()));
 }
 
-/// A scalar's text as written, whatever it would mean: `true`, `0755` and `1.10` are text, too.
+/// A scalar's text as written, whatever its meaning: `true`, `0755` and `1.10` are text, too.
 pub fn scalar(node: &Node) -> Option<&str> {
     match node.kind {
         Kind::Bool(_) | Kind::Int(_) | Kind::Float(_) | Kind::Str => Some(&node.text),
@@ -22,7 +22,7 @@ pub fn scalar(node: &Node) -> Option<&str> {
     }
 }
 
-/// The same for text, with what was probably meant.
+/// Reads text by `parse`; an error suggests what was probably meant.
 fn measured<T>(
     node: &Node,
     path: &Path<'_>,
@@ -88,7 +88,7 @@ pub fn integer(
     }
 }
 
-/// What to do about a number in quotes, which is text.
+/// Help for a number in quotes, which is text.
 fn without_quotes(node: &Node, range: &RangeInclusive<i64>) -> Option<String> {
     let number = node.text.trim().parse().ok().filter(|n| range.contains(n));
     number.filter(|_| node.kind == Kind::Str).map(|n| format!("write {n} without quotes"))
@@ -99,7 +99,7 @@ pub fn port(node: &Node, path: &Path<'_>, report: &mut Report) -> Option<u16> {
     integer(node, path, 1..=65535, report).and_then(|n| u16::try_from(n).ok())
 }
 
-/// Text that may be empty and may hold anything.
+/// Any text, which may be empty.
 pub fn content(node: &Node, path: &Path<'_>, report: &mut Report) -> Option<String> {
     parsed(node, path, "text", report, |text| Some(text.to_owned()))
 }
@@ -238,7 +238,7 @@ mod tests {
     use super::*;
     use crate::load;
 
-    /// Reads the value of `k` in `text` and gives it with the errors.
+    /// Reads the value of `k` in `text`; returns it with the errors.
     fn read<T>(
         text: &str,
         reader: impl FnOnce(&Node, &Path<'_>, &mut Report) -> Option<T>,

@@ -1,10 +1,10 @@
-//! What a plain scalar means: the core schema of YAML 1.2 (10.3.2).
+//! The meaning of a plain scalar: the core schema of YAML 1.2 (10.3.2).
 //!
 //! `yes`, `no`, `on` and `off` are text there, and so they are here.
 
 use crate::Kind;
 
-/// What a plain scalar's text stands for.
+/// The meaning of a plain scalar's text.
 pub fn resolve(text: &str) -> Kind {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => Kind::Null,

@@ -1,10 +1,10 @@
-//! Words for messages: the name that was probably meant, and values in quotes.
+//! Text for messages: the name that was probably meant, and values in quotes.
 
-/// Longer words are not compared: nobody misspells a word of this length by two letters.
+/// Longer words are not compared.
 const LONGEST: usize = 64;
 
-/// The candidate that `word` most probably stands for, if one is near enough: at most one edit for
-/// each three letters (a swap of neighbours is one edit), or equal but for upper and lower case.
+/// The candidate that `word` probably stands for, if one is close enough: at most one edit for
+/// every three letters (a swap of neighbours is one edit), or equal except for case.
 pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let length = word.chars().count();
     if length == 0 || length > LONGEST {

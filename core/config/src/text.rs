@@ -1,8 +1,8 @@
-//! From bytes to text: size, UTF-8, characters that have no business in a file.
+//! From bytes to text: checks size, UTF-8 and forbidden characters.
 
 use crate::{Diagnostics, Place, Report};
 
-/// The largest file that is read: 8 MiB. Whoever reads the file asks for its length first.
+/// The largest file accepted: 8 MiB. The caller checks a file's length before reading it.
 pub const MAX_BYTES: u64 = 8 << 20;
 
 /// The error for a file of `length` bytes, when that is more than [`MAX_BYTES`].

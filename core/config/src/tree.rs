@@ -1,10 +1,10 @@
-//! From text to the tree: YAML's events put together, aliases copied, merge keys resolved.
+//! From text to the tree: assembles YAML events, copies aliases, resolves merge keys.
 //!
-//! Keys are text and stand once in a map. An alias is a copy of what its anchor names; all copies
-//! together are bounded, so that a few lines cannot become gigabytes. `<<` takes a map or a list of
-//! maps: their keys count where the map has none of its own, the first of a list first
-//! (<https://yaml.org/type/merge.html>). A file holds one document; tags are refused, but for those
-//! of the core schema.
+//! Keys are text and unique in a map. An alias is a copy of what its anchor names; the total of all
+//! copies is bounded, so that a few lines cannot become gigabytes. `<<` takes a map or a list of
+//! maps: their keys apply where the map has none of its own, earlier maps of a list first
+//! (<https://yaml.org/type/merge.html>). A file holds one document; tags other than those of the
+//! core schema are refused.
 
 use std::collections::HashMap;
 
@@ -17,15 +17,15 @@ use crate::{Entry, Kind, Node, Place, Report, quote, resolve};
 /// How deep lists and maps may be nested.
 pub const MAX_DEPTH: usize = 64;
 
-/// How many bytes of memory the copies made for anchors and aliases may take together.
+/// Total memory of the copies made for anchors and aliases, in bytes.
 pub const MAX_EXPANSION: usize = 64 << 20;
 
-/// How many lists, maps and scalars a file may hold, keys included and copies not; the end of a list
-/// or map counts as one more.
+/// How many lists, maps and scalars a file may hold, including keys and excluding copies; the end of
+/// a list or map counts as one more.
 pub const MAX_VALUES: usize = 2_000_000;
 
-/// Reads a file's bytes. `None` when there is no tree to go on with; the report says why. With a
-/// tree the report may still hold errors, such as a key that stands twice.
+/// Reads a file's bytes. `None` when there is no usable tree; the report says why. With a
+/// tree the report may still hold errors, such as a duplicate key.
 pub fn load(bytes: &[u8], report: &mut Report) -> Option<Node> {
     let text = decode(bytes, report)?;
     let mut builder = Builder::new(report);
@@ -35,10 +35,10 @@ pub fn load(bytes: &[u8], report: &mut Report) -> Option<Node> {
     }
 }
 
-/// The reason is in the report and there is no going on.
+/// Reading cannot continue; the reason is in the report.
 struct Stop;
 
-/// A list or map that is not complete.
+/// An incomplete list or map.
 struct Frame {
     place: Place,
     anchor: usize,
@@ -119,7 +119,7 @@ impl<'r> Builder<'r> {
         Stop
     }
 
-    /// Says what YAML refused: where a bracket is not closed, at the bracket.
+    /// Reports what YAML refused; for an unclosed bracket at the bracket.
     fn not_yaml(&mut self, error: &ScanError, text: &str) -> Stop {
         let place = place_of(Span::empty(*error.marker()));
         let line = text.lines().nth(place.line as usize - 1).unwrap_or_default();
@@ -233,7 +233,7 @@ impl<'r> Builder<'r> {
         self.complete(node, 0, true)
     }
 
-    /// Takes memory for a copy out of the budget.
+    /// Deducts the memory of a copy from the budget.
     fn spend(&mut self, weight: usize, place: Place) -> Result<(), Stop> {
         match self.expansion_left.checked_sub(weight) {
             Some(left) => {
@@ -248,7 +248,7 @@ impl<'r> Builder<'r> {
         }
     }
 
-    /// Puts a complete node into the list or map that is open. `quoted` says that it cannot be the
+    /// Adds a complete node to the open list or map. A `quoted` node cannot be the
     /// merge key.
     fn complete(&mut self, node: Node, anchor: usize, quoted: bool) -> Result<(), Stop> {
         if anchor != 0 {
@@ -267,7 +267,7 @@ impl<'r> Builder<'r> {
         Ok(())
     }
 
-    /// The map's entries with those of its merge keys after its own.
+    /// The map's own entries, followed by those of its merge keys.
     fn merge(&mut self, map: OpenMap) -> Vec<Entry> {
         let OpenMap { mut entries, mut index, merged, .. } = map;
         for (place, value) in merged {

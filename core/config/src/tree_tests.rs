@@ -1,4 +1,4 @@
-//! The tree of texts that are right, and the errors of texts that are not.
+//! The trees of valid texts, and the errors of invalid ones.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Text to values with units. Each function gives `None` for text that is not such a value.
+//! Text to values with units. Each function returns `None` for text that is not such a value.
 //!
 //! | what     | accepted                                              | unit of the result |
 //! |----------|-------------------------------------------------------|--------------------|
@@ -12,15 +12,15 @@
 //! | mode     | three or four octal digits                            | permission bits    |
 //! | MAC      | six hex pairs with `:`                                | six bytes          |
 //!
-//! Numbers are decimal, may have a fraction, have no sign and no exponent. Shares and what is per
-//! second are exact: a number that would have to be rounded is none.
+//! Numbers are decimal and may have a fraction, but no sign and no exponent. Shares and rates
+//! are exact: a number that would have to be rounded is refused.
 
 use std::time::Duration;
 
-/// The longest duration that is read: 1,000 days, far below where sums overflow.
+/// The longest duration accepted: 1,000 days, far below where sums overflow.
 const LONGEST_SECONDS: f64 = 86_400_000.0;
 
-/// The highest rate that is read, in bits, bytes or packets per second: 1,000 T.
+/// The highest rate accepted, in bits, bytes or packets per second: 1,000 T.
 const HIGHEST_RATE: u64 = 1_000_000_000_000_000;
 
 /// A number with its unit: `("256", "MiB")`.
@@ -113,8 +113,8 @@ pub fn share(text: &str) -> Option<u32> {
     u32::try_from(parts).ok()
 }
 
-/// `1gbit`, `1.5Mb/s`, `64kbit/s`: bits per second, at most 1,000 Tbit/s. The unit is needed, and
-/// `B` (bytes) and `bps` (bytes to some, bits to others) are none.
+/// `1gbit`, `1.5Mb/s`, `64kbit/s`: bits per second, at most 1,000 Tbit/s. The unit is required;
+/// `B` (bytes) and `bps` (ambiguous between bytes and bits) are refused.
 pub fn rate(text: &str) -> Option<u64> {
     let (number, unit) = split_text(text)?;
     let prefix = match unit.strip_suffix("b/s") {

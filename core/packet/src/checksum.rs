@@ -1,16 +1,16 @@
-//! The Internet checksum (RFC 1071), with pseudo-headers, and the end of an unfinished one.
+//! The Internet checksum (RFC 1071), with pseudo-headers, and finishing an unfinished one.
 //!
-//! A sum is kept unfolded in 64 bits and in the byte order of the network. A checksum is the
+//! A sum is kept unfolded in 64 bits and in network byte order. A checksum is the
 //! complement of the folded sum; data with its checksum in place sums up to 0xffff.
 
 use crate::error::{Error, Result, be16, put};
 use crate::headers::Ip;
 use crate::vnet::VnetHeader;
 
-/// Adds bytes to a sum, as 16-bit words, an odd one at the end filled up with zero. All parts but
+/// Adds bytes to a sum, as 16-bit words; an odd last byte is padded with zero. All parts except
 /// the last must have even length.
 pub fn add(sum: u64, bytes: &[u8]) -> u64 {
-    // Words of 32 bits into 64: 2^32 of them fit, and folding treats both halves alike.
+    // Adds 32-bit words into 64 bits: 2^32 of them fit, and folding treats both halves alike.
     let (words, rest) = bytes.as_chunks::<4>();
     let sum = words.iter().fold(sum, |sum, word| sum + u64::from(u32::from_be_bytes(*word)));
     let (words, rest) = rest.as_chunks::<2>();
@@ -28,7 +28,7 @@ pub fn fold(sum: u64) -> u16 {
     u16::try_from(sum).unwrap_or(0)
 }
 
-/// The checksum of bytes in which its own field is zero.
+/// The checksum of bytes whose checksum field is zero.
 pub fn checksum(bytes: &[u8]) -> u16 {
     !fold(add(0, bytes))
 }
@@ -42,10 +42,10 @@ pub fn pseudo_header(frame: &[u8], network: usize, ip: &Ip, length: usize) -> u6
     add(0, addresses) + u64::from(ip.protocol) + (length >> 16) + (length & 0xffff)
 }
 
-/// Finishes the checksum that the header says is unfinished: the sum over the pseudo-header stands
-/// in its place, and everything from `csum_start` to the end of the frame is added. A frame whose
-/// checksum is finished stays as it is. The header is not changed: clear its `needs_csum` where
-/// both go on. For one packet: the checksum of a super-frame has a meaning only after cutting.
+/// Finishes the checksum if the header says it is unfinished: its field holds the sum over the
+/// pseudo-header, to which everything from `csum_start` to the end of the frame is added. A frame with
+/// a finished checksum is unchanged. The header is not changed: clear its `needs_csum` if both are
+/// passed on. Only for single packets: a super-frame's checksum has a meaning only after cutting.
 pub fn finish(header: &VnetHeader, frame: &mut [u8]) -> Result<()> {
     if !header.needs_csum {
         return Ok(());
@@ -57,12 +57,12 @@ pub fn finish(header: &VnetHeader, frame: &mut [u8]) -> Result<()> {
         return Err(Error::Short { object: "frame with an unfinished checksum", needs, has });
     }
     let sum = !fold(add(0, frame.get(start..).unwrap_or(&[])));
-    // In UDP zero means that there is none; elsewhere both forms of zero are equal.
+    // In UDP zero means no checksum; elsewhere both forms of zero are equal.
     put(frame, place, (if sum == 0 { 0xffff } else { sum }).to_be_bytes());
     Ok(())
 }
 
-/// Whether the checksum of a TCP or UDP packet fits, or is absent (UDP over IPv4).
+/// Whether the checksum of a TCP or UDP packet is right, or absent (UDP over IPv4).
 pub fn verifies(frame: &[u8], network: usize, ip: &Ip) -> bool {
     let Some(segment) = frame.get(ip.transport..ip.end) else { return false };
     if ip.protocol == crate::headers::UDP && !ip.v6 && be16(segment, 6) == 0 {
@@ -84,7 +84,7 @@ mod tests {
         assert_eq!(fold(u64::MAX), 0xffff);
     }
 
-    /// Worked out by another program.
+    /// Computed by another program.
     #[test]
     fn whole_packets() {
         let mut frame = vec![0; 12];
@@ -105,7 +105,7 @@ mod tests {
         check(&mut frame, 54 + 6);
     }
 
-    /// The checksum at `at` is right, wrong after a change, and the one that finishing gives.
+    /// The checksum at `at` is right, wrong after a change, and equal to what finishing gives.
     fn check(frame: &mut [u8], at: usize) {
         let view = crate::Headers::parse(frame).unwrap();
         let ip = view.ip.unwrap();

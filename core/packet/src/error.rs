@@ -1,4 +1,4 @@
-//! What is wrong with a frame.
+//! Errors of frames.
 
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -7,7 +7,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Something ends before it should.
+    /// A header is truncated.
     #[error("{object}: read: needs {needs} bytes, has {has}")]
     Short {
         /// The header.
@@ -17,7 +17,7 @@ pub enum Error {
         /// Bytes there are.
         has: usize,
     },
-    /// A field has a value that its header cannot have.
+    /// A field has an impossible value.
     #[error("{object}: read: {field} is {value}")]
     Field {
         /// The header.
@@ -27,7 +27,7 @@ pub enum Error {
         /// Its value.
         value: usize,
     },
-    /// The header that comes with a super-frame says something else than its own headers.
+    /// The vnet header of a super-frame contradicts the frame's own headers.
     #[error("super-frame: cut: {0}")]
     Cut(&'static str),
 }
@@ -46,7 +46,7 @@ pub(crate) fn at_least<'a>(
     Ok(rest)
 }
 
-/// The two bytes at `at` as a number, most significant first; 0 behind the end.
+/// The two bytes at `at` as a big-endian number; 0 beyond the end.
 pub(crate) fn be16(bytes: &[u8], at: usize) -> u16 {
     match bytes.get(at..).and_then(<[u8]>::first_chunk) {
         Some(&two) => u16::from_be_bytes(two),
@@ -54,7 +54,7 @@ pub(crate) fn be16(bytes: &[u8], at: usize) -> u16 {
     }
 }
 
-/// The four bytes at `at` as a number, most significant first; 0 behind the end.
+/// The four bytes at `at` as a big-endian number; 0 beyond the end.
 pub(crate) fn be32(bytes: &[u8], at: usize) -> u32 {
     match bytes.get(at..).and_then(<[u8]>::first_chunk) {
         Some(&four) => u32::from_be_bytes(four),
@@ -62,7 +62,7 @@ pub(crate) fn be32(bytes: &[u8], at: usize) -> u32 {
     }
 }
 
-/// Writes bytes at `at`; nothing if they do not fit.
+/// Writes bytes at `at`, if they fit.
 pub(crate) fn put<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) {
     if let Some(place) = bytes.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
         *place = value;

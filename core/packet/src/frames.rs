@@ -25,7 +25,7 @@ pub(crate) struct Made {
     pub(crate) unfinished: bool,
 }
 
-/// Any frame with a payload of so many bytes.
+/// Any frame with a payload of this length.
 pub(crate) fn made(payload: std::ops::Range<usize>) -> impl Strategy<Value = Made> {
     let shape = (any::<bool>(), any::<bool>(), 0usize..3, 0usize..4, 0usize..11, 0usize..9);
     let values = (any::<u8>(), any::<u32>(), any::<u16>(), any::<bool>());
@@ -50,7 +50,7 @@ pub(crate) fn made(payload: std::ops::Range<usize>) -> impl Strategy<Value = Mad
 }
 
 impl Made {
-    /// The frame, and the header that goes with it (no super-frame).
+    /// The frame and its vnet header (not a super-frame).
     pub(crate) fn build(&self) -> (VnetHeader, Vec<u8>) {
         let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
         (0..self.tags).for_each(|n| frame.extend([0x81, 0, 0, u8::try_from(n).unwrap()]));

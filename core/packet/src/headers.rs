@@ -1,8 +1,8 @@
-//! A view of a frame: where its network and transport headers begin and what they are.
+//! A view of a frame: where its network and transport headers begin, and their kinds.
 //!
 //! Ethernet with up to two VLAN tags, IPv4 with options, IPv6 with extension headers, and the
 //! length of TCP and UDP headers. Total: any bytes give a view or an error. Addresses, ports and
-//! payload are slices at the offsets given. Not looked at: checksums, what a tunnel carries.
+//! payload are slices at the given offsets. Ignored: checksums, the content of tunnels.
 //! See RFC 791, RFC 8200, RFC 4302 (length of AH), IEEE 802.1Q.
 
 use crate::error::{Error, Result, at_least, be16};
@@ -14,22 +14,22 @@ const VLAN: [u16; 3] = [0x8100, 0x88a8, 0x9100];
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 
-/// TCP's number.
+/// TCP's protocol number.
 pub const TCP: u8 = 6;
-/// UDP's number.
+/// UDP's protocol number.
 pub const UDP: u8 = 17;
 
-/// More extension headers than in any packet of use.
+/// More extension headers than any useful packet has.
 const MOST_EXTENSIONS: usize = 8;
 
-/// What a frame is.
+/// The headers of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headers {
-    /// Its type behind the tags.
+    /// Its type after the tags.
     pub ethertype: u16,
     /// Where the network packet begins.
     pub network: usize,
-    /// If it is IP.
+    /// The IP packet, if it is one.
     pub ip: Option<Ip>,
 }
 
@@ -38,32 +38,32 @@ pub struct Headers {
 pub struct Ip {
     /// IPv6, else IPv4.
     pub v6: bool,
-    /// The protocol behind all extension headers that could be followed.
+    /// The protocol after all extension headers that could be followed.
     pub protocol: u8,
-    /// Where that begins.
+    /// Where the transport header begins.
     pub transport: usize,
-    /// Where the packet ends: what follows is padding.
+    /// Where the packet ends; padding follows.
     pub end: usize,
-    /// If it is a fragment.
+    /// Which part of a packet it is, if it is a fragment.
     pub fragment: Option<Fragment>,
-    /// If it is a whole TCP or UDP header in the first or only fragment: where its payload begins.
+    /// Where the payload begins, if a whole TCP or UDP header is in the first or only fragment.
     pub payload: Option<usize>,
-    /// Whether the length field is 0, as in packets over 64 KiB: it then goes to the frame's end.
+    /// Whether the length field is 0, as in packets over 64 KiB: the packet then extends to the frame's end.
     pub lengthless: bool,
 }
 
 /// Which part of a packet a fragment is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fragment {
-    /// Where it belongs, in bytes.
+    /// Its offset in the packet, in bytes.
     pub offset: u16,
     /// Whether more follow.
     pub more: bool,
-    /// The packet's number: 16 bits in IPv4, 32 in IPv6.
+    /// The packet's identification: 16 bits in IPv4, 32 in IPv6.
     pub id: u32,
 }
 
-/// Where the network packet of a frame begins: behind the Ethernet header and up to two tags.
+/// The type and start of a frame's network packet: after the Ethernet header and up to two tags.
 pub fn network(frame: &[u8]) -> Result<(u16, usize)> {
     at_least("Ethernet header", frame, 0, ETHERNET)?;
     let (mut ethertype, mut start) = (be16(frame, 12), ETHERNET);
@@ -79,7 +79,7 @@ pub fn network(frame: &[u8]) -> Result<(u16, usize)> {
 }
 
 impl Headers {
-    /// Looks at a frame that begins with its Ethernet header.
+    /// Parses a frame that begins with its Ethernet header.
     pub fn parse(frame: &[u8]) -> Result<Headers> {
         let (ethertype, network) = network(frame)?;
         let ip = match ethertype {
@@ -141,7 +141,7 @@ fn ipv6(frame: &[u8], start: usize) -> Result<Ip> {
     Ok(Ip { payload: payload(frame, &ip), ..ip })
 }
 
-/// Steps over one extension header, if there is one.
+/// Skips one extension header, if there is one.
 fn extension(frame: &[u8], ip: &mut Ip) -> Result<bool> {
     const HOP_BY_HOP: u8 = 0;
     const ROUTING: u8 = 43;
@@ -175,7 +175,7 @@ fn extension(frame: &[u8], ip: &mut Ip) -> Result<bool> {
     Ok(true)
 }
 
-/// Where the payload of TCP or UDP begins, if its header is there as a whole.
+/// Where the payload of TCP or UDP begins, if its header is complete.
 fn payload(frame: &[u8], ip: &Ip) -> Option<usize> {
     if ip.fragment.is_some_and(|f| f.offset > 0) {
         return None;

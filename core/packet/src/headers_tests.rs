@@ -1,4 +1,4 @@
-//! Views of frames, whole and broken.
+//! Views of valid and broken frames.
 
 use proptest::prelude::*;
 
@@ -54,16 +54,16 @@ fn extension_headers() {
     rest.extend([253, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7]);
     let ip = Headers::parse(&ipv6(0, &rest)).unwrap().ip.unwrap();
     assert_eq!((ip.protocol, ip.transport), (253, 54 + 20));
-    // A later fragment: what follows is no header.
+    // A later fragment: no header follows.
     let later = [60, 0, 0, 9, 0, 0, 0, 5, 1, 2, 3, 4, 5, 6, 7, 8];
     let ip = Headers::parse(&ipv6(44, &later)).unwrap().ip.unwrap();
     assert_eq!((ip.protocol, ip.transport), (60, 62));
     assert_eq!(ip.fragment, Some(Fragment { offset: 8, more: true, id: 5 }));
-    // A fragment that is all there is.
+    // A fragment that is the whole packet.
     let whole = [UDP, 0, 0, 0, 0, 0, 0, 5, 0, 1, 0, 2, 0, 8, 0, 0];
     let ip = Headers::parse(&ipv6(44, &whole)).unwrap().ip.unwrap();
     assert_eq!((ip.fragment, ip.payload), (None, Some(70)));
-    // One that goes on behind the end.
+    // An extension header that exceeds the packet.
     assert!(Headers::parse(&ipv6(0, &[6, 9, 0, 0, 0, 0, 0, 0])).is_err());
     assert!(Headers::parse(&ipv6(0, &[6, 0])).is_err());
 }

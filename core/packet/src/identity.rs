@@ -1,13 +1,13 @@
-//! A hash by which one packet is known again at another place, after it was forwarded.
+//! A hash that recognises a packet at another place, after it was forwarded.
 //!
-//! Of an IP packet these bytes, in this order: version (4 or 6) and protocol, one byte each;
+//! Over these bytes of an IP packet, in this order: version (4 or 6) and protocol, one byte each;
 //! source and destination address; IPv4 identification (2 bytes) or IPv6 flow label (4, most
-//! significant byte first); if it is a fragment its offset in bytes (2) with the lowest bit set
+//! significant byte first); of a fragment its offset in bytes (2) with the lowest bit set
 //! if more follow, and in IPv6 its identification (4); then, unless it is a later fragment:
-//! TCP (whole header) ports, sequence and acknowledgement numbers, window, options; UDP (whole
-//! header) and UDP-Lite its ports; SCTP bytes 0-7; ICMP bytes 0-1 and 4-7; then up to 64 bytes of
-//! what follows. Never TTL, DSCP, ECN, TCP flags, a checksum, the Ethernet header, or padding.
-//! Of any other frame, or an IP packet that cannot be read: all bytes.
+//! of TCP (whole header) ports, sequence and acknowledgement numbers, window, options; of UDP (whole
+//! header) and UDP-Lite the ports; of SCTP bytes 0-7; of ICMP bytes 0-1 and 4-7; then up to 64 bytes
+//! after that. Never TTL, DSCP, ECN, TCP flags, a checksum, the Ethernet header, or padding.
+//! Of any other frame, or an unreadable IP packet: all bytes.
 
 use crate::error::be32;
 use crate::headers::{Headers, Ip, TCP, UDP};
@@ -17,14 +17,14 @@ const ICMPV6: u8 = 58;
 const SCTP: u8 = 132;
 const UDP_LITE: u8 = 136;
 
-/// How much of the payload counts.
+/// Bytes of the payload that count.
 const PAYLOAD: usize = 64;
 
-/// More than what [`collect`] takes: 2 + 32 + 4 + 6 + 54 + 64.
+/// More than [`collect`] collects: 2 + 32 + 4 + 6 + 54 + 64.
 const MOST: usize = 192;
 
-/// The identity of a frame that begins with its Ethernet header. Two packets that are the same but
-/// for what a hop may change have the same; others have the same with a chance of 2^-64.
+/// The identity of a frame that begins with its Ethernet header. Packets that differ only in what a
+/// hop may change have equal identities; others collide with probability 2^-64.
 pub fn identity(frame: &[u8]) -> u64 {
     let Some((network, ip)) = Headers::parse(frame).ok().and_then(|h| Some((h.network, h.ip?)))
     else {
@@ -72,7 +72,7 @@ fn collect(frame: &[u8], network: usize, ip: &Ip, bytes: &mut Bytes) {
     bytes.push(part(segment, payload, payload + PAYLOAD));
 }
 
-/// Takes the transport header; returns where its payload begins.
+/// Collects the transport header; returns where its payload begins.
 fn transport(segment: &[u8], ip: &Ip, bytes: &mut Bytes) -> usize {
     match (ip.protocol, ip.payload) {
         (TCP, Some(payload)) => {
@@ -99,14 +99,14 @@ fn transport(segment: &[u8], ip: &Ip, bytes: &mut Bytes) -> usize {
     }
 }
 
-/// What there is of `bytes` between two places.
+/// The part of `bytes` between two offsets, as far as it exists.
 fn part(bytes: &[u8], from: usize, to: usize) -> &[u8] {
     let to = to.min(bytes.len());
     bytes.get(from.min(to)..to).unwrap_or(&[])
 }
 
 /// A 64-bit hash of bytes. h = length x A; for each 8 bytes, least significant first and the last
-/// filled up with zeros, as w: h = rotl(h ^ (w x A), 29) x B; at the end the finaliser of
+/// padded with zeros, as w: h = rotl(h ^ (w x A), 29) x B; at the end the finaliser of
 /// SplitMix64. All modulo 2^64; A = 0x9e3779b97f4a7c15, B = 0xd1b54a32d192ed03. Not for secrets.
 pub fn hash(bytes: &[u8]) -> u64 {
     const A: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -1,7 +1,7 @@
-//! Frames: views of their headers, checksums, segmentation, and a hash that survives the way.
+//! Frames: views of their headers, checksums, segmentation, and a hash that forwarding does not change.
 //!
 //! Bytes come as arguments and may be anything: every function is total. A frame begins with its
-//! Ethernet header; the [`VnetHeader`] that tells what offload left undone stands beside it.
+//! Ethernet header; its [`VnetHeader`], which says what offload left undone, is passed separately.
 
 pub mod checksum;
 mod error;

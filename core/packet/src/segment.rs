@@ -2,9 +2,9 @@
 //!
 //! TCP over IPv4 and IPv6 and UDP datagrams of one length (USO). Each packet gets its own lengths,
 //! IPv4 identification, sequence number and header checksum; CWR stays with the first, FIN and PSH
-//! with the last. A transport checksum that was unfinished stays so, with the pseudo-header's sum
-//! for the packet's own length; one that was finished is made anew. Bytes behind the IP packet
-//! (padding) are dropped. Not cut: fragments, UFO, IPv6 jumbograms; these are errors.
+//! with the last. An unfinished transport checksum stays unfinished, with the pseudo-header's sum
+//! for the packet's own length; a finished one is recomputed. Bytes after the IP packet
+//! (padding) are dropped. Fragments, UFO and IPv6 jumbograms are errors.
 //! See VIRTIO 1.3 section 5.1.6.2, RFC 9293 section 3.1, RFC 3168 section 6.1.2 (CWR).
 
 use crate::checksum::{add, checksum, fold, pseudo_header};
@@ -23,14 +23,14 @@ pub struct Segmenter {
 }
 
 impl Segmenter {
-    /// One without a buffer; the first super-frame makes it.
+    /// A segmenter without a buffer; the first super-frame allocates it.
     pub fn new() -> Self {
         Segmenter::default()
     }
 
-    /// Gives every packet that the frame stands for to `out`, in order, each with its header;
-    /// returns their number. A frame that is one packet goes through unchanged. On an error
-    /// nothing was given out.
+    /// Passes every packet that the frame stands for to `out`, in order, each with its header;
+    /// returns their number. A frame that is one packet passes unchanged. On an error
+    /// `out` was not called.
     pub fn segment(
         &mut self,
         header: &VnetHeader,
@@ -66,7 +66,7 @@ pub fn segment(
     Segmenter::new().segment(header, frame, out)
 }
 
-/// How many packets a frame stands for: as many as [`segment`] gives out, and 1 where that refuses.
+/// How many packets a frame stands for: as many as [`segment`] produces, and 1 where that refuses.
 pub fn packets(header: &VnetHeader, frame: &[u8]) -> u32 {
     if header.gso == Gso::None {
         return 1;
@@ -89,7 +89,7 @@ struct Plan {
     sums: Sums,
 }
 
-/// What to do about transport checksums.
+/// How to handle transport checksums.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sums {
     Unfinished,
@@ -98,7 +98,7 @@ enum Sums {
 }
 
 impl Plan {
-    /// Compares what the header promises with what the frame is.
+    /// Checks the vnet header against the frame.
     fn new(header: &VnetHeader, frame: &[u8]) -> Result<Plan> {
         let headers = Headers::parse(frame)?;
         let ip = headers.ip.ok_or(Error::Cut("it is no IP packet"))?;
@@ -145,7 +145,7 @@ impl Plan {
         })
     }
 
-    /// Makes a packet's headers its own.
+    /// Adapts a packet's headers to it.
     fn amend(&self, packet: &mut [u8], index: usize, last: bool) {
         let transport = self.ip.transport;
         let length = packet.len() - transport;
@@ -196,7 +196,7 @@ impl Plan {
     }
 }
 
-/// A length that [`Plan::new`] has made sure fits.
+/// A length that [`Plan::new`] has checked to fit.
 fn short(length: usize) -> u16 {
     u16::try_from(length).unwrap_or(u16::MAX)
 }

@@ -1,4 +1,4 @@
-//! Cut packets put together again, and their headers checked one by one.
+//! Cut packets reassembled, and their headers checked one by one.
 
 use proptest::prelude::*;
 

@@ -1,8 +1,8 @@
-//! The header before a frame that tells what offload has left undone: `struct virtio_net_hdr`.
+//! The header before a frame that says what offload has left undone: `struct virtio_net_hdr`.
 //!
-//! The legacy form of 10 bytes, as TUNSETVNETHDRSZ 10 and PACKET_VNET_HDR give it, in the byte
-//! order of the machine. Any 10 bytes are a header or an error. `hdr_len` is a hint that Linux
-//! fills with the length of the linear part; nothing here relies on it.
+//! The legacy form of 10 bytes, as with TUNSETVNETHDRSZ 10 and PACKET_VNET_HDR, in the
+//! machine's byte order. Any 10 bytes give a header or an error. `hdr_len` is a hint that Linux
+//! sets to the length of the linear part; nothing here relies on it.
 //! See Virtual I/O Device (VIRTIO) 1.3, section 5.1.6, and linux/virtio_net.h.
 
 use crate::error::{Error, Result};
@@ -14,7 +14,7 @@ const NEEDS_CSUM: u8 = 1;
 const DATA_VALID: u8 = 2;
 const ECN: u8 = 0x80;
 
-/// What kind of super-frame it is.
+/// The kind of super-frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Gso {
     /// One packet.
@@ -22,7 +22,7 @@ pub enum Gso {
     None,
     /// TCP over IPv4.
     TcpV4,
-    /// A UDP datagram that is to be sent in IP fragments (UFO).
+    /// A UDP datagram to be sent in IP fragments (UFO).
     Udp,
     /// TCP over IPv6.
     TcpV6,
@@ -30,7 +30,7 @@ pub enum Gso {
     UdpL4,
 }
 
-/// The header, read. The default says: one packet, nothing left undone.
+/// The decoded header. The default says: one packet, nothing left undone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct VnetHeader {
     /// The checksum at `csum_start + csum_offset` covers the pseudo-header only.
@@ -39,20 +39,20 @@ pub struct VnetHeader {
     pub data_valid: bool,
     /// Kind of super-frame.
     pub gso: Gso,
-    /// With TCP: the first segment has CWR, and it must stay with it.
+    /// With TCP: the first segment has CWR, and only it keeps CWR.
     pub ecn: bool,
     /// Length of the headers, or more. A hint.
     pub hdr_len: u16,
     /// Payload bytes of each segment.
     pub gso_size: u16,
-    /// From where the checksum counts, from the start of the Ethernet header.
+    /// Where checksumming starts, counted from the Ethernet header.
     pub csum_start: u16,
-    /// Where it stands, from `csum_start`.
+    /// Where the checksum is, counted from `csum_start`.
     pub csum_offset: u16,
 }
 
 impl VnetHeader {
-    /// Reads the first [`LEN`] bytes. Flags that are not known are dropped; an unknown kind of
+    /// Decodes the first [`LEN`] bytes. Unknown flags are dropped; an unknown kind of
     /// super-frame is an error, because it could not be cut.
     pub fn parse(bytes: &[u8]) -> Result<VnetHeader> {
         let Some(bytes) = bytes.first_chunk::<LEN>() else {
@@ -82,7 +82,7 @@ impl VnetHeader {
         })
     }
 
-    /// As it stands before a frame.
+    /// Encodes it as it precedes a frame.
     pub fn encode(&self) -> [u8; LEN] {
         let flags = if self.needs_csum { NEEDS_CSUM } else { 0 }
             | if self.data_valid { DATA_VALID } else { 0 };
