@@ -1,12 +1,11 @@
-//! `capture`: how many frames a second are captured without a loss, and how many of those offered, beside
-//! tcpdump, dumpcap and netsniff-ng.
+//! `capture`: how many frames per second are captured without loss, and how many of those offered, compared
+//! with tcpdump, dumpcap and netsniff-ng.
 //!
-//! A rate is free of loss when nothing was lost in three of three runs; it is looked for by bisection, each
-//! capturer's next run in turn. All have the same generator, the same cores and buffers of 64 MiB.
-//! What is offered is what reached the interface. On a veth the kernel's part of receiving, with all that a
-//! capturer puts into it, runs in the time of who sends, on the sender's core. So less is sent to a
-//! capturer that takes more of it, and where nothing is lost at the top, that core and not a loss sets
-//! the rate: the row says "at least", since what the capturer's own core could do is not known then.
+//! A rate is loss-free if three of three runs lose nothing. The search is a bisection in which the capturers
+//! take turns. All use the same generator, the same cores and 64 MiB buffers. The offered rate is what
+//! reaches the interface. On a veth, kernel receive work, including the capturer's, runs on the sender's
+//! core. So a more expensive capturer is offered less. If nothing is lost at top speed, that core limits the
+//! rate: the row then says "at least", because the limit of the capturer's own core stays unknown.
 
 mod capturers;
 pub(crate) mod pair;
@@ -31,19 +30,19 @@ use traffic::Traffic;
 
 pub(crate) use capturers::version;
 
-/// A search: whose, and whether frames are stored.
+/// A search: the capturer, and whether frames are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Cell {
     who: Who,
     stored: bool,
 }
 
-/// How searches are done.
+/// Parameters of the searches.
 struct Manner {
-    /// Seconds of a run.
+    /// Seconds per run.
     run: f64,
     tolerance: f64,
-    /// After which no run begins.
+    /// No run starts after this time.
     most: Duration,
 }
 
@@ -82,7 +81,7 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
     Ok(report)
 }
 
-/// Everything that is searched.
+/// All searches.
 fn cells(quick: bool) -> Vec<Cell> {
     let cell = |who, stored| Cell { who, stored };
     if quick {
@@ -107,7 +106,7 @@ fn title(cell: Cell) -> String {
     format!("loss-free, 64 bytes, {where_to}")
 }
 
-/// Runs all searches in turn until they are over, or the time is.
+/// Runs all searches in turn until they are complete or the time is over.
 fn search(pair: &Pair<'_>, cells: Vec<Cell>, manner: &Manner) -> Result<BTreeMap<Cell, Search>> {
     let start = Instant::now();
     let mut all: BTreeMap<Cell, Search> =
@@ -160,7 +159,7 @@ fn rows(searches: &BTreeMap<Cell, Search>, manner: &Manner, report: &mut Report)
     }
 }
 
-/// What must be said before a rate is taken for the capturer's.
+/// Qualification of a rate that is not the capturer's own limit.
 fn limit(found: &search::Found) -> String {
     match (found.asked, found.lost_at) {
         (Ask::Max, _) => {
@@ -178,8 +177,8 @@ fn mpps(rates: &[f64]) -> Vec<f64> {
     rates.iter().map(|rate| rate / 1e6).collect()
 }
 
-/// Values and ratios, of the highest rates offered without a loss. Which of them the sender's core set, and not
-/// a loss above them, stands in their rows.
+/// Values and ratios of the highest loss-free offered rates. The rows tell which of them the sender's core
+/// limited instead of a loss above them.
 fn figures(searches: &BTreeMap<Cell, Search>, report: &mut Report) {
     let found = |who, stored| searches.get(&Cell { who, stored }).and_then(Search::found);
     for (stored, kind) in [(false, "lossfree60"), (true, "stored60")] {

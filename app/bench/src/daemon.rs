@@ -1,7 +1,7 @@
-//! A program of a peer's, or of ours, that runs beside the measurement for as long as its value.
+//! A program, netloom's or a peer's, that runs beside the measurement as long as its value lives.
 //!
-//! Its standard input stays open, as some programs end with it. What it says goes to a file that is
-//! shown when it ends too early.
+//! Its standard input stays open, since some programs end with it. Its output goes to a file, which is shown
+//! if it ends too early.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -14,9 +14,9 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::driver::Driver;
 
-/// How long it may take to begin, and to end when asked to.
+/// How long it may take to start, and to end when asked.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Pause between two looks.
+/// Pause between two checks.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// A running program, ended when it is dropped.
@@ -38,7 +38,7 @@ impl Daemon {
         Ok(Daemon { name: name.to_owned(), child, said })
     }
 
-    /// Waits until `begun` says that it has begun.
+    /// Waits until `begun` reports that it has started.
     pub(crate) fn until(mut self, mut begun: impl FnMut(&Daemon) -> bool) -> Result<Daemon> {
         let end = Instant::now() + PATIENCE;
         while !begun(&self) {
@@ -56,7 +56,7 @@ impl Daemon {
         Ok(self)
     }
 
-    /// What it has said so far.
+    /// Its output so far.
     pub(crate) fn said(&self) -> String {
         std::fs::read_to_string(&self.said).unwrap_or_default()
     }
@@ -68,7 +68,7 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // Asked first, so that it can clear up; a failure means that it has ended.
+        // Signal first, so that it can clean up; a failure means that it has ended.
         if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
             let _ = kill_process(pid, Signal::TERM);
         }

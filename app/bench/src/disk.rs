@@ -1,11 +1,11 @@
-//! `disk`: how fast a folder's storage is written: by hand past the page cache and through it, and by the
-//! writer that stores captures, in turns.
+//! `disk`: write speed of a folder's storage: by hand, with O_DIRECT and through the page cache, and by the
+//! writer that stores captures, in turn.
 //!
-//! A round writes one file in each way; every second round in the other order. All ways write as many
-//! bytes, and the clock runs until fsync(2) has ended; taking a file away comes after that. The bytes are
-//! in memory before the clock runs (what filling chunks costs is a matter of `capture`), and nothing of
-//! earlier files waits to be written. Files have no name while they are written, so that nothing is left
-//! behind, whatever ends it.
+//! A round writes one file in each way, in reverse order every second round. All ways write the same number
+//! of bytes, and the clock runs until fsync(2) returns; deleting a file comes after that. The bytes are in
+//! memory before the clock starts (the cost of filling chunks belongs to `capture`), and no writeback of
+//! earlier files is pending. Files have no name while they are written, so that nothing is left behind in any
+//! case.
 
 mod write;
 
@@ -22,17 +22,17 @@ use write::{Folder, Way};
 /// Bytes of a file.
 const QUICK_TOTAL: u64 = 1 << 30;
 const TOTAL: u64 = 4 << 30;
-/// Bytes of one write in the ratio.
+/// Bytes per write for the ratio.
 const BLOCK: usize = 16 << 20;
-/// Bytes of one write in the table.
+/// Bytes per write for the table.
 const BLOCKS: [usize; 5] = [64 << 10, 256 << 10, 1 << 20, 4 << 20, BLOCK];
-/// What nine disks gave the source, in GB/s: 11.09 to 11.23 Gb/s.
+/// The source's result with nine disks in GB/s: 11.09 to 11.23 Gb/s.
 const SOURCE: [f64; 2] = [11.09 / 8.0, 11.23 / 8.0];
 
 /// All rounds, in GB/s.
 type Results = BTreeMap<Way, Vec<f64>>;
 
-/// `folder` is where files are written; the system's folder for temporary files where none is given.
+/// Writes files in `folder`; by default in the system's folder for temporary files.
 pub(crate) fn run(options: Options, folder: Option<&Path>) -> Result<Report> {
     let path = folder.map_or_else(std::env::temp_dir, PathBuf::from);
     let total = if options.quick { QUICK_TOTAL } else { TOTAL };
@@ -73,7 +73,7 @@ pub(crate) fn run(options: Options, folder: Option<&Path>) -> Result<Report> {
     Ok(report)
 }
 
-/// What is written in a round.
+/// The ways of a round.
 fn ways(quick: bool) -> Vec<Way> {
     let mut ways = vec![Way::Raw(BLOCK), Way::Writer, Way::Pwrite, Way::Buffered(BLOCK)];
     if !quick {

@@ -1,4 +1,4 @@
-//! The binary driven as a user would: a private runtime directory, lab files, timed runs.
+//! Drives the binary as a user would: a private runtime directory, lab files, timed runs.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ impl Driver {
         &self.exe
     }
 
-    /// A folder of this driver's own, removed with it.
+    /// This driver's own folder, removed with it.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -66,7 +66,7 @@ impl Driver {
         timed(self.command().args(args))
     }
 
-    /// What `netloom ARGS` prints, which is JSON.
+    /// The JSON that `netloom ARGS` prints.
     pub(crate) fn json(&self, args: &[&str]) -> Result<serde_json::Value> {
         let text = output(self.command().args(args))?;
         serde_json::from_str(&text).with_context(|| format!("read what {args:?} printed"))
@@ -97,14 +97,14 @@ impl Drop for Driver {
     }
 }
 
-/// Seconds that a command takes; an error shows what it said.
+/// Seconds that a command takes; an error shows its output.
 pub(crate) fn timed(command: &mut Command) -> Result<f64> {
     let start = Instant::now();
     output(command)?;
     Ok(start.elapsed().as_secs_f64())
 }
 
-/// Standard output of a command; an error shows what it said on standard error.
+/// Standard output of a command; an error shows its standard error.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let out = command.stdin(Stdio::null()).output();
     let out = out.with_context(|| format!("start {command:?}"))?;

@@ -1,4 +1,4 @@
-//! What `netloom status --json` says of a lab, as far as measuring needs it.
+//! The parts of `netloom status --json` that measurements need.
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -18,13 +18,13 @@ pub(crate) struct Interface {
     pub(crate) address: String,
 }
 
-/// What one direction of a wire has done, in packets.
+/// Packets handled in one direction of a wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ledger {
     pub(crate) offered: u64,
     pub(crate) sent: u64,
     pub(crate) held: u64,
-    /// Lost by chance, as was asked for.
+    /// Lost by the configured random loss.
     pub(crate) by_chance: u64,
     /// Lost for another cause.
     pub(crate) otherwise: u64,
@@ -35,17 +35,17 @@ impl Facts {
         driver.json(&["status", lab, "--json"]).map(Facts)
     }
 
-    /// Unix time in nanoseconds when it was read.
+    /// Unix time in nanoseconds of the reading.
     pub(crate) fn read_ns(&self) -> Result<u64> {
         self.0["read_ns"].as_u64().context("status has no `read_ns`")
     }
 
-    /// A counter of a node; `None` where the machine cannot tell.
+    /// A counter of a node; `None` if the machine does not provide it.
     pub(crate) fn counter(&self, node: &str, name: &str) -> Result<Option<u64>> {
         Ok(self.node(node)?[name].as_u64())
     }
 
-    /// A node's interface, by the link it is an end of.
+    /// A node's interface on a link.
     pub(crate) fn interface(&self, node: &str, link: &str) -> Result<Interface> {
         let all = self.node(node)?["interfaces"].as_array().context("status has no interfaces")?;
         let found = all.iter().find(|i| i["link"] == link);
@@ -61,7 +61,7 @@ impl Facts {
         })
     }
 
-    /// What a link's wire has done with what its first end sent.
+    /// Packets that a link's wire handled from its first end.
     pub(crate) fn ledger(&self, link: &str) -> Result<Ledger> {
         let found = by_name(&self.0["links"], link).context("status has no such link")?;
         let there = &found["wire"]["directions"][0];
@@ -94,7 +94,7 @@ fn by_name<'a>(list: &'a Value, name: &str) -> Option<&'a Value> {
 }
 
 impl Ledger {
-    /// What was done since an earlier moment.
+    /// Difference to an earlier reading.
     pub(crate) fn since(self, before: Ledger) -> Ledger {
         Ledger {
             offered: self.offered - before.offered,

@@ -1,9 +1,8 @@
-//! `flood`: what a node keeps of its throughput and latency while its neighbours flood it.
+//! `flood`: how much throughput and latency a node keeps while its neighbours flood it.
 //!
-//! A flooder gives as many 60-byte frames to a packet socket as one core can. What a flood costs the
-//! victim is told apart from what any neighbour costs that uses a core, by neighbours that merely
-//! spin. All cells of a round alternate, forwards and backwards. As root only: budgets are kept by
-//! BPF programs.
+//! A flooder sends as many 60-byte frames to a packet socket as one core can. Neighbours that merely spin
+//! separate the cost of a flood from that of any busy neighbour. All cells of a round alternate, forwards and
+//! backwards. Root only: BPF programs enforce the budgets.
 
 mod cells;
 mod field;
@@ -48,8 +47,8 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
     Ok(report)
 }
 
-/// The cells of a round in their order. What is steady is measured in the first rounds, so that there is
-/// enough of it however slow the machine is, and now and then later.
+/// The cells of a round in order. Steady cells run in the first rounds, so that a slow machine gets enough of
+/// them, and only now and then later.
 fn plan(round: usize, quick: bool) -> Vec<Cell> {
     let mut plan = cells::noisy();
     if !quick {
@@ -132,7 +131,7 @@ fn mean(figures: &[f64]) -> f64 {
     Summary::of(figures).map_or(0.0, |summary| summary.mean)
 }
 
-/// Of a pair of series; infinite when they say nothing.
+/// Ratio of a pair of series; infinite if they have no result.
 fn ratio((ours, theirs): &(Vec<f64>, Vec<f64>)) -> f64 {
     ratio_ci(ours, theirs).map_or(f64::INFINITY, |summary| summary.ratio)
 }

@@ -1,10 +1,10 @@
-//! `generate`: how many smallest frames a second are made, by each engine and by trafgen, and how exactly
-//! they are paced.
+//! `generate`: how many smallest frames per second each engine and trafgen send, and how exactly they are
+//! paced.
 //!
-//! Frames are counted where they arrive, by the receiving interface, over a window in the middle of a run;
-//! senders are kept on one core, all alike. Receiving is part of that core's work: two receiving ends are
-//! measured, one where a program drops frames as soon as they arrive (what a generator can do), and one
-//! that takes them as any node does (what it can do to a node).
+//! Frames are counted by the receiving interface over a window in the middle of a run; all senders are pinned
+//! to the same core. Receiving is part of that core's work, so two receivers are measured: one drops frames
+//! on arrival in a program (the generator's limit), one processes them as any node does (the load it can put
+//! on a node).
 
 mod sink;
 
@@ -25,18 +25,18 @@ use crate::running::number;
 use crate::{Options, Report};
 use sink::{End, Sink};
 
-/// After the first frame, and until the count ends.
+/// Time after the first frame, and until the count ends.
 const SETTLE: Duration = Duration::from_millis(300);
 const WINDOW: Duration = Duration::from_millis(800);
-/// Seconds of a run: what is above, and time to begin.
+/// Seconds of a run: the above, and time to start.
 const RUN: f64 = 2.0;
-/// Frames a second at which pacing is measured, and seconds.
+/// Frame rate at which pacing is measured, and seconds.
 const PACE: &str = "100kpps";
 const PACED: f64 = 1.0;
-/// How long a first frame may take.
+/// Longest wait for the first frame.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Who makes frames.
+/// The generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Maker {
     LiveFrames,
@@ -48,15 +48,15 @@ enum Maker {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Cell {
     Top(Maker, End),
-    /// How late frames leave, by the ring.
+    /// Lateness of departures with the ring.
     Pacing,
-    /// The same in calls of many frames, each of which has one time.
+    /// Lateness with calls of many frames, which share one departure time.
     PacingLive,
 }
 
-/// Microseconds late, by the sender's plan: of half of the frames, of 99 of 100, at most. 99 of 100 behind the
-/// rate's schedule, which is that of a sender that nothing interrupts. For how much of the time in percent
-/// it was interrupted.
+/// Microseconds late relative to the sender's plan: median, 99th percentile, maximum. Then the 99th
+/// percentile of the lag behind the rate's schedule, as an uninterrupted sender would keep it, and the
+/// percentage of time that the sender was interrupted.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Late {
     p50: f64,
@@ -107,7 +107,7 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
     Ok(report)
 }
 
-/// What is measured in a round. Cells with the same receiving end stand together.
+/// The cells of a round. Cells with the same receiver are adjacent.
 fn cells(quick: bool) -> Vec<Cell> {
     let mut cells = vec![
         Cell::Top(Maker::LiveFrames, End::Drop),
@@ -166,7 +166,7 @@ fn measure(cell: Cell, pair: &Pair<'_>, config: &Path, results: &mut Results) ->
     Ok(())
 }
 
-/// Frames a second that arrive.
+/// Frames per second that arrive.
 fn top(maker: Maker, pair: &Pair<'_>, config: &Path) -> Result<f64> {
     let first = pair.received(0)?;
     match maker {
@@ -178,7 +178,7 @@ fn top(maker: Maker, pair: &Pair<'_>, config: &Path) -> Result<f64> {
             Ok(rate)
         }
         Maker::Trafgen => {
-            // It has a child that only its group's signals reach, which `timeout` sends.
+            // It has a child that only its group's signals reach; `timeout` sends those.
             let mut command = pair.program("a", cores()[0], "timeout")?;
             command.args(["--signal", "INT", &RUN.to_string(), "trafgen"]);
             command.args(["--dev", pair.sender(0)?.0, "--conf"]).arg(config);
@@ -191,10 +191,10 @@ fn top(maker: Maker, pair: &Pair<'_>, config: &Path) -> Result<f64> {
     }
 }
 
-/// Frames a second that arrive over a window, some time after one that came after `first`.
+/// Frames per second that arrive over a window, some time after more than `first` have arrived.
 fn window(pair: &Pair<'_>, first: u64) -> Result<f64> {
     let end = Instant::now() + PATIENCE;
-    // Some frames of the kernel's own may come before the generator's.
+    // Some frames of the kernel itself may arrive before the generator's.
     while pair.received(0)? < first + 1000 {
         if Instant::now() > end {
             bail!("no frame arrived in {PATIENCE:?}");
@@ -209,7 +209,7 @@ fn window(pair: &Pair<'_>, first: u64) -> Result<f64> {
     Ok(frames / time.as_secs_f64())
 }
 
-/// A file that tells trafgen to make the frames that ours are like: UDP of 60 bytes for nobody.
+/// A trafgen configuration for frames like netloom's: UDP of 60 bytes for no station.
 fn trafgen_config(pair: &Pair<'_>) -> Result<PathBuf> {
     let path = pair.driver().folder().join("trafgen.cfg");
     let bytes = |mac: &str| {
@@ -217,7 +217,7 @@ fn trafgen_config(pair: &Pair<'_>) -> Result<PathBuf> {
         bytes.join(", ")
     };
     let (to, from) = (bytes(NOBODY), bytes(pair.sender(0)?.1));
-    // Ethernet, IPv4 (46 bytes, UDP, from and to a network for benchmarks), UDP to port 9.
+    // Ethernet, IPv4 (46 bytes, UDP, from and to a benchmarking network), UDP to port 9.
     let text = format!(
         "{{ {to}, {from}, c16(0x0800),\n  0x45, 0x00, c16(46), c16(0), c16(0x4000), 64, 17, \
          csumip(14, 33), 198, 18, 0, 1, 198, 18, 0, 2,\n  c16(49152), c16(9), c16(26), c16(0), \

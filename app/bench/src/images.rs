@@ -1,9 +1,9 @@
-//! `images`: what it takes to manage nodes one by one in a running lab, and what a node weighs.
+//! `images`: the cost of managing single nodes in a running lab, and the memory of a node.
 //!
-//! The operations are those of the table that Zec gives for virtual images ("Implementing a Clonable
-//! Network Stack in the FreeBSD Kernel", USENIX 2003, table 1): create, delete, start a process, move
-//! an interface, list. Each is the wall time of a whole command, beside the same by `ip`, alternating;
-//! `ip` makes a network namespace and nothing else of a node.
+//! The operations are those of Zec's table for virtual images ("Implementing a Clonable Network Stack in the
+//! FreeBSD Kernel", USENIX 2003, table 1): create, delete, start a process, move an interface, list. Each is
+//! the wall time of a whole command, alternating with the same operation by `ip`, which makes only a node's
+//! network namespace.
 
 mod ip;
 
@@ -21,11 +21,11 @@ const LAB: &str = "bench-images";
 const FEW: u32 = 10;
 /// Nodes of the larger one.
 const MANY: u32 = 1000;
-/// Nodes of the labs that are weighed.
+/// Nodes of the labs whose memory is measured.
 const WEIGHED: u32 = 400;
 const SOURCE: &str = "the source's table 1 has its time, but not in the text at hand";
 
-/// The operations, as the rows name them.
+/// The operations, with their names in the rows.
 const OPERATIONS: [(&str, &str); 5] = [
     ("create", "node create"),
     ("start_process", "exec of `true`"),
@@ -34,7 +34,7 @@ const OPERATIONS: [(&str, &str); 5] = [
     ("delete", "node delete"),
 ];
 
-/// Milliseconds of every round, by operation.
+/// Milliseconds of every round, per operation.
 type Times = [Vec<f64>; OPERATIONS.len()];
 
 pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
@@ -49,7 +49,7 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
     Ok(report)
 }
 
-/// The operations in a small lab, beside `ip`.
+/// The operations in a small lab, compared with `ip`.
 fn few(driver: &Driver, rounds: usize, report: &mut Report) -> Result<()> {
     driver.up(&driver.lab_file(LAB, &lab_file(FEW, ""))?)?;
     let peer = ip::version().filter(|_| is_root());
@@ -94,7 +94,7 @@ fn many(driver: &Driver, rounds: usize, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// What a node weighs while it is idle, with and without protection.
+/// Memory of an idle node, with and without protection.
 fn memory(driver: &Driver, rounds: usize, report: &mut Report) -> Result<()> {
     let kinds = [("node_kib", ""), ("node_protected_kib", "protect: {packets: 200k/s}")];
     let mut all = [vec![], vec![]];
@@ -123,7 +123,7 @@ fn weigh(driver: &Driver, settings: &str) -> Result<f64> {
     Ok((before - after) / f64::from(WEIGHED))
 }
 
-/// Each once. The interface goes to and fro, so that it is at home after two rounds.
+/// Each operation once. The interface moves back and forth, so it is home after two rounds.
 fn operations(driver: &Driver, round: usize, times: &mut Times) -> Result<()> {
     let (from, to) = if round.is_multiple_of(2) { ("n0:moved", "n1") } else { ("n1:moved", "n0") };
     let commands: [&[&str]; OPERATIONS.len()] = [
@@ -157,7 +157,7 @@ fn title(nodes: u32) -> String {
     format!("{nodes} nodes + {} links", nodes / 2)
 }
 
-/// Nodes in couples; the interface that is moved is on the first link.
+/// Nodes in pairs; the interface that moves is on the first link.
 fn lab_file(nodes: u32, settings: &str) -> String {
     let mut text = format!("name: {LAB}\nnodes:\n");
     for node in 0..nodes {

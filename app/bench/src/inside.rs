@@ -1,5 +1,5 @@
-//! Programs that run in a node's network namespace, but in the host's file system: sockets of the host
-//! that programs are to reach by their paths are not seen from a node's own.
+//! Runs programs in a node's network namespace but in the host's file system: a node's own file system does
+//! not contain the host's sockets that programs reach by path.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use crate::driver::Driver;
 use crate::machine::is_root;
 
-/// A command that runs `program` so.
+/// A command that runs `program` this way.
 pub(crate) fn inside(driver: &Driver, lab: &str, node: &str, program: &str) -> Result<Command> {
     let shown = driver.json(&["-l", lab, "node", "show", node, "--json"])?;
     let pid = shown["pid"].as_u64().with_context(|| format!("{lab}: {node} has no process"))?;

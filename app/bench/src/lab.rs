@@ -1,8 +1,8 @@
-//! `lab`: how long a lab takes to come up and go, beside the same made by `ip -batch` and by Mininet.
+//! `lab`: how long a lab takes to come up and go down, compared with `ip -batch` and Mininet.
 //!
-//! Hosts on per-link segments: 2 nodes + 1 link, 100 + 180, 1,000 + 2,000. Times are wall times of the
-//! whole command. `ip` makes the same namespaces, links and addresses (no processes, file systems,
-//! names or limits). Before each round the kernel has finished the one before.
+//! Hosts on per-link segments: 2 nodes + 1 link, 100 + 180, 1,000 + 2,000. Times are wall times of the whole
+//! command. `ip` makes the same namespaces, links and addresses (no processes, file systems, names or
+//! limits). Each round starts after the kernel has finished cleaning up the previous one.
 
 mod ip_batch;
 mod mininet;
@@ -25,12 +25,12 @@ const THOUSAND: Shape = Shape { nodes: 1000, links: 2000, forwarding: false };
 /// Every node has one link.
 const COUPLES: Shape = Shape { nodes: 1000, links: 500, forwarding: false };
 
-/// Seconds of every round of one shape by one candidate.
+/// Seconds of every round of one shape with one tool.
 #[derive(Debug, Default)]
 struct Times {
     up: Vec<f64>,
     down: Vec<f64>,
-    /// KiB for each node while it is up.
+    /// KiB per node while the lab is up.
     node_kib: Vec<f64>,
 }
 
@@ -81,8 +81,8 @@ fn thousand(driver: &Driver, rounds: usize, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Before larger labs, and the round that took most: what a lab gave back stays in the kernel's caches for a
-/// while, where the next one finds it.
+/// Runs before larger labs, and takes the largest round: memory freed by a lab stays in the kernel's caches
+/// for a while, where the next lab finds it.
 fn memory(driver: &Driver, rounds: usize, report: &mut Report) -> Result<()> {
     let mut times = Times::default();
     for round in 0..rounds {
@@ -95,7 +95,7 @@ fn memory(driver: &Driver, rounds: usize, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Alternates netloom and `ip`; the second one's times are empty where it cannot run.
+/// Alternates netloom and `ip`, whose times are empty if it cannot run.
 fn compare(
     driver: &Driver,
     shape: Shape,

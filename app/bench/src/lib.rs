@@ -1,9 +1,9 @@
-//! Experiments that measure what is promised, beside the peers in the same call.
+//! Experiments that measure netloom's promises, together with its peers in the same call.
 //!
-//! An experiment drives the binary as a user would, in a private runtime directory, alternates with
-//! its peers round by round, and gives a [`Report`]: rows with mean and 95 % confidence interval,
-//! ratios, values. A peer that is not installed is reported as missing, never as beaten. Experiments
-//! make traffic and namespaces of their own only and remove them also when they fail.
+//! An experiment drives the binary as a user would, in a private runtime directory, alternates with its peers
+//! round by round, and returns a [`Report`]: rows with mean and 95 % confidence interval, ratios, values. A
+//! peer that is not installed is reported as missing, never as beaten. Experiments touch only their own
+//! traffic and namespaces, and remove them even when they fail.
 
 #![forbid(unsafe_code)]
 
@@ -41,11 +41,11 @@ pub use report::{Report, Row};
 /// How an experiment is run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Only what feeds ratios and values, within 120 s.
+    /// Only the cells that feed ratios and values, within 120 s.
     pub quick: bool,
 }
 
-/// Names of the experiments, each with a line of what it measures.
+/// Names of the experiments, each with a one-line description.
 pub fn names() -> &'static [(&'static str, &'static str)] {
     &[
         ("lab", "time to bring up and take down labs of 2, 100 and 1,000 nodes; memory of a node"),
@@ -63,10 +63,9 @@ pub fn names() -> &'static [(&'static str, &'static str)] {
 }
 
 /// Runs an experiment with `exe`, the `netloom` binary; progress goes to stderr. `folder` is where `disk`
-/// writes, if not where temporary files are.
+/// writes, by default the folder for temporary files.
 ///
-/// # Errors
-/// An unknown name, and whatever keeps the binary itself from being measured.
+/// # Errors An unknown name, or anything that prevents measuring the binary itself.
 pub fn run(name: &str, options: Options, folder: Option<&Path>, exe: &Path) -> Result<Report> {
     if folder.is_some() && name != "disk" {
         bail!("experiment `{name}`: it takes no folder");

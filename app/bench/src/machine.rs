@@ -1,4 +1,4 @@
-//! Facts of the machine that a figure depends on.
+//! Facts of the machine that affect the figures.
 
 use std::collections::BTreeMap;
 use std::fs;

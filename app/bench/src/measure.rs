@@ -1,9 +1,9 @@
-//! `measure`: what measuring by alternate marking costs a packet and a path, and how exact its delays are.
+//! `measure`: what alternate marking costs per packet and per path, and how exact its delays are.
 //!
-//! Three parts, each in rounds of its own: what a point costs a packet, by test runs of its program
-//! ([`costs`]); what two points leave of the rate of sockets through a link ([`rates`]); by how much the mean
-//! delay that two points tell differs from that of stamps packet by packet ([`delays`]). Programs are
-//! compared with the empty one at the same places. The source's figures stand in the rows.
+//! Three parts, each in its own rounds: the cost of a point per packet, by test runs of its program
+//! ([`costs`]); the rate that two points leave to sockets over a link ([`rates`]); the error of the mean
+//! delay between two points relative to per-packet stamps ([`delays`]). Programs are compared with the empty
+//! one at the same places. The source's figures are in the rows.
 
 mod asked;
 mod costs;
@@ -29,7 +29,7 @@ use rates::{Ends, Rate, SIZES};
 /// The lab.
 const LAB: &str = "bench-measure";
 
-/// Rounds at most, and seconds that they may take.
+/// Maximum rounds, and their time in seconds.
 struct Amount {
     costs: (usize, u64),
     rates: (usize, u64),

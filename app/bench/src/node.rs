@@ -1,8 +1,8 @@
-//! `node`: what a node costs the programs in it: loopback TCP throughput by MTU, packet rate.
+//! `node`: what a node costs its programs: loopback TCP throughput by MTU, packet rate.
 //!
-//! The same program (`bench-peer`) runs in a node and on the host, alternating. At the host's own MTU
-//! of `lo` the host is the host itself; at another MTU it is a plain namespace made by `unshare`, as the
-//! host's own `lo` is left alone. An ordinary user has no raw socket on the host: there, too.
+//! The same program (`bench-peer`) runs in a node and on the host, alternating. At the MTU of the host's `lo`
+//! the host side is the host itself. At another MTU it is a plain namespace made by `unshare`, because the
+//! host's `lo` stays unchanged; the same holds for an ordinary user, who has no raw sockets on the host.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,9 +17,9 @@ const LAB: &str = "bench-node";
 const LAB_FILE: &str = "name: bench-node\nnodes:\n  a: {}\n  b: {}\nlinks:\n  - [a, b]\n";
 /// The MTUs of the source's figure.
 const MTUS: &[u32] = &[128, 256, 512, 1024, 1500, 2048, 4096, 8192, 16384];
-/// The ones that are compared in a quick run, beside the host's own.
+/// MTUs compared in a quick run, besides the host's own.
 const QUICK: &[u32] = &[1500];
-/// Pairs of rounds: many short ones, so that what else the machine does falls on both sides.
+/// Pairs of rounds: many short ones, so that other load on the machine hits both sides.
 const PAIRS: usize = 20;
 /// Length of a round.
 const SECONDS: &str = "0.3";
@@ -81,7 +81,7 @@ fn packets(driver: &Driver, own: u32, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Each once per pair; who is first alternates, too. One pair before that is not counted.
+/// Runs each side once per pair, alternating which is first. One uncounted pair comes before.
 fn alternate(
     node: impl Fn() -> Result<f64>,
     host: impl Fn() -> Result<f64>,

@@ -1,10 +1,9 @@
-//! Small programs that an experiment runs on both sides, so that nothing need be installed.
+//! Small programs that experiments run on both sides, so that nothing needs to be installed.
 //!
-//! `tcp SECONDS`: a sender and a receiver over 127.0.0.1 in one process; prints bytes a second.
-//! `flood SECONDS`: ICMP echo requests to 127.0.0.1 on a raw socket, a window of them in flight;
-//! prints replies a second. One number on standard output each. The others, of which one end runs in
-//! one node and the other in another, have modules of their own; they print `ready`, and one JSON
-//! object at their end, which comes when their standard input ends or their time is over.
+//! `tcp SECONDS`: a sender and a receiver over 127.0.0.1 in one process; prints bytes per second.
+//! `flood SECONDS`: ICMP echo requests to 127.0.0.1 on a raw socket with a window in flight; prints replies
+//! per second. Both print one number on standard output. The others have their own modules, with ends in two
+//! nodes: they print `ready`, and one JSON object when their standard input ends or their time is over.
 
 mod bells;
 mod burn;
@@ -30,22 +29,21 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, ipproto, recv, sendto, socket};
 use serde::Serialize;
 
-/// Bytes written by one call.
+/// Bytes per write call.
 const CHUNK: usize = 128 << 10;
 /// Requests in flight.
 const WINDOW: u32 = 32;
 /// Bytes of an echo request: 8 of header and the usual 56 of data.
 const REQUEST: usize = 64;
 
-/// How a receive timeout looks.
+/// Whether an error is a receive timeout.
 fn idle(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
-/// Runs one and prints its figures: what the binary's hidden subcommand `bench-peer` does.
+/// Runs one of them and prints its figures: the binary's hidden subcommand `bench-peer`.
 ///
-/// # Errors
-/// Unknown words, and whatever the sockets refuse.
+/// # Errors Unknown words, and socket errors.
 pub fn peer(args: &[String]) -> Result<()> {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     match words.as_slice() {
@@ -113,7 +111,7 @@ pub fn peer(args: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Keeps the calling thread, and those that it starts, on one core.
+/// Pins the calling thread, and threads it starts, to one core.
 fn pin(number: usize) -> Result<()> {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
     let allowed = sched_getaffinity(None).context("bench-peer: ask for own cores")?;
@@ -132,7 +130,7 @@ fn seconds(text: &str) -> Result<Duration> {
     Ok(Duration::from_secs_f64(seconds))
 }
 
-/// A word that is to be a number or an address.
+/// Parses a number or an address.
 fn figure<T: std::str::FromStr>(text: &str) -> Result<T> {
     text.parse().ok().with_context(|| format!("bench-peer: `{text}`: not what is expected there"))
 }
@@ -145,12 +143,12 @@ fn object(figures: &impl Serialize) {
     println!("{}", serde_json::json!(figures));
 }
 
-/// Tells the experiment that the other side may start.
+/// Signals the experiment that the other side may start.
 fn ready() {
     println!("ready");
 }
 
-/// Bytes a second from one thread to another.
+/// Bytes per second from one thread to another.
 fn tcp(time: Duration) -> Result<f64> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("listen on 127.0.0.1")?;
     let address = listener.local_addr().context("read own address")?;
@@ -182,11 +180,11 @@ fn tcp(time: Duration) -> Result<f64> {
     Ok(bytes as f64 / took)
 }
 
-/// Replies a second.
+/// Replies per second.
 fn flood(time: Duration) -> Result<f64> {
     let socket = socket(AddressFamily::INET, SocketType::RAW, Some(ipproto::ICMP))
         .context("open a raw ICMP socket")?;
-    // A lost packet must not stop the flood: what is in flight then is given up.
+    // A lost packet must not stop the flood: after this time, requests in flight are given up.
     set_socket_timeout(&socket, Timeout::Recv, Some(Duration::from_millis(50)))
         .context("set a receive timeout")?;
     let target = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
@@ -235,7 +233,7 @@ fn checksum(bytes: &[u8]) -> u16 {
     !u16::try_from(sum).unwrap_or(u16::MAX)
 }
 
-/// Whether an IPv4 packet is an echo reply to us; raw sockets see the requests on lo as well.
+/// Whether an IPv4 packet is an echo reply to this process; raw sockets also see the requests on lo.
 fn is_reply(packet: &[u8], id: u16) -> bool {
     let header = packet.first().map_or(0, |byte| usize::from(byte & 0x0f) * 4);
     packet.get(header) == Some(&0) && packet.get(header + 4..header + 6) == Some(&id.to_be_bytes())

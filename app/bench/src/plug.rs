@@ -1,8 +1,8 @@
-//! `plug`: what goes through a plug between the switch and a card, as in the source's tables 2.3 to 2.6.
+//! `plug`: traffic through a plug between the switch and a card, as in the source's tables 2.3 to 2.6.
 //!
-//! A veth pair stands for the card. Each plug and each setting of the card has a lab of its own, all up
-//! at once and idle but for the one that is measured. In is from the card to the switch: what collapsed
-//! in the source, where packets that the card had merged were cut.
+//! A veth pair stands for the card. Each plug and each setting of the card has its own lab; all are up at
+//! once and idle except the measured one. "In" is from the card to the switch: the direction that collapsed
+//! in the source, because packets merged by the card were truncated.
 
 mod card;
 
@@ -19,9 +19,9 @@ use crate::vde;
 use crate::{Options, Report};
 use card::{Card, Direction, Place, Way, Ways};
 
-/// Mb/s of the source's datagrams, and a rate that its cable did not have.
+/// Mb/s of the source's datagrams, and a rate beyond its cable.
 const RATES: [u32; 3] = [50, 95, 1000];
-/// The rate at which the source sent both ways.
+/// The rate at which the source sent in both directions.
 const BOTH: u32 = 95;
 
 /// A cell of the experiment.
@@ -78,7 +78,7 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
     Ok(report)
 }
 
-/// Everything that is measured.
+/// All cells.
 fn cells() -> Vec<Cell> {
     let mut all = vec![];
     for way in Way::ALL {
@@ -97,7 +97,7 @@ fn cells() -> Vec<Cell> {
     all
 }
 
-/// What feeds ratio and values, and what shows the collapse.
+/// Cells that feed ratio and values, and cells that show the collapse.
 fn is_quick(cell: Cell) -> bool {
     match cell.way {
         Way::Plug => cell.rate.is_none_or(|rate| rate == BOTH),
@@ -137,7 +137,7 @@ fn outward(all: &[Ways]) -> Vec<f64> {
     all.iter().filter_map(|ways| ways.outward).collect()
 }
 
-/// The source's tables: over a cable of 100 Mb/s, by mapped packet sockets and by libpcap.
+/// The source's tables: over a 100 Mb/s cable, by mapped packet sockets and by libpcap.
 fn source(report: &mut Report) {
     let streams = [
         ("rings", [("in", 17.1), ("out", 93.9), ("in/out: in", 0.558), ("in/out: out", 93.8)]),
@@ -213,7 +213,7 @@ mod tests {
         let ways = |inward, outward| vec![Ways { inward, outward }; 3];
         results.insert(cell(Direction::In), ways(Some(9.0), None));
         results.insert(cell(Direction::Out), ways(None, Some(10.0)));
-        // Both at once is another cell.
+        // Both directions at once is another cell.
         results.insert(cell(Direction::Both), ways(Some(1.0), Some(1.0)));
         let mut report = Report::default();
         figures(&results, &mut report);

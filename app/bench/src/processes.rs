@@ -1,13 +1,13 @@
-//! The CPU time that processes have used.
+//! CPU time of processes.
 
 use std::fs;
 
-/// Nanoseconds of CPU that processes have used, user and system; those that are gone count nothing.
+/// Nanoseconds of CPU used by processes, user and system; ended ones count as 0.
 pub(crate) fn cpu_ns(pids: &[u32]) -> u64 {
     pids.iter().map(|pid| exact(*pid).unwrap_or_else(|| ticks(*pid).unwrap_or(0))).sum()
 }
 
-/// What the scheduler has counted of its threads.
+/// The scheduler's count for its threads.
 fn exact(pid: u32) -> Option<u64> {
     let mut sum = 0_u64;
     for task in fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten() {
@@ -17,13 +17,13 @@ fn exact(pid: u32) -> Option<u64> {
     Some(sum)
 }
 
-/// The same in ticks, where the kernel has no statistics of the scheduler (proc_pid_stat(5)).
+/// The CPU time in ticks, for kernels without scheduler statistics (proc_pid_stat(5)).
 fn ticks(pid: u32) -> Option<u64> {
     stat_ticks(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
         .map(|ticks| ticks.saturating_mul(1_000_000_000) / rustix::param::clock_ticks_per_second())
 }
 
-/// User and system time of a line of /proc/PID/stat, whose second field may contain anything.
+/// User and system time in a line of /proc/PID/stat, whose second field may contain anything.
 fn stat_ticks(line: &str) -> Option<u64> {
     let (_, rest) = line.rsplit_once(')')?;
     let mut fields = rest.split_whitespace().skip(11);
@@ -31,7 +31,7 @@ fn stat_ticks(line: &str) -> Option<u64> {
     Some(user + system)
 }
 
-/// Percent of a core, of CPU and wall time in nanoseconds.
+/// Percentage of a core, from CPU and wall time in nanoseconds.
 pub(crate) fn percent(cpu: u64, wall: std::time::Duration) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "minutes in ns are below 2^53")]
     let cpu = cpu as f64;

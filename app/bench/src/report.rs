@@ -1,4 +1,4 @@
-//! What an experiment gives: one JSON object, or a table for people.
+//! Result of an experiment: one JSON object, or a table for people.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,13 +13,13 @@ pub struct Report {
     pub experiment: String,
     /// Facts of the machine: `kernel`, `cpu`, `cpus`, `memory_gib`, `user`.
     pub machine: BTreeMap<String, String>,
-    /// The least number of rounds of any row.
+    /// Smallest number of rounds of any row.
     pub rounds: usize,
-    /// Everything measured, and what was left out.
+    /// All measured cells, and those left out.
     pub rows: Vec<Row>,
-    /// Ours by the peer's, by name.
+    /// netloom's figure divided by the peer's, by name.
     pub ratios: BTreeMap<String, f64>,
-    /// Absolute figures; the name ends in the unit.
+    /// Absolute figures; each name ends with the unit.
     pub values: BTreeMap<String, f64>,
     /// 95 % confidence intervals of ratios and values.
     pub ci: BTreeMap<String, [f64; 2]>,
@@ -27,12 +27,12 @@ pub struct Report {
     pub peers: BTreeMap<String, Option<String>>,
 }
 
-/// A cell that was measured, or one left out (no rounds, and a note why).
+/// A measured cell, or one left out (no rounds, and a note with the reason).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// What was measured: `up, 100 nodes + 180 links`.
+    /// The cell: `up, 100 nodes + 180 links`.
     pub what: String,
-    /// Whose: `netloom`, `ip -batch`, `host`.
+    /// The candidate: `netloom`, `ip -batch`, `host`.
     pub who: String,
     /// Unit of mean and interval.
     pub unit: String,
@@ -42,7 +42,7 @@ pub struct Row {
     pub ci95: Option<[f64; 2]>,
     /// Number of rounds.
     pub rounds: usize,
-    /// Settings, or why it was left out.
+    /// Settings, or the reason why it was left out.
     pub note: String,
 }
 
@@ -56,7 +56,7 @@ impl Report {
         }
     }
 
-    /// Adds a measured row; nothing when there are no rounds.
+    /// Adds a measured row, unless there are no rounds.
     pub(crate) fn measured(
         &mut self,
         what: &str,
@@ -81,13 +81,13 @@ impl Report {
         });
     }
 
-    /// Adds a row for what was not measured.
+    /// Adds a row for a cell that was not measured.
     pub(crate) fn left_out(&mut self, what: &str, who: &str, why: &str) {
         let (what, who) = (what.to_owned(), who.to_owned());
         self.rows.push(Row { what, who, note: format!("left out: {why}"), ..Row::default() });
     }
 
-    /// Adds a figure that a source gives of its own system on its own machine.
+    /// Adds a figure that a source published for its own system on its own machine.
     pub(crate) fn of_source(&mut self, what: &str, who: &str, unit: &str, figure: f64) {
         self.rows.push(Row {
             what: what.to_owned(),
@@ -99,15 +99,15 @@ impl Report {
         });
     }
 
-    /// Adds a value with its interval; nothing when there are no rounds.
+    /// Adds a value with its interval, unless there are no rounds.
     pub(crate) fn value(&mut self, name: &str, rounds: &[f64]) {
         let Ok(summary) = Summary::of(rounds) else { return };
         self.values.insert(name.to_owned(), summary.mean);
         self.ci.insert(name.to_owned(), summary.ci95);
     }
 
-    /// Adds a value as the median of rounds, for what one pause of the machine in a round would spoil. Its
-    /// interval is that from the least to the greatest round.
+    /// Adds a value as the median of rounds, for figures that one pause of the machine would distort. Its
+    /// interval spans from the smallest to the largest round.
     pub(crate) fn median(&mut self, name: &str, rounds: &[f64]) {
         let Ok(median) = percentile(rounds, 50.0) else { return };
         let [low, high] = [f64::min, f64::max].map(|of| rounds.iter().copied().reduce(of));
@@ -115,7 +115,7 @@ impl Report {
         self.ci.insert(name.to_owned(), [low.unwrap_or(median), high.unwrap_or(median)]);
     }
 
-    /// Adds a ratio of paired rounds, ours by theirs; nothing when a side has no rounds.
+    /// Adds the ratio of paired rounds, ours divided by theirs, unless a side has no rounds.
     pub(crate) fn ratio(&mut self, name: &str, ours: &[f64], theirs: &[f64]) {
         let Ok(summary) = ratio_ci(ours, theirs) else { return };
         self.ratios.insert(name.to_owned(), summary.ratio);

@@ -1,13 +1,13 @@
-//! Rounds of an experiment that has many short cells: as many as fit into a time, three at least.
+//! Rounds of an experiment with many short cells: as many as fit into a time, but at least three.
 
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-/// The least number of rounds that says something.
+/// Smallest meaningful number of rounds.
 const LEAST: usize = 3;
 
-/// Runs `round` with its number, `most` times or for as long as `time` will do, whichever is less.
+/// Runs `round` with its number, `most` times or while `time` lasts, whichever is less.
 pub(crate) fn rounds(
     most: usize,
     time: Duration,

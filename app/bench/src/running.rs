@@ -1,7 +1,7 @@
-//! A program that runs in a node while something is measured.
+//! A program that runs in a node during a measurement.
 //!
-//! It says `ready` when the other side may start, serves until its standard input ends, then prints
-//! one JSON object. Dropped before that it is killed, and waited for.
+//! It prints `ready` when the other side may start, serves until its standard input ends, then prints one
+//! JSON object. Dropping it earlier kills it and waits for its end.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-/// A figure of what one has printed.
+/// A number in its output.
 pub(crate) fn number(printed: &Value, name: &str) -> Result<f64> {
     printed[name].as_f64().with_context(|| format!("no `{name}` in {printed}"))
 }
@@ -22,7 +22,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Starts it; `name` is for errors.
+    /// Starts a program; `name` is for errors.
     pub(crate) fn start(command: &mut Command, name: &str) -> Result<Running> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().with_context(|| format!("start {name}"))?;
@@ -30,7 +30,7 @@ impl Running {
         Ok(Running { name: name.to_owned(), child, lines: BufReader::new(out) })
     }
 
-    /// Waits until it says that the other side may start.
+    /// Waits until it prints `ready`.
     pub(crate) fn ready(mut self) -> Result<Running> {
         let mut line = String::new();
         self.lines.read_line(&mut line).with_context(|| format!("read from {}", self.name))?;
@@ -40,7 +40,7 @@ impl Running {
         self.failed(&line)
     }
 
-    /// Waits for its end and gives what it printed.
+    /// Waits for its end and returns its output.
     pub(crate) fn result(mut self) -> Result<Value> {
         let mut text = String::new();
         self.lines.read_to_string(&mut text).with_context(|| format!("read from {}", self.name))?;
@@ -51,7 +51,7 @@ impl Running {
         }
     }
 
-    /// Tells it to end, and gives what it printed.
+    /// Stops it and returns its output.
     pub(crate) fn end(mut self) -> Result<Value> {
         drop(self.child.stdin.take());
         self.result()
@@ -70,7 +70,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Both fail when it has been waited for.
+        // Both fail after a successful wait.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,8 +1,8 @@
-//! Waiting until the kernel has taken apart what the last round left.
+//! Waits until the kernel has torn down the previous round.
 //!
-//! Namespaces are destroyed one batch after another by one worker. A veth pair with one end in a
-//! namespace that dies now loses its other end after all that died before: when it has gone, so have
-//! they. All of it happens in namespaces of its own.
+//! One worker destroys namespaces in batches, one after another. A veth pair with one end in a namespace that
+//! dies now loses its other end after all namespaces that died before: once it is gone, so are they. All of
+//! it happens in separate namespaces.
 
 use std::process::Command;
 
@@ -11,7 +11,7 @@ use anyhow::Result;
 use crate::driver;
 use crate::machine::is_root;
 
-/// The inner namespace is known to be another one before an end is moved there.
+/// An end moves into the inner namespace only once that is known to be a different one.
 const SCRIPT: &str = r#"
 set -eu
 own=$(readlink /proc/self/ns/net)
@@ -26,7 +26,7 @@ wait $pid || :
 while ip link show first >/dev/null 2>&1; do sleep 0.01; done
 "#;
 
-/// Returns when earlier namespaces are gone.
+/// Returns once earlier namespaces are gone.
 pub(crate) fn settle() -> Result<()> {
     let mut command = Command::new("timeout");
     command.args(["60", "unshare"]);

@@ -1,11 +1,11 @@
-//! `switch`: the shared-memory switch between processes and between nodes, beside vde_switch, the
+//! `switch`: the shared-memory switch between processes and between nodes, compared with vde_switch, the
 //! kernel's bridge and Open vSwitch's userspace datapath.
 //!
-//! Frames from process to process go through the same program on both sides, which joins by libvdeplug
-//! and counts what is received. Stations are nodes, in pairs, as in the source's tables. The datagrams
-//! of `n` stations are sent at `B / (2n)` each, both ways, where `B` is what vde_switch carried of TCP
-//! in the same round, and no less than the source's own switch carried: the same for all. Every cell of
-//! a round is measured once, forwards and backwards in turn.
+//! Frames between processes use the same program on both sides, which joins by libvdeplug and counts received
+//! frames. Stations are nodes, in pairs, as in the source's tables. The datagrams of `n` stations are sent at
+//! `B / (2n)` each, in both directions. `B` is vde_switch's TCP throughput in the same round, but at least
+//! that of the source's own switch: the same for all. Every cell runs once per round, forwards and backwards
+//! in turn.
 
 mod frames;
 mod source;
@@ -26,19 +26,19 @@ use crate::{Options, Report};
 use frames::{BALL, Flow, How, Switches, Way};
 use stations::{DATA, Datagrams, Kind, Stations, Streams};
 
-/// Bytes of frames, Ethernet header included.
+/// Frame sizes in bytes, Ethernet header included.
 const SIZES: [u32; 5] = [60, 512, 1500, 9000, 65535];
-/// Those that ratios are made of.
+/// Sizes that feed ratios.
 const QUICK_SIZES: [u32; 2] = [60, 1500];
-/// Longer frames are cut by vde_switch, and the cut ones go on.
+/// vde_switch truncates longer frames and forwards them truncated.
 const VDE_LIMIT: u32 = 1518;
 /// Numbers of stations.
 const COUNTS: [usize; 4] = [2, 4, 6, 8];
-/// Those that ratios are made of in a quick run.
+/// Numbers that feed ratios in a quick run.
 const QUICK_COUNTS: [usize; 2] = [2, 8];
 /// Stations of the lab, and of the long transfer.
 const MOST: usize = 8;
-/// Seconds of that transfer, and of the datagrams of fewer stations.
+/// Seconds of that transfer, and of the datagrams with fewer stations.
 const LONG: f64 = 11.0;
 const SHORT: f64 = 1.0;
 
@@ -47,7 +47,7 @@ const SHORT: f64 = 1.0;
 enum Cell {
     Flow(u32, Way),
     Ping(How, Way),
-    /// What sleeping costs on this machine, whatever carries frames.
+    /// The cost of sleeping on this machine, independent of any switch.
     Bells,
     Edge,
     Streams(usize, Kind),
@@ -90,7 +90,7 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
         eprintln!("bench switch: round {}, {} cells", round + 1, cells.len());
         cells.iter().try_for_each(|cell| measure(*cell, &switches, &labs, &mut results))?;
         cells.reverse();
-        // The pace of datagrams is that of the streams of the same round.
+        // Datagrams are paced by the streams of the same round.
         cells.sort_by_key(|cell| matches!(cell, Cell::Datagrams(..)));
         Ok(())
     })?;
@@ -107,7 +107,7 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
     Ok(report)
 }
 
-/// What is measured in each round, datagrams last.
+/// Cells of each round, datagrams last.
 fn plan(quick: bool) -> Vec<Cell> {
     let (sizes, ways): (&[u32], &[Way]) =
         if quick { (&QUICK_SIZES, &[Way::Plugin, Way::Vde]) } else { (&SIZES, &Way::ALL) };
@@ -185,7 +185,7 @@ fn measure(
     Ok(())
 }
 
-/// Datagrams a second of each station, where TCP has carried so many Gb/s.
+/// Datagrams per second and station after TCP has carried this many Gb/s.
 fn pace(count: usize, gbps: f64) -> f64 {
     let most = gbps.max(source::most(count)) * 1e9;
     let count = u32::try_from(count).map_or(1.0, f64::from);
@@ -280,7 +280,7 @@ fn mean(figures: &[f64]) -> f64 {
     Summary::of(figures).map_or(0.0, |summary| summary.mean)
 }
 
-/// Ratios and values; where there are several numbers of stations, of the one that does worst.
+/// Ratios and values; with several numbers of stations, the worst.
 fn figures(results: &Results, report: &mut Report) {
     let flows = |size, way, figure: fn(&Flow) -> f64| {
         results.flows.get(&(size, way)).map_or(vec![], |all| each(all, figure))
@@ -343,7 +343,7 @@ mod tests {
     fn datagrams_are_sent_at_the_sources_share() {
         // Half of 1.2 Gb/s over two stations, in datagrams of 1,470 bytes.
         assert!((pace(2, 1.2) - 1.2e9 / 4.0 / 11_760.0).abs() < 1e-6);
-        // No less than the source's own 720 Mb/s.
+        // At least the source's own 720 Mb/s.
         assert!((pace(8, 0.1) - 0.72e9 / 16.0 / 11_760.0).abs() < 1e-6);
     }
 

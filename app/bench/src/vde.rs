@@ -9,16 +9,16 @@ use crate::daemon::Daemon;
 use crate::driver::{Driver, output};
 use crate::inside::inside;
 
-/// Its version, when switch and plugs are installed.
+/// Its version, if switch and plugs are installed.
 pub(crate) fn version() -> Option<String> {
     let plug = Command::new("vde_plug2tap").arg("--help").output();
     plug.ok()?;
-    // It tells its version and ends with an error, for want of a terminal's user.
+    // It prints its version and then fails, because there is no terminal user.
     let text = output(Command::new("vde_switch").arg("--version")).ok()?;
     text.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
 }
 
-/// Whether it can be plugged to a card.
+/// Whether its plug for cards is available.
 pub(crate) fn has_pcap_plug() -> bool {
     Command::new("vde_pcapplug").arg("--help").output().is_ok()
 }
@@ -39,7 +39,7 @@ impl VdeSwitch {
         Ok(VdeSwitch { daemon: daemon.until(|_| control.exists())?, folder })
     }
 
-    /// How it is joined.
+    /// Its address for joining.
     pub(crate) fn address(&self) -> Result<&str> {
         self.folder.to_str().context("the path of the folder for the labs is not UTF-8")
     }

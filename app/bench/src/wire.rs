@@ -1,9 +1,9 @@
-//! `wire`: how exactly links delay, lose and limit, and what goes through them; beside netem.
+//! `wire`: accuracy of link delay, loss and rate, and link throughput; compared with netem.
 //!
-//! Two nodes with a link for each setting and a plain one, all in one lab. A delay's error is what a
-//! packet took, less the setting and less the median of the plain link in the same round. A loss's
-//! error is in standard deviations of the binomial distribution, over all rounds. A rate is that of
-//! whole Ethernet frames while a quarter more is offered.
+//! Two nodes with a link for each setting and a plain one, all in one lab. A delay's error is a packet's time
+//! minus the setting and minus the plain link's median in the same round. A loss's error is in standard
+//! deviations of the binomial distribution, over all rounds. A rate counts whole Ethernet frames while 25 %
+//! more is offered.
 
 mod cells;
 mod paths;
@@ -28,29 +28,29 @@ const DELAYS: [u32; 4] = [1, 10, 50, 100];
 const LOSSES: [u32; 3] = [1, 10, 100];
 /// In Mb/s.
 const RATES: [u32; 3] = [10, 100, 1000];
-/// The delay at which throughput is promised, and those at which it is shown, in milliseconds.
+/// The delay with guaranteed throughput, and delays shown for comparison, in milliseconds.
 const TCP: u32 = 1;
 const TCP_MORE: [u32; 2] = [10, 50];
-/// A connection that reaches this part of what its buffers allow is limited by them.
+/// A connection that reaches this share of its buffers' limit counts as limited by them.
 const BY_WINDOW: f64 = 0.4;
 
-/// All rounds, by setting and by who.
+/// All rounds, by setting and implementation.
 #[derive(Default)]
 struct Results {
-    /// Where chance started.
+    /// Seed of the random losses.
     seed: u32,
-    /// Milliseconds: the 99th percentile of the errors' sizes, of each round.
+    /// Milliseconds: the 99th percentile of absolute errors in each round.
     delay: BTreeMap<(Trait, Who), Vec<f64>>,
-    /// The same of the plain link: what of it is the machine's.
+    /// The same for the plain link: the machine's own share.
     spread: Vec<f64>,
-    /// The errors' median, which shows a systematic one.
+    /// Median error, which shows a systematic error.
     median: BTreeMap<(Trait, Who), Vec<f64>>,
     loss: BTreeMap<(Trait, Who), Vec<Lost>>,
     /// Percent of the setting.
     rate: BTreeMap<(Trait, Who), Vec<f64>>,
     /// Gb/s.
     tcp: BTreeMap<(Trait, Who), Vec<f64>>,
-    /// Gb/s that buffers allow.
+    /// Gb/s that the buffers allow.
     window: BTreeMap<Trait, f64>,
 }
 
@@ -64,11 +64,11 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
         .chain(LOSSES.map(Trait::Loss))
         .chain(RATES.map(Trait::Rate))
         .collect();
-    // Another sample of losses in each run: the row tells which, so that it can be had again.
+    // Each run draws another sample of losses; the row states the seed for reproduction.
     let seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.subsec_nanos());
     let paths = Paths::up(&driver, &all, seed)?;
     for what in &all {
-        // Longer where the first question may be lost: it is asked again each second.
+        // Longer where the first request may be lost: it is repeated every second.
         let patience = if matches!(what, Trait::Loss(_)) { 2500 } else { 50 };
         paths.on(Who::Netloom, *what, |p| probe::greet(p, Duration::from_millis(patience)))?;
     }
@@ -129,7 +129,7 @@ fn throughput(paths: &Paths<'_>, who: Who, options: Options, results: &mut Resul
     let more = TCP_MORE.iter().filter(|_| !options.quick);
     for ms in [TCP].iter().chain(more) {
         let what = Trait::Delay(*ms);
-        // Slow start takes more round trips than there are in half a second at longer delays.
+        // At longer delays, slow start takes more round trips than half a second allows.
         let skip = if *ms == TCP { 0.5 } else { 2.5 };
         let (got, window) = paths
             .on(who, what, |p| Ok((probe::tcp(p, skip, 1.0)?, probe::window_limit(p, what)?)))?;
@@ -143,7 +143,7 @@ fn throughput(paths: &Paths<'_>, who: Who, options: Options, results: &mut Resul
     Ok(())
 }
 
-/// 99th percentile of the errors' sizes and their median, in milliseconds.
+/// 99th percentile of absolute errors, and median error, in milliseconds.
 fn delay_errors(taken: &[f64], plain: f64, what: Trait) -> Result<(f64, f64)> {
     let set = if let Trait::Delay(ms) = what { f64::from(ms) } else { 0.0 };
     let errors: Vec<f64> = taken.iter().map(|ns| (ns - plain) / 1e6 - set).collect();
@@ -200,7 +200,7 @@ fn tcp_title(what: Trait) -> String {
     }
 }
 
-/// Which of the two limits a connection has met.
+/// Which of the two limits a connection has reached.
 fn limit(got: f64, window: Option<f64>) -> String {
     match window {
         None => "1 connection".to_owned(),
@@ -213,7 +213,7 @@ fn limit(got: f64, window: Option<f64>) -> String {
     }
 }
 
-/// By how many standard deviations the losses of all rounds together are off.
+/// Deviation of all rounds' losses together, in standard deviations.
 fn sigmas(what: Trait, all: &[Lost]) -> f64 {
     let Trait::Loss(thousandths) = what else { return 0.0 };
     let share = f64::from(thousandths) / 1000.0;
@@ -222,7 +222,7 @@ fn sigmas(what: Trait, all: &[Lost]) -> f64 {
     (count - of * share) / (of * share * (1.0 - share)).sqrt()
 }
 
-/// Each value is that of the setting that does worst.
+/// Each value is that of the worst setting.
 fn values(results: &Results, report: &mut Report) {
     let ours = |series: &BTreeMap<(Trait, Who), Vec<f64>>| -> Vec<Vec<f64>> {
         let ours = series.iter().filter(|((_, who), _)| *who == Who::Netloom);

@@ -1,4 +1,4 @@
-//! Who captures, how each is started, and one run of it.
+//! The capturers, how each is started, and a single run.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,19 +13,19 @@ use super::said::{self, Account};
 use super::traffic::Traffic;
 use crate::driver::output;
 
-/// Bytes of each frame that are kept.
+/// Bytes kept of each frame.
 const SNAPLEN: &str = "96";
 
 /// A capturer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Who {
-    /// Ours with `--fast`: copied once at XDP where frames come in, at tc where they go out.
+    /// netloom with `--fast`: a single copy, at XDP on ingress, at tc on egress.
     Fast,
-    /// Ours as it chooses: nothing that it does changes the network.
+    /// netloom's own choice, which never changes the network.
     Auto,
-    /// Ours, by packet sockets' rings.
+    /// netloom with packet socket rings.
     Tpacket,
-    /// Ours, by libpcap.
+    /// netloom with libpcap.
     Pcap,
     Tcpdump,
     Dumpcap,
@@ -48,7 +48,7 @@ impl Who {
         }
     }
 
-    /// How it is set, for the rows.
+    /// Its settings, for the rows.
     pub(super) fn settings(self) -> &'static str {
         match self {
             Who::Fast => "xdp-ring in, tc-ring out; --ring 64MiB, -s 96, pcapng",
@@ -61,7 +61,7 @@ impl Who {
         }
     }
 
-    /// The peer's program; `None` for ours.
+    /// The peer's program; `None` for netloom.
     pub(super) fn peer(self) -> Option<&'static str> {
         match self {
             Who::Tcpdump | Who::Dumpcap | Who::Netsniff => Some(self.title()),
@@ -69,12 +69,12 @@ impl Who {
         }
     }
 
-    /// Its version, or that of the peer's first line about itself; `None` when it is missing.
+    /// Its version, or the peer's first line about itself; `None` when it is missing.
     pub(super) fn version(self) -> Option<String> {
         version(self.peer()?)
     }
 
-    /// What it says when frames are caught.
+    /// Its message once it captures.
     fn begun(self) -> &'static str {
         match self {
             Who::Fast | Who::Auto | Who::Tpacket | Who::Pcap => "b:eth",
@@ -84,18 +84,17 @@ impl Who {
         }
     }
 
-    /// For how long it may sit on frames before it takes them from the kernel.
+    /// How long it may leave frames in the kernel before it takes them.
     fn holds(self) -> Duration {
         match self {
-            // libpcap's time-outs: tcpdump asks for a second, dumpcap for a quarter of one.
+            // libpcap's timeouts: tcpdump asks for a second, dumpcap for a quarter of one.
             Who::Tcpdump => Duration::from_millis(1050),
             Who::Dumpcap => Duration::from_millis(300),
             _ => Duration::ZERO,
         }
     }
 
-    /// Commands that capture at links from 0 to `interfaces`, with their files, `None` for those not
-    /// to be stored.
+    /// Commands that capture on links 0 to `interfaces`, each with its file, `None` if nothing is stored.
     fn commands(
         self,
         pair: &Pair<'_>,
@@ -162,7 +161,7 @@ impl Who {
     }
 }
 
-/// The first line of what a program tells of its version.
+/// First line of a program's version output.
 pub(crate) fn version(program: &str) -> Option<String> {
     let told = Command::new(program).arg("--version").output().ok()?;
     let text = [told.stdout, told.stderr].concat();
@@ -170,18 +169,18 @@ pub(crate) fn version(program: &str) -> Option<String> {
     text.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
 }
 
-/// What one run gave.
+/// Result of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Run {
-    /// Frames that reached the interfaces, and how many a second.
+    /// Frames that reached the interfaces, and their rate per second.
     pub(super) offered: u64,
     pub(super) rate: f64,
-    /// Those that the capturer has, and those that it says it has lost.
+    /// Frames that the capturer has, and frames that it reports as lost.
     pub(super) account: Account,
 }
 
 impl Run {
-    /// Frames lost: by the capturer's own count or by what it has, whichever is more.
+    /// Frames lost: the capturer's own count or the frames missing from it, whichever is more.
     pub(super) fn lost(&self) -> u64 {
         self.account.lost.max(self.offered.saturating_sub(self.account.kept))
     }
@@ -194,7 +193,7 @@ impl Run {
     }
 }
 
-/// Captures at the first links while traffic goes over each of them, into `folder` where it is to be stored.
+/// Captures on the first links while each carries traffic; stores into `folder` if requested.
 pub(super) fn run(
     pair: &Pair<'_>,
     who: Who,
@@ -225,7 +224,7 @@ pub(super) fn run(
     for (program, file) in programs {
         let mut account = who.account(&program.interrupt()?)?;
         if let Some(file) = file {
-            // What has been lost already need not be counted in a large file.
+            // After a reported loss, counting a large file is pointless.
             if account.lost == 0 {
                 account.kept = in_file(&file)?;
             }
@@ -236,7 +235,7 @@ pub(super) fn run(
     Ok(run)
 }
 
-/// Frames in a file, as capinfos counts them.
+/// Frames in a file, by capinfos.
 fn in_file(file: &Path) -> Result<u64> {
     said::capinfos(&output(Command::new("capinfos").args(["-c", "-M"]).arg(file))?)
 }
@@ -249,7 +248,7 @@ mod tests {
     fn what_is_missing_is_lost_whoever_says_so() {
         let run = |kept, lost| Run { offered: 1000, rate: 1e6, account: Account { kept, lost } };
         assert_eq!(run(1000, 0).lost(), 0);
-        // Frames of others, which were captured, too.
+        // Other nodes' frames, also captured.
         assert_eq!(run(1002, 0).lost(), 0);
         assert_eq!(run(1000, 2).lost(), 2);
         assert_eq!(run(990, 2).lost(), 10);

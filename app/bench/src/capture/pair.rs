@@ -1,9 +1,8 @@
-//! Two nodes with links between them: `a` sends, `b` is captured at. Who sends is kept on the first core, who
-//! captures on the second, all alike.
+//! Two nodes with links between them: `a` sends, `b` captures. Senders are pinned to the first core,
+//! capturers to the second, all alike.
 //!
-//! Frames are for a station that is not there, so that they cost the receiving node as little as they
-//! can, and nothing answers. What this process leaves undone because it is killed, a shell does that
-//! waits for its end.
+//! Frames go to a station that does not exist: they cost the receiving node as little as possible, and
+//! nothing answers. If this process is killed, a shell that waits for its end cleans up.
 
 use std::process::{Child, Command, Stdio};
 
@@ -16,9 +15,9 @@ use crate::facts::{Facts, Interface};
 use crate::inside::inside;
 use crate::running::Running;
 
-/// The station that is not there: locally administered, and of no lab.
+/// The station that does not exist: a locally administered address, in no lab.
 pub(crate) const NOBODY: &str = "02:00:5e:10:00:01";
-/// Bytes of frames as RFC 2544 counts them, and as an interface does.
+/// Smallest frame: its bytes as RFC 2544 counts them, and as an interface does.
 pub(crate) const SMALL: &str = "64";
 
 /// A lab of two nodes.
@@ -30,7 +29,7 @@ pub(crate) struct Pair<'a> {
     _undertaker: Undertaker,
 }
 
-/// Which core senders are kept on, and which one receivers.
+/// The core that senders are pinned to, and the one for receivers.
 pub(crate) fn cores() -> [&'static str; 2] {
     match std::thread::available_parallelism().map_or(1, usize::from) {
         1 => ["0", "0"],
@@ -39,12 +38,12 @@ pub(crate) fn cores() -> [&'static str; 2] {
 }
 
 impl<'a> Pair<'a> {
-    /// Brings it up, with so many links.
+    /// Brings the lab up with this many links.
     pub(crate) fn up(driver: &'a Driver, lab: &str, links: usize) -> Result<Pair<'a>> {
         Pair::with(driver, lab, &vec![""; links])
     }
 
-    /// Brings it up, with a link for each of these settings, which are written as in a lab file.
+    /// Brings the lab up with a link for each of these settings, in lab file syntax.
     pub(crate) fn with(driver: &'a Driver, lab: &str, links: &[&str]) -> Result<Pair<'a>> {
         let undertaker = Undertaker::wait(driver)?;
         let mut text = format!("name: {lab}\nnodes: {{a: {{}}, b: {{}}}}\nlinks:\n");
@@ -72,17 +71,17 @@ impl<'a> Pair<'a> {
         &self.lab
     }
 
-    /// The name of an end at `b`.
+    /// Name of an end at `b`.
     pub(crate) fn receiver(&self, link: usize) -> Result<&str> {
         Ok(&self.link(link)?.1.name)
     }
 
-    /// The address of an end at `b`.
+    /// Address of an end at `b`.
     pub(crate) fn address(&self, link: usize) -> Result<&str> {
         Ok(&self.link(link)?.1.address)
     }
 
-    /// The name of an end at `a`, and its hardware address.
+    /// Name of an end at `a`, and its hardware address.
     pub(crate) fn sender(&self, link: usize) -> Result<(&str, &str)> {
         let sender = &self.link(link)?.0;
         Ok((&sender.name, &sender.mac))
@@ -92,7 +91,7 @@ impl<'a> Pair<'a> {
         self.links.get(number).with_context(|| format!("{}: no link {number}", self.lab))
     }
 
-    /// `netloom VERB` on the lab, kept on a core.
+    /// `netloom VERB` on the lab, pinned to a core.
     pub(crate) fn netloom(&self, core: &str) -> Command {
         let [first, rest @ ..] = on(core);
         let mut command = Command::new(first);
@@ -101,7 +100,7 @@ impl<'a> Pair<'a> {
         command
     }
 
-    /// Another's program in a node's network, kept on a core.
+    /// Another program in a node's network, pinned to a core.
     pub(crate) fn program(&self, node: &str, core: &str, program: &str) -> Result<Command> {
         let [first, rest @ ..] = on(core);
         let mut command = inside(self.driver, &self.lab, node, first)?;
@@ -109,7 +108,7 @@ impl<'a> Pair<'a> {
         Ok(command)
     }
 
-    /// Starts `netloom generate` of smallest frames over a link, for so many seconds.
+    /// Starts `netloom generate` with smallest frames on a link, for this many seconds.
     pub(crate) fn generate(
         &self,
         link: usize,
@@ -126,19 +125,19 @@ impl<'a> Pair<'a> {
         Running::start(&mut command, &format!("generate {engine} {rate}"))
     }
 
-    /// Frames that the other end of a link has received so far, by its interface's counters.
+    /// Frames received so far by the other end of a link, from its interface's counters.
     pub(crate) fn received(&self, link: usize) -> Result<u64> {
         let mut command = inside(self.driver, &self.lab, "b", "cat")?;
         counted(&output(command.arg("/proc/self/net/dev"))?, self.receiver(link)?)
     }
 }
 
-/// As flags of ours take it.
+/// The syntax of netloom's duration flags.
 pub(crate) fn milliseconds(seconds: f64) -> String {
     format!("{:.0}ms", seconds * 1e3)
 }
 
-/// What a generator has sent: frames, and how many a second.
+/// Frames that a generator sent, and their rate per second.
 pub(crate) fn sent(report: &Value) -> Result<(u64, f64)> {
     let frames =
         report["frames_sent"].as_u64().with_context(|| format!("no frames in {report}"))?;
@@ -146,7 +145,7 @@ pub(crate) fn sent(report: &Value) -> Result<(u64, f64)> {
     Ok((frames, rate.with_context(|| format!("no rate in {report}"))?))
 }
 
-/// Frames received, of a line of /proc/net/dev: `eth0: BYTES FRAMES ...`.
+/// Received frames from a line of /proc/net/dev: `eth0: BYTES FRAMES ...`.
 fn counted(text: &str, interface: &str) -> Result<u64> {
     let own = |line: &'_ str| -> Option<u64> {
         let (name, counts) = line.split_once(':')?;
@@ -159,12 +158,12 @@ fn counted(text: &str, interface: &str) -> Result<u64> {
     }
 }
 
-/// A shell that takes all labs down and the folder away when this process is gone without having done it.
+/// A shell that takes all labs down and removes the folder if this process ends without doing so.
 struct Undertaker(Child);
 
 impl Undertaker {
     fn wait(driver: &Driver) -> Result<Undertaker> {
-        // Ctrl-C is for all of a terminal's programs, and this one is to stay.
+        // Ctrl-C reaches all programs of a terminal, but this one must stay.
         const SCRIPT: &str = "trap '' INT TERM HUP; cat; \"$1\" down --all; rm -rf \"$2\"";
         let mut command = Command::new("sh");
         command.args(["-c", SCRIPT, "sh"]).arg(driver.exe()).arg(driver.folder());
@@ -176,7 +175,7 @@ impl Undertaker {
 
 impl Drop for Undertaker {
     fn drop(&mut self) {
-        // This process does it itself, then. `cat` ends with the pipe.
+        // This process cleans up itself then. `cat` ends with the pipe.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

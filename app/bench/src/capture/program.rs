@@ -1,5 +1,6 @@
-//! A program of which it is told what it says and when it has begun, and that ends by SIGINT, as it would in
-//! a user's terminal, whatever signals this process was started to ignore. It is killed when its value is dropped, and when this process ends.
+//! A program with captured output and a detectable start, ended by SIGINT as in a user's terminal, whatever
+//! signals this process was started to ignore. It is killed when its value is dropped and when this process
+//! ends.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -13,16 +14,16 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::processes::cpu_ns;
 
-/// How long one may take to begin, and to end.
+/// How long a program may take to start, and to end.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Pause between two looks.
+/// Pause between two checks.
 const LOOK: Duration = Duration::from_millis(5);
-/// A program that uses less than this part of a core has nothing to do.
+/// A program below this percentage of a core is idle.
 const IDLE: f64 = 5.0;
-/// Over which time that is seen.
+/// Time over which that is measured.
 const SEEN: Duration = Duration::from_millis(40);
 
-/// The words before a command that keep it on a core and end it with this process.
+/// Command prefix that pins a command to a core and ends it with this process.
 pub(crate) fn on(core: &str) -> [&str; 6] {
     ["setpriv", "--pdeathsig", "TERM", "taskset", "--cpu-list", core]
 }
@@ -36,7 +37,7 @@ pub(crate) struct Program {
     err: PathBuf,
 }
 
-/// What one has said.
+/// A program's output.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Said {
     pub(crate) out: String,
@@ -44,7 +45,7 @@ pub(crate) struct Said {
 }
 
 impl Program {
-    /// Starts it; what it says goes to files in `folder` that are `name`'s.
+    /// Starts a program with its output in files in `folder`, named after `name`.
     pub(crate) fn start(folder: &Path, command: &mut Command, name: &str) -> Result<Program> {
         let file = |end: &str| {
             let path = folder.join(format!("{name}.{end}"));
@@ -57,7 +58,7 @@ impl Program {
         Ok(Program { name: name.to_owned(), child, out, err })
     }
 
-    /// Waits until it has said `words`.
+    /// Waits until its output contains `words`.
     pub(crate) fn until_it_says(mut self, words: &str) -> Result<Program> {
         let end = Instant::now() + PATIENCE;
         loop {
@@ -78,7 +79,7 @@ impl Program {
         }
     }
 
-    /// Waits until it has nothing to do.
+    /// Waits until it is idle.
     pub(crate) fn until_idle(&self) {
         let end = Instant::now() + PATIENCE;
         let own = [self.child.id()];
@@ -94,9 +95,9 @@ impl Program {
         }
     }
 
-    /// Tells it to end as Ctrl-C does, waits for that, and gives what it has said.
+    /// Interrupts it as Ctrl-C does, waits for its end, and returns its output.
     pub(crate) fn interrupt(mut self) -> Result<Said> {
-        // A failure means that it has ended, which is seen below.
+        // A failure means that it has ended, as the check below sees.
         if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
             let _ = kill_process(pid, Signal::INT);
         }
@@ -113,7 +114,7 @@ impl Program {
         bail!("{}: still there {PATIENCE:?} after SIGINT", self.name)
     }
 
-    /// Waits until it ends by itself, however it does, and gives what it has said.
+    /// Waits until it ends by itself, with whatever status, and returns its output.
     pub(crate) fn end(mut self) -> Result<Said> {
         self.child.wait().with_context(|| format!("wait for {}", self.name))?;
         Ok(self.said())
@@ -130,7 +131,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // Both fail when it has been waited for.
+        // Both fail after a successful wait.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

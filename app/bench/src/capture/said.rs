@@ -1,16 +1,16 @@
-//! What capturers say of themselves at their end: how many frames they have, how many they lost.
+//! Parses capturers' final statistics: frames captured and frames lost.
 
 use anyhow::{Context, Result};
 use serde_json::Value;
 
 use super::program::Said;
 
-/// A capturer's own account.
+/// A capturer's own statistics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Account {
-    /// Frames that it has.
+    /// Frames captured.
     pub(super) kept: u64,
-    /// Frames that it says it has lost.
+    /// Frames reported as lost.
     pub(super) lost: u64,
 }
 
@@ -21,7 +21,7 @@ impl std::ops::AddAssign for Account {
     }
 }
 
-/// Of `netloom capture --json`: its books, of which the difference is counted as lost, too.
+/// Statistics of `netloom capture --json`: frames missing between its books count as lost too.
 pub(super) fn netloom(said: &Said) -> Result<Account> {
     let shown: Value = serde_json::from_str(&said.out).context("read netloom's account")?;
     let total = &shown["total"];
@@ -34,7 +34,7 @@ pub(super) fn netloom(said: &Said) -> Result<Account> {
     Ok(Account { kept: number(total, "written")?, lost: lost + difference.unsigned_abs() })
 }
 
-/// Of tcpdump: lines of a number and what it is of.
+/// Statistics of tcpdump: lines of a number and its meaning.
 pub(super) fn tcpdump(said: &Said) -> Result<Account> {
     let number = |what: &str| {
         let line = said.err.lines().find_map(|line| line.trim().strip_suffix(what));
@@ -48,7 +48,8 @@ pub(super) fn tcpdump(said: &Said) -> Result<Account> {
     })
 }
 
-/// Of dumpcap: `Packets received/dropped on interface 'eth0': 947697/0 (...)`, a line for each interface.
+/// Statistics of dumpcap: `Packets received/dropped on interface 'eth0': 947697/0 (...)`, a line per
+/// interface.
 pub(super) fn dumpcap(said: &Said) -> Result<Account> {
     let mut account = None;
     for line in said.err.lines() {
@@ -66,7 +67,7 @@ pub(super) fn dumpcap(said: &Said) -> Result<Account> {
     account.with_context(|| format!("dumpcap tells no counts: {}", said.err.trim()))
 }
 
-/// Of netsniff-ng: lines of a number and what it is of.
+/// Statistics of netsniff-ng: lines of a number and its meaning.
 pub(super) fn netsniff(said: &Said) -> Result<Account> {
     let number = |what: &str| {
         let all = said.out.lines().chain(said.err.lines());
@@ -78,7 +79,7 @@ pub(super) fn netsniff(said: &Said) -> Result<Account> {
     Ok(Account { kept: number("packets passed filter")?, lost: number("packets failed filter")? })
 }
 
-/// Frames in a file, of what `capinfos -c -M` says.
+/// Frames in a file, from the output of `capinfos -c -M`.
 pub(super) fn capinfos(text: &str) -> Result<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("Number of packets:"));
     let number = line.and_then(|number| number.trim().parse().ok());

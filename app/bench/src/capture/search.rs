@@ -1,45 +1,45 @@
-//! The search for the highest rate at which nothing is lost: bisection by single runs, then as many more
-//! runs at the rate found as it takes to believe it.
+//! Searches the highest loss-free rate: bisection by single runs, then enough runs at the rate found to
+//! confirm it.
 //!
-//! It begins as fast as the generator can. Where nothing is lost even then, the rate is the generator's
-//! limit and the capturer's is not known. A rate counts when nothing was lost in [`ENOUGH`] of [`ENOUGH`]
-//! runs; one run with a loss rules it out, with all above it.
+//! It starts at the generator's top speed. If nothing is lost even there, the rate is the generator's limit
+//! and the capturer's stays unknown. A rate counts when [`ENOUGH`] of [`ENOUGH`] runs lose nothing; one run
+//! with a loss rules it out, and every rate above it.
 
-/// Runs without a loss that make a rate count.
+/// Loss-free runs that make a rate count.
 pub(super) const ENOUGH: usize = 3;
-/// Below this nothing is looked for, in frames a second.
+/// Lowest rate searched, in frames per second.
 const LEAST: f64 = 10_000.0;
 
-/// At which rate to run next.
+/// Rate of the next run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Ask {
-    /// As fast as it goes.
+    /// Top speed.
     Max,
-    /// At so many frames a second.
+    /// This many frames per second.
     Rate(f64),
 }
 
-/// A rate at which nothing was lost.
+/// A loss-free rate.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Found {
-    /// Frames a second that were offered in each of its runs.
+    /// Frames per second offered in each of its runs.
     pub(super) offered: Vec<f64>,
-    /// What was asked of the generator.
+    /// The rate requested of the generator.
     pub(super) asked: Ask,
-    /// The lowest rate at which something was lost.
+    /// Lowest rate with a loss.
     pub(super) lost_at: Option<f64>,
 }
 
 /// The state of a search.
 #[derive(Clone, Debug)]
 pub(super) struct Search {
-    /// How far apart, as a ratio, the highest rate without and the lowest with a loss may be.
+    /// Largest ratio between the lowest rate with a loss and the highest without.
     near: f64,
-    /// Runs at the top without a loss.
+    /// Loss-free runs at top speed.
     top: Vec<f64>,
-    /// The lowest rate at which something was lost.
+    /// Lowest rate with a loss.
     high: Option<f64>,
-    /// Rates without a loss, upwards, with what each of their runs was offered.
+    /// Loss-free rates in ascending order, with the offered rate of each run.
     low: Vec<(f64, Vec<f64>)>,
     over: bool,
 }
@@ -60,13 +60,13 @@ impl Search {
             return (high / 2.0 >= LEAST).then_some(Ask::Rate(high / 2.0));
         };
         if high / low > self.near {
-            // The middle by ratio, so that each run halves what is not known.
+            // The geometric mean, so that each run halves the remaining range.
             return Some(Ask::Rate((low * high).sqrt()));
         }
         (runs.len() < ENOUGH).then_some(Ask::Rate(*low))
     }
 
-    /// What came of the run that was asked for: frames a second offered, and whether any were lost.
+    /// Records a run: frames per second offered, and whether any were lost.
     pub(super) fn told(&mut self, ask: Ask, offered: f64, lost: bool) {
         let rate = match ask {
             Ask::Max => offered,
@@ -89,7 +89,7 @@ impl Search {
         }
     }
 
-    /// Ends the search with what it has.
+    /// Ends the search with the results so far.
     pub(super) fn end(&mut self) {
         self.over = true;
     }
@@ -107,15 +107,15 @@ impl Search {
         })
     }
 
-    /// What is known where no rate counts: the highest without a loss in any run, the lowest with one.
+    /// Bounds if no rate counts: the highest loss-free rate of any run, the lowest with a loss.
     pub(super) fn bounds(&self) -> (Option<f64>, Option<f64>) {
         (self.low.last().map(|(rate, _)| *rate), self.high)
     }
 }
 
 impl Found {
-    /// Whether the generator, not the capturer, kept it from being higher: it was asked for all it has, or
-    /// did not give what it was asked for.
+    /// Whether the generator, not the capturer, was the limit: it ran at top speed, or did not reach the
+    /// requested rate.
     pub(super) fn is_generators_limit(&self) -> bool {
         match self.asked {
             Ask::Max => true,
@@ -128,8 +128,8 @@ impl Found {
 mod tests {
     use super::*;
 
-    /// Searches a capturer that loses above `capacity`, with a generator that gives at most `most`.
-    /// Gives what was found and the number of runs.
+    /// Simulates a capturer that loses above `capacity` and a generator limited to `most`. Returns the result
+    /// and the number of runs.
     fn search(capacity: f64, most: f64, tolerance: f64) -> (Option<Found>, usize) {
         let mut search = Search::new(tolerance);
         let mut runs = 0;
@@ -186,7 +186,7 @@ mod tests {
     fn a_loss_while_a_rate_is_confirmed_rules_it_out() {
         let mut search = Search::new(0.1);
         let mut seen = 0;
-        // 1 M is good once; what is below is always good.
+        // 1 M is loss-free once; lower rates always are.
         while let Some(ask) = search.next() {
             let Ask::Rate(rate) = ask else {
                 search.told(ask, 2e6, true);

@@ -1,5 +1,5 @@
-//! The source's tables of captured frames, and ours like them: percent of smallest frames at several rates and of
-//! a trace, over one interface and two, stored or not.
+//! The source's tables of captured frames, and the same for netloom: percent captured of smallest frames at
+//! several rates and of a trace, over one interface and two, stored or not.
 
 use std::collections::BTreeMap;
 
@@ -14,26 +14,26 @@ use crate::Report;
 use crate::driver::Driver;
 use crate::rounds::rounds;
 
-/// Rates over one interface, in Mpps; the last one is as fast as it goes.
+/// Rates over one interface, in Mpps; the last one is top speed.
 const RATES: [Option<f64>; 4] = [Some(0.5), Some(1.0), Some(2.0), None];
 /// Seconds of a run.
 const SECONDS: f64 = 1.0;
-/// Rounds, and what they may take together.
+/// Rounds, and their total time.
 const ROUNDS: usize = 3;
 const MOST: std::time::Duration = std::time::Duration::from_secs(2400);
 
-/// What is offered, without its file.
+/// The offered traffic, without its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Offer {
-    /// Of [`RATES`].
+    /// An index into [`RATES`].
     Small(usize),
     Trace,
 }
 
-/// A field of the table.
+/// A cell of the table.
 type Field = (Offer, usize, Cell);
 
-/// Fills our table.
+/// Fills netloom's table.
 pub(super) fn measure(driver: &Driver, pair: &Pair<'_>, report: &mut Report) -> Result<()> {
     let (file, what) = trace(driver)?;
     let mut fields = fields();
@@ -70,7 +70,7 @@ pub(super) fn measure(driver: &Driver, pair: &Pair<'_>, report: &mut Report) -> 
     Ok(())
 }
 
-/// All fields: rates over one interface, the top and the trace over both one and two.
+/// All cells: rates over one interface, top speed and the trace over both one and two.
 fn fields() -> Vec<Field> {
     let mut fields = vec![];
     for who in Who::ALL {

@@ -1,7 +1,7 @@
-//! What is offered: smallest frames at a rate, or a recorded trace as fast as it can be played.
+//! The offered traffic: smallest frames at a rate, or a recorded trace at top speed.
 //!
-//! The trace is a file that `NETLOOM_BENCH_TRACE` names, else one recorded here: a stream of TCP between
-//! two nodes, without offloads, so that frames have the sizes of a real cable's.
+//! `NETLOOM_BENCH_TRACE` may name the trace file; otherwise one is recorded: a TCP stream between two nodes,
+//! without offloads, so that frame sizes are those of a real cable.
 
 use std::path::{Path, PathBuf};
 
@@ -12,17 +12,17 @@ use super::program::Program;
 use super::search::Ask;
 use crate::running::Running;
 
-/// Frames of a trace that are played in one run.
+/// Frames of a trace replayed in one run.
 const FRAMES: u64 = 400_000;
 /// Port of the recorded stream.
 const PORT: &str = "7000";
 
-/// What a run is offered.
+/// Traffic of a run.
 #[derive(Clone, Debug)]
 pub(super) enum Traffic {
-    /// Smallest frames, for so many seconds.
+    /// Smallest frames, for this many seconds.
     Small(Ask, f64),
-    /// This file.
+    /// A trace file.
     Trace(PathBuf),
 }
 
@@ -46,7 +46,7 @@ impl Traffic {
     }
 }
 
-/// A trace, and what it is.
+/// A trace and its description.
 pub(super) fn trace(driver: &crate::driver::Driver) -> Result<(PathBuf, String)> {
     if let Some(file) = std::env::var_os("NETLOOM_BENCH_TRACE") {
         let file = PathBuf::from(file);

@@ -1,4 +1,4 @@
-//! One file, written in one of the ways that are compared.
+//! Writes one file in one of the compared ways.
 
 use std::fmt;
 use std::fs::File as Plain;
@@ -11,18 +11,18 @@ use anyhow::{Context, Result, bail};
 use netloom_disk::{Buffer, Direct, File, Options, Pool};
 use rustix::fs::{Mode, OFlags};
 
-/// How a file is written. Numbers are bytes of a write.
+/// How a file is written. Numbers are bytes per write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Way {
     /// pwrite(2) with O_DIRECT.
     Raw(usize),
     /// pwrite(2) through the page cache, and fsync(2).
     Buffered(usize),
-    /// What `capture` writes with, as it does where nothing is said.
+    /// The writer of `capture`, with its defaults.
     Writer,
-    /// The same, without io_uring.
+    /// The same writer without io_uring.
     Pwrite,
-    /// The same as `Writer`, with writes of this size.
+    /// `Writer` with writes of this size.
     Gathered(usize),
 }
 
@@ -55,24 +55,24 @@ fn size(bytes: usize) -> String {
     if bytes < 1 << 20 { format!("{} KiB", bytes >> 10) } else { format!("{} MiB", bytes >> 20) }
 }
 
-/// What writing a file gave.
+/// Result of writing a file.
 pub(super) struct Written {
     pub(super) gbytes_per_s: f64,
-    /// How it went.
+    /// Details of the write.
     pub(super) note: String,
 }
 
-/// A folder to write in, and the memory that is written.
+/// The target folder, and the memory to write.
 pub(super) struct Folder {
     path: PathBuf,
     itself: OwnedFd,
     total: u64,
-    /// One buffer of the largest write, filled.
+    /// One filled buffer of the largest write size.
     block: Buffer,
 }
 
 impl Folder {
-    /// `total` bytes will be a file, in writes of at most `most` bytes.
+    /// Prepares files of `total` bytes, in writes of at most `most` bytes.
     pub(super) fn open(path: &Path, total: u64, most: usize) -> Result<Folder> {
         let shown = path.display();
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -88,16 +88,16 @@ impl Folder {
         Ok(Folder { path: path.to_owned(), itself, total, block })
     }
 
-    /// Where it is and what file system it has, for the report.
+    /// The folder and its file system, for the report.
     pub(super) fn described(&self) -> String {
         let kind = rustix::fs::fstatfs(&self.itself).map_or(0, |found| found.f_type);
         format!("{}, file system 0x{kind:x}", self.path.display())
     }
 
-    /// Writes a file and lets go of it. The clock runs from before the file is made until it is on the
-    /// storage; what taking it away costs is nobody's.
+    /// Writes and closes a file. The clock runs from before the file is created until it is on the storage;
+    /// deleting it is not counted.
     pub(super) fn write(&self, way: Way) -> Result<Written> {
-        // What earlier files still have to be written is not this one's to wait for.
+        // This file must not wait for writeback of earlier ones.
         rustix::fs::syncfs(&self.itself).context("write what waits")?;
         let (seconds, note) = match way {
             Way::Raw(bytes) => (self.by_hand(bytes, true)?, String::new()),
@@ -114,7 +114,7 @@ impl Folder {
         Ok(Written { gbytes_per_s, note })
     }
 
-    /// Seconds for writes of `bytes` one after the other.
+    /// Seconds for consecutive writes of `bytes`.
     fn by_hand(&self, bytes: usize, direct: bool) -> Result<f64> {
         let block = self.block.get(..bytes).context("a write larger than its buffer")?;
         let start = Instant::now();
@@ -134,9 +134,9 @@ impl Folder {
         Ok(start.elapsed().as_secs_f64())
     }
 
-    /// Seconds for chunks from a pool, and how they were written.
+    /// Seconds for chunks from a pool, and details of the write.
     fn written(&self, options: &Options) -> Result<(f64, String)> {
-        // As much as can be on its way, and a chunk to fill.
+        // As much as can be in flight, and a chunk to fill.
         let pool = Pool::new(options.chunk, 4 * options.gather.max(options.chunk) as u64);
         let mut all: Vec<Buffer> = std::iter::from_fn(|| pool.take()).collect();
         all.iter_mut().for_each(|buffer| buffer.fill(7));
@@ -169,8 +169,8 @@ impl Folder {
     }
 }
 
-/// Takes the name of a file away, and keeps the file: the last one to let go of it waits until the file
-/// system has freed, and told the storage of, all that was written.
+/// Unlinks a file and keeps it open: whoever closes it last waits until the file system has freed its blocks
+/// and told the storage.
 fn nameless(path: &Path) -> Result<Plain> {
     let kept = Plain::open(path).context("open what is written")?;
     std::fs::remove_file(path).context("take the name away")?;
@@ -185,7 +185,7 @@ mod tests {
     fn every_way_writes_and_leaves_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::open(dir.path(), 4 << 20, 1 << 20).unwrap();
-        // Where the file system has no O_DIRECT there is no `Raw`.
+        // A file system without O_DIRECT has no `Raw`.
         let raw = folder.write(Way::Raw(64 << 10));
         if let Err(error) = raw {
             assert!(format!("{error:#}").contains("O_DIRECT"), "{error:#}");

@@ -1,4 +1,4 @@
-//! What is measured under flood: every cell is a measurement, a victim and what its neighbours do.
+//! Cells of the flood experiment: each is a measurement, a victim and the behaviour of its neighbours.
 
 use std::fmt;
 
@@ -10,47 +10,47 @@ pub(super) struct Cell {
     pub(super) others: Others,
 }
 
-/// What is measured.
+/// The measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Measure {
-    /// TCP from the peer to the victim, as fast as it goes.
+    /// TCP from the peer to the victim, unlimited.
     Unpaced,
     /// TCP at 1 Gb/s.
     Paced,
-    /// Echoes of 10,000 datagrams a second by the victim.
+    /// Echoes by the victim at 10,000 datagrams per second.
     Echo,
-    /// CPU that the victim is made to spend on receiving, with no traffic but the flood.
+    /// CPU that the victim spends on receiving when the flood is the only traffic.
     ReceiveCpu,
 }
 
-/// How the victim is set up: each is a node in a lab of its own.
+/// The victim's configuration; each has its own lab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Victim {
-    /// Nothing said.
+    /// Default settings.
     Plain,
-    /// Its receive work is charged to it, so that it can be read; not protected.
+    /// Its receive work is charged to it and so can be read; not protected.
     Charged,
-    /// Protected with room for its traffic.
+    /// Protected, with a budget that fits its traffic.
     Protected,
-    /// Protected with the budget at which its CPU is promised.
+    /// Protected, with the budget for which its CPU is guaranteed.
     Tight,
 }
 
-/// What its neighbours do.
+/// The neighbours' behaviour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Others {
     /// Nothing.
     Idle,
-    /// So many use a core each and send nothing.
+    /// This many use a core each and send nothing.
     Spin(usize),
-    /// So many flood at full rate.
+    /// This many flood at full rate.
     Flood(usize, Way),
 }
 
 /// How the flooders' packet sockets send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Way {
-    /// Past the sender's own queueing discipline (`PACKET_QDISC_BYPASS`).
+    /// Bypassing the sender's queueing discipline (`PACKET_QDISC_BYPASS`).
     Direct,
     /// Through it.
     Queue,
@@ -69,7 +69,7 @@ impl Victim {
         }
     }
 
-    /// What the rows say of it.
+    /// Its name in the rows.
     pub(super) fn title(self) -> &'static str {
         match self {
             Victim::Plain => "unprotected",
@@ -89,7 +89,7 @@ impl Victim {
 }
 
 impl Way {
-    /// As `bench-peer frames` takes it.
+    /// The word for `bench-peer frames`.
     pub(super) fn word(self) -> &'static str {
         match self {
             Way::Direct => "direct",
@@ -116,12 +116,12 @@ impl fmt::Display for Cell {
     }
 }
 
-/// A cell by its parts.
+/// Constructor.
 pub(super) fn cell(measure: Measure, victim: Victim, others: Others) -> Cell {
     Cell { measure, victim, others }
 }
 
-/// Cells of ratios that differ most from one time to the next: measured in every round.
+/// Cells of ratios with high variance: measured in every round.
 pub(super) fn noisy() -> Vec<Cell> {
     let direct = |n| Others::Flood(n, Way::Direct);
     let others = [Others::Idle, Others::Spin(1), direct(1), Others::Spin(2), direct(2)];
@@ -131,7 +131,7 @@ pub(super) fn noisy() -> Vec<Cell> {
     all
 }
 
-/// The other cells that ratios and values are made of.
+/// The other cells that feed ratios and values.
 pub(super) fn steady() -> Vec<Cell> {
     use Measure::{Echo, Paced, ReceiveCpu, Unpaced};
     use Victim::{Charged, Plain, Protected, Tight};
@@ -146,7 +146,7 @@ pub(super) fn steady() -> Vec<Cell> {
     all
 }
 
-/// Cells that are only rows.
+/// Cells that are only shown as rows.
 pub(super) fn rest() -> Vec<Cell> {
     use Measure::{Echo, Paced, ReceiveCpu, Unpaced};
     use Victim::{Charged, Plain, Protected, Tight};

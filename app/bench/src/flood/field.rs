@@ -1,7 +1,7 @@
-//! The labs in which the flood takes place, and one measurement in them.
+//! The labs of the flood experiment, and a single measurement.
 //!
-//! Victim, its peer and two flooders stand on one switch. Each kind of victim has a lab of its own, all
-//! up at once and idle but for the one that is measured, so that they can alternate.
+//! The victim, its peer and two flooders are on one switch. Each kind of victim has its own lab. All labs are
+//! up at once and idle except the measured one, so that they can alternate.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -16,23 +16,23 @@ use crate::running::{Running, number};
 
 /// Port of sinks and servers.
 const PORT: &str = "7000";
-/// Bytes a second of the paced stream.
+/// Bytes per second of the paced stream.
 const PACE: &str = "125000000";
-/// Datagrams a second that are echoed.
+/// Datagrams per second that are echoed.
 const ECHOES: &str = "10000";
-/// What a stream takes to reach its rate, many times over: a round trip is far below a millisecond.
+/// Many times what a stream needs to reach its rate: a round trip is far below a millisecond.
 const SETTLE: Duration = Duration::from_millis(100);
-/// What serves longer than this has been forgotten.
+/// A server that runs longer than this was forgotten.
 const MOST: &str = "60";
 /// Names of the flooders.
 const FLOODERS: [&str; 2] = ["f1", "f2"];
-/// Which of two cores each has: where a scheduler puts them would decide more than what is measured. The
+/// The core of each node: a scheduler's placement would affect results more than the effect measured. The
 /// victim shares its core with the first flooder, its peer with the second.
 const VICTIM: &str = "0";
 const PEER: &str = "1";
 const FLOODERS_ON: [&str; 2] = ["0", "1"];
 
-/// Labs that are up, with the addresses in them.
+/// The running labs, with their addresses.
 pub(super) struct Field<'a> {
     driver: &'a Driver,
     victims: Vec<(Victim, Interface, Vec<Interface>)>,
@@ -40,20 +40,20 @@ pub(super) struct Field<'a> {
     window: Duration,
 }
 
-/// What one measurement gave.
+/// Result of a measurement.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Measured {
     /// Gb/s, microseconds, or percent of a core.
     pub(super) figure: f64,
-    /// Frames a second that all flooders together gave to their sockets.
+    /// Frames per second that all flooders gave to their sockets.
     pub(super) offered: f64,
-    /// Median of the echoes' times in microseconds, and the share that never came.
+    /// Median echo time in microseconds, and the share of lost echoes.
     pub(super) median: f64,
     pub(super) lost: f64,
 }
 
 impl<'a> Field<'a> {
-    /// Brings the labs up. `window` is the time that a measurement counts.
+    /// Brings the labs up. `window` is the counted time of a measurement.
     pub(super) fn up(driver: &'a Driver, window: Duration) -> Result<Field<'a>> {
         let mut field = Field { driver, victims: vec![], skip: SETTLE, window };
         for victim in Victim::ALL {
@@ -75,7 +75,7 @@ impl<'a> Field<'a> {
 
     /// Measures once.
     pub(super) fn measure(&self, cell: Cell) -> Result<Measured> {
-        // The flood is of a service of the victim's.
+        // The flood targets a service of the victim.
         let service = self.driver.peer(cell.victim.lab(), "victim", &["hold", MOST])?.ready()?;
         let busy = self.neighbours(cell)?;
         let measured = match cell.measure {
@@ -129,7 +129,7 @@ impl<'a> Field<'a> {
         Ok(Measured { figure: bytes * 8e-9, ..Measured::default() })
     }
 
-    /// Time of the slowest echo in a hundred, in microseconds.
+    /// 99th percentile of echo times, in microseconds.
     fn echo(&self, victim: Victim) -> Result<Measured> {
         let (lab, to) = (victim.lab(), self.address(victim)?);
         let server = ["on", VICTIM, "echo-server", PORT, MOST];

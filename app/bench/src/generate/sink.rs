@@ -1,6 +1,6 @@
-//! What is at the receiving end: a node as any, or a program that drops frames where they arrive.
+//! The receiver: a plain node, or a program that drops frames on arrival.
 //!
-//! The program is two instructions long, put into a file that `ip link` loads.
+//! The program is two instructions, written to an ELF file that `ip link` loads.
 
 use std::path::Path;
 
@@ -10,12 +10,12 @@ use crate::capture::pair::Pair;
 use crate::driver::output;
 use crate::inside::inside;
 
-/// A receiving end.
+/// A receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum End {
     /// Drops frames at XDP.
     Drop,
-    /// Takes them as far as finding that they are for another station.
+    /// Processes them up to the finding that they are for another station.
     Node,
 }
 
@@ -28,7 +28,7 @@ impl End {
     }
 }
 
-/// A receiving end that is set up. The lab's end is its end, too.
+/// A receiver that is set up; it ends with its lab.
 pub(super) struct Sink(End);
 
 impl Sink {
@@ -63,12 +63,12 @@ const NAMES: &[u8] = b"\0xdp\0license\0.symtab\0.strtab\0drop\0";
 /// `r0 = XDP_DROP; exit`.
 const PROGRAM: [u8; 16] = [0xb7, 0, 0, 0, 1, 0, 0, 0, 0x95, 0, 0, 0, 0, 0, 0, 0];
 const LICENSE: &[u8; 4] = b"GPL\0";
-/// Bytes of the file's header and of a section's.
+/// Bytes of the file header, and of a section header.
 const HEAD: usize = 64;
 /// Bytes of a symbol.
 const SYMBOL: usize = 24;
 
-/// A relocatable ELF file (elf(5)) for the BPF machine with one program, in the machine's byte order.
+/// A relocatable ELF file (elf(5)) for the BPF machine with one program, in native byte order.
 fn object() -> Vec<u8> {
     let mut symbols = vec![0; SYMBOL];
     // A global function in section 1.
@@ -109,12 +109,12 @@ fn head(sections: usize) -> Vec<u8> {
     head.extend(1_u32.to_ne_bytes());
     head.extend([0, 0, sections as u64].iter().flat_map(|word| word.to_ne_bytes()));
     head.extend(0_u32.to_ne_bytes());
-    // Sizes and numbers of headers: this one, none of segments, five of sections, names in the last.
+    // Header sizes and counts: this one, no segments, five sections, names in the last.
     head.extend([64_u16, 0, 0, 64, 5, 4].iter().flat_map(|word| word.to_ne_bytes()));
     head
 }
 
-/// Where a name stands in [`NAMES`].
+/// Offset of a name in [`NAMES`].
 fn name(name: &[u8]) -> u32 {
     let whole = [name, b"\0"].concat();
     let at = NAMES.windows(whole.len()).position(|found| found == whole);
@@ -132,7 +132,7 @@ mod tests {
         let word = |at: usize| u64::from_ne_bytes(object[at..at + 8].try_into().unwrap());
         let sections = usize::try_from(word(40)).unwrap();
         assert_eq!(sections + 5 * HEAD, object.len());
-        // The first section after the empty one is the program.
+        // The first section after the null section is the program.
         let at = usize::try_from(word(sections + HEAD + 24)).unwrap();
         assert_eq!(object[at..at + 16], PROGRAM);
         assert_eq!(name(b"xdp"), 1);

@@ -1,4 +1,4 @@
-//! The same operations by iproute2, on network namespaces.
+//! The same operations by iproute2 on network namespaces.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use super::OPERATIONS;
 use crate::driver::{output, timed};
 
-/// What the rows say of it.
+/// Its description in the rows.
 pub(super) const SETTINGS: &str = "whole command; a network namespace only: no processes of its own, \
                                    no file system, names or limits";
 
@@ -16,7 +16,7 @@ pub(super) fn version() -> Option<String> {
     output(Command::new("ip").arg("-V")).ok().map(|text| text.trim().to_owned())
 }
 
-/// Namespaces that go with this value; two have a link, whose end is moved.
+/// Namespaces removed with this value; two share a link, one end of which moves.
 pub(super) struct Work {
     prefix: String,
     nodes: u32,
@@ -58,11 +58,11 @@ impl Work {
 
 impl Drop for Work {
     fn drop(&mut self) {
-        // One more: the extra one of a round that was cut off.
+        // One more: the extra one of an aborted round.
         for node in 0..=self.nodes {
             let mut delete = Command::new("ip");
             delete.args(["netns", "delete", &self.namespace(node)]);
-            // Those that are not there are refused.
+            // Missing ones cause an error.
             let _ = output(&mut delete);
         }
     }

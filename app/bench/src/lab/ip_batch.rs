@@ -1,5 +1,5 @@
-//! The same namespaces, links and addresses made by iproute2, as fast as it can: two batches for
-//! namespaces and links, one per namespace for what happens in it (a batch cannot change namespace).
+//! The same namespaces, links and addresses by iproute2, as fast as possible: two batches for namespaces and
+//! links, then one per namespace for its content (a batch cannot change namespace).
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use super::shape::Shape;
 use crate::driver::output;
 
-/// How it was run, for the rows.
+/// How it runs, for the rows.
 pub(super) const SETTINGS: &str = "netns add, link add with both ends in place: one batch each; \
                                    addresses and up: one `ip -n NS -batch` a namespace";
 
@@ -20,7 +20,7 @@ pub(super) fn version() -> Option<String> {
     output(Command::new("ip").arg("-V")).ok().map(|text| text.trim().to_owned())
 }
 
-/// Makes and removes everything once; seconds for each.
+/// Makes and removes everything once; returns seconds for each.
 pub(super) fn round(shape: Shape) -> Result<(f64, f64)> {
     let work = Work::new(shape)?;
     let start = Instant::now();
@@ -35,7 +35,7 @@ pub(super) fn round(shape: Shape) -> Result<(f64, f64)> {
     Ok((up, start.elapsed().as_secs_f64()))
 }
 
-/// The batch files; what is still there when it is dropped is removed.
+/// The batch files; dropping it removes what still exists.
 struct Work {
     shape: Shape,
     folder: tempfile::TempDir,
@@ -95,7 +95,7 @@ impl Drop for Work {
     }
 }
 
-/// IPv4 and IPv6 addresses of a link's end, and up.
+/// Sets IPv4 and IPv6 addresses of a link's end, and brings it up.
 fn addresses(link: usize, side: usize, name: &str) -> String {
     let (high, low) = (link / 64, link % 64 * 4 + side + 1);
     format!(

@@ -1,4 +1,4 @@
-//! The same hosts and links made by Mininet, when it is installed and the caller is root.
+//! The same hosts and links by Mininet, if it is installed and the caller is root.
 
 use std::process::Command;
 
@@ -11,7 +11,7 @@ use crate::machine::is_root;
 use crate::settle::settle;
 use crate::{Options, Report};
 
-/// Prints seconds to start and to stop; arguments: nodes, then `from-to` for each link.
+/// Prints seconds to start and to stop. Arguments: nodes, then `from-to` for each link.
 const SCRIPT: &str = "\
 import sys, time
 from mininet.net import Mininet
@@ -29,7 +29,7 @@ print(up - started, time.monotonic() - up)
 const SETTINGS: &str = "Python API, host to host links, no controller, without starting Python";
 
 pub(super) fn compare(options: Options, report: &mut Report) -> Result<()> {
-    // The distribution's own interpreter: Mininet is a package of the distribution.
+    // Use the distribution's interpreter, because it packages Mininet.
     let python =
         ["/usr/bin/python3", "python3"].into_iter().find(|python| version(python).is_some());
     let found = python.and_then(version);

@@ -1,13 +1,13 @@
-//! The labs that are measured: a ring of hosts with chords, every link a segment of its own.
+//! Shapes of the measured labs: a ring of hosts with chords, every link its own segment.
 
 use std::fmt::Write as _;
 
 /// Name of the lab.
 pub(super) const LAB: &str = "bench";
-/// How far a chord reaches along the ring: another number than 1, prime to 100 and 1,000.
+/// A chord's reach along the ring: not 1, and coprime to 100 and 1,000.
 const CHORD: u32 = 7;
 
-/// Numbers of nodes and links.
+/// Number of nodes and links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) nodes: u32,
@@ -22,7 +22,7 @@ impl Shape {
         format!("{} nodes + {} links{routed}", self.nodes, self.links)
     }
 
-    /// Both ends of every link: couples, else the ring, then chords.
+    /// Both ends of every link: pairs, or else the ring, then chords.
     pub(super) fn ends(self) -> Vec<(u32, u32)> {
         if self.links * 2 == self.nodes {
             return (0..self.links).map(|link| (2 * link, 2 * link + 1)).collect();
@@ -35,7 +35,7 @@ impl Shape {
         (0..self.links).map(end).collect()
     }
 
-    /// The lab file, nothing said beyond nodes and links.
+    /// The lab file, with no settings beyond nodes and links.
     pub(super) fn lab_file(self) -> String {
         let mut text = format!("name: {LAB}\nnodes:\n");
         let node = if self.forwarding { "{forwarding: true}" } else { "{}" };

@@ -1,52 +1,52 @@
-//! What is asked of points: a program, how it samples, and filters, as the API takes them.
+//! Configurations of points: a program, its sampling, and filters, in the API's form.
 
 use std::fmt;
 
 use anyhow::{Result, anyhow};
 use netloom_marking::session::{Body, BodyFilter, Configuration};
 
-/// Low bits of a hash that must agree: one packet in 64 is sampled.
+/// Low hash bits that must match: one packet in 64 is sampled.
 pub(super) const LENGTH: u8 = 6;
-/// What they must be.
+/// The value they must have.
 pub(super) const MATCH: u32 = 1;
-/// Samples of a block that the third program keeps.
+/// Samples per block that the third program keeps.
 const NPKTS: u32 = 1024;
-/// DSCP values of the blocks, and the bit of packets that are marked twice.
+/// DSCP values of the blocks, and the bit of double-marked packets.
 pub(super) const MARKS: [u8; 2] = [8, 16];
 const TWICE: u8 = 32;
 
-/// A program with its hash.
+/// A program and its hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Kind {
     pub(super) program: u8,
-    /// `bob`, `ipsx` or `crc32`; none for programs that do not sample.
+    /// `bob`, `ipsx` or `crc32`; `None` for programs that do not sample.
     pub(super) hash: Option<&'static str>,
 }
 
-/// The empty program, which all are compared with.
+/// The empty program, the baseline of all others.
 pub(super) const DUMMY: Kind = Kind { program: 0, hash: None };
 /// Counts packets and their times.
 pub(super) const ALL: Kind = Kind { program: 1, hash: None };
-/// Counts packets and times those that a fixed hash selects.
+/// Counts packets, and times those selected by a fixed hash.
 pub(super) const FIXED: Kind = Kind { program: 2, hash: Some("bob") };
 
 impl Kind {
-    /// The five programs, those that sample with BOB.
+    /// The five programs; sampling ones use BOB.
     pub(super) fn five() -> [Kind; 5] {
         [DUMMY, ALL, FIXED, FIXED.numbered(3), FIXED.numbered(4)]
     }
 
-    /// The same with another program.
+    /// The same hash with another program.
     pub(super) fn numbered(self, program: u8) -> Kind {
         Kind { program, ..self }
     }
 
-    /// Whether its packets may be marked twice.
+    /// Whether it supports double marking.
     pub(super) fn marks_twice(self) -> bool {
         self.program == 4
     }
 
-    /// What it does, for the rows.
+    /// Its description in the rows.
     pub(super) fn settings(self) -> &'static str {
         match self.program {
             0 => "does nothing",
@@ -57,7 +57,7 @@ impl Kind {
         }
     }
 
-    /// What is posted for it, with blocks of `period` seconds.
+    /// Its request body, with blocks of `period` seconds.
     pub(super) fn body(self, period: f64, filters: Vec<BodyFilter>) -> Body {
         let sampled = self.hash.is_some();
         let length = if self.program == 3 { 0 } else { LENGTH };
@@ -85,7 +85,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A body as a point reads it.
+/// A body as a point parses it.
 pub(super) fn configuration(body: &Body) -> Result<Configuration> {
     Configuration::read(&serde_json::to_vec(body)?).map_err(|problems| anyhow!("{problems:?}"))
 }

@@ -1,9 +1,9 @@
-//! What a point costs a packet: nanoseconds of its program by test runs of the kernel, less those of the
-//! empty program over the same frame, measured right before it.
+//! Cost of a point per packet: nanoseconds of its program in test runs of the kernel, minus those of the
+//! empty program on the same frame, measured right before it.
 //!
-//! A packet of a sampling program is one of two kinds, selected or not; each is measured by itself, over
-//! packets that the reference says are of that kind, and both are weighed as hashes fall. Test runs see one
-//! frame again and again: caches hold what it needs.
+//! A sampling program selects a packet or not. Both kinds are measured separately, over packets that the
+//! reference classifies, and weighted by the hash's probability. Test runs repeat one frame, so caches are
+//! warm.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -19,26 +19,26 @@ use super::asked::{ALL, DUMMY, FIXED, Kind, MARKS, configuration};
 
 /// Runs of a program over a frame.
 const REPEAT: u32 = 1_000_000;
-/// Packets of each of the two kinds, and runs over each: fewer over selected ones, which take room.
+/// Packets of each kind, and runs over each: fewer over selected ones, which take up space.
 const MIXED: usize = 8;
 const MIXED_REPEATS: [u32; 2] = [4096, REPEAT / 8];
-/// Samples that all those runs may leave in one block.
+/// Most samples that all those runs leave in one block.
 const SAMPLES: u32 = 1 << 18;
-/// Ports of the first filter; others have higher source ports.
+/// Ports of the first filter; others use higher source ports.
 const PORTS: [u16; 2] = [10_000, 80];
 /// Ethernet, IPv4 and UDP headers.
 const HEADERS: usize = 14 + 20 + 8;
 /// Bytes of a frame without its check sequence.
 const FRAME: usize = 60;
 
-/// Which packets a program sees.
+/// The packets that a program sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Seen {
-    /// Of no filter.
+    /// Matching no filter.
     Unmatched,
-    /// Of the last filter.
+    /// Matching the last filter.
     Matched,
-    /// Of one filter, as many selected as hashes select.
+    /// Matching one filter, with the share selected that the hash selects.
     Mixed,
 }
 
@@ -47,23 +47,23 @@ pub(super) enum Seen {
 pub(super) struct Point {
     pub(super) kind: Kind,
     pub(super) filters: u16,
-    /// By TAI, as points of several machines; else the monotonic clock.
+    /// TAI, as for points on several machines; otherwise the monotonic clock.
     pub(super) tai: bool,
 }
 
-/// What is measured.
+/// A cell of the experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Cost {
     pub(super) point: Point,
     pub(super) seen: Seen,
 }
 
-/// A cost of a program with so many filters, by the monotonic clock.
+/// Cost of a program with this many filters, on the monotonic clock.
 pub(super) fn cost(kind: Kind, filters: u16, seen: Seen) -> Cost {
     Cost { point: Point { kind, filters, tai: false }, seen }
 }
 
-/// Those that values and ratios are made of.
+/// Cells that feed values and ratios.
 pub(super) fn quick() -> Vec<Cost> {
     vec![
         cost(ALL, 1, Seen::Unmatched),
@@ -74,14 +74,14 @@ pub(super) fn quick() -> Vec<Cost> {
     ]
 }
 
-/// Those that are only rows.
+/// Cells that are only shown as rows.
 pub(super) fn rest() -> Vec<Cost> {
     let mut all = vec![cost(ALL, 10_000, Seen::Unmatched)];
     for filters in [10, 1000] {
         all.extend([Seen::Unmatched, Seen::Matched].map(|seen| cost(ALL, filters, seen)));
     }
     let hashes = ["ipsx", "crc32"].map(|hash| Kind { hash: Some(hash), ..FIXED });
-    // Not the third program: it selects by how often hashes come, and a test run repeats one.
+    // Without the third program: it selects by hash frequency, and a test run repeats one hash.
     all.extend(
         hashes.into_iter().chain([FIXED.numbered(4)]).map(|kind| cost(kind, 1, Seen::Mixed)),
     );
@@ -108,16 +108,16 @@ impl fmt::Display for Cost {
     }
 }
 
-/// Points that are loaded.
+/// Loaded points.
 pub(super) struct Trials {
     empty: Trial,
     points: BTreeMap<Point, Trial>,
-    /// Packets by hash function: selected ones, and others.
+    /// Packets by hash function: selected and others.
     mixed: BTreeMap<&'static str, [Vec<Vec<u8>>; 2]>,
 }
 
 impl Trials {
-    /// Loads what these costs need.
+    /// Loads the programs for these costs.
     pub(super) fn load(costs: &[Cost]) -> Result<Trials> {
         let empty = load(Point { kind: DUMMY, filters: 1, tai: false })?;
         let mut trials = Trials { empty, points: BTreeMap::new(), mixed: BTreeMap::new() };
@@ -136,7 +136,7 @@ impl Trials {
         Ok(trials)
     }
 
-    /// Nanoseconds of a packet.
+    /// Nanoseconds per packet.
     pub(super) fn measure(&self, cost: Cost) -> Result<f64> {
         let trial = self.points.get(&cost.point).context("a point that is not loaded")?;
         let [_, last] = ports(cost.point.filters);
@@ -147,7 +147,7 @@ impl Trials {
         }
     }
 
-    /// What a program takes over a frame, less what the empty one does.
+    /// Time of a program on a frame, minus that of the empty program.
     fn over(&self, trial: &Trial, frame: &[u8], repeat: u32) -> Result<f64> {
         let nothing = self.empty.nanoseconds(frame, None, repeat, 1)?;
         Ok(trial.nanoseconds(frame, None, repeat, 1)? - nothing)
@@ -166,7 +166,7 @@ impl Trials {
         Ok(selected * share + others * (1.0 - share))
     }
 
-    /// Whether all that was selected had room: where there is none, a sample costs less.
+    /// Checks that all selected packets had room: without room, a sample costs less.
     pub(super) fn check(&mut self) -> Result<()> {
         let blocks = configuration(&ALL.body(1.0, filters(1)))?;
         let blocks = blocks.schedule(blocks.period)?;
@@ -185,12 +185,12 @@ impl Trials {
     }
 }
 
-/// Source ports of the first filter and of the last of so many.
+/// Source ports of the first and the last of this many filters.
 fn ports(filters: u16) -> [u16; 2] {
     [PORTS[0], PORTS[0] + filters.saturating_sub(1)]
 }
 
-/// The hash of a kind, or that whose packets it is compared over.
+/// The hash of a kind, or the hash whose packets serve for its comparison.
 fn hash_of(kind: Kind) -> &'static str {
     kind.hash.unwrap_or("bob")
 }
@@ -221,7 +221,7 @@ fn sampling(hash: &'static str) -> Result<Sampling> {
     configuration(&kind.body(1.0, filters(1)))?.sampling.context("it does not sample")
 }
 
-/// Packets of the first filter that a hash selects, and others.
+/// Packets of the first filter: those that a hash selects, and others.
 fn mixed(hash: &'static str) -> Result<[Vec<Vec<u8>>; 2]> {
     let sampling = sampling(hash)?;
     let mut found = [vec![], vec![]];
@@ -242,8 +242,8 @@ fn mixed(hash: &'static str) -> Result<[Vec<Vec<u8>>; 2]> {
     bail!("{hash}: selects nothing, or all")
 }
 
-/// A datagram with the first mark, whose data begin with a number. Its checksums are 0: nothing here looks
-/// at them.
+/// A datagram with the first mark, whose data starts with a number. Its checksums are 0, since nothing here
+/// checks them.
 fn frame([from, to]: [u16; 2], number: u64) -> Vec<u8> {
     let be = u16::to_be_bytes;
     let [length, data] = [FRAME - 14, FRAME - 34].map(|n| be(u16::try_from(n).unwrap_or(0)));

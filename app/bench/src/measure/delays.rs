@@ -1,11 +1,11 @@
-//! How exact delays are: the mean that two points tell of a block, less the mean of its packets one by one, by
-//! stamps of the kernel's packet sockets at the same interfaces, joined afterwards.
+//! Exactness of delays: the mean delay of a block from two points, minus the mean over its packets from
+//! kernel packet socket stamps at the same interfaces, joined afterwards.
 //!
-//! Datagrams are numbered, so that each is found again at the other end; of one that a packet socket there sees
-//! twice, before its wire and after it, the later stamp counts. A block counts when nothing stands
-//! against it and the files have as many of its packets as the points. Of a sampling program the packets
-//! that it selects are compared: those that the reference selects among the captured ones.
-//! All is of one machine and one clock: clocks that differ are not in these errors.
+//! Datagrams are numbered, so that each can be found at the other end. If a packet socket there sees one
+//! twice, before its wire and after it, the later stamp counts. A block counts if it is complete and the
+//! files have as many of its packets as the points. For a sampling program only the selected packets are
+//! compared, as the reference selects them among the captured ones. Everything runs on one machine with one
+//! clock, so clock differences are not part of these errors.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -28,20 +28,20 @@ use crate::capture::program::Program;
 pub(super) const LINKS: [&str; 2] = ["", ", delay: 2ms, jitter: 0.5ms"];
 /// Port of the flow.
 const PORT: u16 = 7100;
-/// Seconds of a block, and of traffic.
+/// Seconds per block, and seconds of traffic.
 const PERIOD: f64 = 0.2;
 const SECONDS: u32 = 1;
-/// Datagrams a second, how many at once at most, and bytes of data.
+/// Datagrams per second, maximum burst, and bytes of data.
 const RATE: u32 = 10_000;
 const BURST: &str = "16";
 const BYTES: &str = "100";
-/// What serves longer than this has been forgotten.
+/// A server that runs longer than this was forgotten.
 const MOST: &str = "60";
 /// Ethernet header; then IPv4 and UDP headers.
 const ETHERNET: usize = 14;
 const HEADERS: usize = ETHERNET + 20 + 8;
 
-/// What is measured: by a program, over a link of [`LINKS`].
+/// A cell: a program, over a link of [`LINKS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Delay {
     pub(super) link: usize,
@@ -60,14 +60,14 @@ impl fmt::Display for Delay {
     }
 }
 
-/// What a run gave: means over its blocks, in microseconds.
+/// Result of a run: means over its blocks, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Told {
-    /// Size of the error.
+    /// Absolute error.
     pub(super) error: f64,
-    /// Error with its sign: more or less than the truth.
+    /// Signed error: positive if too high.
     pub(super) bias: f64,
-    /// The delay itself, packet by packet.
+    /// Actual delay, from per-packet stamps.
     pub(super) delay: f64,
     /// Blocks that counted.
     pub(super) blocks: f64,
@@ -91,7 +91,7 @@ pub(super) fn measure(pair: &Pair<'_>, delay: Delay) -> Result<Told> {
     let source = ["on", cores()[0], "udp-source", &to, BYTES, &count, &rate, BURST];
     driver.peer(lab, "a", &source)?.result()?;
     let wait = configuration(&delay.kind.body(PERIOD, vec![to_port(PORT)]))?;
-    // Until what is on the way has come and its block is closed.
+    // Wait until packets in flight have arrived and their block is closed.
     std::thread::sleep(std::time::Duration::from_nanos(wait.period + wait.guard));
     let points = points.map(|point| point.end());
     sink.end()?;
@@ -104,7 +104,7 @@ pub(super) fn measure(pair: &Pair<'_>, delay: Delay) -> Result<Told> {
     told(&wait, &first, &second, &ways)
 }
 
-/// What a point printed of its blocks.
+/// A point's output about its blocks.
 struct Point {
     blocks: BTreeMap<u64, Block>,
     to_unix: i64,
@@ -140,17 +140,17 @@ fn sample(told: &Value) -> Result<Sample> {
     Ok(Sample { hash: short(0)?, identity: short(1)?, time: word(2)? })
 }
 
-/// A packet's way, as the stamps have it.
+/// A packet's path, from the stamps.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Way {
     block: u64,
     /// Nanoseconds.
     took: f64,
-    /// Whether the program selects it; true if it does not sample.
+    /// Whether the program selects it; true if the program does not sample.
     selected: bool,
 }
 
-/// The ways of all packets that were stamped twice. `to_unix` brings the points' clock to the stamps'.
+/// Paths of all packets stamped at both ends. `to_unix` converts the points' clock to the stamps'.
 fn ways(file: &Path, asked: &Configuration, to_unix: i64) -> Result<Vec<Way>> {
     let schedule = asked.schedule(asked.period)?;
     let open = File::open(file).with_context(|| format!("open {}", file.display()))?;
@@ -187,7 +187,7 @@ fn ways(file: &Path, asked: &Configuration, to_unix: i64) -> Result<Vec<Way>> {
     Ok(arrived.into_iter().filter_map(way).collect())
 }
 
-/// The number of a datagram of ours.
+/// The number of one of this experiment's datagrams.
 fn numbered(frame: &[u8]) -> Option<u64> {
     let packet = Packet::parse(frame.get(ETHERNET..)?)?;
     let (_, to) = packet.ports()?;
@@ -195,7 +195,7 @@ fn numbered(frame: &[u8]) -> Option<u64> {
     (to == PORT).then(|| u64::from_be_bytes(number))
 }
 
-/// The block that a packet has the mark of, seen at a time of the points' clock, and whether it is selected.
+/// The block of a packet, from its mark and its time on the points' clock, and whether it is selected.
 fn marked(
     frame: &[u8],
     time: u64,
@@ -211,7 +211,7 @@ fn marked(
     Some((schedule.block_of(time, mark.colour)?, selected))
 }
 
-/// Compares what points tell with the truth.
+/// Compares the points' results with the truth.
 fn told(asked: &Configuration, first: &Point, second: &Point, ways: &[Way]) -> Result<Told> {
     let (mut errors, mut truths) = (vec![], vec![]);
     for (number, from) in &first.blocks {
@@ -279,7 +279,7 @@ mod tests {
         let told = told_of(&ways).unwrap();
         assert!((told.error - 2.0).abs() < 1e-9 && (told.bias + 2.0).abs() < 1e-9, "{told:?}");
         assert!((told.delay - 11.0).abs() < 1e-9 && told.blocks == 1.0, "{told:?}");
-        // A packet that is not in the file makes the truth unknown.
+        // With a packet missing from the file, the truth is unknown.
         assert!(told_of(&ways[1..]).is_err());
     }
 
@@ -303,7 +303,7 @@ mod tests {
         assert_eq!(numbered(&frame), Some(9));
         let asked = asked(ALL);
         let schedule = asked.schedule(asked.period).unwrap();
-        // The second mark in block 4: it is of block 3 at its beginning, of 5 at its end.
+        // The second mark seen in block 4: it belongs to block 3 near the beginning, to block 5 near the end.
         let seen = |within| {
             let time = schedule.begin(4) + within;
             marked(&frame, time, &asked, &schedule)

@@ -1,10 +1,10 @@
-//! What points leave of a path: datagrams a second from sockets through a link into sockets, with a program
-//! where packets leave, which marks, and the same where they arrive.
+//! The rate that points leave to a path: datagrams per second between sockets over a link, with a marking
+//! program at egress and the same program at ingress.
 //!
-//! Everything up to the receiving socket is done on the sender's core, both points among it; so its rate is what
-//! that core does. Who reads has the other core in runs of one sender; with two, each core has one of either.
-//! Nothing is lost: no more is on the way than there is room for (`peer::pour`), and what the points count
-//! is compared with what was sent and read.
+//! All work up to the receiving socket, including both points, runs on the sender's core, so the rate is that
+//! core's. With one sender, the reader has the other core; with two, each core has a sender and a reader.
+//! Nothing is lost: the number in flight never exceeds the room (`peer::pour`), and the points' counts are
+//! compared with what was sent and read.
 
 use std::fmt;
 
@@ -15,30 +15,30 @@ use super::asked::{ALL, DUMMY, FIXED, Kind, to_port};
 use crate::capture::pair::{Pair, cores};
 use crate::running::{Running, number};
 
-/// Bytes of frames as RFC 2544 counts them, those of the source's figures.
+/// Frame sizes as RFC 2544 counts them, from the source's figures.
 pub(super) const SIZES: [u16; 5] = [64, 250, 500, 1000, 1500];
-/// What of it is not a datagram's data: Ethernet with its check sequence, IPv4, UDP.
+/// Overhead of a datagram: Ethernet with its check sequence, IPv4, UDP.
 const HEADERS: u16 = 14 + 4 + 20 + 8;
 /// Port of the first flow.
 const PORT: u16 = 7000;
-/// Datagrams on the way, at most: below what the kernel queues for a core.
+/// Maximum datagrams in flight: below the kernel's per-core backlog.
 const WINDOW: &str = "512";
-/// Seconds until rates are steady, and those counted.
+/// Seconds until rates are steady, and seconds counted.
 const SKIP: &str = "0.15";
 const TIME: &str = "0.6";
-/// What serves longer than this has been forgotten.
+/// A server that runs longer than this was forgotten.
 const MOST: &str = "60";
-/// Seconds of a block.
+/// Seconds per block.
 const PERIOD: f64 = 0.2;
 
-/// What is at the link's ends.
+/// The programs at the link's ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Ends {
     Nothing,
     Points(Kind),
 }
 
-/// What is measured.
+/// A cell of the experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Path {
     pub(super) cores: u8,
@@ -46,16 +46,16 @@ pub(super) struct Path {
     pub(super) ends: Ends,
 }
 
-/// What one run gave.
+/// Result of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Rate {
-    /// Datagrams a second that were read.
+    /// Datagrams read per second.
     pub(super) per_s: f64,
-    /// Those that were lost.
+    /// Datagrams lost.
     pub(super) lost: f64,
-    /// By how many packets points and sockets disagree.
+    /// Difference in packets between points and sockets.
     pub(super) astray: f64,
-    /// Part of the time that senders waited for readers.
+    /// Share of time that senders waited for readers.
     pub(super) waited: f64,
 }
 
@@ -63,12 +63,12 @@ pub(super) fn path(cores: u8, size: u16, kind: Kind) -> Path {
     Path { cores, size, ends: Ends::Points(kind) }
 }
 
-/// Those that ratios are made of.
+/// Cells that feed ratios.
 pub(super) fn quick() -> Vec<Path> {
     [DUMMY, ALL, FIXED].map(|kind| path(1, SIZES[0], kind)).to_vec()
 }
 
-/// Those that are only rows.
+/// Cells that are only shown as rows.
 pub(super) fn rest() -> Vec<Path> {
     let mut all = vec![];
     for cores in [1, 2] {
@@ -83,7 +83,7 @@ pub(super) fn rest() -> Vec<Path> {
 }
 
 impl Path {
-    /// Bits of a frame as the source's throughput counts them.
+    /// Bits of a frame in the source's definition of throughput.
     pub(super) fn bits(self) -> f64 {
         f64::from(self.size) * 8.0
     }
@@ -100,7 +100,7 @@ impl fmt::Display for Path {
     }
 }
 
-/// Starts points at the ends of a link: the one that marks last. `twice` as the program wants it.
+/// Starts points at the ends of a link, the marking one last. `twice` if the program supports double marking.
 pub(super) fn points(
     pair: &Pair<'_>,
     link: usize,
@@ -138,7 +138,7 @@ pub(super) fn measure(pair: &Pair<'_>, path: Path) -> Result<Rate> {
     };
     let [first, second] = cores();
     let (driver, lab) = (pair.driver(), pair.lab());
-    // One sender has a core of its own; two have one each, with their readers.
+    // A single sender has a core of its own; two senders each share a core with a reader.
     let readers = if flows.len() == 1 { [second, first] } else { [first, second] };
     let drain = |(port, core): (&u16, &&str)| {
         let words = ["on", core, "udp-drain", &port.to_string(), MOST];
@@ -155,12 +155,12 @@ pub(super) fn measure(pair: &Pair<'_>, path: Path) -> Result<Rate> {
     for drain in drains {
         drain.end()?;
     }
-    // What has been read has been counted.
+    // Everything read has been counted.
     let counted = points.into_iter().map(Running::end).collect::<Result<Vec<_>>>()?;
     account(path, &poured, &counted)
 }
 
-/// Puts together what was poured and counted.
+/// Combines the results of senders and points.
 fn account(path: Path, poured: &[Value], counted: &[Value]) -> Result<Rate> {
     let sum = |name| poured.iter().map(|one| number(one, name)).sum::<Result<f64>>();
     #[expect(clippy::cast_precision_loss, reason = "two at most")]

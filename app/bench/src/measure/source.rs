@@ -1,9 +1,9 @@
-//! The source's own figures: IOVisor-PNPM (Telecom Italia, Politecnico di Torino, 2017) on a Xeon E5-2690v3 with
-//! 10 Gb/s Ethernet, all its cores at once. Of its curves only those points are known as numbers.
+//! The source's own figures: IOVisor-PNPM (Telecom Italia, Politecnico di Torino, 2017) on a Xeon E5-2690v3
+//! with 10 Gb/s Ethernet and all cores in use. Only these points of its curves are known as numbers.
 
 use crate::{Report, Row};
 
-/// Bytes of packets, and millions of them a second without a loss, by program.
+/// Packet sizes in bytes, and loss-free rates in millions per second, by program.
 const RATES: [(u8, [(u16, f64); 3]); 2] =
     [(2, [(64, 2.6), (250, 2.4), (500, 2.3)]), (3, [(64, 2.3), (250, 2.0), (500, 1.8)])];
 
@@ -25,5 +25,5 @@ pub(super) fn rows(report: &mut Report) {
     });
 }
 
-/// Whose they are.
+/// Label of the rows.
 const WHO: &str = "source: IOVisor-PNPM";

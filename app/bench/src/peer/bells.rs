@@ -1,5 +1,5 @@
-//! `bells SECONDS`: two threads wake each other by eventfds, each sleeping in poll(2) until then, and
-//! nothing else: the least that sleeping costs on this machine. Prints `{"count", "p50_us", "p99_us"}`.
+//! `bells SECONDS`: two threads wake each other by eventfds and sleep in poll(2) in between: the minimum cost
+//! of sleeping on this machine. Prints `{"count", "p50_us", "p99_us"}`.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::clock::now;
 
-/// What it took there and back.
+/// Round-trip times.
 #[derive(Debug, Serialize)]
 pub(super) struct Times {
     count: usize,

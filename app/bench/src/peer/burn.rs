@@ -1,8 +1,8 @@
 //! `spin SECONDS`: uses a core and sends nothing; prints `{"turns"}`.
-//! `frames IFACE MAC FROM TO direct|queue SECONDS`: frames of 60 bytes, UDP to the discard port, as many
-//! as one core gives to a packet socket; prints `{"offered_per_s", "refused"}`.
-//! `hold SECONDS`: has that port open and reads nothing; prints `{"port"}`. To a port that nobody has open
-//! the kernel would look up the way of an answer for every frame, which it then does not send.
+//! `frames IFACE MAC FROM TO direct|queue SECONDS`: 60-byte frames, UDP to the discard port, as many as one
+//! core gives to a packet socket; prints `{"offered_per_s", "refused"}`. `hold SECONDS`: keeps that port open
+//! and reads nothing; prints `{"port"}`. For a closed port the kernel would look up the route of an answer
+//! for every frame.
 
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
@@ -14,14 +14,14 @@ use serde::Serialize;
 use super::stop::Stop;
 use super::{checksum, figure, ready};
 
-/// Frames by one system call: more of them gain nothing.
+/// Frames per system call: more gain nothing.
 const BATCH: usize = 64;
-/// The shortest frame of Ethernet, without its check sequence.
+/// Shortest Ethernet frame, without its check sequence.
 const LENGTH: usize = 60;
-/// What is sent there is thrown away (RFC 863).
+/// The discard port (RFC 863).
 const DISCARD: u16 = 9;
 
-/// What `spin` did.
+/// Result of `spin`.
 #[derive(Debug, Serialize)]
 pub(super) struct Spun {
     turns: u64,
@@ -40,7 +40,7 @@ pub(super) fn spin(most: Duration) -> Spun {
     Spun { turns }
 }
 
-/// What `hold` held.
+/// Result of `hold`.
 #[derive(Debug, Serialize)]
 pub(super) struct Held {
     port: u16,
@@ -58,12 +58,12 @@ pub(super) fn hold(most: Duration) -> Result<Held> {
     Ok(Held { port: DISCARD })
 }
 
-/// What `frames` did.
+/// Result of `frames`.
 #[derive(Debug, Serialize)]
 pub(super) struct Flooded {
-    /// Frames given to the socket.
+    /// Frames per second given to the socket.
     offered_per_s: f64,
-    /// Frames among them that the queue refused.
+    /// Those refused by the queue.
     refused: u64,
 }
 
@@ -75,7 +75,7 @@ pub(super) fn path(word: &str) -> Result<Path> {
     }
 }
 
-/// A datagram in a frame whose Ethernet source is still missing.
+/// A datagram in a frame whose Ethernet source is not yet filled in.
 pub(super) fn frame(mac: &str, from: &str, to: &str) -> Result<[u8; LENGTH]> {
     let (from, to): (Ipv4Addr, Ipv4Addr) = (figure(from)?, figure(to)?);
     let mut frame = [0; LENGTH];
@@ -83,7 +83,7 @@ pub(super) fn frame(mac: &str, from: &str, to: &str) -> Result<[u8; LENGTH]> {
     frame[12..16].copy_from_slice(&[0x08, 0x00, 0x45, 0x00]);
     let length = u16::try_from(LENGTH - 14)?;
     frame[16..18].copy_from_slice(&length.to_be_bytes());
-    // Time to live, UDP.
+    // TTL, UDP.
     frame[22..24].copy_from_slice(&[64, 17]);
     frame[26..30].copy_from_slice(&from.octets());
     frame[30..34].copy_from_slice(&to.octets());

@@ -1,4 +1,4 @@
-//! The clock that all processes of the machine share, and work at a given pace.
+//! The machine-wide clock, and pacing.
 
 use std::time::Duration;
 
@@ -17,19 +17,19 @@ pub(super) fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Sleeps until a time of [`now`]; not at all when it has passed.
+/// Sleeps until a time of [`now`]; returns at once if it has passed.
 pub(super) fn sleep_until(time: u64) {
     if time <= now() {
         return;
     }
     let (seconds, rest) = (time / 1_000_000_000, time % 1_000_000_000);
     let (Ok(tv_sec), Ok(tv_nsec)) = (i64::try_from(seconds), i64::try_from(rest)) else { return };
-    // Waking early, for a signal, only makes a burst of what follows.
+    // Waking early, on a signal, only turns the following pieces into a burst.
     let _ = clock_nanosleep_absolute(ClockId::Monotonic, &Timespec { tv_sec, tv_nsec });
 }
 
-/// Pieces at a steady pace that does not make up for a long delay all at once: whoever was kept from
-/// its core for a while would else send a burst that nobody asked for.
+/// A steady pace that recovers only a bounded burst after a long delay: a process kept off its core would
+/// otherwise send a burst that nobody asked for.
 pub(super) struct Pace {
     start: u64,
     rate: f64,
@@ -37,12 +37,12 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// `rate` pieces a second from now on, of which at most `burst` are made up for at once.
+    /// `rate` pieces per second from now on; at most `burst` overdue pieces are recovered at once.
     pub(super) fn new(rate: f64, burst: u64) -> Pace {
         Pace { start: now(), rate, burst }
     }
 
-    /// Sleeps until the piece `number` is due and gives that time.
+    /// Sleeps until piece `number` is due and returns that time.
     pub(super) fn wait(&mut self, number: u64) -> u64 {
         let at = due(self.start, number, self.rate);
         sleep_until(at);
@@ -52,7 +52,7 @@ impl Pace {
     }
 }
 
-/// When the piece `number` is due at `rate` pieces a second, counted from `start`.
+/// Due time of piece `number` at `rate` pieces per second since `start`.
 pub(super) fn due(start: u64, number: u64, rate: f64) -> u64 {
     #[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
     let offset = number as f64 * 1e9 / rate;
@@ -78,8 +78,7 @@ mod tests {
 
     #[test]
     fn a_long_delay_is_not_made_up_for() {
-        // Due 2 s ago (a test runs later than that after the start of a machine), but for the last 64 of
-        // 1,000 a second.
+        // Due 2 s ago (a test runs later than that after boot), except for the last 64 of 1,000 per second.
         let mut pace = Pace { start: now() - 2_000_000_000, rate: 1000.0, burst: 64 };
         pace.wait(0);
         let ahead = due(pace.start, 64, 1000.0).abs_diff(now());

@@ -1,6 +1,6 @@
-//! `echo-server PORT SECONDS`: sends every datagram back; prints `{"echoed"}`. `echo-client ADDRESS
-//! RATE SECONDS`: sends at its pace whatever comes back; prints `{"sent", "received", "p50_us", "p99_us"}`,
-//! times from the sending of a datagram to the reading of its echo.
+//! `echo-server PORT SECONDS`: sends every datagram back; prints `{"echoed"}`.
+//! `echo-client ADDRESS RATE SECONDS`: sends at its pace, whatever comes back; prints
+//! `{"sent", "received", "p50_us", "p99_us"}`, times from sending a datagram to reading its echo.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -15,15 +15,15 @@ use super::packets::{enlarge, stamp, stamped};
 use super::ready;
 use super::stop::Stop;
 
-/// How often a waiting reader looks whether it is to end.
+/// How often a waiting reader checks for its end.
 const LOOK: Duration = Duration::from_millis(50);
-/// Echoes that take longer are lost.
+/// Slower echoes count as lost.
 const PATIENCE: Duration = Duration::from_millis(300);
 const LENGTH: usize = 64;
-/// A client that was held up sends no more than this at once.
+/// Maximum burst after a delay of the client.
 const BURST: u64 = 64;
 
-/// What `echo-server` did.
+/// Result of `echo-server`.
 #[derive(Debug, Serialize)]
 pub(super) struct Echoed {
     echoed: u64,
@@ -48,7 +48,7 @@ pub(super) fn server(port: u16, most: Duration) -> Result<Echoed> {
     Ok(Echoed { echoed })
 }
 
-/// What `echo-client` saw.
+/// Result of `echo-client`.
 #[derive(Debug, Serialize)]
 pub(super) struct Latency {
     sent: u64,
@@ -85,7 +85,7 @@ fn send_all(socket: &UdpSocket, rate: f64, time: Duration) -> Result<u64> {
     }
 }
 
-/// Times in microseconds, until nothing comes any more.
+/// Times in microseconds, until no more echoes arrive.
 fn read_all(socket: &UdpSocket) -> Result<Vec<f64>> {
     let (mut buffer, mut times) = ([0; 2048], vec![]);
     loop {

@@ -1,8 +1,8 @@
-//! `port-edges SWITCH COUNT`: joins with one port more than COUNT, sends from the first to each of the
-//! others until every ring has been used all through, and prints `{"kib_per_edge", "kib_joined"}`: what
-//! this process holds of the switch's memories for an edge more, and for a port that has none yet.
+//! `port-edges SWITCH COUNT`: joins with COUNT + 1 ports, sends from the first to each of the others until
+//! every ring has been used in full, and prints `{"kib_per_edge", "kib_joined"}`: this process's share of the
+//! switch's memories per additional edge, and for a port without edges.
 //!
-//! Counted are proportional sizes (Pss) of mapped memfds, so that what both ends map counts once.
+//! It counts proportional sizes (Pss) of mapped memfds, so that memory mapped by both ends counts once.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -15,12 +15,12 @@ use super::line::join;
 
 /// Bytes sent over each edge: more than any ring holds by default.
 const AMOUNT: usize = 4 << 20;
-/// A frame that carries them, Ethernet header included.
+/// Frame size in bytes, Ethernet header included.
 const FRAME: usize = 9000;
-/// How long to wait for a frame.
+/// Longest wait for a frame.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What it weighed.
+/// Result of `port-edges`.
 #[derive(Debug, Serialize)]
 pub(super) struct Weight {
     kib_per_edge: f64,
@@ -33,7 +33,7 @@ pub(super) fn weigh(switch: &str, count: u8) -> Result<Weight> {
     let mut others = (0..count)
         .map(|number| join(switch, &format!("bench-edges-{number}")))
         .collect::<Result<Vec<_>>>()?;
-    // By a broadcast of each the sender learns where they are, and all have used what all have.
+    // A broadcast by each port shows the sender where it is, and makes every port use the common memory.
     for (number, other) in (0..count).zip(&mut others) {
         give(other, &frame([0xff; 6], mac(number), 60))?;
         take(&mut sender, None)?;
@@ -43,7 +43,7 @@ pub(super) fn weigh(switch: &str, count: u8) -> Result<Weight> {
         let frame = frame(mac(number), mac(u8::MAX), FRAME);
         for _ in 0..AMOUNT / FRAME {
             give(&mut sender, &frame)?;
-            // The broadcasts of those behind it come first.
+            // The broadcasts of later ports come first.
             while take(other, Some(&mut sender))? != frame.len() {}
         }
     }
@@ -75,7 +75,7 @@ fn give(port: &mut SwitchPort, frame: &[u8]) -> Result<()> {
     }
 }
 
-/// Length of the next frame, header included; `sender` gets to do what a new edge asks of it.
+/// Length of the next frame, header included; meanwhile `sender` handles requests for new edges.
 fn take(port: &mut SwitchPort, mut sender: Option<&mut SwitchPort>) -> Result<usize> {
     let (mut buffer, until) = (vec![0; MOST_FRAME], Instant::now() + PATIENCE);
     while Instant::now() < until {
@@ -91,7 +91,7 @@ fn take(port: &mut SwitchPort, mut sender: Option<&mut SwitchPort>) -> Result<us
     bail!("a frame did not come")
 }
 
-/// KiB of memfds that this process maps.
+/// KiB of memfds mapped by this process.
 fn shared_kib() -> Result<f64> {
     let text = fs::read_to_string("/proc/self/smaps").context("read /proc/self/smaps")?;
     Ok(memfd_kib(&text))
@@ -100,7 +100,7 @@ fn shared_kib() -> Result<f64> {
 fn memfd_kib(smaps: &str) -> f64 {
     let (mut counts, mut sum) = (false, 0.0);
     for line in smaps.lines() {
-        // A mapping begins with its addresses, its facts follow.
+        // A mapping starts with its addresses; its details follow.
         let is_start = line.split_once(' ').is_some_and(|(first, _)| !first.ends_with(':'));
         if is_start {
             counts = line.contains("/memfd:");

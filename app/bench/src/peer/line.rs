@@ -1,8 +1,8 @@
-//! The ways by which a program joins a switch, all used alike: open, poll, then drain.
+//! Ways for a program to join a switch, all used alike: open, poll, drain.
 //!
-//! `vde:ADDRESS` by libvdeplug, which takes a VDE switch's folder or a name such as `netloom://SWITCH`;
-//! `shm:SWITCH` by our library, each frame shown to the other side by itself, `shm-batch:SWITCH` when
-//! a line is flushed.
+//! `vde:ADDRESS` by libvdeplug, for a VDE switch's folder or a name such as `netloom://SWITCH`; `shm:SWITCH`
+//! by netloom's library, publishing each frame at once; `shm-batch:SWITCH`, publishing when a line is
+//! flushed.
 
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -13,48 +13,47 @@ use netloom_port::{HEADER, MOST_FRAME, Port, Received, Sent, VdePort};
 use netloom_shm::{JoinOptions, SwitchPort};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// A buffer of this many bytes takes any frame.
+/// A buffer size that fits any frame.
 pub(super) const BUFFER: usize = MOST_FRAME;
 
-/// What became of a frame.
+/// Result of sending a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gave {
     /// Taken.
     Taken,
-    /// Lost, and counted where it was lost.
+    /// Lost, and counted at the place of loss.
     Lost,
-    /// Not taken for now.
+    /// Not taken now.
     Full,
 }
 
 /// A port of a switch.
 pub(super) trait Line: Send {
-    /// Where in the buffer the next frame is; `None` when there is none at the moment.
+    /// Range of the next frame in the buffer; `None` if there is none now.
     fn receive(&mut self, buffer: &mut [u8]) -> Result<Option<Range<usize>>>;
 
-    /// As [`Line::receive`], but waits as the library itself does; where it has no way of its own, in
-    /// poll(2).
+    /// [`Line::receive`] that waits in the library's own way or, without one, in poll(2).
     fn receive_wait(&mut self, buffer: &mut [u8], most: Duration) -> Result<Option<Range<usize>>> {
         wait(self.as_fd(), PollFlags::IN, most)?;
         self.receive(buffer)
     }
 
-    /// Gives a frame that has [`HEADER`] bytes of zeros before it.
+    /// Sends a frame that is preceded by [`HEADER`] zero bytes.
     fn send(&mut self, frame: &[u8]) -> Result<Gave>;
 
-    /// From now on it is only sent to: that may wait, if that is less work.
+    /// From now on the line only sends; sends may then block if that is cheaper.
     fn only_send(&mut self) -> Result<()> {
         Ok(())
     }
 
-    /// Makes sure that the other side sees what it was given.
+    /// Makes the sent frames visible to the other side.
     fn flush(&mut self) {}
 
-    /// Readable when a frame may have come.
+    /// Readable when a frame may have arrived.
     fn as_fd(&self) -> BorrowedFd<'_>;
 }
 
-/// Opens a line; `name` is what the switch shows of it.
+/// Opens a line; the switch shows `name` for it.
 pub(super) fn open(line: &str, name: &str) -> Result<Box<dyn Line>> {
     match line.split_once(':') {
         Some(("vde", address)) => {
@@ -69,14 +68,14 @@ pub(super) fn open(line: &str, name: &str) -> Result<Box<dyn Line>> {
     }
 }
 
-/// Joins a switch of ours by its name; the port ends with the switch.
+/// Joins a netloom switch by name; the port ends with the switch.
 pub(super) fn join(switch: &str, name: &str) -> Result<SwitchPort> {
     let path = netloom_shm::name::resolve(switch)?.path;
     let options = JoinOptions { reconnect: false, ..JoinOptions::new(path, name) };
     SwitchPort::join(&options).with_context(|| format!("join {switch}"))
 }
 
-/// A port by our library.
+/// A port through netloom's library.
 struct Library {
     port: SwitchPort,
     batch: bool,
@@ -127,7 +126,7 @@ impl Line for VdePort {
     fn receive(&mut self, buffer: &mut [u8]) -> Result<Option<Range<usize>>> {
         match Port::receive(self, buffer)? {
             Received::Frame { start, length } => Ok(Some(start + HEADER..start + length)),
-            // A frame that did not fit is no frame; the next call finds what follows.
+            // A frame that did not fit does not count; the next call finds the next one.
             Received::Truncated => Ok(Some(0..0)),
             Received::Empty | Received::Down => Ok(None),
             Received::Gone => bail!("the switch is gone"),

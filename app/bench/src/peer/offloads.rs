@@ -1,12 +1,12 @@
-//! `offloads-off INTERFACE`: turns off, on an interface of the own network namespace, all that lets
-//! frames be larger than the MTU or leaves checksums unfinished; prints `{"left"}`, those still on.
-//! `merging-on INTERFACE`: has what it receives merged into larger frames (GRO), as of a card.
+//! `offloads-off INTERFACE`: turns off, on an interface of this network namespace, all features that make
+//! frames larger than the MTU or leave checksums incomplete; prints `{"left"}`, those still on.
+//! `merging-on INTERFACE`: makes it merge received frames into larger ones (GRO), as a card does.
 
 use anyhow::{Context, Result};
 use netloom_netlink::offload::Offloads;
 use serde::Serialize;
 
-/// By the kernel's own names.
+/// Features by their kernel names.
 const NAMES: [&str; 9] = [
     "rx-gro",
     "rx-lro",
@@ -19,7 +19,7 @@ const NAMES: [&str; 9] = [
     "tx-udp-segmentation",
 ];
 
-/// What it could not turn off.
+/// Features that could not be turned off.
 #[derive(Debug, Serialize)]
 pub(super) struct Left {
     left: Vec<String>,
@@ -34,7 +34,7 @@ pub(super) fn off(interface: &str) -> Result<Left> {
     let is_meant = |name: &&String| NAMES.contains(&name.as_str());
     let before: Vec<String> = active()?.iter().filter(is_meant).cloned().collect();
     let wanted: Vec<(&str, bool)> = before.iter().map(|name| (name.as_str(), false)).collect();
-    // Those that it does not take are in what is left.
+    // Features that cannot be turned off are in the result.
     let _ = Offloads::open()?.set(interface, &wanted);
     let left = active()?.iter().filter(is_meant).cloned().collect();
     Ok(Left { left })

@@ -1,10 +1,10 @@
-//! Numbered, stamped datagrams one way, to measure delay, loss and rate.
+//! Numbered, stamped datagrams in one direction, to measure delay, loss and rate.
 //!
 //! `udp-sink PORT count|delays SECONDS`: prints `{"received", "distinct", "bits_per_s", "delays_ns"}`, the
-//! last only when asked for. `udp-source ADDRESS BYTES COUNT RATE BURST`: COUNT datagrams of BYTES, RATE
-//! a second, of which BURST at most are made up for at once; prints `{"sent"}`.
-//! Stamps are of CLOCK_MONOTONIC, which both ends share; arrivals are as the kernel notes them. A rate counts whole Ethernet frames
-//! (without preamble and check sequence), from a fifth of the time on: by then queues have filled.
+//! last only on request. `udp-source ADDRESS BYTES COUNT RATE BURST`: COUNT datagrams of BYTES, RATE per
+//! second, with at most BURST overdue ones at once; prints `{"sent"}`. Stamps are CLOCK_MONOTONIC, which both
+//! ends share; arrival times are the kernel's. A rate counts whole Ethernet frames (without preamble and
+//! check sequence) and skips the first fifth of the time, in which queues fill.
 
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -23,17 +23,17 @@ use super::stop::Stop;
 const STAMP: usize = 16;
 /// Ethernet, IPv4 and UDP headers.
 const HEADERS: u64 = 14 + 20 + 8;
-/// How often a waiting reader looks whether it is to end.
+/// How often a waiting reader checks for its end.
 const LOOK: Duration = Duration::from_millis(20);
-/// Bytes that may wait to be read.
+/// Receive buffer in bytes.
 const BUFFER: usize = 64 << 20;
 
-/// What a sink prints.
+/// Output of a sink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Print {
-    /// How many came.
+    /// Counts.
     Count,
-    /// How long each took, too.
+    /// Delays too.
     Delays,
 }
 
@@ -45,7 +45,7 @@ pub(super) fn print(word: &str) -> Result<Print> {
     }
 }
 
-/// Writes number and time into the front of a datagram of at least [`STAMP`] bytes.
+/// Writes number and time to the start of a datagram of at least [`STAMP`] bytes.
 pub(super) fn stamp(datagram: &mut [u8], number: u64, time: u64) {
     datagram[..8].copy_from_slice(&number.to_be_bytes());
     datagram[8..STAMP].copy_from_slice(&time.to_be_bytes());
@@ -58,7 +58,7 @@ pub(super) fn stamped(datagram: &[u8]) -> Option<(u64, u64)> {
     Some((u64::from_be_bytes(*number), u64::from_be_bytes(*time)))
 }
 
-/// As much room as we may have: what the socket loses would look like a loss of the path.
+/// Enlarges the receive buffer as far as allowed: losses in the socket would look like losses on the path.
 pub(super) fn enlarge(socket: &UdpSocket) {
     use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
     if set_socket_recv_buffer_size_force(socket, BUFFER).is_err() {
@@ -67,7 +67,7 @@ pub(super) fn enlarge(socket: &UdpSocket) {
     }
 }
 
-/// What `udp-sink` got.
+/// Result of `udp-sink`.
 #[derive(Debug, Serialize)]
 pub(super) struct Arrivals {
     received: usize,
@@ -76,7 +76,7 @@ pub(super) struct Arrivals {
     delays_ns: Vec<u64>,
 }
 
-/// A datagram that came.
+/// A received datagram.
 #[derive(Clone, Copy, Debug)]
 struct Arrival {
     number: u64,
@@ -97,12 +97,12 @@ pub(super) fn sink(port: u16, print: Print, most: Duration) -> Result<Arrivals> 
     loop {
         match arrival::receive(&socket, &mut buffer) {
             Ok((count, noted)) => {
-                // When it came, not when this process had been woken for it.
+                // The arrival time, not the time at which this process was woken.
                 let came = noted.map_or_else(now, |noted| noted.saturating_sub(ahead));
                 let Some((number, sent)) = stamped(&buffer[..count]) else { continue };
                 arrivals.push(Arrival { number, sent, came, bytes: count as u64 });
             }
-            // Only with nothing left to read may it end.
+            // It may end only when nothing is left to read.
             Err(error) if idle(error.kind()) && !stop.over() => {}
             Err(error) if idle(error.kind()) => break,
             Err(error) => return Err(error).context("receive"),
@@ -111,7 +111,7 @@ pub(super) fn sink(port: u16, print: Print, most: Duration) -> Result<Arrivals> 
     Ok(sum_up(&arrivals, print == Print::Delays))
 }
 
-/// How far CLOCK_REALTIME, which the kernel notes arrivals by, is ahead of CLOCK_MONOTONIC.
+/// Offset of CLOCK_REALTIME, used for the kernel's arrival times, from CLOCK_MONOTONIC.
 fn ahead() -> Result<u64> {
     let real = SystemTime::now().duration_since(UNIX_EPOCH).context("read the clock")?;
     Ok(u64::try_from(real.as_nanos())?.saturating_sub(now()))
@@ -127,19 +127,19 @@ fn sum_up(arrivals: &[Arrival], delays: bool) -> Arrivals {
     Arrivals { received, distinct, bits_per_s: steady_rate(arrivals).unwrap_or(0.0), delays_ns }
 }
 
-/// Bits a second from a fifth of the time on; `None` when too little came.
+/// Bits per second after the first fifth of the time; `None` if too few arrived.
 fn steady_rate(arrivals: &[Arrival]) -> Option<f64> {
     let (first, last) = (arrivals.first()?.came, arrivals.last()?.came);
     let from = first + (last - first) / 5;
     let mut steady = arrivals.iter().skip_while(|arrival| arrival.came < from);
-    // The first one's bytes came before its time.
+    // The first frame's bytes arrived before its time.
     let start = steady.next()?.came;
     let bytes: u64 = steady.map(|arrival| arrival.bytes + HEADERS).sum();
     #[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
     (last > start).then(|| (bytes * 8) as f64 * 1e9 / (last - start) as f64)
 }
 
-/// What `udp-source` sent.
+/// Result of `udp-source`.
 #[derive(Debug, Serialize)]
 pub(super) struct Sent {
     sent: u64,
@@ -163,7 +163,7 @@ pub(super) fn source(
         pace.wait(number);
         stamp(&mut datagram, number, now());
         match socket.send(&datagram) {
-            // What an earlier one met: nobody listens. It is gone all the same.
+            // An ICMP error for an earlier datagram: nobody listens. It counts as sent.
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
             sent => drop(sent.context("send")?),
         }
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_rate_is_that_by_hand() {
-        // Frames of 100 bytes each millisecond, after ten that came at once.
+        // 100-byte frames every millisecond, after ten at once.
         let mut all: Vec<Arrival> = (0..10).map(|number| arrival(number, 0)).collect();
         all.extend((1..=100).map(|number| arrival(number + 9, number * 1_000_000)));
         let sum = sum_up(&all, true);

@@ -1,5 +1,5 @@
-//! `plug-plain INTERFACE SWITCH`: a plug as programs of old are: rings of packet sockets with slots of
-//! 2 KiB, and no word of offloads, so that what the card has merged is cut and lost. Until told.
+//! `plug-plain INTERFACE SWITCH`: a plug like older programs: packet socket rings with 2 KiB slots and no
+//! offload headers, so that frames merged by the card are truncated and lost. Runs until stopped.
 
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use super::line::join;
 use super::ready;
 use super::stop::Stop;
 
-/// What serves longer than this has been forgotten.
+/// A server that runs longer than this was forgotten.
 const MOST: Duration = Duration::from_secs(3600);
 
-/// Nothing to tell.
+/// An empty result.
 #[derive(Debug, Serialize)]
 pub(super) struct Done {}
 
@@ -36,7 +36,7 @@ pub(super) fn plug(interface: &str, switch: &str) -> Result<Done> {
     let port = RingPort::open(index, options)?;
     let member = join(switch, "bench-plain")?;
     let stop = Stop::new(MOST);
-    // Nothing is ever written: it is told by `go_on`.
+    // Nothing is ever written: `go_on` ends it.
     let (never, _open) = pipe().context("make a pipe")?;
     ready();
     Pump::new(Box::new(port), Box::new(member)).run(never.as_fd(), &mut || !stop.over())?;

@@ -1,10 +1,10 @@
-//! A point of a measurement at an interface of the network namespace that this process is in.
+//! A measurement point at an interface of this process's network namespace.
 //!
-//! `measure-point INTERFACE in|mark|mark-twice count|samples FILE SECONDS`: FILE holds what the API takes. Blocks
-//! are of the monotonic clock and counted from its beginning, so that points of one machine agree on
-//! them. Each is read when it is closed, as a measurement does. Prints `{"packets", "blocks", "to_unix_ns",
-//! "outside"}`; each block with `block`, `packets`, `mean_ns` (since it began), `complete`, `samples`
-//! (`[hash, identity, time]` each, if asked for) and `unkept`.
+//! `measure-point INTERFACE in|mark|mark-twice count|samples FILE SECONDS`: FILE holds a request of the API.
+//! Blocks follow the monotonic clock and are numbered from its start, so that points of one machine agree on
+//! them. Each is read once closed, as in a measurement. Prints
+//! `{"packets", "blocks", "to_unix_ns", "outside"}`; each block with `block`, `packets`, `mean_ns` (since its
+//! beginning), `complete`, `samples` (`[hash, identity, time]` each, on request) and `unkept`.
 
 use std::path::Path;
 use std::time::Duration;
@@ -19,12 +19,12 @@ use serde::Serialize;
 use super::ready;
 use super::stop::Stop;
 
-/// How often closed blocks are looked for.
+/// Interval between checks for closed blocks.
 const LOOK: Duration = Duration::from_millis(5);
-/// Samples of a flow and block that are kept on each CPU.
+/// Samples of a flow and block kept on each CPU.
 const SAMPLES: u32 = 1 << 16;
 
-/// Where a point is, and whether it marks.
+/// Direction of a point, and whether it marks.
 pub(super) fn place(word: &str) -> Result<(Direction, Marking)> {
     match word {
         "in" => Ok((Direction::Ingress, Marking::Off)),
@@ -43,15 +43,15 @@ pub(super) fn samples(word: &str) -> Result<bool> {
     }
 }
 
-/// What a point printed.
+/// Output of a point.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Pointed {
-    /// Of all blocks, whole or not.
+    /// Packets in all blocks, complete or not.
     packets: u64,
     blocks: Vec<Block>,
-    /// To be added to times for Unix time.
+    /// Offset from the clock's times to Unix time.
     to_unix_ns: i64,
-    /// Packets that are in no block.
+    /// Packets outside every block.
     outside: u64,
 }
 
@@ -106,7 +106,7 @@ pub(super) fn point(
     Ok(told)
 }
 
-/// In the network namespace that the process is in: /sys may show another's.
+/// The index in this process's network namespace: /sys may show another one.
 fn index_of(interface: &str) -> Result<u32> {
     use rustix::net::{AddressFamily, SocketType, netdevice, socket};
     let socket = socket(AddressFamily::UNIX, SocketType::DGRAM, None).context("open a socket")?;
@@ -138,7 +138,7 @@ impl Pointed {
     }
 }
 
-/// The sum of the times of a block's packets since it began.
+/// Sum of packet times relative to the block's beginning.
 fn since_begin(record: &Record) -> Option<f64> {
     #[expect(clippy::cast_precision_loss, reason = "an hour in ns, and counts, are below 2^53")]
     let [before, packets] = [record.begin - record.origin, record.all.packets].map(|n| n as f64);

@@ -1,11 +1,12 @@
-//! Frames from one process to another through a switch, whichever it is: see [`super::line`].
+//! Frames from one process to another through a switch of any kind: see [`super::line`].
 //!
-//! `port-receive LINE BYTES SKIP SECONDS`: tells where it is by a broadcast until frames come, and SKIP
-//! seconds after the first one counts for SECONDS; prints `{"frames", "bytes", "cut", "seconds"}`, where
-//! `cut` counts those that came with another length. `port-send LINE BYTES SECONDS`: waits for that
-//! broadcast, sends until told; prints `{"taken", "lost"}`. `port-echo LINE HOW SECONDS` sends back what
-//! comes, `port-ping LINE BYTES HOW SECONDS` times that; prints `{"count", "lost", "p50_us", "p99_us"}`.
-//! HOW to wait for a frame: `block` in poll(2), `spin`, or `wait` as the library does. BYTES are a frame's, Ethernet header included.
+//! `port-receive LINE BYTES SKIP SECONDS`: announces itself by broadcasts until frames arrive, then counts
+//! for SECONDS, from SKIP seconds after the first one; prints `{"frames", "bytes", "cut", "seconds"}`, where
+//! `cut` counts frames of another length. `port-send LINE BYTES SECONDS`: waits for that broadcast, then
+//! sends until stopped; prints `{"taken", "lost"}`. `port-echo LINE HOW SECONDS` sends frames back,
+//! `port-ping LINE BYTES HOW SECONDS` times the round trip; prints `{"count", "lost", "p50_us", "p99_us"}`.
+//! HOW to wait for a frame: `block` in poll(2), `spin`, or `wait` as the library does. BYTES is the frame
+//! size, Ethernet header included.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -25,17 +26,17 @@ type Mac = [u8; 6];
 const EVERYBODY: Mac = [0xff; 6];
 /// EtherType for experiments (IEEE 802, local experimental 1).
 const KIND: [u8; 2] = [0x88, 0xb5];
-/// Bytes of a broadcast.
+/// Size of a broadcast in bytes.
 const SHORT: usize = 60;
-/// Frames between two looks at the clock and at the end.
+/// Frames between two checks of the clock and of the end.
 const BATCH: usize = 64;
-/// Pause between two broadcasts, and the longest wait between two looks at the end.
+/// Pause between two broadcasts, and longest wait between two checks of the end.
 const LOOK: Duration = Duration::from_millis(20);
 /// How long to wait for the other side.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// An answer that takes longer is lost.
+/// Slower answers count as lost.
 const LATE: Duration = Duration::from_millis(200);
-/// Answers timed at most.
+/// Maximum number of timed answers.
 const MOST: usize = 300_000;
 
 /// How to wait for a frame.
@@ -55,9 +56,9 @@ pub(super) fn how(word: &str) -> Result<How> {
     }
 }
 
-/// Ours: another one in each process, as switches remember for a while where an address was.
+/// This process's address: different in each process, because switches remember addresses for a while.
 fn own() -> Mac {
-    // The process is asked once: that is a system call.
+    // Query the pid once: it is a system call.
     static OWN: OnceLock<Mac> = OnceLock::new();
     *OWN.get_or_init(|| {
         let [a, b, c, d] = std::process::id().to_be_bytes();
@@ -65,7 +66,7 @@ fn own() -> Mac {
     })
 }
 
-/// A frame with the header before it that every line takes.
+/// A frame behind the header that every line expects.
 fn frame(to: Mac, from: Mac, bytes: usize) -> Result<Vec<u8>> {
     if !(SHORT..=BUFFER - HEADER - 1).contains(&bytes) {
         bail!("bench-peer: {bytes}: no length of a frame");
@@ -82,12 +83,12 @@ fn is_to(frame: &[u8], address: Mac) -> bool {
     frame.get(..6) == Some(&address) && frame.get(12..14) == Some(&KIND)
 }
 
-/// Who sent a frame that is long enough to be one of the experiment.
+/// Source address of a frame that is long enough to belong to the experiment.
 fn sender(frame: &[u8]) -> Mac {
     frame.get(6..12).and_then(|at| at.try_into().ok()).unwrap_or(EVERYBODY)
 }
 
-/// Waits for the broadcast of who answers; its address.
+/// Waits for the responder's broadcast; returns its address.
 fn greeted(line: &mut dyn Line) -> Result<Mac> {
     let (mut buffer, until) = (vec![0; BUFFER], Instant::now() + PATIENCE);
     while Instant::now() < until {
@@ -102,7 +103,7 @@ fn greeted(line: &mut dyn Line) -> Result<Mac> {
     bail!("nobody told where to send to")
 }
 
-/// What `port-send` gave.
+/// Result of `port-send`.
 #[derive(Debug, Serialize)]
 pub(super) struct Given {
     taken: u64,
@@ -136,7 +137,7 @@ fn flood(line: &mut dyn Line, frame: &[u8], stop: &Stop) -> Result<Given> {
     Ok(given)
 }
 
-/// What `port-receive` got.
+/// Result of `port-receive`.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Taken {
     frames: u64,
@@ -154,11 +155,11 @@ pub(super) fn receive(line: &str, bytes: usize, skip: Duration, time: Duration) 
     count(&mut *line, &mut buffer, (bytes, time))
 }
 
-/// Tells where we are until the first frame comes, which is at the place given.
+/// Announces this port until the first frame arrives; returns the frame's range.
 fn first(line: &mut dyn Line, buffer: &mut [u8]) -> Result<Range<usize>> {
     let (hello, until) = (frame(EVERYBODY, own(), SHORT)?, Instant::now() + PATIENCE);
     while Instant::now() < until {
-        // Lost or not taken, the next one will do.
+        // If it is lost or not taken, the next one will do.
         line.send(&hello)?;
         line.flush();
         readable(line, LOOK)?;
@@ -202,7 +203,7 @@ fn count(
     }
 }
 
-/// What `port-echo` did.
+/// Result of `port-echo`.
 #[derive(Debug, Serialize)]
 pub(super) struct Echoed {
     count: u64,
@@ -218,7 +219,8 @@ pub(super) fn echo(line: &str, how: How, most: Duration) -> Result<Echoed> {
     while !stop.told() {
         let Some(at) = found else {
             found = next(&mut *line, &mut buffer, how, LOOK)?;
-            // Spinning, it must not outlive its time either; blocking, the clock costs nothing.
+            // A spinning process must not outlive its time either; for a blocking one the clock costs
+            // nothing.
             if found.is_none() && stop.over() {
                 break;
             }
@@ -229,7 +231,7 @@ pub(super) fn echo(line: &str, how: How, most: Duration) -> Result<Echoed> {
         answer[..HEADER].fill(0);
         answer[HEADER..HEADER + 6].copy_from_slice(&to);
         answer[HEADER + 6..HEADER + 12].copy_from_slice(&own);
-        // One that is not taken is late for who asked, and counted there.
+        // An answer that is not taken is late for the requester, which counts it.
         line.send(answer)?;
         line.flush();
         count += 1;
@@ -238,7 +240,7 @@ pub(super) fn echo(line: &str, how: How, most: Duration) -> Result<Echoed> {
     Ok(Echoed { count })
 }
 
-/// The next frame for us, waited for so long at most.
+/// The next frame for this port within a bounded wait.
 fn next(
     line: &mut dyn Line,
     buffer: &mut [u8],
@@ -263,7 +265,7 @@ fn next(
             How::Block => {}
             How::Spin => {
                 spins = spins.wrapping_add(1);
-                // A look at the clock takes longer than one for a frame.
+                // Reading the clock takes longer than checking for a frame.
                 if spins.is_multiple_of(256)
                     && Instant::now() >= *until.get_or_insert_with(|| Instant::now() + most)
                 {
@@ -275,7 +277,7 @@ fn next(
     }
 }
 
-/// What `port-ping` saw.
+/// Result of `port-ping`.
 #[derive(Debug, Serialize)]
 pub(super) struct Times {
     count: usize,
@@ -302,7 +304,7 @@ pub(super) fn ping(line: &str, bytes: usize, how: How, time: Duration) -> Result
         }
         let took = now() - asked;
         answered += 1;
-        // Before that both sides are still getting to know each other.
+        // The earlier ones include the setup of edges.
         if answered > 100 {
             #[expect(clippy::cast_precision_loss, reason = "seconds in ns are below 2^53")]
             times.push(took as f64 / 1e3);

@@ -1,11 +1,11 @@
-//! Datagrams as fast as sockets take them, and never more of them on the way than there is room for.
+//! Datagrams as fast as sockets take them, with a bounded number in flight.
 //!
-//! `udp-pour ADDRESS BYTES WINDOW SKIP SECONDS`: datagrams whose first eight bytes are their number, many by one
-//! system call; prints `{"per_s", "sent", "received", "lost", "waited"}`. `udp-drain PORT SECONDS` reads
-//! them and tells how many came; prints `{"received"}`.
-//! At most WINDOW datagrams are sent and not yet read, so that no queue overflows: a rate is one at which
-//! nothing is lost, and what is lost all the same is told. Rates are of datagrams that were read. The reader
-//! takes what has come and naps: the sender need not wake it, and seldom meets it at the queue's lock.
+//! `udp-pour ADDRESS BYTES WINDOW SKIP SECONDS`: datagrams that start with an eight-byte number, many per
+//! system call; prints `{"per_s", "sent", "received", "lost", "waited"}`. `udp-drain PORT SECONDS` reads them
+//! and acknowledges the count; prints `{"received"}`. At most WINDOW datagrams are sent but not yet read, so
+//! that no queue overflows: the rate is loss-free, and any loss is still reported. Rates count datagrams
+//! read. The reader takes what has arrived and naps: the sender need not wake it, and rarely contends for the
+//! queue's lock.
 
 use std::io::{ErrorKind, IoSlice};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -20,36 +20,36 @@ use super::packets::enlarge;
 use super::ready;
 use super::stop::Stop;
 
-/// Datagrams by one system call.
+/// Datagrams per system call.
 const BATCH: u64 = 64;
-/// After so many the reader tells how many came.
+/// Datagrams after which the reader acknowledges the count.
 const TOLD: u64 = 128;
-/// Nothing came for so long: what is on the way will not come.
+/// After this silence, datagrams in flight count as lost.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// How often a reader that has nothing to read tells how many came.
+/// How often an idle reader acknowledges the count.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long it sleeps before it looks again, at least.
+/// Shortest sleep of the reader.
 const NAP: Duration = Duration::from_micros(20);
-/// Bytes of a datagram's number, and of what a reader tells.
+/// Bytes of a datagram's number, and of an acknowledgement.
 const NUMBER: usize = 8;
 
-/// What `udp-pour` did.
+/// Result of `udp-pour`.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Poured {
-    /// Datagrams a second that were read, after the time that is skipped.
+    /// Datagrams read per second, after the skipped time.
     per_s: f64,
     sent: u64,
     received: u64,
     lost: u64,
-    /// Part of the time in which there was no room.
+    /// Share of time without room.
     waited: f64,
 }
 
-/// How far a sender is.
+/// A sender's progress.
 #[derive(Debug, Default)]
 struct Account {
     sent: u64,
-    /// As the reader told last.
+    /// As last acknowledged.
     received: u64,
     lost: u64,
 }
@@ -59,7 +59,7 @@ impl Account {
         self.sent.saturating_sub(self.received + self.lost)
     }
 
-    /// Waits until at most so many are on the way.
+    /// Waits until at most `most` datagrams are in flight.
     fn wait(&mut self, socket: &UdpSocket, most: u64) -> Result<()> {
         let mut told = [0; NUMBER];
         while self.on_the_way() > most {
@@ -67,7 +67,7 @@ impl Account {
                 Ok(NUMBER) => self.received = self.received.max(u64::from_be_bytes(told)),
                 Ok(_) => {}
                 Err(error) if idle(error.kind()) => self.lost += self.on_the_way(),
-                // An earlier one met nobody.
+                // An ICMP error for an earlier datagram: nobody listened.
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
                 Err(error) => return Err(error).context("receive"),
             }
@@ -98,7 +98,7 @@ pub(super) fn pour(
         }
         if account.on_the_way() > window - BATCH {
             let start = Instant::now();
-            // Then there is room for a while.
+            // That leaves room for a while.
             account.wait(&socket, window / 2)?;
             waited += start.elapsed();
         }
@@ -113,7 +113,7 @@ pub(super) fn pour(
     Ok(Poured { per_s, sent, received, lost, waited: waited.as_secs_f64() / took })
 }
 
-/// Sends the datagrams from number `first` on; how many went.
+/// Sends datagrams from number `first` on; returns how many were sent.
 fn batch(socket: &UdpSocket, datagrams: &mut [Vec<u8>], first: u64) -> Result<u64> {
     for (number, datagram) in (first..).zip(datagrams.iter_mut()) {
         datagram[..NUMBER].copy_from_slice(&number.to_be_bytes());
@@ -125,22 +125,22 @@ fn batch(socket: &UdpSocket, datagrams: &mut [Vec<u8>], first: u64) -> Result<u6
     let mut messages: Vec<MMsgHdr<'_>> = both.map(|(part, c)| MMsgHdr::new(part, c)).collect();
     match sendmmsg(socket, &mut messages, SendFlags::empty()) {
         Ok(sent) => Ok(u64::try_from(sent)?),
-        // What an earlier one met.
+        // An ICMP error for an earlier datagram.
         Err(rustix::io::Errno::CONNREFUSED) => Ok(0),
         Err(error) => Err(error).context("send"),
     }
 }
 
-/// What `udp-drain` read.
+/// Result of `udp-drain`.
 #[derive(Debug, Serialize)]
 pub(super) struct Drained {
     received: u64,
 }
 
-/// A reader's end.
+/// The reader.
 struct Reader {
     socket: UdpSocket,
-    /// Whether it knows the sender, and hears nobody else.
+    /// Whether it is connected to the sender, and so hears nobody else.
     joined: bool,
     received: u64,
     told: u64,
@@ -165,7 +165,7 @@ impl Reader {
     fn tell(&mut self) {
         self.told = self.received;
         if self.joined {
-            // A sender that has gone need not know.
+            // A sender that is gone needs no acknowledgement.
             let _ = self.socket.send(&self.received.to_be_bytes());
         }
     }
@@ -192,7 +192,7 @@ pub(super) fn drain(port: u16, most: Duration) -> Result<Drained> {
                 }
                 std::thread::sleep(NAP);
             }
-            // The sender has gone.
+            // The sender is gone.
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
             Err(error) => return Err(error).context("receive"),
         }
@@ -217,7 +217,7 @@ mod tests {
             reader.received
         });
         let time = Duration::from_millis(50);
-        // What is left of less than a telling is told too late to count.
+        // The rest, too small for an acknowledgement of its own, is acknowledged too late to count.
         let poured = pour(to, 20, 256, [time, time]).unwrap();
         assert_eq!(poured.received + poured.lost, poured.sent);
         assert!(poured.lost < TOLD && poured.per_s > 1000.0, "{poured:?}");

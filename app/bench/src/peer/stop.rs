@@ -1,11 +1,11 @@
-//! The end of a program that serves until told: its standard input ends, or its time is over.
+//! Stop condition of a server program: its standard input ends, or its time is over.
 
 use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Says whether it is time to end.
+/// Tells when to end.
 pub(super) struct Stop {
     told: Arc<AtomicBool>,
     until: Instant,
@@ -16,7 +16,7 @@ impl Stop {
     pub(super) fn new(most: Duration) -> Stop {
         let told = Arc::new(AtomicBool::new(false));
         let watcher = told.clone();
-        // It ends with the process: nothing else reads standard input.
+        // The thread ends with the process: nothing else reads standard input.
         std::thread::spawn(move || {
             let mut byte = [0];
             while matches!(std::io::stdin().read(&mut byte), Ok(1)) {}
@@ -25,12 +25,12 @@ impl Stop {
         Stop { told, until: Instant::now() + most }
     }
 
-    /// Cheap enough for each turn of a loop.
+    /// Whether standard input has ended. Cheap enough for each turn of a loop.
     pub(super) fn told(&self) -> bool {
         self.told.load(Ordering::Relaxed)
     }
 
-    /// Told, or out of time.
+    /// Whether standard input has ended or time is up.
     pub(super) fn over(&self) -> bool {
         self.told() || Instant::now() >= self.until
     }

@@ -1,7 +1,7 @@
-//! `tcp-sink PORT SKIP SECONDS`: takes one connection and, SKIP seconds after its first byte, counts for
-//! SECONDS; prints `{"bytes_per_s"}`. `tcp-trickle PORT SKIP SECONDS`: the same from when the connection is
-//! made, or could have been, and 0 where nothing comes. `tcp-source ADDRESS RATE SECONDS`: writes until the sink has
-//! enough; RATE is in bytes a second, 0 for as fast as it goes; prints `{"bytes"}`.
+//! `tcp-sink PORT SKIP SECONDS`: accepts one connection and counts for SECONDS, from SKIP seconds after its
+//! first byte; prints `{"bytes_per_s"}`. `tcp-trickle PORT SKIP SECONDS`: the same from SKIP seconds after
+//! the connection, and 0 if there is none or nothing arrives. `tcp-source ADDRESS RATE SECONDS`: writes until
+//! the sink closes; RATE is in bytes per second, 0 for top speed; prints `{"bytes"}`.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -14,12 +14,12 @@ use super::clock::{due, now, sleep_until};
 use super::idle;
 use super::{CHUNK, ready};
 
-/// A paced source writes this much at a time, so that it sleeps for a millisecond at 1 Gb/s.
+/// Bytes per write of a paced source, so that it sleeps for a millisecond at 1 Gb/s.
 const PIECE: usize = 125_000;
-/// A connection that carries nothing for so long is given up.
+/// A connection silent for this long is given up.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// What `tcp-sink` got.
+/// Result of `tcp-sink`.
 #[derive(Debug, Serialize)]
 pub(super) struct Got {
     bytes_per_s: f64,
@@ -54,7 +54,7 @@ fn take(listener: &TcpListener, skip: Duration, time: Duration) -> Result<Got> {
     Ok(Got { bytes_per_s: bytes as f64 / start.elapsed().as_secs_f64() })
 }
 
-/// As [`sink`], of a path that may carry nothing.
+/// [`sink`] for a path that may carry nothing.
 pub(super) fn trickle(port: u16, skip: Duration, time: Duration) -> Result<Got> {
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).context("listen")?;
     listener.set_nonblocking(true).context("set not to wait")?;
@@ -77,7 +77,7 @@ pub(super) fn trickle(port: u16, skip: Duration, time: Duration) -> Result<Got> 
     count_what_comes(&stream, time)
 }
 
-/// What comes in a time, be it nothing.
+/// Counts bytes for a time, possibly none.
 fn count_what_comes(mut stream: &TcpStream, time: Duration) -> Result<Got> {
     stream.set_read_timeout(Some(Duration::from_millis(20))).context("set a receive timeout")?;
     let (start, mut bytes, mut buffer) = (Instant::now(), 0_u64, vec![0; 2 * CHUNK]);
@@ -92,10 +92,10 @@ fn count_what_comes(mut stream: &TcpStream, time: Duration) -> Result<Got> {
     Ok(Got { bytes_per_s: bytes as f64 / start.elapsed().as_secs_f64() })
 }
 
-/// The longest time for a connection to be made.
+/// Longest wait for a connection.
 const LATEST: Duration = Duration::from_millis(1500);
 
-/// What `tcp-source` gave.
+/// Result of `tcp-source`.
 #[derive(Debug, Serialize)]
 pub(super) struct Gave {
     bytes: u64,
@@ -121,7 +121,7 @@ pub(super) fn source(to: SocketAddr, rate: f64, most: Duration) -> Result<Gave> 
     Ok(Gave { bytes: number * chunk.len() as u64 })
 }
 
-/// How it looks when the sink has enough.
+/// Whether an error means that the sink has closed.
 fn ended(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::BrokenPipe | ErrorKind::ConnectionReset)
 }

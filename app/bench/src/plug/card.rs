@@ -1,5 +1,5 @@
-//! A card that is plugged to a switch: a node on the switch, a veth pair that stands for the card and its
-//! cable, and a node at its other end.
+//! A card plugged into a switch: a node on the switch, a veth pair that stands for the card and its cable,
+//! and a node at the other end.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -12,26 +12,26 @@ use crate::inside::inside;
 use crate::running::{Running, number};
 use crate::vde::VdeSwitch;
 
-/// What serves longer than this has been forgotten.
+/// A server that runs longer than this was forgotten.
 const MOST: &str = "60";
-/// Before bytes are counted, in seconds.
+/// Seconds before bytes are counted.
 const SKIP: &str = "0.3";
-/// Data of a datagram: what iperf sends.
+/// Data bytes per datagram, as in iperf.
 const DATA: f64 = 1470.0;
-/// What a source that was held up makes up for at once.
+/// Maximum burst after a delay of the source.
 const BURST: &str = "64";
-/// Time for what is still on its way.
+/// Time for packets in flight.
 const SETTLE: Duration = Duration::from_millis(200);
 /// Addresses of the ends, in a network for benchmarks (RFC 2544).
 const INSIDE: &str = "198.18.0.1";
 const OUTSIDE: &str = "198.18.0.2";
 
-/// What joins the switch to the card.
+/// The plug between switch and card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Way {
-    /// `netloom plug`: rings of packet sockets that tell of offloads.
+    /// `netloom plug`: packet socket rings with offload headers.
     Plug,
-    /// Rings that tell nothing of them.
+    /// Rings without offload headers.
     Plain,
     /// vde_pcapplug, on vde_switch.
     Pcap,
@@ -59,14 +59,14 @@ impl Way {
     }
 }
 
-/// What the card does.
+/// The card's features.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Card {
-    /// Super-frames and unfinished checksums both ways, as of a veth pair.
+    /// Super-frames and partial checksums in both directions, as on a veth pair.
     Offloads,
-    /// Frames on the cable as on a real one, merged where they are received (GRO).
+    /// Frames on the cable as on a real one, merged on receive (GRO).
     Merging,
-    /// Nothing.
+    /// None.
     Bare,
 }
 
@@ -82,7 +82,7 @@ impl Card {
     }
 }
 
-/// Which way traffic goes: in is from the card to the switch.
+/// Direction of traffic: "in" is from the card to the switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Direction {
     In,
@@ -106,14 +106,14 @@ impl Direction {
     }
 }
 
-/// A figure of each direction that was used.
+/// A figure for each direction in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Ways {
     pub(super) inward: Option<f64>,
     pub(super) outward: Option<f64>,
 }
 
-/// A lab with a plugged card; what it needs beside the lab ends with it.
+/// A lab with a plugged card; its auxiliary processes end with it.
 pub(super) struct Place<'a> {
     driver: &'a Driver,
     lab: String,
@@ -146,7 +146,7 @@ impl<'a> Place<'a> {
             ask("gate", "merging-on")?;
         }
         if self.way == Way::Plain {
-            // As the source's guests: what they send needs no offload.
+            // Like the source's guests: their traffic needs no offload.
             ask("inside", "offloads-off")?;
         }
         Ok(())
@@ -179,7 +179,7 @@ impl<'a> Place<'a> {
         Ok(())
     }
 
-    /// Waits until both ends have heard of each other.
+    /// Waits until both ends can reach each other.
     fn reach(&self) -> Result<()> {
         for _ in 0..10 {
             let mut command = self.driver.command();
@@ -191,7 +191,7 @@ impl<'a> Place<'a> {
         bail!("{}: nothing comes through", self.way.title())
     }
 
-    /// Gb/s of one TCP connection each way; 0 where nothing comes.
+    /// Gb/s of one TCP connection per direction; 0 if nothing arrives.
     pub(super) fn streams(&self, direction: Direction, window: f64) -> Result<Ways> {
         let window = window.to_string();
         let start = |one: Direction, port: &str| -> Result<Option<(Running, Running)>> {
@@ -204,7 +204,7 @@ impl<'a> Place<'a> {
             Ok(Some((sink, self.peer(from, &["tcp-source", &to, "0", MOST])?)))
         };
         let (inward, outward) = (start(Direction::In, "7001")?, start(Direction::Out, "7002")?);
-        // A source that cannot end by itself, as nothing comes through, ends when it is dropped.
+        // A source that cannot end by itself, because nothing gets through, ends when dropped.
         let got = |pair: Option<(Running, Running)>| {
             pair.map(|(sink, _source)| -> Result<f64> {
                 Ok(number(&sink.result()?, "bytes_per_s")? * 8e-9)
@@ -213,7 +213,7 @@ impl<'a> Place<'a> {
         Ok(Ways { inward: got(inward).transpose()?, outward: got(outward).transpose()? })
     }
 
-    /// Percent lost of datagrams sent at `rate` Mb/s of data, each way.
+    /// Percentage of datagrams lost at `rate` Mb/s of data, per direction.
     pub(super) fn datagrams(&self, direction: Direction, rate: f64, time: f64) -> Result<Ways> {
         let pace = rate * 1e6 / 8.0 / DATA;
         let count = (pace * time).ceil().to_string();
@@ -247,7 +247,7 @@ impl<'a> Place<'a> {
         output(command.args(["dev", "eth0"])).map(|_| ())
     }
 
-    /// In the node's network, and a child of ours: it ends when it is dropped, whatever it waits for.
+    /// Runs in the node's network as a child of this process: it ends when dropped, whatever it waits for.
     fn peer(&self, node: &str, words: &[&str]) -> Result<Running> {
         let exe = self.driver.exe().to_str().context("the binary's path is not UTF-8")?;
         let mut command = inside(self.driver, &self.lab, node, exe)?;
@@ -255,7 +255,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// From which node to which, and the latter's address.
+/// The sending and the receiving node, and the latter's address.
 fn ends(direction: Direction) -> (&'static str, &'static str, &'static str) {
     match direction {
         Direction::In => ("outside", "inside", INSIDE),

@@ -1,4 +1,4 @@
-//! Frames from one process to another: how many, how fast, and what one more edge weighs.
+//! Frames between processes: throughput, latency, and the memory of an additional edge.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -12,27 +12,27 @@ use crate::driver::Driver;
 use crate::running::{Running, number};
 use crate::vde::VdeSwitch;
 
-/// Name of the switch that is ours.
+/// Name of netloom's switch.
 const SWITCH: &str = "bench";
-/// The plug-in that libvdeplug loads; it lies beside the binary.
+/// The plug-in for libvdeplug, in the binary's folder.
 const PLUGIN: &str = "libvdeplug_netloom.so";
-/// What serves longer than this has been forgotten.
+/// A server that runs longer than this was forgotten.
 const MOST: &str = "60";
-/// Before frames are counted, in seconds.
+/// Seconds before frames are counted.
 const SKIP: f64 = 0.2;
-/// A frame of a ping-pong, in bytes.
+/// Bytes of a ping-pong frame.
 pub(super) const BALL: u32 = 60;
 
 /// How programs join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Way {
-    /// Our switch, through libvdeplug and our plug-in.
+    /// netloom's switch, through libvdeplug and netloom's plug-in.
     Plugin,
     /// vde_switch, through libvdeplug.
     Vde,
-    /// Our switch, through our library, every frame published by itself.
+    /// netloom's switch, through its library, publishing every frame at once.
     Library,
-    /// The same, published in batches of 64.
+    /// netloom's switch, through its library, publishing in batches of 64.
     Batches,
 }
 
@@ -61,19 +61,19 @@ impl Way {
 /// How a ping-pong waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum How {
-    /// In poll(2), both ends on one core, of which each needs half: where a scheduler puts those that wake each
-    /// other, unless it is busy.
+    /// In poll(2), both ends sharing one core: where a scheduler, unless busy, puts processes that wake each
+    /// other.
     Block,
-    /// In poll(2), each end on a core of its own.
+    /// In poll(2), each end on its own core.
     Apart,
-    /// Looking again and again.
+    /// Polling without sleep.
     Spin,
-    /// As our library does: it looks for some microseconds, then sleeps.
+    /// As netloom's library does: polls for some microseconds, then sleeps.
     Wait,
 }
 
 impl How {
-    /// What the rows say of it.
+    /// Its name in the rows.
     pub(super) fn title(self) -> &'static str {
         match self {
             How::Block => "asleep between, one core",
@@ -83,7 +83,7 @@ impl How {
         }
     }
 
-    /// Which cores the two ends are kept on.
+    /// Cores that the two ends are pinned to.
     fn cores(self) -> [&'static [&'static str]; 2] {
         match self {
             How::Block => [&["on", "0"], &["on", "0"]],
@@ -92,7 +92,7 @@ impl How {
         }
     }
 
-    /// As the peers take it.
+    /// Its word for the peer programs.
     fn word(self) -> &'static str {
         match self {
             How::Block | How::Apart => "block",
@@ -102,16 +102,16 @@ impl How {
     }
 }
 
-/// What one measurement of frames gave.
+/// Result of a measurement of frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Flow {
     pub(super) mpps: f64,
     pub(super) gbps: f64,
-    /// Share of frames that came with another length than they were sent with.
+    /// Share of frames received with another length.
     pub(super) cut: f64,
 }
 
-/// The switches that are joined; gone when it is dropped.
+/// The switches to join; stopped when dropped.
 pub(super) struct Switches<'a> {
     driver: &'a Driver,
     vde: Option<VdeSwitch>,
@@ -126,7 +126,7 @@ impl<'a> Switches<'a> {
         Ok(Switches { driver, vde, plugins })
     }
 
-    /// Why one cannot be joined that way; `None` when it can.
+    /// Why this way is unavailable; `None` if it is available.
     pub(super) fn missing(&self, way: Way) -> Option<String> {
         match way {
             Way::Vde if self.vde.is_none() => Some("no vde_switch".to_owned()),
@@ -160,13 +160,13 @@ impl<'a> Switches<'a> {
         Ok((number(&seen, "p50_us")?, number(&seen, "p99_us")?))
     }
 
-    /// The same of two threads that wake each other and do nothing else, on one core.
+    /// The same for two threads that only wake each other, on one core.
     pub(super) fn bells(&self, window: f64) -> Result<(f64, f64)> {
         let seen = self.peer(Way::Library, &["on", "0", "bells", &window.to_string()])?.result()?;
         Ok((number(&seen, "p50_us")?, number(&seen, "p99_us")?))
     }
 
-    /// KiB that one more edge takes once it has been used all through.
+    /// KiB of an additional edge after it has been used in full.
     pub(super) fn edge(&self) -> Result<f64> {
         number(&self.peer(Way::Library, &["port-edges", SWITCH, "8"])?.result()?, "kib_per_edge")
     }
@@ -183,7 +183,8 @@ impl<'a> Switches<'a> {
         })
     }
 
-    /// On the host; only ours finds our plug-in, as libvdeplug then finds no other.
+    /// Runs on the host. Only [`Way::Plugin`] sets the plug-in path, because libvdeplug then finds no other
+    /// plug-in.
     fn peer(&self, way: Way, words: &[&str]) -> Result<Running> {
         let mut command: Command = self.driver.command();
         command.arg("bench-peer").args(words);
@@ -199,7 +200,7 @@ impl Drop for Switches<'_> {
         if let Err(error) = self.driver.time(&["-l", "default", "switch", "delete", SWITCH]) {
             eprintln!("bench switch: delete the switch: {error:#}");
         }
-        // One that has just been told to end may still hold its folder.
+        // A process just stopped may still hold its folder.
         sleep(Duration::from_millis(10));
     }
 }

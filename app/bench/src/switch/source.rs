@@ -1,13 +1,13 @@
-//! The source's tables 2.1 and 2.2: VDE and gvde between virtual machines in pairs, on its machine.
+//! The source's tables 2.1 and 2.2: VDE and gvde between pairs of virtual machines, on its machine.
 
 use crate::report::Report;
 
-/// A line of both tables.
+/// A row of both tables.
 struct Line {
     stations: usize,
-    /// Mb/s, percent of datagrams lost, percent of CPU of the stations, of the switch.
+    /// Mb/s, percentage of datagrams lost, CPU percentage of the stations, of the switch.
     vde: [f64; 4],
-    /// The same, of a switch that takes no part.
+    /// The same for gvde, except its switch, which takes no part.
     gvde: [f64; 3],
 }
 
@@ -18,7 +18,7 @@ const LINES: [Line; 4] = [
     Line { stations: 8, vde: [555.0, 0.20, 76.0, 26.0], gvde: [720.0, 1.0, 77.0] },
 ];
 
-/// What the source's own switch carried for so many stations, in Gb/s; 0 for a number it has not.
+/// Gb/s carried by the source's own switch for this many stations; 0 for other numbers.
 pub(super) fn most(stations: usize) -> f64 {
     let line = LINES.iter().find(|line| line.stations == stations);
     line.map_or(0.0, |line| line.gvde[0].max(line.vde[0]) / 1e3)

@@ -1,7 +1,7 @@
 //! Stations: nodes on one switch, in pairs, as in the source's tables 2.1 and 2.2.
 //!
-//! Each kind of switch has a lab of its own, all up at once and idle but for the one that is measured,
-//! so that they can alternate. Sinks are the even stations, sources the odd ones; datagrams go both ways.
+//! Each kind of switch has its own lab; all are up at once and idle except the measured one, so that they can
+//! alternate. Even stations are sinks, odd ones sources; datagrams go in both directions.
 
 use std::collections::BTreeMap;
 use std::thread::sleep;
@@ -19,21 +19,21 @@ use crate::running::{Running, number};
 use crate::vde::{self, VdeSwitch};
 
 const PORT: &str = "7000";
-/// What serves longer than this has been forgotten.
+/// A server that runs longer than this was forgotten.
 const MOST: &str = "60";
-/// Before bytes are counted, in seconds.
+/// Seconds before bytes are counted.
 const SKIP: &str = "0.4";
-/// Data of a datagram: what iperf sends.
+/// Data bytes per datagram, as in iperf.
 pub(super) const DATA: u32 = 1470;
-/// What a source that was held up makes up for at once.
+/// Maximum burst after a delay of the source.
 const BURST: &str = "64";
-/// Time for what is still on its way.
+/// Time for packets in flight.
 const SETTLE: Duration = Duration::from_millis(200);
 
-/// What the stations stand on.
+/// The switch of the stations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
-    /// Our switch over shared memory; taps.
+    /// netloom's shared-memory switch; taps.
     Shm,
     /// vde_switch; taps plugged in by vde_plug2tap.
     Vde,
@@ -72,43 +72,43 @@ impl Kind {
     }
 }
 
-/// A lab of stations; what it needs beside the lab ends with it.
+/// A lab of stations; its auxiliary processes end with it.
 pub(super) struct Stations<'a> {
     driver: &'a Driver,
     kind: Kind,
     addresses: Vec<String>,
     vde: Option<VdeSwitch>,
-    /// Plugs of peers, and processes of ours that plug stations in.
+    /// Plugs of peers, and netloom's processes that plug stations in.
     plugs: Vec<Daemon>,
     own_plugs: Vec<u32>,
-    /// The process of our switch.
+    /// The process of netloom's switch.
     own_switch: Option<u32>,
     /// Open vSwitch in its node.
     _vswitch: Option<Running>,
 }
 
-/// What one measurement of streams gave.
+/// Result of a measurement of streams.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Streams {
-    /// All of them together.
+    /// All streams together.
     pub(super) gbps: f64,
     pub(super) cpu: Cpu,
 }
 
-/// What one measurement of datagrams gave.
+/// Result of a measurement of datagrams.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Datagrams {
     pub(super) sent: f64,
     pub(super) lost: f64,
-    /// Frames that our switch's ports count as dropped meanwhile, by cause.
+    /// Frames that the ports of netloom's switch dropped meanwhile, by cause.
     pub(super) dropped: BTreeMap<String, u64>,
     pub(super) cpu: Cpu,
 }
 
-/// CPU used while measured, in percent of a core.
+/// CPU used during the measurement, in percent of a core.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cpu {
-    /// The stations' programs, and what plugs them in.
+    /// The stations' programs and their plugs.
     pub(super) stations: f64,
     /// The switch's own process.
     pub(super) switch: Option<f64>,
@@ -188,8 +188,7 @@ impl<'a> Stations<'a> {
         Ok(Streams { gbps: sum * 8e-9, cpu: self.since(before)? })
     }
 
-    /// `each` datagrams from each of the first `count` stations to the other of its pair, of which
-    /// `rate` a second.
+    /// Sends `each` datagrams from each of the first `count` stations to its partner, at `rate` per second.
     pub(super) fn datagrams(&self, count: usize, each: u64, rate: f64) -> Result<Datagrams> {
         let dropped = self.dropped()?;
         let before = self.spent()?;
@@ -219,7 +218,7 @@ impl<'a> Stations<'a> {
         Ok(Datagrams { sent, lost: sent - came, dropped: since, cpu })
     }
 
-    /// Lets the first `count` stations know each other's MAC, so that no datagram waits for that.
+    /// Resolves the MACs between the first `count` stations, so that no datagram waits for it.
     pub(super) fn greet(&self, count: usize) -> Result<()> {
         for number in 1..=count {
             let to = self.to(partner(number))?;
@@ -238,7 +237,7 @@ impl<'a> Stations<'a> {
         Ok(format!("{address}:{PORT}"))
     }
 
-    /// CPU time so far, and when that was.
+    /// CPU time so far, and the time of the reading.
     fn spent(&self) -> Result<Spent> {
         let facts = Facts::of(self.driver, self.kind.lab())?;
         let cpu = |node: &str| facts.counter(node, "cpu_ns");
@@ -265,23 +264,23 @@ impl<'a> Stations<'a> {
         })
     }
 
-    /// Processes that plug stations in and are not counted with their nodes.
+    /// Plug processes that are not counted with their nodes.
     fn plugs(&self) -> Vec<u32> {
         self.plugs.iter().map(Daemon::pid).chain(self.own_plugs.iter().copied()).collect()
     }
 
-    /// What our switch shows of itself and its ports.
+    /// State of netloom's switch and its ports.
     fn shown(&self) -> Result<Value> {
         self.driver.json(&["-l", self.kind.lab(), "switch", "show", "s", "--json"])
     }
 
-    /// Frames dropped so far, by cause; none where it is not our switch.
+    /// Frames dropped so far, by cause; empty for other switches.
     fn dropped(&self) -> Result<BTreeMap<String, u64>> {
         if self.kind == Kind::Shm { Ok(dropped(&self.shown()?)) } else { Ok(BTreeMap::new()) }
     }
 }
 
-/// Frames that ports of a switch have dropped, by cause.
+/// Frames dropped by ports of a switch, by cause.
 fn dropped(shown: &Value) -> BTreeMap<String, u64> {
     let mut sums = BTreeMap::new();
     for port in shown["ports"].as_array().into_iter().flatten() {
@@ -303,7 +302,7 @@ struct Spent {
     switch: Option<u64>,
 }
 
-/// Why stations cannot stand on a kind; `None` when they can.
+/// Why a kind of switch is unavailable; `None` if it is available.
 pub(super) fn missing(kind: Kind) -> Option<&'static str> {
     match kind {
         Kind::Vde if vde::version().is_none() => Some("no vde_switch and vde_plug2tap"),
@@ -312,7 +311,7 @@ pub(super) fn missing(kind: Kind) -> Option<&'static str> {
     }
 }
 
-/// The other of its pair.
+/// The other station of its pair.
 fn partner(number: usize) -> usize {
     if number.is_multiple_of(2) { number - 1 } else { number + 1 }
 }
@@ -321,7 +320,7 @@ fn name(number: usize) -> String {
     format!("s{number}")
 }
 
-/// Where a lab does not give addresses of one segment: a network for benchmarks (RFC 2544).
+/// An address for labs without addresses of one segment, from a benchmarking network (RFC 2544).
 fn own_address(number: usize) -> String {
     format!("198.18.0.{number}")
 }

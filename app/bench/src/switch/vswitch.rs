@@ -1,4 +1,4 @@
-//! Open vSwitch's userspace datapath in a node of its own, with a link to every station.
+//! Open vSwitch's userspace datapath in its own node, with a link to every station.
 
 use std::process::Command;
 
@@ -10,7 +10,7 @@ use crate::running::Running;
 /// The node it runs in.
 pub(super) const NODE: &str = "ovs";
 
-/// Its argument is how many links it has: eth0, eth1, ... of its node. Ends with its standard input.
+/// Its argument is the number of its node's links: eth0, eth1, ... Ends with its standard input.
 const SCRIPT: &str = r#"
 set -eu
 folder=$(mktemp -d)
@@ -39,13 +39,13 @@ echo ready
 cat >/dev/null
 "#;
 
-/// Its version, where it is installed.
+/// Its version, if installed.
 pub(super) fn version() -> Option<String> {
     let text = output(Command::new("ovs-vswitchd").arg("--version")).ok()?;
     Some(text.lines().next()?.trim().to_owned())
 }
 
-/// Starts it on the links to that many stations.
+/// Starts it on the links to this many stations.
 pub(super) fn start(driver: &Driver, lab: &str, links: usize) -> Result<Running> {
     for number in 0..links {
         let interface = format!("eth{number}");

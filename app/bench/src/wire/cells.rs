@@ -1,18 +1,18 @@
-//! What links are to do to packets, and how each is written.
+//! Link impairments, and their syntax.
 
-/// The link that nothing is done to.
+/// The link without impairment.
 pub(super) const PLAIN: &str = "plain";
 
-/// What a link does.
+/// An impairment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Trait {
-    /// Nothing: the path that others are compared with.
+    /// None: the baseline path.
     Nothing,
-    /// So many milliseconds each way.
+    /// Milliseconds of delay in each direction.
     Delay(u32),
-    /// So many packets in a thousand are lost, from the first end to the second.
+    /// Packets per thousand lost, from the first end to the second.
     Loss(u32),
-    /// So many Mb/s, from the first end to the second.
+    /// Mb/s, from the first end to the second.
     Rate(u32),
 }
 
@@ -27,7 +27,7 @@ impl Trait {
         }
     }
 
-    /// As in the lab file.
+    /// Lab file syntax.
     pub(super) fn settings(self) -> String {
         match self {
             Trait::Nothing => String::new(),
@@ -37,7 +37,7 @@ impl Trait {
         }
     }
 
-    /// As tc-netem(8) takes it; `None` for nothing.
+    /// tc-netem(8) syntax; `None` for no impairment.
     pub(super) fn netem(self) -> Option<Vec<String>> {
         let key = match self {
             Trait::Nothing => return None,
@@ -45,11 +45,11 @@ impl Trait {
             Trait::Loss(_) => "loss",
             Trait::Rate(_) => "rate",
         };
-        // netem holds 1,000 packets unless told otherwise, too few for throughput over a delay.
+        // netem holds 1,000 packets by default, too few for throughput over a delay.
         Some(["netem", "limit", "100000", key, &self.value()].map(str::to_owned).into())
     }
 
-    /// Whether it is the same in both directions.
+    /// Whether it applies to both directions.
     pub(super) fn both_ways(self) -> bool {
         matches!(self, Trait::Nothing | Trait::Delay(_))
     }

@@ -1,5 +1,4 @@
-//! The paths between two nodes that are measured: links with wires, a plain one, the plain one under
-//! netem.
+//! The measured paths between two nodes: links with wires, a plain link, and the plain link with netem.
 
 use std::process::Command;
 use std::thread::sleep;
@@ -14,14 +13,14 @@ use crate::machine::is_root;
 
 pub(super) const LAB: &str = "bench-wire";
 
-/// How long a wire may take to send what it holds.
+/// How long a wire may take to drain.
 const DRAIN: Duration = Duration::from_secs(10);
-/// Pause between two looks at a wire.
+/// Pause between two checks of a wire.
 const LOOK: Duration = Duration::from_millis(20);
-/// Time for what is still on its way without a wire.
+/// Time for packets in flight on a path without a wire.
 const SETTLE: Duration = Duration::from_millis(150);
 
-/// Whose way to impair a path.
+/// The implementation that impairs a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Who {
     /// A link's wire.
@@ -36,13 +35,13 @@ pub(super) struct Paths<'a> {
 }
 
 impl<'a> Paths<'a> {
-    /// Brings the lab up; chance starts from `seed`.
+    /// Brings the lab up; `seed` starts the random losses.
     pub(super) fn up(driver: &'a Driver, all: &[Trait], seed: u32) -> Result<Paths<'a>> {
         driver.up(&driver.lab_file(LAB, &lab_file(all, seed))?)?;
         Ok(Paths { driver })
     }
 
-    /// Runs `body` with the link that has the trait, and its ends in `a` and `b`.
+    /// Runs `body` with the link that has the impairment, and its ends in `a` and `b`.
     pub(super) fn on<T>(
         &self,
         who: Who,
@@ -85,7 +84,7 @@ pub(super) struct Path<'a> {
 }
 
 impl Path<'_> {
-    /// What its wire has done so far; `None` where it has none.
+    /// The counters of its wire so far; `None` without a wire.
     pub(super) fn ledger(&self) -> Result<Option<Ledger>> {
         if !self.wire {
             return Ok(None);
@@ -93,7 +92,7 @@ impl Path<'_> {
         Facts::of(self.driver, LAB)?.ledger(&self.link).map(Some)
     }
 
-    /// Waits until nothing is on its way any more.
+    /// Waits until nothing is in flight.
     pub(super) fn drained(&self) -> Result<()> {
         let end = Instant::now() + DRAIN;
         while self.ledger()?.is_some_and(|ledger| ledger.held > 0) {
@@ -122,7 +121,7 @@ fn lab_file(all: &[Trait], seed: u32) -> String {
     text
 }
 
-/// The version of `tc`, where it and the kernel have netem; else why it is not compared.
+/// The version of `tc` if it and the kernel support netem; otherwise the reason why not.
 pub(super) fn netem() -> Result<String, &'static str> {
     let Ok(version) = output(Command::new("tc").arg("-V")) else { return Err("no `tc` program") };
     let mut command = Command::new("unshare");

@@ -1,4 +1,4 @@
-//! One measurement of one path: delay, loss, rate, throughput.
+//! A single measurement of a path: delay, loss, rate, throughput.
 
 use std::time::Duration;
 
@@ -10,39 +10,39 @@ use super::paths::{LAB, Path};
 use crate::running::number;
 
 const PORT: &str = "7000";
-/// Nobody listens there (RFC 863).
+/// The discard port (RFC 863): nobody listens there.
 const DISCARD: &str = "9";
-/// What serves longer than this has been forgotten.
+/// A server that runs longer than this was forgotten.
 const MOST: &str = "60";
-/// Bytes of a datagram's data where rates are measured; of a whole frame with its headers.
+/// Bytes of a datagram's data in rate measurements, and of a whole frame with its headers.
 const DATA: u32 = 1400;
 const FRAME: u32 = DATA + 14 + 20 + 8;
-/// Packets whose loss is counted, and how many a second.
+/// Packets sent to measure loss, and packets per second.
 const LOST_OF: u32 = 25_000;
 const LOSS_PACE: u32 = 25_000;
-/// Packets whose delay is taken, and how many a second.
+/// Packets sent to measure delay, and packets per second.
 const DELAYED: u32 = 500;
-/// What is offered to a rate, against it.
+/// Offered rate relative to the configured one.
 const EXCESS: f64 = 1.25;
-/// A source that was held up makes up for this many at once: few where a burst could be lost for want of
-/// room, many where the path is to be kept full.
+/// Maximum burst after a delay of the source: small where a burst could overflow a queue, large where the
+/// path must stay full.
 const FEW: u32 = 64;
 const MANY: u32 = 10_000;
 
-/// How packets were lost.
+/// Losses of packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lost {
     /// Packets that were sent.
     pub(super) of: f64,
-    /// Packets that did not come.
+    /// Packets that did not arrive.
     pub(super) count: f64,
-    /// Packets that the wire lost for another cause than chance.
+    /// Packets that the wire lost for a reason other than random loss.
     pub(super) otherwise: f64,
-    /// Packets that did not come and that the wire does not know of; `None` without a wire.
+    /// Packets that are missing without the wire's knowledge; `None` without a wire.
     pub(super) unexplained: Option<f64>,
 }
 
-/// Makes the nodes know each other's MAC, so that no packet waits for that, or is lost waiting.
+/// Resolves MACs between the nodes, so that no packet waits, or is lost waiting, for that.
 pub(super) fn greet(path: &Path<'_>, patience: Duration) -> Result<()> {
     let rate = 200.0;
     let count = (patience.as_secs_f64() * rate).ceil().to_string();
@@ -51,7 +51,7 @@ pub(super) fn greet(path: &Path<'_>, patience: Duration) -> Result<()> {
     path.drained()
 }
 
-/// Nanoseconds that each packet took.
+/// Delay of each packet in nanoseconds.
 pub(super) fn delays(path: &Path<'_>, seconds: u32) -> Result<Vec<f64>> {
     let (_, got) = datagrams(path, "delays", 64, DELAYED * seconds, (f64::from(DELAYED), FEW))?;
     let delays = got["delays_ns"].as_array().context("no delays were printed")?;
@@ -62,7 +62,7 @@ pub(super) fn delays(path: &Path<'_>, seconds: u32) -> Result<Vec<f64>> {
     Ok(delays)
 }
 
-/// Which packets did not come.
+/// Counts the packets that did not arrive.
 pub(super) fn losses(path: &Path<'_>) -> Result<Lost> {
     let before = path.ledger()?;
     let (sent, got) = datagrams(path, "count", 64, LOST_OF, (f64::from(LOSS_PACE), FEW))?;
@@ -76,7 +76,7 @@ pub(super) fn losses(path: &Path<'_>) -> Result<Lost> {
     Ok(Lost { of: sent, count, otherwise, unexplained })
 }
 
-/// Mb/s of whole frames that came, while more were sent.
+/// Mb/s of whole frames received while more were sent.
 pub(super) fn rate(path: &Path<'_>, mbit: u32, seconds: f64) -> Result<f64> {
     let pace = EXCESS * f64::from(mbit) * 1e6 / f64::from(8 * FRAME);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "below 10^7")]
@@ -96,7 +96,7 @@ pub(super) fn tcp(path: &Path<'_>, skip: f64, seconds: f64) -> Result<f64> {
     Ok(number(&got, "bytes_per_s")? * 8e-9)
 }
 
-/// Gb/s that the largest buffers of a TCP connection allow at a round trip of twice the delay.
+/// Gb/s that a TCP connection's largest buffers allow at a round trip of twice the delay.
 pub(super) fn window_limit(path: &Path<'_>, what: Trait) -> Result<Option<f64>> {
     let Trait::Delay(ms) = what else { return Ok(None) };
     let most = |node: &str, name: &str| -> Result<f64> {
@@ -111,7 +111,7 @@ pub(super) fn window_limit(path: &Path<'_>, what: Trait) -> Result<Option<f64>> 
     Ok(Some(bytes * 8e-9 / (2.0 * f64::from(ms) * 1e-3)))
 }
 
-/// Sends datagrams; the number sent, and what the sink printed.
+/// Sends datagrams; returns the number sent and the sink's output.
 fn datagrams(
     path: &Path<'_>,
     print: &str,
