@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::workspace;
 
-/// What runs when none is named.
+/// Experiments run when none is named.
 const ALL: &[&str] = &[
     "lab", "node", "flood", "images", "wire", "switch", "plug", "capture", "disk", "generate",
     "measure",

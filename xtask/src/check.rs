@@ -1,8 +1,9 @@
-//! `check`: what the compiler does not look at. Prints every finding; fails if one is forbidden.
+//! `check`: rules that the compiler does not enforce. Prints every finding; fails if one is forbidden.
 //!
-//! Forbidden: an edge against the layers, modules that import each other in a circle, a module without a `//!` header, a licence that is not in
-//! the list, `unsafe` outside `host/` and `parts/vdeplug`, `eprintln!` in what serves, a file of tests that no
-//! executable lists, a test that the guide names and that is not there. Told only: long files and functions.
+//! Forbidden: a dependency against the layers, modules that import each other in a cycle, a module without a
+//! `//!` header, a licence that is not listed, `unsafe` outside `host/` and `parts/vdeplug`, `eprintln!` in
+//! code that serves, a test file that no executable lists, a missing test that the guide names. Only
+//! reported: long files and functions.
 
 mod circles;
 mod layers;
@@ -38,7 +39,7 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// Circles of modules in every crate.
+/// Module cycles in every crate.
 fn circles_of_all() -> Result<Vec<String>> {
     let root = workspace::root();
     let mut wrong = vec![];

@@ -1,4 +1,4 @@
-//! `codegen`: files that are made from the code and committed; `--check` only compares.
+//! `codegen`: committed files that are generated from the code; `--check` only compares.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::workspace;
 
-/// The test that compares the API's document with the committed one, and writes it when asked.
+/// Runs the test that compares the API's document with the committed one, or rewrites it on request.
 fn document(only_compare: bool) -> Result<()> {
     let mut cargo = workspace::cargo(&["test", "--quiet", "--package", "netloom-api", "--lib"]);
     if !only_compare {
@@ -15,7 +15,7 @@ fn document(only_compare: bool) -> Result<()> {
     workspace::must(cargo.arg("document"))
 }
 
-/// Arguments of the binary, and the file that holds what it prints.
+/// Arguments of the binary, and the file for its output.
 const GENERATED: &[(&[&str], &str)] = &[(&["schema"], "docs/lab.schema.json")];
 
 pub(crate) fn run(args: &[String]) -> Result<()> {

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 
 use crate::{man, workspace};
 
-/// Shells and the file names their completions are looked for under.
+/// Shells, and the file names under which they look for completions.
 const COMPLETIONS: &[(&str, &str)] =
     &[("bash", "netloom.bash"), ("zsh", "_netloom"), ("fish", "netloom.fish")];
 const TEXTS: &[&str] = &["README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"];
@@ -35,7 +35,7 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// Lays out what `make install` puts in place, too.
+/// Lays out the same files that `make install` installs.
 fn fill(binary: &Path, folder: &Path) -> Result<()> {
     let completions = folder.join("completions");
     fs::create_dir_all(&completions).context("make the folder")?;

@@ -1,8 +1,8 @@
-//! `fuzz [SECONDS [TARGET]]`: every target in `fuzz/` for that long, on its seeds in git; and before, attacks on labs
-//! made twenty times as often as in every run of the tests, captures killed and files cut at a thousand moments and places,
-//! and the properties of `core/` looked at in twenty thousand cases.
+//! `fuzz [SECONDS [TARGET]]`: every target in `fuzz/` for that long, on its seeds in git. Before that:
+//! attacks on labs, twenty times as often as in an ordinary test run; captures killed and files cut at a
+//! thousand moments and places; the properties of `core/` in twenty thousand cases.
 //!
-//! Built by the compiler that builds all else: coverage comes from passes of LLVM that a stable one has, too.
+//! Uses the ordinary compiler: coverage comes from LLVM passes that a stable one also has.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,15 +12,15 @@ use anyhow::{Context, Result, bail};
 
 use crate::workspace;
 
-/// Kills of a capture into one file, and as many of one whose files change.
+/// Kills of a capture to a single file, and as many of one with rotating files.
 const KILLS: &str = "1000";
-/// Cases in which a property is looked at.
+/// Cases per property.
 const CASES: &str = "20000";
 /// Counters that libFuzzer reads.
 const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
                         -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
                         -Cllvm-args=-sanitizer-coverage-pc-table --cfg fuzzing";
-/// An input that takes longer, in seconds, or more memory, in MiB, is a finding.
+/// An input that exceeds this time in seconds or memory in MiB is a finding.
 const LIMITS: [&str; 3] = ["-timeout=20", "-rss_limit_mb=3000", "-max_len=4096"];
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
@@ -61,11 +61,11 @@ fn targets(folder: &Path) -> Result<Vec<String>> {
     Ok(targets)
 }
 
-/// Builds all targets; where they are.
+/// Builds all targets; returns their folder.
 fn build(folder: &Path) -> Result<PathBuf> {
     let about = workspace::output(Command::new("rustc").arg("-vV"))?;
     let about = String::from_utf8_lossy(&about);
-    // With a target named, scripts that build are not instrumented.
+    // With an explicit target, build scripts are not instrumented.
     let host = about.lines().find_map(|line| line.strip_prefix("host: "));
     let host = host.context("rustc names no host")?;
     let into = workspace::root().join("target/fuzz");
@@ -76,7 +76,7 @@ fn build(folder: &Path) -> Result<PathBuf> {
 }
 
 fn fuzz(built: &Path, folder: &Path, target: &str, seconds: u32) -> Result<()> {
-    // What is found goes to target/, the seeds in git are only read.
+    // Findings go to target/; the seeds in git are only read.
     let work = workspace::root().join("target/fuzz-corpus").join(target);
     let findings = workspace::root().join("target/fuzz-findings").join(target);
     for folder in [&work, &findings] {
@@ -92,7 +92,7 @@ fn fuzz(built: &Path, folder: &Path, target: &str, seconds: u32) -> Result<()> {
     workspace::must(&mut command).with_context(|| format!("see {}", findings.display()))
 }
 
-/// What fuzzing of bytes cannot find: what is left of a file whose writer is killed, or that is cut.
+/// Failures that fuzzing of bytes cannot find: files of a killed writer, and truncated files.
 fn kill_and_cut() -> Result<()> {
     let test = ["test", "--release", "--package"];
     println!("a capture killed at {KILLS} moments");
@@ -105,7 +105,7 @@ fn kill_and_cut() -> Result<()> {
     workspace::must(cuts.args(["netloom-pcap", "--lib", "cut"]))
 }
 
-/// The properties that tests of pure crates say, in many more cases than usual.
+/// Property tests of pure crates, with many more cases than usual.
 fn properties() -> Result<()> {
     println!("properties of core/ in {CASES} cases each");
     let metadata = workspace::metadata()?;

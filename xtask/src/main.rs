@@ -1,6 +1,6 @@
-//! The one command of the workspace: `cargo xtask VERB`. Each verb is a module.
+//! The single command of the workspace: `cargo xtask VERB`. Each verb is a module.
 //!
-//! It never runs cargo as another user than the one who called it.
+//! It never runs cargo as a user other than the caller.
 
 #![forbid(unsafe_code)]
 

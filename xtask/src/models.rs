@@ -1,7 +1,6 @@
-//! `loom`: the models of the switch's rings, in every order that memory allows.
+//! `loom`: models of the switch's rings, in every order of memory accesses.
 //!
-//! They are built with `--cfg loom` into a folder of their own, since that flag would rebuild
-//! everything each time it changes.
+//! They are built with `--cfg loom` into a separate folder, since changing that flag rebuilds everything.
 
 use anyhow::{Result, bail};
 

@@ -1,8 +1,8 @@
-//! `test`: builds all tests once, runs each as an ordinary user and, where the kernel asks for it, as root,
-//! side by side; counts every single test and prints `N passed, N failed, N skipped` last.
+//! `test`: builds all tests once and runs them side by side, each as an ordinary user and, where the kernel
+//! requires it, as root; counts every single test and prints `N passed, N failed, N skipped` last.
 //!
-//! Nothing is run twice in one way. A test that was listed but gave no result (a crash) has failed. A
-//! skip is counted with its reason and has failed when `tests/expected-skips.txt` does not expect it.
+//! Nothing runs twice in the same way. A test without a result (a crash) has failed. A skip is counted with
+//! its reason, and is a failure unless `tests/expected-skips.txt` expects it.
 
 mod attack;
 mod execute;
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     tell(done, compiled, begin.elapsed())
 }
 
-/// What times depend on: the machine, since when it runs, and what else it does.
+/// Facts that affect times: the machine, its uptime, and its other load.
 fn machine() -> String {
     let first = |file: &str| -> Option<f64> {
         std::fs::read_to_string(file).ok()?.split_whitespace().next()?.parse().ok()
@@ -56,7 +56,7 @@ fn machine() -> String {
     format!("machine: CPUs {cpus}, up {minutes} min, load {}", known(first("/proc/loadavg"), 2))
 }
 
-/// What was skipped, what failed, how long it took, and the sum.
+/// Prints skips, failures, times and the totals.
 fn tell(mut done: Done, compiled: Duration, whole: Duration) -> Result<()> {
     for (test, reason) in &done.total.skipped {
         println!("skipped: {test}: {reason}");

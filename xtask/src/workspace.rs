@@ -1,4 +1,4 @@
-//! The workspace as cargo sees it, and running cargo in it.
+//! The workspace as cargo sees it, and cargo runs in it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -31,7 +31,7 @@ pub(crate) fn must(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command and gives its standard output; an error names it.
+/// Runs a command and returns its standard output; an error names it.
 pub(crate) fn output(command: &mut Command) -> Result<Vec<u8>> {
     let out = command.stderr(Stdio::inherit()).output();
     let out = out.with_context(|| format!("start {command:?}"))?;
@@ -47,7 +47,7 @@ pub(crate) fn metadata() -> Result<Value> {
     serde_json::from_slice(&text).context("read cargo metadata")
 }
 
-/// What one call of cargo has built, as it tells programs.
+/// Artifacts of one cargo run, from its messages.
 pub(crate) struct Artifacts(Vec<Value>);
 
 impl Artifacts {
@@ -81,13 +81,13 @@ impl Artifacts {
         files.filter_map(Value::as_str).map(PathBuf::from).find(|path| path.ends_with(name))
     }
 
-    /// The `netloom` binary. What is not among them is built alone: for other features of the crates of others,
-    /// some of which are then built once more.
+    /// The `netloom` binary. If it is missing, it is built alone, which may rebuild some dependencies with
+    /// other features.
     pub(crate) fn netloom(&self) -> Result<PathBuf> {
         self.program("netloom").map_or_else(|| netloom(false), Ok)
     }
 
-    /// The plug-in for libvdeplug.
+    /// The plug-in for libvdeplug, built if missing.
     pub(crate) fn plugin(&self) -> Result<PathBuf> {
         self.library(PLUGIN).map_or_else(|| plugin(false), Ok)
     }
@@ -118,13 +118,13 @@ fn executable(message: &Value) -> Option<Built> {
     })
 }
 
-/// Builds the `netloom` binary and gives its path.
+/// Builds the `netloom` binary and returns its path.
 pub(crate) fn netloom(release: bool) -> Result<PathBuf> {
     let built = Artifacts::build(&build_args("netloom", release))?;
     built.program("netloom").context("cargo built no binary `netloom`")
 }
 
-/// Builds the plug-in for libvdeplug and gives its path.
+/// Builds the plug-in for libvdeplug and returns its path.
 pub(crate) fn plugin(release: bool) -> Result<PathBuf> {
     let built = Artifacts::build(&build_args("netloom-vdeplug", release))?;
     built.library(PLUGIN).with_context(|| format!("cargo built no {PLUGIN}"))

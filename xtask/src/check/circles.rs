@@ -1,7 +1,7 @@
-//! Circles of modules: imports go one way, so that a module can be read after those that it stands on.
+//! Import cycles between modules: imports go one way, so that a module can be read after those it builds on.
 //!
-//! Modules are looked at side by side, each with all that is in it: neither of two neighbours may lead to the other
-//! and be led to by it. A module and its own submodules are one room and may use each other.
+//! Sibling modules are compared, each with everything inside it: two siblings must not depend on each other.
+//! A module and its own submodules count as one and may use each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,10 +10,10 @@ use anyhow::Result;
 
 use super::modules::{Modules, Taken, Words};
 
-/// Among the modules side by side in one place, by name: the neighbours that each takes names from.
+/// For the sibling modules in one place, by name: the siblings that each imports names from.
 type Neighbours<'t> = BTreeMap<&'t str, BTreeMap<&'t str, Vec<&'t Taken>>>;
 
-/// Complaints about the circles of the crate with this root file; names are relative to `root`.
+/// Complaints about cycles in the crate with this root file; names are relative to `root`.
 pub(super) fn check(root: &Path, crate_root: &Path) -> Result<Vec<String>> {
     let taken = Modules::read(crate_root)?.taken();
     let mut places: BTreeMap<&[String], Neighbours<'_>> = BTreeMap::new();
@@ -27,7 +27,7 @@ pub(super) fn check(root: &Path, crate_root: &Path) -> Result<Vec<String>> {
     Ok(all.flat_map(|of| circles(of).into_iter().map(|circle| told(root, &circle, of))).collect())
 }
 
-/// The innermost module that holds both, and which of its modules each is in.
+/// The innermost module that contains both, and which of its submodules each is in.
 fn side_by_side<'t>(from: &'t Words, to: &'t Words) -> Option<(&'t [String], &'t str, &'t str)> {
     let common = from.iter().zip(to).take_while(|(a, b)| a == b).count();
     Some((&from[..common], from.get(common)?, to.get(common)?))
@@ -55,7 +55,7 @@ fn told(root: &Path, circle: &[&str], neighbours: &Neighbours<'_>) -> String {
     text
 }
 
-/// Sets of modules each of which leads to every other (strongly connected components), of two or more.
+/// Sets of two or more modules that all depend on each other (strongly connected components).
 fn circles<'t>(neighbours: &Neighbours<'t>) -> Vec<Vec<&'t str>> {
     let reach: BTreeMap<&'t str, BTreeSet<&'t str>> =
         neighbours.keys().map(|from| (*from, reached(neighbours, from))).collect();
@@ -73,7 +73,7 @@ fn circles<'t>(neighbours: &Neighbours<'t>) -> Vec<Vec<&'t str>> {
     found
 }
 
-/// The modules that a module leads to, over any number of imports.
+/// The modules that a module depends on, directly or indirectly.
 fn reached<'t>(neighbours: &Neighbours<'t>, from: &'t str) -> BTreeSet<&'t str> {
     let mut found = BTreeSet::new();
     let mut open = vec![from];

@@ -1,4 +1,4 @@
-//! The edges between the crates of the workspace, against `xtask/layers.toml`.
+//! Checks the dependencies between the workspace's crates against `xtask/layers.toml`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::workspace;
 /// The lists of `layers.toml` by name.
 type Lists = BTreeMap<String, Vec<String>>;
 
-/// A dependency inside the workspace; crates as their folders (`core/model`).
+/// A dependency inside the workspace; crates are named by their folders (`core/model`).
 struct Edge {
     from: String,
     to: String,
@@ -32,7 +32,7 @@ pub(super) fn check(metadata: &Value) -> Result<Vec<String>> {
     Ok(wrong)
 }
 
-/// Reads lines `name = ["a", "b"]`; others are comments.
+/// Parses lines `name = ["a", "b"]`, skipping comments.
 fn parse(text: &str) -> Lists {
     let mut lists = Lists::new();
     for line in text.lines().filter(|line| !line.trim_start().starts_with('#')) {
@@ -43,7 +43,7 @@ fn parse(text: &str) -> Lists {
     lists
 }
 
-/// Tests and xtask may see all; who sees them is judged at the edge.
+/// Tests and xtask may depend on everything; dependencies on them are judged per edge.
 fn free(folder: &str) -> bool {
     folder.starts_with("tests/") || folder == "xtask"
 }

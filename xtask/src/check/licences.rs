@@ -1,4 +1,4 @@
-//! Licences of all dependencies, as SPDX expressions, against a list of permissive ones.
+//! Checks the licences of all dependencies, as SPDX expressions, against a list of permissive ones.
 
 use serde_json::Value;
 
@@ -33,7 +33,7 @@ fn judge(package: &Value) -> Option<String> {
     }
 }
 
-/// Whether the expression can be satisfied with licences of the list; old style `A/B` is `A OR B`.
+/// Whether listed licences satisfy the expression; the old style `A/B` means `A OR B`.
 fn allowed(expression: &str) -> bool {
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
     let words: Vec<&str> = spaced.split_whitespace().collect();
@@ -41,7 +41,7 @@ fn allowed(expression: &str) -> bool {
     any(&words, &mut at).is_some_and(|good| good && at == words.len())
 }
 
-/// `all OR all ...`; `None` when it cannot be read.
+/// Parses `all OR all ...`; `None` for invalid syntax.
 fn any(words: &[&str], at: &mut usize) -> Option<bool> {
     let mut good = all(words, at)?;
     while words.get(*at) == Some(&"OR") {
@@ -51,7 +51,7 @@ fn any(words: &[&str], at: &mut usize) -> Option<bool> {
     Some(good)
 }
 
-/// `one AND one ...`.
+/// Parses `one AND one ...`.
 fn all(words: &[&str], at: &mut usize) -> Option<bool> {
     let mut good = one(words, at)?;
     while words.get(*at) == Some(&"AND") {
@@ -61,7 +61,7 @@ fn all(words: &[&str], at: &mut usize) -> Option<bool> {
     Some(good)
 }
 
-/// A licence, one with an exception, or an expression in parentheses.
+/// Parses a licence, a licence with an exception, or an expression in parentheses.
 fn one(words: &[&str], at: &mut usize) -> Option<bool> {
     let word = *words.get(*at)?;
     *at += 1;

@@ -1,11 +1,11 @@
-//! Modules of tests: every file beside a crate's `tests/all.rs` is listed there, or its tests never run.
+//! Test modules: a crate's `tests/all.rs` must list every file beside it, or its tests never run.
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
 
-/// Files that are not listed, as complaints.
+/// Complaints about files that are not listed.
 pub(super) fn check(root: &Path) -> Result<Vec<String>> {
     let mut wrong = vec![];
     for krate in crates(root)? {

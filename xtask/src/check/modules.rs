@@ -1,7 +1,7 @@
-//! The modules of a crate as a tree, and which file takes names from which.
+//! The module tree of a crate, and the names that each file takes from others.
 //!
-//! Read with `syn` from the sources; macros' bodies are not looked into. Tests (`#[cfg(test)]`) are left out, and
-//! so is what a file only passes on (`pub use`): whoever takes it from there is said to take it from its home.
+//! Parsed from the sources with `syn`; macro bodies are not inspected. Tests (`#[cfg(test)]`) and re-exports
+//! (`pub use`) are left out: a name taken through a re-export counts as taken from its home.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,26 +10,26 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use syn::visit::Visit;
 
-/// Re-exports followed at most, so that two which name each other end.
+/// Maximum number of re-exports followed, so that two that name each other terminate.
 const MOST_STEPS: usize = 16;
 
 /// A path as it is written: `crate`, `state`, `State`.
 pub(super) type Words = Vec<String>;
 
-/// What one module is made of.
+/// Content of one module.
 struct Module {
     file: usize,
-    /// By the name that it has here, what an import brings in.
+    /// Imported paths, by their local names.
     imports: BTreeMap<String, Words>,
-    /// What it uses, by every path that is written in it.
+    /// Every path written in it.
     used: Vec<Words>,
 }
 
 /// A name that one module takes from another.
 pub(super) struct Taken {
-    /// The module that takes it, as a path below the crate.
+    /// The importing module, as a path below the crate.
     pub(super) from: Words,
-    /// The module that has it.
+    /// The module that defines the name.
     pub(super) to: Words,
     /// The files of both.
     pub(super) files: [PathBuf; 2],
@@ -45,8 +45,7 @@ pub(super) struct Modules {
 impl Modules {
     /// Reads a crate from its root file.
     ///
-    /// # Errors
-    /// A file that is not there or is no Rust.
+    /// # Errors A file is missing or is not valid Rust.
     pub(super) fn read(root: &Path) -> Result<Modules> {
         let mut modules = Modules { files: vec![], by_path: BTreeMap::new() };
         let folder = root.parent().unwrap_or(root).to_owned();
@@ -54,7 +53,7 @@ impl Modules {
         Ok(modules)
     }
 
-    /// `below` is the folder in which the files of its modules are.
+    /// `below` is the folder that contains the files of its submodules.
     fn read_file(&mut self, path: &Path, below: &Path, at: Words) -> Result<()> {
         let text = fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
         let parsed = syn::parse_file(&text).with_context(|| format!("parse {}", path.display()))?;
@@ -114,7 +113,7 @@ impl Modules {
         (if one.exists() { one } else { folder.join("mod.rs") }, folder)
     }
 
-    /// Every name that a module takes from another one.
+    /// Every name that a module takes from another.
     pub(super) fn taken(&self) -> Vec<Taken> {
         let mut all = vec![];
         for (at, module) in &self.by_path {
@@ -130,7 +129,7 @@ impl Modules {
         all
     }
 
-    /// The module in which the thing with this path is defined, and its name; `None` where that is another crate.
+    /// The module that defines the item with this path, and its name; `None` if that is in another crate.
     fn home(&self, from: &[String], words: &[String], steps: usize) -> Option<(Words, String)> {
         let steps = steps.checked_sub(1)?;
         let (mut at, mut rest) = self.start(from, words, steps)?;
@@ -152,7 +151,7 @@ impl Modules {
         Some((at, name))
     }
 
-    /// The module that a path begins in, and what is left of the path.
+    /// The module in which a path begins, and the rest of the path.
     fn start<'w>(
         &self,
         from: &[String],
@@ -179,7 +178,7 @@ impl Modules {
                     return Some((child, rest));
                 }
                 let import = self.by_path.get(from)?.imports.get(name)?;
-                // A module that was imported: go on in it.
+                // An imported module: continue there.
                 let (at, left) = (steps > 0).then(|| self.start(from, import, steps - 1))??;
                 let mut at = at;
                 at.extend(left.iter().cloned());
@@ -243,7 +242,7 @@ fn expand(tree: &syn::UseTree, before: &mut Words, passes_on: bool, module: &mut
     }
 }
 
-/// Collects the paths of expressions, types and patterns that have several parts.
+/// Collects multi-part paths of expressions, types and patterns.
 struct Paths<'m>(&'m mut Vec<Words>);
 
 impl<'a> Visit<'a> for Paths<'_> {

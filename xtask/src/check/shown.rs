@@ -1,4 +1,4 @@
-//! Tests that documents name as proof: `FILE::TEST` in backticks in docs/guide/walls.md is a test of that file.
+//! Checks tests that documents cite as proof: `FILE::TEST` in backticks in docs/guide/walls.md must exist.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 
 const DOCUMENT: &str = "docs/guide/walls.md";
 
-/// Names of tests that are not there, as complaints.
+/// Complaints about tests that do not exist.
 pub(super) fn check(root: &Path) -> Result<Vec<String>> {
     let text =
         fs::read_to_string(root.join(DOCUMENT)).with_context(|| format!("read {DOCUMENT}"))?;
@@ -25,7 +25,7 @@ fn tests_in(line: &str) -> impl Iterator<Item = (&str, &str)> {
     quoted.filter_map(|words| words.split_once("::")).filter(|(file, _)| file.ends_with(".rs"))
 }
 
-/// Whether a file has a function of this name with an attribute that makes it a test.
+/// Whether a file has a test function of this name.
 fn is_there(root: &Path, file: &str, test: &str) -> bool {
     let text = fs::read_to_string(root.join(file)).unwrap_or_default();
     let wanted = format!("fn {test}(");

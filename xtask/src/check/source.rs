@@ -1,4 +1,4 @@
-//! Rust sources: headers, `unsafe`, lengths. Comments and literals are blanked out first.
+//! Rust sources: headers, `unsafe`, lengths. Comments and literals are blanked first.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,13 +9,13 @@ use anyhow::{Context, Result};
 const FILE_LINES: usize = 500;
 /// Lines a function may have.
 const FUNCTION_LINES: usize = 60;
-/// Where `unsafe` may stand.
+/// Folders that may contain `unsafe`.
 const UNSAFE_HOMES: &[&str] = &["host/", "parts/vdeplug/"];
 
-/// Whose processes must not end because standard error cannot be written.
+/// Folders of processes that must survive an unwritable standard error.
 const SERVING: &[&str] = &["core/", "host/", "parts/", "app/lab/", "app/api/"];
 
-/// What was found.
+/// Findings in the sources.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     pub(super) wrong: Vec<String>,
@@ -98,7 +98,7 @@ fn functions(code: &str) -> Vec<(String, usize, usize)> {
     found
 }
 
-/// Lines up to the brace that closes the first one opened; `None` for a declaration.
+/// Number of lines up to the end of the first block; `None` for a declaration.
 fn body_length(lines: &[&str]) -> Option<usize> {
     let (mut depth, mut brackets) = (0_usize, 0_usize);
     for (index, line) in lines.iter().enumerate() {
@@ -117,7 +117,7 @@ fn body_length(lines: &[&str]) -> Option<usize> {
     None
 }
 
-/// Comments, strings and character literals as spaces; lines stay where they are.
+/// The text with comments, strings and character literals replaced by spaces; lines keep their positions.
 fn blank(text: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
     let mut out = String::with_capacity(text.len());
@@ -136,7 +136,7 @@ fn blank(text: &str) -> String {
     out
 }
 
-/// Where the comment or literal that starts at `at` ends; `at` itself when none starts there.
+/// End of the comment or literal that starts at `at`; `at` itself if none starts there.
 fn literal_end(chars: &[char], at: usize) -> usize {
     let starts = |text: &str| text.chars().enumerate().all(|(i, c)| chars.get(at + i) == Some(&c));
     let in_word = at > 0 && (chars[at - 1].is_alphanumeric() || chars[at - 1] == '_');
@@ -151,7 +151,7 @@ fn literal_end(chars: &[char], at: usize) -> usize {
     }
     match chars[at] {
         '"' => quoted_end(chars, at, '"'),
-        // A lifetime has no closing quote two or, escaped, a few places on.
+        // Unlike a character literal, a lifetime has no closing quote two places on (more if escaped).
         '\'' if chars.get(at + 1) == Some(&'\\') => quoted_end(chars, at, '\''),
         '\'' if chars.get(at + 2) == Some(&'\'') => at + 3,
         _ => at,

@@ -1,13 +1,14 @@
-//! `test attack --rounds N`: what somebody hostile, or bad luck, does to a lab, N times as often as in every run.
+//! `test attack --rounds N`: hostile acts and accidents against a lab, N times as often as in an ordinary
+//! run.
 //!
-//! The attacks are ordinary tests that ask `netloom_kit::rounds` how often; what each did, and how often, is told by
-//! `netloom_kit::done` and shown here.
+//! The attacks are ordinary tests that ask `netloom_kit::rounds` how often to run; each reports by
+//! `netloom_kit::done` what it did and how often, and this module shows it.
 
 use anyhow::{Result, bail};
 
 use super::flags::number;
 
-/// Kinds of attacks, and for each the tests: a crate's folder, and what names begin with.
+/// Kinds of attacks, each with its tests: a crate's folder, and a prefix of test names.
 const KINDS: [(&str, &[(&str, &str)]); 8] = [
     (
         "hostile member of a switch",
@@ -31,17 +32,17 @@ const KINDS: [(&str, &[(&str, &str)]); 8] = [
     ("kills", &[("tests/e2e", "kill::"), ("parts/switch", "integration::killing::")]),
 ];
 
-/// How many times as often as in every run, where nothing is said.
+/// Default multiple of an ordinary run.
 const ROUNDS: u32 = 20;
 
-/// How attacks are made.
+/// Parameters of an attack run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Attack {
     rounds: u32,
 }
 
 impl Attack {
-    /// The crates with the tests.
+    /// Packages with the tests.
     pub(super) const PACKAGES: [&'static str; 3] =
         ["--package=netloom-shm", "--package=netloom-switch", "--package=netloom-tests-e2e"];
 
@@ -60,13 +61,13 @@ impl Attack {
         Ok(Attack { rounds })
     }
 
-    /// Whether a test, by its crate's folder, is one of them.
+    /// Whether a test, given by its crate's folder and name, is an attack.
     pub(super) fn includes(folder: &std::path::Path, test: &str) -> bool {
         let all = KINDS.iter().flat_map(|(_, tests)| *tests);
         all.clone().any(|(of, begin)| folder == std::path::Path::new(of) && test.starts_with(begin))
     }
 
-    /// How many times as often as in every run.
+    /// Multiple of an ordinary run.
     pub(super) fn rounds(self) -> u32 {
         self.rounds
     }

@@ -1,4 +1,4 @@
-//! Running tests of one executable: run, read, count. Their output is shown only when it failed.
+//! Runs tests of one executable: run, parse, count. Their output is shown only on failure.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -13,11 +13,11 @@ use super::plan::{Job, Selection};
 use super::stage::Stage;
 use crate::workspace;
 
-/// A process that takes longer hangs: it is killed and its unfinished tests have failed. Where things are done N times
-/// as often it may take N times as long.
+/// A process that takes longer hangs: it is killed and its unfinished tests have failed. Repeated attacks may
+/// take proportionally longer.
 const BOUND: Duration = Duration::from_secs(30 * 60);
 
-/// What became of the tests.
+/// Results of the tests.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outcome {
     pub(super) passed: usize,
@@ -33,7 +33,7 @@ impl Outcome {
         format!("{} passed, {failed} failed, {skipped} skipped", self.passed)
     }
 
-    /// How many there were.
+    /// Number of tests.
     pub(super) fn tests(&self) -> usize {
         self.passed + self.failed.len() + self.skipped.len()
     }
@@ -78,7 +78,7 @@ pub(super) fn run(
     Ok(outcome)
 }
 
-/// The examples in doc comments; rustdoc builds and runs them itself, as the caller.
+/// Tests in doc comments; rustdoc builds and runs them itself, as the caller.
 pub(super) fn doc_tests() -> Result<Outcome> {
     let mut cargo =
         workspace::cargo(&["test", "--workspace", "--doc", "--quiet", "--", "--format=pretty"]);
@@ -120,7 +120,7 @@ fn count(
     outcome
 }
 
-/// Standard output, then standard error; by files, so that nothing left running can hold us up.
+/// Standard output, then standard error; through files, so that no surviving process can block this one.
 fn captured(
     command: &mut Command,
     stage: &Stage,

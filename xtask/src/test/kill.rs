@@ -1,10 +1,10 @@
-//! `test kill --seed S --first I --n N`: the arguments of the crash test, handed on by the environment.
+//! `test kill --seed S --first I --n N`: passes the crash test's arguments through the environment.
 
 use anyhow::{Result, bail};
 
 use super::flags::number;
 
-/// How the crash test is run.
+/// Parameters of the crash test.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KillRun {
     seed: u64,
@@ -13,7 +13,7 @@ pub(super) struct KillRun {
 }
 
 impl KillRun {
-    /// What the names of its tests begin with.
+    /// Prefix of its test names.
     pub(super) const TESTS: &'static str = "kill::";
 
     pub(super) fn parse(args: &[String]) -> Result<KillRun> {

@@ -1,7 +1,7 @@
-//! Reading what a test executable prints, test by test.
+//! Parses the output of a test executable, test by test.
 //!
-//! libtest and libtest-mimic print `test NAME ... ok|FAILED|ignored[, reason]`, with ` - should panic`
-//! after some names. Names listed before but without a result belong to a process that died.
+//! libtest and libtest-mimic print `test NAME ... ok|FAILED|ignored[, reason]`, with ` - should panic` after
+//! some names. Listed names without a result belong to a process that died.
 
 use std::collections::BTreeMap;
 
@@ -18,8 +18,8 @@ pub(super) fn listed(text: &str) -> Vec<String> {
     text.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect()
 }
 
-/// Verdicts by name. Other output may stand before a result in its line (`test a ... noise ok` is
-/// not taken for a pass: only the exact forms are).
+/// Verdicts by name. Other output may precede a result in its line; only the exact forms count
+/// (`test a ... noise ok` is not a pass).
 pub(super) fn verdicts(text: &str) -> BTreeMap<String, Verdict> {
     text.lines().filter_map(verdict).collect()
 }

@@ -1,4 +1,4 @@
-//! What is run: rungs, and for each executable the users it runs as.
+//! What runs: rungs, and for each executable the users it runs as.
 
 use std::path::Path;
 
@@ -9,20 +9,20 @@ use super::kill::KillRun;
 use super::user::{Rights, User};
 use crate::workspace::Built;
 
-/// A kind of tests.
+/// A rung of tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rung {
-    /// Beside the code.
+    /// Tests beside the code.
     Unit,
-    /// Against kernel objects in fresh namespaces.
+    /// Tests against kernel objects in fresh namespaces.
     Netns,
-    /// Runs of the binary.
+    /// Tests that run the binary.
     EndToEnd,
-    /// Others' programs on our switches.
+    /// Tests of other programs on netloom's switches.
     Peers,
 }
 
-/// What was asked for.
+/// The requested tests.
 #[derive(Debug, Default)]
 pub(super) struct Selection {
     rung: Option<Rung>,
@@ -70,7 +70,7 @@ impl Selection {
 
     /// Arguments for cargo: only what the chosen rung needs is built.
     pub(super) fn build_args(&self) -> Vec<&'static str> {
-        // Not the examples: they are measuring tools, and `make check` compiles them.
+        // Without the examples: they are measuring tools, and `make check` compiles them.
         let mut args = vec!["test", "--no-run", "--tests"];
         let what = match self.rung {
             None if self.attack.is_some() => {
@@ -86,13 +86,14 @@ impl Selection {
         args
     }
 
-    /// What tests are told by their environment.
+    /// Environment variables for tests.
     pub(super) fn variables(&self) -> Vec<(&'static str, String)> {
         let kill = self.kill.iter().flat_map(|kill| kill.variables());
         kill.chain(self.attack.iter().flat_map(|attack| attack.variables())).collect()
     }
 
-    /// Whether a test is asked for: its folder and name hold the filter, or it is a crash test or an attack.
+    /// Whether a test is requested: its folder and name contain the filter, or it is a crash test or an
+    /// attack.
     pub(super) fn wants(&self, job: &Job, test: &str) -> bool {
         let named = format!("{} {test}", job.built.dir.display());
         match (&self.filter, self.kill) {
@@ -146,7 +147,7 @@ fn rung_of(dir: &Path) -> Rung {
     }
 }
 
-/// Crates at the edge to Linux run both ways, pure ones once.
+/// Crates that touch Linux run as both users, pure ones once.
 fn users(dir: &Path, rights: Rights) -> Vec<User> {
     let edge = ["host", "parts", "tests", "app/lab"].iter().any(|layer| dir.starts_with(layer));
     match (edge, rights) {

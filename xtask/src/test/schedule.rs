@@ -1,8 +1,8 @@
-//! What runs when: suites are cut into units, and workers take units side by side, longest first.
+//! Scheduling: suites are divided into units, and workers run units side by side, longest first.
 //!
-//! A test that touches the kernel is a unit, a process of its own: nothing that it does to its process
-//! reaches another test. The tests of a pure crate are one unit. As many units run at once as there are
-//! processors, two at least; tests that need the machine for themselves see to it (`Machine::alone`).
+//! A test that touches the kernel is a unit with its own process, so nothing that it does to its process
+//! affects another test. The tests of a pure crate are one unit. Twice as many units run at once as there are
+//! CPUs; tests that inspect the whole machine run last, one by one.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,23 +19,23 @@ use super::stage::Stage;
 use super::user::User;
 use crate::workspace;
 
-/// What one worker runs at a time.
+/// A worker's unit of work.
 #[derive(Debug)]
 pub(super) struct Unit<'a> {
-    /// Nothing: the examples in doc comments.
+    /// `None` for the tests in doc comments.
     pub(super) job: Option<&'a Job>,
     /// Names of tests.
     pub(super) tests: Vec<String>,
     rank: usize,
 }
 
-/// What all units gave.
+/// Results of all units.
 #[derive(Debug, Default)]
 pub(super) struct Done {
     pub(super) total: Outcome,
-    /// How long each unit took, with its title.
+    /// Duration of each unit, with its title.
     pub(super) took: Vec<(Duration, String)>,
-    /// By title of a job: units to come, what came, time spent.
+    /// By job title: remaining units, results so far, time spent.
     jobs: BTreeMap<String, (usize, Outcome, Duration)>,
 }
 
@@ -48,7 +48,7 @@ impl Done {
         done
     }
 
-    /// Adds what a unit gave; tells of its job when that was the last.
+    /// Adds a unit's result; reports its job once complete.
     fn add(&mut self, unit: &Unit, outcome: Outcome, took: Duration) {
         let suite = unit.suite();
         if let Some((left, sum, spent)) = self.jobs.get_mut(&suite) {
@@ -65,7 +65,7 @@ impl Done {
 }
 
 impl Unit<'_> {
-    /// What people call it.
+    /// Its title for people.
     fn title(&self) -> String {
         match self.tests.as_slice() {
             [one] => format!("{}: {one}", self.suite()),
@@ -73,13 +73,13 @@ impl Unit<'_> {
         }
     }
 
-    /// What it is a part of.
+    /// The suite that it belongs to.
     fn suite(&self) -> String {
         self.job.map_or_else(|| "documentation examples".to_owned(), Job::title)
     }
 }
 
-/// All units, those that take longest first.
+/// All units, longest first.
 pub(super) fn units<'a>(jobs: &'a [Job], selection: &Selection) -> Result<Vec<Unit<'a>>> {
     let longest = longest()?;
     let mut units = vec![];
@@ -109,7 +109,7 @@ pub(super) fn units<'a>(jobs: &'a [Job], selection: &Selection) -> Result<Vec<Un
     Ok(units)
 }
 
-/// The tests of an executable that are asked for; ignored ones are what others start, and no tests.
+/// The requested tests of an executable; ignored ones are helpers for other tests and do not count.
 fn list(job: &Job, selection: &Selection) -> Result<Vec<String>> {
     let listed = |more: &[&str]| -> Result<Vec<String>> {
         let mut command = std::process::Command::new(&job.built.file);
@@ -122,7 +122,7 @@ fn list(job: &Job, selection: &Selection) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Tests that are begun first: `tests/longest-first.txt`.
+/// Tests to start first: `tests/longest-first.txt`.
 fn longest() -> Result<Vec<String>> {
     let path = workspace::root().join("tests/longest-first.txt");
     let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
@@ -139,12 +139,12 @@ fn rank(job: &Job, name: &str, longest: &[String]) -> usize {
     known.unwrap_or(longest.len() + usize::from(!matches!(job.rung, Rung::EndToEnd | Rung::Peers)))
 }
 
-/// How many tests stand side by side: most of a test's time is waiting, for blocks, bounds and processes.
+/// Number of tests run side by side: a test mostly waits, for blocks, bounds and processes.
 fn workers() -> usize {
     2 * std::thread::available_parallelism().map_or(2, usize::from)
 }
 
-/// Tests that look at the whole machine: they come last, one by one.
+/// Tests that inspect the whole machine: they run last, one by one.
 const ALONE: &str = "tests-e2e/whole_machine::";
 
 /// Runs all units.

@@ -1,11 +1,11 @@
-//! Which skips are expected on which kind of machine: `tests/expected-skips.txt`.
+//! Skips expected on each kind of machine: `tests/expected-skips.txt`.
 //!
-//! A line is `CONDITION TEST REASON`; `*` in test and reason stands for anything. The condition is
-//! checked here and now, so that a skip on a machine that has what the test needs is a failure:
-//! `ordinary` and `root` are the user it ran as, `missing:PROGRAM`, `no-module:NAME` (Python's),
-//! `no-library:NAME` (as the loader finds it), `no-file:PATH`, `no-uring`, `no-loop` and
-//! `older:VERSION` (of the kernel) the machine, `no-userns`, `no-cgroups` and `cgroups` what that user
-//! may do, `any` holds always; several are joined by `+`.
+//! A line is `CONDITION TEST REASON`; `*` in test and reason matches anything. The condition is checked here
+//! and now, so a skip on a machine that has what the test needs is a failure. `ordinary` and `root` are the
+//! test's user; `missing:PROGRAM`, `no-module:NAME` (Python's), `no-library:NAME` (as the loader finds it),
+//! `no-file:PATH`, `no-uring`, `no-loop` and `older:VERSION` (of the kernel) describe the machine;
+//! `no-userns`, `no-cgroups` and `cgroups` describe that user's rights; `any` always holds. `+` combines
+//! several.
 
 use std::fs;
 use std::path::Path;
@@ -36,7 +36,7 @@ impl Expected {
         parse(&text)
     }
 
-    /// Turns every skip that nothing expects into a failure.
+    /// Turns every unexpected skip into a failure.
     pub(super) fn judge(&self, job: &Job, outcome: &mut Outcome) {
         let skipped = std::mem::take(&mut outcome.skipped);
         for (full, reason) in skipped {
@@ -91,7 +91,7 @@ fn known(condition: &str) -> bool {
 
 fn holds(condition: &str, user: User) -> bool {
     match condition.split_once(':').unwrap_or((condition, "")) {
-        // A test that runs as whoever calls is of that user.
+        // A test that runs as the caller has the caller's user.
         ("ordinary", _) => {
             user != User::Root && !rustix::process::geteuid().is_root() || user == User::Ordinary
         }
@@ -127,7 +127,7 @@ fn succeeds(program: &str, args: &[&str]) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Whether the loader finds a library: it is in its cache.
+/// Whether the loader's cache contains a library.
 fn loads(name: &str) -> bool {
     let found = ["ldconfig", "/sbin/ldconfig"]
         .iter()
@@ -147,7 +147,7 @@ fn kernel() -> (u32, u32) {
     numbers(&rustix::system::uname().release().to_string_lossy())
 }
 
-/// Whether io_uring is there and not turned off: kernels that have it list its symbols.
+/// Whether io_uring exists and is enabled: kernels that have it list its symbols.
 fn io_uring() -> bool {
     let off = fs::read_to_string("/proc/sys/kernel/io_uring_disabled");
     let built = fs::read_to_string("/proc/kallsyms")

@@ -1,7 +1,7 @@
-//! What a user needs to run a test: a readable copy of binaries and data, folders of its own, rights.
+//! What a user needs to run a test: readable copies of binaries and data, private folders, rights.
 //!
-//! When root calls, the ordinary user is `nobody` (uid and gid 65534, no other groups), who cannot read
-//! a checkout in root's home: so executables and data are copied to a temporary folder.
+//! If root calls, the ordinary user is `nobody` (uid and gid 65534, no other groups). That user cannot read a
+//! checkout in root's home, so executables and data are copied to a temporary folder.
 
 use std::fs::{self, Permissions};
 use std::io::IsTerminal;
@@ -17,7 +17,7 @@ use crate::workspace;
 
 /// `nobody`.
 const ORDINARY: u32 = 65534;
-/// Where programs are for an ordinary user; root's own may hold folders that user cannot enter.
+/// Search path of an ordinary user; root's own may contain folders that this user cannot enter.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// Data that tests read.
 const DATA: &[&str] = &["examples", "tests", "docs", "Cargo.toml", "README.md"];
@@ -43,12 +43,12 @@ impl Stage {
         Ok(stage)
     }
 
-    /// Puts the binary where every user can run it.
+    /// Copies the binary to where every user can run it.
     pub(super) fn add_binary(&self, binary: &Path) -> Result<()> {
         place(binary, &self.path().join("netloom"))
     }
 
-    /// Puts the plug-in for libvdeplug where every user can load it.
+    /// Copies the plug-in for libvdeplug to where every user can load it.
     pub(super) fn add_plugin(&self, plugin: &Path) -> Result<()> {
         place(plugin, &self.path().join(workspace::PLUGIN))
     }
@@ -61,7 +61,7 @@ impl Stage {
         self.rights
     }
 
-    /// A command that runs a test executable as that user.
+    /// A command that runs a test executable as this user.
     pub(super) fn command(
         &self,
         file: &Path,
@@ -94,7 +94,7 @@ impl Stage {
         Ok(command)
     }
 
-    /// Where tests of this user that a worker runs log their skips.
+    /// Skip log of a worker's tests for this user.
     pub(super) fn skip_log(&self, user: User, worker: usize) -> PathBuf {
         self.home(user).join(format!("skips-{worker}"))
     }
@@ -119,11 +119,11 @@ impl Stage {
         all
     }
 
-    /// The copy of an executable that everybody can run.
+    /// The copy of an executable, runnable by everybody.
     fn staged(&self, file: &Path) -> Result<PathBuf> {
         let name = file.file_name().context("executable without a name")?;
         let copy = self.path().join(name);
-        // Two workers may come at once, and a copy onto a link to the file itself would empty it.
+        // Two workers may race here, and a copy onto a link to the same file would empty it.
         let _one = self.placing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if !copy.exists() {
             place(file, &copy)?;
@@ -164,7 +164,8 @@ fn find_rights() -> Rights {
     Rights::NoRoot
 }
 
-/// Links, or copies across file systems, and lets everybody read and run it. There is none in its place yet.
+/// Links, or copies across file systems, and makes it readable and executable for all. The target does not
+/// exist yet.
 fn place(from: &Path, to: &Path) -> Result<()> {
     if fs::hard_link(from, to).is_err() {
         fs::copy(from, to).with_context(|| format!("copy {}", from.display()))?;

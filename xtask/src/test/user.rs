@@ -1,23 +1,23 @@
-//! As whom tests run, and what the caller may do.
+//! The users that tests run as, and the caller's rights.
 
-/// Whom a test executable runs as.
+/// The user that a test executable runs as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum User {
-    /// The one who called, with all rights that one has: for tests that touch no kernel object.
+    /// The caller, with all its rights: for tests that touch no kernel object.
     Caller,
-    /// One without any privilege.
+    /// A user without privileges.
     Ordinary,
     /// Root.
     Root,
 }
 
-/// How root is reached.
+/// How to become root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rights {
     /// The caller is root.
     Root,
-    /// By sudo.
+    /// Through sudo.
     Sudo,
-    /// Not at all.
+    /// Not possible.
     NoRoot,
 }
