@@ -1,7 +1,7 @@
-//! This test executable started again for one of its functions: processes that tests kill, limit or trace.
+//! Starts this test executable again for one function: processes that tests kill, limit or trace.
 //!
-//! The function is a `#[test]` that is ignored, with a reason that begins with `helper:`, so that it is
-//! neither run nor counted by itself. It is named by its item and not by a text, and may move.
+//! The function is an ignored `#[test]` whose reason begins with `helper:`, so that it is neither run nor
+//! counted by itself. It is named by its item and not by a text, so it may move.
 
 use std::process::Command;
 
@@ -9,16 +9,14 @@ use crate::test_name;
 
 /// A command that runs only `helper` in a new process: `again(&holds_the_lock).env(…).spawn()`.
 ///
-/// # Panics
-/// When the path of this executable is not known.
+/// # Panics The path of this executable is unknown.
 pub fn again<T>(helper: &T) -> Command {
     again_by_name(&test_name(helper))
 }
 
-/// The same for a test that is named as libtest names it, as [`test_name`] gives it.
+/// [`again`] for a test given by its libtest name, as [`test_name`] returns it.
 ///
-/// # Panics
-/// When the path of this executable is not known.
+/// # Panics The path of this executable is unknown.
 pub fn again_by_name(test: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("own path"));
     command.args(["--exact", test, "--include-ignored", "--nocapture", "--test-threads=1"]);

@@ -1,8 +1,8 @@
-//! Where the `netloom` binary and the files of the workspace are.
+//! Locates the `netloom` binary and the files of the workspace.
 //!
-//! `cargo xtask test` sets `NETLOOM_BIN` and `NETLOOM_TEST_ROOT` (a copy of the workspace's data that
-//! an unprivileged user can read). Under plain `cargo test` the binary is looked for beside the test
-//! executable, where cargo puts it, and built when it is not there.
+//! `cargo xtask test` sets `NETLOOM_BIN` and `NETLOOM_TEST_ROOT` (a copy of the workspace's data that an
+//! unprivileged user can read). Under plain `cargo test` the binary is looked for beside the test executable,
+//! where cargo puts it, and built if missing.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,8 +17,7 @@ pub struct Binary(PathBuf);
 impl Binary {
     /// Finds it, once per test process.
     ///
-    /// # Panics
-    /// When there is none and it cannot be built.
+    /// # Panics The binary is missing and cannot be built.
     pub fn find() -> Binary {
         static FOUND: OnceLock<PathBuf> = OnceLock::new();
         Binary(FOUND.get_or_init(locate).clone())

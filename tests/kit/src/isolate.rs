@@ -1,15 +1,15 @@
-//! Runs one test in fresh network, mount and process namespaces, as root or in a user namespace.
+//! Runs one test in fresh network, mount and PID namespaces, as root or in a user namespace.
 //!
-//! [`isolated!`] starts the test executable again for that one test under `unshare`, so that the
-//! test owns its network wholly, needs no root, and leaves nothing: the process namespace ends with
-//! it. `lo` is down and the only link. Where user namespaces are refused the test is skipped.
+//! [`isolated!`] starts the test executable again under `unshare` for that one test. So the test has a
+//! network of its own, needs no root, and leaves nothing behind: the PID namespace ends with it. `lo` is down
+//! and the only link. Where user namespaces are refused the test is skipped.
 
 use std::process::{Command, Stdio};
 
 use crate::rounds::DONE;
 use crate::{again_by_name, is_root, record_skip};
 
-/// Says inside which test we are already isolated.
+/// The test that is already running isolated.
 const MARK: &str = "NETLOOM_ISOLATED";
 
 /// Runs the body of a test in fresh namespaces: `isolated!({ ... })` as the test's only statement.
@@ -24,10 +24,10 @@ macro_rules! isolated {
     }};
 }
 
-/// Whether the caller is inside already (then it runs the body); else runs `test` inside and waits.
+/// Returns whether the caller runs isolated already (it then runs the body); otherwise runs `test` isolated
+/// and waits.
 ///
-/// # Panics
-/// When the test failed inside.
+/// # Panics The isolated test failed.
 pub fn run_isolated(test: &str) -> bool {
     if std::env::var(MARK).is_ok_and(|inside| inside == test) {
         return true;
@@ -52,7 +52,7 @@ pub fn run_isolated(test: &str) -> bool {
     false
 }
 
-/// Whether this user may make a user namespace and a network namespace in it.
+/// Whether this user may create a user namespace with a network namespace in it.
 pub fn userns_allowed() -> bool {
     let tried = unshare().arg("true").stderr(Stdio::null()).status();
     tried.is_ok_and(|status| status.success())

@@ -1,10 +1,10 @@
-//! What a lab may leave behind on a machine, seen before and after: both must be equal.
+//! Objects that a lab could leave behind on a machine, recorded before and after: both must be equal.
 //!
-//! [`Snapshot::take`] sees what belongs to the labs of one runtime directory, so that tests run side by
-//! side and a machine may do other things meanwhile: processes with that directory in their environment or
-//! their arguments and those that descend from them, network namespaces that these hold, mounts and
-//! cgroups of those labs, files below the directory. [`Snapshot::whole`] sees the whole machine: also
-//! links of this namespace, nft tables (root), pins of BPF and whatever has netloom's name.
+//! [`Snapshot::take`] records what belongs to the labs of one runtime directory, so that tests may run side
+//! by side and other activity does not matter: processes with that directory in their environment or
+//! arguments, and their descendants; network namespaces these hold; mounts and cgroups of those labs; files
+//! below the directory. [`Snapshot::whole`] records the whole machine: also links of this namespace, nft
+//! tables (root), BPF pins, and anything with netloom's name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 
 use crate::{Process, is_root, processes};
 
-/// The kernel takes namespaces apart after the last process is gone; so long may it take.
+/// How long the kernel may take to destroy namespaces after their last process has ended.
 const BOUND: Duration = Duration::from_secs(20);
 
-/// What was there at one moment.
+/// Objects present at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     runtime_dir: PathBuf,
@@ -27,12 +27,12 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Looks now at what belongs to the labs of `runtime_dir`.
+    /// Records what belongs to the labs of `runtime_dir`.
     pub fn take(runtime_dir: &Path) -> Snapshot {
         Snapshot::look(runtime_dir, false)
     }
 
-    /// Looks now at the whole machine; of files at those of `runtime_dir`.
+    /// Records the whole machine, but of files only those of `runtime_dir`.
     pub fn whole(runtime_dir: &Path) -> Snapshot {
         Snapshot::look(runtime_dir, true)
     }
@@ -52,24 +52,24 @@ impl Snapshot {
         snapshot
     }
 
-    /// The same look again.
+    /// Takes the same snapshot again.
     #[must_use]
     pub fn again(&self) -> Snapshot {
         Snapshot::look(&self.runtime_dir, self.whole)
     }
 
-    /// How many of the things are of this kind (`netns`, `process`, `link`, `mount`, `cgroup`, ...).
+    /// Number of objects of this kind (`netns`, `process`, `link`, `mount`, `cgroup`, ...).
     pub fn count(&self, kind: &str) -> usize {
         self.things.iter().filter(|thing| thing.starts_with(&format!("{kind} "))).count()
     }
 
-    /// Lines `+ thing` for what is new in `later` and `- thing` for what is missing; empty when equal.
+    /// Lines `+ thing` for additions in `later` and `- thing` for removals; empty when equal.
     pub fn difference(&self, later: &Snapshot) -> String {
         let mut text = String::new();
         for new in later.things.difference(&self.things) {
             let _ = writeln!(text, "+ {new}");
         }
-        // A program of somebody else's that has ended meanwhile is no loss of this machine's.
+        // Foreign programs that end in the meantime do not count as missing.
         let passing = |thing: &&String| thing.starts_with("process") || thing.starts_with("netns");
         for gone in self.things.difference(&later.things).filter(|thing| !passing(thing)) {
             let _ = writeln!(text, "- {gone}");
@@ -77,12 +77,12 @@ impl Snapshot {
         text
     }
 
-    /// What differs from now for as long as the kernel may need for its own clean-up; empty when nothing.
+    /// Difference to the current state that remains after the kernel's own clean-up; empty if none.
     pub fn difference_that_stays(&self) -> String {
         self.lines_that_stay(|_| true)
     }
 
-    /// The same of those lines that count: of a whole machine not all may be this test's.
+    /// [`Snapshot::difference_that_stays`] for selected lines: on a whole machine not all are this test's.
     pub fn lines_that_stay(&self, counts: impl Fn(&str) -> bool) -> String {
         let end = Instant::now() + BOUND;
         loop {
@@ -103,7 +103,7 @@ impl Snapshot {
     fn add_processes(&mut self) {
         let all = processes();
         let own = all.get(&std::process::id().cast_signed()).and_then(|me| me.netns);
-        // The dead wait for whoever runs the machine to reap them: they hold nothing.
+        // Zombies wait to be reaped and hold nothing.
         let living = all.values().filter(|process| !process.zombie);
         let ours: Vec<&Process> = living.filter(|process| self.belongs(process, &all)).collect();
         for process in ours {
@@ -115,7 +115,8 @@ impl Snapshot {
         }
     }
 
-    /// Whether a process is of these labs or descends from one that is, this test's own line left out.
+    /// Whether a process or one of its ancestors belongs to these labs; this test and its ancestors do not
+    /// count.
     fn belongs(&self, process: &Process, all: &BTreeMap<i32, Process>) -> bool {
         let me = std::process::id().cast_signed();
         let mut at = Some(process);
@@ -127,7 +128,7 @@ impl Snapshot {
             if process.runtime_dir.is_some() {
                 return false;
             }
-            // Test executables have an underscore after the project's name.
+            // Names of test executables have an underscore after the project's name.
             if self.whole && is_named(&process.comm) {
                 return true;
             }
@@ -154,7 +155,7 @@ impl Snapshot {
         }
     }
 
-    /// Programs and maps of BPF that were given a name of ours.
+    /// BPF programs and maps with netloom's names.
     fn add_pins(&mut self) {
         for name in names("/sys/fs/bpf").into_iter().filter(|name| name.contains("netloom")) {
             self.add(format!("pin {name}"));
@@ -191,10 +192,9 @@ impl Snapshot {
     }
 }
 
-/// Asserts that all is as it was before, waiting for the kernel to finish its own clean-up.
+/// Asserts that all is as before, after the kernel's own clean-up.
 ///
-/// # Panics
-/// With the difference, when there is one after 20 s.
+/// # Panics A difference remains after 20 s; the message shows it.
 pub fn assert_same(before: &Snapshot) {
     let difference = before.difference_that_stays();
     assert!(difference.is_empty(), "left behind (+) or lost (-) after {BOUND:?}:\n{difference}");
@@ -204,8 +204,8 @@ fn is_named(comm: &str) -> bool {
     comm == "netloom" || comm.starts_with("netloom-")
 }
 
-/// Whether a group is one of the labs of this runtime directory: a part of its path is `NAME-HASH`, where
-/// the hash (FNV-1a, its low 32 bits in hexadecimal) is that of the lab's folder.
+/// Whether a cgroup belongs to a lab of this runtime directory: a part of its path is `NAME-HASH`, where the
+/// hash (FNV-1a, low 32 bits in hexadecimal) is that of the lab's folder.
 fn is_of_lab(group: &Path, runtime_dir: &Path) -> bool {
     let of_lab = |part: &str| {
         part.rsplit_once('-').is_some_and(|(name, hash)| {

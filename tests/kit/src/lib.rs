@@ -1,8 +1,8 @@
 //! Fixtures that all tests share: the binary, scratch folders, runs, leftovers, skips, terminals.
 //!
-//! A test that cannot run here says so with [`skip!`], which `cargo xtask test` counts and compares
-//! with `tests/expected-skips.txt`. Nothing here sleeps for a fixed time or tries a thing again:
-//! [`wait_until`] observes a condition and has a bound. Failures panic, as assertions do.
+//! A test that cannot run here reports it with [`skip!`]; `cargo xtask test` counts skips and compares them
+//! with `tests/expected-skips.txt`. Nothing here sleeps for a fixed time or retries: [`wait_until`] observes
+//! a condition and has a bound. Failures panic, as assertions do.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The processes of this machine as /proc shows them, as far as this user may look.
+//! The processes of this machine from /proc, as far as this user may see them.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -9,26 +9,26 @@ use std::path::Path;
 /// One process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
-    /// In this process namespace.
+    /// In this PID namespace.
     pub pid: i32,
-    /// Of its parent.
+    /// Pid of its parent.
     pub parent: i32,
-    /// Clock ticks after boot at which it started: with `pid` its identity.
+    /// Start time in clock ticks after boot: with `pid` its identity.
     pub start: u64,
     /// Its name, at most 15 bytes.
     pub comm: String,
     /// Inode of its network namespace, if this user may see it.
     pub netns: Option<u64>,
-    /// `NETLOOM_RUNTIME_DIR` in the environment it was started with, if this user may see it.
+    /// `NETLOOM_RUNTIME_DIR` in its initial environment, if this user may see it.
     pub runtime_dir: Option<String>,
-    /// Whether it is dead and waits to be reaped.
+    /// Whether it has ended and waits to be reaped.
     pub zombie: bool,
     /// Its arguments, each ended by a zero byte, if this user may see them.
     arguments: Vec<u8>,
 }
 
 impl Process {
-    /// Whether its environment shows this runtime directory or, where it shows none, its arguments name something there.
+    /// Whether its environment has this runtime directory or, without any, an argument is a path below it.
     pub fn is_of(&self, runtime_dir: &Path) -> bool {
         match &self.runtime_dir {
             Some(shown) => Path::new(shown) == runtime_dir,
@@ -36,7 +36,7 @@ impl Process {
         }
     }
 
-    /// Whether one of its arguments names something in this folder.
+    /// Whether one of its arguments is a path in this folder.
     fn speaks_of(&self, folder: &Path) -> bool {
         let mut arguments = self.arguments.split(|byte| *byte == 0);
         arguments.any(|argument| Path::new(OsStr::from_bytes(argument)).starts_with(folder))
@@ -52,7 +52,7 @@ pub fn processes() -> BTreeMap<i32, Process> {
         .collect()
 }
 
-/// Reads one; `None` when it is gone.
+/// Reads one process; `None` when it is gone.
 fn read(pid: i32) -> Option<Process> {
     let base = Path::new("/proc").join(pid.to_string());
     let stat = fs::read_to_string(base.join("stat")).ok()?;

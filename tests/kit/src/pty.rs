@@ -1,7 +1,7 @@
-//! A terminal for a program under test: what it shows, what is typed, its size.
+//! A terminal for a program under test: its output, its input, its size.
 //!
-//! The program gets a session of its own with this terminal as the controlling one, by `setsid`, and
-//! signals have their default effects.
+//! `setsid` gives the program its own session with this terminal as the controlling one; signals have their
+//! default effects.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -28,8 +28,7 @@ pub struct Terminal {
 impl Terminal {
     /// Starts `program` on a terminal of 80 columns and 24 rows.
     ///
-    /// # Panics
-    /// When no terminal can be had or the program cannot be started.
+    /// # Panics No terminal is available, or the program cannot be started.
     pub fn start(program: &Path, args: &[&str], env: &[(&str, &Path)]) -> Terminal {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)
             .expect("open a terminal");
@@ -52,33 +51,29 @@ impl Terminal {
 
     /// Types text; `\x03` is Ctrl-C, `\x04` end of input.
     ///
-    /// # Panics
-    /// When the terminal is gone.
+    /// # Panics The terminal is gone.
     pub fn type_text(&mut self, text: &str) {
         self.master.write_all(text.as_bytes()).expect("type on terminal");
     }
 
     /// Changes the size: the program gets SIGWINCH.
     ///
-    /// # Panics
-    /// When the terminal is gone.
+    /// # Panics The terminal is gone.
     pub fn resize(&self, columns: u16, rows: u16) {
         let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&self.master, size).expect("set terminal size");
     }
 
-    /// All that was shown so far.
+    /// All output so far.
     ///
-    /// # Panics
-    /// Never in practice: the reader does not panic.
+    /// # Panics Never in practice: the reader does not panic.
     pub fn screen(&self) -> String {
         String::from_utf8_lossy(&self.shown.lock().expect("reader lives")).into_owned()
     }
 
-    /// Waits until the text was shown, 20 s at most.
+    /// Waits up to 20 s until the text appears.
     ///
-    /// # Panics
-    /// With all that was shown, when it was not.
+    /// # Panics The text did not appear; the message shows all output.
     pub fn expect(&self, text: &str) {
         let end = std::time::Instant::now() + Duration::from_secs(20);
         while !self.screen().contains(text) {
@@ -88,10 +83,9 @@ impl Terminal {
         }
     }
 
-    /// Waits for its end, 20 s at most.
+    /// Waits up to 20 s for its end.
     ///
-    /// # Panics
-    /// When it does not end.
+    /// # Panics It does not end.
     pub fn finish(mut self) -> ExitStatus {
         wait_until("end of the program on the terminal", Duration::from_secs(20), || {
             self.child.try_wait().expect("wait for child")
@@ -111,7 +105,7 @@ fn collect(mut master: File) -> Arc<Mutex<Vec<u8>>> {
     let sink = Arc::clone(&shown);
     std::thread::spawn(move || {
         let mut buffer = [0; 4096];
-        // The end of the other side shows as an error (EIO).
+        // The other side's end shows as an error (EIO).
         while let Ok(count) = master.read(&mut buffer) {
             if count == 0 {
                 break;

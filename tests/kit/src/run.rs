@@ -1,4 +1,4 @@
-//! A program run to its end with captured output; assertions print what it said.
+//! Runs a program to its end and captures its output, which failed assertions print.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
@@ -11,7 +11,7 @@ use netloom_sys::disposition::spawn_with_defaults;
 
 use crate::wait_until;
 
-/// A command to run; nothing is inherited but the environment: signals have their default effects.
+/// A command to run. It inherits only the environment: signals have their default effects.
 #[derive(Debug)]
 pub struct Run {
     command: Command,
@@ -20,10 +20,10 @@ pub struct Run {
     shown: OsString,
 }
 
-/// What a run gave.
+/// Result of a run.
 #[derive(Debug)]
 pub struct Finished {
-    /// How it ended.
+    /// Its exit status.
     pub status: ExitStatus,
     /// Bytes of standard output.
     pub stdout: Vec<u8>,
@@ -70,13 +70,13 @@ impl Run {
         self
     }
 
-    /// What it reads on standard input; empty if not given.
+    /// Sets its standard input; empty by default.
     pub fn input(mut self, bytes: impl Into<Vec<u8>>) -> Run {
         self.input = bytes.into();
         self
     }
 
-    /// How long it may take.
+    /// Sets its time limit.
     pub fn bound(mut self, bound: Duration) -> Run {
         self.bound = bound;
         self
@@ -84,8 +84,7 @@ impl Run {
 
     /// Starts it and leaves it running, with its three streams as pipes.
     ///
-    /// # Panics
-    /// When it cannot be started.
+    /// # Panics It cannot be started.
     pub fn spawn(mut self) -> Child {
         spawn_with_defaults(&mut self.command)
             .unwrap_or_else(|error| panic!("start {}: {error}", self.shown.display()))
@@ -93,8 +92,7 @@ impl Run {
 
     /// Runs it to its end.
     ///
-    /// # Panics
-    /// When it cannot be started or is not done within the bound (it is killed then).
+    /// # Panics It cannot be started, or does not end within the bound (it is then killed).
     pub fn finish(self) -> Finished {
         let Run { mut command, input, bound, shown } = self;
         let start = Instant::now();
@@ -119,7 +117,7 @@ impl Run {
         Finished { status, stdout, stderr, took: start.elapsed(), shown }
     }
 
-    /// Runs it and asserts exit code 0; gives standard output as text.
+    /// Runs it, asserts exit code 0 and returns standard output as text.
     pub fn ok(self) -> String {
         self.finish().code(0).text()
     }
@@ -128,18 +126,16 @@ impl Run {
 impl Finished {
     /// Asserts the exit code, printing all output if it differs.
     ///
-    /// # Panics
-    /// When the code differs.
+    /// # Panics The code differs.
     pub fn code(self, want: i32) -> Finished {
         let got = self.status.code();
         assert!(got == Some(want), "exit code: wanted {want}, got {}\n{self}", self.how());
         self
     }
 
-    /// Asserts that standard error holds `part`.
+    /// Asserts that standard error contains `part`.
     ///
-    /// # Panics
-    /// When it does not.
+    /// # Panics It does not.
     pub fn says(self, part: &str) -> Finished {
         assert!(self.errors().contains(part), "stderr lacks `{part}`\n{self}");
         self
@@ -157,8 +153,7 @@ impl Finished {
 
     /// Standard output as JSON.
     ///
-    /// # Panics
-    /// When it is not JSON.
+    /// # Panics It is not JSON.
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.stdout)
             .unwrap_or_else(|error| panic!("not JSON: {error}\n{self}"))
@@ -183,7 +178,7 @@ impl std::fmt::Display for Finished {
 fn drain(mut from: impl std::io::Read + Send + 'static) -> std::thread::JoinHandle<Vec<u8>> {
     std::thread::spawn(move || {
         let mut bytes = vec![];
-        // What was read before an error still helps to understand a failure.
+        // Output read before an error still helps to understand a failure.
         drop(from.read_to_end(&mut bytes));
         bytes
     })

@@ -1,4 +1,4 @@
-//! A private folder per test, with a runtime directory of its own; gone at the end, also on panic.
+//! A private folder per test, with its own runtime directory; removed at the end, also on panic.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::{Binary, Run};
 
-/// A folder (0700) and in it a runtime directory for `netloom`.
+/// A folder (0700) that contains a runtime directory for `netloom`.
 #[derive(Debug)]
 pub struct Scratch {
     folder: tempfile::TempDir,
@@ -17,10 +17,9 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Makes one.
+    /// Makes a scratch folder.
     ///
-    /// # Panics
-    /// When the folder cannot be made.
+    /// # Panics The folder cannot be made.
     pub fn new() -> Scratch {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         let folder = private_folder();
@@ -34,7 +33,7 @@ impl Scratch {
         self.folder.path()
     }
 
-    /// What `NETLOOM_RUNTIME_DIR` is set to.
+    /// The value for `NETLOOM_RUNTIME_DIR`.
     pub fn runtime_dir(&self) -> PathBuf {
         self.path().join("run")
     }
@@ -44,10 +43,9 @@ impl Scratch {
         format!("{base}-{}-{}", std::process::id(), self.serial)
     }
 
-    /// Writes a file into the folder and gives its path.
+    /// Writes a file into the folder and returns its path.
     ///
-    /// # Panics
-    /// When it cannot be written.
+    /// # Panics It cannot be written.
     pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path().join(name);
         std::fs::write(&path, content).expect("write file");
@@ -59,7 +57,7 @@ impl Scratch {
         self.binary.run(args).env("NETLOOM_RUNTIME_DIR", self.runtime_dir()).dir(self.path())
     }
 
-    /// Takes down all labs of this folder when dropped. Make it before the first `up`.
+    /// Takes down all labs of this folder when dropped. Create it before the first `up`.
     pub fn guard(&self) -> LabGuard<'_> {
         LabGuard(self)
     }
@@ -86,7 +84,7 @@ impl Drop for LabGuard<'_> {
         let mut down = std::process::Command::new(self.0.binary.path());
         down.args(["down", "--all"]).env("NETLOOM_RUNTIME_DIR", self.0.runtime_dir());
         down.stdin(Stdio::null()).stdout(Stdio::null());
-        // On the way out of a failed test a second panic would hide the first: only tell.
+        // While a failed test unwinds, a second panic would hide the first: only print.
         let Ok(mut child) = down.spawn() else { return eprintln!("cannot start netloom down") };
         let end = std::time::Instant::now() + Duration::from_secs(60);
         while let Ok(None) = child.try_wait() {

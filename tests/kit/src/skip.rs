@@ -1,7 +1,7 @@
 //! A skip is a third result: it has a reason, is counted, and must be expected.
 //!
-//! The reason starts with its kind and a colon (`root-only: ...`, `peer:mininet: ...`). It goes to
-//! the file named by `NETLOOM_SKIP_LOG`, one line `test<TAB>reason`, and to stderr.
+//! The reason starts with its kind and a colon (`root-only: ...`, `peer:mininet: ...`). It goes to the file
+//! named by `NETLOOM_SKIP_LOG`, one line `test<TAB>reason`, and to stderr.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -31,17 +31,16 @@ macro_rules! root_only {
     };
 }
 
-/// The running test's name as libtest prints it, from a function item declared inside it.
+/// The running test's name in libtest's form, from a function item declared inside it.
 pub fn test_name<T>(inner: &T) -> String {
     let full = std::any::type_name_of_val(inner);
     let path = full.strip_suffix("::here").unwrap_or(full).replace("::{{closure}}", "");
     path.split_once("::").map_or(path.clone(), |(_, rest)| rest.to_owned())
 }
 
-/// Writes a skip where `cargo xtask test` finds it. Used by [`skip!`].
+/// Records a skip for `cargo xtask test`. Used by [`skip!`].
 ///
-/// # Panics
-/// When the log cannot be written: a skip that nobody sees would count as a pass.
+/// # Panics The log cannot be written: an unseen skip would count as a pass.
 pub fn record_skip(test: &str, reason: &str) {
     eprintln!("skipped: {test}: {reason}");
     let Some(path) = std::env::var_os("NETLOOM_SKIP_LOG") else { return };
@@ -64,7 +63,7 @@ pub fn cgroups_allowed() -> bool {
     is_root() || own.lines().filter_map(|line| line.strip_prefix("0::")).any(writable)
 }
 
-/// Where a program lies in `PATH`, or `None`.
+/// The path of a program in `PATH`, or `None`.
 pub fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file())

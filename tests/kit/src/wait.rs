@@ -1,14 +1,13 @@
-//! Waiting by observation, with a bound.
+//! Bounded waiting by observation.
 
 use std::time::{Duration, Instant};
 
 /// Pause between two observations.
 const STEP: Duration = Duration::from_millis(5);
 
-/// Looks until `cond` gives a value; panics with `what` when `bound` has passed.
+/// Polls until `cond` returns a value.
 ///
-/// # Panics
-/// When the bound has passed: the message names the condition and the bound.
+/// # Panics `bound` has passed; the message contains `what` and the bound.
 pub fn wait_until<T>(what: &str, bound: Duration, mut cond: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + bound;
     loop {
