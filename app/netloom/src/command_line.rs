@@ -1,14 +1,14 @@
-//! From the words of a command line to a [`Cli`], or to an error that helps.
+//! Parses a command line into a [`Cli`], or into an error that helps.
 //!
-//! Definitions are in [`crate::flags`]. This adds to what clap says of a verb that it does not know: verbs that only
-//! netloom itself uses are never suggested, and verbs of other programs of this sort get netloom's word.
+//! [`crate::flags`] has the definitions. This module improves clap's error for an unknown verb: it never
+//! suggests netloom's internal verbs, and it translates verbs of similar programs into netloom's.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches};
 
 use crate::flags::{Cli, examples};
 
-/// A word that people know from elsewhere: after which words of ours it stands, and what to write.
+/// Words known from elsewhere: the netloom verb before them, the words, and what to write instead.
 type Elsewhere = (&'static str, &'static [&'static str], &'static str);
 
 const ELSEWHERE: &[Elsewhere] = &[
@@ -37,12 +37,12 @@ const ELSEWHERE: &[Elsewhere] = &[
     ("netloom switch", &["ls"], "netloom switch list"),
 ];
 
-/// The definitions, for parsing, completions and manual pages.
+/// The definitions, for parsing, completions and man pages.
 pub(crate) fn command() -> clap::Command {
     Cli::command()
 }
 
-/// A verb and those under it, with examples at the end of their help.
+/// A verb and its subcommands, with examples at the end of their help.
 fn with_examples(command: clap::Command, path: &str) -> clap::Command {
     let command = match examples::of(path) {
         Some(uses) => {
@@ -58,7 +58,7 @@ fn with_examples(command: clap::Command, path: &str) -> clap::Command {
     })
 }
 
-/// Reads this process's command line. Wrong usage, `--help` and `--version` end the process.
+/// Parses this process's command line. Wrong usage, `--help` and `--version` end the process.
 pub(crate) fn read() -> Cli {
     let mut command = command();
     let read = command.try_get_matches_from_mut(std::env::args_os());
@@ -67,7 +67,7 @@ pub(crate) fn read() -> Cli {
         Ok(cli) => return cli,
         Err(error) => error,
     };
-    // Examples are put in only where they are shown.
+    // Examples are added only where they are shown.
     if error.kind() == ErrorKind::DisplayHelp {
         let shown = with_examples(self::command(), "").try_get_matches();
         shown.err().unwrap_or(error).exit()
@@ -94,12 +94,12 @@ fn helped(mut error: clap::Error, command: &clap::Command) -> clap::Error {
     error
 }
 
-/// What to write instead of a verb that is known from elsewhere.
+/// The replacement for a verb known from elsewhere.
 fn elsewhere(error: &clap::Error) -> Option<&'static str> {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
         return None;
     };
-    // Of the command that was being read, the error knows the usage only: `Usage: netloom node <COMMAND>`.
+    // Of the command being parsed, the error has only the usage line: `Usage: netloom node <COMMAND>`.
     let usage = error.get(ContextKind::Usage)?.to_string();
     let names = usage.split_whitespace().skip(1).take_while(|w| !w.starts_with(['[', '<']));
     let after = names.collect::<Vec<_>>().join(" ");
@@ -112,7 +112,7 @@ fn elsewhere(error: &clap::Error) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    /// What is said of a command line that is wrong.
+    /// The error message for a wrong command line.
     fn said(line: &str) -> String {
         let mut command = command();
         let error = command.try_get_matches_from_mut(line.split(' ')).expect_err(line);
@@ -126,7 +126,7 @@ mod tests {
         let names: Vec<&str> = hidden.map(clap::Command::get_name).collect();
         assert!(names.len() >= 4, "{names:?}");
         for name in &names {
-            // A letter less: no verb, and very near to one.
+            // One letter less: not a verb, but close to one.
             let said = said(&format!("netloom {}", &name[..name.len() - 1]));
             assert!(names.iter().all(|n| !said.contains(&format!("'{n}'"))), "{said}");
         }

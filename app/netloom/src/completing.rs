@@ -1,24 +1,24 @@
-//! What may stand next on a command line: for `netloom complete-words`, which the scripts of shells ask.
+//! Completion of a command line: for `netloom complete-words`, which the shells' scripts call.
 //!
-//! Verbs, flags and their values come from the definitions, names from the labs that run: what an argument is called
-//! in the help (`NODE`, `LINK`, `TARGET`) says what it can be. Nothing here fails or waits for a lab: what cannot be
-//! told is left out. Paths are the shells' own to complete.
+//! Verbs, flags and their values come from the definitions, names from the running labs: an argument's name
+//! in the help (`NODE`, `LINK`, `TARGET`) determines its candidates. Nothing here fails or waits for a lab:
+//! unknown candidates are left out. The shells complete paths themselves.
 
 mod names;
 
 use clap::{Arg, ArgAction, Command};
 
-/// The script of a shell.
+/// Bash's completion script.
 pub(crate) const BASH: &str = include_str!("completing/netloom.bash");
-/// The same.
+/// Zsh's completion script.
 pub(crate) const ZSH: &str = include_str!("completing/netloom.zsh");
-/// The same.
+/// Fish's completion script.
 pub(crate) const FISH: &str = include_str!("completing/netloom.fish");
 
-/// What can be put in.
+/// A completion candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Candidate {
-    /// A word, and what it means.
+    /// A word and its meaning.
     Word(String, String),
     /// The shell's files.
     Files,
@@ -33,7 +33,7 @@ impl Candidate {
         Candidate::Word(word.into(), String::new())
     }
 
-    /// As the scripts read it.
+    /// The format that the scripts read.
     pub(crate) fn line(&self) -> String {
         match self {
             Candidate::Word(word, help) if help.is_empty() => word.clone(),
@@ -52,22 +52,22 @@ impl Candidate {
     }
 }
 
-/// What is known of a command line up to the word that is completed.
+/// The command line parsed up to the word to complete.
 struct Read<'c> {
     command: &'c Command,
     /// The verbs so far: `switch mirror`.
     verb: String,
-    /// How many positional arguments there are.
+    /// Number of positional arguments so far.
     positionals: usize,
-    /// The option whose value comes next.
+    /// The option that expects a value next.
     option: Option<&'c Arg>,
     /// After `--`.
     no_flags: bool,
-    /// Values by what they are called.
+    /// Values by argument name.
     values: Vec<(String, String)>,
 }
 
-/// What may stand in the place of the last word; the first is what follows `netloom`.
+/// Candidates for the last word; the first word is the one after `netloom`.
 pub(crate) fn candidates(command: &mut Command, words: &[String]) -> Vec<Candidate> {
     command.build();
     let Some((current, before)) = words.split_last() else { return vec![] };
@@ -84,7 +84,7 @@ impl<'c> Read<'c> {
         Read { command, verb, positionals: 0, option: None, no_flags: false, values }
     }
 
-    /// Takes a word that is complete.
+    /// Takes a complete word.
     fn take(&mut self, word: &str) {
         if let Some(option) = self.option.take() {
             return self.note(option, word);
@@ -143,14 +143,14 @@ impl<'c> Read<'c> {
         self.command.get_arguments().find(named)
     }
 
-    /// The positional argument that comes next.
+    /// The next positional argument.
     fn positional(&self) -> Option<&'c Arg> {
         let all: Vec<&Arg> = self.command.get_positionals().collect();
         let many = |arg: &Arg| arg.get_num_args().is_some_and(|n| n.max_values() > 1);
         all.get(self.positionals).or(all.last().filter(|arg| many(arg))).copied()
     }
 
-    /// Whether what follows is a program's own: its first word is there.
+    /// Whether the rest belongs to another program, whose first word is present.
     fn in_a_command(&self) -> bool {
         let begun = self.positionals >= self.command.get_positionals().count();
         begun && self.positional().is_some_and(Arg::is_trailing_var_arg_set)
@@ -198,7 +198,7 @@ impl<'c> Read<'c> {
             let help = flag.get_help().map(first_line).unwrap_or_default();
             let longs = flag.get_long_and_visible_aliases().unwrap_or_default();
             found.extend(longs.iter().map(|l| Candidate::Word(format!("--{l}"), help.clone())));
-            // A letter that has a name needs no place of its own.
+            // A letter with a long name needs no entry of its own.
             if let (Some(short), true) = (flag.get_short(), longs.is_empty()) {
                 found.push(Candidate::Word(format!("-{short}"), help));
             }
@@ -206,7 +206,7 @@ impl<'c> Read<'c> {
         found
     }
 
-    /// What an argument can be.
+    /// Candidates for an argument's value.
     fn values(&self, arg: &Arg, current: &str) -> Vec<Candidate> {
         let possible = arg.get_possible_values();
         if !possible.is_empty() {
@@ -228,7 +228,7 @@ fn takes_a_word(arg: &Arg) -> bool {
     takes && arg.get_num_args().is_none_or(|count| count.min_values() > 0)
 }
 
-/// What the help calls it.
+/// The argument's name in the help.
 fn kind(arg: &Arg) -> String {
     let name = arg.get_value_names().and_then(|names| names.first());
     name.map(ToString::to_string).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Which lab a verb is about, and the connection to it.
+//! Selects the lab of a verb, and connects to it.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,11 +10,11 @@ use netloom_lab::{Folder, listing, runtime_dir};
 
 use crate::{Usage, source};
 
-/// How long a lab that is being made may take until it serves, and the pause between two looks.
+/// How long a starting lab may take until it serves, and the pause between two checks.
 const SERVING: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(2);
 
-/// How the command line and the environment name a lab.
+/// The lab as named by the command line and the environment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wish {
     /// `-l`.
@@ -24,31 +24,31 @@ pub(crate) struct Wish {
 }
 
 impl Wish {
-    /// What `-l` says, and the environment. In a node that names the lab which the node lives in and
-    /// which is not seen from there, so that it means nothing to this program.
+    /// From `-l` and the environment. Inside a node, the variable names the surrounding lab, which is not
+    /// visible there, so it is ignored.
     pub(crate) fn new(flag: Option<String>) -> Wish {
         let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
         let environment = set("NETLOOM_LAB").filter(|_| set("NETLOOM_NODE").is_none());
         Wish { flag, environment }
     }
 
-    /// The lab that is asked for, if one is.
+    /// The requested lab, if any.
     pub(crate) fn lab(&self) -> Option<&str> {
         self.flag().or(self.environment.as_deref())
     }
 
-    /// The same without the environment.
+    /// The lab requested by `-l` only.
     pub(crate) fn flag(&self) -> Option<&str> {
         self.flag.as_deref()
     }
 
-    /// The lab of a verb that takes one as an argument, too.
+    /// The lab of a verb that also takes it as an argument.
     pub(crate) fn or<'a>(&'a self, argument: Option<&'a str>) -> Result<Option<&'a str>> {
         agree(argument, self.flag(), "the argument")?;
         Ok(argument.or(self.lab()))
     }
 
-    /// The name of a lab that is to be brought up; `None`: as its file says.
+    /// The name for a new lab; `None` for the one in its file.
     pub(crate) fn new_name(&self, name: Option<&str>) -> Result<Option<String>> {
         let flag = self.flag().map(name_of).transpose()?;
         agree(name, flag.as_deref(), "--name")?;
@@ -69,7 +69,7 @@ fn agree(one: Option<&str>, flag: Option<&str>, what: &str) -> Result<()> {
     }
 }
 
-/// The name of the lab that is meant: itself, or that of the lab in a file.
+/// The name of the requested lab: itself, or the name in a lab file.
 fn name_of(asked: &str) -> Result<String> {
     let path = Path::new(asked);
     if path.is_file() || asked.contains('/') {
@@ -78,11 +78,11 @@ fn name_of(asked: &str) -> Result<String> {
     Ok(asked.to_owned())
 }
 
-/// The folder of the lab named, by its own name or by its file, or of the only one.
+/// The folder of the named lab, given by name or by file, or of the only one.
 pub(crate) fn chosen(name: Option<&str>) -> Result<Folder> {
     let runtime = runtime_dir();
     if let Some(asked) = name {
-        // A lab may be called as a file is.
+        // A lab may have the name of a file.
         let is_name = netloom_model::lab_name_problem(asked).is_none();
         let folder = Folder::new(&runtime, asked);
         if is_name && folder.exists() {
@@ -110,18 +110,18 @@ pub(crate) fn chosen(name: Option<&str>) -> Result<Folder> {
     }
 }
 
-/// Whether there is any lab of this user, or a node's view of one.
+/// Whether this user has any lab, or a node's view of one.
 pub(crate) fn any() -> bool {
     !Folder::all(&runtime_dir()).is_empty()
 }
 
-/// A connection to the lab named, or to the only one.
+/// Connects to the named lab, or to the only one.
 pub(crate) fn connect(name: Option<&str>) -> Result<Client> {
     let folder = chosen(name)?;
     connect_to(&folder)
 }
 
-/// A connection to the lab of a folder.
+/// Connects to the lab of a folder.
 pub(crate) fn connect_to(folder: &Folder) -> Result<Client> {
     let name = folder.name();
     match connect_or_wait(folder) {
@@ -146,18 +146,18 @@ pub(crate) fn connect_to(folder: &Folder) -> Result<Client> {
     }
 }
 
-/// Says on standard error that a lab process is waited for which does not answer.
+/// Reports on standard error that this waits for an unresponsive lab process.
 pub(crate) fn tell_silent(pid: Option<i32>) {
     let pid = pid.map_or_else(String::new, |pid| format!(" (pid {pid})"));
     tell(&format!("waiting for the lab process{pid}, which does not answer"));
 }
 
-/// Says on standard error what is waited for, or done.
+/// Reports on standard error what is awaited or done.
 pub(crate) fn tell(what: &str) {
     eprintln!("netloom: {what}");
 }
 
-/// A lab that has a process and does not serve yet is being made: it serves in a moment.
+/// A lab with a process that does not serve yet is starting, and serves soon.
 fn connect_or_wait(folder: &Folder) -> netloom_api::Result<Client> {
     let until = Instant::now() + SERVING;
     loop {
@@ -172,8 +172,8 @@ fn connect_or_wait(folder: &Folder) -> netloom_api::Result<Client> {
     }
 }
 
-/// All labs of this user. Inside a node there are views of the lab that it lives in: each is
-/// listed by the node's name, with the nodes in it.
+/// All labs of this user. Inside a node these are views of its surrounding lab: each is listed under the
+/// node's name, with the nodes in it.
 pub(crate) fn summaries() -> Result<Vec<LabSummary>> {
     let runtime = runtime_dir();
     let (scopes, labs): (Vec<Folder>, Vec<Folder>) =
@@ -190,11 +190,11 @@ fn scope_summary(scope: &Folder) -> LabSummary {
     let counted = status.as_ref();
     LabSummary {
         name: scope.name().to_owned(),
-        // Without an answer its nodes live on, as those of an orphaned lab do.
+        // Without an answer its nodes still live, like those of an orphaned lab.
         state: counted.map_or(LabState::Orphaned, |s| s.state),
         nodes: counted.map_or(0, |s| s.nodes.len()),
         links: counted.map_or(0, |s| s.links.len()),
-        // Its process is not one that could be seen from inside.
+        // Its process is not visible from inside.
         pid: None,
         since: counted.map_or(0, |s| s.since),
     }

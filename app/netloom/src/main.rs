@@ -1,8 +1,8 @@
 //! The binary: flags, files, output, exit codes.
 //!
-//! Verbs are in [`verbs`]; what they do is in the crates below. One place turns errors into exit
-//! codes: [`exit_code`]. The process has one thread until a verb says otherwise, because it may
-//! fork and enter namespaces.
+//! [`verbs`] holds the verbs; the crates below do the work. [`exit_code`] is the one place that turns errors
+//! into exit codes. The process stays single-threaded until a verb says otherwise, because it may fork and
+//! enter namespaces.
 #![forbid(unsafe_code)]
 
 mod command_line;
@@ -17,7 +17,7 @@ mod verbs;
 
 use std::io;
 
-/// Wrong usage that only shows while running, e.g. no lab is named and several run.
+/// Wrong usage detected only at run time, e.g. several labs run and none is named.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Usage(String);
@@ -30,7 +30,7 @@ fn main() {
     std::process::exit(code);
 }
 
-/// Writes an error once, with its causes, and gives the exit code.
+/// Prints an error once, with its causes, and returns the exit code.
 fn report(error: &anyhow::Error) -> i32 {
     if is_broken_pipe(error) {
         return 0;
@@ -43,7 +43,7 @@ fn report(error: &anyhow::Error) -> i32 {
     exit_code(error)
 }
 
-/// The one map from errors to exit codes: 1 failed, 2 wrong usage or file, 3 not supported here.
+/// Maps errors to exit codes: 1 failed, 2 wrong usage or file, 3 not supported here.
 fn exit_code(error: &anyhow::Error) -> i32 {
     for cause in error.chain() {
         if cause.is::<Usage>() || cause.is::<source::Unreadable>() {
@@ -59,7 +59,7 @@ fn exit_code(error: &anyhow::Error) -> i32 {
             }) => return 3,
             _ => {}
         }
-        // Errors that speak for others do not show them as causes.
+        // Transparent errors do not list their source as a cause.
         match cause.downcast_ref() {
             Some(netloom_measure::Error::Ebpf(netloom_ebpf::Error::Unsupported(_))) => return 3,
             Some(
@@ -81,7 +81,7 @@ fn exit_code(error: &anyhow::Error) -> i32 {
     1
 }
 
-/// A reader that went away is no failure.
+/// A reader that closed its pipe is no failure.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)

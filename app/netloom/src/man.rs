@@ -1,7 +1,7 @@
 //! The manual: a page for each verb from its flags and examples, and netloom-lab(5) from the table of keys.
 //!
-//! What a verb does and takes is said in [`crate::flags`], what a lab file may hold in `netloom_model`; here stands only
-//! what is true for all of them.
+//! [`crate::flags`] describes the verbs, `netloom_model` the lab file; this module adds only what is common
+//! to all pages.
 
 mod lab;
 
@@ -11,7 +11,7 @@ use clap_mangen::roff::{Inline, Roff, bold, roman};
 
 use crate::flags::examples::{self, EXIT, Uses};
 
-/// What stands at the foot of all pages.
+/// The footer of all pages.
 const MANUAL: &str = "netloom manual";
 
 const FILES: &[(&str, &str)] = &[
@@ -48,7 +48,7 @@ fn of_verbs(command: &Command, path: &str, pages: &mut Vec<(String, String)>) {
     pages.push((format!("{}.1", name(command)), page(command, path)));
 }
 
-/// The verbs under one that users call.
+/// Subcommands of a verb that users call.
 fn shown(command: &Command) -> impl Iterator<Item = &Command> {
     command.get_subcommands().filter(|verb| !verb.is_hide_set())
 }
@@ -79,11 +79,11 @@ fn page(command: &Command, path: &str) -> String {
     text
 }
 
-/// What the help says after all flags.
+/// The text after all flags in the help.
 fn more(command: &Command) -> Roff {
     let mut roff = Roff::new();
     if let Some(text) = command.get_after_help() {
-        // The exit status has a section of its own.
+        // The exit status has its own section.
         let other = |line: &&str| !line.trim().is_empty() && !line.starts_with("Exit status:");
         for line in text.to_string().lines().filter(other) {
             roff.control("PP", []).text([roman(line)]);
@@ -92,7 +92,7 @@ fn more(command: &Command) -> Roff {
     roff
 }
 
-/// The head of a page. It has no date: the same sources make the same page.
+/// The header of a page. It has no date: the same sources make the same page.
 fn title(name: &str, section: &str) -> String {
     let version = env!("CARGO_PKG_VERSION");
     format!(
@@ -100,7 +100,7 @@ fn title(name: &str, section: &str) -> String {
     )
 }
 
-/// Adds a part of a page without what a renderer puts before each: the page's head has it.
+/// Appends a part of a page without the renderer's preamble, which the page's header has.
 fn append(text: &mut String, part: &str) {
     let lines = part
         .lines()
@@ -111,7 +111,7 @@ fn append(text: &mut String, part: &str) {
     });
 }
 
-/// The sections that all pages have.
+/// The sections common to all pages.
 fn end(command: &Command, path: &str) -> Roff {
     let mut roff = Roff::new();
     if let Some(uses) = examples::of(path) {
@@ -158,7 +158,7 @@ fn see_also(roff: &mut Roff, command: &Command, path: &str) {
     roff.control("SH", ["SEE ALSO"]).text([roman(pages.join(", "))]);
 }
 
-/// A section of words with what each means.
+/// A section of terms with their meanings.
 fn terms(roff: &mut Roff, section: &str, terms: &[(&str, &str)]) {
     roff.control("SH", [section]);
     terms.iter().for_each(|(word, what)| term(roff, word, what));
@@ -181,7 +181,7 @@ fn paragraphs(roff: &mut Roff, text: &str) {
     }
 }
 
-/// Lines as they stand.
+/// Verbatim lines.
 fn code(roff: &mut Roff, lines: &str) {
     roff.control("RS", ["4"]).control("nf", []);
     for line in lines.lines() {

@@ -1,11 +1,11 @@
-//! Putting things on the terminal: tables, sizes, errors with their causes.
+//! Terminal output: tables, sizes, errors with their causes.
 
 use std::io::{IsTerminal, Write};
 
 use anyhow::Result;
 use comfy_table::{ContentArrangement, Table, presets};
 
-/// Writes text to standard output, flushed. A broken pipe is an error that ends the program quietly.
+/// Writes text to standard output and flushes it. A broken pipe is an error that ends the program quietly.
 pub(crate) fn print(text: &str) -> Result<()> {
     let mut out = anstream::stdout().lock();
     out.write_all(text.as_bytes())?;
@@ -18,7 +18,7 @@ pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<()> {
     print(&format!("{}\n", serde_json::to_string_pretty(value)?))
 }
 
-/// A table without lines, one row a line.
+/// A table without borders.
 pub(crate) fn table(head: &[&str], rows: Vec<Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
@@ -31,7 +31,7 @@ pub(crate) fn table(head: &[&str], rows: Vec<Vec<String>>) -> String {
     trimmed.fold(String::new(), |text, line| text + line + "\n")
 }
 
-/// Bytes in a form that is short to read: `1.5 MiB`.
+/// Bytes in a short form: `1.5 MiB`.
 #[allow(clippy::cast_precision_loss, reason = "two digits are shown")]
 pub(crate) fn bytes(count: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -54,21 +54,21 @@ pub(crate) fn count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{ending}")
 }
 
-/// Labels and values, one a line, values in one column.
+/// Labels and values, one pair per line, values aligned.
 pub(crate) fn facts(facts: &[(&str, String)]) -> String {
     let width = facts.iter().map(|(label, _)| label.len()).max().unwrap_or(0);
     let line = |(label, value): &(&str, String)| format!("{label:<width$}  {value}\n");
     facts.iter().map(line).collect()
 }
 
-/// Tells on standard error what the user should know of a change that was made.
+/// Prints notes about a completed change to standard error.
 pub(crate) fn notes(notes: &[String]) {
     for note in notes {
         anstream::eprintln!("note: {note}");
     }
 }
 
-/// What is not known.
+/// A value, or `-` if unknown.
 pub(crate) fn or_dash<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| "-".into(), show)
 }
@@ -93,7 +93,7 @@ pub(crate) fn utc(ns: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{h:02}:{m:02}:{s:02}.{micros:06}Z")
 }
 
-/// An error with its causes on one line, none repeated.
+/// An error with its causes on one line, without repetitions.
 pub(crate) fn chain(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain() {
@@ -107,7 +107,7 @@ pub(crate) fn chain(error: &anyhow::Error) -> String {
     text
 }
 
-/// A line that is overwritten by the next, on a terminal only.
+/// A line that the next one overwrites; on a terminal only.
 pub(crate) struct ProgressLine {
     on: bool,
     shown: usize,

@@ -1,4 +1,4 @@
-//! Reading lab files: limits first, then text, then the model.
+//! Reads lab files: size limits first, then text, then the model.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -18,8 +18,7 @@ pub(crate) struct Unreadable {
 
 /// Reads and checks a lab file.
 ///
-/// # Errors
-/// [`Unreadable`], or [`netloom_config::Diagnostics`] with everything that is wrong in it.
+/// # Errors [`Unreadable`], or [`netloom_config::Diagnostics`] with all errors in it.
 pub(crate) fn lab(path: &Path, name: Option<&str>) -> Result<Lab> {
     let text = read(path)?;
     let shown = path.to_string_lossy();
@@ -34,34 +33,33 @@ pub(crate) fn lab(path: &Path, name: Option<&str>) -> Result<Lab> {
     Ok(lab)
 }
 
-/// The name of the lab in a file, which may have errors elsewhere.
+/// The name of the lab in a file, which may have other errors.
 ///
-/// # Errors
-/// As [`lab`].
+/// # Errors As [`lab`].
 pub(crate) fn lab_name(path: &Path) -> Result<String> {
     let text = read(path)?;
     Ok(netloom_model::lab_name(&path.to_string_lossy(), &text, &stem(path))?)
 }
 
-/// A file's name without its ending: that of the lab in it where the file says nothing.
+/// A file's name without its extension: the default name of its lab.
 fn stem(path: &Path) -> String {
     path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// Reads a lab file and plans it.
+/// Reads and plans a lab file.
 pub(crate) fn plan(path: &Path, name: Option<&str>) -> Result<Plan> {
     let lab = lab(path, name)?;
     netloom_model::plan::plan(&lab)
         .map_err(|e| crate::Usage(format!("{}: error: {e}", path.display())).into())
 }
 
-/// The plan of a lab in which there is nothing yet.
+/// The plan of an empty lab.
 pub(crate) fn empty_plan(name: &str) -> Result<Plan> {
     let lab = netloom_model::parse(name, b"nodes:\n", name)?;
     Ok(netloom_model::plan::plan(&lab)?)
 }
 
-/// The bytes of a file, never more than a lab file may have.
+/// The content of a file, up to the maximum size of a lab file.
 fn read(path: &Path) -> Result<Vec<u8>> {
     let fail = |operation| move |source| Unreadable { path: path.to_owned(), operation, source };
     let file = File::open(path).map_err(fail("open"))?;
@@ -77,7 +75,7 @@ fn read(path: &Path) -> Result<Vec<u8>> {
     Ok(text)
 }
 
-/// The folder a file's relative paths start from.
+/// The folder that a file's relative paths start from.
 pub(crate) fn base(path: &Path) -> PathBuf {
     let full = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     full.parent().map_or_else(|| PathBuf::from("/"), Path::to_owned)

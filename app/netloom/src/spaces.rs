@@ -1,8 +1,8 @@
-//! The network namespaces in which a verb works that carries frames: targets found, doors opened.
+//! The network namespaces of a verb that carries frames: resolves targets, opens doors.
 //!
-//! The caller's own process does the work: a thread enters a namespace, opens what is needed there, and
-//! ends; descriptors work everywhere. Namespaces are known by the pidfds of their inits, which do not
-//! keep them: a node goes when it is taken down, whoever looks at it.
+//! The caller's own process does the work: a short-lived thread enters a namespace and opens what is needed
+//! there; descriptors work everywhere. Namespaces are held by their inits' pidfds, which do not keep them
+//! alive: a node can go down at any time.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,17 +17,17 @@ use netloom_sys::namespace;
 
 use crate::labs;
 
-/// Where a verb works.
+/// The namespaces of a verb.
 pub(crate) struct Spaces {
     lab: Option<(Client, Plan)>,
     inits: BTreeMap<Place, Arc<OwnedFd>>,
-    /// A place is the host's.
+    /// One of the places is the host.
     on_host: bool,
-    /// The lab lives in a user namespace that this process is still outside of.
+    /// The lab's user namespace, if this process has not entered it yet.
     outside: Option<Arc<OwnedFd>>,
 }
 
-/// What was found of all targets.
+/// The resolved targets.
 #[derive(Default)]
 pub(crate) struct Found {
     pub(crate) points: Vec<Point>,
@@ -35,7 +35,7 @@ pub(crate) struct Found {
 }
 
 impl Spaces {
-    /// Finds targets; with `all`, every link. A lab is asked only where a target is in one.
+    /// Resolves targets; with `all`, every link. Contacts a lab only if a target is in one.
     pub(crate) fn find(
         lab: Option<&str>,
         targets: &[String],
@@ -72,7 +72,7 @@ impl Spaces {
         Ok((spaces, found))
     }
 
-    /// A lab, of which nothing is open yet.
+    /// A lab without any open door.
     pub(crate) fn of_lab(lab: Option<&str>) -> Result<Spaces> {
         let lab = Some(connect(lab)?);
         Ok(Spaces { lab, inits: BTreeMap::new(), on_host: false, outside: None })
@@ -88,7 +88,7 @@ impl Spaces {
         self.lab.as_ref().map(|(client, _)| client)
     }
 
-    /// Asks for the door to a place.
+    /// Opens the door to a place.
     pub(crate) fn open(&mut self, place: &Place) -> Result<()> {
         let Some((client, _)) = &self.lab else { return Ok(()) };
         let door = match place {
@@ -106,8 +106,8 @@ impl Spaces {
         Ok(())
     }
 
-    /// Enters the lab's user namespace, if it lives in one: once, before there is any other thread, and
-    /// after all that is of the caller's has been opened.
+    /// Enters the lab's user namespace, if it has one: once, before any other thread starts, and after
+    /// everything that needs the caller's rights is open.
     pub(crate) fn enter(&mut self) -> Result<()> {
         match self.outside.take() {
             Some(init) => namespace::enter_user(&*init).context("enter the lab's user namespace"),
@@ -115,7 +115,7 @@ impl Spaces {
         }
     }
 
-    /// Whether nothing of the host's is among the places.
+    /// Whether none of the places is the host.
     pub(crate) fn only_nodes(&self) -> bool {
         !self.inits.is_empty() && !self.on_host
     }
@@ -125,7 +125,7 @@ impl Spaces {
         self.inits.values().map(|init| &**init)
     }
 
-    /// The init whose end is that of a place; none of the host.
+    /// The init whose end ends a place; `None` for the host.
     pub(crate) fn init(&self, place: &Place) -> Option<Arc<OwnedFd>> {
         self.inits.get(place).cloned()
     }
@@ -137,7 +137,7 @@ fn connect(lab: Option<&str>) -> Result<(Client, Plan)> {
     Ok((client, plan))
 }
 
-/// Runs `f` in the network namespace of an init, or in that of the caller.
+/// Runs `f` in the network namespace of an init, or in the caller's.
 pub(crate) fn run_in<T: Send>(
     init: Option<&OwnedFd>,
     f: impl FnOnce() -> Result<T> + Send,
@@ -151,7 +151,7 @@ pub(crate) fn run_in<T: Send>(
     }
 }
 
-/// An error that is one of [`namespace`]'s or of what was run there.
+/// An error of [`namespace`] or of the code that ran inside.
 struct Inside(anyhow::Error);
 
 impl From<netloom_sys::Error> for Inside {
@@ -160,7 +160,7 @@ impl From<netloom_sys::Error> for Inside {
     }
 }
 
-/// An interface in the network namespace of the calling thread.
+/// An interface in the calling thread's network namespace.
 pub(crate) fn interface(name: &str, shown: &str) -> Result<LinkInfo> {
     let found = Socket::open_to_ask().and_then(|mut socket| socket.link(name));
     found

@@ -1,4 +1,4 @@
-//! Names of what is there now: labs, and what is in the lab that a command line is about.
+//! Existing names: labs, and objects in the lab that a command line refers to.
 
 use netloom_lab::names::Names;
 use netloom_lab::{Folder, runtime_dir};
@@ -6,7 +6,7 @@ use netloom_lab::{Folder, runtime_dir};
 use super::Candidate;
 use crate::labs;
 
-/// What an argument of this kind can be. `values` are the arguments before it, by kind.
+/// Candidates for an argument of this kind. `values` are the arguments before it, by kind.
 pub(super) fn of_kind(
     kind: &str,
     verb: &str,
@@ -37,7 +37,7 @@ pub(super) fn of_kind(
     }
 }
 
-/// Labs that run; a lab may be named by its file, too.
+/// Running labs, and files: a lab may be named by its file too.
 fn labs_or_files(current: &str) -> Vec<Candidate> {
     let labs = Folder::all(&runtime_dir());
     let labs: Vec<_> = labs.iter().map(Folder::name).filter(|n| n.starts_with(current)).collect();
@@ -47,11 +47,11 @@ fn labs_or_files(current: &str) -> Vec<Candidate> {
     }
 }
 
-/// The names in the lab that is asked for, or in the only one.
+/// The names in the given lab, or in the only one.
 fn in_lab(asked: Option<&str>) -> Names {
     let wish = labs::Wish::new(asked.map(str::to_owned));
     let Ok(folder) = labs::chosen(wish.lab()) else { return Names::default() };
-    // A node sees no state of the lab around it: the lab's process answers it.
+    // A node cannot see the state of its surrounding lab: the lab's process answers instead.
     if folder.is_scope() {
         let plan = labs::connect_to(&folder).and_then(|client| Ok(client.plan()?));
         return plan.map(|plan| Names::of_plan(&plan)).unwrap_or_default();
@@ -77,7 +77,7 @@ fn shared(names: Names) -> Vec<String> {
     names.switches.into_iter().filter(|(_, joined)| *joined).map(|(name, _)| name).collect()
 }
 
-/// Ports of a switch; of a list with commas the last is completed.
+/// Ports of a switch; in a comma-separated list the last one is completed.
 fn ports(names: Names, switch: Option<&str>, current: &str) -> Vec<String> {
     let before = current.rfind(',').map_or("", |at| &current[..=at]);
     let of_switch = names.ports.into_iter().filter(|(s, _)| switch.is_none_or(|name| name == s));
@@ -103,7 +103,7 @@ fn of_host(prefix: &str) -> Vec<String> {
     names
 }
 
-/// `KEY=` of what can be set.
+/// `KEY=` for each setting.
 fn settings(verb: &str) -> Vec<String> {
     let more: &[&str] = match verb {
         "node set" => &["root"],

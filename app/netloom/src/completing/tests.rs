@@ -1,8 +1,8 @@
-//! Lines of verbs and flags, where no lab is needed.
+//! Completion of verbs and flags, which needs no lab.
 
 use super::*;
 
-/// The words that may stand in the place of the last one.
+/// The candidates for the last word.
 fn words(line: &str) -> Vec<String> {
     let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
     let found = candidates(&mut crate::command_line::command(), &words);

@@ -1,4 +1,4 @@
-//! netloom-lab(5): the lab file, key by key, from the table that the parser reads by.
+//! netloom-lab(5): the lab file, key by key, from the parser's own table.
 
 use clap_mangen::roff::{Roff, bold, italic, roman};
 use netloom_model::reference::{Keys, reference};

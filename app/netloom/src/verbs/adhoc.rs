@@ -1,4 +1,4 @@
-//! The lab that something is made in without any file: a running one, else one that is brought up.
+//! The lab for objects made without a file: a running one, or else a new one.
 
 use anyhow::{Context, Result};
 use netloom_api::Client;
@@ -7,11 +7,11 @@ use netloom_lab::{Folder, runtime_dir};
 
 use crate::labs;
 
-/// The lab that is brought up where none runs.
+/// The lab brought up if none runs.
 const DEFAULT_LAB: &str = "default";
 
-/// Makes something in the lab named, or in the only one. Where none runs an empty one is brought up
-/// for it, and taken down again if it stays empty.
+/// Makes something in the named lab, or in the only one. If none runs, brings up an empty lab, and takes it
+/// down again if it stays empty.
 pub(super) fn make(
     lab: Option<&str>,
     make: impl Fn(&Client) -> netloom_api::Result<Changed>,
@@ -24,7 +24,7 @@ pub(super) fn make(
     let client = labs::connect_to(&folder)?;
     let made = make(&client);
     if made.is_err() && is_empty(&client) {
-        // Brought up for this alone, and nobody else made something meanwhile.
+        // It was brought up for this only, and nobody else made anything in the meantime.
         super::down::take_down(&folder).context("take the new lab down again")?;
     }
     Ok(made?)

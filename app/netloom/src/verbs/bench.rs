@@ -19,7 +19,7 @@ pub(crate) fn bench(args: &Bench) -> Result<i32> {
     Ok(0)
 }
 
-/// The other side of a measurement.
+/// The peer process of a measurement.
 pub(crate) fn peer(args: &[String]) -> Result<i32> {
     netloom_bench::peer(args)?;
     Ok(0)

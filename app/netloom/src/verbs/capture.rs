@@ -1,7 +1,7 @@
 //! `capture`: frames of targets into a file or a pipe, each accounted for.
 //!
-//! The work is done in this process: engines are opened in the namespaces of their targets, everything
-//! else is `netloom_capture`'s. A capture ends by Ctrl-C, at its limits, or when its targets are gone.
+//! This process does the work: it opens engines in the namespaces of their targets; `netloom_capture` does
+//! the rest. A capture ends on Ctrl-C, at its limits, or when its targets are gone.
 
 mod engines;
 mod show;
@@ -48,7 +48,7 @@ pub(crate) fn capture(lab: Option<&str>, args: &Capture) -> Result<i32> {
     let filter = engines::Filter::compile(&args.filter, spaces.plan())?;
     let about = about(spaces.plan(), args);
     if !found.mirrors.is_empty() {
-        // Switches live as long as their lab does, and so does its core.
+        // Switches live as long as their lab, and so does its core.
         spaces.open(&Place::Core)?;
     }
     let mirrors = Mirrors::join(&spaces, lab, &found.mirrors)?;
@@ -73,13 +73,13 @@ pub(crate) fn capture(lab: Option<&str>, args: &Capture) -> Result<i32> {
     finish(pipeline.wait(), gone, args)
 }
 
-/// A file takes whole chunks: smaller ones where files are to be smaller than this.
+/// Files smaller than this get smaller chunks, since a file takes whole chunks.
 const ROOMY: u64 = 64 << 20;
 const SMALL_CHUNK: usize = 256 << 10;
-/// Room for a chunk and for what stands around it.
+/// Room for a chunk and the data around it.
 const LEAST_FILE: u64 = 512 << 10;
 
-/// What is written: as asked for, else as the file's name says.
+/// The output format: as requested, or by the file's extension.
 fn format(args: &Capture) -> Format {
     let by_name = || {
         let ending = args.write.as_deref().and_then(Path::extension);
@@ -96,7 +96,7 @@ fn format(args: &Capture) -> Format {
     }
 }
 
-/// What the file says of itself, with the names of all nodes.
+/// Metadata of the file, with the names of all nodes.
 fn about(plan: Option<&Plan>, args: &Capture) -> About {
     let mut names = vec![];
     for node in plan.iter().flat_map(|plan| &plan.nodes) {
@@ -120,14 +120,14 @@ fn targets(args: &Capture) -> String {
     if args.all { "all links".to_owned() } else { args.targets.join(" ") }
 }
 
-/// Where frames go.
+/// The output.
 fn output(args: &Capture) -> Result<Output> {
     let files = &args.files;
     if files.rotate_size.is_some_and(|bytes| bytes < LEAST_FILE) {
         return Err(Usage("--rotate-size: files have at least 512 KiB".to_owned()).into());
     }
     let rotation = Rotation {
-        // A row of files that is kept short has files of a size.
+        // A bounded series of files has a default file size.
         bytes: files
             .rotate_size
             .or_else(|| (files.files.is_some() && files.rotate_time.is_none()).then_some(2 << 30)),
@@ -169,7 +169,7 @@ fn standard_output() -> Result<OwnedFd> {
     rustix::io::fcntl_dupfd_cloexec(&out, 3).context("copy standard output")
 }
 
-/// Shows the account; the exit code. `gone`: it was ended because its nodes were.
+/// Shows the account and returns the exit code. `gone`: the capture ended because its nodes did.
 fn finish(mut report: Report, gone: bool, args: &Capture) -> Result<i32> {
     if gone && report.end == End::Stopped {
         report.end = End::InterfacesGone;

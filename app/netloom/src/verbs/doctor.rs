@@ -1,4 +1,4 @@
-//! `doctor`: what this machine can do.
+//! `doctor`: the capabilities of this machine.
 
 use anyhow::Result;
 use netloom_lab::doctor::features;
@@ -42,7 +42,7 @@ pub(crate) fn doctor(args: &Json) -> Result<i32> {
     } else {
         output::print(&text(&findings))?;
     }
-    // Without its first features nothing works here.
+    // Nothing works without the first features.
     let vital = findings.iter().take(netloom_lab::doctor::VITAL).all(|f| f.available);
     Ok(if vital { 0 } else { 3 })
 }

@@ -1,4 +1,4 @@
-//! `down`: a lab goes, whether its process lives or not.
+//! `down`: takes a lab down, whether its process lives or not.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::flags::Down;
 use crate::labs::Wish;
 use crate::{labs, output};
 
-/// How long a lab process may take to end after it has taken its lab down.
+/// How long a lab process may take to end after taking its lab down.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// `netloom down`
@@ -25,7 +25,7 @@ pub(crate) fn down(wish: &Wish, args: &Down) -> Result<i32> {
     Ok(0)
 }
 
-/// Takes down every lab, goes on past failures.
+/// Takes down every lab, continuing after failures.
 fn all() -> Result<i32> {
     let folders = Folder::all(&runtime_dir());
     let mut code = 0;
@@ -38,7 +38,7 @@ fn all() -> Result<i32> {
     Ok(code)
 }
 
-/// Takes a lab down in a child: an orphan of an ordinary user's takes its taker into its namespace.
+/// Takes a lab down in a child process: an ordinary user's orphan requires entering its user namespace.
 pub(super) fn in_own_process(folder: &Folder) -> i32 {
     let forked = process::fork_alone(process::Namespaces::NONE, None);
     match forked {
@@ -54,7 +54,7 @@ pub(super) fn in_own_process(folder: &Folder) -> i32 {
     }
 }
 
-/// Takes a lab down and waits until its process has ended too. One that does not answer is killed.
+/// Takes a lab down and waits until its process has ended too. A process that does not answer is killed.
 pub(crate) fn take_down(folder: &Folder) -> Result<()> {
     use netloom_api::Error::{Closed, Late, NotRunning, Silent};
     let lab_process =
@@ -68,7 +68,7 @@ pub(crate) fn take_down(folder: &Folder) -> Result<()> {
             Ok(())
         }
         Err(NotRunning(_)) => without_process(folder),
-        // It was killed, before or while it did so: what it left is left to us.
+        // It was killed before or during teardown: this process removes the rest.
         Err(Closed { .. })
             if lab_process.is_none_or(|pidfd| process::wait_end(&pidfd, END_TIMEOUT)) =>
         {

@@ -1,4 +1,4 @@
-//! `exec` and `shell`: the caller's own process goes into a node, or the node's init starts the program.
+//! `exec` and `shell`: the caller's own process enters a node, or the node's init starts the program.
 
 use anyhow::Result;
 use netloom_node::by_init::Call;

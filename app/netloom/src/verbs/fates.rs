@@ -1,6 +1,6 @@
-//! `link fates`: single packets are followed while the link notes what becomes of them.
+//! `link fates`: follows single packets while the link records what happens to them.
 //!
-//! Noting costs the wire time and memory, so it is stopped however following ends, but for a kill.
+//! Recording costs the wire time and memory, so it is stopped however following ends, except by a kill.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
@@ -13,10 +13,10 @@ use netloom_sys::process;
 use crate::flags::LinkFates;
 use crate::output::{print, utc};
 
-/// How long the lab is asked to wait for packets of all directions together: what a signal waits.
+/// How long the lab may wait for packets, over all directions; a signal waits as long.
 const WAIT: Duration = Duration::from_millis(200);
 
-/// Follows packets until a signal comes, enough were shown, or the lab ends.
+/// Follows packets until a signal, until enough were shown, or until the lab ends.
 pub(super) fn follow(client: &Client, args: &LinkFates) -> Result<()> {
     let asked = args.link();
     let link = client.link(&asked)?;
@@ -26,13 +26,13 @@ pub(super) fn follow(client: &Client, args: &LinkFates) -> Result<()> {
     let mut following = Following { client, link: &link, json: args.json, left: args.count };
     let shown = following.run(&ends, &signals);
     match client.note_fates(&link.name, None) {
-        // It was taken down meanwhile.
+        // The lab was taken down in the meantime.
         Err(netloom_api::Error::NotRunning(_) | netloom_api::Error::Closed { .. }) => shown,
         stopped => shown.and(stopped.map_err(Into::into)),
     }
 }
 
-/// The ends whose packets are meant: one where an end was named, else those that are impaired.
+/// The ends whose packets to follow: the named one, or else those with impairments.
 fn ends(link: &LinkStatus, asked: &str) -> Vec<usize> {
     if asked != link.name
         && let Some(end) = link.ends.iter().position(|end| end == asked)
@@ -48,7 +48,7 @@ struct Following<'a> {
     client: &'a Client,
     link: &'a LinkStatus,
     json: bool,
-    /// How many more are to be shown.
+    /// Packets left to show.
     left: Option<u64>,
 }
 
@@ -73,7 +73,7 @@ impl Following<'_> {
                 *after = fates.fates.last().map(|fate| fate.sequence).or(*after);
                 found.extend(fates.fates);
             }
-            // Only nothing is waited for, so that a busy direction is not held up by a silent one.
+            // Wait only after an empty answer, so that a silent direction does not delay a busy one.
             wait = if found.is_empty() { share } else { Duration::ZERO };
             found.sort_by_key(|fate| fate.time_ns);
             self.show(&found)?;
@@ -100,7 +100,7 @@ impl Following<'_> {
     }
 }
 
-/// Whether a signal has come.
+/// Whether a signal is pending.
 fn is_readable(signals: &impl AsFd) -> bool {
     use rustix::event::{PollFd, PollFlags};
     let mut fds = [PollFd::new(signals, PollFlags::IN)];

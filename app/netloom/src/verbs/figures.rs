@@ -1,6 +1,6 @@
-//! How figures of nodes, interfaces and links read: the same in `status`, `node` and `link`.
+//! Formats figures of nodes, interfaces and links: the same in `status`, `node` and `link`.
 //!
-//! Only text is made here. What is not known is `-`.
+//! Produces text only. Unknown values are `-`.
 
 use netloom_lab::view::{
     ChildrenView, DirectionView, InterfaceStatus, LinkStatus, NodeState, NodeStatus, ProgramView,
@@ -19,7 +19,7 @@ pub(super) const SWITCHES: [&str; 3] = ["SWITCH", "KIND", "LINKS"];
 pub(super) const WIRES: [&str; 7] =
     ["WIRE", "STATE", "FROM", "IMPAIRMENTS", "OFFERED", "LOST", "HELD"];
 
-/// Where it stands, in a word.
+/// A node's state in a word.
 pub(super) fn life(node: &NodeStatus) -> &'static str {
     match node.state {
         NodeState::Starting => "starting",
@@ -31,7 +31,7 @@ pub(super) fn life(node: &NodeStatus) -> &'static str {
     }
 }
 
-/// A line that tells why a node is not up.
+/// A line with the reason why a node is not up.
 pub(super) fn reason(node: &NodeStatus) -> Option<String> {
     let word = match node.state {
         NodeState::Starting => "waits",
@@ -40,7 +40,7 @@ pub(super) fn reason(node: &NodeStatus) -> Option<String> {
     node.reason.as_ref().map(|reason| format!("{} {word}: {reason}\n", node.name))
 }
 
-/// What is used, and of how much.
+/// Usage and limit.
 pub(super) fn of(used: String, limit: Option<String>) -> String {
     match limit {
         Some(limit) => format!("{used} of {limit}"),
@@ -54,7 +54,7 @@ pub(super) fn seconds(ns: u64) -> String {
     format!("{:.2} s", ns as f64 / 1e9)
 }
 
-/// CPU time, and the share that may be used.
+/// CPU time, and the maximum share.
 pub(super) fn cpu(node: &NodeStatus) -> String {
     let used = or_dash(node.cpu_ns, seconds);
     match node.limits.cpu_milli {
@@ -63,7 +63,7 @@ pub(super) fn cpu(node: &NodeStatus) -> String {
     }
 }
 
-/// Thousandths of a CPU as percent.
+/// Thousandths of a CPU as a percentage.
 pub(super) fn share(milli: u32) -> String {
     format!("{}%", f64::from(milli) / 10.0)
 }
@@ -77,7 +77,7 @@ pub(super) fn processes(node: &NodeStatus) -> String {
     of(or_dash(node.processes, |n| n.to_string()), limit)
 }
 
-/// Those that count where there is a limit, else all.
+/// The sockets that count towards a limit, or else all.
 pub(super) fn sockets(node: &NodeStatus) -> String {
     let count = |number: Option<u64>| or_dash(number, |n| n.to_string());
     match node.limits.sockets {
@@ -90,7 +90,7 @@ pub(super) fn children(view: &ChildrenView) -> String {
     format!("{} of {}", view.count, view.limit)
 }
 
-/// How many of its programs run, are done, and how the others ended.
+/// Programs that run, that are done, and how the others ended.
 pub(super) fn programs(node: &NodeStatus) -> String {
     if node.programs.is_empty() {
         return "-".into();
@@ -125,7 +125,7 @@ pub(super) fn budget(view: &ProtectView) -> Vec<String> {
     packets.into_iter().chain(octets).collect()
 }
 
-/// All that a node is limited to, on one line.
+/// All limits of a node, on one line.
 pub(super) fn limits(node: &NodeStatus) -> String {
     let limits = &node.limits;
     let number = |key: &str, n: Option<u32>| n.map(|n| format!("{key} {n}"));
@@ -164,7 +164,7 @@ pub(super) fn interface_rows(node: &NodeStatus) -> Vec<Vec<String>> {
     node.interfaces.iter().map(row).collect()
 }
 
-/// A row for each switch, where there are others than bridges of the kernel.
+/// A row for each switch, if there are others than kernel bridges.
 pub(super) fn switch_rows(switches: &[SwitchStatus]) -> Vec<Vec<String>> {
     if switches.iter().all(|s| s.kind == "kernel") {
         return vec![];
@@ -176,12 +176,12 @@ pub(super) fn switch_rows(switches: &[SwitchStatus]) -> Vec<Vec<String>> {
     switches.iter().map(row).collect()
 }
 
-/// Packets and their bytes.
+/// Packets and bytes.
 pub(super) fn amount(packets: u64, octets: u64) -> String {
     format!("{packets} ({})", bytes(octets))
 }
 
-/// A row for each direction in which a link is impaired; one where its wire does not run at all.
+/// A row for each impaired direction of a link; a single row if its wire does not run.
 pub(super) fn wire_rows(link: &LinkStatus) -> Vec<Vec<String>> {
     let Some(wire) = &link.wire else { return vec![] };
     let row = |figures: [String; 5]| {
@@ -199,7 +199,7 @@ pub(super) fn wire_rows(link: &LinkStatus) -> Vec<Vec<String>> {
     if rows.is_empty() { vec![row([(); 5].map(|()| "-".into()))] } else { rows }
 }
 
-/// The directions in which a wire does something.
+/// The impaired directions of a wire.
 pub(super) fn directions(wire: &WireView) -> impl Iterator<Item = &DirectionView> {
     wire.directions.iter().flatten()
 }

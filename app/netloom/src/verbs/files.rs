@@ -64,7 +64,7 @@ pub(crate) fn completions(shell: Shell) -> Result<i32> {
     Ok(0)
 }
 
-/// A script that knows verbs and flags, and asks nobody.
+/// A script from the definitions alone, which calls nothing.
 fn definitions(shell: Shell) -> String {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut command(), "netloom", &mut text);

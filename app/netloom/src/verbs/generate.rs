@@ -1,6 +1,6 @@
-//! `generate` and `replay`: frames made or recorded, to a target of a lab or of the host.
+//! `generate` and `replay`: synthetic or recorded frames, sent to a target of a lab or of the host.
 //!
-//! The work is done in this process, on a thread in the target's namespace; `netloom_generate` does it.
+//! `netloom_generate` does the work, in this process on a thread in the target's namespace.
 
 mod outlet;
 mod show;
@@ -24,7 +24,7 @@ use crate::flags::{Generate, GenerateEngine, Replay};
 use crate::output::{print, print_json};
 use outlet::Outlet;
 
-/// How long is sent where nothing is said.
+/// Default duration.
 const DURATION: Duration = Duration::from_secs(10);
 /// How long after the last frame a receiver ends.
 const QUIET: Duration = Duration::from_secs(1);
@@ -63,7 +63,7 @@ fn receive(to: Outlet, args: &Generate, stop: &AtomicBool) -> Result<i32> {
     let report = to.run(|_, link: Option<&LinkInfo>| {
         let link = link.context("a switch is received from at a node's interface")?;
         let mut receive = Receive::open(link.index, options)?;
-        // Who starts the sender by a script waits for this line.
+        // Scripts wait for this line before they start the sender.
         eprintln!("{}: receiving", args.target);
         receive.run(stop)?;
         Ok(receive.report(&[]))
@@ -100,7 +100,7 @@ pub(crate) fn replay(lab: Option<&str>, args: &Replay) -> Result<i32> {
     Ok(0)
 }
 
-/// Says what is waited for, so that a file with absurd times is not taken for a program that hangs.
+/// Announces a long wait, so that a file with absurd times does not look like a hang.
 fn tell_of_gap(gap: Duration, frame: u64) {
     eprintln!(
         "note: frame {frame} is {} after the one before it; --max-gap TIME shortens gaps",
@@ -108,7 +108,7 @@ fn tell_of_gap(gap: Duration, frame: u64) {
     );
 }
 
-/// Set when a signal has come. The thread that waits for one ends with the process.
+/// A flag set by signals. The thread that waits for them ends with the process.
 fn stops(signals: std::os::fd::OwnedFd) -> Arc<AtomicBool> {
     let stop = Arc::new(AtomicBool::new(false));
     let set = Arc::clone(&stop);

@@ -1,4 +1,4 @@
-//! `link`: links of a running lab are shown and changed.
+//! `link`: shows and changes links of a running lab.
 
 use anyhow::Result;
 use netloom_lab::view::{DirectionView, LinkSettings, LinkStatus, NewLink};
@@ -77,7 +77,7 @@ fn list_text(links: &[LinkStatus]) -> String {
     table(&head, links.iter().map(row).collect())
 }
 
-/// What is done to packets, once where it is the same both ways.
+/// Impairments of a link, listed once if both directions are equal.
 fn impairments(link: &LinkStatus) -> String {
     let Some(wire) = &link.wire else { return "-".into() };
     match wire.directions.as_slice() {

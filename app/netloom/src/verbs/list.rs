@@ -1,4 +1,4 @@
-//! `ls` and `status`: what runs, and how.
+//! `ls` and `status`: running labs and their state.
 
 use anyhow::Result;
 use netloom_lab::view::{LabState, LabStatus, LabSummary, NodeStatus};
@@ -82,10 +82,10 @@ fn text(status: &LabStatus) -> String {
     text
 }
 
-/// A column of the table of nodes: its head, and a node's value.
+/// A column of the node table: its header, and a node's value.
 type Column = (&'static str, fn(&NodeStatus) -> String);
 
-/// Columns that few labs need are there only where some node has something to show in them.
+/// The node table. Rarely needed columns appear only if a node has a value for them.
 fn node_table(nodes: &[NodeStatus]) -> String {
     let any = |wanted: fn(&NodeStatus) -> bool| nodes.iter().any(wanted);
     let columns: [(bool, Column); 10] = [
@@ -109,7 +109,7 @@ fn node_table(nodes: &[NodeStatus]) -> String {
     table(&head, nodes.iter().map(row).collect())
 }
 
-/// What protection dropped.
+/// Packets dropped by protection.
 fn kept_off(node: &NodeStatus) -> String {
     or_dash(node.protect.as_ref(), |p| figures::amount(p.dropped_packets, p.dropped_bytes))
 }
@@ -118,7 +118,7 @@ fn addresses(node: &NodeStatus) -> String {
     if !node.addresses.is_empty() {
         return node.addresses.join(" ");
     }
-    // The lab's process may be of a version that tells those of interfaces alone.
+    // A lab process of an older version may report addresses per interface only.
     let all = node.interfaces.iter().flat_map(|i| &i.addresses);
     all.map(String::as_str).collect::<Vec<_>>().join(" ")
 }

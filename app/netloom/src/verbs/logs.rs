@@ -1,7 +1,7 @@
-//! `logs`: what programs of nodes wrote.
+//! `logs`: output of programs in nodes.
 //!
-//! A line has the node before it where several are shown, and the program where the node has several.
-//! Lines of several nodes that are read together stand in order of time.
+//! A line is preceded by the node if several are shown, and by the program if the node has several. Lines of
+//! several nodes read together are in time order.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use netloom_node::log::Record;
 use crate::flags::Logs;
 use crate::{labs, output};
 
-/// How long the lab is asked to wait for something new of a single node.
+/// How long the lab may wait for new lines of a single node.
 const WAIT: Duration = Duration::from_secs(5);
 
-/// Pause between two looks at several nodes.
+/// Pause between two checks of several nodes.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// `netloom logs`
@@ -51,7 +51,7 @@ pub(crate) fn logs(lab: Option<&str>, args: &Logs) -> Result<i32> {
     }
 }
 
-/// The nodes that may have written something: those with programs, and those that died.
+/// Nodes with possible output: those with programs, and those that died.
 fn talkers(client: &Client) -> netloom_api::Result<Vec<String>> {
     let has_setup: Vec<bool> = client.plan()?.nodes.iter().map(|n| !n.setup.is_empty()).collect();
     let nodes = client.status()?.nodes.into_iter().enumerate();
@@ -60,7 +60,7 @@ fn talkers(client: &Client) -> netloom_api::Result<Vec<String>> {
     Ok(talks.map(|(_, n)| n.name).collect())
 }
 
-/// The last lines of each node, in the order in which they are.
+/// The last lines of each node, in unchanged order.
 fn last_of_each(lines: Vec<Line>, last: usize) -> Vec<Line> {
     let mut kept: Vec<Line> = Vec::new();
     let mut left = std::collections::BTreeMap::new();
@@ -75,35 +75,35 @@ fn last_of_each(lines: Vec<Line>, last: usize) -> Vec<Line> {
     kept
 }
 
-/// What a node wrote.
+/// A line of a node's output.
 pub(super) struct Line {
     /// Index into the reader's nodes.
     node: usize,
     record: Record,
 }
 
-/// Reads the logs of nodes from where it was.
+/// Reads nodes' logs from the last position.
 pub(super) struct Reader {
     nodes: Vec<String>,
-    /// By node: the time of the last line that was read.
+    /// By node: the time of the last line read.
     seen: Vec<u64>,
-    /// How wide the column of nodes is; 0: none is shown.
+    /// Width of the node column; 0 for none.
     width: usize,
 }
 
 impl Reader {
-    /// Of one node, which is not named in each line.
+    /// For one node, whose name the lines omit.
     fn of_one(node: &str) -> Reader {
         Reader { nodes: vec![node.to_owned()], seen: vec![0], width: 0 }
     }
 
-    /// Of several, each named in its lines.
+    /// For several nodes, named in each line.
     pub(super) fn of_several(nodes: Vec<String>) -> Reader {
         let width = nodes.iter().map(String::len).max().unwrap_or(0);
         Reader { seen: vec![0; nodes.len()], nodes, width }
     }
 
-    /// What is new, in order of time; waits up to `wait` for each node.
+    /// New lines in time order; waits up to `wait` for each node.
     pub(super) fn read(
         &mut self,
         client: &Client,
@@ -120,7 +120,7 @@ impl Reader {
         Ok(lines)
     }
 
-    /// A line as it is shown.
+    /// A line for display.
     pub(super) fn text(&self, line: &Line, timestamps: bool) -> String {
         let Line { node, record } = line;
         let mut text = String::new();

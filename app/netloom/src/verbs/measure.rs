@@ -1,8 +1,8 @@
-//! `measure`: what links, switches and nodes between two nodes lose and how long they take; or counts at
-//! interfaces that are named.
+//! `measure`: loss and delay of the links, switches and nodes between two nodes; or counts at named
+//! interfaces.
 //!
-//! The work is done in this process: points are links of BPF programs that go with it, however it ends.
-//! What blocks say is `netloom_marking`'s, reading them `netloom_measure`'s.
+//! This process does the work: points are BPF programs attached by links, which end with it in any case.
+//! `netloom_marking` interprets blocks, `netloom_measure` reads them.
 
 mod asked;
 mod book;
@@ -54,7 +54,7 @@ pub(crate) fn measure(lab: Option<&str>, args: &Measure) -> Result<i32> {
         _ => None,
     };
     let ends = ways::Ends::find(&spaces, [from, to], only)?;
-    // What is asked for is looked at before the machine is.
+    // Check the request before the machine.
     let mut flows = asked::flows(args);
     let pairs: Vec<_> = ends.destinations.iter().map(|address| (*address, *address)).collect();
     asked::configuration(args, &flows, &[(&pairs, false)], None)?;
@@ -91,13 +91,13 @@ pub(crate) fn measure(lab: Option<&str>, args: &Measure) -> Result<i32> {
     Ok(0)
 }
 
-/// How many packets left the nodes so far that are not measured.
+/// Packets that left the nodes so far without being measured.
 fn aside(watch: &Watch, book: &Book) -> Result<u64> {
     let counts = book.senders().into_iter().map(|spot| Ok(watch.session.spot(spot)?.1.aside));
     counts.sum()
 }
 
-/// The index of a spot, which is made if it is not there.
+/// Index of a spot, added if missing.
 fn spot(spots: &mut Vec<Spot>, netif: &str, out: bool, marks: bool) -> usize {
     let direction = if out { Direction::Egress } else { Direction::Ingress };
     let same = |spot: &Spot| spot.netif == netif && spot.direction == direction;
@@ -111,7 +111,7 @@ fn spot(spots: &mut Vec<Spot>, netif: &str, out: bool, marks: bool) -> usize {
     index
 }
 
-/// By what records are known: the lab, or the machine.
+/// The name in records: the lab, or the machine.
 fn probe(spaces: &Spaces) -> String {
     let machine = || rustix::system::uname().nodename().to_string_lossy().into_owned();
     spaces.plan().map_or_else(machine, |plan| plan.lab.clone())

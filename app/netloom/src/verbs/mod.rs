@@ -1,4 +1,4 @@
-//! One module a verb or a few of a kind; each gives the exit code.
+//! The verbs, a module for each or for a few related ones; each returns the exit code.
 
 mod adhoc;
 mod bench;
@@ -33,7 +33,7 @@ use netloom_sys::disposition;
 use crate::flags::{Cli, Verb};
 use crate::labs::Wish;
 
-/// Does what the command line says.
+/// Runs the command line.
 pub(crate) fn run(cli: Cli) -> Result<i32> {
     let wish = Wish::new(cli.lab);
     let lab = wish.lab();
@@ -77,8 +77,8 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
     }
 }
 
-/// Catches the signals that end a verb which runs until it is told to: SIGTERM, and SIGINT and SIGHUP
-/// unless its caller had them ignored.
+/// Catches the signals that end a verb running until interrupted: SIGTERM, and SIGINT and SIGHUP unless the
+/// caller ignored them.
 fn ending() -> Result<OwnedFd> {
     disposition::catch_ending().context("catch signals")
 }

@@ -1,4 +1,4 @@
-//! `node`: nodes of a running lab are made, removed, shown and changed.
+//! `node`: makes, removes, shows and changes nodes of a running lab.
 
 use std::path::Path;
 
@@ -38,7 +38,7 @@ fn create(lab: Option<&str>, args: NodeCreate) -> Result<()> {
     Ok(())
 }
 
-/// What is asked for; a root may be given as a setting, too.
+/// The requested node; its root may also be given as a setting.
 fn new_node(args: NodeCreate) -> Result<NewNode> {
     let root = args.root.as_deref().map(absolute).transpose()?;
     let mut request = NewNode { name: args.name, settings: vec![], root };
@@ -51,7 +51,7 @@ fn new_node(args: NodeCreate) -> Result<NewNode> {
     Ok(request)
 }
 
-/// The lab process has another working directory: a root starts from that of the caller.
+/// Resolves a root relative to the caller: the lab process has another working directory.
 fn from_here((key, value): Setting) -> Result<Setting> {
     let value = if key == "root" && value != "none" { absolute(Path::new(&value))? } else { value };
     Ok((key, value))
@@ -64,7 +64,7 @@ fn absolute(path: &Path) -> Result<String> {
         .map_err(|path| crate::Usage(format!("{path:?}: the path of a root must be UTF-8")).into())
 }
 
-/// Prints the interface's name in its new node, which may not be the old one.
+/// Prints the interface's name in its new node, which may differ from the old one.
 fn move_interface(lab: Option<&str>, args: flags::MoveInterface) -> Result<()> {
     let flags::MoveInterface { interface, to, name, carry } = args;
     let request = MoveInterface { interface, to, name, carry };
@@ -126,7 +126,7 @@ fn show_text(node: &NodeStatus) -> String {
     text
 }
 
-/// CPU time with its parts.
+/// CPU time with its components.
 fn cpu(node: &NodeStatus) -> String {
     let parts = [
         ("user", node.cpu_user_ns),

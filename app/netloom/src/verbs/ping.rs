@@ -1,4 +1,4 @@
-//! `ping`: who reaches whom, and one node from another.
+//! `ping`: reachability of all nodes, or of one from another.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use crate::flags::Ping;
 use crate::labs;
 use crate::output::{or_dash, print, print_json, table};
 
-/// Up to how many nodes the whole matrix is shown.
+/// Maximum number of nodes for which the whole matrix is shown.
 const MATRIX_LIMIT: usize = 16;
 
-/// How many pairs without answer are listed.
+/// Maximum number of silent pairs listed.
 const LIST_LIMIT: usize = 20;
 
 /// `netloom ping`

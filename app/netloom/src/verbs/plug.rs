@@ -1,8 +1,8 @@
-//! `plug`: joins a switch to an interface, in this process, until it is interrupted.
+//! `plug`: connects a switch to an interface, in this process, until interrupted.
 //!
-//! Of the interface nothing is changed but that it hears frames for others, by a membership of the
-//! socket, which goes with it. Only one that is down is brought up; a second process puts that back,
-//! so that a kill of the first one leaves no trace, either.
+//! The interface itself stays unchanged. A socket membership makes it receive frames for others, and ends
+//! with the socket. Only an interface that is down is brought up; a second process reverts that, so that even
+//! a kill of the first one leaves no trace.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -38,7 +38,7 @@ pub(crate) fn plug(lab: Option<&str>, args: &Plug) -> Result<i32> {
     }
     let member = join(&address, args)?;
     let number = member.number();
-    // From here on it is as it was when this ends.
+    // From here on the interface is restored when this ends.
     let _raised = (!link.up).then(|| Raised::new(&link)).transpose()?;
     print(&format!(
         "interface {interface} is port {number} of switch {}; Ctrl-C ends it\n",
@@ -54,8 +54,8 @@ pub(crate) fn plug(lab: Option<&str>, args: &Plug) -> Result<i32> {
     }
 }
 
-/// Where the switch is: one of the lab named by `-l`, one of the only lab where there is no `default`,
-/// else as its name says.
+/// Location of the switch: in the lab named by `-l`, in the only lab if there is no `default`, or else as its
+/// name says.
 pub(super) fn switch(lab: Option<&str>, asked: &str) -> Result<Address> {
     let resolve = |text: &str| name::resolve(text).map_err(|e| Usage(e.to_string()));
     let bare = asked.strip_prefix(name::SCHEME).unwrap_or(asked);
@@ -97,9 +97,9 @@ fn join(address: &Address, args: &Plug) -> Result<SwitchPort> {
         .with_context(|| format!("switch {:?}: join as {name:?}", args.switch))
 }
 
-/// An interface that is up as long as this lives.
+/// Keeps an interface up while it lives.
 struct Raised {
-    /// Its other end tells the second process that this one has ended.
+    /// When this closes, the second process knows that this one has ended.
     alive: Option<OwnedFd>,
     keeper: Pid,
 }
@@ -124,14 +124,14 @@ impl Raised {
 impl Drop for Raised {
     fn drop(&mut self) {
         drop(self.alive.take());
-        // It ends once the interface is down again.
+        // The keeper ends once the interface is down again.
         let _ = rustix::process::waitpid(Some(self.keeper), rustix::process::WaitOptions::empty());
     }
 }
 
-/// Waits for the end of the first process, and sets the interface down.
+/// Waits for the end of the first process, then sets the interface down.
 fn keep(index: u32, object: &str, first: &OwnedFd) -> ! {
-    // No key of the terminal reaches it.
+    // Key signals of the terminal must not reach it.
     let _ = rustix::process::setsid();
     process::set_name("netloom-plug");
     process::close_all_but(&[first.as_fd()]);
@@ -150,7 +150,7 @@ fn set(index: u32, object: &str, up: bool) -> Result<()> {
     Ok(Socket::open()?.run(&mut batch)?)
 }
 
-/// What was carried and lost, by cause.
+/// Frames carried and lost, by cause.
 fn text(counters: &Counters) -> String {
     let carried = |c: &Carried| match c.super_frames {
         0 => amount(c.frames, c.bytes),

@@ -1,8 +1,8 @@
 //! This program in other roles: processes that a lab process starts, never users.
 //!
-//! Each keeps no right but that of its user, and nothing open that is not its own. Until something
-//! of its own names it (a socket that it listens at, a lock that it holds) it ends with its starter,
-//! because nobody else would find it; from then on it outlives the starter.
+//! Each keeps no rights beyond its user's, and only its own descriptors. Until something of its own
+//! identifies it (a socket it listens on, a lock it holds) it ends with the process that started it, because
+//! nothing else could find it; from then on it survives that process.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,7 +17,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::flags::PortKind;
 
-/// Ends with its starter from now on.
+/// Makes this process end with its starter from now on.
 fn begin(starter: i32) -> Result<()> {
     process::die_with_parent(true)?;
     let parent = rustix::process::getppid().map(|p| p.as_raw_nonzero().get());
@@ -27,16 +27,16 @@ fn begin(starter: i32) -> Result<()> {
     Ok(())
 }
 
-/// Lives on without its starter, with nothing open but `keep` and what it prints to.
+/// Makes this process independent of its starter, with only `keep` and its output streams open.
 fn detach(keep: &[BorrowedFd<'_>]) -> Result<()> {
     process::die_with_parent(false)?;
-    // No key and no hang-up of a terminal reaches it.
+    // Key signals and a terminal's hang-up must not reach it.
     let _ = rustix::process::setsid();
     process::close_all_but(keep);
     rustix::process::chdir("/").context("leave the folder")
 }
 
-/// The same, without any capability.
+/// [`detach`] that also drops every capability.
 fn settle(keep: &[BorrowedFd<'_>]) -> Result<()> {
     detach(keep)?;
     caps::drop_all()?;
@@ -60,9 +60,9 @@ pub(crate) fn wire(starter: i32, path: &Path) -> Result<i32> {
 fn listen(path: &Path) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
-    // What one that died left behind makes room.
+    // Remove the socket of a process that died.
     let _ = rustix::fs::unlink(path);
-    // Its mode is that of the process's mask while it is bound.
+    // The umask at bind sets the socket's mode.
     let mask = rustix::process::umask(Mode::from_raw_mode(0o177));
     let bound = rustix::net::bind(&socket, &SocketAddrUnix::new(path)?);
     rustix::process::umask(mask);
@@ -71,13 +71,13 @@ fn listen(path: &Path) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// `netloom switch-process`: is a shared-memory switch.
+/// `netloom switch-process`: runs a shared-memory switch.
 pub(crate) fn switch(starter: i32, socket: &Path, state: &Path, options: &str) -> Result<i32> {
     begin(starter)?;
     let options: SwitchOptions = serde_json::from_str(options).context("its options")?;
     let listener = netloom_switch::listen(socket, options.mode)?;
     if let Some(group) = options.group {
-        // Who may only join because of the group must be let through to the socket, too.
+        // Members of the group also need access to the socket.
         std::os::unix::fs::chown(socket, None, Some(group))
             .with_context(|| format!("{socket:?}: give it to group {group}"))?;
     }
@@ -94,7 +94,7 @@ pub(crate) fn switch(starter: i32, socket: &Path, state: &Path, options: &str) -
 }
 
 /// `netloom spawner-process`: clones inits for a lab process whose spawner was killed. Its standard input is
-/// the socket on which it is asked.
+/// the socket for requests.
 pub(crate) fn spawner() -> Result<i32> {
     let socket =
         rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3).context("its socket")?;
@@ -114,18 +114,18 @@ pub(crate) fn plug(
     let port = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3).context("its port")?;
     let nothing = std::fs::File::open("/dev/null").context("open /dev/null")?;
     rustix::stdio::dup2_stdin(&nothing).context("let go of the standard input")?;
-    // What is open now is closed below, behind its owner's back.
+    // The open descriptors are closed below, without their owner's knowledge.
     drop(nothing);
     let kind = match kind {
         PortKind::Tap => Kind::Tap,
         PortKind::Packet => Kind::Packet,
         PortKind::Ring => Kind::Ring,
     };
-    // It lives as long as the folder that its lock is in.
+    // It lives as long as the folder that contains its lock.
     let options = Options::new(kind, switch, name, lock.parent().unwrap_or(lock));
     let lock = Lock::take(lock)?;
     detach(&[port.as_fd(), lock.as_fd()])?;
-    // What capabilities there are it still needs to set the port up.
+    // It still needs its capabilities to set the port up.
     netloom_plug::serve(port, lock, &options)?;
     Ok(0)
 }

@@ -1,10 +1,10 @@
-//! A lab for tests of what is printed: everything is there once, known and unknown.
+//! A lab for tests of output: everything appears once, known and unknown.
 
 use netloom_lab::view::LabStatus;
 use netloom_switch::control::requests::Shown;
 use serde_json::json;
 
-/// A node with everything, a child of which nothing is known, a link with a wire and one without.
+/// A node with every value, a child without any, a link with a wire and one without.
 pub(super) fn status() -> LabStatus {
     let interface = json!({"name": "eth0", "link": "t:eth0--s", "mac": "02:00:00:00:00:01",
         "mtu": 1500, "addresses": ["10.0.0.1/24"], "up": true, "traffic": {"rx_bytes": 1024,
@@ -41,7 +41,7 @@ pub(super) fn status() -> LabStatus {
     .unwrap()
 }
 
-/// A switch with a port that has everything, one of which little is known, and one that is reserved.
+/// A switch with a port that has every value, one with few values, and a reserved one.
 pub(super) fn shown() -> Shown {
     let counters = json!({"sent-frames": 10, "sent-bytes": 1024, "sent-super": 1,
         "received-frames": 5, "received-bytes": 512, "received-super": 0, "dropped-stalled": 2,

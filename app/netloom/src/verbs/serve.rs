@@ -1,6 +1,6 @@
-//! `serve`: the REST API on a port, until it is interrupted.
+//! `serve`: the REST API on a port, until interrupted.
 //!
-//! Measurements are this process's: their points are links that go with it, however it ends.
+//! Measurements belong to this process: their points are BPF links that end with it in any case.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
@@ -20,12 +20,12 @@ use crate::flags::Serve;
 use crate::labs::{self, Wish};
 use crate::output::print;
 
-/// More than a token has.
+/// More than the length of a token.
 const MOST_BYTES: u64 = 4096;
 
 /// `netloom serve`
 pub(crate) fn serve(wish: &Wish, args: &Serve) -> Result<i32> {
-    // What is served under a name of its own is not a lab that only the environment names.
+    // With `--name`, a lab named only by the environment is not served.
     let lab = if args.name.is_some() { wish.flag() } else { wish.lab() };
     let folder = lab.map(|name| labs::chosen(Some(name))).transpose()?;
     if folder.is_some() && args.name.is_some() {
@@ -41,7 +41,7 @@ pub(crate) fn serve(wish: &Wish, args: &Serve) -> Result<i32> {
     let address = listener.local_addr().context("port: ask for its number")?;
     let (server, path) = match &folder {
         Some(folder) => {
-            // Whether it answers at all is told at once.
+            // Check at once whether the lab answers.
             labs::connect_to(folder)?;
             (netloom_api::serve_lab(listener, &folder.path(), token.clone())?, "/v1/lab")
         }
@@ -69,7 +69,7 @@ fn machine() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// What is served, and how to ask: a token that is kept in a file is not shown.
+/// What is served, and how to send requests; a token kept in a file is not shown.
 fn words(url: &str, token: &Token, file: Option<&Path>) -> String {
     let how = match file {
         Some(file) => {
@@ -92,7 +92,7 @@ fn wait(stop: &OwnedFd) -> Result<()> {
     }
 }
 
-/// The token in a file, which is made if it is not there.
+/// The token in a file, created if missing.
 fn kept(path: &Path) -> Result<Token> {
     match File::open(path) {
         Ok(file) => read(path, file),

@@ -1,7 +1,7 @@
-//! `switch`: switches of a running lab are made, removed, shown and changed.
+//! `switch`: makes, removes, shows and changes switches of a running lab.
 //!
-//! What a shared-memory switch is asked goes through the lab to its process. Texts are made in
-//! [`text`], settings of ports are read in [`settings`].
+//! Requests to a shared-memory switch go through the lab to its process. [`text`] formats output,
+//! [`settings`] parses settings of ports.
 
 mod settings;
 mod text;
@@ -21,15 +21,15 @@ use crate::flags::{
 use crate::labs;
 use crate::output::{notes, print, print_json};
 
-/// What a lab says of a switch of the other kind: a bridge of the kernel.
+/// A switch of this kind has a process; other kinds are bridges of the kernel.
 pub(super) const SHM: &str = "shm";
 
-/// A switch with what its process tells, as it is shown as JSON.
+/// A switch with its process's answer, as shown in JSON.
 #[derive(Debug, Serialize)]
 struct Whole {
     #[serde(flatten)]
     status: SwitchStatus,
-    /// Why its process does not tell anything.
+    /// Why its process gives no answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     failure: Option<String>,
     #[serde(flatten)]
@@ -72,7 +72,7 @@ fn create(lab: Option<&str>, args: SwitchCreate) -> Result<()> {
     Ok(())
 }
 
-/// All switches; one whose process does not answer is listed without what it would tell.
+/// All switches; one whose process does not answer is listed without its data.
 fn all(client: &Client) -> Result<Vec<Whole>> {
     let switches = client.status()?.switches;
     Ok(switches.into_iter().map(|status| whole(client, status)).collect())
@@ -105,7 +105,7 @@ fn shown(client: &Client, switch: &str) -> Result<Shown> {
     }
 }
 
-/// Tells the switch something.
+/// Sends a request to the switch.
 fn order(client: &Client, switch: &str, request: &Request) -> Result<()> {
     match client.ask_switch(switch, request)? {
         Answer::Done => Ok(()),
@@ -118,7 +118,7 @@ fn unexpected(switch: &str, answer: &Answer) -> anyhow::Error {
     anyhow::anyhow!("switch {switch:?}: an answer to something else: {text}")
 }
 
-/// The port that is meant: one that has the name, else the one that is reserved for it.
+/// The requested port: one with this name, or else the one for which it is reserved.
 fn find<'a>(switch: &str, shown: &'a Shown, key: &PortKey) -> Result<&'a PortShown> {
     let found = match key {
         PortKey::Number(number) => shown.ports.iter().find(|p| p.number == *number),
@@ -194,7 +194,7 @@ fn mirror(client: &Client, args: &SwitchMirror) -> Result<()> {
     }
 }
 
-/// The session that is asked for. The switch is looked at where a port is named.
+/// The requested mirror session. The switch is queried if a port is given by name.
 fn session(switch: &str, add: &MirrorAdd, look: impl Fn() -> Result<Shown>) -> Result<Mirror> {
     let number = |key: &PortKey| -> Result<u16> {
         match key {

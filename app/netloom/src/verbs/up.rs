@@ -19,7 +19,7 @@ use crate::{
     source,
 };
 
-/// How often a lab in the foreground is asked for what its programs wrote.
+/// Interval between checks for program output of a lab in the foreground.
 const LOG_LOOK: Duration = Duration::from_millis(100);
 
 /// Starts the API of a running lab.
@@ -36,7 +36,7 @@ fn serve(
 /// `netloom up`
 pub(crate) fn up(wish: &Wish, args: &Up) -> Result<i32> {
     let begun = Instant::now();
-    // The spawner is forked while this process is small.
+    // Fork the spawner while this process is small.
     let launch = Launch::begin()?;
     let name = wish.new_name(args.name.as_deref())?;
     let plan = source::plan(&args.file, name.as_deref())?;
@@ -59,9 +59,9 @@ pub(crate) fn up(wish: &Wish, args: &Up) -> Result<i32> {
             let folder = Folder::new(&runtime_dir(), &name);
             let repaired = match labs::connect_to(&folder).map(|c| c.repair()) {
                 Ok(Ok(repaired)) => repaired,
-                // Its process was killed just now: there is a lab to adopt, or none.
+                // Its process was killed just now: the lab can be adopted, or is gone.
                 _ if !netloom_lab::launch::has_lab_process(&folder) => return up(wish, args),
-                // It hangs: its nodes go on without it, and are taken over.
+                // It hangs: its nodes live on without it and are adopted.
                 Ok(Err(netloom_api::Error::Silent { .. })) if !folder.is_scope() => {
                     netloom_lab::orphan::kill_lab_process(&folder, &labs::tell)?;
                     return up(wish, args);
@@ -82,13 +82,13 @@ pub(crate) fn up(wish: &Wish, args: &Up) -> Result<i32> {
     Ok(tell_troubles(&name, &said))
 }
 
-/// The same of a lab that lived before, which may be degraded by what happened then; gives the exit code.
+/// [`tell_troubles`] for a lab that was up already, and may be degraded since; returns the exit code.
 fn tell_standing(lab: &str, troubles: &[String]) -> i32 {
     if !troubles.is_empty() {
         return tell_troubles(lab, troubles);
     }
     let folder = Folder::new(&runtime_dir(), lab);
-    // One that ends just now is nobody's trouble here.
+    // A lab that ends at this moment is not this verb's failure.
     let Ok(Ok(status)) = labs::connect_to(&folder).map(|client| client.status()) else { return 0 };
     if !matches!(status.state, LabState::Degraded | LabState::Failed) {
         return 0;
@@ -98,8 +98,8 @@ fn tell_standing(lab: &str, troubles: &[String]) -> i32 {
     1
 }
 
-/// Tells which programs ended with an error although the lab stands, and which links could not be made anew;
-/// gives the exit code.
+/// Reports programs that ended with an error in a running lab, and links that could not be restored; returns
+/// the exit code.
 fn tell_troubles(lab: &str, troubles: &[String]) -> i32 {
     let (links, programs): (Vec<&String>, Vec<_>) =
         troubles.iter().partition(|story| story.starts_with("link "));
@@ -115,7 +115,7 @@ fn tell_troubles(lab: &str, troubles: &[String]) -> i32 {
     i32::from(!troubles.is_empty())
 }
 
-/// What was changed by hand since the lab came up, and how to undo it; the end of the line if nothing was.
+/// Changes made by hand since the lab came up, and how to undo them; otherwise the end of the line.
 fn changed_words(changed: &[String]) -> String {
     if changed.is_empty() {
         return "\n".to_owned();
@@ -126,8 +126,8 @@ fn changed_words(changed: &[String]) -> String {
     )
 }
 
-/// Brings a lab up; where that is asked for, one of its name that runs is taken down first, but not
-/// before all that can be seen of the new one was found in order.
+/// Brings a lab up. On request a running lab of the same name is taken down first, but only after every
+/// possible check of the new one has passed.
 fn bring_up(launch: Launch, plan: Plan, args: &Up, foreground: bool) -> Result<Outcome> {
     let options = options(args, foreground);
     let folder = Folder::new(&options.runtime, &plan.lab);
@@ -158,7 +158,7 @@ fn options(args: &Up, foreground: bool) -> Options {
     }
 }
 
-/// Brings up a lab in which there is nothing yet. That it runs already is success.
+/// Brings up an empty lab; succeeds if it runs already.
 pub(crate) fn up_empty(name: &str) -> Result<()> {
     let launch = Launch::begin()?;
     let options = Options {
@@ -206,7 +206,7 @@ pub(crate) fn run(wish: &Wish, args: &Up) -> Result<i32> {
     shown.map(|()| 0)
 }
 
-/// Shows what programs write until a signal comes or the lab ends by itself.
+/// Shows program output until a signal comes or the lab ends by itself.
 fn show_logs(
     folder: &Folder,
     nodes: &[String],

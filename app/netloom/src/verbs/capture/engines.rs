@@ -1,7 +1,7 @@
-//! Engines for targets: each is opened in the namespace of its interface, and again when that returns.
+//! Engines for targets: each opens in the namespace of its interface, and reopens when the interface returns.
 //!
-//! An engine in a node lets go of what it holds there as soon as the node ends, so that a capture never
-//! keeps a lab from being taken down.
+//! An engine in a node releases its resources there as soon as the node ends, so a capture never blocks a
+//! lab's teardown.
 
 use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -30,12 +30,12 @@ use crate::flags::{Capture, CaptureDirection, CaptureEngine};
 use crate::output::count;
 use crate::spaces::{Spaces, interface, run_in};
 
-/// Bytes of any frame, for libpcap.
+/// A snapshot length that fits any frame, for libpcap.
 const WHOLE: u32 = 262_144;
 
-/// What a frame must be.
+/// The capture filter.
 pub(super) struct Filter {
-    /// As libpcap reads it; empty for all frames.
+    /// In libpcap syntax; empty for all frames.
     text: String,
     program: Option<Program>,
 }
@@ -43,8 +43,7 @@ pub(super) struct Filter {
 impl Filter {
     /// Compiles an expression in which hosts may be nodes of a lab.
     ///
-    /// # Errors
-    /// libpcap's own words, where it is wrong or not there.
+    /// # Errors libpcap's own message if the expression is wrong or libpcap is missing.
     pub(super) fn compile(text: &str, plan: Option<&Plan>) -> Result<Filter> {
         let addresses = |name: &str| -> Option<Vec<IpAddr>> {
             let plan = plan?;
@@ -67,7 +66,7 @@ impl Filter {
     }
 }
 
-/// How engines are to be, whatever the interface.
+/// Engine options that do not depend on the interface.
 #[derive(Clone)]
 struct Wanted {
     wish: Wish,
@@ -78,7 +77,7 @@ struct Wanted {
     ring: usize,
     threads: usize,
     promiscuous: bool,
-    /// Whether frames are to stand in the order of those of other interfaces.
+    /// Whether frames are merged in time order with those of other interfaces.
     merged: bool,
 }
 
@@ -111,12 +110,12 @@ impl Wanted {
     }
 }
 
-/// One interface to capture from.
+/// An interface to capture from.
 #[derive(Clone)]
 struct Spot {
     wanted: Wanted,
     init: Option<Arc<OwnedFd>>,
-    /// Its name where it is, and in the lab.
+    /// Its name in its namespace, and in the lab.
     name: String,
     shown: String,
     /// Its number in the file.
@@ -161,7 +160,7 @@ pub(super) fn open(
     Ok(sources)
 }
 
-/// What is captured in one way: its name, or how much of it there is.
+/// Interfaces captured in one way: the name, or their number.
 fn those(names: &[&str], links: bool) -> String {
     match names {
         [one] => (*one).to_owned(),
@@ -169,7 +168,7 @@ fn those(names: &[&str], links: bool) -> String {
     }
 }
 
-/// A name for a file that is an interface's.
+/// A file name for an interface.
 fn file_name(shown: &str) -> String {
     let plain = |c: char| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '_' };
     format!("{}.txt", shown.chars().map(plain).collect::<String>())
@@ -202,14 +201,14 @@ impl Spot {
         let source = Source {
             description,
             engines: engines.into_iter().map(|engine| self.watched(engine)).collect(),
-            // Threads that share frames must be opened together.
+            // Threads that share frames must be reopened together.
             reopen: single.then(|| self.reopen()),
             statistics: None,
         };
         Ok((source, words))
     }
 
-    /// Which engines, each for a direction, and why.
+    /// The engines, each with its direction, and the reason for the choice.
     fn choose(&self, link: &LinkInfo) -> Result<(Vec<(EngineKind, Direction)>, String)> {
         let kind = match link.kind.as_deref() {
             Some("veth") => InterfaceKind::Veth,
@@ -227,7 +226,7 @@ impl Spot {
         let refused = |why: String| anyhow!("interface {:?}: {why}", self.shown);
         let fastest = wish.fast || wish.engine == Some(EngineKind::XdpRing);
         if fastest && wish.direction == Direction::Both {
-            // XDP for what comes in, tc for what goes out.
+            // XDP for ingress, tc for egress.
             let half = Wish { direction: Direction::In, ..wish };
             let choice = choose(kind, &self.wanted.machine, &half).map_err(refused)?;
             if choice.engine == EngineKind::XdpRing {
@@ -285,7 +284,7 @@ impl Spot {
                     buffer_bytes: wanted.ring,
                     promiscuous: wanted.promiscuous,
                     filter: wanted.text.clone(),
-                    // Frames that others wait for are not let wait for more.
+                    // Frames that others wait for must not be delayed further.
                     timeout_ms: if wanted.merged { 10 } else { 0 },
                     ..LiveOptions::default()
                 };
@@ -306,7 +305,7 @@ impl Spot {
         }
     }
 
-    /// Opens an engine again, if the interface is there again.
+    /// Reopens an engine once the interface exists again.
     fn reopen(&self) -> Reopen {
         let spot = self.clone();
         Box::new(move |number| {
@@ -327,7 +326,7 @@ fn addresses(index: u32) -> Result<Vec<(IpAddr, u8)>> {
     Ok(own.map(|a| (a.address.addr(), a.address.prefix_len())).collect())
 }
 
-/// An engine in a node: it ends with the node.
+/// An engine in a node, which ends with the node.
 struct Watched {
     init: Arc<OwnedFd>,
     engine: Option<Box<dyn Engine>>,
@@ -364,12 +363,12 @@ impl Engine for Watched {
     }
 }
 
-/// Ports of shared-memory switches to which frames are copied.
+/// Mirror ports on shared-memory switches.
 pub(super) struct Mirrors(Vec<(String, SwitchPort)>);
 
 impl Mirrors {
-    /// Joins each switch and asks it for copies. The sessions end with the ports, also when this process
-    /// is killed.
+    /// Joins each switch and requests copies. The mirror sessions end with the ports, even if this process is
+    /// killed.
     pub(super) fn join(spaces: &Spaces, lab: Option<&str>, wanted: &[Mirrored]) -> Result<Mirrors> {
         let mut ports = vec![];
         for (number, mirrored) in wanted.iter().enumerate() {
@@ -423,7 +422,8 @@ impl Mirrors {
     }
 }
 
-/// The ports that are copied: those named in both directions; else all, as they send, each frame once.
+/// Mirror sources: named ports in both directions, or else all ports on ingress, so each frame is copied
+/// once.
 fn sources(shown: &Shown, own: u16, names: &[String]) -> Result<Vec<rules::Source>> {
     let others = shown.ports.iter().filter(|p| p.number != own);
     if names.is_empty() {

@@ -1,4 +1,4 @@
-//! What a capture shows: a line while it runs, the account at its end.
+//! Output of a capture: a line while it runs, the account at its end.
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -14,11 +14,12 @@ use crate::flags::Capture;
 use crate::output::{self, ProgressLine, bytes, print, print_json, table};
 use crate::spaces::Spaces;
 
-/// How often it is looked whether the capture has ended, and how often the line changes.
+/// Interval between checks whether the capture has ended, and between updates of the line.
 const LOOK: Duration = Duration::from_millis(50);
 const LINE: Duration = Duration::from_secs(1);
 
-/// Shows how it goes until it ends; ends it when all that it captures from has ended, and tells that.
+/// Shows progress until the capture ends; ends it when all its sources have ended, and returns whether they
+/// did.
 pub(super) fn watch(pipeline: &Pipeline, spaces: &Spaces, args: &Capture) -> bool {
     let mut gone = false;
     let mut line = ProgressLine::new();
@@ -39,7 +40,7 @@ pub(super) fn watch(pipeline: &Pipeline, spaces: &Spaces, args: &Capture) -> boo
     gone
 }
 
-/// The line of one second.
+/// The line for one second.
 fn words(last: &Snapshot, now: &Snapshot) -> String {
     let seconds = now.elapsed.saturating_sub(last.elapsed).as_secs_f64().max(1e-3);
     let rate = |of: fn(&Ledger) -> u64| {
@@ -62,7 +63,7 @@ fn words(last: &Snapshot, now: &Snapshot) -> String {
     text
 }
 
-/// Shows where every frame has gone.
+/// Shows the fate of every frame.
 pub(super) fn account(report: &Report, args: &Capture) -> Result<()> {
     let to_pipe = args.write.as_deref() == Some(Path::new("-"));
     if args.json {

@@ -1,4 +1,4 @@
-//! Where frames are sent from: an interface in its namespace, or a port of a switch.
+//! The sending end: an interface in its namespace, or a port of a switch.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -16,17 +16,17 @@ use crate::Usage;
 use crate::flags::Generate;
 use crate::spaces::{Spaces, interface, run_in};
 
-/// A target that was found.
+/// A resolved target.
 pub(super) struct Outlet {
     spaces: Spaces,
     point: Option<Point>,
     port: Option<Box<SwitchPort>>,
-    /// The namespace and the name of the other end of the interface's pair.
+    /// Namespace and name of the interface's peer.
     far: Option<(Arc<OwnedFd>, String)>,
 }
 
 impl Outlet {
-    /// Finds one; `sends`: frames will go from there.
+    /// Resolves a target; `sends`: frames will be sent there.
     pub(super) fn find(lab: Option<&str>, text: &str, sends: bool) -> Result<Outlet> {
         let (mut spaces, found) = Spaces::find(lab, &[text.to_owned()], false)?;
         match (found.points.as_slice(), found.mirrors.as_slice()) {
@@ -54,17 +54,17 @@ impl Outlet {
         }
     }
 
-    /// To whom frames go.
+    /// Source and destination of the frames.
     pub(super) fn way(&self, args: &Generate) -> Result<Way> {
         Way::find(self.spaces.plan(), self.point.as_ref(), args)
     }
 
-    /// Enters the lab's user namespace where there is one; before there is any other thread.
+    /// Enters the lab's user namespace, if any, before any other thread starts.
     pub(super) fn enter(&mut self) -> Result<()> {
         self.spaces.enter()
     }
 
-    /// Runs `f` in the interface's namespace; of a switch there is no interface.
+    /// Runs `f` in the interface's namespace; a switch has no interface.
     pub(super) fn run<T: Send>(
         mut self,
         f: impl FnOnce(Target, Option<&LinkInfo>) -> Result<T> + Send,
@@ -89,7 +89,7 @@ impl Outlet {
     }
 }
 
-/// The other end of a point's link, where it is an interface of the lab's.
+/// The other end of a point's link, if it is an interface of the lab.
 fn far(spaces: &mut Spaces, point: &Point) -> Result<Option<(Arc<OwnedFd>, String)>> {
     let other = spaces.plan().and_then(|plan| other_end(plan, point));
     let Some((place, name)) = other else { return Ok(None) };

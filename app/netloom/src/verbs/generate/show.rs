@@ -1,10 +1,10 @@
-//! What became of generated and replayed frames, for people.
+//! Results of generated and replayed frames, for people.
 
 use netloom_generate::{Pacing, ReceiveReport, ReplayReport, SendReport};
 
 use crate::output::{facts, table};
 
-/// What was sent.
+/// Result of sending.
 pub(super) fn sent(report: &SendReport) -> String {
     let mut lines = vec![
         ("sent", format!("{} frames in {}", report.frames_sent, seconds(report.elapsed_ns))),
@@ -23,7 +23,7 @@ pub(super) fn sent(report: &SendReport) -> String {
     facts(&lines)
 }
 
-/// What was replayed.
+/// Result of a replay.
 pub(super) fn replayed(report: &ReplayReport) -> String {
     let skipped = &report.skipped;
     let mut lines = vec![
@@ -56,7 +56,7 @@ pub(super) fn replayed(report: &ReplayReport) -> String {
     facts(&lines)
 }
 
-/// A long time, roughly.
+/// A long time, rounded.
 pub(super) fn long(time: std::time::Duration) -> String {
     match time.as_secs() {
         seconds @ ..120 => format!("{seconds} s"),
@@ -67,7 +67,7 @@ pub(super) fn long(time: std::time::Duration) -> String {
     }
 }
 
-/// What was received.
+/// Result of receiving.
 pub(super) fn received(report: &ReceiveReport) -> String {
     let head = ["STREAM", "RECEIVED", "LOST", "TWICE", "REORDERED", "P50 us", "P99 us", "MAX us"];
     let rows = report.streams.iter().map(|s| {

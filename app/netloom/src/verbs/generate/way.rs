@@ -1,7 +1,7 @@
-//! For whom generated frames are: addresses and the station that they are handed to.
+//! Destination of generated frames: the addresses and the next station.
 //!
-//! In a lab both are known from its plan: a node on the same segment is handed its frames itself, another
-//! one by the router that the sender's routes name.
+//! In a lab its plan determines both: frames for a node on the same segment go to it directly, others to the
+//! router in the sender's routes.
 
 use std::net::IpAddr;
 
@@ -15,7 +15,7 @@ use netloom_traffic::Addresses;
 use crate::Usage;
 use crate::flags::Generate;
 
-/// From where to where.
+/// Source and destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Way {
     from: Option<IpAddr>,
@@ -24,10 +24,9 @@ pub(super) struct Way {
 }
 
 impl Way {
-    /// Finds out where `args` wants frames to go from a point.
+    /// Determines where `args` sends frames from a point.
     ///
-    /// # Errors
-    /// What has to be said, because the lab does not tell.
+    /// # Errors A flag is required because the lab does not determine it.
     pub(super) fn find(plan: Option<&Plan>, point: Option<&Point>, args: &Generate) -> Result<Way> {
         let own = plan.zip(point).and_then(|(plan, point)| sender(plan, point));
         let asked = args.to.as_deref();
@@ -47,7 +46,7 @@ impl Way {
             let (plan, (node, interface)) = plan.zip(own)?;
             Some((*to, station(plan, node, interface, *to)?))
         };
-        // A port of a switch is on the segment of the address that it sends from.
+        // A switch port is on the segment of its source address.
         let beside = |to: &IpAddr| {
             let (plan, from) = plan.zip(args.from.filter(|_| point.is_none()))?;
             let mut all = plan.nodes.iter().flat_map(|n| &n.interfaces);
@@ -74,13 +73,13 @@ impl Way {
         Ok(Way { from, to, to_mac })
     }
 
-    /// The addresses of frames, sent from an interface or, without one, a port of a switch.
+    /// Addresses of frames sent from an interface or, without one, from a port of a switch.
     pub(super) fn addresses(&self, link: Option<&LinkInfo>, args: &Generate) -> Result<Addresses> {
         let own = match link {
             Some(link) => {
                 link.mac.ok_or_else(|| anyhow!("interface {:?}: no Ethernet", link.name))?
             }
-            // Locally administered, and of this process's own.
+            // A locally administered address specific to this process.
             None => {
                 let [a, b, c, d] = std::process::id().to_be_bytes();
                 [2, 0x6e, a, b, c, d]
@@ -95,7 +94,7 @@ impl Way {
     }
 }
 
-/// The node and the interface that a point is.
+/// The node and the interface of a point.
 fn sender<'a>(plan: &'a Plan, point: &Point) -> Option<(&'a PlannedNode, &'a Interface)> {
     let Place::Node(name) = &point.place else { return None };
     let node = &plan.nodes[plan.node(name)?];
@@ -127,7 +126,7 @@ fn at_the_other_end(plan: &Plan, point: Option<&Point>) -> Vec<IpAddr> {
     all
 }
 
-/// The station that a sender hands frames for an address to.
+/// The station to which a sender passes frames for an address.
 fn station(plan: &Plan, node: &PlannedNode, interface: &Interface, to: IpAddr) -> Option<[u8; 6]> {
     if interface.addresses.iter().any(|own| own.contains(&to)) {
         return owner(plan, to);
@@ -138,7 +137,7 @@ fn station(plan: &Plan, node: &PlannedNode, interface: &Interface, to: IpAddr) -
     owner(plan, best.via.unwrap_or(to))
 }
 
-/// Whose interface has this address.
+/// The MAC of the interface with this address.
 fn owner(plan: &Plan, address: IpAddr) -> Option<[u8; 6]> {
     let interfaces = plan.nodes.iter().flat_map(|n| &n.interfaces);
     let mut owners = interfaces.filter(|i| i.addresses.iter().any(|a| a.addr() == address));

@@ -1,6 +1,6 @@
-//! What is asked for by flags, as a session's configuration: flows, filters, and what is wrong with them.
+//! Turns flags into a session's configuration: flows, filters, and errors in them.
 //!
-//! It goes by way of the API's body, so that whatever is refused there is refused here, in its words.
+//! It builds an API request, so everything that the API refuses is refused here, in the same words.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -16,12 +16,12 @@ use crate::Usage;
 use crate::flags::{FlowFlag, Measure};
 use crate::spaces::{Spaces, run_in};
 
-/// Blocks where nothing is said.
+/// Default block length.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Most flows of sockets: what is behind them is in the rest.
+/// Maximum number of socket flows; further ones are part of the rest.
 const MOST_FLOWS: usize = 256;
 
-/// A flow: what is measured by itself, there and back.
+/// A flow: measured separately, in both directions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Flow {
     /// `5000->80/tcp`, `rest`, `all`.
@@ -39,7 +39,7 @@ impl From<FlowFlag> for Flow {
     }
 }
 
-/// The flows that flags tell of.
+/// The flows given by flags.
 pub(super) fn flows(args: &Measure) -> Vec<Flow> {
     let what = &args.what;
     if what.flow.is_empty() {
@@ -49,14 +49,14 @@ pub(super) fn flows(args: &Measure) -> Vec<Flow> {
     with_rest(what.flow.iter().cloned())
 }
 
-/// Flows, and what is of none of them.
+/// The flows, and the rest.
 fn with_rest(flows: impl IntoIterator<Item = FlowFlag>) -> Vec<Flow> {
     let mut flows: Vec<Flow> = flows.into_iter().map(Flow::from).collect();
     flows.push(Flow { name: "rest".to_owned(), ..Flow::default() });
     flows
 }
 
-/// The flows of sockets that are connected between the nodes now, at either of them.
+/// Flows of sockets currently connected between the nodes, as seen at either.
 pub(super) fn sockets(spaces: &Spaces, ways: &Ways, given: &[FlowFlag]) -> Result<Vec<Flow>> {
     let way = &ways.all.first().context("there is no way")?.way;
     let mut found: BTreeSet<FlowFlag> = given.iter().cloned().collect();
@@ -78,10 +78,10 @@ pub(super) fn sockets(spaces: &Spaces, ways: &Ways, given: &[FlowFlag]) -> Resul
     Ok(with_rest(found.into_iter().take(MOST_FLOWS)))
 }
 
-/// The flow of a socket that is connected from `own` to `peer`; turned, as the peer sees it.
+/// The flow of a socket connected from `own` to `peer`; reversed if `turned`, as the peer sees it.
 fn flow_of(socket: &SocketInfo, own: IpAddr, peer: IpAddr, turned: bool) -> Option<FlowFlag> {
     let (local, remote) = socket.local.zip(socket.remote)?;
-    // A socket for both families has IPv4 addresses in IPv6's clothes.
+    // A dual-stack socket has IPv4-mapped addresses.
     let plain = |address: IpAddr| address.to_canonical();
     let proto = match socket.protocol {
         Protocol::Tcp => "tcp",
@@ -97,14 +97,13 @@ fn flow_of(socket: &SocketInfo, own: IpAddr, peer: IpAddr, turned: bool) -> Opti
     })
 }
 
-/// The packets of a way: whose go to whom, and whether they go back.
+/// The packets of a path: pairs of sender and receiver, and whether they go back.
 pub(super) type Packets<'a> = (&'a [(IpAddr, IpAddr)], bool);
 
-/// The configuration for these flows on ways of these packets. A flow on a way has number flow * ways + way,
-/// and a filter for each pair of addresses; packets of a family that is left out are counted.
+/// The configuration for these flows on the paths of these packets. A flow on a path has number flow * paths
+/// + path, and a filter for each address pair; packets of an unmeasured family are counted.
 ///
-/// # Errors
-/// All that is wrong, by the names of flags.
+/// # Errors All errors, with the names of flags.
 pub(super) fn configuration(
     args: &Measure,
     flows: &[Flow],
@@ -131,16 +130,16 @@ pub(super) fn configuration(
     };
     let bytes = serde_json::to_vec(&body)?;
     let mut configuration = Configuration::read(&bytes).map_err(|problems| wrong(&problems))?;
-    // A body's filters are flows of their own.
+    // In a request each filter is its own flow.
     configuration.filters.iter_mut().zip(ids).for_each(|(filter, id)| filter.id = id);
     if args.duration.is_none() {
-        // Until it is stopped.
+        // Runs until stopped.
         configuration.duration = 0;
     }
     Ok(configuration)
 }
 
-/// Filters, numbered as a body's are, and the number of each one's flow.
+/// Filters, numbered as in a request, and the number of each filter's flow.
 fn filters(
     flows: &[Flow],
     ways: &[Packets<'_>],
@@ -154,7 +153,7 @@ fn filters(
             id += 1;
         }
     }
-    // Of several flows the last one is the rest: together they are all packets.
+    // With several flows the last one is the rest: together they cover all packets.
     let rest = Flow::default();
     let flow = if let [one] = flows { one } else { &rest };
     for (from, to) in left_out.iter().flat_map(|left_out| &left_out.pairs) {
@@ -170,7 +169,7 @@ fn filters(
 fn filter(flow: &Flow, (from, to): (IpAddr, IpAddr), back: bool) -> BodyFilter {
     let (src_port, dst_port) =
         if back { (flow.dst_port, flow.src_port) } else { (flow.src_port, flow.dst_port) };
-    // What is asked for by this name is ICMP, whatever its number is in this family.
+    // This name means ICMP, whatever its number in this family.
     let proto = match flow.proto.as_deref() {
         Some("icmp") if from.is_ipv6() => Some("icmpv6".to_owned()),
         other => other.map(str::to_owned),
@@ -185,7 +184,7 @@ fn filter(flow: &Flow, (from, to): (IpAddr, IpAddr), back: bool) -> BodyFilter {
     }
 }
 
-/// All that is wrong, by the names of flags.
+/// All errors, with the names of flags.
 fn wrong(problems: &[Problem]) -> Usage {
     let flag = |path: &str| match path.rsplit('.').next().unwrap_or(path) {
         "mp" => "--period".to_owned(),
@@ -198,7 +197,7 @@ fn wrong(problems: &[Problem]) -> Usage {
         _ if path.starts_with("filters") => "--flow".to_owned(),
         other => other.to_owned(),
     };
-    // The same of each direction is said once.
+    // Report an error that both directions share only once.
     let mut seen = BTreeSet::new();
     let words =
         problems.iter().map(|problem| format!("{}: {}", flag(&problem.path), problem.message));

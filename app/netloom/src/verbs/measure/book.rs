@@ -1,4 +1,4 @@
-//! The book of a measurement: which spot and filter each point of each way is, and all blocks so far.
+//! The book of a measurement: the spot and filter of each point on each path, and all blocks so far.
 
 use anyhow::{Result, bail};
 use netloom_ebpf::measure::FlowBlock;
@@ -8,25 +8,25 @@ use netloom_measure::Told;
 use super::asked::Flow;
 use super::ways::{Ways, name};
 
-/// Delays of one hop that are kept, of all flows together.
+/// Maximum number of delays kept per hop, over all flows.
 const MOST_DELAYS: usize = 1 << 16;
-/// Those of one flow, however many there are.
+/// Minimum number kept per flow.
 const LEAST_DELAYS: usize = 1 << 10;
 
-/// A flow on a way.
+/// A flow on a path.
 pub(super) struct Entry {
-    /// Indexes of the flow and the way.
+    /// Indexes of the flow and the path.
     pub(super) flow: usize,
     pub(super) way: usize,
     pub(super) total: WayTotal,
 }
 
-/// All of a measurement.
+/// All data of a measurement.
 pub(super) struct Book {
-    /// Of each way, the spot of each point.
+    /// For each path, the spot of each point.
     spots: Vec<Vec<usize>>,
     ways: usize,
-    /// Flow by flow, each way.
+    /// Flow by flow, each path.
     pub(super) entries: Vec<Entry>,
 }
 
@@ -34,8 +34,8 @@ pub(super) struct Book {
 pub(super) type Blocks = Vec<WayBlock>;
 
 impl Book {
-    /// Finds a spot for each point of each way: by its name, whether frames go out there, and whether it
-    /// is where they leave their node.
+    /// Finds a spot for each point of each path: by its name, its direction, and whether frames leave their
+    /// node there.
     pub(super) fn new(
         ways: &Ways,
         flows: &[Flow],
@@ -56,7 +56,7 @@ impl Book {
         Book { spots, ways: ways.all.len(), entries: pairs.map(entry).collect() }
     }
 
-    /// The spots where packets leave their nodes, once.
+    /// The spots where packets leave their nodes, without duplicates.
     pub(super) fn senders(&self) -> Vec<usize> {
         let mut all: Vec<usize> =
             self.spots.iter().filter_map(|way| way.first().copied()).collect();
@@ -65,7 +65,7 @@ impl Book {
         all
     }
 
-    /// The records of a block at the points of an entry's way, in their order.
+    /// The records of a block at the points of an entry's path, in their order.
     pub(super) fn records<'t>(
         &self,
         entry: &Entry,
@@ -81,8 +81,7 @@ impl Book {
 
     /// Adds a block of all points.
     ///
-    /// # Errors
-    /// A block that lacks a point or a flow.
+    /// # Errors The block lacks a point or a flow.
     pub(super) fn add(&mut self, told: &Told) -> Result<Blocks> {
         let mut blocks = Vec::with_capacity(self.entries.len());
         for entry in &mut self.entries {

@@ -1,6 +1,6 @@
-//! `measure TARGET… --config FILE`: a session of the API at interfaces of a lab or of the host.
+//! `measure TARGET… --config FILE`: an API session at interfaces of a lab or of the host.
 //!
-//! What is told are the records of each point, flow by flow and block by block; nothing is compared.
+//! The output is the records of each point, flow by flow and block by block, without comparison.
 
 use std::io::Read;
 use std::path::Path;
@@ -25,7 +25,7 @@ use crate::flags::Measure;
 use crate::output::{or_dash, print, table};
 use crate::spaces::Spaces;
 
-/// The longest file: what the API takes.
+/// Maximum file size, as in the API.
 const MOST_BYTES: u64 = 16 << 20;
 /// Columns of CSV.
 const CSV: &str = "block,begin_ns,netif,direction,flow,packets,bytes,first_ns,last_ns,mean_ns,samples,\
@@ -34,7 +34,7 @@ const CSV: &str = "block,begin_ns,netif,direction,flow,packets,bytes,first_ns,la
 const HEAD: [&str; 8] =
     ["BLOCK", "INTERFACE", "DIRECTION", "FLOW", "PACKETS", "BYTES", "SAMPLES", "COMPLETE"];
 
-/// Measures at targets, or at the interfaces of the host that the file names.
+/// Measures at targets, or at the host interfaces that the file names.
 pub(super) fn measure(lab: Option<&str>, args: &Measure, file: &Path) -> Result<i32> {
     let configuration = read(file)?;
     let mut targets = args.targets.clone();
@@ -84,7 +84,7 @@ fn read(file: &Path) -> Result<Configuration> {
     })
 }
 
-/// An interface's name in records: that of the host's as it is there.
+/// An interface's name in records; on the host its own name.
 fn name(point: &Point) -> String {
     match point.place {
         Place::Host => point.interface.clone(),
@@ -120,7 +120,7 @@ fn word(direction: Direction) -> &'static str {
     }
 }
 
-/// Tells what is measured, once block 0 has begun.
+/// Prints what is measured, once block 0 has begun.
 fn begin(args: &Measure, watch: &Watch, probe: &str) -> Result<()> {
     watch.begun();
     let spots = &watch.session.setup().spots;
@@ -145,7 +145,7 @@ fn begin(args: &Measure, watch: &Watch, probe: &str) -> Result<()> {
     print(&format!("{}: blocks of {period} ms\n", netifs.join(" ")))
 }
 
-/// Tells a block: every flow at every spot.
+/// Prints a block: every flow at every spot.
 fn block(args: &Measure, watch: &Watch, probe: &str, told: &Told) -> Result<()> {
     let spots = &watch.session.setup().spots;
     let mut rows = Vec::new();

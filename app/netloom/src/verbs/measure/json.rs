@@ -1,7 +1,7 @@
-//! What a measurement says, for programs: objects of JSON, an object a line, and lines of CSV.
+//! Machine-readable output of a measurement: one JSON object per line, and lines of CSV.
 //!
-//! Times and delays are nanoseconds. Every object that tells of a block has the probe, the clock and what is
-//! to be added to it for Unix time, so that lines of several hosts can be put together.
+//! Times and delays are nanoseconds. Every object about a block has the probe, the clock and its offset to
+//! Unix time, so that lines of several hosts can be combined.
 
 use netloom_ebpf::measure::{ClockState, FlowBlock};
 use netloom_marking::total::{Delays, HopBlock, HopTotal};
@@ -9,7 +9,7 @@ use netloom_marking::{Completeness, Estimate, Population, Quantile};
 use netloom_measure::view::{Block, ClockView};
 use serde_json::{Value, json};
 
-/// What is told of a hop, of one block or of all.
+/// Figures of a hop, for one block or for all.
 #[derive(Clone, Copy)]
 pub(super) struct Figures<'a> {
     pub(super) sent: u64,
@@ -18,7 +18,7 @@ pub(super) struct Figures<'a> {
     pub(super) gained: u64,
     /// Delays of selected packets.
     pub(super) delays: Option<&'a Delays>,
-    /// The mean of all packets' delays, where times of all were kept.
+    /// Mean delay of all packets, if times of all were kept.
     pub(super) all: Option<Estimate>,
     spacing: Option<f64>,
 }
@@ -53,23 +53,23 @@ impl<'a> From<&'a HopTotal> for Figures<'a> {
 }
 
 impl Figures<'_> {
-    /// The mean delay: of all packets, else of those that were selected.
+    /// The mean delay: of all packets, or else of the selected ones.
     pub(super) fn mean(&self) -> Option<f64> {
         let of_all = self.all.filter(Estimate::is_exact).map(|mean| mean.value);
         of_all.or_else(|| self.delays?.mean()).or_else(|| self.all.map(|mean| mean.value))
     }
 
-    /// Delays that half and 99 % of what arrived do not exceed.
+    /// Median and 99th percentile of the delays of packets that arrived.
     pub(super) fn quantiles(&self) -> [Option<Quantile>; 2] {
         self.delays.map_or([None; 2], |d| d.quantiles([0.5, 0.99], Population::Delivered))
     }
 
-    /// Jitter between selected packets, else as times of all packets have it.
+    /// Jitter between selected packets, or else from the times of all packets.
     pub(super) fn jitter(&self) -> Option<f64> {
         self.delays.and_then(Delays::jitter)
     }
 
-    /// As JSON, with the hop's name and those of its points.
+    /// As JSON, with the names of the hop and its points.
     pub(super) fn json(&self, hop: &str, (from, to): (&str, &str)) -> Value {
         let [p50, p99] = self.quantiles();
         let sampled = self.delays.filter(|delays| delays.known() > 0).map(|delays| {
@@ -102,12 +102,12 @@ impl Figures<'_> {
     }
 }
 
-/// What stands against blocks, in words.
+/// Reasons why blocks are incomplete.
 pub(super) fn reasons(completeness: Completeness) -> Value {
     json!({ "complete": completeness.is_complete(), "reasons": completeness.reasons() })
 }
 
-/// By whom and by which clock.
+/// The probe and the clock.
 pub(super) fn clock(probe: &str, state: ClockState) -> Value {
     json!({ "probe": probe, "clock": ClockView::from(state) })
 }
@@ -119,7 +119,7 @@ pub(super) fn record(flow: &FlowBlock) -> Value {
     serde_json::to_value(&block).unwrap_or(Value::Null)
 }
 
-/// One object of the members of several.
+/// Merges the members of several objects.
 pub(super) fn merged(parts: impl IntoIterator<Item = Value>) -> Value {
     let mut all = serde_json::Map::new();
     for part in parts {
@@ -130,7 +130,7 @@ pub(super) fn merged(parts: impl IntoIterator<Item = Value>) -> Value {
     Value::Object(all)
 }
 
-/// A line of CSV (RFC 4180, but for the ends of lines).
+/// A line of CSV (RFC 4180, except for line endings).
 pub(super) fn csv(fields: &[String]) -> String {
     let field = |field: &String| {
         if field.contains([',', '"', '\n']) {

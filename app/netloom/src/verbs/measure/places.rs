@@ -1,4 +1,4 @@
-//! Where the interfaces of a measurement are: by name, in namespaces whose doors are open.
+//! Locates a measurement's interfaces: by name, in namespaces whose doors are open.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,7 +14,7 @@ use crate::spaces::Spaces;
 pub(super) struct Places(BTreeMap<String, (Option<Arc<OwnedFd>>, String)>);
 
 impl Places {
-    /// Names, and the interfaces that they are for; the doors to their places must be open.
+    /// Maps names to interfaces; the doors to their places must be open.
     pub(super) fn of<'a>(
         spaces: &Spaces,
         named: impl IntoIterator<Item = (String, &'a Place, &'a str)>,
@@ -50,7 +50,7 @@ impl Interfaces for Places {
                 namespace::run_in(init.as_fd(), "netloom-point", there).map_err(|inside| inside.0)
             }
         };
-        // The name by which it was asked for.
+        // Report the requested name.
         visited.map_err(|error| match error {
             Error::NoInterface { .. } => missing(),
             other => other,

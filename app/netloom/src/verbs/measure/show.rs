@@ -1,4 +1,4 @@
-//! How a measurement of ways reads: tables while it runs and at its end, lines of JSON, or CSV.
+//! Output of a path measurement: tables while it runs and at its end, lines of JSON, or CSV.
 
 use std::io::IsTerminal;
 
@@ -25,16 +25,16 @@ const HEAD: [&str; 9] =
 /// Columns of CSV.
 const CSV: &str = "block,begin_ns,from,to,flow,hop,sent,received,lost,gained,mean_ns,p50_ns,p99_ns,\
                    p99_at_most_ns,jitter_ns,complete,families";
-/// What the row from end to end is called.
+/// Name of the end-to-end row.
 const WHOLE: &str = "way";
 
-/// Where all goes.
+/// The output.
 pub(super) struct Output<'a> {
     ways: &'a Ways,
     flows: &'a [Flow],
     probe: String,
     args: &'a Measure,
-    /// Lines that the next block overwrites, on a terminal.
+    /// Lines to be overwritten by the next block, on a terminal.
     shown: usize,
 }
 
@@ -48,7 +48,7 @@ impl<'a> Output<'a> {
         Output { ways, flows, probe, args, shown: 0 }
     }
 
-    /// Tells what is measured; to be called once block 0 has begun: what is sent from then on is counted.
+    /// Prints what is measured. Call it once block 0 has begun: everything sent from then on is counted.
     pub(super) fn begin(&self, watch: &Watch) -> Result<()> {
         if self.args.csv {
             return line(CSV);
@@ -95,7 +95,7 @@ impl<'a> Output<'a> {
         merged([json!({ "type": "way" }), clock(&self.probe, watch.session.clock()), rest])
     }
 
-    /// Shows a block that is closed.
+    /// Shows a closed block.
     pub(super) fn block(
         &mut self,
         told: &Told,
@@ -172,7 +172,7 @@ impl<'a> Output<'a> {
         print(&format!("{text}{}{last}", if text.is_empty() { "" } else { "\n" }))
     }
 
-    /// Tells how many packets were not measured that would be without `-4` or `-6`.
+    /// Reports the number of packets that only `-4` or `-6` kept from being measured.
     pub(super) fn left_out(&self, packets: u64) -> Result<()> {
         let Some(left_out) = &self.ways.left_out else { return Ok(()) };
         let family = left_out.version;
@@ -218,14 +218,14 @@ impl<'a> Output<'a> {
         label
     }
 
-    /// A row for each hop, and one for all.
+    /// A row for each hop, and one for the whole path.
     fn table(&self, entry: &Entry, figures: &[Figures<'_>], whole: Figures<'_>) -> String {
         let names = self.way(entry).hops.iter().map(String::as_str).chain([WHOLE]);
         let all = figures.iter().copied().chain([whole]);
         table(&HEAD, names.zip(all).map(|(name, figures)| row(name, &figures)).collect())
     }
 
-    /// Each hop, with the names of its points; and from end to end.
+    /// Each hop with the names of its points, then the whole path.
     fn hops<'f>(
         &self,
         entry: &Entry,
@@ -309,7 +309,7 @@ impl<'a> Output<'a> {
     }
 }
 
-/// What is said last of a way: where packets were lost.
+/// The last line about a path: where packets were lost.
 fn verdict(total: &WayTotal, hops: &[String], label: &str) -> String {
     let mut text = String::new();
     if total.incomplete > 0 {

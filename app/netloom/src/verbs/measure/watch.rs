@@ -1,7 +1,7 @@
-//! A session that runs: its blocks one by one, until it ends by itself or is told to.
+//! A running session: its blocks one by one, until it ends or is interrupted.
 //!
-//! The first signal ends it when the block that lasts is closed, so that what is told is exact; the second
-//! one at once.
+//! The first signal ends it after the current block is closed, so that the results are exact; the second ends
+//! it at once.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use rustix::event::{PollFd, PollFlags};
 
 use crate::spaces::Spaces;
 
-/// How often it is looked for signals.
+/// Interval between checks for signals.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A session that was started.
+/// A running session.
 pub(super) struct Watch {
     pub(super) session: Session,
     pub(super) schedule: Schedule,
-    /// How many signals came.
+    /// Number of signals received.
     signals: Arc<AtomicU32>,
 }
 
@@ -60,7 +60,7 @@ impl Watch {
         self.signals.load(Ordering::Relaxed)
     }
 
-    /// Waits for block 0 to begin; not when a signal comes.
+    /// Waits until block 0 begins or a signal arrives.
     pub(super) fn begun(&self) {
         loop {
             let left = self.schedule.start().saturating_sub(self.now());
@@ -71,17 +71,16 @@ impl Watch {
         }
     }
 
-    /// Gives each block that is closed to `work`, and comes back when there are no more.
+    /// Passes each closed block to `work`, and returns when there are no more.
     ///
-    /// # Errors
-    /// What `work` gives, the session being stopped; what ended it before its time.
+    /// # Errors An error of `work`, which stops the session; the reason why the session ended early.
     pub(super) fn each(
         &self,
         spaces: &Spaces,
         mut work: impl FnMut(&Told) -> Result<()>,
     ) -> Result<()> {
         let mut next = 0;
-        // The last block that is waited for, once it was told to end.
+        // The last block to wait for, once an end was requested.
         let mut last = None;
         loop {
             let ended = self.session.state() == State::Ended;

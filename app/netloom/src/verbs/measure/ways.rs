@@ -1,4 +1,4 @@
-//! The ways between two nodes, as the lab's plan and the kernels' routes have them now.
+//! The current paths between two nodes, from the lab's plan and the kernels' routes.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -14,24 +14,24 @@ use netloom_netlink::{Found, Lookup, Socket};
 use crate::Usage;
 use crate::spaces::{Spaces, run_in};
 
-/// Two nodes, and for whom packets from the first to the second are, in each family that is measured.
+/// Two nodes, and the destination addresses from the first to the second, in each measured family.
 pub(super) struct Ends {
     pub(super) from: String,
     pub(super) to: String,
     pub(super) destinations: Vec<IpAddr>,
-    /// Of the family that is not, if both have it.
+    /// The unmeasured family, if both nodes have it.
     left_out: Option<LeftOut>,
 }
 
-/// Most addresses of a node whose packets are counted though they are not measured.
+/// Maximum number of a node's addresses in counts of unmeasured packets.
 const MOST_ADDRESSES: usize = 16;
 
-/// A family that is not measured: its packets are counted where they leave.
+/// An unmeasured family: its packets are counted where they leave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LeftOut {
     /// 4 or 6.
     pub(super) version: u8,
-    /// Who may send to whom, there.
+    /// Pairs of sender and receiver in this family.
     pub(super) pairs: Vec<(IpAddr, IpAddr)>,
 }
 
@@ -54,7 +54,7 @@ pub(super) fn family(address: IpAddr) -> u8 {
 }
 
 impl Ends {
-    /// Finds the nodes in the lab, and what they have of this family, or of both.
+    /// Finds the nodes in the lab, and their addresses of this family, or of both.
     pub(super) fn find(spaces: &Spaces, names: [&str; 2], only: Option<u8>) -> Result<Ends> {
         let plan = spaces.plan().context("there is no lab")?;
         let nodes = [way::node(plan, names[0])?, way::node(plan, names[1])?];
@@ -84,12 +84,12 @@ impl Ends {
     }
 }
 
-/// A way, and the packets that take it.
+/// A path, and the packets that take it.
 pub(super) struct Measured {
     pub(super) way: Way,
-    /// Whose packets go to whom: in one family, or in both where they take the same way.
+    /// Pairs of sender and receiver: in one family, or in both if they take the same path.
     pub(super) pairs: Vec<(IpAddr, IpAddr)>,
-    /// Whether it leads back.
+    /// Whether this is the path back.
     pub(super) back: bool,
 }
 
@@ -106,17 +106,17 @@ impl Measured {
     }
 }
 
-/// The way there, and the way back if it is measured; of each family where they differ.
+/// The path there and, if measured, the path back; one per family where they differ.
 pub(super) struct Ways {
     pub(super) all: Vec<Measured>,
-    /// What is not measured.
+    /// The unmeasured family.
     pub(super) left_out: Option<LeftOut>,
-    /// Directions of links with a wire, as they were when the ways were found.
+    /// Directions of links with a wire, at the time the paths were found.
     wired: Vec<(String, usize)>,
 }
 
 impl Ways {
-    /// Asks each node on the way, and opens the doors to all of it.
+    /// Queries each node on the path, and opens the doors to all of them.
     pub(super) fn find(spaces: &mut Spaces, ends: &Ends, one_way: bool) -> Result<Ways> {
         let plan = spaces.plan().cloned().context("there is no lab")?;
         let wired = wired(spaces)?;
@@ -174,19 +174,19 @@ impl Ways {
         Ok(ways)
     }
 
-    /// All interfaces on the ways, by the names that points have.
+    /// All interfaces on the paths, by the names of their points.
     pub(super) fn passages(&self) -> impl Iterator<Item = (String, &Place, &str)> {
         let all = self.all.iter().flat_map(|way| &way.way.points);
         all.map(|p| (name(p), &p.place, p.interface.as_str()))
     }
 
-    /// Whether a way is told by its family: the other one has another.
+    /// Whether a path needs its family as a label, because the other family takes another path.
     pub(super) fn differs(&self, way: &Measured) -> bool {
         self.all.iter().filter(|other| other.back == way.back).count() > 1
     }
 }
 
-/// Ways of several families, those by the same points as one.
+/// Merges paths of several families that pass the same points.
 fn together(found: Vec<(Way, bool)>) -> Vec<Measured> {
     let mut all: Vec<Measured> = vec![];
     for (way, back) in found {
@@ -202,7 +202,7 @@ fn together(found: Vec<(Way, bool)>) -> Vec<Measured> {
     all
 }
 
-/// Tells where some flows take another way than the one found.
+/// Notes where some flows take another path than the one found.
 fn note_other_ways(plan: &Plan, way: &Way) {
     if let Some((node, count)) = way::branch(plan, way) {
         eprintln!(
@@ -213,12 +213,12 @@ fn note_other_ways(plan: &Plan, way: &Way) {
     }
 }
 
-/// The name of a point's interface: a port's, or its wire's.
+/// The name of a point's interface: the port's, or its wire's.
 pub(super) fn name(passage: &Passage) -> String {
     if passage.wire { format!("{} (wire)", passage.name) } else { passage.name.clone() }
 }
 
-/// What a node's kernel answers.
+/// The next hop according to a node's kernel.
 fn next(spaces: &mut Spaces, question: &Question<'_>) -> Result<Option<Next>> {
     let place = Place::Node(question.node.to_owned());
     spaces.open(&place)?;
@@ -250,10 +250,9 @@ fn wired(spaces: &Spaces) -> Result<Vec<(String, usize)>> {
     Ok(links.iter().flat_map(of_link).collect())
 }
 
-/// Tells of wires that were put in or taken out meanwhile: their links' points were not where they ought
-/// to be then.
+/// Notes wires added or removed in the meantime: the points of their links were then in the wrong place.
 pub(super) fn note_changes(spaces: &Spaces, ways: &Ways) {
-    // A lab that is gone has no wires to tell of.
+    // A lab that is gone has no wires to report.
     let Ok(now) = wired(spaces) else { return };
     let mut changed: BTreeMap<&str, ()> = BTreeMap::new();
     let both = [(&now, &ways.wired), (&ways.wired, &now)];
@@ -303,7 +302,7 @@ mod tests {
         assert_eq!(apart.iter().map(Measured::families).collect::<Vec<_>>(), ["IPv4", "IPv6"]);
         let ways = Ways { all: apart, left_out: None, wired: vec![] };
         assert!(ways.differs(&ways.all[0]) && ways.differs(&ways.all[1]));
-        // There and back are two, whatever they pass.
+        // There and back are two paths, even through the same points.
         let both = together(vec![(way(four, "r"), false), (way(four, "r"), true)]);
         assert_eq!(both.len(), 2);
     }

@@ -1,4 +1,4 @@
-//! Settings of a switch's port as they are typed, and people by name.
+//! Parses settings of a switch's port, and resolves user and group names.
 
 use std::path::Path;
 
@@ -9,13 +9,12 @@ use netloom_switch::rules::Mac;
 use crate::Usage;
 use crate::flags::Setting;
 
-/// What takes a setting away.
+/// The value that removes a setting.
 const NONE: &str = "none";
 
-/// Reads the settings of a port.
+/// Parses the settings of a port.
 ///
-/// # Errors
-/// [`Usage`] with the key, for what cannot be set or not so.
+/// # Errors [`Usage`] with the key, for an unknown setting or an invalid value.
 pub(super) fn change(settings: &[Setting]) -> Result<PortChange> {
     let mut change = PortChange::default();
     for (key, value) in settings {
@@ -61,7 +60,7 @@ fn number(name: Option<&str>, key: &str, file: &str) -> Result<Option<u32>> {
     entry(&text, name).map(Some).ok_or_else(none)
 }
 
-/// The third field of the line that begins with the name: see passwd(5) and group(5).
+/// The third field of the line that starts with the name: see passwd(5) and group(5).
 fn entry(text: &str, name: &str) -> Option<u32> {
     let mut lines = text.lines().map(|line| line.split(':'));
     let mut fields = lines.find_map(|mut f| (f.next() == Some(name)).then_some(f))?;

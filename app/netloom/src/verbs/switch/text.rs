@@ -1,4 +1,4 @@
-//! How switches, their ports and their mirror sessions read. Only text is made here.
+//! Formats switches, their ports and their mirror sessions. Produces text only.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::Whole;
 use crate::output::{bytes, facts, or_dash, table, utc};
 use crate::verbs::figures::amount;
 
-/// Counters that have a line of their own.
+/// Counters with their own line.
 const PLAIN: [&str; 6] = [
     "received-frames",
     "received-bytes",
@@ -19,14 +19,14 @@ const PLAIN: [&str; 6] = [
     "sent-super",
 ];
 
-/// What counts as lost: a cause is what follows.
+/// Prefix of loss counters; the cause follows.
 const DROPPED: &str = "dropped-";
-/// The same on the way from the switch, which did not fit in.
+/// Counter of frames from the switch that found no room.
 const MISSED: &str = "missed";
 
 type Counters = BTreeMap<String, u64>;
 
-/// All switches, a line each.
+/// All switches, one per line.
 pub(super) fn list(all: &[Whole]) -> String {
     let head = ["SWITCH", "KIND", "STATE", "PORTS", "EDGES", "MEMORY", "LINKS"];
     let row = |whole: &Whole| {
@@ -46,12 +46,12 @@ pub(super) fn list(all: &[Whole]) -> String {
     table(&head, all.iter().map(row).collect())
 }
 
-/// Ports that somebody has.
+/// Occupied ports.
 fn here(shown: &Shown) -> usize {
     shown.ports.iter().filter(|p| p.presence == Presence::Here).count()
 }
 
-/// All of a switch.
+/// All about a switch.
 pub(super) fn whole(whole: &Whole) -> String {
     let status = &whole.status;
     let mut lines = vec![("switch", format!("{}: {}", status.name, status.kind))];
@@ -124,7 +124,7 @@ fn ports(shown: &Shown) -> String {
     table(&head, shown.ports.iter().map(row).collect())
 }
 
-/// All of a port.
+/// All about a port.
 pub(super) fn port(port: &PortShown) -> String {
     let [received, sent] = traffic(&port.counters);
     let state = presence(port.presence);
@@ -157,7 +157,7 @@ fn is_other(name: &str) -> bool {
     !PLAIN.contains(&name) && !name.starts_with(DROPPED) && name != MISSED
 }
 
-/// What is said about a port, a line each.
+/// The rules of a port, one per line.
 fn rules(rules: &PortRules) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
     lines.extend(rules.name.iter().map(|name| ("reserved", format!("for the name {name}"))));
@@ -172,7 +172,7 @@ fn rules(rules: &PortRules) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// Where ports believe addresses to be.
+/// The addresses that ports have learned.
 pub(super) fn macs(tables: &[MacTable], shown: &Shown) -> String {
     let rows = tables.iter().flat_map(|table| {
         table.entries.iter().map(move |entry| {
@@ -188,7 +188,7 @@ pub(super) fn macs(tables: &[MacTable], shown: &Shown) -> String {
     table(&["PORT", "MAC", "VLAN", "BEHIND", "AGE"], rows.collect())
 }
 
-/// Mirror sessions, a line each; nothing where there are none.
+/// Mirror sessions, one per line; empty if there are none.
 pub(super) fn mirrors(shown: &Shown) -> String {
     if shown.mirrors.is_empty() {
         return String::new();
@@ -247,7 +247,7 @@ fn vlan(rules: &PortRules) -> String {
     }
 }
 
-/// What was received, and what was sent.
+/// Received and sent.
 fn traffic(counters: &Counters) -> [String; 2] {
     let of = |name: String| counters.get(&name).copied().unwrap_or(0);
     ["received", "sent"].map(|way| {
