@@ -1,8 +1,8 @@
-//! Calls to a running lab from another process.
+//! Client for calls to a running lab from another process.
 //!
-//! Calls block. They run on a runtime inside the calling thread and start no thread, so that the
-//! caller may fork afterwards. Each call is one connection: a lab that ended or came back between
-//! two calls is seen at the next. A call ends by its timeout or with the lab process.
+//! Calls block. They run on a runtime inside the calling thread and start no thread, so that the caller may
+//! fork afterwards. Each call uses its own connection, so it notices a lab that ended or restarted since the
+//! last call. A call ends by its timeout or with the lab process.
 
 use std::convert::Infallible;
 use std::io;
@@ -41,19 +41,19 @@ use crate::reply::Problem;
 use crate::routes::Ended;
 use crate::{API_SOCKET, Error, Result, door, socket};
 
-/// For calls that should be quick.
+/// Timeout of quick calls.
 const QUICK: Duration = Duration::from_secs(60);
 
-/// For calls that make, remove or try everything.
+/// Timeout of calls that make or remove objects, or test everything.
 const WHOLE: Duration = Duration::from_secs(600);
 
-/// Taking a lab down: what is not down by then is taken down without the lab process.
+/// Timeout of taking a lab down; after that it is taken down without the lab process.
 const DOWN: Duration = Duration::from_secs(120);
 
-/// Pause before a look whether the lab process answers anything, and between such looks.
+/// Delay before the first check whether the lab process answers at all, and between checks.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// How long a lab process may answer nothing at all: one that is stopped, and any other.
+/// How long a lab process may answer nothing at all: a stopped one, and any other.
 const STOPPED: Duration = Duration::from_secs(3);
 const SILENT: Duration = Duration::from_secs(30);
 
@@ -67,7 +67,7 @@ pub struct Client {
     tell: Option<fn(Option<i32>)>,
 }
 
-/// A request as far as they differ.
+/// The variable parts of a request.
 struct Call {
     method: Method,
     uri: String,
@@ -81,7 +81,7 @@ impl Call {
     }
 
     fn with(mut self, value: &impl Serialize) -> Call {
-        // Serialising plain data to memory cannot fail; an empty body is refused by the other side.
+        // Serialising plain data to memory cannot fail; the server refuses an empty body.
         self.body = serde_json::to_vec(value).unwrap_or_default().into();
         self
     }
@@ -95,10 +95,9 @@ impl Call {
 type Answer = (StatusCode, Bytes);
 
 impl Client {
-    /// A client of the lab whose state lies in `folder`, after a look whether it answers.
+    /// A client of the lab whose state is in `folder`, after checking that it listens.
     ///
-    /// # Errors
-    /// [`Error::NotRunning`] when nobody listens there, [`Error::Stranger`] when another user does.
+    /// # Errors [`Error::NotRunning`] when nobody listens there, [`Error::Stranger`] when another user does.
     pub fn connect(folder: &Path) -> Result<Client> {
         let path = folder.join(API_SOCKET);
         drop(Self::open(folder, &path)?);
@@ -108,61 +107,59 @@ impl Client {
         Ok(Client { folder: folder.to_owned(), socket: path, runtime, bounded: true, tell: None })
     }
 
-    /// The same client, which looks during its calls whether the lab process answers anything. When that
-    /// has been silent for about a second it calls `tell` with the process, where that can be seen; after
-    /// some more the call ends with [`Error::Silent`].
+    /// Makes the client check during calls whether the lab process answers at all. After about a second of
+    /// silence it calls `tell` with the process's pid, if visible; later the call ends with
+    /// [`Error::Silent`].
     pub fn telling(mut self, tell: fn(Option<i32>)) -> Client {
         self.tell = Some(tell);
         self
     }
 
-    /// The same client with calls that wait for as long as the lab process lives.
+    /// Makes calls wait as long as the lab process lives.
     pub fn without_timeout(mut self) -> Client {
         self.bounded = false;
         self
     }
 
-    /// A pidfd of the lab process, to wait for its end; `None` when it cannot be seen from here or
-    /// ended just now.
+    /// A pidfd of the lab process, to wait for its end; `None` when the process is not visible from here or
+    /// has just ended.
     ///
-    /// # Errors
-    /// [`Error::NotRunning`] when nobody listens.
+    /// # Errors [`Error::NotRunning`] when nobody listens.
     pub fn process(&self) -> Result<Option<OwnedFd>> {
         let socket = Self::open(&self.folder, &self.socket)?;
         Ok(scm::peer_pid(&socket).and_then(|pid| process::pidfd(pid).ok()))
     }
 
-    /// How the lab is now.
+    /// Current state of the lab.
     pub fn status(&self) -> Result<LabStatus> {
         self.json(&Call::new(Method::GET, "/v1/lab", QUICK))
     }
 
-    /// What was made.
+    /// The lab's plan.
     pub fn plan(&self) -> Result<Plan> {
         self.json(&Call::new(Method::GET, "/v1/lab/plan", QUICK))
     }
 
-    /// How one node is.
+    /// State of a node.
     ///
-    /// # Errors
-    /// [`Error::Refused`] with status 404 when there is none of this name.
+    /// # Errors [`Error::Refused`] with status 404 when there is no such node.
     pub fn node(&self, node: &str) -> Result<NodeStatus> {
         let uri = format!("/v1/nodes/{}", encoded(node));
         self.json(&Call::new(Method::GET, uri, QUICK))
     }
 
-    /// Makes nodes anew whose init has ended.
+    /// Recreates nodes whose init has ended.
     pub fn repair(&self) -> Result<Repaired> {
         self.json(&Call::new(Method::POST, "/v1/lab/repair", WHOLE))
     }
 
-    /// Takes the lab down; returns when nothing is left of it but the lab process, which then ends.
+    /// Takes the lab down; returns when only the lab process is left, which then ends.
     pub fn down(&self) -> Result<()> {
         self.json(&Call::new(Method::DELETE, "/v1/lab", DOWN)).map(|_: Ended| ())
     }
 
-    /// Sends an echo request from every node to every other, in these families (4, 6), and waits
-    /// for each answer up to `timeout` (1 ms to 60 s).
+    /// Sends an echo request from every node to every other in these families (4, 6), and waits up to
+    /// `timeout` (1 ms to 60 s) for each answer.
     pub fn ping(&self, families: &[u8], timeout: Duration) -> Result<Reachability> {
         let families: Vec<String> = families.iter().map(u8::to_string).collect();
         let uri = format!(
@@ -173,11 +170,10 @@ impl Client {
         self.json(&Call::new(Method::POST, uri, WHOLE))
     }
 
-    /// Sends echo requests from one node to another, in these families (4, 6) that both have an address
-    /// of: 1 to 1000 of them, up to a second apart, each waited for up to 60 s.
+    /// Sends echo requests from one node to another, in those of these families (4, 6) of which both have an
+    /// address: 1 to 1000 requests, up to a second apart, with up to 60 s for each answer.
     ///
-    /// # Errors
-    /// [`Error::Refused`] with status 404 when there is no such node, 409 when its init has ended.
+    /// # Errors [`Error::Refused`] with status 404 when there is no such node, 409 when its init has ended.
     pub fn ping_pair(
         &self,
         from: &str,
@@ -199,8 +195,8 @@ impl Client {
         self.json(&Call::new(Method::POST, uri, WHOLE + takes))
     }
 
-    /// What a node's programs wrote after this Unix time in nanoseconds, waiting up to `wait` (at
-    /// most 60 s) for something. Empty when nothing came.
+    /// Output of a node's programs after this Unix time in nanoseconds. Waits up to `wait` (at most 60 s) for
+    /// some; empty when there was none.
     pub fn node_log(&self, node: &str, after_ns: u64, wait: Duration) -> Result<Vec<Record>> {
         let uri = format!(
             "/v1/nodes/{}/log?after_ns={after_ns}&wait_ms={}",
@@ -212,18 +208,16 @@ impl Client {
 
     /// Makes a node; returns when it is ready.
     ///
-    /// # Errors
-    /// [`Error::Refused`] with status 400 for a wrong name or setting, 404 when there is no such
-    /// parent, 409 when the name is taken or the parent may not have more.
+    /// # Errors [`Error::Refused`] with status 400 for an invalid name or setting, 404 when there is no such
+    /// parent, 409 when the name is taken or the parent may not have more nodes.
     pub fn create_node(&self, request: &NewNode) -> Result<Changed> {
         self.json(&Call::new(Method::POST, "/v1/nodes", WHOLE).with(request))
     }
 
     /// Removes a node with all nodes in it.
     ///
-    /// # Errors
-    /// [`Error::Refused`] with status 404 when there is none of this name, 409 when something lives
-    /// there and `force` is not set.
+    /// # Errors [`Error::Refused`] with status 404 when there is no such node, 409 when processes or sockets
+    /// live there and `force` is not set.
     pub fn delete_node(&self, node: &str, force: bool) -> Result<Changed> {
         let uri = format!("/v1/nodes/{}?force={force}", encoded(node));
         self.json(&Call::new(Method::DELETE, uri, WHOLE))
@@ -231,8 +225,7 @@ impl Client {
 
     /// Changes limits, protection or root of a node.
     ///
-    /// # Errors
-    /// [`Error::Refused`] with status 400 for a wrong setting, 404 when there is no such node.
+    /// # Errors [`Error::Refused`] with status 400 for an invalid setting, 404 when there is no such node.
     pub fn set_node(&self, node: &str, change: &NodeSettings) -> Result<Changed> {
         let uri = format!("/v1/nodes/{}", encoded(node));
         self.json(&Call::new(Method::PATCH, uri, WHOLE).with(change))
@@ -246,55 +239,49 @@ impl Client {
         self.json(&Call::new(Method::POST, "/v1/interfaces/move", WHOLE).with(request))
     }
 
-    /// How one link is, by its name or an end of it, `NODE:IFACE`.
+    /// State of a link, given by its name or an end of it, `NODE:IFACE`.
     ///
-    /// # Errors
-    /// [`Error::Refused`] with status 404 when there is none.
+    /// # Errors [`Error::Refused`] with status 404 when there is none.
     pub fn link(&self, link: &str) -> Result<LinkStatus> {
         self.json(&Call::new(Method::GET, format!("/v1/links/{}", encoded(link)), QUICK))
     }
 
     /// Makes a link; returns when it carries frames.
     ///
-    /// # Errors
-    /// [`Error::Refused`] with status 400 for an end or a setting that cannot be used, 404 when there is
-    /// no such node.
+    /// # Errors [`Error::Refused`] with status 400 for an unusable end or setting, 404 when there is no such
+    /// node.
     pub fn create_link(&self, request: &NewLink) -> Result<Changed> {
         self.json(&Call::new(Method::POST, "/v1/links", WHOLE).with(request))
     }
 
     /// Removes a link.
     ///
-    /// # Errors
-    /// [`Error::Refused`] with status 404 when there is none of this name, 400 when it cannot be removed.
+    /// # Errors [`Error::Refused`] with status 404 when there is no such link, 400 when it cannot be removed.
     pub fn delete_link(&self, link: &str) -> Result<Changed> {
         self.json(&Call::new(Method::DELETE, format!("/v1/links/{}", encoded(link)), WHOLE))
     }
 
-    /// Changes what a link does to packets, by its name or the end that sends.
+    /// Changes a link's impairments; the link is given by its name or the sending end.
     ///
-    /// # Errors
-    /// [`Error::Refused`] with status 400 for a wrong setting, 404 when there is no such link.
+    /// # Errors [`Error::Refused`] with status 400 for an invalid setting, 404 when there is no such link.
     pub fn set_link(&self, link: &str, change: &LinkSettings) -> Result<LinkStatus> {
         let uri = format!("/v1/links/{}", encoded(link));
         self.json(&Call::new(Method::PATCH, uri, WHOLE).with(change))
     }
 
-    /// Notes the fate of every packet of a link from now on, the last `keep` (at most 1,000,000) of
-    /// each direction; `None` or 0 stops it.
+    /// Records the fate of every packet of a link from now on, keeping the last `keep` (at most 1,000,000)
+    /// per direction; `None` or 0 stops it.
     ///
-    /// # Errors
-    /// [`Error::Refused`] with status 404 when there is no such link.
+    /// # Errors [`Error::Refused`] with status 404 when there is no such link.
     pub fn note_fates(&self, link: &str, keep: Option<usize>) -> Result<()> {
         let uri = format!("/v1/links/{}/fates?keep={}", encoded(link), keep.unwrap_or(0));
         self.json(&Call::new(Method::PUT, uri, WHOLE)).map(|_: Noting| ())
     }
 
-    /// Fates noted of what one end (0 or 1) sent, with a sequence number above `after`, at most
-    /// 4096; waits up to `wait` (at most 60 s) for some. Empty when none came.
+    /// Recorded fates of packets that one end (0 or 1) sent, with a sequence number above `after`, at most
+    /// 4096. Waits up to `wait` (at most 60 s) for some; empty when there were none.
     ///
-    /// # Errors
-    /// [`Error::Refused`] with status 404 when there is no such link.
+    /// # Errors [`Error::Refused`] with status 404 when there is no such link.
     pub fn fates(
         &self,
         link: &str,
@@ -310,27 +297,25 @@ impl Client {
 
     /// Makes a switch; returns when ports may join.
     ///
-    /// # Errors
-    /// [`Error::Refused`] with status 400 for a wrong name or setting, 409 when the name is taken.
+    /// # Errors [`Error::Refused`] with status 400 for an invalid name or setting, 409 when the name is
+    /// taken.
     pub fn create_switch(&self, request: &NewSwitch) -> Result<Changed> {
         self.json(&Call::new(Method::POST, "/v1/switches", WHOLE).with(request))
     }
 
     /// Removes a switch.
     ///
-    /// # Errors
-    /// [`Error::Refused`] with status 404 when there is none of this name, 409 when ports are on it
-    /// and `force` is not set.
+    /// # Errors [`Error::Refused`] with status 404 when there is no such switch, 409 when it has ports and
+    /// `force` is not set.
     pub fn delete_switch(&self, switch: &str, force: bool) -> Result<Changed> {
         let uri = format!("/v1/switches/{}?force={force}", encoded(switch));
         self.json(&Call::new(Method::DELETE, uri, WHOLE))
     }
 
-    /// Asks a shared-memory switch, or tells it something.
+    /// Sends a request to a shared-memory switch.
     ///
-    /// # Errors
-    /// [`Error::Refused`] with status 404 when there is none of this name, 400 when it refuses, 409
-    /// when its process is not there at the moment.
+    /// # Errors [`Error::Refused`] with status 404 when there is no such switch, 400 when it refuses, 409
+    /// when its process is not running at the moment.
     pub fn ask_switch(
         &self,
         switch: &str,
@@ -340,34 +325,31 @@ impl Client {
         self.json(&Call::new(Method::POST, uri, QUICK).with(request))
     }
 
-    /// What is needed to enter a node.
+    /// The door to a node: everything needed to enter it.
     ///
-    /// # Errors
-    /// [`Error::Refused`] with status 404 when there is no such node, 409 when its init has ended.
+    /// # Errors [`Error::Refused`] with status 404 when there is no such node, 409 when its init has ended.
     pub fn door(&self, node: &str) -> Result<Door> {
         let question = Ask { node: Some(node.to_owned()), run: false };
         self.ask(&question, &[])?.door()
     }
 
-    /// Passes descriptors on to the init of a node, which starts a program with them
+    /// Passes descriptors to the init of a node, which starts a program with them
     /// ([`netloom_node::by_init::Call`]).
     ///
-    /// # Errors
-    /// As [`Client::door`].
+    /// # Errors As [`Client::door`].
     pub fn run_in(&self, node: &str, fds: &[BorrowedFd<'_>]) -> Result<()> {
         let question = Ask { node: Some(node.to_owned()), run: true };
         self.ask(&question, fds)?.passed()
     }
 
-    /// The same for the core namespace, where the ports of switches are.
+    /// The door to the core namespace, which contains the ports of switches.
     ///
-    /// # Errors
-    /// [`Error::Refused`] with status 409 from inside a node.
+    /// # Errors [`Error::Refused`] with status 409 from inside a node.
     pub fn core(&self) -> Result<Door> {
         self.ask(&Ask { node: None, run: false }, &[])?.door()
     }
 
-    /// Looks whether the lab process answers anything, as every call does, if this takes long.
+    /// If this takes long, checks whether the lab process answers at all, as every call does.
     fn ask(&self, question: &Ask, given: &[BorrowedFd<'_>]) -> Result<Asked> {
         let asked = door::ask(&self.folder, question, given)?;
         if !asked.is_answered(LOOK) {
@@ -414,10 +396,10 @@ impl Client {
         })
     }
 
-    /// Waits until the lab process has answered nothing for too long.
+    /// Returns once the lab process has answered nothing for too long.
     async fn watch(&self) -> Error {
         let Some(tell) = self.tell else { return std::future::pending().await };
-        // Any answer will do: nothing is there.
+        // Any answer will do: the path does not exist.
         let probe = Call::new(Method::GET, "/v1/answers", QUICK);
         loop {
             sleep(LOOK).await;
@@ -439,7 +421,7 @@ impl Client {
         }
     }
 
-    /// One request on a connection of its own.
+    /// One request on its own connection.
     async fn exchange(&self, socket: OwnedFd, call: &Call) -> Result<Answer> {
         let stream = StdStream::from(socket);
         let stream = stream.set_nonblocking(true).and_then(|()| UnixStream::from_std(stream));
@@ -457,7 +439,7 @@ impl Client {
             let (head, body) = sender.send_request(request).await?.into_parts();
             Ok((head.status, body.collect().await?.to_bytes()))
         };
-        // The connection moves only while it is polled; its own end is told by the answer's.
+        // The connection advances only while polled; the answer's error reports its end.
         let moved = async {
             let _ = connection.await;
             std::future::pending::<Infallible>().await
@@ -474,7 +456,7 @@ impl Client {
     }
 
     fn broken(&self, call: &Call, error: &hyper::Error) -> Error {
-        // HTTP that cannot be parsed is no netloom; all else is a connection that ended.
+        // Invalid HTTP comes from something other than netloom; any other error is a connection that ended.
         if error.is_parse() { self.answer(call, error.to_string()) } else { self.closed(call) }
     }
 

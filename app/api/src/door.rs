@@ -1,4 +1,4 @@
-//! The caller's side of the descriptors' socket.
+//! Client side of the socket for descriptors.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -15,22 +15,22 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use crate::handles::{Ask, MAX_ASK, MAX_REPLY, Reply};
 use crate::{Error, HANDLES_SOCKET, Result, socket};
 
-/// How long a step of the exchange may take, and an answer of a lab process that may be watched meanwhile.
+/// Limit on a step of the exchange, and on an answer of a lab process, which may be watched meanwhile.
 const PATIENCE: Duration = Duration::from_secs(30);
 const MOST: Duration = Duration::from_secs(60);
 
-/// Pause between two looks at an answer that takes long.
+/// Interval between checks for a slow answer.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// A question that the lab process was asked.
+/// A pending question to the lab process.
 pub(crate) struct Asked {
     path: PathBuf,
     connection: OwnedFd,
-    /// What was asked for.
+    /// The requested object.
     named: String,
 }
 
-/// Asks the lab in `folder` about a node, or its core namespace, and gives it descriptors.
+/// Asks the lab in `folder` for a node or its core namespace, and passes descriptors.
 pub(crate) fn ask(folder: &Path, question: &Ask, given: &[BorrowedFd<'_>]) -> Result<Asked> {
     let path = folder.join(HANDLES_SOCKET);
     let connection = socket::connect(&path, SocketType::SEQPACKET)?
@@ -52,17 +52,16 @@ pub(crate) fn ask(folder: &Path, question: &Ask, given: &[BorrowedFd<'_>]) -> Re
 }
 
 impl Asked {
-    /// Whether there is an answer, or the end of the connection, within this time.
+    /// Whether an answer, or the end of the connection, arrives within this time.
     pub(crate) fn is_answered(&self, within: Duration) -> bool {
         let within = Timespec::try_from(within).ok();
         let mut watched = [PollFd::new(&self.connection, PollFlags::IN)];
         rustix::event::poll(&mut watched, within.as_ref()).is_ok_and(|ready| ready > 0)
     }
 
-    /// Waits until there is one.
+    /// Waits for the answer.
     ///
-    /// # Errors
-    /// There is none in time.
+    /// # Errors It does not arrive in time.
     pub(crate) async fn answered(&self) -> Result<()> {
         let until = Instant::now() + MOST;
         while !self.is_answered(Duration::ZERO) {
@@ -74,7 +73,7 @@ impl Asked {
         Ok(())
     }
 
-    /// What is needed to enter, if that was asked for.
+    /// The door, if the question asked for one.
     pub(crate) fn door(self) -> Result<Door> {
         match self.read()? {
             (Reply::Door { node, user, env, tasks, v2, nested, privileged, by_init }, fds) => {
@@ -86,7 +85,7 @@ impl Asked {
         }
     }
 
-    /// Whether descriptors were passed on, if that was asked for.
+    /// Whether the lab passed the descriptors on, if the question asked for that.
     pub(crate) fn passed(self) -> Result<()> {
         match self.read()? {
             (Reply::Passed, _) => Ok(()),
@@ -94,7 +93,7 @@ impl Asked {
         }
     }
 
-    /// What was answered, with its descriptors, if it is no refusal.
+    /// The answer with its descriptors, unless it is a refusal.
     fn read(&self) -> Result<(Reply, Vec<OwnedFd>)> {
         let mut buffer = vec![0; MAX_REPLY + 1];
         let (received, fds) = match scm::receive(&self.connection, &mut buffer) {
@@ -137,7 +136,7 @@ impl Asked {
     }
 }
 
-/// Descriptors by their meaning; `None` when their number is not the one told.
+/// Assigns descriptors to their purposes; `None` if their number does not match.
 fn sort(fds: Vec<OwnedFd>, tasks: usize, v2: bool) -> Option<(OwnedFd, Join)> {
     let told = tasks.checked_add(1)?.checked_add(usize::from(v2))?;
     if fds.len() != told {

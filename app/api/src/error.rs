@@ -1,4 +1,4 @@
-//! What went wrong at either end, with the object and the operation.
+//! Failures of server and client, with the object and the operation.
 
 use std::io;
 use std::path::PathBuf;
@@ -15,20 +15,20 @@ pub enum Error {
     Socket {
         /// The socket's path.
         path: PathBuf,
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
-        /// The refusal.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// Something of the process could not be made.
+    /// A resource of the process could not be created.
     #[error("{object}: {operation}")]
     Process {
-        /// What it was tried on.
+        /// The object of the operation.
         object: &'static str,
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
-        /// The refusal.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -46,51 +46,52 @@ pub enum Error {
         /// The user, as seen from here.
         uid: u32,
     },
-    /// The lab refused; its own words.
+    /// The lab refused the request.
     #[error("{error}")]
     Refused {
-        /// HTTP status: 404 no such lab, node, link or switch, 409 not as things stand, 501 not on this
-        /// machine, 400 wrong request or setting, else 500.
+        /// HTTP status: 404 no such lab, node, link or switch; 409 conflicts with the current state; 501 not
+        /// supported on this machine; 400 invalid request or setting; otherwise 500.
         status: u16,
-        /// Why.
+        /// The reason.
         error: String,
     },
-    /// No answer came in time.
+    /// No answer arrived in time.
     #[error("{path:?}: no answer to {request} in {seconds} s")]
     Late {
         /// The socket's path.
         path: PathBuf,
-        /// What was asked.
+        /// The request.
         request: String,
-        /// How long was waited.
+        /// How long the client waited.
         seconds: u64,
     },
-    /// The lab process answers nothing at all: it is stopped, or hangs.
+    /// The lab process does not answer at all: it is stopped, or hangs.
     #[error(
         "the lab process{} has not answered anything for {seconds} s; `netloom down`, or `netloom up` of its \
          file, ends it and goes on",
         .pid.map_or_else(String::new, |pid| format!(" (pid {pid})"))
     )]
     Silent {
-        /// The lab process, where it can be seen.
+        /// The lab process, if visible.
         pid: Option<i32>,
-        /// How long was waited.
+        /// How long the client waited.
         seconds: u64,
     },
-    /// The lab process closed the connection before its answer was whole, as when it is killed.
+    /// The lab process closed the connection before its answer was complete, for example because it was
+    /// killed.
     #[error("{path:?}: the lab process ended before it answered {request}")]
     Closed {
         /// The socket's path.
         path: PathBuf,
-        /// What was asked.
+        /// The request.
         request: String,
     },
-    /// The answer is not what this version understands.
+    /// This version does not understand the answer.
     #[error("{path:?}: unexpected answer to {request}: {what}")]
     Answer {
         /// The socket's path.
         path: PathBuf,
-        /// What was asked.
+        /// The request.
         request: String,
         /// What is wrong with the answer.
         what: String,
@@ -107,7 +108,7 @@ impl Error {
         move |source| Error::Socket { path, operation, source: source.into() }
     }
 
-    /// For `map_err` on calls of the system edge on a socket.
+    /// For `map_err` on socket calls of the system layer.
     pub(crate) fn system(
         path: impl Into<PathBuf>,
         operation: &'static str,

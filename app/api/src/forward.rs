@@ -1,6 +1,6 @@
-//! A lab's API over TCP: each request goes on to the lab's own socket, and its answer comes back.
+//! A lab's API over TCP: forwards each request to the lab's own socket and returns its answer.
 //!
-//! Nothing is decided here and nothing is kept: who may ask is decided before, what is answered by the lab.
+//! It decides and keeps nothing: authorization happens before, and the lab answers.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use tokio::net::UnixStream;
 use crate::reply::Failure;
 use crate::socket::peer_is_trusted;
 
-/// Asks the lab that has this socket.
+/// Forwards a request to the lab at this socket.
 pub(crate) async fn forward(State(path): State<Arc<PathBuf>>, mut request: Request) -> Response {
-    // It is for us; the socket knows its callers by their user.
+    // The header is for this server; the socket identifies callers by their user.
     request.headers_mut().remove(header::AUTHORIZATION);
     request.headers_mut().remove(header::CONNECTION);
     let Ok(stream) = UnixStream::connect(&*path).await else { return not_there() };

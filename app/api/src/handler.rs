@@ -1,4 +1,4 @@
-//! What handlers of requests share: the lab that they ask, and how they wait for it.
+//! State shared by request handlers: the lab they query, and how long they wait for it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,24 +12,24 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::reply::Failure;
 
-/// A long wait is cut into such pieces, so that neither a caller that has gone nor the
-/// end of the server leaves a thread waiting for longer.
+/// A long wait is cut into slices of this length, so that no thread keeps waiting after the caller has gone
+/// or the server has ended.
 pub(crate) const WAIT_SLICE: Duration = Duration::from_millis(200);
 
-/// What handlers share.
+/// State shared by handlers.
 #[derive(Clone)]
 pub(crate) struct Lab {
     pub(crate) service: Arc<dyn Service>,
     /// Becomes true when the server ends.
     pub(crate) stopping: watch::Receiver<bool>,
-    /// How long a call may take that should be quick.
+    /// Limit on a quick call.
     pub(crate) patience: Duration,
 }
 
 pub(crate) type Answer<T> = Result<Json<T>, Failure>;
 
 impl Lab {
-    /// Runs a call that may block for as long as it takes.
+    /// Runs a call that may block without limit.
     pub(crate) async fn call<T: Send + 'static>(
         &self,
         work: impl FnOnce(&dyn Service) -> netloom_lab::Result<T> + Send + 'static,
@@ -41,7 +41,7 @@ impl Lab {
         }
     }
 
-    /// Runs a call that should be quick.
+    /// Runs a quick call.
     pub(crate) async fn quick<T: Send + 'static>(
         &self,
         work: impl FnOnce(&dyn Service) -> netloom_lab::Result<T> + Send + 'static,

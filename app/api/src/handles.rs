@@ -1,10 +1,10 @@
-//! The thread that hands out descriptors by which a caller enters a node, or passes the caller's on to the
-//! node's init where it may not enter.
+//! The thread that hands out descriptors for entering a node, or passes the caller's descriptors to the
+//! node's init if the caller may not enter.
 //!
-//! A connection (SOCK_SEQPACKET) carries one question and one answer, each one JSON value in one
-//! message; the answer comes with the descriptors it counts: the init's pidfd, the `tasks` files of
-//! version 1 groups, the directory of the version 2 group. The thread waits for all connections at
-//! once, so that a caller that says nothing delays nobody.
+//! A connection (SOCK_SEQPACKET) carries one question and one answer, each one JSON value in one message. The
+//! answer comes with the descriptors that it counts: the init's pidfd, the `tasks` files of version 1
+//! cgroups, the directory of the version 2 cgroup. The thread waits on all connections at once, so a silent
+//! caller delays nobody.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,28 +29,28 @@ pub(crate) const MAX_ASK: usize = 4 * 1024;
 /// Largest answer in bytes; below what a UNIX socket takes in one message by default.
 pub(crate) const MAX_REPLY: usize = 128 * 1024;
 
-/// Most connections at a time; more wait to be accepted.
+/// Maximum number of connections; further ones wait to be accepted.
 const MAX_CONNECTIONS: usize = 256;
 
-/// How long a caller may take to ask.
+/// How long a caller may take to send its question.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Pause after a failed accept, e.g. for want of descriptors, which would fail again at once.
+/// Pause after a failed accept, e.g. for lack of descriptors, since the next one would fail too.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// What a caller asks.
+/// A caller's question.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Ask {
-    /// Name of the node; `null`, which must be said: the core namespace.
+    /// Name of the node; an explicit `null` means the core namespace.
     #[serde(deserialize_with = "Option::deserialize")]
     pub(crate) node: Option<String>,
-    /// Not a door: its init starts a program for the caller, whose descriptors come along.
+    /// Requests no door: the node's init starts a program for the caller, whose descriptors are attached.
     #[serde(default)]
     pub(crate) run: bool,
 }
 
-/// What is answered.
+/// An answer.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Reply {
@@ -76,23 +76,23 @@ pub(crate) enum Reply {
         #[serde(default)]
         by_init: bool,
     },
-    /// The program's descriptors are with the init.
+    /// The init has the program's descriptors.
     Passed,
     /// Without descriptors.
     Refused {
-        /// As the HTTP status of the same failure.
+        /// The HTTP status of the same failure.
         status: u16,
-        /// Why.
+        /// The reason.
         error: String,
     },
 }
 
-/// All that the thread needs.
+/// Everything that the thread needs.
 pub(crate) struct Handles {
     pub(crate) listener: OwnedFd,
     pub(crate) path: PathBuf,
     pub(crate) service: Arc<dyn Service>,
-    /// Readable when the thread is to end.
+    /// Readable when the thread must end.
     pub(crate) stop: Arc<OwnedFd>,
 }
 
@@ -101,7 +101,7 @@ struct Waiting {
     until: Instant,
 }
 
-/// Which descriptors can be read.
+/// The readable descriptors.
 struct Readable {
     stop: bool,
     listener: bool,
@@ -163,9 +163,9 @@ impl Handles {
         }
     }
 
-    /// Answers a caller that has something to read. Whether the connection is done with.
+    /// Answers a caller that has sent something. Returns whether the connection is finished.
     fn serve(&self, socket: &OwnedFd) -> bool {
-        // One byte more than allowed tells a message that is too large.
+        // One byte above the limit reveals a message that is too large.
         let mut buffer = [0; MAX_ASK + 1];
         let (received, fds) = match scm::receive(socket, &mut buffer) {
             Ok(received) => received,
@@ -184,7 +184,7 @@ impl Handles {
         true
     }
 
-    /// A door, or nothing when a program is on its way.
+    /// A door, or `None` when the init got the program's descriptors.
     fn answer(&self, ask: &[u8], fds: &[OwnedFd]) -> std::result::Result<Option<Door>, Failure> {
         let wrong = |why: String| Failure::new(axum::http::StatusCode::BAD_REQUEST, why);
         if ask.len() > MAX_ASK {

@@ -1,8 +1,8 @@
-//! The thread that speaks HTTP: a runtime of one thread, its connections, their bounds.
+//! The HTTP thread: a single-threaded runtime, its connections and their limits.
 //!
-//! It listens on the socket of a lab, or on a port. Nothing that comes in can end it: heads, bodies and quick calls have limits in size and time,
-//! connections in number, and a handler that panics answers 500. Calls to the service run on
-//! threads of their own.
+//! It listens on the socket of a lab, or on a port. No input can end it: headers, bodies and quick calls are
+//! limited in size and time, connections in number, and a handler that panics answers 500. Calls to the
+//! service run on threads of their own.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -40,32 +40,32 @@ use crate::routes;
 use crate::socket::peer_is_trusted;
 use crate::{Error, Result, Token};
 
-/// Largest body of a request in bytes.
+/// Largest request body in bytes.
 const MAX_BODY: usize = 64 * 1024;
 
 /// Largest configuration of a measurement: some 65,536 filters.
 const MAX_CONFIGURATION: usize = 8 * 1024 * 1024;
 
-/// What is asked for of those who do not send the token (RFC 6750, section 3).
+/// Challenge to callers without the token (RFC 6750, section 3).
 const CHALLENGE: &str = "Bearer realm=\"netloom\"";
 
-/// Most connections at a time; more wait to be accepted.
+/// Maximum number of connections; further ones wait to be accepted.
 const MAX_CONNECTIONS: usize = 256;
 
-/// Most calls to the service at a time; more wait.
+/// Maximum number of concurrent calls to the service; further ones wait.
 const MAX_CALLS: usize = 128;
 
-/// Pause after a failed accept, e.g. for want of descriptors, which would fail again at once.
+/// Pause after a failed accept, e.g. for lack of descriptors, since the next one would fail too.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// How long things may take.
+/// Time limits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Until the head of a request, or its body, is whole; also how long a connection may idle.
+    /// Until the headers or the body of a request are complete; also for idle connections.
     pub(crate) request: Duration,
-    /// A call to the service that should be quick.
+    /// For a quick call to the service.
     pub(crate) call: Duration,
-    /// Requests under way when the server ends.
+    /// For requests in progress when the server ends.
     pub(crate) grace: Duration,
 }
 
@@ -79,7 +79,7 @@ impl Default for Limits {
     }
 }
 
-/// Where connections come from.
+/// Source of connections.
 #[derive(Debug)]
 enum Listener {
     /// Processes of the owner.
@@ -92,7 +92,7 @@ enum Listener {
 enum Accepted {
     Unix(UnixStream),
     Tcp(TcpStream),
-    /// A stranger's.
+    /// From another user.
     Refused,
 }
 
@@ -106,7 +106,7 @@ impl Listener {
             }
             Listener::Tcp(listener) => {
                 let (stream, _) = listener.accept().await?;
-                // Answers are written whole; without it they are late, not wrong.
+                // Answers are written whole; without this option they are late, not wrong.
                 let _ = stream.set_nodelay(true);
                 Ok(Accepted::Tcp(stream))
             }
@@ -114,7 +114,7 @@ impl Listener {
     }
 }
 
-/// All that the thread needs; made before it starts, so that it cannot fail.
+/// Everything that the thread needs, made before it starts, so that the thread cannot fail.
 pub(crate) struct Rest {
     runtime: Runtime,
     listener: Listener,
@@ -142,7 +142,7 @@ impl Rest {
         Ok(Rest { runtime, listener: Listener::Unix(listener, path), router, stopping, limits })
     }
 
-    /// Serves measurements on a port to those who know a token.
+    /// Serves measurements on a port to callers with a token.
     pub(crate) fn probe(
         listener: std::net::TcpListener,
         probe: Arc<Probe>,
@@ -154,7 +154,7 @@ impl Rest {
         Rest::on_port(listener, with_bounds(pnpm::alone(), pnpm, limits), token, stopping, limits)
     }
 
-    /// Serves a lab on a port to those who know a token, by its own socket.
+    /// Serves a lab on a port to callers with a token, through the lab's own socket.
     pub(crate) fn lab(
         listener: std::net::TcpListener,
         socket: PathBuf,
@@ -180,12 +180,12 @@ impl Rest {
         let entered = runtime.enter();
         let listener = TcpListener::from_std(listener).map_err(watched)?;
         drop(entered);
-        // Last, so first: nothing is read of a request without the token.
+        // Added last, so it runs first: without the token nothing of a request is read.
         let router = router.layer(from_fn_with_state(Arc::new(token), authorized));
         Ok(Rest { runtime, listener: Listener::Tcp(listener), router, stopping, limits })
     }
 
-    /// Serves until told to stop; then lets requests under way end, within the grace.
+    /// Serves until stopped, then lets requests in progress finish within the grace period.
     pub(crate) fn run(self) {
         let Rest { runtime, listener, router, stopping, limits } = self;
         let end = runtime.block_on(async move {
@@ -199,7 +199,7 @@ impl Rest {
             }
             end
         });
-        // Calls to the service that nobody waits for any more get the rest of the grace.
+        // Abandoned calls to the service get the rest of the grace period.
         runtime.shutdown_timeout(end.saturating_duration_since(Instant::now()));
     }
 }
@@ -268,7 +268,7 @@ async fn connection(
     }
 }
 
-/// A router that answers everything, within its bounds.
+/// A router that answers everything, within its limits.
 fn with_bounds<S: Clone + Send + Sync + 'static>(
     router: Router<S>,
     state: S,
@@ -278,11 +278,11 @@ fn with_bounds<S: Clone + Send + Sync + 'static>(
         .fallback(routes::no_route)
         .method_not_allowed_fallback(routes::no_method)
         .with_state(state);
-    // Bodies have a bound of ours.
+    // The limit on bodies is applied below.
     router.layer(DefaultBodyLimit::disable()).layer(from_fn_with_state(limits, bounded))
 }
 
-/// Lets those through who know the token; the connection of others ends.
+/// Passes callers with the token; closes the connection of others.
 async fn authorized(State(token): State<Arc<Token>>, request: Request, next: Next) -> Response {
     let given = request.headers().get(header::AUTHORIZATION);
     if given.is_some_and(|value| token.is_in(value.as_bytes())) {
@@ -297,7 +297,7 @@ async fn authorized(State(token): State<Arc<Token>>, request: Request, next: Nex
     (headers, Failure::new(StatusCode::UNAUTHORIZED, words)).into_response()
 }
 
-/// Takes a request's body in whole before anything is done, and turns a panic into an answer.
+/// Reads a request's body completely before anything else, and turns a panic into an answer.
 async fn bounded(State(limits): State<Limits>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let most = if parts.uri.path().starts_with("/pnpm") { MAX_CONFIGURATION } else { MAX_BODY };
@@ -343,7 +343,7 @@ mod tests {
         std::future::pending().await
     }
 
-    /// Serves one connection that sends `bytes` and stays open; gives all that was answered.
+    /// Serves one connection that sends `bytes` and stays open; returns all answers.
     fn answer_to(bytes: &'static [u8], limits: Limits) -> String {
         let routes = Router::new().route("/fault", get(fault)).route("/slow", get(slow));
         let router = with_bounds(routes, (), limits);

@@ -1,6 +1,6 @@
 //! Both sockets of a lab and the two threads that serve them; a probe's port and its thread.
 //!
-//! [`serve`] binds and returns; the sockets answer from then on. All that can fail is done before a
+//! [`serve`] binds and returns; the sockets answer from then on. Everything that can fail happens before a
 //! thread starts.
 
 use std::net::TcpListener;
@@ -29,20 +29,18 @@ pub struct Server {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// Serves a lab on the two sockets in its folder, which should have mode 0700, until
-/// [`Server::stop`].
+/// Serves a lab on the two sockets in its folder, which should have mode 0700, until [`Server::stop`].
 ///
-/// Starts the threads `netloom-api` and `netloom-doors`, and while calls run some called
-/// `netloom-call`. Signals are handled as in the calling thread, whose mask they get.
+/// Starts the threads `netloom-api` and `netloom-doors`, and threads called `netloom-call` while calls run.
+/// They inherit the signal mask of the calling thread.
 ///
-/// # Errors
-/// [`Error::Busy`] when another process serves the folder; refusals of the system, as for a path
-/// of more than 107 bytes. Nothing is left then.
+/// # Errors [`Error::Busy`] when another process serves the folder; errors of the system, as for a path of
+/// more than 107 bytes. Nothing is left behind then.
 pub fn serve(folder: &Path, service: Arc<dyn Service>) -> Result<Server> {
     let (stop_rest, stopping) = watch::channel(false);
     let stop_handles = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
         .map_err(process("stop signal", "make"))?;
-    // From here on, an early return drops the server, which removes what is there.
+    // From here on, an early return drops the server, which removes what has been created.
     let mut server = Server {
         sockets: vec![],
         stop_rest,
@@ -65,21 +63,19 @@ pub fn serve(folder: &Path, service: Arc<dyn Service>) -> Result<Server> {
     Ok(server)
 }
 
-/// Serves a probe's measurements on a port to those who know the token, until [`Server::stop`].
+/// Serves a probe's measurements on a port to callers with the token, until [`Server::stop`].
 ///
-/// Starts the thread `netloom-api`, and others as [`serve`] does. Whoever can reach the port can hold a
-/// connection for ten seconds, and has 256 of them at most with all others.
+/// Starts the thread `netloom-api`, and others as [`serve`] does. Anyone who can reach the port can hold a
+/// connection for ten seconds; all callers together have 256 at most.
 ///
-/// # Errors
-/// Refusals of the system.
+/// # Errors Errors of the system.
 pub fn serve_probe(listener: TcpListener, probe: Arc<Probe>, token: Token) -> Result<Server> {
     on_port(|stopping| Rest::probe(listener, probe, token, stopping, Limits::default()))
 }
 
-/// Serves the running lab in `folder` on a port, as [`serve_probe`] does: what it answers on its socket.
+/// Serves the running lab in `folder` on a port, as [`serve_probe`] does, with the answers of its socket.
 ///
-/// # Errors
-/// Refusals of the system.
+/// # Errors Errors of the system.
 pub fn serve_lab(listener: TcpListener, folder: &Path, token: Token) -> Result<Server> {
     let socket = folder.join(API_SOCKET);
     on_port(|stopping| Rest::lab(listener, socket, token, stopping, Limits::default()))
@@ -101,9 +97,9 @@ fn on_port(make: impl FnOnce(watch::Receiver<bool>) -> Result<Rest>) -> Result<S
 }
 
 impl Server {
-    /// Removes the sockets and ends both threads. Requests under way get up to 2 s to end, so that
-    /// the answer to the one that took the lab down still goes out; a call to the service that
-    /// takes longer leaves its thread behind. Not to be called by the service.
+    /// Removes the sockets and ends both threads. Requests in progress get up to 2 s, so that the answer to
+    /// the one that took the lab down still goes out; a slower call to the service leaves its thread behind.
+    /// The service must never call this.
     pub fn stop(self) {
         drop(self);
     }

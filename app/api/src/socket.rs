@@ -1,8 +1,7 @@
-//! UNIX sockets of a lab's folder: private from their first moment, and who is at the other end.
+//! UNIX sockets of a lab's folder: private from the start, with a check of the peer's user.
 //!
-//! unix(7): Linux gives a bound socket's file the mode of the socket itself less the umask, so a
-//! `fchmod` before `bind` leaves no moment with wider rights and needs no umask, which is shared by
-//! all threads.
+//! unix(7): Linux gives a bound socket's file the mode of the socket itself less the umask. So a `fchmod`
+//! before `bind` leaves no moment with wider permissions, without the umask that all threads share.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,20 +15,19 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::{Error, Result};
 
-/// Connections that may wait to be accepted.
+/// Backlog of a listening socket.
 const BACKLOG: i32 = 1024;
 
-/// The file of a listening socket; removed by [`Bound::remove`] while it is still ours.
+/// The file of a listening socket; [`Bound::remove`] removes it unless another socket has replaced it.
 #[derive(Debug)]
 pub(crate) struct Bound {
     path: PathBuf,
     identity: (u64, u64),
 }
 
-/// Binds a close-on-exec, non-blocking listening socket with mode 0600, in place of a stale one.
+/// Binds a close-on-exec, non-blocking listening socket with mode 0600, replacing a stale one.
 ///
-/// # Errors
-/// [`Error::Busy`] when somebody listens there; the kernel's refusals.
+/// # Errors [`Error::Busy`] when somebody listens there; errors of the kernel.
 pub(crate) fn listen(path: &Path, kind: SocketType) -> Result<(OwnedFd, Bound)> {
     remove_stale(path, kind)?;
     let socket = open(path, kind, SocketFlags::NONBLOCK)?;
@@ -47,7 +45,7 @@ pub(crate) fn listen(path: &Path, kind: SocketType) -> Result<(OwnedFd, Bound)> 
 }
 
 impl Bound {
-    /// Removes the file unless it is gone, or another socket has taken its place.
+    /// Removes the file unless it is gone or another socket has replaced it.
     pub(crate) fn remove(&self) {
         let ours = std::fs::symlink_metadata(&self.path)
             .is_ok_and(|m| (m.dev(), m.ino()) == self.identity);
@@ -57,10 +55,10 @@ impl Bound {
     }
 }
 
-/// A blocking connection, or `None` when nobody listens.
+/// Opens a blocking connection; `None` when nobody listens.
 ///
-/// # Errors
-/// [`Error::Stranger`] when neither root nor the caller's own user listens; the kernel's refusals.
+/// # Errors [`Error::Stranger`] when the listener is neither root nor the caller's own user; errors of the
+/// kernel.
 pub(crate) fn connect(path: &Path, kind: SocketType) -> Result<Option<OwnedFd>> {
     let socket = open(path, kind, SocketFlags::empty())?;
     match rustix::net::connect(&socket, &address(path)?) {
@@ -76,7 +74,7 @@ pub(crate) fn connect(path: &Path, kind: SocketType) -> Result<Option<OwnedFd>> 
     }
 }
 
-/// Whether the process at the other end is root's or the owner's. Says so in the log when not.
+/// Whether the peer is root or the owner; logs a peer that is not.
 pub(crate) fn peer_is_trusted(socket: impl AsFd, path: &Path) -> bool {
     match scm::peer_uid(socket) {
         Ok(uid) if is_trusted(uid) => true,
@@ -113,7 +111,7 @@ fn remove_stale(path: &Path, kind: SocketType) -> Result<()> {
     };
     match rustix::net::connect(&there, &address(path)?) {
         Err(Errno::CONNREFUSED | Errno::NOENT) => {}
-        // It listens: with room, with a full backlog, or with another kind of socket.
+        // Somebody listens: with room, with a full backlog, or with another type of socket.
         Ok(()) | Err(Errno::AGAIN | Errno::PROTOTYPE) => return Err(Error::Busy(path.to_owned())),
         Err(e) => return Err(Error::socket(path, "see whether somebody listens")(e)),
     }

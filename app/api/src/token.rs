@@ -1,8 +1,8 @@
-//! The word that a caller over TCP has to know.
+//! The secret that authorizes a caller over TCP.
 //!
-//! Whoever runs on the machine can connect to a port of it, so that each request must carry
-//! `Authorization: Bearer TOKEN` (RFC 6750). Comparing takes as long for a wrong token as for a nearly right
-//! one; only its length shows, which is no secret.
+//! Any process on the machine can connect to its ports, so each request must carry
+//! `Authorization: Bearer TOKEN` (RFC 6750). The comparison takes constant time for tokens of equal length;
+//! only the length shows, which is no secret.
 
 use std::hint::black_box;
 
@@ -10,10 +10,10 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::{Error, Result};
 
-/// Random bytes in a token, each two characters of it.
+/// Random bytes in a token; each becomes two characters.
 const RANDOM: usize = 32;
 
-/// The fewest and the most characters of a token that somebody chose.
+/// Allowed length of a chosen token.
 const LENGTHS: std::ops::RangeInclusive<usize> = 16..=512;
 
 /// A token.
@@ -21,10 +21,9 @@ const LENGTHS: std::ops::RangeInclusive<usize> = 16..=512;
 pub struct Token(String);
 
 impl Token {
-    /// A token that nobody can guess: 256 bits from the kernel.
+    /// An unpredictable token: 256 bits from the kernel.
     ///
-    /// # Errors
-    /// What the kernel refuses.
+    /// # Errors Errors of the kernel.
     pub fn random() -> Result<Token> {
         let mut bytes = [0u8; RANDOM];
         let mut filled = 0;
@@ -41,7 +40,7 @@ impl Token {
         Ok(Token(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
     }
 
-    /// A token that somebody chose; `None` unless it is 16 to 512 letters, digits and `-._~+/=`.
+    /// A token chosen by the user; `None` unless it is 16 to 512 letters, digits and `-._~+/=`.
     pub fn chosen(text: &str) -> Option<Token> {
         let good = |b: u8| b.is_ascii_alphanumeric() || b"-._~+/=".contains(&b);
         let fits = LENGTHS.contains(&text.len()) && text.bytes().all(good);
@@ -53,7 +52,7 @@ impl Token {
         &self.0
     }
 
-    /// Whether the value of an `Authorization` header has it.
+    /// Whether the value of an `Authorization` header contains it.
     pub(crate) fn is_in(&self, header: &[u8]) -> bool {
         const SCHEME: &[u8] = b"bearer ";
         let Some((scheme, given)) = header.split_at_checked(SCHEME.len()) else { return false };
@@ -67,7 +66,7 @@ impl std::fmt::Debug for Token {
     }
 }
 
-/// Whether two texts are the same, in a time that depends on their lengths only.
+/// Whether two texts are equal, in a time that depends only on their lengths.
 fn same(given: &[u8], wanted: &[u8]) -> bool {
     if given.len() != wanted.len() {
         return false;
