@@ -97,7 +97,8 @@ type Answer = (StatusCode, Bytes);
 impl Client {
     /// A client of the lab whose state is in `folder`, after checking that it listens.
     ///
-    /// # Errors [`Error::NotRunning`] when nobody listens there, [`Error::Stranger`] when another user does.
+    /// # Errors
+    /// [`Error::NotRunning`] when nobody listens there, [`Error::Stranger`] when another user does.
     pub fn connect(folder: &Path) -> Result<Client> {
         let path = folder.join(API_SOCKET);
         drop(Self::open(folder, &path)?);
@@ -124,7 +125,8 @@ impl Client {
     /// A pidfd of the lab process, to wait for its end; `None` when the process is not visible from here or
     /// has just ended.
     ///
-    /// # Errors [`Error::NotRunning`] when nobody listens.
+    /// # Errors
+    /// [`Error::NotRunning`] when nobody listens.
     pub fn process(&self) -> Result<Option<OwnedFd>> {
         let socket = Self::open(&self.folder, &self.socket)?;
         Ok(scm::peer_pid(&socket).and_then(|pid| process::pidfd(pid).ok()))
@@ -142,7 +144,8 @@ impl Client {
 
     /// State of a node.
     ///
-    /// # Errors [`Error::Refused`] with status 404 when there is no such node.
+    /// # Errors
+    /// [`Error::Refused`] with status 404 when there is no such node.
     pub fn node(&self, node: &str) -> Result<NodeStatus> {
         let uri = format!("/v1/nodes/{}", encoded(node));
         self.json(&Call::new(Method::GET, uri, QUICK))
@@ -173,7 +176,8 @@ impl Client {
     /// Sends echo requests from one node to another, in those of these families (4, 6) of which both have an
     /// address: 1 to 1000 requests, up to a second apart, with up to 60 s for each answer.
     ///
-    /// # Errors [`Error::Refused`] with status 404 when there is no such node, 409 when its init has ended.
+    /// # Errors
+    /// [`Error::Refused`] with status 404 when there is no such node, 409 when its init has ended.
     pub fn ping_pair(
         &self,
         from: &str,
@@ -208,16 +212,18 @@ impl Client {
 
     /// Makes a node; returns when it is ready.
     ///
-    /// # Errors [`Error::Refused`] with status 400 for an invalid name or setting, 404 when there is no such
-    /// parent, 409 when the name is taken or the parent may not have more nodes.
+    /// # Errors
+    /// [`Error::Refused`] with status 400 for an invalid name or setting, 404 when there is no such parent,
+    /// 409 when the name is taken or the parent may not have more nodes.
     pub fn create_node(&self, request: &NewNode) -> Result<Changed> {
         self.json(&Call::new(Method::POST, "/v1/nodes", WHOLE).with(request))
     }
 
     /// Removes a node with all nodes in it.
     ///
-    /// # Errors [`Error::Refused`] with status 404 when there is no such node, 409 when processes or sockets
-    /// live there and `force` is not set.
+    /// # Errors
+    /// [`Error::Refused`] with status 404 when there is no such node, 409 when processes or sockets live
+    /// there and `force` is not set.
     pub fn delete_node(&self, node: &str, force: bool) -> Result<Changed> {
         let uri = format!("/v1/nodes/{}?force={force}", encoded(node));
         self.json(&Call::new(Method::DELETE, uri, WHOLE))
@@ -225,7 +231,8 @@ impl Client {
 
     /// Changes limits, protection or root of a node.
     ///
-    /// # Errors [`Error::Refused`] with status 400 for an invalid setting, 404 when there is no such node.
+    /// # Errors
+    /// [`Error::Refused`] with status 400 for an invalid setting, 404 when there is no such node.
     pub fn set_node(&self, node: &str, change: &NodeSettings) -> Result<Changed> {
         let uri = format!("/v1/nodes/{}", encoded(node));
         self.json(&Call::new(Method::PATCH, uri, WHOLE).with(change))
@@ -241,29 +248,32 @@ impl Client {
 
     /// State of a link, given by its name or an end of it, `NODE:IFACE`.
     ///
-    /// # Errors [`Error::Refused`] with status 404 when there is none.
+    /// # Errors
+    /// [`Error::Refused`] with status 404 when there is none.
     pub fn link(&self, link: &str) -> Result<LinkStatus> {
         self.json(&Call::new(Method::GET, format!("/v1/links/{}", encoded(link)), QUICK))
     }
 
     /// Makes a link; returns when it carries frames.
     ///
-    /// # Errors [`Error::Refused`] with status 400 for an unusable end or setting, 404 when there is no such
-    /// node.
+    /// # Errors
+    /// [`Error::Refused`] with status 400 for an unusable end or setting, 404 when there is no such node.
     pub fn create_link(&self, request: &NewLink) -> Result<Changed> {
         self.json(&Call::new(Method::POST, "/v1/links", WHOLE).with(request))
     }
 
     /// Removes a link.
     ///
-    /// # Errors [`Error::Refused`] with status 404 when there is no such link, 400 when it cannot be removed.
+    /// # Errors
+    /// [`Error::Refused`] with status 404 when there is no such link, 400 when it cannot be removed.
     pub fn delete_link(&self, link: &str) -> Result<Changed> {
         self.json(&Call::new(Method::DELETE, format!("/v1/links/{}", encoded(link)), WHOLE))
     }
 
     /// Changes a link's impairments; the link is given by its name or the sending end.
     ///
-    /// # Errors [`Error::Refused`] with status 400 for an invalid setting, 404 when there is no such link.
+    /// # Errors
+    /// [`Error::Refused`] with status 400 for an invalid setting, 404 when there is no such link.
     pub fn set_link(&self, link: &str, change: &LinkSettings) -> Result<LinkStatus> {
         let uri = format!("/v1/links/{}", encoded(link));
         self.json(&Call::new(Method::PATCH, uri, WHOLE).with(change))
@@ -272,7 +282,8 @@ impl Client {
     /// Records the fate of every packet of a link from now on, keeping the last `keep` (at most 1,000,000)
     /// per direction; `None` or 0 stops it.
     ///
-    /// # Errors [`Error::Refused`] with status 404 when there is no such link.
+    /// # Errors
+    /// [`Error::Refused`] with status 404 when there is no such link.
     pub fn note_fates(&self, link: &str, keep: Option<usize>) -> Result<()> {
         let uri = format!("/v1/links/{}/fates?keep={}", encoded(link), keep.unwrap_or(0));
         self.json(&Call::new(Method::PUT, uri, WHOLE)).map(|_: Noting| ())
@@ -281,7 +292,8 @@ impl Client {
     /// Recorded fates of packets that one end (0 or 1) sent, with a sequence number above `after`, at most
     /// 4096. Waits up to `wait` (at most 60 s) for some; empty when there were none.
     ///
-    /// # Errors [`Error::Refused`] with status 404 when there is no such link.
+    /// # Errors
+    /// [`Error::Refused`] with status 404 when there is no such link.
     pub fn fates(
         &self,
         link: &str,
@@ -297,16 +309,17 @@ impl Client {
 
     /// Makes a switch; returns when ports may join.
     ///
-    /// # Errors [`Error::Refused`] with status 400 for an invalid name or setting, 409 when the name is
-    /// taken.
+    /// # Errors
+    /// [`Error::Refused`] with status 400 for an invalid name or setting, 409 when the name is taken.
     pub fn create_switch(&self, request: &NewSwitch) -> Result<Changed> {
         self.json(&Call::new(Method::POST, "/v1/switches", WHOLE).with(request))
     }
 
     /// Removes a switch.
     ///
-    /// # Errors [`Error::Refused`] with status 404 when there is no such switch, 409 when it has ports and
-    /// `force` is not set.
+    /// # Errors
+    /// [`Error::Refused`] with status 404 when there is no such switch, 409 when it has ports and `force` is
+    /// not set.
     pub fn delete_switch(&self, switch: &str, force: bool) -> Result<Changed> {
         let uri = format!("/v1/switches/{}?force={force}", encoded(switch));
         self.json(&Call::new(Method::DELETE, uri, WHOLE))
@@ -314,8 +327,9 @@ impl Client {
 
     /// Sends a request to a shared-memory switch.
     ///
-    /// # Errors [`Error::Refused`] with status 404 when there is no such switch, 400 when it refuses, 409
-    /// when its process is not running at the moment.
+    /// # Errors
+    /// [`Error::Refused`] with status 404 when there is no such switch, 400 when it refuses, 409 when its
+    /// process is not running at the moment.
     pub fn ask_switch(
         &self,
         switch: &str,
@@ -327,7 +341,8 @@ impl Client {
 
     /// The door to a node: everything needed to enter it.
     ///
-    /// # Errors [`Error::Refused`] with status 404 when there is no such node, 409 when its init has ended.
+    /// # Errors
+    /// [`Error::Refused`] with status 404 when there is no such node, 409 when its init has ended.
     pub fn door(&self, node: &str) -> Result<Door> {
         let question = Ask { node: Some(node.to_owned()), run: false };
         self.ask(&question, &[])?.door()
@@ -336,7 +351,8 @@ impl Client {
     /// Passes descriptors to the init of a node, which starts a program with them
     /// ([`netloom_node::by_init::Call`]).
     ///
-    /// # Errors As [`Client::door`].
+    /// # Errors
+    /// As [`Client::door`].
     pub fn run_in(&self, node: &str, fds: &[BorrowedFd<'_>]) -> Result<()> {
         let question = Ask { node: Some(node.to_owned()), run: true };
         self.ask(&question, fds)?.passed()
@@ -344,7 +360,8 @@ impl Client {
 
     /// The door to the core namespace, which contains the ports of switches.
     ///
-    /// # Errors [`Error::Refused`] with status 409 from inside a node.
+    /// # Errors
+    /// [`Error::Refused`] with status 409 from inside a node.
     pub fn core(&self) -> Result<Door> {
         self.ask(&Ask { node: None, run: false }, &[])?.door()
     }

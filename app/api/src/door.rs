@@ -61,7 +61,8 @@ impl Asked {
 
     /// Waits for the answer.
     ///
-    /// # Errors It does not arrive in time.
+    /// # Errors
+    /// It does not arrive in time.
     pub(crate) async fn answered(&self) -> Result<()> {
         let until = Instant::now() + MOST;
         while !self.is_answered(Duration::ZERO) {

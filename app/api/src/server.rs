@@ -34,8 +34,9 @@ pub struct Server {
 /// Starts the threads `netloom-api` and `netloom-doors`, and threads called `netloom-call` while calls run.
 /// They inherit the signal mask of the calling thread.
 ///
-/// # Errors [`Error::Busy`] when another process serves the folder; errors of the system, as for a path of
-/// more than 107 bytes. Nothing is left behind then.
+/// # Errors
+/// [`Error::Busy`] when another process serves the folder; errors of the system, as for a path of more than
+/// 107 bytes. Nothing is left behind then.
 pub fn serve(folder: &Path, service: Arc<dyn Service>) -> Result<Server> {
     let (stop_rest, stopping) = watch::channel(false);
     let stop_handles = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
@@ -68,14 +69,16 @@ pub fn serve(folder: &Path, service: Arc<dyn Service>) -> Result<Server> {
 /// Starts the thread `netloom-api`, and others as [`serve`] does. Anyone who can reach the port can hold a
 /// connection for ten seconds; all callers together have 256 at most.
 ///
-/// # Errors Errors of the system.
+/// # Errors
+/// Errors of the system.
 pub fn serve_probe(listener: TcpListener, probe: Arc<Probe>, token: Token) -> Result<Server> {
     on_port(|stopping| Rest::probe(listener, probe, token, stopping, Limits::default()))
 }
 
 /// Serves the running lab in `folder` on a port, as [`serve_probe`] does, with the answers of its socket.
 ///
-/// # Errors Errors of the system.
+/// # Errors
+/// Errors of the system.
 pub fn serve_lab(listener: TcpListener, folder: &Path, token: Token) -> Result<Server> {
     let socket = folder.join(API_SOCKET);
     on_port(|stopping| Rest::lab(listener, socket, token, stopping, Limits::default()))

@@ -27,7 +27,8 @@ pub(crate) struct Bound {
 
 /// Binds a close-on-exec, non-blocking listening socket with mode 0600, replacing a stale one.
 ///
-/// # Errors [`Error::Busy`] when somebody listens there; errors of the kernel.
+/// # Errors
+/// [`Error::Busy`] when somebody listens there; errors of the kernel.
 pub(crate) fn listen(path: &Path, kind: SocketType) -> Result<(OwnedFd, Bound)> {
     remove_stale(path, kind)?;
     let socket = open(path, kind, SocketFlags::NONBLOCK)?;
@@ -57,8 +58,8 @@ impl Bound {
 
 /// Opens a blocking connection; `None` when nobody listens.
 ///
-/// # Errors [`Error::Stranger`] when the listener is neither root nor the caller's own user; errors of the
-/// kernel.
+/// # Errors
+/// [`Error::Stranger`] when the listener is neither root nor the caller's own user; errors of the kernel.
 pub(crate) fn connect(path: &Path, kind: SocketType) -> Result<Option<OwnedFd>> {
     let socket = open(path, kind, SocketFlags::empty())?;
     match rustix::net::connect(&socket, &address(path)?) {

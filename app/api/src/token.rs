@@ -23,7 +23,8 @@ pub struct Token(String);
 impl Token {
     /// An unpredictable token: 256 bits from the kernel.
     ///
-    /// # Errors Errors of the kernel.
+    /// # Errors
+    /// Errors of the kernel.
     pub fn random() -> Result<Token> {
         let mut bytes = [0u8; RANDOM];
         let mut filled = 0;

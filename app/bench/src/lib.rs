@@ -65,7 +65,8 @@ pub fn names() -> &'static [(&'static str, &'static str)] {
 /// Runs an experiment with `exe`, the `netloom` binary; progress goes to stderr. `folder` is where `disk`
 /// writes, by default the folder for temporary files.
 ///
-/// # Errors An unknown name, or anything that prevents measuring the binary itself.
+/// # Errors
+/// An unknown name, or anything that prevents measuring the binary itself.
 pub fn run(name: &str, options: Options, folder: Option<&Path>, exe: &Path) -> Result<Report> {
     if folder.is_some() && name != "disk" {
         bail!("experiment `{name}`: it takes no folder");

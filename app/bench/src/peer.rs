@@ -43,7 +43,8 @@ fn idle(kind: ErrorKind) -> bool {
 
 /// Runs one of them and prints its figures: the binary's hidden subcommand `bench-peer`.
 ///
-/// # Errors Unknown words, and socket errors.
+/// # Errors
+/// Unknown words, and socket errors.
 pub fn peer(args: &[String]) -> Result<()> {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     match words.as_slice() {

@@ -18,7 +18,8 @@ pub(crate) struct Unreadable {
 
 /// Reads and checks a lab file.
 ///
-/// # Errors [`Unreadable`], or [`netloom_config::Diagnostics`] with all errors in it.
+/// # Errors
+/// [`Unreadable`], or [`netloom_config::Diagnostics`] with all errors in it.
 pub(crate) fn lab(path: &Path, name: Option<&str>) -> Result<Lab> {
     let text = read(path)?;
     let shown = path.to_string_lossy();
@@ -35,7 +36,8 @@ pub(crate) fn lab(path: &Path, name: Option<&str>) -> Result<Lab> {
 
 /// The name of the lab in a file, which may have other errors.
 ///
-/// # Errors As [`lab`].
+/// # Errors
+/// As [`lab`].
 pub(crate) fn lab_name(path: &Path) -> Result<String> {
     let text = read(path)?;
     Ok(netloom_model::lab_name(&path.to_string_lossy(), &text, &stem(path))?)

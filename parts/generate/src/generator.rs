@@ -66,8 +66,9 @@ enum Way {
 impl Generator {
     /// Prepares to send.
     ///
-    /// # Errors [`Error::Traffic`] for impossible traffic, [`Error::TooLong`] for frames beyond the
-    /// interface's limit, [`Error::Engine`] for an engine that cannot send there, and errors of the kernel.
+    /// # Errors
+    /// [`Error::Traffic`] for impossible traffic, [`Error::TooLong`] for frames beyond the interface's limit,
+    /// [`Error::Engine`] for an engine that cannot send there, and errors of the kernel.
     pub fn open(target: Target, engine: Engine, spec: Spec) -> Result<Generator> {
         let frame = spec.check()?;
         let way = match (target, engine) {
@@ -83,7 +84,8 @@ impl Generator {
 
     /// Sends until all frames are sent, the duration is over, or `stop` is set (checked between frames).
     ///
-    /// # Errors [`Error::Down`], [`Error::Gone`], [`Error::FarEnd`], and errors of the kernel.
+    /// # Errors
+    /// [`Error::Down`], [`Error::Gone`], [`Error::FarEnd`], and errors of the kernel.
     pub fn run(&mut self, stop: &AtomicBool) -> Result<SendReport> {
         match &mut self.way {
             Way::Live(live) => live.run(&self.spec, stop),

@@ -63,7 +63,8 @@ pub struct Receive {
 impl Receive {
     /// Opens a receiver on the interface `index` of the calling thread's network namespace.
     ///
-    /// # Errors Errors of the kernel.
+    /// # Errors
+    /// Errors of the kernel.
     pub fn open(index: u32, options: ReceiveOptions) -> Result<Receive> {
         let block = BlockOptions {
             blocks: options.memory.max(1),
@@ -90,7 +91,8 @@ impl Receive {
 
     /// Receives until an end condition is met or `stop` is set, then drains what has arrived.
     ///
-    /// # Errors Errors of the kernel.
+    /// # Errors
+    /// Errors of the kernel.
     pub fn run(&mut self, stop: &AtomicBool) -> Result<()> {
         let start = Instant::now();
         let mut last = None;

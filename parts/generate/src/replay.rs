@@ -82,7 +82,8 @@ struct Playing {
 impl Replayer {
     /// Prepares to send.
     ///
-    /// # Errors [`Error::Engine`] for live frames, which cannot come from a file; errors of the kernel.
+    /// # Errors
+    /// [`Error::Engine`] for live frames, which cannot come from a file; errors of the kernel.
     pub fn open(target: Target, engine: Engine, options: ReplayOptions) -> Result<Replayer> {
         let no_way =
             |engine, reason: &str| Err(Error::Engine { engine, reason: reason.to_owned() });
@@ -108,8 +109,9 @@ impl Replayer {
     /// Replays the file that `open` returns, opened anew for each round, until all rounds are done, enough
     /// frames are sent, or `stop` is set.
     ///
-    /// # Errors [`Error::Pcap`] for a malformed or truncated file, after its intact frames are sent;
-    /// [`Error::Open`]; [`Error::Down`], [`Error::Gone`].
+    /// # Errors
+    /// [`Error::Pcap`] for a malformed or truncated file, after its intact frames are sent; [`Error::Open`];
+    /// [`Error::Down`], [`Error::Gone`].
     pub fn run<R: Read>(
         &mut self,
         open: impl FnMut() -> std::io::Result<R> + Send,

@@ -13,13 +13,15 @@ const WITHOUT_IP: [&str; 5] = ["can", "vcan", "vxcan", "nlmon", "vsockmon"];
 pub trait Interfaces: Send + Sync + 'static {
     /// All interfaces that can be measured now.
     ///
-    /// # Errors Errors of the kernel.
+    /// # Errors
+    /// Errors of the kernel.
     fn names(&self) -> Result<Vec<String>>;
 
     /// Runs `work` with an interface's index, on a thread in its network namespace. Called by the thread that
     /// prepares and starts a session, and by threads started there, concurrently.
     ///
-    /// # Errors [`Error::NoInterface`] if the interface does not exist now; errors of `work`.
+    /// # Errors
+    /// [`Error::NoInterface`] if the interface does not exist now; errors of `work`.
     fn visit(&self, netif: &str, work: &mut (dyn FnMut(u32) -> Result<()> + Send)) -> Result<()>;
 }
 

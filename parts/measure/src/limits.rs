@@ -62,7 +62,8 @@ fn sampling(configuration: &Configuration) -> Option<Sampling> {
 
 /// Table sizes of a session's points.
 ///
-/// # Errors Flows, points and samples together need too much memory.
+/// # Errors
+/// Flows, points and samples together need too much memory.
 pub(crate) fn room(setup: &Setup, cpus: u64) -> Result<Room> {
     let configuration = &setup.configuration;
     let points = number(setup.spots.len()).max(1);
@@ -99,7 +100,8 @@ fn reading(setup: &Setup, room: Room, cpus: u64) -> u64 {
 
 /// Checks that blocks can be told apart and read in time. `tick` is the coarse clock's resolution.
 ///
-/// # Errors [`Error::Period`], which names the shortest possible period.
+/// # Errors
+/// [`Error::Period`], which names the shortest possible period.
 pub(crate) fn check_period(setup: &Setup, room: Room, cpus: u64, tick: u64) -> Result<()> {
     let Configuration { period, guard, program, .. } = setup.configuration;
     let tick = if program == Program::All { 0 } else { tick };
@@ -147,7 +149,8 @@ pub(crate) fn keep(configuration: &Configuration, points: usize) -> usize {
 
 /// Maximum memory of a session in bytes, in the kernel and in this process.
 ///
-/// # Errors As [`room`].
+/// # Errors
+/// As [`room`].
 pub(crate) fn takes(setup: &Setup, cpus: u64) -> Result<u64> {
     let room = room(setup, cpus)?;
     let points = number(setup.spots.len());

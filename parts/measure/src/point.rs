@@ -74,7 +74,8 @@ fn failed(spot: &Spot, operation: &'static str, error: netloom_ebpf::Error) -> E
 impl Point {
     /// Attaches a point. `config` is the session's; the spot decides whether packets are marked.
     ///
-    /// # Errors Errors of the kernel; [`Error::NoInterface`].
+    /// # Errors
+    /// Errors of the kernel; [`Error::NoInterface`].
     pub(crate) fn attach(
         interfaces: &dyn Interfaces,
         spot: &Spot,
@@ -131,7 +132,8 @@ impl Point {
 
     /// The counts of a block, each flow in filter order.
     ///
-    /// # Errors Errors of the kernel.
+    /// # Errors
+    /// Errors of the kernel.
     pub(crate) fn read(
         &mut self,
         interfaces: &dyn Interfaces,
@@ -169,7 +171,8 @@ impl Point {
 
     /// Starts a thread to reattach the point if its interface disappeared; one at a time.
     ///
-    /// # Errors The thread cannot be started.
+    /// # Errors
+    /// The thread cannot be started.
     pub(crate) fn return_to(&mut self, interfaces: &Arc<dyn Interfaces>) -> Result<()> {
         if !self.is_gone() || self.off || self.next.is_some() || self.returning.is_some() {
             return Ok(());
@@ -182,9 +185,11 @@ impl Point {
 
     /// Takes over a finished reattachment.
     ///
-    /// # Errors Errors of the kernel. A missing interface is no error.
+    /// # Errors
+    /// Errors of the kernel. A missing interface is no error.
     ///
-    /// # Panics If `Interfaces` panicked in the thread.
+    /// # Panics
+    /// If `Interfaces` panicked in the thread.
     pub(crate) fn arrive(&mut self) -> Result<()> {
         let Some(outcome) = self.returning.as_ref().and_then(Returning::take) else {
             return Ok(());
@@ -199,7 +204,8 @@ impl Point {
 
     /// Empties a full flow cache, whose entries may be stale.
     ///
-    /// # Errors Errors of the kernel.
+    /// # Errors
+    /// Errors of the kernel.
     pub(crate) fn tidy(&mut self) -> Result<()> {
         let Some(patience) = patience(self.config.schedule.period(), self.config.cache) else {
             return Ok(());
@@ -227,7 +233,8 @@ impl Point {
 
     /// Counts of frames that are in no record.
     ///
-    /// # Errors Errors of the kernel.
+    /// # Errors
+    /// Errors of the kernel.
     pub(crate) fn counts(&self) -> Result<Counts> {
         let mut all = self.counted;
         for attached in [&self.attached, &self.next].into_iter().flatten() {

@@ -99,9 +99,10 @@ impl Probe {
     /// marks mark their egress packets, with double marking if the session defines the second mark; they are
     /// also measured if not named.
     ///
-    /// # Errors [`Error::TooMany`] when there are [`MOST_SESSIONS`], or when all together might take too much
-    /// memory; [`Error::Invalid`] when another session that has not ended marks the same packets in the same
-    /// bits at the same place; as [`Session::prepare`].
+    /// # Errors
+    /// [`Error::TooMany`] when there are [`MOST_SESSIONS`], or when all together might take too much memory;
+    /// [`Error::Invalid`] when another session that has not ended marks the same packets in the same bits at
+    /// the same place; as [`Session::prepare`].
     pub fn create(&self, configuration: Configuration) -> Result<SessionId> {
         let setup = self.setup(configuration)?;
         let takes = limits::takes(&setup, limits::cpus())?;
@@ -159,7 +160,8 @@ impl Probe {
 
     /// Ends a session and drops its results.
     ///
-    /// # Errors No such session.
+    /// # Errors
+    /// No such session.
     pub fn delete(&self, id: SessionId) -> Result<()> {
         let session = self.session(id)?;
         lock(&self.sessions).by_id.remove(&id);
@@ -184,7 +186,8 @@ impl Probe {
 
     /// The results of a session, as far as they are kept.
     ///
-    /// # Errors No such session, interface or filter; errors of the kernel.
+    /// # Errors
+    /// No such session, interface or filter; errors of the kernel.
     pub fn measures(&self, id: SessionId, wanted: &Wanted) -> Result<Measures> {
         Measures::of(&*self.session(id)?, &self.name, id, wanted)
     }

@@ -34,7 +34,8 @@ pub(crate) struct Returning<T> {
 impl<T: Send + 'static> Returning<T> {
     /// Starts a thread for the work, in the namespaces of the calling thread.
     ///
-    /// # Errors The thread cannot be started.
+    /// # Errors
+    /// The thread cannot be started.
     pub(crate) fn spawn(work: impl FnOnce() -> T + Send + 'static) -> Result<Returning<T>> {
         let slot = Arc::new(Mutex::new(Slot::Awaited));
         let place = Arc::clone(&slot);

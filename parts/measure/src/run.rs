@@ -23,7 +23,8 @@ const BEHIND: u64 = netloom_marking::BANKS;
 
 /// Starts the thread of a session whose points are attached.
 ///
-/// # Errors The thread cannot be started.
+/// # Errors
+/// The thread cannot be started.
 pub(crate) fn spawn(shared: Arc<Shared>) -> Result<()> {
     let body = move || {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| run(&shared))) {

@@ -23,9 +23,9 @@ impl fmt::Debug for Session {
 impl Session {
     /// Finds the interfaces and checks that the kernel accepts the programs; attaches nothing.
     ///
-    /// # Errors A spot whose interface is missing, that marks at ingress, or that appears twice;
-    /// [`Error::Period`]; too much memory for flows and samples; missing features of the kernel or rights of
-    /// the user.
+    /// # Errors
+    /// A spot whose interface is missing, that marks at ingress, or that appears twice; [`Error::Period`];
+    /// too much memory for flows and samples; missing features of the kernel or rights of the user.
     pub fn prepare(interfaces: Arc<dyn Interfaces>, setup: Setup) -> Result<Session> {
         let (room, attaching) = start::check(&*interfaces, &setup)?;
         Ok(Session(Arc::new(Shared::new(interfaces, setup, room, attaching))))
@@ -35,8 +35,9 @@ impl Session {
     /// clock, once all points count. So sessions of several hosts agree on block boundaries and colours,
     /// though not on numbers.
     ///
-    /// # Errors [`Error::Order`] unless it is prepared; errors of the kernel: then nothing stays attached,
-    /// and it can be started again.
+    /// # Errors
+    /// [`Error::Order`] unless it is prepared; errors of the kernel: then nothing stays attached, and it can
+    /// be started again.
     pub fn start(&self) -> Result<()> {
         let shared = &self.0;
         let _starting = shared.begin_start()?;
@@ -106,7 +107,8 @@ impl Session {
     /// The clock of a spot's host, and counts of frames that are in no record there, from the start to now or
     /// the end.
     ///
-    /// # Errors Errors of the kernel; [`Error::Invalid`] for an index without a spot.
+    /// # Errors
+    /// Errors of the kernel; [`Error::Invalid`] for an index without a spot.
     pub fn spot(&self, index: usize) -> Result<(ClockState, Counts)> {
         let points = self.0.points();
         let counts = match points.get(index) {

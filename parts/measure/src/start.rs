@@ -74,7 +74,8 @@ fn check_spots(spots: &[Spot]) -> Result<()> {
 
 /// Attaches all points before block 0: observers first, so that they see every marked packet.
 ///
-/// # Errors The first failure at any point: then none stays attached.
+/// # Errors
+/// The first failure at any point: then none stays attached.
 pub(crate) fn attach(shared: &Shared) -> Result<(Schedule, Vec<Point>)> {
     let Setup { configuration, spots, clock, .. } = &shared.setup;
     // Observers and markers each have a last, partial round.

@@ -168,7 +168,8 @@ pub struct SampleView {
 impl Measures {
     /// The results of a session, as far as they are kept.
     ///
-    /// # Errors [`Error::NoSpot`], [`Error::NoFlow`]; errors of the kernel.
+    /// # Errors
+    /// [`Error::NoSpot`], [`Error::NoFlow`]; errors of the kernel.
     pub fn of(session: &Session, probe: &str, id: SessionId, wanted: &Wanted) -> Result<Measures> {
         let state = session.state();
         let setup = session.setup();

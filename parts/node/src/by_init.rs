@@ -86,7 +86,8 @@ pub struct Call {
 impl Call {
     /// Prepares a program. The calling process must be single-threaded.
     ///
-    /// # Errors The task would show the caller's files to the node, or the kernel refuses.
+    /// # Errors
+    /// The task would show the caller's files to the node, or the kernel refuses.
     pub fn prepare(door: &Door, task: &Task) -> Result<Call> {
         check_root(door, task)?;
         let fail = |operation| Error::system(&door.node, operation);
@@ -114,7 +115,8 @@ impl Call {
 
     /// Waits for the program, once all descriptors are handed over.
     ///
-    /// # Errors The program could not be started, or the node has ended.
+    /// # Errors
+    /// The program could not be started, or the node has ended.
     pub fn wait(self) -> Result<Exit> {
         let Call { node, ours, theirs, order, signals } = self;
         drop((theirs, order));

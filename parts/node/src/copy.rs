@@ -40,7 +40,8 @@ pub struct Summary {
 
 /// Opens the root directory of the node whose init has this pidfd, for [`into_node`] and [`out_of_node`].
 ///
-/// # Errors The init has ended, or belongs to another user.
+/// # Errors
+/// The init has ended, or belongs to another user.
 pub fn open_root(node: &str, init: BorrowedFd<'_>) -> Result<OwnedFd> {
     let fail = |operation, source| Error::Control { node: node.to_owned(), operation, source };
     let pid = pid_of(init).map_err(|e| fail("find its process", e))?;
@@ -67,7 +68,8 @@ fn pid_of(pidfd: BorrowedFd<'_>) -> io::Result<u32> {
 /// If the destination is an existing directory, the copy goes inside it; a destination with a trailing slash
 /// must exist. A source that ends in `.` means the content of the directory.
 ///
-/// # Errors [`Error::Copy`] with the failing path, starting as given. Entries already copied into an existing
+/// # Errors
+/// [`Error::Copy`] with the failing path, starting as given. Entries already copied into an existing
 /// directory stay; no half-copied entry does. Without openat2 (Linux 5.6) nothing is copied.
 pub fn into_node(root: BorrowedFd<'_>, source: &Path, destination: &str) -> Result<Summary> {
     let from = Given::new(Side::Host, source.as_os_str());
@@ -77,7 +79,8 @@ pub fn into_node(root: BorrowedFd<'_>, source: &Path, destination: &str) -> Resu
 
 /// Copies a file or directory of a node out to the caller, otherwise like [`into_node`].
 ///
-/// # Errors As for [`into_node`].
+/// # Errors
+/// As for [`into_node`].
 pub fn out_of_node(root: BorrowedFd<'_>, source: &str, destination: &Path) -> Result<Summary> {
     let from = Given::new(Side::Node(root), source.as_ref());
     let to = Given::new(Side::Host, destination.as_os_str());

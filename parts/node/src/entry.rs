@@ -44,7 +44,8 @@ pub struct Door {
 impl Door {
     /// Refuses a caller that may not enter.
     ///
-    /// # Errors The caller may only start programs by the node's init.
+    /// # Errors
+    /// The caller may only start programs by the node's init.
     pub fn check_entry(&self) -> Result<()> {
         if self.by_init { Err(Error::MayNotEnter { node: self.node.clone() }) } else { Ok(()) }
     }
@@ -107,8 +108,9 @@ pub(crate) fn check_root(door: &Door, task: &Task) -> Result<()> {
 
 /// Runs a program in a node and waits for it.
 ///
-/// # Errors The node cannot be entered. A program that cannot be started yields exit status 126 or 127 and a
-/// line on standard error, as in a shell.
+/// # Errors
+/// The node cannot be entered. A program that cannot be started yields exit status 126 or 127 and a line on
+/// standard error, as in a shell.
 pub fn run(door: &Door, task: &Task) -> Result<Exit> {
     check_root(door, task)?;
     door.check_entry()?;

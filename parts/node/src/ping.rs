@@ -72,7 +72,8 @@ pub struct Prober<'a> {
 /// the kernel's neighbour table limit (`gc_thresh3`, 1024 by default): beyond that many active neighbours,
 /// requests are lost.
 ///
-/// # Errors A namespace cannot be entered or its socket cannot be created; the error names the node.
+/// # Errors
+/// A namespace cannot be entered or its socket cannot be created; the error names the node.
 pub fn all_pairs(
     nodes: &[Prober<'_>],
     version: Version,

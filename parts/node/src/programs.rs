@@ -94,7 +94,8 @@ impl Programs {
 
     /// Starts the first command of `setup`, or all programs if there is none.
     ///
-    /// # Errors Describes the first that cannot be started; the rest is not started.
+    /// # Errors
+    /// Describes the first that cannot be started; the rest is not started.
     pub(crate) fn start(&mut self) -> Result<(), String> {
         match self.stage {
             Stage::Waiting => self.start_from(0),
@@ -104,7 +105,8 @@ impl Programs {
 
     /// Continues after the current command of `setup` has ended.
     ///
-    /// # Errors It failed, or the next cannot be started: a description.
+    /// # Errors
+    /// It failed, or the next cannot be started: a description.
     pub(crate) fn go_on(&mut self) -> Result<(), String> {
         let Stage::Setup(index) = self.stage else { return Ok(()) };
         let slot = &self.slots[self.runs + index];

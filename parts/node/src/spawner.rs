@@ -56,7 +56,8 @@ pub struct Spawner {
 impl Spawner {
     /// Forks the spawner.
     ///
-    /// # Errors The process has more than one thread, or the kernel refuses.
+    /// # Errors
+    /// The process has more than one thread, or the kernel refuses.
     pub fn start() -> Result<Spawner> {
         let (ours, theirs) = Self::socket()?;
         let forked = process::fork_alone(Namespaces::NONE, None)

@@ -20,7 +20,8 @@ pub struct Lock(OwnedFd);
 impl Lock {
     /// Locks a whole file, which is created if missing.
     ///
-    /// # Errors [`Error::Lock`]: EAGAIN or EACCES when another process holds the lock.
+    /// # Errors
+    /// [`Error::Lock`]: EAGAIN or EACCES when another process holds the lock.
     pub fn take(path: &Path) -> Result<Lock> {
         let failed = |e| Error::Lock { path: path.to_owned(), source: io::Error::from(e) };
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;

@@ -42,12 +42,14 @@ pub enum Given {
 pub trait Member: Send {
     /// Receives the next frame, if any, into `buffer`, without blocking.
     ///
-    /// # Errors A failure beyond a single frame.
+    /// # Errors
+    /// A failure beyond a single frame.
     fn receive(&mut self, buffer: &mut [u8]) -> Result<Taken>;
 
     /// Offers a frame, which may stay pending until [`Member::flush`]. May wait for room, bounded.
     ///
-    /// # Errors A failure beyond a single frame.
+    /// # Errors
+    /// A failure beyond a single frame.
     fn queue(&mut self, frame: &[u8]) -> Result<Given>;
 
     /// Sends what [`Member::queue`] has taken.

@@ -69,7 +69,8 @@ impl Pump {
     /// Carries frames until `stop` is readable, until `go_on`, called about twice a second, returns false, or
     /// until one of the sides is gone. It may run again after a stop.
     ///
-    /// # Errors Waiting fails, or the switch port does.
+    /// # Errors
+    /// Waiting fails, or the switch port does.
     pub fn run(&mut self, stop: BorrowedFd<'_>, go_on: &mut dyn FnMut() -> bool) -> Result<End> {
         let result = self.carry(stop, go_on);
         self.look();

@@ -67,7 +67,8 @@ impl Options {
 /// It names the process `netloom-plug`, blocks SIGTERM and drops every capability: call it in a
 /// single-threaded process that does nothing else.
 ///
-/// # Errors The descriptor is not of the stated type, the switch cannot be joined, or carrying fails.
+/// # Errors
+/// The descriptor is not of the stated type, the switch cannot be joined, or carrying fails.
 pub fn serve(port: OwnedFd, lock: Lock, options: &Options) -> Result<End> {
     process::set_name("netloom-plug");
     let signals =

@@ -38,7 +38,8 @@ pub struct Connection {
 impl Connection {
     /// The switch whose socket is at `path`. `Ok(None)` when nobody listens.
     ///
-    /// # Errors [`Error::Shared`]: the system refuses.
+    /// # Errors
+    /// [`Error::Shared`]: the system refuses.
     pub fn open(path: &Path) -> Result<Option<Connection>> {
         let shared = Error::shared("connect");
         let gone = [Errno::NOENT, Errno::CONNREFUSED].map(|e| Some(e.raw_os_error()));
@@ -65,8 +66,9 @@ impl Connection {
 
     /// Sends a request and waits for the answer.
     ///
-    /// # Errors [`Error::Refused`]: the switch did not do it. [`Error::Shared`]: the switch could not be
-    /// reached or did not answer.
+    /// # Errors
+    /// [`Error::Refused`]: the switch did not do it. [`Error::Shared`]: the switch could not be reached or
+    /// did not answer.
     pub fn ask(&self, request: &Request) -> Result<Answer> {
         let wrong = |e: serde_json::Error| Error::Message(e.to_string());
         let body = serde_json::to_vec(request).map_err(wrong)?;
@@ -91,7 +93,8 @@ impl Connection {
 
     /// State of the switch.
     ///
-    /// # Errors As [`Connection::ask`]; the same holds for the methods below.
+    /// # Errors
+    /// As [`Connection::ask`]; the same holds for the methods below.
     pub fn show(&self) -> Result<Shown> {
         match self.ask(&Request::Show)? {
             Answer::Shown(shown) => Ok(*shown),
@@ -101,7 +104,8 @@ impl Connection {
 
     /// The learned addresses of all its ports, or of one.
     ///
-    /// # Errors As [`Connection::ask`].
+    /// # Errors
+    /// As [`Connection::ask`].
     pub fn macs(&self, port: Option<PortKey>) -> Result<Vec<MacTable>> {
         match self.ask(&Request::Macs { port })? {
             Answer::Macs(tables) => Ok(tables),
@@ -127,7 +131,8 @@ impl Connection {
 
     /// Starts a mirror session and returns its number.
     ///
-    /// # Errors As [`Connection::ask`].
+    /// # Errors
+    /// As [`Connection::ask`].
     pub fn add_mirror(&self, mirror: Mirror) -> Result<u16> {
         match self.ask(&Request::AddMirror(mirror))? {
             Answer::Mirror(number) => Ok(number),
@@ -145,7 +150,8 @@ impl Connection {
 
     /// Disconnects a port from the switch.
     ///
-    /// # Errors As [`Connection::ask`].
+    /// # Errors
+    /// As [`Connection::ask`].
     pub fn disconnect(&self, port: impl Into<PortKey>) -> Result<()> {
         self.order(&Request::Disconnect { port: port.into() })
     }

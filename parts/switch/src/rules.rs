@@ -180,7 +180,8 @@ pub struct Rules {
 impl Rules {
     /// Refuses invalid rules, naming the object.
     ///
-    /// # Errors [`Error::Refused`].
+    /// # Errors
+    /// [`Error::Refused`].
     pub fn check(&self) -> Result<()> {
         let mut names = BTreeSet::new();
         for (number, port) in &self.ports {

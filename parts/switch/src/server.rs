@@ -42,8 +42,9 @@ const NAME: &str = "netloom-switch";
 ///
 /// Call it with a single thread; it names the process `netloom-switch` and blocks SIGTERM.
 ///
-/// # Errors The process cannot be set up; [`Error::BrokenState`] if the state file is malformed. Client
-/// errors are answered to the client.
+/// # Errors
+/// The process cannot be set up; [`Error::BrokenState`] if the state file is malformed. Client errors are
+/// answered to the client.
 pub fn serve(listener: OwnedFd, socket: &Path, state: &Path, options: &Options) -> Result<()> {
     process::set_name(NAME);
     let signals = process::catch(&[Signal::TERM.as_raw()])

@@ -99,7 +99,8 @@ impl StateFile {
 
     /// Its content; a new state when there is no such file.
     ///
-    /// # Errors [`Error::State`], or [`Error::BrokenState`] when it is malformed or contradictory.
+    /// # Errors
+    /// [`Error::State`], or [`Error::BrokenState`] when it is malformed or contradictory.
     pub(crate) fn read(&self) -> Result<State> {
         let broken = |reason: String| Error::BrokenState { path: self.path.clone(), reason };
         let failed = |e: std::io::Error| Error::state(&self.path, "read", e);
@@ -120,7 +121,8 @@ impl StateFile {
 
     /// Replaces the file.
     ///
-    /// # Errors [`Error::State`]; the old content is then intact.
+    /// # Errors
+    /// [`Error::State`]; the old content is then intact.
     pub(crate) fn write(&self, state: &State) -> Result<()> {
         let failed = |e: std::io::Error| Error::state(&self.path, "write", e);
         let bytes = serde_json::to_vec(state).map_err(|e| failed(e.into()))?;

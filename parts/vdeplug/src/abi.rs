@@ -189,7 +189,8 @@ unsafe extern "C" fn vde_close(conn: *mut Conn) -> c_int {
 
 /// The connection behind a pointer.
 ///
-/// # Safety `conn` is null, or an open connection that is not closed while the reference is in use.
+/// # Safety
+/// `conn` is null, or an open connection that is not closed while the reference is in use.
 unsafe fn plug<'a>(conn: *mut Conn) -> Result<&'a Plug<SwitchPort>, Errno> {
     if conn.is_null() {
         return Err(Errno::BADF);
@@ -201,7 +202,8 @@ unsafe fn plug<'a>(conn: *mut Conn) -> Result<&'a Plug<SwitchPort>, Errno> {
 
 /// A copy of a C string; empty for null.
 ///
-/// # Safety `from` is null, or a C string that stays valid for the call.
+/// # Safety
+/// `from` is null, or a C string that stays valid for the call.
 unsafe fn text(from: *const c_char) -> Result<String, Errno> {
     if from.is_null() {
         return Ok(String::new());

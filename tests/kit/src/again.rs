@@ -9,14 +9,16 @@ use crate::test_name;
 
 /// A command that runs only `helper` in a new process: `again(&holds_the_lock).env(…).spawn()`.
 ///
-/// # Panics The path of this executable is unknown.
+/// # Panics
+/// The path of this executable is unknown.
 pub fn again<T>(helper: &T) -> Command {
     again_by_name(&test_name(helper))
 }
 
 /// [`again`] for a test given by its libtest name, as [`test_name`] returns it.
 ///
-/// # Panics The path of this executable is unknown.
+/// # Panics
+/// The path of this executable is unknown.
 pub fn again_by_name(test: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("own path"));
     command.args(["--exact", test, "--include-ignored", "--nocapture", "--test-threads=1"]);

@@ -17,7 +17,8 @@ pub struct Binary(PathBuf);
 impl Binary {
     /// Finds it, once per test process.
     ///
-    /// # Panics The binary is missing and cannot be built.
+    /// # Panics
+    /// The binary is missing and cannot be built.
     pub fn find() -> Binary {
         static FOUND: OnceLock<PathBuf> = OnceLock::new();
         Binary(FOUND.get_or_init(locate).clone())

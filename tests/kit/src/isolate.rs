@@ -27,7 +27,8 @@ macro_rules! isolated {
 /// Returns whether the caller runs isolated already (it then runs the body); otherwise runs `test` isolated
 /// and waits.
 ///
-/// # Panics The isolated test failed.
+/// # Panics
+/// The isolated test failed.
 pub fn run_isolated(test: &str) -> bool {
     if std::env::var(MARK).is_ok_and(|inside| inside == test) {
         return true;

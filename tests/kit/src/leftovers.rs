@@ -194,7 +194,8 @@ impl Snapshot {
 
 /// Asserts that all is as before, after the kernel's own clean-up.
 ///
-/// # Panics A difference remains after 20 s; the message shows it.
+/// # Panics
+/// A difference remains after 20 s; the message shows it.
 pub fn assert_same(before: &Snapshot) {
     let difference = before.difference_that_stays();
     assert!(difference.is_empty(), "left behind (+) or lost (-) after {BOUND:?}:\n{difference}");

@@ -28,7 +28,8 @@ pub struct Terminal {
 impl Terminal {
     /// Starts `program` on a terminal of 80 columns and 24 rows.
     ///
-    /// # Panics No terminal is available, or the program cannot be started.
+    /// # Panics
+    /// No terminal is available, or the program cannot be started.
     pub fn start(program: &Path, args: &[&str], env: &[(&str, &Path)]) -> Terminal {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)
             .expect("open a terminal");
@@ -51,14 +52,16 @@ impl Terminal {
 
     /// Types text; `\x03` is Ctrl-C, `\x04` end of input.
     ///
-    /// # Panics The terminal is gone.
+    /// # Panics
+    /// The terminal is gone.
     pub fn type_text(&mut self, text: &str) {
         self.master.write_all(text.as_bytes()).expect("type on terminal");
     }
 
     /// Changes the size: the program gets SIGWINCH.
     ///
-    /// # Panics The terminal is gone.
+    /// # Panics
+    /// The terminal is gone.
     pub fn resize(&self, columns: u16, rows: u16) {
         let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&self.master, size).expect("set terminal size");
@@ -66,14 +69,16 @@ impl Terminal {
 
     /// All output so far.
     ///
-    /// # Panics Never in practice: the reader does not panic.
+    /// # Panics
+    /// Never in practice: the reader does not panic.
     pub fn screen(&self) -> String {
         String::from_utf8_lossy(&self.shown.lock().expect("reader lives")).into_owned()
     }
 
     /// Waits up to 20 s until the text appears.
     ///
-    /// # Panics The text did not appear; the message shows all output.
+    /// # Panics
+    /// The text did not appear; the message shows all output.
     pub fn expect(&self, text: &str) {
         let end = std::time::Instant::now() + Duration::from_secs(20);
         while !self.screen().contains(text) {
@@ -85,7 +90,8 @@ impl Terminal {
 
     /// Waits up to 20 s for its end.
     ///
-    /// # Panics It does not end.
+    /// # Panics
+    /// It does not end.
     pub fn finish(mut self) -> ExitStatus {
         wait_until("end of the program on the terminal", Duration::from_secs(20), || {
             self.child.try_wait().expect("wait for child")

@@ -3,7 +3,8 @@
 /// Repetitions of an attack: `usual` in an ordinary run, multiplied by `NETLOOM_ROUNDS`
 /// (`cargo xtask test attack --rounds N`).
 ///
-/// # Panics `NETLOOM_ROUNDS` is not a number.
+/// # Panics
+/// `NETLOOM_ROUNDS` is not a number.
 pub fn rounds(usual: u32) -> u32 {
     let times = std::env::var("NETLOOM_ROUNDS");
     let times = times.map_or(1, |text| text.parse().expect("NETLOOM_ROUNDS is a number"));

@@ -84,7 +84,8 @@ impl Run {
 
     /// Starts it and leaves it running, with its three streams as pipes.
     ///
-    /// # Panics It cannot be started.
+    /// # Panics
+    /// It cannot be started.
     pub fn spawn(mut self) -> Child {
         spawn_with_defaults(&mut self.command)
             .unwrap_or_else(|error| panic!("start {}: {error}", self.shown.display()))
@@ -92,7 +93,8 @@ impl Run {
 
     /// Runs it to its end.
     ///
-    /// # Panics It cannot be started, or does not end within the bound (it is then killed).
+    /// # Panics
+    /// It cannot be started, or does not end within the bound (it is then killed).
     pub fn finish(self) -> Finished {
         let Run { mut command, input, bound, shown } = self;
         let start = Instant::now();
@@ -126,7 +128,8 @@ impl Run {
 impl Finished {
     /// Asserts the exit code, printing all output if it differs.
     ///
-    /// # Panics The code differs.
+    /// # Panics
+    /// The code differs.
     pub fn code(self, want: i32) -> Finished {
         let got = self.status.code();
         assert!(got == Some(want), "exit code: wanted {want}, got {}\n{self}", self.how());
@@ -135,7 +138,8 @@ impl Finished {
 
     /// Asserts that standard error contains `part`.
     ///
-    /// # Panics It does not.
+    /// # Panics
+    /// It does not.
     pub fn says(self, part: &str) -> Finished {
         assert!(self.errors().contains(part), "stderr lacks `{part}`\n{self}");
         self
@@ -153,7 +157,8 @@ impl Finished {
 
     /// Standard output as JSON.
     ///
-    /// # Panics It is not JSON.
+    /// # Panics
+    /// It is not JSON.
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.stdout)
             .unwrap_or_else(|error| panic!("not JSON: {error}\n{self}"))

@@ -19,7 +19,8 @@ pub struct Scratch {
 impl Scratch {
     /// Makes a scratch folder.
     ///
-    /// # Panics The folder cannot be made.
+    /// # Panics
+    /// The folder cannot be made.
     pub fn new() -> Scratch {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         let folder = private_folder();
@@ -45,7 +46,8 @@ impl Scratch {
 
     /// Writes a file into the folder and returns its path.
     ///
-    /// # Panics It cannot be written.
+    /// # Panics
+    /// It cannot be written.
     pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path().join(name);
         std::fs::write(&path, content).expect("write file");

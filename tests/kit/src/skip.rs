@@ -40,7 +40,8 @@ pub fn test_name<T>(inner: &T) -> String {
 
 /// Records a skip for `cargo xtask test`. Used by [`skip!`].
 ///
-/// # Panics The log cannot be written: an unseen skip would count as a pass.
+/// # Panics
+/// The log cannot be written: an unseen skip would count as a pass.
 pub fn record_skip(test: &str, reason: &str) {
     eprintln!("skipped: {test}: {reason}");
     let Some(path) = std::env::var_os("NETLOOM_SKIP_LOG") else { return };

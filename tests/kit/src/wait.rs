@@ -7,7 +7,8 @@ const STEP: Duration = Duration::from_millis(5);
 
 /// Polls until `cond` returns a value.
 ///
-/// # Panics `bound` has passed; the message contains `what` and the bound.
+/// # Panics
+/// `bound` has passed; the message contains `what` and the bound.
 pub fn wait_until<T>(what: &str, bound: Duration, mut cond: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + bound;
     loop {

@@ -11,7 +11,8 @@ pub use netloom_kit::{Run, is_root, isolated, program, skip, wait_until};
 
 /// Runs `ip` with these words (split at spaces), asserts success, returns its output.
 ///
-/// # Panics `ip` fails.
+/// # Panics
+/// `ip` fails.
 pub fn ip(words: &str) -> String {
     Run::new("ip").args(words.split_whitespace()).ok()
 }

@@ -45,7 +45,8 @@ pub(super) struct Modules {
 impl Modules {
     /// Reads a crate from its root file.
     ///
-    /// # Errors A file is missing or is not valid Rust.
+    /// # Errors
+    /// A file is missing or is not valid Rust.
     pub(super) fn read(root: &Path) -> Result<Modules> {
         let mut modules = Modules { files: vec![], by_path: BTreeMap::new() };
         let folder = root.parent().unwrap_or(root).to_owned();

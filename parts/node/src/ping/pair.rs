@@ -27,7 +27,8 @@ pub struct Pace {
 /// Sends echo requests from a node to an address of the same version as the node's own. Returns the
 /// round-trip time of each request in microseconds, `None` if no answer came in time.
 ///
-/// # Errors The node's namespace cannot be entered or its socket cannot be created.
+/// # Errors
+/// The node's namespace cannot be entered or its socket cannot be created.
 pub fn one_pair(
     from: &Prober<'_>,
     to: IpAddr,

@@ -43,7 +43,8 @@ pub(super) struct Filter {
 impl Filter {
     /// Compiles an expression in which hosts may be nodes of a lab.
     ///
-    /// # Errors libpcap's own message if the expression is wrong or libpcap is missing.
+    /// # Errors
+    /// libpcap's own message if the expression is wrong or libpcap is missing.
     pub(super) fn compile(text: &str, plan: Option<&Plan>) -> Result<Filter> {
         let addresses = |name: &str| -> Option<Vec<IpAddr>> {
             let plan = plan?;

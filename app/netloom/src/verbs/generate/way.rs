@@ -26,7 +26,8 @@ pub(super) struct Way {
 impl Way {
     /// Determines where `args` sends frames from a point.
     ///
-    /// # Errors A flag is required because the lab does not determine it.
+    /// # Errors
+    /// A flag is required because the lab does not determine it.
     pub(super) fn find(plan: Option<&Plan>, point: Option<&Point>, args: &Generate) -> Result<Way> {
         let own = plan.zip(point).and_then(|(plan, point)| sender(plan, point));
         let asked = args.to.as_deref();

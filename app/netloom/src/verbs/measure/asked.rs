@@ -103,7 +103,8 @@ pub(super) type Packets<'a> = (&'a [(IpAddr, IpAddr)], bool);
 /// The configuration for these flows on the paths of these packets. A flow on a path has number flow * paths
 /// + path, and a filter for each address pair; packets of an unmeasured family are counted.
 ///
-/// # Errors All errors, with the names of flags.
+/// # Errors
+/// All errors, with the names of flags.
 pub(super) fn configuration(
     args: &Measure,
     flows: &[Flow],

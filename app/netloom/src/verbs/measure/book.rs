@@ -81,7 +81,8 @@ impl Book {
 
     /// Adds a block of all points.
     ///
-    /// # Errors The block lacks a point or a flow.
+    /// # Errors
+    /// The block lacks a point or a flow.
     pub(super) fn add(&mut self, told: &Told) -> Result<Blocks> {
         let mut blocks = Vec::with_capacity(self.entries.len());
         for entry in &mut self.entries {

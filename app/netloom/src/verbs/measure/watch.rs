@@ -73,7 +73,8 @@ impl Watch {
 
     /// Passes each closed block to `work`, and returns when there are no more.
     ///
-    /// # Errors An error of `work`, which stops the session; the reason why the session ended early.
+    /// # Errors
+    /// An error of `work`, which stops the session; the reason why the session ended early.
     pub(super) fn each(
         &self,
         spaces: &Spaces,

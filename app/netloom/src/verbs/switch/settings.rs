@@ -14,7 +14,8 @@ const NONE: &str = "none";
 
 /// Parses the settings of a port.
 ///
-/// # Errors [`Usage`] with the key, for an unknown setting or an invalid value.
+/// # Errors
+/// [`Usage`] with the key, for an unknown setting or an invalid value.
 pub(super) fn change(settings: &[Setting]) -> Result<PortChange> {
     let mut change = PortChange::default();
     for (key, value) in settings {
