@@ -1,12 +1,12 @@
 //! Interfaces that are not where the plan put them, or are set down: moved, lost, cut.
 
 use netloom_model::Plan;
-use netloom_model::plan::{Interface, PlannedEnd, PlannedLink, PlannedNode};
+use netloom_model::plan::form::{LinkForm, Seat};
+use netloom_model::plan::{Interface, PlannedLink, PlannedNode};
 
 use crate::moved::Home;
-use crate::network::port_index;
 use crate::state::State;
-use crate::{Error, Result, forms};
+use crate::{Error, Result};
 
 /// Whether an interface of a node, by places, is elsewhere, or lost.
 pub(crate) fn is_away(state: &State, node: usize, interface: usize) -> bool {
@@ -51,29 +51,23 @@ pub(crate) enum Cut {
 
 /// Where a link is cut, whichever way it was made.
 pub(crate) fn cut_of(state: &State, link: &PlannedLink) -> Cut {
-    let plan = &state.plan;
-    if state.wired.contains(&link.id) {
-        return Cut::Core([0, 1].map(|side| forms::inner_index(link, side)).into());
+    if state.form(link) == LinkForm::Wired {
+        return Cut::Core([0, 1].map(|side| link.hidden_index(side)).into());
     }
-    let card = link.ends.iter().any(|end| matches!(end, PlannedEnd::Host { .. }));
-    let is_port = |side: &usize| {
-        let PlannedEnd::Port { .. } = &link.ends[*side] else { return false };
-        let shm = forms::at(plan, &link.ends[*side]).is_some();
-        !(state.tapped.contains(&link.id) || shm && card)
-    };
-    let ports: Vec<u32> =
-        [0, 1].into_iter().filter(is_port).map(|side| port_index(link, side)).collect();
+    let seats = [0, 1].map(|side| state.seat(link, side));
+    let ports: Vec<u32> = [0, 1]
+        .into_iter()
+        .filter(|side| seats[*side] == Seat::Port)
+        .map(|side| link.port_index(side))
+        .collect();
     if !ports.is_empty() {
         return Cut::Core(ports);
     }
-    if link.ends.iter().any(|end| forms::at(plan, end).is_some()) {
-        return Cut::Plugs;
-    }
-    let node = link.ends.iter().rev().find_map(|end| match end {
-        PlannedEnd::Node { node, interface } => Some(Cut::Node(*node, *interface)),
+    let node = seats.iter().rev().find_map(|seat| match seat {
+        Seat::Node { node, interface } => Some(Cut::Node(*node, *interface)),
         _ => None,
     });
-    node.unwrap_or(Cut::Plugs)
+    node.filter(|_| !seats.contains(&Seat::Plug)).unwrap_or(Cut::Plugs)
 }
 
 /// Whether an interface of a node, by places, is set down because its link is.

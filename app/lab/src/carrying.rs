@@ -1,9 +1,9 @@
 //! Carrying interfaces between namespaces, with what they have: to another node, and home.
 
-use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use netloom_model::Plan;
+use netloom_model::plan::form::Forms;
 use netloom_netlink::{Batch, Carried, Change, LinkInfo, MoveLink, Socket};
 use netloom_sys::namespace;
 
@@ -150,7 +150,7 @@ pub(crate) fn settle(plan: &Plan, node: usize, index: u32, space: OwnedFd) -> Re
     let core = space.try_clone().map_err(Error::state("network namespace", "copy"))?;
     let mut nodes: Vec<Option<OwnedFd>> = plan.nodes.iter().map(|_| None).collect();
     nodes[slot] = Some(space);
-    let spaces = Spaces { nodes, core, wired: BTreeSet::new(), tapped: BTreeSet::new() };
+    let spaces = Spaces { nodes, core, forms: Forms::default() };
     network::configure(plan, &spaces, &[(slot, Scope::Links)], &[interface.link])
 }
 

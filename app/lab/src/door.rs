@@ -14,6 +14,7 @@ use ipnet::IpNet;
 use ledger::Ledger;
 use netloom_model::Plan;
 use netloom_model::plan::PlannedEnd;
+use netloom_model::plan::form::LinkForm;
 use netloom_netlink::{
     Address, Batch, BridgeSpec, Change, DeleteLink, EndSpec, LinkInfo, Route, Socket, VethSpec, nat,
 };
@@ -22,7 +23,7 @@ use netloom_sys::Unsupported;
 use crate::host_change::HostChange;
 use crate::network::{Spaces, end, on_a_thread, run};
 use crate::state::Folder;
-use crate::{Error, Result, forms};
+use crate::{Error, Result};
 
 /// What names of netloom's links on the host begin with.
 pub(crate) const MARK: &str = "nl";
@@ -59,10 +60,9 @@ pub(crate) fn open(plan: &Plan, spaces: &Spaces, folder: &Folder, links: &[usize
         let mut socket = Socket::open().map_err(Error::network("host", "open a netlink socket"))?;
         for &index in links {
             for side in [0, 1] {
+                let form = spaces.forms.get(plan, &plan.links[index]);
                 match &plan.links[index].ends[side] {
-                    PlannedEnd::Host { iface }
-                        if forms::at(plan, &plan.links[index].ends[1 - side]).is_some() =>
-                    {
+                    PlannedEnd::Host { iface } if form == LinkForm::Card => {
                         doors.raise(&mut socket, iface)?;
                     }
                     PlannedEnd::Host { iface } => {

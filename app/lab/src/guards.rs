@@ -17,6 +17,7 @@ use netloom_ebpf::Direction;
 use netloom_ebpf::protect::{Budget, Protection, Shield};
 use netloom_ebpf::sockets::{GroupId, SocketCounts, SocketLimits};
 use netloom_model::lab::Protect;
+use netloom_model::plan::form::{LinkForm, Seat};
 use netloom_model::plan::{Interface, PlannedEnd, PlannedLink, PlannedNode};
 use netloom_netlink::charge;
 use netloom_node::spec::CORE;
@@ -24,7 +25,6 @@ use netloom_node::spec::CORE;
 use crate::absent::is_absent;
 use crate::error::refused;
 use crate::keeper::{Context, Fresh, Gone, Keeper};
-use crate::network::{port_index, port_of};
 use crate::spots::{self, Spot};
 use crate::state::State;
 use crate::view::{ProtectView, SenderView};
@@ -366,7 +366,7 @@ fn budget(of: &Protect) -> Budget {
 fn names_here<'a>(state: &State, node: &'a PlannedNode) -> Vec<&'a str> {
     // A tap's frames are received in the time of its plug, which has no queue for threads.
     let queues = |i: &&Interface| {
-        !state.plan.links.get(i.link).is_some_and(|link| state.tapped.contains(&link.id))
+        !state.plan.links.get(i.link).is_some_and(|link| state.form(link) == LinkForm::Tap)
     };
     let here = node.interfaces.iter().filter(|i| !is_absent(state, node, i)).filter(queues);
     here.map(|i| i.name.as_str()).collect()
@@ -381,13 +381,13 @@ fn spots_of(state: &State, slot: usize) -> Vec<Spot> {
         let link = &state.plan.links[planned.link];
         let here = PlannedEnd::Node { node: slot, interface };
         let side = link.ends.iter().position(|e| *e == here).unwrap_or(0);
-        match &link.ends[1 - side] {
-            PlannedEnd::Port { .. } if !state.tapped.contains(&link.id) => Spot {
-                space: CORE,
-                index: port_index(link, 1 - side),
-                direction: Direction::Egress,
-            },
-            _ => spots::at_interface(state, slot, interface, Direction::Ingress),
+        match state.seat(link, 1 - side) {
+            Seat::Port => {
+                Spot { space: CORE, index: link.port_index(1 - side), direction: Direction::Egress }
+            }
+            Seat::Node { .. } | Seat::Plug | Seat::Host => {
+                spots::at_interface(state, slot, interface, Direction::Ingress)
+            }
         }
     };
     here.map(spot).collect()
@@ -413,7 +413,7 @@ fn sender_words(state: &State, slot: usize, space: usize, interface: u32) -> Str
     let plan = &state.plan;
     if space == CORE {
         let behind = |(link, side): (&PlannedLink, usize)| end_text(plan, &link.ends[1 - side]);
-        return port_of(plan, interface).map_or_else(|| "(the switch)".to_owned(), behind);
+        return plan.port_of(interface).map_or_else(|| "(the switch)".to_owned(), behind);
     }
     let node = &plan.nodes[slot];
     let direct = node.interfaces.iter().enumerate().find_map(|(at, planned)| {

@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 use netloom_impair::{Cause, Fate, Impairments};
 use netloom_model::impairment::{self, words};
 use netloom_model::plan::PlannedLink;
+use netloom_model::plan::form::LinkForm;
 use netloom_wire::control::{DirectionState, Record, Request};
 
 use crate::finding::find_link;
 use crate::running::{Running, Work};
 use crate::state::State;
 use crate::view::{DirectionView, FateView, Fates, LinkSettings, LinkStatus, WireView};
-use crate::{Error, Result, Service, absent, end_text, forms};
+use crate::{Error, Result, Service, absent, end_text};
 
 /// Pause between two looks for somebody who waits for fates.
 const LOOK: Duration = Duration::from_millis(20);
@@ -140,7 +141,7 @@ pub(crate) fn view(
     restarts: u32,
 ) -> Option<WireView> {
     let plan = &state.plan;
-    if !forms::impaired(link) && !forms::built_in(state, link) {
+    if !link.is_impaired() && state.form(link) != LinkForm::Wired {
         return None;
     }
     let one = |from: usize| -> Option<DirectionView> {

@@ -14,15 +14,16 @@ use std::time::{Duration, Instant};
 use netloom_model::Plan;
 use netloom_model::lab::FileContent;
 use netloom_model::plan::PlannedNode;
+use netloom_model::plan::form::Forms;
 use netloom_node::spawner::Spawner;
 use netloom_sys::cgroup::{self, Groups};
 use netloom_sys::process::{self, Forked, Namespaces};
 use netloom_sys::{Unsupported, caps, disposition, feature, namespace};
 use rustix::process::Signal;
 
+use crate::allowed::allowed;
 use crate::comparing::{self, Asked};
 use crate::events::{Event, Serve};
-use crate::forms::choose_way;
 use crate::lab_process::is_lab_process;
 use crate::life::Birth;
 use crate::making::absolute_paths;
@@ -240,9 +241,10 @@ fn fresh_state(
         let limits = &node.limits;
         groups.add(node.id, parent, limits.memory.is_some(), limits.sockets.is_some());
     }
-    let mut state = State {
-        tapped: BTreeSet::new(),
+    State {
+        forms: Forms::of(&plan, allowed(user)),
         wired: BTreeSet::new(),
+        tapped: BTreeSet::new(),
         plan,
         groups,
         user,
@@ -253,9 +255,7 @@ fn fresh_state(
         leaving: BTreeSet::new(),
         unfinished: BTreeSet::new(),
         file: options.file.clone(),
-    };
-    (0..state.plan.links.len()).for_each(|at| choose_way(&mut state, at));
-    state
+    }
 }
 
 /// Whether this machine and this user can have a lab at all, as far as that is seen before anything is

@@ -8,6 +8,7 @@
 
 mod absent;
 mod addresses;
+mod allowed;
 mod cable;
 mod carrying;
 mod comparing;
@@ -17,7 +18,6 @@ mod error;
 mod events;
 mod finding;
 mod following;
-mod forms;
 pub mod graph;
 mod guards;
 mod homing;

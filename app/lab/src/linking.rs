@@ -9,19 +9,21 @@ use std::os::fd::AsFd;
 use ipnet::IpNet;
 use netloom_impair::Impairments;
 use netloom_model::impairment;
+use netloom_model::plan::form::{LinkForm, Seat};
 use netloom_model::plan::{self, NewEnd, Plan, PlannedEnd, PlannedLink};
 use netloom_netlink::{Batch, DeleteLink, Socket};
 use netloom_node::spec::CORE;
 
 use crate::absent::{is_away, refuse_lost, without_absent};
+use crate::allowed::allowed;
 use crate::finding::{find_link, slot};
 use crate::inits::Inits;
 use crate::keeper::Gone;
-use crate::network::{self, Scope, Spaces, port_index};
+use crate::network::{self, Scope, Spaces};
 use crate::running::{Running, Work};
 use crate::state::State;
 use crate::view::{Changed, NewLink};
-use crate::{Error, Result, forms, spots, switching};
+use crate::{Error, Result, spots, switching};
 
 impl Running {
     /// See [`Service::create_link`](crate::Service::create_link).
@@ -37,7 +39,8 @@ impl Running {
         let mut next = State::clone(&old);
         let at = next.plan.add_link(new).map_err(invalid)?;
         let (id, name) = (next.plan.links[at].id, next.plan.links[at].name.clone());
-        forms::choose_way(&mut next, at);
+        let form = LinkForm::of(&next.plan, &next.plan.links[at], allowed(next.user));
+        next.forms.set(id, form);
         next.unfinished.insert(id);
         self.change(&mut work, |state| {
             *state = next;
@@ -177,7 +180,7 @@ impl Running {
         }
         let core = work.inits.get(&CORE).filter(|init| init.lives());
         let core = core.ok_or_else(|| Error::DeadNode("(core)".into()))?.network("(core)")?;
-        Ok(Spaces { nodes, core, wired: state.wired.clone(), tapped: state.tapped.clone() })
+        Ok(Spaces { nodes, core, forms: state.forms.clone() })
     }
 
     /// See [`Service::delete_link`](crate::Service::delete_link).
@@ -241,10 +244,9 @@ impl Running {
 
     fn forget_link(&self, work: &mut Work, id: usize) -> Result<()> {
         self.change(work, |state| {
-            for set in [&mut state.unfinished, &mut state.wired, &mut state.tapped, &mut state.down]
-            {
-                set.remove(&id);
-            }
+            state.forms.forget(id);
+            state.unfinished.remove(&id);
+            state.down.remove(&id);
             Ok(())
         })
     }
@@ -278,16 +280,14 @@ fn moved_end(state: &State, link: &PlannedLink) -> Option<String> {
 /// Deletes the interfaces of a link where they are; those that are gone are no failure.
 fn delete_ends(inits: &Inits, state: &State, link: &PlannedLink) -> Result<()> {
     let object = format!("link {:?}", link.name);
-    for (side, end) in link.ends.iter().enumerate() {
-        let (space, index) = match end {
-            PlannedEnd::Node { node, interface } => {
-                let node = &state.plan.nodes[*node];
-                (node.id, node.interfaces[*interface].index)
+    for side in [0, 1] {
+        let (space, index) = match state.seat(link, side) {
+            Seat::Node { node, interface } => {
+                let node = &state.plan.nodes[node];
+                (node.id, node.interfaces[interface].index)
             }
-            PlannedEnd::Port { .. } if !state.tapped.contains(&link.id) => {
-                (CORE, port_index(link, side))
-            }
-            _ => continue,
+            Seat::Port => (CORE, link.port_index(side)),
+            Seat::Plug | Seat::Host => continue,
         };
         spots::run_in_living(inits, space, &object, || {
             let mut socket =

@@ -88,9 +88,9 @@ fn links_of(state: &State, missing: &[usize]) -> Vec<usize> {
         let link = &plan.links[*i];
         let is_lost = state.lost.contains_key(&link.id);
         // The others are made one by one when all nodes are there, see `Running::make_lost`.
-        if is_lost { !network::is_inner(link) } else { link.ends.iter().any(touched) }
+        if is_lost { state.form(link).is_door() } else { link.ends.iter().any(touched) }
     };
-    let is_door = |i: &usize| !network::is_inner(&plan.links[*i]);
+    let is_door = |i: &usize| state.form(&plan.links[*i]).is_door();
     let doors = (0..plan.links.len()).filter(is_door).any(|i| hit(&i));
     (0..plan.links.len()).filter(|i| hit(i) || (doors && is_door(i))).collect()
 }
@@ -329,17 +329,12 @@ impl Maker<'_> {
         };
         let node = |slot: usize| wanted.contains(&slot).then(|| open(slot)).transpose();
         let nodes = (0..self.core_slot()).map(node).collect::<Result<Vec<_>>>()?;
-        Ok(Spaces {
-            nodes,
-            core: open(self.core_slot())?,
-            wired: self.state.wired.clone(),
-            tapped: self.state.tapped.clone(),
-        })
+        Ok(Spaces { nodes, core: open(self.core_slot())?, forms: self.state.forms.clone() })
     }
 
     /// Removes what a dead init's links left behind, so that they can be made anew.
     fn clear_way(&self, spaces: &Spaces, links: &[usize]) -> Result<()> {
-        if links.iter().any(|i| !network::is_inner(&self.state.plan.links[*i])) {
+        if links.iter().any(|i| self.state.form(&self.state.plan.links[*i]).is_door()) {
             let changes = self.folder.read_host_changes()?;
             let failures = door::close(self.folder, &changes);
             if !failures.is_empty() {
@@ -359,7 +354,7 @@ impl Maker<'_> {
         (self.progress)("links", 0, links.len());
         network::make_links(plan, spaces, links)?;
         switching::make_taps(self.state, spaces, links)?;
-        if links.iter().any(|i| !network::is_inner(&plan.links[*i])) {
+        if links.iter().any(|i| self.state.form(&plan.links[*i]).is_door()) {
             door::open(plan, spaces, self.folder, links)?;
         }
         network::raise_ports(plan, spaces, links)?;

@@ -8,6 +8,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use netloom_model::Plan;
+use netloom_model::plan::form::HIDDEN;
 use netloom_netlink::{Carried, LinkInfo};
 use netloom_sys::namespace;
 
@@ -19,7 +20,7 @@ use crate::network::inside;
 use crate::running::{Running, Work};
 use crate::state::State;
 use crate::view::{Changed, MoveInterface};
-use crate::{Error, Result, forms};
+use crate::{Error, Result};
 
 /// Where an interface is or goes.
 enum Place {
@@ -294,7 +295,7 @@ fn kept_for_absent(state: &State, slot: usize, coming: Option<&Moved>) -> Vec<(S
 
 /// Which interfaces must stay: `lo`, hidden ones of wires, ports of bridges.
 fn check_movable(from: &Place, found: &LinkInfo) -> std::result::Result<(), String> {
-    let hidden = matches!(from, Place::Node(_)) && found.name.starts_with(forms::TAP);
+    let hidden = matches!(from, Place::Node(_)) && found.name.starts_with(HIDDEN);
     if found.name == "lo" || hidden {
         return Err("it belongs to its network and cannot be moved".into());
     }

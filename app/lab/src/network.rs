@@ -1,16 +1,16 @@
 //! Links, addresses and routes of a plan, by batched netlink.
 //!
 //! Indexes of interfaces are chosen, not asked for: `lo` is 1 and a node's interfaces follow in the
-//! order of the plan; in the core namespace bridges come first, ports after [`FIRST_PORT`]. Link
+//! order of the plan; in the core namespace bridges come first, ports after [`FIRST_PORT`](netloom_model::plan::form::FIRST_PORT). Link
 //! pairs are made by a socket in an empty namespace, because kernels before 6.14 look for clashes
 //! there too. All functions run on threads that end with them.
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use netloom_model::Plan;
+use netloom_model::plan::form::{Forms, LinkForm, Seat};
 use netloom_model::plan::{
     self as planned, PlannedEnd, PlannedLink, PlannedNode, is_of_an_interface,
 };
@@ -20,10 +20,7 @@ use netloom_netlink::{
 };
 use netloom_sys::{namespace, sysctl};
 
-use crate::{Error, Result, forms};
-
-/// Index of the first port in the core namespace; bridges come before.
-pub(crate) const FIRST_PORT: u32 = 100_000;
+use crate::{Error, Result};
 
 /// Index of the loopback interface in every namespace.
 const LOOPBACK: u32 = 1;
@@ -37,10 +34,8 @@ const LEARNT_NEIGHBOURS: usize = 400;
 pub(crate) struct Spaces {
     pub(crate) nodes: Vec<Option<OwnedFd>>,
     pub(crate) core: OwnedFd,
-    /// Ids of links with a wire built in.
-    pub(crate) wired: BTreeSet<usize>,
-    /// Ids of links that are a tap in their node.
-    pub(crate) tapped: BTreeSet<usize>,
+    /// How links are made.
+    pub(crate) forms: Forms,
 }
 
 impl Spaces {
@@ -53,17 +48,6 @@ impl Spaces {
             )
         })
     }
-}
-
-/// Index of a port in the core namespace.
-pub(crate) fn port_index(link: &PlannedLink, side: usize) -> u32 {
-    FIRST_PORT + u32::try_from(link.id * 2 + side).unwrap_or(0)
-}
-
-/// The link and the side of a port in the core namespace.
-pub(crate) fn port_of(plan: &Plan, index: u32) -> Option<(&PlannedLink, usize)> {
-    let number = usize::try_from(index.checked_sub(FIRST_PORT)?).ok()?;
-    plan.links.iter().find(|l| l.id == number / 2).map(|l| (l, number % 2))
 }
 
 /// Runs `f` on a thread of its own inside a namespace, with a socket there.
@@ -141,12 +125,15 @@ pub(crate) fn on_a_thread<T: Send>(f: impl FnOnce() -> Result<T> + Send) -> Resu
 
 fn push_link(batch: &mut Batch, plan: &Plan, spaces: &Spaces, index: usize) -> Result<()> {
     let link = &plan.links[index];
-    if !is_inner(link) || spaces.tapped.contains(&link.id) {
-        return Ok(());
+    match spaces.forms.get(plan, link) {
+        LinkForm::Pair => push_pair(batch, plan, spaces, index),
+        LinkForm::Wired => push_wired(batch, plan, spaces, index),
+        LinkForm::Tap | LinkForm::Bridged | LinkForm::Card | LinkForm::Nat => Ok(()),
     }
-    if spaces.wired.contains(&link.id) {
-        return push_wired(batch, plan, spaces, index);
-    }
+}
+
+fn push_pair(batch: &mut Batch, plan: &Plan, spaces: &Spaces, index: usize) -> Result<()> {
+    let link = &plan.links[index];
     // A port goes first: only the first end can be given its bridge at once.
     let swap = !matches!(link.ends[0], PlannedEnd::Port { .. });
     let order = if swap { [1, 0] } else { [0, 1] };
@@ -165,10 +152,10 @@ fn push_link(batch: &mut Batch, plan: &Plan, spaces: &Spaces, index: usize) -> R
 fn push_wired(batch: &mut Batch, plan: &Plan, spaces: &Spaces, index: usize) -> Result<()> {
     let link = &plan.links[index];
     for side in [0, 1] {
-        let name = forms::hidden_name(link, side);
+        let name = link.hidden_name(side);
         let inner = EndSpec {
             netns: Some(spaces.core.as_fd()),
-            index: Some(forms::inner_index(link, side)),
+            index: Some(link.hidden_index(side)),
             mtu: Some(link.mtu),
             ..EndSpec::new(&name)
         };
@@ -182,19 +169,6 @@ fn push_wired(batch: &mut Batch, plan: &Plan, spaces: &Spaces, index: usize) -> 
 /// Index of a switch's bridge; one that is not in the kernel has none.
 fn bridge(plan: &Plan, switch: usize) -> Option<u32> {
     plan.switches.get(switch).filter(|s| s.kind.is_in_kernel()).map(|s| s.index)
-}
-
-/// Whether an end that is in a switch is an interface in the core namespace: no tap, and no card of the
-/// host's that is read where it is.
-fn has_port(plan: &Plan, spaces: &Spaces, link: &PlannedLink, side: usize) -> bool {
-    let PlannedEnd::Port { switch, .. } = link.ends[side] else { return false };
-    let card = matches!(link.ends[1 - side], PlannedEnd::Host { .. });
-    !spaces.tapped.contains(&link.id) && (!card || bridge(plan, switch).is_some())
-}
-
-/// Whether neither end is a door.
-pub(crate) fn is_inner(link: &PlannedLink) -> bool {
-    link.ends.iter().all(|e| matches!(e, PlannedEnd::Node { .. } | PlannedEnd::Port { .. }))
 }
 
 /// One end of a link as netlink wants it.
@@ -218,7 +192,7 @@ pub(crate) fn end<'a>(
         }
         PlannedEnd::Port { name, mac, .. } => Ok(EndSpec {
             netns: Some(spaces.core.as_fd()),
-            index: Some(port_index(&plan.links[link], side)),
+            index: Some(plan.links[link].port_index(side)),
             mac: Some(*mac),
             mtu,
             ..EndSpec::new(name)
@@ -238,10 +212,9 @@ pub(crate) fn raise_ports(plan: &Plan, spaces: &Spaces, links: &[usize]) -> Resu
         let both = link.ends.iter().all(|e| matches!(e, PlannedEnd::Port { .. }));
         for (side, end) in link.ends.iter().enumerate() {
             let PlannedEnd::Port { switch, .. } = end else { continue };
-            if has_port(plan, spaces, link, side)
-                && (both || !is_inner(link) || spaces.wired.contains(&link.id))
-            {
-                let port = Change::of(port_index(link, side)).up();
+            let form = spaces.forms.get(plan, link);
+            if form.seat(link, side) == Seat::Port && (both || form != LinkForm::Pair) {
+                let port = Change::of(link.port_index(side)).up();
                 let port = match bridge(plan, *switch) {
                     Some(bridge) => port.enslave(bridge),
                     None => port,
@@ -454,23 +427,23 @@ pub(crate) fn remove_links(
         for &index in links {
             let link = &plan.links[index];
             let object = format!("link {:?}", link.name);
-            for (side, end) in link.ends.iter().enumerate() {
-                if spaces.wired.contains(&link.id) {
+            let form = spaces.forms.get(plan, link);
+            for side in [0, 1] {
+                if form == LinkForm::Wired {
                     // The kernel may not have come to it yet where the node's end is gone.
-                    let inner = forms::inner_index(link, side);
-                    remove(spaces.core.as_fd(), inner, None, &object)?;
+                    remove(spaces.core.as_fd(), link.hidden_index(side), None, &object)?;
                 }
-                match end {
-                    PlannedEnd::Node { node, interface } => {
-                        let Ok(ns) = spaces.node(*node) else { continue };
-                        let planned = &plan.nodes[*node].interfaces[*interface];
+                match form.seat(link, side) {
+                    Seat::Node { node, interface } => {
+                        let Ok(ns) = spaces.node(node) else { continue };
+                        let planned = &plan.nodes[node].interfaces[interface];
                         let mac = lost(link).then_some(planned.mac);
                         remove(ns, planned.index, mac, &object)?;
                     }
-                    PlannedEnd::Port { .. } if !spaces.tapped.contains(&link.id) => {
-                        remove(spaces.core.as_fd(), port_index(link, side), None, &object)?;
+                    Seat::Port => {
+                        remove(spaces.core.as_fd(), link.port_index(side), None, &object)?;
                     }
-                    _ => {}
+                    Seat::Plug | Seat::Host => {}
                 }
             }
         }

@@ -9,13 +9,14 @@
 use std::os::fd::OwnedFd;
 
 use netloom_ebpf::Direction;
-use netloom_model::plan::{PlannedEnd, PlannedLink};
+use netloom_model::plan::PlannedLink;
+use netloom_model::plan::form::Seat;
 use netloom_node::spec::CORE;
 use netloom_sys::namespace;
 
 use crate::inits::Inits;
 use crate::moved::Home;
-use crate::network::{on_a_thread, port_index};
+use crate::network::on_a_thread;
 use crate::state::State;
 use crate::{Error, Result};
 
@@ -34,20 +35,19 @@ pub(crate) struct Spot {
 /// it is in the lab, or it is a tap, whose frames come from and go to a process.
 pub(crate) fn of_direction(state: &State, link: &PlannedLink, from: usize) -> Option<Spot> {
     let to = 1 - from;
-    if state.tapped.contains(&link.id) {
-        return None;
-    }
-    let core = |index, direction| Some(Spot { space: CORE, index, direction });
-    match (&link.ends[from], &link.ends[to]) {
-        (_, PlannedEnd::Port { .. }) => core(port_index(link, to), Direction::Ingress),
-        (PlannedEnd::Port { .. }, _) => core(port_index(link, from), Direction::Egress),
-        (_, PlannedEnd::Node { node, interface }) => {
-            Some(at_interface(state, *node, *interface, Direction::Ingress))
+    let core =
+        |side, direction| Some(Spot { space: CORE, index: link.port_index(side), direction });
+    match [from, to].map(|side| state.seat(link, side)) {
+        [Seat::Plug, _] | [_, Seat::Plug] => None,
+        [_, Seat::Port] => core(to, Direction::Ingress),
+        [Seat::Port, _] => core(from, Direction::Egress),
+        [_, Seat::Node { node, interface }] => {
+            Some(at_interface(state, node, interface, Direction::Ingress))
         }
-        (PlannedEnd::Node { node, interface }, _) => {
-            Some(at_interface(state, *node, *interface, Direction::Egress))
+        [Seat::Node { node, interface }, Seat::Host] => {
+            Some(at_interface(state, node, interface, Direction::Egress))
         }
-        _ => None,
+        [Seat::Host, Seat::Host] => None,
     }
 }
 

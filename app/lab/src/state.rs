@@ -13,6 +13,8 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 
 use netloom_model::Plan;
+use netloom_model::plan::PlannedLink;
+use netloom_model::plan::form::{Forms, LinkForm, Seat};
 use netloom_node::spec::{log_names, socket_name};
 use netloom_sys::cgroup::Groups;
 use rustix::fs::FlockOperation;
@@ -43,12 +45,14 @@ pub struct State {
     pub user: bool,
     /// Unix time in seconds.
     pub since: u64,
-    /// Ids of links that were made with a wire built in.
+    /// How its links are made.
     #[serde(default)]
-    pub wired: BTreeSet<usize>,
-    /// Ids of links that are a tap in their node, whose other end a plug holds.
-    #[serde(default)]
-    pub tapped: BTreeSet<usize>,
+    pub forms: Forms,
+    /// As the version before stored the forms [`LinkForm::Wired`] and [`LinkForm::Tap`]: empty once read.
+    #[serde(default, skip_serializing)]
+    pub(crate) wired: BTreeSet<usize>,
+    #[serde(default, skip_serializing)]
+    pub(crate) tapped: BTreeSet<usize>,
     /// Interfaces that are not where the plan put them.
     #[serde(default)]
     pub moved: Vec<Moved>,
@@ -67,6 +71,29 @@ pub struct State {
     /// The lab file, given from `/`; `None`: it was not made from one.
     #[serde(default)]
     pub file: Option<PathBuf>,
+}
+
+impl State {
+    /// How a link is made.
+    pub(crate) fn form(&self, link: &PlannedLink) -> LinkForm {
+        self.forms.get(&self.plan, link)
+    }
+
+    /// Where an end of a link is.
+    pub(crate) fn seat(&self, link: &PlannedLink, side: usize) -> Seat {
+        self.form(link).seat(link, side)
+    }
+
+    /// Takes over what the version before stored otherwise.
+    fn renewed(mut self) -> State {
+        for (old, form) in [
+            (std::mem::take(&mut self.wired), LinkForm::Wired),
+            (std::mem::take(&mut self.tapped), LinkForm::Tap),
+        ] {
+            old.into_iter().for_each(|link| self.forms.set(link, form));
+        }
+        self
+    }
 }
 
 impl Names {
@@ -240,7 +267,7 @@ impl Folder {
 
     /// Reads the state; `None` when there is none.
     pub fn read_state(&self) -> Result<Option<State>> {
-        self.read_json("state.json")
+        Ok(self.read_json("state.json")?.map(State::renewed))
     }
 
     /// Keeps the state as it is before the first change: what was made from the file.
@@ -256,7 +283,7 @@ impl Folder {
 
     /// What was made from the file; `None` when that has not been changed.
     pub(crate) fn read_made(&self) -> Result<Option<State>> {
-        self.read_json(MADE_STATE)
+        Ok(self.read_json(MADE_STATE)?.map(State::renewed))
     }
 
     /// Writes down a change of the host before it is made.
@@ -453,5 +480,21 @@ mod tests {
             assert_eq!(runtime.is_dir(), given);
             assert!(!given || fs::read_dir(&runtime).unwrap().next().is_none());
         }
+    }
+
+    #[test]
+    fn forms_of_links_are_read_as_the_version_before_stored_them() {
+        let yaml = b"name: old\nnodes: {a: {}, b: {}}\nlinks: [[a, b], [a, b], [a, b]]";
+        let plan = netloom_model::plan::plan(&netloom_model::parse("old", yaml, "old").unwrap());
+        let plan = plan.unwrap();
+        let groups = Groups::new(vec![], "old", BTreeSet::new());
+        let old = serde_json::json!({
+            "plan": plan, "groups": groups, "user": false, "since": 0, "wired": [0], "tapped": [2],
+        });
+        let state = serde_json::from_value::<State>(old).unwrap().renewed();
+        let forms: Vec<_> = state.plan.links.iter().map(|link| state.form(link)).collect();
+        assert_eq!(forms, [LinkForm::Wired, LinkForm::Pair, LinkForm::Tap]);
+        let again: State = serde_json::from_value(serde_json::to_value(&state).unwrap()).unwrap();
+        assert_eq!(again.forms, state.forms);
     }
 }

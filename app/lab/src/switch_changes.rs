@@ -3,10 +3,9 @@
 use netloom_model::{node_name_problem, switch_kind};
 use netloom_switch::control::requests::{Answer, Presence, Request};
 
-use crate::forms::of;
 use crate::running::Running;
 use crate::view::{Changed, NewSwitch};
-use crate::{Error, Result, forms};
+use crate::{Error, Result};
 
 impl Running {
     /// See [`Service::create_switch`](crate::Service::create_switch).
@@ -52,7 +51,7 @@ impl Running {
         let object = format!("switch {switch:?}");
         let busy = |reason: String| Error::Busy { object: object.clone(), reason };
         let ends = crate::switching::ends(&state.plan).map(|(link, side)| (link, &link.ends[side]));
-        let here = ends.filter(|(_, end)| forms::at(&state.plan, end) == Some(index));
+        let here = ends.filter(|(_, end)| state.plan.shm_switch_at(end) == Some(index));
         let links: Vec<&str> = here.map(|(link, _)| link.name.as_str()).collect();
         if !links.is_empty() {
             return Err(busy(format!("links of the lab end in it: {}", links.join(", "))));
@@ -101,7 +100,7 @@ impl Running {
             hint: String::new(),
         };
         let index = found.ok_or_else(none)?;
-        if of(&state.plan, index).is_none() {
+        if state.plan.switches[index].kind.as_shm().is_none() {
             let reason = "it is a bridge of the kernel; only switches of kind shm can be asked";
             let object = format!("switch {switch:?}");
             return Err(Error::Invalid { object, reason: reason.into() });

@@ -31,7 +31,6 @@ use self::ports::open_interface;
 use self::process::Plug;
 pub use self::rules::SwitchOptions;
 use self::rules::{options_text, set_rules};
-use crate::forms::at;
 use crate::keeper::{Context, Fresh, Gone, Keeper};
 use crate::role::{self, FIRST_PAUSE, LONGEST_PAUSE, Process, STEADY};
 use crate::state::{Folder, State, make_private_dir, make_shared_dir};
@@ -87,7 +86,7 @@ impl Switches {
         let mut wanted: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
         for link in links.iter().map(|l| &plan.links[*l]) {
             for side in 0..2 {
-                let Some(switch) = at(plan, &link.ends[side]) else { continue };
+                let Some(switch) = plan.shm_switch_at(&link.ends[side]) else { continue };
                 wanted.entry(switch).or_default().insert(port_name(plan, link, side));
             }
         }
@@ -143,7 +142,7 @@ impl Switches {
     /// Whether all plugs of a link live.
     pub(crate) fn is_plugged(&self, plan: &Plan, link: &PlannedLink) -> bool {
         let inner = self.inner();
-        let wanted = (0..2).filter(|side| at(plan, &link.ends[*side]).is_some());
+        let wanted = (0..2).filter(|side| plan.shm_switch_at(&link.ends[*side]).is_some());
         wanted.into_iter().all(|side| inner.plugs.get(&(link.id, side)).is_some_and(Process::lives))
     }
 }
@@ -259,7 +258,7 @@ impl Inner {
     /// Joins one end of a link to its switch, if it is in one.
     fn plug_in(&mut self, context: &Context<'_>, link: &PlannedLink, side: usize) -> Result<()> {
         let plan = &context.state.plan;
-        let Some(switch) = at(plan, &link.ends[side]) else { return Ok(()) };
+        let Some(switch) = plan.shm_switch_at(&link.ends[side]) else { return Ok(()) };
         let (kind, fd) = open_interface(context, link, side)?;
         let name = port_name(plan, link, side);
         let lock = context.folder.plug_lock(link.id, side);
@@ -309,7 +308,7 @@ impl Inner {
 /// The ends of links that are in shared-memory switches.
 pub(crate) fn ends(plan: &Plan) -> impl Iterator<Item = (&PlannedLink, usize)> {
     let both = plan.links.iter().flat_map(|link| [(link, 0), (link, 1)]);
-    both.filter(|(link, side)| at(plan, &link.ends[*side]).is_some())
+    both.filter(|(link, side)| plan.shm_switch_at(&link.ends[*side]).is_some())
 }
 
 /// Those that are to be joined: a link that is down, or whose interface is lost, has no plugs.

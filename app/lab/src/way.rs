@@ -16,7 +16,6 @@ use netloom_model::kinds::CapturedAt;
 use netloom_model::plan::{NOT_SHOWN, PlannedEnd, PlannedNode};
 
 use crate::finding::slot;
-use crate::forms::hidden_name;
 use crate::target::Place;
 use crate::{Error, Result, end_text};
 
@@ -267,7 +266,7 @@ impl<'a> Finder<'a> {
         let at_tap = out
             && !matches!(far, PlannedEnd::Port { .. })
             && self.wired.contains(&(planned.name.as_str(), end));
-        let interface = if at_tap { hidden_name(planned, end) } else { name.clone() };
+        let interface = if at_tap { planned.hidden_name(end) } else { name.clone() };
         let name = format!("{}/{}", switch.name, end_text(self.plan, far));
         Some(Passage { place: Place::Core, interface, name, out, wire: at_tap })
     }

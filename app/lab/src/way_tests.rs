@@ -104,7 +104,7 @@ fn a_wire_where_frames_leave_a_bridge_is_met_at_its_tap() {
     };
     assert_eq!(at(vec![]), *port);
     assert_eq!(at(vec![("s1--r1:eth0", 1), ("h1:eth0--s1", 0)]), *port);
-    assert_eq!(at(vec![("s1--r1:eth0", 0)]), hidden_name(link, 0));
+    assert_eq!(at(vec![("s1--r1:eth0", 0)]), link.hidden_name(0));
 }
 
 #[test]

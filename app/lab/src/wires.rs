@@ -21,6 +21,8 @@ use std::time::Duration;
 use netloom_ebpf::wire::Splice;
 use netloom_impair::{Count, Impairments, seed_for};
 use netloom_model::plan::PlannedLink;
+use netloom_model::plan::WIRE_AT_DOOR;
+use netloom_model::plan::form::{FIRST_HIDDEN, LinkForm, can_have_wire};
 use netloom_netlink::Socket;
 use netloom_node::spec::CORE;
 use netloom_sys::Unsupported;
@@ -33,12 +35,11 @@ use self::ports::{inner_ports, make_tap};
 use self::process::Process;
 pub(crate) use self::process::end_process;
 use crate::error::refused;
-use crate::forms::{FIRST_TAP, built_in, inner_index, number};
 use crate::keeper::{Context, Fresh, Gone, Keeper};
 use crate::role::{self, FIRST_PAUSE, STEADY};
 use crate::spots::{self, Spot};
 use crate::state::{Folder, State};
-use crate::{Error, Result, forms};
+use crate::{Error, Result};
 
 /// The wires of a lab.
 #[derive(Default)]
@@ -126,9 +127,8 @@ impl Wires {
         let object = format!("link {:?}", link.name);
         let known = inner.placed.contains_key(&(link.id, from));
         match inner.process.as_ref().filter(|p| known && p.lives()) {
-            Some(process) => {
-                question(&process.connection, number(link, from)).map_err(failed(&object, "ask"))
-            }
+            Some(process) => question(&process.connection, link.wire_number(from))
+                .map_err(failed(&object, "ask")),
             None => Err(Error::Invalid {
                 object,
                 reason: "nothing is impaired in that direction, so there is no wire to ask".into(),
@@ -157,7 +157,7 @@ impl Keeper for Wires {
         let mut lacking = Vec::new();
         for link in &context.state.plan.links {
             for from in [0, 1] {
-                let built_in = built_in(context.state, link);
+                let built_in = context.state.form(link) == LinkForm::Wired;
                 if !built_in && link.impairments[from].is_none() {
                     continue;
                 }
@@ -165,7 +165,7 @@ impl Keeper for Wires {
                 let Some(spot) = (if built_in { Some(None) } else { found.map(Some) }) else {
                     continue;
                 };
-                let known = known.contains_key(&number(link, from));
+                let known = known.contains_key(&link.wire_number(from));
                 if let (Some(spot), true) = (spot, known) {
                     inner.reopen(context, spot)?;
                 }
@@ -253,7 +253,7 @@ impl Inner {
     ) -> Result<()> {
         let wanted = &link.impairments[from];
         let has = self.placed.contains_key(&(link.id, from));
-        let built_in = built_in(context.state, link);
+        let built_in = context.state.form(link) == LinkForm::Wired;
         match (has, wanted.is_none() && !built_in) {
             (false, true) => Ok(()),
             (false, false) => self.put_in(context, link, from),
@@ -283,7 +283,7 @@ impl Inner {
             });
             let Ok(links) = read else { continue };
             for (id, from) in keys {
-                let index = FIRST_TAP + u32::try_from(id * 2 + from).unwrap_or(0);
+                let index = FIRST_HIDDEN + u32::try_from(id * 2 + from).unwrap_or(0);
                 let tap = links.iter().find(|l| l.index == index);
                 let (Some(tap), Some(state)) = (tap, states.get_mut(&(id, from))) else { continue };
                 let lost = Count::new(tap.traffic.tx_dropped, 0);
@@ -298,16 +298,21 @@ impl Inner {
         let process = self.process.as_ref().filter(|p| p.lives());
         // One that is started again gets what is asked for then.
         let Some(process) = process else { return Ok(()) };
-        let request =
-            Request::Set { wire: number(link, from), direction: 0, impairments: wanted.clone() };
+        let request = Request::Set {
+            wire: link.wire_number(from),
+            direction: 0,
+            impairments: wanted.clone(),
+        };
         process.connection.order(&request, &[]).map_err(failed(&object, "change its wire"))
     }
 
     fn put_in(&mut self, context: &Context<'_>, link: &PlannedLink, from: usize) -> Result<()> {
         let object = format!("link {:?}", link.name);
-        let spot = if built_in(context.state, link) {
+        let spot = if context.state.form(link) == LinkForm::Wired {
             None
-        } else if link.ends.iter().any(|e| forms::at(&context.state.plan, e).is_some()) {
+        } else if !can_have_wire(&context.state.plan, link) {
+            return Err(Error::Invalid { object, reason: WIRE_AT_DOOR.into() });
+        } else if link.ends.iter().any(|e| context.state.plan.shm_switch_at(e).is_some()) {
             let reason =
                 "it ends in a shared-memory switch, so that a wire must be there from the start: \
                           declare an impairment of it in the lab file, such as delay: 1ms"
@@ -368,8 +373,11 @@ impl Inner {
             input: 0,
             output: kinds.len() - 1,
         };
-        let add =
-            Request::Add { wire: number(link, from), ports: kinds, directions: [Some(spec), None] };
+        let add = Request::Add {
+            wire: link.wire_number(from),
+            ports: kinds,
+            directions: [Some(spec), None],
+        };
         if let Some(process) = &self.process {
             process.connection.order(&add, &fds).map_err(failed(&object, "add its wire"))?;
         }
@@ -387,7 +395,7 @@ impl Inner {
         spot: Spot,
         object: &str,
     ) -> Result<()> {
-        let tap = inner_index(link, from);
+        let tap = link.hidden_index(from);
         let known = self.splices.remove(&spot.space);
         let splice = spots::run_in(context.inits, spot.space, object, || {
             let splice = match known {
@@ -453,7 +461,7 @@ impl Inner {
             // What is held is delivered at its time; the caller does not wait for that.
             Some(process) => process
                 .connection
-                .remove(number(link, from), drain)
+                .remove(link.wire_number(from), drain)
                 .map(drop)
                 .map_err(failed(&object, "remove its wire")),
             None => Ok(()),
@@ -465,7 +473,7 @@ impl Inner {
         let known = self.placed.remove(&(link.id, from)).is_some();
         if let (true, Some(process)) = (known, self.process.as_ref().filter(|p| p.lives())) {
             // Its ports are gone in any case.
-            let _ = process.connection.remove(number(link, from), false);
+            let _ = process.connection.remove(link.wire_number(from), false);
         }
     }
 

@@ -14,6 +14,7 @@ mod change;
 mod door;
 mod error;
 mod family;
+pub mod form;
 mod graph;
 mod hash;
 pub(crate) mod hosts;
@@ -34,7 +35,7 @@ mod tests;
 mod ways;
 
 pub(crate) use build::charges_by_default;
-pub use error::PlanError;
+pub use error::{PlanError, WIRE_AT_DOOR};
 pub use hosts::HostAddress;
 pub use linking::{NewEnd, NewLink};
 pub(crate) use ports::ends_of_switches;

@@ -3,6 +3,7 @@
 
 use std::os::fd::OwnedFd;
 
+use netloom_model::plan::form::LinkForm;
 use netloom_model::plan::{PlannedEnd, PlannedLink};
 use netloom_netlink::{Batch, Change, Socket};
 use netloom_node::spec::CORE;
@@ -11,7 +12,7 @@ use netloom_sys::namespace;
 
 use crate::keeper::Context;
 use crate::moved::Home;
-use crate::network::{Spaces, on_a_thread, port_index};
+use crate::network::{Spaces, on_a_thread};
 use crate::{Error, Result, spots, wires};
 
 /// Frames that wait in a tap for its plug, which may not be given a CPU for a while: as long as a scheduler
@@ -23,13 +24,13 @@ const QUEUE: u32 = 10_000;
 pub(crate) fn make_taps(state: &crate::State, spaces: &Spaces, links: &[usize]) -> Result<()> {
     let plan = &state.plan;
     let taps: Vec<&PlannedLink> =
-        links.iter().map(|l| &plan.links[*l]).filter(|l| state.tapped.contains(&l.id)).collect();
+        links.iter().map(|l| &plan.links[*l]).filter(|l| state.form(l) == LinkForm::Tap).collect();
     if taps.is_empty() {
         return Ok(());
     }
     on_a_thread(|| {
         for link in taps {
-            let Some((node, interface)) = node_end(link) else { continue };
+            let Some((node, interface)) = link.node_end() else { continue };
             let object = format!("link {:?}", link.name);
             let planned = &plan.nodes[node].interfaces[interface];
             namespace::enter_network(spaces.node(node)?)
@@ -43,14 +44,6 @@ pub(crate) fn make_taps(state: &crate::State, spaces: &Spaces, links: &[usize]) 
             socket.run(&mut batch).map_err(Error::network(&object, "set up its tap"))?;
         }
         Ok(())
-    })
-}
-
-/// The node's end of a link.
-fn node_end(link: &PlannedLink) -> Option<(usize, usize)> {
-    link.ends.iter().find_map(|end| match end {
-        PlannedEnd::Node { node, interface } => Some((*node, *interface)),
-        _ => None,
     })
 }
 
@@ -72,9 +65,8 @@ pub(super) fn open_interface(
     if let PlannedEnd::Host { iface } = &link.ends[1 - side] {
         return open_card(iface, &object);
     }
-    if let (true, Some((node, interface))) =
-        (context.state.tapped.contains(&link.id), node_end(link))
-    {
+    let is_tap = context.state.form(link) == LinkForm::Tap;
+    if let Some((node, interface)) = link.node_end().filter(|_| is_tap) {
         let own = &plan.nodes[node].interfaces[interface];
         let home = Home::Node { node: plan.nodes[node].id, index: own.index };
         // One that was moved may have another name there.
@@ -87,7 +79,7 @@ pub(super) fn open_interface(
     }
     let fd = spots::run_in(context.inits, CORE, &object, || {
         // Wires and protection stand at the port's egress.
-        let port = PacketPort::open_behind_egress(port_index(link, side));
+        let port = PacketPort::open_behind_egress(link.port_index(side));
         Ok(port.map_err(wires::port_failed(&object, "open its port"))?.into_fd())
     })?;
     Ok(("packet", fd))

@@ -9,7 +9,6 @@ use netloom_node::spec::CORE;
 use netloom_port::{PacketPort, Tap, TapOptions};
 use netloom_wire::control::PortKind;
 
-use crate::forms::{hidden_name, inner_index};
 use crate::keeper::Context;
 use crate::spots::{self, Spot};
 use crate::{Error, Result};
@@ -25,7 +24,7 @@ pub(super) fn make_tap(
     spot: Spot,
     object: &str,
 ) -> Result<OwnedFd> {
-    let (name, index) = (hidden_name(link, from), inner_index(link, from));
+    let (name, index) = (link.hidden_name(from), link.hidden_index(from));
     spots::run_in(context.inits, spot.space, object, || {
         let options = TapOptions { index: Some(index), ..TapOptions::default() };
         let tap = Tap::create(&name, options).map_err(port_failed(object, "make its tap"))?;
@@ -52,7 +51,7 @@ pub(super) fn inner_ports(
 ) -> Result<Vec<(PortKind, OwnedFd)>> {
     spots::run_in(context.inits, CORE, object, || {
         let open = |side: usize| -> Result<_> {
-            let port = PacketPort::open(inner_index(link, side));
+            let port = PacketPort::open(link.hidden_index(side));
             let port = port.map_err(port_failed(object, "open its inner end"))?;
             Ok((PortKind::Packet, port.into_fd()))
         };

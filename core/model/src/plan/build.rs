@@ -107,6 +107,7 @@ impl Builder<'_> {
         let next_id = nodes.len();
         let scheme = Some(self.scheme());
         let mut plan = Plan { lab, digest, next_id, nodes, switches, links, hosts, scheme };
+        super::form::check(&plan)?;
         plan.digest = format!("{:016x}", digest_of(&mut plan));
         Ok(plan)
     }

@@ -4,6 +4,10 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
+/// Why a link from a shared-memory switch to the host has no wire.
+pub const WIRE_AT_DOOR: &str = "it leads from a shared-memory switch to the host and cannot have a wire; impair \
+     the links between that switch and its nodes, or join the host by a bridge";
+
 /// Why a lab cannot be planned; each names the object.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -92,6 +96,12 @@ pub enum PlanError {
         ports: usize,
         /// How many there can be.
         most: usize,
+    },
+    /// A wire in a link from a shared-memory switch to the host, where there is no place for it.
+    #[error("link {link:?}: {WIRE_AT_DOOR}")]
+    WireAtDoor {
+        /// The link.
+        link: String,
     },
     /// More computed routes than a lab may have.
     #[error(

@@ -4,6 +4,7 @@
 mod build_lab;
 mod change;
 mod decisions;
+mod form;
 mod linking;
 mod property;
 mod shapes;

@@ -1,0 +1,233 @@
+//! The form of a link: how the kernel and netloom's processes realise it, and where that puts its ends.
+//!
+//! The form is a pure function of the plan and of what the machine allows. It is decided once, when the link
+//! is made, and stored with the lab's state; everything else asks the form. The indexes and names that links
+//! have in the core namespace are here, too: they follow from the link's id alone.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Plan, PlanError, PlannedEnd, PlannedLink};
+
+/// Index of the first port in the core namespace; bridges come before.
+pub const FIRST_PORT: u32 = 100_000;
+
+/// Index of the first hidden interface of wires; ports come before.
+pub const FIRST_HIDDEN: u32 = 200_000;
+
+/// What names of hidden interfaces begin with.
+pub const HIDDEN: &str = "nlw";
+
+/// What the machine and the user's rights allow, as far as it decides how links are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allowed {
+    /// BPF programs may be attached, so that a wire can be put into a link at any time.
+    pub programs: bool,
+    /// Taps may be made that outlive the process that makes them.
+    pub taps: bool,
+}
+
+/// How a link is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LinkForm {
+    /// One veth pair: interfaces of nodes, and ports in the core namespace.
+    Pair,
+    /// A veth pair for each end, with a wire between their other ends, which are hidden in the core namespace.
+    Wired,
+    /// A tap in a node, whose other side the plug of a shared-memory switch holds.
+    Tap,
+    /// An interface of the host's that is a port of a bridge, or is bridged to a node.
+    Bridged,
+    /// An interface of the host's that stays there; the plug of a shared-memory switch reads and writes it.
+    Card,
+    /// A veth pair from the host, which translates addresses (NAT).
+    Nat,
+}
+
+/// Where one end of a link is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seat {
+    /// At an interface of a node, by places in the plan.
+    Node {
+        /// Index into [`Plan::nodes`].
+        node: usize,
+        /// Index into [`PlannedNode::interfaces`](super::PlannedNode::interfaces).
+        interface: usize,
+    },
+    /// At an interface of the core namespace, with [`port_index`].
+    Port,
+    /// In a plug, without an interface of its own.
+    Plug,
+    /// On the host.
+    Host,
+}
+
+impl LinkForm {
+    /// The form of a link of a plan on a machine that allows so much.
+    pub fn of(plan: &Plan, link: &PlannedLink, allowed: Allowed) -> LinkForm {
+        let shm = link.ends.iter().any(|end| plan.shm_switch_at(end).is_some());
+        let form = LinkForm::plain(plan, link);
+        if form != LinkForm::Pair {
+            return form;
+        }
+        // Without BPF programs a wire cannot be put in later, nor where frames come from and go to a plug,
+        // which gets them before any program does.
+        if link.is_impaired() && (!allowed.programs || shm) {
+            LinkForm::Wired
+        } else if allowed.programs && allowed.taps && can_be_tap(plan, link) {
+            LinkForm::Tap
+        } else {
+            LinkForm::Pair
+        }
+    }
+
+    /// The form by the plan alone: what a link has of which none was stored.
+    fn plain(plan: &Plan, link: &PlannedLink) -> LinkForm {
+        let shm = link.ends.iter().any(|end| plan.shm_switch_at(end).is_some());
+        let door = link.ends.iter().find_map(|end| match end {
+            PlannedEnd::Host { .. } if shm => Some(LinkForm::Card),
+            PlannedEnd::Host { .. } => Some(LinkForm::Bridged),
+            PlannedEnd::Internet { .. } => Some(LinkForm::Nat),
+            PlannedEnd::Node { .. } | PlannedEnd::Port { .. } => None,
+        });
+        door.unwrap_or(LinkForm::Pair)
+    }
+
+    /// Whether it leads out of the lab, to the host.
+    pub fn is_door(self) -> bool {
+        match self {
+            LinkForm::Bridged | LinkForm::Card | LinkForm::Nat => true,
+            LinkForm::Pair | LinkForm::Wired | LinkForm::Tap => false,
+        }
+    }
+
+    /// Where an end of a link of this form is.
+    pub fn seat(self, link: &PlannedLink, side: usize) -> Seat {
+        match &link.ends[side] {
+            PlannedEnd::Node { node, interface } => {
+                Seat::Node { node: *node, interface: *interface }
+            }
+            PlannedEnd::Port { .. } if matches!(self, LinkForm::Tap | LinkForm::Card) => Seat::Plug,
+            PlannedEnd::Port { .. } => Seat::Port,
+            PlannedEnd::Host { .. } | PlannedEnd::Internet { .. } => Seat::Host,
+        }
+    }
+}
+
+/// Whether every wire that is asked for has a place.
+pub(super) fn check(plan: &Plan) -> Result<(), PlanError> {
+    let without = |link: &&PlannedLink| link.is_impaired() && !can_have_wire(plan, link);
+    match plan.links.iter().find(without) {
+        Some(link) => Err(PlanError::WireAtDoor { link: link.name.clone() }),
+        None => Ok(()),
+    }
+}
+
+/// Whether a wire can ever be in a link: not between a shared-memory switch and the host, where neither end is
+/// at an interface that programs of the lab stand at.
+pub fn can_have_wire(plan: &Plan, link: &PlannedLink) -> bool {
+    let shm = link.ends.iter().any(|end| plan.shm_switch_at(end).is_some());
+    !(shm && LinkForm::plain(plan, link).is_door())
+}
+
+/// Whether a link can be a tap in its node: the other end is a shared-memory switch, and nothing has to stand
+/// between the two.
+fn can_be_tap(plan: &Plan, link: &PlannedLink) -> bool {
+    let free = |end: &PlannedEnd| match end {
+        PlannedEnd::Node { node, .. } => {
+            let node = &plan.nodes[*node];
+            node.protect.is_empty() && !node.charge_receive
+        }
+        end => plan.shm_switch_at(end).is_some(),
+    };
+    let nodes = link.ends.iter().filter(|e| matches!(e, PlannedEnd::Node { .. })).count();
+    nodes == 1 && link.ends.iter().all(free) && !link.is_impaired()
+}
+
+/// The forms of a lab's links, by the links' ids.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Forms(BTreeMap<usize, LinkForm>);
+
+impl Forms {
+    /// Those of all links of a plan on a machine that allows so much.
+    pub fn of(plan: &Plan, allowed: Allowed) -> Forms {
+        plan.links.iter().map(|link| (link.id, LinkForm::of(plan, link, allowed))).collect()
+    }
+
+    /// Notes the form of a link.
+    pub fn set(&mut self, link: usize, form: LinkForm) {
+        self.0.insert(link, form);
+    }
+
+    /// Forgets a link that is no longer.
+    pub fn forget(&mut self, link: usize) {
+        self.0.remove(&link);
+    }
+
+    /// The form of a link.
+    pub fn get(&self, plan: &Plan, link: &PlannedLink) -> LinkForm {
+        self.0.get(&link.id).copied().unwrap_or_else(|| LinkForm::plain(plan, link))
+    }
+}
+
+impl FromIterator<(usize, LinkForm)> for Forms {
+    fn from_iter<T: IntoIterator<Item = (usize, LinkForm)>>(forms: T) -> Forms {
+        Forms(forms.into_iter().collect())
+    }
+}
+
+impl PlannedLink {
+    /// Whether anything is asked of a wire in it.
+    pub fn is_impaired(&self) -> bool {
+        self.impairments.iter().any(|wanted| !wanted.is_none())
+    }
+
+    /// The number of a direction's wire; `from` is the end that sends.
+    pub fn wire_number(&self, from: usize) -> usize {
+        self.id * 2 + from
+    }
+
+    /// Index in the core namespace of the port at an end.
+    pub fn port_index(&self, side: usize) -> u32 {
+        FIRST_PORT + u32::try_from(self.id * 2 + side).unwrap_or(0)
+    }
+
+    /// Index of the hidden interface of an end or a direction.
+    pub fn hidden_index(&self, side: usize) -> u32 {
+        FIRST_HIDDEN + u32::try_from(self.wire_number(side)).unwrap_or(0)
+    }
+
+    /// Name of the same.
+    pub fn hidden_name(&self, side: usize) -> String {
+        format!("{HIDDEN}{}", self.wire_number(side))
+    }
+
+    /// The node's end of a link, the first if both are: places of the node and of its interface.
+    pub fn node_end(&self) -> Option<(usize, usize)> {
+        self.ends.iter().find_map(|end| match end {
+            PlannedEnd::Node { node, interface } => Some((*node, *interface)),
+            _ => None,
+        })
+    }
+}
+
+impl Plan {
+    /// The shared-memory switch that an end of a link is in: its place.
+    pub fn shm_switch_at(&self, end: &PlannedEnd) -> Option<usize> {
+        match end {
+            PlannedEnd::Port { switch, .. } => {
+                self.switches.get(*switch)?.kind.as_shm().map(|_| *switch)
+            }
+            _ => None,
+        }
+    }
+
+    /// The link and the end of a port in the core namespace, by its index there.
+    pub fn port_of(&self, index: u32) -> Option<(&PlannedLink, usize)> {
+        let number = usize::try_from(index.checked_sub(FIRST_PORT)?).ok()?;
+        self.links.iter().find(|l| l.id == number / 2).map(|l| (l, number % 2))
+    }
+}

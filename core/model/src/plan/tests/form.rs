@@ -1,0 +1,79 @@
+//! Forms of links: by what the plan has and what the machine allows.
+
+use crate::parse;
+use crate::plan::form::{Allowed, Forms, LinkForm, Seat};
+use crate::plan::{Plan, PlanError, plan};
+
+const ALL: Allowed = Allowed { programs: true, taps: true };
+const USER: Allowed = Allowed { programs: false, taps: true };
+
+fn planned(switch: &str, links: &str) -> Result<Plan, PlanError> {
+    let text = format!(
+        "name: forms\nnodes: {{a: {{}}, b: {{}}, p: {{protect: {{packets: 9}}}}}}\nswitches: {{s: {switch}}}\nlinks:\n{links}"
+    );
+    plan(&parse("forms.yaml", text.as_bytes(), "forms").unwrap())
+}
+
+/// The form and the seats of the last link.
+fn last(switch: &str, link: &str, allowed: Allowed) -> (LinkForm, [Seat; 2]) {
+    let plan = planned(switch, &format!("- [a, b]\n- {link}\n")).unwrap();
+    let link = plan.links.last().unwrap();
+    let form = LinkForm::of(&plan, link, allowed);
+    assert_eq!(Forms::of(&plan, allowed).get(&plan, link), form);
+    (form, [0, 1].map(|side| form.seat(link, side)))
+}
+
+#[test]
+fn each_link_has_the_form_of_its_ends_and_of_the_machine() {
+    const BRIDGE: &str = "{}";
+    const SHM: &str = "{kind: shm}";
+    let a1 = Seat::Node { node: 0, interface: 1 };
+    let p0 = Seat::Node { node: 2, interface: 0 };
+    let no_taps = Allowed { taps: false, ..ALL };
+    for (switch, link, allowed, form, seats) in [
+        (BRIDGE, "[a, s]", ALL, LinkForm::Pair, [a1, Seat::Port]),
+        (BRIDGE, "{ends: [a, s], delay: 1ms}", ALL, LinkForm::Pair, [a1, Seat::Port]),
+        (BRIDGE, "{ends: [a, s], delay: 1ms}", USER, LinkForm::Wired, [a1, Seat::Port]),
+        (SHM, "[a, s]", ALL, LinkForm::Tap, [a1, Seat::Plug]),
+        (SHM, "[a, s]", no_taps, LinkForm::Pair, [a1, Seat::Port]),
+        (SHM, "[a, s]", USER, LinkForm::Pair, [a1, Seat::Port]),
+        (SHM, "[p, s]", ALL, LinkForm::Pair, [p0, Seat::Port]),
+        (SHM, "{ends: [a, s], loss: 1%}", ALL, LinkForm::Wired, [a1, Seat::Port]),
+        (BRIDGE, "[s, 'host:e9']", ALL, LinkForm::Bridged, [Seat::Port, Seat::Host]),
+        (BRIDGE, "[a, 'host:e9']", ALL, LinkForm::Bridged, [a1, Seat::Host]),
+        (SHM, "[s, 'host:e9']", ALL, LinkForm::Card, [Seat::Plug, Seat::Host]),
+        (SHM, "[s, internet]", ALL, LinkForm::Nat, [Seat::Port, Seat::Host]),
+        (BRIDGE, "[a, internet]", ALL, LinkForm::Nat, [a1, Seat::Host]),
+    ] {
+        assert_eq!(last(switch, link, allowed), (form, seats), "{switch} {link} {allowed:?}");
+    }
+}
+
+#[test]
+fn a_wire_between_a_shared_memory_switch_and_the_host_is_refused() {
+    for end in ["internet", "'host:e9'"] {
+        let link = format!("- {{ends: [s, {end}], delay: 1ms}}\n");
+        let refused = planned("{kind: shm}", &link).unwrap_err();
+        assert!(matches!(refused, PlanError::WireAtDoor { .. }), "{refused}");
+        planned("{}", &link).unwrap();
+    }
+}
+
+#[test]
+fn a_link_without_a_stored_form_has_that_of_the_plan() {
+    let plan = planned("{kind: shm}", "- [a, b]\n- [s, internet]\n").unwrap();
+    let found: Vec<_> = plan.links.iter().map(|l| Forms::default().get(&plan, l)).collect();
+    assert_eq!(found, [LinkForm::Pair, LinkForm::Nat]);
+}
+
+#[test]
+fn ports_are_found_by_their_indexes() {
+    let plan = planned("{}", "- [a, s]\n- [s, b]\n").unwrap();
+    for link in &plan.links {
+        for side in [0, 1] {
+            let (found, end) = plan.port_of(link.port_index(side)).unwrap();
+            assert_eq!((found.id, end), (link.id, side));
+        }
+    }
+    assert!(plan.port_of(5).is_none() && plan.port_of(plan.links[1].hidden_index(1)).is_none());
+}
