@@ -169,7 +169,8 @@ pub(crate) async fn link(
 
 /// The name of a link that is asked for in other words.
 fn name_of(plan: &netloom_model::Plan, asked: &str) -> netloom_lab::Result<String> {
-    netloom_lab::find_link(plan, asked).map(|(at, _)| plan.links[at].name.clone())
+    let (at, _) = netloom_model::lookup::find_link(plan, asked)?;
+    Ok(plan.links[at].name.clone())
 }
 
 /// A switch or a door is no name for a link: several may end there.

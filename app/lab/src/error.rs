@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use netloom_model::lookup::LookupError;
+
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -172,6 +174,17 @@ pub fn describe(error: &Error) -> String {
         source = cause.source();
     }
     text
+}
+
+impl From<LookupError> for Error {
+    fn from(error: LookupError) -> Error {
+        match error {
+            LookupError::NoNode { lab, node, hint } => Error::NoNode { lab, node, hint },
+            LookupError::NoLink { lab, link, hint } => Error::NoLink { lab, link, hint },
+            LookupError::NoSwitch { lab, switch, hint } => Error::NoSwitch { lab, switch, hint },
+            LookupError::Invalid { object, reason } => Error::Invalid { object, reason },
+        }
+    }
 }
 
 impl Error {

@@ -28,7 +28,7 @@ use crate::keeper::{Context, Fresh, Gone, Keeper};
 use crate::spots::{self, Spot};
 use crate::state::State;
 use crate::view::{ProtectView, SenderView};
-use crate::{Error, Result, end_text};
+use crate::{Error, Result};
 
 /// The guards of a lab.
 #[derive(Default)]
@@ -412,7 +412,7 @@ fn add(view: &mut ProtectView, state: &State, slot: usize, space: usize, totals:
 fn sender_words(state: &State, slot: usize, space: usize, interface: u32) -> String {
     let plan = &state.plan;
     if space == CORE {
-        let behind = |(link, side): (&PlannedLink, usize)| end_text(plan, &link.ends[1 - side]);
+        let behind = |(link, side): (&PlannedLink, usize)| plan.end_text(&link.ends[1 - side]);
         return plan.port_of(interface).map_or_else(|| "(the switch)".to_owned(), behind);
     }
     let node = &plan.nodes[slot];
@@ -422,7 +422,7 @@ fn sender_words(state: &State, slot: usize, space: usize, interface: u32) -> Str
         let side = link.ends.iter().position(|e| *e == here)?;
         let other = &link.ends[1 - side];
         (planned.index == interface && !matches!(other, PlannedEnd::Port { .. }))
-            .then(|| end_text(plan, other))
+            .then(|| plan.end_text(other))
     });
     direct.or_else(|| only_neighbour(state, slot)).unwrap_or_else(|| "(neighbours)".to_owned())
 }
@@ -435,7 +435,7 @@ fn only_neighbour(state: &State, slot: usize) -> Option<String> {
         let here = PlannedEnd::Node { node: slot, interface: at };
         let side = link.ends.iter().position(|e| *e == here)?;
         let other = &link.ends[1 - side];
-        (!matches!(other, PlannedEnd::Port { .. })).then(|| end_text(plan, other))
+        (!matches!(other, PlannedEnd::Port { .. })).then(|| plan.end_text(other))
     });
     others.next().filter(|_| others.next().is_none())
 }

@@ -8,11 +8,11 @@ use netloom_model::plan::PlannedLink;
 use netloom_model::plan::form::LinkForm;
 use netloom_wire::control::{DirectionState, Record, Request};
 
-use crate::finding::find_link;
 use crate::running::{Running, Work};
 use crate::state::State;
 use crate::view::{DirectionView, FateView, Fates, LinkSettings, LinkStatus, WireView};
-use crate::{Error, Result, Service, absent, end_text};
+use crate::{Error, Result, Service, absent};
+use netloom_model::lookup::find_link;
 
 /// Pause between two looks for somebody who waits for fates.
 const LOOK: Duration = Duration::from_millis(20);
@@ -151,7 +151,7 @@ pub(crate) fn view(
             return None;
         }
         let mut view = found.map_or_else(DirectionView::default, direction);
-        view.from = end_text(plan, &link.ends[from]);
+        view.from = plan.end_text(&link.ends[from]);
         view.impairments = words::impairments(asked);
         Some(view)
     };

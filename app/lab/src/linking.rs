@@ -16,7 +16,6 @@ use netloom_node::spec::CORE;
 
 use crate::absent::{is_away, refuse_lost, without_absent};
 use crate::allowed::allowed;
-use crate::finding::{find_link, slot};
 use crate::inits::Inits;
 use crate::keeper::Gone;
 use crate::network::{self, Scope, Spaces};
@@ -24,6 +23,7 @@ use crate::running::{Running, Work};
 use crate::state::State;
 use crate::view::{Changed, NewLink};
 use crate::{Error, Result, spots, switching};
+use netloom_model::lookup::{find_link, slot};
 
 impl Running {
     /// See [`Service::create_link`](crate::Service::create_link).
@@ -271,7 +271,7 @@ pub(crate) fn nodes_of(link: &PlannedLink) -> impl Iterator<Item = usize> + '_ {
 fn moved_end(state: &State, link: &PlannedLink) -> Option<String> {
     link.ends.iter().find_map(|end| match end {
         PlannedEnd::Node { node, interface } if is_away(state, *node, *interface) => {
-            Some(crate::end_text(&state.plan, end))
+            Some(state.plan.end_text(end))
         }
         _ => None,
     })

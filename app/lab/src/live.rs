@@ -10,12 +10,12 @@ use netloom_model::plan::PlannedNode;
 use netloom_model::setting::{self, Settings};
 use netloom_model::{Plan, node_name_problem};
 
-use crate::finding::slot;
 use crate::making::limits;
 use crate::running::{Running, Work};
 use crate::state::State;
 use crate::view::{Changed, NewNode, NodeSettings};
 use crate::{Error, Result, inhabitants, launch, teardown};
+use netloom_model::lookup::slot;
 
 impl Running {
     /// See [`Service::create_node`](crate::Service::create_node).

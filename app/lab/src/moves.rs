@@ -14,13 +14,13 @@ use netloom_sys::namespace;
 
 use crate::absent::{is_away, without_absent};
 use crate::carrying::{find, move_one, pack, planned_link, settle, unpack};
-use crate::finding::slot;
 use crate::moved::{Home, Moved};
 use crate::network::inside;
 use crate::running::{Running, Work};
 use crate::state::State;
 use crate::view::{Changed, MoveInterface};
 use crate::{Error, Result};
+use netloom_model::lookup::slot;
 
 /// Where an interface is or goes.
 enum Place {
@@ -191,7 +191,7 @@ fn owner(state: &State, from: &Place, found: &LinkInfo) -> Option<usize> {
 }
 
 fn place(plan: &Plan, name: &str) -> Result<Place> {
-    if name == "host" { Ok(Place::Host) } else { slot(plan, name).map(Place::Node) }
+    if name == "host" { Ok(Place::Host) } else { Ok(Place::Node(slot(plan, name)?)) }
 }
 
 fn same(one: &Place, other: &Place) -> bool {

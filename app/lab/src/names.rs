@@ -8,7 +8,6 @@ use netloom_model::Plan;
 use netloom_model::plan::PlannedEnd;
 use serde::{Deserialize, Serialize};
 
-use crate::end_text;
 use crate::moved::{Home, Moved};
 
 /// The file in the lab's folder.
@@ -40,7 +39,7 @@ impl Names {
         let ports = plan.links.iter().flat_map(|link| {
             let [a, b] = &link.ends;
             [(a, b), (b, a)].into_iter().filter_map(|(at, end)| match at {
-                PlannedEnd::Port { .. } => Some((end_text(plan, at), end_text(plan, end))),
+                PlannedEnd::Port { .. } => Some((plan.end_text(at), plan.end_text(end))),
                 _ => None,
             })
         });

@@ -9,11 +9,11 @@ use netloom_node::ping::{self, Pace, Prober, Version};
 use netloom_sys::namespace;
 
 use crate::addresses::{self, Held};
-use crate::finding::slot;
 use crate::running::Running;
 use crate::state::State;
 use crate::view::{Family, PairFamily, PairReachability, Reachability};
 use crate::{Error, Result};
+use netloom_model::lookup::slot;
 
 /// A node that asks and answers; without a namespace when it is dead.
 struct Pinged<'a> {

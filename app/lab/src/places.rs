@@ -1,6 +1,6 @@
 //! The interfaces of a lab by their names, for measurements.
 //!
-//! Names are those of [`target`](crate::target): `h1:eth0`, and `s1/h1:eth0` for the port of a bridge. An
+//! Names are those of [`target`](netloom_model::lookup::target): `h1:eth0`, and `s1/h1:eth0` for the port of a bridge. An
 //! interface that was moved to another node is found there.
 
 use std::os::fd::OwnedFd;
@@ -15,7 +15,7 @@ use netloom_sys::namespace;
 use crate::running::Running;
 use crate::spots;
 use crate::state::State;
-use crate::target::{self, Place, Point};
+use netloom_model::lookup::target::{self, Place, Point};
 
 type Measured<T> = std::result::Result<T, MeasureError>;
 

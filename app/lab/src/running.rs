@@ -19,7 +19,6 @@ use netloom_sys::process;
 use rustix::process::Pid;
 
 use crate::events::Serve;
-use crate::finding::slot;
 use crate::guards::Guards;
 use crate::inits::{Init, Inits};
 use crate::keeper::{Gone, Keeper};
@@ -33,6 +32,7 @@ use crate::state::{Folder, State};
 use crate::switching::Switches;
 use crate::wires::Wires;
 use crate::{Error, Result, starting, teardown};
+use netloom_model::lookup::slot;
 
 /// How long a killed init may take to end.
 const END_TIMEOUT: Duration = Duration::from_secs(10);

@@ -176,11 +176,11 @@ impl Scoped {
             || Error::NoLink { lab: short(&own), link: link.to_owned(), hint: String::new() };
         let slot = state.plan.slot_of(self.root).ok_or_else(none)?;
         let inside = state.plan.subtree(slot);
-        let (found, end) = crate::find_link(&inside, link)?;
+        let (found, end) = netloom_model::lookup::find_link(&inside, link)?;
         match end {
             // An end names the direction: it is kept.
             Some(side) => {
-                let end = crate::end_text(&inside, &inside.links[found].ends[side]);
+                let end = inside.end_text(&inside.links[found].ends[side]);
                 Ok(format!("{own}/{end}"))
             }
             None => {

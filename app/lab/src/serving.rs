@@ -15,13 +15,13 @@ use netloom_node::spec::{CORE, NodeSpec, log_names, socket_name};
 use netloom_switch::control::requests::{Answer, Request};
 use netloom_sys::cgroup::Join;
 
-use crate::finding::slot;
 use crate::running::{Made, Phase, Running};
 use crate::view::{
     Changed, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewLink, NewNode,
     NewSwitch, NodeSettings, PairReachability, Reachability, Repaired,
 };
 use crate::{Error, Result, Service, status};
+use netloom_model::lookup::slot;
 
 /// Pause between two looks at a node's log for somebody who waits.
 const LOG_LOOK: Duration = Duration::from_millis(40);

@@ -11,7 +11,6 @@ use netloom_sys::namespace;
 use rustix::process::Pid;
 
 use crate::addresses::{self, Held};
-use crate::finding::end_text;
 use crate::lab_process::now_ns;
 use crate::moved::Home;
 use crate::network::on_a_thread;
@@ -360,7 +359,7 @@ fn link(
     };
     LinkStatus {
         name: link.name.clone(),
-        ends: [end_text(plan, &link.ends[0]), end_text(plan, &link.ends[1])],
+        ends: [plan.end_text(&link.ends[0]), plan.end_text(&link.ends[1])],
         up: carries && link.ends.iter().all(up),
         down: false,
         wire,

@@ -34,7 +34,7 @@ use self::rules::{options_text, set_rules};
 use crate::keeper::{Context, Fresh, Gone, Keeper};
 use crate::role::{self, FIRST_PAUSE, LONGEST_PAUSE, Process, STEADY};
 use crate::state::{Folder, State, make_private_dir, make_shared_dir};
-use crate::{Error, Result, end_text};
+use crate::{Error, Result};
 
 /// How long new ports may take to join, and how often that is looked for.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(3);
@@ -321,9 +321,7 @@ fn joined(state: &State) -> impl Iterator<Item = (&PlannedLink, usize)> {
 /// other link's has, else as the link.
 fn port_name(plan: &Plan, link: &PlannedLink, side: usize) -> String {
     match &link.ends[1 - side] {
-        end @ (PlannedEnd::Node { .. } | PlannedEnd::Host { .. }) => {
-            shortened(&end_text(plan, end))
-        }
+        end @ (PlannedEnd::Node { .. } | PlannedEnd::Host { .. }) => shortened(&plan.end_text(end)),
         _ => shortened(&link.name),
     }
 }

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use netloom_api::Client;
-use netloom_lab::target::{self, Mirrored, Place, Point, Target};
 use netloom_model::Plan;
+use netloom_model::lookup::target::{self, Mirrored, Place, Point, Target};
 use netloom_netlink::{LinkInfo, Socket};
 use netloom_sys::namespace;
 

@@ -9,10 +9,12 @@
 
 mod bounds;
 pub mod difference;
+pub mod drawing;
 mod file;
 pub mod impairment;
 pub mod kinds;
 pub mod lab;
+pub mod lookup;
 mod misread;
 mod naming;
 mod parse;

@@ -15,8 +15,8 @@ use netloom_capture::{
     About, End, FileOptions, Format, Options, Pipeline, Report, Rotation, Target as Output,
 };
 use netloom_disk::Direct;
-use netloom_lab::target::Place;
 use netloom_model::Plan;
+use netloom_model::lookup::target::Place;
 
 use crate::Usage;
 use crate::flags::{Capture, CaptureEngine, CaptureFormat};

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use clap_complete::Shell;
-use netloom_lab::graph;
+use netloom_model::drawing;
 
 use crate::command_line::command;
 use crate::flags::{Check, Graph};
@@ -47,7 +47,7 @@ pub(crate) fn graph(wish: &Wish, args: &Graph) -> Result<i32> {
         Some(file) => source::plan(file, None)?,
         None => labs::connect(wish.or(args.name.as_deref())?)?.plan()?,
     };
-    let text = if args.svg { graph::svg(&plan) } else { graph::dot(&plan) };
+    let text = if args.svg { drawing::svg(&plan) } else { drawing::dot(&plan) };
     output::print(&text)?;
     Ok(0)
 }

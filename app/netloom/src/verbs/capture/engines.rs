@@ -17,9 +17,9 @@ use netloom_capture::{
 };
 use netloom_ebpf::capture::{TapOptions, Where};
 use netloom_filter::Program;
-use netloom_lab::target::{Mirrored, Point};
 use netloom_libpcap::LiveOptions;
 use netloom_model::Plan;
+use netloom_model::lookup::target::{Mirrored, Point};
 use netloom_netlink::{LinkInfo, Socket};
 use netloom_shm::{JoinOptions, SwitchPort};
 use netloom_switch::control::requests::{Answer, PortShown, Request, Shown};

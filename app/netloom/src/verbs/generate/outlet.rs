@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use netloom_generate::{FarEnd, SwitchPort, Target};
-use netloom_lab::target::{Place, Point};
 use netloom_model::Plan;
+use netloom_model::lookup::target::{Place, Point};
 use netloom_model::plan::PlannedEnd;
 use netloom_netlink::LinkInfo;
 use netloom_shm::JoinOptions;

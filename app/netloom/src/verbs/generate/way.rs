@@ -6,8 +6,8 @@
 use std::net::IpAddr;
 
 use anyhow::{Result, anyhow};
-use netloom_lab::target::{Place, Point};
 use netloom_model::Plan;
+use netloom_model::lookup::target::{Place, Point};
 use netloom_model::plan::{Interface, PlannedEnd, PlannedNode};
 use netloom_netlink::LinkInfo;
 use netloom_traffic::Addresses;

@@ -7,8 +7,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use netloom_lab::target::Place;
 use netloom_marking::session::{Body, BodyFilter, Configuration, NamedFilter, Problem};
+use netloom_model::lookup::target::Place;
 use netloom_netlink::diag::{self, Protocol, SocketInfo};
 
 use super::ways::{LeftOut, Ways};

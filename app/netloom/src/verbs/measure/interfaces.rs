@@ -10,10 +10,10 @@ use anyhow::Result;
 use netloom_ebpf::Direction;
 use netloom_ebpf::feature::measure_supported;
 use netloom_ebpf::measure::{Clock, Marking};
-use netloom_lab::target::{Place, Point};
 use netloom_marking::session::{Configuration, Program};
 use netloom_measure::view::{Block, ScheduleView};
 use netloom_measure::{Session, Setup, Spot, Told};
+use netloom_model::lookup::target::{Place, Point};
 use serde_json::{Value, json};
 
 use super::json::{clock, csv, merged, record};

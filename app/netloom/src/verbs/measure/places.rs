@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use netloom_lab::target::Place;
 use netloom_measure::{Error, Host, Interfaces, Result};
+use netloom_model::lookup::target::Place;
 use netloom_sys::namespace;
 
 use crate::spaces::Spaces;

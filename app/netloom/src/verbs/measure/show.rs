@@ -3,11 +3,11 @@
 use std::io::IsTerminal;
 
 use anyhow::Result;
-use netloom_lab::way::{Passage, Way};
 use netloom_marking::Completeness;
 use netloom_marking::total::WayTotal;
 use netloom_measure::Told;
 use netloom_measure::view::ScheduleView;
+use netloom_model::lookup::path::{Passage, Way};
 use serde_json::{Value, json};
 
 use super::asked::Flow;

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use anyhow::{Context, Result, anyhow};
-use netloom_lab::target::Place;
 use netloom_lab::view::LinkStatus;
-use netloom_lab::way::{self, Finder, Next, Passage, Question, Way};
 use netloom_model::Plan;
+use netloom_model::lookup::path::{self, Finder, Next, Passage, Question, Way};
+use netloom_model::lookup::target::Place;
 use netloom_model::plan::PlannedNode;
 use netloom_netlink::{Found, Lookup, Socket};
 
@@ -57,7 +57,7 @@ impl Ends {
     /// Finds the nodes in the lab, and their addresses of this family, or of both.
     pub(super) fn find(spaces: &Spaces, names: [&str; 2], only: Option<u8>) -> Result<Ends> {
         let plan = spaces.plan().context("there is no lab")?;
-        let nodes = [way::node(plan, names[0])?, way::node(plan, names[1])?];
+        let nodes = [path::node(plan, names[0])?, path::node(plan, names[1])?];
         let address = |node: &PlannedNode, version| match version {
             4 => node.ipv4().map(IpAddr::from),
             _ => node.ipv6().map(IpAddr::from),
@@ -121,20 +121,9 @@ impl Ways {
         let plan = spaces.plan().cloned().context("there is no lab")?;
         let wired = wired(spaces)?;
         let finder = Finder::new(&plan, wired.iter().map(|(link, end)| (link.as_str(), *end)));
-        let mut failed = None;
         let mut find = |from: &str, to: &str, addresses| {
-            let mut ask = |question: &Question<'_>| match next(spaces, question) {
-                Ok(next) => Ok(next),
-                Err(error) => {
-                    failed = Some(error);
-                    Ok(None)
-                }
-            };
-            let found = finder.find((from, to), addresses, &mut ask);
-            match failed.take() {
-                Some(error) => Err(error),
-                None => Ok(found?),
-            }
+            let mut ask = |question: &Question<'_>| next(spaces, question);
+            finder.find((from, to), addresses, &mut ask)
         };
         let mut of_family = |destination| -> Result<Vec<(Way, bool)>> {
             let there = find(&ends.from, &ends.to, (None, destination))?;
@@ -161,7 +150,7 @@ impl Ways {
             let version = family(destination);
             eprintln!("note: IPv{version} is not measured: {error:#}");
             left_out =
-                LeftOut::of(way::node(&plan, &ends.from)?, way::node(&plan, &ends.to)?, version);
+                LeftOut::of(path::node(&plan, &ends.from)?, path::node(&plan, &ends.to)?, version);
         }
         let all = together(found);
         for way in &all {
@@ -204,7 +193,7 @@ fn together(found: Vec<(Way, bool)>) -> Vec<Measured> {
 
 /// Notes where some flows take another path than the one found.
 fn note_other_ways(plan: &Plan, way: &Way) {
-    if let Some((node, count)) = way::branch(plan, way) {
+    if let Some((node, count)) = path::branch(plan, way) {
         eprintln!(
             "note: node {node:?} has {count} next hops of equal cost to {}: the way shown is one of several, \
              and packets of other flows are missing behind it; `routing: {{ecmp: false}}` makes it one",

@@ -1,20 +1,66 @@
-//! Finding nodes and links of a plan by what they are called, and telling what ends of links are called.
+//! Looking things up in a plan by what users call them: nodes and links here, targets of captures and
+//! measurements in [`target`], the path of packets in [`path`]. Pure: nothing is asked of the machine.
 
-use netloom_model::plan::{Plan, PlannedEnd, PlannedLink};
+pub mod path;
+pub mod target;
 
-use crate::{Error, Result};
+use crate::plan::{Plan, PlannedEnd, PlannedLink};
+
+/// What is asked for is not there, or is not what can be asked for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LookupError {
+    /// There is no such node.
+    #[error("node {node:?}: not in lab {lab:?}{hint}")]
+    NoNode {
+        /// The lab.
+        lab: String,
+        /// The name asked for.
+        node: String,
+        /// `; did you mean …`, or nothing.
+        hint: String,
+    },
+    /// There is no such link.
+    #[error("link {link:?}: not in lab {lab:?}{hint}")]
+    NoLink {
+        /// The lab.
+        lab: String,
+        /// The name asked for.
+        link: String,
+        /// `; …`, or nothing.
+        hint: String,
+    },
+    /// There is no such switch.
+    #[error("switch {switch:?}: not in lab {lab:?}{hint}")]
+    NoSwitch {
+        /// The lab.
+        lab: String,
+        /// The name asked for.
+        switch: String,
+        /// `; …`, or nothing.
+        hint: String,
+    },
+    /// It is there, and not as asked.
+    #[error("{object}: {reason}")]
+    Invalid {
+        /// What was asked for.
+        object: String,
+        /// Why not.
+        reason: String,
+    },
+}
+
+/// What a lookup gives.
+pub type Result<T> = std::result::Result<T, LookupError>;
 
 /// How many links of several are named.
 const MOST_NAMED: usize = 8;
 
-/// The end of a link in words: `NODE:IFACE`, `SWITCH`, `host:IFACE` or `internet`.
-pub fn end_text(plan: &Plan, end: &PlannedEnd) -> String {
-    plan.end_text(end)
-}
-
 /// A node's place in the plan, by name.
-pub(crate) fn slot(plan: &Plan, node: &str) -> Result<usize> {
-    plan.node(node).ok_or_else(|| Error::NoNode {
+///
+/// # Errors
+/// [`LookupError::NoNode`].
+pub fn slot(plan: &Plan, node: &str) -> Result<usize> {
+    plan.node(node).ok_or_else(|| LookupError::NoNode {
         lab: plan.lab.clone(),
         node: node.to_owned(),
         hint: hint(plan, node),
@@ -37,7 +83,7 @@ fn hint(plan: &Plan, asked: &str) -> String {
 /// interfaces.
 ///
 /// # Errors
-/// [`Error::NoLink`]; [`Error::Invalid`] where several links are between the two.
+/// [`LookupError::NoLink`]; [`LookupError::Invalid`] where several links are between the two.
 pub fn find_link(plan: &Plan, asked: &str) -> Result<(usize, Option<usize>)> {
     let name = asked.strip_prefix("link:").unwrap_or(asked);
     if let Some(found) = plan.link(name) {
@@ -45,7 +91,7 @@ pub fn find_link(plan: &Plan, asked: &str) -> Result<(usize, Option<usize>)> {
     }
     let end = |link: &PlannedLink| {
         let named =
-            |e: &PlannedEnd| matches!(e, PlannedEnd::Node { .. }) && end_text(plan, e) == name;
+            |e: &PlannedEnd| matches!(e, PlannedEnd::Node { .. }) && plan.end_text(e) == name;
         link.ends.iter().position(named)
     };
     let found = plan.links.iter().enumerate().find_map(|(i, l)| Some((i, Some(end(l)?))));
@@ -61,7 +107,7 @@ pub fn find_link(plan: &Plan, asked: &str) -> Result<(usize, Option<usize>)> {
             let more = several.len() - names.len();
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             let reason = format!("which of {}{more}?", names.join(", "));
-            Err(Error::Invalid { object: format!("link {asked:?}"), reason })
+            Err(LookupError::Invalid { object: format!("link {asked:?}"), reason })
         }
     }
 }
@@ -70,9 +116,9 @@ pub fn find_link(plan: &Plan, asked: &str) -> Result<(usize, Option<usize>)> {
 fn between(plan: &Plan, words: &str) -> Vec<usize> {
     let is = |end: &PlannedEnd, word: &str| match end {
         PlannedEnd::Node { node, .. } => {
-            plan.nodes[*node].name == word || end_text(plan, end) == word
+            plan.nodes[*node].name == word || plan.end_text(end) == word
         }
-        end => end_text(plan, end) == word,
+        end => plan.end_text(end) == word,
     };
     let joins = |link: &PlannedLink, a: &str, b: &str| {
         let [first, second] = &link.ends;
@@ -89,8 +135,8 @@ fn between(plan: &Plan, words: &str) -> Vec<usize> {
     cuts.flat_map(|(a, b)| all(a, b)).collect()
 }
 
-fn no_link(plan: &Plan, asked: &str, name: &str) -> Error {
+fn no_link(plan: &Plan, asked: &str, name: &str) -> LookupError {
     let near = plan.links.iter().find(|l| l.name.contains(name) && !name.is_empty());
     let hint = near.map_or_else(String::new, |l| format!("; did you mean {:?}?", l.name));
-    Error::NoLink { lab: plan.lab.clone(), link: asked.to_owned(), hint }
+    LookupError::NoLink { lab: plan.lab.clone(), link: asked.to_owned(), hint }
 }

@@ -5,12 +5,11 @@
 //! is seen by who opens it. A frame that crosses a target passes its points once, but for a node with
 //! several interfaces, through which a forwarded frame goes twice.
 
-use netloom_model::Plan;
-use netloom_model::kinds::CapturedAt;
-use netloom_model::plan::{NOT_SHOWN, PlannedEnd, PlannedLink, PlannedNode};
+use crate::Plan;
+use crate::kinds::CapturedAt;
+use crate::plan::{NOT_SHOWN, PlannedEnd, PlannedLink, PlannedNode};
 
-use crate::finding::slot;
-use crate::{Error, Result, end_text, finding};
+use crate::lookup::{self, LookupError, Result};
 
 /// The network namespace that an interface is in.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,7 +71,7 @@ pub fn host(text: &str) -> Option<Point> {
 /// Finds a target in a lab.
 ///
 /// # Errors
-/// [`Error::NoNode`], [`Error::NoLink`], [`Error::NoSwitch`]; [`Error::Invalid`] for an interface or a
+/// [`LookupError::NoNode`], [`LookupError::NoLink`], [`LookupError::NoSwitch`]; [`LookupError::Invalid`] for an interface or a
 /// port that is not there.
 pub fn resolve(plan: &Plan, text: &str) -> Result<Target> {
     if let Some(point) = host(text) {
@@ -102,7 +101,7 @@ pub fn resolve(plan: &Plan, text: &str) -> Result<Target> {
             return self::switch(plan, switch, port);
         }
     }
-    let node = &plan.nodes[slot(plan, name)?];
+    let node = &plan.nodes[lookup::slot(plan, name)?];
     let found = node.interfaces.iter().filter(|i| interface.is_none_or(|name| i.name == name));
     let points: Vec<Point> = found.map(|i| at_node(plan, node, &i.name, i.link)).collect();
     if points.is_empty() {
@@ -111,7 +110,7 @@ pub fn resolve(plan: &Plan, text: &str) -> Result<Target> {
             (Some(name), false) => format!("no interface {name:?}, it has {}", has.join(", ")),
             _ => "it has no interface".to_owned(),
         };
-        return Err(Error::Invalid { object: format!("node {name:?}"), reason });
+        return Err(LookupError::Invalid { object: format!("node {name:?}"), reason });
     }
     Ok(Target::Points(points))
 }
@@ -156,9 +155,9 @@ fn at_node(plan: &Plan, node: &PlannedNode, interface: &str, link: usize) -> Poi
 }
 
 fn link(plan: &Plan, name: &str) -> Result<Target> {
-    let (at, _) = finding::find_link(plan, name)?;
+    let (at, _) = lookup::find_link(plan, name)?;
     let link = &plan.links[at];
-    let point = of_link(plan, link).ok_or_else(|| Error::Invalid {
+    let point = of_link(plan, link).ok_or_else(|| LookupError::Invalid {
         object: format!("link {:?}", link.name),
         reason: "nothing of it is an interface of the lab's".to_owned(),
     })?;
@@ -188,7 +187,7 @@ fn at_port(plan: &Plan, link: &PlannedLink, end: usize, only_in: bool) -> Option
         CapturedAt::Ports => {}
         CapturedAt::Mirror => return None,
     }
-    let other = end_text(plan, &link.ends[1 - end]);
+    let other = plan.end_text(&link.ends[1 - end]);
     Some(Point {
         place: Place::Core,
         interface: name.clone(),
@@ -200,7 +199,7 @@ fn at_port(plan: &Plan, link: &PlannedLink, end: usize, only_in: bool) -> Option
 
 fn switch(plan: &Plan, name: &str, port: Option<&str>) -> Result<Target> {
     let index = plan.switches.iter().position(|s| s.name == name);
-    let index = index.ok_or_else(|| Error::NoSwitch {
+    let index = index.ok_or_else(|| LookupError::NoSwitch {
         lab: plan.lab.clone(),
         switch: name.to_owned(),
         hint: String::new(),
@@ -224,7 +223,7 @@ fn switch(plan: &Plan, name: &str, port: Option<&str>) -> Result<Target> {
             Some(port) if !has.is_empty() => format!("no port {port:?}, it has {}", has.join(", ")),
             _ => "it has no port".to_owned(),
         };
-        return Err(Error::Invalid { object: format!("switch {name:?}"), reason });
+        return Err(LookupError::Invalid { object: format!("switch {name:?}"), reason });
     }
     Ok(Target::Points(points))
 }
@@ -243,8 +242,8 @@ mod tests {
         let text = "name: t\nnodes: {h1: {}, h2: {}, r: {forwarding: true}, alone: {}}\n\
                     switches: {s1: {}, s2: {}, m: {kind: shm}}\n\
                     links: [[h1, s1], [h2, s1], [s1, s2], [s2, r], [h1, m], [r, m]]\n";
-        let lab = netloom_model::parse("t.yaml", text.as_bytes(), "t").unwrap();
-        netloom_model::plan::plan(&lab).unwrap()
+        let lab = crate::parse("t.yaml", text.as_bytes(), "t").unwrap();
+        crate::plan::plan(&lab).unwrap()
     }
 
     fn names(target: Target) -> Vec<String> {

@@ -11,13 +11,13 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 
-use netloom_model::Plan;
-use netloom_model::kinds::CapturedAt;
-use netloom_model::plan::{NOT_SHOWN, PlannedEnd, PlannedNode};
+use crate::Plan;
+use crate::kinds::CapturedAt;
+use crate::plan::{NOT_SHOWN, PlannedEnd, PlannedNode};
 
-use crate::finding::slot;
-use crate::target::Place;
-use crate::{Error, Result, end_text};
+use crate::lookup::slot;
+use crate::lookup::target::Place;
+use crate::lookup::{LookupError, Result};
 
 /// An interface that packets pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ pub struct Next {
 /// A node of a plan by its name.
 ///
 /// # Errors
-/// [`Error::NoNode`].
+/// [`LookupError::NoNode`].
 pub fn node<'p>(plan: &'p Plan, name: &str) -> Result<&'p PlannedNode> {
     Ok(&plan.nodes[slot(plan, name)?])
 }
@@ -102,7 +102,7 @@ pub fn branch<'p>(plan: &'p Plan, way: &Way) -> Option<(&'p str, usize)> {
 }
 
 /// Answers questions; `None` where there is no route.
-pub type Routes<'a> = dyn FnMut(&Question<'_>) -> Result<Option<Next>> + 'a;
+pub type Routes<'a, E> = dyn FnMut(&Question<'_>) -> std::result::Result<Option<Next>, E> + 'a;
 
 /// Finds ways in a plan.
 #[derive(Debug)]
@@ -124,24 +124,27 @@ impl<'a> Finder<'a> {
     /// The way of packets to an address of a node; with this source, or that of the sender's choice.
     ///
     /// # Errors
-    /// [`Error::NoNode`]; [`Error::Invalid`] where there is no way, with the node and the address at which
+    /// [`LookupError::NoNode`]; [`LookupError::Invalid`] where there is no way, with the node and the address at which
     /// it ends; what `routes` gives.
-    pub fn find(
+    pub fn find<E: From<LookupError>>(
         &self,
         (from, to): (&str, &str),
         (source, destination): (Option<IpAddr>, IpAddr),
-        routes: &mut Routes<'_>,
-    ) -> Result<Way> {
+        routes: &mut Routes<'_, E>,
+    ) -> std::result::Result<Way, E> {
         let (mut at, target) = (slot(self.plan, from)?, slot(self.plan, to)?);
         let mut trace = Trace::default();
         let mut found_source = source;
         let mut came: Option<String> = None;
         let mut passed = BTreeSet::new();
-        let fail = |reason| Error::Invalid { object: format!("way from {from} to {to}"), reason };
+        let fail =
+            |reason| LookupError::Invalid { object: format!("way from {from} to {to}"), reason };
         while at != target {
             let node = &self.plan.nodes[at].name;
             if !passed.insert(at) {
-                return Err(fail(format!("packets for {destination} come to node {node:?} again")));
+                return Err(
+                    fail(format!("packets for {destination} come to node {node:?} again")).into()
+                );
             }
             let forwarded = found_source.zip(came.as_deref());
             let question = Question { node, to: destination, forwarded };
@@ -187,7 +190,7 @@ impl<'a> Finder<'a> {
         })?;
         let mut owners = Vec::new();
         for (at, other) in self.plan.nodes.iter().enumerate() {
-            let has = |(i, found): (usize, &netloom_model::plan::Interface)| {
+            let has = |(i, found): (usize, &crate::plan::Interface)| {
                 found.addresses.iter().any(|a| a.addr() == address).then_some((at, i))
             };
             owners.extend(other.interfaces.iter().enumerate().filter_map(has));
@@ -267,7 +270,7 @@ impl<'a> Finder<'a> {
             && !matches!(far, PlannedEnd::Port { .. })
             && self.wired.contains(&(planned.name.as_str(), end));
         let interface = if at_tap { planned.hidden_name(end) } else { name.clone() };
-        let name = format!("{}/{}", switch.name, end_text(self.plan, far));
+        let name = format!("{}/{}", switch.name, self.plan.end_text(far));
         Some(Passage { place: Place::Core, interface, name, out, wire: at_tap })
     }
 }
@@ -324,5 +327,5 @@ impl Trace {
 }
 
 #[cfg(test)]
-#[path = "way_tests.rs"]
+#[path = "path_tests.rs"]
 mod tests;

@@ -11,7 +11,7 @@ mod tests;
 
 use std::fmt::Write as _;
 
-use netloom_model::plan::{Plan, PlannedEnd, PlannedNode};
+use crate::plan::{Plan, PlannedEnd, PlannedNode};
 pub use svg::svg;
 
 /// What a vertex of the picture stands for.
@@ -116,7 +116,7 @@ impl Picture {
 }
 
 fn node_vertex(node: &PlannedNode) -> Vertex {
-    let describe = |interface: &netloom_model::plan::Interface| {
+    let describe = |interface: &crate::plan::Interface| {
         let addresses: Vec<String> = interface.addresses.iter().map(ToString::to_string).collect();
         format!("{} {}", interface.name, addresses.join(" "))
     };

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use netloom_model::plan::Plan;
+use crate::plan::Plan;
 
 use super::layout::{self, Point};
 use super::{Edge, EdgeEnd, Picture, Shape, Vertex};

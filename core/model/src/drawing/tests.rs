@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Instant;
 
-use netloom_model::Plan;
-use netloom_model::plan::plan;
+use crate::Plan;
+use crate::plan::plan;
 
 use super::{dot, layout, svg};
 
 fn planned(yaml: &str) -> Plan {
-    let lab = netloom_model::parse("lab.yaml", yaml.as_bytes(), "lab").expect("a valid lab");
+    let lab = crate::parse("lab.yaml", yaml.as_bytes(), "lab").expect("a valid lab");
     plan(&lab).expect("a plan")
 }
 

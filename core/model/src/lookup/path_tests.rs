@@ -3,8 +3,8 @@
 use super::*;
 
 fn plan(text: &str) -> Plan {
-    let lab = netloom_model::parse("t.yaml", text.as_bytes(), "t").unwrap();
-    netloom_model::plan::plan(&lab).unwrap()
+    let lab = crate::parse("t.yaml", text.as_bytes(), "t").unwrap();
+    crate::plan::plan(&lab).unwrap()
 }
 
 /// Answers as a kernel would that has the plan's addresses and routes.
@@ -130,7 +130,7 @@ fn what_ends_a_way_is_named() {
     let plan = plan(TWO_SITES);
     let finder = Finder::new(&plan, []);
     let to = address(&plan, "web");
-    let refused = |routes: &mut Routes<'_>| {
+    let refused = |routes: &mut Routes<'_, LookupError>| {
         finder.find(("h1", "web"), (None, to), routes).unwrap_err().to_string()
     };
     let none = refused(&mut |_| Ok(None));
@@ -160,9 +160,9 @@ fn what_ends_a_way_is_named() {
     assert!(circle.contains("come to node \"h1\" again"), "{circle}");
     for (from, to) in [("h9", "web"), ("h1", "h9")] {
         let error = finder.find((from, to), (None, h1), &mut |_| Ok(None)).unwrap_err();
-        assert!(matches!(&error, Error::NoNode { node, .. } if node == "h9"), "{error}");
+        assert!(matches!(&error, LookupError::NoNode { node, .. } if node == "h9"), "{error}");
     }
-    assert!(finder.find(("h1", "h1"), (None, h1), &mut |_| Ok(None)).is_err());
+    assert!(finder.find(("h1", "h1"), (None, h1), &mut |_| Ok::<_, LookupError>(None)).is_err());
 }
 
 #[test]
