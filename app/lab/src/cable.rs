@@ -16,12 +16,14 @@ use netloom_netlink::{Address, Batch, Carried, Change, Socket};
 use netloom_node::spec::CORE;
 
 use crate::absent::{Cut, cut_of, is_away, is_cut_here};
+use crate::configure;
 use crate::inits::Inits;
 use crate::keeper::{Gone, Keeper};
 use crate::running::{Running, Work};
+use crate::spaces;
 use crate::spots::{self, Spot};
 use crate::state::State;
-use crate::{Error, Result, network};
+use crate::{Error, Result};
 
 /// How long the kernel's worker may take at most to begin with an address.
 const SETTLING: Duration = Duration::from_secs(2);
@@ -104,7 +106,7 @@ impl Running {
                 let change = Change::of(*index);
                 batch.push(object.as_str(), &if up { change.up() } else { change.down() });
             }
-            network::run(&mut open(&object)?, &mut batch, &object, "set its ports")
+            spaces::run(&mut open(&object)?, &mut batch, &object, "set its ports")
         })
     }
 }
@@ -135,7 +137,7 @@ fn set_node_down(object: &str, index: u32) -> Result<Option<Carried>> {
     let carried = socket.carried(index).map_err(Error::network(object, "read what it carries"))?;
     let mut batch = Batch::new();
     batch.push(object, &Change::of(index).down());
-    network::run(&mut socket, &mut batch, object, "set down")?;
+    spaces::run(&mut socket, &mut batch, object, "set down")?;
     Ok(Some(carried))
 }
 
@@ -198,16 +200,16 @@ fn restore(
             }
             let there = |at: usize| !is_away(state, node, at) && !is_cut_here(state, node, at);
             for route in planned.routes.iter().filter(|route| leaves_by(route, interface)) {
-                if let Some(way) = network::Way::of(planned, route, there) {
+                if let Some(way) = configure::Way::of(planned, route, there) {
                     way.push(&mut batch, &object, true);
                 }
             }
         }
         carried.push(&mut batch, Arc::clone(&object), spot.index);
-        network::run(&mut socket, &mut batch, &object, "restore")
+        spaces::run(&mut socket, &mut batch, &object, "restore")
     })?;
     let space = inits.get(&spot.space).filter(|init| home && init.lives());
     let Some(init) = space else { return Ok(()) };
     let space = init.network(&planned.name)?;
-    network::give_neighbours(&state.plan, space.as_fd(), node, &[own.link])
+    configure::give_neighbours(&state.plan, space.as_fd(), node, &[own.link])
 }

@@ -8,9 +8,11 @@ use netloom_netlink::{Batch, Carried, Change, LinkInfo, MoveLink, Socket};
 use netloom_sys::namespace;
 
 use crate::absent::without_absent;
+use crate::configure;
+use crate::configure::Scope;
 use crate::inits::Inits;
 use crate::moved::{Home, Moved};
-use crate::network::{self, Scope, Spaces, inside, on_a_thread, run};
+use crate::spaces::{Spaces, inside, on_a_thread, run};
 use crate::state::State;
 use crate::{Error, Result};
 
@@ -151,7 +153,7 @@ pub(crate) fn settle(plan: &Plan, node: usize, index: u32, space: OwnedFd) -> Re
     let mut nodes: Vec<Option<OwnedFd>> = plan.nodes.iter().map(|_| None).collect();
     nodes[slot] = Some(space);
     let spaces = Spaces { nodes, core, forms: Forms::default() };
-    network::configure(plan, &spaces, &[(slot, Scope::Links)], &[interface.link])
+    configure::configure(plan, &spaces, &[(slot, Scope::Links)], &[interface.link])
 }
 
 fn return_to_host(object: &str, here: Option<&OwnedFd>, m: &Moved) -> Result<()> {

@@ -21,7 +21,8 @@ use netloom_netlink::{
 use netloom_sys::Unsupported;
 
 use crate::host_change::HostChange;
-use crate::network::{Spaces, end, on_a_thread, run};
+use crate::links::end;
+use crate::spaces::{Spaces, on_a_thread, run};
 use crate::state::Folder;
 use crate::{Error, Result};
 

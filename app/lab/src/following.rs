@@ -14,8 +14,9 @@ use netloom_netlink::Batch;
 use netloom_sys::{namespace, sysctl};
 
 use crate::absent::is_away;
-use crate::network::{Way, inside, on_a_thread, run};
+use crate::configure::Way;
 use crate::running::{Running, Work};
+use crate::spaces::{inside, on_a_thread, run};
 use crate::state::State;
 use crate::{Error, Result, absent};
 

@@ -15,8 +15,8 @@ use crate::carrying::{found_moved, planned_link, return_all};
 use crate::inits::Init;
 use crate::keeper::Gone;
 use crate::moved::{Home, Moved};
-use crate::network::{inside, run};
 use crate::running::{Running, Work};
+use crate::spaces::{inside, run};
 use crate::state::State;
 use crate::{Error, Result, describe};
 

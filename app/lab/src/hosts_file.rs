@@ -25,9 +25,9 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::process::Pid;
 
 use crate::addresses::{self, Held};
-use crate::network::on_a_thread;
 use crate::resolving::Table;
 use crate::running::Running;
+use crate::spaces::on_a_thread;
 use crate::state::State;
 use crate::{Error, Result, describe};
 

@@ -9,7 +9,7 @@ use netloom_sys::namespace;
 use netloom_sys::population::{self, Process};
 
 use crate::inits::Init;
-use crate::network::on_a_thread;
+use crate::spaces::on_a_thread;
 use crate::{Error, Result};
 
 /// How many of each kind are named.

@@ -16,10 +16,14 @@ use netloom_node::spec::CORE;
 
 use crate::absent::{is_away, refuse_lost, without_absent};
 use crate::allowed::allowed;
+use crate::configure;
+use crate::configure::Scope;
 use crate::inits::Inits;
 use crate::keeper::Gone;
-use crate::network::{self, Scope, Spaces};
+use crate::links;
 use crate::running::{Running, Work};
+use crate::spaces;
+use crate::spaces::Spaces;
 use crate::state::State;
 use crate::view::{Changed, NewLink};
 use crate::{Error, Result, spots, switching};
@@ -135,7 +139,7 @@ impl Running {
         let node = slot(plan, name)?;
         let space = self.living(work, &plan.nodes[node])?.network(name)?;
         let object = format!("node {name:?}");
-        let there = network::inside(space.as_fd(), &object, |socket| {
+        let there = spaces::inside(space.as_fd(), &object, |socket| {
             let all = socket.links().map_err(Error::network(&object, "list its interfaces"))?;
             Ok(all.into_iter().map(|link| (link.name, link.index)).collect())
         })?;
@@ -151,7 +155,7 @@ impl Running {
     /// Makes a link as a state has it, where nothing of it is left; what may be left of it is removed.
     pub(crate) fn lay_again(&self, work: &Work, state: &State, at: usize) -> Result<()> {
         let spaces = self.spaces_of(work, state, &[at])?;
-        network::remove_links(&state.plan, &spaces, &[at], |_| true)?;
+        links::remove_links(&state.plan, &spaces, &[at], |_| true)?;
         drop(spaces);
         self.lay_one(work, state, at)
     }
@@ -160,12 +164,12 @@ impl Running {
         // What leaves by interfaces that are elsewhere has no place here.
         let plan = without_absent(state);
         let spaces = self.spaces_of(work, state, &[at])?;
-        network::make_links(&plan, &spaces, &[at])?;
+        links::make_links(&plan, &spaces, &[at])?;
         switching::make_taps(state, &spaces, &[at])?;
-        network::raise_ports(&plan, &spaces, &[at])?;
+        links::raise_ports(&plan, &spaces, &[at])?;
         let nodes: Vec<(usize, Scope)> =
             nodes_of(&plan.links[at]).map(|node| (node, Scope::Links)).collect();
-        network::configure(&plan, &spaces, &nodes, &[at])?;
+        configure::configure(&plan, &spaces, &nodes, &[at])?;
         drop(spaces);
         self.fit(state, &work.inits, &[], &[at])
     }
@@ -294,7 +298,7 @@ fn delete_ends(inits: &Inits, state: &State, link: &PlannedLink) -> Result<()> {
                 Socket::open().map_err(Error::network(&object, "open a netlink socket"))?;
             let mut batch = Batch::new();
             batch.push_tolerant(object.as_str(), &DeleteLink::new(index));
-            network::run(&mut socket, &mut batch, &object, "remove")
+            spaces::run(&mut socket, &mut batch, &object, "remove")
         })?;
     }
     Ok(())

@@ -16,9 +16,12 @@ use netloom_node::spawner::Spawner;
 use netloom_node::spec::{CORE, Kind, NodeSpec};
 use netloom_sys::{cgroup, namespace, process};
 
+use crate::configure;
+use crate::configure::Scope;
 use crate::inits::{Init, Inits};
-use crate::network::{self, Scope, Spaces};
+use crate::links;
 use crate::reports::Reports;
+use crate::spaces::Spaces;
 use crate::state::{Folder, State};
 use crate::{Error, Result, absent, door, switching};
 
@@ -343,30 +346,30 @@ impl Maker<'_> {
             self.folder.write_host_changes(&[])?;
         }
         let lost = |link: &PlannedLink| self.state.lost.contains_key(&link.id);
-        network::remove_links(&self.state.plan, spaces, links, lost)
+        links::remove_links(&self.state.plan, spaces, links, lost)
     }
 
     fn make_network(&self, spaces: &Spaces, missing: &[usize], links: &[usize]) -> Result<()> {
         let plan = &self.state.plan;
         if missing.contains(&self.core_slot()) && !plan.switches.is_empty() {
-            network::make_switches(plan, spaces.core.as_fd())?;
+            links::make_switches(plan, spaces.core.as_fd())?;
         }
         (self.progress)("links", 0, links.len());
-        network::make_links(plan, spaces, links)?;
+        links::make_links(plan, spaces, links)?;
         switching::make_taps(self.state, spaces, links)?;
         if links.iter().any(|i| self.state.form(&plan.links[*i]).is_door()) {
             door::open(plan, spaces, self.folder, links)?;
         }
-        network::raise_ports(plan, spaces, links)?;
+        links::raise_ports(plan, spaces, links)?;
         (self.progress)("links", links.len(), links.len());
         let work = self.to_configure(missing, links);
         if self.state.moved.is_empty() && self.state.lost.is_empty() {
-            return network::configure(plan, spaces, &work, links);
+            return configure::configure(plan, spaces, &work, links);
         }
         // A door that was lost is there by now; what is elsewhere leads nowhere.
         let mut now = self.state.clone();
         now.lost.retain(|id, _| !links.iter().any(|at| plan.links[*at].id == *id));
-        network::configure(&absent::without_absent(&now), spaces, &work, links)
+        configure::configure(&absent::without_absent(&now), spaces, &work, links)
     }
 
     /// New nodes whole, and living ones that got a link anew.
@@ -394,7 +397,7 @@ fn ended(node: &str) -> netloom_node::Error {
 
 /// Sysctls to set before there are interfaces, which copy them; the rest is set when they are there.
 fn before_interfaces(node: &PlannedNode) -> Vec<(String, String)> {
-    node.sysctls.iter().filter(|(path, _)| !network::is_late(path)).cloned().collect()
+    node.sysctls.iter().filter(|(path, _)| !configure::is_late(path)).cloned().collect()
 }
 
 /// Limits as the edge to the system takes them.

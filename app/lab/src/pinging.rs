@@ -77,7 +77,7 @@ impl Running {
     /// Nodes as they are now: a dead one has the addresses that it was planned to have.
     fn pinged<'a>(&self, state: &'a State, slots: &[usize]) -> Result<Vec<Pinged<'a>>> {
         let pids = self.pids(&state.plan);
-        crate::network::on_a_thread(|| {
+        crate::spaces::on_a_thread(|| {
             let pinged = |slot: &usize| {
                 let node = &state.plan.nodes[*slot];
                 let space = pids[*slot].and_then(|pid| namespace::network_of(pid).ok());

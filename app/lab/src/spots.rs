@@ -16,7 +16,7 @@ use netloom_sys::namespace;
 
 use crate::inits::Inits;
 use crate::moved::Home;
-use crate::network::on_a_thread;
+use crate::spaces::on_a_thread;
 use crate::state::State;
 use crate::{Error, Result};
 

@@ -13,8 +13,8 @@ use rustix::process::Pid;
 use crate::addresses::{self, Held};
 use crate::lab_process::now_ns;
 use crate::moved::Home;
-use crate::network::on_a_thread;
 use crate::running::{Phase, Running};
+use crate::spaces::on_a_thread;
 use crate::starting::has_work;
 use crate::state::{Folder, State};
 use crate::view::{

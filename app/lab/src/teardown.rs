@@ -19,7 +19,7 @@ use rustix::process::{Pid, Signal};
 
 use crate::inits::{Init, Inits};
 use crate::moved::Home;
-use crate::network::on_a_thread;
+use crate::spaces::on_a_thread;
 use crate::starting::has_work;
 use crate::state::{Folder, State};
 use crate::strangers::Strangers;

@@ -12,7 +12,7 @@ use netloom_sys::namespace;
 
 use crate::keeper::Context;
 use crate::moved::Home;
-use crate::network::{Spaces, on_a_thread};
+use crate::spaces::{Spaces, on_a_thread};
 use crate::{Error, Result, spots, wires};
 
 /// Frames that wait in a tap for its plug, which may not be given a CPU for a while: as long as a scheduler

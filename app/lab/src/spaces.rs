@@ -1,0 +1,72 @@
+//! The network namespaces of a lab, and working in them: on threads that end with them.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use netloom_model::plan::form::Forms;
+use netloom_netlink::{Batch, Socket};
+use netloom_sys::namespace;
+
+use crate::{Error, Result};
+
+/// Index of the loopback interface in every namespace.
+pub(crate) const LOOPBACK: u32 = 1;
+
+/// Network namespaces of a lab: one a node in the order of the plan, and the core's.
+pub(crate) struct Spaces {
+    pub(crate) nodes: Vec<Option<OwnedFd>>,
+    pub(crate) core: OwnedFd,
+    /// How links are made.
+    pub(crate) forms: Forms,
+}
+
+impl Spaces {
+    pub(crate) fn node(&self, index: usize) -> Result<BorrowedFd<'_>> {
+        let found = self.nodes.get(index).and_then(Option::as_ref);
+        found.map(AsFd::as_fd).ok_or_else(|| {
+            let gone = std::io::Error::from(std::io::ErrorKind::NotFound);
+            Error::system(format!("node {index}"), "find its network namespace")(
+                netloom_sys::Error::call("network namespace", "open", gone),
+            )
+        })
+    }
+}
+
+/// Runs `f` on a thread of its own inside a namespace, with a socket there.
+pub(crate) fn inside<T: Send>(
+    ns: BorrowedFd<'_>,
+    object: &str,
+    f: impl FnOnce(&mut Socket) -> Result<T> + Send,
+) -> Result<T> {
+    namespace::run_in(ns, "netloom-net", || {
+        let mut socket = open(object)?;
+        f(&mut socket)
+    })
+}
+
+pub(crate) fn open(object: &str) -> Result<Socket> {
+    Socket::open().map_err(Error::network(object, "open a netlink socket"))
+}
+
+/// Runs a batch; `object` and `operation` say what for.
+pub(crate) fn run(
+    socket: &mut Socket,
+    batch: &mut Batch,
+    object: &str,
+    operation: &'static str,
+) -> Result<()> {
+    socket.run(batch).map_err(Error::network(object, operation))
+}
+
+/// Runs `f` on a thread that may change its namespace and ends.
+pub(crate) fn on_a_thread<T: Send>(f: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("netloom-net".into()).spawn_scoped(scope, f);
+        match thread {
+            Err(e) => Err(Error::state("thread", "start")(e)),
+            Ok(thread) => match thread.join() {
+                Ok(result) => result,
+                Err(panic) => std::panic::resume_unwind(panic),
+            },
+        }
+    })
+}
