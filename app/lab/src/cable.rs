@@ -63,7 +63,7 @@ impl Running {
     fn cut(&self, inits: &Inits, at: usize) -> Result<()> {
         let state = self.state();
         let link = &state.plan.links[at];
-        Keeper::forget(&self.kept.switches, &state, Gone { nodes: &[], links: &[link] });
+        Keeper::forget(&self.kept.keepers.switches, &state, Gone { nodes: &[], links: &[link] });
         match cut_of(&state, link) {
             Cut::Plugs => Ok(()),
             Cut::Core(ports) => self.set_ports(inits, link, &ports, false),
@@ -92,7 +92,7 @@ impl Running {
                 restore(inits, &state, (node, interface), carried.unwrap_or_default())?;
             }
         }
-        self.kept.switches.fit_links(&self.context(&state, inits), &[at])?;
+        self.kept.keepers.switches.fit_links(&self.context(&state, inits), &[at])?;
         self.kept.wake();
         Ok(())
     }

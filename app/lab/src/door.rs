@@ -7,7 +7,6 @@
 
 mod ledger;
 
-use std::fs;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -18,16 +17,14 @@ use netloom_model::plan::form::LinkForm;
 use netloom_netlink::{
     Address, Batch, BridgeSpec, Change, DeleteLink, EndSpec, LinkInfo, Route, Socket, VethSpec, nat,
 };
-use netloom_sys::Unsupported;
 
+use crate::host::MARK;
 use crate::host_change::HostChange;
+use crate::keeper::{Ground, Keeper};
 use crate::links::end;
 use crate::spaces::{Spaces, on_a_thread, run};
 use crate::state::Folder;
 use crate::{Error, Result};
-
-/// What names of netloom's links on the host begin with.
-pub(crate) const MARK: &str = "nl";
 
 /// The host's switches for forwarding, IPv4's and IPv6's.
 const FORWARDING: [&str; 2] = ["net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"];
@@ -35,28 +32,35 @@ const FORWARDING: [&str; 2] = ["net/ipv4/ip_forward", "net/ipv6/conf/all/forward
 /// First index of links on the host, far above those that the kernel gives.
 const FIRST_INDEX: u32 = 0x2000_0000;
 
-/// Whether the plan has doors.
-pub(crate) fn wanted(plan: &Plan) -> bool {
-    plan.links.iter().flat_map(|l| &l.ends).any(is_door)
-}
+/// Keeps the doors of a lab.
+#[derive(Default)]
+pub(crate) struct Doors;
 
-fn is_door(end: &PlannedEnd) -> bool {
-    matches!(end, PlannedEnd::Host { .. } | PlannedEnd::Internet { .. })
-}
+impl Keeper for Doors {
+    fn lay(&self, ground: &Ground<'_>) -> Result<()> {
+        let doors = ground.links(LinkForm::is_door);
+        if doors.is_empty() { Ok(()) } else { open(ground, &doors) }
+    }
 
-/// Why an ordinary user's lab has none.
-pub(crate) fn unsupported() -> Unsupported {
-    Unsupported {
-        feature: "doors to the host",
-        reason: "the host's network belongs to root".into(),
-        needs: "run it as root: sudo netloom up …".into(),
+    fn clear(&self, ground: &Ground<'_>) -> Result<()> {
+        if ground.links(LinkForm::is_door).is_empty() {
+            return Ok(());
+        }
+        self.sweep(ground.folder, None)?;
+        ground.folder.write_host_changes(&[])
+    }
+
+    fn sweep(&self, folder: &Folder, _: Option<&Plan>) -> Result<()> {
+        let changes = folder.read_host_changes()?;
+        if changes.is_empty() { Ok(()) } else { Error::of_all(close(folder, &changes)) }
     }
 }
 
 /// Opens the doors of these links. The ends inside the lab are raised by whoever configures them.
-pub(crate) fn open(plan: &Plan, spaces: &Spaces, folder: &Folder, links: &[usize]) -> Result<()> {
+fn open(ground: &Ground<'_>, links: &[usize]) -> Result<()> {
+    let (folder, spaces, plan) = (ground.folder, ground.spaces, &ground.state.plan);
     let (changes, ledger) = (folder.read_host_changes()?, Ledger::open()?);
-    let mut doors = Doors { folder, plan, spaces, changes, ledger };
+    let mut doors = Opening { folder, plan, spaces, changes, ledger };
     on_a_thread(|| {
         let mut socket = Socket::open().map_err(Error::network("host", "open a netlink socket"))?;
         for &index in links {
@@ -80,7 +84,7 @@ pub(crate) fn open(plan: &Plan, spaces: &Spaces, folder: &Folder, links: &[usize
     })
 }
 
-struct Doors<'a> {
+struct Opening<'a> {
     folder: &'a Folder,
     plan: &'a Plan,
     spaces: &'a Spaces,
@@ -88,7 +92,7 @@ struct Doors<'a> {
     ledger: Ledger,
 }
 
-impl Doors<'_> {
+impl Opening<'_> {
     /// Writes a change down, before it is made.
     fn note(&mut self, change: HostChange) -> Result<()> {
         if !self.changes.contains(&change) {
@@ -301,7 +305,7 @@ fn is_link_local(address: IpNet) -> bool {
 }
 
 /// The prefixes of all segments of the lab, as few as they can be put together to.
-pub(crate) fn lab_prefixes(plan: &Plan) -> Vec<IpNet> {
+fn lab_prefixes(plan: &Plan) -> Vec<IpNet> {
     let of_nodes = plan.nodes.iter().flat_map(|n| &n.interfaces).flat_map(|i| &i.addresses);
     let of_doors = plan.links.iter().flat_map(|l| &l.ends).flat_map(|e| match e {
         PlannedEnd::Internet { addresses } => addresses.as_slice(),
@@ -313,7 +317,7 @@ pub(crate) fn lab_prefixes(plan: &Plan) -> Vec<IpNet> {
 
 /// Undoes changes of the host, last first, but tables of NAT after all else: while a host that did not
 /// forward still does, they keep others from passing. Goes on past failures and returns them.
-pub(crate) fn close(folder: &Folder, changes: &[HostChange]) -> Vec<Error> {
+fn close(folder: &Folder, changes: &[HostChange]) -> Vec<Error> {
     let is_nat = |change: &&HostChange| matches!(change, HostChange::Nat(_));
     let work = || -> Result<Vec<Error>> {
         let mut failures = Vec::new();
@@ -356,12 +360,4 @@ fn undo(socket: &mut Socket, folder: &Folder, change: &HostChange) -> Result<()>
         }
         HostChange::Sysctl { path, old } => Ledger::open()?.release(path, old, &folder.path()),
     }
-}
-
-/// The host's name servers, for nodes that reach its network.
-pub(crate) fn name_servers() -> String {
-    let stub = "127.0.0.53";
-    let own = fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
-    let real = own.contains(stub).then(|| fs::read_to_string("/run/systemd/resolve/resolv.conf"));
-    real.and_then(|text| text.ok()).unwrap_or(own)
 }

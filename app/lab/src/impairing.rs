@@ -90,14 +90,16 @@ impl Running {
         let wanted = |from: &usize| end.is_none_or(|e| e == *from);
         let ends: Vec<usize> = [0, 1]
             .into_iter()
-            .filter(|from| wanted(from) && (end.is_some() || self.kept.wires.has(link, *from)))
+            .filter(|from| {
+                wanted(from) && (end.is_some() || self.kept.keepers.wires.has(link, *from))
+            })
             .collect();
         if ends.is_empty() {
             let reason = "nothing is impaired, so there is no wire to ask".to_owned();
             return Err(Error::Invalid { object: format!("link {:?}", link.name), reason });
         }
         for from in ends {
-            self.kept.wires.ask(link, from, |process, wire| {
+            self.kept.keepers.wires.ask(link, from, |process, wire| {
                 let keep = keep.unwrap_or(0);
                 process.order(&Request::Fates { wire, direction: 0, keep }, &[])
             })?;
@@ -121,6 +123,7 @@ impl Running {
         loop {
             let found = self
                 .kept
+                .keepers
                 .wires
                 .ask(link, from, |process, wire| process.fates(wire, 0, after, MOST_FATES))?;
             if !found.records.is_empty() || Instant::now() >= until {

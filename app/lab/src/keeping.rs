@@ -37,7 +37,7 @@ impl Running {
         let fresh = Fresh { slots, links };
         self.kept.resolving.follow(inits, fresh.ids(state));
         let context = self.context(state, inits);
-        for keeper in self.kept.keepers() {
+        for keeper in self.kept.keepers.all() {
             keeper.fit(&context, fresh)?;
         }
         self.cut_again(inits, links)?;
@@ -49,7 +49,7 @@ impl Running {
     pub(crate) fn adopt_kept(&self, state: &State, inits: &Inits) -> Result<()> {
         self.kept.resolving.follow(inits, inits.keys().copied());
         let context = self.context(state, inits);
-        for keeper in self.kept.keepers() {
+        for keeper in self.kept.keepers.all() {
             keeper.adopt(&context)?;
         }
         for moved in &state.moved {
@@ -80,7 +80,7 @@ impl Running {
         new: &PlannedNode,
     ) -> Result<()> {
         let context = self.context(state, &work.inits);
-        self.kept.guards.change(&context, slot, &state.plan.nodes[slot], new)
+        self.kept.keepers.guards.change(&context, slot, &state.plan.nodes[slot], new)
     }
 
     /// Serves every node that may have children and is not served yet.
@@ -115,7 +115,7 @@ impl Running {
     pub(crate) fn end_kept(&self) {
         let servers = std::mem::take(&mut self.kept.scopes().servers);
         end_elsewhere(servers.into_values().collect());
-        for keeper in self.kept.keepers() {
+        for keeper in self.kept.keepers.all() {
             keeper.end(&self.folder);
         }
         self.kept.guests().clear();
@@ -162,7 +162,7 @@ impl Running {
     pub(crate) fn watched(&self) -> Vec<OwnedFd> {
         let guests: Vec<OwnedFd> =
             self.kept.guests().values().filter_map(|g| g.init.try_clone().ok()).collect();
-        let kept = self.kept.keepers().into_iter().flat_map(Keeper::watched);
+        let kept = self.kept.keepers.all().into_iter().flat_map(Keeper::watched);
         guests.into_iter().chain(kept).collect()
     }
 
@@ -175,7 +175,7 @@ impl Running {
         let state = self.state();
         let context = self.context(&state, &work.inits);
         // Each is tended, whatever the others say.
-        let again = self.kept.keepers().map(|keeper| keeper.tend(&context));
+        let again = self.kept.keepers.all().map(|keeper| keeper.tend(&context));
         again.into_iter().flatten().min()
     }
 
@@ -185,34 +185,34 @@ impl Running {
         state: &State,
     ) -> Option<BTreeMap<(usize, usize), netloom_wire::control::DirectionState>> {
         let work = self.work();
-        self.kept.wires.states(&self.context(state, &work.inits))
+        self.kept.keepers.wires.states(&self.context(state, &work.inits))
     }
 
     /// Takes the wires out of a link whose interface goes elsewhere.
     pub(crate) fn take_wire_out(&self, work: &Work, link: usize) -> Result<()> {
         let state = self.state();
         let context = self.context(&state, &work.inits);
-        self.kept.wires.take_out(&context, &state.plan.links[link])
+        self.kept.keepers.wires.take_out(&context, &state.plan.links[link])
     }
 
     /// Takes down what protects a node, by its id, if it lives; see [`Running::raise_guards`].
     pub(crate) fn lift_guards(&self, work: &Work, node: usize) -> Result<()> {
         let state = self.state();
         let Some(slot) = state.plan.slot_of(node) else { return Ok(()) };
-        self.kept.guards.lift(&self.context(&state, &work.inits), slot)
+        self.kept.keepers.guards.lift(&self.context(&state, &work.inits), slot)
     }
 
     /// Puts it up again, for the interfaces that it has now.
     pub(crate) fn raise_guards(&self, work: &Work, node: usize) -> Result<()> {
         let state = self.state();
         let Some(slot) = state.plan.slot_of(node) else { return Ok(()) };
-        self.kept.guards.fit_node(&self.context(&state, &work.inits), slot)
+        self.kept.keepers.guards.fit_node(&self.context(&state, &work.inits), slot)
     }
 
     /// Puts them in where it is now.
     pub(crate) fn put_wire_in(&self, work: &Work, link: usize) -> Result<()> {
         let state = self.state();
-        self.kept.wires.fit_links(&self.context(&state, &work.inits), &[link])
+        self.kept.keepers.wires.fit_links(&self.context(&state, &work.inits), &[link])
     }
 
     /// The living init of a node.

@@ -28,7 +28,7 @@ use crate::lab_process::is_lab_process;
 use crate::life::Birth;
 use crate::making::absolute_paths;
 use crate::state::{Folder, State};
-use crate::{Error, Result, door, lab_process, orphan, teardown};
+use crate::{Error, Result, host, lab_process, orphan, teardown};
 
 /// How long a lock may be held by nobody who can be seen, and the pause between two looks.
 const LOCK_PATIENCE: Duration = Duration::from_secs(10);
@@ -286,8 +286,8 @@ pub fn check(plan: &Plan, options: &Options) -> Result<()> {
 /// Where limits can be set; a refusal of doors and limits that cannot be had.
 fn possible(plan: &Plan, options: &Options) -> Result<Vec<cgroup::Hierarchy>> {
     let user = !caps::is_privileged();
-    if user && door::wanted(plan) {
-        return Err(door::unsupported().into());
+    if user && host::wanted(plan) {
+        return Err(host::unsupported().into());
     }
     hierarchies(user, plan, options.ignore_limits)
 }

@@ -20,13 +20,14 @@ use crate::configure;
 use crate::configure::Scope;
 use crate::inits::Inits;
 use crate::keeper::Gone;
+use crate::keeper::Ground;
 use crate::links;
 use crate::running::{Running, Work};
 use crate::spaces;
 use crate::spaces::Spaces;
 use crate::state::State;
 use crate::view::{Changed, NewLink};
-use crate::{Error, Result, spots, switching};
+use crate::{Error, Result, spots};
 use netloom_model::lookup::{find_link, slot};
 
 impl Running {
@@ -165,7 +166,10 @@ impl Running {
         let plan = without_absent(state);
         let spaces = self.spaces_of(work, state, &[at])?;
         links::make_links(&plan, &spaces, &[at])?;
-        switching::make_taps(state, &spaces, &[at])?;
+        let ground = Ground { folder: &self.folder, state, spaces: &spaces, links: &[at] };
+        for keeper in self.kept.keepers.all() {
+            keeper.lay(&ground)?;
+        }
         links::raise_ports(&plan, &spaces, &[at])?;
         let nodes: Vec<(usize, Scope)> =
             nodes_of(&plan.links[at]).map(|node| (node, Scope::Links)).collect();

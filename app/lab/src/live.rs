@@ -251,8 +251,8 @@ impl Running {
             let weighed = state.groups.weigh(new.id, new.limits.weight);
             weighed.map_err(Error::system(&object, "set its weight"))?;
         }
-        self.kept.guards.limit_sockets(&state, new)?;
-        let counts = self.kept.guards.sockets(&state, new);
+        self.kept.keepers.guards.limit_sockets(&state, new)?;
+        let counts = self.kept.keepers.guards.sockets(&state, new);
         let over = new.limits.sockets.zip(counts).filter(|(limit, c)| c.open > u64::from(*limit));
         if let Some((limit, counts)) = over {
             notes.push(format!("{} sockets are open, limit {limit}: no more can be", counts.open));

@@ -19,11 +19,12 @@ use netloom_sys::{cgroup, namespace, process};
 use crate::configure;
 use crate::configure::Scope;
 use crate::inits::{Init, Inits};
+use crate::keeper::{Ground, Keeper};
 use crate::links;
 use crate::reports::Reports;
 use crate::spaces::Spaces;
 use crate::state::{Folder, State};
-use crate::{Error, Result, absent, door, switching};
+use crate::{Error, Result, absent, host};
 
 /// How many inits the spawner is asked for at a time; their cgroups are made meanwhile.
 const CHUNK: usize = 64;
@@ -38,6 +39,7 @@ pub(crate) struct Maker<'a> {
     pub(crate) folder: &'a Folder,
     pub(crate) state: &'a State,
     pub(crate) spawner: &'a Spawner,
+    pub(crate) keepers: &'a [&'a dyn Keeper],
     /// The reading end of the inits' reports.
     pub(crate) reports: &'a OwnedFd,
     /// Called with what is being done and how much of it is done.
@@ -302,7 +304,7 @@ impl Maker<'_> {
             tasks: groups.tasks_files(node.id),
             v2_cgroup: groups.v2_dir(node.id),
             files: node.files.clone(),
-            resolv: node.internet.then(door::name_servers),
+            resolv: node.internet.then(host::name_servers),
             sysctls: before_interfaces(node),
             env: node.env.clone(),
             setup: node.setup.clone(),
@@ -335,15 +337,15 @@ impl Maker<'_> {
         Ok(Spaces { nodes, core: open(self.core_slot())?, forms: self.state.forms.clone() })
     }
 
+    fn ground<'b>(&'b self, spaces: &'b Spaces, links: &'b [usize]) -> Ground<'b> {
+        Ground { folder: self.folder, state: self.state, spaces, links }
+    }
+
     /// Removes what a dead init's links left behind, so that they can be made anew.
     fn clear_way(&self, spaces: &Spaces, links: &[usize]) -> Result<()> {
-        if links.iter().any(|i| self.state.form(&self.state.plan.links[*i]).is_door()) {
-            let changes = self.folder.read_host_changes()?;
-            let failures = door::close(self.folder, &changes);
-            if !failures.is_empty() {
-                return Err(Error::Several(failures));
-            }
-            self.folder.write_host_changes(&[])?;
+        let ground = self.ground(spaces, links);
+        for keeper in self.keepers {
+            keeper.clear(&ground)?;
         }
         let lost = |link: &PlannedLink| self.state.lost.contains_key(&link.id);
         links::remove_links(&self.state.plan, spaces, links, lost)
@@ -356,9 +358,9 @@ impl Maker<'_> {
         }
         (self.progress)("links", 0, links.len());
         links::make_links(plan, spaces, links)?;
-        switching::make_taps(self.state, spaces, links)?;
-        if links.iter().any(|i| self.state.form(&plan.links[*i]).is_door()) {
-            door::open(plan, spaces, self.folder, links)?;
+        let ground = self.ground(spaces, links);
+        for keeper in self.keepers {
+            keeper.lay(&ground)?;
         }
         links::raise_ports(plan, spaces, links)?;
         (self.progress)("links", links.len(), links.len());

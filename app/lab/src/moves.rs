@@ -42,7 +42,7 @@ impl Running {
         let (from, to) = (place(&state.plan, from)?, place(&state.plan, &request.to)?);
         let host = matches!(from, Place::Host) || matches!(to, Place::Host);
         if host && state.user {
-            return Err(crate::door::unsupported().into());
+            return Err(crate::host::unsupported().into());
         }
         let spaces = [self.space(&work, &from)?, self.space(&work, &to)?];
         let [here, there] = [spaces[0].as_fd(), spaces[1].as_fd()];
@@ -302,7 +302,7 @@ fn check_movable(from: &Place, found: &LinkInfo) -> std::result::Result<(), Stri
     if found.master.is_some() {
         return Err("it is a port of a bridge; release it first".into());
     }
-    let door = |m: &str| m.starts_with(crate::door::MARK);
+    let door = |m: &str| m.starts_with(crate::host::MARK);
     if matches!(from, Place::Host) && door(&found.name) {
         return Err("it is a door of a lab".into());
     }

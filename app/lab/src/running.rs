@@ -19,9 +19,9 @@ use netloom_sys::process;
 use rustix::process::Pid;
 
 use crate::events::Serve;
-use crate::guards::Guards;
 use crate::inits::{Init, Inits};
-use crate::keeper::{Gone, Keeper};
+use crate::keeper::Gone;
+use crate::keepers::Keepers;
 use crate::load::Loads;
 use crate::luggage::Luggage;
 use crate::making::{Maker, Missing};
@@ -29,8 +29,6 @@ use crate::probing::Probing;
 use crate::reports::forget_reports;
 use crate::resolving::Resolving;
 use crate::state::{Folder, State};
-use crate::switching::Switches;
-use crate::wires::Wires;
 use crate::{Error, Result, starting, teardown};
 use netloom_model::lookup::slot;
 
@@ -96,9 +94,7 @@ pub(crate) struct Work {
 
 /// Kept beside a lab's nodes.
 pub(crate) struct Kept {
-    pub(crate) wires: Wires,
-    pub(crate) switches: Switches,
-    pub(crate) guards: Guards,
+    pub(crate) keepers: Keepers,
     pub(crate) probing: Probing,
     pub(crate) luggage: Luggage,
     pub(crate) resolving: Resolving,
@@ -131,9 +127,7 @@ impl Kept {
         wake: OwnedFd,
     ) -> Kept {
         Kept {
-            wires: Wires::default(),
-            switches: Switches::default(),
-            guards: Guards::default(),
+            keepers: Keepers::default(),
             probing: Probing::new(places),
             luggage: Luggage::default(),
             resolving: Resolving::new(spawner.pid()),
@@ -151,14 +145,9 @@ impl Kept {
         self.guests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All keepers, in the order in which they are fitted.
-    pub(crate) fn keepers(&self) -> [&dyn Keeper; 3] {
-        [&self.guards, &self.wires, &self.switches]
-    }
-
     /// Has all keepers let go of what is going.
     pub(crate) fn forget(&self, state: &State, gone: Gone<'_>) {
-        for keeper in self.keepers() {
+        for keeper in self.keepers.all() {
             keeper.forget(state, gone);
         }
     }
@@ -319,6 +308,7 @@ impl Running {
             folder: &self.folder,
             state: &state,
             spawner,
+            keepers: &self.kept.keepers.all(),
             reports,
             progress,
             before_programs: &before_programs,

@@ -33,7 +33,7 @@ impl Service for Running {
     fn status(&self) -> Result<LabStatus> {
         let state = self.state();
         let pids = self.pids(&state.plan);
-        let kept = self.kept.keepers().into_iter().all(|keeper| keeper.is_whole(&state));
+        let kept = self.kept.keepers.all().into_iter().all(|keeper| keeper.is_whole(&state));
         let whole = self.has_core() && pids.iter().all(Option::is_some) && kept;
         let phase = self.phase();
         status::read(&status::Sources { running: self, state: &state, pids: &pids, whole, phase })

@@ -52,12 +52,12 @@ pub(crate) fn read(sources: &Sources<'_>) -> Result<LabStatus> {
     let state = sources.state;
     let plan = &state.plan;
     let nodes = nodes(sources)?;
-    let wires = &sources.running.kept.wires;
+    let wires = &sources.running.kept.keepers.wires;
     let directions = sources.running.wire_states(state);
     let restarts = wires.restarts();
     let link = |l: &PlannedLink| {
         let wire = impairing::view(state, l, directions.as_ref(), restarts);
-        let plugged = sources.running.kept.switches.is_plugged(plan, l);
+        let plugged = sources.running.kept.keepers.switches.is_plugged(plan, l);
         let mut status = link(plan, l, &nodes, wire, plugged);
         status.down = state.down.contains(&l.id);
         status.up &= !status.down && !state.lost.contains_key(&l.id);
@@ -134,8 +134,8 @@ fn node(sources: &Sources<'_>, slot: usize, found: &Visit) -> NodeStatus {
     let pid = pids[slot];
     let usage = state.groups.usage(planned.id);
     let limits = &planned.limits;
-    let counts = running.kept.guards.sockets(state, planned);
-    let protect = running.kept.guards.protection(state, slot);
+    let counts = running.kept.keepers.guards.sockets(state, planned);
+    let protect = running.kept.keepers.guards.protection(state, slot);
     let held = match pid {
         Some(_) => addresses::ordered(planned, &found.links, &found.addresses),
         None => addresses::planned(planned),
@@ -164,7 +164,7 @@ fn node(sources: &Sources<'_>, slot: usize, found: &Visit) -> NodeStatus {
         cpu_ns: usage.cpu_ns,
         cpu_user_ns: usage.cpu_user_ns,
         cpu_system_ns: usage.cpu_system_ns,
-        cpu_receive_ns: running.kept.guards.receive_time(planned),
+        cpu_receive_ns: running.kept.keepers.guards.receive_time(planned),
         load: pid.map(|_| running.loads().of(planned.id)),
         memory: usage.memory.or_else(|| state.groups.resident(planned.id)),
         processes: usage.processes,

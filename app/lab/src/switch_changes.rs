@@ -30,8 +30,8 @@ impl Running {
             Ok(())
         })?;
         let state = self.state();
-        if let Err(e) = self.kept.switches.add(&self.context(&state, &work.inits)) {
-            self.kept.switches.remove(&self.folder, &request.name);
+        if let Err(e) = self.kept.keepers.switches.add(&self.context(&state, &work.inits)) {
+            self.kept.keepers.switches.remove(&self.folder, &request.name);
             self.change(&mut work, |state| {
                 state.plan.remove_switch(state.plan.switches.len() - 1);
                 Ok(())
@@ -61,7 +61,7 @@ impl Running {
             let who = ports.join(", ");
             return Err(busy(format!("ports are on it: {who}; delete it with --force")));
         }
-        self.kept.switches.remove(&self.folder, switch);
+        self.kept.keepers.switches.remove(&self.folder, switch);
         self.change(&mut work, |state| {
             state.plan.remove_switch(index);
             Ok(())
@@ -71,7 +71,8 @@ impl Running {
 
     /// Names of the ports that are on a switch.
     fn ports_of(&self, switch: &str) -> Vec<String> {
-        let Ok(Answer::Shown(shown)) = self.kept.switches.ask(&self.folder, switch, &Request::Show)
+        let Ok(Answer::Shown(shown)) =
+            self.kept.keepers.switches.ask(&self.folder, switch, &Request::Show)
         else {
             return vec![];
         };
@@ -87,7 +88,7 @@ impl Running {
             let reason = "it ends with its lab, or by `netloom switch delete`".into();
             return Err(Error::Invalid { object: format!("switch {switch:?}"), reason });
         }
-        self.kept.switches.ask(&self.folder, switch, request)
+        self.kept.keepers.switches.ask(&self.folder, switch, request)
     }
 
     /// The place of a shared-memory switch in the plan.

@@ -26,12 +26,12 @@ use netloom_shm::protocol::MOST_NAME;
 use netloom_switch::control::Connection;
 use netloom_switch::control::requests::{Answer, Presence, Request};
 
-pub(crate) use self::ports::make_taps;
+use self::ports::make_taps;
 use self::ports::open_interface;
 use self::process::Plug;
 pub use self::rules::SwitchOptions;
 use self::rules::{options_text, set_rules};
-use crate::keeper::{Context, Fresh, Gone, Keeper};
+use crate::keeper::{Context, Fresh, Gone, Ground, Keeper};
 use crate::role::{self, FIRST_PAUSE, LONGEST_PAUSE, Process, STEADY};
 use crate::state::{Folder, State, make_private_dir, make_shared_dir};
 use crate::{Error, Result};
@@ -148,6 +148,14 @@ impl Switches {
 }
 
 impl Keeper for Switches {
+    fn lay(&self, ground: &Ground<'_>) -> Result<()> {
+        make_taps(ground)
+    }
+
+    fn sweep(&self, folder: &Folder, plan: Option<&Plan>) -> Result<()> {
+        end_processes(folder, plan)
+    }
+
     fn fit(&self, context: &Context<'_>, fresh: Fresh<'_>) -> Result<()> {
         self.fit_links(context, fresh.links)
     }
@@ -357,7 +365,7 @@ fn start_switch(context: &Context<'_>, name: &str, options: &ShmSwitch) -> Resul
 }
 
 /// Ends the switches and plugs of a lab whose own process is gone.
-pub(crate) fn end_processes(folder: &Folder, plan: Option<&Plan>) -> Result<()> {
+fn end_processes(folder: &Folder, plan: Option<&Plan>) -> Result<()> {
     for lock in folder.plug_locks() {
         if let Some(process) = process::find_plug(&lock)? {
             process.end();

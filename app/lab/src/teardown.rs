@@ -8,7 +8,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use netloom_model::Plan;
 use netloom_netlink::{Batch, EndSpec, Socket, VethSpec};
 use netloom_node::control::{Connection, Request};
 use netloom_node::spec::{CORE, socket_index, socket_name};
@@ -18,18 +17,13 @@ use netloom_sys::{namespace, process};
 use rustix::process::{Pid, Signal};
 
 use crate::inits::{Init, Inits};
+use crate::keepers::Keepers;
 use crate::moved::Home;
 use crate::spaces::on_a_thread;
 use crate::starting::has_work;
 use crate::state::{Folder, State};
 use crate::strangers::Strangers;
-use crate::{Error, Result, carrying, door, switching, wires};
-
-/// Ends what a keeper has left running.
-type Sweep = fn(&Folder, Option<&Plan>) -> Result<()>;
-
-/// Called when the lab's process is gone.
-const SWEEPS: [Sweep; 2] = [wires::end_process, switching::end_processes];
+use crate::{Error, Result, carrying};
 
 /// How long programs may take to end when asked to.
 const GRACE: Duration = Duration::from_millis(1000);
@@ -68,7 +62,8 @@ pub(crate) fn empty(folder: &Folder, state: Option<&State>, mut inits: Vec<Init>
         failures.extend(return_to_host(state, &inits));
     }
     let plan = state.map(|s| &s.plan);
-    failures.extend(SWEEPS.iter().filter_map(|sweep| sweep(folder, plan).err()));
+    let keepers = Keepers::default();
+    failures.extend(keepers.all().iter().filter_map(|keeper| keeper.sweep(folder, plan).err()));
     // While the kernel takes namespaces apart, the rest goes; but kernel threads that count as a
     // node's stay in its groups until its network is gone.
     let charged = state.is_some_and(|s| s.plan.nodes.iter().any(|n| n.charge_receive));
@@ -78,14 +73,14 @@ pub(crate) fn empty(folder: &Folder, state: Option<&State>, mut inits: Vec<Init>
     let ended = end_inits(inits, || {
         rest.extend(end_others(folder).err());
         if !charged {
-            rest.extend(remove_rest(folder, state));
+            rest.extend(state.and_then(|s| remove_groups(&s.groups).err()));
         }
         gone = strangers.wait_gone();
         gone.is_ok()
     });
     failures.extend(ended.err());
     if charged {
-        rest.extend(remove_rest(folder, state));
+        rest.extend(state.and_then(|s| remove_groups(&s.groups).err()));
     }
     failures.extend(rest);
     // What could not be removed must stay findable.
@@ -97,18 +92,6 @@ pub(crate) fn empty(folder: &Folder, state: Option<&State>, mut inits: Vec<Init>
     }
     failures.extend(gone.err());
     Error::of_all(failures)
-}
-
-/// Undoes changes of the host and removes cgroups; goes on past failures and returns them.
-fn remove_rest(folder: &Folder, state: Option<&State>) -> Vec<Error> {
-    let mut failures = match folder.read_host_changes() {
-        Ok(changes) if changes.is_empty() => vec![],
-        Ok(changes) => door::close(folder, &changes),
-        Err(e) => vec![e],
-    };
-    let removed = state.map_or(Ok(()), |s| remove_groups(&s.groups));
-    failures.extend(removed.err());
-    failures
 }
 
 /// Removes a lab's cgroups. An init that was on its way when the making stopped may be in one still: it has not

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use netloom_ebpf::wire::Splice;
 use netloom_impair::{Count, Impairments, seed_for};
+use netloom_model::Plan;
 use netloom_model::plan::PlannedLink;
 use netloom_model::plan::WIRE_AT_DOOR;
 use netloom_model::plan::form::{FIRST_HIDDEN, LinkForm, can_have_wire};
@@ -33,7 +34,7 @@ use netloom_wire::control::{
 pub(crate) use self::ports::port_failed;
 use self::ports::{inner_ports, make_tap};
 use self::process::Process;
-pub(crate) use self::process::end_process;
+use self::process::end_process;
 use crate::error::refused;
 use crate::keeper::{Context, Fresh, Gone, Keeper};
 use crate::role::{self, FIRST_PAUSE, STEADY};
@@ -143,6 +144,10 @@ impl Wires {
 }
 
 impl Keeper for Wires {
+    fn sweep(&self, folder: &Folder, _: Option<&Plan>) -> Result<()> {
+        end_process(folder)
+    }
+
     fn fit(&self, context: &Context<'_>, fresh: Fresh<'_>) -> Result<()> {
         let made: Vec<&PlannedLink> =
             fresh.links.iter().map(|l| &context.state.plan.links[*l]).collect();

@@ -10,30 +10,29 @@ use netloom_node::spec::CORE;
 use netloom_port::{PacketPort, Tap, TapOptions};
 use netloom_sys::namespace;
 
-use crate::keeper::Context;
+use crate::keeper::{Context, Ground};
 use crate::moved::Home;
-use crate::spaces::{Spaces, on_a_thread};
+use crate::spaces::on_a_thread;
 use crate::{Error, Result, spots, wires};
 
 /// Frames that wait in a tap for its plug, which may not be given a CPU for a while: as long as a scheduler
 /// may leave it out among others, at rates that a CPU carries.
 const QUEUE: u32 = 10_000;
 
-/// Makes the taps that these links (places in the plan) are in their nodes, down and without
+/// Makes the taps of links that are one in their node, down and without
 /// addresses. They stay when nobody has them open, so that a plug can be started again.
-pub(crate) fn make_taps(state: &crate::State, spaces: &Spaces, links: &[usize]) -> Result<()> {
-    let plan = &state.plan;
-    let taps: Vec<&PlannedLink> =
-        links.iter().map(|l| &plan.links[*l]).filter(|l| state.form(l) == LinkForm::Tap).collect();
+pub(super) fn make_taps(ground: &Ground<'_>) -> Result<()> {
+    let plan = &ground.state.plan;
+    let taps = ground.links(|form| form == LinkForm::Tap);
     if taps.is_empty() {
         return Ok(());
     }
     on_a_thread(|| {
-        for link in taps {
+        for link in taps.iter().map(|at| &plan.links[*at]) {
             let Some((node, interface)) = link.node_end() else { continue };
             let object = format!("link {:?}", link.name);
             let planned = &plan.nodes[node].interfaces[interface];
-            namespace::enter_network(spaces.node(node)?)
+            namespace::enter_network(ground.spaces.node(node)?)
                 .map_err(Error::system(&object, "make its tap"))?;
             open_tap(&planned.name, planned.index, &object)?;
             let mut batch = Batch::new();

@@ -4,7 +4,6 @@
 
 use std::time::Duration;
 
-use netloom_model::Plan;
 use netloom_sys::process;
 use netloom_wire::control::Connection;
 
@@ -52,7 +51,7 @@ impl Process {
 }
 
 /// Ends the wires' process of a lab whose own process is gone.
-pub(crate) fn end_process(folder: &Folder, _: Option<&Plan>) -> Result<()> {
+pub(super) fn end_process(folder: &Folder) -> Result<()> {
     if let Some(process) = Process::find(folder)? {
         process.end();
     }
