@@ -49,7 +49,7 @@ pub fn features() -> Vec<Feature> {
             state: if root {
                 probe("NAT", "load it with: sudo modprobe nf_tables nft_masq", try_nat)
             } else {
-                Err(crate::host::unsupported())
+                Err(crate::stage::host::unsupported())
             },
         },
         Feature {
@@ -84,7 +84,7 @@ pub fn features() -> Vec<Feature> {
         Feature {
             name: "doors to the host",
             purpose: "link ends `host:IFACE` and `internet`",
-            state: if root { Ok(String::new()) } else { Err(crate::host::unsupported()) },
+            state: if root { Ok(String::new()) } else { Err(crate::stage::host::unsupported()) },
         },
     ]
 }

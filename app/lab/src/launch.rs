@@ -4,6 +4,11 @@
 //! [`Launch::up`] takes the lab's folder, forks the lab process and listens to its progress. The
 //! lab process goes on when its maker is killed; when its maker asks, it takes down what it made.
 
+pub(crate) mod comparing;
+pub(crate) mod lab_main;
+pub mod listing;
+pub mod orphan;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::os::fd::OwnedFd;
@@ -13,7 +18,6 @@ use std::time::{Duration, Instant};
 
 use netloom_model::Plan;
 use netloom_model::lab::FileContent;
-use netloom_model::plan::PlannedNode;
 use netloom_model::plan::form::Forms;
 use netloom_node::spawner::Spawner;
 use netloom_sys::cgroup::{self, Groups};
@@ -21,14 +25,16 @@ use netloom_sys::process::{self, Forked, Namespaces};
 use netloom_sys::{Unsupported, caps, disposition, feature, namespace};
 use rustix::process::Signal;
 
-use crate::allowed::allowed;
-use crate::comparing::{self, Asked};
+use crate::build::maker::absolute_paths;
 use crate::events::{Event, Serve};
-use crate::lab_process::is_lab_process;
-use crate::life::Birth;
-use crate::making::absolute_paths;
-use crate::state::{Folder, State};
-use crate::{Error, Result, host, lab_process, orphan, teardown};
+use crate::launch::comparing::Asked;
+use crate::launch::lab_main::Birth;
+use crate::run::teardown;
+use crate::stage::allowed::{allowed, hierarchies};
+use crate::stage::lab_process::is_lab_process;
+use crate::stage::{host, lab_process};
+use crate::store::state::{Folder, State};
+use crate::{Error, Result};
 
 /// How long a lock may be held by nobody who can be seen, and the pause between two looks.
 const LOCK_PATIENCE: Duration = Duration::from_secs(10);
@@ -290,39 +296,6 @@ fn possible(plan: &Plan, options: &Options) -> Result<Vec<cgroup::Hierarchy>> {
         return Err(host::unsupported().into());
     }
     hierarchies(user, plan, options.ignore_limits)
-}
-
-/// Where limits can be set, and the refusal when the plan has limits and there is nowhere.
-fn hierarchies(user: bool, plan: &Plan, ignore_limits: bool) -> Result<Vec<cgroup::Hierarchy>> {
-    let found = if user { cgroup::hierarchies_of_user() } else { cgroup::hierarchies_of_root() };
-    let found = found.map_err(Error::system("cgroups", "look for"))?;
-    let has = |c: &str| found.iter().any(|h| h.controllers.iter().any(|have| have == c));
-    for node in plan.nodes.iter().filter(|_| !ignore_limits) {
-        check_has(&has, node, user)?;
-    }
-    Ok(found)
-}
-
-/// Refuses limits of a node of a running lab that cannot be had here.
-pub(crate) fn check_limits(groups: &Groups, node: &PlannedNode, user: bool) -> Result<()> {
-    check_has(&|controller| groups.has(controller), node, user)
-}
-
-fn check_has(has: &dyn Fn(&str) -> bool, node: &PlannedNode, user: bool) -> Result<()> {
-    let limits = &node.limits;
-    let wanted = [
-        ("cpu", limits.cpu_milli.is_some() || limits.weight.is_some()),
-        ("memory", limits.memory.is_some()),
-        ("pids", limits.processes.is_some()),
-        (cgroup::SOCKETS, limits.sockets.is_some()),
-    ];
-    let Some((lacking, _)) = wanted.iter().find(|(c, wants)| *wants && !has(c)) else {
-        return Ok(());
-    };
-    let mut why = feature::no_limits(!user);
-    why.reason = format!("node {:?} has a {lacking} limit, and {}", node.name, why.reason);
-    why.needs.push_str("; or make it without limits: netloom up --ignore-limits …");
-    Err(why.into())
 }
 
 fn runs_already(folder: &Folder, asked: Asked<'_>) -> Result<Outcome> {

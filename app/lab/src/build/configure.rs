@@ -1,0 +1,201 @@
+//! Addresses, routes, neighbours and sysctls of nodes, by batched netlink.
+
+use std::net::IpAddr;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use netloom_model::Plan;
+use netloom_model::plan::{self as planned, PlannedEnd, PlannedNode, is_of_an_interface};
+use netloom_netlink::{Address, Batch, Change, DeleteRoute, Multipath, Neighbour, Route};
+use netloom_sys::{namespace, sysctl};
+
+use crate::stage::spaces::{LOOPBACK, Spaces, inside, on_a_thread, open, run};
+use crate::{Error, Result};
+
+/// Up to how many interfaces a lab's nodes learn their neighbours. The kernel has one table of learnt
+/// neighbours for all namespaces (`net.ipv4.neigh.default.gc_thresh3`, 1024 by default), which larger
+/// labs would overflow; permanent entries do not count.
+const LEARNT_NEIGHBOURS: usize = 400;
+
+/// What of a node is to be configured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// A new node: everything.
+    All,
+    /// A living node some of whose links were made anew: those, and all its routes.
+    Links,
+}
+
+/// Raises interfaces and gives addresses and routes, node by node, on one thread.
+///
+/// With [`Scope::Links`] only interfaces that are ends of `links` are touched.
+pub(crate) fn configure(
+    plan: &Plan,
+    spaces: &Spaces,
+    work: &[(usize, Scope)],
+    links: &[usize],
+) -> Result<()> {
+    let interfaces: usize = plan.nodes.iter().map(|n| n.interfaces.len()).sum();
+    let fixed_neighbours = interfaces > LEARNT_NEIGHBOURS;
+    on_a_thread(|| {
+        let mut batch = Batch::new();
+        for &(index, scope) in work {
+            let node = &plan.nodes[index];
+            let object = format!("node {:?}", node.name);
+            namespace::enter_network(spaces.node(index)?)
+                .map_err(Error::system(&object, "configure"))?;
+            let mut socket = open(&object)?;
+            batch.clear();
+            push_node(&mut batch, node, scope, links);
+            if fixed_neighbours {
+                push_neighbours(&mut batch, plan, index, scope, links);
+            }
+            set_late_sysctls(node, &object)?;
+            run(&mut socket, &mut batch, &object, "configure")?;
+        }
+        Ok(())
+    })
+}
+
+/// Whether a sysctl is set when the node's interfaces are there: those of single interfaces, and
+/// forwarding, whose writing spins while any other namespace's network is being changed, so that it
+/// is left to the one thread that configures all. What it resets comes after it.
+pub(crate) fn is_late(path: &str) -> bool {
+    is_of_an_interface(path)
+        || path.ends_with("forwarding")
+        || path.ends_with("/ip_forward")
+        || path == "net/ipv4/conf/all/accept_redirects"
+}
+
+/// Sets late sysctls, by a thread in the node's network namespace: /proc/sys/net shows that of the
+/// thread that looks.
+fn set_late_sysctls(node: &PlannedNode, object: &str) -> Result<()> {
+    for (path, value) in node.sysctls.iter().filter(|(path, _)| is_late(path)) {
+        let of = || format!("{object}: {}", sysctl::full(path));
+        sysctl::set(path, value).map_err(|e| Error::state(of(), "set sysctl")(e))?;
+    }
+    Ok(())
+}
+
+/// Gives a living node its neighbours across these links anew, where they are fixed ones.
+pub(crate) fn give_neighbours(
+    plan: &Plan,
+    space: BorrowedFd<'_>,
+    node: usize,
+    links: &[usize],
+) -> Result<()> {
+    let interfaces: usize = plan.nodes.iter().map(|n| n.interfaces.len()).sum();
+    if interfaces <= LEARNT_NEIGHBOURS {
+        return Ok(());
+    }
+    let object = format!("node {:?}", plan.nodes[node].name);
+    inside(space, &object, |socket| {
+        let mut batch = Batch::new();
+        push_neighbours(&mut batch, plan, node, Scope::Links, links);
+        if batch.is_empty() {
+            Ok(())
+        } else {
+            run(socket, &mut batch, &object, "fix its neighbours")
+        }
+    })
+}
+
+/// The neighbours of a node across its node-node links, as permanent entries.
+fn push_neighbours(batch: &mut Batch, plan: &Plan, node: usize, scope: Scope, links: &[usize]) {
+    for (i, interface) in plan.nodes[node].interfaces.iter().enumerate() {
+        if scope == Scope::Links && !links.contains(&interface.link) {
+            continue;
+        }
+        let link = &plan.links[interface.link];
+        let other = link.ends.iter().find_map(|end| match end {
+            PlannedEnd::Node { node: n, interface: j } if (*n, *j) != (node, i) => Some((*n, *j)),
+            _ => None,
+        });
+        let Some((n, j)) = other else { continue };
+        let peer = &plan.nodes[n].interfaces[j];
+        let object: Arc<str> = format!("link {:?}", link.name).into();
+        for address in &peer.addresses {
+            let neighbour =
+                Neighbour { link: interface.index, address: address.addr(), mac: peer.mac };
+            batch.push(Arc::clone(&object), &neighbour);
+        }
+    }
+}
+
+fn push_node(batch: &mut Batch, node: &PlannedNode, scope: Scope, links: &[usize]) {
+    let name: Arc<str> = format!("node {:?}", node.name).into();
+    if scope == Scope::All {
+        batch.push(Arc::clone(&name), &Change::of(LOOPBACK).up());
+    }
+    for interface in &node.interfaces {
+        if scope == Scope::Links && !links.contains(&interface.link) {
+            continue;
+        }
+        let object: Arc<str> = format!("interface \"{}:{}\"", node.name, interface.name).into();
+        batch.push(Arc::clone(&object), &Change::of(interface.index).up());
+        for address in &interface.addresses {
+            batch.push(Arc::clone(&object), &Address::new(interface.index, *address));
+        }
+    }
+    for route in &node.routes {
+        push_route(batch, &name, node, route, scope == Scope::Links);
+    }
+}
+
+fn push_route(
+    batch: &mut Batch,
+    name: &Arc<str>,
+    node: &PlannedNode,
+    route: &planned::Route,
+    replace: bool,
+) {
+    if let Some(way) = Way::of(node, route, |_| true) {
+        way.push(batch, name, replace);
+    }
+}
+
+/// A route as it is known in a node: where it leads, and how.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Way {
+    pub(crate) to: ipnet::IpNet,
+    /// Next routers, none on the link itself, and indexes of interfaces; at least one.
+    hops: Vec<(Option<IpAddr>, u32)>,
+}
+
+impl Way {
+    /// A planned route of a node, without the next hops whose interface, by place, is not there; `None`
+    /// where none is left.
+    pub(crate) fn of(
+        node: &PlannedNode,
+        route: &planned::Route,
+        there: impl Fn(usize) -> bool,
+    ) -> Option<Way> {
+        let first = (route.via, route.interface);
+        let also = route.also.iter().map(|hop| (Some(hop.via), hop.interface));
+        let all = std::iter::once(first).chain(also).filter(|(_, interface)| there(*interface));
+        let index = |interface: usize| node.interfaces.get(interface).map(|i| i.index);
+        let hops: Vec<_> = all.filter_map(|(via, i)| Some((via, index(i)?))).collect();
+        (!hops.is_empty()).then_some(Way { to: route.to, hops })
+    }
+
+    /// Adds the request for it.
+    pub(crate) fn push(&self, batch: &mut Batch, name: &Arc<str>, replace: bool) {
+        if let [(via, index)] = self.hops.as_slice() {
+            let request = Route { replace, ..Route::new(self.to, *via, *index) };
+            return batch.push(Arc::clone(name), &request);
+        }
+        let through = self.hops.iter().filter_map(|(via, index)| Some(((*via)?, *index)));
+        let hops: Vec<(IpAddr, u32)> = through.collect();
+        batch.push(Arc::clone(name), &Multipath { to: self.to, hops: &hops, replace });
+    }
+
+    /// Adds the request to take it away; that it is gone already is success.
+    pub(crate) fn push_removal(&self, batch: &mut Batch, name: &Arc<str>) {
+        let (via, link) = match self.hops.as_slice() {
+            [(via, index)] => (*via, Some(*index)),
+            _ => (None, None),
+        };
+        let request = DeleteRoute { to: self.to, via, link, metric: None };
+        batch.push_tolerant(Arc::clone(name), &request);
+    }
+}

@@ -1,0 +1,212 @@
+//! Links and switches of a plan, by batched netlink: made, raised, removed.
+//!
+//! Indexes of interfaces are chosen, not asked for: `lo` is 1 and a node's interfaces follow in the
+//! order of the plan; in the core namespace bridges come first, ports after
+//! [`FIRST_PORT`](netloom_model::plan::form::FIRST_PORT). Link pairs are made by a socket in an empty namespace,
+//! because kernels before 6.14 look for clashes there too.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use netloom_model::Plan;
+use netloom_model::plan::form::{LinkForm, Seat};
+use netloom_model::plan::{PlannedEnd, PlannedLink};
+use netloom_netlink::{Batch, BridgeSpec, Change, DeleteLink, EndSpec, VethSpec};
+use netloom_sys::namespace;
+
+use crate::stage::spaces::{LOOPBACK, Spaces, inside, on_a_thread, open, run};
+use crate::{Error, Result};
+
+/// Makes the bridges of these switches in the core namespace.
+pub(crate) fn make_switches(plan: &Plan, core: BorrowedFd<'_>) -> Result<()> {
+    inside(core, "core namespace", |socket| {
+        let mut batch = Batch::new();
+        batch.push("loopback of the core", &Change::of(LOOPBACK).up());
+        for switch in plan.switches.iter().filter(|s| s.kind.is_in_kernel()) {
+            let object: Arc<str> = format!("switch {:?}", switch.name).into();
+            let mut spec = BridgeSpec::new(&switch.bridge);
+            spec.index = Some(switch.index);
+            spec.mac = Some(switch.mac);
+            spec.mtu = Some(switch.mtu);
+            batch.push(Arc::clone(&object), &spec);
+            batch.push(object, &Change::of(switch.index).up());
+        }
+        run(socket, &mut batch, "core namespace", "make switches")
+    })
+}
+
+/// Makes these links (indexes into the plan), each end in its final namespace. Doors are made by
+/// their own module: of a link with a door this makes nothing.
+pub(crate) fn make_links(plan: &Plan, spaces: &Spaces, links: &[usize]) -> Result<()> {
+    let work = || -> Result<()> {
+        namespace::new_network()?;
+        let mut socket = open("links")?;
+        let mut batch = Batch::new();
+        for &index in links {
+            push_link(&mut batch, plan, spaces, index)?;
+        }
+        run(&mut socket, &mut batch, "links", "make")
+    };
+    on_a_thread(work)
+}
+
+fn push_link(batch: &mut Batch, plan: &Plan, spaces: &Spaces, index: usize) -> Result<()> {
+    let link = &plan.links[index];
+    match spaces.forms.get(plan, link) {
+        LinkForm::Pair => push_pair(batch, plan, spaces, index),
+        LinkForm::Wired => push_wired(batch, plan, spaces, index),
+        LinkForm::Tap | LinkForm::Bridged | LinkForm::Card | LinkForm::Nat => Ok(()),
+    }
+}
+
+fn push_pair(batch: &mut Batch, plan: &Plan, spaces: &Spaces, index: usize) -> Result<()> {
+    let link = &plan.links[index];
+    // A port goes first: only the first end can be given its bridge at once.
+    let swap = !matches!(link.ends[0], PlannedEnd::Port { .. });
+    let order = if swap { [1, 0] } else { [0, 1] };
+    let [a, b] = [end(plan, spaces, index, order[0])?, end(plan, spaces, index, order[1])?];
+    let mut spec = VethSpec::new(a, b);
+    spec.a_up = true;
+    if let PlannedEnd::Port { switch, .. } = &link.ends[order[0]] {
+        spec.a_master = bridge(plan, *switch);
+    }
+    batch.push(format!("link {:?}", link.name), &spec);
+    Ok(())
+}
+
+/// A link with a wire built in: a pair for each end, whose other ends the wires' process reads and
+/// writes in the core namespace.
+fn push_wired(batch: &mut Batch, plan: &Plan, spaces: &Spaces, index: usize) -> Result<()> {
+    let link = &plan.links[index];
+    for side in [0, 1] {
+        let name = link.hidden_name(side);
+        let inner = EndSpec {
+            netns: Some(spaces.core.as_fd()),
+            index: Some(link.hidden_index(side)),
+            mtu: Some(link.mtu),
+            ..EndSpec::new(&name)
+        };
+        let mut spec = VethSpec::new(inner, end(plan, spaces, index, side)?);
+        spec.a_up = true;
+        batch.push(format!("link {:?}", link.name), &spec);
+    }
+    Ok(())
+}
+
+/// Index of a switch's bridge; one that is not in the kernel has none.
+fn bridge(plan: &Plan, switch: usize) -> Option<u32> {
+    plan.switches.get(switch).filter(|s| s.kind.is_in_kernel()).map(|s| s.index)
+}
+
+/// One end of a link as netlink wants it.
+pub(crate) fn end<'a>(
+    plan: &'a Plan,
+    spaces: &'a Spaces,
+    link: usize,
+    side: usize,
+) -> Result<EndSpec<'a>> {
+    let mtu = Some(plan.links[link].mtu);
+    match &plan.links[link].ends[side] {
+        PlannedEnd::Node { node, interface } => {
+            let planned = &plan.nodes[*node].interfaces[*interface];
+            Ok(EndSpec {
+                netns: Some(spaces.node(*node)?),
+                index: Some(planned.index),
+                mac: Some(planned.mac),
+                mtu,
+                ..EndSpec::new(&planned.name)
+            })
+        }
+        PlannedEnd::Port { name, mac, .. } => Ok(EndSpec {
+            netns: Some(spaces.core.as_fd()),
+            index: Some(plan.links[link].port_index(side)),
+            mac: Some(*mac),
+            mtu,
+            ..EndSpec::new(name)
+        }),
+        PlannedEnd::Host { .. } | PlannedEnd::Internet { .. } => {
+            Ok(EndSpec { mtu, ..EndSpec::new("") })
+        }
+    }
+}
+
+/// Attaches those ports of these links that could not be attached when they were made, and raises
+/// all of them.
+pub(crate) fn raise_ports(plan: &Plan, spaces: &Spaces, links: &[usize]) -> Result<()> {
+    let mut batch = Batch::new();
+    for &index in links {
+        let link = &plan.links[index];
+        let both = link.ends.iter().all(|e| matches!(e, PlannedEnd::Port { .. }));
+        for (side, end) in link.ends.iter().enumerate() {
+            let PlannedEnd::Port { switch, .. } = end else { continue };
+            let form = spaces.forms.get(plan, link);
+            if form.seat(link, side) == Seat::Port && (both || form != LinkForm::Pair) {
+                let port = Change::of(link.port_index(side)).up();
+                let port = match bridge(plan, *switch) {
+                    Some(bridge) => port.enslave(bridge),
+                    None => port,
+                };
+                batch.push(format!("link {:?}", link.name), &port);
+            }
+        }
+    }
+    if batch.is_empty() {
+        return Ok(());
+    }
+    inside(spaces.core.as_fd(), "core namespace", |socket| {
+        run(socket, &mut batch, "core namespace", "attach ports")
+    })
+}
+
+/// Removes what is left of these links in the living: ends whose other end is gone or going.
+///
+/// Of links that are `lost` there may be something else at the place of an interface, which stays.
+pub(crate) fn remove_links(
+    plan: &Plan,
+    spaces: &Spaces,
+    links: &[usize],
+    lost: impl Fn(&PlannedLink) -> bool + Sync,
+) -> Result<()> {
+    on_a_thread(|| {
+        for &index in links {
+            let link = &plan.links[index];
+            let object = format!("link {:?}", link.name);
+            let form = spaces.forms.get(plan, link);
+            for side in [0, 1] {
+                if form == LinkForm::Wired {
+                    // The kernel may not have come to it yet where the node's end is gone.
+                    remove(spaces.core.as_fd(), link.hidden_index(side), None, &object)?;
+                }
+                match form.seat(link, side) {
+                    Seat::Node { node, interface } => {
+                        let Ok(ns) = spaces.node(node) else { continue };
+                        let planned = &plan.nodes[node].interfaces[interface];
+                        let mac = lost(link).then_some(planned.mac);
+                        remove(ns, planned.index, mac, &object)?;
+                    }
+                    Seat::Port => {
+                        remove(spaces.core.as_fd(), link.port_index(side), None, &object)?;
+                    }
+                    Seat::Plug | Seat::Host => {}
+                }
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Removes an interface, where `mac` is given only if it has that; one that is gone is no failure. The
+/// calling thread stays in the namespace.
+fn remove(ns: BorrowedFd<'_>, index: u32, mac: Option<[u8; 6]>, object: &str) -> Result<()> {
+    namespace::enter_network(ns).map_err(Error::system(object, "remove"))?;
+    let mut socket = open(object)?;
+    if mac.is_some() {
+        let links = socket.links().map_err(Error::network(object, "list interfaces"))?;
+        if !links.iter().any(|l| l.index == index && l.mac == mac) {
+            return Ok(());
+        }
+    }
+    let mut batch = Batch::new();
+    batch.push_tolerant(object, &DeleteLink::new(index));
+    run(&mut socket, &mut batch, object, "remove")
+}

@@ -1,0 +1,426 @@
+//! Makes what a plan says: all of it, or the nodes that are missing and their links.
+//!
+//! The order: cgroups and inits chunk by chunk, switches, links, doors, addresses and routes. Programs
+//! are started by [`starting`](crate::build::starting). Whatever fails stops the making; the caller takes everything down or leaves the rest
+//! as it was. Everything made is found again by teardown, so nothing is remembered here.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use netloom_model::kinds::NodeKind;
+use netloom_model::lab::{FileContent, Limits};
+use netloom_model::plan::{PlannedEnd, PlannedLink, PlannedNode};
+use netloom_node::spawner::Spawner;
+use netloom_node::spec::{CORE, Kind, NodeSpec};
+use netloom_sys::{cgroup, namespace, process};
+
+use crate::build::configure::Scope;
+use crate::build::keeper::{Ground, Keeper};
+use crate::build::{configure, links};
+use crate::stage::inits::{Init, Inits};
+use crate::stage::reports::Reports;
+use crate::stage::spaces::Spaces;
+use crate::stage::{absent, host};
+use crate::store::state::{Folder, State};
+use crate::{Error, Result};
+
+/// How many inits the spawner is asked for at a time; their cgroups are made meanwhile.
+const CHUNK: usize = 64;
+
+/// How long inits may take to report, and how often one that is silent is looked after.
+const REPORT_TIMEOUT: Duration = Duration::from_secs(30);
+const REPORT_LOOK: Duration = Duration::from_millis(50);
+
+/// What making needs. Nodes are named by their *slot*: their place in the plan, with the core after
+/// the last of them.
+pub(crate) struct Maker<'a> {
+    pub(crate) folder: &'a Folder,
+    pub(crate) state: &'a State,
+    pub(crate) spawner: &'a Spawner,
+    pub(crate) keepers: &'a [&'a dyn Keeper],
+    /// The reading end of the inits' reports.
+    pub(crate) reports: &'a OwnedFd,
+    /// Called with what is being done and how much of it is done.
+    pub(crate) progress: &'a (dyn Fn(&str, usize, usize) + Sync),
+    /// Called when the network stands, before programs start, with the slots and the links made:
+    /// protection, charging and wires are put in then.
+    pub(crate) before_programs: &'a Fitting<'a>,
+}
+
+/// See [`Maker::before_programs`].
+type Fitting<'a> = dyn Fn(&Inits, &[usize], &[usize]) -> Result<()> + Sync + 'a;
+
+/// Inits that the spawner is asked for at once.
+struct Batch {
+    /// The slot of the node they live in.
+    parent: Option<usize>,
+    slots: Vec<usize>,
+}
+
+/// What of a lab is not there.
+pub(crate) struct Missing {
+    /// Slots without a living init.
+    slots: Vec<usize>,
+    /// Places of the links to make.
+    pub(crate) links: Vec<usize>,
+}
+
+impl Missing {
+    pub(crate) fn of(state: &State, inits: &Inits) -> Missing {
+        let plan = &state.plan;
+        let ids = plan.nodes.iter().map(|n| n.id).chain([CORE]).enumerate();
+        let dead = |id: &usize| !inits.get(id).is_some_and(Init::lives);
+        let slots: Vec<usize> = ids.filter(|(_, id)| dead(id)).map(|(slot, _)| slot).collect();
+        let links = links_of(state, &slots);
+        Missing { slots, links }
+    }
+}
+
+/// The links to make when these inits are new: those with an end there, and all doors when one is among
+/// them or was lost, because the host's side is undone and made as a whole.
+fn links_of(state: &State, missing: &[usize]) -> Vec<usize> {
+    let plan = &state.plan;
+    let missing: BTreeSet<usize> = missing.iter().copied().collect();
+    let core = missing.contains(&plan.nodes.len());
+    let touched = |end: &PlannedEnd| match end {
+        PlannedEnd::Node { node, .. } => missing.contains(node),
+        PlannedEnd::Port { .. } => core,
+        PlannedEnd::Host { .. } | PlannedEnd::Internet { .. } => false,
+    };
+    let hit = |i: &usize| {
+        let link = &plan.links[*i];
+        let is_lost = state.lost.contains_key(&link.id);
+        // The others are made one by one when all nodes are there, see `Running::make_lost`.
+        if is_lost { state.form(link).is_door() } else { link.ends.iter().any(touched) }
+    };
+    let is_door = |i: &usize| state.form(&plan.links[*i]).is_door();
+    let doors = (0..plan.links.len()).filter(is_door).any(|i| hit(&i));
+    (0..plan.links.len()).filter(|i| hit(i) || (doors && is_door(i))).collect()
+}
+
+impl Maker<'_> {
+    /// Makes the missing inits and everything that hangs on them, but for their programs; gives their
+    /// slots. On success all are there.
+    pub(crate) fn make(&self, inits: &mut Inits) -> Result<Vec<usize>> {
+        let Missing { slots: missing, links } = Missing::of(self.state, inits);
+        if missing.is_empty() && links.is_empty() {
+            return Ok(missing);
+        }
+        let fresh = missing.len() == self.core_slot() + 1;
+        self.make_inits(&missing, inits)?;
+        let spaces = self.open_spaces(inits, &missing, &links)?;
+        if !fresh {
+            self.clear_way(&spaces, &links)?;
+        }
+        self.make_network(&spaces, &missing, &links)?;
+        drop(spaces);
+        (self.before_programs)(inits, &missing, &links)?;
+        Ok(missing)
+    }
+
+    fn core_slot(&self) -> usize {
+        self.state.plan.nodes.len()
+    }
+
+    /// The number of a slot's init.
+    fn id(&self, slot: usize) -> usize {
+        self.state.plan.nodes.get(slot).map_or(CORE, |n| n.id)
+    }
+
+    fn slot(&self, id: usize) -> Option<usize> {
+        if id == CORE {
+            return Some(self.core_slot());
+        }
+        self.state.plan.slot_of(id)
+    }
+
+    /// Inits to make at once: first those in no other node, then children, parent by parent; each
+    /// parent's before its children's.
+    fn batches(&self, missing: &[usize]) -> Vec<Batch> {
+        let mut by_parent: BTreeMap<(usize, Option<usize>), Vec<usize>> = BTreeMap::new();
+        for &slot in missing {
+            let parent = self.state.plan.nodes.get(slot).and_then(|n| n.parent);
+            by_parent.entry((self.depth(slot), parent)).or_default().push(slot);
+        }
+        let batch =
+            |parent: Option<usize>, slots: &[usize]| Batch { parent, slots: slots.to_vec() };
+        let chunked = by_parent.into_iter().flat_map(|((_, parent), slots)| {
+            slots.chunks(CHUNK).map(|c| batch(parent, c)).collect::<Vec<_>>()
+        });
+        chunked.collect()
+    }
+
+    fn depth(&self, slot: usize) -> usize {
+        let parent = |slot: usize| self.state.plan.nodes.get(slot).and_then(|n| n.parent);
+        std::iter::successors(parent(slot), |p| parent(*p)).count()
+    }
+
+    fn make_inits(&self, missing: &[usize], inits: &mut Inits) -> Result<()> {
+        let total = missing.len();
+        let mut reports = Reports::new(self.reports);
+        let batches = self.batches(missing);
+        let mut batches = batches.iter();
+        let mut asked = batches.next();
+        if let Some(first) = asked {
+            self.begin(first, self.specs(first)?, inits)?;
+        }
+        while let Some(batch) = asked {
+            // While the spawner clones these, the cgroups of the next are made.
+            let next = batches.next();
+            let specs = next.map(|b| self.specs(b)).transpose()?;
+            for (slot, pid) in batch.slots.iter().zip(self.spawner.finish_create()?) {
+                // One that has ended already is missed when reports are counted.
+                if let Ok(pidfd) = process::pidfd(pid) {
+                    let id = self.id(*slot);
+                    inits.insert(id, Init { id, pid, pidfd });
+                }
+            }
+            if let (Some(next), Some(specs)) = (next, specs) {
+                self.await_parent(next, missing, inits, &mut reports)?;
+                self.begin(next, specs, inits)?;
+            }
+            asked = next;
+            reports.take_ready(|index, text| self.report(index, text))?;
+            (self.progress)("nodes", reports.count, total);
+        }
+        let asked_at = Instant::now();
+        while reports.count < total {
+            if !reports.wait(REPORT_LOOK, |index, text| self.report(index, text))? {
+                self.look_after(missing, inits, &mut reports, asked_at)?;
+            }
+            (self.progress)("nodes", reports.count, total);
+        }
+        Ok(())
+    }
+
+    /// Waits until the node that these are to live in is set up, where that is a child itself: nobody may look
+    /// at its init before.
+    fn await_parent(
+        &self,
+        batch: &Batch,
+        missing: &[usize],
+        inits: &Inits,
+        reports: &mut Reports<'_>,
+    ) -> Result<()> {
+        let deep = |slot: &usize| self.depth(*slot) > 0 && missing.contains(slot);
+        let Some(parent) = batch.parent.filter(deep) else { return Ok(()) };
+        let asked_at = Instant::now();
+        while !reports.from.contains(&self.id(parent)) {
+            if !reports.wait(REPORT_LOOK, |index, text| self.report(index, text))? {
+                self.look_after(&[parent], inits, reports, asked_at)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks the spawner for a batch.
+    fn begin(&self, batch: &Batch, specs: Vec<NodeSpec>, inits: &Inits) -> Result<()> {
+        let Some(parent) = batch.parent else {
+            return Ok(self.spawner.begin_create(specs, None)?);
+        };
+        let outer = inits.get(&self.id(parent)).ok_or_else(|| ended(&self.name(parent)))?;
+        let space = namespace::processes_of(outer.pid).map_err(Error::system(
+            format!("node {:?}", self.name(parent)),
+            "open its PID namespace",
+        ))?;
+        if !outer.lives() {
+            return Err(ended(&self.name(parent)).into());
+        }
+        Ok(self.spawner.begin_create(specs, Some(space.as_fd()))?)
+    }
+
+    fn specs(&self, batch: &Batch) -> Result<Vec<NodeSpec>> {
+        batch.slots.iter().map(|slot| self.spec(*slot)).collect()
+    }
+
+    fn report(&self, index: usize, text: &str) -> Result<()> {
+        if text == "ok" {
+            return Ok(());
+        }
+        let node = self.name(self.slot(index).unwrap_or(0));
+        Err(netloom_node::Error::Init { node, report: text.to_owned() }.into())
+    }
+
+    /// Fails when an init has ended without a report, or takes too long.
+    fn look_after(
+        &self,
+        missing: &[usize],
+        inits: &Inits,
+        reports: &mut Reports<'_>,
+        asked_at: Instant,
+    ) -> Result<()> {
+        let dead: Vec<usize> = missing
+            .iter()
+            .copied()
+            .filter(|slot| !inits.get(&self.id(*slot)).is_some_and(Init::lives))
+            .collect();
+        // What it reported before it ended is in the pipe by now.
+        reports.take_ready(|index, text| self.report(index, text))?;
+        let unheard = |slot: &usize| !reports.from.contains(&self.id(*slot));
+        let silent = dead.into_iter().find(unheard);
+        if silent.is_none() && asked_at.elapsed() < REPORT_TIMEOUT {
+            return Ok(());
+        }
+        let late = missing.iter().copied().find(unheard);
+        let node = self.name(silent.or(late).unwrap_or(0));
+        let report = "its init ended or hung before it was set up".to_owned();
+        Err(netloom_node::Error::Init { node, report }.into())
+    }
+
+    fn name(&self, slot: usize) -> String {
+        self.state.plan.nodes.get(slot).map_or_else(|| "(core)".to_owned(), |n| n.name.clone())
+    }
+
+    /// What the spawner is told about an init; its cgroups are made on the way.
+    fn spec(&self, slot: usize) -> Result<NodeSpec> {
+        let Some(node) = self.state.plan.nodes.get(slot) else {
+            return Ok(NodeSpec::core(CORE, &self.state.plan.lab));
+        };
+        let groups = &self.state.groups;
+        groups
+            .create_node(node.id, &limits(&node.limits))
+            .and_then(|()| match node.limits.weight {
+                Some(weight) => groups.weigh(node.id, Some(weight)),
+                None => Ok(()),
+            })
+            .map_err(Error::system(format!("node {:?}", node.name), "make its cgroups"))?;
+        let scope = node.children.is_some().then(|| self.folder.scope(node.id));
+        if let Some(scope) = &scope {
+            crate::store::state::make_private_dir(scope, true)?;
+        }
+        Ok(NodeSpec {
+            index: node.id,
+            name: node.name.clone(),
+            host_name: node.host_name().to_owned(),
+            scope,
+            kind: match node.kind {
+                NodeKind::Plain => Kind::Node,
+            },
+            privileged: node.privileged,
+            root: self.root_of(slot),
+            storage: node.storage,
+            tasks: groups.tasks_files(node.id),
+            v2_cgroup: groups.v2_dir(node.id),
+            files: node.files.clone(),
+            resolv: node.internet.then(host::name_servers),
+            sysctls: before_interfaces(node),
+            env: node.env.clone(),
+            setup: node.setup.clone(),
+            run: node.run.clone(),
+            ready: node.ready.clone(),
+        })
+    }
+
+    /// A child lives in its parent's root unless it has one of its own.
+    fn root_of(&self, slot: usize) -> Option<PathBuf> {
+        let nodes = &self.state.plan.nodes;
+        let up = std::iter::successors(Some(slot), |s| nodes[*s].parent);
+        up.filter_map(|s| nodes[s].root.clone()).next()
+    }
+
+    /// Opens the network namespaces of new nodes, of nodes at the ends of these links, and the core's.
+    fn open_spaces(&self, inits: &Inits, missing: &[usize], links: &[usize]) -> Result<Spaces> {
+        let ends = links.iter().flat_map(|i| &self.state.plan.links[*i].ends);
+        let mut wanted: BTreeSet<usize> = missing.iter().copied().collect();
+        wanted.extend(ends.filter_map(|e| match e {
+            PlannedEnd::Node { node, .. } => Some(*node),
+            _ => None,
+        }));
+        let open = |slot: usize| {
+            let init = inits.get(&self.id(slot)).ok_or_else(|| ended(&self.name(slot)))?;
+            init.network(&self.name(slot))
+        };
+        let node = |slot: usize| wanted.contains(&slot).then(|| open(slot)).transpose();
+        let nodes = (0..self.core_slot()).map(node).collect::<Result<Vec<_>>>()?;
+        Ok(Spaces { nodes, core: open(self.core_slot())?, forms: self.state.forms.clone() })
+    }
+
+    fn ground<'b>(&'b self, spaces: &'b Spaces, links: &'b [usize]) -> Ground<'b> {
+        Ground { folder: self.folder, state: self.state, spaces, links }
+    }
+
+    /// Removes what a dead init's links left behind, so that they can be made anew.
+    fn clear_way(&self, spaces: &Spaces, links: &[usize]) -> Result<()> {
+        let ground = self.ground(spaces, links);
+        for keeper in self.keepers {
+            keeper.clear(&ground)?;
+        }
+        let lost = |link: &PlannedLink| self.state.lost.contains_key(&link.id);
+        links::remove_links(&self.state.plan, spaces, links, lost)
+    }
+
+    fn make_network(&self, spaces: &Spaces, missing: &[usize], links: &[usize]) -> Result<()> {
+        let plan = &self.state.plan;
+        if missing.contains(&self.core_slot()) && !plan.switches.is_empty() {
+            links::make_switches(plan, spaces.core.as_fd())?;
+        }
+        (self.progress)("links", 0, links.len());
+        links::make_links(plan, spaces, links)?;
+        let ground = self.ground(spaces, links);
+        for keeper in self.keepers {
+            keeper.lay(&ground)?;
+        }
+        links::raise_ports(plan, spaces, links)?;
+        (self.progress)("links", links.len(), links.len());
+        let work = self.to_configure(missing, links);
+        if self.state.moved.is_empty() && self.state.lost.is_empty() {
+            return configure::configure(plan, spaces, &work, links);
+        }
+        // A door that was lost is there by now; what is elsewhere leads nowhere.
+        let mut now = self.state.clone();
+        now.lost.retain(|id, _| !links.iter().any(|at| plan.links[*at].id == *id));
+        configure::configure(&absent::without_absent(&now), spaces, &work, links)
+    }
+
+    /// New nodes whole, and living ones that got a link anew.
+    fn to_configure(&self, missing: &[usize], links: &[usize]) -> Vec<(usize, Scope)> {
+        let new: BTreeSet<usize> = missing.iter().copied().collect();
+        let ends = links.iter().flat_map(|i| &self.state.plan.links[*i].ends);
+        let living: BTreeSet<usize> = ends
+            .filter_map(|e| match e {
+                PlannedEnd::Node { node, .. } if !new.contains(node) => Some(*node),
+                _ => None,
+            })
+            .collect();
+        let nodes = new.iter().filter(|i| **i < self.core_slot());
+        nodes
+            .map(|i| (*i, Scope::All))
+            .chain(living.into_iter().map(|i| (i, Scope::Links)))
+            .collect()
+    }
+}
+
+fn ended(node: &str) -> netloom_node::Error {
+    let report = "its init ended while its network was made".to_owned();
+    netloom_node::Error::Init { node: node.to_owned(), report }
+}
+
+/// Sysctls to set before there are interfaces, which copy them; the rest is set when they are there.
+fn before_interfaces(node: &PlannedNode) -> Vec<(String, String)> {
+    node.sysctls.iter().filter(|(path, _)| !configure::is_late(path)).cloned().collect()
+}
+
+/// Limits as the edge to the system takes them.
+pub(crate) fn limits(limits: &Limits) -> cgroup::Limits {
+    cgroup::Limits {
+        cpu_milli: limits.cpu_milli,
+        memory: limits.memory,
+        processes: limits.processes,
+    }
+}
+
+/// Makes host paths of files absolute, from the folder of the lab file.
+pub(crate) fn absolute_paths(nodes: &mut [PlannedNode], base: &std::path::Path) {
+    for node in nodes {
+        if let Some(root) = &mut node.root {
+            *root = base.join(&*root);
+        }
+        for file in &mut node.files {
+            if let FileContent::From(path) = &mut file.content {
+                *path = base.join(&*path);
+            }
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! Who needs which kernel setting of the host: counted for the whole machine, whatever runtime directory
+//! a lab is in, so that the last one out, and nobody before, restores what was.
+//!
+//! One file for each network namespace that plays the host, in a folder of root's that is locked for each
+//! change and goes with its last file. A user is a lab's folder; it counts only while its own list of
+//! changes ([`Folder::read_host_changes`]) names the setting, which is written before anything here and
+//! removed after it. So whoever comes next finds users that were removed without a word, and a process that
+//! is killed between two steps leaves a count that is right.
+
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use serde::{Deserialize, Serialize};
+
+use crate::store::host_change::HostChange;
+use crate::store::state::Folder;
+use crate::store::whole_file;
+use crate::{Error, Result};
+
+/// Where root's labs count.
+const HOME: &str = "/run/netloom-host";
+
+/// What one setting was, and who needs it to be otherwise.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Entry {
+    old: String,
+    users: Vec<PathBuf>,
+}
+
+type Entries = BTreeMap<String, Entry>;
+
+/// The count of one network namespace.
+#[derive(Clone, Debug)]
+pub(super) struct Ledger {
+    home: PathBuf,
+    /// `/proc/sys`.
+    settings: PathBuf,
+    file: PathBuf,
+}
+
+impl Ledger {
+    /// That of the network namespace of the calling process.
+    pub(super) fn open() -> Result<Ledger> {
+        let space = "/proc/self/ns/net";
+        let inode = fs::metadata(space).map_err(Error::state(space, "look at"))?.ino();
+        Ok(Ledger::at(Path::new(HOME), Path::new("/proc/sys"), inode))
+    }
+
+    fn at(home: &Path, settings: &Path, inode: u64) -> Ledger {
+        let file = home.join(format!("{inode}.json"));
+        Ledger { home: home.to_owned(), settings: settings.to_owned(), file }
+    }
+
+    /// Sets `path` below `/proc/sys` for the lab in `user`, whose list of changes names it already.
+    pub(super) fn take(&self, path: &str, value: &str, user: &Path) -> Result<()> {
+        self.locked(|entries| {
+            match entries.get_mut(path) {
+                Some(entry) if entry.users.iter().any(|known| known == user) => {}
+                Some(entry) => entry.users.push(user.to_owned()),
+                None => {
+                    let Some(old) = self.read(path) else { return Ok(()) };
+                    entries.insert(path.to_owned(), Entry { old, users: vec![user.to_owned()] });
+                }
+            }
+            // Written down before it is done.
+            self.write(entries)?;
+            self.set(path, value)
+        })
+    }
+
+    /// The lab in `user` needs it no longer. `old` is what it found, for a setting that was not counted.
+    pub(super) fn release(&self, path: &str, old: &str, user: &Path) -> Result<()> {
+        self.locked(|entries| {
+            let Some(entry) = entries.get_mut(path) else { return self.set(path, old) };
+            entry.users.retain(|known| known != user);
+            if entry.users.is_empty() {
+                self.set(path, &entry.old.clone())?;
+                entries.remove(path);
+            }
+            self.write(entries)
+        })
+    }
+
+    /// Whether a setting is as a lab has made it, and what it was before.
+    pub(super) fn before(&self, path: &str) -> Result<Option<String>> {
+        self.locked(|entries| Ok(entries.get(path).map(|entry| entry.old.clone())))
+    }
+
+    /// Runs `work` on the entries while nobody else of this machine can, after what is without users was
+    /// restored.
+    fn locked<T>(&self, work: impl FnOnce(&mut Entries) -> Result<T>) -> Result<T> {
+        let lock = self.lock()?;
+        let mut entries: Entries = whole_file::read_json(&self.file)?.unwrap_or_default();
+        let before = entries.clone();
+        for (path, entry) in &mut entries {
+            entry.users.retain(|user| needs(user, path));
+        }
+        for (path, entry) in entries.iter().filter(|(_, entry)| entry.users.is_empty()) {
+            self.set(path, &entry.old)?;
+        }
+        entries.retain(|_, entry| !entry.users.is_empty());
+        if entries != before {
+            self.write(&entries)?;
+        }
+        let outcome = work(&mut entries);
+        // Only an empty folder goes; who waits for the lock sees that it has gone.
+        let _ = fs::remove_dir(&self.home);
+        drop(lock);
+        outcome
+    }
+
+    fn lock(&self) -> Result<rustix::fd::OwnedFd> {
+        let failed = |operation| Error::state(&self.home, operation);
+        loop {
+            let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.home);
+            made.map_err(failed("make"))?;
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+            let lock = match rustix::fs::open(&self.home, flags, Mode::empty()) {
+                Err(rustix::io::Errno::NOENT) => continue,
+                opened => opened.map_err(|e| failed("open")(e.into()))?,
+            };
+            rustix::fs::flock(&lock, FlockOperation::LockExclusive)
+                .map_err(|e| failed("lock")(e.into()))?;
+            let (held, there) = (rustix::fs::fstat(&lock), rustix::fs::stat(&self.home));
+            if let (Ok(held), Ok(there)) = (held, there)
+                && (held.st_ino, held.st_dev) == (there.st_ino, there.st_dev)
+            {
+                return Ok(lock);
+            }
+        }
+    }
+
+    /// Writes down who needs what; the file goes with its last entry.
+    fn write(&self, entries: &Entries) -> Result<()> {
+        if !entries.is_empty() {
+            return whole_file::write_json(&self.file, entries);
+        }
+        match fs::remove_file(&self.file) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                Err(Error::state(&self.file, "remove")(e))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What a setting is; `None` where the kernel has none of that name.
+    pub(super) fn read(&self, path: &str) -> Option<String> {
+        fs::read_to_string(self.settings.join(path)).ok().map(|text| text.trim().to_owned())
+    }
+
+    fn set(&self, path: &str, value: &str) -> Result<()> {
+        // Written again, some of them reset others.
+        if self.read(path).as_deref() == Some(value) {
+            return Ok(());
+        }
+        let full = self.settings.join(path);
+        match fs::write(&full, value) {
+            // It went with its interface.
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            outcome => outcome.map_err(Error::state(full, "set sysctl")),
+        }
+    }
+}
+
+/// Whether the lab in this folder says that it needs a setting.
+fn needs(user: &Path, path: &str) -> bool {
+    let (Some(runtime), Some(name)) = (user.parent(), user.file_name().and_then(|n| n.to_str()))
+    else {
+        return false;
+    };
+    let changes = Folder::new(runtime, name).read_host_changes().unwrap_or_default();
+    changes.iter().any(|change| matches!(change, HostChange::Sysctl { path: p, .. } if p == path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATH: &str = "net/ipv4/ip_forward";
+
+    /// A machine of the test's own: settings, labs, and where they count.
+    struct Machine(tempfile::TempDir);
+
+    impl Machine {
+        fn new() -> Machine {
+            let machine = Machine(tempfile::tempdir().unwrap());
+            fs::create_dir_all(machine.0.path().join("sys/net/ipv4")).unwrap();
+            fs::write(machine.0.path().join("sys").join(PATH), "0").unwrap();
+            machine
+        }
+
+        fn ledger(&self) -> Ledger {
+            Ledger::at(&self.0.path().join("host"), &self.0.path().join("sys"), 7)
+        }
+
+        fn value(&self) -> String {
+            self.ledger().read(PATH).unwrap()
+        }
+
+        /// A lab in a runtime directory of its own, which has written down what it will do.
+        fn lab(&self, runtime: &str) -> PathBuf {
+            let runtime = self.0.path().join(runtime);
+            let folder = Folder::new(&runtime, "lab");
+            folder.create().unwrap();
+            let change = HostChange::Sysctl { path: PATH.to_owned(), old: "0".to_owned() };
+            folder.write_host_changes(&[change]).unwrap();
+            folder.path()
+        }
+    }
+
+    #[test]
+    fn the_last_one_out_restores_whatever_its_runtime_directory() {
+        let machine = Machine::new();
+        let (a, b, ledger) = (machine.lab("a"), machine.lab("b"), machine.ledger());
+        ledger.take(PATH, "1", &a).unwrap();
+        ledger.take(PATH, "1", &b).unwrap();
+        ledger.take(PATH, "1", &b).unwrap();
+        assert_eq!(ledger.before(PATH).unwrap().as_deref(), Some("0"));
+        ledger.release(PATH, "0", &a).unwrap();
+        assert_eq!(machine.value(), "1");
+        ledger.release(PATH, "1", &b).unwrap();
+        assert_eq!(machine.value(), "0");
+        assert!(!machine.0.path().join("host").exists(), "nothing is left");
+    }
+
+    #[test]
+    fn who_was_removed_without_a_word_does_not_count() {
+        let machine = Machine::new();
+        let (gone, ledger) = (machine.lab("gone"), machine.ledger());
+        ledger.take(PATH, "1", &gone).unwrap();
+        fs::remove_dir_all(&gone).unwrap();
+        assert_eq!(ledger.before(PATH).unwrap(), None);
+        assert_eq!(machine.value(), "0");
+        // One that comes then is the first.
+        let next = machine.lab("next");
+        ledger.take(PATH, "1", &next).unwrap();
+        ledger.release(PATH, "0", &next).unwrap();
+        assert_eq!(machine.value(), "0");
+    }
+
+    #[test]
+    fn what_a_killed_process_had_begun_is_finished_by_the_next() {
+        let machine = Machine::new();
+        let (lab, ledger) = (machine.lab("a"), machine.ledger());
+        // Killed before anything was counted: what it found is restored.
+        fs::write(machine.0.path().join("sys").join(PATH), "1").unwrap();
+        ledger.release(PATH, "0", &lab).unwrap();
+        assert_eq!(machine.value(), "0");
+        // Killed after it was counted, and before it was done.
+        ledger.take(PATH, "1", &lab).unwrap();
+        fs::write(machine.0.path().join("sys").join(PATH), "0").unwrap();
+        ledger.take(PATH, "1", &lab).unwrap();
+        assert_eq!(machine.value(), "1");
+        // A release may be repeated.
+        ledger.release(PATH, "0", &lab).unwrap();
+        ledger.release(PATH, "0", &lab).unwrap();
+        assert_eq!(machine.value(), "0");
+    }
+
+    #[test]
+    fn many_at_once_leave_what_was() {
+        let machine = Machine::new();
+        let labs: Vec<PathBuf> = (0..8).map(|n| machine.lab(&n.to_string())).collect();
+        let start = std::sync::Barrier::new(labs.len());
+        std::thread::scope(|scope| {
+            for lab in &labs {
+                scope.spawn(|| {
+                    let ledger = machine.ledger();
+                    start.wait();
+                    for _ in 0..20 {
+                        ledger.take(PATH, "1", lab).unwrap();
+                        assert_eq!(machine.value(), "1");
+                        ledger.release(PATH, "0", lab).unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(machine.value(), "0");
+        assert!(!machine.0.path().join("host").exists());
+    }
+}

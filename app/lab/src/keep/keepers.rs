@@ -1,0 +1,23 @@
+//! All keepers of a lab, listed once.
+
+use crate::build::keeper::Keeper;
+use crate::keep::doors::Doors;
+use crate::keep::guards::Guards;
+use crate::keep::switches::Switches;
+use crate::keep::wires::Wires;
+
+/// The keepers of a lab.
+#[derive(Default)]
+pub(crate) struct Keepers {
+    pub(crate) doors: Doors,
+    pub(crate) guards: Guards,
+    pub(crate) wires: Wires,
+    pub(crate) switches: Switches,
+}
+
+impl Keepers {
+    /// All, in the order in which they are fitted.
+    pub(crate) fn all(&self) -> [&dyn Keeper; 4] {
+        [&self.doors, &self.guards, &self.wires, &self.switches]
+    }
+}

@@ -1,0 +1,412 @@
+//! The shared-memory switches of a lab: their processes, and the plugs that join nodes and doors to them.
+//!
+//! A switch is a process of its own that hands out rings, found by its socket; programs of the host may
+//! join there, too, as its mode lets them. A link that ends in such a switch has a plug at that end: a
+//! process that carries frames between the switch and an interface. The interface is a tap in
+//! the node itself where that can be made and nothing else has to stand in the way; else one end of the
+//! veth pair that the link is, in the core namespace, read and written by a packet socket. A door of the
+//! host's is read and written where it is.
+//!
+//! Switches and plugs live on when the lab process is killed, and are started again when they end: ports
+//! of a switch that comes back go on by themselves, frames of a link without its plug are lost meanwhile.
+
+mod ports;
+mod process;
+mod rules;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::OwnedFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use netloom_model::Plan;
+use netloom_model::kinds::shm::ShmSwitch;
+use netloom_model::plan::{PlannedEnd, PlannedLink};
+use netloom_shm::protocol::MOST_NAME;
+use netloom_switch::control::Connection;
+use netloom_switch::control::requests::{Answer, Presence, Request};
+
+use self::ports::{make_taps, open_interface};
+use self::process::Plug;
+pub use self::rules::SwitchOptions;
+use self::rules::{options_text, set_rules};
+use crate::build::keeper::{Context, Fresh, Gone, Ground, Keeper};
+use crate::stage::role::{self, FIRST_PAUSE, LONGEST_PAUSE, Process, STEADY};
+use crate::store::state::{Folder, State, make_private_dir, make_shared_dir};
+use crate::{Error, Result};
+
+/// How long new ports may take to join, and how often that is looked for.
+const JOIN_TIMEOUT: Duration = Duration::from_secs(3);
+const JOIN_LOOK: Duration = Duration::from_millis(2);
+
+/// An end of a link: its id and which.
+type Side = (usize, usize);
+
+/// The shared-memory switches of a lab.
+#[derive(Default)]
+pub(crate) struct Switches {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    /// By name.
+    switches: BTreeMap<String, Process>,
+    plugs: BTreeMap<Side, Process>,
+    pause: Duration,
+}
+
+impl Switches {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts what is missing of the switches, and the plugs of these links (places in the plan) anew.
+    pub(crate) fn fit_links(&self, context: &Context<'_>, links: &[usize]) -> Result<()> {
+        let mut inner = self.inner();
+        inner.start_switches(context)?;
+        let down = |at: &usize| context.state.down.contains(&context.state.plan.links[*at].id);
+        let links: Vec<usize> = links.iter().copied().filter(|at| !down(at)).collect();
+        for index in &links {
+            let link = &context.state.plan.links[*index];
+            for side in [0, 1] {
+                inner.forget((link.id, side));
+                inner.plug_in(context, link, side)?;
+            }
+        }
+        drop(inner);
+        self.await_ports(context, &links)
+    }
+
+    /// Waits until the ports of these links are on their switches. One that ends meanwhile is no reason to
+    /// fail: it is started again.
+    fn await_ports(&self, context: &Context<'_>, links: &[usize]) -> Result<()> {
+        let plan = &context.state.plan;
+        let mut wanted: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
+        for link in links.iter().map(|l| &plan.links[*l]) {
+            for side in 0..2 {
+                let Some(switch) = plan.shm_switch_at(&link.ends[side]) else { continue };
+                wanted.entry(switch).or_default().insert(port_name(plan, link, side));
+            }
+        }
+        let until = Instant::now() + JOIN_TIMEOUT;
+        for (switch, mut missing) in wanted {
+            let name = &plan.switches[switch].name;
+            while !missing.is_empty() && Instant::now() < until {
+                let Answer::Shown(shown) = self.ask(context.folder, name, &Request::Show)? else {
+                    break;
+                };
+                for port in shown.ports.iter().filter(|p| p.presence == Presence::Here) {
+                    missing.remove(&port.name);
+                }
+                if !missing.is_empty() {
+                    std::thread::sleep(JOIN_LOOK);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts one switch that was added to the plan.
+    pub(crate) fn add(&self, context: &Context<'_>) -> Result<()> {
+        self.inner().start_switches(context)
+    }
+
+    /// Ends one switch for good.
+    pub(crate) fn remove(&self, folder: &Folder, switch: &str) {
+        let mut inner = self.inner();
+        if let Some(process) = inner.switches.remove(switch) {
+            process.end();
+        }
+        remove_files(folder, switch);
+    }
+
+    /// Asks a switch.
+    pub(crate) fn ask(&self, folder: &Folder, switch: &str, request: &Request) -> Result<Answer> {
+        let object = format!("switch {switch:?}");
+        let socket = process::socket(folder, switch);
+        let open = Connection::open(&socket).map_err(asked(&object, "connect"))?;
+        let none = || Error::Busy {
+            object: object.clone(),
+            reason: "its process is not there at the moment".into(),
+        };
+        open.ok_or_else(none)?.ask(request).map_err(|e| match e {
+            netloom_switch::Error::Refused(reason) => {
+                Error::Busy { object: object.clone(), reason }
+            }
+            other => asked(&object, "ask")(other),
+        })
+    }
+
+    /// Whether all plugs of a link live.
+    pub(crate) fn is_plugged(&self, plan: &Plan, link: &PlannedLink) -> bool {
+        let inner = self.inner();
+        let wanted = (0..2).filter(|side| plan.shm_switch_at(&link.ends[*side]).is_some());
+        wanted.into_iter().all(|side| inner.plugs.get(&(link.id, side)).is_some_and(Process::lives))
+    }
+}
+
+impl Keeper for Switches {
+    fn lay(&self, ground: &Ground<'_>) -> Result<()> {
+        make_taps(ground)
+    }
+
+    fn sweep(&self, folder: &Folder, plan: Option<&Plan>) -> Result<()> {
+        end_processes(folder, plan)
+    }
+
+    fn fit(&self, context: &Context<'_>, fresh: Fresh<'_>) -> Result<()> {
+        self.fit_links(context, fresh.links)
+    }
+
+    fn adopt(&self, context: &Context<'_>) -> Result<()> {
+        let mut inner = self.inner();
+        inner.start_switches(context)?;
+        for (link, side) in joined(context.state) {
+            let found = process::find_plug(&context.folder.plug_lock(link.id, side))?;
+            match found {
+                Some(plug) => drop(inner.plugs.insert((link.id, side), plug)),
+                None => {
+                    if let Err(e) = inner.plug_in(context, link, side) {
+                        netloom_sys::journal::line(format_args!(
+                            "netloom: {}",
+                            crate::describe(&e)
+                        ));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn forget(&self, _: &State, gone: Gone<'_>) {
+        let mut inner = self.inner();
+        for link in gone.links {
+            (0..2).for_each(|side| inner.forget((link.id, side)));
+        }
+    }
+
+    fn watched(&self) -> Vec<OwnedFd> {
+        let inner = self.inner();
+        let all = inner.switches.values().chain(inner.plugs.values());
+        all.filter_map(|p| p.pidfd.try_clone().ok()).collect()
+    }
+
+    fn tend(&self, context: &Context<'_>) -> Option<Duration> {
+        let mut inner = self.inner();
+        let ended = inner.take_ended();
+        let missing = inner.is_missing(context.state);
+        if !missing {
+            return None;
+        }
+        if ended.is_some_and(|lived| lived < STEADY) && inner.pause < LONGEST_PAUSE {
+            inner.pause = role::longer(inner.pause);
+            if inner.pause > FIRST_PAUSE {
+                return Some(inner.pause);
+            }
+        }
+        match inner.restore(context) {
+            Ok(()) => {
+                inner.pause = Duration::ZERO;
+                None
+            }
+            Err(e) => {
+                netloom_sys::journal::line(format_args!(
+                    "netloom: switches: {}",
+                    crate::describe(&e)
+                ));
+                inner.pause = role::longer(inner.pause);
+                Some(inner.pause)
+            }
+        }
+    }
+
+    fn is_whole(&self, state: &State) -> bool {
+        let inner = self.inner();
+        let mut switches = state.plan.switches.iter().filter(|s| s.kind.as_shm().is_some());
+        switches.all(|s| inner.switches.get(&s.name).is_some_and(Process::lives))
+    }
+
+    fn end(&self, folder: &Folder) {
+        let mut inner = self.inner();
+        for (_, process) in std::mem::take(&mut inner.plugs) {
+            process.end();
+        }
+        for (name, process) in std::mem::take(&mut inner.switches) {
+            process.end();
+            remove_files(folder, &name);
+        }
+    }
+}
+
+impl Inner {
+    fn forget(&mut self, side: Side) {
+        if let Some(process) = self.plugs.remove(&side) {
+            process.end();
+        }
+    }
+
+    fn start_switches(&mut self, context: &Context<'_>) -> Result<()> {
+        for switch in &context.state.plan.switches {
+            let Some(options) = switch.kind.as_shm() else { continue };
+            if self.switches.get(&switch.name).is_some_and(Process::lives) {
+                continue;
+            }
+            let found = process::find_switch(&process::socket(context.folder, &switch.name))?;
+            let process = match found {
+                Some(process) => process,
+                None => start_switch(context, &switch.name, options)?,
+            };
+            self.switches.insert(switch.name.clone(), process);
+        }
+        Ok(())
+    }
+
+    /// Joins one end of a link to its switch, if it is in one.
+    fn plug_in(&mut self, context: &Context<'_>, link: &PlannedLink, side: usize) -> Result<()> {
+        let plan = &context.state.plan;
+        let Some(switch) = plan.shm_switch_at(&link.ends[side]) else { return Ok(()) };
+        let (kind, fd) = open_interface(context, link, side)?;
+        let name = port_name(plan, link, side);
+        let lock = context.folder.plug_lock(link.id, side);
+        let socket = process::socket(context.folder, &plan.switches[switch].name);
+        let plug = Plug { lock: &lock, switch: &socket, name: &name, kind };
+        self.plugs.insert((link.id, side), process::start_plug(&plug, fd)?);
+        Ok(())
+    }
+
+    /// Forgets what has ended; how long the shortest of it lived.
+    fn take_ended(&mut self) -> Option<Duration> {
+        let mut shortest = None;
+        let mut keep = |process: &Process| {
+            let lives = process.lives();
+            if !lives {
+                let lived = process.since.elapsed();
+                shortest = Some(shortest.map_or(lived, |s: Duration| s.min(lived)));
+            }
+            lives
+        };
+        self.switches.retain(|_, p| keep(p));
+        self.plugs.retain(|_, p| keep(p));
+        shortest
+    }
+
+    fn is_missing(&self, state: &State) -> bool {
+        let switch = |s: &netloom_model::plan::PlannedSwitch| {
+            s.kind.as_shm().is_some() && !self.switches.contains_key(&s.name)
+        };
+        let plug = |(l, side): (&PlannedLink, usize)| !self.plugs.contains_key(&(l.id, side));
+        state.plan.switches.iter().any(switch) || joined(state).any(plug)
+    }
+
+    /// Starts whatever is missing, as far as its interface is there.
+    fn restore(&mut self, context: &Context<'_>) -> Result<()> {
+        self.start_switches(context)?;
+        let mut failed = None;
+        for (link, side) in joined(context.state) {
+            if !self.plugs.contains_key(&(link.id, side)) {
+                failed = self.plug_in(context, link, side).err().or(failed);
+            }
+        }
+        failed.map_or(Ok(()), Err)
+    }
+}
+
+/// The ends of links that are in shared-memory switches.
+pub(crate) fn ends(plan: &Plan) -> impl Iterator<Item = (&PlannedLink, usize)> {
+    let both = plan.links.iter().flat_map(|link| [(link, 0), (link, 1)]);
+    both.filter(|(link, side)| plan.shm_switch_at(&link.ends[*side]).is_some())
+}
+
+/// Those that are to be joined: a link that is down, or whose interface is lost, has no plugs.
+fn joined(state: &State) -> impl Iterator<Item = (&PlannedLink, usize)> {
+    let out = |id: &usize| state.down.contains(id) || state.lost.contains_key(id);
+    ends(&state.plan).filter(move |(link, _)| !out(&link.id))
+}
+
+/// What the port of a link's end is called on its switch: as the other end where that has a name that no
+/// other link's has, else as the link.
+fn port_name(plan: &Plan, link: &PlannedLink, side: usize) -> String {
+    match &link.ends[1 - side] {
+        end @ (PlannedEnd::Node { .. } | PlannedEnd::Host { .. }) => shortened(&plan.end_text(end)),
+        _ => shortened(&link.name),
+    }
+}
+
+/// A name as a port can have it: one that is too long keeps its beginning, and a hash of all of it.
+fn shortened(name: &str) -> String {
+    if name.len() <= MOST_NAME {
+        return name.to_owned();
+    }
+    // FNV-1a, 32 bit: names of labs are few.
+    let hash = name
+        .bytes()
+        .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    let room = MOST_NAME - 9;
+    let kept = (0..=room).rev().find_map(|end| name.get(..end)).unwrap_or_default();
+    format!("{kept}~{hash:08x}")
+}
+
+fn start_switch(context: &Context<'_>, name: &str, options: &ShmSwitch) -> Result<Process> {
+    let state = context.folder.switch_state(name);
+    make_private_dir(&context.folder.switch_files(), true)?;
+    // Who may join a switch must reach its socket.
+    make_shared_dir(&process::socket(context.folder, name))?;
+    let fresh = !state.exists();
+    let process = process::start_switch(context.folder, name, &options_text(name, options)?)?;
+    if fresh && let Err(e) = set_rules(context.folder, name, options) {
+        // With half of its rules it would let pass what is not to.
+        process.end();
+        remove_files(context.folder, name);
+        return Err(e);
+    }
+    Ok(process)
+}
+
+/// Ends the switches and plugs of a lab whose own process is gone.
+fn end_processes(folder: &Folder, plan: Option<&Plan>) -> Result<()> {
+    for lock in folder.plug_locks() {
+        if let Some(process) = process::find_plug(&lock)? {
+            process.end();
+        }
+    }
+    for switch in plan.into_iter().flat_map(|p| &p.switches).filter(|s| s.kind.as_shm().is_some()) {
+        if let Some(process) = process::find_switch(&process::socket(folder, &switch.name))? {
+            process.end();
+        }
+        remove_files(folder, &switch.name);
+    }
+    Ok(())
+}
+
+/// What a switch leaves: its socket and state. The folder of sockets goes with the last.
+fn remove_files(folder: &Folder, switch: &str) {
+    let socket = process::socket(folder, switch);
+    for path in [&socket, &folder.switch_state(switch)] {
+        let _ = std::fs::remove_file(path);
+    }
+    let _ = socket.parent().map(std::fs::remove_dir);
+}
+
+pub(crate) fn asked(
+    object: &str,
+    operation: &'static str,
+) -> impl FnOnce(netloom_switch::Error) -> Error + use<> {
+    let object = object.to_owned();
+    move |source| Error::Switch { object, operation, source: Box::new(source) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_are_cut_and_told_apart() {
+        assert_eq!(shortened("h1:eth0"), "h1:eth0");
+        let long = |end: &str| shortened(&format!("{}{end}", "n".repeat(200)));
+        let (a, b) = (long("a:eth0"), long("b:eth0"));
+        assert_eq!((a.len(), b.len()), (MOST_NAME, MOST_NAME));
+        assert_ne!(a, b);
+        assert!(shortened(&"é".repeat(60)).len() <= MOST_NAME);
+    }
+}

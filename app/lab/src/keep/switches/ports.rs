@@ -1,0 +1,95 @@
+//! The interfaces that plugs read and write: a tap in a node, a port in the core namespace, a card of the
+//! host's.
+
+use std::os::fd::OwnedFd;
+
+use netloom_model::plan::form::LinkForm;
+use netloom_model::plan::{PlannedEnd, PlannedLink};
+use netloom_netlink::{Batch, Change, Socket};
+use netloom_node::spec::CORE;
+use netloom_port::{PacketPort, Tap, TapOptions};
+use netloom_sys::namespace;
+
+use crate::build::keeper::{Context, Ground};
+use crate::keep::wires;
+use crate::stage::attach;
+use crate::stage::spaces::on_a_thread;
+use crate::store::moved::Home;
+use crate::{Error, Result};
+
+/// Frames that wait in a tap for its plug, which may not be given a CPU for a while: as long as a scheduler
+/// may leave it out among others, at rates that a CPU carries.
+const QUEUE: u32 = 10_000;
+
+/// Makes the taps of links that are one in their node, down and without
+/// addresses. They stay when nobody has them open, so that a plug can be started again.
+pub(super) fn make_taps(ground: &Ground<'_>) -> Result<()> {
+    let plan = &ground.state.plan;
+    let taps = ground.links(|form| form == LinkForm::Tap);
+    if taps.is_empty() {
+        return Ok(());
+    }
+    on_a_thread(|| {
+        for link in taps.iter().map(|at| &plan.links[*at]) {
+            let Some((node, interface)) = link.node_end() else { continue };
+            let object = format!("link {:?}", link.name);
+            let planned = &plan.nodes[node].interfaces[interface];
+            namespace::enter_network(ground.spaces.node(node)?)
+                .map_err(Error::system(&object, "make its tap"))?;
+            open_tap(&planned.name, planned.index, &object)?;
+            let mut batch = Batch::new();
+            let change = Change::of(planned.index).mac(planned.mac).mtu(planned.mtu).queue(QUEUE);
+            batch.push(object.as_str(), &change);
+            let mut socket =
+                Socket::open().map_err(Error::network(&object, "open a netlink socket"))?;
+            socket.run(&mut batch).map_err(Error::network(&object, "set up its tap"))?;
+        }
+        Ok(())
+    })
+}
+
+/// Makes a tap that stays, or opens the one that is there.
+fn open_tap(name: &str, index: u32, object: &str) -> Result<OwnedFd> {
+    let options = TapOptions { index: Some(index), persistent: true, ..TapOptions::default() };
+    let tap = Tap::create(name, options).map_err(wires::port_failed(object, "open its tap"))?;
+    Ok(tap.into_fd())
+}
+
+/// Opens what the plug of a link's end reads and writes: its kind, and the descriptor.
+pub(super) fn open_interface(
+    context: &Context<'_>,
+    link: &PlannedLink,
+    side: usize,
+) -> Result<(&'static str, OwnedFd)> {
+    let object = format!("link {:?}", link.name);
+    let plan = &context.state.plan;
+    if let PlannedEnd::Host { iface } = &link.ends[1 - side] {
+        return open_card(iface, &object);
+    }
+    let is_tap = context.state.form(link) == LinkForm::Tap;
+    if let Some((node, interface)) = link.node_end().filter(|_| is_tap) {
+        let own = &plan.nodes[node].interfaces[interface];
+        let home = Home::Node { node: plan.nodes[node].id, index: own.index };
+        // One that was moved may have another name there.
+        let away = context.state.moved.iter().find(|m| m.home == home);
+        let (space, name) =
+            away.map_or((plan.nodes[node].id, &own.name), |moved| (moved.node, &moved.name));
+        let open = || open_tap(name, own.index, &object);
+        let fd = attach::run_in(context.inits, space, &object, open)?;
+        return Ok(("tap", fd));
+    }
+    let fd = attach::run_in(context.inits, CORE, &object, || {
+        // Wires and protection stand at the port's egress.
+        let port = PacketPort::open_behind_egress(link.port_index(side));
+        Ok(port.map_err(wires::port_failed(&object, "open its port"))?.into_fd())
+    })?;
+    Ok(("packet", fd))
+}
+
+/// A socket on an interface of the host's.
+fn open_card(iface: &str, object: &str) -> Result<(&'static str, OwnedFd)> {
+    let mut socket = Socket::open().map_err(Error::network(object, "open a netlink socket"))?;
+    let index = socket.index_of(iface).map_err(Error::network(object, "find the interface"))?;
+    let port = PacketPort::open(index);
+    Ok(("ring", port.map_err(wires::port_failed(object, "open the interface"))?.into_fd()))
+}

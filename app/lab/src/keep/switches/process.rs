@@ -1,0 +1,68 @@
+//! The processes of a lab's shared-memory switches, and those that carry frames between a switch and an
+//! interface (plugs): found, started, ended.
+//!
+//! A switch is named by its socket: whoever connects learns from the kernel who listens. A plug is named
+//! by the lock that it holds on a file of its own. Both live on when the lab process is killed.
+
+use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use netloom_switch::control::Connection;
+use rustix::process::Pid;
+
+use super::asked;
+use crate::Result;
+use crate::stage::role::{self, Process};
+use crate::store::state::Folder;
+
+/// Where a switch of a lab listens.
+pub(super) fn socket(folder: &Folder, switch: &str) -> PathBuf {
+    netloom_shm::name::socket(folder.runtime(), folder.name(), switch)
+}
+
+/// The process of a switch, if it lives.
+pub(super) fn find_switch(socket: &Path) -> Result<Option<Process>> {
+    let listens = || -> Result<Option<Pid>> {
+        let object = socket.display().to_string();
+        let found = Connection::open(socket).map_err(asked(&object, "connect"))?;
+        Ok(found.and_then(|c| Pid::from_raw(c.process().pid)))
+    };
+    known(listens)
+}
+
+/// Starts a switch with what it needs to know.
+pub(super) fn start_switch(folder: &Folder, switch: &str, options: &str) -> Result<Process> {
+    let (socket, state) = (socket(folder, switch), folder.switch_state(switch));
+    let words = [socket.as_os_str(), state.as_os_str(), OsStr::new(options)];
+    role::start("switch-process", &words, None, "start a switch", || find_switch(&socket))
+}
+
+/// The process of a plug, if it lives.
+pub(super) fn find_plug(lock: &Path) -> Result<Option<Process>> {
+    known(|| Ok(netloom_plug::holder(lock)))
+}
+
+/// The process that is named now, if it is named still once its pidfd is open.
+fn known(names: impl Fn() -> Result<Option<Pid>>) -> Result<Option<Process>> {
+    let pid = names()?;
+    let still = || Ok((names()? == pid).then_some(()));
+    Ok(Process::known(pid, still)?.map(|(process, ())| process))
+}
+
+/// How a plug is to be.
+pub(super) struct Plug<'a> {
+    pub(super) lock: &'a Path,
+    pub(super) switch: &'a Path,
+    /// The port's name on the switch.
+    pub(super) name: &'a str,
+    /// What its descriptor is: `tap`, `packet`, or `ring` for a card.
+    pub(super) kind: &'a str,
+}
+
+/// Starts one with the descriptor of its interface.
+pub(super) fn start_plug(plug: &Plug<'_>, fd: OwnedFd) -> Result<Process> {
+    let words = [plug.lock.as_os_str(), plug.switch.as_os_str()];
+    let words = [words[0], words[1], OsStr::new(plug.name), OsStr::new(plug.kind)];
+    role::start("plug-process", &words, Some(fd), "start a plug", || find_plug(plug.lock))
+}

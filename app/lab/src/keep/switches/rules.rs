@@ -1,0 +1,195 @@
+//! What a lab file says of a shared-memory switch, as its process takes it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use netloom_model::kinds::shm::{MirrorDirection, PortVlan, ShmSwitch};
+use netloom_switch::control::Connection;
+use netloom_switch::control::requests::{PortChange, PortKey, Request};
+use netloom_switch::rules::{Direction, MOST_PORTS, Mirror, Source, Vlan};
+use serde::{Deserialize, Serialize};
+
+use super::{asked, process, shortened};
+use crate::store::state::Folder;
+use crate::{Error, Result};
+
+/// What the process of a switch is started with, as JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct SwitchOptions {
+    /// The mode of its socket.
+    pub mode: u32,
+    /// The group of its socket.
+    pub group: Option<u32>,
+    /// Bytes of the ring from the switch to each port.
+    pub arena: u32,
+    /// Seconds after which the switch forgets an address.
+    pub ageing: u32,
+}
+
+pub(super) fn options_text(switch: &str, options: &ShmSwitch) -> Result<String> {
+    let object = format!("switch {switch:?}");
+    let group = options.group.as_deref().map(|g| number_in("/etc/group", "group", g, &object));
+    let options = SwitchOptions {
+        mode: options.mode,
+        group: group.transpose()?,
+        arena: options.arena,
+        ageing: options.ageing,
+    };
+    serde_json::to_string(&options)
+        .map_err(|e| Error::state(object, "encode its options")(e.into()))
+}
+
+/// The number of a user or group that is given by name or number.
+fn number_in(file: &str, what: &str, name: &str, object: &str) -> Result<u32> {
+    if let Ok(number) = name.parse() {
+        return Ok(number);
+    }
+    let text = std::fs::read_to_string(file).map_err(Error::state(file, "read"))?;
+    let fields = |line: &str| -> Option<u32> {
+        let mut fields = line.split(':');
+        (fields.next()? == name).then(|| fields.nth(1)?.parse().ok())?
+    };
+    let none = || Error::Invalid {
+        object: object.to_owned(),
+        reason: format!("there is no {what} {name:?} on this machine"),
+    };
+    text.lines().find_map(fields).ok_or_else(none)
+}
+
+/// Numbers of all ports that something is said about, by name: those given, then the lowest free.
+fn numbers(options: &ShmSwitch) -> BTreeMap<&str, u16> {
+    let given = options.ports.iter().filter_map(|(name, p)| Some((name.as_str(), p.number?)));
+    let mut numbers: BTreeMap<&str, u16> = given.collect();
+    let mut taken: BTreeSet<u16> = numbers.values().copied().collect();
+    let mirrored =
+        options.mirrors.iter().flat_map(|m| m.from.iter().chain([&m.to])).map(String::as_str);
+    for name in options.ports.keys().map(String::as_str).chain(mirrored) {
+        if numbers.contains_key(name) {
+            continue;
+        }
+        let Some(free) = (1..=MOST_PORTS).find(|n| !taken.contains(n)) else { break };
+        taken.insert(free);
+        numbers.insert(name, free);
+    }
+    numbers
+}
+
+/// Tells a new switch its rules.
+pub(super) fn set_rules(folder: &Folder, switch: &str, options: &ShmSwitch) -> Result<()> {
+    let object = format!("switch {switch:?}");
+    let socket = process::socket(folder, switch);
+    let connection = Connection::open(&socket).map_err(asked(&object, "connect"))?;
+    let Some(connection) = connection else { return Ok(()) };
+    for request in requests(options, &object)? {
+        connection.ask(&request).map_err(asked(&object, "set its rules"))?;
+    }
+    Ok(())
+}
+
+fn requests(options: &ShmSwitch, object: &str) -> Result<Vec<Request>> {
+    let invalid = |reason: String| Error::Invalid { object: object.to_owned(), reason };
+    let numbers = numbers(options);
+    let mut requests = Vec::new();
+    for (name, number) in &numbers {
+        let rules = options.ports.get(*name).cloned().unwrap_or_default();
+        let owner = rules.owner.as_deref().map(|o| number_in("/etc/passwd", "user", o, object));
+        let macs = rules.lock.iter().map(|m| m.parse().map_err(|e| invalid(format!("{m}: {e}"))));
+        let change = PortChange {
+            name: Some(Some(shortened(name))),
+            uid: owner.transpose()?.map(Some),
+            macs: Some(macs.collect::<Result<Vec<_>>>()?).filter(|m| !m.is_empty()),
+            ..PortChange::default()
+        };
+        let port = PortKey::Number(*number);
+        requests.push(Request::SetPort { port: port.clone(), change });
+        if let Some(vlan) = &rules.vlan {
+            let vlan = Some(vlan_of(vlan).map_err(&invalid)?);
+            requests.push(Request::SetVlan { port, vlan });
+        }
+    }
+    for mirror in &options.mirrors {
+        let number = |name: &String| {
+            let none = || invalid(format!("port {name:?}: a switch has {MOST_PORTS} ports"));
+            numbers.get(name.as_str()).copied().ok_or_else(none)
+        };
+        let direction = match mirror.direction {
+            MirrorDirection::In => Direction::In,
+            MirrorDirection::Out => Direction::Out,
+            MirrorDirection::Both => Direction::Both,
+        };
+        let source = |name: &String| Ok(Source { port: number(name)?, direction });
+        requests.push(Request::AddMirror(Mirror {
+            to: number(&mirror.to)?,
+            sources: mirror.from.iter().map(source).collect::<Result<_>>()?,
+            filter: mirror.filter.parse().map_err(|e| invalid(format!("filter: {e}")))?,
+            temporary: false,
+        }));
+    }
+    Ok(requests)
+}
+
+fn vlan_of(vlan: &PortVlan) -> std::result::Result<Vlan, String> {
+    let vid = |number: u16| {
+        netloom_switch::rules::Vid::new(number).ok_or_else(|| format!("VLAN {number}: no such"))
+    };
+    Ok(match vlan {
+        PortVlan::Access(number) => Vlan::Access(vid(*number)?),
+        PortVlan::Trunk { native, allowed } => Vlan::Trunk {
+            native: native.map(vid).transpose()?,
+            allowed: allowed.parse().map_err(|e| format!("trunk {allowed}: {e}"))?,
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use netloom_model::kinds::shm::{ShmMirror, ShmPort};
+
+    use super::*;
+
+    fn options() -> ShmSwitch {
+        let port = |number, vlan| ShmPort { number, vlan, ..ShmPort::default() };
+        let ports =
+            [("a:eth0", port(None, Some(PortVlan::Access(7)))), ("b:eth0", port(Some(1), None))];
+        let mirror = ShmMirror {
+            from: vec!["a:eth0".into(), "c:eth0".into()],
+            direction: MirrorDirection::In,
+            to: "watch".into(),
+            filter: "tcp".into(),
+        };
+        ShmSwitch {
+            ports: ports.map(|(name, port)| (name.to_owned(), port)).into(),
+            mirrors: vec![mirror],
+            ..ShmSwitch::default()
+        }
+    }
+
+    #[test]
+    fn numbers_given_stay_and_others_get_the_lowest_free() {
+        let options = options();
+        let expected = [("a:eth0", 2), ("b:eth0", 1), ("c:eth0", 3), ("watch", 4)];
+        assert_eq!(numbers(&options), expected.into());
+    }
+
+    #[test]
+    fn all_that_is_said_is_asked_for() {
+        let asked = requests(&options(), "switch").unwrap();
+        let names = asked.iter().filter(|r| matches!(r, Request::SetPort { .. })).count();
+        assert_eq!(names, 4);
+        let vlan = Request::SetVlan {
+            port: 2.into(),
+            vlan: Some(Vlan::Access(netloom_switch::rules::Vid::new(7).unwrap())),
+        };
+        assert!(asked.contains(&vlan), "{asked:?}");
+        let Some(Request::AddMirror(mirror)) = asked.last() else { panic!("{asked:?}") };
+        assert_eq!((mirror.to, mirror.sources.len()), (4, 2));
+    }
+
+    #[test]
+    fn people_go_by_name_or_number() {
+        let find = |name| number_in("/etc/passwd", "user", name, "switch \"s\"");
+        assert_eq!((find("12").unwrap(), find("root").unwrap()), (12, 0));
+        let none = find("nobody-of-this-name").unwrap_err().to_string();
+        assert!(none.contains("nobody-of-this-name"), "{none}");
+    }
+}

@@ -1,0 +1,524 @@
+//! The wires of a lab: put into links that are impaired, taken out when they no longer are.
+//!
+//! Frames are carried by a process of its own, which has no rights and lives on when the lab process
+//! is killed. Where the lab may load BPF programs, a link stays the veth pair it is: at the spot
+//! where a direction passes ([`spots`](crate::stage::attach)) frames are led through a hidden tap, so that a
+//! wire can be put into a running link and taken out again without a reset. In an ordinary user's
+//! lab only links that were declared with impairments have a wire: such a link is made of two veth
+//! pairs, whose inner ends, in the core namespace, the process reads and writes by packet sockets.
+//!
+//! A direction that is not impaired has no wire in its path. If the process ends, links that need
+//! it carry nothing until it has been started again, which the lab process does.
+
+mod ports;
+mod process;
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use netloom_ebpf::wire::Splice;
+use netloom_impair::{Count, Impairments, seed_for};
+use netloom_model::Plan;
+use netloom_model::plan::PlannedLink;
+use netloom_model::plan::WIRE_AT_DOOR;
+use netloom_model::plan::form::{FIRST_HIDDEN, LinkForm, can_have_wire};
+use netloom_netlink::Socket;
+use netloom_node::spec::CORE;
+use netloom_sys::Unsupported;
+use netloom_wire::control::{
+    Connection, DirectionSpec, DirectionState, PortKind, Request, WireState,
+};
+
+pub(crate) use self::ports::port_failed;
+use self::ports::{inner_ports, make_tap};
+use self::process::{Process, end_process};
+use crate::build::keeper::{Context, Fresh, Gone, Keeper};
+use crate::error::refused;
+use crate::stage::attach::{self, Spot};
+use crate::stage::role::{self, FIRST_PAUSE, STEADY};
+use crate::store::state::{Folder, State};
+use crate::{Error, Result};
+
+/// The wires of a lab.
+#[derive(Default)]
+pub(crate) struct Wires {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    process: Option<Process>,
+    restarts: u32,
+    pause: Duration,
+    /// By namespace.
+    splices: BTreeMap<usize, Splice>,
+    /// Directions with a wire: link's id and the sending end, and where frames are caught (`None`:
+    /// the wire is built in).
+    placed: BTreeMap<(usize, usize), Option<Spot>>,
+}
+
+impl Wires {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts in, changes or takes out what these links (places in the plan) need.
+    pub(crate) fn fit_links(&self, context: &Context<'_>, links: &[usize]) -> Result<()> {
+        let mut inner = self.inner();
+        for index in links {
+            let link = &context.state.plan.links[*index];
+            for from in [0, 1] {
+                inner.fit_direction(context, link, from)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the wires out of a link whose interface is about to go elsewhere, and every program off it
+    /// where it is now.
+    pub(crate) fn take_out(&self, context: &Context<'_>, link: &PlannedLink) -> Result<()> {
+        let mut inner = self.inner();
+        for from in [0, 1] {
+            inner.take_out(context, link, from, false)?;
+            let spot = attach::of_direction(context.state, link, from);
+            let splice = spot.and_then(|s| Some((s, inner.splices.get(&s.space)?)));
+            let Some((spot, splice)) = splice.filter(|(s, _)| s.space != CORE) else { continue };
+            let object = format!("link {:?}", link.name);
+            attach::run_in(context.inits, spot.space, &object, || {
+                splice.leave(spot.index).map_err(refused(&object, "leave its interface"))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// How the wires of all links are, by link's id and sending end; `None` when the process is gone.
+    pub(crate) fn states(
+        &self,
+        context: &Context<'_>,
+    ) -> Option<BTreeMap<(usize, usize), DirectionState>> {
+        let inner = self.inner();
+        if inner.placed.is_empty() {
+            return Some(BTreeMap::new());
+        }
+        let process = inner.process.as_ref().filter(|p| p.lives())?;
+        let all = process.connection.list(None).ok()?;
+        let one =
+            |(number, [state, _]): (usize, WireState)| Some(((number / 2, number % 2), state?));
+        let mut states: BTreeMap<_, _> = all.into_iter().filter_map(one).collect();
+        inner.count_overruns(context, &mut states);
+        Some(states)
+    }
+
+    /// How often the process was started again.
+    pub(crate) fn restarts(&self) -> u32 {
+        self.inner().restarts
+    }
+
+    /// Asks the process about one direction.
+    pub(crate) fn ask<T>(
+        &self,
+        link: &PlannedLink,
+        from: usize,
+        question: impl FnOnce(&Connection, usize) -> netloom_wire::Result<T>,
+    ) -> Result<T> {
+        let inner = self.inner();
+        let object = format!("link {:?}", link.name);
+        let known = inner.placed.contains_key(&(link.id, from));
+        match inner.process.as_ref().filter(|p| known && p.lives()) {
+            Some(process) => question(&process.connection, link.wire_number(from))
+                .map_err(failed(&object, "ask")),
+            None => Err(Error::Invalid {
+                object,
+                reason: "nothing is impaired in that direction, so there is no wire to ask".into(),
+            }),
+        }
+    }
+
+    /// Whether a direction has a wire.
+    pub(crate) fn has(&self, link: &PlannedLink, from: usize) -> bool {
+        self.inner().placed.contains_key(&(link.id, from))
+    }
+}
+
+impl Keeper for Wires {
+    fn sweep(&self, folder: &Folder, _: Option<&Plan>) -> Result<()> {
+        end_process(folder)
+    }
+
+    fn fit(&self, context: &Context<'_>, fresh: Fresh<'_>) -> Result<()> {
+        let made: Vec<&PlannedLink> =
+            fresh.links.iter().map(|l| &context.state.plan.links[*l]).collect();
+        let nodes = fresh.ids(context.state);
+        self.forget(context.state, Gone { nodes: &nodes, links: &made });
+        self.fit_links(context, fresh.links)
+    }
+
+    fn adopt(&self, context: &Context<'_>) -> Result<()> {
+        let mut inner = self.inner();
+        let known = inner.find_known(context)?;
+        let mut lacking = Vec::new();
+        for link in &context.state.plan.links {
+            for from in [0, 1] {
+                let built_in = context.state.form(link) == LinkForm::Wired;
+                if !built_in && link.impairments[from].is_none() {
+                    continue;
+                }
+                let found = attach::of_direction(context.state, link, from);
+                let Some(spot) = (if built_in { Some(None) } else { found.map(Some) }) else {
+                    continue;
+                };
+                let known = known.contains_key(&link.wire_number(from));
+                if let (Some(spot), true) = (spot, known) {
+                    inner.reopen(context, spot)?;
+                }
+                inner.placed.insert((link.id, from), spot);
+                if !known {
+                    lacking.push((link, from, spot));
+                }
+            }
+        }
+        for (link, from, spot) in lacking {
+            if let Err(e) = inner.carry_again(context, link, from, spot) {
+                netloom_sys::journal::line(format_args!("netloom: {}", crate::describe(&e)));
+                inner.placed.remove(&(link.id, from));
+            }
+        }
+        Ok(())
+    }
+
+    fn forget(&self, _: &State, gone: Gone<'_>) {
+        let mut inner = self.inner();
+        for link in gone.links {
+            (0..2).for_each(|from| inner.forget(link, from));
+        }
+        inner.splices.retain(|space, _| !gone.nodes.contains(space));
+    }
+
+    fn watched(&self) -> Vec<OwnedFd> {
+        let inner = self.inner();
+        inner.process.iter().filter_map(|p| p.own.pidfd.try_clone().ok()).collect()
+    }
+
+    fn tend(&self, context: &Context<'_>) -> Option<Duration> {
+        let mut inner = self.inner();
+        let ended = inner.process.take_if(|p| !p.lives());
+        if inner.placed.is_empty() || inner.process.is_some() {
+            return None;
+        }
+        if let Some(ended) = ended {
+            inner.restarts += 1;
+            let steady = ended.own.since.elapsed() > STEADY;
+            inner.pause = if steady { FIRST_PAUSE } else { role::longer(inner.pause) };
+            if !steady && inner.restarts > 1 {
+                return Some(inner.pause);
+            }
+        }
+        match inner.restore(context) {
+            Ok(()) => None,
+            Err(e) => {
+                netloom_sys::journal::line(format_args!("netloom: wires: {}", crate::describe(&e)));
+                inner.pause = role::longer(inner.pause);
+                Some(inner.pause)
+            }
+        }
+    }
+
+    fn end(&self, _: &Folder) {
+        let mut inner = self.inner();
+        inner.placed.clear();
+        if let Some(process) = inner.process.take() {
+            process.end();
+        }
+    }
+}
+
+impl Inner {
+    /// What the process of an earlier lab process carries: nothing if it has ended.
+    fn find_known(&mut self, context: &Context<'_>) -> Result<BTreeMap<usize, WireState>> {
+        let Some(process) = Process::find(context.folder)? else { return Ok(BTreeMap::new()) };
+        match process.connection.list(None) {
+            Ok(known) => {
+                self.process = Some(process);
+                Ok(known)
+            }
+            // It was ending when it was found.
+            Err(_) if process.ends_soon() => Ok(BTreeMap::new()),
+            Err(e) => Err(failed("wires", "list")(e)),
+        }
+    }
+
+    fn fit_direction(
+        &mut self,
+        context: &Context<'_>,
+        link: &PlannedLink,
+        from: usize,
+    ) -> Result<()> {
+        let wanted = &link.impairments[from];
+        let has = self.placed.contains_key(&(link.id, from));
+        let built_in = context.state.form(link) == LinkForm::Wired;
+        match (has, wanted.is_none() && !built_in) {
+            (false, true) => Ok(()),
+            (false, false) => self.put_in(context, link, from),
+            (true, true) => self.take_out(context, link, from, true),
+            (true, false) => self.change(link, from, wanted),
+        }
+    }
+
+    /// What a tap dropped because it was not read in time: the process cannot see that, the kernel
+    /// counts it at the interface. It was offered and lost.
+    fn count_overruns(
+        &self,
+        context: &Context<'_>,
+        states: &mut BTreeMap<(usize, usize), DirectionState>,
+    ) {
+        let mut by_space: BTreeMap<usize, Vec<(usize, usize)>> = BTreeMap::new();
+        for (key, spot) in &self.placed {
+            if let Some(spot) = spot {
+                by_space.entry(spot.space).or_default().push(*key);
+            }
+        }
+        for (space, keys) in by_space {
+            let read = attach::run_in(context.inits, space, "wires", || {
+                let mut socket =
+                    Socket::open().map_err(Error::network("wires", "open a netlink socket"))?;
+                socket.links().map_err(Error::network("wires", "read their taps"))
+            });
+            let Ok(links) = read else { continue };
+            for (id, from) in keys {
+                let index = FIRST_HIDDEN + u32::try_from(id * 2 + from).unwrap_or(0);
+                let tap = links.iter().find(|l| l.index == index);
+                let (Some(tap), Some(state)) = (tap, states.get_mut(&(id, from))) else { continue };
+                let lost = Count::new(tap.traffic.tx_dropped, 0);
+                state.ledger.offered.add(lost);
+                state.ledger.lost.overrun.add(lost);
+            }
+        }
+    }
+
+    fn change(&mut self, link: &PlannedLink, from: usize, wanted: &Impairments) -> Result<()> {
+        let object = format!("link {:?}", link.name);
+        let process = self.process.as_ref().filter(|p| p.lives());
+        // One that is started again gets what is asked for then.
+        let Some(process) = process else { return Ok(()) };
+        let request = Request::Set {
+            wire: link.wire_number(from),
+            direction: 0,
+            impairments: wanted.clone(),
+        };
+        process.connection.order(&request, &[]).map_err(failed(&object, "change its wire"))
+    }
+
+    fn put_in(&mut self, context: &Context<'_>, link: &PlannedLink, from: usize) -> Result<()> {
+        let object = format!("link {:?}", link.name);
+        let spot = if context.state.form(link) == LinkForm::Wired {
+            None
+        } else if !can_have_wire(&context.state.plan, link) {
+            return Err(Error::Invalid { object, reason: WIRE_AT_DOOR.into() });
+        } else if link.ends.iter().any(|e| context.state.plan.shm_switch_at(e).is_some()) {
+            let reason =
+                "it ends in a shared-memory switch, so that a wire must be there from the start: \
+                          declare an impairment of it in the lab file, such as delay: 1ms"
+                    .into();
+            return Err(Error::Invalid { object, reason });
+        } else if context.state.user {
+            return Err(unsupported(&object).into());
+        } else {
+            let none = || Error::Invalid {
+                object: object.clone(),
+                reason: "neither end is in the lab, so nothing can be impaired".into(),
+            };
+            Some(attach::of_direction(context.state, link, from).ok_or_else(none)?)
+        };
+        self.start(context)?;
+        self.carry(context, link, from, spot)?;
+        self.placed.insert((link.id, from), spot);
+        Ok(())
+    }
+
+    /// Carries a direction that was put in by an earlier lab process.
+    fn carry_again(
+        &mut self,
+        context: &Context<'_>,
+        link: &PlannedLink,
+        from: usize,
+        spot: Option<Spot>,
+    ) -> Result<()> {
+        if self.process.is_none() {
+            self.process = Some(Process::start(context.folder)?);
+        }
+        if let Some(spot) = spot {
+            self.reopen(context, spot)?;
+        }
+        self.carry(context, link, from, spot)
+    }
+
+    /// Makes the ports of a direction, gives them to the process, and leads frames there.
+    fn carry(
+        &mut self,
+        context: &Context<'_>,
+        link: &PlannedLink,
+        from: usize,
+        spot: Option<Spot>,
+    ) -> Result<()> {
+        let object = format!("link {:?}", link.name);
+        let ports = match spot {
+            Some(spot) => vec![(PortKind::Tap, make_tap(context, link, from, spot, &object)?)],
+            None => inner_ports(context, link, from, &object)?,
+        };
+        let kinds = ports.iter().map(|(kind, _)| *kind).collect::<Vec<_>>();
+        let fds = ports.iter().map(|(_, fd)| fd.as_fd()).collect::<Vec<_>>();
+        let asked = &link.impairments[from];
+        let side = u8::try_from(from).unwrap_or(0);
+        let spec = DirectionSpec {
+            impairments: asked.clone(),
+            seed: seed_for(&link.name, side, asked.seed),
+            input: 0,
+            output: kinds.len() - 1,
+        };
+        let add = Request::Add {
+            wire: link.wire_number(from),
+            ports: kinds,
+            directions: [Some(spec), None],
+        };
+        if let Some(process) = &self.process {
+            process.connection.order(&add, &fds).map_err(failed(&object, "add its wire"))?;
+        }
+        match spot {
+            Some(spot) => self.splice_in(context, link, from, spot, &object),
+            None => Ok(()),
+        }
+    }
+
+    fn splice_in(
+        &mut self,
+        context: &Context<'_>,
+        link: &PlannedLink,
+        from: usize,
+        spot: Spot,
+        object: &str,
+    ) -> Result<()> {
+        let tap = link.hidden_index(from);
+        let known = self.splices.remove(&spot.space);
+        let splice = attach::run_in(context.inits, spot.space, object, || {
+            let splice = match known {
+                Some(splice) => splice,
+                None => {
+                    let made =
+                        if spot.space == CORE { Splice::create() } else { Splice::create_small() };
+                    made.map_err(refused(object, "load its programs"))?
+                }
+            };
+            if let Err(netloom_ebpf::Error::Exists { .. }) =
+                splice.attach_tap(tap, spot.index, spot.direction)
+            {
+                // It came with the programs of a namespace that is no more.
+                Splice::strip(spot.index).map_err(refused(object, "take old programs off"))?;
+            }
+            splice
+                .attach_tap(tap, spot.index, spot.direction)
+                .map_err(refused(object, "attach to its tap"))?;
+            splice
+                .insert(spot.index, spot.direction, tap)
+                .map_err(refused(object, "lead frames to its wire"))?;
+            Ok(splice)
+        })?;
+        self.splices.insert(spot.space, splice);
+        Ok(())
+    }
+
+    fn reopen(&mut self, context: &Context<'_>, spot: Spot) -> Result<()> {
+        if self.splices.contains_key(&spot.space) {
+            return Ok(());
+        }
+        // Links of a node that has ended are made anew, with their wires.
+        let found = attach::run_in_living(context.inits, spot.space, "wires", || {
+            Splice::reopen(spot.index).map_err(refused("wires", "find programs"))
+        })?;
+        if let Some(splice) = found.flatten() {
+            self.splices.insert(spot.space, splice);
+        }
+        Ok(())
+    }
+
+    fn take_out(
+        &mut self,
+        context: &Context<'_>,
+        link: &PlannedLink,
+        from: usize,
+        drain: bool,
+    ) -> Result<()> {
+        let object = format!("link {:?}", link.name);
+        let Some(spot) = self.placed.remove(&(link.id, from)) else { return Ok(()) };
+        if let (Some(spot), true) = (spot, spot.is_some()) {
+            let splice = self.splices.get(&spot.space);
+            attach::run_in(context.inits, spot.space, &object, || match splice {
+                Some(splice) => splice
+                    .remove(spot.index, spot.direction)
+                    .map(drop)
+                    .map_err(refused(&object, "lead frames past its wire")),
+                None => Ok(()),
+            })?;
+        }
+        match self.process.as_ref().filter(|p| p.lives()) {
+            // What is held is delivered at its time; the caller does not wait for that.
+            Some(process) => process
+                .connection
+                .remove(link.wire_number(from), drain)
+                .map(drop)
+                .map_err(failed(&object, "remove its wire")),
+            None => Ok(()),
+        }
+    }
+
+    /// Drops what is known of a direction whose link is no more.
+    fn forget(&mut self, link: &PlannedLink, from: usize) {
+        let known = self.placed.remove(&(link.id, from)).is_some();
+        if let (true, Some(process)) = (known, self.process.as_ref().filter(|p| p.lives())) {
+            // Its ports are gone in any case.
+            let _ = process.connection.remove(link.wire_number(from), false);
+        }
+    }
+
+    /// Makes sure that the process runs.
+    fn start(&mut self, context: &Context<'_>) -> Result<()> {
+        if self.process.as_ref().is_some_and(Process::lives) {
+            return Ok(());
+        }
+        if self.placed.is_empty() {
+            self.process = Some(Process::start(context.folder)?);
+            return Ok(());
+        }
+        self.restarts += 1;
+        self.restore(context)
+    }
+
+    /// Starts the process and gives it all wires anew.
+    fn restore(&mut self, context: &Context<'_>) -> Result<()> {
+        self.process = Some(Process::start(context.folder)?);
+        let links = &context.state.plan.links;
+        let placed: Vec<_> = self.placed.iter().map(|(k, v)| (*k, *v)).collect();
+        for ((id, from), spot) in placed {
+            let Some(link) = links.iter().find(|l| l.id == id) else { continue };
+            self.carry(context, link, from, spot)?;
+        }
+        Ok(())
+    }
+}
+
+fn failed(
+    object: &str,
+    operation: &'static str,
+) -> impl FnOnce(netloom_wire::Error) -> Error + use<> {
+    let object = object.to_owned();
+    move |source| Error::Wire { object, operation, source: Box::new(source) }
+}
+
+fn unsupported(object: &str) -> Unsupported {
+    Unsupported {
+        feature: "wires in running links",
+        reason: format!("{object} was made without one, and putting one in needs BPF programs"),
+        needs: "declare its impairments in the lab file, or run the lab as root".into(),
+    }
+}

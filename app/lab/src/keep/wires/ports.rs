@@ -1,0 +1,71 @@
+//! Ports of a wire: a hidden tap where frames are led out, or the inner ends of a link with a wire
+//! built in.
+
+use std::os::fd::OwnedFd;
+
+use netloom_model::plan::PlannedLink;
+use netloom_netlink::{Batch, Change, Socket};
+use netloom_node::spec::CORE;
+use netloom_port::{PacketPort, Tap, TapOptions};
+use netloom_wire::control::PortKind;
+
+use crate::build::keeper::Context;
+use crate::stage::attach::{self, Spot};
+use crate::{Error, Result};
+
+/// A tap takes super-frames whatever the MTU of the link: the most that the kernel lets it have.
+const TAP_MTU: u32 = 65_521;
+
+/// Makes the hidden tap of a direction, in the calling lab's namespace of the spot.
+pub(super) fn make_tap(
+    context: &Context<'_>,
+    link: &PlannedLink,
+    from: usize,
+    spot: Spot,
+    object: &str,
+) -> Result<OwnedFd> {
+    let (name, index) = (link.hidden_name(from), link.hidden_index(from));
+    attach::run_in(context.inits, spot.space, object, || {
+        let options = TapOptions { index: Some(index), ..TapOptions::default() };
+        let tap = Tap::create(&name, options).map_err(port_failed(object, "make its tap"))?;
+        // Nothing of the node's own may be sent over it.
+        let quiet = format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6");
+        if std::path::Path::new(&quiet).exists() {
+            std::fs::write(&quiet, "1").map_err(Error::state(&quiet, "set sysctl"))?;
+        }
+        let mut batch = Batch::new();
+        batch.push(object, &Change::of(index).mtu(TAP_MTU).up());
+        let mut socket = Socket::open().map_err(Error::network(object, "open a netlink socket"))?;
+        socket.run(&mut batch).map_err(Error::network(object, "raise its tap"))?;
+        Ok(tap.into_fd())
+    })
+}
+
+/// Opens the inner ends of a link that is built with a wire: the one frames of this direction come
+/// from, and the one they go to.
+pub(super) fn inner_ports(
+    context: &Context<'_>,
+    link: &PlannedLink,
+    from: usize,
+    object: &str,
+) -> Result<Vec<(PortKind, OwnedFd)>> {
+    attach::run_in(context.inits, CORE, object, || {
+        let open = |side: usize| -> Result<_> {
+            let port = PacketPort::open(link.hidden_index(side));
+            let port = port.map_err(port_failed(object, "open its inner end"))?;
+            Ok((PortKind::Packet, port.into_fd()))
+        };
+        Ok(vec![open(from)?, open(1 - from)?])
+    })
+}
+
+pub(crate) fn port_failed(
+    object: &str,
+    operation: &'static str,
+) -> impl FnOnce(netloom_port::Error) -> Error + use<> {
+    let object = object.to_owned();
+    move |source| match source {
+        netloom_port::Error::Unsupported(u) => Error::Unsupported(u),
+        source => Error::Wire { object, operation, source: Box::new(source) },
+    }
+}

@@ -1,0 +1,90 @@
+//! What a lab that runs, or lives on, differs in from the file that `up` is asked to bring up.
+//!
+//! A running lab may have been changed by hand, and its file may have been edited. The plan as it was
+//! made from the file is kept beside the state by the first change ([`Folder::keep_made`]), so that
+//! the two are told apart. Only words are made here; nothing is changed.
+
+use std::path::Path;
+
+use netloom_model::Plan;
+use netloom_model::difference::difference;
+
+use crate::store::moved::Home;
+use crate::store::state::{Folder, State};
+use crate::{Error, Result};
+
+/// How many objects are told at most of each kind of change.
+const MOST: usize = 10;
+
+/// A lab that is asked for.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub(crate) plan: &'a Plan,
+    /// The file that it is from.
+    pub(crate) file: Option<&'a Path>,
+}
+
+/// How the running lab differs from what its file says, a line an object: what was changed since it
+/// came up. Both are of the same content.
+pub(crate) fn by_hand(state: &State, asked: &Plan) -> Vec<String> {
+    let found = difference(asked, &state.plan);
+    let mut lines = found.lines(&state.plan, MOST);
+    lines.extend(state.moved.iter().take(MOST).map(|moved| moved_words(&state.plan, moved)));
+    let down = state.plan.links.iter().filter(|link| state.down.contains(&link.id));
+    lines.extend(down.take(MOST).map(|link| format!("link {}: taken down", link.name)));
+    lines
+}
+
+fn moved_words(plan: &Plan, moved: &crate::store::moved::Moved) -> String {
+    let name = |id: usize| plan.slot_of(id).map_or("", |slot| plan.nodes[slot].name.as_str());
+    let home = match moved.home {
+        Home::Host => "host",
+        Home::Node { node, .. } => name(node),
+    };
+    format!("interface {home}:{}: moved to node {}", moved.old_name, name(moved.node))
+}
+
+/// The refusal of a lab of the same name and another content: what differs, and what can be done.
+///
+/// # Errors
+/// The plan that the lab was made from cannot be read.
+pub(crate) fn refusal(
+    folder: &Folder,
+    state: &State,
+    asked: Asked<'_>,
+    runs: bool,
+) -> Result<Error> {
+    let made = folder.read_made()?;
+    let before = made.as_ref().map_or(&state.plan, |made| &made.plan);
+    let how = if runs { "runs already" } else { "lives on after its process was killed" };
+    let which = match (&state.file, asked.file) {
+        (Some(old), Some(new)) if old == new => ", and its file has been changed since".to_owned(),
+        (Some(old), _) => format!(", from another file, {old:?}"),
+        (None, _) => ", and not from this file".to_owned(),
+    };
+    let mut words = format!("{how}{which}:");
+    let told = difference(before, asked.plan).lines(asked.plan, MOST);
+    if told.is_empty() {
+        words.push_str("\n  the order in which it names things");
+    }
+    push_lines(&mut words, &told);
+    if let Some(made) = &made {
+        let hand = by_hand(state, &made.plan);
+        if !hand.is_empty() {
+            words.push_str("\nand was changed by hand:");
+            push_lines(&mut words, &hand);
+        }
+    }
+    words.push_str(
+        "\n`netloom up --replace FILE` takes it down and brings up what the file says; with --name \
+         OTHER it becomes a lab beside it",
+    );
+    Ok(Error::Conflict { lab: asked.plan.lab.clone(), reason: words })
+}
+
+fn push_lines(words: &mut String, lines: &[String]) {
+    for line in lines {
+        words.push_str("\n  ");
+        words.push_str(line);
+    }
+}

@@ -1,0 +1,304 @@
+//! The life of a lab process: makes the lab, serves it, takes it down.
+//!
+//! Born by [`launch`](crate::launch) as a fork of the user's command, it leaves its maker's session,
+//! keeps nothing open that is not its own, and tells its maker how far it is. It ends when the lab
+//! has been taken down: by a call of its API, by SIGTERM or SIGINT, or, in the foreground, with its
+//! maker. Killed, it leaves everything as it is.
+
+use std::io::Write;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use netloom_node::spawner::Spawner;
+use netloom_sys::{disposition, namespace, process};
+use rustix::process::Signal;
+
+use crate::events::{Event, Serve};
+use crate::run::interfaces::Places;
+use crate::run::respawning::prepare;
+use crate::run::running::{Again, Kept, Made, Phase, Running};
+use crate::run::teardown;
+use crate::stage::lab_process::{few_files, name_process, raise_open_files};
+use crate::store::state::{Folder, State};
+use crate::{Error, Result, Service, describe};
+
+/// How long the end of a lab that is taken down while it is made may take.
+const DOWN_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What serves a lab while it is kept.
+type Server = Box<dyn std::any::Any + Send>;
+
+/// A lab process about to live.
+pub(crate) struct Birth {
+    pub(crate) folder: Folder,
+    pub(crate) state: State,
+    /// The lab's lock, held for life.
+    pub(crate) lock: OwnedFd,
+    /// The lab lives already and is taken over.
+    pub(crate) adopt: bool,
+    /// The lab ends when its maker does.
+    pub(crate) foreground: bool,
+    /// If it cannot come up it stays as far as it is.
+    pub(crate) keep: bool,
+}
+
+impl Birth {
+    /// The life of a lab process.
+    pub(crate) fn live(self, spawner: Spawner, maker: UnixStream, serve: Serve) -> ! {
+        name_process(self.folder.name());
+        disposition::restore_defaults();
+        // It leaves the session: no key and no hang-up of the maker's terminal reaches it.
+        let _ = rustix::process::setsid();
+        // What the maker's caller had open stays with the caller.
+        let mut keep = spawner.descriptors().to_vec();
+        keep.extend([self.lock.as_fd(), maker.as_fd()]);
+        process::close_all_but(&keep);
+        let code = match self.run(spawner, maker, serve) {
+            Ok(()) => 0,
+            Err(e) => {
+                netloom_sys::journal::line(format_args!("netloom: {}", describe(&e)));
+                1
+            }
+        };
+        process::exit_now(code)
+    }
+
+    fn run(self, spawner: Spawner, maker: UnixStream, serve: Serve) -> Result<()> {
+        let Birth { folder, state, lock, adopt, foreground, keep } = self;
+        redirect_output(&folder)?;
+        let open_files = raise_open_files();
+        let signals = process::catch(&[Signal::TERM.as_raw(), Signal::INT.as_raw()])
+            .map_err(Error::system("signals", "catch"))?;
+        process::set_ignored(Signal::PIPE.as_raw(), true);
+        let pipe = || {
+            rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+                .map_err(|e| Error::state("pipe", "make")(e.into()))
+        };
+        let (end, ended) = pipe()?;
+        let telling = Telling(maker.try_clone().map_err(Error::state("maker", "tell"))?);
+        let made = (|| {
+            if !adopt {
+                folder.write_state(&state)?;
+            }
+            folder.write_pid(rustix::process::getpid().as_raw_nonzero().get())?;
+            if state.user {
+                let ns = namespace::user_of(spawner.pid())
+                    .map_err(Error::system("user namespace", "open"))?;
+                namespace::enter_user(ns).map_err(Error::system("lab process", "join"))?;
+            }
+            state.groups.create().map_err(Error::system("cgroups", "make"))?;
+            let (reports, status) = pipe()?;
+            spawner.prepare(prepare(&folder, &state, open_files), &status, &lock)?;
+            Ok::<_, Error>(reports)
+        })();
+        let nodes = state.plan.nodes.len();
+        let reports = match made {
+            Ok(reports) => reports,
+            Err(e) => {
+                spawner.end();
+                if adopt {
+                    return Err(give_up(&telling, e, Ok(()), None, nodes));
+                }
+                let inits = teardown::find_inits(&folder);
+                let removed = teardown::take_down(&folder, Some(&state), inits);
+                return Err(give_up(&telling, e, removed, None, nodes));
+            }
+        };
+        let (woken, wake) = pipe()?;
+        let kept_lock = lock.try_clone().map_err(Error::state("lock", "copy"))?;
+        let running = Arc::new_cyclic(|me| {
+            let kept = Kept::new(serve, me.clone(), Arc::new(Places(me.clone())), &spawner, wake);
+            let again = Again { lock: kept_lock, open_files };
+            Running::new(folder, state, (spawner, reports, again), ended, kept)
+        });
+        let coming = Coming { running: &running, telling: &telling, end: &end, adopt, keep };
+        let server = coming.up(serve)?;
+        let watched = foreground.then_some(&maker);
+        let asked = wait_for_end(&running, &signals, watched, &[&end, &woken]);
+        let result = if asked { Ok(()) } else { running.take_down() };
+        drop(server);
+        drop(lock);
+        result
+    }
+}
+
+/// A lab that is to come up.
+struct Coming<'a> {
+    running: &'a Arc<Running>,
+    telling: &'a Telling,
+    /// Written to when the lab has been taken down.
+    end: &'a OwnedFd,
+    adopt: bool,
+    keep: bool,
+}
+
+impl Coming<'_> {
+    /// Brings the lab up, or leaves it as far as it is where that is wished; gives what serves it.
+    ///
+    /// # Errors
+    /// Why it cannot come up; the maker has been told. It has been taken down, unless it lived before.
+    fn up(&self, serve: Serve) -> Result<Server> {
+        let Coming { running, telling, .. } = self;
+        let (error, server) = match self.serve(serve) {
+            Err(error) => (error, None),
+            Ok(server) => match bring_up(running, telling) {
+                Ok(()) => return Ok(server),
+                Err(error) if self.keep && !self.adopt && running.enter(Phase::Failed) => {
+                    stay(running, telling, &error);
+                    return Ok(server);
+                }
+                Err(error) => (error, Some(server)),
+            },
+        };
+        let phase = running.phase();
+        let hint = (phase == Phase::Starting)
+            .then_some("`netloom up --keep` would leave it standing to be looked into");
+        let (error, removed, hint) = match phase {
+            Phase::Ended => {
+                process::wait_end(self.end, DOWN_TIMEOUT);
+                (Error::TakenDown, Ok(()), None)
+            }
+            // A lab that lived before stays as it is: only what was to be made is missing.
+            _ if self.adopt => (error, Ok(()), None),
+            _ => (error, running.take_down(), hint),
+        };
+        // Who asks for something, as for the end of the lab, gets an answer first.
+        drop(server);
+        Err(give_up(telling, error, removed, hint, running.state().plan.nodes.len()))
+    }
+
+    /// Finds what lives, and serves the lab from then on: it can be looked into while it is made.
+    fn serve(&self, serve: Serve) -> Result<Server> {
+        let running = self.running;
+        crate::run::hosts_file::watch(Arc::downgrade(running));
+        if self.adopt {
+            running.adopt()?;
+        }
+        let service: Arc<dyn Service> = Arc::clone(running) as Arc<dyn Service>;
+        serve(&running.folder.path(), service)
+            .map_err(|reason| Error::Conflict { lab: running.folder.name().to_owned(), reason })
+    }
+}
+
+/// Makes the lab and tells the maker.
+fn bring_up(running: &Arc<Running>, telling: &Telling) -> Result<()> {
+    let progress = |what: &str, done: usize, total: usize| {
+        telling.tell(&Event::Progress { what: what.to_owned(), done, total });
+    };
+    let Made { nodes, troubles } = running.make(&progress)?;
+    running.serve_scopes()?;
+    crate::run::tending::watch_loads(Arc::downgrade(running));
+    if !running.enter(Phase::Up) {
+        return Err(Error::NoLab(running.folder.name().to_owned()));
+    }
+    running.folder.mark_up()?;
+    telling.tell(&Event::Ready { made: nodes.len(), troubles });
+    Ok(())
+}
+
+/// Notes that the lab could not come up and stays as far as it is, and tells the maker.
+fn stay(running: &Arc<Running>, telling: &Telling, error: &Error) {
+    let mut reason = describe(error);
+    if let Err(unnoted) = running.folder.mark_failed(&reason) {
+        netloom_sys::journal::line(format_args!("netloom: {}", describe(&unnoted)));
+    }
+    crate::run::tending::watch_loads(Arc::downgrade(running));
+    let name = running.folder.name();
+    reason.push_str(&format!("\nit is kept as far as it is; `netloom down {name}` removes it"));
+    telling.tell(&Event::Failed { reason, unsupported: false });
+}
+
+/// Tells why the lab could not be made, and what could not be removed; else what could be done to see
+/// more. Gives the reason back.
+fn give_up(
+    telling: &Telling,
+    error: Error,
+    removed: Result<()>,
+    hint: Option<&str>,
+    nodes: usize,
+) -> Error {
+    let unsupported = matches!(error, Error::Unsupported(_));
+    let mut reason = describe(&error);
+    if let Some(few) = few_files(nodes) {
+        reason = format!("{reason}\n{few}");
+    }
+    match (&removed, hint) {
+        (Err(left), _) => {
+            reason = format!("{reason}\nand could not be removed: {}", describe(left));
+        }
+        (Ok(()), Some(hint)) => reason = format!("{reason}\n{hint}"),
+        (Ok(()), None) => {}
+    }
+    telling.tell(&Event::Failed { reason, unsupported });
+    error
+}
+
+/// Tells the maker; a maker that went away does not matter.
+struct Telling(UnixStream);
+
+impl Telling {
+    fn tell(&self, event: &Event) {
+        if let Ok(mut line) = serde_json::to_vec(event) {
+            line.push(b'\n');
+            let _ = (&self.0).write_all(&line);
+        }
+    }
+}
+
+/// Standard input from nowhere, output into the lab's own log.
+fn redirect_output(folder: &Folder) -> Result<()> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let path = folder.path().join("lab.log");
+    let mut options = std::fs::File::options();
+    let log = options.create(true).append(true).mode(0o600).open(&path);
+    let log = log.map_err(Error::state(&path, "open"))?;
+    let null = std::fs::File::open("/dev/null").map_err(Error::state("/dev/null", "open"))?;
+    let fail = |e: rustix::io::Errno| Error::state(&path, "write output to")(e.into());
+    rustix::stdio::dup2_stdin(&null).map_err(fail)?;
+    rustix::stdio::dup2_stdout(&log).map_err(fail)?;
+    rustix::stdio::dup2_stderr(&log).map_err(fail)
+}
+
+/// Waits until the lab is to end: by a signal, with its maker, or because it has been taken down
+/// (`true`). Meanwhile tends what ends on its own. `pipes`: the one written to when the lab is down,
+/// and the one written to when there is something else to watch.
+fn wait_for_end(
+    running: &Running,
+    signals: &OwnedFd,
+    maker: Option<&UnixStream>,
+    pipes: &[&OwnedFd; 2],
+) -> bool {
+    use rustix::event::{PollFd, PollFlags};
+    let [end, woken] = pipes;
+    // What could not be started when the lab was adopted is tried again.
+    let mut again = Some(Duration::ZERO);
+    loop {
+        let watched = running.watched();
+        let mut fds: Vec<PollFd<'_>> =
+            [*end, *woken, signals].map(|fd| PollFd::new(fd, PollFlags::IN)).into();
+        fds.extend(maker.map(|m| PollFd::new(m, PollFlags::IN)));
+        let first = fds.len();
+        fds.extend(watched.iter().map(|fd| PollFd::new(fd, PollFlags::IN)));
+        let timeout = again.map(process::timespec);
+        if rustix::event::poll(&mut fds, timeout.as_ref()).is_err() {
+            continue;
+        }
+        let ready = |i: usize| !fds[i].revents().is_empty();
+        if ready(0) {
+            return true;
+        }
+        if ready(2) || (maker.is_some() && ready(3)) {
+            return false;
+        }
+        if ready(1) {
+            let mut drained = [0; 64];
+            // What was written only says that something is new.
+            let _ = rustix::io::read(woken, &mut drained);
+        }
+        if again.is_some() || (first..fds.len()).any(ready) {
+            again = running.tend();
+        }
+    }
+}

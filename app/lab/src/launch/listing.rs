@@ -1,0 +1,54 @@
+//! Which labs there are: from their folders, whether their processes live or not.
+
+use std::path::Path;
+
+use netloom_model::plan::PlannedNode;
+
+use crate::Result;
+use crate::run::{status, teardown};
+use crate::stage::lab_process::is_lab_process;
+use crate::store::state::Folder;
+use crate::view::{LabState, LabSummary};
+
+/// All labs below a folder of labs, by name.
+pub fn labs(runtime: &Path) -> Result<Vec<LabSummary>> {
+    Folder::all(runtime).iter().map(summary).collect()
+}
+
+fn summary(folder: &Folder) -> Result<LabSummary> {
+    let state = folder.read_state()?;
+    let pid = folder.read_pid().filter(|p| is_lab_process(folder, *p));
+    // Held by somebody: it is run, made, or taken down.
+    let held = folder.try_lock()?.is_none();
+    let standing = match (held, folder.is_up()) {
+        (true, false) if folder.has_failed() => LabState::Failed,
+        (true, false) => LabState::Starting,
+        (true, true) => whole(folder, &state),
+        (false, true) => LabState::Orphaned,
+        (false, false) => LabState::Broken,
+    };
+    let plan = state.as_ref().map(|s| &s.plan);
+    Ok(LabSummary {
+        name: folder.name().to_owned(),
+        state: standing,
+        nodes: plan.map_or(0, |p| p.nodes.len()),
+        links: plan.map_or(0, |p| p.links.len()),
+        pid,
+        since: state.as_ref().map_or(0, |s| s.since),
+    })
+}
+
+/// Whether as many inits live as there should be, no link is lost, and no program ended with an error.
+fn whole(folder: &Folder, state: &Option<crate::State>) -> LabState {
+    let nodes = state.as_ref().map_or(&[][..], |s| s.plan.nodes.as_slice());
+    let failed = |n: &PlannedNode| {
+        let report = status::report(folder, n).unwrap_or_default();
+        report.programs.iter().any(|p| p.ended && p.exit_code != Some(0))
+    };
+    let lost = state.as_ref().is_some_and(|s| !s.lost.is_empty());
+    if !lost && teardown::count_inits(folder) > nodes.len() && !nodes.iter().any(failed) {
+        LabState::Up
+    } else {
+        LabState::Degraded
+    }
+}

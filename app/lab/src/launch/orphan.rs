@@ -1,0 +1,193 @@
+//! Taking down a lab from its folder alone: its process is gone, or does not serve yet.
+//!
+//! The folder's lock says when nothing more is being made; the inits' sockets say what lives; the
+//! state says what else there is.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use netloom_sys::{caps, feature, namespace, process};
+use rustix::process::{Pid, Signal};
+
+use crate::run::teardown;
+use crate::stage::inits::Init;
+use crate::stage::lab_process::{is_lab_process, is_spawner};
+use crate::store::state::{Folder, State};
+use crate::{Error, Result, describe};
+
+/// Pause between two looks at a lock that somebody has.
+const LOCK_LOOK: Duration = Duration::from_millis(5);
+
+/// When it is told who is waited for.
+pub(crate) const TELL: Duration = Duration::from_secs(1);
+
+/// How long a lab process may take to end that was asked to: one that is stopped, and any other.
+const STOPPED: Duration = Duration::from_secs(3);
+const HUNG: Duration = Duration::from_secs(60);
+
+/// How long the lock may be held when there is no lab process.
+const HOLDER_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long a killed process may take to end.
+const KILL_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Takes down a lab whose process is gone. The caller's process must have one thread and is not
+/// good for much afterwards: an ordinary user's joins the lab's user namespace. `tell` is called with what is
+/// waited for, if that takes long, and what is done then.
+///
+/// # Errors
+/// [`Error::NoLab`] when there is none, [`Error::Conflict`] when its process lives.
+pub fn down_orphan(runtime: &Path, name: &str, tell: &dyn Fn(&str)) -> Result<()> {
+    let folder = Folder::new(runtime, name);
+    if !folder.exists() {
+        return Err(Error::NoLab(name.to_owned()));
+    }
+    let _lock = match end_and_lock(&folder, tell) {
+        Ok(lock) => lock,
+        // Its process has just removed it.
+        Err(_) if !folder.exists() => return Ok(()),
+        Err(e) => return Err(e),
+    };
+    if folder.exists() { clean(&folder, folder.read_state()?.as_ref()) } else { Ok(()) }
+}
+
+/// Waits for the lock, and asks whoever still makes or runs the lab to end; who does not is killed. A lab
+/// process notes itself a moment after it has the lock, so it is looked for until it is found.
+fn end_and_lock(folder: &Folder, tell: &dyn Fn(&str)) -> Result<OwnedFd> {
+    let (mut asked, mut told) = (None, false);
+    let mut last_seen = Instant::now();
+    loop {
+        if let Some(lock) = folder.try_lock()? {
+            return Ok(lock);
+        }
+        let alive = folder.read_pid().filter(|pid| is_lab_process(folder, *pid));
+        match (alive, asked) {
+            (Some(pid), None) => {
+                signal(pid, Signal::TERM)?;
+                asked = Some(Instant::now());
+            }
+            (Some(pid), Some(since)) => {
+                if !told && since.elapsed() > TELL {
+                    tell(&format!("waiting for the lab process (pid {pid}) to end"));
+                    told = true;
+                }
+                if since.elapsed() > patience(pid) {
+                    kill_lab_process(folder, tell)?;
+                }
+            }
+            (None, _) if last_seen.elapsed() > HOLDER_PATIENCE => {
+                end_holders(folder, tell)?;
+                if last_seen.elapsed() > 2 * HOLDER_PATIENCE {
+                    let reason = "somebody has its lock; see who: fuser -v LAB/lock".to_owned();
+                    return Err(Error::Conflict { lab: folder.name().to_owned(), reason });
+                }
+            }
+            (None, _) if !told && last_seen.elapsed() > TELL => {
+                tell(&holders_words(folder));
+                told = true;
+            }
+            (None, _) => {}
+        }
+        if alive.is_some() {
+            last_seen = Instant::now();
+        }
+        std::thread::sleep(LOCK_LOOK);
+    }
+}
+
+/// How long a lab process that was asked to end may take: one that is stopped cannot.
+fn patience(pid: i32) -> Duration {
+    if process::is_stopped(pid) { STOPPED } else { HUNG }
+}
+
+/// Kills a lab's process, if it lives, and waits until it has ended; its lab goes on without it.
+///
+/// # Errors
+/// It does not end.
+pub fn kill_lab_process(folder: &Folder, tell: &dyn Fn(&str)) -> Result<()> {
+    let Some(pid) = folder.read_pid().filter(|pid| is_lab_process(folder, *pid)) else {
+        return Ok(());
+    };
+    tell(&format!("the lab process (pid {pid}) is killed, because it does not answer or end"));
+    kill(pid, "lab process")
+}
+
+/// Spawners of a lab.
+fn spawners(folder: &Folder) -> Vec<i32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|e| e.file_name().to_str()?.parse::<i32>().ok());
+    pids.filter(|pid| is_spawner(folder, *pid)).collect()
+}
+
+/// Who is waited for, when there is no lab process and somebody has the lab's lock.
+pub(crate) fn holders_words(folder: &Folder) -> String {
+    match spawners(folder).first() {
+        Some(pid) => format!("waiting for the lab's spawner (pid {pid}) to end"),
+        None => format!("waiting for who has the lock of lab {:?}", folder.name()),
+    }
+}
+
+/// Kills what has a lab's lock open, when there is no lab process: a spawner that should have ended.
+pub(crate) fn end_holders(folder: &Folder, tell: &dyn Fn(&str)) -> Result<()> {
+    for pid in spawners(folder) {
+        tell(&format!("the lab's spawner (pid {pid}) is killed, because it does not end"));
+        kill(pid, "spawner")?;
+    }
+    Ok(())
+}
+
+fn kill(pid: i32, object: &'static str) -> Result<()> {
+    let Some(pidfd) = Pid::from_raw(pid).and_then(|p| process::pidfd(p).ok()) else {
+        return Ok(());
+    };
+    process::signal(&pidfd, Signal::KILL).map_err(Error::system(object, "kill"))?;
+    if process::wait_end(&pidfd, KILL_TIMEOUT) {
+        return Ok(());
+    }
+    let late = std::io::Error::from(std::io::ErrorKind::TimedOut);
+    Err(Error::state(format!("process {pid}"), "wait for its end")(late))
+}
+
+fn signal(pid: i32, signal: Signal) -> Result<()> {
+    match Pid::from_raw(pid).and_then(|p| process::pidfd(p).ok()) {
+        Some(pidfd) => process::signal(pidfd, signal).map_err(Error::system("lab process", "end")),
+        None => Ok(()),
+    }
+}
+
+fn clean(folder: &Folder, state: Option<&State>) -> Result<()> {
+    let inits = teardown::find_inits(folder);
+    if let (Some(init), false) = (inits.first(), caps::is_privileged()) {
+        join_user_namespace(init)?;
+    }
+    teardown::take_down(folder, state, inits)
+}
+
+/// Removes remains and leaves the calling process where it is.
+pub(crate) fn empty_in_child(
+    folder: &Folder,
+    state: Option<&State>,
+    inits: Vec<Init>,
+) -> Result<()> {
+    let tried = feature::in_child(|| {
+        let result = match inits.first().filter(|_| !caps::is_privileged()) {
+            Some(init) => join_user_namespace(init),
+            None => Ok(()),
+        };
+        match result.and_then(|()| teardown::empty(folder, state, inits)) {
+            // Nothing of the lab's is left; what somebody keeps is in nobody's way.
+            Ok(()) | Err(Error::Visited { .. }) => Ok(()),
+            Err(e) => {
+                let why = std::io::Error::other(describe(&e));
+                Err(netloom_sys::Error::call("remains", "remove", why))
+            }
+        }
+    });
+    tried.map_err(|reason| Error::Conflict { lab: folder.name().to_owned(), reason })
+}
+
+fn join_user_namespace(init: &Init) -> Result<()> {
+    let ns = namespace::user_of(init.pid).map_err(Error::system("user namespace", "open"))?;
+    namespace::enter_user(ns.as_fd()).map_err(Error::system("user namespace of the lab", "join"))
+}

@@ -1,0 +1,24 @@
+//! A running lab: what it is asked, how it changes, how it is watched and mended, and how it is taken down.
+
+pub(crate) mod cable;
+pub(crate) mod following;
+pub(crate) mod homing;
+pub(crate) mod hosts_file;
+pub(crate) mod impairing;
+pub(crate) mod interface_moves;
+pub(crate) mod interfaces;
+pub(crate) mod link_changes;
+pub(crate) mod load;
+pub(crate) mod node_changes;
+pub(crate) mod pinging;
+pub(crate) mod probing;
+pub(crate) mod resolving;
+pub(crate) mod respawning;
+pub(crate) mod running;
+pub(crate) mod saved_settings;
+pub(crate) mod scope;
+pub(crate) mod serving;
+pub(crate) mod status;
+pub(crate) mod switch_changes;
+pub(crate) mod teardown;
+pub(crate) mod tending;

@@ -1,0 +1,89 @@
+//! What living nodes have besides links, made to follow a plan that has changed: routes. Names follow by
+//! [`resolving`](crate::run::resolving).
+//!
+//! Only what the two plans say differently is touched: routes that somebody changed in a node stay as they
+//! are there.
+
+use std::collections::HashSet;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use netloom_model::plan::{Plan, PlannedNode};
+use netloom_netlink::Batch;
+use netloom_sys::{namespace, sysctl};
+
+use crate::build::configure::Way;
+use crate::run::running::{Running, Work};
+use crate::stage::absent;
+use crate::stage::absent::is_away;
+use crate::stage::spaces::{inside, on_a_thread, run};
+use crate::store::state::State;
+use crate::{Error, Result};
+
+impl Running {
+    /// Makes routes of all living nodes those of the plan as it is now, where `old` was before, and lets their
+    /// names follow.
+    pub(crate) fn follow_plan(&self, work: &mut Work, old: &Plan) -> Result<()> {
+        let state = self.state();
+        for (slot, node) in state.plan.nodes.iter().enumerate() {
+            let Some(init) = work.inits.get(&node.id).filter(|init| init.lives()) else { continue };
+            let before = old.slot_of(node.id).map(|slot| &old.nodes[slot]);
+            let batch = routes(&state, slot, before);
+            if batch.is_empty() {
+                continue;
+            }
+            // One that ends meanwhile has no routes.
+            let Ok(space) = init.network(&node.name) else { continue };
+            give_settings(&space, node, before)?;
+            give_routes(&space, batch, &format!("node {:?}", node.name))?;
+        }
+        self.settle_names();
+        Ok(())
+    }
+}
+
+/// What has to be asked for in a node. Its own routes by interfaces that are not there are left out: those
+/// that were moved away, and those that are down because their link is.
+fn routes(state: &State, slot: usize, before: Option<&PlannedNode>) -> Batch {
+    let node = &state.plan.nodes[slot];
+    let there = |at: usize| !is_away(state, slot, at) && !absent::is_cut_here(state, slot, at);
+    let new: Vec<Way> = node.routes.iter().filter_map(|r| Way::of(node, r, there)).collect();
+    let all = |node: &PlannedNode| -> Vec<Way> {
+        node.routes.iter().filter_map(|route| Way::of(node, route, |_| true)).collect()
+    };
+    let old = before.map(all).unwrap_or_default();
+    let known: HashSet<&Way> = old.iter().collect();
+    let name: Arc<str> = format!("node {:?}", node.name).into();
+    let mut batch = Batch::new();
+    for way in new.iter().filter(|way| !known.contains(way)) {
+        way.push(&mut batch, &name, true);
+    }
+    let leads: HashSet<IpNet> = node.routes.iter().map(|route| route.to).collect();
+    for way in old.iter().filter(|way| !leads.contains(&way.to)) {
+        way.push_removal(&mut batch, &name);
+    }
+    batch
+}
+
+/// Writes those settings of a node's network that it did not have before: a kernel may lack some.
+fn give_settings(space: &OwnedFd, new: &PlannedNode, old: Option<&PlannedNode>) -> Result<()> {
+    let known = old.map_or(&[][..], |old| &old.sysctls);
+    let fresh: Vec<_> = new.sysctls.iter().filter(|setting| !known.contains(setting)).collect();
+    if fresh.is_empty() {
+        return Ok(());
+    }
+    let object = format!("node {:?}", new.name);
+    on_a_thread(|| {
+        namespace::enter_network(space.as_fd()).map_err(Error::system(&object, "enter"))?;
+        for (path, value) in &fresh {
+            let of = || format!("{object}: {}", sysctl::full(path));
+            sysctl::set(path, value).map_err(|e| Error::state(of(), "set sysctl")(e))?;
+        }
+        Ok(())
+    })
+}
+
+fn give_routes(space: &OwnedFd, mut batch: Batch, object: &str) -> Result<()> {
+    inside(space.as_fd(), object, |socket| run(socket, &mut batch, object, "change its routes"))
+}

@@ -1,0 +1,252 @@
+//! How interfaces that were moved come home: when the node they are in is deleted or killed, and when their
+//! lab is taken down.
+//!
+//! One that cannot come home is *lost*: it goes with the node that it was in, its link is noted in the lab's
+//! state with the reason, and `up` of the same file makes the link anew. A card that was in a killed node is
+//! put into the host by the kernel, maybe under another name: it is found there by its hardware address.
+
+use std::collections::BTreeSet;
+use std::os::fd::{AsFd, OwnedFd};
+
+use netloom_netlink::{Batch, DeleteLink};
+use netloom_sys::namespace;
+
+use crate::build::carrying::{found_moved, planned_link, return_all};
+use crate::build::keeper::Gone;
+use crate::run::running::{Running, Work};
+use crate::stage::inits::Init;
+use crate::stage::spaces::{inside, run};
+use crate::store::moved::{Home, Moved};
+use crate::store::state::State;
+use crate::{Error, Result, describe};
+
+impl Running {
+    /// Brings home every interface of the host's, as far as that goes: the lab is about to be taken down.
+    pub(crate) fn return_everything(&self, work: &mut Work) {
+        let state = self.state();
+        let hosts: Vec<Moved> =
+            state.moved.iter().filter(|m| m.home == Home::Host).cloned().collect();
+        for (_, failure) in return_all(&state, &work.inits, &self.kept_spaces(), &hosts) {
+            netloom_sys::journal::line(format_args!("netloom: {}", describe(&failure)));
+        }
+    }
+
+    /// Brings home every interface that is in one of these nodes, or belongs to one of them.
+    ///
+    /// # Errors
+    /// The first that cannot come home; it is noted as lost.
+    pub(crate) fn bring_home(&self, work: &mut Work, nodes: &[usize]) -> Result<()> {
+        let state = self.state();
+        let touched = |m: &&Moved| {
+            let home = matches!(m.home, Home::Node { node, .. } if nodes.contains(&node));
+            home || nodes.contains(&m.node)
+        };
+        let moved: Vec<Moved> = state.moved.iter().filter(touched).cloned().collect();
+        if moved.is_empty() {
+            return Ok(());
+        }
+        // An interface whose home stays gets back what stood there.
+        let homes = moved.iter().filter_map(|m| match m.home {
+            Home::Node { node, index } if !nodes.contains(&node) => Some((node, index)),
+            _ => None,
+        });
+        let homes: Vec<(usize, u32)> = homes.collect();
+        let links: Vec<usize> =
+            homes.iter().filter_map(|(node, index)| planned_link(&state, *node, *index)).collect();
+        for link in &links {
+            // Where its holder was killed there is nobody to take it from.
+            let _ = self.take_wire_out(work, *link);
+        }
+        for (node, _) in &homes {
+            self.lift_guards(work, *node)?;
+        }
+        let failed = return_all(&state, &work.inits, &self.kept_spaces(), &moved);
+        let mut failures = self.note_returned(work, &moved, failed, nodes)?;
+        let state = self.state();
+        let lost = |link: &usize| state.lost.contains_key(&state.plan.links[*link].id);
+        for link in links.iter().filter(|link| !lost(link)) {
+            failures.extend(self.put_wire_in(work, *link).err());
+            failures.extend(self.cut_again(&work.inits, &[*link]).err());
+        }
+        for (node, _) in &homes {
+            failures.extend(self.raise_guards(work, *node).err());
+        }
+        self.let_go(&self.state());
+        match failures.into_iter().next() {
+            None => Ok(()),
+            Some(first) => Err(first),
+        }
+    }
+
+    /// Writes down which of the moved are home, and which are lost; gives why. What belongs to a node of
+    /// `going` is neither. A card that is not home stays in the state: `down` looks for it on the host.
+    fn note_returned(
+        &self,
+        work: &mut Work,
+        moved: &[Moved],
+        failed: Vec<(Moved, Error)>,
+        going: &[usize],
+    ) -> Result<Vec<Error>> {
+        let state = self.state();
+        let stays = |m: &Moved| !matches!(m.home, Home::Node { node, .. } if going.contains(&node));
+        let (failed, _): (Vec<_>, Vec<_>) = failed.into_iter().partition(|(m, _)| stays(m));
+        let lost: Vec<(usize, String)> =
+            failed.iter().filter_map(|(m, e)| lost(&state, m, &describe(e))).collect();
+        let is_cards = |m: &Moved| failed.iter().any(|(f, _)| f == m) && m.home == Home::Host;
+        self.change(work, |state| {
+            state.moved.retain(|m| !moved.contains(m) || is_cards(m));
+            state.lost.extend(lost.clone());
+            Ok(())
+        })?;
+        self.drop_lost(&lost);
+        let words = |(m, e): (Moved, Error)| {
+            let known =
+                lost_link(&state, &m).and_then(|id| lost.iter().find(|(lost, _)| *lost == id));
+            let object = format!("lab {:?}", state.plan.lab);
+            known.map_or(e, |(_, reason)| Error::Busy { object, reason: reason.clone() })
+        };
+        Ok(failed.into_iter().map(words).collect())
+    }
+
+    /// Ends what carries frames of links that are lost.
+    fn drop_lost(&self, lost: &[(usize, String)]) {
+        let state = self.state();
+        let is_lost = |id: usize| lost.iter().any(|(lost, _)| *lost == id);
+        let links: Vec<_> = state.plan.links.iter().filter(|l| is_lost(l.id)).collect();
+        self.kept.forget(&state, Gone { nodes: &[], links: &links });
+    }
+
+    /// Brings home what is in nodes that have ended on their own, and notes what went with others.
+    pub(crate) fn tend_guests(&self, work: &mut Work) {
+        let ended = self.ended_guests();
+        if !ended.is_empty() {
+            if let Err(e) = self.bring_home(work, &ended) {
+                netloom_sys::journal::line(format_args!("netloom: {}", describe(&e)));
+            }
+            self.release(&ended);
+        }
+    }
+
+    /// Notes interfaces as lost that went with a node whose namespace nobody kept: its init was killed while
+    /// there was no lab process.
+    pub(crate) fn note_strays(&self, work: &mut Work) -> Result<()> {
+        let state = self.state();
+        if state.moved.is_empty() {
+            return Ok(());
+        }
+        let lives = |id: usize| work.inits.get(&id).is_some_and(Init::lives);
+        let kept = self.kept_spaces();
+        let stray = |m: &&Moved| {
+            let held = lives(m.node) || kept.iter().any(|(id, _)| *id == m.node);
+            matches!(m.home, Home::Node { .. }) && !held
+        };
+        let strays: Vec<Moved> = state.moved.iter().filter(stray).cloned().collect();
+        if strays.is_empty() {
+            return Ok(());
+        }
+        let lost: Vec<_> =
+            strays.iter().filter_map(|m| lost(&state, m, "the node has ended")).collect();
+        self.change(work, |state| {
+            state.moved.retain(|m| !strays.contains(m));
+            state.lost.extend(lost.clone());
+            Ok(())
+        })?;
+        self.drop_lost(&lost);
+        Ok(())
+    }
+
+    /// Forgets where interfaces of these links (places in the plan) were moved, which are about to be made
+    /// anew at home; what is left of them elsewhere is removed.
+    pub(crate) fn recall(&self, work: &mut Work, links: &[usize]) -> Result<()> {
+        let state = self.state();
+        let of_these = |m: &&Moved| match m.home {
+            Home::Node { node, index } => {
+                planned_link(&state, node, index).is_some_and(|link| links.contains(&link))
+            }
+            Home::Host => false,
+        };
+        let moved: Vec<Moved> = state.moved.iter().filter(of_these).cloned().collect();
+        if moved.is_empty() {
+            return Ok(());
+        }
+        for m in &moved {
+            let living = work.inits.get(&m.node).filter(|i| i.lives());
+            if let Some(here) = living.and_then(|i| namespace::network_of(i.pid).ok()) {
+                remove(&here, m)?;
+            }
+        }
+        self.change(work, |state| {
+            state.moved.retain(|m| !moved.contains(m));
+            Ok(())
+        })?;
+        self.let_go(&self.state());
+        Ok(())
+    }
+
+    /// Makes the links anew that were lost, all of whose nodes live. What cannot be made is told, and stays
+    /// lost: the lab goes on without it.
+    pub(crate) fn make_lost(&self, work: &mut Work) -> Result<Vec<String>> {
+        let mut told = Vec::new();
+        let lost: Vec<usize> = self.state().lost.keys().copied().collect();
+        for id in lost {
+            let mut state = State::clone(&self.state());
+            state.lost.remove(&id);
+            let Some(at) = state.plan.links.iter().position(|link| link.id == id) else { continue };
+            match self.lay_again(work, &state, at) {
+                Ok(()) => self.found_again(work, &[at])?,
+                Err(e) => {
+                    let link = &state.plan.links[at];
+                    self.kept.forget(&state, Gone { nodes: &[], links: &[link] });
+                    let (object, words) = (format!("link {:?}", link.name), describe(&e));
+                    let named = words.starts_with(&object);
+                    told.push(if named { words } else { format!("{object}: {words}") });
+                }
+            }
+        }
+        Ok(told)
+    }
+
+    /// Notes that links (places in the plan) have been made anew that were lost.
+    pub(crate) fn found_again(&self, work: &mut Work, links: &[usize]) -> Result<()> {
+        let state = self.state();
+        let made: BTreeSet<usize> = links.iter().map(|at| state.plan.links[*at].id).collect();
+        if !state.lost.keys().any(|id| made.contains(id)) {
+            return Ok(());
+        }
+        self.change(work, |state| {
+            state.lost.retain(|id, _| !made.contains(id));
+            Ok(())
+        })
+    }
+}
+
+/// Removes an interface from the node that it was moved to; one that is gone is no failure.
+fn remove(here: &OwnedFd, m: &Moved) -> Result<()> {
+    let object = format!("interface {:?}", m.old_name);
+    let Some(found) = found_moved(here, &object, m)? else { return Ok(()) };
+    inside(here.as_fd(), &object, |socket| {
+        let mut batch = Batch::new();
+        batch.push_tolerant(object.as_str(), &DeleteLink::new(found.index));
+        run(socket, &mut batch, &object, "remove")
+    })
+}
+
+/// The link of an interface that was moved, by its id.
+fn lost_link(state: &State, m: &Moved) -> Option<usize> {
+    let Home::Node { node, index } = m.home else { return None };
+    planned_link(state, node, index).map(|at| state.plan.links[at].id)
+}
+
+/// What is noted of an interface that cannot come home: its link's id, and why.
+fn lost(state: &State, m: &Moved, why: &str) -> Option<(usize, String)> {
+    let link = lost_link(state, m)?;
+    let Home::Node { node, .. } = m.home else { return None };
+    let name = |id: usize| state.plan.slot_of(id).map(|slot| state.plan.nodes[slot].name.as_str());
+    let (home, guest) = (name(node)?, name(m.node).unwrap_or("a node that is gone"));
+    let reason = format!(
+        "interface {home}:{} was lost, because it could not come home from {guest}: {why}; \
+         `netloom up` of the same file makes its link anew",
+        m.old_name
+    );
+    Some((link, reason))
+}

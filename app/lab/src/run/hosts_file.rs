@@ -1,0 +1,240 @@
+//! The nodes' `/etc/hosts`, kept right while addresses change.
+//!
+//! A thread of the lab process hears of changes of addresses in all nodes by one socket (see
+//! [`AddressWatch`]), asks the nodes that changed, and writes the file when its text is another. Nothing
+//! is done while nothing changes. The file is one for all nodes, in the tmpfs below their overlays, and is
+//! written in place: a file that took its place would not be seen. A node that wrote its own `/etc/hosts`
+//! keeps that. The core's init shows the file to lab processes that come later, the spawner has it, too.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::PathBuf;
+use std::sync::{PoisonError, Weak};
+use std::time::Duration;
+
+use netloom_model::Plan;
+use netloom_netlink::{AddressWatch, Changed};
+use netloom_node::root::{HOSTS_OF_THE_CORE, HOSTS_OF_THE_SPAWNER};
+use netloom_node::spec::CORE;
+use netloom_sys::{journal, namespace};
+use rustix::event::{PollFd, PollFlags};
+use rustix::process::Pid;
+
+use crate::run::resolving::Table;
+use crate::run::running::Running;
+use crate::stage::addresses::{self, Held};
+use crate::stage::spaces::on_a_thread;
+use crate::store::state::State;
+use crate::{Error, Result, describe};
+
+/// How long addresses that change are let come to rest before they are read.
+const REST: Duration = Duration::from_millis(10);
+
+/// How long somebody who changed the lab waits for names at most.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+impl Running {
+    /// Waits until names are those of the lab as it is now, for a bounded time.
+    pub(crate) fn settle_names(&self) {
+        let resolving = &self.kept.resolving;
+        resolving.wake();
+        let table = resolving.table();
+        let told = table.told;
+        let behind = |table: &mut Table| table.runs && !table.over && table.seen_to < told;
+        let waited = resolving.done.wait_timeout_while(table, PATIENCE, behind);
+        let (table, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if !table.runs {
+            // Nobody follows: what the plan says is the best there is.
+            write(&self.state().plan.hosts, &files(self, &table));
+        }
+    }
+}
+
+/// Keeps the file right from now on, on a thread of its own, as long as the lab is there.
+pub(crate) fn watch(running: Weak<Running>) {
+    let thread = std::thread::Builder::new().name("netloom-hosts".into()).stack_size(256 << 10);
+    let runs = |running: &Weak<Running>, runs: bool| {
+        let Some(running) = running.upgrade() else { return };
+        running.kept.resolving.table().runs = runs;
+        running.kept.resolving.done.notify_all();
+    };
+    runs(&running, true);
+    let theirs = Weak::clone(&running);
+    let started = thread.spawn(move || {
+        if let Err(e) = Follower::new().and_then(|mut f| f.run(&theirs)) {
+            let why = describe(&e);
+            journal::line(format_args!(
+                "netloom: /etc/hosts of nodes no longer follows addresses: {why}"
+            ));
+        }
+        runs(&theirs, false);
+    });
+    if started.is_err() {
+        // The file then is as the plan has it.
+        runs(&running, false);
+    }
+}
+
+/// The thread: it lives in a network namespace of its own, in which each node's has a number.
+struct Follower {
+    watch: AddressWatch,
+    /// The nodes that are heard, by id: their inits and numbers. A number is used once.
+    heard: BTreeMap<usize, (Pid, i32)>,
+    next: i32,
+    /// What nodes have, by id.
+    held: BTreeMap<usize, Vec<Held>>,
+    /// What was written last.
+    written: String,
+}
+
+impl Follower {
+    fn new() -> Result<Follower> {
+        let object = "the nodes' addresses";
+        namespace::new_network().map_err(Error::system(object, "watch"))?;
+        let watch = AddressWatch::open().map_err(Error::network(object, "watch"))?;
+        let (heard, held) = (BTreeMap::new(), BTreeMap::new());
+        Ok(Follower { watch, heard, next: 1, held, written: String::new() })
+    }
+
+    fn run(&mut self, running: &Weak<Running>) -> Result<()> {
+        let Some(wake) = running.upgrade().and_then(|r| r.kept.resolving.wake_of()) else {
+            return Ok(());
+        };
+        loop {
+            let mut fds = [self.watch.as_fd(), wake.as_fd()]
+                .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+            let _ = rustix::event::poll(&mut fds, None);
+            if fds[1].revents().is_empty() {
+                std::thread::sleep(REST);
+            }
+            let mut count = [0; 8];
+            // What was written only says that something is new.
+            let _ = rustix::io::read(&wake, &mut count);
+            let Some(running) = running.upgrade() else { return Ok(()) };
+            let (inits, files, told) = {
+                let table = running.kept.resolving.table();
+                if table.over {
+                    return Ok(());
+                }
+                (table.inits.clone(), files(&running, &table), table.told)
+            };
+            let state = running.state();
+            let changed = self.changed(&inits)?;
+            self.read(&state, &inits, &changed)?;
+            self.write(&state.plan, &files);
+            running.kept.resolving.table().seen_to = told;
+            running.kept.resolving.done.notify_all();
+        }
+    }
+
+    /// The nodes whose addresses are to be read: those that are new, and those that were heard.
+    fn changed(&mut self, inits: &BTreeMap<usize, Pid>) -> Result<BTreeSet<usize>> {
+        let same = |id: &usize, pid: &Pid| inits.get(id) == Some(pid);
+        self.heard.retain(|id, (pid, _)| same(id, pid));
+        self.held.retain(|id, _| self.heard.contains_key(id));
+        let fresh: Vec<(usize, Pid)> = inits
+            .iter()
+            .filter(|(id, _)| **id != CORE && !self.heard.contains_key(id))
+            .map(|(id, pid)| (*id, *pid))
+            .collect();
+        let mut spaces = Vec::new();
+        for (id, pid) in &fresh {
+            self.heard.insert(*id, (*pid, self.next));
+            // An init that ended just now has no addresses.
+            spaces.extend(namespace::network_of(*pid).ok().map(|space| (self.next, space)));
+            self.next += 1;
+        }
+        let added = self.watch.add(spaces.iter().map(|(number, space)| (*number, space.as_fd())));
+        added.map_err(Error::network("the nodes' addresses", "watch"))?;
+        let mut changed: BTreeSet<usize> = fresh.into_iter().map(|(id, _)| id).collect();
+        let heard = self.watch.changed();
+        match heard.map_err(Error::network("the nodes' addresses", "watch"))? {
+            Changed::Anywhere => changed.extend(self.heard.keys()),
+            Changed::In(numbers) => {
+                let of = self.heard.iter().filter(|(_, (_, number))| numbers.contains(number));
+                changed.extend(of.map(|(id, _)| *id));
+            }
+        }
+        Ok(changed)
+    }
+
+    /// Asks nodes what they have.
+    fn read(
+        &mut self,
+        state: &State,
+        inits: &BTreeMap<usize, Pid>,
+        changed: &BTreeSet<usize>,
+    ) -> Result<()> {
+        if changed.is_empty() {
+            return Ok(());
+        }
+        let nodes = state.plan.nodes.iter().filter(|node| changed.contains(&node.id));
+        let found: Vec<(usize, Vec<Held>)> = on_a_thread(|| {
+            let one = |node: &netloom_model::plan::PlannedNode| {
+                let space = namespace::network_of(*inits.get(&node.id)?).ok()?;
+                // One that is ending cannot be asked, and is forgotten soon.
+                Some((node.id, addresses::read(node, space.as_fd()).ok()?))
+            };
+            Ok(nodes.filter_map(one).collect())
+        })?;
+        self.held.extend(found);
+        Ok(())
+    }
+
+    /// Writes the file where its text is another than before.
+    fn write(&mut self, plan: &Plan, files: &[PathBuf]) {
+        let text = plan.hosts_with(|node| {
+            let held = self.held.get(&node.id)?.iter();
+            Some(
+                held.map(|h| (h.interface.as_str(), h.address.addr()))
+                    .collect::<Vec<(&str, IpAddr)>>(),
+            )
+        });
+        if text == self.written {
+            return;
+        }
+        write(&text, files);
+        self.written = text;
+    }
+}
+
+/// Writes a text into these files, of which some may be the same.
+fn write(text: &str, files: &[PathBuf]) {
+    let mut done = BTreeSet::new();
+    for path in files {
+        // A lab that an earlier version made shows no file to the core.
+        let Ok(file) = File::options().read(true).write(true).open(path) else { continue };
+        let Ok(found) = file.metadata() else { continue };
+        if done.insert((found.dev(), found.ino()))
+            && let Err(e) = put(&file, text)
+        {
+            journal::line(format_args!("netloom: {}: write: {e}", path.display()));
+        }
+    }
+}
+
+/// Puts a text into a file that others read: all of it at once, then what is left of the old one goes.
+fn put(file: &File, text: &str) -> io::Result<()> {
+    let length = text.len() as u64;
+    let mut old = vec![0; text.len()];
+    let same = file.metadata()?.len() == length && file.read_exact_at(&mut old, 0).is_ok();
+    if same && old == text.as_bytes() {
+        return Ok(());
+    }
+    file.write_all_at(text.as_bytes(), 0)?;
+    file.set_len(length)
+}
+
+/// Where the file is: as the core's init shows it, and in the spawner's mount namespace.
+fn files(running: &Running, table: &Table) -> Vec<PathBuf> {
+    let root = |pid: Pid| format!("/proc/{}/root", pid.as_raw_nonzero());
+    let core = table.inits.get(&CORE).map(|pid| root(*pid) + HOSTS_OF_THE_CORE);
+    let state = running.folder.path();
+    let spawner =
+        table.spawner.map(|pid| format!("{}{}{HOSTS_OF_THE_SPAWNER}", root(pid), state.display()));
+    core.into_iter().chain(spawner).map(PathBuf::from).collect()
+}

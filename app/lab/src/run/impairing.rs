@@ -1,0 +1,234 @@
+//! What a running link does to frames: shown, changed, and watched packet by packet.
+
+use std::time::{Duration, Instant};
+
+use netloom_impair::{Cause, Fate, Impairments};
+use netloom_model::impairment::{self, words};
+use netloom_model::lookup::find_link;
+use netloom_model::plan::PlannedLink;
+use netloom_model::plan::form::LinkForm;
+use netloom_wire::control::{DirectionState, Record, Request};
+
+use crate::run::running::{Running, Work};
+use crate::stage::absent;
+use crate::store::state::State;
+use crate::view::{DirectionView, FateView, Fates, LinkSettings, LinkStatus, WireView};
+use crate::{Error, Result, Service};
+
+/// Pause between two looks for somebody who waits for fates.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Most fates of one answer.
+const MOST_FATES: usize = 4096;
+
+impl Running {
+    /// See [`Service::set_link`].
+    pub(crate) fn impair(&self, asked: &str, change: &LinkSettings) -> Result<LinkStatus> {
+        let mut work = self.work();
+        let state = self.state();
+        let (at, end) = find_link(&state.plan, asked)?;
+        let link = &state.plan.links[at];
+        absent::refuse_lost(&state, link)?;
+        let object = format!("link {:?}", link.name);
+        let invalid = |reason: String| Error::Invalid { object: object.clone(), reason };
+        if change.end.is_some_and(|e| e > 1) {
+            return Err(invalid("a link has two ends, 0 and 1".into()));
+        }
+        let ends = match change.end.or(end) {
+            Some(end) => vec![end],
+            None => vec![0, 1],
+        };
+        let mut wanted = link.impairments.clone();
+        for end in ends {
+            if change.clear {
+                wanted[end] = Impairments::default();
+            }
+            for (key, value) in &change.settings {
+                impairment::set(&mut wanted[end], key, value).map_err(&invalid)?;
+            }
+            wanted[end].check().map_err(|p| invalid(format!("{}: {}", p.key, p.reason)))?;
+        }
+        if change.clear || !change.settings.is_empty() {
+            self.put_impairments(&mut work, at, wanted)?;
+        }
+        if let Some(up) = change.up {
+            self.set_up(&mut work, at, up)?;
+        }
+        drop(work);
+        let name = link.name.clone();
+        let links = self.status()?.links.into_iter();
+        links.into_iter().find(|l| l.name == name).ok_or_else(|| Error::NoLink {
+            lab: state.plan.lab.clone(),
+            link: name,
+            hint: String::new(),
+        })
+    }
+
+    /// Makes these impairments hold; as it was where that is refused.
+    fn put_impairments(&self, work: &mut Work, at: usize, wanted: [Impairments; 2]) -> Result<()> {
+        let old = self.state().plan.links[at].impairments.clone();
+        let put = |wanted: [Impairments; 2]| {
+            move |state: &mut State| {
+                state.plan.links[at].impairments = wanted;
+                Ok(())
+            }
+        };
+        self.change(work, put(wanted))?;
+        if let Err(refused) = self.put_wire_in(work, at) {
+            // What was put in half is taken out.
+            self.change(work, put(old))?;
+            let _ = self.put_wire_in(work, at);
+            return Err(refused);
+        }
+        Ok(())
+    }
+
+    /// See [`Service::note_fates`].
+    pub(crate) fn note(&self, asked: &str, keep: Option<usize>) -> Result<()> {
+        let state = self.state();
+        let (at, end) = find_link(&state.plan, asked)?;
+        let link = &state.plan.links[at];
+        let wanted = |from: &usize| end.is_none_or(|e| e == *from);
+        let ends: Vec<usize> = [0, 1]
+            .into_iter()
+            .filter(|from| {
+                wanted(from) && (end.is_some() || self.kept.keepers.wires.has(link, *from))
+            })
+            .collect();
+        if ends.is_empty() {
+            let reason = "nothing is impaired, so there is no wire to ask".to_owned();
+            return Err(Error::Invalid { object: format!("link {:?}", link.name), reason });
+        }
+        for from in ends {
+            self.kept.keepers.wires.ask(link, from, |process, wire| {
+                let keep = keep.unwrap_or(0);
+                process.order(&Request::Fates { wire, direction: 0, keep }, &[])
+            })?;
+        }
+        Ok(())
+    }
+
+    /// See [`Service::fates`].
+    pub(crate) fn fates_of(
+        &self,
+        asked: &str,
+        end: usize,
+        after: Option<u64>,
+        wait: Duration,
+    ) -> Result<Fates> {
+        let state = self.state();
+        let (at, named) = find_link(&state.plan, asked)?;
+        let link = &state.plan.links[at];
+        let from = named.unwrap_or(end);
+        let until = Instant::now() + wait;
+        loop {
+            let found = self
+                .kept
+                .keepers
+                .wires
+                .ask(link, from, |process, wire| process.fates(wire, 0, after, MOST_FATES))?;
+            if !found.records.is_empty() || Instant::now() >= until {
+                let fates = found.records.iter().map(|r| fate(from, r)).collect();
+                return Ok(Fates { fates, missed: found.missed });
+            }
+            std::thread::sleep(LOOK.min(until.saturating_duration_since(Instant::now())));
+        }
+    }
+}
+
+/// The wire of a link as it is shown; `None` where there is none. `directions` are those of the whole
+/// lab, or `None` when the process is gone.
+pub(crate) fn view(
+    state: &State,
+    link: &PlannedLink,
+    directions: Option<&std::collections::BTreeMap<(usize, usize), DirectionState>>,
+    restarts: u32,
+) -> Option<WireView> {
+    let plan = &state.plan;
+    if !link.is_impaired() && state.form(link) != LinkForm::Wired {
+        return None;
+    }
+    let one = |from: usize| -> Option<DirectionView> {
+        let asked = &link.impairments[from];
+        let found = directions.and_then(|d| d.get(&(link.id, from)));
+        if asked.is_none() && found.is_none() {
+            return None;
+        }
+        let mut view = found.map_or_else(DirectionView::default, direction);
+        view.from = plan.end_text(&link.ends[from]);
+        view.impairments = words::impairments(asked);
+        Some(view)
+    };
+    let directions_shown: Vec<Option<DirectionView>> = [0, 1].map(one).into();
+    let missing = [0, 1].iter().any(|from| {
+        !link.impairments[*from].is_none()
+            && directions.is_none_or(|d| !d.contains_key(&(link.id, *from)))
+    });
+    let state = match (directions, missing) {
+        (None, _) => "stopped: its process has ended",
+        (Some(_), true) => "stopped: it could not be put in",
+        (Some(_), false) => "running",
+    };
+    Some(WireView { state: state.to_owned(), restarts, directions: directions_shown })
+}
+
+fn direction(state: &DirectionState) -> DirectionView {
+    let ledger = &state.ledger;
+    let lost = Cause::ALL.iter().filter_map(|cause| {
+        let count = ledger.lost.of(*cause);
+        (count.packets > 0).then(|| (cause_name(*cause).to_owned(), count.packets))
+    });
+    DirectionView {
+        offered_packets: ledger.offered.packets,
+        offered_bytes: ledger.offered.bytes,
+        sent_packets: ledger.sent.packets,
+        sent_bytes: ledger.sent.bytes,
+        duplicated: ledger.duplicated.packets,
+        corrupted: ledger.corrupted.packets,
+        reordered: ledger.reordered.packets,
+        held_packets: ledger.held.packets,
+        held_bytes: ledger.held.bytes,
+        lost: lost.collect(),
+        late_us: [us(state.lateness.mean_ns()), us(state.lateness.max_ns)],
+        ..DirectionView::default()
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a lateness is far below 2^53 ns")]
+fn us(ns: u64) -> f64 {
+    ns as f64 / 1000.0
+}
+
+fn cause_name(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Loss => "loss",
+        Cause::Queue => "queue",
+        Cause::Mtu => "mtu",
+        Cause::Memory => "memory",
+        Cause::Overrun => "overrun",
+        Cause::Refused => "refused",
+        Cause::Malformed => "malformed",
+        Cause::Closed => "closed",
+    }
+}
+
+fn fate(end: usize, record: &Record) -> FateView {
+    let mut view = FateView {
+        sequence: record.sequence,
+        end,
+        time_ns: record.time_ns,
+        hash: format!("{:016x}", record.hash),
+        bytes: record.bytes,
+        ..FateView::default()
+    };
+    match record.fate {
+        Fate::Lost(cause) => cause_name(cause).clone_into(&mut view.fate),
+        Fate::Sent { at_ns, corrupt_bit, again_ns } => {
+            "sent".clone_into(&mut view.fate);
+            view.delay_ns = Some(at_ns);
+            view.corrupted = corrupt_bit.is_some();
+            view.duplicated = again_ns.is_some();
+        }
+    }
+    view
+}

@@ -1,0 +1,310 @@
+//! Interfaces moved from node to node, and back to where they belong.
+//!
+//! An interface belongs to the node the plan gave it to, or to the host. Where it is instead is in the
+//! lab's state before it is moved, so that it finds home when its node ends, by command, by a kill, or
+//! when the lab is taken down by another process: see [`homing`](crate::run::homing). Its name and index there
+//! are kept for it: what comes to its home meanwhile gets others.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use netloom_model::Plan;
+use netloom_model::lookup::slot;
+use netloom_model::plan::form::HIDDEN;
+use netloom_netlink::{Carried, LinkInfo};
+use netloom_sys::namespace;
+
+use crate::build::carrying::{find, move_one, pack, planned_link, settle, unpack};
+use crate::run::running::{Running, Work};
+use crate::stage::absent::{is_away, without_absent};
+use crate::stage::spaces::inside;
+use crate::store::moved::{Home, Moved};
+use crate::store::state::State;
+use crate::view::{Changed, MoveInterface};
+use crate::{Error, Result};
+
+/// Where an interface is or goes.
+enum Place {
+    Host,
+    /// A node, by slot.
+    Node(usize),
+}
+
+impl Running {
+    /// See [`Service::move_interface`](crate::Service::move_interface).
+    pub(crate) fn move_to(&self, request: &MoveInterface) -> Result<Changed> {
+        let mut work = self.work();
+        let state = self.state();
+        let object = format!("interface {:?}", request.interface);
+        let invalid = |reason: String| Error::Invalid { object: object.clone(), reason };
+        let Some((from, old_name)) = request.interface.split_once(':') else {
+            return Err(invalid("write NODE:IFACE or host:IFACE".into()));
+        };
+        let (from, to) = (place(&state.plan, from)?, place(&state.plan, &request.to)?);
+        let host = matches!(from, Place::Host) || matches!(to, Place::Host);
+        if host && state.user {
+            return Err(crate::stage::host::unsupported().into());
+        }
+        let spaces = [self.space(&work, &from)?, self.space(&work, &to)?];
+        let [here, there] = [spaces[0].as_fd(), spaces[1].as_fd()];
+        let found = find(here, &object, old_name)?
+            .ok_or_else(|| invalid("there is no such interface".into()))?;
+        check_movable(&from, &found).map_err(&invalid)?;
+        if same(&from, &to) {
+            return Err(invalid("it is there already".into()));
+        }
+        let home = homecoming(&state, &from, &to, &found);
+        let room = Room::look(&state, &to, home.as_ref(), there, &object)?;
+        let name = match (&request.name, &home) {
+            (Some(name), _) => room.free_or_refused(&object, name)?,
+            (None, Some(moved)) => room.next_free(&moved.old_name),
+            (None, None) => room.next_free(old_name),
+        };
+        let own = home.as_ref().and_then(|m| match m.home {
+            Home::Node { node, index } => Some((node, index)),
+            Home::Host => None,
+        });
+        let wanted = own.map_or_else(|| room.index(&state, &to, found.index), |(_, own)| Some(own));
+        // Home under its own name it gets what the plan says, unless it brings its own along.
+        let planned = own.filter(|_| home.is_some_and(|m| m.old_name == name));
+        let luggage = if request.carry { pack(here, &object, &found)? } else { Carried::default() };
+        let link = self.link_of(&state, &from, &found);
+        if let Some(link) = link {
+            self.take_wire_out(&work, link)?;
+        }
+        let owner = owner(&state, &from, &found);
+        if let Some(owner) = owner {
+            self.lift_guards(&work, owner)?;
+        }
+        let moved = self.note_move(&mut work, &from, &to, &found, &name)?;
+        let index = move_one(here, there, &object, &found, &name, wanted)?;
+        if let Some(mut moved) = moved {
+            let holder = moved.node;
+            moved.index = index;
+            self.change(&mut work, |state| {
+                state.moved.retain(|m| (m.node, &m.name) != (moved.node, &moved.name));
+                state.moved.push(moved);
+                Ok(())
+            })?;
+            self.hold(&work.inits, holder)?;
+        }
+        unpack(there, &object, index, &luggage, found.up)?;
+        if let Some((node, index)) = planned.filter(|_| !request.carry) {
+            let space = spaces[1].try_clone().map_err(Error::state("network namespace", "copy"))?;
+            settle(&without_absent(&self.state()), node, index, space)?;
+        }
+        if let Some(link) = link {
+            self.put_wire_in(&work, link)?;
+            self.cut_again(&work.inits, &[link])?;
+        }
+        if let Some(owner) = owner {
+            self.raise_guards(&work, owner)?;
+        }
+        self.let_go(&self.state());
+        self.settle_names();
+        let left = luggage.left.iter();
+        let notes = left.map(|to| format!("the route to {to} leads over others too: not carried"));
+        Ok(Changed { name, notes: notes.collect() })
+    }
+
+    /// Writes down where the interface will be. `None` when it comes home.
+    fn note_move(
+        &self,
+        work: &mut Work,
+        from: &Place,
+        to: &Place,
+        found: &LinkInfo,
+        name: &str,
+    ) -> Result<Option<Moved>> {
+        self.change(work, |state| {
+            let id = |slot: &usize| state.plan.nodes[*slot].id;
+            let known = match from {
+                Place::Node(slot) => {
+                    state.moved.iter().position(|m| m.node == id(slot) && m.name == found.name)
+                }
+                Place::Host => None,
+            };
+            let (home, old_name) = match (known.map(|at| state.moved.remove(at)), from) {
+                (Some(moved), _) => (moved.home, moved.old_name),
+                (None, Place::Host) => (Home::Host, found.name.clone()),
+                (None, Place::Node(slot)) => {
+                    (Home::Node { node: id(slot), index: found.index }, found.name.clone())
+                }
+            };
+            let at_home = match (home, to) {
+                (Home::Host, Place::Host) => true,
+                (Home::Node { node, .. }, Place::Node(slot)) => node == id(slot),
+                _ => false,
+            };
+            let Place::Node(slot) = to else { return Ok(None) };
+            if at_home {
+                return Ok(None);
+            }
+            let moved = Moved {
+                home,
+                old_name,
+                node: id(slot),
+                name: name.to_owned(),
+                index: found.index,
+                mac: found.mac.unwrap_or_default(),
+                was_up: found.up,
+            };
+            state.moved.push(moved.clone());
+            Ok(Some(moved))
+        })
+    }
+
+    /// The link that an interface of a node is an end of, by place in the plan.
+    fn link_of(&self, state: &State, from: &Place, found: &LinkInfo) -> Option<usize> {
+        let (node, index) = origin(state, from, found)?;
+        planned_link(state, node, index)
+    }
+
+    fn space(&self, work: &Work, place: &Place) -> Result<OwnedFd> {
+        match place {
+            Place::Host => namespace::current_network()
+                .map_err(Error::system("host", "open its network namespace")),
+            Place::Node(slot) => {
+                let state = self.state();
+                let node = &state.plan.nodes[*slot];
+                let init = work.inits.get(&node.id).filter(|i| i.lives());
+                init.ok_or_else(|| Error::DeadNode(node.name.clone()))?.network(&node.name)
+            }
+        }
+    }
+}
+
+/// Where an interface of a node belongs: the node's id, and its index there; `None`: to the host.
+fn origin(state: &State, from: &Place, found: &LinkInfo) -> Option<(usize, u32)> {
+    let Place::Node(slot) = from else { return None };
+    let id = state.plan.nodes[*slot].id;
+    let guest = state.moved.iter().find(|m| m.node == id && m.name == found.name);
+    match guest.map(|m| m.home) {
+        Some(Home::Host) => None,
+        Some(Home::Node { node, index }) => Some((node, index)),
+        None => Some((id, found.index)),
+    }
+}
+
+/// The node it belongs to.
+fn owner(state: &State, from: &Place, found: &LinkInfo) -> Option<usize> {
+    origin(state, from, found).map(|(node, _)| node)
+}
+
+fn place(plan: &Plan, name: &str) -> Result<Place> {
+    if name == "host" { Ok(Place::Host) } else { Ok(Place::Node(slot(plan, name)?)) }
+}
+
+fn same(one: &Place, other: &Place) -> bool {
+    match (one, other) {
+        (Place::Host, Place::Host) => true,
+        (Place::Node(one), Place::Node(other)) => one == other,
+        _ => false,
+    }
+}
+
+/// What is known of an interface that is moved to where it belongs.
+fn homecoming(state: &State, from: &Place, to: &Place, found: &LinkInfo) -> Option<Moved> {
+    let Place::Node(slot) = from else { return None };
+    let holder = state.plan.nodes[*slot].id;
+    let moved = state.moved.iter().find(|m| m.node == holder && m.name == found.name)?;
+    let home = match (moved.home, to) {
+        (Home::Host, Place::Host) => true,
+        (Home::Node { node, .. }, Place::Node(slot)) => node == state.plan.nodes[*slot].id,
+        _ => false,
+    };
+    home.then(|| moved.clone())
+}
+
+/// What is taken where an interface is to go.
+struct Room {
+    /// Names of what is there.
+    names: Vec<String>,
+    indexes: Vec<u32>,
+    /// Names and indexes kept for interfaces of that place that are elsewhere.
+    kept: Vec<(String, u32)>,
+}
+
+impl Room {
+    /// Looks into the place `to`; `coming` is what is known of an interface that comes home there.
+    fn look(
+        state: &State,
+        to: &Place,
+        coming: Option<&Moved>,
+        space: BorrowedFd<'_>,
+        object: &str,
+    ) -> Result<Room> {
+        let there = inside(space, object, |socket| {
+            socket.links().map_err(Error::network(object, "list interfaces"))
+        })?;
+        let kept = match to {
+            Place::Host => vec![],
+            Place::Node(slot) => kept_for_absent(state, *slot, coming),
+        };
+        let indexes = there.iter().map(|l| l.index).collect();
+        Ok(Room { names: there.into_iter().map(|l| l.name).collect(), indexes, kept })
+    }
+
+    fn is_kept(&self, name: &str) -> bool {
+        self.kept.iter().any(|(kept, _)| kept == name)
+    }
+
+    fn free_or_refused(&self, object: &str, name: &str) -> Result<String> {
+        let invalid = |reason| Error::Invalid { object: object.to_owned(), reason };
+        if let Some(problem) = netloom_model::interface_name_problem(name) {
+            return Err(invalid(problem));
+        }
+        if self.names.iter().any(|taken| taken == name) {
+            return Err(invalid(format!("there is a {name:?} already where it is to go")));
+        }
+        if self.is_kept(name) {
+            let reason = format!("{name:?} there is kept for the node's own, which is elsewhere");
+            return Err(invalid(reason));
+        }
+        Ok(name.to_owned())
+    }
+
+    /// The name itself where it is free, else the next free one of its kind: `eth0` -> `eth1`.
+    fn next_free(&self, name: &str) -> String {
+        let free = |name: &String| !self.names.contains(name) && !self.is_kept(name);
+        let kind = name.trim_end_matches(|c: char| c.is_ascii_digit());
+        let numbered = (0..).map(|n: u32| format!("{}{n}", &kind[..kind.len().min(10)]));
+        let mut candidates = std::iter::once(name.to_owned()).chain(numbered);
+        candidates.find(free).unwrap_or_else(|| name.to_owned())
+    }
+
+    /// The index that a guest gets: its own where nobody has or needs it. `None`: what the kernel gives.
+    fn index(&self, state: &State, to: &Place, own: u32) -> Option<u32> {
+        let Place::Node(slot) = to else { return None };
+        let free = |index: &u32| {
+            !self.indexes.contains(index) && !self.kept.iter().any(|(_, kept)| kept == index)
+        };
+        let planned = state.plan.nodes[*slot].interfaces.iter().map(|i| i.index).max();
+        let first = planned.unwrap_or(1) + 1;
+        std::iter::once(own).chain(first..).find(free)
+    }
+}
+
+/// Names and indexes of a node's interfaces that are elsewhere, but for one that comes home.
+fn kept_for_absent(state: &State, slot: usize, coming: Option<&Moved>) -> Vec<(String, u32)> {
+    let node = &state.plan.nodes[slot];
+    let comes = |index: u32| coming.is_some_and(|m| m.home == Home::Node { node: node.id, index });
+    let absent = node.interfaces.iter().enumerate().filter(|(at, _)| is_away(state, slot, *at));
+    let others = absent.filter(|(_, interface)| !comes(interface.index));
+    others.map(|(_, interface)| (interface.name.clone(), interface.index)).collect()
+}
+
+/// Which interfaces must stay: `lo`, hidden ones of wires, ports of bridges.
+fn check_movable(from: &Place, found: &LinkInfo) -> std::result::Result<(), String> {
+    let hidden = matches!(from, Place::Node(_)) && found.name.starts_with(HIDDEN);
+    if found.name == "lo" || hidden {
+        return Err("it belongs to its network and cannot be moved".into());
+    }
+    if found.master.is_some() {
+        return Err("it is a port of a bridge; release it first".into());
+    }
+    let door = |m: &str| m.starts_with(crate::stage::host::MARK);
+    if matches!(from, Place::Host) && door(&found.name) {
+        return Err("it is a door of a lab".into());
+    }
+    Ok(())
+}

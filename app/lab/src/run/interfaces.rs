@@ -1,0 +1,97 @@
+//! The interfaces of a lab by their names, for measurements.
+//!
+//! Names are those of [`target`](netloom_model::lookup::target): `h1:eth0`, and `s1/h1:eth0` for the port of a bridge. An
+//! interface that was moved to another node is found there.
+
+use std::os::fd::OwnedFd;
+use std::sync::Weak;
+
+use netloom_ebpf::Direction;
+use netloom_measure::{Error as MeasureError, Interfaces};
+use netloom_model::lookup::target::{self, Place, Point};
+use netloom_netlink::Socket;
+use netloom_node::spec::CORE;
+use netloom_sys::namespace;
+
+use crate::run::running::Running;
+use crate::stage::attach;
+use crate::store::state::State;
+
+type Measured<T> = std::result::Result<T, MeasureError>;
+
+/// The interfaces of a lab.
+pub(crate) struct Places(pub(crate) Weak<Running>);
+
+/// An interface as it is now.
+struct Found {
+    space: usize,
+    /// Its index where that is known, else its name.
+    interface: std::result::Result<u32, String>,
+}
+
+impl Interfaces for Places {
+    fn names(&self) -> Measured<Vec<String>> {
+        let Some(running) = self.0.upgrade() else { return Ok(vec![]) };
+        let state = running.state();
+        Ok(target::interfaces(&state.plan).into_iter().map(|point| point.name).collect())
+    }
+
+    fn visit(
+        &self,
+        netif: &str,
+        work: &mut (dyn FnMut(u32) -> Measured<()> + Send),
+    ) -> Measured<()> {
+        let none = || MeasureError::NoInterface { netif: netif.to_owned() };
+        let running = self.0.upgrade().ok_or_else(none)?;
+        let state = running.state();
+        let found = target::interface(&state.plan, netif).and_then(|p| place(&state, &p));
+        let found = found.ok_or_else(none)?;
+        let space = space(&running, found.space).ok_or_else(none)?;
+        let visit = move || {
+            namespace::enter_network(space)?;
+            let mut socket = Socket::open_to_ask()?;
+            let link = match &found.interface {
+                Ok(index) => socket.link(*index)?,
+                Err(name) => socket.link(name.as_str())?,
+            };
+            drop(socket);
+            work(link.ok_or_else(none)?.index)
+        };
+        on_a_thread(visit)
+    }
+}
+
+/// Where an interface of the lab is.
+fn place(state: &State, point: &Point) -> Option<Found> {
+    let name = match &point.place {
+        Place::Host => return None,
+        Place::Core => {
+            return Some(Found { space: CORE, interface: Err(point.interface.clone()) });
+        }
+        Place::Node(name) => name,
+    };
+    let slot = state.plan.node(name)?;
+    let mut interfaces = state.plan.nodes[slot].interfaces.iter();
+    let at = interfaces.position(|interface| interface.name == point.interface)?;
+    let spot = attach::at_interface(state, slot, at, Direction::Ingress);
+    Some(Found { space: spot.space, interface: Ok(spot.index) })
+}
+
+/// The network namespace of a node, or the core's; none when its init has ended.
+fn space(running: &Running, id: usize) -> Option<OwnedFd> {
+    attach::open(&running.work().inits, id).ok().flatten()
+}
+
+/// Runs `f` on a thread that may change its namespace and ends.
+fn on_a_thread(f: impl FnOnce() -> Measured<()> + Send) -> Measured<()> {
+    std::thread::scope(|scope| {
+        let thread =
+            std::thread::Builder::new().name("netloom-point".into()).spawn_scoped(scope, f);
+        let thread = thread.map_err(|source| MeasureError::Call {
+            object: "thread".to_owned(),
+            operation: "start",
+            source,
+        })?;
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}

@@ -1,0 +1,307 @@
+//! Links of a running lab: made and removed.
+//!
+//! The lab's state says what is to be before anything is made; while it is being made or removed, the link
+//! is among the unfinished ones there, which the next lab process removes when this one is killed. Routes of
+//! all nodes and their hosts file follow the plan's.
+
+use std::os::fd::AsFd;
+
+use ipnet::IpNet;
+use netloom_impair::Impairments;
+use netloom_model::impairment;
+use netloom_model::lookup::{find_link, slot};
+use netloom_model::plan::form::{LinkForm, Seat};
+use netloom_model::plan::{self, NewEnd, Plan, PlannedEnd, PlannedLink};
+use netloom_netlink::{Batch, DeleteLink, Socket};
+use netloom_node::spec::CORE;
+
+use crate::build::configure::Scope;
+use crate::build::keeper::{Gone, Ground};
+use crate::build::{configure, links};
+use crate::run::running::{Running, Work};
+use crate::stage::absent::{is_away, refuse_lost, without_absent};
+use crate::stage::allowed::allowed;
+use crate::stage::inits::Inits;
+use crate::stage::spaces::Spaces;
+use crate::stage::{attach, spaces};
+use crate::store::state::State;
+use crate::view::{Changed, NewLink};
+use crate::{Error, Result};
+
+impl Running {
+    /// See [`Service::create_link`](crate::Service::create_link).
+    pub(crate) fn make_link(&self, request: &NewLink) -> Result<Changed> {
+        let mut work = self.work();
+        if work.spawner.is_none() {
+            return Err(Error::NoLab(self.folder.name().to_owned()));
+        }
+        let old = self.state();
+        let object = format!("link {:?}", format!("{}--{}", request.a, request.b));
+        let invalid = |reason: String| Error::Invalid { object: object.clone(), reason };
+        let new = self.asked_link(&work, &old.plan, request)?;
+        let mut next = State::clone(&old);
+        let at = next.plan.add_link(new).map_err(invalid)?;
+        let (id, name) = (next.plan.links[at].id, next.plan.links[at].name.clone());
+        let form = LinkForm::of(&next.plan, &next.plan.links[at], allowed(next.user));
+        next.forms.set(id, form);
+        next.unfinished.insert(id);
+        self.change(&mut work, |state| {
+            *state = next;
+            Ok(())
+        })?;
+        if let Err(e) = self.lay(&mut work, &old.plan, at) {
+            // What was made of it goes; the error is what the caller needs to know.
+            let _ = self.take_away(&mut work, id);
+            return Err(e);
+        }
+        self.change(&mut work, |state| {
+            state.unfinished.remove(&id);
+            Ok(())
+        })?;
+        Ok(Changed { name, notes: vec![] })
+    }
+
+    /// The link that is asked for, checked against what there is.
+    fn asked_link(&self, work: &Work, plan: &Plan, request: &NewLink) -> Result<plan::NewLink> {
+        let object = format!("link {:?}", format!("{}--{}", request.a, request.b));
+        let invalid = |reason: String| Error::Invalid { object: object.clone(), reason };
+        let ends = [&request.a, &request.b];
+        let mut new = plan::NewLink {
+            name: request.name.clone(),
+            ends: [self.new_end(work, plan, ends[0])?, self.new_end(work, plan, ends[1])?],
+            addresses: [vec![], vec![]],
+            bare: [false; 2],
+            mtu: None,
+            impairments: [Impairments::default(), Impairments::default()],
+        };
+        for (key, value) in &request.settings {
+            if key == "mtu" {
+                new.mtu =
+                    Some(impairment::parse_mtu(value).map_err(|e| invalid(format!("mtu: {e}")))?);
+                continue;
+            }
+            for of in &mut new.impairments {
+                impairment::set(of, key, value).map_err(&invalid)?;
+            }
+        }
+        impairment::check(&new.impairments[0]).map_err(&invalid)?;
+        for (end, address) in &request.addresses {
+            let node = |text: &str| text.split(':').next().unwrap_or_default().to_owned();
+            let side = (0..2).find(|side| ends[*side] == end || node(ends[*side]) == *end);
+            let side =
+                side.ok_or_else(|| invalid(format!("address {address}: {end:?} is no end")))?;
+            if address == "none" {
+                new.bare[side] = true;
+                continue;
+            }
+            let net: IpNet = address.parse().map_err(|_| {
+                invalid(format!(
+                    "address {address:?}: write it with its prefix, like 10.0.0.1/24, or none"
+                ))
+            })?;
+            if let NewEnd::Switch(_) = new.ends[side] {
+                return Err(invalid(format!(
+                    "address {address}: {end:?} is a switch, which has none"
+                )));
+            }
+            let problem = match new.bare[side] {
+                true => Some("it is to have none".to_owned()),
+                false => address_problem(&net, &new.addresses[side]),
+            };
+            if let Some(problem) = problem {
+                return Err(invalid(format!("address {address}: {problem}")));
+            }
+            new.addresses[side].push(net);
+        }
+        Ok(new)
+    }
+
+    /// An end as the user writes it: `NODE`, `NODE:IFACE` or `SWITCH`.
+    fn new_end(&self, work: &Work, plan: &Plan, text: &str) -> Result<NewEnd> {
+        let (name, iface) = match text.split_once(':') {
+            Some((name, iface)) => (name, Some(iface.to_owned())),
+            None => (text, None),
+        };
+        if name == "host" || text == "internet" {
+            let reason = "doors are made with their lab: write it into the lab file".to_owned();
+            return Err(Error::Invalid { object: format!("end {text:?}"), reason });
+        }
+        if let Some(switch) = plan.switches.iter().position(|s| s.name == name) {
+            return match iface {
+                None => Ok(NewEnd::Switch(switch)),
+                Some(_) => Err(Error::Invalid {
+                    object: format!("end {text:?}"),
+                    reason: "a switch has no interfaces to name".into(),
+                }),
+            };
+        }
+        let node = slot(plan, name)?;
+        let space = self.living(work, &plan.nodes[node])?.network(name)?;
+        let object = format!("node {name:?}");
+        let there = spaces::inside(space.as_fd(), &object, |socket| {
+            let all = socket.links().map_err(Error::network(&object, "list its interfaces"))?;
+            Ok(all.into_iter().map(|link| (link.name, link.index)).collect())
+        })?;
+        Ok(NewEnd::Node { node, iface, there })
+    }
+
+    /// Makes a link that is in the state, and what follows from it.
+    fn lay(&self, work: &mut Work, old: &Plan, at: usize) -> Result<()> {
+        self.lay_one(work, &self.state(), at)?;
+        self.follow_plan(work, old)
+    }
+
+    /// Makes a link as a state has it, where nothing of it is left; what may be left of it is removed.
+    pub(crate) fn lay_again(&self, work: &Work, state: &State, at: usize) -> Result<()> {
+        let spaces = self.spaces_of(work, state, &[at])?;
+        links::remove_links(&state.plan, &spaces, &[at], |_| true)?;
+        drop(spaces);
+        self.lay_one(work, state, at)
+    }
+
+    fn lay_one(&self, work: &Work, state: &State, at: usize) -> Result<()> {
+        // What leaves by interfaces that are elsewhere has no place here.
+        let plan = without_absent(state);
+        let spaces = self.spaces_of(work, state, &[at])?;
+        links::make_links(&plan, &spaces, &[at])?;
+        let ground = Ground { folder: &self.folder, state, spaces: &spaces, links: &[at] };
+        for keeper in self.kept.keepers.all() {
+            keeper.lay(&ground)?;
+        }
+        links::raise_ports(&plan, &spaces, &[at])?;
+        let nodes: Vec<(usize, Scope)> =
+            nodes_of(&plan.links[at]).map(|node| (node, Scope::Links)).collect();
+        configure::configure(&plan, &spaces, &nodes, &[at])?;
+        drop(spaces);
+        self.fit(state, &work.inits, &[], &[at])
+    }
+
+    /// Namespaces of the nodes at the ends of these links, and the core's.
+    pub(crate) fn spaces_of(&self, work: &Work, state: &State, links: &[usize]) -> Result<Spaces> {
+        let plan = &state.plan;
+        let mut nodes: Vec<_> = plan.nodes.iter().map(|_| None).collect();
+        for node in links.iter().flat_map(|link| nodes_of(&plan.links[*link])) {
+            let planned = &plan.nodes[node];
+            nodes[node] = Some(self.living(work, planned)?.network(&planned.name)?);
+        }
+        let core = work.inits.get(&CORE).filter(|init| init.lives());
+        let core = core.ok_or_else(|| Error::DeadNode("(core)".into()))?.network("(core)")?;
+        Ok(Spaces { nodes, core, forms: state.forms.clone() })
+    }
+
+    /// See [`Service::delete_link`](crate::Service::delete_link).
+    pub(crate) fn remove_link(&self, asked: &str) -> Result<Changed> {
+        let mut work = self.work();
+        let state = self.state();
+        let (at, _) = find_link(&state.plan, asked)?;
+        let link = &state.plan.links[at];
+        let object = format!("link {:?}", link.name);
+        let mut after = state.plan.clone();
+        after
+            .remove_link(at)
+            .map_err(|reason| Error::Invalid { object: object.clone(), reason })?;
+        refuse_lost(&state, link)?;
+        if let Some(moved) = moved_end(&state, link) {
+            let reason = format!("its interface {moved:?} is in another node; move it home first");
+            return Err(Error::Busy { object, reason });
+        }
+        self.take_away(&mut work, link.id)?;
+        Ok(Changed { name: link.name.clone(), notes: vec![] })
+    }
+
+    /// Removes links that were neither wholly made nor wholly removed when the lab process was killed.
+    pub(crate) fn end_unfinished(&self, work: &mut Work) {
+        let ids: Vec<usize> = self.state().unfinished.iter().copied().collect();
+        for id in ids {
+            if let Err(e) = self.take_away(work, id) {
+                netloom_sys::journal::line(format_args!("netloom: {}", crate::describe(&e)));
+            }
+        }
+    }
+
+    /// Removes all of a link, by its id, however much of it there is.
+    fn take_away(&self, work: &mut Work, id: usize) -> Result<()> {
+        self.change(work, |state| {
+            state.unfinished.insert(id);
+            Ok(())
+        })?;
+        let state = self.state();
+        let Some(at) = state.plan.links.iter().position(|link| link.id == id) else {
+            return self.forget_link(work, id);
+        };
+        let link = &state.plan.links[at];
+        let nodes: Vec<usize> = nodes_of(link).map(|node| state.plan.nodes[node].id).collect();
+        for node in &nodes {
+            self.lift_guards(work, *node)?;
+        }
+        self.kept.forget(&state, Gone { nodes: &[], links: &[link] });
+        delete_ends(&work.inits, &state, link)?;
+        self.change(work, |state| {
+            let object = format!("link {:?}", state.plan.links[at].name);
+            let removed = state.plan.remove_link(at);
+            removed.map_err(|reason| Error::Invalid { object, reason })
+        })?;
+        for node in &nodes {
+            self.raise_guards(work, *node)?;
+        }
+        self.follow_plan(work, &state.plan)?;
+        self.forget_link(work, id)
+    }
+
+    fn forget_link(&self, work: &mut Work, id: usize) -> Result<()> {
+        self.change(work, |state| {
+            state.forms.forget(id);
+            state.unfinished.remove(&id);
+            state.down.remove(&id);
+            Ok(())
+        })
+    }
+}
+
+/// Why an interface that has these addresses cannot have this one.
+fn address_problem(net: &IpNet, others: &[IpNet]) -> Option<String> {
+    if others.iter().any(|other| other.addr().is_ipv4() == net.addr().is_ipv4()) {
+        return Some("a second one of its family; one of each at most".into());
+    }
+    netloom_model::host_address_problem(net)
+}
+
+/// The nodes at the ends of a link, by place.
+pub(crate) fn nodes_of(link: &PlannedLink) -> impl Iterator<Item = usize> + '_ {
+    link.ends.iter().filter_map(|end| match end {
+        PlannedEnd::Node { node, .. } => Some(*node),
+        _ => None,
+    })
+}
+
+fn moved_end(state: &State, link: &PlannedLink) -> Option<String> {
+    link.ends.iter().find_map(|end| match end {
+        PlannedEnd::Node { node, interface } if is_away(state, *node, *interface) => {
+            Some(state.plan.end_text(end))
+        }
+        _ => None,
+    })
+}
+
+/// Deletes the interfaces of a link where they are; those that are gone are no failure.
+fn delete_ends(inits: &Inits, state: &State, link: &PlannedLink) -> Result<()> {
+    let object = format!("link {:?}", link.name);
+    for side in [0, 1] {
+        let (space, index) = match state.seat(link, side) {
+            Seat::Node { node, interface } => {
+                let node = &state.plan.nodes[node];
+                (node.id, node.interfaces[interface].index)
+            }
+            Seat::Port => (CORE, link.port_index(side)),
+            Seat::Plug | Seat::Host => continue,
+        };
+        attach::run_in_living(inits, space, &object, || {
+            let mut socket =
+                Socket::open().map_err(Error::network(&object, "open a netlink socket"))?;
+            let mut batch = Batch::new();
+            batch.push_tolerant(object.as_str(), &DeleteLink::new(index));
+            spaces::run(&mut socket, &mut batch, &object, "remove")
+        })?;
+    }
+    Ok(())
+}

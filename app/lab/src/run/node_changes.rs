@@ -1,0 +1,320 @@
+//! Changes of a running lab: nodes made, removed and set.
+//!
+//! Every change is written down before it is made, under the lock that making and taking down have,
+//! and undone when it fails. What lives in a node is never ended without being asked for.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use netloom_model::lookup::slot;
+use netloom_model::plan::PlannedNode;
+use netloom_model::setting::{self, Settings};
+use netloom_model::{Plan, node_name_problem};
+
+use crate::build::maker::limits;
+use crate::run::running::{Running, Work};
+use crate::run::teardown;
+use crate::stage::{allowed, occupants};
+use crate::store::state::State;
+use crate::view::{Changed, NewNode, NodeSettings};
+use crate::{Error, Result};
+
+impl Running {
+    /// See [`Service::create_node`](crate::Service::create_node).
+    pub(crate) fn create(&self, request: &NewNode) -> Result<Changed> {
+        let mut work = self.work();
+        let node = self.fresh(request)?;
+        let (name, id) = (node.name.clone(), node.id);
+        self.change(&mut work, |state| {
+            let parent = node.parent.map(|p| state.plan.nodes[p].id);
+            let limits = &node.limits;
+            state.groups.add(id, parent, limits.memory.is_some(), limits.sockets.is_some());
+            state.plan.add_node(node);
+            Ok(())
+        })?;
+        if let Err(e) = self.make_with(&mut work) {
+            // What was made of it goes; the error is what the caller needs to know.
+            let _ = self.forget(&mut work, &[id]);
+            return Err(e);
+        }
+        self.serve_scopes()?;
+        Ok(Changed { name, notes: vec![] })
+    }
+
+    /// The node that is asked for, checked against what there is.
+    fn fresh(&self, request: &NewNode) -> Result<PlannedNode> {
+        let state = self.state();
+        let plan = &state.plan;
+        let object = format!("node {:?}", request.name);
+        let invalid = |reason: String| Error::Invalid { object: object.clone(), reason };
+        let (parent, last) = match request.name.rsplit_once('/') {
+            Some((parent, last)) => (Some(slot(plan, parent)?), last),
+            None => (None, request.name.as_str()),
+        };
+        if let Some(problem) = node_name_problem(last) {
+            return Err(invalid(problem));
+        }
+        // Not what is asked for is wrong, but what there is already stands in its way.
+        let full = |reason: String| Error::Busy { object: object.clone(), reason };
+        if plan.is_taken(&request.name) {
+            return Err(full("there is one of this name already".into()));
+        }
+        if let Some(parent) = parent {
+            plan.room_for_child(parent).map_err(full)?;
+        }
+        let mut node = PlannedNode::fresh(plan, &request.name, parent);
+        let mut settings = Settings::of(&node);
+        for (key, value) in &request.settings {
+            setting::set_node(&mut settings, key, value).map_err(&invalid)?;
+        }
+        settings.put(&mut node);
+        node.root = request.root.as_ref().map(PathBuf::from);
+        self.check_bounds(&state, &node)?;
+        allowed::check_limits(&state.groups, &node, state.user)?;
+        if let Some(root) = &node.root {
+            check_root(&object, root)?;
+        }
+        Ok(node)
+    }
+
+    /// A child gets no more than any node around it has.
+    fn check_bounds(&self, state: &State, node: &PlannedNode) -> Result<()> {
+        let up = |slot: &usize| state.plan.nodes[*slot].parent;
+        for around in std::iter::successors(node.parent, up) {
+            setting::check_bounds(node, &state.plan.nodes[around]).map_err(|reason| {
+                Error::Invalid { object: format!("node {:?}", node.name), reason }
+            })?;
+        }
+        Ok(())
+    }
+
+    /// See [`Service::delete_node`](crate::Service::delete_node).
+    pub(crate) fn delete(&self, node: &str, force: bool) -> Result<Changed> {
+        let mut work = self.work();
+        let state = self.state();
+        let top = slot(&state.plan, node)?;
+        let slots: Vec<usize> = std::iter::once(top).chain(state.plan.descendants(top)).collect();
+        if !force {
+            let remedy = "end them, or delete it with --force";
+            self.refuse_inhabited(&work, &state.plan, &slots, remedy)?;
+        }
+        let ids: Vec<usize> = slots.iter().map(|s| state.plan.nodes[*s].id).collect();
+        self.forget(&mut work, &ids)?;
+        Ok(Changed { name: node.to_owned(), notes: vec![] })
+    }
+
+    /// Refuses when processes or sockets live in one of these nodes, saying which.
+    fn refuse_inhabited(
+        &self,
+        work: &Work,
+        plan: &Plan,
+        slots: &[usize],
+        remedy: &str,
+    ) -> Result<()> {
+        for slot in slots {
+            let node = &plan.nodes[*slot];
+            let Some(init) = work.inits.get(&node.id).filter(|i| i.lives()) else { continue };
+            let found = occupants::of(&node.name, init)?;
+            if let Some(who) = found.words() {
+                let reason = format!("{who}; {remedy}");
+                return Err(Error::Busy { object: format!("node {:?}", node.name), reason });
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends these nodes and removes everything of them: all of it is tried, all failures are told.
+    fn forget(&self, work: &mut Work, ids: &[usize]) -> Result<()> {
+        // Who comes after a kill goes on with it.
+        self.change(work, |state| {
+            state.leaving.extend(ids);
+            Ok(())
+        })?;
+        let state = self.state();
+        let mut failures = Vec::new();
+        failures.extend(self.bring_home(work, ids).err());
+        self.unfit(&state, ids);
+        self.end_scopes(ids);
+        let names: Vec<(usize, String)> = state
+            .plan
+            .nodes
+            .iter()
+            .filter(|n| ids.contains(&n.id) && crate::build::starting::has_work(n))
+            .map(|n| (n.id, n.name.clone()))
+            .collect();
+        teardown::stop_programs(&self.folder, &names);
+        let inits = ids.iter().filter_map(|id| work.inits.remove(id)).collect();
+        failures.extend(teardown::end_inits(inits, || true).err());
+        // Children's groups lie in their parents': the deepest go first.
+        for id in ids.iter().rev() {
+            let removed = state.groups.remove_node(*id);
+            failures.extend(removed.err().map(Error::system("cgroups", "remove")));
+            failures.extend(self.folder.remove_node_files(*id).err());
+        }
+        let kept = self.change(work, |state| {
+            let gone: BTreeSet<usize> = (0..state.plan.nodes.len())
+                .filter(|slot| ids.contains(&state.plan.nodes[*slot].id))
+                .collect();
+            state.plan.remove_nodes(&gone);
+            let links = &state.plan.links;
+            state.lost.retain(|id, _| links.iter().any(|link| link.id == *id));
+            state.leaving.retain(|id| !ids.contains(id));
+            ids.iter().for_each(|id| state.groups.forget(*id));
+            Ok(())
+        });
+        failures.extend(kept.err());
+        self.settle_names();
+        Error::of_all(failures)
+    }
+
+    /// Removes the rest of nodes whose removal was cut off when the lab process was killed.
+    pub(crate) fn end_leaving(&self, work: &mut Work) {
+        let state = self.state();
+        let left = |id: &usize| state.leaving.contains(id);
+        // In the order of the plan: parents before what is in them.
+        let ids: Vec<usize> = state.plan.nodes.iter().map(|node| node.id).filter(left).collect();
+        if ids.is_empty() {
+            return;
+        }
+        if let Err(e) = self.forget(work, &ids) {
+            netloom_sys::journal::line(format_args!("netloom: {}", crate::describe(&e)));
+        }
+    }
+
+    /// See [`Service::set_node`](crate::Service::set_node).
+    pub(crate) fn set(&self, node: &str, change: &NodeSettings) -> Result<Changed> {
+        let mut work = self.work();
+        let state = self.state();
+        let at = slot(&state.plan, node)?;
+        let object = format!("node {node:?}");
+        let invalid = |reason: String| Error::Invalid { object: object.clone(), reason };
+        let old = &state.plan.nodes[at];
+        let mut new = old.clone();
+        let mut settings = Settings::of(old);
+        for (key, value) in &change.settings {
+            if key == "root" {
+                new.root = (value != "none").then(|| PathBuf::from(value));
+                continue;
+            }
+            setting::set_node(&mut settings, key, value).map_err(&invalid)?;
+        }
+        settings.put(&mut new);
+        if old.children.is_none() && new.children.is_some() {
+            let reason = "it was made without children, so it has no way to manage any; make it \
+                          anew with a limit of children";
+            return Err(invalid(reason.into()));
+        }
+        self.check_bounds(&state, &new)?;
+        for inner in state.plan.descendants(at) {
+            setting::check_bounds(&state.plan.nodes[inner], &new).map_err(&invalid)?;
+        }
+        allowed::check_limits(&state.groups, &new, state.user)?;
+        let remake = new.root != old.root || new.privileged != old.privileged;
+        if remake {
+            new.root.as_ref().map_or(Ok(()), |root| check_root(&object, root))?;
+            let below = state.plan.descendants(at);
+            let slots: Vec<usize> = std::iter::once(at).chain(below).collect();
+            let remedy = "`root` and `privileged` can be changed when they have ended";
+            self.refuse_inhabited(&work, &state.plan, &slots, remedy)?;
+        }
+        let mut notes = Vec::new();
+        if new.limits != old.limits {
+            notes = self.apply_limits(&mut work, old, &new)?;
+        }
+        self.apply_guards(&work, &state, at, &new)?;
+        self.change(&mut work, |state| {
+            state.plan.nodes[at] = new.clone();
+            Ok(())
+        })?;
+        if remake {
+            self.remake(&mut work, &new)?;
+            notes.push("made anew".into());
+        }
+        let count = state.plan.descendants(at).len();
+        if new.children.is_some_and(|limit| count > limit as usize) {
+            notes.push(format!("{count} nodes live in it already; no more can be made"));
+        }
+        Ok(Changed { name: node.to_owned(), notes })
+    }
+
+    /// Sets the limits of a living node.
+    fn apply_limits(
+        &self,
+        work: &mut Work,
+        old: &PlannedNode,
+        new: &PlannedNode,
+    ) -> Result<Vec<String>> {
+        let object = format!("node {:?}", new.name);
+        let mut notes = self.enlarge_groups(work, old, new)?;
+        let state = self.state();
+        let set = state.groups.apply(new.id, &limits(&old.limits), &limits(&new.limits));
+        notes.extend(set.map_err(Error::system(&object, "set its limits"))?);
+        if new.limits.weight != old.limits.weight {
+            let weighed = state.groups.weigh(new.id, new.limits.weight);
+            weighed.map_err(Error::system(&object, "set its weight"))?;
+        }
+        self.kept.keepers.guards.limit_sockets(&state, new)?;
+        let counts = self.kept.keepers.guards.sockets(&state, new);
+        let over = new.limits.sockets.zip(counts).filter(|(limit, c)| c.open > u64::from(*limit));
+        if let Some((limit, counts)) = over {
+            notes.push(format!("{} sockets are open, limit {limit}: no more can be", counts.open));
+        }
+        Ok(notes)
+    }
+
+    /// Gives a node that had no memory or socket limit the groups for one.
+    fn enlarge_groups(
+        &self,
+        work: &mut Work,
+        old: &PlannedNode,
+        new: &PlannedNode,
+    ) -> Result<Vec<String>> {
+        let object = format!("node {:?}", new.name);
+        let state = self.state();
+        let (memory, sockets) = (new.limits.memory.is_some(), new.limits.sockets.is_some());
+        let lacks_memory = memory && old.limits.memory.is_none();
+        let lacks_sockets = sockets && state.groups.sockets_dir(new.id).is_none();
+        if !lacks_memory && !lacks_sockets {
+            return Ok(vec![]);
+        }
+        self.change(work, |state| {
+            let parent = new.parent.map(|p| state.plan.nodes[p].id);
+            state.groups.add(new.id, parent, memory, sockets);
+            Ok(())
+        })?;
+        let state = self.state();
+        let init = self.living(work, new)?;
+        let open = if lacks_sockets { occupants::sockets_open(&new.name, init)? } else { 0 };
+        state
+            .groups
+            .create_node(new.id, &limits(&old.limits))
+            .map_err(Error::system(&object, "make a group for it"))?;
+        let pids = occupants::pids(init, &state.groups, new.id);
+        state
+            .groups
+            .move_in(new.id, &pids)
+            .map_err(Error::system(&object, "move its processes into a group"))?;
+        Ok(match open {
+            0 => vec![],
+            1 => vec!["a socket that was open before does not count for the limit".into()],
+            n => vec![format!("{n} sockets that were open before do not count for the limit")],
+        })
+    }
+
+    /// Ends a node's init and makes it anew.
+    fn remake(&self, work: &mut Work, node: &PlannedNode) -> Result<()> {
+        self.unfit(&self.state(), &[node.id]);
+        let inits = work.inits.remove(&node.id).into_iter().collect();
+        teardown::end_inits(inits, || true)?;
+        self.make_with(work).map(drop)
+    }
+}
+
+/// A root must be a directory that is there.
+fn check_root(object: &str, root: &std::path::Path) -> Result<()> {
+    if root.is_absolute() && root.is_dir() {
+        return Ok(());
+    }
+    let reason = format!("root {root:?}: not a directory given from /");
+    Err(Error::Invalid { object: object.to_owned(), reason })
+}

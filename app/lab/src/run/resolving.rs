@@ -1,0 +1,86 @@
+//! What the thread that keeps the nodes' `/etc/hosts` is told: which inits live, and that something changed.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use rustix::event::EventfdFlags;
+use rustix::process::Pid;
+
+use crate::stage::inits::Inits;
+
+/// What the thread is to know.
+pub(crate) struct Resolving {
+    pub(crate) table: Mutex<Table>,
+    /// Told when the thread has done a round.
+    pub(crate) done: Condvar,
+    /// Written to when the table or the lab changes.
+    pub(crate) wake: Option<OwnedFd>,
+}
+
+#[derive(Default)]
+pub(crate) struct Table {
+    /// The living inits of nodes and of the core, by id.
+    pub(crate) inits: BTreeMap<usize, Pid>,
+    pub(crate) spawner: Option<Pid>,
+    pub(crate) over: bool,
+    /// Whether the thread runs.
+    pub(crate) runs: bool,
+    /// How often something was told to the thread, and how much of that it has seen to.
+    pub(crate) told: u64,
+    pub(crate) seen_to: u64,
+}
+
+impl Resolving {
+    pub(crate) fn new(spawner: Pid) -> Resolving {
+        let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        let table = Table { spawner: Some(spawner), ..Table::default() };
+        // Without it the file stays as the plan has it.
+        Resolving { table: Mutex::new(table), done: Condvar::new(), wake: wake.ok() }
+    }
+
+    pub(crate) fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// These nodes (ids) have inits now, or other ones than before.
+    pub(crate) fn follow(&self, inits: &Inits, ids: impl IntoIterator<Item = usize>) {
+        let found = ids.into_iter().filter_map(|id| Some((id, inits.get(&id)?.pid)));
+        self.table().inits.extend(found);
+        self.wake();
+    }
+
+    /// These nodes are going.
+    pub(crate) fn forget(&self, ids: &[usize]) {
+        self.table().inits.retain(|id, _| !ids.contains(id));
+        self.wake();
+    }
+
+    /// The file is shown by another spawner from now on, too.
+    pub(crate) fn follow_spawner(&self, spawner: Pid) {
+        self.table().spawner = Some(spawner);
+        self.wake();
+    }
+
+    /// The lab is going.
+    pub(crate) fn end(&self) {
+        self.table().over = true;
+        self.wake();
+    }
+
+    /// What is to exist may have changed.
+    pub(crate) fn wake(&self) {
+        self.table().told += 1;
+        if let Some(wake) = &self.wake {
+            // A full counter wakes as well.
+            let _ = rustix::io::write(wake, &1_u64.to_ne_bytes());
+        }
+    }
+}
+
+impl Resolving {
+    /// A descriptor to wait for.
+    pub(crate) fn wake_of(&self) -> Option<OwnedFd> {
+        self.wake.as_ref()?.try_clone().ok()
+    }
+}

@@ -1,0 +1,431 @@
+//! A running lab as seen and managed from inside one of its nodes: the nodes in it and nothing else.
+//!
+//! What a caller may do follows from the socket he calls on, never from what he says: each node that
+//! may have children has a folder of sockets of its own, shown in it below `/run/netloom`. Names go
+//! without the node's own; `.` is the node itself. What is outside is neither shown nor
+//! reachable: a link that leaves the subtree has no name here. Nor is a path of the host: nobody in here names
+//! a root, a node that is made here gets that of the node it is in, and no descriptor of a directory is handed
+//! out, since `..` leads up from one.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use netloom_measure::Probe;
+use netloom_model::Plan;
+use netloom_node::entry::Door;
+use netloom_node::log::Record;
+use netloom_node::ping::Pace;
+use netloom_switch::control::requests::{Answer, Request};
+use rustix::fs::{Mode, OFlags};
+
+use crate::run::running::Running;
+use crate::store::state::{SCOPE_MARK, make_private_dir};
+use crate::view::{
+    Changed, Fates, LabState, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewLink, NewNode,
+    NewSwitch, NodeSettings, NodeState, NodeStatus, PairReachability, Reachability, Repaired,
+};
+use crate::{Error, Result, Service};
+
+/// The view from inside a node.
+pub(crate) struct Scoped {
+    running: Arc<Running>,
+    /// The node's id.
+    root: usize,
+}
+
+/// Why no root is taken from inside a node.
+const NO_ROOT: &str = "a root is given from outside of it only, because its path is one of the host; a node made in here \
+                       gets the root of the node that it is in";
+
+/// Makes the folder through which a node sees the nodes in it.
+pub(crate) fn make_folder(running: &Running, node: usize) -> Result<std::path::PathBuf> {
+    let path = running.folder.scope(node);
+    make_private_dir(&path, true)?;
+    let mark = path.join(SCOPE_MARK);
+    // What lies there may be of the node's making: a link of its own is not followed.
+    let flags =
+        OFlags::CREATE | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    rustix::fs::open(&mark, flags, Mode::RUSR | Mode::WUSR)
+        .map_err(|e| Error::state(&mark, "write")(e.into()))?;
+    Ok(path)
+}
+
+/// What a node is called inside itself: without the names of those it lives in.
+fn short(name: &str) -> String {
+    name.rsplit('/').next().unwrap_or(name).to_owned()
+}
+
+/// A text of the lab's in the words of this view: names that begin with `prefix` go without it.
+fn strip(text: &str, prefix: &str) -> String {
+    let of_a_name = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(prefix) {
+        let (before, after) = rest.split_at(at);
+        out.push_str(before);
+        let begins = before.ends_with("--") || !out.ends_with(of_a_name);
+        let kept = if begins { "" } else { prefix };
+        out.push_str(kept);
+        rest = &after[prefix.len()..];
+        if begins {
+            // What follows is the name itself, which may begin alike.
+            let end = rest.find(|c| !of_a_name(c)).unwrap_or(rest.len());
+            let end = rest[..end].find("--").unwrap_or(end);
+            out.push_str(&rest[..end]);
+            rest = &rest[end..];
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+impl Scoped {
+    /// The view from inside the node `root`, an id.
+    pub(crate) fn new(running: Arc<Running>, root: usize) -> Scoped {
+        Scoped { running, root }
+    }
+
+    /// The node's own name in the lab.
+    fn own_name(&self) -> Result<String> {
+        let state = self.running.state();
+        let found = state.plan.nodes.iter().find(|n| n.id == self.root);
+        found.map(|n| n.name.clone()).ok_or_else(|| Error::NoLab("(of this node)".into()))
+    }
+
+    /// Whether programs in here may enter nodes.
+    fn is_privileged(&self) -> bool {
+        let state = self.running.state();
+        state.plan.nodes.iter().any(|n| n.id == self.root && n.privileged)
+    }
+
+    /// The name in the lab of a node in here.
+    fn full(&self, node: &str) -> Result<String> {
+        let own = self.own_name()?;
+        Ok(if node == "." { own } else { format!("{own}/{node}") })
+    }
+
+    /// The same of a node that is changed: not the node itself.
+    fn below(&self, node: &str) -> Result<String> {
+        if node == "." {
+            return Err(self.refused("a node cannot change what bounds itself"));
+        }
+        self.full(node)
+    }
+
+    /// Refuses a root that is named from in here: its path would be one of the host's.
+    fn refuse_root<'a>(
+        &self,
+        mut settings: impl Iterator<Item = &'a (String, String)>,
+    ) -> Result<()> {
+        match settings.any(|(key, _)| key == "root") {
+            true => Err(self.refused(NO_ROOT)),
+            false => Ok(()),
+        }
+    }
+
+    fn refused(&self, reason: &str) -> Error {
+        let lab = short(&self.own_name().unwrap_or_default());
+        Error::Conflict { lab, reason: reason.to_owned() }
+    }
+
+    /// Puts a lab's error into the words of this view.
+    fn seen(&self, error: Error) -> Error {
+        let Ok(own) = self.own_name() else { return error };
+        let prefix = format!("{own}/");
+        let local = |name: &str| strip(name, &prefix);
+        let short = short(&own);
+        match error {
+            // Hints would tell names from outside.
+            Error::NoNode { node, .. } => {
+                Error::NoNode { lab: short, node: local(&node), hint: String::new() }
+            }
+            Error::NoLink { link, .. } => {
+                Error::NoLink { lab: short, link: local(&link), hint: String::new() }
+            }
+            Error::DeadNode(node) => Error::DeadNode(local(&node)),
+            Error::Conflict { reason, .. } => {
+                Error::Conflict { lab: short, reason: local(&reason) }
+            }
+            Error::Busy { object, reason } => {
+                Error::Busy { object: local(&object), reason: local(&reason) }
+            }
+            Error::Invalid { object, reason } => {
+                Error::Invalid { object: local(&object), reason: local(&reason) }
+            }
+            other => other,
+        }
+    }
+
+    /// `NODE:IFACE` in here, as the lab calls it.
+    fn interface(&self, interface: &str) -> Result<String> {
+        match interface.split_once(':') {
+            Some(("host", _)) | None => {
+                let reason = format!("interface {interface:?}: only NODE:IFACE of a node in here");
+                Err(self.refused(&reason))
+            }
+            Some((node, iface)) => Ok(format!("{}:{iface}", self.full(node)?)),
+        }
+    }
+
+    /// The link that is meant, which must lie wholly in here.
+    fn link(&self, link: &str) -> Result<String> {
+        let own = self.own_name()?;
+        let state = self.running.state();
+        let none =
+            || Error::NoLink { lab: short(&own), link: link.to_owned(), hint: String::new() };
+        let slot = state.plan.slot_of(self.root).ok_or_else(none)?;
+        let inside = state.plan.subtree(slot);
+        let (found, end) = netloom_model::lookup::find_link(&inside, link)?;
+        match end {
+            // An end names the direction: it is kept.
+            Some(side) => {
+                let end = inside.end_text(&inside.links[found].ends[side]);
+                Ok(format!("{own}/{end}"))
+            }
+            None => {
+                let id = inside.links[found].id;
+                let whole = state.plan.links.iter().find(|l| l.id == id);
+                whole.map(|l| l.name.clone()).ok_or_else(none)
+            }
+        }
+    }
+
+    /// What is shown of a lab.
+    fn view(&self, mut status: LabStatus) -> Result<LabStatus> {
+        let own = self.own_name()?;
+        let prefix = format!("{own}/");
+        let local = |name: &str| name.strip_prefix(&prefix).map(str::to_owned);
+        let all = |text: &str| strip(text, &prefix);
+        let inner = |ends: &[String; 2]| ends.iter().all(|e| e.starts_with(&prefix));
+        status.links.retain(|l| inner(&l.ends));
+        let shown: Vec<String> = status.links.iter().map(|l| l.name.clone()).collect();
+        let node = |mut n: NodeStatus| -> Option<NodeStatus> {
+            n.name = local(&n.name)?;
+            n.parent = n.parent.and_then(|p| local(&p));
+            for interface in &mut n.interfaces {
+                let known = shown.contains(&interface.link);
+                interface.link = if known { all(&interface.link) } else { String::new() };
+            }
+            for sender in n.protect.iter_mut().flat_map(|p| &mut p.senders) {
+                sender.sender = local(&sender.sender).unwrap_or_else(|| "(outside)".to_owned());
+            }
+            Some(n)
+        };
+        status.nodes = status.nodes.into_iter().filter_map(node).collect();
+        for link in &mut status.links {
+            self.localise(&prefix, link);
+        }
+        status.switches.clear();
+        let whole = status.nodes.iter().all(|n| n.alive && n.state == NodeState::Up);
+        // A view of a lab that is being made, or was kept after it failed, is that, too.
+        if matches!(status.state, LabState::Up | LabState::Degraded) {
+            status.state = if whole { LabState::Up } else { LabState::Degraded };
+        }
+        status.name = short(&own);
+        Ok(status)
+    }
+
+    fn localise(&self, prefix: &str, link: &mut LinkStatus) {
+        link.name = strip(&link.name, prefix);
+        for end in &mut link.ends {
+            *end = strip(end, prefix);
+        }
+        for direction in link.wire.iter_mut().flat_map(|w| &mut w.directions).flatten() {
+            direction.from = strip(&direction.from, prefix);
+        }
+    }
+
+    fn local_change(&self, mut changed: Changed) -> Result<Changed> {
+        let prefix = format!("{}/", self.own_name()?);
+        changed.name = strip(&changed.name, &prefix);
+        for note in &mut changed.notes {
+            *note = strip(note, &prefix);
+        }
+        Ok(changed)
+    }
+}
+
+impl Service for Scoped {
+    fn status(&self) -> Result<LabStatus> {
+        self.view(self.running.status()?)
+    }
+
+    fn plan(&self) -> Arc<Plan> {
+        let state = self.running.state();
+        let slot = state.plan.slot_of(self.root);
+        Arc::new(slot.map_or_else(Plan::default, |slot| state.plan.subtree(slot)))
+    }
+
+    fn repair(&self) -> Result<Repaired> {
+        let prefix = format!("{}/", self.own_name()?);
+        let mut repaired = self.running.repair().map_err(|e| self.seen(e))?;
+        repaired.nodes.retain_mut(|n| match n.strip_prefix(&prefix) {
+            Some(local) => {
+                *n = local.to_owned();
+                true
+            }
+            None => false,
+        });
+        Ok(repaired)
+    }
+
+    fn ping(&self, families: &[u8], timeout: Duration) -> Result<Reachability> {
+        let state = self.running.state();
+        let slot = state.plan.slot_of(self.root);
+        let slots = slot.map_or_else(Vec::new, |slot| state.plan.descendants(slot));
+        let mut found = self.running.ping_among(&slots, families, timeout)?;
+        let prefix = format!("{}/", self.own_name()?);
+        for node in &mut found.nodes {
+            *node = strip(node, &prefix);
+        }
+        Ok(found)
+    }
+
+    fn ping_pair(
+        &self,
+        from: &str,
+        to: &str,
+        families: &[u8],
+        pace: Pace,
+    ) -> Result<PairReachability> {
+        let (full_from, full_to) = (self.full(from)?, self.full(to)?);
+        let found = self.running.ping_one(&full_from, &full_to, families, pace);
+        let found = found.map_err(|e| self.seen(e))?;
+        Ok(PairReachability { from: from.to_owned(), to: to.to_owned(), ..found })
+    }
+
+    fn log(&self, node: &str, after_ns: u64, wait: Duration) -> Result<Vec<Record>> {
+        self.running.log(&self.below(node)?, after_ns, wait).map_err(|e| self.seen(e))
+    }
+
+    fn door(&self, node: &str) -> Result<Door> {
+        let mut door = self.running.door(&self.below(node)?).map_err(|e| self.seen(e))?;
+        // The caller lives in the lab's user namespace already.
+        door.user = false;
+        door.by_init = !self.is_privileged();
+        door.groups
+            .without_directory()
+            .map_err(Error::system(format!("node {node:?}"), "open its cgroups"))?;
+        node.clone_into(&mut door.node);
+        Ok(door)
+    }
+
+    fn run_in(&self, node: &str, fds: &[OwnedFd]) -> Result<()> {
+        self.running.run_in(&self.below(node)?, fds).map_err(|e| self.seen(e))
+    }
+
+    fn core(&self) -> Result<Door> {
+        Err(self.refused("what is between nodes is seen outside of them"))
+    }
+
+    fn create_node(&self, request: &NewNode) -> Result<Changed> {
+        let mut request = request.clone();
+        if request.root.is_some() {
+            return Err(self.refused(NO_ROOT));
+        }
+        self.refuse_root(request.settings.iter())?;
+        request.name = self.below(&request.name)?;
+        let made = self.running.create(&request).map_err(|e| self.seen(e))?;
+        self.local_change(made)
+    }
+
+    fn delete_node(&self, node: &str, force: bool) -> Result<Changed> {
+        let gone = self.running.delete(&self.below(node)?, force).map_err(|e| self.seen(e))?;
+        self.local_change(gone)
+    }
+
+    fn set_node(&self, node: &str, change: &NodeSettings) -> Result<Changed> {
+        self.refuse_root(change.settings.iter())?;
+        let set = self.running.set(&self.below(node)?, change).map_err(|e| self.seen(e))?;
+        self.local_change(set)
+    }
+
+    fn move_interface(&self, request: &MoveInterface) -> Result<Changed> {
+        if request.to == "host" {
+            return Err(self.refused("interfaces can be moved between nodes in here only"));
+        }
+        let request = MoveInterface {
+            interface: self.interface(&request.interface)?,
+            to: self.full(&request.to)?,
+            ..request.clone()
+        };
+        let moved = self.running.move_to(&request).map_err(|e| self.seen(e))?;
+        self.local_change(moved)
+    }
+
+    fn set_link(&self, link: &str, change: &LinkSettings) -> Result<LinkStatus> {
+        let link = self.link(link)?;
+        let mut status = self.running.impair(&link, change).map_err(|e| self.seen(e))?;
+        self.localise(&format!("{}/", self.own_name()?), &mut status);
+        Ok(status)
+    }
+
+    fn create_link(&self, request: &NewLink) -> Result<Changed> {
+        let below = |end: &str| match end.split_once(':') {
+            Some((node, iface)) => Ok::<_, Error>(format!("{}:{iface}", self.below(node)?)),
+            None => self.below(end),
+        };
+        let mut request =
+            NewLink { a: below(&request.a)?, b: below(&request.b)?, ..request.clone() };
+        for (end, _) in &mut request.addresses {
+            *end = below(end)?;
+        }
+        let made = self.running.make_link(&request).map_err(|e| self.seen(e))?;
+        self.local_change(made)
+    }
+
+    fn delete_link(&self, link: &str) -> Result<Changed> {
+        let gone = self.running.remove_link(&self.link(link)?).map_err(|e| self.seen(e))?;
+        self.local_change(gone)
+    }
+
+    fn note_fates(&self, link: &str, keep: Option<usize>) -> Result<()> {
+        self.running.note(&self.link(link)?, keep).map_err(|e| self.seen(e))
+    }
+
+    fn fates(&self, link: &str, end: usize, after: Option<u64>, wait: Duration) -> Result<Fates> {
+        let link = self.link(link)?;
+        self.running.fates_of(&link, end, after, wait).map_err(|e| self.seen(e))
+    }
+
+    fn create_switch(&self, _: &NewSwitch) -> Result<Changed> {
+        Err(self.refused("switches are made outside of nodes"))
+    }
+
+    fn delete_switch(&self, _: &str, _: bool) -> Result<Changed> {
+        Err(self.refused("switches are removed outside of nodes"))
+    }
+
+    fn ask_switch(&self, _: &str, _: &Request) -> Result<Answer> {
+        Err(self.refused("switches are shown and changed outside of nodes"))
+    }
+
+    fn probe(&self) -> Result<Arc<Probe>> {
+        Err(self.refused("a lab is measured from outside of its nodes"))
+    }
+
+    fn down(&self) -> Result<()> {
+        Err(self.refused("a node cannot take down the lab that it lives in"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::strip;
+
+    #[test]
+    fn names_go_without_the_nodes_own() {
+        for (text, seen) in [
+            ("t/a", "a"),
+            ("t/t/a", "t/a"),
+            ("t/a:eth0--t/b:eth1", "a:eth0--b:eth1"),
+            ("at/a", "at/a"),
+            ("node \"t/a\": has 3", "node \"a\": has 3"),
+            ("t/a--x, t/b", "a--x, b"),
+            ("t", "t"),
+        ] {
+            assert_eq!(strip(text, "t/"), seen, "{text}");
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! What a running lab is asked: implements [`Service`]. What is shown is read from the kernel when it is asked for.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use netloom_measure::Probe;
+use netloom_model::Plan;
+use netloom_model::lookup::slot;
+use netloom_node::control::{self, Connection};
+use netloom_node::entry::Door;
+use netloom_node::init;
+use netloom_node::log::{self, Record};
+use netloom_node::ping::Pace;
+use netloom_node::spec::{CORE, NodeSpec, log_names, socket_name};
+use netloom_switch::control::requests::{Answer, Request};
+use netloom_sys::cgroup::Join;
+
+use crate::run::running::{Made, Phase, Running};
+use crate::run::status;
+use crate::view::{
+    Changed, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewLink, NewNode,
+    NewSwitch, NodeSettings, PairReachability, Reachability, Repaired,
+};
+use crate::{Error, Result, Service};
+
+/// Pause between two looks at a node's log for somebody who waits.
+const LOG_LOOK: Duration = Duration::from_millis(40);
+
+/// How long an init may take to accept a caller that is passed on to it.
+const PASSING_ON: Duration = Duration::from_secs(5);
+
+impl Service for Running {
+    fn status(&self) -> Result<LabStatus> {
+        let state = self.state();
+        let pids = self.pids(&state.plan);
+        let kept = self.kept.keepers.all().into_iter().all(|keeper| keeper.is_whole(&state));
+        let whole = self.has_core() && pids.iter().all(Option::is_some) && kept;
+        let phase = self.phase();
+        status::read(&status::Sources { running: self, state: &state, pids: &pids, whole, phase })
+    }
+
+    fn plan(&self) -> Arc<Plan> {
+        Arc::new(self.state().plan.clone())
+    }
+
+    fn repair(&self) -> Result<Repaired> {
+        self.drop_silent();
+        let Made { nodes, troubles } = self.make(&|_, _, _| {})?;
+        Ok(Repaired { nodes, troubles })
+    }
+
+    fn ping(&self, families: &[u8], timeout: Duration) -> Result<Reachability> {
+        let all: Vec<usize> = (0..self.state().plan.nodes.len()).collect();
+        self.ping_among(&all, families, timeout)
+    }
+
+    fn ping_pair(
+        &self,
+        from: &str,
+        to: &str,
+        families: &[u8],
+        pace: Pace,
+    ) -> Result<PairReachability> {
+        self.ping_one(from, to, families, pace)
+    }
+
+    fn log(&self, node: &str, after_ns: u64, wait: Duration) -> Result<Vec<Record>> {
+        let state = self.state();
+        let planned = &state.plan.nodes[slot(&state.plan, node)?];
+        let (index, names) = (planned.id, log::names(&planned.run));
+        let paths = log_names(index).map(|n| self.folder.sockets().join(n));
+        let until = Instant::now() + wait;
+        loop {
+            let mut records = log::read(&paths);
+            records.retain(|r| r.time_ns > after_ns);
+            if !records.is_empty() || Instant::now() >= until {
+                let runs = planned.run.len();
+                for r in &mut records {
+                    let of_setup = || Some(format!("setup {}", r.program.checked_sub(runs)? + 1));
+                    r.name = names.get(r.program).cloned().or_else(of_setup);
+                }
+                return Ok(records);
+            }
+            std::thread::sleep(LOG_LOOK.min(until.saturating_duration_since(Instant::now())));
+        }
+    }
+
+    fn door(&self, node: &str) -> Result<Door> {
+        self.with_init(node, |state, planned, found| {
+            let object = format!("node {node:?}");
+            let init = found.pidfd.try_clone().map_err(Error::state(&object, "copy its pidfd"))?;
+            let groups = state
+                .groups
+                .join_handles(planned.id)
+                .map_err(Error::system(&object, "open its cgroups"))?;
+            let mut spec = NodeSpec::core(planned.id, node);
+            spec.env.clone_from(&planned.env);
+            let env = init::environment(&state.plan.lab, &spec);
+            Ok(Door {
+                node: node.to_owned(),
+                init,
+                groups,
+                user: state.user,
+                env,
+                nested: planned.children.is_some() || planned.parent.is_some(),
+                privileged: planned.privileged,
+                by_init: false,
+            })
+        })
+    }
+
+    fn run_in(&self, node: &str, fds: &[OwnedFd]) -> Result<()> {
+        let id = self.with_init(node, |_, planned, _| Ok(planned.id))?;
+        let socket = self.folder.sockets().join(socket_name(id));
+        let init = Connection::open_within(node, &socket, Some(PASSING_ON))?;
+        let init = init.ok_or_else(|| Error::DeadNode(node.to_owned()))?;
+        let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
+        Ok(init.send_with(&control::Request::Run, &fds)?)
+    }
+
+    fn core(&self) -> Result<Door> {
+        let state = self.state();
+        let (lab, user) = (state.plan.lab.clone(), state.user);
+        let work = self.work();
+        let found = work.inits.get(&CORE).filter(|i| i.lives());
+        let object = "core namespace";
+        let init = found.ok_or_else(|| Error::DeadNode(object.to_owned()))?;
+        let init = init.pidfd.try_clone().map_err(Error::state(object, "copy its pidfd"))?;
+        let groups = Join { tasks: vec![], v2: None };
+        Ok(Door {
+            node: lab,
+            init,
+            groups,
+            user,
+            env: vec![],
+            nested: false,
+            privileged: true,
+            by_init: false,
+        })
+    }
+
+    fn create_node(&self, request: &NewNode) -> Result<Changed> {
+        self.create(request)
+    }
+
+    fn delete_node(&self, node: &str, force: bool) -> Result<Changed> {
+        self.delete(node, force)
+    }
+
+    fn set_node(&self, node: &str, change: &NodeSettings) -> Result<Changed> {
+        self.set(node, change)
+    }
+
+    fn move_interface(&self, request: &MoveInterface) -> Result<Changed> {
+        self.move_to(request)
+    }
+
+    fn set_link(&self, link: &str, change: &LinkSettings) -> Result<LinkStatus> {
+        self.impair(link, change)
+    }
+
+    fn create_link(&self, request: &NewLink) -> Result<Changed> {
+        self.make_link(request)
+    }
+
+    fn delete_link(&self, link: &str) -> Result<Changed> {
+        self.remove_link(link)
+    }
+
+    fn note_fates(&self, link: &str, keep: Option<usize>) -> Result<()> {
+        self.note(link, keep)
+    }
+
+    fn fates(&self, link: &str, end: usize, after: Option<u64>, wait: Duration) -> Result<Fates> {
+        self.fates_of(link, end, after, wait)
+    }
+
+    fn create_switch(&self, request: &NewSwitch) -> Result<Changed> {
+        self.make_switch(request)
+    }
+
+    fn delete_switch(&self, switch: &str, force: bool) -> Result<Changed> {
+        self.remove_switch(switch, force)
+    }
+
+    fn ask_switch(&self, switch: &str, request: &Request) -> Result<Answer> {
+        self.ask_the_switch(switch, request)
+    }
+
+    fn probe(&self) -> Result<Arc<Probe>> {
+        self.kept.probing.probe(self.folder.name())
+    }
+
+    fn down(&self) -> Result<()> {
+        self.enter(Phase::Ended);
+        let result = self.take_down();
+        // The lab process ends in any case: what is left is found by the next `down`.
+        let _ = rustix::io::write(&self.ended, b".");
+        result
+    }
+}

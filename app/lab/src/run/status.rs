@@ -1,0 +1,368 @@
+//! Reads how a lab is: inits, cgroups, programs and interfaces, from the kernel.
+
+use std::os::fd::AsFd;
+
+use netloom_model::Plan;
+use netloom_model::plan::{Interface, PlannedEnd, PlannedLink, PlannedNode};
+use netloom_netlink::{AddressInfo, LinkInfo, Socket, diag};
+use netloom_node::control::{Answer, Connection, NodeReport, ProgramState, Request};
+use netloom_node::spec::socket_name;
+use netloom_sys::namespace;
+use rustix::process::Pid;
+
+use crate::build::starting::has_work;
+use crate::run::impairing;
+use crate::run::running::{Phase, Running};
+use crate::stage::addresses::{self, Held};
+use crate::stage::lab_process::now_ns;
+use crate::stage::spaces::on_a_thread;
+use crate::store::moved::Home;
+use crate::store::state::{Folder, State};
+use crate::view::{
+    ChildrenView, DropView, InterfaceStatus, LabState, LabStatus, LimitsView, LinkStatus,
+    NodeState, NodeStatus, ProgramView, ProtectView, SwitchStatus, Traffic, WireView,
+};
+use crate::{Error, Result};
+
+/// Threads that look at nodes at most, and nodes that a thread is worth.
+const MOST_THREADS: usize = 4;
+const FEWEST_A_THREAD: usize = 64;
+
+/// What a reading needs.
+pub(crate) struct Sources<'a> {
+    pub(crate) running: &'a Running,
+    pub(crate) state: &'a State,
+    /// The living inits of nodes, by slot.
+    pub(crate) pids: &'a [Option<Pid>],
+    /// All of them and the core's live.
+    pub(crate) whole: bool,
+    /// How far the lab is.
+    pub(crate) phase: Phase,
+}
+
+/// What one visit to a node's namespace finds.
+#[derive(Default)]
+struct Visit {
+    links: Vec<LinkInfo>,
+    addresses: Vec<AddressInfo>,
+    sockets: Option<u64>,
+}
+
+/// Reads all of it.
+pub(crate) fn read(sources: &Sources<'_>) -> Result<LabStatus> {
+    let state = sources.state;
+    let plan = &state.plan;
+    let nodes = nodes(sources)?;
+    let wires = &sources.running.kept.keepers.wires;
+    let directions = sources.running.wire_states(state);
+    let restarts = wires.restarts();
+    let link = |l: &PlannedLink| {
+        let wire = impairing::view(state, l, directions.as_ref(), restarts);
+        let plugged = sources.running.kept.keepers.switches.is_plugged(plan, l);
+        let mut status = link(plan, l, &nodes, wire, plugged);
+        status.down = state.down.contains(&l.id);
+        status.up &= !status.down && !state.lost.contains_key(&l.id);
+        status
+    };
+    let links = plan.links.iter().map(link).collect();
+    Ok(LabStatus {
+        name: plan.lab.clone(),
+        state: lab_state(sources, &nodes),
+        digest: plan.digest.clone(),
+        pid: rustix::process::getpid().as_raw_nonzero().get(),
+        since: state.since,
+        read_ns: now_ns(),
+        user: state.user,
+        nodes,
+        switches: (0..plan.switches.len()).map(|i| switch(plan, i)).collect(),
+        links,
+    })
+}
+
+fn lab_state(sources: &Sources<'_>, nodes: &[NodeStatus]) -> LabState {
+    let troubled = |n: &NodeStatus| matches!(n.state, NodeState::Degraded | NodeState::Failed);
+    match sources.phase {
+        Phase::Making | Phase::Starting => LabState::Starting,
+        Phase::Failed => LabState::Failed,
+        Phase::Up | Phase::Ended if sources.whole && !nodes.iter().any(troubled) => LabState::Up,
+        Phase::Up | Phase::Ended => LabState::Degraded,
+    }
+}
+
+/// All nodes, by as many threads as there are processors, which visit their namespaces.
+fn nodes(sources: &Sources<'_>) -> Result<Vec<NodeStatus>> {
+    let all: Vec<usize> = (0..sources.state.plan.nodes.len()).collect();
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
+    let part = all.len().div_ceil(threads).max(FEWEST_A_THREAD);
+    let one = |slots: &[usize]| -> Result<Vec<NodeStatus>> {
+        on_a_thread(|| {
+            let each = |slot: &usize| Ok(node(sources, *slot, &visit(sources, *slot)?));
+            slots.iter().map(each).collect()
+        })
+    };
+    let parts = std::thread::scope(|scope| {
+        let one = &one;
+        let started: Vec<_> = all.chunks(part).map(|s| scope.spawn(move || one(s))).collect();
+        started.into_iter().map(std::thread::ScopedJoinHandle::join).collect::<Vec<_>>()
+    });
+    let mut nodes = Vec::with_capacity(all.len());
+    for part in parts {
+        nodes.extend(part.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+    }
+    Ok(nodes)
+}
+
+/// What is seen from inside a node's network. The calling thread ends afterwards.
+fn visit(sources: &Sources<'_>, slot: usize) -> Result<Visit> {
+    let Some(pid) = sources.pids[slot] else { return Ok(Visit::default()) };
+    let object = || format!("node {:?}", sources.state.plan.nodes[slot].name);
+    // An init that ends meanwhile has no interfaces.
+    let Ok(ns) = namespace::network_of(pid) else { return Ok(Visit::default()) };
+    namespace::enter_network(ns.as_fd()).map_err(Error::system(object(), "look into"))?;
+    let mut socket =
+        Socket::open_to_ask().map_err(Error::network(object(), "open a netlink socket"))?;
+    let links = socket.links().map_err(Error::network(object(), "read its interfaces"))?;
+    let addresses = socket.addresses().map_err(Error::network(object(), "read its addresses"))?;
+    // The one that asks is not the node's.
+    drop(socket);
+    Ok(Visit { links, addresses, sockets: diag::in_use().ok() })
+}
+
+fn node(sources: &Sources<'_>, slot: usize, found: &Visit) -> NodeStatus {
+    let Sources { running, state, pids, .. } = sources;
+    let plan = &state.plan;
+    let planned = &plan.nodes[slot];
+    let pid = pids[slot];
+    let usage = state.groups.usage(planned.id);
+    let limits = &planned.limits;
+    let counts = running.kept.keepers.guards.sockets(state, planned);
+    let protect = running.kept.keepers.guards.protection(state, slot);
+    let held = match pid {
+        Some(_) => addresses::ordered(planned, &found.links, &found.addresses),
+        None => addresses::planned(planned),
+    };
+    let interfaces = interface_statuses(state, slot, &found.links, &held);
+    let report = pid.and_then(|_| report(&running.folder, planned)).unwrap_or_default();
+    let programs: Vec<ProgramView> = report.programs.iter().map(program).collect();
+    let (standing, reason) = match standing(sources.phase, pid.is_some(), &report, &programs) {
+        (NodeState::Up, _) if !lost(state, planned).is_empty() => {
+            (NodeState::Degraded, Some(lost(state, planned).join("; ")))
+        }
+        found => found,
+    };
+    NodeStatus {
+        name: planned.name.clone(),
+        alive: pid.is_some(),
+        state: standing,
+        reason,
+        pid: pid.map(|p| p.as_raw_nonzero().get()),
+        forwarding: planned.forwarding,
+        privileged: planned.privileged,
+        parent: planned.parent.map(|p| plan.nodes[p].name.clone()),
+        children: planned
+            .children
+            .map(|limit| ChildrenView { count: plan.descendants(slot).len(), limit }),
+        cpu_ns: usage.cpu_ns,
+        cpu_user_ns: usage.cpu_user_ns,
+        cpu_system_ns: usage.cpu_system_ns,
+        cpu_receive_ns: running.kept.keepers.guards.receive_time(planned),
+        load: pid.map(|_| running.loads().of(planned.id)),
+        memory: usage.memory.or_else(|| state.groups.resident(planned.id)),
+        processes: usage.processes,
+        sockets: found.sockets,
+        sockets_counted: counts.as_ref().map(|c| c.open),
+        sockets_refused: counts.as_ref().map(|c| c.refused),
+        limits: LimitsView {
+            cpu_milli: limits.cpu_milli,
+            memory: limits.memory,
+            weight: limits.weight,
+            processes: limits.processes,
+            sockets: limits.sockets,
+        },
+        drops: drops(protect.as_ref(), &interfaces),
+        protect,
+        addresses: held.iter().map(|held| held.address.to_string()).collect(),
+        programs,
+        interfaces,
+    }
+}
+
+/// What a node lost, by cause; causes that lost nothing are left out.
+fn drops(protect: Option<&ProtectView>, interfaces: &[InterfaceStatus]) -> Vec<DropView> {
+    let traffic = || interfaces.iter().filter_map(|i| i.traffic);
+    let causes = [
+        ("protect", protect.map_or(0, |p| p.dropped_packets)),
+        ("rx", traffic().map(|t| t.rx_lost).sum()),
+        ("tx", traffic().map(|t| t.tx_lost).sum()),
+    ];
+    let some = causes.into_iter().filter(|(_, packets)| *packets > 0);
+    some.map(|(cause, packets)| DropView { cause: cause.to_owned(), packets }).collect()
+}
+
+/// What a node's init tells; nothing where it has nothing to do.
+pub(crate) fn report(folder: &Folder, planned: &PlannedNode) -> Option<NodeReport> {
+    if !has_work(planned) {
+        return None;
+    }
+    let path = folder.sockets().join(socket_name(planned.id));
+    let connect = || Connection::open(&planned.name, &path).ok().flatten();
+    if let Some(report) = connect()?.report().ok().flatten() {
+        return Some(report);
+    }
+    // An init of a version before knows but this question.
+    match connect()?.ask(&Request::Programs) {
+        Ok(Some(Answer::Programs(programs))) => Some(NodeReport::of_programs(programs)),
+        _ => None,
+    }
+}
+
+fn program(state: &ProgramState) -> ProgramView {
+    ProgramView {
+        command: state.command.clone(),
+        pid: state.pid,
+        exit_code: state.exit_code,
+        signal: state.signal,
+        ended: state.ended,
+        restarts: state.restarts,
+    }
+}
+
+/// Where a node stands, and why it is not up.
+fn standing(
+    phase: Phase,
+    alive: bool,
+    report: &NodeReport,
+    programs: &[ProgramView],
+) -> (NodeState, Option<String>) {
+    let failed = |(i, p): (usize, &ProgramView)| {
+        let ending = p.ending().filter(|_| p.has_failed())?;
+        Some(format!("program {} ({}) {ending}", i + 1, p.command.join(" ")))
+    };
+    let failures: Vec<String> = programs.iter().enumerate().filter_map(failed).collect();
+    match (alive, &report.failed, &report.waits_for) {
+        (false, ..) if phase == Phase::Making => (NodeState::Starting, None),
+        (false, ..) => (NodeState::Dead, None),
+        (true, Some(why), _) => (NodeState::Failed, Some(why.clone())),
+        (true, None, Some(what)) => (NodeState::Starting, Some(what.clone())),
+        (true, None, None) if failures.is_empty() => (NodeState::Up, None),
+        (true, None, None) => (NodeState::Degraded, Some(failures.join("; "))),
+    }
+}
+
+/// Why interfaces of a node are lost.
+fn lost(state: &State, planned: &PlannedNode) -> Vec<String> {
+    let why = |i: &Interface| state.lost.get(&state.plan.links[i.link].id).cloned();
+    planned.interfaces.iter().filter_map(why).collect()
+}
+
+/// The interfaces that a node has: its own that are not elsewhere, and others' that are here.
+fn interface_statuses(
+    state: &State,
+    slot: usize,
+    found: &[LinkInfo],
+    held: &[Held],
+) -> Vec<InterfaceStatus> {
+    let plan = &state.plan;
+    let planned = &plan.nodes[slot];
+    let away = |index: u32| {
+        let home = Home::Node { node: planned.id, index };
+        state.moved.iter().any(|m| m.home == home)
+    };
+    let addresses = |name: &str| {
+        let here = held.iter().filter(|held| held.interface == name);
+        here.map(|held| held.address.to_string()).collect()
+    };
+    let own = planned.interfaces.iter().filter(|i| !away(i.index)).map(|i| {
+        let lost = state.lost.contains_key(&plan.links[i.link].id);
+        let seen = addresses::seen(i, found).filter(|_| !lost);
+        let name = seen.map_or(i.name.as_str(), |link| link.name.as_str());
+        interface_status(&i.name, &plan.links[i.link].name, i.mtu, addresses(name), seen)
+    });
+    let guests = state.moved.iter().filter(|m| m.node == planned.id).map(|m| {
+        let seen = found.iter().find(|l| l.name == m.name);
+        interface_status(&m.name, &link_of(plan, &m.home), 0, addresses(&m.name), seen)
+    });
+    own.chain(guests).collect()
+}
+
+/// The link that an interface belongs to; nothing for one of the host's.
+fn link_of(plan: &Plan, home: &Home) -> String {
+    let Home::Node { node, index } = home else { return String::new() };
+    let home = plan.nodes.iter().find(|n| n.id == *node);
+    let found = home.and_then(|n| n.interfaces.iter().find(|i| i.index == *index));
+    found.map_or_else(String::new, |i| plan.links[i.link].name.clone())
+}
+
+fn interface_status(
+    name: &str,
+    link: &str,
+    mtu: u32,
+    addresses: Vec<String>,
+    seen: Option<&LinkInfo>,
+) -> InterfaceStatus {
+    InterfaceStatus {
+        name: name.to_owned(),
+        link: link.to_owned(),
+        mac: seen.and_then(|l| l.mac).map_or_else(String::new, mac_text),
+        mtu: seen.map_or(mtu, |l| l.mtu),
+        addresses,
+        up: seen.map(|l| l.up && l.carrier),
+        traffic: seen.map(|l| traffic(&l.traffic)),
+    }
+}
+
+fn traffic(t: &netloom_netlink::Traffic) -> Traffic {
+    Traffic {
+        rx_bytes: t.rx_bytes,
+        rx_packets: t.rx_packets,
+        rx_lost: t.rx_dropped + t.rx_errors,
+        tx_bytes: t.tx_bytes,
+        tx_packets: t.tx_packets,
+        tx_lost: t.tx_dropped + t.tx_errors,
+    }
+}
+
+fn mac_text(mac: [u8; 6]) -> String {
+    mac.map(|b| format!("{b:02x}")).join(":")
+}
+
+fn switch(plan: &Plan, index: usize) -> SwitchStatus {
+    let switch = &plan.switches[index];
+    let ends_here =
+        |e: &PlannedEnd| matches!(e, PlannedEnd::Port { switch, .. } if *switch == index);
+    let links = plan.links.iter().filter(|l| l.ends.iter().any(ends_here));
+    SwitchStatus {
+        name: switch.name.clone(),
+        kind: switch.kind.word().into(),
+        bridge: switch.bridge.clone(),
+        links: links.map(|l| l.name.clone()).collect(),
+    }
+}
+
+fn link(
+    plan: &Plan,
+    link: &PlannedLink,
+    nodes: &[NodeStatus],
+    wire: Option<WireView>,
+    plugged: bool,
+) -> LinkStatus {
+    let carries = plugged && wire.as_ref().is_none_or(|w| w.state == "running");
+    let up = |end: &PlannedEnd| match end {
+        PlannedEnd::Node { node, interface } => {
+            let name = &plan.nodes[*node].interfaces[*interface].name;
+            // One that was moved is seen where it is.
+            let here = nodes[*node].interfaces.iter().find(|i| i.name == *name);
+            let anywhere =
+                || nodes.iter().flat_map(|n| &n.interfaces).find(|i| i.link == link.name);
+            here.or_else(anywhere).and_then(|i| i.up) == Some(true)
+        }
+        _ => true,
+    };
+    LinkStatus {
+        name: link.name.clone(),
+        ends: [plan.end_text(&link.ends[0]), plan.end_text(&link.ends[1])],
+        up: carries && link.ends.iter().all(up),
+        down: false,
+        wire,
+    }
+}

@@ -1,0 +1,265 @@
+//! Takes a lab down: from what a running lab process knows, or from its folder alone.
+//!
+//! Goes on past every failure and reports all of them. Programs are asked to end first; then every
+//! init is killed, and with it everything in its node. It returns when the kernel has taken links
+//! and namespaces apart, which is seen by links into some of them, planted before.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use netloom_netlink::{Batch, EndSpec, Socket, VethSpec};
+use netloom_node::control::{Connection, Request};
+use netloom_node::spec::{CORE, socket_index, socket_name};
+use netloom_node::{init, spawner};
+use netloom_sys::cgroup::Groups;
+use netloom_sys::{namespace, process};
+use rustix::process::{Pid, Signal};
+
+use crate::build::carrying;
+use crate::build::starting::has_work;
+use crate::keep::keepers::Keepers;
+use crate::stage::inits::{Init, Inits};
+use crate::stage::spaces::on_a_thread;
+use crate::stage::strangers::Strangers;
+use crate::store::moved::Home;
+use crate::store::state::{Folder, State};
+use crate::{Error, Result};
+
+/// How long programs may take to end when asked to.
+const GRACE: Duration = Duration::from_millis(1000);
+
+/// How long the kernel may take to end a killed process, and to take namespaces apart.
+const KERNEL_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Into how many namespaces a link is planted.
+const WITNESSES: usize = 8;
+
+/// Takes down everything of a lab and removes its folder. The caller holds the lab's lock, or is
+/// its lab process.
+pub(crate) fn take_down(folder: &Folder, state: Option<&State>, inits: Vec<Init>) -> Result<()> {
+    match empty(folder, state, inits) {
+        Err(e) if !matches!(e, Error::Visited { .. }) => Err(e),
+        emptied => folder.remove().and(emptied),
+    }
+}
+
+/// Takes down everything of a lab and empties its folder but for the lock.
+///
+/// # Errors
+/// What could not be removed, and then the folder is left as it is; [`Error::Visited`] when all was.
+pub(crate) fn empty(folder: &Folder, state: Option<&State>, mut inits: Vec<Init>) -> Result<()> {
+    // Where only few files may be open there must be some left for the rest: others are found again.
+    let has_guest = |init: &Init| state.is_some_and(|s| s.moved.iter().any(|m| m.node == init.id));
+    inits.sort_by_key(|init| !has_guest(init));
+    inits.truncate(room());
+    let working = |s: &State| -> Vec<(usize, String)> {
+        let nodes = s.plan.nodes.iter().filter(|n| has_work(n));
+        nodes.map(|n| (n.id, n.name.clone())).collect()
+    };
+    stop_programs(folder, &state.map(working).unwrap_or_default());
+    let mut failures = Vec::new();
+    if let Some(state) = state {
+        failures.extend(return_to_host(state, &inits));
+    }
+    let plan = state.map(|s| &s.plan);
+    let keepers = Keepers::default();
+    failures.extend(keepers.all().iter().filter_map(|keeper| keeper.sweep(folder, plan).err()));
+    // While the kernel takes namespaces apart, the rest goes; but kernel threads that count as a
+    // node's stay in its groups until its network is gone.
+    let charged = state.is_some_and(|s| s.plan.nodes.iter().any(|n| n.charge_receive));
+    let mut rest = Vec::new();
+    let strangers = Strangers::with(&inits);
+    let mut gone = Ok(());
+    let ended = end_inits(inits, || {
+        rest.extend(end_others(folder).err());
+        if !charged {
+            rest.extend(state.and_then(|s| remove_groups(&s.groups).err()));
+        }
+        gone = strangers.wait_gone();
+        gone.is_ok()
+    });
+    failures.extend(ended.err());
+    if charged {
+        rest.extend(state.and_then(|s| remove_groups(&s.groups).err()));
+    }
+    failures.extend(rest);
+    // What could not be removed must stay findable.
+    if failures.is_empty() {
+        failures.extend(folder.empty().err());
+    }
+    if failures.is_empty() {
+        return gone;
+    }
+    failures.extend(gone.err());
+    Error::of_all(failures)
+}
+
+/// Removes a lab's cgroups. An init that was on its way when the making stopped may be in one still: it has not
+/// listened yet, so nobody has found it, and it is about to end with its spawner.
+fn remove_groups(groups: &Groups) -> Result<()> {
+    let until = Instant::now() + KERNEL_TIMEOUT;
+    loop {
+        let Err(refused) = groups.remove() else { return Ok(()) };
+        let mut unfinished = groups.everybody();
+        unfinished.retain(|pid| is_init(*pid));
+        if unfinished.is_empty() || Instant::now() >= until {
+            // Who was in them may have ended meanwhile.
+            let object = "cgroups";
+            return groups.remove().map_err(|_| Error::system(object, "remove")(refused));
+        }
+        for pid in unfinished {
+            end_process(pid, until)?;
+        }
+    }
+}
+
+/// Whether a process is an init, or a spawner that is about to become one.
+fn is_init(pid: i32) -> bool {
+    let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    [spawner::NAME, init::NAME].contains(&comm.trim_end())
+}
+
+/// Kills a process and waits until it has ended.
+fn end_process(pid: i32, until: Instant) -> Result<()> {
+    let found = Pid::from_raw(pid).and_then(|pid| Some((pid, process::pidfd(pid).ok()?)));
+    found.map_or(Ok(()), |(pid, pidfd)| kill(&[Init { id: CORE, pid, pidfd }], until))
+}
+
+/// The inits of a lab that listen in its folder: all, or as many as files may be open.
+pub(crate) fn find_inits(folder: &Folder) -> Vec<Init> {
+    living(folder).take(room()).collect()
+}
+
+/// How many inits of a lab listen in its folder.
+pub(crate) fn count_inits(folder: &Folder) -> usize {
+    living(folder).count()
+}
+
+fn living(folder: &Folder) -> impl Iterator<Item = Init> {
+    let entries = std::fs::read_dir(folder.sockets()).into_iter().flatten().flatten();
+    let indexes = entries.filter_map(|e| socket_index(Path::new(&e.file_name()).to_str()?));
+    indexes.filter_map(|i| Init::find(folder, i, &i.to_string()).ok().flatten())
+}
+
+/// Ends the inits that nobody has found yet, as many at a time as files may be open.
+fn end_others(folder: &Folder) -> Result<()> {
+    loop {
+        let others = find_inits(folder);
+        if others.is_empty() {
+            return Ok(());
+        }
+        kill(&others, Instant::now() + KERNEL_TIMEOUT)?;
+    }
+}
+
+/// How many inits or connections to them this process may hold open and still work.
+fn room() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    limit.map_or(usize::MAX, |limit| usize::try_from(limit / 2).unwrap_or(usize::MAX).max(1))
+}
+
+/// Gives the host back what was moved into nodes.
+fn return_to_host(state: &State, inits: &[Init]) -> Vec<Error> {
+    let hosts: Vec<_> = state.moved.iter().filter(|m| m.home == Home::Host).cloned().collect();
+    if hosts.is_empty() {
+        return vec![];
+    }
+    let open = |node: usize| -> Option<(usize, OwnedFd)> {
+        let path = |i: &Init| namespace::network_of(i.pid).ok();
+        let found = inits.iter().find(|i| i.id == node)?;
+        Some((node, path(found)?))
+    };
+    let spaces: Vec<(usize, OwnedFd)> = hosts.iter().filter_map(|m| open(m.node)).collect();
+    let failed = carrying::return_all(state, &Inits::new(), &spaces, &hosts);
+    failed.into_iter().map(|(_, failure)| failure).collect()
+}
+
+/// Asks the programs of these nodes (ids and names) to end and waits for their inits, which end
+/// after them, up to the grace.
+pub(crate) fn stop_programs(folder: &Folder, nodes: &[(usize, String)]) {
+    nodes.chunks(room()).for_each(|some| stop_some(folder, some));
+}
+
+fn stop_some(folder: &Folder, nodes: &[(usize, String)]) {
+    let mut asked = Vec::new();
+    for (id, name) in nodes {
+        let path = folder.sockets().join(socket_name(*id));
+        // An init that does not answer is killed below.
+        if let Ok(Some(connection)) = Connection::open(name, &path) {
+            let grace_ms = u64::try_from(GRACE.as_millis()).unwrap_or(1000);
+            if connection.send(&Request::Stop { grace_ms }).is_ok() {
+                asked.push(connection);
+            }
+        }
+    }
+    let until = Instant::now() + GRACE + Duration::from_millis(200);
+    for connection in &asked {
+        // The end of the connection is the end of the init.
+        process::wait_readable(connection, until.saturating_duration_since(Instant::now()));
+    }
+}
+
+/// Kills inits and waits until they, their namespaces and their links are gone; once the processes
+/// have ended it does `meanwhile`, in any case, in the caller's namespace, which tells whether the kernel can
+/// take the namespaces apart.
+pub(crate) fn end_inits(inits: Vec<Init>, meanwhile: impl FnOnce() -> bool) -> Result<()> {
+    let witnesses = on_a_thread(|| Ok(plant(&inits)));
+    let until = Instant::now() + KERNEL_TIMEOUT;
+    let killed = kill(&inits, until);
+    drop(inits);
+    let nobody_else = meanwhile();
+    if let (Ok(()), Ok(Some(mut socket)), true) = (&killed, witnesses, nobody_else) {
+        wait_alone(&mut socket, until);
+    }
+    killed
+}
+
+/// Kills inits and waits until they have ended.
+fn kill(inits: &[Init], until: Instant) -> Result<()> {
+    for init in inits {
+        process::signal(&init.pidfd, Signal::KILL)
+            .map_err(Error::system(format!("init {}", init.pid.as_raw_nonzero()), "kill"))?;
+    }
+    for init in inits {
+        if !process::wait_end(&init.pidfd, until.saturating_duration_since(Instant::now())) {
+            let late = std::io::Error::from(std::io::ErrorKind::TimedOut);
+            let object = format!("process {}", init.pid.as_raw_nonzero());
+            return Err(Error::state(object, "wait for its end")(late));
+        }
+    }
+    Ok(())
+}
+
+/// Makes a namespace for this thread with links into some of the inits'; it lives on with the socket.
+/// `None` where that is not possible; then nobody waits for the kernel's part.
+fn plant(inits: &[Init]) -> Option<Socket> {
+    if inits.is_empty() {
+        return None;
+    }
+    namespace::new_network().ok()?;
+    let mut socket = Socket::open().ok()?;
+    let step = inits.len().div_ceil(WITNESSES).max(1);
+    let last = inits.len() - 1;
+    let chosen = (0..inits.len()).filter(|i| i % step == 0 || *i == last);
+    let spaces: Vec<OwnedFd> =
+        chosen.filter_map(|i| namespace::network_of(inits[i].pid).ok()).collect();
+    let names: Vec<String> = (0..spaces.len()).map(|i| format!("nlw{i}")).collect();
+    let mut batch = Batch::new();
+    for (name, space) in names.iter().zip(&spaces) {
+        let there = EndSpec { netns: Some(space.as_fd()), ..EndSpec::new("nlwitness") };
+        batch.push("witness", &VethSpec::new(EndSpec::new(name), there));
+    }
+    socket.run(&mut batch).ok()?;
+    Some(socket)
+}
+
+/// Waits until only the loopback is left in the socket's namespace.
+fn wait_alone(socket: &mut Socket, until: Instant) {
+    while Instant::now() < until {
+        match socket.links() {
+            Ok(links) if links.len() > 1 => std::thread::sleep(Duration::from_millis(1)),
+            _ => return,
+        }
+    }
+}

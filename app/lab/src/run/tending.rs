@@ -1,0 +1,251 @@
+//! What a lab process keeps beside nodes and links: guards, wires, switches, measurements, views from inside
+//! nodes, and namespaces of nodes that hold others' interfaces.
+//!
+//! [`Running::tend`] is called when one of the things of [`Running::watched`] has ended: the wires'
+//! process is started again, and interfaces come home from a node that was killed.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use std::time::Instant;
+
+use netloom_model::plan::{PlannedEnd, PlannedLink, PlannedNode};
+use netloom_sys::namespace;
+
+use crate::build::keeper::{Context, Fresh, Gone, Keeper};
+use crate::run::load;
+use crate::run::running::{Guest, Running, Work};
+use crate::run::scope::{self, Scoped};
+use crate::stage::inits::{Init, Inits};
+use crate::store::state::State;
+use crate::{Error, Result};
+
+impl Running {
+    pub(crate) fn context<'a>(&'a self, state: &'a State, inits: &'a Inits) -> Context<'a> {
+        Context { folder: &self.folder, state, inits }
+    }
+
+    /// Puts in what stands between nodes and their network, when these links were made: protection
+    /// and charging of the nodes at their ends, and wires.
+    pub(crate) fn fit(
+        &self,
+        state: &State,
+        inits: &Inits,
+        slots: &[usize],
+        links: &[usize],
+    ) -> Result<()> {
+        let fresh = Fresh { slots, links };
+        self.kept.resolving.follow(inits, fresh.ids(state));
+        let context = self.context(state, inits);
+        for keeper in self.kept.keepers.all() {
+            keeper.fit(&context, fresh)?;
+        }
+        self.cut_again(inits, links)?;
+        self.kept.wake();
+        Ok(())
+    }
+
+    /// Finds what an earlier lab process kept.
+    pub(crate) fn adopt_kept(&self, state: &State, inits: &Inits) -> Result<()> {
+        self.kept.resolving.follow(inits, inits.keys().copied());
+        let context = self.context(state, inits);
+        for keeper in self.kept.keepers.all() {
+            keeper.adopt(&context)?;
+        }
+        for moved in &state.moved {
+            self.hold(inits, moved.node)?;
+        }
+        Ok(())
+    }
+
+    /// Takes away what is kept for these nodes, which are going.
+    pub(crate) fn unfit(&self, state: &State, nodes: &[usize]) {
+        self.kept.resolving.forget(nodes);
+        let slots: Vec<usize> = nodes.iter().filter_map(|id| state.plan.slot_of(*id)).collect();
+        let ends_there = |l: &&PlannedLink| {
+            l.ends
+                .iter()
+                .any(|e| matches!(e, PlannedEnd::Node { node, .. } if slots.contains(node)))
+        };
+        let links: Vec<&PlannedLink> = state.plan.links.iter().filter(ends_there).collect();
+        self.kept.forget(state, Gone { nodes, links: &links });
+    }
+
+    /// Changes protection and charging of a living node.
+    pub(crate) fn apply_guards(
+        &self,
+        work: &Work,
+        state: &State,
+        slot: usize,
+        new: &PlannedNode,
+    ) -> Result<()> {
+        let context = self.context(state, &work.inits);
+        self.kept.keepers.guards.change(&context, slot, &state.plan.nodes[slot], new)
+    }
+
+    /// Serves every node that may have children and is not served yet.
+    pub(crate) fn serve_scopes(&self) -> Result<()> {
+        let state = self.state();
+        let mut scopes = self.kept.scopes();
+        let Some(running) = scopes.running.upgrade() else { return Ok(()) };
+        for node in state.plan.nodes.iter().filter(|n| n.children.is_some()) {
+            if scopes.servers.contains_key(&node.id) {
+                continue;
+            }
+            let folder = scope::make_folder(&running, node.id)?;
+            let service = Arc::new(Scoped::new(Arc::clone(&running), node.id));
+            let server = (scopes.serve)(&folder, service).map_err(|reason| Error::Conflict {
+                lab: state.plan.lab.clone(),
+                reason: format!("node {:?}: serve the nodes in it: {reason}", node.name),
+            })?;
+            scopes.servers.insert(node.id, server);
+        }
+        Ok(())
+    }
+
+    /// Stops serving these nodes.
+    pub(crate) fn end_scopes(&self, nodes: &[usize]) {
+        let mut scopes = self.kept.scopes();
+        let ended: Vec<_> = nodes.iter().filter_map(|id| scopes.servers.remove(id)).collect();
+        drop(scopes);
+        end_elsewhere(ended);
+    }
+
+    /// Stops serving all nodes, ends the wires' process.
+    pub(crate) fn end_kept(&self) {
+        let servers = std::mem::take(&mut self.kept.scopes().servers);
+        end_elsewhere(servers.into_values().collect());
+        for keeper in self.kept.keepers.all() {
+            keeper.end(&self.folder);
+        }
+        self.kept.guests().clear();
+    }
+
+    /// Keeps the namespace of a node that holds another's interface.
+    pub(crate) fn hold(&self, inits: &Inits, node: usize) -> Result<()> {
+        let Some(init) = inits.get(&node).filter(|i| i.lives()) else { return Ok(()) };
+        let object = || format!("init {}", init.pid.as_raw_nonzero());
+        let space = namespace::network_of(init.pid)
+            .map_err(Error::system(object(), "open its network namespace"))?;
+        let copied = init.pidfd.try_clone().map_err(Error::state(object(), "copy its pidfd"))?;
+        self.kept.guests().insert(node, Guest { space, init: copied });
+        self.kept.wake();
+        Ok(())
+    }
+
+    /// Lets go of namespaces that hold nothing of others any more.
+    pub(crate) fn let_go(&self, state: &State) {
+        let holds = |id: &usize| state.moved.iter().any(|m| m.node == *id);
+        self.kept.guests().retain(|id, _| holds(id));
+    }
+
+    /// The nodes that hold others' interfaces and have ended, by id.
+    pub(crate) fn ended_guests(&self) -> Vec<usize> {
+        let guests = self.kept.guests();
+        let ended = guests.iter().filter(|(_, g)| netloom_sys::process::has_ended(g.init.as_fd()));
+        ended.map(|(id, _)| *id).collect()
+    }
+
+    /// Lets go of the namespaces of these nodes.
+    pub(crate) fn release(&self, nodes: &[usize]) {
+        self.kept.guests().retain(|id, _| !nodes.contains(id));
+    }
+
+    /// The namespaces kept, by node's id.
+    pub(crate) fn kept_spaces(&self) -> Vec<(usize, OwnedFd)> {
+        let guests = self.kept.guests();
+        let copy = |(id, guest): (&usize, &Guest)| Some((*id, guest.space.try_clone().ok()?));
+        guests.iter().filter_map(copy).collect()
+    }
+
+    /// What becomes readable when there is something to tend.
+    pub(crate) fn watched(&self) -> Vec<OwnedFd> {
+        let guests: Vec<OwnedFd> =
+            self.kept.guests().values().filter_map(|g| g.init.try_clone().ok()).collect();
+        let kept = self.kept.keepers.all().into_iter().flat_map(Keeper::watched);
+        guests.into_iter().chain(kept).collect()
+    }
+
+    /// Sets right what has ended on its own. When to look again, if something failed.
+    pub(crate) fn tend(&self) -> Option<Duration> {
+        let mut work = self.work();
+        // A lab that is down has nothing to tend.
+        work.spawner.as_ref()?;
+        self.tend_guests(&mut work);
+        let state = self.state();
+        let context = self.context(&state, &work.inits);
+        // Each is tended, whatever the others say.
+        let again = self.kept.keepers.all().map(|keeper| keeper.tend(&context));
+        again.into_iter().flatten().min()
+    }
+
+    /// How the wires of all links are; `None` when their process is gone.
+    pub(crate) fn wire_states(
+        &self,
+        state: &State,
+    ) -> Option<BTreeMap<(usize, usize), netloom_wire::control::DirectionState>> {
+        let work = self.work();
+        self.kept.keepers.wires.states(&self.context(state, &work.inits))
+    }
+
+    /// Takes the wires out of a link whose interface goes elsewhere.
+    pub(crate) fn take_wire_out(&self, work: &Work, link: usize) -> Result<()> {
+        let state = self.state();
+        let context = self.context(&state, &work.inits);
+        self.kept.keepers.wires.take_out(&context, &state.plan.links[link])
+    }
+
+    /// Takes down what protects a node, by its id, if it lives; see [`Running::raise_guards`].
+    pub(crate) fn lift_guards(&self, work: &Work, node: usize) -> Result<()> {
+        let state = self.state();
+        let Some(slot) = state.plan.slot_of(node) else { return Ok(()) };
+        self.kept.keepers.guards.lift(&self.context(&state, &work.inits), slot)
+    }
+
+    /// Puts it up again, for the interfaces that it has now.
+    pub(crate) fn raise_guards(&self, work: &Work, node: usize) -> Result<()> {
+        let state = self.state();
+        let Some(slot) = state.plan.slot_of(node) else { return Ok(()) };
+        self.kept.keepers.guards.fit_node(&self.context(&state, &work.inits), slot)
+    }
+
+    /// Puts them in where it is now.
+    pub(crate) fn put_wire_in(&self, work: &Work, link: usize) -> Result<()> {
+        let state = self.state();
+        self.kept.keepers.wires.fit_links(&self.context(&state, &work.inits), &[link])
+    }
+
+    /// The living init of a node.
+    pub(crate) fn living<'a>(&self, work: &'a Work, node: &PlannedNode) -> Result<&'a Init> {
+        let init = work.inits.get(&node.id).filter(|i| i.lives());
+        init.ok_or_else(|| Error::DeadNode(node.name.clone()))
+    }
+}
+
+/// Looks from now on, on a thread of its own, as long as the lab is there.
+pub(crate) fn watch_loads(running: Weak<Running>) {
+    let thread = std::thread::Builder::new().name("netloom-load".into()).stack_size(128 << 10);
+    let look = move || {
+        let mut last = Instant::now();
+        loop {
+            std::thread::sleep(load::LOOK);
+            let Some(running) = running.upgrade() else { return };
+            let found = load::look(&running.living_inits());
+            running.loads().observe(&found, last.elapsed());
+            last = Instant::now();
+        }
+    };
+    // Without the thread loads stay at zero.
+    let _ = thread.spawn(look);
+}
+
+/// Ends servers without waiting: one of them may be serving the very call that ends it.
+fn end_elsewhere(servers: Vec<Box<dyn std::any::Any + Send>>) {
+    if servers.is_empty() {
+        return;
+    }
+    let ender = std::thread::Builder::new().name("netloom-end".into());
+    // Without a thread they end here, within their grace.
+    let _ = ender.spawn(move || drop(servers));
+}

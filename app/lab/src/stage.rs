@@ -1,0 +1,15 @@
+//! Where a lab stands: the inits of its nodes, their namespaces, its place on the host, where frames of its links
+//! can be met. Knows only what is stored.
+
+pub(crate) mod absent;
+pub(crate) mod addresses;
+pub(crate) mod allowed;
+pub(crate) mod attach;
+pub(crate) mod host;
+pub(crate) mod inits;
+pub(crate) mod lab_process;
+pub(crate) mod occupants;
+pub(crate) mod reports;
+pub(crate) mod role;
+pub(crate) mod spaces;
+pub(crate) mod strangers;

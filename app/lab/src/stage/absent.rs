@@ -1,0 +1,81 @@
+//! Interfaces that are not where the plan put them, or are set down: moved, lost, cut.
+
+use netloom_model::Plan;
+use netloom_model::plan::form::{LinkForm, Seat};
+use netloom_model::plan::{Interface, PlannedLink, PlannedNode};
+
+use crate::store::moved::Home;
+use crate::store::state::State;
+use crate::{Error, Result};
+
+/// Whether an interface of a node, by places, is elsewhere, or lost.
+pub(crate) fn is_away(state: &State, node: usize, interface: usize) -> bool {
+    let node = &state.plan.nodes[node];
+    node.interfaces.get(interface).is_none_or(|found| is_absent(state, node, found))
+}
+
+/// Whether an interface of a node is not where the plan put it.
+pub(crate) fn is_absent(state: &State, node: &PlannedNode, interface: &Interface) -> bool {
+    let link = state.plan.links.get(interface.link);
+    let home = Home::Node { node: node.id, index: interface.index };
+    link.is_some_and(|link| state.lost.contains_key(&link.id))
+        || state.moved.iter().any(|moved| moved.home == home)
+}
+
+/// The plan without routes that leave by interfaces which are elsewhere, or down.
+pub(crate) fn without_absent(state: &State) -> Plan {
+    let mut plan = state.plan.clone();
+    for (index, node) in plan.nodes.iter_mut().enumerate() {
+        let there = |at: usize| !is_away(state, index, at) && !is_cut_here(state, index, at);
+        // Those that lack a next hop are given by what follows the plan.
+        node.routes.retain(|r| there(r.interface) && r.also.iter().all(|hop| there(hop.interface)));
+    }
+    plan
+}
+
+/// Refuses to touch a link of which an interface is lost: at its place there may be something else.
+pub(crate) fn refuse_lost(state: &State, link: &PlannedLink) -> Result<()> {
+    let Some(why) = state.lost.get(&link.id) else { return Ok(()) };
+    Err(Error::Busy { object: format!("link {:?}", link.name), reason: why.clone() })
+}
+
+/// Where a link is cut.
+pub(crate) enum Cut {
+    /// By interfaces of the core namespace, by index.
+    Core(Vec<u32>),
+    /// By a node's interface, by places in the plan.
+    Node(usize, usize),
+    /// By its plugs alone.
+    Plugs,
+}
+
+/// Where a link is cut, whichever way it was made.
+pub(crate) fn cut_of(state: &State, link: &PlannedLink) -> Cut {
+    if state.form(link) == LinkForm::Wired {
+        return Cut::Core([0, 1].map(|side| link.hidden_index(side)).into());
+    }
+    let seats = [0, 1].map(|side| state.seat(link, side));
+    let ports: Vec<u32> = [0, 1]
+        .into_iter()
+        .filter(|side| seats[*side] == Seat::Port)
+        .map(|side| link.port_index(side))
+        .collect();
+    if !ports.is_empty() {
+        return Cut::Core(ports);
+    }
+    let node = seats.iter().rev().find_map(|seat| match seat {
+        Seat::Node { node, interface } => Some(Cut::Node(*node, *interface)),
+        _ => None,
+    });
+    node.filter(|_| !seats.contains(&Seat::Plug)).unwrap_or(Cut::Plugs)
+}
+
+/// Whether an interface of a node, by places, is set down because its link is.
+pub(crate) fn is_cut_here(state: &State, node: usize, interface: usize) -> bool {
+    let at = state.plan.nodes[node].interfaces.get(interface).map(|i| i.link);
+    let link = at.and_then(|at| state.plan.links.get(at));
+    let down = link.filter(|link| state.down.contains(&link.id));
+    down.is_some_and(
+        |link| matches!(cut_of(state, link), Cut::Node(n, i) if (n, i) == (node, interface)),
+    )
+}

@@ -1,0 +1,108 @@
+//! Where in the kernel the frames of a link can be caught, and by whose budget they are paid for.
+//!
+//! A link is a veth pair. On the side of a switch both directions pass the port, in the core
+//! namespace, where no node can reach them: what comes from the other side at its ingress, what goes
+//! there at its egress. Between two nodes each direction is caught where it arrives: a packet socket
+//! can go round a sender's own egress (`PACKET_QDISC_BYPASS`), but not round the receiver's
+//! ingress. An interface that was moved to another node is met there.
+
+use std::os::fd::OwnedFd;
+
+use netloom_ebpf::Direction;
+use netloom_model::plan::PlannedLink;
+use netloom_model::plan::form::Seat;
+use netloom_node::spec::CORE;
+use netloom_sys::namespace;
+
+use crate::stage::inits::Inits;
+use crate::stage::spaces::on_a_thread;
+use crate::store::moved::Home;
+use crate::store::state::State;
+use crate::{Error, Result};
+
+/// Where frames are caught.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Spot {
+    /// The namespace: a node's id, or [`CORE`].
+    pub(crate) space: usize,
+    /// The interface's index there.
+    pub(crate) index: u32,
+    /// On their way into that namespace, or out of it.
+    pub(crate) direction: Direction,
+}
+
+/// The spot that one direction of a link passes: from end `from` to the other. `None` when nothing of
+/// it is in the lab, or it is a tap, whose frames come from and go to a process.
+pub(crate) fn of_direction(state: &State, link: &PlannedLink, from: usize) -> Option<Spot> {
+    let to = 1 - from;
+    let core =
+        |side, direction| Some(Spot { space: CORE, index: link.port_index(side), direction });
+    match [from, to].map(|side| state.seat(link, side)) {
+        [Seat::Plug, _] | [_, Seat::Plug] => None,
+        [_, Seat::Port] => core(to, Direction::Ingress),
+        [Seat::Port, _] => core(from, Direction::Egress),
+        [_, Seat::Node { node, interface }] => {
+            Some(at_interface(state, node, interface, Direction::Ingress))
+        }
+        [Seat::Node { node, interface }, Seat::Host] => {
+            Some(at_interface(state, node, interface, Direction::Egress))
+        }
+        [Seat::Host, Seat::Host] => None,
+    }
+}
+
+/// A node's interface, wherever it is now.
+pub(crate) fn at_interface(
+    state: &State,
+    slot: usize,
+    interface: usize,
+    direction: Direction,
+) -> Spot {
+    let node = &state.plan.nodes[slot];
+    let index = node.interfaces[interface].index;
+    let away = state.moved.iter().find(|m| m.home == Home::Node { node: node.id, index });
+    let (space, index) = away.map_or((node.id, index), |m| (m.node, m.index));
+    Spot { space, index, direction }
+}
+
+/// Opens the namespace of a spot; `None` when its init is gone.
+pub(crate) fn open(inits: &Inits, space: usize) -> Result<Option<OwnedFd>> {
+    let Some(init) = inits.get(&space).filter(|i| i.lives()) else { return Ok(None) };
+    let found = namespace::network_of(init.pid);
+    Ok(found.ok().filter(|_| init.lives()))
+}
+
+/// Runs `f` on a thread of its own in the namespace of a spot.
+///
+/// # Errors
+/// [`Error::Invalid`] when the node has ended, and what `f` returns.
+pub(crate) fn run_in<T: Send>(
+    inits: &Inits,
+    space: usize,
+    object: &str,
+    f: impl FnOnce() -> Result<T> + Send,
+) -> Result<T> {
+    let ended = || Error::Invalid {
+        object: object.to_owned(),
+        reason: "the node of one end has ended".into(),
+    };
+    run_in_living(inits, space, object, f)?.ok_or_else(ended)
+}
+
+/// The same; `None` when the node has ended.
+///
+/// # Errors
+/// What `f` returns.
+pub(crate) fn run_in_living<T: Send>(
+    inits: &Inits,
+    space: usize,
+    object: &str,
+    f: impl FnOnce() -> Result<T> + Send,
+) -> Result<Option<T>> {
+    let Some(ns) = open(inits, space)? else { return Ok(None) };
+    on_a_thread(|| {
+        namespace::enter_network(ns).map_err(Error::system(object, "enter a namespace"))?;
+        f()
+    })
+    .map(Some)
+}

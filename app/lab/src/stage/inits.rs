@@ -1,0 +1,70 @@
+//! Living inits of nodes: found by their sockets, asked whether they answer.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use netloom_node::control::{Connection, Request};
+use netloom_node::spec::socket_name;
+use netloom_sys::{namespace, process};
+use rustix::process::Pid;
+
+use crate::store::state::Folder;
+use crate::{Error, Result};
+
+/// How long an init may take to answer before it is given up.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A living init.
+#[derive(Debug)]
+pub(crate) struct Init {
+    /// The number of its socket.
+    pub(crate) id: usize,
+    pub(crate) pid: Pid,
+    pub(crate) pidfd: OwnedFd,
+}
+
+impl Init {
+    /// The init that listens on a control socket, if one does.
+    pub(crate) fn find(folder: &Folder, index: usize, node: &str) -> Result<Option<Init>> {
+        let path = folder.sockets().join(socket_name(index));
+        let Some(connection) = Connection::open(node, &path)? else { return Ok(None) };
+        let Some(pid) = connection.init() else { return Ok(None) };
+        let pidfd = match process::pidfd(pid) {
+            Ok(fd) => fd,
+            Err(_) => return Ok(None),
+        };
+        // Connected after the pidfd was opened: so the process lived, and the pid was its own.
+        let still = Connection::open(node, &path)?.is_some();
+        Ok(still.then_some(Init { id: index, pid, pidfd }))
+    }
+
+    /// Whether it answers. One that was killed just now does not, though its process may take some
+    /// time to end.
+    pub(crate) fn answers(&self, folder: &Folder, index: usize, node: &str) -> bool {
+        let path = folder.sockets().join(socket_name(index));
+        let connection = Connection::open(node, &path);
+        let answer = connection
+            .ok()
+            .flatten()
+            .and_then(|c| c.ask_within(&Request::Programs, ANSWER_TIMEOUT).ok().flatten());
+        answer.is_some()
+    }
+
+    /// Opens the network namespace of `node`, whose init this is.
+    pub(crate) fn network(&self, node: &str) -> Result<OwnedFd> {
+        let object = format!("node {node:?}");
+        let ns = namespace::network_of(self.pid)
+            .map_err(Error::system(object, "open its network namespace"));
+        // Opened before it was seen to live: so it was its own.
+        if self.lives() { ns } else { Err(Error::DeadNode(node.to_owned())) }
+    }
+
+    /// Whether it lives.
+    pub(crate) fn lives(&self) -> bool {
+        !process::has_ended(self.pidfd.as_fd())
+    }
+}
+
+/// Living inits by the number of their socket: ids of nodes, and [`CORE`].
+pub(crate) type Inits = BTreeMap<usize, Init>;

@@ -1,0 +1,501 @@
+//! The state of a lab on disk: one folder, from which everything that exists can be found.
+//!
+//! `lock` is held (flock) by the lab process, its spawner and every init that has not reported yet:
+//! who gets it knows that nothing more is being made. `state.json` is written before anything is
+//! made, `up` after everything is. `n/` holds the inits' sockets and logs. Files are 0600, folders
+//! 0700. A file is written beside and renamed, so that one that is there is whole.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use netloom_model::Plan;
+use netloom_model::plan::PlannedLink;
+use netloom_model::plan::form::{Forms, LinkForm, Seat};
+use netloom_node::spec::{log_names, socket_name};
+use netloom_sys::cgroup::Groups;
+use rustix::fs::FlockOperation;
+use serde::{Deserialize, Serialize};
+
+use crate::store::host_change::HostChange;
+use crate::store::moved::Moved;
+use crate::store::names::{self, Names};
+use crate::store::whole_file;
+use crate::{Error, Result};
+
+/// A file that says of a folder that it is a node's view.
+pub(crate) const SCOPE_MARK: &str = "scope";
+
+/// A file in the common folder of labs that says that netloom made the folder.
+const MADE_MARK: &str = ".made";
+
+/// The state as it was before the first change.
+const MADE_STATE: &str = "made.json";
+
+/// What a lab process writes down before it makes anything.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct State {
+    /// What is to exist.
+    pub plan: Plan,
+    /// The nodes' cgroups.
+    pub groups: Groups,
+    /// It lives in a user namespace.
+    pub user: bool,
+    /// Unix time in seconds.
+    pub since: u64,
+    /// How its links are made.
+    #[serde(default)]
+    pub forms: Forms,
+    /// As the version before stored the forms [`LinkForm::Wired`] and [`LinkForm::Tap`]: empty once read.
+    #[serde(default, skip_serializing)]
+    pub(crate) wired: BTreeSet<usize>,
+    #[serde(default, skip_serializing)]
+    pub(crate) tapped: BTreeSet<usize>,
+    /// Interfaces that are not where the plan put them.
+    #[serde(default)]
+    pub moved: Vec<Moved>,
+    /// Ids of links of which an interface could not come home, and why: the next `up` makes them anew.
+    #[serde(default)]
+    pub lost: BTreeMap<usize, String>,
+    /// Ids of links that are taken down, as if their cable were pulled.
+    #[serde(default)]
+    pub down: BTreeSet<usize>,
+    /// Ids of nodes that are being removed: the next lab process goes on with that.
+    #[serde(default)]
+    pub leaving: BTreeSet<usize>,
+    /// Ids of links that are neither wholly made nor wholly removed: the next lab process removes them.
+    #[serde(default)]
+    pub unfinished: BTreeSet<usize>,
+    /// The lab file, given from `/`; `None`: it was not made from one.
+    #[serde(default)]
+    pub file: Option<PathBuf>,
+}
+
+impl State {
+    /// How a link is made.
+    pub(crate) fn form(&self, link: &PlannedLink) -> LinkForm {
+        self.forms.get(&self.plan, link)
+    }
+
+    /// Where an end of a link is.
+    pub(crate) fn seat(&self, link: &PlannedLink, side: usize) -> Seat {
+        self.form(link).seat(link, side)
+    }
+
+    /// Takes over what the version before stored otherwise.
+    fn renewed(mut self) -> State {
+        for (old, form) in [
+            (std::mem::take(&mut self.wired), LinkForm::Wired),
+            (std::mem::take(&mut self.tapped), LinkForm::Tap),
+        ] {
+            old.into_iter().for_each(|link| self.forms.set(link, form));
+        }
+        self
+    }
+}
+
+impl Names {
+    /// The names in the lab of a folder; none where they cannot be read.
+    pub fn of(folder: &Folder) -> Names {
+        folder.read_json(names::FILE).ok().flatten().unwrap_or_default()
+    }
+}
+
+/// Where labs' folders lie: `$NETLOOM_RUNTIME_DIR`, else `/run/netloom` for root, else
+/// `$XDG_RUNTIME_DIR/netloom`, else `/tmp/netloom-UID`.
+pub fn runtime_dir() -> PathBuf {
+    let set = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    if let Some(dir) = set("NETLOOM_RUNTIME_DIR") {
+        return std::path::absolute(&dir).unwrap_or(dir);
+    }
+    let uid = rustix::process::geteuid();
+    if uid.is_root() {
+        return "/run/netloom".into();
+    }
+    set("XDG_RUNTIME_DIR")
+        .map_or_else(|| format!("/tmp/netloom-{}", uid.as_raw()).into(), |d| d.join("netloom"))
+}
+
+/// The folder of one lab.
+#[derive(Clone, Debug)]
+pub struct Folder {
+    runtime: PathBuf,
+    name: String,
+}
+
+impl Folder {
+    /// The folder of the lab `name` (checked by the model to be a plain file name).
+    pub fn new(runtime: &Path, name: &str) -> Folder {
+        Folder { runtime: runtime.to_owned(), name: name.to_owned() }
+    }
+
+    /// The folders of all labs, by name.
+    pub fn all(runtime: &Path) -> Vec<Folder> {
+        let entries = fs::read_dir(runtime).into_iter().flatten().flatten();
+        let mut names: Vec<String> = entries
+            .filter(|e| e.file_type().is_ok_and(|t| t.is_dir()))
+            .filter_map(|e| e.file_name().into_string().ok())
+            // What labs share; no lab's name begins so.
+            .filter(|name| !name.starts_with('.'))
+            .collect();
+        names.sort();
+        names.iter().map(|n| Folder::new(runtime, n)).collect()
+    }
+
+    /// The lab's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The folder of all labs.
+    pub fn runtime(&self) -> &Path {
+        &self.runtime
+    }
+
+    /// Its path.
+    pub fn path(&self) -> PathBuf {
+        self.runtime.join(&self.name)
+    }
+
+    /// Where the inits' sockets and logs are.
+    pub fn sockets(&self) -> PathBuf {
+        self.path().join("n")
+    }
+
+    /// The control socket of the wires' process.
+    pub fn wire_socket(&self) -> PathBuf {
+        self.path().join("wire.sock")
+    }
+
+    /// The folder of what switches and plugs keep.
+    pub(crate) fn switch_files(&self) -> PathBuf {
+        self.path().join("k")
+    }
+
+    /// What a shared-memory switch knows of itself.
+    pub(crate) fn switch_state(&self, switch: &str) -> PathBuf {
+        self.switch_files().join(format!("{switch}.json"))
+    }
+
+    /// The file that the plug of a link's end holds a lock on.
+    pub(crate) fn plug_lock(&self, link: usize, side: usize) -> PathBuf {
+        self.switch_files().join(format!("{link}-{side}.lock"))
+    }
+
+    /// All such files.
+    pub(crate) fn plug_locks(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.switch_files()).into_iter().flatten().flatten();
+        let is_lock = |path: &PathBuf| path.extension().is_some_and(|e| e == "lock");
+        entries.map(|e| e.path()).filter(is_lock).collect()
+    }
+
+    /// The folder of sockets by which a node manages the nodes in it.
+    pub fn scope(&self, node: usize) -> PathBuf {
+        self.path().join("s").join(node.to_string())
+    }
+
+    /// Whether this is what a node sees of the lab it lives in, and not a lab's own folder.
+    pub fn is_scope(&self) -> bool {
+        self.path().join(SCOPE_MARK).exists()
+    }
+
+    /// Whether there is one.
+    pub fn exists(&self) -> bool {
+        self.path().is_dir()
+    }
+
+    /// Makes it; that it exists is success. Somebody else's folder is refused.
+    pub fn create(&self) -> Result<()> {
+        make_common_dir(&self.runtime)?;
+        make_private_dir(&self.path(), false)?;
+        make_private_dir(&self.sockets(), false)
+    }
+
+    /// A name for what the lab makes outside its folder: unique for folder and lab, at most 48
+    /// bytes, letters, digits, `.`, `_`, `-`.
+    pub fn id(&self) -> String {
+        let mut name = self.name.clone();
+        name.truncate(39);
+        format!("{name}-{:08x}", self.hash() & 0xffff_ffff)
+    }
+
+    /// FNV-1a (64 bit) over the folder's path.
+    pub fn hash(&self) -> u64 {
+        use std::os::unix::ffi::OsStrExt;
+        self.path().as_os_str().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, |h, b| {
+            (h ^ u64::from(*b)).wrapping_mul(0x0000_0100_0000_01b3)
+        })
+    }
+
+    /// Takes the lock, if nobody has it.
+    pub fn try_lock(&self) -> Result<Option<OwnedFd>> {
+        let lock = self.open_lock()?;
+        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(lock)),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+            Err(e) => Err(Error::state(self.lock_path(), "lock")(e.into())),
+        }
+    }
+
+    /// Whether a lock that was taken is the one that lies in the folder now.
+    pub fn is_locked_by(&self, lock: &OwnedFd) -> bool {
+        match (rustix::fs::fstat(lock), rustix::fs::stat(self.lock_path())) {
+            (Ok(a), Ok(b)) => a.st_ino == b.st_ino && a.st_dev == b.st_dev,
+            _ => false,
+        }
+    }
+
+    fn lock_path(&self) -> PathBuf {
+        self.path().join("lock")
+    }
+
+    fn open_lock(&self) -> Result<OwnedFd> {
+        let path = self.lock_path();
+        let mut options = File::options();
+        options.write(true).create(true).truncate(false).mode(0o600);
+        let file = options.open(&path).map_err(Error::state(&path, "open"))?;
+        Ok(OwnedFd::from(file))
+    }
+
+    /// Writes the state, and the names in it.
+    pub fn write_state(&self, state: &State) -> Result<()> {
+        self.write_json("state.json", state)?;
+        self.write_json(names::FILE, &Names::now(&state.plan, &state.moved))
+    }
+
+    /// Reads the state; `None` when there is none.
+    pub fn read_state(&self) -> Result<Option<State>> {
+        Ok(self.read_json("state.json")?.map(State::renewed))
+    }
+
+    /// Keeps the state as it is before the first change: what was made from the file.
+    pub(crate) fn keep_made(&self) -> Result<()> {
+        let made = self.path().join(MADE_STATE);
+        match fs::hard_link(self.path().join("state.json"), &made) {
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
+                Err(Error::state(&made, "keep what was made")(e))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What was made from the file; `None` when that has not been changed.
+    pub(crate) fn read_made(&self) -> Result<Option<State>> {
+        Ok(self.read_json(MADE_STATE)?.map(State::renewed))
+    }
+
+    /// Writes down a change of the host before it is made.
+    pub fn write_host_changes(&self, changes: &[HostChange]) -> Result<()> {
+        self.write_json("host.json", &changes)
+    }
+
+    /// The changes of the host that may have been made.
+    pub fn read_host_changes(&self) -> Result<Vec<HostChange>> {
+        Ok(self.read_json("host.json")?.unwrap_or_default())
+    }
+
+    /// Removes what a node that is gone has left: its socket, logs and scope.
+    pub(crate) fn remove_node_files(&self, node: usize) -> Result<()> {
+        let sockets = self.sockets();
+        let files = log_names(node).into_iter().chain([socket_name(node)]);
+        for name in files {
+            match fs::remove_file(sockets.join(&name)) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                    return Err(Error::state(sockets.join(name), "remove")(e));
+                }
+                _ => {}
+            }
+        }
+        match fs::remove_dir_all(self.scope(node)) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                Err(Error::state(self.scope(node), "remove")(e))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes that everything has been made.
+    pub fn mark_up(&self) -> Result<()> {
+        self.write("up", b"")
+    }
+
+    /// Whether everything had been made.
+    pub fn is_up(&self) -> bool {
+        self.path().join("up").exists()
+    }
+
+    /// Notes that it could not come up and is kept.
+    pub(crate) fn mark_failed(&self, reason: &str) -> Result<()> {
+        self.write("failed", reason.as_bytes())
+    }
+
+    /// Whether it could not come up and was kept.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.path().join("failed").exists()
+    }
+
+    /// Notes the lab process.
+    pub fn write_pid(&self, pid: i32) -> Result<()> {
+        self.write("lab.pid", format!("{pid}\n").as_bytes())
+    }
+
+    /// The lab process as noted; it may have ended.
+    pub fn read_pid(&self) -> Option<i32> {
+        fs::read_to_string(self.path().join("lab.pid")).ok()?.trim().parse().ok()
+    }
+
+    fn write_json(&self, name: &str, value: &impl Serialize) -> Result<()> {
+        whole_file::write_json(&self.path().join(name), value)
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        whole_file::write(&self.path().join(name), bytes)
+    }
+
+    pub(crate) fn read_json<T: for<'a> Deserialize<'a>>(&self, name: &str) -> Result<Option<T>> {
+        whole_file::read_json(&self.path().join(name))
+    }
+
+    /// Removes all that is in the folder but the lock.
+    pub fn empty(&self) -> Result<()> {
+        let path = self.path();
+        for entry in fs::read_dir(&path).map_err(Error::state(&path, "list"))?.flatten() {
+            if entry.file_name() == "lock" {
+                continue;
+            }
+            let is_dir = entry.file_type().is_ok_and(|t| t.is_dir());
+            let gone = if is_dir {
+                fs::remove_dir_all(entry.path())
+            } else {
+                fs::remove_file(entry.path())
+            };
+            match gone {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                    return Err(Error::state(entry.path(), "remove")(e));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the folder with all that is in it. The lock goes last.
+    pub fn remove(&self) -> Result<()> {
+        self.empty()?;
+        let path = self.path();
+        fs::remove_dir_all(&path).map_err(Error::state(&path, "remove"))?;
+        remove_common_dir(&self.runtime);
+        Ok(())
+    }
+}
+
+/// Makes the common folder of labs, with [`MADE_MARK`] in it where it was not there before.
+fn make_common_dir(path: &Path) -> Result<()> {
+    if let Some(parent) = path.parent().filter(|_| !path.exists()) {
+        fs::DirBuilder::new()
+            .mode(0o700)
+            .recursive(true)
+            .create(parent)
+            .map_err(Error::state(parent, "make folder"))?;
+        // Somebody else may be making it, who marks it then.
+        if fs::DirBuilder::new().mode(0o700).create(path).is_ok() {
+            let mark = path.join(MADE_MARK);
+            File::create(&mark).map_err(Error::state(&mark, "write"))?;
+        }
+    }
+    make_private_dir(path, true)
+}
+
+/// Removes the common folder when nothing is in it any more and netloom made it; a folder that
+/// somebody else made stays.
+fn remove_common_dir(path: &Path) {
+    let mark = path.join(MADE_MARK);
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    let mut others = entries.filter(|entry| entry.file_name() != MADE_MARK);
+    if others.next().is_some() || fs::remove_file(&mark).is_err() {
+        return;
+    }
+    if fs::remove_dir(path).is_err() {
+        // Another lab has come meanwhile: the folder goes with that one.
+        let _ = File::create(&mark);
+    }
+}
+
+/// Makes the folder of a socket that others may be let to, and lets them pass to it.
+pub(crate) fn make_shared_dir(socket: &Path) -> Result<()> {
+    let Some(folder) = socket.parent() else { return Ok(()) };
+    make_private_dir(folder, true)?;
+    for path in [Some(folder), folder.parent()].into_iter().flatten() {
+        let found = fs::metadata(path).map_err(Error::state(path, "look at"))?;
+        let mode = found.mode() & 0o777 | 0o011;
+        fs::set_permissions(path, fs::Permissions::from_mode(mode))
+            .map_err(Error::state(path, "let others pass"))?;
+    }
+    Ok(())
+}
+
+/// Makes a folder that only its owner may use, and refuses one that others could have prepared.
+pub(crate) fn make_private_dir(path: &Path, deep: bool) -> Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.mode(0o700).recursive(deep);
+    match builder.create(path) {
+        Ok(()) => {}
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(e) => return Err(Error::state(path, "make folder")(e)),
+    }
+    let found = fs::symlink_metadata(path).map_err(Error::state(path, "look at"))?;
+    let own = rustix::process::geteuid().as_raw();
+    if !found.is_dir() || found.uid() != own {
+        let e = io::Error::other("not a folder of this user's");
+        return Err(Error::state(path, "use as folder of labs")(e));
+    }
+    if found.mode() & 0o022 != 0 {
+        let e = io::Error::other("others may write there");
+        return Err(Error::state(path, "use as folder of labs")(e));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_common_folder_that_was_made_goes_with_its_last_lab() {
+        let base = tempfile::tempdir().unwrap();
+        for (runtime, given) in [("given", true), ("new/deep", false)] {
+            let runtime = base.path().join(runtime);
+            if given {
+                make_private_dir(&runtime, true).unwrap();
+            }
+            let [one, two] = ["one", "two"].map(|name| Folder::new(&runtime, name));
+            one.create().unwrap();
+            two.create().unwrap();
+            assert_eq!(Folder::all(&runtime).len(), 2);
+            one.remove().unwrap();
+            assert!(two.path().is_dir());
+            two.remove().unwrap();
+            assert_eq!(runtime.is_dir(), given);
+            assert!(!given || fs::read_dir(&runtime).unwrap().next().is_none());
+        }
+    }
+
+    #[test]
+    fn forms_of_links_are_read_as_the_version_before_stored_them() {
+        let yaml = b"name: old\nnodes: {a: {}, b: {}}\nlinks: [[a, b], [a, b], [a, b]]";
+        let plan = netloom_model::plan::plan(&netloom_model::parse("old", yaml, "old").unwrap());
+        let plan = plan.unwrap();
+        let groups = Groups::new(vec![], "old", BTreeSet::new());
+        let old = serde_json::json!({
+            "plan": plan, "groups": groups, "user": false, "since": 0, "wired": [0], "tapped": [2],
+        });
+        let state = serde_json::from_value::<State>(old).unwrap().renewed();
+        let forms: Vec<_> = state.plan.links.iter().map(|link| state.form(link)).collect();
+        assert_eq!(forms, [LinkForm::Wired, LinkForm::Pair, LinkForm::Tap]);
+        let again: State = serde_json::from_value(serde_json::to_value(&state).unwrap()).unwrap();
+        assert_eq!(again.forms, state.forms);
+    }
+}
