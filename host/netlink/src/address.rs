@@ -1,7 +1,7 @@
-//! Requests about addresses and neighbours of a link.
+//! Requests for a link's addresses and neighbours.
 //!
-//! Links are given by index in the socket's namespace. IPv6 addresses are made without duplicate
-//! address detection, so that they can be used at once. Specification: rtnetlink(7).
+//! Links are given by index in the socket's namespace. IPv6 addresses skip duplicate address
+//! detection, so they are usable at once. Specification: rtnetlink(7).
 
 use std::net::IpAddr;
 
@@ -12,14 +12,14 @@ use crate::batch::{Purpose, Request};
 use crate::encode::Encoder;
 use crate::uapi::*;
 
-/// Gives a link an address.
+/// Adds an address to a link.
 #[derive(Clone, Copy, Debug)]
 pub struct Address {
     /// Interface index.
     pub link: u32,
-    /// Address and length of its prefix.
+    /// Address and prefix length.
     pub address: IpNet,
-    /// Whether the same address may already be there (its flags are then renewed).
+    /// Whether the same address may exist already (its flags are then renewed).
     pub replace: bool,
 }
 
@@ -38,7 +38,7 @@ impl Encode for Address {
             encoder.fixed(&address_header(self.link, self.address));
             local(encoder, self.address.addr());
             match self.address {
-                // With 31 and 32 bits there is no address left to mean all of the segment.
+                // 31 and 32 bits leave no address for a broadcast.
                 IpNet::V4(net) if net.prefix_len() < 31 => {
                     encoder.attribute(IFA_BROADCAST, &net.broadcast().octets());
                 }
@@ -58,12 +58,12 @@ impl Request for Address {
     }
 }
 
-/// Takes an address from a link.
+/// Removes an address from a link.
 #[derive(Clone, Copy, Debug)]
 pub struct DeleteAddress {
     /// Interface index.
     pub link: u32,
-    /// Address and length of its prefix.
+    /// Address and prefix length.
     pub address: IpNet,
 }
 
@@ -85,7 +85,7 @@ impl Request for DeleteAddress {
     }
 }
 
-/// Tells a link the hardware address of a neighbour, for good. Replaces what it knew.
+/// Adds a permanent neighbour entry to a link, replacing an existing one.
 #[derive(Clone, Copy, Debug)]
 pub struct Neighbour {
     /// Interface index.
@@ -128,12 +128,12 @@ fn address_header(link: u32, address: IpNet) -> [u8; 8] {
     header
 }
 
-/// IPv6 scopes follow from the address, whatever is said here.
+/// For IPv6 the kernel derives the scope from the address and ignores this.
 fn scope(address: IpAddr) -> u8 {
     if address.is_loopback() { RT_SCOPE_HOST } else { RT_SCOPE_UNIVERSE }
 }
 
-/// IPv4 removes by IFA_LOCAL and matches IFA_ADDRESS where given; IPv6 takes either.
+/// IPv4 removes by IFA_LOCAL and matches IFA_ADDRESS if given; IPv6 takes either.
 fn local(encoder: &mut Encoder<'_>, address: IpAddr) {
     ip(encoder, IFA_LOCAL, address);
     ip(encoder, IFA_ADDRESS, address);

@@ -1,20 +1,20 @@
-//! A list of requests to the kernel, each tied to the object it is about.
+//! A list of requests to the kernel, each tied to its object.
 //!
-//! Requests are encoded when they are pushed, one behind the other, ready to be sent as they
-//! stand. Sequence numbers are written when the batch is run. Invariant: `entries[i].end` is where
-//! message `i` ends and message `i + 1` begins.
+//! Requests are encoded on pushing, one after the other, ready to send. Sequence numbers are
+//! written when the batch is run. Invariant: `entries[i].end` is where message `i` ends and message
+//! `i + 1` begins.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::uapi::{ACK, HEADER};
 
-/// What a request does to its object; decides what a tolerant request forgives.
+/// A request's effect on its object; decides what a tolerant request forgives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Makes something new: that it exists already can be forgiven.
+    /// Creates an object: forgives that it exists already.
     Create,
-    /// Alters or removes something: that it is absent can be forgiven.
+    /// Alters or removes an object: forgives that it is absent.
     Touch,
 }
 
@@ -33,9 +33,9 @@ impl Purpose {
 pub trait Request: sealed::Encode {
     /// The verb used in error texts, e.g. `create`.
     fn operation(&self) -> &'static str;
-    /// What the request does to its object.
+    /// The request's effect on its object.
     fn purpose(&self) -> Purpose;
-    /// What an error number means for this kind of request, for kernels that do not say.
+    /// The meaning of an error number for this kind of request, for kernels that do not explain.
     #[must_use]
     fn meaning(_errno: i32) -> Option<&'static str>
     where
@@ -97,14 +97,14 @@ impl Batch {
         Self::default()
     }
 
-    /// Adds a request. `object` names what it is about in errors, with its kind and in quotes:
-    /// `link "h1:eth0--r1:eth1"`. A name shared by many requests is cheapest as a cloned `Arc`.
+    /// Adds a request. `object` names its object in errors, with its kind and in quotes: `link
+    /// "h1:eth0--r1:eth1"`. A name shared by many requests is cheapest as a cloned `Arc`.
     pub fn push(&mut self, object: impl Into<Arc<str>>, request: &impl Request) {
         self.add(object.into(), request, None);
     }
 
-    /// Adds a request that may find its work done: creating what exists (`EEXIST`), altering or
-    /// removing what is absent (`ENODEV`, `ENOENT`, `ESRCH`, `EADDRNOTAVAIL`) is no failure.
+    /// Adds a request whose work may already be done: creating an existing object (`EEXIST`), altering
+    /// or removing an absent one (`ENODEV`, `ENOENT`, `ESRCH`, `EADDRNOTAVAIL`) is no failure.
     pub fn push_tolerant(&mut self, object: impl Into<Arc<str>>, request: &impl Request) {
         self.add(object.into(), request, Some(request.purpose()));
     }
@@ -115,13 +115,13 @@ impl Batch {
         self.entries.len()
     }
 
-    /// Whether there is no request.
+    /// Whether the batch is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Forgets all requests and keeps the memory.
+    /// Removes all requests and keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.entries.clear();
@@ -139,8 +139,8 @@ impl Batch {
         first..first + fitting.max(1)
     }
 
-    /// Numbers the messages of `chunk` from `sequence`, asks for an answer to the one at
-    /// `answering` (errors are answered anyway) and gives their bytes.
+    /// Numbers the messages of `chunk` from `sequence`, requests an answer to the one at
+    /// `answering` (errors are answered anyway) and returns their bytes.
     pub(crate) fn stamp(&mut self, chunk: Range<usize>, answering: usize, sequence: u32) -> &[u8] {
         let (from, to) = (self.start(chunk.start), self.entries[chunk.end - 1].end);
         let mut number = sequence;

@@ -1,9 +1,9 @@
-//! What is lost when an interface moves to another namespace, kept to be given back there.
+//! Saves what an interface loses on moving to another namespace, and restores it there.
 //!
-//! A move sets the link down and takes its addresses and routes. Routes are kept as the kernel told
-//! them, attribute by attribute, so that metric, scope, source, table, type and route metrics come
-//! back as they were. Not kept: what the kernel makes by itself (link-local addresses, routes of
-//! prefixes, routes it learnt from router advertisements), neighbours, queueing disciplines, filters
+//! A move sets the link down and removes its addresses and routes. Routes are saved as the kernel
+//! reports them, attribute by attribute, so metric, scope, source, table, type and route metrics
+//! are restored exactly. Not saved: what the kernel creates itself (link-local addresses, routes of
+//! prefixes, routes learnt from router advertisements), neighbours, queueing disciplines, filters
 //! and settings in /proc/sys. Specification: rtnetlink(7).
 
 use std::net::IpAddr;
@@ -33,12 +33,12 @@ const RTNH_F_ONLINK: u32 = 4;
 pub struct Carried {
     /// Its addresses with their prefixes, both families.
     pub addresses: Vec<IpNet>,
-    /// Routes over it and others together, which cannot be carried.
+    /// Routes over this and other interfaces together, which cannot be carried.
     pub left: Vec<IpNet>,
     routes: Vec<HeldRoute>,
 }
 
-/// A route as the kernel told it, without its interface.
+/// A route as the kernel reported it, without its interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct HeldRoute {
     to: IpNet,
@@ -47,13 +47,13 @@ struct HeldRoute {
 }
 
 impl Carried {
-    /// Where the routes lead that can be given back, in the order in which they are.
+    /// Destinations of the routes that can be restored, in their order.
     pub fn routes(&self) -> impl Iterator<Item = IpNet> {
         self.routes.iter().map(|route| route.to)
     }
 
-    /// Adds the requests that give everything to the link with this index, which must be up. What is
-    /// there already is renewed. `object` names the link in errors.
+    /// Adds the requests that restore everything on the link with this index, which must be up.
+    /// What exists already is renewed. `object` names the link in errors.
     pub fn push(&self, batch: &mut Batch, object: impl Into<Arc<str>>, link: u32) {
         let object = object.into();
         for address in &self.addresses {
@@ -67,7 +67,7 @@ impl Carried {
 }
 
 impl Socket {
-    /// What an interface has that a move takes from it.
+    /// What a move takes from an interface.
     ///
     /// # Errors
     /// As [`Socket::addresses`].
@@ -82,7 +82,7 @@ impl Socket {
             header[0] = family.number();
             let mut question = dump_question(RTM_GETROUTE, &header);
             let found = match self.dump(&mut question, "routes", |m| read(m, link)) {
-                // A strict kernel says ENOENT for a family that has no such table yet.
+                // A strict kernel returns ENOENT for a family without such a table yet.
                 Err(Error::Refused(failures)) if failures[0].errno == libc::ENOENT => continue,
                 found => found?,
             };
@@ -94,7 +94,7 @@ impl Socket {
                 }
             }
         }
-        // A next router must be reachable by what is there before.
+        // A gateway must be reachable by the routes before it.
         carried.routes.sort_by_key(|route| {
             let direct = !route.attributes.iter().any(|(kind, _)| *kind == RTA_GATEWAY);
             (!direct, u8::MAX - route.to.prefix_len())
@@ -103,7 +103,7 @@ impl Socket {
     }
 }
 
-/// A route over the link that was not made by the kernel.
+/// A route over the link that the kernel did not make itself.
 fn read(message: &Message<'_>, link: u32) -> Option<HeldRoute> {
     let mut fixed: [u8; 12] = array_at(message.payload, 0)?;
     let [family, length, _, _, table, origin, ..] = fixed;
@@ -118,7 +118,7 @@ fn read(message: &Message<'_>, link: u32) -> Option<HeldRoute> {
     for (kind, value) in attributes(message.payload.get(12..)?) {
         match kind {
             RTA_OIF => over |= u32_at(value, 0) == Some(link),
-            // Told besides the way that it stands for.
+            // Reported in addition to the path that it stands for.
             RTA_CACHEINFO | RTA_NH_ID => {}
             _ => {
                 if kind == RTA_DST {
@@ -136,7 +136,7 @@ fn is_link_local(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(six) if six.is_unicast_link_local())
 }
 
-/// A kept route over this link.
+/// A saved route over this link.
 struct Given<'a> {
     route: &'a HeldRoute,
     link: u32,

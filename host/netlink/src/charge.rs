@@ -1,11 +1,11 @@
-//! Charging a node for what it receives: the work is done by kernel threads of its own.
+//! Charges a node for its receive work: kernel threads of its own do the work.
 //!
-//! A veth end hands frames to the receiver in the sender's time. With GRO (of UDP, too) they queue at
-//! the receiving end, and with threaded NAPI a kernel thread `napi/NAME-ID` takes them from there;
-//! put into the node's group, its time is the node's. TCP that arrives segmented already keeps its
-//! short way, and the sender its segmentation offload. The threads are new ones whenever the
-//! interface is set down and up. Groups are not known here; all is about the network namespace of
-//! the calling thread. Specification: napi.rst, `linux/netdev.h`, sysfs-class-net.
+//! A veth end hands frames to the receiver on the sender's CPU time. With GRO (of UDP, too) they
+//! queue at the receiving end, and with threaded NAPI a kernel thread `napi/NAME-ID` takes them
+//! from there; in the node's group, its CPU time is the node's. TCP super-frames keep their short
+//! path, and the sender its segmentation offload. Setting the interface down and up creates new
+//! threads. Groups are not known here; everything concerns the calling thread's network namespace.
+//! Specification: napi.rst, `linux/netdev.h`, sysfs-class-net.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -28,16 +28,16 @@ const NAPI_INDEX: u16 = 1;
 const NAPI_ID: u16 = 2;
 const NAPI_PID: u16 = 4;
 
-/// What is turned on; the first makes a veth end queue, the second lets it queue UDP.
+/// Features to enable; the first makes a veth end queue, the second lets it queue UDP.
 const FEATURES: [&str; 2] = ["rx-gro", "rx-udp-gro-forwarding"];
 
-/// Turns it on for an interface that is up, and gives the ids of its threads in the first PID
-/// namespace. Where it is on already it only gives them.
+/// Enables charging on an interface that is up, and returns its threads' ids in the first PID
+/// namespace. If enabled already, only returns the ids.
 ///
 /// # Errors
-/// [`Error::Refused`] where there is no such interface, it is down (`ENETDOWN`), or does not take a
-/// feature; [`Error::Path`] when sysfs refuses; [`Error::Unsupported`] before Linux 5.12, or before
-/// 6.8 when it was on already, or where this PID namespace shows no kernel threads: then it is off again.
+/// [`Error::Refused`] if there is no such interface, it is down (`ENETDOWN`), or lacks a feature;
+/// [`Error::Path`] if sysfs refuses; [`Error::Unsupported`] before Linux 5.12, or before 6.8 if it was
+/// enabled already, or if this PID namespace shows no kernel threads: charging is then disabled again.
 pub fn enable<'a>(link: impl Into<LinkRef<'a>>) -> Result<Vec<i32>> {
     let link = link.into();
     let info = find(link)?;
@@ -63,35 +63,35 @@ pub fn enable<'a>(link: impl Into<LinkRef<'a>>) -> Result<Vec<i32>> {
     })
 }
 
-/// Turns it off: threads end, and frames are received in the sender's time again.
+/// Disables charging: threads end, and frames are received on the sender's CPU time again.
 ///
 /// # Errors
 /// As [`enable`].
 pub fn disable<'a>(link: impl Into<LinkRef<'a>>) -> Result<()> {
     let link = link.into();
     let info = find(link)?;
-    // Down, or without GRO, it has no queue that could be threaded.
+    // Down or without GRO, it has no queue for a thread.
     if !threads_of(info.index).is_ok_and(|threads| threads.is_empty()) {
         set_threaded(&info.name, false)?;
     }
     Offloads::open()?.set(link, &FEATURES.map(|name| (name, false)))
 }
 
-/// The threads that receive for an interface, by their ids in the first PID namespace; none where it
-/// is not charged or down.
+/// An interface's receive threads, by their ids in the first PID namespace; none if it is not
+/// charged or is down.
 ///
 /// # Errors
-/// [`Error::Refused`] where there is no such interface; [`Error::Unsupported`] before Linux 6.8.
+/// [`Error::Refused`] if there is no such interface; [`Error::Unsupported`] before Linux 6.8.
 pub fn threads<'a>(link: impl Into<LinkRef<'a>>) -> Result<Vec<i32>> {
     threads_of(find(link.into())?.index)
 }
 
-/// Lets kernel threads do the receive work of an interface, or no longer. It must be up and queue,
-/// as a veth end does with GRO.
+/// Sets whether kernel threads do an interface's receive work. It must be up and must queue, as a
+/// veth end with GRO does.
 ///
-/// It is set in sysfs, not by netlink, which asks for privilege over the first user namespace and
-/// forgets it when the interface is set down. What /sys shows is the namespace of who mounted it, so
-/// a thread mounts one of its own in a mount namespace of its own, and ends.
+/// This is set in sysfs, since netlink demands privilege over the first user namespace and forgets
+/// the setting when the interface goes down. /sys shows the namespace of its mounter, so a thread
+/// mounts its own in its own mount namespace, and ends.
 ///
 /// # Errors
 /// [`Error::Path`]; [`Error::Unsupported`] before Linux 5.12.
@@ -138,7 +138,7 @@ fn find(link: LinkRef<'_>) -> Result<LinkInfo> {
     Socket::open()?.link(link)?.ok_or_else(none)
 }
 
-/// By the kernel's own list of receive queues.
+/// From the kernel's list of receive queues.
 fn threads_of(index: u32) -> Result<Vec<i32>> {
     let unsupported = |source| Error::Unsupported {
         feature: "list of receive threads",
@@ -153,7 +153,7 @@ fn threads_of(index: u32) -> Result<Vec<i32>> {
     let listed = family.socket.dump(&mut question, "receive queues", |m| read_queue(m, index));
     match listed {
         Ok(found) => Ok(found.into_iter().flatten().collect()),
-        // The family is older than its lists of queues.
+        // The family existed before its queue lists.
         Err(Error::Refused(failures)) if failures[0].errno == libc::EOPNOTSUPP => {
             Err(unsupported(std::io::Error::from_raw_os_error(libc::EOPNOTSUPP)))
         }
@@ -161,7 +161,7 @@ fn threads_of(index: u32) -> Result<Vec<i32>> {
     }
 }
 
-/// A queue of this interface, and the thread that empties it where there is one.
+/// A queue of this interface, and the thread that empties it, if any.
 fn read_queue(message: &Message<'_>, index: u32) -> Option<Option<i32>> {
     let (mut of, mut id, mut pid) = (None, None, None);
     for (kind, value) in body(message) {
@@ -176,8 +176,8 @@ fn read_queue(message: &Message<'_>, index: u32) -> Option<Option<i32>> {
     (of == Some(index)).then_some(pid)
 }
 
-/// Before Linux 6.8 threads are known by name only, which those of other namespaces may share: those
-/// that were not there before are the interface's.
+/// Before Linux 6.8 threads are known only by name, which other namespaces' threads may share: the
+/// interface's are those that were not there before.
 fn appeared(before: &BTreeSet<i32>, name: &str) -> Result<Vec<i32>> {
     let new: Vec<i32> = named_threads(name).difference(before).copied().collect();
     if new.is_empty() {
@@ -190,7 +190,7 @@ fn appeared(before: &BTreeSet<i32>, name: &str) -> Result<Vec<i32>> {
     Ok(new)
 }
 
-/// The kernel threads whose name fits an interface's, of which older kernels keep 15 bytes.
+/// The kernel threads whose name matches an interface's; older kernels keep 15 bytes.
 fn named_threads(name: &str) -> BTreeSet<i32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());

@@ -1,11 +1,11 @@
-//! Reading netlink messages and attributes.
+//! Decodes netlink messages and attributes.
 //!
-//! Nothing here trusts a length: a message or attribute that claims more than there is ends the
-//! walk, a value of the wrong size reads as absent. No input panics. Specification: netlink(7).
+//! No length is trusted: a message or attribute that claims more than is present ends the walk, and
+//! a value of the wrong size counts as absent. No input panics. Specification: netlink(7).
 
 use crate::uapi::{ACK_TLVS, CAPPED, HEADER, NLA_TYPE_MASK, NLMSGERR_ATTR_MSG};
 
-/// One netlink message as it was received.
+/// One received netlink message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Message<'a> {
     pub(crate) kind: u16,
@@ -30,7 +30,7 @@ pub(crate) fn messages(datagram: &[u8]) -> impl Iterator<Item = Message<'_>> {
     })
 }
 
-/// The attributes in a payload, each its kind (without the nesting mark) and value.
+/// The attributes in a payload: type (without the nesting flag) and value.
 pub(crate) fn attributes(payload: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     let mut rest = payload;
     std::iter::from_fn(move || {
@@ -42,7 +42,7 @@ pub(crate) fn attributes(payload: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     })
 }
 
-/// The kernel's answer to one request: 0 or a positive errno, and its words where it has some.
+/// The kernel's answer to one request: 0 or a positive errno, and its explanation, if any.
 pub(crate) fn answer(message: &Message<'_>) -> Option<(i32, Option<String>)> {
     let errno = i32_at(message.payload, 0)?.checked_neg()?;
     if message.flags & ACK_TLVS == 0 {
@@ -79,7 +79,7 @@ pub(crate) fn array_at<const N: usize>(bytes: &[u8], offset: usize) -> Option<[u
     bytes.get(offset..offset.checked_add(N)?)?.try_into().ok()
 }
 
-/// Text up to the first NUL; bytes that are not UTF-8 show as replacement characters.
+/// Text up to the first NUL; bytes that are not UTF-8 become replacement characters.
 pub(crate) fn string(value: &[u8]) -> String {
     let end = value.iter().position(|byte| *byte == 0).unwrap_or(value.len());
     String::from_utf8_lossy(&value[..end]).into_owned()

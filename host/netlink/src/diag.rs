@@ -1,8 +1,8 @@
-//! Which sockets live in a network namespace: TCP, UDP, raw and packet sockets, and how many in all.
+//! Sockets of a network namespace: a list of TCP, UDP, raw and packet sockets, and a count of all.
 //!
-//! Everything is about the namespace of the calling thread. Lists come from the kernel's socket
-//! monitoring; for what a kernel does not monitor (often raw sockets) from the tables in proc, which
-//! tell the same. Which process holds a socket is not said here: its inode is, as in the links of
+//! Everything concerns the calling thread's namespace. Lists come from the kernel's socket monitoring;
+//! kinds that a kernel does not monitor (often raw sockets) come from the tables in proc, with the same
+//! content. The process that holds a socket is not given, but its inode is, as in the links of
 //! `/proc/PID/fd`. Specification: `sock_diag`(7), `linux/inet_diag.h`, `linux/packet_diag.h`, proc(5).
 
 mod table;
@@ -23,16 +23,16 @@ const ALL_STATES: u32 = u32::MAX;
 const PACKET_SHOW_INFO: u32 = 1;
 const PACKET_INFO: u16 = 0;
 
-/// What a socket speaks.
+/// A socket's protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Protocol {
     /// TCP over IPv4 or IPv6.
     Tcp,
     /// UDP over IPv4 or IPv6.
     Udp,
-    /// A protocol over IP, chosen by number.
+    /// An IP protocol chosen by number.
     Raw,
-    /// Whole frames of an interface or of all.
+    /// Whole frames of one interface or of all.
     Packet,
 }
 
@@ -55,18 +55,18 @@ impl Protocol {
     }
 }
 
-/// State of a socket, of TCP's (RFC 9293); others are [`State::Open`] or [`State::Established`].
+/// State of a TCP socket (RFC 9293); others are [`State::Open`] or [`State::Established`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Not connected.
     Open,
-    /// Waits for connections.
+    /// Listens for connections.
     Listen,
     /// Has a peer.
     Established,
-    /// A connection is being opened.
+    /// The connection is being opened.
     Opening,
-    /// A connection is being closed, or its end is waited out.
+    /// The connection is being closed, or is in its final wait.
     Closing,
 }
 
@@ -85,17 +85,17 @@ impl State {
 /// One socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketInfo {
-    /// What it speaks.
+    /// Its protocol.
     pub protocol: Protocol,
-    /// Its own address; none for packet sockets. The port of a raw socket is its protocol number.
+    /// Its own address; `None` for packet sockets. A raw socket's port is its protocol number.
     pub local: Option<SocketAddr>,
-    /// Its peer's, where it has one.
+    /// Its peer's address, if it has one.
     pub remote: Option<SocketAddr>,
     /// Its state.
     pub state: State,
     /// Index of the interface it is bound to.
     pub interface: Option<u32>,
-    /// The kernel's number for it; 0 where no process holds it any more.
+    /// Its inode number; 0 if no process holds it any more.
     pub inode: u32,
 }
 
@@ -120,7 +120,7 @@ impl fmt::Display for SocketInfo {
     }
 }
 
-/// How many sockets of each protocol there are.
+/// Number of sockets by protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// TCP.
@@ -134,7 +134,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Counts a list.
+    /// Counts the sockets of a list.
     pub fn of(sockets: &[SocketInfo]) -> Self {
         let mut counts = Self::default();
         for socket in sockets {
@@ -152,8 +152,8 @@ impl Counts {
 /// All TCP, UDP, raw and packet sockets of the calling thread's network namespace.
 ///
 /// # Errors
-/// [`Error::Refused`], [`Error::Socket`], [`Error::Path`]; [`Error::Changing`] when a table never
-/// stood still.
+/// [`Error::Refused`], [`Error::Socket`], [`Error::Path`]; [`Error::Changing`] if a table changed
+/// in every attempt.
 pub fn sockets() -> Result<Vec<SocketInfo>> {
     let mut socket = Socket::open_diag()?;
     let mut found = Vec::new();
@@ -174,15 +174,15 @@ pub fn sockets() -> Result<Vec<SocketInfo>> {
     Ok(found)
 }
 
-/// How many sockets of any kind there are in the calling thread's network namespace, those of UNIX
-/// and netlink among them. A netlink socket is counted a moment longer than it lives.
+/// Number of sockets of any kind in the calling thread's network namespace, including UNIX and
+/// netlink sockets. A netlink socket is counted a moment longer than it lives.
 ///
 /// # Errors
-/// [`Error::Path`] when the kernel's count cannot be read.
+/// [`Error::Path`] if the kernel's count cannot be read.
 pub fn in_use() -> Result<u64> {
     let path = "/proc/thread-self/net/sockstat";
     let fail = |source| Error::Path { path: path.into(), operation: "read", source };
-    // It is the first line; a thousand nodes are asked for it at once.
+    // It is in the first line; this is queried for a thousand nodes at once.
     let mut head = [0; 64];
     let length = std::fs::File::open(path).and_then(|mut f| f.read(&mut head)).map_err(fail)?;
     let text = String::from_utf8_lossy(head.get(..length).unwrap_or_default());
@@ -190,7 +190,7 @@ pub fn in_use() -> Result<u64> {
     used.ok_or_else(|| Error::Answer { object: path.to_owned(), operation: "count sockets" })
 }
 
-/// Whether the kernel has no monitoring for what was asked.
+/// Whether the kernel does not monitor the requested kind.
 fn unknown(error: &Error) -> bool {
     let missing = [libc::ENOENT, libc::EINVAL, libc::EOPNOTSUPP];
     error.failures().first().is_some_and(|failure| missing.contains(&failure.errno))
@@ -219,7 +219,7 @@ fn question(fixed: &[u8]) -> Vec<u8> {
     question
 }
 
-/// Reads `struct inet_diag_msg`: family, state, timer, retransmissions, the socket id (ports and
+/// Decodes `struct inet_diag_msg`: family, state, timer, retransmissions, the socket id (ports and
 /// addresses in network order, interface, cookie), expiry, queues, user, inode.
 fn read_inet(protocol: Protocol, message: &Message<'_>) -> Option<SocketInfo> {
     if message.kind != BY_FAMILY {
@@ -244,12 +244,12 @@ fn read_inet(protocol: Protocol, message: &Message<'_>) -> Option<SocketInfo> {
     })
 }
 
-/// Whether a remote address is one at all.
+/// Whether a remote address is set.
 fn peers(remote: &SocketAddr) -> bool {
     remote.port() != 0 || !remote.ip().is_unspecified()
 }
 
-/// Reads `struct packet_diag_msg`: family, type, protocol, inode, cookie.
+/// Decodes `struct packet_diag_msg`: family, type, protocol, inode, cookie.
 fn read_packet(message: &Message<'_>) -> Option<SocketInfo> {
     if message.kind != BY_FAMILY || u8_at(message.payload, 0)? != AF_PACKET {
         return None;

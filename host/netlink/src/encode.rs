@@ -1,9 +1,9 @@
-//! Writing netlink messages: header, fixed part, attributes, nests.
+//! Encodes netlink messages: header, fixed part, attributes, nests.
 //!
-//! Messages are appended to one byte vector, so that a whole batch is one allocation and one
-//! `sendmsg`. Invariant: after each call the vector's length is a multiple of four and every
-//! finished length field covers what stands behind it. Values are in the machine's byte order
-//! unless the name of the function says otherwise. Specification: netlink(7).
+//! Messages are appended to one byte vector, so a whole batch is one allocation and one `sendmsg`.
+//! Invariant: after each call the vector's length is a multiple of four and every finished length
+//! field covers its content. Values are in the machine's byte order unless the function's name says
+//! otherwise. Specification: netlink(7).
 
 use crate::uapi::{HEADER, NLA_F_NESTED};
 
@@ -25,7 +25,7 @@ impl<'a> Encoder<'a> {
         let start = bytes.len();
         bytes.extend_from_slice(&[0; HEADER]);
         body(&mut Encoder { bytes });
-        // A message of 4 GiB cannot be built from the requests of this crate.
+        // The requests of this crate cannot build a message of 4 GiB.
         let length = u32::try_from(bytes.len() - start).unwrap_or(u32::MAX);
         bytes[start..start + 4].copy_from_slice(&length.to_ne_bytes());
         bytes[start + 4..start + 6].copy_from_slice(&kind.to_ne_bytes());
@@ -57,7 +57,7 @@ impl<'a> Encoder<'a> {
     }
 
     /// A string with its closing NUL. A NUL within the text becomes `/`, which the kernel refuses
-    /// in every name, instead of silently cutting the name short.
+    /// in every name, instead of silently truncating the name.
     pub(crate) fn string(&mut self, kind: u16, text: &str) {
         let start = self.open(kind);
         self.bytes.extend(text.bytes().map(|byte| if byte == 0 { b'/' } else { byte }));
@@ -65,19 +65,19 @@ impl<'a> Encoder<'a> {
         self.close(start);
     }
 
-    /// An attribute that holds attributes, unmarked as rtnetlink's older kinds want it.
+    /// A nested attribute without the nesting flag, as rtnetlink's older types require.
     pub(crate) fn nest(&mut self, kind: u16, body: impl FnOnce(&mut Encoder<'_>)) {
         let start = self.open(kind);
         body(&mut Encoder { bytes: self.bytes });
         self.close(start);
     }
 
-    /// An attribute that holds attributes and says so, as nftables wants it.
+    /// A nested attribute with the nesting flag, as nftables requires.
     pub(crate) fn marked_nest(&mut self, kind: u16, body: impl FnOnce(&mut Encoder<'_>)) {
         self.nest(kind | NLA_F_NESTED, body);
     }
 
-    /// One `struct rtnexthop` of a route: length, flags, weight less one, index of the link, attributes.
+    /// One `struct rtnexthop` of a route: length, flags, weight minus one, link index, attributes.
     pub(crate) fn next_hop(&mut self, link: u32, body: impl FnOnce(&mut Encoder<'_>)) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(&[0; 4]);
@@ -96,8 +96,8 @@ impl<'a> Encoder<'a> {
     }
 
     fn close(&mut self, start: usize) {
-        // A length that does not fit is refused by the kernel as malformed; only a string of more
-        // than 64 KiB gets there.
+        // The kernel refuses an overflowing length as malformed; only a string of more than 64 KiB
+        // causes it.
         let length = u16::try_from(self.bytes.len() - start).unwrap_or(u16::MAX);
         debug_assert!(usize::from(length) >= ATTRIBUTE_HEADER);
         self.bytes[start..start + 2].copy_from_slice(&length.to_ne_bytes());

@@ -1,4 +1,4 @@
-//! What can go wrong: the socket itself, refusals by the kernel, answers that make no sense.
+//! Errors: of the socket itself, refusals by the kernel, malformed answers.
 //!
 //! A [`Failure`] is one refused request with its object; [`Error::Refused`] carries all of them.
 
@@ -10,45 +10,45 @@ use std::sync::Arc;
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An error of the netlink edge.
+/// An error of the netlink interface.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The netlink socket could not be opened, set up, written or read.
     #[error("netlink socket: {operation}")]
     Socket {
-        /// What was being done with the socket.
+        /// The operation tried.
         operation: &'static str,
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
     },
-    /// The kernel refused these requests; all others of the batch were done.
+    /// The kernel refused these requests; all others of the batch succeeded.
     #[error("{}", join(.0))]
     Refused(Vec<Failure>),
     /// A table kept changing while it was listed.
     #[error("{table}: list: changed during each of {tries} tries")]
     Changing {
-        /// Which table was listed.
+        /// The table.
         table: &'static str,
-        /// How often it was tried.
+        /// Number of attempts.
         tries: u32,
     },
-    /// The kernel's answer did not hold what it must.
+    /// The kernel's answer lacks required content.
     #[error("{object}: {operation}: answer of the kernel is not understood")]
     Answer {
-        /// What the question was about.
+        /// The object of the query.
         object: String,
-        /// What was asked.
+        /// The query.
         operation: &'static str,
     },
-    /// A file of the kernel's could not be used.
+    /// A kernel file could not be used.
     #[error("{path:?}: {operation}")]
     Path {
         /// The file.
         path: PathBuf,
-        /// What was tried.
+        /// The operation tried.
         operation: &'static str,
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
     },
     /// The kernel lacks something.
@@ -58,13 +58,13 @@ pub enum Error {
         feature: &'static str,
         /// What would provide it.
         needs: &'static str,
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl Error {
-    /// The refusals of [`Error::Refused`], else none.
+    /// The failures of [`Error::Refused`]; none for other errors.
     #[must_use]
     pub fn failures(&self) -> &[Failure] {
         match self {
@@ -77,13 +77,13 @@ impl Error {
 /// One request that the kernel refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// The object as named by the caller, e.g. `link "h1:eth0--r1:eth1"`.
+    /// The object as the caller named it, e.g. `link "h1:eth0--r1:eth1"`.
     pub object: Arc<str>,
-    /// What was to be done with it, e.g. `create`.
+    /// The operation, e.g. `create`.
     pub operation: &'static str,
     /// The kernel's error number (positive, as in errno.h).
     pub errno: i32,
-    /// The kernel's own explanation, where it gave one.
+    /// The kernel's own explanation, if it gave one.
     pub explanation: Option<String>,
 }
 

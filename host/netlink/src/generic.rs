@@ -1,4 +1,4 @@
-//! Generic netlink: a socket, and the numbers that the kernel gives to families at run time.
+//! Generic netlink: a socket, and the family ids that the kernel assigns at run time.
 //!
 //! Specification: `linux/genetlink.h`.
 
@@ -15,7 +15,7 @@ const FAMILY_ID: u16 = 1;
 const FAMILY_NAME: u16 = 2;
 const HEADER: usize = 4;
 
-/// A socket of the calling thread's network namespace and one family's number.
+/// A socket of the calling thread's network namespace and one family's id.
 #[derive(Debug)]
 pub(crate) struct Family {
     pub(crate) socket: Socket,
@@ -23,7 +23,7 @@ pub(crate) struct Family {
 }
 
 impl Family {
-    /// Looks a family up; none where the kernel has no such family.
+    /// Looks up a family; `None` if the kernel has no such family.
     pub(crate) fn find(name: &str) -> Result<Option<Self>> {
         let mut socket = Socket::open_generic()?;
         let mut question = message(CONTROL, GET_FAMILY, REQUEST, |e| e.string(FAMILY_NAME, name));
@@ -55,7 +55,7 @@ pub(crate) fn body<'a>(message: &Message<'a>) -> impl Iterator<Item = (u16, &'a 
     attributes(message.payload.get(HEADER..).unwrap_or_default())
 }
 
-/// What a link is called in errors.
+/// A link's name in errors.
 pub(crate) fn object(link: LinkRef<'_>) -> String {
     match link {
         LinkRef::Index(index) => format!("link {index}"),
@@ -63,7 +63,7 @@ pub(crate) fn object(link: LinkRef<'_>) -> String {
     }
 }
 
-/// A refusal that was found out here, as the kernel would have said it.
+/// A refusal detected here, in the form of the kernel's.
 pub(crate) fn refused(object: String, operation: &'static str, errno: i32, why: String) -> Error {
     let explanation = Some(why);
     Error::Refused(vec![Failure { object: object.into(), operation, errno, explanation }])

@@ -1,13 +1,13 @@
 //! Links, addresses, routes, neighbours and NAT over netlink: blocking and batched.
 //!
-//! A [`Socket`] belongs to the network namespace its thread was in when it was opened, for good.
-//! Changes are collected in a [`Batch`], each with the name of its object, and sent many to a
-//! system call; every refusal comes back with its object and the kernel's own words, and the rest
-//! is still done. Questions (`links`, `routes`, ...) are methods of [`Socket`]. [`nat`] writes
-//! nftables rules without the `nft` program.
+//! A [`Socket`] belongs for good to the network namespace of the thread that opened it. Changes are
+//! collected in a [`Batch`], each with the name of its object, and many are sent in one system
+//! call; every refusal is returned with its object and the kernel's own words, and the rest is
+//! still done. Queries (`links`, `routes`, ...) are methods of [`Socket`]. [`nat`] writes nftables
+//! rules without the `nft` program.
 //!
-//! It does not enter namespaces, write sysctls or decide names, indexes and addresses.
-//! Messages are encoded by hand: a lab of a thousand nodes is tens of thousands of them.
+//! The crate does not enter namespaces, write sysctls or choose names, indexes and addresses.
+//! Messages are encoded by hand: a lab of a thousand nodes needs tens of thousands of them.
 //! Specification: rtnetlink(7), netlink(7), `linux/{netlink,rtnetlink,if_link}.h`.
 
 mod address;

@@ -1,10 +1,10 @@
 //! Requests about links: veth pairs, bridges, changes, moves, removal.
 //!
-//! Both ends of a veth pair are made in their final namespaces by one message. Indexes can be
-//! chosen at creation, so that later batches address links without asking for their indexes.
-//! Before Linux 6.14 the kernel looks up a new link's name and chosen index in the namespace of
-//! the *socket* as well as in the link's own; a socket opened in a namespace that has neither
-//! (an empty one is best) is right everywhere. Specification: `linux/if_link.h`, rtnetlink(7).
+//! One message creates both ends of a veth pair in their final namespaces. Indexes can be chosen at
+//! creation, so later batches address links without querying their indexes. Before Linux 6.14 the
+//! kernel looks up a new link's name and chosen index in the *socket's* namespace as well as in the
+//! link's own; a socket opened in a namespace that has neither (best an empty one) works
+//! everywhere. Specification: `linux/if_link.h`, rtnetlink(7).
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -39,11 +39,11 @@ impl<'a> From<&'a str> for LinkRef<'a> {
 pub struct EndSpec<'a> {
     /// Name in its namespace, 1 to 15 bytes.
     pub name: &'a str,
-    /// The namespace it is made in; the socket's own if none. It is read when the batch is run:
-    /// the descriptor must stay open until then.
+    /// Its namespace; the socket's own if `None`. Used when the batch is run: the descriptor must
+    /// stay open until then.
     pub netns: Option<BorrowedFd<'a>>,
-    /// Interface index, unique in its namespace; chosen by the kernel if none. Older kernels
-    /// heed the second end's only if the first end has one too.
+    /// Interface index, unique in its namespace; chosen by the kernel if `None`. Older kernels
+    /// honour the second end's only if the first end has one too.
     pub index: Option<u32>,
     /// Hardware address; random if none.
     pub mac: Option<[u8; 6]>,
@@ -52,7 +52,7 @@ pub struct EndSpec<'a> {
 }
 
 impl<'a> EndSpec<'a> {
-    /// An end with this name, in the socket's namespace, all else by default.
+    /// An end with this name in the socket's namespace; everything else is default.
     #[must_use]
     pub fn new(name: &'a str) -> Self {
         Self { name, netns: None, index: None, mac: None, mtu: None }
@@ -61,25 +61,25 @@ impl<'a> EndSpec<'a> {
 
 /// Creates a veth pair, each end in its namespace.
 ///
-/// The second end is always made down: a raised one fails with `ENOTCONN`, slowly. Raise it by a
-/// [`Change`] on a socket of its own namespace.
+/// The second end is always created down: creating it up fails with `ENOTCONN`, slowly. Set it up
+/// by a [`Change`] on a socket of its own namespace.
 #[derive(Clone, Copy, Debug)]
 pub struct VethSpec<'a> {
     /// The first end.
     pub a: EndSpec<'a>,
     /// The second end.
     pub b: EndSpec<'a>,
-    /// Whether the first end is made up.
+    /// Whether the first end is created up.
     pub a_up: bool,
-    /// Index of the bridge, in the first end's namespace, that the first end becomes a port of.
+    /// Index of a bridge in the first end's namespace; the first end becomes its port.
     pub a_master: Option<u32>,
-    /// Queues per direction and end. The kernel's default, one for each possible processor,
-    /// costs memory on large machines.
+    /// Queues per direction and end. The kernel's default, one per possible CPU, costs memory on
+    /// large machines.
     pub queues: Option<u32>,
 }
 
 impl<'a> VethSpec<'a> {
-    /// A pair of these two ends, both down, with one queue each way.
+    /// A pair of these two ends, both down, with one queue per direction.
     #[must_use]
     pub fn new(a: EndSpec<'a>, b: EndSpec<'a>) -> Self {
         Self { a, b, a_up: false, a_master: None, queues: Some(1) }
@@ -129,22 +129,21 @@ impl Request for VethSpec<'_> {
     }
 }
 
-/// Creates a bridge that behaves alike on every host: no spanning tree, no forward delay, no VLAN
-/// filtering, no packets handed to iptables, no multicast snooping.
+/// Creates a bridge that behaves the same on every host: no spanning tree, no forward delay, no
+/// VLAN filtering, no packets passed to iptables, no multicast snooping.
 ///
-/// Snooping is off because it needs a querier to keep its tables alive, and a lab without one
-/// would lose multicast (IPv6 neighbour discovery, routing protocols) some minutes after it
-/// worked; a plain switch floods it.
+/// Snooping is off because its tables need a querier: a lab without one would lose multicast (IPv6
+/// neighbour discovery, routing protocols) after some minutes; a plain switch floods it.
 ///
-/// A kernel without `br_netfilter` accepts and ignores the settings about iptables. Where it is
+/// A kernel without `br_netfilter` accepts and ignores the settings about iptables. If it is
 /// loaded, the sysctls `net.bridge.bridge-nf-call-*` of the bridge's namespace count as well:
-/// either of the two switches the hand-over on.
+/// either of the two passes packets to iptables.
 #[derive(Clone, Copy, Debug)]
 pub struct BridgeSpec<'a> {
     /// Name, 1 to 15 bytes.
     pub name: &'a str,
-    /// The namespace it is made in; the socket's own if none. The descriptor must stay open until
-    /// the batch is run.
+    /// Its namespace; the socket's own if `None`. The descriptor must stay open until the batch is
+    /// run.
     pub netns: Option<BorrowedFd<'a>>,
     /// Interface index, unique in its namespace; chosen by the kernel if none.
     pub index: Option<u32>,
@@ -152,12 +151,12 @@ pub struct BridgeSpec<'a> {
     pub mac: Option<[u8; 6]>,
     /// Largest packet in bytes, link header excluded; 1500 if none.
     pub mtu: Option<u32>,
-    /// Whether it is made up.
+    /// Whether it is created up.
     pub up: bool,
 }
 
 impl<'a> BridgeSpec<'a> {
-    /// A bridge with this name, up, all else by default.
+    /// A bridge with this name, up; everything else is default.
     #[must_use]
     pub fn new(name: &'a str) -> Self {
         Self { name, netns: None, index: None, mac: None, mtu: None, up: true }
@@ -191,7 +190,7 @@ impl Request for BridgeSpec<'_> {
     }
 }
 
-/// VLAN filtering is off from the start; a kernel without it refuses even to be told so.
+/// VLAN filtering is off by default; a kernel without it refuses even to be told so.
 fn plain_bridge(encoder: &mut Encoder<'_>) {
     encoder.u32(IFLA_BR_STP_STATE, 0);
     encoder.u32(IFLA_BR_FORWARD_DELAY, 0);
@@ -202,7 +201,7 @@ fn plain_bridge(encoder: &mut Encoder<'_>) {
     encoder.u8(IFLA_BR_NF_CALL_ARPTABLES, 0);
 }
 
-/// Alters an existing link; several settings make one message.
+/// Alters an existing link; several settings form one message.
 ///
 /// `Change::of("eth0").mtu(9000).up()`. The operation in error texts is the last setting's.
 #[derive(Clone, Copy, Debug)]
@@ -219,7 +218,7 @@ pub struct Change<'a> {
 }
 
 impl<'a> Change<'a> {
-    /// A change of this link, so far of nothing.
+    /// A change of this link, still without settings.
     #[must_use]
     pub fn of(link: impl Into<LinkRef<'a>>) -> Self {
         Self {
@@ -247,7 +246,7 @@ impl<'a> Change<'a> {
         self.flag(IFF_UP, false, "set down")
     }
 
-    /// Whether the link takes frames that are not addressed to it.
+    /// Sets whether the link accepts frames not addressed to it.
     #[must_use]
     pub fn promiscuous(self, on: bool) -> Self {
         self.flag(IFF_PROMISC, on, "set promiscuous")
@@ -259,7 +258,7 @@ impl<'a> Change<'a> {
         Self { master: Some(bridge), operation: "attach to bridge", ..self }
     }
 
-    /// Makes the link a port of no bridge.
+    /// Removes the link from its bridge.
     #[must_use]
     pub fn release(self) -> Self {
         Self { master: Some(0), operation: "release from bridge", ..self }
@@ -271,7 +270,7 @@ impl<'a> Change<'a> {
         Self { mtu: Some(mtu), operation: "set mtu", ..self }
     }
 
-    /// Sets how many frames wait to be sent; for a tap, to be read.
+    /// Sets the length of the transmit queue in frames; for a tap, of the queue to be read.
     #[must_use]
     pub fn queue(self, frames: u32) -> Self {
         Self { queue: Some(frames), operation: "set queue", ..self }
@@ -283,8 +282,8 @@ impl<'a> Change<'a> {
         Self { mac: Some(mac), operation: "set mac", ..self }
     }
 
-    /// Gives the link with this index another name. By index only: a message has place for one
-    /// name. Kernels before 6.2 want the link down.
+    /// Renames the link with this index. By index only: a message has room for one name. Kernels
+    /// before 6.2 require the link to be down.
     #[must_use]
     pub fn rename(index: u32, name: &'a str) -> Self {
         Self { name: Some(name), operation: "rename", ..Self::of(index) }
@@ -324,22 +323,22 @@ impl Request for Change<'_> {
 }
 
 /// Moves a link to another namespace. It arrives down, without addresses and routes:
-/// [`Socket::carried`](crate::Socket::carried) keeps them. A name (`EEXIST`) or an index (`EBUSY`)
-/// that is taken there is refused, and the link stays where it is.
+/// [`Socket::carried`](crate::Socket::carried) saves them. If its name (`EEXIST`) or index
+/// (`EBUSY`) is taken there, the move is refused and the link stays.
 #[derive(Clone, Copy, Debug)]
 pub struct MoveLink<'a> {
     /// The link in the socket's namespace.
     pub link: LinkRef<'a>,
-    /// Where it goes. The descriptor must stay open until the batch is run.
+    /// The destination. The descriptor must stay open until the batch is run.
     pub netns: BorrowedFd<'a>,
-    /// Its name there, if another; the link must then be given by index.
+    /// Its new name there, if any; the link must then be given by index.
     pub name: Option<&'a str>,
-    /// Its index there, if it matters.
+    /// Its index there, if chosen.
     pub index: Option<u32>,
 }
 
 impl<'a> MoveLink<'a> {
-    /// Moves a link under the name it has.
+    /// Moves a link under its present name.
     #[must_use]
     pub fn new(link: impl Into<LinkRef<'a>>, netns: BorrowedFd<'a>) -> Self {
         Self { link: link.into(), netns, name: None, index: None }
@@ -378,7 +377,7 @@ impl Request for MoveLink<'_> {
     }
 }
 
-/// Removes a link; with one end of a veth pair goes the other.
+/// Removes a link; one end of a veth pair takes the other with it.
 #[derive(Clone, Copy, Debug)]
 pub struct DeleteLink<'a>(pub LinkRef<'a>);
 
@@ -405,7 +404,7 @@ impl Request for DeleteLink<'_> {
     }
 }
 
-/// `struct ifinfomsg`: family, pad, type, index, flags, which of the flags count.
+/// `struct ifinfomsg`: family, pad, type, index, flags, mask of the flags that count.
 pub(crate) fn header(index: u32, flags: u32, mask: u32) -> [u8; 16] {
     let mut header = [0; 16];
     header[4..8].copy_from_slice(&index.to_ne_bytes());
@@ -414,7 +413,7 @@ pub(crate) fn header(index: u32, flags: u32, mask: u32) -> [u8; 16] {
     header
 }
 
-/// The header, and the name behind it where the link is not given by index.
+/// The header, followed by the name if the link is not given by index.
 pub(crate) fn addressed(encoder: &mut Encoder<'_>, link: LinkRef<'_>, flags: u32, mask: u32) {
     match link {
         LinkRef::Index(index) => encoder.fixed(&header(index, flags, mask)),

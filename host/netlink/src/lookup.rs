@@ -1,6 +1,6 @@
-//! Which way the kernel sends packets for an address: its own answer, with all its rules and tables.
+//! The path the kernel chooses for packets to an address: its own answer, by all its rules and tables.
 //!
-//! Nothing is sent. Where a destination has several ways one is told, which is not that of every flow.
+//! Nothing is sent. If a destination has several paths, one is returned, which not every flow uses.
 //! Specification: rtnetlink(7), `RTM_GETROUTE`.
 
 use std::net::IpAddr;
@@ -13,34 +13,34 @@ use crate::query::read_ip;
 use crate::socket::Socket;
 use crate::uapi::*;
 
-/// A question: whereto from here.
+/// A query: the path to a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lookup {
-    /// For whom packets are.
+    /// The destination.
     pub to: IpAddr,
-    /// Whose they are and the index of the link that they come in by, if they are forwarded; else they are
-    /// of this namespace's own.
+    /// Source address and ingress link of forwarded packets; `None` for this namespace's own
+    /// packets.
     pub forwarded: Option<(IpAddr, u32)>,
 }
 
-/// The way of packets for an address.
+/// The path of packets to an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// They are for this namespace.
+    /// Delivered in this namespace.
     Here,
-    /// They leave.
+    /// Sent out.
     Leaves {
-        /// By this link.
+        /// The egress link.
         link: u32,
-        /// To this router; none when the destination is on the link.
+        /// The gateway; `None` if the destination is on the link.
         via: Option<IpAddr>,
-        /// With this address as their source, if they are of the namespace's own.
+        /// The source address of the namespace's own packets.
         source: Option<IpAddr>,
     },
 }
 
 impl Socket {
-    /// The way of packets; none where there is no route, or they are not forwarded.
+    /// The path of packets; `None` if there is no route, or they are not forwarded.
     ///
     /// # Errors
     /// [`Error::Refused`], [`Error::Socket`] or [`Error::Answer`].
@@ -79,17 +79,17 @@ fn question(lookup: &Lookup) -> Vec<u8> {
     question
 }
 
-/// What an answer says.
+/// The content of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
     Found(Found),
-    /// They are thrown away.
+    /// The packets are dropped.
     None,
-    /// Something that packets of one receiver are not sent by.
+    /// A route type that does not send packets to one receiver.
     Odd(u8),
 }
 
-/// Reads `struct rtmsg` and its attributes.
+/// Decodes `struct rtmsg` and its attributes.
 fn read(message: &Message<'_>) -> Option<Answer> {
     if message.kind != RTM_NEWROUTE {
         return None;
@@ -115,7 +115,7 @@ fn read(message: &Message<'_>) -> Option<Answer> {
     Some(Answer::Found(Found::Leaves { link: link?, via, source }))
 }
 
-/// Reads `struct rtvia`: a router of another family.
+/// Decodes `struct rtvia`: a gateway of another family.
 fn read_via(value: &[u8]) -> Option<IpAddr> {
     let family = value.first_chunk::<2>().map(|bytes| u16::from_ne_bytes(*bytes))?;
     read_ip(u8::try_from(family).ok()?, value.get(2..)?)

@@ -1,11 +1,10 @@
-//! NAT and the limits of forwarding for a lab that reaches out through the host.
+//! NAT and forwarding limits for a lab with an uplink through the host.
 //!
 //! One nftables table of family `inet` per lab, written in one transaction over netlink: packets
-//! from the lab's prefixes are masqueraded on their way out; nothing reaches the inside but
-//! answers; and, for a host that did not forward before, nothing else is forwarded at all. A
-//! table that other programs made can still drop what this one lets pass. Turning forwarding on
-//! is the caller's. All functions act on the network namespace of the calling thread.
-//! Specification: `linux/netfilter/nf_tables.h`, nft(8).
+//! from the lab's prefixes are masqueraded on leaving; only answers reach the inside; and on a host
+//! that did not forward before, nothing else is forwarded. Other programs' tables can still drop
+//! what this one accepts. The caller turns forwarding on. All functions act on the calling thread's
+//! network namespace. Specification: `linux/netfilter/nf_tables.h`, nft(8).
 
 mod rule;
 
@@ -20,7 +19,7 @@ use crate::socket::Socket;
 use crate::uapi::{APPEND, CREATE, DUMP, REQUEST};
 use rule::{Chain, Rule, Side};
 
-/// What the names of all tables made for labs begin with.
+/// Prefix of the names of all tables made for labs.
 pub const TABLE_PREFIX: &str = "netloom-";
 
 const SUBSYSTEM: u16 = 10;
@@ -34,36 +33,35 @@ const NEW_RULE: u16 = (SUBSYSTEM << 8) | 6;
 const TABLE_NAME: u16 = 1;
 const FAMILY_INET: u8 = 1;
 
-/// What a lab's table lets pass.
+/// The forwarding that a lab's table allows.
 #[derive(Clone, Copy, Debug)]
 pub struct NatSpec<'a> {
-    /// Name of the table, [`TABLE_PREFIX`] and the lab's own.
+    /// Name of the table: [`TABLE_PREFIX`] and the lab's own.
     pub table: &'a str,
-    /// Names of the interfaces behind which the lab is.
+    /// Names of the interfaces toward the lab.
     pub inside: &'a [&'a str],
-    /// The interface it may leave by; any other than the inside ones if none.
+    /// The uplink; any interface except the inside ones if `None`.
     pub uplink: Option<&'a str>,
     /// The lab's addresses. Packets from inside with other sources are dropped.
     pub prefixes: &'a [IpNet],
-    /// Whether to drop all forwarding that the lab has no part in: right where the host did not
-    /// forward before. What the host's bridges pass on among their own ports is spared, for the
-    /// bridges that stand when the table is made (`br_netfilter` shows their frames here, too).
+    /// Whether to drop all forwarding outside the lab: right if the host did not forward before.
+    /// Frames between ports of one of the host's bridges still pass, for bridges that exist when
+    /// the table is made (`br_netfilter` shows their frames here, too).
     pub block_other_forwarding: bool,
-    /// How the names of inside interfaces of other tables begin: what comes from or goes to those is
-    /// left to their tables. None if empty.
+    /// Prefix of other tables' inside interface names: traffic from or to those is left to their
+    /// tables. Empty for none.
     pub siblings: &'a str,
 }
 
-/// Makes the table of a lab, in place of one of the same name, all or nothing.
+/// Installs a lab's table, replacing one of the same name, atomically.
 ///
 /// # Errors
-/// [`Error::Refused`] or [`Error::Socket`]; [`Error::Unsupported`] where the kernel has no
-/// nftables.
+/// [`Error::Refused`] or [`Error::Socket`]; [`Error::Unsupported`] if the kernel has no nftables.
 pub fn install(spec: &NatSpec<'_>) -> Result<()> {
     let bridges = if spec.block_other_forwarding { bridges()? } else { Vec::new() };
     let mut batch = begin(spec.table);
     let object = object(spec.table);
-    // Made first so that the removal finds one whether or not it was there.
+    // Created first, so that the removal finds a table in any case.
     for (kind, flags) in [(NEW_TABLE, CREATE), (DELETE_TABLE, 0), (NEW_TABLE, CREATE)] {
         batch.push(object.as_str(), &command(kind, flags, "install", |e| name(e, spec.table)));
     }
@@ -81,7 +79,7 @@ pub fn install(spec: &NatSpec<'_>) -> Result<()> {
     commit(batch)
 }
 
-/// Removes a table with all that is in it; no failure when there is none.
+/// Removes a table and its content; succeeds if there is none.
 ///
 /// # Errors
 /// [`Error::Refused`] or [`Error::Socket`].
@@ -94,7 +92,7 @@ pub fn remove(table: &str) -> Result<()> {
     }
 }
 
-/// Names of all tables of labs in this namespace; none where the kernel has no nftables.
+/// Names of all labs' tables in this namespace; none if the kernel has no nftables.
 ///
 /// # Errors
 /// [`Error::Refused`] or [`Error::Socket`].
@@ -117,7 +115,7 @@ pub fn list() -> Result<Vec<String>> {
 
 type AddRule<'a> = dyn FnMut(Chain, &dyn Fn(&mut Rule<'_, '_>)) + 'a;
 
-/// Leaving packets of the lab take the address of the interface they leave by.
+/// The lab's outgoing packets take the address of their egress interface.
 fn masquerade(spec: &NatSpec<'_>, add: &mut AddRule<'_>) {
     for prefix in spec.prefixes {
         add(Chain::Postrouting, &|rule| {
@@ -128,7 +126,7 @@ fn masquerade(spec: &NatSpec<'_>, add: &mut AddRule<'_>) {
     }
 }
 
-/// What stays on one interface is bridged, not forwarded.
+/// Packets that stay on one interface are bridged, not forwarded.
 fn within<'a>(interfaces: impl Iterator<Item = &'a str>, add: &mut AddRule<'_>) {
     for name in interfaces {
         add(Chain::FORWARD, &|rule| {
@@ -139,7 +137,7 @@ fn within<'a>(interfaces: impl Iterator<Item = &'a str>, add: &mut AddRule<'_>) 
     }
 }
 
-/// Out with the lab's own sources, in with answers, nothing else in or out of the inside.
+/// Out with the lab's own sources, in with answers; nothing else passes the inside.
 fn forward(spec: &NatSpec<'_>, add: &mut AddRule<'_>) {
     for inside in spec.inside {
         for prefix in spec.prefixes {
@@ -194,7 +192,7 @@ fn begin(table: &str) -> Batch {
     batch
 }
 
-/// Sends the transaction as one message: the kernel does all of it or nothing.
+/// Sends the transaction as one message: the kernel applies all of it or nothing.
 fn commit(mut batch: Batch) -> Result<()> {
     let end = Command { subsystem: SUBSYSTEM, ..command(BATCH_END, 0, "commit", |_| ()) };
     batch.push("nat transaction", &end);

@@ -1,9 +1,9 @@
-//! Features of interfaces by the names that `ethtool -k` shows in its raw form: `rx-gro`,
-//! `rx-udp-gro-forwarding`, `tx-tcp-segmentation`, ….
+//! Interface features by their raw names in `ethtool -k`: `rx-gro`, `rx-udp-gro-forwarding`,
+//! `tx-tcp-segmentation`, ….
 //!
-//! All is about interfaces of the network namespace the calling thread was in when [`Offloads`] was
-//! opened. A change counts only if the interface then has it: the kernel drops without a word what a
-//! driver does not do. Specification: ethtool-netlink.rst, `linux/ethtool_netlink.h`.
+//! Everything concerns interfaces of the network namespace in which the calling thread opened
+//! [`Offloads`]. A change succeeds only if the interface then has the feature: the kernel silently ignores
+//! what a driver does not support. Specification: ethtool-netlink.rst, `linux/ethtool_netlink.h`.
 
 use std::collections::BTreeSet;
 
@@ -28,7 +28,7 @@ const BIT: u16 = 1;
 const BIT_NAME: u16 = 2;
 const BIT_VALUE: u16 = 3;
 
-/// A way to read and set features.
+/// A socket to read and set features.
 #[derive(Debug)]
 pub struct Offloads(Family);
 
@@ -36,7 +36,7 @@ impl Offloads {
     /// Opens it in the network namespace of the calling thread.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] before Linux 5.6 or where ethtool's netlink is left out.
+    /// [`Error::Unsupported`] before Linux 5.6 or without ethtool netlink.
     pub fn open() -> Result<Self> {
         Family::find("ethtool")?.map(Self).ok_or_else(|| Error::Unsupported {
             feature: "interface features by name",
@@ -45,10 +45,10 @@ impl Offloads {
         })
     }
 
-    /// The names of the features that an interface has on.
+    /// The names of an interface's active features.
     ///
     /// # Errors
-    /// [`Error::Refused`] with `ENODEV` when there is no such interface; [`Error::Socket`].
+    /// [`Error::Refused`] with `ENODEV` if there is no such interface; [`Error::Socket`].
     pub fn active<'a>(&mut self, link: impl Into<LinkRef<'a>>) -> Result<BTreeSet<String>> {
         let link = link.into();
         let mut question = generic::message(self.0.number, GET, REQUEST, |e| device(e, link));
@@ -57,11 +57,11 @@ impl Offloads {
         found.ok_or(Error::Answer { object: about.0, operation: about.1 })
     }
 
-    /// Turns features on and off, all in one change. Those that are right already do no harm.
+    /// Turns features on and off in one change. Features already in the wanted state are accepted.
     ///
     /// # Errors
-    /// [`Error::Refused`]: with the kernel's words for an unknown name; with `EOPNOTSUPP` and the names
-    /// when the interface does not take some, the others are then set.
+    /// [`Error::Refused`]: with the kernel's words for an unknown name; with `EOPNOTSUPP` and the
+    /// names if the interface does not support some; the others are then set.
     pub fn set<'a>(
         &mut self,
         link: impl Into<LinkRef<'a>>,
@@ -129,7 +129,7 @@ fn device(encoder: &mut Encoder<'_>, link: LinkRef<'_>) {
     });
 }
 
-/// The names in the set of active features, which lists only those that are on.
+/// The names in the bit set of active features, which lists only active ones.
 fn read_active(message: &Message<'_>) -> Option<BTreeSet<String>> {
     let (_, set) = body(message).find(|(kind, _)| *kind == ACTIVE)?;
     let (_, bits) = attributes(set).find(|(kind, _)| *kind == BITS)?;

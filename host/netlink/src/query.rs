@@ -1,7 +1,7 @@
-//! Questions about links, addresses and routes of the socket's namespace.
+//! Queries for links, addresses and routes of the socket's namespace.
 //!
-//! Lists are complete and of one moment: a table that changed while it was read is read again.
-//! Entries that do not parse are left out. Specification: rtnetlink(7).
+//! Lists are complete and consistent: a table that changed while it was read is read again.
+//! Malformed entries are skipped. Specification: rtnetlink(7).
 
 use std::net::IpAddr;
 
@@ -14,18 +14,18 @@ use crate::link::{LinkRef, addressed, header};
 use crate::socket::Socket;
 use crate::uapi::*;
 
-/// State of a link as the kernel sums it up (RFC 2863).
+/// Operational state of a link (RFC 2863).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operational {
-    /// Not told by the driver; loopback and dummy links are here.
+    /// Not reported by the driver; for example loopback and dummy links.
     Unknown,
-    /// A part is missing.
+    /// A component is missing.
     NotPresent,
     /// No carrier, or set down.
     Down,
-    /// The link below is down.
+    /// The lower link is down.
     LowerLayerDown,
-    /// In a test.
+    /// In test mode.
     Testing,
     /// Waits for an event.
     Dormant,
@@ -47,7 +47,7 @@ impl Operational {
     }
 }
 
-/// What went through a link since it was made.
+/// Traffic of a link since its creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Packets received.
@@ -60,11 +60,11 @@ pub struct Traffic {
     pub tx_bytes: u64,
     /// Damaged packets received.
     pub rx_errors: u64,
-    /// Packets that could not be sent for an error.
+    /// Packets not sent because of an error.
     pub tx_errors: u64,
-    /// Packets received and dropped for want of room or takers.
+    /// Packets received and dropped for lack of room or of a receiver.
     pub rx_dropped: u64,
-    /// Packets dropped on their way out.
+    /// Outgoing packets dropped.
     pub tx_dropped: u64,
 }
 
@@ -75,7 +75,7 @@ pub struct LinkInfo {
     pub index: u32,
     /// Name.
     pub name: String,
-    /// Hardware address, if it has one of six bytes.
+    /// Hardware address, if it has six bytes.
     pub mac: Option<[u8; 6]>,
     /// Largest packet in bytes, link header excluded.
     pub mtu: u32,
@@ -85,23 +85,22 @@ pub struct LinkInfo {
     pub carrier: bool,
     /// The kernel's summary of its state.
     pub operational: Operational,
-    /// Kind, e.g. `veth`, `bridge`; none for hardware and loopback.
+    /// Type, e.g. `veth`, `bridge`; `None` for hardware and loopback.
     pub kind: Option<String>,
-    /// Index of the bridge it is a port of.
+    /// Index of its bridge, if it is a port.
     pub master: Option<u32>,
-    /// Index of its peer or of the link below, in the namespace of `peer_netns`.
+    /// Index of its peer or lower link, in the namespace of `peer_netns`.
     pub peer: Option<u32>,
-    /// The kernel's number, in this namespace, for the namespace of the peer; none when it is the
-    /// same.
+    /// This namespace's id for the peer's namespace; `None` if it is the same.
     pub peer_netns: Option<i32>,
-    /// Counters; zero where they were not asked for.
+    /// Counters; zero if not requested.
     pub traffic: Traffic,
 }
 
 impl LinkInfo {
-    /// Whether what is sent goes out, for links whose drivers tell of a carrier. The end of a pair that was
-    /// set up before the other has its queueing discipline only when the kernel has worked off the event of
-    /// its carrier, and until then drops what it is given without telling the sender.
+    /// Whether sent frames leave, for links whose drivers report a carrier. The end of a pair that
+    /// was set up before the other gets its queueing discipline only when the kernel has processed
+    /// its carrier event; until then it drops frames without telling the sender.
     pub fn carries(&self) -> bool {
         self.operational == Operational::Up
     }
@@ -112,11 +111,11 @@ impl LinkInfo {
 pub struct AddressInfo {
     /// Interface index.
     pub link: u32,
-    /// Address and length of its prefix.
+    /// Address and prefix length.
     pub address: IpNet,
 }
 
-/// Address family of a question.
+/// Address family of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// IPv4.
@@ -137,15 +136,15 @@ impl Family {
 /// A unicast route of the main table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteInfo {
-    /// Where it leads.
+    /// The destination.
     pub to: IpNet,
-    /// The next router; none for a destination on the link, or for several paths.
+    /// The gateway; `None` for a destination on the link, or for several paths.
     pub via: Option<IpAddr>,
-    /// Indexes of the links it leaves by: one, or one for each of several paths.
+    /// Indexes of the egress links: one, or one for each of several paths.
     pub links: Vec<u32>,
     /// Preference, lower first.
     pub metric: u32,
-    /// Who made it: 2 the kernel, 3 at boot, 4 by hand (`linux/rtnetlink.h`, `RTPROT_*`).
+    /// Its origin: 2 the kernel, 3 boot, 4 static (`linux/rtnetlink.h`, `RTPROT_*`).
     pub origin: u8,
 }
 
@@ -159,7 +158,7 @@ impl Socket {
         self.dump(&mut question, "links", read_link)
     }
 
-    /// One link by name or index, with counters; none when there is no such link.
+    /// One link by name or index, with counters; `None` if there is no such link.
     ///
     /// # Errors
     /// [`Error::Refused`], [`Error::Socket`] or [`Error::Answer`].
@@ -170,7 +169,7 @@ impl Socket {
     /// The index of the link with this name.
     ///
     /// # Errors
-    /// [`Error::Refused`] with `ENODEV` when there is none; else as [`Socket::link`].
+    /// [`Error::Refused`] with `ENODEV` if there is none; else as [`Socket::link`].
     pub fn index_of(&mut self, name: &str) -> Result<u32> {
         match self.ask_link(LinkRef::Name(name), RTEXT_FILTER_SKIP_STATS)? {
             Some(link) => Ok(link.index),
@@ -186,8 +185,8 @@ impl Socket {
     /// All addresses, both families.
     ///
     /// # Errors
-    /// [`Error::Refused`] or [`Error::Socket`]; [`Error::Changing`] when the table never stood
-    /// still.
+    /// [`Error::Refused`] or [`Error::Socket`]; [`Error::Changing`] if the table changed in every
+    /// attempt.
     pub fn addresses(&mut self) -> Result<Vec<AddressInfo>> {
         let mut question = dump_question(RTM_GETADDR, &[0; 8]);
         self.dump(&mut question, "addresses", read_address)
@@ -202,15 +201,15 @@ impl Socket {
         main[0] = family.number();
         main[4] = RT_TABLE_MAIN;
         let mut question = dump_question(RTM_GETROUTE, &main);
-        // A strict kernel says ENOENT for a family that has no such table yet.
+        // A strict kernel returns ENOENT for a family without such a table yet.
         match self.dump(&mut question, "routes", read_route) {
             Err(Error::Refused(failures)) if failures[0].errno == libc::ENOENT => Ok(Vec::new()),
             outcome => outcome,
         }
     }
 
-    /// Indexes of the links that default routes leave by, both families, best metric first within
-    /// each, no index twice.
+    /// Indexes of the egress links of default routes, both families, best metric first within each,
+    /// without duplicates.
     ///
     /// # Errors
     /// As [`Socket::addresses`].
@@ -249,7 +248,7 @@ pub(crate) fn dump_question(kind: u16, header: &[u8]) -> Vec<u8> {
     question
 }
 
-/// Reads `struct ifinfomsg` and its attributes.
+/// Decodes `struct ifinfomsg` and its attributes.
 fn read_link(message: &Message<'_>) -> Option<LinkInfo> {
     if message.kind != RTM_NEWLINK {
         return None;
@@ -293,7 +292,7 @@ fn read_link_attribute(link: &mut LinkInfo, kind: u16, value: &[u8]) {
     }
 }
 
-/// The head of `struct rtnl_link_stats64`.
+/// The beginning of `struct rtnl_link_stats64`.
 fn read_traffic(value: &[u8]) -> Option<Traffic> {
     Some(Traffic {
         rx_packets: u64_at(value, 0)?,
@@ -322,12 +321,12 @@ fn read_address(message: &Message<'_>) -> Option<AddressInfo> {
             _ => {}
         }
     }
-    // On point-to-point links IFA_ADDRESS is the other side's.
+    // On point-to-point links IFA_ADDRESS is the peer's address.
     let address = IpNet::new(own.or(shared)?, prefix).ok()?;
     Some(AddressInfo { link, address })
 }
 
-/// Reads `struct rtmsg` and its attributes; `None` for other tables and kinds of routes.
+/// Decodes `struct rtmsg` and its attributes; `None` for other tables and types of routes.
 fn read_route(message: &Message<'_>) -> Option<RouteInfo> {
     let fixed: [u8; 8] = array_at(message.payload, 0)?;
     let [family, length, _, _, table, origin, _, kind] = fixed;

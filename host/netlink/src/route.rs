@@ -1,6 +1,6 @@
-//! Requests about routes of the main table.
+//! Requests for routes of the main table.
 //!
-//! Routes made here carry the origin `static`. A default route is one to `0.0.0.0/0` or `::/0`.
+//! Routes made here have the origin `static`. A default route is one to `0.0.0.0/0` or `::/0`.
 //! Specification: rtnetlink(7).
 
 use std::net::IpAddr;
@@ -16,20 +16,20 @@ use crate::uapi::*;
 /// Adds a route.
 #[derive(Clone, Copy, Debug)]
 pub struct Route {
-    /// Where it leads; bits beyond the prefix are ignored.
+    /// The destination; bits beyond the prefix are ignored.
     pub to: IpNet,
-    /// The next router, of the same family; none where the destination is on the link itself.
+    /// The gateway, of the same family; `None` if the destination is on the link itself.
     pub via: Option<IpAddr>,
-    /// Index of the link it leaves by; found through `via` if none.
+    /// Index of the egress link; found through `via` if `None`.
     pub link: Option<u32>,
-    /// Preference, lower first; the family's default if none (IPv4 0, IPv6 1024).
+    /// Preference, lower first; the family's default if `None` (IPv4 0, IPv6 1024).
     pub metric: Option<u32>,
-    /// Whether it takes the place of a route to the same destination with the same metric.
+    /// Whether it replaces a route to the same destination with the same metric.
     pub replace: bool,
 }
 
 impl Route {
-    /// A new route by the link with this index.
+    /// A new route through the link with this index.
     #[must_use]
     pub fn new(to: IpNet, via: Option<IpAddr>, link: u32) -> Self {
         Self { to, via, link: Some(link), metric: None, replace: false }
@@ -60,14 +60,14 @@ impl Request for Route {
     }
 }
 
-/// Adds a route with several next hops, which share its traffic flow by flow.
+/// Adds a route with several next hops, which share its traffic by flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Multipath<'a> {
-    /// Where it leads; bits beyond the prefix are ignored.
+    /// The destination; bits beyond the prefix are ignored.
     pub to: IpNet,
-    /// The next routers, of the same family, and the indexes of their links.
+    /// The gateways, of the same family, and the indexes of their links.
     pub hops: &'a [(IpAddr, u32)],
-    /// Whether it takes the place of a route to the same destination with the same metric.
+    /// Whether it replaces a route to the same destination with the same metric.
     pub replace: bool,
 }
 
@@ -95,21 +95,21 @@ impl Request for Multipath<'_> {
     }
 }
 
-/// Removes the first route to a destination that fits what is given.
+/// Removes the first route to a destination that matches the given fields.
 #[derive(Clone, Copy, Debug)]
 pub struct DeleteRoute {
-    /// Where it leads.
+    /// The destination.
     pub to: IpNet,
-    /// Its next router; any if none.
+    /// Its gateway; any if `None`.
     pub via: Option<IpAddr>,
-    /// Index of its link; any if none.
+    /// Index of its link; any if `None`.
     pub link: Option<u32>,
-    /// Its metric; any if none.
+    /// Its metric; any if `None`.
     pub metric: Option<u32>,
 }
 
 impl DeleteRoute {
-    /// Removes a route to this destination, whatever its way.
+    /// Removes a route to this destination, whatever its path.
     #[must_use]
     pub fn new(to: IpNet) -> Self {
         Self { to, via: None, link: None, metric: None }

@@ -1,10 +1,10 @@
 //! The netlink socket: sends batches, matches answers, lists tables.
 //!
-//! The kernel works on a netlink message within `sendmsg`, in order, so only the last message of
-//! a chunk asks for an answer; refusals are answered unasked. A chunk is never larger than the
-//! send buffer takes, nor longer than the receive buffer can hold answers, so none is lost even
-//! if every message is refused. Connected to the kernel: nobody else can write to it.
-//! Specification: netlink(7).
+//! The kernel processes a netlink message within `sendmsg`, in order, so only the last message of a
+//! chunk requests an answer; refusals are answered unasked. A chunk never exceeds the send buffer,
+//! nor the number of answers that the receive buffer holds, so none is lost even if every message
+//! is refused. The socket is connected to the kernel: nobody else can write to it. Specification:
+//! netlink(7).
 
 use std::io;
 use std::ops::Range;
@@ -21,18 +21,18 @@ use crate::decode::{Message, answer, i32_at, messages};
 use crate::error::{Error, Failure, Result};
 use crate::uapi::{DUMP_INTERRUPTED, HEADER, NLMSG_DONE, NLMSG_ERROR};
 
-/// What is asked of the system for each direction, in bytes.
+/// Requested buffer size per direction, in bytes.
 const WANTED_BUFFER: usize = 4 << 20;
 /// Bytes per `sendmsg`; larger ones gain nothing and need larger kernel allocations.
 const CHUNK_BYTES: usize = 256 << 10;
-/// What one answer may take of the receive buffer (the kernel's own bookkeeping included; an
-/// answer with an explanation is below 1 KiB, and memory is counted in rounded-up blocks).
+/// The most that one answer takes of the receive buffer, including the kernel's bookkeeping: an
+/// answer with an explanation is below 1 KiB, and memory is counted in rounded-up blocks.
 const ANSWER_COST: usize = 2304;
-/// The kernel sizes the datagrams of a dump by the reader's buffer, up to this.
+/// The kernel sizes a dump's datagrams by the reader's buffer, up to this.
 const RECEIVE_BYTES: usize = 32 << 10;
-/// The answer stands in the queue when `sendmsg` returns; this only bounds the wait on a fault.
+/// The answer is queued when `sendmsg` returns; this only bounds the wait on a fault.
 const ANSWER_WAIT: Duration = Duration::from_secs(30);
-/// How often a dump is begun again because the table changed meanwhile.
+/// How often a dump is restarted because the table changed.
 const DUMP_TRIES: u32 = 16;
 
 /// A netlink socket of one network namespace.
@@ -46,20 +46,20 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Opens a route socket in the network namespace of the calling thread. It stays there,
-    /// wherever the thread goes.
+    /// Opens a route socket in the calling thread's network namespace. It stays there, wherever the
+    /// thread goes.
     ///
     /// # Errors
-    /// [`Error::Socket`] when the system refuses the socket or one of its settings.
+    /// [`Error::Socket`] if the system refuses the socket or one of its settings.
     pub fn open() -> Result<Self> {
         let socket = Self::open_with(None, WANTED_BUFFER)?;
-        // Without it (before Linux 4.20) filters of dumps are ignored; answers are filtered here
-        // as well, so nothing depends on it.
+        // Without it (before Linux 4.20) dump filters are ignored; answers are filtered here as
+        // well, so nothing depends on it.
         let _ = socket.enable(libc::NETLINK_GET_STRICT_CHK);
         Ok(socket)
     }
 
-    /// Opens a socket for a question or two: cheaper, with the system's own buffers. Not for batches.
+    /// Opens a socket for a few queries: cheaper, with the system's own buffers. Not for batches.
     ///
     /// # Errors
     /// As [`Socket::open`].
@@ -83,7 +83,7 @@ impl Socket {
         Self::open_with(Some(NETFILTER), WANTED_BUFFER)
     }
 
-    /// Opens a socket for questions about sockets in the network namespace of the calling thread.
+    /// Opens a socket for socket monitoring in the network namespace of the calling thread.
     pub(crate) fn open_diag() -> Result<Self> {
         Self::open_with(Some(SOCK_DIAG), WANTED_BUFFER)
     }
@@ -113,22 +113,22 @@ impl Socket {
             fd,
             sequence: 1,
             received: vec![0; RECEIVE_BYTES],
-            // The kernel keeps 32 bytes of the send buffer for itself.
+            // The kernel reserves 32 bytes of the send buffer.
             chunk_bytes: CHUNK_BYTES.min(send_buffer.saturating_sub(32)),
             chunk_count: (receive_buffer / ANSWER_COST).max(1),
         };
-        // Refusals then come without the request's body, which bounds their size; without
-        // explanations (before Linux 4.12) errors are only less wordy.
+        // Refusals then omit the request's body, which bounds their size; without explanations
+        // (before Linux 4.12) errors are only less detailed.
         socket.enable(libc::NETLINK_CAP_ACK).map_err(failed("set short answers"))?;
         let _ = socket.enable(libc::NETLINK_EXT_ACK);
         Ok(socket)
     }
 
-    /// Sends all requests, in order, and goes on past refusals. The batch is empty afterwards.
+    /// Sends all requests, in order, and continues past refusals. The batch is empty afterwards.
     ///
     /// # Errors
-    /// [`Error::Refused`] with every refused request; [`Error::Socket`] when sending or receiving
-    /// itself failed, after which it is not known which of the remaining requests were done.
+    /// [`Error::Refused`] with every refused request; [`Error::Socket`] if sending or receiving
+    /// itself failed; it is then unknown which of the remaining requests were done.
     pub fn run(&mut self, batch: &mut Batch) -> Result<()> {
         let mut failures = Vec::new();
         let outcome = self.run_chunks(batch, &mut failures);
@@ -148,11 +148,11 @@ impl Socket {
         Ok(())
     }
 
-    /// Sends all requests as one datagram whose first and last messages are its brackets, which
-    /// the kernel does whole or not at all.
+    /// Sends all requests as one datagram whose first and last messages are its brackets; the
+    /// kernel applies it whole or not at all.
     pub(crate) fn run_transaction(&mut self, batch: &mut Batch) -> Result<()> {
         let mut failures = Vec::new();
-        // The closing bracket is not answered by kernels before 6.10.
+        // Kernels before 6.10 do not answer the closing bracket.
         let answering = batch.len() - 2;
         self.run_chunk(batch, 0..batch.len(), answering, &mut failures)?;
         if failures.is_empty() { Ok(()) } else { Err(Error::Refused(failures)) }
@@ -166,7 +166,7 @@ impl Socket {
         failures: &mut Vec<Failure>,
     ) -> Result<()> {
         let count = chunk.len();
-        // A refused opening bracket is the only answer there will be.
+        // A refused opening bracket is the only answer.
         let bracketed = answering + 1 < chunk.end;
         let sequence = self.take_sequence(count);
         self.send(batch.stamp(chunk.clone(), answering, sequence))?;
@@ -182,8 +182,8 @@ impl Socket {
         Ok(())
     }
 
-    /// Sends one question that has one answer, and reads the answer with `read`; `None` when the
-    /// kernel answers with one of the error numbers in `absent`.
+    /// Sends one query that has one answer, and decodes it with `read`; `None` if the kernel
+    /// answers with one of the error numbers in `absent`.
     pub(crate) fn ask<T>(
         &mut self,
         question: &mut [u8],
@@ -213,8 +213,8 @@ impl Socket {
         }
     }
 
-    /// Lists a table: sends the dump request `question` and reads every message with `read`, which
-    /// gives `None` for entries to be left out. Begins again when the table changed meanwhile.
+    /// Lists a table: sends the dump request `question` and decodes every message with `read`,
+    /// which returns `None` for entries to skip. Restarts if the table changed meanwhile.
     pub(crate) fn dump<T>(
         &mut self,
         question: &mut [u8],
@@ -256,7 +256,7 @@ impl Socket {
         }
     }
 
-    /// Numbers and sends one question.
+    /// Numbers and sends one query.
     fn begin(&mut self, question: &mut [u8]) -> Result<u32> {
         let sequence = self.take_sequence(1);
         debug_assert!(question.len() >= HEADER);
@@ -280,7 +280,7 @@ impl Socket {
             .map_err(failed("send"))
     }
 
-    /// Reads one datagram into the buffer and gives its length.
+    /// Reads one datagram into the buffer and returns its length.
     fn receive(&mut self) -> Result<usize> {
         let buffer = &mut self.received;
         let (_, length) = rustix::io::retry_on_intr(|| {
@@ -298,7 +298,7 @@ impl Socket {
         self.set_option(option, 1)
     }
 
-    /// Sets a number of the level `SOL_NETLINK`.
+    /// Sets an integer option of level `SOL_NETLINK`.
     pub(crate) fn set_option(&self, option: libc::c_int, value: u32) -> rustix::io::Result<()> {
         const SIZE: libc::socklen_t = 4;
         // SAFETY: the descriptor is open as long as `self` lives; the value is on this stack and 4
@@ -322,7 +322,7 @@ impl AsFd for Socket {
     }
 }
 
-/// Where in a chunk of `count` messages from `first` this answer belongs.
+/// The index of this answer in a chunk of `count` messages from `first`.
 fn place_of(message: &Message<'_>, first: u32, count: usize) -> Option<usize> {
     let place = usize::try_from(message.sequence.wrapping_sub(first)).ok()?;
     (message.kind == NLMSG_ERROR && place < count).then_some(place)
@@ -330,7 +330,7 @@ fn place_of(message: &Message<'_>, first: u32, count: usize) -> Option<usize> {
 
 fn refusal(message: &Message<'_>, batch: &Batch, index: usize) -> Option<Failure> {
     let entry = batch.entry(index);
-    // An answer too short to read is a refusal whose reason is not known.
+    // An answer too short to decode is a refusal for an unknown reason.
     let (errno, explanation) = answer(message).unwrap_or((libc::EPROTO, None));
     let explanation = explanation.or_else(|| entry.meaning(errno));
     let failure =
@@ -344,7 +344,7 @@ fn failure_of(message: &Message<'_>, object: &str, operation: &'static str) -> O
     (errno != 0).then_some(failure)
 }
 
-/// The end of a dump carries its outcome, as an error does.
+/// The end of a dump carries its outcome, like an error.
 fn refuse_dump(message: &Message<'_>, table: &'static str) -> Result<()> {
     let errno = i32_at(message.payload, 0).map_or(0, i32::saturating_neg);
     if errno == 0 {
@@ -360,7 +360,7 @@ fn refuse_dump(message: &Message<'_>, table: &'static str) -> Result<()> {
     }]))
 }
 
-/// Beyond the system's limit where allowed, else as far as the limit goes.
+/// Beyond the system's limit if allowed, else up to the limit.
 fn set_buffers(fd: &OwnedFd, wanted: usize) -> rustix::io::Result<()> {
     sockopt::set_socket_send_buffer_size_force(fd, wanted)
         .or_else(|_| sockopt::set_socket_send_buffer_size(fd, wanted))?;

@@ -1,6 +1,6 @@
-//! Numbers of the kernel's netlink interface, typed as they stand in messages.
+//! Numbers of the kernel's netlink interface, with their types in messages.
 //!
-//! Only what this crate sends or reads. Source: `linux/netlink.h`, `linux/rtnetlink.h`,
+//! Only those that this crate sends or decodes. Source: `linux/netlink.h`, `linux/rtnetlink.h`,
 //! `linux/if_link.h`, `linux/if_addr.h`, `linux/neighbour.h`, `linux/veth.h`.
 
 pub(crate) const HEADER: usize = 16;

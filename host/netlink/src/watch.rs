@@ -1,10 +1,10 @@
-//! Changes of addresses in many network namespaces, heard by one socket.
+//! Address changes in many network namespaces, received by one socket.
 //!
-//! A namespace that has a number in the socket's own is heard there, too (`NETLINK_LISTEN_ALL_NSID`,
-//! Linux 4.2), so that neither sockets nor their places in the kernel's one list of listeners grow with
-//! the number of namespaces. Only whose addresses changed is told: who needs to know asks, so that
-//! messages that were lost cost nothing but one more question. A number keeps no namespace alive.
-//! Specification: netlink(7), rtnetlink(7), `linux/net_namespace.h`.
+//! The socket also receives events of every namespace that has an id in its own
+//! (`NETLINK_LISTEN_ALL_NSID`, Linux 4.2), so neither sockets nor entries in the kernel's one list
+//! of listeners grow with the number of namespaces. It reports only whose addresses changed; the
+//! caller queries the addresses, so a lost message costs no more than another query. An id keeps no
+//! namespace alive. Specification: netlink(7), rtnetlink(7), `linux/net_namespace.h`.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -23,19 +23,19 @@ const NETNSA_FD: u16 = 3;
 const RTNLGRP_IPV4_IFADDR: u32 = 5;
 const RTNLGRP_IPV6_IFADDR: u32 = 9;
 
-/// Messages are not looked into, so that they may be cut.
+/// Messages are not parsed, so they may be truncated.
 const RECEIVE_BYTES: usize = 64;
 
-/// What was heard.
+/// The changes received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Changed {
-    /// Addresses changed in the namespaces of these numbers.
+    /// Addresses changed in the namespaces with these ids.
     In(BTreeSet<i32>),
-    /// So much happened that some of it was lost: they may have changed anywhere.
+    /// Messages were lost: addresses may have changed anywhere.
     Anywhere,
 }
 
-/// Hears changes of addresses in the namespaces that were [added](AddressWatch::add).
+/// Receives address changes in the namespaces that were [added](AddressWatch::add).
 #[derive(Debug)]
 pub struct AddressWatch {
     listener: Socket,
@@ -43,10 +43,10 @@ pub struct AddressWatch {
 }
 
 impl AddressWatch {
-    /// Opens sockets in the network namespace of the calling thread, best an empty one: numbers are its.
+    /// Opens sockets in the calling thread's network namespace, best an empty one: it assigns the ids.
     ///
     /// # Errors
-    /// [`Error::Socket`] when the system refuses one of their settings.
+    /// [`Error::Socket`] if the system refuses one of their settings.
     pub fn open() -> Result<Self> {
         let listener = Socket::open_to_ask()?;
         let all = libc::NETLINK_LISTEN_ALL_NSID;
@@ -60,10 +60,10 @@ impl AddressWatch {
         Ok(Self { listener, asker: Socket::open()? })
     }
 
-    /// Hears these namespaces from now on, each under its number, which no other has.
+    /// Receives changes in these namespaces from now on, each under its unique id.
     ///
     /// # Errors
-    /// [`Error::Refused`] with every namespace that could not be added; the others are.
+    /// [`Error::Refused`] with every namespace that could not be added; the others are added.
     pub fn add<'f>(
         &mut self,
         namespaces: impl IntoIterator<Item = (i32, BorrowedFd<'f>)>,
@@ -76,10 +76,10 @@ impl AddressWatch {
         self.asker.run(&mut batch)
     }
 
-    /// Everything that was heard since the last call; does not wait.
+    /// All changes since the last call; does not wait.
     ///
     /// # Errors
-    /// [`Error::Socket`] when the socket cannot be read.
+    /// [`Error::Socket`] if the socket cannot be read.
     pub fn changed(&mut self) -> Result<Changed> {
         let mut numbers = BTreeSet::new();
         let mut lost = false;
@@ -98,7 +98,7 @@ impl AddressWatch {
     }
 }
 
-/// Readable when there is something to hear.
+/// Readable if changes are pending.
 impl AsFd for AddressWatch {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
@@ -109,9 +109,9 @@ fn refused(operation: &'static str) -> impl Fn(io::Error) -> Error {
     move |source| Error::Socket { operation, source }
 }
 
-/// Takes one message; the number of the namespace it comes from, none for the socket's own.
+/// Receives one message; the id of its namespace, `None` for the socket's own.
 fn receive(fd: BorrowedFd<'_>) -> io::Result<Option<i32>> {
-    // Room for one number, aligned as headers of control messages must be.
+    // Room for one id, aligned as control message headers must be.
     let mut control = [0_u64; 8];
     let mut bytes = [0_u8; RECEIVE_BYTES];
     let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
@@ -121,26 +121,26 @@ fn receive(fd: BorrowedFd<'_>) -> io::Result<Option<i32>> {
     message.msg_iovlen = 1;
     message.msg_control = control.as_mut_ptr().cast();
     message.msg_controllen = mem::size_of_val(&control);
-    // SAFETY: the header points to `part` and `control`, which live on this stack until the call has
-    // returned, with their sizes; `part` points to `bytes` in the same way.
+    // SAFETY: the header points to `part` and `control`, with their sizes, which live on this stack
+    // until the call has returned; `part` points to `bytes` in the same way.
     let received = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) };
     if received < 0 {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: the kernel has written `msg_controllen` bytes of whole control messages to `control`.
     let header = unsafe { libc::CMSG_FIRSTHDR(&raw const message) };
-    // SAFETY: it points to a whole header within `control`, which lives on, or is null.
+    // SAFETY: it points to a whole header within `control`, which is still live, or is null.
     let Some(header) = (unsafe { header.as_ref() }) else { return Ok(None) };
     if (header.cmsg_level, header.cmsg_type) != (libc::SOL_NETLINK, libc::NETLINK_LISTEN_ALL_NSID) {
         return Ok(None);
     }
-    // SAFETY: the header stands in `control`, and data behind it.
+    // SAFETY: the header is in `control`, and its data follows it.
     let data = unsafe { libc::CMSG_DATA(header) };
-    // SAFETY: a message of this type carries an int, within `control`; it is read wherever it stands.
+    // SAFETY: a message of this type carries an int, within `control`; it is read unaligned.
     Ok(Some(unsafe { data.cast::<libc::c_int>().read_unaligned() }))
 }
 
-/// Gives a namespace a number in the socket's own.
+/// Assigns a namespace an id in the socket's own.
 #[derive(Clone, Copy, Debug)]
 struct Number {
     number: i32,
@@ -151,7 +151,7 @@ impl Encode for Number {
     fn encode(&self, bytes: &mut Vec<u8>) {
         let flags = crate::uapi::REQUEST;
         Encoder::message(bytes, RTM_NEWNSID, flags, |encoder| {
-            // `struct rtgenmsg`, filled up to four bytes.
+            // `struct rtgenmsg`, padded to four bytes.
             encoder.fixed(&[0; 4]);
             encoder.attribute(NETNSA_NSID, &self.number.to_ne_bytes());
             encoder.attribute(NETNSA_FD, &self.space.to_ne_bytes());

@@ -1,4 +1,4 @@
-//! What can go wrong with a port, with the object and the operation.
+//! Errors of ports, with the object and the operation.
 
 use std::io;
 
@@ -14,15 +14,15 @@ pub enum Error {
     /// The kernel refused.
     #[error("{object}: {operation}")]
     Call {
-        /// What it was tried on.
+        /// The object.
         object: String,
-        /// What was tried.
+        /// The operation tried.
         operation: &'static str,
-        /// The refusal.
+        /// The kernel's error.
         #[source]
         source: io::Error,
     },
-    /// A descriptor is not of the kind it is said to be.
+    /// A descriptor is not of the stated kind.
     #[error("descriptor: use as {kind}: {reason}")]
     Kind {
         /// The kind of port.
@@ -30,7 +30,7 @@ pub enum Error {
         /// What it lacks.
         reason: &'static str,
     },
-    /// A shared-memory switch, or the way to it, is not as it must be.
+    /// A shared-memory switch, or the path to it, is invalid.
     #[error(transparent)]
     Switch(Box<netloom_shm::Error>),
     /// The machine or the user lacks something.
@@ -47,7 +47,7 @@ impl Error {
         Error::Call { object: object.into(), operation, source: source.into() }
     }
 
-    /// The kernel's error number behind it, if it was a refusal.
+    /// The kernel's error number behind it; `None` if the kernel refused nothing.
     pub fn raw_os_error(&self) -> Option<i32> {
         match self {
             Error::Call { source, .. } => source.raw_os_error(),
@@ -56,7 +56,7 @@ impl Error {
     }
 }
 
-/// The same failure, as this crate tells it.
+/// The same failure as an error of this crate.
 impl From<netloom_rawsock::Error> for Error {
     fn from(error: netloom_rawsock::Error) -> Self {
         match error {

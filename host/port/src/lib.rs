@@ -1,10 +1,10 @@
-//! Ports: descriptors that whole frames are read from and written to.
+//! Ports: descriptors to read and write whole frames.
 //!
-//! Before each frame stands a virtio-net header of [`HEADER`] bytes (the legacy one, in the
-//! machine's byte order: linux/virtio_net.h), so that super-frames and unfinished checksums cross
-//! unchanged. A [`Port`] never blocks and knows nothing of what its frames mean. Making a port
-//! needs rights in a network namespace; using one needs none, so a port can be made by one process
-//! and handed to another ([`from_fd`]).
+//! Each frame follows a virtio-net header of [`HEADER`] bytes (the legacy one, in the machine's
+//! byte order: linux/virtio_net.h), so super-frames and unfinished checksums pass unchanged. A
+//! [`Port`] never blocks and does not interpret its frames. Making a port needs rights in a network
+//! namespace; using one needs none, so one process can make a port and hand it to another
+//! ([`from_fd`]).
 
 mod error;
 mod packet;
@@ -25,92 +25,92 @@ pub use vde::VdePort;
 /// Bytes of the virtio-net header in front of each frame.
 pub const HEADER: usize = 10;
 
-/// A buffer of this many bytes takes any frame: header, Ethernet header with two VLAN tags, the
-/// longest IP packet, and room for a tag to be put back.
+/// A buffer of this size holds any frame: header, Ethernet header with two VLAN tags, the longest
+/// IP packet, and room to restore a tag.
 pub const MOST_FRAME: usize = HEADER + 14 + 8 + 65_535 + 4 + 1;
 
-/// What a [`Port::receive`] found.
+/// The outcome of a [`Port::receive`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
     /// A frame with its header: `buffer[start..start + length]`.
     Frame {
-        /// Where the header begins.
+        /// Offset of the header.
         start: usize,
-        /// Bytes, header included.
+        /// Length in bytes, including the header.
         length: usize,
     },
-    /// A frame that did not fit: it is gone, to be counted.
+    /// A frame that did not fit: it is lost, and must be counted.
     Truncated,
-    /// Nothing at the moment.
+    /// Nothing is pending.
     Empty,
     /// The interface is down; it may come back.
     Down,
-    /// The interface is no more. The descriptor stays readable and is of no use.
+    /// The interface no longer exists. The descriptor stays readable and is useless.
     Gone,
 }
 
-/// What became of a frame given to [`Port::send`].
+/// The outcome for a frame given to [`Port::send`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// Taken.
+    /// Accepted.
     Done,
-    /// Not taken for now: the same frame may be sent when the descriptor is writable.
+    /// Not accepted now: send the same frame again when the descriptor is writable.
     Full,
-    /// Lost: the queue behind the descriptor had no room, or the interface has no carrier.
+    /// Lost: the queue behind the descriptor was full, or the interface has no carrier.
     NoRoom,
-    /// Lost: too long, or with a header that the other side does not take.
+    /// Lost: too long, or with a header that the other side does not accept.
     Refused,
     /// Lost: the interface is down; it may come back.
     Down,
-    /// Lost, as every later one will be: the interface is no more.
+    /// Lost, as every later one will be: the interface no longer exists.
     Gone,
 }
 
-/// What a [`Port::lend`] found.
+/// The outcome of a [`Port::lend`].
 #[derive(Debug, PartialEq, Eq)]
 pub enum Lent<'a> {
-    /// The next frame with its header, where it lies.
+    /// The next frame with its header, in place.
     Frame(&'a mut [u8]),
-    /// One that did not fit, to be counted and given back.
+    /// A frame that did not fit, to be counted and given back.
     Truncated,
-    /// Nothing at the moment.
+    /// Nothing is pending.
     Empty,
-    /// The next one is only had by copying, if there is one: see [`Port::receive`].
+    /// The next frame, if any, can only be copied: see [`Port::receive`].
     Never,
 }
 
-/// What a [`Port::flush`] came to.
+/// The outcome of a [`Port::flush`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flushed {
-    /// How it ended: [`Sent::Full`] when some frames wait on, to be flushed again.
+    /// How it ended: [`Sent::Full`] if some frames still wait; flush again.
     pub sent: Sent,
-    /// Frames that were taken by [`Port::queue`] and are lost.
+    /// Frames accepted by [`Port::queue`] and lost.
     pub lost: u64,
 }
 
-/// Something that frames come from and go to.
+/// A source and sink of frames.
 pub trait Port: Send {
-    /// Takes the next frame, if there is one, into `buffer` (of [`MOST_FRAME`] bytes to fit any).
+    /// Receives the next frame, if any, into `buffer` ([`MOST_FRAME`] bytes fit any frame).
     ///
     /// # Errors
-    /// What no kernel is known to answer here; the port may be used on.
+    /// An answer that no kernel is known to give here; the port remains usable.
     fn receive(&mut self, buffer: &mut [u8]) -> Result<Received>;
 
-    /// Gives a frame with its header, without waiting.
+    /// Sends a frame with its header, without waiting.
     ///
     /// # Errors
-    /// What no kernel is known to answer here; the frame is lost, the port may be used on.
+    /// An answer that no kernel is known to give here; the frame is lost, the port remains usable.
     fn send(&mut self, frame: &[u8]) -> Result<Sent>;
 
-    /// Readable when a frame may have come, writable when one may be taken.
+    /// Readable if a frame may be pending, writable if one may be accepted.
     fn as_fd(&self) -> BorrowedFd<'_>;
 
-    /// How many frames were lost on the input because nobody read them in time, since the port was
-    /// opened here; `None` where the descriptor does not tell.
+    /// Number of incoming frames lost since the port was opened here because nobody read them in
+    /// time; `None` if the descriptor does not tell.
     fn overruns(&mut self) -> Option<u64>;
 
-    /// As [`Port::send`], but what was taken may wait until [`Port::flush`], so that a burst is sent by
-    /// one call.
+    /// As [`Port::send`], but accepted frames may wait until [`Port::flush`], so that one call
+    /// sends a burst.
     ///
     /// # Errors
     /// As [`Port::send`].
@@ -118,24 +118,24 @@ pub trait Port: Send {
         self.send(frame)
     }
 
-    /// Sends what [`Port::queue`] has taken.
+    /// Sends the frames that [`Port::queue`] has accepted.
     ///
     /// # Errors
-    /// As [`Port::send`]; what was queued is lost.
+    /// As [`Port::send`]; the queued frames are lost.
     fn flush(&mut self) -> Result<Flushed> {
         Ok(Flushed { sent: Sent::Done, lost: 0 })
     }
 
-    /// The next frame where it lies, for ports that can: it stays the next until it is given back.
+    /// Lends the next frame in place, on ports that can: it stays the next until it is given back.
     fn lend(&mut self) -> Lent<'_> {
         Lent::Never
     }
 
-    /// Is done with what was lent.
+    /// Gives back the lent frame.
     fn give_back(&mut self) {}
 
-    /// To be asked when the descriptor shows an error: [`Received::Down`], [`Received::Gone`], or
-    /// [`Received::Empty`] when all is well. Ports that tell by [`Port::receive`] say `Empty`.
+    /// Call it when the descriptor shows an error: [`Received::Down`], [`Received::Gone`], or
+    /// [`Received::Empty`] if all is well. Ports that report errors by [`Port::receive`] return `Empty`.
     fn fault(&mut self) -> Received {
         Received::Empty
     }
@@ -150,10 +150,10 @@ pub enum Kind {
     Packet,
 }
 
-/// A port of a descriptor that another process has made and given us.
+/// A port from a descriptor that another process has made and passed on.
 ///
 /// # Errors
-/// [`Error::Kind`] when it is not what it is said to be.
+/// [`Error::Kind`] if it is not of the stated kind.
 pub fn from_fd(kind: Kind, fd: OwnedFd) -> Result<Box<dyn Port>> {
     Ok(match kind {
         Kind::Tap => Box::new(Tap::from_fd(fd)?),

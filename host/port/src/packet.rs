@@ -1,10 +1,10 @@
-//! Packet sockets as ports: the interface stays the kernel's, we read and send at its side
-//! (packet(7), linux/if_packet.h).
+//! Packet sockets as ports: the interface stays with the kernel, and the port reads and sends
+//! beside it (packet(7), linux/if_packet.h).
 //!
-//! Reads what the interface receives, not what is sent through it here. The interface is not made
-//! promiscuous: veth ends need not be, others are set so by netlink. VLAN tags that the kernel took
-//! out are put back in. Frames are given to the interface past its queueing discipline and the programs
-//! at its egress, unless these are to see them.
+//! Reads what the interface receives, not what this host sends through it. The interface is not
+//! made promiscuous: veth ends need it not, others are set so by netlink. VLAN tags stripped by the
+//! kernel are restored. Frames bypass the interface's queueing discipline and its egress programs,
+//! unless those are to see them.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -17,9 +17,9 @@ use rustix::net::{SendFlags, SocketFlags};
 
 use crate::{Error, Port, Received, Result, Sent};
 
-/// What may wait to be read, in bytes of the kernel's memory: 20 ms at 10 Gb/s and its overhead.
+/// Receive buffer, in bytes of kernel memory: 20 ms at 10 Gb/s with overhead.
 pub(crate) const RECEIVE_BUFFER: i32 = 32 << 20;
-/// What may be on its way into the interface.
+/// Send buffer, in bytes of kernel memory.
 const SEND_BUFFER: i32 = 8 << 20;
 
 /// A packet socket bound to one interface.
@@ -33,12 +33,12 @@ impl PacketPort {
     /// Opens a socket on the interface `index` of the calling thread's network namespace.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] without the right to; [`Error::Call`] when the kernel refuses.
+    /// [`Error::Unsupported`] without permission; [`Error::Call`] if the kernel refuses.
     pub fn open(index: u32) -> Result<PacketPort> {
         Self::open_by(index, true)
     }
 
-    /// The same for an interface whose egress has programs that are to see what is sent.
+    /// The same, but the interface's egress programs see sent frames.
     ///
     /// # Errors
     /// As [`PacketPort::open`].
@@ -47,24 +47,24 @@ impl PacketPort {
     }
 
     fn open_by(index: u32, direct: bool) -> Result<PacketPort> {
-        // No protocol yet: nothing is received before it is bound.
+        // No protocol yet: nothing is received before the socket is bound.
         let fd = socket::open(index, SocketFlags::NONBLOCK)?;
         for (name, operation) in OPTIONS {
             socket::set(&fd, index, name, 1, operation)?;
         }
         let bypass = libc::PACKET_QDISC_BYPASS;
         socket::set(&fd, index, bypass, direct.into(), "send directly through")?;
-        // Before Linux 4.20: what is sent here would come back. Nothing else can take its place.
+        // Before Linux 4.20 frames sent here would come back. Nothing can replace this option.
         socket::set(&fd, index, libc::PACKET_IGNORE_OUTGOING, 1, "ignore what is sent on")?;
         socket::enlarge(&fd, RECEIVE_BUFFER, SEND_BUFFER);
         socket::bind(&fd, index, socket::ALL)?;
         Ok(PacketPort { fd, overruns: 0 })
     }
 
-    /// A packet socket that was opened by [`PacketPort::open`] and given to us.
+    /// A port from a packet socket opened by [`PacketPort::open`] and passed on.
     ///
     /// # Errors
-    /// [`Error::Kind`] when it is not such a one.
+    /// [`Error::Kind`] if it is no such socket.
     pub fn from_fd(fd: OwnedFd) -> Result<PacketPort> {
         let wrong = |reason| Error::Kind { kind: "a packet socket", reason };
         check_family(&fd)?;
@@ -76,13 +76,13 @@ impl PacketPort {
         Ok(PacketPort { fd, overruns: 0 })
     }
 
-    /// The descriptor, to be given to another process.
+    /// The descriptor, to pass to another process.
     pub fn into_fd(self) -> OwnedFd {
         self.fd
     }
 }
 
-/// What a frame's form depends on.
+/// The options that determine a frame's form.
 const OPTIONS: [(i32, &str); 2] = [
     (libc::PACKET_VNET_HDR, "have offloads told by"),
     (libc::PACKET_AUXDATA, "have VLAN tags told by"),
@@ -96,7 +96,7 @@ pub(crate) fn check_family(fd: &OwnedFd) -> Result<()> {
     if domain == libc::AF_PACKET { Ok(()) } else { Err(wrong("it is another socket")) }
 }
 
-/// Gives bytes to a packet socket, without waiting.
+/// Sends bytes to a packet socket, without waiting.
 pub(crate) fn send_by_call(fd: &OwnedFd, bytes: &[u8]) -> Result<Sent> {
     loop {
         return match rustix::net::send(fd, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
@@ -112,9 +112,9 @@ pub(crate) fn send_by_call(fd: &OwnedFd, bytes: &[u8]) -> Result<Sent> {
     }
 }
 
-/// Takes the next frame that waits on a packet socket, without waiting.
+/// Receives the next pending frame of a packet socket, without waiting.
 pub(crate) fn receive_by_call(fd: &OwnedFd, buffer: &mut [u8]) -> Result<Received> {
-    // Room in front, so that only the first bytes move when a tag is put back.
+    // Room in front, so that restoring a tag moves only the first bytes.
     loop {
         let Some(behind) = buffer.get_mut(TAG..) else { return Ok(Received::Truncated) };
         return match receive_message(fd, behind) {
@@ -129,7 +129,7 @@ pub(crate) fn receive_by_call(fd: &OwnedFd, buffer: &mut [u8]) -> Result<Receive
             Err(Errno::INTR) => continue,
             Err(Errno::NETDOWN) => Ok(Received::Down),
             Err(Errno::NXIO | Errno::NODEV) => Ok(Received::Gone),
-            // A super-frame of a form that virtio-net cannot express: the kernel has lost it.
+            // A super-frame of a type that virtio-net cannot express: the kernel has dropped it.
             Err(Errno::INVAL) => Ok(Received::Truncated),
             Err(e) => Err(Error::call("packet socket", "receive", e)),
         };
@@ -149,7 +149,7 @@ impl Port for PacketPort {
         self.fd.as_fd()
     }
 
-    /// Reading sets the kernel's count back, so only one port of a socket may ask.
+    /// Reading resets the kernel's counter, so only one port of a socket may ask.
     fn overruns(&mut self) -> Option<u64> {
         self.overruns += socket::statistics(&self.fd).ok()?.lost;
         Some(self.overruns)
@@ -160,7 +160,7 @@ impl Port for PacketPort {
 struct Message {
     length: usize,
     truncated: bool,
-    /// The tag that the kernel took out of the frame.
+    /// The tag that the kernel stripped from the frame.
     tag: Option<[u8; TAG]>,
 }
 
@@ -171,7 +171,7 @@ struct Control([MaybeUninit<u8>; 64]);
 fn receive_message(fd: &OwnedFd, buffer: &mut [u8]) -> Result<Message, Errno> {
     let mut control = Control([MaybeUninit::uninit(); 64]);
     let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
-    // SAFETY: all bytes zero is a value of each member of msghdr.
+    // SAFETY: all bytes zero is a valid value of each member of msghdr.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     message.msg_iov = &raw mut part;
     message.msg_iovlen = 1;
@@ -190,7 +190,7 @@ fn receive_message(fd: &OwnedFd, buffer: &mut [u8]) -> Result<Message, Errno> {
 fn tag_of(message: &libc::msghdr) -> Option<[u8; TAG]> {
     // SAFETY: message was filled in by recvmsg and its control buffer is live.
     let first = unsafe { libc::CMSG_FIRSTHDR(message) };
-    // SAFETY: the pointer is null or to a whole, aligned header within the control buffer.
+    // SAFETY: the pointer is null or points to a whole, aligned header within the control buffer.
     let header = unsafe { first.as_ref() }?;
     let wanted = (libc::SOL_PACKET, libc::PACKET_AUXDATA);
     if (header.cmsg_level, header.cmsg_type) != wanted {

@@ -1,10 +1,10 @@
-//! Packet sockets as ports, by rings shared with the kernel: frames are looked at where they lie (long ones
-//! are received by a call), and go out by one call a burst (packet(7), packet_mmap.rst).
+//! Packet sockets as ports, by rings shared with the kernel: frames are lent in place (long ones
+//! are received by a call) and sent by one call per burst (packet(7), packet_mmap.rst).
 //!
-//! As with [`crate::PacketPort`] the interface stays the kernel's and nothing of it is changed; if it
-//! is made promiscuous, then by a membership that goes with the socket. Super-frames and unfinished
-//! checksums cross unchanged, and a frame that was cut is told as truncated.
-//! A frame that the interface does not take now waits at most 2 ms, then it is lost.
+//! As with [`crate::PacketPort`], the interface stays with the kernel and is not changed;
+//! promiscuous mode is a membership that ends with the socket. Super-frames and unfinished
+//! checksums pass unchanged, and a cut frame is reported as truncated. A frame that the interface
+//! does not accept waits at most 2 ms, then it is lost.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -15,37 +15,37 @@ use rustix::net::SocketFlags;
 use crate::packet::{RECEIVE_BUFFER, check_family, receive_by_call, send_by_call};
 use crate::{Error, Flushed, HEADER, Lent, Port, Received, Result, Sent};
 
-/// How long a frame waits for an interface that is up and takes nothing.
+/// Longest wait of a frame for an interface that is up and accepts nothing.
 const BUSY: Duration = Duration::from_millis(2);
 
-/// What may be on its way into the interface, in bytes of the kernel's memory.
+/// Send buffer, in bytes of kernel memory.
 const SEND_BUFFER: i32 = 8 << 20;
 
-/// Bytes of an Ethernet header, and of a VLAN tag, which do not count for the MTU.
+/// Bytes of an Ethernet header and of a VLAN tag, which the MTU does not include.
 const ETHERNET: usize = 14;
 const TAG: usize = 4;
-/// Slots that hold what is on an ordinary wire.
+/// Slots for the frames of an ordinary wire.
 const SMALL_SLOT: u32 = 2048;
 
-/// What one may choose of a port with rings.
+/// Options of a port with rings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingOptions {
-    /// MiB of memory for frames that come in.
+    /// MiB of memory for incoming frames.
     pub receive: u32,
-    /// Whether slots for what comes in hold any frame, 15 to a MiB. Else there are 512 of 2 KiB, and longer
-    /// frames are received by a call each, which copies them as often.
+    /// Whether receive slots hold any frame, 15 per MiB. Otherwise there are 512 of 2 KiB, and each
+    /// longer frame takes a call, which copies it as often.
     pub whole_slots: bool,
-    /// MiB of memory for frames that go out, each by its own call if 0: that copies large frames once
-    /// less, but costs a call for small ones.
+    /// MiB of memory for outgoing frames; with 0 each is sent by its own call: one copy less for
+    /// large frames, but a call for each small one.
     pub transmit: u32,
-    /// Whether frames go past the interface's queueing discipline and the programs at its egress. The kernel
-    /// then loses super-frames that the interface cannot cut up itself.
+    /// Whether frames bypass the interface's queueing discipline and egress programs. The kernel
+    /// then drops super-frames that the interface cannot segment itself.
     pub direct: bool,
-    /// Whether frames for others come in, too, where the interface tells them apart.
+    /// Whether frames for other stations are received, too, if the interface tells them apart.
     pub promiscuous: bool,
-    /// For comparison alone: no header of offloads and slots of 2 KiB, as programs of old have it.
-    /// Packets that the kernel or the card has merged are then lost as truncated, unfinished
-    /// checksums are carried on as if they were right, and super-frames are refused.
+    /// Only for comparison: no offload header and slots of 2 KiB, as in old programs. Packets
+    /// merged by the kernel or the card are then lost as truncated, unfinished checksums are
+    /// forwarded as if they were right, and super-frames are refused.
     pub without_offloads: bool,
 }
 
@@ -71,7 +71,7 @@ pub struct RingPort {
     index: u32,
     mtu: usize,
     has_header: bool,
-    /// Since when the first frame that waits could not be taken.
+    /// Since when the first waiting frame has not been accepted.
     busy: Option<Instant>,
     overruns: u64,
 }
@@ -80,19 +80,19 @@ impl RingPort {
     /// Opens a socket on the interface `index` of the calling thread's network namespace.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] without the right to; [`Error::Call`] when the kernel refuses.
+    /// [`Error::Unsupported`] without permission; [`Error::Call`] if the kernel refuses.
     pub fn open(index: u32, options: RingOptions) -> Result<RingPort> {
         let fd = socket::open(index, SocketFlags::NONBLOCK)?;
         socket::bind(&fd, index, 0)?;
         RingPort::prepare(fd, index, options)
     }
 
-    /// Makes a port of a packet socket that was bound to an interface and given to us. It needs no right
-    /// and no namespace. What has come in before is lost.
+    /// Makes a port from a packet socket that is bound to an interface and was passed on. Needs no
+    /// rights and no namespace. Frames received before are lost.
     ///
     /// # Errors
-    /// [`Error::Kind`] when it is not such a one; [`Error::Call`] when the kernel refuses, as EBUSY when it
-    /// has rings already.
+    /// [`Error::Kind`] if it is no such socket; [`Error::Call`] if the kernel refuses, e.g. EBUSY
+    /// if it has rings already.
     pub fn from_fd(fd: OwnedFd, options: RingOptions) -> Result<RingPort> {
         check_family(&fd)?;
         let Some(index) = socket::interface(&fd)? else {
@@ -135,7 +135,7 @@ impl RingPort {
         socket::merges_irreversibly(&self.fd, self.index).unwrap_or(false)
     }
 
-    /// The kernel does not check the length of what it sends by a ring with a header of offloads.
+    /// The kernel does not check the length of frames sent by a ring with an offload header.
     fn fits(&self, frame: &[u8]) -> bool {
         let is_super = frame.get(1).is_some_and(|kind| *kind != 0);
         let tag = |at: usize| matches!(frame.get(at..at + 2), Some([0x81, 0x00] | [0x88, 0xa8]));
@@ -149,8 +149,8 @@ impl RingPort {
         send_by_call(&self.fd, bytes)
     }
 
-    /// Sends what waits. Who has not been able to send for [`BUSY`] loses what waits, and from then on at
-    /// once what comes, until something is taken again.
+    /// Sends the waiting frames. After [`BUSY`] without progress they are lost, and later ones at
+    /// once, until the interface accepts a frame again.
     fn kick(&mut self) -> Result<Flushed> {
         let Some(ring) = &mut self.transmit else {
             return Ok(Flushed { sent: Sent::Done, lost: 0 });
@@ -194,9 +194,9 @@ impl Port for RingPort {
                 None => Received::Truncated,
             },
             Peeked::Aside => match receive_by_call(&self.fd, buffer)? {
-                // Its socket could not keep it.
+                // The socket could not keep it.
                 Received::Empty => Received::Truncated,
-                // What was told first is not the frame, which still waits.
+                // The socket reports its state before the frame, which still waits.
                 state @ (Received::Down | Received::Gone) => return Ok(state),
                 other => other,
             },
@@ -228,7 +228,7 @@ impl Port for RingPort {
         self.fd.as_fd()
     }
 
-    /// Reading sets the kernel's count back, so only one port of a socket may ask.
+    /// Reading resets the kernel's counter, so only one port of a socket may ask.
     fn overruns(&mut self) -> Option<u64> {
         if let Ok(mtu) = socket::mtu(&self.fd, self.index) {
             self.mtu = whole(mtu);
@@ -265,7 +265,7 @@ impl Port for RingPort {
     }
 
     fn fault(&mut self) -> Received {
-        // The kernel tells of the end of an interface only when it was not down before.
+        // The kernel reports an interface's end only if it was not down before.
         match (rustix::net::sockopt::socket_error(&self.fd), socket::interface(&self.fd)) {
             (_, Ok(None)) => Received::Gone,
             (Ok(Ok(())), _) => Received::Empty,

@@ -1,8 +1,8 @@
-//! Members of a shared-memory switch as ports (netloom_shm, docs/abi/switch-join.md).
+//! Ports of a shared-memory switch's members (netloom_shm, docs/abi/switch-join.md).
 //!
-//! It has no descriptor that frames could be read from, so it cannot be handed to another process:
-//! whoever uses it joins the switch. What it is given is copied once, into the memory that its
-//! receiver reads. Sending may wait for a receiver, for a time that is bounded when it joins.
+//! Such a port has no descriptor to read frames from, so it cannot be handed to another process:
+//! its user joins the switch itself. Sent frames are copied once, into the memory that the receiver
+//! reads. Sending may wait for a receiver, for a time bounded on joining.
 
 use std::os::fd::BorrowedFd;
 
@@ -20,12 +20,12 @@ impl ShmPort {
     /// Joins a switch.
     ///
     /// # Errors
-    /// [`Error::Switch`]: there is none, or it does not want us.
+    /// [`Error::Switch`]: there is no such switch, or it refuses.
     pub fn join(options: &JoinOptions) -> Result<ShmPort> {
         Ok(ShmPort { port: SwitchPort::join(options)? })
     }
 
-    /// What it can do beyond a [`Port`].
+    /// Its functions beyond those of a [`Port`].
     pub fn switch_port(&mut self) -> &mut SwitchPort {
         &mut self.port
     }
@@ -61,7 +61,7 @@ impl Port for ShmPort {
         self.port.as_fd()
     }
 
-    /// None: who sends waits, or counts what it could not send.
+    /// None: the sender waits, or counts frames it could not send.
     fn overruns(&mut self) -> Option<u64> {
         None
     }
@@ -70,7 +70,7 @@ impl Port for ShmPort {
 /// The header is the same on both sides.
 const _: () = assert!(crate::HEADER == netloom_shm::HEADER);
 
-/// The same failure, as this crate tells it.
+/// The same failure as an error of this crate.
 impl From<netloom_shm::Error> for Error {
     fn from(error: netloom_shm::Error) -> Self {
         match error {

@@ -1,8 +1,8 @@
-//! Taps: interfaces whose other end is a descriptor (linux/if_tun.h, tuntap.rst of the kernel).
+//! Taps: interfaces whose other end is a descriptor (linux/if_tun.h, the kernel's tuntap.rst).
 //!
-//! The interface lives as long as a descriptor of it unless it is made persistent. It is made
-//! down; addresses, queue length and all else are netlink's. Frames longer than the buffer cannot
-//! be told from those that just fit, so a full buffer counts as truncated.
+//! The interface exists while a descriptor of it is open, unless it is made persistent. It is
+//! created down; netlink sets addresses, queue length and everything else. Frames longer than the
+//! buffer cannot be told from those that just fit, so a full buffer counts as truncated.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -14,17 +14,17 @@ use rustix::io::Errno;
 
 use crate::{Error, HEADER, Port, Received, Result, Sent};
 
-/// Where taps are made.
+/// The device that creates taps.
 const DEVICE: &str = "/dev/net/tun";
 
-/// What one may choose of a tap.
+/// Options of a tap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TapOptions {
-    /// The interface's index; the kernel chooses when `None`.
+    /// The interface's index; `None` lets the kernel choose.
     pub index: Option<u32>,
-    /// Whether the interface stays when its last descriptor is closed.
+    /// Whether the interface outlives its last descriptor.
     pub persistent: bool,
-    /// Whether frames given to it are received in a softirq (`IFF_NAPI`) instead of within the
+    /// Whether frames written to it are received in a softirq (`IFF_NAPI`) instead of within the
     /// write.
     pub napi: bool,
 }
@@ -37,12 +37,12 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Makes an interface in the calling thread's network namespace, with every offload that the
+    /// Creates an interface in the calling thread's network namespace, with every offload that the
     /// kernel has.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] without `/dev/net/tun` or the right to use it; [`Error::Call`] when
-    /// the kernel refuses, e.g. EBUSY when the name or the index is taken.
+    /// [`Error::Unsupported`] without `/dev/net/tun` or permission to use it; [`Error::Call`] if
+    /// the kernel refuses, e.g. EBUSY if the name or the index is taken.
     pub fn create(name: &str, options: TapOptions) -> Result<Tap> {
         let fd = open_device()?;
         if let Some(index) = options.index {
@@ -60,15 +60,15 @@ impl Tap {
         Ok(Tap { fd, udp_segments })
     }
 
-    /// A tap's descriptor that was given to us.
+    /// A port from a tap's descriptor that was passed on.
     ///
     /// # Errors
-    /// [`Error::Kind`] when it is no tap with our header.
+    /// [`Error::Kind`] if it is no tap with our header.
     pub fn from_fd(fd: OwnedFd) -> Result<Tap> {
         let wrong = |reason| move |_| Error::Kind { kind: "a tap", reason };
         let mut request = interface_request("")?;
         ioctl_pointer_mut(&fd, libc::TUNGETIFF, &mut request).map_err(wrong("it is no tap"))?;
-        // SAFETY: TUNGETIFF writes the flags; any bytes are a value of them.
+        // SAFETY: TUNGETIFF writes the flags; any bytes are a valid value.
         let flags = i32::from(unsafe { request.ifr_ifru.ifru_flags });
         let wanted = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
         let mut header = 0;
@@ -81,12 +81,13 @@ impl Tap {
         Ok(Tap { fd, udp_segments: false })
     }
 
-    /// Whether the kernel leaves it to us to cut large UDP datagrams (USO); known of taps made here.
+    /// Whether the kernel leaves segmentation of large UDP datagrams (USO) to us; known for taps created
+    /// here.
     pub fn udp_segments(&self) -> bool {
         self.udp_segments
     }
 
-    /// The descriptor, to be given to another process.
+    /// The descriptor, to pass to another process.
     pub fn into_fd(self) -> OwnedFd {
         self.fd
     }
@@ -103,8 +104,8 @@ impl Port for Tap {
                 Ok(length) => Ok(Received::Frame { start: 0, length }),
                 Err(Errno::AGAIN) => Ok(Received::Empty),
                 Err(Errno::INTR) => continue,
-                // EFAULT: what a read gives between the end of the interface and that of the
-                // descriptor's tie to it; the buffer is good.
+                // EFAULT: a read returns it between the end of the interface and its release from
+                // the descriptor; the buffer is valid.
                 Err(Errno::BADFD | Errno::FAULT) => Ok(Received::Gone),
                 Err(Errno::IO | Errno::NETDOWN) => Ok(Received::Down),
                 Err(e) => Err(Error::call("tap", "read", e)),
@@ -131,7 +132,7 @@ impl Port for Tap {
         self.fd.as_fd()
     }
 
-    /// The kernel counts them as the interface's `tx_dropped`, where only netlink sees them.
+    /// The kernel counts them as the interface's `tx_dropped`, visible only by netlink.
     fn overruns(&mut self) -> Option<u64> {
         None
     }
@@ -173,7 +174,8 @@ fn attach(fd: &OwnedFd, name: &str, napi: bool) -> Result<()> {
     }
 }
 
-/// Every offload that the kernel has; whether UDP segmentation is one of them (since Linux 6.2).
+/// Enables every offload that the kernel has; returns whether UDP segmentation is one of them (since Linux
+/// 6.2).
 fn set_offloads(fd: &OwnedFd) -> io::Result<bool> {
     let tcp = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
     let udp = libc::TUN_F_USO4 | libc::TUN_F_USO6;
@@ -190,7 +192,7 @@ fn interface_request(name: &str) -> Result<libc::ifreq> {
     if bytes.len() >= libc::IFNAMSIZ || bytes.contains(&0) {
         return Err(Error::call(format!("tap {name:?}"), "name it", Errno::NAMETOOLONG));
     }
-    // SAFETY: all bytes zero is a value of each member of ifreq.
+    // SAFETY: all bytes zero is a valid value of each member of ifreq.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     for (to, from) in request.ifr_name.iter_mut().zip(bytes) {
         *to = libc::c_char::from_ne_bytes([*from]);
@@ -198,7 +200,7 @@ fn interface_request(name: &str) -> Result<libc::ifreq> {
     Ok(request)
 }
 
-/// Values that the requests used here point to.
+/// Arguments that the requests used here point to.
 trait Argument {}
 impl Argument for libc::c_int {}
 impl Argument for u32 {}

@@ -1,11 +1,11 @@
-//! Ports of VDE switches, and of everything else that libvdeplug reaches by a name with `://`.
+//! Ports of VDE switches, and of everything else that libvdeplug opens by a name with `://`.
 //!
-//! The library is loaded when the first port is opened and stays loaded; nothing is linked against it.
-//! Its frames have no virtio-net header: what is received gets one that says nothing, and what is
-//! sent must have such a one. Of the interface version 1 of libvdeplug.h.
+//! The library is loaded with the first port and stays loaded; nothing is linked against it. Its
+//! frames have no virtio-net header: received ones get an empty header, and sent ones must have an
+//! empty one. Interface version 1 of libvdeplug.h.
 //!
-//! Classic VDE ignores the flags of `vde_recv` and `vde_send`, so that only `O_NONBLOCK` on the data
-//! descriptor keeps them from blocking; it is set here unless asked otherwise.
+//! Classic VDE ignores the flags of `vde_recv` and `vde_send`, so only `O_NONBLOCK` on the data
+//! descriptor keeps them from blocking; it is set here unless requested otherwise.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io;
@@ -19,7 +19,7 @@ use rustix::io::Errno;
 
 use crate::{Error, HEADER, Port, Received, Result, Sent};
 
-/// Its name in Debian, Fedora and Arch: what the linker would have noted.
+/// Its file name in Debian, Fedora and Arch, which linking would have recorded.
 const LIBRARY: &CStr = c"libvdeplug.so.2";
 /// `LIBVDEPLUG_INTERFACE_VERSION`.
 const INTERFACE: c_int = 1;
@@ -51,32 +51,32 @@ pub struct VdePort {
     control: RawFd,
 }
 
-// SAFETY: libvdeplug has no state of a thread; a connection must only not be used by two at once, and
-// all uses but reading the descriptors' numbers take `&mut self`.
+// SAFETY: libvdeplug has no thread-bound state; a connection must only not be used by two threads
+// at once, and all uses except reading the descriptors' numbers take `&mut self`.
 unsafe impl Send for VdePort {}
 
 impl VdePort {
-    /// Opens `address` (a VDE switch's folder, `vde://FOLDER`, `netloom://SWITCH`, ...);
-    /// `description` is what the switch shows of the port.
+    /// Opens `address` (a VDE switch's directory, `vde://FOLDER`, `netloom://SWITCH`, ...); the
+    /// switch shows `description` for the port.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] without the library; [`Error::Call`] when it cannot open the address.
+    /// [`Error::Unsupported`] without the library; [`Error::Call`] if it cannot open the address.
     pub fn open(address: &str, description: &str) -> Result<VdePort> {
         let library = library()?;
         let refused = |operation| move |e: io::Error| Error::call(address, operation, e);
         let text = |text: &str| CString::new(text).map_err(|_| Errno::INVAL);
         let name = text(address).map_err(|e| Error::call(address, "open", e))?.into_raw();
         let about = text(description).map_err(|e| Error::call(address, "describe", e))?.into_raw();
-        // SAFETY: both are strings of our own that the library may write to while it runs; it takes a
-        // null pointer for no further wishes.
+        // SAFETY: both are strings of our own that the library may write to during the call; it
+        // takes a null pointer for no options.
         let connection = unsafe { (library.open)(name, about, INTERFACE, ptr::null_mut()) };
         let error = io::Error::last_os_error();
         for text in [name, about] {
-            // SAFETY: of `into_raw` above; the library keeps copies only.
+            // SAFETY: the pointer is from `into_raw` above; the library keeps only copies.
             drop(unsafe { CString::from_raw(text) });
         }
         let connection = NonNull::new(connection).ok_or(error).map_err(refused("open"))?;
-        // Dropped from here on, it is closed.
+        // Dropping it closes the connection from here on.
         let mut port = VdePort { library, connection, data: -1, control: -1 };
         // SAFETY: the connection is open.
         port.data = unsafe { (library.data)(connection.as_ptr()) };
@@ -89,11 +89,11 @@ impl VdePort {
         Ok(port)
     }
 
-    /// Whether calls wait: for those who only send, sleeping in the library may be less work than
-    /// being told of a full queue and polling. A port that was opened does not.
+    /// Sets whether calls wait: a process that only sends may do less work by sleeping in the
+    /// library than by polling on a full queue. A newly opened port does not wait.
     ///
     /// # Errors
-    /// [`Error::Call`] when the descriptor is none that could be set.
+    /// [`Error::Call`] if the descriptor cannot be set.
     pub fn set_blocking(&mut self, blocking: bool) -> Result<()> {
         let failed = |e| Error::call("VDE port", "choose whether it waits", e);
         let mut flags = rustix::fs::fcntl_getfl(self.as_fd()).map_err(failed)?;
@@ -101,9 +101,9 @@ impl VdePort {
         rustix::fs::fcntl_setfl(self.as_fd(), flags).map_err(failed)
     }
 
-    /// Readable or hung up when the switch is gone; `None` where nothing tells.
+    /// Readable or hung up when the switch is gone; `None` if no descriptor tells.
     pub fn control_fd(&self) -> Option<BorrowedFd<'_>> {
-        // SAFETY: the connection's own descriptor, open as long as the connection is.
+        // SAFETY: the connection's own descriptor, open as long as the connection.
         (self.control >= 0).then(|| unsafe { BorrowedFd::borrow_raw(self.control) })
     }
 }
@@ -115,7 +115,7 @@ impl Port for VdePort {
         };
         loop {
             let (at, most) = (frame.as_mut_ptr().cast(), frame.len());
-            // SAFETY: the connection is open, and the library writes `most` bytes at most.
+            // SAFETY: the connection is open, and the library writes at most `most` bytes.
             let count = unsafe { (self.library.receive)(self.connection.as_ptr(), at, most, 0) };
             return match usize::try_from(count) {
                 Ok(count) if count >= most => Ok(Received::Truncated),
@@ -138,13 +138,13 @@ impl Port for VdePort {
         let Some((header, frame)) = frame.split_at_checked(HEADER) else {
             return Ok(Sent::Refused);
         };
-        // Flags and kind of super-frame: what is unfinished cannot be told to the other side.
+        // Flags and super-frame type: libvdeplug cannot pass unfinished work to the other side.
         if header[..2] != [0, 0] || frame.len() < LEAST {
             return Ok(Sent::Refused);
         }
         loop {
             let at = frame.as_ptr().cast();
-            // SAFETY: the connection is open, and the library reads the frame's bytes only.
+            // SAFETY: the connection is open, and the library only reads the frame's bytes.
             let count =
                 unsafe { (self.library.send)(self.connection.as_ptr(), at, frame.len(), 0) };
             if count >= 0 {
@@ -162,7 +162,7 @@ impl Port for VdePort {
     }
 
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the connection's own descriptor, open as long as the connection is.
+        // SAFETY: the connection's own descriptor, open as long as the connection.
         unsafe { BorrowedFd::borrow_raw(self.data) }
     }
 
@@ -173,7 +173,7 @@ impl Port for VdePort {
 
 impl Drop for VdePort {
     fn drop(&mut self) {
-        // SAFETY: open until now, and used no more. It tells no failure that could be helped.
+        // SAFETY: open until now, and not used again. No reported failure could be handled.
         unsafe { (self.library.close)(self.connection.as_ptr()) };
     }
 }
@@ -200,7 +200,7 @@ fn library() -> Result<&'static Library> {
 }
 
 fn load(name: &CStr) -> std::result::Result<Library, String> {
-    // SAFETY: the name is a string; what runs when it is loaded is as trusted as what we link.
+    // SAFETY: the name is a string; the library's initialisers are as trusted as what we link.
     let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     if handle.is_null() {
         return Err(loader_error());
@@ -211,7 +211,7 @@ fn load(name: &CStr) -> std::result::Result<Library, String> {
         if found.is_null() { Err(loader_error()) } else { Ok(found) }
     };
     let ask = |symbol: &CStr| {
-        // SAFETY: libvdeplug.h declares the three that are asked for as `int (VDECONN *)`.
+        // SAFETY: libvdeplug.h declares the three functions looked up here as `int (VDECONN *)`.
         find(symbol).map(|at| unsafe { std::mem::transmute::<*mut c_void, Ask>(at) })
     };
     let open = find(c"vde_open_real")?;
@@ -229,14 +229,14 @@ fn load(name: &CStr) -> std::result::Result<Library, String> {
     })
 }
 
-/// What the loader says of its last failure.
+/// The loader's last error message.
 fn loader_error() -> String {
     // SAFETY: it has no conditions.
     let said = unsafe { libc::dlerror() };
     if said.is_null() {
         return "the loader does not say why".to_owned();
     }
-    // SAFETY: a string that stays until the loader is used again by this thread.
+    // SAFETY: the string is valid until this thread uses the loader again.
     unsafe { CStr::from_ptr(said) }.to_string_lossy().into_owned()
 }
 
@@ -248,7 +248,7 @@ mod tests {
     fn a_library_that_is_not_there_is_told() {
         let reason = load(c"libnosuchthing.so.9").unwrap_err();
         assert!(reason.contains("libnosuchthing"), "{reason}");
-        // One that is there and has none of the functions.
+        // A library that exists and has none of the functions.
         let reason = load(c"libc.so.6").unwrap_err();
         assert!(reason.contains("vde_open_real"), "{reason}");
     }
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(got, Received::Frame { start: 0, length: frame.len() });
         assert_eq!(buffer[..frame.len()], frame);
         assert_eq!(other.receive(&mut buffer[..HEADER + 10]).unwrap(), Received::Empty);
-        // An unfinished checksum cannot be told.
+        // An unfinished checksum cannot be passed.
         let mut unfinished = frame.clone();
         unfinished[0] = 1;
         assert_eq!(one.send(&unfinished).unwrap(), Sent::Refused);

@@ -1,6 +1,6 @@
-//! Slots of a ring in memory shared with the kernel, by their status words.
+//! Slots of a ring in memory shared with the kernel, with their status words.
 //!
-//! Invariant: a slot is touched only by its owner, as its status word says.
+//! Invariant: only a slot's owner, by its status word, touches the slot.
 
 use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags};
 
-/// What slots are cut out of: large, so that little is left over, and small enough for the kernel to
-/// find in one piece.
+/// The unit that is divided into slots: large, so that little is left over, and small enough for
+/// the kernel to allocate in one piece.
 pub(crate) const BLOCK: u32 = 1 << 20;
 
 /// Memory shared with the kernel, unmapped when dropped.
@@ -20,15 +20,15 @@ pub(crate) struct Mapping {
     length: usize,
 }
 
-// SAFETY: the mapping is of the process, whatever thread uses it, and stays until it is dropped.
+// SAFETY: the mapping belongs to the process, whatever thread uses it, and stays until it is dropped.
 unsafe impl Send for Mapping {}
-// SAFETY: it is only a place; who may touch what of it is ruled by the slots' status words.
+// SAFETY: it is only an address range; the slots' status words rule who may touch what in it.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
     pub(crate) fn new(fd: &OwnedFd, length: usize) -> std::io::Result<Mapping> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping at a place of the kernel's choice takes no memory of others.
+        // SAFETY: a new mapping at an address chosen by the kernel replaces no memory of others.
         let start = unsafe {
             rustix::mm::mmap(std::ptr::null_mut(), length, access, MapFlags::SHARED, fd, 0)
         }?;
@@ -44,8 +44,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: it was mapped with this start and length, and nobody has a part of it any more: rings
-        // lend slots no longer than they live, and they keep this value.
+        // SAFETY: it was mapped with this start and length, and nobody uses a part of it any more:
+        // rings lend slots only while they live, and they keep this value.
         let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.length) };
     }
 }
@@ -70,7 +70,7 @@ impl Area {
         self.slot
     }
 
-    /// Which comes behind it.
+    /// The next slot, circularly.
     pub(crate) fn after(&self, slot: usize) -> usize {
         if slot + 1 == self.slots { 0 } else { slot + 1 }
     }
@@ -79,7 +79,7 @@ impl Area {
         debug_assert!(slot < self.slots);
         let block = (slot / self.per_block) * BLOCK as usize;
         let offset = self.from + block + (slot % self.per_block) * self.slot;
-        // SAFETY: slots are below `self.slots`, all of which the mapping of these blocks holds.
+        // SAFETY: slots are below `self.slots`, all of which are inside this mapping.
         unsafe { self.memory.start.add(offset) }
     }
 
@@ -91,21 +91,21 @@ impl Area {
         unsafe { AtomicU32::from_ptr(at) }
     }
 
-    /// Whose it is. What the kernel wrote before it handed it over is seen after this.
+    /// The slot's status, which names its owner. Acquires what the kernel wrote before handing it over.
     pub(crate) fn status(&self, slot: usize) -> u32 {
         self.word(slot).load(Ordering::Acquire)
     }
 
-    /// Hands it over. What was written before is seen by the kernel.
+    /// Hands the slot over. Releases what was written before to the kernel.
     pub(crate) fn hand_over(&self, slot: usize, status: u32) {
         self.word(slot).store(status, Ordering::Release);
     }
 
-    /// What stands at a slot's start. The slot must be ours.
+    /// The header at a slot's start. The slot must be ours.
     pub(crate) fn header(&self, slot: usize) -> libc::tpacket2_hdr {
         let at = self.start(slot).cast::<libc::tpacket2_hdr>().as_ptr();
-        // SAFETY: a slot begins with this structure, aligned, and any bytes are a value of it; volatile,
-        // because the kernel may, against the rules, write to it.
+        // SAFETY: a slot begins with this structure, aligned, and any bytes are a valid value;
+        // volatile, because the kernel may write to it against the rules.
         unsafe { at.read_volatile() }
     }
 
@@ -114,34 +114,34 @@ impl Area {
         let length = self.slot - DATA;
         // SAFETY: the header is part of the slot.
         let start = unsafe { self.start(slot).add(DATA) };
-        // SAFETY: the rest of the slot, initialised by the kernel (zeros at first). By the rule of the
-        // status word the kernel does not touch it while it is ours, and no other process maps the
-        // ring of a socket that was given to us. `&mut self` keeps all other slots of this ring
-        // from being used meanwhile, and rings do not overlap.
+        // SAFETY: the rest of the slot, initialised by the kernel (zeros at first). By the status
+        // word's rule the kernel does not touch it while it is ours, and no other process maps the
+        // ring of a socket that was passed to us. `&mut self` excludes use of this ring's other
+        // slots meanwhile, and rings do not overlap.
         unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), length) }
     }
 
-    /// Says how long the frame in a slot is.
+    /// Sets the length of the frame in a slot.
     pub(crate) fn set_length(&mut self, slot: usize, length: u32) {
         // SAFETY: the second word of the header, inside the slot.
         let at = unsafe { self.start(slot).cast::<u32>().add(1) };
-        // SAFETY: aligned as the first word is; the slot is ours.
+        // SAFETY: aligned like the first word; the slot is ours.
         unsafe { at.write_volatile(length) };
     }
 
-    /// Copies the frame of a slot, `length` bytes, into another. Both must be ours.
+    /// Copies the frame of a slot, `length` bytes, to another. Both must be ours.
     pub(crate) fn copy(&mut self, from: usize, to: usize, length: usize) {
         debug_assert!(from != to && length <= self.slot - DATA);
         // SAFETY: the header is part of the slot.
         let source = unsafe { self.start(from).add(DATA) };
         // SAFETY: as above.
         let target = unsafe { self.start(to).add(DATA) };
-        // SAFETY: both are ours, different slots, and hold that much.
+        // SAFETY: both are ours, are different slots, and hold that much.
         unsafe { source.copy_to_nonoverlapping(target, length) };
     }
 }
 
-/// Where a slot's data may begin, and begins for frames that go out: behind the aligned header.
+/// Earliest offset of a slot's data, and that of outgoing frames: behind the aligned header.
 pub(crate) const DATA: usize = 32;
 
 const _: () = assert!(size_of::<libc::tpacket2_hdr>() <= DATA);

@@ -1,7 +1,7 @@
-//! When datagrams came, as the kernel notes it: before whoever waits for them has been woken.
+//! Arrival times of datagrams, recorded by the kernel before the waiting reader wakes up.
 //!
-//! For measuring delays: what a reader's own waking takes is not the path's. Specification:
-//! socket(7), `SO_TIMESTAMPNS` in timestamping.rst.
+//! For measuring delays: the reader's wake-up latency is not the path's. Specification: socket(7),
+//! `SO_TIMESTAMPNS` in timestamping.rst.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -11,20 +11,20 @@ use crate::{Error, Result, option};
 /// Room for one control message with a timespec, aligned as control messages must be.
 type Control = [u64; 8];
 
-/// Makes the kernel note when each datagram for this socket comes.
+/// Makes the kernel record the arrival time of each datagram for this socket.
 ///
 /// # Errors
-/// The kernel's refusal.
+/// The kernel's error.
 pub fn note_arrivals(socket: &impl AsFd) -> Result<()> {
     option::set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
         .map_err(|e| Error::call("socket", "note arrivals", e))
 }
 
-/// Receives a datagram: its bytes in `buffer`, and when it came in nanoseconds of CLOCK_REALTIME, where
-/// that was noted.
+/// Receives a datagram: its bytes in `buffer`, and its arrival time in nanoseconds of
+/// CLOCK_REALTIME, if recorded.
 ///
 /// # Errors
-/// As recv(2), `WouldBlock` after the socket's timeout among them.
+/// As recv(2), including `WouldBlock` after the socket's timeout.
 pub fn receive(socket: &impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
     let mut control: Control = [0; 8];
     let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
@@ -35,18 +35,18 @@ pub fn receive(socket: &impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Opti
     head.msg_control = control.as_mut_ptr().cast();
     head.msg_controllen = size_of::<Control>();
     let fd = socket.as_fd().as_raw_fd();
-    // SAFETY: the descriptor is open; `head` names `buffer` and `control`, which outlive the call and have
-    // the lengths given.
+    // SAFETY: the descriptor is open; `head` points to `buffer` and `control`, which outlive the
+    // call and have the given lengths.
     let received = unsafe { libc::recvmsg(fd, &raw mut head, 0) };
     let length = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
     Ok((length, noted(&head)))
 }
 
-/// The time in a message's control part.
+/// The time in a message's control data.
 fn noted(head: &libc::msghdr) -> Option<u64> {
-    // SAFETY: the kernel has filled in `head`; its control part is that of the caller, still there.
+    // SAFETY: the kernel has filled in `head`; its control buffer is the caller's and still live.
     let first = unsafe { libc::CMSG_FIRSTHDR(head) };
-    // SAFETY: it is null or points to a whole, aligned header in the control part.
+    // SAFETY: it is null or points to a whole, aligned header in the control buffer.
     let message = unsafe { first.as_ref() }?;
     let ours = message.cmsg_level == libc::SOL_SOCKET && message.cmsg_type == libc::SCM_TIMESTAMPNS;
     if !ours {

@@ -1,12 +1,12 @@
-//! A ring of blocks that hold many frames and are handed over whole (TPACKET_V3, packet_mmap.rst).
+//! A ring of blocks, each with many frames and handed over whole (TPACKET_V3, packet_mmap.rst).
 //!
-//! For capture: both directions of an interface, each frame lent where the kernel has put it. A block
-//! comes when it is full, or some milliseconds after its first frame; it is the kernel's again when
-//! dropped. Nothing is taken before the filter is in place: until then all is rejected.
-//! Super-frames are told by a bit of the kernel and by their length. A header of offloads
-//! (PACKET_VNET_HDR) would tell them all, but loses those that it has no word for, such as SCTP's.
-//! Every frame that the filter takes is in a block or counted as dropped; after [`BlockRing::stop`]
-//! both can be added up. Invariant: blocks are taken and given back in order, one at a time.
+//! For capture: both directions of an interface, each frame lent in place. A block arrives when it is
+//! full, or some milliseconds after its first frame; dropping it returns it to the kernel. Nothing is
+//! captured before the filter is attached: until then everything is rejected. Super-frames are
+//! recognised by a kernel flag and by their length. An offload header (PACKET_VNET_HDR) would mark them
+//! all, but loses types that it cannot express, such as SCTP's. Every frame that the filter accepts is
+//! in a block or counted as dropped; after [`BlockRing::stop`] the two add up. Invariant: blocks are
+//! taken and given back in order, one at a time.
 
 mod contents;
 mod filter;
@@ -29,28 +29,28 @@ use contents::Look;
 use filter::Filter;
 use memory::Blocks;
 
-/// An Ethernet header and two tags: what a frame has before a packet of at most the MTU.
+/// An Ethernet header and two tags: bytes before a packet of at most the MTU.
 const BEFORE_PACKET: u32 = 14 + 8;
-/// How often counts of 32 bits are fetched, and the MTU asked for.
+/// Interval for reading the 32-bit counters and the MTU.
 const REFRESH: Duration = Duration::from_secs(1);
-/// How often an interface that is down is looked for: nothing tells when it goes.
+/// Interval for checking an interface that is down: no event reports its end.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How a ring is made.
+/// Options of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockOptions {
-    /// Bytes of a block: a multiple of the page's. Super-frames that are longer are cut.
+    /// Bytes of a block: a multiple of the page size. Longer super-frames are cut.
     pub block_bytes: usize,
-    /// How many blocks. All memory is taken when the ring is opened.
+    /// Number of blocks. All memory is allocated when the ring is opened.
     pub blocks: usize,
-    /// How long the first frame of a block waits for others, in milliseconds, 1 or more; the kernel
-    /// may take up to twice as long.
+    /// How long the first frame of a block waits for others, in milliseconds, at least 1; the
+    /// kernel may take up to twice as long.
     pub timeout_ms: u32,
     /// Whether several rings share the frames.
     pub fanout: Option<Fanout>,
-    /// The most bytes kept of a frame, its VLAN tag among them; 0: all.
+    /// The most bytes kept of a frame, including its VLAN tag; 0: all.
     pub snaplen: u32,
-    /// Whether frames for others are wanted, too.
+    /// Whether frames for other stations are captured, too.
     pub promiscuous: bool,
 }
 
@@ -68,12 +68,12 @@ impl Default for BlockOptions {
     }
 }
 
-/// A group of rings that share an interface's frames: each comes to one of them. All have the same
-/// interface and mode.
+/// A group of rings that share an interface's frames: each frame goes to one ring. All rings have
+/// the same interface and mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fanout {
-    /// The group's number in the network namespace, for all but its first ring; none: a new group,
-    /// with a number that nobody has, which [`BlockRing::group`] tells.
+    /// The group's id in the network namespace, for all but its first ring; `None`: a new group
+    /// with an unused id, which [`BlockRing::group`] returns.
     pub id: Option<u16>,
     /// Which ring gets a frame.
     pub mode: FanoutMode,
@@ -82,30 +82,30 @@ pub struct Fanout {
 /// Which ring of a group gets a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FanoutMode {
-    /// The same for all frames of a flow, both its directions.
+    /// The same ring for all frames of a flow, in both directions.
     Hash,
-    /// One for each processor that frames come in by.
+    /// One ring for each CPU that receives frames.
     Cpu,
-    /// Each in turn.
+    /// Each ring in turn.
     RoundRobin,
 }
 
-/// What the kernel has counted since the ring was opened, in frames.
+/// The kernel's frame counters since the ring was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Taken by the filter, dropped ones among them.
+    /// Accepted by the filter, including dropped ones.
     pub packets: u64,
     /// Lost because no block was free.
     pub drops: u64,
-    /// How often no block was free.
+    /// Number of times no block was free.
     pub freezes: u64,
 }
 
-/// How the interface is, as far as it was told.
+/// The interface's state, as far as known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Link {
     Up,
-    /// It went down, which the caller has yet to be told.
+    /// It went down; the caller has not been told yet.
     Fell,
     Down,
     Gone,
@@ -119,7 +119,7 @@ pub struct BlockRing {
     index: u32,
     options: BlockOptions,
     look: Look,
-    /// The next block that the kernel hands over.
+    /// The next block to be handed over by the kernel.
     next: usize,
     link: Link,
     stopped: bool,
@@ -128,14 +128,14 @@ pub struct BlockRing {
 }
 
 impl BlockRing {
-    /// Opens a ring on the interface `index` of the calling thread's network namespace, for the frames
-    /// that `filter` (classic BPF) takes, or all. The interface may be down.
+    /// Opens a ring on the interface `index` of the calling thread's network namespace, for the
+    /// frames that `filter` (classic BPF) accepts, or all. The interface may be down.
     ///
-    /// A group of rings takes all frames from when its last ring is open.
+    /// A group of rings gets all frames once its last ring is open.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] without the right to; [`Error::Call`] when the kernel refuses: EINVAL for
-    /// sizes or instructions that it does not take, ENODEV for no such interface, ENOMEM.
+    /// [`Error::Unsupported`] without permission; [`Error::Call`] if the kernel refuses: EINVAL for
+    /// invalid sizes or instructions, ENODEV for no such interface, ENOMEM.
     pub fn open(
         index: u32,
         options: BlockOptions,
@@ -191,13 +191,13 @@ impl BlockRing {
         Ok(ring)
     }
 
-    /// The next block, waited for at most so long; none when the time is over or, after
+    /// The next block, waiting at most `wait`; `None` after that time or, after
     /// [`BlockRing::stop`], when all have been taken. Blocks from before an error come before it.
     ///
     /// # Errors
-    /// [`Error::Down`], once each time the interface goes down: the ring goes on by itself when it is up
-    /// again. [`Error::Gone`], from then on always, when it was deleted or moved away; [`Error::Down`]
-    /// may come before. [`Error::Call`] when the kernel refuses.
+    /// [`Error::Down`], once each time the interface goes down: the ring continues by itself when
+    /// it is up again. [`Error::Gone`], from then on always, if it was deleted or moved away;
+    /// [`Error::Down`] may come before. [`Error::Call`] if the kernel refuses.
     pub fn block(&mut self, wait: Duration) -> Result<Option<Block<'_>>> {
         if self.refreshed.elapsed() >= REFRESH {
             self.refresh()?;
@@ -205,13 +205,12 @@ impl BlockRing {
         Ok(if self.ready(wait)? { Some(Block { ring: self }) } else { None })
     }
 
-    /// What has been counted up to now. It goes together with the blocks only after
-    /// [`BlockRing::stop`].
+    /// The counters so far. They match the blocks only after [`BlockRing::stop`].
     ///
     /// # Errors
-    /// The kernel's refusal.
+    /// The kernel's error.
     pub fn statistics(&mut self) -> Result<Statistics> {
-        // struct tpacket_stats_v3; reading sets the kernel's counts back.
+        // struct tpacket_stats_v3; reading resets the kernel's counters.
         let [packets, drops, freezes]: [u32; 3] =
             option::get(&self.fd, libc::SOL_PACKET, libc::PACKET_STATISTICS)
                 .map_err(|e| Error::call(object(self.index), "read statistics of", e))?;
@@ -221,18 +220,18 @@ impl BlockRing {
         Ok(self.statistics)
     }
 
-    /// Takes no more frames. What has been taken still comes by [`BlockRing::block`], which then gives
-    /// none at once when all is taken; the frames of all blocks are then exactly
-    /// [`Statistics::packets`] less [`Statistics::drops`].
+    /// Stops capturing. Frames captured so far still come by [`BlockRing::block`], which then
+    /// returns `None` at once when all are taken. All blocks then hold exactly
+    /// [`Statistics::packets`] minus [`Statistics::drops`] frames.
     ///
     /// # Errors
-    /// The kernel's refusal.
+    /// The kernel's error.
     pub fn stop(&mut self) -> Result<()> {
         let failed = |e| Error::call(object(self.index), "stop", e);
         filter::reject(&self.fd).map_err(failed)?;
         match self.options.fanout {
             None => unbind(&self.fd, self.index)?,
-            // A ring in a group stays bound; whatever socket is unbound, the kernel waits for all.
+            // A ring in a group stays bound; unbinding any socket makes the kernel wait for all.
             Some(_) => {
                 let other = socket::open(self.index, SocketFlags::empty())?;
                 filter::reject(&other).map_err(failed)?;
@@ -246,10 +245,10 @@ impl BlockRing {
         Ok(())
     }
 
-    /// Whether the interface is still there, up or down.
+    /// Whether the interface still exists, up or down.
     ///
     /// # Errors
-    /// The kernel's refusal.
+    /// The kernel's error.
     pub fn interface_alive(&self) -> Result<bool> {
         Ok(self.link != Link::Gone && socket::interface(&self.fd)?.is_some())
     }
@@ -259,10 +258,10 @@ impl BlockRing {
         Duration::from_millis(u64::from(self.options.timeout_ms))
     }
 
-    /// The number of the group that it shares frames with.
+    /// The id of the ring's group.
     ///
     /// # Errors
-    /// The kernel's refusal.
+    /// The kernel's error.
     pub fn group(&self) -> Result<Option<u16>> {
         if self.options.fanout.is_none() {
             return Ok(None);
@@ -272,7 +271,7 @@ impl BlockRing {
         Ok(u16::try_from(told & 0xffff).ok())
     }
 
-    /// Whether a block is ours, waited for at most so long.
+    /// Waits at most `wait` for the next block; returns whether it is ours.
     fn ready(&mut self, wait: Duration) -> Result<bool> {
         if self.blocks.ours(self.next) {
             return Ok(true);
@@ -300,7 +299,7 @@ impl BlockRing {
         }
     }
 
-    /// Tells why nothing comes any more.
+    /// Reports why no frames come any more.
     fn tell(&mut self) -> Result<bool> {
         let index = self.index;
         match self.link {
@@ -313,10 +312,10 @@ impl BlockRing {
         }
     }
 
-    /// When no more frames come: whether a block is ours, having waited for the kernel to hand over
-    /// the one it has begun.
+    /// Once no more frames come: waits for the kernel to hand over the block it has begun; returns
+    /// whether the next block is ours.
     fn settle(&mut self) -> Result<bool> {
-        // It looks every timeout and takes what has not changed since.
+        // The kernel checks every timeout and hands over a block unchanged since.
         let bound = Duration::from_millis(u64::from(self.options.timeout_ms)) * 4 + LOOK;
         let end = Instant::now() + bound;
         loop {
@@ -332,7 +331,7 @@ impl BlockRing {
         }
     }
 
-    /// Waits for a block or news of the interface, and notes the latter.
+    /// Waits for a block or an interface event, and records the latter.
     fn poll(&mut self, wait: Duration) -> Result<()> {
         let failed = |e: Errno| Error::call(object(self.index), "wait for", e);
         let timeout = Timespec::try_from(wait).ok();
@@ -358,10 +357,10 @@ impl BlockRing {
         }
     }
 
-    /// Fetches counts before they wrap, and learns what a single packet can be.
+    /// Reads the counters before they wrap, and updates the longest single packet.
     fn refresh(&mut self) -> Result<()> {
         self.statistics()?;
-        // An interface that has gone is told elsewhere.
+        // The end of an interface is reported elsewhere.
         if let Ok(mtu) = socket::mtu(&self.fd, self.index) {
             self.look.longest = mtu.saturating_add(BEFORE_PACKET);
         }
@@ -371,20 +370,20 @@ impl BlockRing {
 }
 
 impl AsFd for BlockRing {
-    /// For waiting: readable when there is a block.
+    /// For waiting: readable if there is a block.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 }
 
-/// A block of frames, the kernel's again when dropped.
+/// A block of frames; dropping it returns it to the kernel.
 #[derive(Debug)]
 pub struct Block<'r> {
     ring: &'r mut BlockRing,
 }
 
 impl Block<'_> {
-    /// Its frames, in the order in which they came.
+    /// Its frames, in order of arrival.
     pub fn frames(&self) -> BlockFrames<'_> {
         let (blocks, block) = (&self.ring.blocks, self.ring.next);
         // SAFETY: the block is ours since this value was made, and is given back only when it is
@@ -393,7 +392,7 @@ impl Block<'_> {
         BlockFrames::new(bytes, blocks.first(block), blocks.frames(block), self.ring.look)
     }
 
-    /// How many frames are in it.
+    /// Number of its frames.
     pub fn count(&self) -> u32 {
         self.ring.blocks.frames(self.ring.next)
     }
@@ -415,7 +414,7 @@ impl Drop for Block<'_> {
     }
 }
 
-/// Makes the socket, bound to an interface, one of a group.
+/// Adds the socket, bound to an interface, to a group.
 fn join(fd: &OwnedFd, fanout: Fanout) -> io::Result<()> {
     let mode = match fanout.mode {
         FanoutMode::Hash => libc::PACKET_FANOUT_HASH,
@@ -430,7 +429,7 @@ fn join(fd: &OwnedFd, fanout: Fanout) -> io::Result<()> {
     option::set(fd, libc::SOL_PACKET, libc::PACKET_FANOUT, value.cast_signed())
 }
 
-/// Binds it to no protocol. The kernel first waits until no processor is handing over a frame. An
+/// Binds it to no protocol. The kernel first waits until no CPU is handing over a frame. An
 /// interface that is gone hands over none.
 fn unbind(fd: &OwnedFd, index: u32) -> Result<()> {
     match socket::bind(fd, index, 0) {

@@ -1,4 +1,4 @@
-//! What can go wrong with a packet socket, with the object and the operation.
+//! Errors of packet sockets, with the object and the operation.
 
 use std::io;
 
@@ -14,27 +14,27 @@ pub enum Error {
     /// The kernel refused.
     #[error("{object}: {operation}")]
     Call {
-        /// What it was tried on.
+        /// The object.
         object: String,
-        /// What was tried.
+        /// The operation tried.
         operation: &'static str,
-        /// The refusal.
+        /// The kernel's error.
         #[source]
         source: io::Error,
     },
-    /// Frames that no interface can take.
+    /// Frames that no interface can accept.
     #[error("frames: prepare: {reason}")]
     Frames {
         /// What is wrong with them.
         reason: &'static str,
     },
-    /// The interface is down: nothing comes until it is up again.
+    /// The interface is down: nothing arrives until it is up again.
     #[error("interface {index}: receive: it is down")]
     Down {
         /// The interface.
         index: u32,
     },
-    /// The interface is no more, or is in another network namespace: nothing will ever come.
+    /// The interface no longer exists, or is in another network namespace: nothing will ever arrive.
     #[error("interface {index}: receive: it is gone")]
     Gone {
         /// The interface.
@@ -54,7 +54,7 @@ impl Error {
         Error::Call { object: object.into(), operation, source: source.into() }
     }
 
-    /// The kernel's error number behind it, if it was a refusal.
+    /// The kernel's error number behind it; `None` if the kernel refused nothing.
     pub fn raw_os_error(&self) -> Option<i32> {
         match self {
             Error::Call { source, .. } => source.raw_os_error(),

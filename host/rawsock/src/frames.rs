@@ -1,36 +1,36 @@
-//! Frames laid out once, in the form that sendmmsg(2) takes, so that sending them prepares nothing.
+//! Frames laid out once in the form of sendmmsg(2), so that sending needs no preparation.
 //!
-//! Invariant: each message points to its own part, and each part into the bytes, all of them on the
-//! heap and owned by the same value; none of the three changes or moves until the value is dropped.
+//! Invariant: each message points to its own part, and each part into the bytes, all on the heap
+//! and owned by the same value; none of the three changes or moves until the value is dropped.
 
 use crate::{Error, Result};
 
-/// The most frames that one system call takes (`UIO_MAXIOV`).
+/// The most frames that one system call accepts (`UIO_MAXIOV`).
 pub const MOST_FRAMES: usize = 1024;
 /// The longest frame: Ethernet header, two VLAN tags, the longest IP packet.
 pub const MOST_BYTES: usize = 14 + 8 + 65_535;
 /// An Ethernet header.
 const LEAST_BYTES: usize = 14;
 
-/// Whole frames, Ethernet header first, ready to be sent in their order.
+/// Whole frames, Ethernet header first, ready to send in order.
 pub struct Frames {
-    /// What messages point into; kept, never touched again.
+    /// The target of the parts; kept, never touched again.
     _bytes: Box<[u8]>,
-    /// What messages point to; kept, never touched again.
+    /// The target of the messages; kept, never touched again.
     _parts: Box<[libc::iovec]>,
     messages: Box<[libc::mmsghdr]>,
 }
 
-// SAFETY: the pointers are to memory on the heap that this value alone owns, so they stay valid on
-// whatever thread it is used.
+// SAFETY: the pointers are to heap memory that this value alone owns, so they are valid on any
+// thread.
 unsafe impl Send for Frames {}
 
 impl Frames {
-    /// Prepares `count` frames that go round through `set`.
+    /// Prepares `count` frames that repeat `set` in turn.
     ///
     /// # Errors
-    /// [`Error::Frames`] when there is none, more than [`MOST_FRAMES`], or one that is shorter than
-    /// an Ethernet header or longer than [`MOST_BYTES`].
+    /// [`Error::Frames`] if there are none, more than [`MOST_FRAMES`], or one shorter than an
+    /// Ethernet header or longer than [`MOST_BYTES`].
     pub fn round(set: &[&[u8]], count: usize) -> Result<Frames> {
         check(set, count)?;
         let mut bytes: Box<[u8]> = set.concat().into();
@@ -47,7 +47,7 @@ impl Frames {
         Ok(Frames { _bytes: bytes, _parts: parts, messages })
     }
 
-    /// How many frames are sent by one call.
+    /// Number of frames sent by one call.
     pub fn count(&self) -> usize {
         self.messages.len()
     }
@@ -81,7 +81,7 @@ fn check(set: &[&[u8]], count: usize) -> Result<()> {
 }
 
 fn message(part: *mut libc::iovec) -> libc::mmsghdr {
-    // SAFETY: all bytes zero is a value of each member of mmsghdr.
+    // SAFETY: all bytes zero is a valid value of each member of mmsghdr.
     let mut message: libc::mmsghdr = unsafe { std::mem::zeroed() };
     message.msg_hdr.msg_iov = part;
     message.msg_hdr.msg_iovlen = 1;

@@ -1,10 +1,10 @@
-//! Packet sockets: whole frames taken from and given to an interface as they are on the wire (packet(7)).
+//! Packet sockets: whole frames, as on the wire, from and to an interface (packet(7)).
 //!
-//! A [`Sender`] gives prepared [`Frames`] to one interface, many by one system call, and accounts for
-//! every one. [`rings`] shares slots with the kernel: an [`RxRing`] lends frames where they lie, a
-//! [`TxRing`] sends what was put by one call a burst. A [`BlockRing`] lends blocks of many frames, for
-//! capture. [`socket`] opens and asks, [`tag`] puts back VLAN tags, [`arrival`] tells when datagrams
-//! came. The calling thread's network namespace counts when a socket is opened.
+//! A [`Sender`] sends prepared [`Frames`] to one interface, many per system call, and accounts for
+//! every one. [`rings`] shares slots with the kernel: an [`RxRing`] lends frames in place, a
+//! [`TxRing`] sends by one call per burst. A [`BlockRing`] lends blocks of many frames, for
+//! capture. [`socket`] opens and queries, [`tag`] restores VLAN tags, [`arrival`] gives arrival
+//! times of datagrams. A socket uses the calling thread's network namespace at its opening.
 
 mod area;
 pub mod arrival;

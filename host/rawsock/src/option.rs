@@ -1,14 +1,14 @@
-//! Socket options that rustix does not have: integers and small structures, as in packet(7).
+//! Socket options that rustix lacks: integers and small structures, as in packet(7).
 //!
-//! Invariant: only types whose every bit pattern is a value go through here.
+//! Invariant: only types for which every bit pattern is valid pass through here.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// A structure of C that any bytes are a valid value of.
+/// A C structure for which any bytes are a valid value.
 ///
 /// # Safety
-/// Every bit pattern must be a value of the type, and it must have no padding.
+/// Every bit pattern must be a valid value of the type, and it must have no padding.
 pub unsafe trait Plain: Copy {}
 // SAFETY: any four bytes are an i32.
 unsafe impl Plain for i32 {}
@@ -26,7 +26,7 @@ unsafe impl Plain for libc::packet_mreq {}
 /// Sets a value.
 ///
 /// # Errors
-/// The kernel's refusal.
+/// The kernel's error.
 pub fn set<T: Plain>(socket: impl AsFd, level: i32, name: i32, value: T) -> io::Result<()> {
     let fd = socket.as_fd().as_raw_fd();
     let length = length_of::<T>()?;
@@ -38,13 +38,13 @@ pub fn set<T: Plain>(socket: impl AsFd, level: i32, name: i32, value: T) -> io::
 /// Reads a value.
 ///
 /// # Errors
-/// The kernel's refusal.
+/// The kernel's error.
 pub fn get<T: Plain + Default>(socket: impl AsFd, level: i32, name: i32) -> io::Result<T> {
     let fd = socket.as_fd().as_raw_fd();
     let mut value = T::default();
     let mut length = length_of::<T>()?;
     let at = (&raw mut value).cast();
-    // SAFETY: the pointer is to a live T of which any bytes are a value; the length is its size.
+    // SAFETY: the pointer is to a live T, for which any bytes are valid; the length is its size.
     let ret = unsafe { libc::getsockopt(fd, level, name, at, &raw mut length) };
     if ret == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }

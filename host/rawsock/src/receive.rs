@@ -1,39 +1,39 @@
-//! Frames that come in by a ring: looked at where they lie, then given back.
+//! Incoming frames by a ring: lent in place, then given back.
 //!
-//! A frame stands behind a header of offloads, its VLAN tag put back in. What the slot has cut is told
-//! as cut and cannot be looked at: whoever forwarded it would forward half a frame.
+//! A frame follows an offload header, with its VLAN tag restored. A frame cut by its slot is
+//! reported as cut and cannot be viewed: forwarding it would forward half a frame.
 
 use crate::area::{Area, DATA};
 use crate::tag::{HEADER, TAG, put_back, tag_of};
 
-/// A ring of frames that come in.
+/// A ring of incoming frames.
 #[derive(Debug)]
 pub struct RxRing {
     area: Area,
-    /// Whether the kernel writes the header of offloads.
+    /// Whether the kernel writes an offload header.
     header: bool,
     next: usize,
-    /// How the next frame was found: it is looked at only once.
+    /// The state of the next frame: it is parsed only once.
     seen: Option<Seen>,
 }
 
-/// How a frame was found.
+/// The state of a frame.
 #[derive(Clone, Copy, Debug)]
 enum Seen {
-    /// Whole, between these places behind the slot's header.
+    /// Whole, between these offsets after the slot's header.
     Whole(usize, usize),
     Aside,
     Cut,
 }
 
-/// What is next.
+/// The next frame.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Peeked<'a> {
-    /// A frame with its header of offloads before it.
+    /// A frame with its offload header.
     Frame(&'a mut [u8]),
-    /// One that was longer than its slot, and is to be received from the socket, where it is the first.
+    /// A frame longer than its slot, to be received from the socket, where it is the first.
     Aside,
-    /// One that was longer than its slot.
+    /// A frame longer than its slot.
     Cut,
     /// Nothing.
     Empty,
@@ -62,7 +62,7 @@ impl RxRing {
         }
     }
 
-    /// Gives the next frame's slot back to the kernel. Without effect when there is none.
+    /// Returns the next frame's slot to the kernel. No effect if there is none.
     pub fn release(&mut self) {
         if self.area.status(self.next) & libc::TP_STATUS_USER != 0 {
             self.seen = None;
@@ -71,7 +71,7 @@ impl RxRing {
         }
     }
 
-    /// Looks at the next slot, which is ours.
+    /// Parses the next slot, which is ours.
     fn look(&mut self) -> Seen {
         let told = self.area.header(self.next);
         if told.tp_status & libc::TP_STATUS_COPY != 0 {
@@ -83,7 +83,7 @@ impl RxRing {
         self.whole(&told).map_or(Seen::Cut, |(start, end)| Seen::Whole(start, end))
     }
 
-    /// Where the whole frame in the next slot lies behind the slot's header, its tag put back.
+    /// Offsets of the whole frame in the next slot after the slot's header, its tag restored.
     fn whole(&mut self, told: &libc::tpacket2_hdr) -> Option<(usize, usize)> {
         let frame = usize::from(told.tp_mac).checked_sub(DATA)?;
         let end = frame.checked_add(usize::try_from(told.tp_snaplen).ok()?)?;
@@ -96,7 +96,7 @@ impl RxRing {
         let Some(tag) = tag_of(told.tp_status, told.tp_vlan_tci, told.tp_vlan_tpid) else {
             return Some((start, end));
         };
-        // The kernel's socket address, which nobody reads, stands there.
+        // The kernel's socket address, which nobody reads, is there.
         let room = start.checked_sub(TAG)?;
         let put = put_back(&mut bytes[room..], tag);
         Some(if put { (room, end) } else { (start, end) })

@@ -1,10 +1,10 @@
-//! Rings of slots that a packet socket and this process share (packet_mmap.rst of the kernel).
+//! Rings of slots shared by a packet socket and this process (the kernel's packet_mmap.rst).
 //!
-//! Sets them up on a socket and maps them; [`RxRing`] and [`TxRing`] use them. Slots are of the second
-//! form (TPACKET_V2): one frame each, handed over by one status word, so that a frame is seen as soon
-//! as it is there. Blocks that hold many frames and are handed over whole are for who can wait.
-//! Invariant: at any time a slot is the kernel's or ours, as its status word says; only the owner
-//! touches the rest of it. A ring has a slot of ours at a time as `&mut`, by its own `&mut`.
+//! Sets them up on a socket and maps them, for [`RxRing`] and [`TxRing`]. Slots have version 2
+//! (TPACKET_V2): one frame each, handed over by one status word, so a frame is visible as soon as
+//! it arrives. Blocks of many frames, handed over whole, are for users that can wait. Invariant: at
+//! any time a slot is the kernel's or ours, by its status word; only the owner touches the rest of
+//! it. A ring lends one slot of ours at a time as `&mut`, through its own `&mut`.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -13,28 +13,28 @@ use crate::area::{Area, BLOCK, Mapping};
 use crate::socket::object;
 use crate::{Error, Result, RxRing, TxRing, option, socket};
 
-/// A slot of this many bytes takes any frame: what the kernel puts before it, the header of offloads,
-/// the longest IP packet behind an Ethernet header with two tags. A whole number of pages, because
-/// the kernel sends pages and takes no more than 17 for a frame.
+/// A slot of this size holds any frame: the kernel's prefix, the offload header, the longest IP
+/// packet with an Ethernet header and two tags. A whole number of pages, because the kernel sends
+/// pages and accepts at most 17 for a frame.
 pub const WHOLE_SLOT: u32 = 17 * 4096;
 
-/// How large rings are.
+/// Sizes of rings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingSizes {
-    /// Bytes of a slot for frames that come in: a multiple of 16. Longer frames are cut.
+    /// Bytes of a receive slot: a multiple of 16. Longer frames are cut.
     pub receive_slot: u32,
-    /// MiB of memory for frames that come in.
+    /// MiB of memory for incoming frames.
     pub receive: u32,
-    /// Whether frames that do not fit a slot are also kept whole, to be received from the socket.
+    /// Whether frames that do not fit a slot are also queued whole, to be received from the socket.
     pub aside: bool,
-    /// Bytes of a slot for frames that go out: a multiple of 16.
+    /// Bytes of a transmit slot: a multiple of 16.
     pub transmit_slot: u32,
-    /// MiB of memory for frames that go out; 0: no ring for these.
+    /// MiB of memory for outgoing frames; 0: no transmit ring.
     pub transmit: u32,
 }
 
 impl Default for RingSizes {
-    /// 15 frames of any length in a MiB.
+    /// 15 frames of any length per MiB.
     fn default() -> Self {
         RingSizes {
             receive_slot: WHOLE_SLOT,
@@ -46,18 +46,18 @@ impl Default for RingSizes {
     }
 }
 
-/// Sets up the rings of a socket that has none. What waits on it unread is lost. Whether frames have a
-/// header of offloads (`PACKET_VNET_HDR`) must be said before.
+/// Sets up the rings of a socket that has none. Unread frames on it are lost. Set the offload
+/// header (`PACKET_VNET_HDR`) before.
 ///
 /// # Errors
-/// [`Error::Call`] when the kernel refuses: EBUSY when it has rings, ENOMEM.
+/// [`Error::Call`] if the kernel refuses: EBUSY if it has rings, ENOMEM.
 pub fn rings(fd: &OwnedFd, options: RingSizes) -> Result<(RxRing, Option<TxRing>)> {
     let index = socket::interface(fd)?.unwrap_or(0);
     let failed = |operation| move |e: std::io::Error| Error::call(object(index), operation, e);
     let version = i32::try_from(libc::tpacket_versions::TPACKET_V2 as u32).unwrap_or(1);
     socket::set(fd, index, libc::PACKET_VERSION, version, "have slots of the second form on")?;
     let header = get_flag(fd, libc::PACKET_VNET_HDR);
-    // Any size will do: it says only that they are kept.
+    // Any size works: it only says that they are kept.
     let keep = i32::from(options.aside);
     socket::set(fd, index, libc::PACKET_COPY_THRESH, keep, "keep what fits no slot of")?;
     let (slot_in, slot_out) = (options.receive_slot, options.transmit_slot);

@@ -1,8 +1,8 @@
-//! A packet socket that sends prepared frames, many by one call (packet(7), sendmmsg(2)).
+//! A packet socket that sends prepared frames, many per call (packet(7), sendmmsg(2)).
 //!
-//! The socket has no protocol, so that nothing is ever queued for reading. [`Path::Direct`] goes past
-//! the interface's queueing discipline and past programs at its egress; [`Path::Queue`] does not.
-//! A frame is taken when the interface has it, or lost when the queue had no room: never both.
+//! The socket has no protocol, so nothing is ever queued for reading. [`Path::Direct`] bypasses the
+//! interface's queueing discipline and egress programs; [`Path::Queue`] does not. A frame is
+//! accepted if the interface has it, or lost if the queue was full: never both.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -13,26 +13,26 @@ use rustix::net::SocketFlags;
 use crate::socket::{self, object};
 use crate::{Error, Frames, Result};
 
-/// How frames get from the socket to the interface.
+/// The path of frames from the socket to the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Path {
-    /// Through the queueing discipline and the programs at the interface's egress.
+    /// Through the queueing discipline and the interface's egress programs.
     Queue,
-    /// Past both (`PACKET_QDISC_BYPASS`).
+    /// Bypassing both (`PACKET_QDISC_BYPASS`).
     Direct,
 }
 
-/// What became of frames, in frames.
+/// Counters of sent frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Taken by the interface.
+    /// Accepted by the interface.
     pub taken: u64,
-    /// Lost: the queue behind the socket had no room.
+    /// Lost: the queue behind the socket was full.
     pub refused: u64,
 }
 
 impl Tally {
-    /// All that were given to the socket.
+    /// All frames given to the socket.
     pub fn offered(self) -> u64 {
         self.taken + self.refused
     }
@@ -55,7 +55,7 @@ impl Sender {
     /// Opens a socket on the interface `index` of the calling thread's network namespace.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] without the right to; [`Error::Call`] when the kernel refuses.
+    /// [`Error::Unsupported`] without permission; [`Error::Call`] if the kernel refuses.
     pub fn open(index: u32, path: Path) -> Result<Sender> {
         let fd = socket::open(index, SocketFlags::empty())?;
         if path == Path::Direct {
@@ -65,19 +65,19 @@ impl Sender {
         Ok(Sender { fd, index, tally: Tally::default() })
     }
 
-    /// Sends all of `frames` once, in order, and tells what became of them. It waits while the
+    /// Sends all of `frames` once, in order, and returns their counters. It waits while the
     /// socket's own buffer is full.
     ///
     /// # Errors
-    /// [`Error::Call`] when the interface is down or gone, or does not take such a frame; frames
-    /// before that one have been sent and are in the [`Sender::tally`].
+    /// [`Error::Call`] if the interface is down or gone, or does not accept such a frame; the
+    /// frames before it have been sent and are in the [`Sender::tally`].
     pub fn send(&mut self, frames: &mut Frames) -> Result<Tally> {
         let mut sent = Tally::default();
         let mut rest = frames.messages();
         while !rest.is_empty() {
             let step = match self.send_some(rest) {
                 Ok(taken) => Tally { taken: taken as u64, refused: 0 },
-                // The first of the rest was lost in the queue.
+                // The first of the remaining frames was lost in the queue.
                 Err(Errno::NOBUFS) => Tally { taken: 0, refused: 1 },
                 Err(Errno::INTR) => continue,
                 Err(errno) => return Err(Error::call(object(self.index), "send", errno)),
@@ -90,16 +90,16 @@ impl Sender {
         Ok(sent)
     }
 
-    /// Totals since it was opened.
+    /// Totals since opening.
     pub fn tally(&self) -> Tally {
         self.tally
     }
 
-    /// How many from the front were taken, at least one.
+    /// Sends from the front; returns how many were accepted, at least one.
     fn send_some(&self, messages: &mut [libc::mmsghdr]) -> Result<usize, Errno> {
         let count = libc::c_uint::try_from(messages.len()).map_err(|_| Errno::INVAL)?;
-        // SAFETY: messages are `count` live mmsghdr; by the invariant of `Frames` each points to one
-        // live part, and that to live bytes, which the kernel only reads.
+        // SAFETY: messages are `count` live mmsghdr; by the invariant of `Frames` each points to
+        // one live part, and that to live bytes, which the kernel only reads.
         let ret = unsafe { libc::sendmmsg(self.fd.as_raw_fd(), messages.as_mut_ptr(), count, 0) };
         usize::try_from(ret).map_err(|_| {
             let number = io::Error::last_os_error().raw_os_error();

@@ -1,6 +1,6 @@
-//! VLAN tags that the kernel has taken out of frames, put back in (packet(7), IEEE 802.1Q).
+//! Restores VLAN tags that the kernel has stripped from frames (packet(7), IEEE 802.1Q).
 //!
-//! Works on a frame with a virtio-net header of [`HEADER`] bytes before it. Invariant: nothing behind
+//! Works on a frame preceded by a virtio-net header of [`HEADER`] bytes. Invariant: nothing behind
 //! the MACs moves.
 
 /// Bytes of the virtio-net header (linux/virtio_net.h, the legacy one).
@@ -12,7 +12,7 @@ const MACS: usize = 12;
 /// `VIRTIO_NET_HDR_F_NEEDS_CSUM` of linux/virtio_net.h.
 const NEEDS_CSUM: u8 = 1;
 
-/// The tag as it stood in the frame: of what `tp_status`, `tp_vlan_tci` and `tp_vlan_tpid` tell.
+/// The tag as it was in the frame: from `tp_status`, `tp_vlan_tci` and `tp_vlan_tpid`.
 pub fn tag_of(status: u32, tci: u16, tpid: u16) -> Option<[u8; TAG]> {
     if status & libc::TP_STATUS_VLAN_VALID == 0 {
         return None;
@@ -23,16 +23,16 @@ pub fn tag_of(status: u32, tci: u16, tpid: u16) -> Option<[u8; TAG]> {
     Some([kind[0], kind[1], value[0], value[1]])
 }
 
-/// Puts a tag behind the MACs of a frame whose header starts at `buffer[TAG]`; then it starts at 0.
-/// Nothing happens to what is too short to have MACs; whether it was done.
+/// Inserts a tag behind the MACs of a frame whose header starts at `buffer[TAG]`; it then starts at
+/// `buffer[0]`. Leaves a frame too short for MACs unchanged; returns whether the tag was inserted.
 pub fn put_back(buffer: &mut [u8], tag: [u8; TAG]) -> bool {
     if buffer.len() < TAG + HEADER + MACS {
         return false;
     }
     buffer.copy_within(TAG..TAG + HEADER + MACS, 0);
     buffer[HEADER + MACS..HEADER + MACS + TAG].copy_from_slice(&tag);
-    // virtio_net_hdr: flags, type, header length, segment size, checksum start and offset. What
-    // counts from the frame's first byte is now longer.
+    // virtio_net_hdr: flags, type, header length, segment size, checksum start and offset. Offsets
+    // from the frame's first byte grow by the tag.
     let partial = buffer[0] & NEEDS_CSUM != 0;
     let mut longer = |at: usize| {
         let value = u16::from_ne_bytes([buffer[at], buffer[at + 1]]);

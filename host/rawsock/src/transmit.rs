@@ -1,9 +1,9 @@
-//! Frames that go out by a ring: put into slots, then sent together by one call.
+//! Outgoing frames by a ring: put into slots, then sent together by one call.
 //!
-//! The kernel takes slots in order and stops at one that it cannot send; its place in the ring stays
-//! there. So a frame that is to be left out is overwritten by those behind it, which costs their
-//! copying: rare, and bounded by what one call sends. A frame counts as sent when the interface has
-//! taken it. Slots stay the kernel's until the interface is done with them.
+//! The kernel takes slots in order and stops at one that it cannot send; its position in the ring
+//! stays there. So a dropped frame is overwritten by those behind it, which must be copied: rare,
+//! and bounded by what one call sends. A frame counts as sent when the interface has accepted it.
+//! Slots stay the kernel's until the interface is done with them.
 
 use std::os::fd::BorrowedFd;
 
@@ -13,42 +13,41 @@ use rustix::net::SendFlags;
 use crate::area::{Area, DATA};
 use crate::{Error, Result};
 
-/// Slots that are on their way, or were refused.
+/// Status of slots in flight, or refused.
 const OCCUPIED: u32 =
     libc::TP_STATUS_SEND_REQUEST | libc::TP_STATUS_SENDING | libc::TP_STATUS_WRONG_FORMAT;
 
-/// A ring of frames that go out.
+/// A ring of outgoing frames.
 #[derive(Debug)]
 pub struct TxRing {
     area: Area,
-    /// Whether the kernel reads a header of offloads.
+    /// Whether the kernel reads an offload header.
     header: bool,
-    /// The first slot that the kernel has not taken.
+    /// The first slot that the kernel has not accepted.
     first: usize,
     /// Slots from there on that wait to be sent.
     waiting: usize,
 }
 
-/// What a [`TxRing::kick`] came to.
+/// The outcome of a [`TxRing::kick`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kick {
-    /// How the interface is.
+    /// The interface's state.
     pub state: State,
-    /// Frames that are lost: too long, with a header that makes no sense, or because the interface is
-    /// down or gone.
+    /// Lost frames: too long, with an invalid header, or because the interface is down or gone.
     pub lost: u64,
 }
 
-/// How an interface is to who sends.
+/// An interface's state for the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// All has been taken.
+    /// Everything has been accepted.
     Done,
-    /// What waits could not be taken for now.
+    /// The waiting frames could not be accepted now.
     Busy,
-    /// It is down: what waited is lost.
+    /// It is down: the waiting frames are lost.
     Down,
-    /// It is no more: what waited is lost.
+    /// It no longer exists: the waiting frames are lost.
     Gone,
 }
 
@@ -57,22 +56,22 @@ impl TxRing {
         TxRing { area, header, first: 0, waiting: 0 }
     }
 
-    /// Whether the kernel reads a header of offloads before each frame.
+    /// Whether the kernel reads an offload header before each frame.
     pub fn has_header(&self) -> bool {
         self.header
     }
 
-    /// Frames that were put and not yet taken.
+    /// Frames put and not yet accepted.
     pub fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// The longest frame, with its header, that a slot holds.
+    /// The longest frame, including its header, that a slot holds.
     pub fn most(&self) -> usize {
         self.area.slot() - DATA
     }
 
-    /// Puts a frame into the next slot; `false` when that is not free, or too small.
+    /// Puts a frame into the next slot; `false` if the slot is not free, or too small.
     pub fn put(&mut self, frame: &[u8]) -> bool {
         if self.waiting == self.area.slots() || frame.len() > self.most() {
             return false;
@@ -89,10 +88,10 @@ impl TxRing {
         true
     }
 
-    /// Sends what waits, without waiting itself. `fd` is the ring's socket.
+    /// Sends the waiting frames, without waiting itself. `fd` is the ring's socket.
     ///
     /// # Errors
-    /// What no kernel is known to answer here; what waited is lost.
+    /// An answer that no kernel is known to give here; the waiting frames are lost.
     pub fn kick(&mut self, fd: BorrowedFd<'_>) -> Result<Kick> {
         let mut lost = 0;
         loop {
@@ -128,7 +127,7 @@ impl TxRing {
         }
     }
 
-    /// Takes out the first frame that waits. The others keep their order.
+    /// Removes the first waiting frame. The others keep their order.
     pub fn drop_first(&mut self) {
         if self.waiting == 0 {
             return;
@@ -147,7 +146,7 @@ impl TxRing {
         self.waiting -= 1;
     }
 
-    /// Takes out all that waits, and tells how many that were.
+    /// Removes all waiting frames, and returns their number.
     pub fn drop_all(&mut self) -> u64 {
         let count = self.waiting;
         let mut slot = self.first;

@@ -1,4 +1,4 @@
-//! The bytes of requests as another implementation reads them, and how batches are cut.
+//! The bytes of requests as another implementation reads them, and the splitting of batches.
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
@@ -13,7 +13,7 @@ use crate::{
     Neighbour, Route, VethSpec,
 };
 
-/// The request read, and written again to the same bytes, by netlink-packet-route.
+/// Reads the request by netlink-packet-route, which must write the same bytes again.
 fn read_by_other(request: &impl Request) -> String {
     let mut bytes = Vec::new();
     request.encode(&mut bytes);

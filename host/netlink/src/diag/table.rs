@@ -1,14 +1,14 @@
-//! The tables of sockets in proc, for what the kernel's socket monitoring leaves out.
+//! The socket tables in proc, for kinds that the kernel's socket monitoring lacks.
 //!
-//! Read as text of the calling thread's network namespace. Lines that do not read as documented are
-//! left out; no input panics. Specification: proc(5), `net/ipv4/raw.c`, `net/packet/af_packet.c`.
+//! Parsed as text of the calling thread's network namespace. Malformed lines are skipped; no input
+//! panics. Specification: proc(5), `net/ipv4/raw.c`, `net/packet/af_packet.c`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::{AF_INET6, Protocol, SocketInfo, State, packet, peers};
 use crate::error::{Error, Result};
 
-/// The sockets of one table; none where the kernel has no such table.
+/// The sockets of one table; none if the kernel has no such table.
 pub(super) fn read(protocol: Protocol, family: u8) -> Result<Vec<SocketInfo>> {
     let six = if family == AF_INET6 { "6" } else { "" };
     match text(&format!("/proc/thread-self/net/{}{six}", protocol.name())) {
@@ -29,7 +29,7 @@ pub(super) fn text(path: &str) -> Result<String> {
     })
 }
 
-/// `sl local remote st tx:rx tr:when retrnsmt uid timeout inode …`, under one line of heads.
+/// `sl local remote st tx:rx tr:when retrnsmt uid timeout inode …`, below a header line.
 pub(super) fn parse_inet(protocol: Protocol, text: &str) -> Vec<SocketInfo> {
     let line = |line: &str| {
         let fields: Vec<&str> = line.split_whitespace().collect();
@@ -45,7 +45,7 @@ pub(super) fn parse_inet(protocol: Protocol, text: &str) -> Vec<SocketInfo> {
     text.lines().skip(1).filter_map(line).collect()
 }
 
-/// `sk RefCnt Type Proto Iface R Rmem User Inode`, under one line of heads.
+/// `sk RefCnt Type Proto Iface R Rmem User Inode`, below a header line.
 pub(super) fn parse_packet(text: &str) -> Vec<SocketInfo> {
     let line = |line: &str| {
         let fields: Vec<&str> = line.split_whitespace().collect();
@@ -54,7 +54,7 @@ pub(super) fn parse_packet(text: &str) -> Vec<SocketInfo> {
     text.lines().skip(1).filter_map(line).collect()
 }
 
-/// Words of the machine's byte order in hexadecimal, a colon, the port.
+/// Hexadecimal words in the machine's byte order, a colon, the port.
 fn endpoint(text: &str) -> Option<SocketAddr> {
     let (address, port) = text.split_once(':')?;
     let word = |at: usize| {

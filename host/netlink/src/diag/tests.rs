@@ -1,4 +1,4 @@
-//! Tables of proc and answers of the kernel as they are read.
+//! Parsing of proc tables and kernel answers.
 
 use proptest::prelude::*;
 

@@ -1,9 +1,9 @@
-//! Chains and rules of nftables as the kernel takes them: lists of small expressions.
+//! nftables chains and rules in the kernel's form: lists of small expressions.
 //!
-//! A rule is a row of expressions, each of which loads, masks, compares or decides; the first
-//! comparison that fails ends it. All numbers are big-endian, all values compared are as they
-//! stand in the packet or in the machine (interface names are 16 bytes, NUL-padded).
-//! Specification: `linux/netfilter/nf_tables.h`.
+//! A rule is a list of expressions, each of which loads, masks, compares or decides; the first
+//! comparison that fails ends it. All numbers are big-endian; compared values have the form they
+//! have in the packet or in the machine (interface names are 16 bytes, NUL-padded). Specification:
+//! `linux/netfilter/nf_tables.h`.
 
 use ipnet::IpNet;
 
@@ -30,14 +30,14 @@ const INTERFACE_NAME: usize = 16;
 /// The chains of a lab's table.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Chain {
-    /// NAT of what leaves.
+    /// NAT of leaving packets.
     Postrouting,
-    /// What may be forwarded; `accept` is the fate of what no rule matches.
+    /// Forwarding; `accept` is the policy if no rule matches.
     Forward { accept: bool },
 }
 
 impl Chain {
-    /// The forward chain as rules name it.
+    /// The forward chain as rules refer to it.
     pub(super) const FORWARD: Self = Self::Forward { accept: true };
 
     /// Writes the attributes that create the chain.
@@ -65,20 +65,20 @@ impl Chain {
     }
 }
 
-/// Which interface of a forwarded packet.
+/// The interface of a forwarded packet that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Input,
     Output,
 }
 
-/// A rule while its expressions are written.
+/// A rule being written.
 pub(super) struct Rule<'a, 'b> {
     expressions: &'a mut Encoder<'b>,
 }
 
 impl Rule<'_, '_> {
-    /// Writes the attributes of a rule whose expressions `conditions` adds.
+    /// Writes the attributes of a rule; `conditions` adds its expressions.
     pub(super) fn write(
         encoder: &mut Encoder<'_>,
         table: &str,
@@ -90,19 +90,19 @@ impl Rule<'_, '_> {
         encoder.marked_nest(4, |expressions| conditions(&mut Rule { expressions }));
     }
 
-    /// Goes on if the interface has this name (or, with `equal` false, another).
+    /// Continues if the interface has this name (or, if `equal` is false, another).
     pub(super) fn interface(&mut self, side: Side, name: &str, equal: bool) {
         let key = if side == Side::Input { META_INPUT_NAME } else { META_OUTPUT_NAME };
         let mut padded = [0; INTERFACE_NAME];
-        // Longer than any interface's name is a name that none has, cut or not: the last byte
-        // of a real one is always NUL.
+        // A name longer than any interface's never matches, truncated or not: the last byte of a
+        // real name is always NUL.
         let length = name.len().min(INTERFACE_NAME);
         padded[..length].copy_from_slice(&name.as_bytes()[..length]);
         self.load_meta(key);
         self.compare(&padded, equal);
     }
 
-    /// Goes on if the interface's name begins like this.
+    /// Continues if the interface's name has this prefix.
     pub(super) fn interface_begins(&mut self, side: Side, beginning: &str) {
         let key = if side == Side::Input { META_INPUT_NAME } else { META_OUTPUT_NAME };
         self.load_meta(key);
@@ -110,7 +110,7 @@ impl Rule<'_, '_> {
         self.compare(&beginning.as_bytes()[..length], true);
     }
 
-    /// Goes on if the packet's source lies in this prefix.
+    /// Continues if the packet's source is in this prefix.
     pub(super) fn source_in(&mut self, prefix: IpNet) {
         self.load_meta(META_PROTOCOL);
         match prefix {
@@ -125,7 +125,7 @@ impl Rule<'_, '_> {
         }
     }
 
-    /// Goes on if the packet belongs to a connection that began on the other side.
+    /// Continues if the packet belongs to a connection opened from the other side.
     pub(super) fn answers(&mut self) {
         self.expression("ct", |data| {
             data.u32_big_endian(1, REGISTER);

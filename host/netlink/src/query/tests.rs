@@ -1,4 +1,4 @@
-//! The readers take any bytes, and read what another implementation writes.
+//! The decoders accept any bytes, and decode what another implementation writes.
 
 use netlink_packet_core::NetlinkMessage;
 use netlink_packet_route::route::{
@@ -33,7 +33,7 @@ proptest! {
     }
 }
 
-/// What netlink-packet-route writes, read here.
+/// Written by netlink-packet-route, decoded here.
 fn written_by_other(message: RouteMessage) -> Option<RouteInfo> {
     let mut packet = NetlinkMessage::from(RouteNetlinkMessage::NewRoute(message));
     packet.finalize();

@@ -1,9 +1,9 @@
-//! The socket against the real kernel, with requests that any user may make and none may win.
+//! The socket against the real kernel, with requests that any user may send and that always fail.
 
 use super::*;
 use crate::DeleteLink;
 
-/// Nobody has so high an index: refused as absent, or, to an ordinary user, as not permitted.
+/// No interface has so high an index: refused as absent or, for an ordinary user, as not permitted.
 const NOBODY: u32 = 0x7fff_f000;
 
 #[test]

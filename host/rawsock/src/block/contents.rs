@@ -1,21 +1,20 @@
-//! What stands in a block of frames that the kernel has handed over (TPACKET_V3 of packet_mmap.rst).
+//! The contents of a block of frames handed over by the kernel (TPACKET_V3 of packet_mmap.rst).
 //!
-//! Pure: takes the bytes of a block and lends the frames in them where they lie. Every place that the
-//! block names is checked before it is used; what would lie outside ends the frames.
-//! Invariant: nothing is read but by checked slices.
+//! Pure: takes a block's bytes and lends the frames in place. Every offset in the block is checked
+//! before use; one out of bounds ends the frames. Invariant: everything is read by checked slices.
 
 use crate::tag::{TAG, tag_of};
 
 /// Bytes of a block's own header.
 pub(super) const HEADER: usize = size_of::<libc::tpacket_block_desc>();
-/// Bytes of a frame's header: the aligned `tpacket3_hdr` and the socket address behind it.
+/// Bytes of a frame's header: the aligned `tpacket3_hdr` and the socket address after it.
 const FRAME_HEADER: usize = libc::TPACKET3_HDRLEN;
-/// Where the socket address says which way a frame goes.
+/// Offset of the frame's direction in the socket address.
 const DIRECTION: usize = FRAME_HEADER - size_of::<libc::sockaddr_ll>()
     + std::mem::offset_of!(libc::sockaddr_ll, sll_pkttype);
 /// `TP_STATUS_GSO_TCP` of linux/if_packet.h, since Linux 6.3.
 const GSO_TCP: u32 = 1 << 8;
-/// Destination and source, behind which a tag stands.
+/// Destination and source MAC; a tag follows them.
 const MACS: usize = 12;
 
 const _: () = {
@@ -29,41 +28,40 @@ const _: () = {
     assert!(FRAME_HEADER == 68 && DIRECTION == 58);
 };
 
-/// What the kernel knows of a frame's checksum.
+/// The kernel's knowledge of a frame's checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// Nothing: it is as it stands in the frame, right or wrong.
+    /// None: the checksum is as in the frame, right or wrong.
     Unknown,
-    /// It is yet to be filled in, by whoever sends the frame on.
+    /// The sender that forwards the frame must still fill it in.
     CsumNotReady,
-    /// It has been found right.
+    /// It has been verified.
     CsumValid,
 }
 
 /// A frame in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockFrame<'a> {
-    /// Its bytes, Ethernet header first, without `vlan`; cut where a filter or the ring's `snaplen`
-    /// said so.
+    /// Its bytes, Ethernet header first, without `vlan`; cut by a filter or the ring's `snaplen`.
     pub data: &'a [u8],
     /// Its length on the wire in bytes, without FCS and with `vlan`.
     pub original: u32,
-    /// When it came or went: nanoseconds of Unix time.
+    /// Its time of arrival or departure: nanoseconds of Unix time.
     pub time_ns: u64,
     /// The tag that belongs behind the MACs, at offset 12 of `data`.
     pub vlan: Option<[u8; TAG]>,
     /// Its checksum.
     pub status: Status,
-    /// Whether it is a super-frame: more than one packet to a wire. TCP's are told by the kernel
-    /// (Linux 6.3), others by being longer than the interface's MTU allows.
+    /// Whether it is a super-frame: several packets on the wire. The kernel reports TCP's (Linux
+    /// 6.3); others are longer than the interface's MTU allows.
     pub gso: bool,
-    /// Whether it was sent by the interface's own side.
+    /// Whether the interface's own side sent it.
     pub outgoing: bool,
 }
 
 impl<'a> BlockFrame<'a> {
-    /// The frame's bytes as on the wire, in three pieces: before the tag, the tag, behind it. The
-    /// latter two are empty when there is no tag, or what was kept ends before it.
+    /// The frame's bytes as on the wire, in three pieces: before the tag, the tag, after it. The
+    /// latter two are empty if there is no tag, or if the captured bytes end before it.
     pub fn parts(&self) -> [&[u8]; 3] {
         match (&self.vlan, self.data.split_at_checked(MACS)) {
             (Some(tag), Some((macs, rest))) => [macs, tag, rest],
@@ -71,19 +69,19 @@ impl<'a> BlockFrame<'a> {
         }
     }
 
-    /// Bytes of all [`BlockFrame::parts`].
+    /// Number of bytes in all [`BlockFrame::parts`].
     pub fn captured(&self) -> usize {
         let tagged = self.vlan.is_some() && self.data.len() >= MACS;
         self.data.len() + if tagged { TAG } else { 0 }
     }
 
-    /// Cuts it to `snaplen` bytes, its tag among them.
+    /// Cuts it to `snaplen` bytes, including its tag.
     fn cut(mut self, snaplen: usize) -> BlockFrame<'a> {
         let excess = self.captured().saturating_sub(snaplen);
         if excess == 0 {
             return self;
         }
-        // Less than a whole tag is no tag.
+        // A partial tag is no tag.
         let kept = match self.vlan {
             Some(_) if snaplen < MACS + TAG => {
                 self.vlan = None;
@@ -96,16 +94,16 @@ impl<'a> BlockFrame<'a> {
     }
 }
 
-/// How frames are looked at.
+/// Limits for reading frames.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
-    /// The most bytes of a frame that are lent.
+    /// The most bytes lent of a frame.
     pub(super) snaplen: usize,
-    /// The longest frame, bytes in memory, that can be a single packet.
+    /// The longest single packet, in bytes of memory.
     pub(super) longest: u32,
 }
 
-/// The frames of a block, in the order in which they came.
+/// The frames of a block, in order of arrival.
 #[derive(Clone, Debug)]
 pub struct BlockFrames<'a> {
     /// The block, its own header among it but not read.
@@ -116,8 +114,8 @@ pub struct BlockFrames<'a> {
 }
 
 impl<'a> BlockFrames<'a> {
-    /// `first` is the place of the first of `count` frames, counted from the block's start; `block`
-    /// begins [`HEADER`] bytes behind that.
+    /// `first` is the offset of the first of `count` frames from the block's start; `block` begins
+    /// [`HEADER`] bytes after that start.
     pub(super) fn new(block: &'a [u8], first: u32, count: u32, look: Look) -> BlockFrames<'a> {
         let next = usize::try_from(first).ok().and_then(|first| first.checked_sub(HEADER));
         match next {
@@ -126,7 +124,7 @@ impl<'a> BlockFrames<'a> {
         }
     }
 
-    /// The frame at `self.next`, and how far behind it the next is.
+    /// The frame at `self.next`, and the distance to the next.
     fn read(&self) -> Option<(BlockFrame<'a>, usize)> {
         let from = self.block.get(self.next..)?;
         let header: &[u8; FRAME_HEADER] = from.first_chunk()?;
@@ -135,7 +133,7 @@ impl<'a> BlockFrames<'a> {
         let data = from.get(start..start.checked_add(length)?)?;
         let status = word(header, 20);
         let original = word(header, 16);
-        // The kernel has no tag of more than 16 bits in its word of 32.
+        // The kernel stores no tag of more than 16 bits in its word of 32.
         let tci = u16::try_from(word(header, 32)).unwrap_or(0);
         let vlan = tag_of(status, tci, short(header, 36));
         let frame = BlockFrame {
@@ -164,7 +162,7 @@ impl<'a> Iterator for BlockFrames<'a> {
             return None;
         };
         self.left -= 1;
-        // The last has 0: none behind it.
+        // The last has 0: no frame follows.
         match self.next.checked_add(step) {
             Some(next) if step >= FRAME_HEADER => self.next = next,
             _ => self.left = 0,
@@ -204,7 +202,7 @@ mod tests {
 
     const ALL: Look = Look { snaplen: usize::MAX, longest: 1522 };
 
-    /// A frame as the kernel lays it out, in a whole number of 8 bytes.
+    /// A frame in the kernel's layout, padded to a multiple of 8 bytes.
     fn laid(data: &[u8], status: u32, tag: Option<(u16, u16)>, last: bool) -> Vec<u8> {
         let length = u32::try_from(data.len()).unwrap();
         let total = (82 + data.len()).next_multiple_of(8);

@@ -1,25 +1,25 @@
-//! Filters at a packet socket: classic instructions, or a program of BPF (socket(7), bpf(2)).
+//! Filters of a packet socket: classic instructions, or a BPF program (socket(7), bpf(2)).
 //!
-//! A filter says how many bytes of a frame are kept; 0: it is none of ours. It sees frames without
-//! the VLAN tag that the kernel has taken out. The kernel checks instructions and refuses wrong ones.
+//! A filter returns how many bytes of a frame to keep; 0 rejects it. It sees frames without a VLAN
+//! tag stripped by the kernel. The kernel checks instructions and refuses invalid ones.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use crate::option;
 
-/// `BPF_RET | BPF_K`: ends with a constant.
+/// `BPF_RET | BPF_K`: returns a constant.
 const RETURN: u16 = 0x06;
 
-/// An instruction of classic BPF, as the kernel takes it.
+/// A classic BPF instruction in the kernel's layout.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawInsn {
-    /// What is done.
+    /// The operation.
     pub code: u16,
-    /// How many instructions are left out if a comparison holds.
+    /// Instructions to skip if a comparison holds.
     pub jt: u8,
-    /// How many are left out if it does not.
+    /// Instructions to skip if it does not.
     pub jf: u8,
     /// Its operand.
     pub k: u32,
@@ -28,7 +28,7 @@ pub struct RawInsn {
 const _: () = assert!(size_of::<RawInsn>() == size_of::<libc::sock_filter>());
 const _: () = assert!(align_of::<RawInsn>() == align_of::<libc::sock_filter>());
 
-/// What decides which frames are taken.
+/// The filter of a ring.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Filter<'a> {
     All,
@@ -36,13 +36,13 @@ pub(super) enum Filter<'a> {
     Program(BorrowedFd<'a>),
 }
 
-/// Takes nothing from now on; what the kernel is busy with may still come.
+/// Rejects everything from now on; frames that the kernel is processing may still arrive.
 pub(super) fn reject(fd: &OwnedFd) -> io::Result<()> {
     attach_classic(fd, &[RawInsn { code: RETURN, jt: 0, jf: 0, k: 0 }])
 }
 
-/// Attaches it in place of what was there, at once; frames are cut to `snaplen` bytes by the kernel
-/// as far as that can be said beforehand.
+/// Attaches it in place of the previous one, atomically; the kernel cuts frames to `snaplen` bytes
+/// if the filter's result is a constant.
 pub(super) fn attach(fd: &OwnedFd, filter: Filter<'_>, snaplen: Option<u32>) -> io::Result<()> {
     match (filter, snaplen) {
         (Filter::All, None) => option::set(fd, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, 0),
@@ -55,7 +55,7 @@ pub(super) fn attach(fd: &OwnedFd, filter: Filter<'_>, snaplen: Option<u32>) -> 
     }
 }
 
-/// The same, keeping no more than `most` bytes wherever it ends with a constant.
+/// The same program, keeping at most `most` bytes wherever it returns a constant.
 fn limited(program: &[RawInsn], most: u32) -> Vec<RawInsn> {
     let limit = |insn: &RawInsn| match insn.code {
         RETURN => RawInsn { k: insn.k.min(most), ..*insn },
@@ -72,8 +72,8 @@ fn attach_classic(fd: &OwnedFd, program: &[RawInsn]) -> io::Result<()> {
     };
     let length = option::length_of::<libc::sock_fprog>()?;
     let at = (&raw const request).cast();
-    // SAFETY: `request` is live and names `len` live instructions of the kernel's layout; the kernel
-    // only reads both, and keeps a copy.
+    // SAFETY: `request` is live and points to `len` live instructions in the kernel's layout; the
+    // kernel only reads both, and keeps a copy.
     let ret = unsafe {
         libc::setsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, at, length)
     };

@@ -1,8 +1,8 @@
-//! The blocks that a packet socket and this process share.
+//! The blocks shared by a packet socket and this process.
 //!
-//! Invariant: a block is the kernel's or ours, as the status word in its header says; who does not
-//! own it reads nothing of it but that word and the count of frames. The kernel fills blocks in order
-//! and never comes to the next one before that is given back.
+//! Invariant: the status word in a block's header says whether it is the kernel's or ours; the
+//! other side reads only that word and the frame count. The kernel fills blocks in order and never
+//! starts the next one before that is given back.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -13,7 +13,7 @@ use super::contents::HEADER;
 use crate::area::Mapping;
 use crate::option;
 
-/// Places of words in a block's header: `tpacket_hdr_v1` behind two words.
+/// Offsets of words in a block's header: `tpacket_hdr_v1` after two words.
 const STATUS: usize = 8;
 const COUNT: usize = 12;
 const FIRST: usize = 16;
@@ -27,8 +27,8 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// Makes them the socket's ring for frames that come in, and maps them. `size` is a multiple of
-    /// the page's, `timeout_ms` how long a frame may wait for others.
+    /// Makes them the socket's ring for incoming frames, and maps them. `size` is a multiple of the
+    /// page size, `timeout_ms` how long a frame may wait for others.
     pub(super) fn make(
         fd: &OwnedFd,
         size: usize,
@@ -40,59 +40,59 @@ impl Blocks {
         let narrow = |value: usize| u32::try_from(value).map_err(|_| wrong());
         let (bytes, blocks) = (narrow(size)?, narrow(count)?);
         // struct tpacket_req3: block size, blocks, frame size, frames, timeout, private bytes,
-        // features. Frames are as long as they are: one a block satisfies the kernel's arithmetic.
+        // features. Frames have their own lengths: one per block satisfies the kernel's arithmetic.
         let request = [bytes, blocks, bytes, blocks, timeout_ms.max(1), 0, 0];
         option::set(fd, libc::SOL_PACKET, libc::PACKET_RX_RING, request)?;
         Ok(Blocks { memory: Mapping::new(fd, length)?, size, count })
     }
 
-    /// Which comes behind it.
+    /// The next block, circularly.
     pub(super) fn after(&self, block: usize) -> usize {
         if block + 1 == self.count { 0 } else { block + 1 }
     }
 
     fn start(&self, block: usize) -> NonNull<u8> {
         debug_assert!(block < self.count);
-        // SAFETY: blocks are below `self.count`, all of which the mapping holds.
+        // SAFETY: blocks are below `self.count`, all of which are inside the mapping.
         unsafe { self.memory.start().add(block * self.size) }
     }
 
-    /// A word of a block's header, at a place that is a multiple of 4.
+    /// A word of a block's header, at an offset that is a multiple of 4.
     fn word(&self, block: usize, at: usize) -> &AtomicU32 {
         debug_assert!(at < HEADER && at.is_multiple_of(4));
         // SAFETY: the header is part of the block.
         let word = unsafe { self.start(block).add(at) };
-        // SAFETY: aligned, because blocks are whole pages; these words are only ever used as atomics,
-        // here and by the kernel, and live as long as the mapping, which `self` keeps.
+        // SAFETY: aligned, because blocks are whole pages; these words are only ever used as
+        // atomics, here and by the kernel, and live as long as the mapping, which `self` keeps.
         unsafe { AtomicU32::from_ptr(word.cast().as_ptr()) }
     }
 
-    /// Whether it is ours. What the kernel wrote before it handed it over is seen after this.
+    /// Whether it is ours. Acquires what the kernel wrote before handing it over.
     pub(super) fn ours(&self, block: usize) -> bool {
         self.word(block, STATUS).load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
     }
 
-    /// How many frames are in it, of whoever it is.
+    /// Number of frames in it, whoever owns it.
     pub(super) fn frames(&self, block: usize) -> u32 {
         self.word(block, COUNT).load(Ordering::Relaxed)
     }
 
-    /// Where its first frame stands, from its start. It must be ours.
+    /// Offset of its first frame. The block must be ours.
     pub(super) fn first(&self, block: usize) -> u32 {
         self.word(block, FIRST).load(Ordering::Relaxed)
     }
 
-    /// Gives it back. What we read of it was read before.
+    /// Gives it back. All our reads of it come before.
     pub(super) fn give_back(&self, block: usize) {
-        // So that `frames` is right even before the kernel begins to fill it.
+        // Keeps `frames` right even before the kernel begins to fill it.
         self.word(block, COUNT).store(0, Ordering::Relaxed);
         self.word(block, STATUS).store(libc::TP_STATUS_KERNEL, Ordering::Release);
     }
 
-    /// What is behind its header.
+    /// The bytes behind its header.
     ///
     /// # Safety
-    /// It must be ours, and not be given back as long as the bytes are used.
+    /// The block must be ours, and must not be given back while the bytes are used.
     pub(super) unsafe fn bytes(&self, block: usize) -> &[u8] {
         // SAFETY: the header is part of the block.
         let start = unsafe { self.start(block).add(HEADER) };
