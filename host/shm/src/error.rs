@@ -1,4 +1,4 @@
-//! What can go wrong with a switch's memories and with joining it, with object and operation.
+//! Errors of a switch's memories and of joining it, with object and operation.
 
 use std::io;
 use std::path::PathBuf;
@@ -15,51 +15,51 @@ pub enum Error {
     /// The kernel refused.
     #[error("{object}: {operation}")]
     Call {
-        /// What it was tried on.
+        /// The object.
         object: String,
-        /// What was tried.
+        /// The operation tried.
         operation: &'static str,
-        /// The refusal.
+        /// The kernel's error.
         #[source]
         source: io::Error,
     },
-    /// A descriptor that a peer has given is not a memory as it must be.
+    /// A descriptor from a peer is no valid memory.
     #[error("{object}: map: {reason}")]
     Memory {
-        /// Which memory.
+        /// The memory.
         object: &'static str,
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// A message of a peer, or one for it, is not as the protocol says.
+    /// A peer's message, or one for it, violates the protocol.
     #[error("message: {operation}: {reason}")]
     Message {
-        /// What was tried with it.
+        /// The operation tried.
         operation: &'static str,
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// The switch does not want us.
+    /// The switch refuses.
     #[error("switch {switch:?}: join: {text} ({reason})")]
     Refused {
         /// The switch's socket.
         switch: PathBuf,
-        /// Why, for programs.
+        /// The reason, for programs.
         reason: Reason,
-        /// Why, in the switch's words.
+        /// The reason, in the switch's words.
         text: String,
     },
-    /// The switch did not answer in time, or ended while it was asked.
+    /// The switch did not answer in time, or ended before it did.
     #[error("switch {switch:?}: {operation}: {reason}")]
     Silent {
         /// The switch's socket.
         switch: PathBuf,
-        /// What was asked of it.
+        /// The request.
         operation: &'static str,
-        /// What was seen instead.
+        /// What happened instead.
         reason: &'static str,
     },
-    /// A name of a switch or a port that cannot be one.
+    /// An invalid name of a switch or a port.
     #[error("name {name:?}: use: {reason}")]
     Name {
         /// The name.
@@ -79,7 +79,7 @@ impl Error {
         Error::Call { object: object.into(), operation, source: source.into() }
     }
 
-    /// The kernel's error number behind it, if it was a refusal.
+    /// The kernel's error number behind it; `None` if the kernel refused nothing.
     pub fn raw_os_error(&self) -> Option<i32> {
         match self {
             Error::Call { source, .. } => source.raw_os_error(),

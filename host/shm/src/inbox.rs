@@ -1,8 +1,8 @@
-//! A port's inbox: what its owner tells those who send to it, and whoever wants to see it.
+//! A port's inbox: what its owner publishes to its senders and to any observer.
 //!
 //! Sleep epoch, credit cells (how much of each sender's ring was taken), counters by cause, and a
-//! copy of the owner's MAC table. The owner alone writes; nothing here decides anything, and a
-//! reader believes none of it further than its own frames go. Specification:
+//! copy of the owner's MAC table. Only the owner writes. Nothing here decides anything, and a
+//! reader trusts it only as far as its own frames are concerned. Specification:
 //! `docs/abi/switch-memory.md`.
 
 use std::os::fd::BorrowedFd;
@@ -18,16 +18,16 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 
 macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $name:ident = $text:literal,)+) => {
-        /// What a port counts. Each is a word of its inbox, in this order.
+        /// A port's counters. Each is a word of its inbox, in this order.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
         pub enum Counter { $($(#[doc = $doc])+ $name,)+ }
 
         impl Counter {
-            /// All of them, in their order.
+            /// All counters, in order.
             pub const ALL: &'static [Counter] = &[$(Counter::$name,)+];
 
-            /// Its name, as it is shown.
+            /// Its displayed name.
             pub const fn name(self) -> &'static str {
                 match self { $(Counter::$name => $text,)+ }
             }
@@ -36,25 +36,25 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Frames handed to the port's user.
+    /// Frames delivered to the port's user.
     ReceivedFrames = "received-frames",
-    /// Bytes of these, virtio-net headers not counted.
+    /// Bytes of these, without virtio-net headers.
     ReceivedBytes = "received-bytes",
     /// Super-frames among them.
     ReceivedSuper = "received-super",
-    /// Frames of the user that were put into a ring.
+    /// The user's frames that were put into a ring.
     SentFrames = "sent-frames",
-    /// Bytes of these, virtio-net headers not counted.
+    /// Bytes of these, without virtio-net headers.
     SentBytes = "sent-bytes",
     /// Super-frames among them.
     SentSuper = "sent-super",
-    /// Sent frames that went to the switch, to be relayed to all.
+    /// Sent frames that went to the switch, to be relayed to all ports.
     Flooded = "flooded",
-    /// Received frames that the switch relayed.
+    /// Received frames relayed by the switch.
     Relayed = "relayed",
     /// Copies given to mirror ports.
     Mirrored = "mirrored",
-    /// Frames segmented for a port that takes no super-frames.
+    /// Frames segmented for a port that accepts no super-frames.
     Segmented = "segmented",
     /// Waits for room in a full ring.
     Waits = "waits",
@@ -62,21 +62,21 @@ counters! {
     Wakes = "wakes",
     /// Times that the port itself slept.
     Sleeps = "sleeps",
-    /// Edges closed because what stood in them cannot be.
+    /// Edges closed because of invalid content.
     CorruptEdges = "corrupt-edges",
     /// Sent frames lost: the receiver does not read.
     DroppedStalled = "dropped-stalled",
-    /// Frames lost: no room, where nobody may wait.
+    /// Frames lost: no room, and waiting was not allowed.
     DroppedFull = "dropped-full",
     /// Frames lost: shorter than an Ethernet header.
     DroppedRunt = "dropped-runt",
     /// Frames lost: longer than allowed.
     DroppedOversize = "dropped-oversize",
-    /// Frames lost: a virtio-net header that cannot be.
+    /// Frames lost: an invalid virtio-net header.
     DroppedHeader = "dropped-header",
-    /// Frames lost: did not fit the user's buffer.
+    /// Frames lost: too long for the user's buffer.
     DroppedTruncated = "dropped-truncated",
-    /// Frames lost: of a VLAN that the sender or the receiver is not in.
+    /// Frames lost: the sender or the receiver is not in their VLAN.
     DroppedVlan = "dropped-vlan",
     /// Frames lost: a source address that the sender must not use.
     DroppedSpoofed = "dropped-spoofed",
@@ -84,16 +84,15 @@ counters! {
     DroppedElsewhere = "dropped-elsewhere",
     /// Frames lost: reserved for the link (IEEE 802.1D 7.12.6).
     DroppedReserved = "dropped-reserved",
-    /// Frames lost: the port they were for has gone.
+    /// Frames lost: the destination port has gone.
     DroppedGone = "dropped-gone",
-    /// Frames lost: they were marked as mirror copies by one who may not make them.
+    /// Frames lost: marked as mirror copies by a port that may not make them.
     DroppedForged = "dropped-forged",
-    /// Of the frames that went to the switch: what it did not pass on, each for every port that had no
-    /// room for it.
+    /// Frames sent to the switch that it did not relay, once for every port without room for them.
     RelayDropped = "relay-dropped",
 }
 
-/// Under what a dropped frame is counted.
+/// The counter of a dropped frame.
 impl From<Drop> for Counter {
     fn from(cause: Drop) -> Counter {
         match cause {
@@ -121,22 +120,22 @@ const _: () = assert!(Counter::ALL.len() <= at::MOST_COUNTERS);
 pub struct Entry {
     /// The station's address.
     pub mac: [u8; 6],
-    /// Its VLAN; 0 where VLANs are not kept apart.
+    /// Its VLAN; 0 if VLANs are not separated.
     pub vid: u16,
-    /// The port it is behind.
+    /// The port that leads to it.
     pub port: u16,
-    /// When it was seen last: seconds of the owner's monotonic clock.
+    /// Time last seen: seconds of the owner's monotonic clock.
     pub seen: u32,
 }
 
-/// What was counted of one sender's frames.
+/// Counters of one sender's frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SenderCounters {
     /// Frames taken.
     pub frames: u64,
-    /// Their bytes, virtio-net headers not counted.
+    /// Their bytes, without virtio-net headers.
     pub bytes: u64,
-    /// Frames not taken, for whatever cause.
+    /// Frames not taken, for any reason.
     pub drops: u64,
 }
 
@@ -147,38 +146,38 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// Makes an empty one.
+    /// Creates an empty inbox.
     ///
     /// # Errors
-    /// Memory or descriptors are short.
+    /// Memory or descriptors are exhausted.
     pub fn create() -> Result<Inbox> {
         let memory = Sealed::create("netloom-inbox", at::MAGIC, at::LENGTH, at::LENGTH as u64)?;
         Ok(Inbox { memory })
     }
 
-    /// The descriptor to give to the switch and, through it, to senders.
+    /// The descriptor to pass to the switch and, through it, to senders.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.memory.fd()
     }
 
-    /// Tells senders that the owner wants to be woken. It must look at all its rings once more
-    /// before it sleeps. An epoch that is odd already stays: who was woken, or has cleared its bells,
-    /// calls [`Self::wake_up`] first.
+    /// Asks senders to wake the owner, which must then check all its rings once more before it
+    /// sleeps. An odd epoch stays: after a wake-up, or after clearing its bells, the owner calls
+    /// [`Self::wake_up`] first.
     pub fn fall_asleep(&self) {
         index::fall_asleep(self.memory.word(at::SLEEP_AT));
     }
 
-    /// Tells senders that the owner is awake. It looks at its rings after it has cleared its bells.
+    /// Tells senders that the owner is awake. The owner checks its rings after clearing its bells.
     pub fn wake_up(&self) {
         index::wake_up(self.memory.word(at::SLEEP_AT));
     }
 
-    /// Whether [`Self::fall_asleep`] was called, and not [`Self::wake_up`] since.
+    /// Whether [`Self::fall_asleep`] was called after the last [`Self::wake_up`].
     pub fn is_asleep(&self) -> bool {
         self.memory.word(at::SLEEP_AT).load(Ordering::Relaxed) % 2 == 1
     }
 
-    /// Counts.
+    /// Adds to a counter.
     #[inline]
     pub fn add(&self, counter: Counter, more: u64) {
         add(self.memory.word(at::COUNTERS_AT + 8 * counter as usize), more);
@@ -189,7 +188,7 @@ impl Inbox {
         self.memory.word(at::COUNTERS_AT + 8 * counter as usize).load(Ordering::Relaxed)
     }
 
-    /// Counts frames of a sender that were taken. Of a number that cannot be, nothing.
+    /// Counts taken frames of a sender. Ignores an invalid sender number.
     #[inline]
     pub fn add_taken(&self, sender: u16, frames: u64, bytes: u64) {
         if usize::from(sender) < PORTS {
@@ -198,20 +197,20 @@ impl Inbox {
         }
     }
 
-    /// Counts frames of a sender that were not taken. Of a number that cannot be, nothing.
+    /// Counts frames of a sender that were not taken. Ignores an invalid sender number.
     pub fn add_drops(&self, sender: u16, frames: u64) {
         if usize::from(sender) < PORTS {
             add(self.memory.word(cell(sender) + at::CELL_DROPS), frames);
         }
     }
 
-    /// Writes the entry number `slot` of the MAC table, or takes it out. Beyond the table: nothing.
+    /// Writes entry `slot` of the MAC table, or removes it. Ignores slots beyond the table.
     pub fn set_entry(&self, slot: usize, entry: Option<Entry>) {
         if slot >= at::ENTRIES {
             return;
         }
         let (key, value) = (entry_at(slot), entry_at(slot) + 8);
-        // Zero first and last written value, so that no reader sees halves of two entries.
+        // The value is zeroed first and written last, so that no reader mixes two entries.
         self.memory.word(value).store(0, Ordering::Relaxed);
         fence(Ordering::Release);
         let Some(entry) = entry else { return };
@@ -231,23 +230,23 @@ impl Inbox {
         }
     }
 
-    /// What senders with a full ring sleep on: the low half of the tail.
+    /// The futex of senders with a full ring: the low half of the tail.
     pub(crate) fn futex(&self, sender: u16) -> &AtomicU32 {
         self.memory.half(cell(sender) + TAIL_LOW)
     }
 }
 
-/// Another's inbox.
+/// Another port's inbox.
 #[derive(Debug)]
 pub struct PeerInbox {
     memory: Foreign,
 }
 
 impl PeerInbox {
-    /// Maps the inbox that a peer has given, through the switch.
+    /// Maps an inbox received from a peer through the switch.
     ///
     /// # Errors
-    /// [`Error::Memory`] if it is none.
+    /// [`Error::Memory`] if it is no inbox.
     pub fn open(fd: BorrowedFd<'_>) -> Result<PeerInbox> {
         let memory = Foreign::open("inbox", fd, at::MAGIC, at::LENGTH, at::LENGTH)?;
         if memory.word(LENGTH_AT).load(Ordering::Relaxed) != at::LENGTH as u64 {
@@ -256,7 +255,7 @@ impl PeerInbox {
         Ok(PeerInbox { memory })
     }
 
-    /// The sleep epoch: odd if the owner wants to be woken.
+    /// The sleep epoch: odd if the owner must be woken.
     pub fn epoch(&self) -> u64 {
         self.sleep().load(Ordering::Relaxed)
     }
@@ -266,7 +265,7 @@ impl PeerInbox {
         self.memory.word(at::COUNTERS_AT + 8 * counter as usize).load(Ordering::Relaxed)
     }
 
-    /// What the owner counted of a sender.
+    /// The owner's counters for a sender.
     pub fn of_sender(&self, sender: u16) -> SenderCounters {
         if usize::from(sender) >= PORTS {
             return SenderCounters::default();
@@ -279,7 +278,7 @@ impl PeerInbox {
         }
     }
 
-    /// The generation of the ring that the owner reads from a sender; 0 for none.
+    /// The generation of the sender's ring that the owner reads; 0 for none.
     pub fn generation(&self, sender: u16) -> u32 {
         match usize::from(sender) < PORTS {
             true => self.cell(sender).generation.load(Ordering::Relaxed),
@@ -287,7 +286,7 @@ impl PeerInbox {
         }
     }
 
-    /// The owner's MAC table; entries that are being written are left out.
+    /// The owner's MAC table, without entries being written.
     pub fn table(&self) -> Vec<Entry> {
         (0..at::ENTRIES).filter_map(|slot| self.entry(slot)).collect()
     }
@@ -331,7 +330,7 @@ impl PeerInbox {
     }
 }
 
-/// Where the low half of a tail is in its cell.
+/// Offset of the tail's low half in a cell.
 const TAIL_LOW: usize = at::CELL_TAIL + if cfg!(target_endian = "big") { 4 } else { 0 };
 
 fn cell(sender: u16) -> usize {
@@ -342,7 +341,7 @@ fn entry_at(slot: usize) -> usize {
     at::TABLE_AT + slot * at::ENTRY
 }
 
-/// One writer only, so no locked instruction is needed.
+/// There is only one writer, so no locked instruction is needed.
 #[inline(always)]
 fn add(word: &AtomicU64, more: u64) {
     word.store(word.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);

@@ -1,21 +1,21 @@
-//! The protocol of a ring's indexes: who may write or read which bytes when, who must be woken.
+//! The protocol of a ring's indexes: who may write or read which bytes when, and who must be woken.
 //!
-//! No memory but its own: the shared words are arguments, the arena is positions. So the models
-//! (`tests/ring_loom.rs`) run this code on loom's atomics. Positions run freely from 0 and are masked for
-//! the arena; each side keeps its own in private and believes the other's only within limits.
-//! Invariants: `tail ≤ head ≤ tail + size`; a slot never crosses the arena's end; bytes before
-//! `head` are whole. Foreign words are loaded relaxed with a fence behind, since only that is
-//! defined on memory that is mapped for reading. Specification: `docs/abi/switch-memory.md`.
+//! This code owns no shared memory: shared words are arguments, the arena is positions. So the models
+//! (`tests/ring_loom.rs`) run it on loom's atomics. Positions count from 0 without wrapping and are
+//! masked for the arena; each side keeps its own privately and trusts the other's only within limits.
+//! Invariants: `tail ≤ head ≤ tail + size`; a slot never crosses the arena's end; bytes before `head`
+//! are complete. Foreign words are loaded relaxed and followed by a fence, since only that is defined
+//! on memory mapped read-only. Specification: `docs/abi/switch-memory.md`.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence, full_fence};
 
-/// Bytes of a slot's header, and what slots are aligned to.
+/// Bytes of a slot's header, and the alignment of slots.
 pub(crate) const SLOT: u64 = 16;
 
-/// A slot's length that says: nothing here until the arena's end.
+/// A slot length that marks padding up to the arena's end.
 pub(crate) const PADDING: u32 = u32::MAX;
 
-/// Bytes that a slot with a frame of `length` bytes takes.
+/// Size in bytes of the slot of a frame of `length` bytes.
 #[inline(always)]
 pub(crate) const fn slot_bytes(length: u32) -> u64 {
     (length as u64 + 2 * SLOT - 1) & !(SLOT - 1)
@@ -24,31 +24,31 @@ pub(crate) const fn slot_bytes(length: u32) -> u64 {
 /// The credit cell of a ring, written by its reader.
 #[derive(Clone, Copy)]
 pub(crate) struct Cell<'a> {
-    /// The generation of the ring that is read.
+    /// The generation of the ring being read.
     pub generation: &'a AtomicU32,
-    /// Bytes of it taken.
+    /// Bytes taken from it.
     pub tail: &'a AtomicU64,
 }
 
-/// Where a frame goes.
+/// The place of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// At this offset of the arena, after a padding slot at the other if there is one.
+    /// At offset `at` of the arena, after a padding slot at `padding` if there is one.
     At { padding: Option<usize>, at: usize },
-    /// There is no room for it now.
+    /// There is no room now.
     Full,
-    /// The reader's tail cannot be.
+    /// The reader's tail is invalid.
     Corrupt,
 }
 
-/// How a writer's wait begins.
+/// The start of a writer's wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// It does not: there is room.
+    /// No wait: there is room.
     Room,
     /// Sleep while the low half of the cell's tail is this.
     While(u32),
-    /// The reader's tail cannot be.
+    /// The reader's tail is invalid.
     Corrupt,
 }
 
@@ -64,12 +64,12 @@ pub(crate) struct Produce {
 }
 
 impl Produce {
-    /// Of an empty ring of `size` bytes, a power of two.
+    /// The side of an empty ring of `size` bytes, a power of two.
     pub(crate) fn new(size: u64, generation: u32) -> Self {
         Produce { size, generation, waiting: 0, head: 0, published: 0, tail: 0, woken: 0 }
     }
 
-    /// Where a frame of `length` bytes goes; it is written there, then [`Self::written`] is called.
+    /// The place of a frame of `length` bytes; after writing it, call [`Self::written`].
     #[inline(always)]
     pub(crate) fn place<'a>(&mut self, length: u32, cell: impl FnOnce() -> Cell<'a>) -> Place {
         let (bytes, padding) = self.need(length);
@@ -89,7 +89,7 @@ impl Produce {
         }
     }
 
-    /// The frame of `length` bytes stands where [`Self::place`] said.
+    /// Records that the frame of `length` bytes is at the place from [`Self::place`].
     #[inline(always)]
     pub(crate) fn written(&mut self, length: u32) {
         let (bytes, padding) = self.need(length);
@@ -110,14 +110,14 @@ impl Produce {
         (position & (self.size - 1)) as usize
     }
 
-    /// Reads the reader's tail; gives the word as it stands there, or nothing if it cannot be.
+    /// Reads the reader's tail; returns the raw word, or `None` if it is invalid.
     fn look(&mut self, cell: Cell<'_>) -> Option<u64> {
         let generation = cell.generation.load(Ordering::Relaxed);
         fence(Ordering::Acquire);
         let tail = cell.tail.load(Ordering::Relaxed);
         fence(Ordering::Acquire);
         // Before the reader begins with this ring, and after it begins with another, the tail is
-        // not ours; that of the moment between shows in a generation that has changed.
+        // not ours; a changed generation reveals a switch in between.
         if generation == self.generation
             && cell.generation.load(Ordering::Relaxed) == self.generation
         {
@@ -136,30 +136,30 @@ impl Produce {
         self.head - self.published
     }
 
-    /// Bytes that the reader is not known to have taken.
+    /// Bytes not known to be taken.
     #[inline(always)]
     pub(crate) fn pending(&self) -> u64 {
         self.head - self.tail
     }
 
-    /// From where to where there are slots that are not known to be taken, looked up anew.
+    /// The range of slots not known to be taken, read anew.
     pub(crate) fn untaken(&mut self, cell: Cell<'_>) -> (u64, u64) {
-        // What cannot be is the next frame's matter.
+        // The next frame handles an invalid tail.
         let _ = self.look(cell);
         (self.tail, self.head)
     }
 
-    /// The reader's tail, looked up anew; nothing if it cannot be.
+    /// The reader's tail, read anew; `None` if it is invalid.
     pub(crate) fn taken(&mut self, cell: Cell<'_>) -> Option<u64> {
         self.look(cell).map(|_| self.tail)
     }
 
-    /// Where in the arena a position is, and how many bytes there are behind it.
+    /// A position's offset in the arena, and the number of bytes behind it.
     pub(crate) fn position(&self, at: u64) -> (usize, u64) {
         (self.offset(at), self.size - (at & (self.size - 1)))
     }
 
-    /// The reader's tail as last seen.
+    /// The last known tail of the reader.
     pub(crate) fn tail(&self) -> u64 {
         self.tail
     }
@@ -174,7 +174,7 @@ impl Produce {
         self.size
     }
 
-    /// Makes all that was written visible; false if it was already.
+    /// Publishes everything written; false if it was published already.
     #[inline(always)]
     pub(crate) fn publish(&mut self, head: &AtomicU64) -> bool {
         if self.published == self.head {
@@ -188,7 +188,7 @@ impl Produce {
     /// After [`Self::publish`]: whether the reader sleeps and has not been woken from this sleep.
     #[inline(always)]
     pub(crate) fn must_wake(&mut self, sleep: &AtomicU64) -> bool {
-        // With the one in `fall_asleep`: either we see the epoch, or the reader sees the head.
+        // Pairs with the fence in `fall_asleep`: either we see the epoch, or the reader sees the head.
         full_fence();
         let epoch = sleep.load(Ordering::Relaxed);
         if epoch.is_multiple_of(2) || epoch == self.woken {
@@ -198,13 +198,13 @@ impl Produce {
         true
     }
 
-    /// Announces that the writer waits for room for a frame of `length` bytes. What was written is
-    /// published, and its reader woken, before.
+    /// Announces that the writer waits for room for a frame of `length` bytes. Everything written
+    /// must be published, and its reader woken, before.
     pub(crate) fn start_wait(&mut self, length: u32, cell: Cell<'_>, waiting: &AtomicU32) -> Wait {
         self.waiting |= 1;
         waiting.store(self.waiting, Ordering::Relaxed);
-        // With the one in `Consume::publish`: either we see the tail, or the reader sees us. If
-        // both, the sleep does not begin, because the word has changed.
+        // Pairs with the fence in `Consume::publish`: either we see the tail, or the reader sees
+        // us. If both, the sleep does not begin, because the word has changed.
         full_fence();
         let Some(word) = self.look(cell) else { return Wait::Corrupt };
         let (bytes, padding) = self.need(length);
@@ -215,21 +215,21 @@ impl Produce {
         Wait::While(word as u32)
     }
 
-    /// The wait is over, for whatever reason.
+    /// Ends the wait, for whatever reason.
     pub(crate) fn end_wait(&mut self, waiting: &AtomicU32) {
         self.waiting = self.waiting.wrapping_add(self.waiting & 1);
         waiting.store(self.waiting, Ordering::Relaxed);
     }
 }
 
-/// What stands next in a ring.
+/// The next content of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// A slot with a frame of `length` bytes at this offset of the arena; `lead` is its first word.
     Slot { at: usize, length: u32, lead: u64 },
-    /// Nothing at the moment.
+    /// Nothing now.
     Empty,
-    /// Something that cannot be.
+    /// Invalid content.
     Corrupt,
 }
 
@@ -243,14 +243,14 @@ pub(crate) struct Consume {
 }
 
 impl Consume {
-    /// Of a ring of `size` bytes, a power of two, with frames of at most `most` bytes.
+    /// The side of a ring of `size` bytes, a power of two, with frames of at most `most` bytes.
     pub(crate) fn new(size: u64, most: u32) -> Self {
         Consume { size, most, head: 0, tail: 0, published: 0 }
     }
 
-    /// Takes over the cell: from now on it tells of this ring.
+    /// Takes over the cell: from now on it describes this ring.
     pub(crate) fn begin(&self, cell: Cell<'_>, generation: u32) {
-        // In between the cell belongs to no ring, so no writer takes another's tail for its own.
+        // In between the cell belongs to no ring, so no writer mistakes another ring's tail for its own.
         cell.generation.store(0, Ordering::Relaxed);
         fence(Ordering::Release);
         cell.tail.store(self.tail, Ordering::Relaxed);
@@ -271,7 +271,7 @@ impl Consume {
         let mut word = lead(at);
         if low(word) == PADDING {
             let skip = self.size - at as u64;
-            // A padding slot is published with the slot behind it, which stands at the beginning.
+            // A padding slot is published together with the slot after it, at the arena's beginning.
             if at == 0 || skip >= self.head - self.tail {
                 return Next::Corrupt;
             }
@@ -287,7 +287,7 @@ impl Consume {
         Next::Slot { at, length, lead: word }
     }
 
-    /// The slot with a frame of `length` bytes, which [`Self::next`] gave, has been read.
+    /// Records that the slot with a frame of `length` bytes, from [`Self::next`], has been read.
     #[inline(always)]
     pub(crate) fn taken(&mut self, length: u32) {
         self.tail += slot_bytes(length);
@@ -299,7 +299,7 @@ impl Consume {
         (self.tail & (self.size - 1)) as usize
     }
 
-    /// Reads the writer's head: whether there is more, or nothing if it cannot be.
+    /// Reads the writer's head: whether there is more, or `None` if it is invalid.
     #[inline(always)]
     fn look(&mut self, head: &AtomicU64) -> Option<bool> {
         let found = head.load(Ordering::Relaxed);
@@ -322,7 +322,7 @@ impl Consume {
         self.tail
     }
 
-    /// Bytes published until now; nothing if that cannot be.
+    /// Bytes published so far; `None` if invalid.
     pub(crate) fn published(&self, head: &AtomicU64) -> Option<u64> {
         let found = head.load(Ordering::Relaxed);
         fence(Ordering::Acquire);
@@ -330,19 +330,19 @@ impl Consume {
         is_possible.then_some(found)
     }
 
-    /// Whether a frame may be there, without taking it.
+    /// Whether a frame may be present, without taking it.
     #[inline(always)]
     pub(crate) fn has_more(&self, head: &AtomicU64) -> bool {
         self.tail != self.head || head.load(Ordering::Relaxed) != self.tail
     }
 
-    /// Whether so much was taken that the writer should know: an eighth of the arena.
+    /// Whether enough was taken to tell the writer: an eighth of the arena.
     #[inline(always)]
     pub(crate) fn is_due(&self) -> bool {
         self.tail - self.published >= self.size / 8
     }
 
-    /// Tells the writer what was taken; true if it waits, and is to be woken.
+    /// Publishes the tail to the writer; true if the writer waits and must be woken.
     #[inline(always)]
     pub(crate) fn publish(&mut self, tail: &AtomicU64, waiting: &AtomicU32) -> bool {
         if self.published == self.tail {
@@ -350,30 +350,30 @@ impl Consume {
         }
         self.published = self.tail;
         tail.store(self.tail, Ordering::Release);
-        // With the one in `start_wait`.
+        // Pairs with the fence in `start_wait`.
         full_fence();
         waiting.load(Ordering::Relaxed) % 2 == 1
     }
 }
 
-/// The length that a slot's first word says.
+/// The length in a slot's first word.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "the low half is meant")]
 fn low(word: u64) -> u32 {
     word as u32
 }
 
-/// The reader is about to sleep: after this it looks at every ring again, then sleeps.
+/// Announces that the reader will sleep: it then checks every ring again, then sleeps.
 pub(crate) fn fall_asleep(sleep: &AtomicU64) {
     let epoch = sleep.load(Ordering::Relaxed);
     if epoch.is_multiple_of(2) {
         sleep.store(epoch + 1, Ordering::Relaxed);
     }
-    // With the one in `Produce::must_wake`.
+    // Pairs with the fence in `Produce::must_wake`.
     full_fence();
 }
 
-/// The reader is awake: nobody needs to wake it.
+/// Announces that the reader is awake: nobody needs to wake it.
 pub(crate) fn wake_up(sleep: &AtomicU64) {
     let epoch = sleep.load(Ordering::Relaxed);
     if epoch % 2 == 1 {

@@ -1,23 +1,23 @@
-//! Where things are in the switch's memories: offsets, sizes, limits.
+//! Layout of the switch's memories: offsets, sizes, limits.
 //!
-//! Numbers only, no access. Words are in the machine's byte order and naturally aligned; what two
-//! processes write, or one writes while another spins on its neighbour, is [`LINE`] bytes apart.
-//! Specification: `docs/abi/switch-memory.md`; each constant here stands there.
+//! Only numbers, no access. Words are in the machine's byte order and naturally aligned. Words that
+//! two processes write, or that one writes while another spins on a neighbour, are [`LINE`] bytes
+//! apart. Specification: `docs/abi/switch-memory.md` lists each constant here.
 
 /// Bytes of the virtio-net header (the legacy one: linux/virtio_net.h) before each frame.
 pub const HEADER: usize = 10;
 
-/// Least bytes of a frame, its virtio-net header not counted: an Ethernet header.
+/// Fewest bytes of a frame without its virtio-net header: an Ethernet header.
 pub const SHORTEST_FRAME: usize = 14;
 
-/// Most bytes of a frame, its virtio-net header not counted: an Ethernet header, three VLAN tags,
-/// and the longest IP packet.
+/// Most bytes of a frame without its virtio-net header: an Ethernet header, three VLAN tags, and
+/// the longest IP packet.
 pub const LONGEST_FRAME: usize = 14 + 3 * 4 + 65_535;
 
 /// Ports of a switch: 0 is the switch itself, 1 to 255 are members.
 pub const PORTS: usize = 256;
 
-/// Distance of words that must not share a cache line, adjacent-line prefetch included.
+/// Distance of words that must not share a cache line, including adjacent-line prefetch.
 pub const LINE: usize = 128;
 
 /// Version of all layouts; another one is refused.
@@ -26,34 +26,34 @@ pub const VERSION: u32 = 1;
 /// Bytes at the start of each memory: its first page.
 pub const HEAD_PAGE: usize = 4096;
 
-/// Where every memory has its magic (u32).
+/// Offset of the magic (u32) in every memory.
 pub const MAGIC_AT: usize = 0;
-/// Where every memory has its version (u32).
+/// Offset of the version (u32) in every memory.
 pub const VERSION_AT: usize = 4;
-/// Where every memory has the length that it should have (u64): of the arena, in a ring.
+/// Offset of the declared length (u64) in every memory; in a ring, the arena's length.
 pub const LENGTH_AT: usize = 8;
 
 /// A ring's memory.
 pub mod ring {
-    /// "nlr1" in the order of bytes.
+    /// "nlr1" in byte order.
     pub const MAGIC: u32 = u32::from_le_bytes(*b"nlr1");
     /// The ring's generation (u32), never 0.
     pub const GENERATION_AT: usize = 16;
-    /// Bytes published since the beginning (u64).
+    /// Bytes published since the start (u64).
     pub const HEAD_AT: usize = super::LINE;
     /// Odd while the writer waits for room (u32).
     pub const WAITING_AT: usize = 2 * super::LINE;
-    /// What slots are aligned to, and the bytes of one before its frame.
+    /// Alignment of slots, and the bytes of a slot before its frame.
     pub const SLOT: usize = 16;
     /// In a slot: the virtio-net header.
     pub const VNET_AT: usize = SLOT - super::HEADER;
     /// The arena.
     pub const ARENA_AT: usize = super::HEAD_PAGE;
-    /// Least bytes of an arena; four of the longest slots fit.
+    /// Fewest bytes of an arena; four of the longest slots fit.
     pub const LEAST_ARENA: usize = 256 * 1024;
     /// Bytes of an arena by default.
     pub const ARENA: usize = 1024 * 1024;
-    /// Most bytes of an arena: what a peer can make us map.
+    /// Most bytes of an arena: the most a peer can make us map.
     pub const MOST_ARENA: usize = 64 * 1024 * 1024;
 }
 
@@ -61,21 +61,21 @@ pub mod ring {
 pub mod inbox {
     use super::{HEAD_PAGE, LINE, PORTS};
 
-    /// "nli1" in the order of bytes.
+    /// "nli1" in byte order.
     pub const MAGIC: u32 = u32::from_le_bytes(*b"nli1");
-    /// Odd while the owner is about to sleep or sleeps (u64).
+    /// Odd while the owner sleeps or is about to (u64).
     pub const SLEEP_AT: usize = LINE;
     /// Counters (u64 each), in the order of [`crate::inbox::Counter`].
     pub const COUNTERS_AT: usize = 1024;
     /// Room for counters.
     pub const MOST_COUNTERS: usize = 64;
-    /// Credit cells, one for each sender's number.
+    /// Credit cells, one per sender number.
     pub const CELLS_AT: usize = HEAD_PAGE;
     /// Bytes from one cell to the next.
     pub const CELL: usize = LINE;
-    /// In a cell: the generation of the ring that is read (u32).
+    /// In a cell: the generation of the ring being read (u32).
     pub const CELL_GENERATION: usize = 0;
-    /// In a cell: bytes taken since the beginning of that ring (u64).
+    /// In a cell: bytes taken since the start of that ring (u64).
     pub const CELL_TAIL: usize = 8;
     /// In a cell: frames taken from that sender (u64).
     pub const CELL_FRAMES: usize = 64;
@@ -83,7 +83,7 @@ pub mod inbox {
     pub const CELL_BYTES: usize = 72;
     /// In a cell: frames of that sender that were not taken (u64).
     pub const CELL_DROPS: usize = 80;
-    /// The owner's MAC table, a copy for others to see.
+    /// A copy of the owner's MAC table, for observers.
     pub const TABLE_AT: usize = CELLS_AT + PORTS * CELL;
     /// Bytes of an entry.
     pub const ENTRY: usize = 16;
@@ -97,15 +97,15 @@ pub mod inbox {
 pub mod page {
     use super::{HEAD_PAGE, LINE, PORTS};
 
-    /// "nlp1" in the order of bytes.
+    /// "nlp1" in byte order.
     pub const MAGIC: u32 = u32::from_le_bytes(*b"nlp1");
     /// Odd while the page is being written (u64); grows with every change.
     pub const SEQUENCE_AT: usize = LINE;
-    /// One bit for each port that has rules (4 × u64).
+    /// One bit per port with rules (4 × u64).
     pub const USED_AT: usize = 2 * LINE;
     /// Settings of the whole switch (u64), bits: [`VLAN_AWARE`].
     pub const FLAGS_AT: usize = 3 * LINE;
-    /// In the settings: VLANs are kept apart.
+    /// In the settings: VLANs are separated.
     pub const VLAN_AWARE: u64 = 1;
     /// Mirror sessions.
     pub const SESSIONS_AT: usize = 1024;

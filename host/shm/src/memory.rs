@@ -1,10 +1,10 @@
 //! Memory that one process writes and others read.
 //!
-//! [`Sealed`] is made and written by its owner; after it is mapped nobody can map it for writing
-//! or change its size, not even the owner. [`Foreign`] is a peer's: taken only if it is sealed so
-//! and has the length it must have, hence reading it never faults. Foreign memory may change at any
-//! moment, to anything: nothing here makes a reference to it but to atomics, and what is read is
-//! judged after it was copied. Specification: `docs/abi/switch-memory.md`.
+//! [`Sealed`] memory is created and written by its owner; once it is mapped nobody, not even the
+//! owner, can map it writable or change its size. [`Foreign`] memory is a peer's: accepted only
+//! with these seals and its required length, so reading it never faults. Foreign memory may change
+//! at any moment, to anything: nothing here makes a reference to it except to atomics, and data is
+//! checked after it was copied. Specification: `docs/abi/switch-memory.md`.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
@@ -17,15 +17,15 @@ use crate::error::{Error, Result};
 use crate::layout::{HEAD_PAGE, LENGTH_AT, MAGIC_AT, VERSION, VERSION_AT};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
-/// What every memory is sealed with before its descriptor is given away.
+/// Seals on every memory before its descriptor is passed on.
 const SEALS: SealFlags =
     SealFlags::FUTURE_WRITE.union(SealFlags::SHRINK).union(SealFlags::GROW).union(SealFlags::SEAL);
 
-/// The file system that memfds live in (`TMPFS_MAGIC` in linux/magic.h): not that of huge pages,
-/// which may be missing when they are touched.
+/// The file system of memfds (`TMPFS_MAGIC` in linux/magic.h); huge pages have another and may be
+/// unavailable when touched.
 const TMPFS: u64 = 0x0102_1994;
 
-/// A mapping that is unmapped when dropped.
+/// A mapping, unmapped on drop.
 #[derive(Debug)]
 struct Map {
     base: NonNull<u8>,
@@ -33,14 +33,14 @@ struct Map {
 }
 
 // SAFETY: the mapping belongs to no thread; it is accessed by atomics, or through `&mut` of its
-// one writer.
+// only writer.
 unsafe impl Send for Map {}
 // SAFETY: as above.
 unsafe impl Sync for Map {}
 
 impl Map {
     fn new(fd: BorrowedFd<'_>, length: usize, access: ProtFlags) -> rustix::io::Result<Map> {
-        // SAFETY: a new mapping at an address that the kernel chooses replaces nothing.
+        // SAFETY: a new mapping at an address chosen by the kernel replaces nothing.
         let base = unsafe {
             rustix::mm::mmap(std::ptr::null_mut(), length, access, MapFlags::SHARED, fd, 0)
         }?;
@@ -50,40 +50,40 @@ impl Map {
 
     fn at<T>(&self, offset: usize) -> NonNull<T> {
         assert!(offset.is_multiple_of(align_of::<T>()) && offset + size_of::<T>() <= self.length);
-        // SAFETY: it is inside the mapping.
+        // SAFETY: the offset is inside the mapping.
         unsafe { self.base.add(offset) }.cast()
     }
 
     fn word(&self, offset: usize) -> &AtomicU64 {
-        // SAFETY: mapped as long as `self` is, aligned, and accessed by atomics only.
+        // SAFETY: mapped as long as `self`, aligned, and accessed only by atomics.
         unsafe { self.at::<AtomicU64>(offset).as_ref() }
     }
 
     fn half(&self, offset: usize) -> &AtomicU32 {
-        // SAFETY: mapped as long as `self` is, aligned, and accessed by atomics only.
+        // SAFETY: mapped as long as `self`, aligned, and accessed only by atomics.
         unsafe { self.at::<AtomicU32>(offset).as_ref() }
     }
 
-    /// As `word`, in the first page, which every mapping has.
+    /// Like `word`, in the first page, which every mapping has.
     #[inline(always)]
     fn fast_word<const OFFSET: usize>(&self) -> &AtomicU64 {
         const { assert!(OFFSET.is_multiple_of(8) && OFFSET + 8 <= HEAD_PAGE) };
         // SAFETY: no mapping is shorter than a page.
         let word = unsafe { self.base.add(OFFSET) };
-        // SAFETY: mapped as long as `self` is, aligned, and accessed by atomics only.
+        // SAFETY: mapped as long as `self`, aligned, and accessed only by atomics.
         unsafe { word.cast::<AtomicU64>().as_ref() }
     }
 }
 
 impl Drop for Map {
     fn drop(&mut self) {
-        // SAFETY: it was mapped by `new`, and whoever has pointers into it keeps it.
+        // SAFETY: it was mapped by `new`, and every holder of pointers into it keeps it.
         let done = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.length) };
         debug_assert!(done.is_ok());
     }
 }
 
-/// Memory of our own, that others can only read.
+/// Our own memory, read-only for others.
 #[derive(Debug)]
 pub struct Sealed {
     fd: OwnedFd,
@@ -91,16 +91,16 @@ pub struct Sealed {
 }
 
 impl Sealed {
-    /// Makes `length` bytes of zeros, with magic, version and `declared` length in front; `name` is
-    /// what the kernel shows of it.
+    /// Creates `length` zero bytes, beginning with magic, version and `declared` length; the kernel
+    /// shows `name` for it.
     ///
     /// # Errors
-    /// What the kernel refuses: descriptors or memory are short, or it cannot seal (before 5.1).
+    /// The kernel's error: descriptors or memory are exhausted, or it cannot seal (before 5.1).
     pub fn create(name: &'static str, magic: u32, length: usize, declared: u64) -> Result<Sealed> {
         let failed = |operation| move |source: Errno| Error::call(name, operation, source);
         assert!(length >= HEAD_PAGE, "every memory has a first page");
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        // Kernels before 6.3 do not know the flag, and later ones may insist on it.
+        // Kernels before 6.3 do not know the flag; later ones may require it.
         let fd = rustix::fs::memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL)
             .or_else(|_| rustix::fs::memfd_create(name, flags))
             .map_err(failed("make memory"))?;
@@ -114,7 +114,7 @@ impl Sealed {
         Ok(Sealed { fd, map })
     }
 
-    /// The descriptor to give to others.
+    /// The descriptor to pass to others.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
@@ -135,25 +135,25 @@ impl Sealed {
         self.map.fast_word::<OFFSET>()
     }
 
-    /// Where it begins. Plain bytes are written by its one owner only, where peers do not read yet.
+    /// The start address. Its only owner writes plain bytes, only where peers do not read yet.
     #[inline(always)]
     pub(crate) fn base(&self) -> NonNull<u8> {
         self.map.base
     }
 }
 
-/// Memory of a peer's, for reading.
+/// A peer's memory, for reading.
 #[derive(Debug)]
 pub struct Foreign {
     map: Map,
 }
 
 impl Foreign {
-    /// Maps what a peer has given; `object` is what errors call it. The descriptor is not needed
+    /// Maps a descriptor from a peer; errors name it `object`. The descriptor is not needed
     /// afterwards.
     ///
     /// # Errors
-    /// [`Error::Memory`] if it is not sealed, not a memfd of ordinary pages, not between `least` and
+    /// [`Error::Memory`] if it is not sealed, no memfd of ordinary pages, not between `least` and
     /// `most` bytes long, or begins with another magic or version.
     pub fn open(
         object: &'static str,
@@ -172,7 +172,7 @@ impl Foreign {
         if u64::try_from(system.f_type) != Ok(TMPFS) {
             return Err(refuse("not of ordinary pages"));
         }
-        // Sealed first, asked afterwards: the size cannot change any more.
+        // Queried after sealing was checked: the size can no longer change.
         let size = rustix::fs::fstat(fd).map_err(call)?.st_size;
         let length = usize::try_from(size).unwrap_or(0);
         if !(least.max(HEAD_PAGE)..=most).contains(&length) {
@@ -211,7 +211,7 @@ impl Foreign {
         self.map.fast_word::<OFFSET>()
     }
 
-    /// Where it begins. Never written, and read as bytes of any value.
+    /// The start address. Never written, and read as bytes of any value.
     #[inline(always)]
     pub(crate) fn base(&self) -> NonNull<u8> {
         self.map.base

@@ -1,8 +1,8 @@
-//! Names of switches and ports, as users and programs give them: `netloom://NAME`.
+//! Names of switches and ports as users and programs write them: `netloom://NAME`.
 //!
-//! NAME beginning with `/` is the path of the switch's socket; else it is `LAB.SWITCH`, or `SWITCH`
-//! for `default.SWITCH`, below one of the folders where labs run. `[N]` at its end, or `?port=N` and
-//! `&name=X` after it, choose a port. Only looks whether a socket is there; never connects.
+//! A NAME beginning with `/` is the path of the switch's socket; else it is `LAB.SWITCH`, or `SWITCH`
+//! for `default.SWITCH`, below one of the directories of running labs. A final `[N]`, or `?port=N` and
+//! `&name=X`, choose a port. This code only checks whether a socket exists; it never connects.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use crate::protocol::{MOST_NAME, check_name};
 use crate::{Error, Result};
 
-/// What may stand before a name.
+/// The optional prefix of a name.
 pub const SCHEME: &str = "netloom://";
-/// The lab of switches that are named without one.
+/// The default lab of switch names.
 pub const DEFAULT_LAB: &str = "default";
 
-/// Where a name leads.
+/// The target of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
     /// The switch's socket.
@@ -26,23 +26,22 @@ pub struct Address {
     pub name: Option<String>,
 }
 
-/// Where the switch of this name is: of the folders where it may be, the first that has its socket,
-/// else the first.
+/// The switch of this name: in the first possible directory that has its socket, else in the first.
 ///
 /// # Errors
-/// [`Error::Name`] when it is no name.
+/// [`Error::Name`] for an invalid name.
 pub fn resolve(name: &str) -> Result<Address> {
     let uid = rustix::process::geteuid().as_raw();
     let folders = folders(|name| std::env::var_os(name).filter(|v| !v.is_empty()), uid);
     resolve_in(name, &folders, |path| path.exists())
 }
 
-/// The file of a switch's socket below the folder where labs run.
+/// The path of a switch's socket below the directory of running labs.
 pub fn socket(runtime: &Path, lab: &str, switch: &str) -> PathBuf {
     runtime.join(".switches").join(format!("{lab}.{switch}"))
 }
 
-/// The folders where labs may run, first the likeliest.
+/// The possible directories of running labs, likeliest first.
 fn folders(set: impl Fn(&str) -> Option<OsString>, uid: u32) -> Vec<PathBuf> {
     if let Some(only) = set("NETLOOM_RUNTIME_DIR") {
         let only = PathBuf::from(only);
@@ -76,7 +75,7 @@ fn resolve_in(name: &str, folders: &[PathBuf], exists: impl Fn(&Path) -> bool) -
             _ => return Err(wrong("unknown parameter")),
         }
     }
-    // 0 is any, as everywhere.
+    // 0 means any, as everywhere.
     address.number = address.number.filter(|n| *n != 0);
     if rest.starts_with('/') {
         address.path = rest.into();
@@ -97,7 +96,7 @@ fn port(number: &str) -> Result<u8, &'static str> {
     number.parse().ok().filter(|_| digits).ok_or("a port's number is 1 to 255")
 }
 
-/// Whether a lab or a switch may have the name: it becomes a part of a file's name.
+/// Whether the name is valid for a lab or a switch: it becomes part of a file name.
 fn check_part(part: &str) -> Result<(), &'static str> {
     if part.is_empty() {
         Err("a part of it is empty")

@@ -1,9 +1,9 @@
-//! The switch's page: rules of ports and mirror sessions, written by the switch, read by all ports.
+//! The switch's page: port rules and mirror sessions, written by the switch, read by all ports.
 //!
-//! A sequence number guards it: odd while it is written, and every change moves it. Ports load it
-//! once a batch and read the rest only when it has moved, into copies of their own. A switch that
-//! was killed while it wrote leaves an odd number behind: ports keep the copies they have.
-//! What rules mean is not decided here. Specification: `docs/abi/switch-memory.md`.
+//! A sequence number guards it: odd during a write, and changed by every write. Ports load it once
+//! per batch and read the rest only if it has changed, into copies of their own. A switch killed
+//! during a write leaves an odd number: ports keep their copies. The meaning of rules is not
+//! decided here. Specification: `docs/abi/switch-memory.md`.
 
 use std::os::fd::BorrowedFd;
 
@@ -18,54 +18,54 @@ use crate::sync::{AtomicU64, Ordering, fence};
 /// Most addresses in a port's list.
 pub const MOST_MACS: usize = 32;
 
-/// Tries before a page that is always being written is left for later.
+/// Attempts before a page under constant change is left for later.
 const TRIES: usize = 64;
 
-/// Words of a port's rules that are used.
+/// Words used of a port's rules.
 const RULE_WORDS: usize = 2 + 64 + MOST_MACS;
 
-/// Words of a session that are used.
+/// Words used of a session.
 const SESSION_WORDS: usize = 10 + FILTER_BYTES / 8;
 
 /// A set of ports, one bit each.
 pub type PortSet = [u64; PORTS / 64];
 
-/// Rules of a port, as they stand in the page.
+/// A port's rules, as stored in the page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawRules {
-    /// Which life of this number it is; grows when another member gets it.
+    /// Distinguishes successive members with this number; grows with each.
     pub generation: u32,
     /// VLAN mode: 0 any, 1 access, 2 trunk.
     pub mode: u8,
-    /// Bits: 1 the list of addresses is a lock, 2 addresses are not learned.
+    /// Bits: 1 the address list is a lock, 2 addresses are not learned.
     pub flags: u8,
     /// VLAN of untagged frames; 0 for none.
     pub native: u16,
-    /// VLANs that a trunk carries, a bit each.
+    /// VLANs that a trunk carries, one bit each.
     pub allowed: Box<[u64; 64]>,
     /// Addresses of this port, at most [`MOST_MACS`].
     pub macs: Vec<[u8; 6]>,
 }
 
-/// A mirror session, as it stands in the page.
+/// A mirror session, as stored in the page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RawSession {
-    /// The port that gets copies; 0 for no session.
+    /// The port that receives copies; 0 for no session.
     pub to: u16,
     /// Ports whose frames to the switch are copied.
     pub from: PortSet,
     /// Ports whose frames from the switch are copied.
     pub toward: PortSet,
-    /// Which of these: [`netloom_bridge::MirrorFilter`] in its fixed form.
+    /// Which of these frames: [`netloom_bridge::MirrorFilter`] in its fixed form.
     pub filter: [u8; FILTER_BYTES],
 }
 
-/// All of a page at one moment.
+/// A consistent copy of a page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// The sequence number that it is of.
+    /// Its sequence number.
     pub sequence: u64,
-    /// VLANs are kept apart.
+    /// VLANs are separated.
     pub vlan_aware: bool,
     /// Rules of ports that have some, by number.
     pub ports: Vec<(u16, RawRules)>,
@@ -73,28 +73,28 @@ pub struct Snapshot {
     pub sessions: Vec<RawSession>,
 }
 
-/// The page of the switch's own.
+/// The switch's own page.
 #[derive(Debug)]
 pub struct Page {
     memory: Sealed,
 }
 
 impl Page {
-    /// Makes an empty one.
+    /// Creates an empty page.
     ///
     /// # Errors
-    /// Memory or descriptors are short.
+    /// Memory or descriptors are exhausted.
     pub fn create() -> Result<Page> {
         let memory = Sealed::create("netloom-page", at::MAGIC, at::LENGTH, at::LENGTH as u64)?;
         Ok(Page { memory })
     }
 
-    /// The descriptor to give to ports.
+    /// The descriptor to pass to ports.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.memory.fd()
     }
 
-    /// Changes it; ports see all that `edit` does, or nothing.
+    /// Changes the page; ports see all that `edit` does, or nothing.
     pub fn change(&mut self, edit: impl FnOnce(&mut Edit<'_>)) {
         let sequence = self.memory.word(at::SEQUENCE_AT);
         let now = sequence.load(Ordering::Relaxed);
@@ -105,20 +105,20 @@ impl Page {
     }
 }
 
-/// A change of a page that is going on.
+/// A change of a page in progress.
 pub struct Edit<'a> {
     memory: &'a Sealed,
 }
 
 impl Edit<'_> {
-    /// Whether VLANs are kept apart.
+    /// Sets whether VLANs are separated.
     pub fn set_vlan_aware(&mut self, aware: bool) {
         let flags = if aware { at::VLAN_AWARE } else { 0 };
         self.memory.word(at::FLAGS_AT).store(flags, Ordering::Relaxed);
     }
 
-    /// Sets or takes away a port's rules. Of a number that cannot be nothing changes; addresses
-    /// beyond [`MOST_MACS`] are left out.
+    /// Sets or removes a port's rules. Ignores an invalid number and addresses beyond
+    /// [`MOST_MACS`].
     pub fn set_port(&mut self, number: u16, rules: Option<&RawRules>) {
         let number = usize::from(number);
         if number >= PORTS {
@@ -134,7 +134,7 @@ impl Edit<'_> {
         self.store(at::RULES_AT + number * at::RULES, &rules.encode());
     }
 
-    /// Sets or takes away a mirror session. Beyond the last slot nothing changes.
+    /// Sets or removes a mirror session. Ignores slots beyond the last.
     pub fn set_session(&mut self, slot: usize, session: Option<&RawSession>) {
         if slot < at::SESSIONS {
             let words = session.cloned().unwrap_or_default().encode();
@@ -149,17 +149,17 @@ impl Edit<'_> {
     }
 }
 
-/// The switch's page, as a port sees it.
+/// The switch's page as seen by a port.
 #[derive(Debug)]
 pub struct PeerPage {
     memory: Foreign,
 }
 
 impl PeerPage {
-    /// Maps the page that the switch has given.
+    /// Maps the page received from the switch.
     ///
     /// # Errors
-    /// [`Error::Memory`] if it is none.
+    /// [`Error::Memory`] if it is no page.
     pub fn open(fd: BorrowedFd<'_>) -> Result<PeerPage> {
         let memory = Foreign::open("switch page", fd, at::MAGIC, at::LENGTH, at::LENGTH)?;
         if memory.word(LENGTH_AT).load(Ordering::Relaxed) != at::LENGTH as u64 {
@@ -168,13 +168,13 @@ impl PeerPage {
         Ok(PeerPage { memory })
     }
 
-    /// The sequence number: if it is another than that of the snapshot one has, take a new one.
+    /// The sequence number: if it differs from that of the last snapshot, take a new one.
     #[inline]
     pub fn sequence(&self) -> u64 {
         self.memory.fast_word::<{ at::SEQUENCE_AT }>().load(Ordering::Relaxed)
     }
 
-    /// All of it, or nothing if it is being written all the time: keep the old one then.
+    /// A snapshot, or `None` if the page is constantly being written: keep the old one then.
     pub fn snapshot(&self) -> Option<Snapshot> {
         (0..TRIES).find_map(|_| self.look())
     }
@@ -342,7 +342,7 @@ mod tests {
         assert_eq!((peer.sequence(), peer.snapshot()), (3, None));
     }
 
-    /// All that one change does is seen, or nothing.
+    /// A change is seen whole, or not at all.
     #[test]
     fn snapshots_are_whole() {
         let mut page = Page::create().unwrap();

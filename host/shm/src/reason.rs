@@ -1,24 +1,24 @@
-//! Why a switch refuses something.
+//! Reasons for which a switch refuses a request.
 
-/// Why something was refused.
+/// The reason of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reason {
     /// The versions differ.
     Version,
-    /// The number or the name is another port's.
+    /// Another port has the number or the name.
     Taken,
-    /// The name cannot be one.
+    /// The name is invalid.
     Name,
     /// No number is free.
     Full,
-    /// Not allowed to this user.
+    /// This user is not permitted.
     Denied,
-    /// A memory is not as it must be.
+    /// A memory is invalid.
     Memory,
     /// There is no such port.
     NoPort,
-    /// The token is not known, or it is of a port that is still there.
+    /// The token is unknown, or its port is still connected.
     Token,
     /// A message that the protocol does not allow here.
     Protocol,

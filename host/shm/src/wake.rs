@@ -1,9 +1,9 @@
-//! Waking and being woken: an eventfd for each edge, a futex for a full ring, an epoll for a port.
+//! Wake-ups: an eventfd for each edge, a futex for a full ring, an epoll for a port.
 //!
-//! A [`Bell`] belongs to one edge, since one that many ring could be drained or filled by a hostile
-//! one. A [`Watch`] is what a port sleeps on and what its user polls: bells are in it
-//! edge-triggered and never read, so one call clears all that rang. What is behind a bell is told
-//! by the rings alone; a bell that rings without a cause costs a look.
+//! A [`Bell`] belongs to one edge: a hostile sender could drain or fill a shared one. A port sleeps
+//! on its [`Watch`], and its user polls it: bells are in it edge-triggered and never read, so one
+//! call clears all that rang. Only the rings tell what a bell announces; a bell without a cause
+//! costs one check.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -21,27 +21,27 @@ use crate::sync::AtomicU32;
 pub struct Bell(OwnedFd);
 
 impl Bell {
-    /// Makes one.
+    /// Creates a bell.
     ///
     /// # Errors
-    /// Descriptors are short.
+    /// Descriptors are exhausted.
     pub fn create() -> Result<Bell> {
         eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map(Bell)
             .map_err(|source| Error::call("bell", "make an eventfd", source))
     }
 
-    /// Of a descriptor that the switch gave.
+    /// A bell from the switch's descriptor.
     pub fn from_fd(fd: OwnedFd) -> Bell {
         Bell(fd)
     }
 
-    /// Rings. That it is full already, or is no eventfd, changes nothing for us.
+    /// Rings. A counter that is full, or a descriptor that is no eventfd, does not matter to us.
     pub fn ring(&self) {
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 
-    /// Takes back what was rung; for bells that are watched level-triggered.
+    /// Resets the bell; for bells watched level-triggered.
     pub fn silence(&self) {
         let _ = rustix::io::read(&self.0, &mut [0_u8; 8]);
     }
@@ -57,10 +57,10 @@ impl Bell {
 pub struct Watch(OwnedFd);
 
 impl Watch {
-    /// Watches nothing yet.
+    /// Creates an epoll that watches nothing yet.
     ///
     /// # Errors
-    /// Descriptors are short.
+    /// Descriptors are exhausted.
     pub fn create() -> Result<Watch> {
         epoll::create(CreateFlags::CLOEXEC)
             .map(Watch)
@@ -70,7 +70,7 @@ impl Watch {
     /// Watches a bell: it shows once each time it rings.
     ///
     /// # Errors
-    /// It is watched already, or of a kind that cannot be.
+    /// It is watched already, or cannot be watched.
     pub fn add_bell(&self, bell: &Bell, key: u64) -> Result<()> {
         self.add(bell.fd(), key, EventFlags::IN | EventFlags::ET)
     }
@@ -78,7 +78,7 @@ impl Watch {
     /// Watches a descriptor: it shows as long as it is readable.
     ///
     /// # Errors
-    /// It is watched already, or of a kind that cannot be.
+    /// It is watched already, or cannot be watched.
     pub fn add_level(&self, fd: BorrowedFd<'_>, key: u64) -> Result<()> {
         self.add(fd, key, EventFlags::IN)
     }
@@ -88,7 +88,7 @@ impl Watch {
             .map_err(|source| Error::call("port", "watch a descriptor", source))
     }
 
-    /// Watches it no more. A descriptor must be removed before it is closed, as others hold it too.
+    /// Stops watching. A descriptor must be removed before it is closed, as others hold it too.
     ///
     /// # Errors
     /// It was not watched.
@@ -97,8 +97,8 @@ impl Watch {
             .map_err(|source| Error::call("port", "unwatch a descriptor", source))
     }
 
-    /// Sleeps until something shows or the time is over (none: for ever; zero: clears what rang),
-    /// and gives the keys to `each`. A signal ends it early. True if something showed.
+    /// Sleeps until something shows or the timeout is over (`None`: for ever; zero: only clears
+    /// what rang), and passes the keys to `each`. A signal ends it early. True if something showed.
     ///
     /// # Errors
     /// None is known.
@@ -129,12 +129,12 @@ impl Watch {
 const NOTHING: Event = Event { flags: EventFlags::empty(), data: EventData::new_u64(0) };
 
 /// Sleeps while `word` is `value`, woken by [`wake`], for at most `bound`. The word may be mapped
-/// for reading only.
+/// read-only.
 pub(crate) fn sleep_while(word: &AtomicU32, value: u32, bound: Duration) {
     let _ = futex::wait(word, futex::Flags::empty(), value, Some(&timespec(bound)));
 }
 
-/// Wakes who sleeps on `word`.
+/// Wakes the sleepers on `word`.
 pub(crate) fn wake(word: &AtomicU32) {
     let _ = futex::wake(word, futex::Flags::empty(), 1);
 }
@@ -161,12 +161,12 @@ mod tests {
             let long = Duration::from_secs(300);
             futex::wait(peer.futex(9), futex::Flags::empty(), 0, Some(&timespec(long)))
         });
-        // It may not sleep yet; the kernel tells when somebody was woken.
+        // The thread may not sleep yet; the kernel tells when a sleeper was woken.
         while futex::wake(inbox.futex(9), futex::Flags::empty(), 1) == Ok(0) {
             std::thread::yield_now();
         }
         assert_eq!(sleeper.join().unwrap(), Ok(()));
-        // And does not begin to sleep when the word has changed.
+        // A sleep does not begin after the word has changed.
         inbox.futex(9).store(1, Ordering::Relaxed);
         let peer = PeerInbox::open(inbox.fd()).unwrap();
         let found = futex::wait(peer.futex(9), futex::Flags::empty(), 0, None);

@@ -1,8 +1,8 @@
-//! Judging a frame that was copied out of another's memory: may its sender send it, may we have it,
-//! in which form. Copies for mirror ports are `mirror.rs`'s.
+//! Checks a frame copied out of another port's memory: may its sender send it, may this port have
+//! it, and in which form. Copies for mirror ports are in `mirror.rs`.
 //!
-//! Rules are those of the sender, as they stand in the switch's page; the ring says who that is,
-//! or, on the downlink, the switch. See IEEE 802.1Q-2022, 8.6.
+//! The sender's rules apply, as stored in the switch's page; the ring identifies the sender or, on
+//! the downlink, the switch does. See IEEE 802.1Q-2022, 8.6.
 
 use netloom_bridge::{Drop, LONGEST_FRAME, Mac, SHORTEST_FRAME, classify, egress, retag};
 use netloom_packet::{Gso, VnetHeader, checksum};
@@ -13,21 +13,21 @@ use crate::inbox::Counter;
 use crate::layout::HEADER;
 use crate::protocol::MIRRORED;
 
-/// What became of a frame.
+/// The outcome for a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Accepted {
     /// It is for the user, with its header: `buffer[start..start + length]`.
     Frame { start: usize, length: usize },
-    /// It, or what was made of it, stands among those that are done.
+    /// It, or its segments, are among the frames that are done.
     Kept,
-    /// It was counted.
+    /// It was counted as dropped.
     Dropped,
     /// It did not fit.
     Truncated,
 }
 
 impl SwitchPort {
-    /// Judges the frame `buffer[start..start + length]` of the current ring.
+    /// Checks the frame `buffer[start..start + length]` of the current ring.
     #[inline]
     pub(super) fn accept(
         &mut self,
@@ -92,7 +92,7 @@ impl SwitchPort {
         if self.rules.switch.port(sender).learn {
             self.stations.learn(&self.inbox, class.vid, source, sender);
         }
-        // Of what the switch relayed it has made the copies itself.
+        // The switch itself has made the copies of frames that it relayed.
         let relayed = self.ins.get(self.current).is_none_or(|of| of.number == 0);
         if !relayed && !self.rules.mirrors.is_empty() {
             self.copy_received(sender, class.vid, &raw, frame);
@@ -103,14 +103,14 @@ impl SwitchPort {
         self.hand_over(whole, start, header)
     }
 
-    /// Whether super-frames are cut here.
+    /// Whether super-frames are segmented here.
     #[inline]
     pub(super) fn cuts(&self) -> bool {
         !(self.options.super_frames && self.options.checksums)
     }
 
-    /// Gives the frame, which ends with `whole`, the header that it has now, and finishes what this
-    /// port cannot take unfinished.
+    /// Writes the frame's current header before it (the frame ends with `whole`), and finishes what
+    /// this port does not accept unfinished.
     fn hand_over(
         &mut self,
         whole: &mut [u8],
@@ -140,7 +140,7 @@ impl SwitchPort {
         }
     }
 
-    /// Puts the packets of a super-frame among the frames that are done.
+    /// Adds the packets of a super-frame to the frames that are done.
     fn cut(&mut self, header: &VnetHeader, frame: &[u8]) -> std::result::Result<(), Drop> {
         let finish = !self.options.checksums;
         let done = &mut self.done;
@@ -150,7 +150,7 @@ impl SwitchPort {
             match done.push(0, &shown.encode(), packet) {
                 Some(kept) if finish => {
                     let packet = kept.get_mut(HEADER..).unwrap_or_default();
-                    // It was made with room for its checksum.
+                    // The packet has room for its checksum.
                     let _ = checksum::finish(header, packet);
                 }
                 Some(_) => {}
@@ -164,7 +164,7 @@ impl SwitchPort {
     }
 }
 
-/// Whether a header can be that of the frame.
+/// Whether a header is valid for the frame.
 fn check(header: &VnetHeader, frame: &[u8]) -> std::result::Result<(), Drop> {
     let sum = usize::from(header.csum_start) + usize::from(header.csum_offset) + 2;
     let sum_is_there = !header.needs_csum || sum <= frame.len();

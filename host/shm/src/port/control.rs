@@ -1,8 +1,8 @@
-//! What passes between a port and the switch while it is a member: edges that come and go, and the
+//! Messages between a port and its switch during membership: edges that come and go, and the
 //! switch's end and return.
 //!
-//! The switch is believed, but nothing that it says makes us wait. When it is gone edges stay; what
-//! would go up is held for the next one. A port that does not look for it again ends with it.
+//! The switch is trusted, but none of its messages makes us wait. When it is gone, edges stay; frames
+//! for the uplink are held for the next switch. A port without reconnect ends with its switch.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -24,13 +24,13 @@ use crate::ring::{Reader, Writer};
 use crate::wake::Bell;
 use crate::{Error, Result};
 
-/// How often the switch is looked for when it is gone.
+/// Interval of attempts to find a switch that is gone.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// How long a switch that was found may take to answer.
+/// Longest wait for the answer of a switch that was found.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Milliseconds between two looks for messages while frames keep us busy.
+/// Milliseconds between checks for messages while frames keep us busy.
 const DUE: u64 = 10;
 
 /// The connection to the switch.
@@ -38,15 +38,15 @@ const DUE: u64 = 10;
 pub(super) enum Link {
     /// We are a member.
     Up(Channel),
-    /// We have asked to be again.
+    /// We have asked to become a member again.
     Joining { channel: Channel, since: Instant },
-    /// The switch is gone, and looked for.
+    /// The switch is gone; we look for it.
     Away,
-    /// The switch is gone. The connection is kept, because it shows as hung up.
+    /// The switch is gone. The connection is kept open, because it shows as hung up.
     Gone(#[expect(dead_code, reason = "held open")] Channel),
 }
 
-/// What the switch has sent, or done.
+/// A message from the switch, or its loss.
 pub(super) enum Order {
     Message(Message<'static>, Vec<OwnedFd>),
     Lost,
@@ -55,12 +55,12 @@ pub(super) enum Order {
 #[derive(Debug)]
 pub(super) struct Control {
     pub(super) link: Link,
-    /// An epoll that shows when the first connection is hung up, and from then on.
+    /// An epoll that shows when the first connection is hung up, and permanently afterwards.
     hangup: OwnedFd,
     /// Rings in it when that connection is closed; never silenced.
     lost: Bell,
     pub(super) timer: OwnedFd,
-    /// Milliseconds of the coarse clock, now and when messages were looked for.
+    /// Milliseconds of the coarse clock: now, and at the last check for messages.
     now: u64,
     looked: u64,
 }
@@ -85,7 +85,7 @@ impl Control {
         self.hangup.as_fd()
     }
 
-    /// The way to the switch, as long as we are a member.
+    /// The channel to the switch while we are a member.
     pub(super) fn channel(&mut self) -> Option<&mut Channel> {
         match &mut self.link {
             Link::Up(channel) => Some(channel),
@@ -109,7 +109,7 @@ impl Control {
         u32::try_from(seconds & u64::from(u32::MAX)).unwrap_or(0)
     }
 
-    /// Whether it is time to look for messages.
+    /// Whether a check for messages is due.
     pub(super) fn is_due(&mut self) -> bool {
         let due = self.now - self.looked >= DUE;
         if due {
@@ -118,7 +118,7 @@ impl Control {
         due
     }
 
-    /// The next order, if there is one. Messages that cannot be are skipped.
+    /// The next order, if there is one. Invalid messages are skipped.
     fn read(&mut self) -> Option<Order> {
         let (Link::Up(channel) | Link::Joining { channel, .. }) = &mut self.link else {
             return None;
@@ -148,7 +148,7 @@ impl Control {
     }
 }
 
-/// A message for ports, without what it borrows.
+/// A message for ports, as an owned copy.
 fn detached(message: Message<'_>) -> Option<Message<'static>> {
     Some(match message {
         Message::Joined(joined) => Message::Joined(joined),
@@ -169,7 +169,7 @@ impl SwitchPort {
         matches!(self.control.link, Link::Gone(_))
     }
 
-    /// Does what the switch has asked for.
+    /// Carries out the switch's messages.
     pub(super) fn messages(&mut self) -> Result<()> {
         while let Some(order) = self.control.read() {
             match order {
@@ -178,7 +178,7 @@ impl SwitchPort {
             }
         }
         if self.asleep && self.has_more() {
-            // What stood in a ring that was closed: its bell, which told of it, is gone.
+            // Frames of a ring that was closed: the bell that announced them is gone.
             self.arm();
         }
         Ok(())
@@ -247,7 +247,7 @@ impl SwitchPort {
         Ok(())
     }
 
-    /// An edge cannot be had.
+    /// An edge was refused.
     fn obey_refused(&mut self, number: u8, reason: Reason) {
         if !matches!(self.outs.get(usize::from(number)), Some(Out::Opening(_))) {
             return;
@@ -275,7 +275,7 @@ impl SwitchPort {
         Ok(())
     }
 
-    /// Takes what is left of a port's ring, and unmaps it.
+    /// Takes the rest of a port's ring, and unmaps it.
     fn end_edge(&mut self, number: u8, which: impl Fn(u32) -> bool) -> Result<()> {
         let found =
             self.ins.iter().skip(1).position(|of| of.number == number && which(of.generation));
@@ -285,15 +285,15 @@ impl SwitchPort {
         }
     }
 
-    /// Tells the switch that an edge was closed here. If it does not read, it learns it later from
-    /// what does not move.
+    /// Tells the switch that an edge was closed here. If the switch does not read, it learns this
+    /// later from the lack of progress.
     pub(super) fn tell_closed(&mut self, number: u8, direction: Direction) {
         if let Some(channel) = self.control.channel() {
             let _ = channel.send(&Message::Close { number, direction }, &[]);
         }
     }
 
-    /// Says that we will not come back.
+    /// Announces that we will not come back.
     pub(super) fn leave(&mut self) {
         if let Some(channel) = self.control.channel() {
             let _ = channel.send(&Message::Bye, &[]);
@@ -321,7 +321,7 @@ impl SwitchPort {
         if member {
             self.control.set_timer(true)?;
         }
-        // What goes up from now on is for the next switch, as are rings that this one may not
+        // Uplink frames from now on are for the next switch, as are rings that this one may not
         // have passed on.
         for number in 0..=u8::MAX {
             let Some(out) = self.outs.get_mut(usize::from(number)) else { continue };
@@ -344,7 +344,7 @@ impl SwitchPort {
         self.opening = 0;
     }
 
-    /// The timer rang: looks for the switch.
+    /// The timer expired: looks for the switch.
     pub(super) fn come_back(&mut self) -> Result<()> {
         let _ = rustix::io::read(&self.control.timer, &mut [0_u8; 8]);
         if let Link::Joining { since, .. } = &self.control.link
@@ -402,7 +402,7 @@ impl SwitchPort {
         self.lost_switch()
     }
 
-    /// We are not who we were: no edge holds.
+    /// Our identity is new: no edge remains valid.
     fn forget_all(&mut self) -> Result<()> {
         self.token = [0; 16];
         for number in 1..=u8::MAX {

@@ -1,11 +1,11 @@
-//! Frames kept aside in order, within a bound: held for an edge that is being opened, taken out of
-//! a ring early, or cut from a super-frame.
+//! A bounded queue of frames in order: held for an edge that is being opened, taken out of a ring
+//! early, or cut from a super-frame.
 //!
-//! The memory is reused; it begins anew whenever the last frame is gone.
+//! The memory is reused; it starts anew whenever the last frame is gone.
 
 use std::collections::VecDeque;
 
-/// A queue of frames with their headers, each with the origin that its slot had or will have.
+/// A queue of frames with their headers, each with its slot's past or future origin.
 #[derive(Debug)]
 pub(super) struct Frames {
     bytes: Vec<u8>,
@@ -21,7 +21,7 @@ struct Part {
 }
 
 impl Frames {
-    /// Of at most so many bytes.
+    /// A queue of at most `most` bytes.
     pub(super) fn new(most: usize) -> Self {
         Frames { bytes: Vec::new(), parts: VecDeque::new(), most }
     }
@@ -34,12 +34,12 @@ impl Frames {
         self.parts.len()
     }
 
-    /// How many bytes more it may take.
+    /// Bytes that still fit.
     pub(super) fn room(&self) -> usize {
         self.most.saturating_sub(self.bytes.len())
     }
 
-    /// Takes one, if there is room; what was kept of it.
+    /// Adds a frame, if there is room; returns its stored bytes.
     pub(super) fn push(&mut self, origin: u16, header: &[u8], frame: &[u8]) -> Option<&mut [u8]> {
         if header.len() + frame.len() > self.room() {
             return None;
@@ -51,13 +51,13 @@ impl Frames {
         self.bytes.get_mut(start..)
     }
 
-    /// The oldest, and its origin.
+    /// The oldest frame, and its origin.
     pub(super) fn first(&self) -> Option<(u16, &[u8])> {
         let part = self.parts.front()?;
         Some((part.origin, self.bytes.get(part.start..part.end)?))
     }
 
-    /// Lets go of the oldest.
+    /// Removes the oldest frame.
     pub(super) fn pop(&mut self) {
         self.parts.pop_front();
         if self.parts.is_empty() {

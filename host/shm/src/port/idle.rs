@@ -1,8 +1,8 @@
-//! When there is nothing to read: how a port is woken, and what it does before it sleeps.
+//! An idle port: how it is woken, and what it does before it sleeps.
 //!
-//! A sleeping port asks its senders to ring (an odd epoch in its inbox) and then looks at all rings
-//! once more, so that no frame is left unseen. The data descriptor is an epoll with all bells,
-//! edge-triggered, and a bell of our own that stays while frames are left.
+//! A sleeping port asks its senders to ring (an odd epoch in its inbox) and then checks all rings
+//! once more, so no frame is missed. The data descriptor is an epoll with all bells,
+//! edge-triggered, and a bell of the port's own that stays set while frames are left.
 
 use std::time::{Duration, Instant};
 
@@ -10,19 +10,19 @@ use super::SwitchPort;
 use crate::Result;
 use crate::inbox::Counter;
 
-/// Keys of what is watched; those of other ports' bells do not matter.
+/// Keys of watched descriptors; those of other ports' bells do not matter.
 pub(super) const CONTROL: u64 = 0;
 pub(super) const MORE: u64 = 1;
 pub(super) const TIMER: u64 = 2;
 pub(super) const BELL: u64 = 3;
 
-/// Longest time to look for a frame before sleeping: a sleep and its wake-up cost about as much.
+/// Longest polling for a frame before sleeping: a sleep and its wake-up cost about as much.
 const LONGEST_LOOK: Duration = Duration::from_micros(50);
 
-/// Looks between two looks at the clock.
+/// Polls between two clock readings.
 const LOOKS: u32 = 32;
 
-/// How long looking for frames has paid lately.
+/// Adapts polling to its recent success.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spin {
     most: Duration,
@@ -36,7 +36,7 @@ impl Spin {
         Spin { most, now: most }
     }
 
-    /// Looks until `found` or it does not pay.
+    /// Polls until `found` or it no longer pays.
     fn look(&mut self, found: impl Fn() -> bool) -> bool {
         if self.now.is_zero() {
             return false;
@@ -57,7 +57,7 @@ impl Spin {
         }
     }
 
-    /// A frame came after so long a sleep.
+    /// Records that a frame came after a sleep of this length.
     fn slept(&mut self, time: Duration) {
         if time < self.most {
             self.now = self.most;
@@ -65,24 +65,24 @@ impl Spin {
     }
 }
 
-/// How close together bursts must come for the next to be looked for, and for how long.
+/// Longest gap between bursts for which the next is polled for, and the polling time.
 const CLOSE: Duration = Duration::from_micros(20);
 const LINGER: Duration = Duration::from_micros(4);
 
-/// Whether a port that ran empty looks for a little while before it asks to be woken. Who takes frames
-/// faster than they are sent would otherwise sleep after each, and the sender would have a system call
-/// to make for every one.
+/// Whether a port that ran empty polls briefly before it asks to be woken. A receiver faster than
+/// its sender would otherwise sleep after each frame, and the sender would need a system call for
+/// every one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Linger {
     several: bool,
     emptied: Option<Instant>,
-    /// How often not to look: twice as often after each time in vain, as when the sender waits for the
-    /// very core that is kept busy by looking.
+    /// Polls to skip: twice as many after each in vain, as when the sender waits for the very CPU
+    /// that polling keeps busy.
     pass: u32,
     penalty: u32,
 }
 
-/// Most times that are passed over.
+/// Most polls skipped in a row.
 const MOST_PASSED: u32 = 63;
 
 impl Linger {
@@ -91,7 +91,7 @@ impl Linger {
         Linger { several, emptied: None, pass: 0, penalty: 0 }
     }
 
-    /// Looks until `found`, if it was found empty a moment ago, too.
+    /// Polls until `found`, if the port also ran empty a moment ago.
     fn look(&mut self, found: impl Fn() -> bool) -> bool {
         if !self.several || self.pass > 0 {
             self.pass = self.pass.saturating_sub(1);
@@ -118,7 +118,7 @@ impl Linger {
 }
 
 impl SwitchPort {
-    /// Whether frames came after all, where they come close together.
+    /// Whether frames came after all, if they come close together.
     #[cold]
     pub(super) fn linger(&mut self) -> bool {
         let mut linger = self.linger;
@@ -153,11 +153,11 @@ impl SwitchPort {
         }
     }
 
-    /// There was nothing: from now on the data descriptor tells. True if something came meanwhile.
+    /// The rings were empty: from now on the data descriptor tells. True if a frame came meanwhile.
     #[cold]
     pub(super) fn rest(&mut self) -> Result<bool> {
         if std::mem::take(&mut self.quiet) && self.asleep && !self.armed {
-            // A bell that has rung since shows at the data descriptor, and then is cleared.
+            // A bell rung since then shows at the data descriptor, and is cleared later.
             self.unsure = true;
             return Ok(self.has_more());
         }
@@ -173,13 +173,13 @@ impl SwitchPort {
                 return Ok(self.has_more());
             }
             self.stay_awake();
-            // What has rung was cleared after the epoch in which it rang, or is looked at below.
+            // Bells rung so far were cleared after their epoch, or are checked below.
             self.rung = false;
         }
         Ok(!self.fall_asleep())
     }
 
-    /// From now on the data descriptor tells, before anything was looked for.
+    /// From now on the data descriptor tells, before any check for frames.
     pub(super) fn begin_to_tell(&mut self) -> Result<()> {
         if self.rest()? {
             self.arm();
@@ -187,7 +187,7 @@ impl SwitchPort {
         Ok(())
     }
 
-    /// Asks to be woken; false, and awake, if there is something.
+    /// Asks to be woken; false, and awake, if there is a frame.
     fn fall_asleep(&mut self) -> bool {
         self.asleep = true;
         self.inbox.fall_asleep();
@@ -198,7 +198,7 @@ impl SwitchPort {
         true
     }
 
-    /// Looks, then sleeps until there may be something; false if the time is over.
+    /// Checks, then sleeps until there may be a frame; false after the time.
     #[cold]
     pub(super) fn wait(
         &mut self,
@@ -221,7 +221,7 @@ impl SwitchPort {
         let started = Instant::now();
         let left = end.map(|end| end.saturating_duration_since(started));
         if left.is_some_and(|left| left.is_zero()) {
-            // What was rung meanwhile is still to be seen by who polls.
+            // A poller must still see what was rung meanwhile.
             return Ok(false);
         }
         self.count(Counter::Sleeps);
@@ -234,7 +234,7 @@ impl SwitchPort {
         Ok(true)
     }
 
-    /// Waits for bells and clears them; does what the switch asks for. Whether something showed.
+    /// Waits for bells and clears them; carries out the switch's messages. Returns whether anything showed.
     fn look(&mut self, timeout: Option<Duration>) -> Result<bool> {
         let (mut control, mut timer) = (false, false);
         let seen = self.watch.wait(timeout, |key| match key {

@@ -1,4 +1,4 @@
-//! Becoming a member of a switch, and a member again.
+//! Joining a switch, and joining it again.
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -24,17 +24,17 @@ use crate::ring::{Reader, Writer};
 use crate::wake::{Bell, Watch};
 use crate::{Error, Result};
 
-/// How long a switch may take to let us in.
+/// Longest wait for a switch to admit us.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl SwitchPort {
-    /// Joins a switch. Waits at most some seconds for its answer. The data descriptor tells of
-    /// frames from then on.
+    /// Joins a switch. Waits at most some seconds for its answer. The data descriptor then reports
+    /// frames.
     ///
     /// # Errors
-    /// [`Error::Name`] for a name or a number that cannot be; [`Error::Call`] without such a
-    /// switch (ENOENT, ECONNREFUSED) or the right to use it (EACCES); [`Error::Refused`] and
-    /// [`Error::Silent`] by what the switch says or not.
+    /// [`Error::Name`] for an invalid name or number; [`Error::Call`] if there is no such switch
+    /// (ENOENT, ECONNREFUSED) or no permission (EACCES); [`Error::Refused`] and [`Error::Silent`]
+    /// by the switch's answer or lack of it.
     pub fn join(options: &JoinOptions) -> Result<SwitchPort> {
         check(options)?;
         let mut channel = Channel::connect(&options.switch, PATIENCE)?;
@@ -107,13 +107,13 @@ impl SwitchPort {
         })
     }
 
-    /// Takes what the switch has given: who we are, the way up and the way down.
+    /// Adopts what the switch has assigned: identity, uplink and downlink.
     pub(super) fn settle_in(&mut self, joined: Joined, ways: Ways) -> Result<()> {
         let Ways { inbox, downlink, up, down } = ways;
         (self.number, self.generation) = (joined.number, joined.generation);
         self.token = joined.token;
         if !self.ins.is_empty() {
-            // What the old switch relayed last. The cell is the new downlink's from then on.
+            // Takes the old switch's last relayed frames. Then the cell is the new downlink's.
             self.end_in(0)?;
             self.ins.iter_mut().for_each(|of| of.after = None);
         }
@@ -133,7 +133,7 @@ impl SwitchPort {
             _ => None,
         };
         if let Some(writer) = writer {
-            // What is there is of who had the number before.
+            // The present count belongs to an earlier owner of the number.
             self.relay_dropped = inbox.of_sender(self.number.into()).drops;
             let ring = writer.connect(Arc::new(inbox), self.number.into(), up)?;
             self.opened(0, ring, 0);
@@ -142,7 +142,7 @@ impl SwitchPort {
         Ok(())
     }
 
-    /// Asks a switch that was found again; false if it does not read.
+    /// Asks a switch that was found again to admit us; false if it does not read.
     pub(super) fn ask_to_join(&mut self, channel: &mut Channel, writer: &Writer) -> Result<bool> {
         let mut edges = Vec::new();
         let known = self.token != [0; 16];
@@ -156,7 +156,7 @@ impl SwitchPort {
             let (number, generation) = (of.number, of.generation);
             edges.push(EdgeName { number, direction: Direction::In, generation });
         }
-        // Who joins as another asks for the number that was asked for first.
+        // A port that joins with a new identity asks for its originally wanted number.
         let number = if known { self.number() } else { self.options.number };
         let edges = Edges::Given(if known { &edges } else { &[] });
         let join = join(&self.options, number, self.token, edges);

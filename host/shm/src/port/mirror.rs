@@ -1,9 +1,9 @@
-//! Copies for mirror ports: who makes them, and from whom they are taken.
+//! Copies for mirror ports: who makes them, and from whom they are accepted.
 //!
-//! A session's sources make its copies, the receiver of a frame where it is one, else the sender.
-//! The switch makes those of what it relays. A mirror port takes copies from sources alone, and of
-//! frames alone that could have passed them, by the rules in the switch's page: a member that is no
-//! source cannot send one, whatever it marks. See docs/abi/switch-join.md.
+//! A session's sources make its copies: the receiver of a frame if it is a source, else the sender.
+//! The switch copies the frames that it relays. A mirror port accepts copies only from sources, and
+//! only of frames that could have passed them by the rules in the switch's page: a member that is
+//! no source cannot send one, however it marks it. See docs/abi/switch-join.md.
 
 use netloom_bridge::{Drop, MOST_MIRRORS, Vid, classify, egress};
 
@@ -11,7 +11,7 @@ use super::SwitchPort;
 use crate::layout::HEADER;
 use crate::protocol::MIRRORED;
 
-/// A frame as its sender has sent it.
+/// A frame as its sender sent it.
 struct Original<'a> {
     sender: u16,
     receiver: u16,
@@ -21,10 +21,10 @@ struct Original<'a> {
 }
 
 impl SwitchPort {
-    /// Whether a frame of the current ring that is marked as a copy of what `sender` sent is one
-    /// that may be given to us.
+    /// Checks whether we may accept a frame of the current ring that is marked as a copy of one
+    /// from `sender`.
     pub(super) fn check_copy(&mut self, sender: u16, frame: &[u8]) -> Result<(), Drop> {
-        // A source that has read of its session before us has shown the frame after that.
+        // A source that learned of its session before us published the frame afterwards.
         self.look_at_rules();
         let (own, mirrors) = (u16::from(self.number), &self.rules.mirrors);
         let by = self.ins.get(self.current).map_or(0, |of| u16::from(of.number));
@@ -47,7 +47,7 @@ impl SwitchPort {
         }
     }
 
-    /// Copies what was received by an edge, where what this port gets is mirrored.
+    /// Copies a frame received by an edge, if this port's received frames are mirrored.
     pub(super) fn copy_received(
         &mut self,
         sender: u16,
@@ -60,8 +60,8 @@ impl SwitchPort {
         self.copy(bits, &Original { sender, receiver, vid, header, frame });
     }
 
-    /// Copies what stands in an edge now, where what this port sends is mirrored. The switch does it
-    /// for what goes to it.
+    /// Copies a frame now in an edge, if this port's sent frames are mirrored. The switch copies
+    /// frames sent to it.
     #[cold]
     pub(super) fn copy_sent(&mut self, number: u8, whole: &[u8]) {
         let (sender, receiver) = (u16::from(self.number), u16::from(number));
@@ -75,7 +75,7 @@ impl SwitchPort {
         }
     }
 
-    /// Gives the mirror ports of these sessions a copy.
+    /// Sends the mirror ports of these sessions a copy.
     fn copy(&mut self, bits: u16, of: &Original<'_>) {
         if bits == 0 {
             return;

@@ -1,11 +1,11 @@
-//! A member of a switch: frames in and out, past the switch.
+//! A member of a switch: sends and receives frames, bypassing the switch.
 //!
-//! Every other port that one sends to has a ring of its own, made when the first frame goes there;
-//! the switch gets only what goes to all. What is received is judged here, by the rules of the
-//! port that sent it, after it was copied out of that port's memory. A port that lives at the
-//! switch's restart goes on, and is taken for itself again. Invariants: a sender waits a bounded
-//! time for a receiver, and never for another's; between two ports frames keep their order.
-//! Specification: docs/abi/switch-join.md, docs/abi/switch-memory.md.
+//! Every destination port has its own ring, created with the first frame to it; the switch gets
+//! only frames for all ports. The receiver checks frames by the sending port's rules, after copying
+//! them out of that port's memory. A port that survives the switch's restart continues and is
+//! recognised. Invariants: a sender waits a bounded time for its receiver, and never for another;
+//! frames between two ports stay in order. Specification: docs/abi/switch-join.md,
+//! docs/abi/switch-memory.md.
 
 mod accept;
 mod control;
@@ -42,13 +42,13 @@ use stations::Stations;
 pub use tally::Counters;
 use tally::Flow;
 
-/// A buffer of this many bytes takes any frame with its header, and room for a tag to be put in.
+/// A buffer of this size holds any frame with its header, and room to insert a tag.
 pub const MOST_FRAME: usize = HEADER + LONGEST_FRAME + TAG;
 
 /// Bytes of a VLAN tag.
 const TAG: usize = 4;
 
-/// How a port joins a switch.
+/// Options of a port that joins a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JoinOptions {
     /// The switch's socket.
@@ -57,24 +57,24 @@ pub struct JoinOptions {
     pub name: String,
     /// The number wanted, 1 to 255; 0 for any.
     pub number: u16,
-    /// Whether frames of more than one segment can be taken; else they are cut when received.
+    /// Whether the user accepts super-frames; else they are segmented on receipt.
     pub super_frames: bool,
-    /// Whether frames with an unfinished checksum can be taken; else it is finished when received,
-    /// and super-frames are cut.
+    /// Whether the user accepts frames with an unfinished checksum; else it is finished on receipt,
+    /// and super-frames are segmented.
     pub checksums: bool,
-    /// How long a full ring is waited for.
+    /// Longest wait for room in a full ring.
     pub wait: Duration,
-    /// Bytes of each ring that frames are sent by: a power of two from 256 KiB to 64 MiB.
+    /// Bytes of each transmit ring: a power of two from 256 KiB to 64 MiB.
     pub arena: usize,
-    /// Whether to look for the switch again when it is gone. Without, the port ends with it.
+    /// Whether to look for the switch again when it is gone; else the port ends with it.
     pub reconnect: bool,
-    /// Whether to take nothing but what mirror sessions copy to this port: what is flooded to it as to
-    /// any other is passed over.
+    /// Whether to accept only copies of mirror sessions to this port: frames flooded to it like to
+    /// any other are skipped.
     pub only_copies: bool,
 }
 
 impl JoinOptions {
-    /// With any number, all capabilities, 100 ms, 1 MiB, and looking for the switch again.
+    /// Options with any number, all capabilities, 100 ms, 1 MiB, and reconnect.
     pub fn new(switch: impl Into<PathBuf>, name: &str) -> Self {
         JoinOptions {
             switch: switch.into(),
@@ -90,31 +90,31 @@ impl JoinOptions {
     }
 }
 
-/// What a [`SwitchPort::receive`] found.
+/// The outcome of a [`SwitchPort::receive`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
     /// A frame with its header: `buffer[start..start + length]`.
     Frame {
-        /// Where the header begins.
+        /// Offset of the header.
         start: usize,
-        /// Bytes, header included.
+        /// Length in bytes, including the header.
         length: usize,
     },
-    /// A frame that did not fit: it is gone, and counted.
+    /// A frame that did not fit: it is lost, and counted.
     Truncated,
-    /// Nothing at the moment.
+    /// Nothing is pending.
     Empty,
     /// The switch is gone, and there is nothing left to read.
     Gone,
 }
 
-/// What became of a frame given to [`SwitchPort::send`] and its like.
+/// The outcome for a frame given to [`SwitchPort::send`] and similar functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// It stands in a ring, or is held for one that is being opened.
+    /// It is in a ring, or is held for one that is being opened.
     Done,
-    /// Of [`SwitchPort::try_send`] alone: there is no room at the moment. It was not taken, and is
-    /// not counted.
+    /// Only from [`SwitchPort::try_send`]: there is no room now. It was not accepted, and is not
+    /// counted.
     Full,
     /// Lost and counted: its receiver does not read.
     Stalled,
@@ -137,40 +137,40 @@ pub struct SwitchPort {
     armed: bool,
     /// Whether senders have been asked to wake us.
     asleep: bool,
-    /// Whether a bell may have rung that was not cleared.
+    /// Whether an uncleared bell may have rung.
     rung: bool,
-    /// Whether the last receive has seen, and cleared, what made the data descriptor readable.
+    /// Whether the last receive found, and cleared, the data descriptor readable.
     cleared: bool,
-    /// Whether the port went to sleep as the last frame was taken, so that the next receive, which ends
-    /// the emptying of the rings, need not clear bells again.
+    /// Whether the port went to sleep when the last frame was taken, so the next receive, which
+    /// finds the rings empty, need not clear bells again.
     quiet: bool,
-    /// Whether the last receive has left that out.
+    /// Whether the last receive skipped that.
     unsure: bool,
     control: Control,
     rules: Rules,
     stations: Stations,
-    /// By number; 0 is the uplink.
+    /// Indexed by number; 0 is the uplink.
     outs: Vec<Out>,
-    /// Edges with frames that are not shown yet.
+    /// Edges with unpublished frames.
     dirty: Vec<u8>,
-    /// How many edges are being opened.
+    /// Number of edges being opened.
     opening: u32,
     /// The downlink first.
     ins: Vec<In>,
     current: usize,
-    /// How many frames the current ring may still give before others have their turn.
+    /// Frames that the current ring may still deliver before others have their turn.
     budget: u32,
-    /// Some of `ins` are not read before more of the downlink was taken.
+    /// Some of `ins` are not read until more of the downlink was taken.
     fresh: bool,
-    /// Frames that were judged and are to be given out before any other.
+    /// Checked frames to deliver before any other.
     done: Frames,
     scratch: Vec<u8>,
     segmenter: Segmenter,
     sent: Flow,
     flooded: u64,
-    /// What the switch had dropped of this number's frames when it was looked at last.
+    /// The switch's drop count for this number at the last check.
     relay_dropped: u64,
-    /// Operations, to do now and then what is not needed each time.
+    /// Counts operations, for periodic work.
     ticks: u32,
     spin: Spin,
     linger: Linger,
@@ -182,15 +182,15 @@ impl SwitchPort {
         self.number.into()
     }
 
-    /// Readable while a frame or a message may be there, after a [`SwitchPort::receive`] that did
-    /// not find [`Received::Empty`], too: for poll(2), not for read(2). It does not tell of frames
-    /// while only [`SwitchPort::receive_wait`] is used.
+    /// Readable while a frame or a message may be present, even after a [`SwitchPort::receive`]
+    /// that did not find [`Received::Empty`]: for poll(2), not for read(2). It does not report
+    /// frames while only [`SwitchPort::receive_wait`] is used.
     pub fn as_fd(&self) -> BorrowedFd<'_> {
         self.watch.fd()
     }
 
-    /// Whether the last [`SwitchPort::receive`], which found [`Received::Empty`], has seen that the
-    /// data descriptor was readable.
+    /// Whether the last [`SwitchPort::receive`], which found [`Received::Empty`], found the data
+    /// descriptor readable.
     ///
     /// # Errors
     /// As [`SwitchPort::receive`].
@@ -201,28 +201,28 @@ impl SwitchPort {
         Ok(self.cleared || self.armed)
     }
 
-    /// Readable, for ever, when the switch that the port has joined is gone, also when the port looks
-    /// for it again and finds it; never before.
+    /// Becomes and stays readable when the switch that the port joined is gone, even if the port
+    /// then finds it again; never before.
     pub fn control_fd(&self) -> BorrowedFd<'_> {
         self.control.hangup()
     }
 
-    /// What was counted since the port joined, also over restarts of the switch.
+    /// Counters since the port joined, across restarts of the switch.
     pub fn counters(&self) -> Counters {
         Counters::of(&self.inbox)
     }
 
-    /// Does what the switch has asked for. The other functions call it when it is needed; a port
-    /// that is not used for long may call it when its descriptor is readable.
+    /// Carries out the switch's messages. The other functions call it as needed; a port unused for
+    /// long may call it when its descriptor is readable.
     ///
     /// # Errors
-    /// What no kernel is known to answer here; the port may be used on.
+    /// An answer that no kernel is known to give here; the port remains usable.
     pub fn service(&mut self) -> Result<()> {
         self.settle();
         self.messages()
     }
 
-    /// Every so many operations: the clock, the counters, messages of the switch.
+    /// Periodically: the clock, the counters, the switch's messages.
     #[inline]
     fn tick(&mut self) -> Result<()> {
         self.ticks = self.ticks.wrapping_add(1);
@@ -235,7 +235,7 @@ impl SwitchPort {
         if self.control.is_due() { self.messages() } else { Ok(()) }
     }
 
-    /// Sets the clock, writes the counters.
+    /// Updates the clock, writes the counters.
     fn settle(&mut self) {
         self.stations.set_now(self.control.look_at_clock());
         tally::sent(&self.inbox, &mut self.sent, &mut self.flooded);
@@ -247,7 +247,7 @@ impl SwitchPort {
         self.inbox.add(Counter::RelayDropped, more);
     }
 
-    /// What the switch says to have dropped of what this number has sent up.
+    /// The switch's drop count for frames that this number sent up.
     fn dropped_by_switch(&self) -> u64 {
         match self.outs.first() {
             Some(Out::Open(edge)) => edge.ring.inbox().of_sender(self.number.into()).drops,
@@ -263,7 +263,7 @@ impl SwitchPort {
     #[inline]
     fn look_at_rules(&mut self) {
         if !self.rules.is_current() && self.rules.read() {
-            // Addresses are of a VLAN, or of none, as the switch is now.
+            // Learned addresses belong to a VLAN or to none, by the switch's present setting.
             self.stations.clear(&self.inbox);
         }
     }

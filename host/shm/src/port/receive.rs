@@ -1,8 +1,7 @@
-//! Receiving: all rings in turn, a bounded number of frames each.
+//! Receives from all rings in turn, a bounded number of frames each.
 //!
-//! A ring that was just opened is not read before all was taken that the downlink had then, so that
-//! what was relayed before comes first, and what is relayed later does not hold it up. Nothing here
-//! waits.
+//! A newly opened ring is read only after everything in the downlink at its opening, so that frames
+//! relayed earlier come first, and frames relayed later do not delay it. Nothing here waits.
 
 use std::time::Duration;
 
@@ -18,17 +17,17 @@ use crate::wake::Bell;
 /// Frames of one ring before others have their turn.
 const BURST: u32 = 64;
 
-/// Frames that are dropped in one call before it ends with nothing: who sends only such must not
-/// keep the user from other work.
+/// Dropped frames after which a call ends with nothing: a sender of only such frames must not keep
+/// the user from other work.
 const MOST_DROPPED: u32 = 256;
 
-/// Most frames taken out of a ring that is closed: its sender may go on writing.
+/// Most frames taken out of a closed ring: its sender may continue to write.
 const MOST_LAST: u32 = 1 << 18;
 
 /// Most bytes taken out of rings early.
 pub(super) const MOST_EARLY: usize = 4 << 20;
 
-/// The way from another port, or from the switch.
+/// An edge from another port, or from the switch.
 pub(super) struct In {
     /// 0 for the downlink.
     pub(super) number: u8,
@@ -36,7 +35,7 @@ pub(super) struct In {
     pub(super) generation: u32,
     pub(super) reader: Reader,
     pub(super) bell: Bell,
-    /// It is not to be read before so much of the downlink was taken.
+    /// Not read until this much of the downlink was taken.
     pub(super) after: Option<u64>,
     flow: Flow,
 }
@@ -46,7 +45,7 @@ impl In {
         In { number, generation, reader, bell, after: None, flow: Flow::default() }
     }
 
-    /// Writes what was counted.
+    /// Writes the counts.
     pub(super) fn settle(&mut self, inbox: &Inbox) {
         tally::received(inbox, self.number, &mut self.flow);
     }
@@ -58,10 +57,10 @@ impl In {
 }
 
 impl SwitchPort {
-    /// Takes the next frame into `buffer` (of [`MOST_FRAME`] bytes to fit any). Never waits.
+    /// Receives the next frame into `buffer` ([`MOST_FRAME`] bytes fit any frame). Never waits.
     ///
     /// # Errors
-    /// What no kernel is known to answer here; the port may be used on.
+    /// An answer that no kernel is known to give here; the port remains usable.
     #[inline]
     pub fn receive(&mut self, buffer: &mut [u8]) -> Result<Received> {
         self.cleared = false;
@@ -84,8 +83,8 @@ impl SwitchPort {
         }
     }
 
-    /// As [`SwitchPort::receive`], but waits for a frame, at most so long or for ever. Looks for it
-    /// for some microseconds before it sleeps, if frames used to come as soon as that.
+    /// Like [`SwitchPort::receive`], but waits for a frame, at most the given time or for ever.
+    /// Polls for some microseconds before it sleeps, if frames recently came that soon.
     ///
     /// # Errors
     /// As [`SwitchPort::receive`].
@@ -109,7 +108,7 @@ impl SwitchPort {
         }
     }
 
-    /// The next frame, if there is one. [`Received::Empty`] if there were too many that are none.
+    /// The next frame, if any. [`Received::Empty`] after too many dropped ones.
     #[inline]
     fn next(&mut self, buffer: &mut [u8]) -> Result<Option<Received>> {
         self.tick()?;
@@ -120,7 +119,7 @@ impl SwitchPort {
         if self.cuts() && buffer.len() < MOST_FRAME {
             return self.next_by_scratch(buffer);
         }
-        // Room for a tag before the frame, where one may be put in.
+        // Room for a tag before the frame, if one may be inserted.
         let front = if self.rules.plain { 0 } else { super::TAG.min(buffer.len()) };
         for _ in 0..MOST_DROPPED {
             let Some(found) = self.take(buffer, front)? else { return Ok(None) };
@@ -136,7 +135,7 @@ impl SwitchPort {
         Ok(Some(Received::Empty))
     }
 
-    /// Where super-frames must be cut they must be read whole, whatever buffer the user has.
+    /// Super-frames to be segmented must be read whole, whatever the user's buffer.
     fn next_by_scratch(&mut self, buffer: &mut [u8]) -> Result<Option<Received>> {
         for _ in 0..MOST_DROPPED {
             if !self.take_aside()? {
@@ -149,7 +148,7 @@ impl SwitchPort {
         Ok(Some(Received::Empty))
     }
 
-    /// The oldest of the frames that were judged before.
+    /// The oldest of the frames checked before.
     fn give_out(&mut self, buffer: &mut [u8]) -> Received {
         let Some((_, frame)) = self.done.first() else { return Received::Empty };
         let length = frame.len();
@@ -167,7 +166,7 @@ impl SwitchPort {
         found
     }
 
-    /// Takes a frame of any ring, and judges it; `None` if there is none.
+    /// Takes a frame of any ring, and checks it; `None` if there is none.
     #[inline]
     fn take(&mut self, buffer: &mut [u8], front: usize) -> Result<Option<Accepted>> {
         loop {
@@ -195,7 +194,7 @@ impl SwitchPort {
         }
     }
 
-    /// Goes to the next ring that has frames; the current one comes last. False if none has.
+    /// Moves on to the next ring that has frames; the current one comes last. False if none has.
     #[cold]
     fn turn(&mut self) -> bool {
         if let Some(of) = self.ins.get_mut(self.current) {
@@ -215,7 +214,7 @@ impl SwitchPort {
         false
     }
 
-    /// New rings whose time has come are read from now on.
+    /// Starts reading new rings whose time has come.
     fn begin_with_fresh(&mut self) {
         let downlink = self.ins.first().map(|of| &of.reader).filter(|reader| !reader.is_corrupt());
         let taken = downlink.map_or(u64::MAX, |reader| reader.taken());
@@ -226,14 +225,14 @@ impl SwitchPort {
         }
     }
 
-    /// A new ring, which is read when what was relayed until now was taken.
+    /// Adds a ring, to be read when everything relayed so far was taken.
     pub(super) fn add_in(&mut self, mut new: In) {
         new.after = self.ins.first().and_then(|downlink| downlink.reader.shown());
         self.fresh |= new.after.is_some();
         self.ins.push(new);
     }
 
-    /// Whether a frame may be there.
+    /// Whether a frame may be present.
     #[inline]
     pub(super) fn has_more(&self) -> bool {
         let current = self.ins.get(self.current);
@@ -257,14 +256,14 @@ impl SwitchPort {
         taken.map(|taken| taken.is_some())
     }
 
-    /// Takes out of all rings what there is, as far as it can be kept: their senders may be waiting
-    /// for it while we wait for one of them.
+    /// Takes everything out of all rings, as far as it can be kept: their senders may be waiting
+    /// for that while we wait for one of them.
     pub(super) fn take_early(&mut self) -> Result<()> {
         while self.done.room() >= MOST_EARLY / 2 && self.take_aside()? {}
         Ok(())
     }
 
-    /// Takes what is left in a ring, and closes it.
+    /// Takes the rest of a ring, and closes it.
     pub(super) fn end_in(&mut self, place: usize) -> Result<()> {
         let (current, budget) = (self.current, self.budget);
         let Some(of) = self.ins.get_mut(place) else { return Ok(()) };
@@ -278,8 +277,8 @@ impl SwitchPort {
         Ok(())
     }
 
-    /// Keeps what is left in a ring up to where `end` is, as far as there is room; false if the ring
-    /// was closed meanwhile, and another one has its place.
+    /// Keeps the rest of a ring up to position `end`, as far as there is room; false if the ring
+    /// was closed meanwhile, and another one has its index.
     fn empty(&mut self, place: usize, end: u64) -> Result<bool> {
         let mut left = MOST_LAST;
         (self.current, self.budget) = (place, u32::MAX);
@@ -297,7 +296,7 @@ impl SwitchPort {
         Ok(true)
     }
 
-    /// Closes a ring that holds what cannot be.
+    /// Closes a ring with invalid content.
     fn close_in(&mut self, place: usize) -> Result<()> {
         let number = self.ins.get(place).map_or(0, |of| of.number);
         self.count(Counter::CorruptEdges);

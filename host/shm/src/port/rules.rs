@@ -1,7 +1,7 @@
-//! The switch's rules as this port obeys them: copies of what stands in the switch's page.
+//! The switch's rules as this port applies them: copies from the switch's page.
 //!
-//! The page's sequence number is compared for each frame, which is one load; all else is read only
-//! when it has moved. A page that is left half written (its switch was killed) changes nothing.
+//! The page's sequence number is compared for each frame, which is one load; the rest is read only
+//! when it has changed. A half-written page (its switch was killed) changes nothing.
 
 use netloom_bridge::{
     Direction, Mac, MacLock, MirrorFilter, MirrorSession, Mirrors, PortRules, SwitchRules, Vid,
@@ -18,11 +18,11 @@ const UNLEARNED: u8 = 2;
 #[derive(Debug)]
 pub(super) struct Rules {
     page: PeerPage,
-    /// The sequence number that was read last, or tried in vain.
+    /// The sequence number last read, or last tried in vain.
     sequence: u64,
     pub(super) switch: SwitchRules,
     pub(super) mirrors: Mirrors,
-    /// There are none: every frame passes as it is, and nobody gets copies.
+    /// There are no rules: every frame passes unchanged, and there are no copies.
     pub(super) plain: bool,
 }
 
@@ -39,13 +39,13 @@ impl Rules {
         rules
     }
 
-    /// Whether the page is as it was when it was read.
+    /// Whether the page is unchanged since it was read.
     #[inline]
     pub(super) fn is_current(&self) -> bool {
         self.page.sequence() == self.sequence
     }
 
-    /// Reads the page; whether VLANs are now kept apart and were not before, or the reverse.
+    /// Reads the page; returns whether the separation of VLANs was switched on or off.
     #[cold]
     pub(super) fn read(&mut self) -> bool {
         let sequence = self.page.sequence();
@@ -62,7 +62,7 @@ impl Rules {
     }
 }
 
-/// A page that the switch cannot have written gives no rules: the switch alone is trusted.
+/// A page that the switch cannot have written gives no rules: only the switch is trusted.
 fn switch_rules(found: &Snapshot) -> SwitchRules {
     SwitchRules::of(found.ports.iter().map(|(number, raw)| (*number, port_rules(raw))))
         .unwrap_or_default()

@@ -1,8 +1,8 @@
-//! Sending: which ring a frame goes into, and what happens when it has no room.
+//! Sending: the ring of a frame, and the handling of full rings.
 //!
-//! Groups and unknown stations go up to the switch. A ring that is full is waited for, bounded;
-//! before the wait everything that others have sent us is taken out of their rings, so that two
-//! ports that wait for one another do not. While an edge is being opened its frames are held.
+//! Frames to groups and unknown stations go to the switch. The wait for a full ring is bounded;
+//! before it, all frames from other ports are taken out of their rings, so that two ports never
+//! wait for each other. While an edge is being opened its frames are held.
 
 use std::time::{Duration, Instant};
 
@@ -19,21 +19,21 @@ use crate::{Error, Result};
 /// Most bytes held for an edge that is being opened: they fit the smallest ring.
 const HELD: usize = 128 * 1024;
 
-/// How long the answer to an Open is waited for before the frame is left behind for later.
+/// Longest wait for the answer to an Open before the frame is left for later.
 const ANSWER: Duration = Duration::from_millis(5);
 
-/// How often it is looked whether receivers have taken what was sent.
+/// Interval for checking whether receivers have taken the frames.
 const LOOK: Duration = Duration::from_micros(200);
 
-/// Seconds until an edge that was closed may be asked for again.
+/// Seconds until a closed edge may be requested again.
 const PAUSE: u32 = 1;
 
-/// How a frame is given.
+/// How a frame is sent.
 #[derive(Clone, Copy)]
 struct How {
-    /// It is shown to its receiver at once.
+    /// It is published to its receiver at once.
     show: bool,
-    /// Room is waited for.
+    /// Waits for room.
     waits: bool,
 }
 
@@ -41,20 +41,20 @@ impl How {
     const SHOWN: How = How { show: true, waits: true };
 }
 
-/// The way to another port.
+/// The path to another port.
 pub(super) enum Out {
     /// None yet.
     Closed,
-    /// Asked for.
+    /// Requested.
     Opening(Box<Opening>),
-    /// There.
+    /// Open.
     Open(Box<Edge>),
-    /// Was closed by the other end, or cannot be had, until this second.
+    /// Closed by the other end, or refused, until this second.
     Blocked { until: u32 },
 }
 
 impl Out {
-    /// Frames that wait here for the receiver.
+    /// Frames here that the receiver has not taken.
     fn untaken(&mut self) -> u64 {
         match self {
             Out::Open(edge) => edge.ring.untaken(),
@@ -66,7 +66,7 @@ impl Out {
 
 /// An edge that is being opened.
 pub(super) struct Opening {
-    /// The ring that the switch has been given.
+    /// The ring passed to the switch.
     pub(super) writer: Option<Writer>,
     pub(super) held: Frames,
     /// It took longer than the bound.
@@ -84,25 +84,25 @@ pub(super) struct Edge {
     pub(super) ring: Outgoing,
     /// The generation of the other port.
     pub(super) generation: u32,
-    /// It has frames that are not shown yet.
+    /// It has unpublished frames.
     pub(super) dirty: bool,
 }
 
 impl SwitchPort {
-    /// Sends a frame (header and frame), and shows it to its receiver at once. May wait, at most as
-    /// long as [`super::JoinOptions::wait`].
+    /// Sends a frame (header and frame), and publishes it to its receiver at once. May wait, at
+    /// most for [`super::JoinOptions::wait`].
     ///
     /// # Errors
-    /// Memory or descriptors are short; the frame is lost, the port may be used on.
+    /// Memory or descriptors are exhausted; the frame is lost, the port remains usable.
     #[inline]
     pub fn send(&mut self, frame: &[u8]) -> Result<Sent> {
         self.give(frame, How::SHOWN)
     }
 
-    /// As [`SwitchPort::send`], but does not wait for room: where there is none the frame is not
-    /// taken ([`Sent::Full`]), also when the receiver has not read for long. Nothing tells when there
-    /// is room again. The first frame to a port may wait for the switch, as in `send`: for some
-    /// milliseconds.
+    /// Like [`SwitchPort::send`], but does not wait for room: without room the frame is not
+    /// accepted ([`Sent::Full`]), even if the receiver has not read for long. Nothing reports when
+    /// there is room again. The first frame to a port may wait for the switch, as in `send`: for
+    /// some milliseconds.
     ///
     /// # Errors
     /// As [`SwitchPort::send`].
@@ -111,7 +111,7 @@ impl SwitchPort {
         self.give(frame, How { waits: false, ..How::SHOWN })
     }
 
-    /// As [`SwitchPort::send`], but the frame may not be seen before [`SwitchPort::flush`].
+    /// Like [`SwitchPort::send`], but the frame may stay unpublished until [`SwitchPort::flush`].
     ///
     /// # Errors
     /// As [`SwitchPort::send`].
@@ -120,7 +120,7 @@ impl SwitchPort {
         self.give(frame, How { show: false, ..How::SHOWN })
     }
 
-    /// Shows all that was queued to its receivers.
+    /// Publishes all queued frames to their receivers.
     #[inline]
     pub fn flush(&mut self) {
         while let Some(number) = self.dirty.pop() {
@@ -173,7 +173,7 @@ impl SwitchPort {
 
     #[inline]
     fn was_sent(&mut self, number: u8, frame: &[u8]) {
-        // The kind of super-frame stands in the header's second byte.
+        // The header's second byte holds the super-frame type.
         let bytes = frame.len().saturating_sub(HEADER);
         self.sent.add(bytes, frame.get(1).is_some_and(|kind| *kind != 0));
         self.flooded += u64::from(number == 0);
@@ -182,7 +182,7 @@ impl SwitchPort {
         }
     }
 
-    /// The port that a frame goes to; 0 for all. Or under what it is counted.
+    /// The port that a frame goes to; 0 for all. Or its drop counter.
     #[inline]
     fn route(&mut self, frame: &[u8]) -> Result<u8, Counter> {
         let body = frame.get(HEADER..).ok_or(Counter::DroppedRunt)?;
@@ -206,7 +206,7 @@ impl SwitchPort {
         Ok(found.and_then(|port| u8::try_from(port).ok()).unwrap_or(0))
     }
 
-    /// Where there was no room, or no ring.
+    /// The path without room, or without a ring.
     #[cold]
     fn give_slowly(&mut self, number: u8, frame: &[u8], waits: bool) -> Result<Sent> {
         if self.is_gone() {
@@ -223,7 +223,7 @@ impl SwitchPort {
             Some(Out::Closed | Out::Blocked { .. }) => {
                 self.open(number)?;
                 let sent = self.hold(number, frame, waits)?;
-                // Nothing is to stay behind with a user that sends one frame and sleeps.
+                // Nothing may stay unsent by a user that sends one frame and sleeps.
                 self.await_answers(ANSWER, |port| port.is_opening(number))?;
                 Ok(sent)
             }
@@ -234,7 +234,7 @@ impl SwitchPort {
         matches!(self.outs.get(usize::from(number)), Some(Out::Opening(_)))
     }
 
-    /// Does what the switch says as long as something `is_missing`, for at most so long.
+    /// Carries out the switch's messages while something `is_missing`, for at most `most`.
     fn await_answers(
         &mut self,
         most: Duration,
@@ -251,15 +251,15 @@ impl SwitchPort {
         Ok(())
     }
 
-    /// Shows all that was given to us, also what is held for edges, if the switch answers soon.
+    /// Publishes all accepted frames, including those held for edges if the switch answers soon.
     pub(super) fn finish(&mut self) {
         self.flush();
         let _ = self.await_answers(ANSWER, |port| port.opening != 0);
     }
 
-    /// Shows all that was given to the port and waits, for at most `bound`, until its receivers have taken
-    /// it: the other ports, and the switch what goes by it. How many frames are left, which are lost when
-    /// the port ends: those of receivers that are slow, or gone meanwhile.
+    /// Publishes all accepted frames and waits, at most `bound`, until their receivers, the other
+    /// ports and the switch, have taken them. Returns the number of frames left, which are lost
+    /// when the port ends: their receivers are slow, or have gone meanwhile.
     ///
     /// # Errors
     /// As [`SwitchPort::send`].
@@ -267,7 +267,7 @@ impl SwitchPort {
         let end = Instant::now() + bound;
         self.finish();
         loop {
-            // Before messages, by which an edge goes with what is in it.
+            // Before handling messages, which may remove an edge with its frames.
             let left: u64 = self.outs.iter_mut().map(Out::untaken).sum();
             if left == 0 || Instant::now() >= end || self.is_gone() {
                 return Ok(left);
@@ -301,7 +301,7 @@ impl SwitchPort {
                 Ok(Sent::Done)
             }
             Pushed::Full if !waits => {
-                // What was queued before must be seen, or there is never room.
+                // Frames queued before must be published, or there is never room.
                 self.show(number);
                 Ok(Sent::Full)
             }
@@ -322,12 +322,12 @@ impl SwitchPort {
         }
     }
 
-    /// Keeps a frame until its edge is there; waits for that, bounded, when too much is kept.
+    /// Keeps a frame until its edge is open; waits for that, bounded, if too much is kept.
     fn hold(&mut self, number: u8, frame: &[u8], waits: bool) -> Result<Sent> {
         let end = Instant::now() + self.options.wait;
         loop {
             let Some(Out::Opening(opening)) = self.outs.get_mut(usize::from(number)) else {
-                // The edge came, or was refused.
+                // The edge was opened, or refused.
                 return match self.outs.get(usize::from(number)) {
                     Some(Out::Open(_)) => self.give_waiting(number, frame, waits),
                     _ => {
@@ -356,7 +356,7 @@ impl SwitchPort {
 
     /// Asks the switch for an edge to a port.
     pub(super) fn open(&mut self, number: u8) -> Result<()> {
-        // What goes to this port through the switch comes first.
+        // Frames to this port through the switch come first.
         self.show(0);
         if let Some(out) = self.outs.get_mut(usize::from(number)) {
             *out = Out::Opening(Opening::new(None));
@@ -365,7 +365,7 @@ impl SwitchPort {
         self.ask(number)
     }
 
-    /// Gives the switch the ring for an edge that is being opened; later, if it cannot be now.
+    /// Passes the ring of an edge being opened to the switch; later, if that is impossible now.
     pub(super) fn ask(&mut self, number: u8) -> Result<()> {
         let Some(Out::Opening(opening)) = self.outs.get_mut(usize::from(number)) else {
             return Ok(());
@@ -379,7 +379,7 @@ impl SwitchPort {
         Ok(())
     }
 
-    /// The edge is there: what was held goes first.
+    /// The edge is open: held frames go first.
     pub(super) fn opened(&mut self, number: u8, ring: Outgoing, generation: u32) {
         let Some(out) = self.outs.get_mut(usize::from(number)) else { return };
         let edge = Box::new(Edge { ring, generation, dirty: false });
@@ -400,7 +400,7 @@ impl SwitchPort {
         self.show(number);
     }
 
-    /// Gives up an edge; frames that were held for it are lost.
+    /// Gives up an edge; frames held for it are lost.
     pub(super) fn lose_out(&mut self, number: u8, becomes: Out) {
         let Some(out) = self.outs.get_mut(usize::from(number)) else { return };
         if let Out::Opening(opening) = std::mem::replace(out, becomes) {
@@ -409,20 +409,20 @@ impl SwitchPort {
         }
     }
 
-    /// Closes an edge whose other end is not as it must be.
+    /// Closes an edge whose other end is invalid.
     pub(super) fn close_out(&mut self, number: u8) {
         self.lose_out(number, Out::Blocked { until: self.stations.now() + PAUSE });
         self.tell_closed(number, Direction::Out);
     }
 
-    /// The other end has closed an edge.
+    /// Handles an edge closed by the other end.
     pub(super) fn closed_out(&mut self, number: u8) {
         if matches!(self.outs.get(usize::from(number)), Some(Out::Open(_))) {
             self.lose_out(number, Out::Blocked { until: self.stations.now() + PAUSE });
         }
     }
 
-    /// A copy for a mirror port: no wait, and lost when there is no room.
+    /// A copy for a mirror port: no wait, and lost if there is no room.
     pub(super) fn give_copy(&mut self, to: u8, origin: u16, header: &[u8; HEADER], frame: &[u8]) {
         if matches!(self.outs.get(usize::from(to)), Some(Out::Closed)) && self.open(to).is_err() {
             return;
@@ -442,7 +442,7 @@ impl SwitchPort {
     }
 }
 
-/// A ring's generation: none that any process has given before, but for one chance in 2^32.
+/// A ring's generation: unique across all processes, except for one chance in 2^32.
 pub(super) fn generation() -> Result<u32> {
     let mut bytes = [0; 4];
     random(&mut bytes)?;

@@ -1,18 +1,18 @@
-//! Where stations are, learned from what is received; published in the inbox for others to see.
+//! Locations of stations, learned from received frames; published in the inbox for observers.
 //!
-//! The last source and the last destination are remembered, so that a stream of frames costs two
-//! comparisons each. They are forgotten every second, when entries may have become too old, and
-//! whenever the table changes.
+//! The last source and the last destination are cached, so a stream of frames costs two comparisons
+//! each. The cache is cleared every second, when entries may have aged out, and whenever the table
+//! changes.
 
 use netloom_bridge::{Learned, Mac, MacTable, Vid};
 
 use crate::inbox::{Entry, Inbox};
 use crate::layout;
 
-/// Seconds after which a station that was not heard of is forgotten (IEEE 802.1Q-2022, table 8-6).
+/// Seconds after which a silent station is forgotten (IEEE 802.1Q-2022, table 8-6).
 const AGEING: u32 = 300;
 
-/// No key is this.
+/// No key has this value.
 const NONE: u64 = u64::MAX;
 
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl Stations {
         }
     }
 
-    /// Seconds of the coarse clock, as told last.
+    /// Seconds of the coarse clock, as last set.
     pub(super) fn now(&self) -> u32 {
         self.now
     }
@@ -49,7 +49,7 @@ impl Stations {
         }
     }
 
-    /// Takes note of a station that sent from a port.
+    /// Learns a station that sent from a port.
     #[inline]
     pub(super) fn learn(&mut self, inbox: &Inbox, vid: Option<Vid>, mac: Mac, port: u16) {
         let key = key(vid, mac);
@@ -61,7 +61,7 @@ impl Stations {
 
     fn learn_slowly(&mut self, inbox: &Inbox, vid: Option<Vid>, mac: Mac, port: u16) {
         match self.table.learn(vid, mac, port, self.now) {
-            // One that was seen again after it was too old to be found is refreshed, too.
+            // A station seen again after it aged out is refreshed, too.
             Learned::New { index }
             | Learned::Moved { index, .. }
             | Learned::Refreshed { index } => {
@@ -99,7 +99,7 @@ impl Stations {
         self.table.forget_port(port, |index| inbox.set_entry(index, None));
     }
 
-    /// Forgets all.
+    /// Forgets all stations.
     pub(super) fn clear(&mut self, inbox: &Inbox) {
         self.unsettle();
         self.table.clear();

@@ -1,4 +1,4 @@
-//! What a port counts for each frame, kept aside and written into its inbox now and then.
+//! A port's per-frame counters, kept locally and written into its inbox periodically.
 
 use crate::inbox::{Counter, Inbox};
 
@@ -11,7 +11,7 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    /// Counts one of so many bytes without its header.
+    /// Counts a frame of `bytes` bytes without its header.
     #[inline]
     pub(super) fn add(&mut self, bytes: usize, is_super: bool) {
         self.frames += 1;
@@ -20,7 +20,7 @@ impl Flow {
     }
 }
 
-/// Writes what was sent.
+/// Writes the counts of sent frames.
 pub(super) fn sent(inbox: &Inbox, flow: &mut Flow, flooded: &mut u64) {
     let Flow { frames, bytes, supers } = std::mem::take(flow);
     if frames != 0 {
@@ -31,7 +31,7 @@ pub(super) fn sent(inbox: &Inbox, flow: &mut Flow, flooded: &mut u64) {
     }
 }
 
-/// Writes what was received from one sender; 0 for the switch.
+/// Writes the counts of frames received from one sender; 0 for the switch.
 pub(super) fn received(inbox: &Inbox, sender: u8, flow: &mut Flow) {
     let Flow { frames, bytes, supers } = std::mem::take(flow);
     if frames != 0 {
@@ -54,17 +54,17 @@ impl Counters {
         Counters(Counter::ALL.iter().map(|counter| inbox.counter(*counter)).collect())
     }
 
-    /// One of them.
+    /// The value of a counter.
     pub fn get(&self, counter: Counter) -> u64 {
         self.0.get(counter as usize).copied().unwrap_or(0)
     }
 
-    /// All, with their names.
+    /// All counters, with their names.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         Counter::ALL.iter().map(|counter| (counter.name(), self.get(*counter)))
     }
 
-    /// Frames lost for whatever cause.
+    /// Frames lost for any reason.
     pub fn dropped(&self) -> u64 {
         self.iter().filter(|(name, _)| name.starts_with("dropped-")).map(|(_, value)| value).sum()
     }

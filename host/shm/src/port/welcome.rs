@@ -1,4 +1,4 @@
-//! What a switch gives to a port that it lets in.
+//! What a switch gives to a port that it admits.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -19,7 +19,7 @@ pub(super) struct Welcome {
     pub(super) ways: Ways,
 }
 
-/// The way up and the way down.
+/// The uplink and the downlink.
 pub(super) struct Ways {
     pub(super) inbox: PeerInbox,
     pub(super) downlink: OwnedFd,

@@ -1,8 +1,8 @@
-//! The socket that messages and their descriptors go over; the switch's and the port's alike.
+//! The socket for messages and their descriptors; the same for switch and port.
 //!
-//! Non-blocking: who has nothing else to do waits on the descriptor. Descriptors are close-on-exec
-//! from the first moment; a message with more or fewer than its kind has is refused and they are
-//! closed. A peer that is gone is an answer, never a signal. unix(7), cmsg(3).
+//! Non-blocking: an otherwise idle user waits on the descriptor. Descriptors are close-on-exec from
+//! the start; a message with the wrong number of them is refused and they are closed. A peer that
+//! is gone is a result, never a signal. unix(7), cmsg(3).
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -22,9 +22,9 @@ use rustix::net::{
 use super::{MOST_DESCRIPTORS, MOST_MESSAGE, Message};
 use crate::{Error, Result};
 
-/// What stands for a channel in errors.
+/// A channel's name in errors.
 const OBJECT: &str = "switch socket";
-/// Connections that may wait to be accepted.
+/// Connections that may wait for acceptance.
 const BACKLOG: i32 = 256;
 
 /// One end of a connection between a switch and a port or a manager.
@@ -35,23 +35,23 @@ pub struct Channel {
     encoded: Vec<u8>,
 }
 
-/// What a [`Channel::receive`] found.
+/// The outcome of a [`Channel::receive`].
 #[derive(Debug)]
 pub enum Incoming<'a> {
     /// A message with the descriptors of its kind.
     Message {
         /// The message.
         message: Message<'a>,
-        /// As many as [`Message::descriptors`] says.
+        /// As many as [`Message::descriptors`] states.
         descriptors: Vec<OwnedFd>,
     },
-    /// Nothing at the moment.
+    /// Nothing is pending.
     Nothing,
     /// The peer is gone.
     Closed,
 }
 
-/// What became of a message given to [`Channel::send`].
+/// The outcome for a message given to [`Channel::send`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Posted {
     /// It will be received.
@@ -62,10 +62,10 @@ pub enum Posted {
     Closed,
 }
 
-/// Who is at the other end (SO_PEERCRED of socket(7)).
+/// The peer (SO_PEERCRED of socket(7)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Process id, 0 when it is not visible here.
+    /// Process id, 0 if not visible here.
     pub pid: i32,
     /// Effective user id when it connected.
     pub uid: u32,
@@ -74,10 +74,10 @@ pub struct Peer {
 }
 
 impl Channel {
-    /// Connects to a switch's socket; when many wait there already, waits so long.
+    /// Connects to a switch's socket; if its backlog is full, waits at most `patience`.
     ///
     /// # Errors
-    /// [`Error::Call`]: ENOENT or ECONNREFUSED without a switch, EACCES without the right.
+    /// [`Error::Call`]: ENOENT or ECONNREFUSED if there is no switch, EACCES without permission.
     pub fn connect(path: &Path, patience: Duration) -> Result<Channel> {
         let failed = |operation| move |e: Errno| Error::call(object(path), operation, e);
         let fd = socket(SocketFlags::CLOEXEC).map_err(failed("open"))?;
@@ -92,11 +92,11 @@ impl Channel {
         Channel::from_fd(fd)
     }
 
-    /// A connected socket that was made by [`Channel::connect`], [`Listener::accept`] or
+    /// A channel from a connected socket made by [`Channel::connect`], [`Listener::accept`] or
     /// socketpair(2).
     ///
     /// # Errors
-    /// [`Error::Call`] when it is no socket.
+    /// [`Error::Call`] if it is no socket.
     pub fn from_fd(fd: OwnedFd) -> Result<Channel> {
         rustix::io::ioctl_fionbio(&fd, true)
             .map_err(|e| Error::call(OBJECT, "make non-blocking", e))?;
@@ -107,7 +107,7 @@ impl Channel {
     /// Two connected ends.
     ///
     /// # Errors
-    /// [`Error::Call`] when the kernel refuses.
+    /// [`Error::Call`] if the kernel refuses.
     pub fn pair() -> Result<(Channel, Channel)> {
         let (a, b) = rustix::net::socketpair(
             AddressFamily::UNIX,
@@ -119,15 +119,15 @@ impl Channel {
         Ok((Channel::from_fd(a)?, Channel::from_fd(b)?))
     }
 
-    /// Who is at the other end.
+    /// The process at the other end.
     ///
     /// # Errors
-    /// [`Error::Call`] when the kernel refuses.
+    /// [`Error::Call`] if the kernel refuses.
     pub fn peer(&self) -> Result<Peer> {
         let mut found = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
         let mut length = libc::socklen_t::try_from(size_of::<libc::ucred>())
             .map_err(|e| Error::call(OBJECT, "ask who is there", io::Error::other(e)))?;
-        // SAFETY: found is a live ucred of which any bytes are a value, and length is its size.
+        // SAFETY: found is a live ucred, for which any bytes are valid, and length is its size.
         let ret = unsafe {
             libc::getsockopt(
                 self.fd.as_raw_fd(),
@@ -146,8 +146,8 @@ impl Channel {
     /// Sends one message with its descriptors.
     ///
     /// # Errors
-    /// [`Error::Message`] when it is beyond a limit or has not as many descriptors as its kind;
-    /// [`Error::Call`] when the kernel refuses otherwise.
+    /// [`Error::Message`] if it exceeds a limit or has the wrong number of descriptors;
+    /// [`Error::Call`] if the kernel refuses otherwise.
     pub fn send(&mut self, message: &Message<'_>, with: &[BorrowedFd<'_>]) -> Result<Posted> {
         message.encode(&mut self.encoded)?;
         if with.len() != message.descriptors() {
@@ -157,7 +157,7 @@ impl Channel {
         send(&self.fd, &self.encoded, with)
     }
 
-    /// Sends, and waits so long when the peer does not read.
+    /// Sends a message; if the peer does not read, waits at most the given time.
     ///
     /// # Errors
     /// As [`Channel::send`].
@@ -173,11 +173,11 @@ impl Channel {
         }
     }
 
-    /// Takes the next message.
+    /// Receives the next message.
     ///
     /// # Errors
-    /// [`Error::Message`] when what came is none, or has not the descriptors of its kind: that
-    /// message is gone, its descriptors are closed. [`Error::Call`] when the kernel refuses.
+    /// [`Error::Message`] if the bytes are no valid message, or it has the wrong number of descriptors:
+    /// that message is lost, its descriptors are closed. [`Error::Call`] if the kernel refuses.
     pub fn receive(&mut self) -> Result<Incoming<'_>> {
         let Some((length, descriptors, cut)) = receive(&self.fd, &mut self.received)? else {
             return Ok(Incoming::Nothing);
@@ -196,10 +196,10 @@ impl Channel {
         Ok(Incoming::Message { message, descriptors })
     }
 
-    /// Waits until a message may be there or the peer is gone; whether that came within the time.
+    /// Waits until a message may be present or the peer is gone; returns whether that came within the time.
     ///
     /// # Errors
-    /// [`Error::Call`] when the kernel refuses.
+    /// [`Error::Call`] if the kernel refuses.
     pub fn wait(&self, timeout: Duration) -> Result<bool> {
         wait(&self.fd, PollFlags::IN, timeout)
     }
@@ -211,7 +211,7 @@ impl AsFd for Channel {
     }
 }
 
-/// A switch's socket, where ports and managers come.
+/// A switch's socket, to which ports and managers connect.
 #[derive(Debug)]
 pub struct Listener {
     fd: OwnedFd,
@@ -219,10 +219,10 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Makes the socket. Nothing is removed for it, and it is not removed with this.
+    /// Creates the socket file. An existing one is not removed, and dropping this does not remove it.
     ///
     /// # Errors
-    /// [`Error::Call`]: EADDRINUSE when there is one, of a switch that lives or has died.
+    /// [`Error::Call`]: EADDRINUSE if the file exists, of a live or a dead switch.
     pub fn bind(path: &Path) -> Result<Listener> {
         let failed = |operation| move |e: Errno| Error::call(object(path), operation, e);
         let fd = socket(SocketFlags::CLOEXEC | SocketFlags::NONBLOCK).map_err(failed("open"))?;
@@ -232,7 +232,7 @@ impl Listener {
         Ok(Listener { fd, path: path.to_owned() })
     }
 
-    /// The next who came.
+    /// The next connection.
     ///
     /// # Errors
     /// [`Error::Call`], e.g. EMFILE.
@@ -260,8 +260,8 @@ fn socket(flags: SocketFlags) -> rustix::io::Result<OwnedFd> {
     rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
 }
 
-/// The address of a path; of one too long for an address, by its folder's descriptor, which must
-/// be held while the address is used.
+/// The address of a path; for one too long, an address through its directory's descriptor, which
+/// must stay open while the address is used.
 fn address(path: &Path) -> rustix::io::Result<(SocketAddrUnix, Option<OwnedFd>)> {
     match SocketAddrUnix::new(path) {
         Err(Errno::NAMETOOLONG) => {}
@@ -286,7 +286,7 @@ fn send(fd: &OwnedFd, bytes: &[u8], with: &[BorrowedFd<'_>]) -> Result<Posted> {
         return match rustix::net::sendmsg(fd, &[IoSlice::new(bytes)], &mut control, flags) {
             Ok(_) => Ok(Posted::Done),
             Err(Errno::INTR) => continue,
-            // TOOMANYREFS: so many descriptors of ours wait to be read by peers.
+            // TOOMANYREFS: too many descriptors of ours are waiting to be read by peers.
             Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM | Errno::TOOMANYREFS) => {
                 Ok(Posted::Full)
             }
@@ -296,7 +296,7 @@ fn send(fd: &OwnedFd, bytes: &[u8], with: &[BorrowedFd<'_>]) -> Result<Posted> {
     }
 }
 
-/// How long the message is, its descriptors, whether a part of it did not fit.
+/// The message's length, its descriptors, whether it was truncated.
 type Read = (usize, Vec<OwnedFd>, bool);
 
 fn receive(fd: &OwnedFd, buffer: &mut [u8]) -> Result<Option<Read>> {
@@ -323,7 +323,7 @@ fn receive(fd: &OwnedFd, buffer: &mut [u8]) -> Result<Option<Read>> {
     Ok(Some((message.bytes, descriptors, cut)))
 }
 
-/// Whether one of `events` (or an end) came within the time.
+/// Whether one of `events` (or a hang-up) came within the time.
 fn wait(fd: &OwnedFd, events: PollFlags, timeout: Duration) -> Result<bool> {
     let timeout = Timespec::try_from(timeout)
         .map_err(|e| Error::call(OBJECT, "wait", io::Error::other(e)))?;

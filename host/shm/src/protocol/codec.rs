@@ -1,4 +1,4 @@
-//! Messages to bytes and back. Byte for byte: docs/abi/switch-join.md.
+//! Encodes and decodes messages. Byte for byte: docs/abi/switch-join.md.
 
 use std::fmt;
 
@@ -12,10 +12,10 @@ use crate::{Error, Result};
 const EDGE: usize = 8;
 
 impl<'a> Message<'a> {
-    /// The message's bytes, at most [`MOST_MESSAGE`], put into `to` in place of what was there.
+    /// Encodes the message, at most [`MOST_MESSAGE`] bytes, into `to`, replacing its content.
     ///
     /// # Errors
-    /// [`Error::Message`] when a name, a text, a list or a body is beyond its limit.
+    /// [`Error::Message`] if a name, a text, a list or a body exceeds its limit.
     pub fn encode(&self, to: &mut Vec<u8>) -> Result<()> {
         to.clear();
         to.extend(self.kind().to_le_bytes());
@@ -53,10 +53,10 @@ impl<'a> Message<'a> {
         Ok(())
     }
 
-    /// What the bytes of one message say.
+    /// Decodes the bytes of one message.
     ///
     /// # Errors
-    /// [`Error::Message`] for whatever [`Message::encode`] does not make.
+    /// [`Error::Message`] for everything that [`Message::encode`] does not produce.
     pub fn decode(bytes: &'a [u8]) -> Result<Message<'a>> {
         limit(bytes.len(), MOST_MESSAGE, "too long").map_err(as_read)?;
         let mut from = Reader(bytes);
@@ -188,7 +188,7 @@ fn encode_part(id: u32, last: bool, failed: bool, body: &[u8], to: &mut Vec<u8>)
     Ok(())
 }
 
-/// Its id, whether it is the last, whether it failed, its body.
+/// Its id, whether it is the last part, whether it failed, its body.
 fn decode_part<'a>(from: &mut Reader<'a>) -> Result<(u32, bool, bool, &'a [u8])> {
     let id = from.u32()?;
     let [flags] = from.array()?;
@@ -199,7 +199,7 @@ fn decode_part<'a>(from: &mut Reader<'a>) -> Result<(u32, bool, bool, &'a [u8])>
     Ok((id, flags & 1 != 0, flags & 2 != 0, from.rest()))
 }
 
-/// Whether a port may have the name.
+/// Whether a name is valid for a port.
 ///
 /// # Errors
 /// What is wrong with it.
@@ -242,7 +242,7 @@ fn port(number: u8) -> Result<u8> {
     if number == 0 { Err(unsent("0 is no port")) } else { Ok(number) }
 }
 
-/// What is left of a message.
+/// The rest of a message.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -315,7 +315,7 @@ impl Direction {
 }
 
 impl Edges<'_> {
-    /// How many.
+    /// Number of edges.
     pub fn len(&self) -> usize {
         match self {
             Edges::Given(edges) => edges.len(),
@@ -338,7 +338,7 @@ impl<'a> IntoIterator for Edges<'a> {
     }
 }
 
-/// Goes through [`Edges`].
+/// An iterator over [`Edges`].
 #[derive(Clone, Debug)]
 pub struct EdgeIter<'a>(Edges<'a>);
 
@@ -362,7 +362,7 @@ impl Iterator for EdgeIter<'_> {
     }
 }
 
-/// With their numbers and words.
+/// All reasons, with their numbers and words.
 const REASONS: [(Reason, u16, &str); 10] = [
     (Reason::Version, 1, "versions differ"),
     (Reason::Taken, 2, "taken"),

@@ -9,7 +9,7 @@ use crate::{Error, Result};
 /// Most bytes of a whole request or answer.
 const MOST_BODY: usize = 16 << 20;
 
-/// The parts of a body, each with whether it is the last. An empty body is one empty part.
+/// Splits a body into parts, each with whether it is the last. An empty body is one empty part.
 pub fn split(body: &[u8]) -> impl Iterator<Item = (bool, &[u8])> {
     let parts = body.len().div_ceil(MOST_PART).max(1);
     (0..parts).map(move |i| {
@@ -18,7 +18,7 @@ pub fn split(body: &[u8]) -> impl Iterator<Item = (bool, &[u8])> {
     })
 }
 
-/// Puts the parts of one body together, up to a bound.
+/// Joins the parts of one body, up to a bound.
 #[derive(Debug)]
 pub struct Collector {
     body: Vec<u8>,
@@ -26,15 +26,15 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Of a body of at most so many bytes.
+    /// For a body of at most `most` bytes.
     pub fn new(most: usize) -> Self {
         Collector { body: Vec::new(), most }
     }
 
-    /// Takes a part; the whole body if it is the last.
+    /// Adds a part; returns the whole body if it is the last.
     ///
     /// # Errors
-    /// [`Error::Message`] when the body grows beyond its bound.
+    /// [`Error::Message`] if the body exceeds its bound.
     pub fn push(&mut self, last: bool, part: &[u8]) -> Result<Option<Vec<u8>>> {
         if self.body.len() + part.len() > self.most {
             self.body = Vec::new();
@@ -45,20 +45,20 @@ impl Collector {
     }
 }
 
-/// What a switch answered to a request.
+/// A switch's answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Whether what was asked for was not done.
+    /// Whether the request failed.
     pub failed: bool,
     /// JSON.
     pub body: Vec<u8>,
 }
 
-/// Asks the switch at `path` and waits for its answer, in all at most so long.
+/// Sends a request to the switch at `path` and waits for its answer, together at most `timeout`.
 ///
 /// # Errors
-/// [`Error::Call`] when the switch cannot be reached, [`Error::Silent`] when it does not answer,
-/// [`Error::Message`] when its answer is none.
+/// [`Error::Call`] if the switch cannot be reached, [`Error::Silent`] if it does not answer,
+/// [`Error::Message`] if its answer is invalid.
 pub fn request(path: &Path, body: &[u8], timeout: Duration) -> Result<Answer> {
     let silent = |reason| Error::Silent { switch: path.to_owned(), operation: "ask", reason };
     let end = Instant::now() + timeout;

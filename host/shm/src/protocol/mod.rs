@@ -1,9 +1,9 @@
 //! The protocol between a switch and its ports: messages over a SOCK_SEQPACKET socket.
 //!
-//! Each message has a fixed layout, little-endian, with a number of descriptors that its kind
-//! fixes. Decoding is total and borrows from the received bytes: nothing is allocated by a size that
-//! the peer states, unknown kinds, set reserved bytes and wrong lengths are errors, and there is one
-//! encoding of each message. docs/abi/switch-join.md has the bytes and the order of messages.
+//! Each message kind has a fixed little-endian layout and a fixed number of descriptors. Decoding
+//! is total and borrows from the received bytes: no size stated by the peer causes an allocation;
+//! unknown kinds, set reserved bytes and wrong lengths are errors; and each message has exactly one
+//! encoding. docs/abi/switch-join.md has the bytes and the order of messages.
 
 mod channel;
 mod codec;
@@ -31,25 +31,25 @@ pub const MOST_TEXT: usize = 200;
 pub const MOST_PART: usize = MOST_MESSAGE - 12;
 /// The largest number of a port.
 pub const MOST_PORTS: u8 = 255;
-/// Most edges that a port may name when it comes back: to and from each other port.
+/// Most edges that a returning port may name: to and from each other port.
 pub const MOST_EDGES: usize = 2 * (MOST_PORTS as usize);
 
 /// Set in a slot's origin: the frame is a copy for a mirror port.
 pub const MIRRORED: u16 = 0x8000;
 
-/// What a port keeps of a switch to be taken for the same port after the switch's restart.
+/// A port's token, which proves its identity after the switch's restart.
 pub type Token = [u8; 16];
 
-/// What a port can take; what it cannot, it finishes itself when it receives.
+/// What a port accepts; the rest it finishes itself on receipt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
-    /// Frames of more than one segment, with how they are to be cut.
+    /// Super-frames, with their segmentation data.
     pub super_frames: bool,
-    /// Frames whose checksum is not yet there.
+    /// Frames with an unfinished checksum.
     pub checksums: bool,
 }
 
-/// Which way frames go on an edge, seen by the port that speaks or is spoken to.
+/// Direction of an edge's frames, as seen by the port that sends or receives the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// From this port.
@@ -59,7 +59,7 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// As the other end sees it.
+    /// The direction as the other end sees it.
     #[must_use]
     pub fn reversed(self) -> Direction {
         match self {
@@ -69,12 +69,12 @@ impl Direction {
     }
 }
 
-/// An edge in use, named by a port that comes back to a restarted switch.
+/// An edge in use, named by a port that returns to a restarted switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EdgeName {
     /// The port at its other end.
     pub number: u8,
-    /// Which way its frames go.
+    /// Direction of its frames.
     pub direction: Direction,
     /// The generation of the port at its other end.
     pub generation: u32,
@@ -83,7 +83,7 @@ pub struct EdgeName {
 /// The edges of a [`Join`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Edges<'a> {
-    /// Of one's own.
+    /// Its sender's own list.
     Given(&'a [EdgeName]),
     /// As received: checked, whole entries.
     Read(&'a [u8]),
@@ -92,13 +92,13 @@ pub enum Edges<'a> {
 /// Asks to become a port. Descriptors: the port's inbox, its uplink's ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Join<'a> {
-    /// [`VERSION`] of the port; decoded whatever it is, so that the switch can say it.
+    /// [`VERSION`] of the port; decoded whatever its value, so that the switch can report it.
     pub version: u16,
     /// The number wanted, 0 for any.
     pub number: u8,
-    /// What the port can take.
+    /// What the port accepts.
     pub capabilities: Capabilities,
-    /// What an earlier [`Joined`] gave, or zeros.
+    /// The token of an earlier [`Joined`], or zeros.
     pub token: Token,
     /// The port's name: 1 to [`MOST_NAME`] bytes without control characters.
     pub name: &'a str,
@@ -106,42 +106,42 @@ pub struct Join<'a> {
     pub edges: Edges<'a>,
 }
 
-/// Makes a port of who asked. Descriptors: the switch's page, the switch's inbox, the downlink's
-/// ring, the uplink's eventfd, the downlink's eventfd.
+/// Admits a port. Descriptors: the switch's page, the switch's inbox, the downlink's ring, the
+/// uplink's eventfd, the downlink's eventfd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Joined {
     /// [`VERSION`] of the switch.
     pub version: u16,
     /// The port's number, 1..=255.
     pub number: u8,
-    /// Tells this port from earlier ones of the number; the same as before when it was adopted.
+    /// Distinguishes this port from earlier ones with the number; unchanged for a returning port.
     pub generation: u32,
-    /// To be shown when the port comes back.
+    /// To present when the port returns.
     pub token: Token,
 }
 
 /// Refuses. No descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused<'a> {
-    /// Why.
+    /// The reason.
     pub reason: Reason,
-    /// 0 when a [`Join`] is refused, else the port to which an edge was asked for.
+    /// 0 if a [`Join`] is refused, else the port to which an edge was requested.
     pub number: u8,
-    /// Why, in words, at most [`MOST_TEXT`] bytes.
+    /// The reason in words, at most [`MOST_TEXT`] bytes.
     pub text: &'a str,
 }
 
-/// A message, with as many descriptors as [`Message::descriptors`] says.
+/// A message, with the number of descriptors that [`Message::descriptors`] states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Message<'a> {
-    /// Port to switch, first. Two descriptors.
+    /// Port to switch, first message. Two descriptors.
     Join(Join<'a>),
     /// Switch to port. Five descriptors.
     Joined(Joined),
     /// Switch to port.
     Refused(Refused<'a>),
-    /// Port to switch: wants to send to port `to`, by a ring. One descriptor: the ring.
+    /// Port to switch: requests an edge to port `to`. One descriptor: the ring.
     Open {
         /// The receiver's number.
         to: u8,
@@ -160,25 +160,25 @@ pub enum Message<'a> {
         /// The sender's generation.
         generation: u32,
     },
-    /// Switch to port: a port with which it had edges is no more.
+    /// Switch to port: a port with which it had edges is gone.
     PortGone {
         /// Its number.
         number: u8,
-        /// Its generation: edges with a later port of the number stay.
+        /// Its generation: edges with a later port of that number stay.
         generation: u32,
     },
     /// Either way: one edge was closed at its other end, or (port to switch) at this end.
     Close {
         /// The port at its other end.
         number: u8,
-        /// Which way its frames went, as the port that reads or writes this message sees it.
+        /// Direction of its frames, as seen by the port that receives or sends this message.
         direction: Direction,
     },
-    /// Port to switch: leaves; it will not come back with its token.
+    /// Port to switch: leaves; it will not return with its token.
     Bye,
     /// Manager to switch: a part of a request. The first on its socket, instead of [`Join`].
     Request {
-        /// Chosen by the asker; the answer has it.
+        /// Chosen by the manager; the answer repeats it.
         id: u32,
         /// Whether it is the request's last part.
         last: bool,
@@ -191,7 +191,7 @@ pub enum Message<'a> {
         id: u32,
         /// Whether it is the answer's last part.
         last: bool,
-        /// Whether what was asked for was not done.
+        /// Whether the request failed.
         failed: bool,
         /// At most [`MOST_PART`] bytes of JSON.
         body: &'a [u8],
@@ -199,7 +199,7 @@ pub enum Message<'a> {
 }
 
 impl Message<'_> {
-    /// How many descriptors come with it.
+    /// Number of descriptors that come with it.
     pub fn descriptors(&self) -> usize {
         match self {
             Message::Join(_) | Message::Opened { .. } | Message::Edge { .. } => 2,

@@ -1,4 +1,4 @@
-//! Round trips of every message, refusal of all else, and descriptors over a real socket.
+//! Round trips of every message, refusal of everything else, and descriptors over a real socket.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -18,7 +18,7 @@ fn edge() -> impl Strategy<Value = EdgeName> {
     })
 }
 
-/// Decodes what was encoded and encodes it again.
+/// Decodes an encoded message and encodes it again.
 fn round(message: &Message<'_>) {
     let mut bytes = Vec::new();
     message.encode(&mut bytes).expect("encode");
@@ -220,7 +220,7 @@ fn a_peer_that_is_gone_or_does_not_read_is_an_answer() {
     assert_eq!(full, Posted::Full);
     drop(b);
     assert_eq!(a.send(&Message::Bye, &[]).expect("send"), Posted::Closed);
-    // What the peer had not read makes a reset of it once; then it is an end.
+    // Unread data of the peer first causes a reset; then the end shows.
     assert!(matches!(a.receive(), Ok(Incoming::Closed)));
     assert!(matches!(a.receive(), Ok(Incoming::Closed)));
 }

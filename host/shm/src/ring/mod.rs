@@ -1,10 +1,10 @@
-//! Rings: frames from one port to another, through memory that the sender alone writes.
+//! Rings: frames from one port to another, through memory that only the sender writes.
 //!
-//! A [`Writer`] makes the memory, and becomes [`Outgoing`] with the receiver's inbox and the edge's
-//! bell; a [`Reader`] is the other end. A frame is given and taken with its virtio-net header in
-//! front. Neither end believes the other: what cannot be is told as `Corrupt`, whereupon the edge is
-//! to be closed. What frames mean is not looked at here. Specification:
-//! `docs/abi/switch-memory.md`; the order of accesses is in [`crate::index`].
+//! A [`Writer`] creates the memory, and becomes [`Outgoing`] with the receiver's inbox and the
+//! edge's bell; a [`Reader`] is the other end. Frames are passed with their virtio-net header in
+//! front. Neither end trusts the other: invalid content is reported as `Corrupt`, and the edge must
+//! then be closed. Frames are not interpreted here. Specification: `docs/abi/switch-memory.md`;
+//! [`crate::index`] has the order of accesses.
 
 mod copy;
 mod reader;

@@ -1,8 +1,8 @@
 //! The receiving end of a ring.
 //!
-//! The sender may write anything at any moment. So the head is checked against what it can be, a
-//! slot's first word is read once and checked, and bytes are copied before anybody looks at them:
-//! the worst a sender can do is to send frames of its own making, or to lose its edge.
+//! The sender may write anything at any moment. So the head is checked for plausibility, a slot's
+//! first word is read once and checked, and bytes are copied before anyone interprets them: the
+//! worst a sender can do is to send frames of its own making, or to lose its edge.
 
 use std::os::fd::BorrowedFd;
 
@@ -15,30 +15,30 @@ use crate::ring::copy::copy;
 use crate::sync::{AtomicU64, Ordering};
 use crate::wake;
 
-/// What a [`Reader`] found.
+/// The outcome of reading a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
     /// A frame with its header: `buffer[start..start + length]`.
     Frame {
-        /// Where the header begins.
+        /// Offset of the header.
         start: usize,
-        /// Bytes, header included.
+        /// Length in bytes, including the header.
         length: usize,
-        /// What the slot says of its origin; believed only on rings of the switch.
+        /// The slot's origin; trusted only on rings of the switch.
         origin: u16,
     },
-    /// A frame that did not fit the buffer: it is gone.
+    /// A frame that did not fit the buffer: it is lost.
     Truncated {
-        /// Its bytes, header included.
+        /// Its length in bytes, including the header.
         length: usize,
     },
-    /// Nothing at the moment.
+    /// Nothing now.
     Empty,
-    /// What cannot be. It stays so: close the edge.
+    /// Invalid content. This is permanent: close the edge.
     Corrupt,
 }
 
-/// A ring that a sender has given.
+/// A ring received from a sender.
 pub struct Reader {
     index: Consume,
     memory: Foreign,
@@ -48,10 +48,10 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Maps a sender's ring, and tells it in its cell of our inbox that we read it from now on.
+    /// Maps a sender's ring, and announces in the sender's cell of our inbox that we read it from now on.
     ///
     /// # Errors
-    /// [`Error::Memory`] if it is no ring, or there is no such sender.
+    /// [`Error::Memory`] if it is no ring, or there is no such sender number.
     pub fn open(fd: BorrowedFd<'_>, sender: u16, inbox: &Inbox) -> Result<Reader> {
         let wrong = |reason| Err(Error::Memory { object: "ring", reason });
         if usize::from(sender) >= PORTS {
@@ -74,18 +74,18 @@ impl Reader {
         Ok(Reader { index, memory, sender, generation, corrupt: false })
     }
 
-    /// The number of who sends.
+    /// The sender's number.
     pub fn sender(&self) -> u16 {
         self.sender
     }
 
-    /// The generation that the ring has said it has.
+    /// The generation stated by the ring.
     pub fn generation(&self) -> u32 {
         self.generation
     }
 
-    /// Takes the next frame into `buffer`. What was taken is told to the sender when an eighth of
-    /// the ring was, or when it is empty.
+    /// Takes the next frame into `buffer`. The sender learns of taken bytes when they reach an
+    /// eighth of the ring, or when the ring is empty.
     #[inline]
     pub fn take(&mut self, inbox: &Inbox, buffer: &mut [u8]) -> Taken {
         if self.corrupt {
@@ -100,13 +100,13 @@ impl Reader {
                 let fits = whole <= buffer.len();
                 debug_assert!(at + at::SLOT + whole <= memory.length() - at::ARENA_AT + HEADER);
                 if fits {
-                    // SAFETY: `next` gives slots inside the arena.
+                    // SAFETY: `next` returns slots inside the arena.
                     let slot = unsafe { slot(memory, at) };
                     // SAFETY: inside the slot's header.
                     let from = unsafe { slot.add(at::VNET_AT) };
-                    // SAFETY: `next` checked that the slot is inside the arena with all its bytes,
-                    // and the buffer's length was checked. The peer may write them meanwhile: they
-                    // are plain bytes, of any value, read once.
+                    // SAFETY: `next` checked that the slot with all its bytes is inside the arena,
+                    // and the buffer's length was checked. The peer may write the bytes meanwhile:
+                    // they are plain bytes, of any value, read once.
                     unsafe { copy(from, buffer.as_mut_ptr(), whole) };
                 }
                 self.index.taken(length);
@@ -129,7 +129,7 @@ impl Reader {
         }
     }
 
-    /// Tells the sender what was taken, and wakes it if it waits for room.
+    /// Publishes what was taken to the sender, and wakes it if it waits for room.
     #[inline]
     pub fn settle(&mut self, inbox: &Inbox) {
         let cell = inbox.cell(self.sender);
@@ -138,23 +138,23 @@ impl Reader {
         }
     }
 
-    /// How far the sender has got until now: when [`Self::taken`] is there, all that it had shown was
-    /// taken. None where it says what cannot be, which is found when the next frame is taken.
+    /// The sender's position so far: when [`Self::taken`] reaches it, everything published before
+    /// was taken. `None` if the sender's head is invalid, which the next take reports.
     pub fn shown(&self) -> Option<u64> {
         self.index.published(self.memory.fast_word::<{ at::HEAD_AT }>())
     }
 
-    /// Bytes of the ring taken since its beginning.
+    /// Bytes of the ring taken since its start.
     pub fn taken(&self) -> u64 {
         self.index.tail()
     }
 
-    /// Whether nothing of the ring will be taken any more, because of what stands in it.
+    /// Whether the ring is closed because of invalid content.
     pub fn is_corrupt(&self) -> bool {
         self.corrupt
     }
 
-    /// Whether a frame may be there: for the look between [`Inbox::fall_asleep`] and the sleep.
+    /// Whether a frame may be present: for the check between [`Inbox::fall_asleep`] and the sleep.
     #[inline]
     pub fn has_more(&self) -> bool {
         !self.corrupt && self.index.has_more(self.memory.fast_word::<{ at::HEAD_AT }>())
@@ -167,7 +167,7 @@ impl Reader {
 /// The offset is inside the arena.
 #[inline(always)]
 unsafe fn slot(memory: &Foreign, offset: usize) -> *const u8 {
-    // SAFETY: the memory is the arena behind its first page.
+    // SAFETY: the memory holds the arena after its first page.
     unsafe { memory.base().as_ptr().add(at::ARENA_AT + offset) }
 }
 
@@ -175,9 +175,9 @@ unsafe fn slot(memory: &Foreign, offset: usize) -> *const u8 {
 #[inline(always)]
 fn lead(memory: &Foreign, offset: usize) -> u64 {
     debug_assert!(offset.is_multiple_of(at::SLOT) && offset < memory.length() - at::ARENA_AT);
-    // SAFETY: the indexes give multiples of a slot's bytes below the arena's size.
+    // SAFETY: the indexes return multiples of a slot's size below the arena's size.
     let slot = unsafe { slot(memory, offset) };
     // SAFETY: mapped, aligned, and accessed by atomics; loads of this size are defined on memory
-    // that is mapped for reading.
+    // mapped read-only.
     unsafe { &*slot.cast::<AtomicU64>() }.load(Ordering::Relaxed)
 }

@@ -1,7 +1,7 @@
 //! The sending end of a ring.
 //!
-//! [`Outgoing::queue`] writes a frame, [`Outgoing::flush`] shows all that was written to the
-//! reader and wakes it if it sleeps: one cheap call for one frame or many. A full ring makes
+//! [`Outgoing::queue`] writes a frame; [`Outgoing::flush`] publishes everything written and wakes a
+//! sleeping reader: one cheap call for one frame or many. A full ring makes
 //! [`Outgoing::queue_wait`] wait, bounded; after the bound the edge is stalled and its frames are
 //! refused at once until the reader moves. It never waits for ever, whatever the reader does.
 
@@ -18,30 +18,30 @@ use crate::ring::copy::copy;
 use crate::sync::Ordering;
 use crate::wake::{self, Bell};
 
-/// Looks at a full ring before the first sleep: some microseconds, less than a sleep costs.
+/// Polls of a full ring before the first sleep: some microseconds, less than a sleep costs.
 const LOOKS: u32 = 200;
 
-/// Longest single sleep for room: a peer that does not wake us costs no more than this.
+/// Longest single sleep for room, which bounds the cost of a peer that does not wake us.
 const SLICE: Duration = Duration::from_millis(10);
 
-/// [`LONGEST_FRAME`] as it stands in a slot.
+/// [`LONGEST_FRAME`] in a slot's type.
 #[expect(clippy::cast_possible_truncation, reason = "a constant")]
 const LONGEST: u32 = LONGEST_FRAME as u32;
 
-/// What became of a frame.
+/// The outcome for a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pushed {
-    /// It stands in the ring.
+    /// It is in the ring.
     Done,
-    /// There is no room, and there was none within the bound.
+    /// There was no room within the bound.
     Full,
-    /// It is shorter or longer than a frame can be.
+    /// It is shorter or longer than a valid frame.
     Refused,
-    /// The reader's side tells what cannot be: close the edge.
+    /// The reader's side is invalid: close the edge.
     Corrupt,
 }
 
-/// A ring's memory, made by its sender, not connected yet.
+/// A ring's memory, created by its sender, not connected yet.
 #[derive(Debug)]
 pub struct Writer {
     memory: Sealed,
@@ -50,12 +50,12 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Makes a ring of `arena` bytes (a power of two within the limits of [`at`]).
-    /// The `generation` is not 0 and differs from those of all earlier rings to the same receiver
-    /// under the same number, those of dead processes included.
+    /// Creates a ring of `arena` bytes (a power of two within the limits of [`at`]). The
+    /// `generation` is not 0 and differs from those of all earlier rings to the same receiver under
+    /// the same number, including those of dead processes.
     ///
     /// # Errors
-    /// [`Error::Memory`] if the arguments cannot be, else what the kernel refuses.
+    /// [`Error::Memory`] for invalid arguments, else the kernel's error.
     pub fn create(arena: usize, generation: u32) -> Result<Writer> {
         let wrong = |reason| Err(Error::Memory { object: "ring", reason });
         if !arena.is_power_of_two() || !(at::LEAST_ARENA..=at::MOST_ARENA).contains(&arena) {
@@ -70,7 +70,7 @@ impl Writer {
         Ok(Writer { memory, size: arena, generation })
     }
 
-    /// The descriptor to give to the receiver, through the switch.
+    /// The descriptor to pass to the receiver, through the switch.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.memory.fd()
     }
@@ -80,11 +80,10 @@ impl Writer {
         self.generation
     }
 
-    /// Connects it to its receiver: its inbox, the number under which the receiver knows us, and
-    /// the edge's bell.
+    /// Connects it to its receiver, by the receiver's inbox, our number there, and the edge's bell.
     ///
     /// # Errors
-    /// [`Error::Memory`] if there is no such number.
+    /// [`Error::Memory`] if the number is invalid.
     pub fn connect(self, inbox: Arc<PeerInbox>, number: u16, bell: Bell) -> Result<Outgoing> {
         if usize::from(number) >= PORTS {
             return Err(Error::Memory { object: "ring", reason: "for no number of a port" });
@@ -101,14 +100,14 @@ pub struct Outgoing {
     inbox: Arc<PeerInbox>,
     number: u16,
     bell: Bell,
-    /// The reader's tail when the bound was over last.
+    /// The reader's tail when a wait last reached its bound.
     stalled: Option<u64>,
     waits: u64,
 }
 
 impl Outgoing {
-    /// Writes a frame (header in front) if there is room, and does not show it yet. `origin` is 0
-    /// but on rings of the switch.
+    /// Writes a frame (header first) if there is room, without publishing it. `origin` is 0 except
+    /// on rings of the switch.
     #[inline]
     pub fn queue(&mut self, origin: u16, frame: &[u8]) -> Pushed {
         let Some(length) = frame.len().checked_sub(HEADER) else { return Pushed::Refused };
@@ -118,13 +117,13 @@ impl Outgoing {
         })
     }
 
-    /// As [`Self::queue`], of a header and a frame that stand apart.
+    /// Like [`Self::queue`], for a separate header and frame.
     #[inline]
     pub fn queue_parts(&mut self, origin: u16, header: &[u8; HEADER], frame: &[u8]) -> Pushed {
         self.put(frame.len(), origin, |to| {
             // SAFETY: `put` gives room for the header.
             unsafe { to.cast::<[u8; HEADER]>().write_unaligned(*header) };
-            // SAFETY: behind the header there is room for the frame.
+            // SAFETY: after the header there is room for the frame.
             let behind = unsafe { to.add(HEADER) };
             // SAFETY: as above, in memory that only we write.
             unsafe { copy(frame.as_ptr(), behind, frame.len()) }
@@ -143,8 +142,8 @@ impl Outgoing {
         match self.index.place(length, || inbox.cell(number)) {
             Place::At { padding, at } => {
                 if let Some(at) = padding {
-                    // SAFETY: `place` gives offsets of slots inside the arena, that the reader has
-                    // done with.
+                    // SAFETY: `place` returns offsets of slots inside the arena that the reader has
+                    // finished with.
                     let slot = unsafe { self.slot(at) };
                     // SAFETY: a slot is aligned and has room for its header.
                     unsafe { slot.cast::<u32>().write(PADDING) };
@@ -170,11 +169,11 @@ impl Outgoing {
     #[inline(always)]
     unsafe fn slot(&self, offset: usize) -> *mut u8 {
         let base = self.memory.base();
-        // SAFETY: the memory is the arena behind its first page.
+        // SAFETY: the memory holds the arena after its first page.
         unsafe { base.as_ptr().add(at::ARENA_AT + offset) }
     }
 
-    /// Shows the reader all that was queued, and wakes it if it sleeps; true if it was woken.
+    /// Publishes everything queued, and wakes a sleeping reader; true if it was woken.
     #[inline]
     pub fn flush(&mut self) -> bool {
         if !self.index.publish(self.memory.fast_word::<{ at::HEAD_AT }>()) {
@@ -187,20 +186,19 @@ impl Outgoing {
         wake
     }
 
-    /// Bytes of the arena that were queued and not shown yet.
+    /// Bytes of the arena queued and not published yet.
     #[inline]
     pub fn unpublished(&self) -> u64 {
         self.index.unpublished()
     }
 
-    /// Bytes of the arena that the reader is not known to have taken.
+    /// Bytes of the arena not known to be taken.
     #[inline]
     pub fn pending(&self) -> u64 {
         self.index.pending()
     }
 
-    /// Up to where the reader has told to have taken the ring, looked up anew; none if it tells what
-    /// cannot be.
+    /// The position up to which the reader has taken the ring, read anew; `None` if it is invalid.
     pub fn taken(&mut self) -> Option<u64> {
         self.index.taken(self.inbox.cell(self.number))
     }
@@ -210,23 +208,23 @@ impl Outgoing {
         self.index.size()
     }
 
-    /// Bytes written since the beginning, shown or not.
+    /// Bytes written since the start, published or not.
     pub fn written(&self) -> u64 {
         self.index.head()
     }
 
-    /// Frames, shown or not, that the reader has not told to have taken; it tells at the latest when it
-    /// has taken all.
+    /// Frames, published or not, that the reader has not reported as taken; it reports at the
+    /// latest when it has taken all.
     pub fn untaken(&mut self) -> u64 {
         let (mut at, head) = self.index.untaken(self.inbox.cell(self.number));
         let mut frames = 0;
-        // A reader may have told of a place that is no slot's: then the count is wrong, and ends.
+        // A reader may have reported a position inside a slot: then the count is wrong, but ends.
         while at < head {
             let (offset, left) = self.index.position(at);
             // SAFETY: a position is inside the arena.
             let slot = unsafe { self.slot(offset) };
-            // SAFETY: positions are multiples of a slot's alignment, with room for its header, which only
-            // we write.
+            // SAFETY: positions are multiples of a slot's alignment, with room for its header,
+            // which only we write.
             let length = unsafe { slot.cast::<u32>().read() };
             if length == PADDING {
                 at += left;
@@ -238,9 +236,9 @@ impl Outgoing {
         frames
     }
 
-    /// As [`Self::queue`]; if there is no room, shows what was queued and waits for the reader, for
-    /// at most `bound`. If that was in vain the edge is stalled: no more waits until the reader has
-    /// moved.
+    /// Like [`Self::queue`]; without room, publishes everything queued and waits for the reader, at
+    /// most `bound`. If that was in vain the edge is stalled: it does not wait again until the
+    /// reader has moved.
     #[inline]
     pub fn queue_wait(&mut self, origin: u16, frame: &[u8], bound: Duration) -> Pushed {
         match self.queue(origin, frame) {
@@ -272,7 +270,7 @@ impl Outgoing {
         self.stalled == Some(self.index.tail())
     }
 
-    /// How many times room was waited for.
+    /// Number of waits for room.
     pub fn waits(&self) -> u64 {
         self.waits
     }
@@ -287,7 +285,7 @@ impl Outgoing {
         &self.bell
     }
 
-    /// The ring's memory, to give it to a receiver again.
+    /// The ring's memory, to pass it to a receiver again.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.memory.fd()
     }
