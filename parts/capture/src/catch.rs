@@ -1,7 +1,7 @@
-//! A capture thread: asks its engine for frames, round by round, until the capture ends.
+//! A capture thread: polls its engine for frames, round by round, until the capture ends.
 //!
-//! Between rounds it shows counters and gives the writer what waits. An interface that goes is waited
-//! for where somebody can find it again; then the file says so.
+//! Between rounds it publishes counters and hands waiting frames to the writer. If its interface
+//! disappears and a reopener is given, it waits for the interface; the file then records the gap.
 
 use netloom_sys::clock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,16 +15,16 @@ use crate::merge::SLICE;
 use crate::shared::{Account, End, Shared};
 use crate::{Result, rotation};
 
-/// Finds an interface again that is no more: given the number of the engine that ended, a new one in
-/// its place, or nothing yet. It is asked some times a second, for each engine of those that shared the
-/// interface in turn.
+/// Reopens an interface that is gone: given the number of the engine that ended, returns a
+/// replacement, or nothing yet. It is called some times a second, in turn for each engine that
+/// shared the interface.
 pub type Reopen = Box<dyn FnMut(usize) -> Option<Box<dyn Engine>> + Send>;
 
-/// Longest wait of a round, after which it is looked whether to end.
+/// Longest wait of a round, after which the thread checks whether to end.
 const ROUND: Duration = Duration::from_millis(100);
-/// How often an interface that is no more is looked for.
+/// Interval of searches for an interface that is gone.
 const SEARCH: Duration = Duration::from_millis(100);
-/// How often a file is told of the counters, in nanoseconds.
+/// Interval of counter blocks in a file, in nanoseconds.
 const TELL: u64 = 1_000_000_000;
 
 /// A capture thread.
@@ -36,9 +36,9 @@ pub(crate) struct Catch {
     pub(crate) source: usize,
     pub(crate) thread: usize,
     pub(crate) reopen: Option<Arc<Mutex<Reopen>>>,
-    /// Whether the file has blocks that tell counters.
+    /// Whether the file has blocks with counters.
     pub(crate) tells: bool,
-    /// What engines before this one have counted.
+    /// The counts of earlier engines.
     pub(crate) before: Counts,
     pub(crate) shown: Counts,
     pub(crate) looked: u64,
@@ -46,12 +46,12 @@ pub(crate) struct Catch {
 }
 
 impl Catch {
-    /// Catches until the end. `alive` counts the threads; the last one closes the queue.
+    /// Captures until the end. `alive` counts the threads; the last one closes the queue.
     pub(crate) fn run(mut self, alive: &AtomicUsize) {
         let leave = Leave { shared: Arc::clone(&self.shared), alive };
         if let Err(error) = self.catch() {
             self.shared.fail(error);
-            // Whatever is still to be had; why it failed is told already.
+            // Take whatever is left; the failure is reported already.
             drop(self.engine.finish(&mut self.filler));
             drop(self.refresh());
         }
@@ -67,7 +67,8 @@ impl Catch {
             let wait = self.filler.until_due().map_or(most, |due| due.min(most));
             let began = self.now();
             match self.engine.round(&mut self.filler, wait)? {
-                // Until when it looked it does not tell: a thread may stand still behind its last look.
+                // Marks the start of the round: the time of its last poll is unknown, and the thread may have
+                // stalled since.
                 Round::Some | Round::Nothing => self.settle(began)?,
                 Round::Part => self.settle(None)?,
                 Round::Gone => {
@@ -78,12 +79,12 @@ impl Catch {
             }
         }
         let finished = self.engine.finish(&mut self.filler);
-        // What is counted is shown also when something is missing.
+        // Counts are published even if some are missing.
         self.refresh()?;
         finished
     }
 
-    /// Unix time, where somebody wants to know, less what a frame may take until it is found.
+    /// Unix time minus the engine's lag; only if interfaces are merged.
     fn now(&self) -> Option<u64> {
         let lag = || u64::try_from(self.engine.lag().as_nanos()).unwrap_or(u64::MAX);
         self.shared.merges.then(|| clock::realtime().saturating_sub(lag()))
@@ -101,7 +102,7 @@ impl Catch {
         Ok(())
     }
 
-    /// Looks what the engine has counted.
+    /// Reads the engine's counters.
     fn refresh(&mut self) -> Result<()> {
         let counts = self.before + self.engine.counts()?;
         self.filler.note_drops(counts.lost.saturating_sub(self.shown.lost));
@@ -110,7 +111,7 @@ impl Catch {
         Ok(())
     }
 
-    /// Puts the interface's counters into the file, if there is news.
+    /// Writes the interface's counters into the file, if they have changed.
     fn tell(&mut self, now: u64) {
         if !self.tells || self.thread != 0 || now - self.told < TELL {
             return;
@@ -125,7 +126,7 @@ impl Catch {
         self.told = now;
     }
 
-    /// Waits for an interface that is no more; whether it is back.
+    /// Waits for an interface that is gone; returns whether it is back.
     fn find_again(&mut self) -> Result<bool> {
         let since = clock::realtime();
         self.engine.finish(&mut self.filler)?;
@@ -135,7 +136,7 @@ impl Catch {
         self.filler.show();
         let Some(reopen) = self.reopen.clone() else { return Ok(false) };
         loop {
-            // What comes from now on, if it is back.
+            // If it is back, only later frames will come.
             self.filler.mark(clock::realtime());
             let found = reopen.lock().unwrap_or_else(PoisonError::into_inner)(self.thread);
             if let Some(engine) = found {
@@ -152,7 +153,7 @@ impl Catch {
     }
 }
 
-/// A thread's leaving, also by a panic.
+/// A thread's exit, even by a panic.
 struct Leave<'a> {
     shared: Arc<Shared>,
     alive: &'a AtomicUsize,

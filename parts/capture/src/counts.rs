@@ -1,13 +1,13 @@
-//! What engines count.
+//! Counters of engines.
 
-/// What an engine has counted since it was made, in frames.
+/// An engine's counters since it was made, in frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Shown to it. Those that a filter refused are among them only where they are counted.
+    /// Offered to it. Includes frames rejected by a filter only if those are counted.
     pub offered: u64,
-    /// Of these, not wanted. 0 where the kernel refuses frames without counting them.
+    /// Of these, not wanted. 0 if the kernel rejects frames without counting them.
     pub filtered: u64,
-    /// Of these, lost before they could be taken.
+    /// Of these, lost before they were taken.
     pub lost: u64,
 }
 

@@ -1,49 +1,49 @@
-//! What went wrong with a capture: the part, the operation, the reason.
+//! Errors of a capture: the part, the operation, the reason.
 
 use std::io;
 
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A capture that cannot be made or go on.
+/// A capture that cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A classic file of several interfaces.
+    /// A classic file with several interfaces.
     #[error("classic pcap has room for one interface, not {interfaces}: write pcapng")]
     OneInterface {
-        /// How many there are.
+        /// Their number.
         interfaces: usize,
     },
-    /// Options that do not go together.
+    /// Incompatible options.
     #[error("capture: {what}")]
     Options {
         /// What is wrong, in words.
         what: &'static str,
     },
-    /// A system call.
+    /// A system call failed.
     #[error("{object}: {operation}")]
     Call {
-        /// What it was tried on.
+        /// The object.
         object: String,
-        /// What was tried.
+        /// The operation tried.
         operation: &'static str,
-        /// The refusal.
+        /// The kernel's error.
         #[source]
         source: io::Error,
     },
-    /// An engine that gave bytes that are no packets.
+    /// An engine returned bytes that are no packet blocks.
     #[error("interface {index}: what its ring holds is not made of packet blocks")]
     Blocks {
         /// The interface.
         index: u32,
     },
-    /// Frames that an engine was offered and did not hand out in time when it ended.
+    /// Frames offered to an engine that did not return in time at its end.
     #[error("interface {index}: end: {missing} frames did not come out of the ring")]
     Missing {
         /// The interface.
         index: u32,
-        /// How many.
+        /// Their number.
         missing: u64,
     },
     /// A file.

@@ -1,8 +1,8 @@
-//! Where engines put frames: into chunks of memory that the writer takes.
+//! Fills chunks of memory with an engine's frames, for the writer.
 //!
-//! A frame is copied once, as the block that stands in the file. What finds no memory is counted, and
-//! told by the next block. Invariants: a chunk holds whole blocks only, and behind them there is room
-//! to pad it to the next edge of direct I/O.
+//! A frame is copied once, as its block in the file. Frames without memory are counted, and the
+//! next block reports them. Invariants: a chunk holds only whole blocks, followed by room to pad it
+//! to the next edge of direct I/O.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,10 +18,10 @@ use crate::record::{self, Extra, Frame};
 use crate::shared::{Shared, Slot};
 use netloom_sys::clock;
 
-/// A chunk that is begun is given to the writer after this long, if that has nothing else to do.
+/// A chunk in progress goes to an idle writer after this time.
 pub(crate) const LIVE: Duration = Duration::from_millis(200);
 
-/// A block with more options than flags is at most so many bytes longer than frame and comment.
+/// A block with more options than flags exceeds frame and comment by at most this many bytes.
 const MOST_EXTRA: usize = 128;
 
 /// The chunk that is being filled.
@@ -31,7 +31,7 @@ struct Filling {
     frames: u64,
     since: u64,
     epoch: u64,
-    /// The time of the last block, and whether none has an earlier one than that before it.
+    /// The time of the last block, and whether all blocks so far are in time order.
     last: u64,
     sorted: bool,
 }
@@ -45,7 +45,7 @@ impl Filling {
     }
 }
 
-/// What was counted since it was shown to others.
+/// Counts not yet published.
 #[derive(Default)]
 struct Tally {
     captured: u64,
@@ -67,7 +67,7 @@ pub struct Filler {
     extra: Extra,
     tally: Tally,
     scratch: Vec<u8>,
-    /// When it was said last how far this thread is, where interfaces are merged.
+    /// When this thread's progress was last marked, if interfaces are merged.
     marked: u64,
 }
 
@@ -87,7 +87,7 @@ impl Filler {
         }
     }
 
-    /// Takes a frame.
+    /// Adds a frame.
     pub fn frame(&mut self, frame: &Frame<'_>) {
         if !self.is_wanted() {
             return;
@@ -105,9 +105,9 @@ impl Filler {
         self.note(frame.time_ns, frame.original, kept, len);
     }
 
-    /// Takes blocks that are packets as `netloom_pcap::run` knows them, all of one interface, in order.
-    /// They are copied as they are if they have the number of this interface in the file.
-    /// Bytes from the first that is none on are left out; whether there were none such.
+    /// Adds packet blocks as `netloom_pcap::run` defines them, all of one interface, in order. They
+    /// are copied unchanged if they have this interface's number in the file. Bytes from the first
+    /// invalid block on are dropped; returns whether all were valid.
     pub fn run(&mut self, blocks: &[u8]) -> bool {
         let mut rest = blocks;
         while !rest.is_empty() {
@@ -121,7 +121,7 @@ impl Filler {
         true
     }
 
-    /// Takes one block of a run, as [`Filler::run`] does.
+    /// Adds one block of a run, like [`Filler::run`].
     pub fn record(&mut self, block: &Record<'_>) {
         if self.is_plain() && block.interface == self.interface {
             let len = block.bytes.len();
@@ -136,25 +136,25 @@ impl Filler {
         }
     }
 
-    /// Frames that were lost before they were taken: the next block tells of them.
+    /// Notes lost frames, which the next block reports.
     pub(crate) fn note_drops(&mut self, frames: u64) {
         self.extra.drops += frames;
     }
 
-    /// What the next block is to say.
+    /// Sets the comment of the next block.
     pub(crate) fn note_comment(&mut self, comment: String) {
         self.extra.comment = Some(comment);
     }
 
-    /// Appends a block that is no frame, if there is memory.
+    /// Appends a block other than a frame, if there is memory.
     pub(crate) fn block(&mut self, block: &[u8]) {
         if let Some(place) = self.place(block.len()) {
             place.copy_from_slice(block);
         }
     }
 
-    /// What is to be done after each round: shows counters, and gives the writer what it waits for.
-    /// `taken`: all frames with an earlier time were taken, if that is known.
+    /// To be called after each round: publishes counters, and hands due chunks to the writer.
+    /// `taken`: all frames with an earlier time were taken, if known.
     pub(crate) fn settle(&mut self, taken: Option<u64>) {
         self.show();
         if self.shared.merges {
@@ -167,8 +167,8 @@ impl Filler {
         }
     }
 
-    /// The same where interfaces are merged: what was begun is given a slice after the other, unless one
-    /// still waits for the writer.
+    /// The same if interfaces are merged: a chunk in progress is handed over every slice, unless
+    /// one still waits for the writer.
     fn settle_merged(&mut self, taken: Option<u64>) {
         let now = clock::monotonic();
         let due = u128::from(now - self.marked) >= SLICE.as_nanos() && !self.is_queued();
@@ -187,7 +187,7 @@ impl Filler {
         self.slot().queued.load(Ordering::Relaxed) > 0
     }
 
-    /// How long it is until [`Filler::settle`] has something to do.
+    /// Time until [`Filler::settle`] has something to do.
     pub(crate) fn until_due(&self) -> Option<Duration> {
         if self.shared.merges {
             let age = Duration::from_nanos(clock::monotonic().saturating_sub(self.marked));
@@ -199,7 +199,7 @@ impl Filler {
         Some(LIVE.saturating_sub(age).max(Duration::from_millis(1)))
     }
 
-    /// Gives what there is to the writer.
+    /// Hands the chunk in progress to the writer.
     pub(crate) fn seal(&mut self) {
         let Some(filling) = self.filling.take() else { return };
         let Filling { buffer, len, frames, epoch, last, sorted, .. } = filling;
@@ -210,12 +210,12 @@ impl Filler {
         self.shared.queue.push(Chunk { buffer, len, shares, thread, epoch, last, sorted });
     }
 
-    /// Says up to which time there is nothing of this thread any more.
+    /// Marks the time before which nothing more comes from this thread.
     pub(crate) fn mark(&self, time: u64) {
         self.slot().mark.store(time, Ordering::Release);
     }
 
-    /// Shows what was counted.
+    /// Publishes the counts.
     pub(crate) fn show(&mut self) {
         let tally = std::mem::take(&mut self.tally);
         let slot = self.slot();
@@ -238,17 +238,17 @@ impl Filler {
         &self.shared.accounts[self.source].slots[self.thread]
     }
 
-    /// Whether blocks may be taken as they are.
+    /// Whether blocks may be copied unchanged.
     fn is_plain(&self) -> bool {
         !self.extra.is_any() && self.shared.wanted.is_none()
     }
 
-    /// Whether blocks have the number that this interface has in the file.
+    /// Whether blocks have this interface's number in the file.
     fn is_ours(&self, blocks: &[u8]) -> bool {
         run::records(blocks).next().is_none_or(|first| first.interface == self.interface)
     }
 
-    /// Copies as many whole blocks as the chunk has room for; how many bytes were dealt with.
+    /// Copies as many whole blocks as the chunk has room for; returns the number of bytes handled.
     fn copy_run(&mut self, blocks: &[u8]) -> usize {
         let Some(first) = run::records(blocks).next() else { return 0 };
         let Some(room) = self.room_for(first.bytes.len()) else {
@@ -280,7 +280,7 @@ impl Filler {
         end
     }
 
-    /// Takes the first block of a run by its parts.
+    /// Adds the first block of a run by its parts.
     fn take_one(&mut self, blocks: &[u8]) -> usize {
         let Some(block) = run::records(blocks).next() else { return 0 };
         self.take_block(&block);
@@ -332,7 +332,7 @@ impl Filler {
         self.extra.drops += frames;
     }
 
-    /// Whether one more frame is wanted. The last one that is ends the capture.
+    /// Whether one more frame is wanted. The last wanted one ends the capture.
     fn is_wanted(&mut self) -> bool {
         let Some(wanted) = &self.shared.wanted else { return true };
         let left = wanted.fetch_sub(1, Ordering::Relaxed);
@@ -343,7 +343,7 @@ impl Filler {
         left > 0
     }
 
-    /// Room for a block in the chunk, which is the next one if need be.
+    /// Room for a block in the current chunk, or in the next one.
     fn place(&mut self, len: usize) -> Option<&mut [u8]> {
         self.room_for(len)?;
         let filling = self.filling.as_mut()?;
@@ -352,7 +352,7 @@ impl Filler {
         filling.buffer.get_mut(start..start + len)
     }
 
-    /// How many bytes of blocks fit, the first of which has so many: none if there is no memory.
+    /// Room for a run of blocks whose first has `len` bytes; `None` if there is no memory.
     fn room_for(&mut self, len: usize) -> Option<usize> {
         let usable = self.shared.chunk - ng::PADDING_LEAST;
         let used = self.filling.as_ref().map_or(0, |filling| filling.len);
@@ -375,7 +375,7 @@ impl std::fmt::Debug for Filler {
     }
 }
 
-/// The flags of a block whose only option they are, if any.
+/// The flags of a block without other options, if any.
 fn flags(block: &Record<'_>) -> u32 {
     let at = 28 + block.data.len().next_multiple_of(4);
     match block.bytes.get(at..at + 8) {

@@ -1,7 +1,7 @@
-//! What a capture file begins and ends with, and what its format makes of packets.
+//! The head and tail of a capture file, and the conversion of packets to its format.
 //!
-//! Every file has the whole beginning: section, interfaces in the order of their numbers, names. The
-//! end tells each interface's counters. A classic file has neither, and packets of one interface.
+//! Every file has the whole head: section, interfaces in order of their numbers, names. The tail
+//! holds each interface's counters. A classic file has neither, and packets of one interface.
 
 use netloom_sys::clock;
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::shared::{Account, Shared};
 use crate::{Error, Result};
 
-/// What files are written as.
+/// The format of files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Format {
@@ -37,20 +37,20 @@ impl Format {
     }
 }
 
-/// What a file says of an interface. Empty and absent parts are left out.
+/// A file's description of an interface. Empty and absent parts are omitted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Description {
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// A description.
     pub description: String,
-    /// The device.
+    /// The hardware device.
     pub hardware: Option<String>,
-    /// The filter, as it was written.
+    /// The filter expression, as written.
     pub filter: Option<String>,
     /// Its hardware address.
     pub mac: Option<[u8; 6]>,
-    /// Its addresses with the bits of their prefixes.
+    /// Its addresses with prefix lengths.
     pub addresses: Vec<(IpAddr, u8)>,
     /// Bits per second.
     pub speed: Option<u64>,
@@ -59,7 +59,7 @@ pub struct Description {
 }
 
 impl Description {
-    /// Of this name, whole frames.
+    /// An interface with this name, whole frames.
     pub fn new(name: &str) -> Description {
         Description { name: name.to_owned(), ..Description::default() }
     }
@@ -79,7 +79,7 @@ impl Description {
     }
 }
 
-/// What a file says of itself.
+/// A file's description of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct About {
     /// The program.
@@ -88,13 +88,13 @@ pub struct About {
     pub os: String,
     /// The machine.
     pub hardware: Option<String>,
-    /// Anything.
+    /// A comment.
     pub comment: Option<String>,
-    /// What addresses are called.
+    /// Names of addresses.
     pub names: Vec<(IpAddr, Vec<String>)>,
 }
 
-/// Makes the bytes of an output.
+/// Produces the bytes of an output.
 #[derive(Debug)]
 pub(crate) struct Encoder {
     format: Format,
@@ -115,12 +115,12 @@ impl Encoder {
         Ok(Encoder { format, about, interfaces, scratch: Vec::new() })
     }
 
-    /// Whether packets are written as the blocks that they are in memory.
+    /// Whether packets are written unchanged, as their blocks in memory.
     pub(crate) fn is_ng(&self) -> bool {
         self.format == Format::PcapNg
     }
 
-    /// What a file begins with.
+    /// The head of a file.
     pub(crate) fn head(&self) -> Vec<u8> {
         let mut out = Vec::new();
         if let Some(precision) = self.format.precision() {
@@ -151,7 +151,7 @@ impl Encoder {
         out
     }
 
-    /// Packet blocks in this format; nothing if they are in it already.
+    /// Packet blocks in this format; `None` if they are in it already.
     pub(crate) fn convert(&mut self, blocks: &[u8]) -> Option<&[u8]> {
         let precision = self.format.precision()?;
         self.scratch.clear();
@@ -162,7 +162,7 @@ impl Encoder {
         Some(&self.scratch)
     }
 
-    /// What a file ends with, when all that was captured so far is in it or lost.
+    /// The tail of a file, when everything captured so far is in it or lost.
     pub(crate) fn tail(&self, shared: &Shared) -> Vec<u8> {
         let mut out = Vec::new();
         if self.is_ng() {
@@ -174,8 +174,8 @@ impl Encoder {
     }
 }
 
-/// Appends an interface's counters: received are those offered, dropped all that were lost, dropped by
-/// the system those of them that were lost in the engine's ring, delivered those captured.
+/// Appends an interface's counters: received are the offered frames, dropped all lost ones, dropped
+/// by the system those lost in the engine's ring, delivered those captured.
 pub(crate) fn statistics(out: &mut Vec<u8>, interface: u32, account: &Account, shared: &Shared) {
     let ledger = account.ledger();
     let now = clock::realtime();

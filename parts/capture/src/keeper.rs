@@ -1,10 +1,10 @@
-//! Looks after a capture while it runs: when it is to end, how much memory it may have, and the
-//! statistics file of each interface.
+//! Supervises a running capture: when it ends, how much memory it may use, and the statistics file
+//! of each interface.
 //!
-//! A line of a statistics file tells of one second: the time (Unix, seconds), Gb/s of the frames that
-//! were captured, counted without FCS, how many these were, and how many were lost, for whatever cause.
-//! The last line may tell of less than a second; the sums of the last two columns are those of the
-//! ledger. That a line cannot be written does not end a capture.
+//! A line of a statistics file covers one second: the time (Unix, seconds), Gb/s of captured frames
+//! without FCS, the number of these frames, and the number of lost ones, for any reason. The last
+//! line may cover less than a second; the last two columns add up to the ledger. A failure to write
+//! a line does not end a capture.
 
 use netloom_sys::clock;
 use std::fs::File;
@@ -22,16 +22,16 @@ use crate::ledger::Ledger;
 use crate::shared::{End, Shared};
 use crate::{Error, Result};
 
-/// How often it looks.
+/// Interval of checks.
 const LOOK: Duration = Duration::from_millis(100);
-/// What a line tells of.
+/// The time that a line covers.
 const SECOND: Duration = Duration::from_secs(1);
-/// Without need no less memory than this is allowed, in bytes.
+/// The memory always allowed, in bytes.
 const LEAST: u64 = 64 << 20;
-/// A stall of the output that is survived at the highest rate seen, in seconds.
+/// An output stall to survive at the highest rate seen, in seconds.
 const STALL: f64 = 2.0;
 
-/// The thread that looks after.
+/// The supervising thread.
 pub(crate) struct Keeper {
     shared: Arc<Shared>,
     stop: Option<OwnedFd>,
@@ -40,12 +40,12 @@ pub(crate) struct Keeper {
     files: Vec<Option<StatisticsFile>>,
     filled: u64,
     looked: Instant,
-    /// Bytes that may be in memory at the moment.
+    /// Bytes of memory allowed at present.
     allowed: u64,
 }
 
 impl Keeper {
-    /// `statistics` has the file of each interface, which is made, or cut if it exists.
+    /// `statistics` has the file of each interface, which is created, or truncated if it exists.
     pub(crate) fn new(
         shared: Arc<Shared>,
         stop: Option<OwnedFd>,
@@ -60,7 +60,7 @@ impl Keeper {
         Ok(Keeper { shared, stop, duration, memory, files, filled: 0, looked, allowed })
     }
 
-    /// Looks after the capture until all is written.
+    /// Supervises the capture until everything is written.
     pub(crate) fn run(mut self) {
         let mut line = Instant::now() + SECOND;
         while !self.wait(line) {
@@ -73,7 +73,7 @@ impl Keeper {
         self.write_lines();
     }
 
-    /// Waits until something is due; whether all is written.
+    /// Waits until something is due; returns whether everything is written.
     fn wait(&self, line: Instant) -> bool {
         let mut most = LOOK.min(line.saturating_duration_since(Instant::now()));
         if let Some(duration) = self.duration {
@@ -114,7 +114,7 @@ impl Keeper {
         }
     }
 
-    /// Bytes put into memory so far.
+    /// Bytes put into memory so far, in total.
     fn filled(&self) -> u64 {
         let slots = self.shared.accounts.iter().flat_map(|account| &account.slots);
         slots.map(|slot| slot.filled.load(Ordering::Relaxed)).sum()
@@ -129,8 +129,8 @@ impl Keeper {
     }
 }
 
-/// What a capture may have without need: some memory for each of its threads, and for frames that are held
-/// until those of other interfaces have come.
+/// The memory a capture is always allowed: some for each of its threads, and for frames held until
+/// those of other interfaces have come.
 fn least(shared: &Shared, memory: u64) -> u64 {
     let threads: usize = shared.accounts.iter().map(|account| account.slots.len()).sum();
     let chunks = (2 * threads + 4) * shared.chunk;
@@ -138,7 +138,7 @@ fn least(shared: &Shared, memory: u64) -> u64 {
     (chunks as u64).max(least).min(memory.max(chunks as u64))
 }
 
-/// A file with a line for each second.
+/// A file with one line per second.
 #[derive(Debug)]
 struct StatisticsFile {
     file: File,
@@ -161,13 +161,13 @@ impl StatisticsFile {
 
     fn write(&mut self, now: Ledger) {
         let text = line(clock::realtime(), self.since.elapsed(), &self.before, &now);
-        // Nobody to tell, and the next line may go again.
+        // There is nobody to report to, and the next line may succeed.
         let _ = self.file.write_all(text.as_bytes());
         (self.since, self.before) = (Instant::now(), now);
     }
 }
 
-/// What happened between two moments.
+/// The line for the time between two ledgers.
 fn line(time_ns: u64, elapsed: Duration, before: &Ledger, now: &Ledger) -> String {
     #[expect(clippy::cast_precision_loss, reason = "a rate, to be rounded")]
     let bits = (now.bytes - before.bytes) as f64 * 8.0;

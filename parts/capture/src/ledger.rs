@@ -1,7 +1,7 @@
-//! What became of every frame: per interface, and in total.
+//! The fate of every frame: per interface, and in total.
 //!
-//! The books close: what was offered is filtered, written, or lost at a named place. While a capture
-//! runs the difference is what is still on its way: in rings, in memory, being written.
+//! The ledger balances: offered frames are filtered, written, or lost at a named place. While a
+//! capture runs the difference is in flight: in rings, in memory, being written.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,26 +10,26 @@ use serde::{Deserialize, Serialize};
 pub struct Lost {
     /// Before they were taken: the engine's ring or queue was full.
     pub ring: u64,
-    /// Taken, but there was no memory left: the output was slower for too long.
+    /// Taken, but memory was exhausted: the output was too slow for too long.
     pub memory: u64,
-    /// In memory, but not written: the disk was full or failed, or the reader of a pipe has gone.
+    /// In memory, but not written: the disk was full or failed, or a pipe's reader has gone.
     pub disk: u64,
 }
 
 impl Lost {
-    /// All of them.
+    /// The sum of all places.
     pub fn total(&self) -> u64 {
         self.ring + self.memory + self.disk
     }
 }
 
-/// The books of an interface, or of several.
+/// The ledger of an interface, or of several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ledger {
-    /// Frames that the engine was shown. Where the engine's filter cannot count what it refuses
-    /// ([`crate::Counts::filtered`]), those that passed it.
+    /// Frames offered to the engine. If the engine's filter cannot count rejected frames
+    /// ([`crate::Counts::filtered`]), only those that passed it.
     pub offered: u64,
-    /// Not wanted: refused by the filter, of the other direction, or beyond the number asked for.
+    /// Not wanted: rejected by the filter, of the other direction, or beyond the requested number.
     pub filtered: u64,
     /// Put into memory.
     pub captured: u64,
@@ -37,18 +37,18 @@ pub struct Ledger {
     pub written: u64,
     /// Lost.
     pub lost: Lost,
-    /// Of those captured, kept shorter than they were.
+    /// Captured frames that were cut.
     pub truncated: u64,
-    /// Bytes of those captured as they were on the wire, without FCS.
+    /// Bytes of captured frames on the wire, without FCS.
     pub bytes: u64,
 }
 
 impl Ledger {
-    /// `offered - (filtered + written + lost)`: 0 at the end of a capture. While it runs the parts are
-    /// read one after the other, so it may be off by what happened meanwhile, in both directions.
+    /// `offered - (filtered + written + lost)`: 0 at the end of a capture. While it runs the parts
+    /// are read one after the other, so it may be off by concurrent changes, in both directions.
     pub fn difference(&self) -> i64 {
         let accounted = self.filtered + self.written + self.lost.total();
-        // Wraps to the right sign for any difference that frames can make.
+        // Wraps to the right sign for any possible difference.
         self.offered.wrapping_sub(accounted).cast_signed()
     }
 }

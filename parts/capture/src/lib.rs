@@ -1,17 +1,17 @@
-//! Capture: frames of interfaces and switches to standard files, each accounted for.
+//! Capture: writes frames of interfaces and switches to standard files, each frame accounted for.
 //!
-//! A [`Pipeline`] takes frames by [`Engine`]s, one thread each, copies each frame once, as the block
-//! that stands in the file, into memory that its writer gives to the disk as it is, and says at its end
-//! where every frame has gone ([`Ledger`]). Who takes never waits for who writes.
+//! A [`Pipeline`] takes frames by [`Engine`]s, one thread each. It copies each frame once, as its
+//! block in the file, into memory that its writer passes unchanged to the disk. At its end it
+//! reports where every frame has gone ([`Ledger`]). Capture never waits for the writer.
 //!
-//! Order: frames of several interfaces stand by time; what comes so late that others were written is
-//! written behind them and counted ([`Snapshot::late`]). Frames of one interface stand by time inside a
-//! chunk (4 MiB, or what came in 200 ms), whatever processor they came by; chunks stand in the order in
-//! which they were filled, so that from one to the next times may go back, by more where several threads
-//! fill chunks side by side.
-//! A file is valid at any moment of its life, also when its writer is killed: chunks end where blocks
-//! end and are filled up by a block that readers pass over. One that was cut by other powers is read by
-//! `netloom_pcap::read` up to `Error::Cut`, which tells where. Times are UTC.
+//! Order: frames of several interfaces are in time order; a frame later than ones already written
+//! is written behind them and counted ([`Snapshot::late`]). Frames of one interface are in time
+//! order within a chunk (4 MiB, or 200 ms of frames), whichever CPU received them. Chunks are in
+//! the order in which they were filled, so times may go back from one chunk to the next, further if
+//! several threads fill chunks in parallel.
+//! A file is valid at any moment, even if its writer is killed: chunks end at block boundaries and
+//! are padded by a block that readers skip. A file cut otherwise is read by `netloom_pcap::read` up
+//! to `Error::Cut`, which tells where. Times are UTC.
 
 #![forbid(unsafe_code)]
 

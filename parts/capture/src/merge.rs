@@ -1,10 +1,10 @@
-//! Puts frames of several interfaces in the order of their times, on their way from queue to output.
+//! Merges frames of several interfaces into time order, between queue and output.
 //!
-//! Chunks are held until every thread has said that nothing earlier will come ([`Shared::mark`]), and
-//! merged: what lies between two other interfaces' frames is copied at once, and a chunk before which and
-//! in which nothing else belongs goes on as it is. No thread is waited for longer than [`Merger::new`] is told,
-//! and none when memory is short: what comes after later frames are written is written behind them, and
-//! counted as late. No frame is lost here.
+//! Chunks are held until every thread has declared that nothing earlier will come ([`Shared::mark`]),
+//! then merged: blocks between two frames of other interfaces are copied at once, and a chunk without
+//! frames of others before or within it is passed on unchanged. No thread is waited for longer than
+//! [`Merger::new`] sets, and none when memory is short: a frame that comes after later ones are written
+//! is written behind them, and counted as late. No frame is lost here.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,14 +19,14 @@ use crate::queue::{Chunk, Share};
 use crate::shared::Shared;
 use crate::sort::{self, Place};
 
-/// How often threads give what they have begun, and say how far they are.
+/// Interval at which threads hand over chunks in progress and declare their progress.
 pub(crate) const SLICE: Duration = Duration::from_millis(40);
-/// How often what was held is looked through, and written.
+/// Interval at which held chunks are checked and written.
 pub(crate) const TICK: Duration = Duration::from_millis(20);
-/// Chunks for what is merged, beside those that threads fill.
+/// Chunks for merged frames, in addition to those that threads fill.
 const SPARE: u64 = 4;
 
-/// The blocks of a run: a chunk, or what there was in one of which most was empty.
+/// The blocks of a run: a whole chunk, or a copy of one that was mostly empty.
 #[derive(Debug)]
 enum Bytes {
     Chunk(Buffer),
@@ -42,14 +42,14 @@ impl Bytes {
     }
 }
 
-/// Blocks of one thread that were not merged yet.
+/// Blocks of one thread that are not merged yet.
 #[derive(Debug)]
 struct Run {
-    /// The time of the first block, and how many runs came before: the order of runs.
+    /// The time of the first block and the number of earlier runs, which order runs.
     head: u64,
     number: u64,
     bytes: Bytes,
-    /// Where blocks begin and end.
+    /// Start and end of the remaining blocks.
     at: usize,
     len: usize,
     source: usize,
@@ -66,7 +66,7 @@ impl Run {
         self.bytes.all().get(self.at..self.len).unwrap_or_default()
     }
 
-    /// Sets the time by which it stands in the order. What has no time stands behind what it followed.
+    /// Sets the time that orders the run. A block without a time takes that of its predecessor.
     fn look(&mut self, before: u64) {
         self.head = sort::first(self.blocks()).and_then(|block| block.time).unwrap_or(before);
     }
@@ -96,15 +96,15 @@ impl Ord for Run {
 #[derive(Debug)]
 pub(crate) struct Merger {
     shared: Arc<Shared>,
-    /// How long a thread is waited for, and for how much longer than it says, in nanoseconds.
+    /// Longest wait for a thread, and the extra holding time in nanoseconds.
     patience: Duration,
     slack: u64,
     runs: BinaryHeap<Reverse<Run>>,
     number: u64,
-    /// What is being filled, and where it comes from when there is no other memory.
+    /// The chunk being filled, and its source when there is no other memory.
     out: Option<Chunk>,
     spare: Pool,
-    /// The latest time that was written, and the latest file.
+    /// The latest time written, and the latest file.
     last: u64,
     epoch: u64,
     /// Memory for sorting.
@@ -112,8 +112,8 @@ pub(crate) struct Merger {
 }
 
 impl Merger {
-    /// Waits for no thread longer than `patience`; holds frames `slack` longer than all have asked for, so that
-    /// a machine that stands still makes none late.
+    /// Waits for no thread longer than `patience`; holds frames `slack` longer than all threads
+    /// require, so that a stalled machine makes none late.
     pub(crate) fn new(shared: Arc<Shared>, patience: Duration, slack: Duration) -> Merger {
         let slack = u64::try_from(slack.as_nanos()).unwrap_or(u64::MAX);
         let spare = Pool::new(shared.chunk, SPARE * shared.chunk as u64);
@@ -127,13 +127,13 @@ impl Merger {
         self.runs.is_empty() && self.out.is_none()
     }
 
-    /// Takes a chunk of one thread.
+    /// Adds a chunk of one thread.
     pub(crate) fn add(&mut self, mut chunk: Chunk) {
         sort::by_time(&mut chunk, &self.shared.pool, &mut self.places);
         let source = chunk.source();
         let Chunk { buffer, len, shares, epoch, last, sorted, .. } = chunk;
         let frames = shares.iter().map(|share| share.frames).sum();
-        // Much of the memory of a chunk that was given early is empty, and others need it.
+        // A chunk handed over early is mostly empty, and others need its memory.
         let bytes = match buffer.get(..len) {
             Some(bytes) if len <= self.shared.chunk / 4 => Bytes::Copy(bytes.to_vec()),
             _ => Bytes::Chunk(buffer),
@@ -146,7 +146,7 @@ impl Merger {
         self.runs.push(Reverse(run));
     }
 
-    /// Up to which time everything may be written, if this is what all threads have said.
+    /// The time up to which everything may be written, given the threads' common mark.
     pub(crate) fn horizon(&self, mark: u64) -> u64 {
         let pool = &self.shared.pool;
         if pool.in_use_bytes() / 3 > pool.room_bytes() {
@@ -156,8 +156,8 @@ impl Merger {
         overdue.map(|run| run.0.last).fold(mark.saturating_sub(self.slack), u64::max)
     }
 
-    /// The next chunk up to this time, of which there is more. What is less than a chunk stays for
-    /// [`Merger::rest`]; without memory everything does.
+    /// The next full chunk up to this time. A partial chunk stays for [`Merger::rest`]; without
+    /// memory everything stays.
     pub(crate) fn next(&mut self, until: u64) -> Option<Chunk> {
         loop {
             let first = &self.runs.peek().filter(|run| run.0.head <= until)?.0;
@@ -189,12 +189,12 @@ impl Merger {
         }
     }
 
-    /// What was merged and is less than a chunk.
+    /// The partial chunk of merged frames.
     pub(crate) fn rest(&mut self) -> Option<Chunk> {
         self.out.take()
     }
 
-    /// Gives up what is held: all of it is lost.
+    /// Drops everything held: all of it is lost.
     pub(crate) fn lose(&mut self) {
         for run in self.runs.drain() {
             let share = Share { source: run.0.source, frames: run.0.frames };
@@ -205,7 +205,7 @@ impl Merger {
         }
     }
 
-    /// Whether a run is a chunk that can go on as it is.
+    /// Whether a run is a chunk that can be passed on unchanged.
     fn is_whole(&self, run: &Run, limit: u64) -> bool {
         let large = matches!(run.bytes, Bytes::Chunk(_)) && run.len >= self.shared.chunk / 2;
         large && run.at == 0 && run.sorted && run.last <= limit
@@ -215,7 +215,7 @@ impl Merger {
         let Run { bytes, len, source, frames, last, sorted, .. } = run;
         self.epoch = self.epoch.max(run.epoch);
         if run.head < self.last {
-            // Some of it; where it ends is looked at only then.
+            // A part of it is late; how much is counted only in this case.
             self.count(bytes.all().get(..len).unwrap_or_default());
         }
         self.last = self.last.max(last);
@@ -227,7 +227,7 @@ impl Merger {
         Chunk { buffer, len, shares, thread: 0, epoch: self.epoch, last, sorted }
     }
 
-    /// Counts frames that are earlier than what is written.
+    /// Counts frames earlier than those already written.
     fn count(&mut self, mut blocks: &[u8]) {
         let mut late = 0;
         while let Some(block) = sort::first(blocks) {
@@ -237,7 +237,7 @@ impl Merger {
         self.shared.late.fetch_add(late, Ordering::Relaxed);
     }
 
-    /// Makes room for what is merged, if there is memory.
+    /// Provides a chunk for merged frames, if there is memory.
     fn open(&mut self) -> bool {
         if self.out.is_none() {
             let Some(buffer) = self.shared.pool.take().or_else(|| self.spare.take()) else {
@@ -257,7 +257,7 @@ impl Merger {
         let room = (self.shared.chunk - ng::PADDING_LEAST).saturating_sub(out.len);
         let (mut end, mut frames, mut late, mut head) = (0, 0, 0, run.head);
         if sort::first(blocks).is_none() && blocks.len() <= room {
-            // Not made of blocks: it stays as it is.
+            // Not made of blocks: passed on unchanged.
             end = blocks.len();
         }
         while let Some(block) = blocks.get(end..).and_then(sort::first) {
@@ -281,7 +281,7 @@ impl Merger {
         run.at += end;
         run.head = head;
         if run.at == run.len {
-            // All that is left of its frames, whatever was seen.
+            // All its remaining frames, whatever was counted.
             frames = run.frames;
         }
         run.frames -= frames;

@@ -1,4 +1,4 @@
-//! Merging by itself: what is held, what goes on, and in which order.
+//! The merger alone: what it holds, what it passes on, and in which order.
 
 use netloom_pcap::run;
 use proptest::prelude::*;
@@ -15,12 +15,12 @@ fn shared(sources: usize, memory: u64) -> Arc<Shared> {
     Arc::new(Shared::new(pool, CHUNK, accounts, Rotation::default(), None))
 }
 
-/// A merger of so many sources that waits for none for a long time.
+/// A merger of this many sources that practically never runs out of patience.
 fn merger(sources: usize) -> Merger {
     Merger::new(shared(sources, 1 << 30), Duration::from_secs(600), Duration::ZERO)
 }
 
-/// A chunk of frames with these times, each with so many bytes of data; the first says whose it is.
+/// A chunk of frames with these times, each with `bytes` bytes of data; the first byte is the source.
 fn chunk(shared: &Shared, source: usize, epoch: u64, times: &[u64], bytes: usize) -> Chunk {
     let mut all = Vec::new();
     let mut data = vec![0; bytes];
@@ -38,7 +38,7 @@ fn chunk(shared: &Shared, source: usize, epoch: u64, times: &[u64], bytes: usize
     Chunk { buffer, len: all.len(), shares, thread: 0, epoch, last, sorted }
 }
 
-/// Time and source of all frames of a chunk, whose shares are right.
+/// Time and source of all frames of a chunk, whose shares must be right.
 fn frames(chunk: &Chunk) -> Vec<(u64, usize)> {
     let all: Vec<_> = run::records(&chunk.buffer[..chunk.len])
         .map(|block| (block.time_ns, usize::try_from(block.interface).unwrap()))
@@ -52,7 +52,7 @@ fn frames(chunk: &Chunk) -> Vec<(u64, usize)> {
     all
 }
 
-/// All that goes on up to a time.
+/// Everything passed on up to a time.
 fn until(merger: &mut Merger, time: u64) -> Vec<(u64, usize)> {
     let mut all = Vec::new();
     while let Some(chunk) = merger.next(time) {
@@ -74,7 +74,7 @@ fn frames_of_all_stand_by_time_and_wait_for_who_is_behind() {
     merger.add(chunk(&shared, 2, 0, &[20, 40, 60], 60));
     assert!(until(&mut merger, 9).is_empty());
     assert_eq!(until(&mut merger, 30), [(10, 0), (20, 2), (30, 0)]);
-    // Earlier than what is held, not than what is written.
+    // Earlier than frames held, but not than frames written.
     merger.add(chunk(&shared, 1, 0, &[35, 45], 60));
     assert_eq!(until(&mut merger, 100), [(35, 1), (40, 2), (45, 1), (50, 0), (60, 2)]);
     assert!(merger.is_empty() && late(&merger) == 0);
@@ -113,7 +113,7 @@ fn without_memory_nothing_is_held() {
     merger.add(chunk(&shared, 0, 0, &large, 1000));
     let rest = shared.pool.take().unwrap();
     assert_eq!(merger.horizon(0), u64::MAX);
-    // Nor is there any to merge in, but what it has for itself.
+    // Nor is there memory for merging, except its own.
     let all = until(&mut merger, u64::MAX);
     assert_eq!(all.len(), 33);
     assert!(merger.is_empty());
@@ -147,7 +147,7 @@ fn frames_of_a_later_file_begin_a_chunk() {
     while let Some(chunk) = merger.next(100).or_else(|| merger.rest()) {
         found.push((chunk.epoch, frames(&chunk)));
     }
-    // Once it has begun nothing goes back into the one before.
+    // Once a file has begun, nothing goes back into the one before.
     assert_eq!(found, [(0, vec![(10, 0)]), (1, vec![(20, 1), (30, 0), (40, 1)])]);
 }
 
@@ -165,7 +165,7 @@ fn what_is_given_up_is_lost_and_counted() {
 }
 
 proptest! {
-    /// However frames are cut into chunks, and whoever comes first: all of them, in order, once.
+    /// However frames are split into chunks, and whichever comes first: all of them, in order, once.
     #[test]
     fn all_frames_come_once_and_in_order(
         steps in prop::collection::vec((0usize..4, 1u64..1000, 60usize..1400, any::<bool>()), 1..400),

@@ -1,12 +1,12 @@
-//! A running capture: threads that take frames, one that writes them, one that looks after both.
+//! A running capture: threads that take frames, one that writes them, one that supervises both.
 //!
 //! ```text
 //! engine ─▶ filler ─▶ chunks ─▶ queue ─▶ writer ─▶ file or pipe
 //! engine ─▶ filler ─▶   (of one pool)       keeper: limits, memory, statistics
 //! ```
 //!
-//! Invariant: who takes frames never waits for who writes them. Chunks of several interfaces are merged
-//! by the writer.
+//! Invariant: capture threads never wait for the writer. The writer merges chunks of several
+//! interfaces.
 
 use netloom_sys::clock;
 use std::os::fd::OwnedFd;
@@ -32,28 +32,28 @@ use crate::shared::{Account, End, Shared};
 use crate::writer::Writer;
 use crate::{Error, Result};
 
-/// What a capture is to be.
+/// Options of a capture.
 #[derive(Debug)]
 pub struct Options {
-    /// What is written.
+    /// The format of the output.
     pub format: Format,
-    /// What files say of themselves.
+    /// The files' description of themselves.
     pub about: About,
     /// Most bytes of frames in memory.
     pub memory: u64,
-    /// Bytes that are written at once, a multiple of 4096 and at least 256 KiB; none: by the number
-    /// of threads.
+    /// Bytes written at once, a multiple of 4096 and at least 256 KiB; `None`: by the number of
+    /// threads.
     pub chunk: Option<usize>,
-    /// End after so many frames.
+    /// End after this many frames.
     pub packets: Option<u64>,
-    /// End after so long.
+    /// End after this time.
     pub duration: Option<Duration>,
-    /// End when this is readable.
+    /// End when this descriptor is readable.
     pub stop: Option<OwnedFd>,
 }
 
 impl Default for Options {
-    /// pcapng, at most 1 GiB of memory, until it is stopped.
+    /// pcapng, at most 1 GiB of memory, without an end.
     fn default() -> Self {
         Options {
             format: Format::PcapNg,
@@ -67,15 +67,15 @@ impl Default for Options {
     }
 }
 
-/// Where frames come from: an interface, by one engine or by several that share its frames.
+/// A source of frames: an interface, with one engine or several that share its frames.
 pub struct Source {
-    /// What the file says of it. Its place among the sources is its number in the file.
+    /// The file's description of it. Its index among the sources is its number in the file.
     pub description: Description,
-    /// One for each thread.
+    /// One per thread.
     pub engines: Vec<Box<dyn Engine>>,
-    /// Finds it again when it is no more.
+    /// Reopens it when it is gone.
     pub reopen: Option<Reopen>,
-    /// Where its statistics file is made.
+    /// The path of its statistics file.
     pub statistics: Option<PathBuf>,
 }
 
@@ -92,7 +92,7 @@ impl std::fmt::Debug for Source {
     }
 }
 
-/// Where frames go.
+/// The destination of frames.
 #[derive(Debug)]
 pub enum Target {
     /// Files.
@@ -101,53 +101,52 @@ pub enum Target {
     Pipe(OwnedFd),
 }
 
-/// An interface's name and books.
+/// An interface's name and ledger.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interface {
     /// Its name.
     pub name: String,
-    /// Its books.
+    /// Its ledger.
     pub ledger: Ledger,
 }
 
-/// A capture as it is at a moment.
+/// The state of a capture at one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// Since its start.
+    /// Time since its start.
     pub elapsed: Duration,
-    /// In the order of their numbers in the file.
+    /// In order of their numbers in the file.
     pub interfaces: Vec<Interface>,
-    /// The sum of their books.
+    /// The sum of their ledgers.
     pub total: Ledger,
     /// Bytes of memory in use.
     pub memory: u64,
-    /// Whether the disk is full, and waited for.
+    /// Whether it waits for space on a full disk.
     pub waits_for_space: bool,
-    /// Frames of several interfaces that came too late to stand in the order of their times: they stand
-    /// behind later ones.
+    /// Frames of several interfaces that came too late for time order: they are behind later ones.
     #[serde(default)]
     pub late: u64,
 }
 
-/// What a capture has been.
+/// The result of a capture.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Report {
     /// Why it ended.
     pub end: End,
-    /// What failed, if something did.
+    /// The failure, if there was one.
     pub failure: Option<Error>,
-    /// As it was at its end: the books close.
+    /// The state at its end: the ledger balances.
     pub last: Snapshot,
-    /// The files that are there, the oldest first.
+    /// The remaining files, oldest first.
     pub files: Vec<PathBuf>,
-    /// Bytes written, to files that are no more as well.
+    /// Bytes written, including those of removed files.
     pub bytes: u64,
     /// How the last file was written.
     pub how: Option<How>,
 }
 
-/// A capture that runs. Dropping it ends it, and waits until what was captured is written.
+/// A running capture. Dropping it ends it, and waits until everything captured is written.
 #[derive(Debug)]
 pub struct Pipeline {
     shared: Arc<Shared>,
@@ -157,23 +156,23 @@ pub struct Pipeline {
     keeping: Option<JoinHandle<()>>,
 }
 
-/// Ends a capture from elsewhere.
+/// Ends a capture from another thread.
 #[derive(Clone, Debug)]
 pub struct Stopper(Arc<Shared>);
 
 impl Stopper {
-    /// Ends it: frames from now on are not taken.
+    /// Ends it: later frames are not captured.
     pub fn stop(&self) {
         self.0.end(End::Stopped);
     }
 }
 
 impl Pipeline {
-    /// Starts a capture. The output is made, and the first file has its head, when this returns.
+    /// Starts a capture. When this returns, the output exists, and the first file has its head.
     ///
     /// # Errors
-    /// [`Error::OneInterface`] and [`Error::Options`] for what cannot be; otherwise when the output,
-    /// a statistics file or a thread cannot be made.
+    /// [`Error::OneInterface`] and [`Error::Options`] for impossible options; otherwise the output,
+    /// a statistics file or a thread cannot be created.
     pub fn start(options: Options, sources: Vec<Source>, target: Target) -> Result<Pipeline> {
         let threads = check(&options, &sources)?;
         let chunk = options.chunk.unwrap_or_else(|| chunk_for(threads));
@@ -219,13 +218,13 @@ impl Pipeline {
             Ok(())
         })();
         if result.is_err() && alive.fetch_sub(left, Ordering::AcqRel) == left {
-            // No thread is left that would close it.
+            // No other thread is left to close it.
             self.shared.queue.close();
         }
         result
     }
 
-    /// How it is at the moment.
+    /// The present state.
     pub fn snapshot(&self) -> Snapshot {
         let ledgers = self.shared.accounts.iter().map(Account::ledger);
         let interfaces: Vec<Interface> = std::iter::zip(&self.names, ledgers)
@@ -241,7 +240,7 @@ impl Pipeline {
         }
     }
 
-    /// What ends it from elsewhere.
+    /// A handle to end it from another thread.
     pub fn stopper(&self) -> Stopper {
         Stopper(Arc::clone(&self.shared))
     }
@@ -251,7 +250,7 @@ impl Pipeline {
         self.shared.is_stopping()
     }
 
-    /// Waits for the end, and until all is written.
+    /// Waits for the end, and until everything is written.
     pub fn wait(mut self) -> Report {
         let made = self.join();
         let (end, failure) = self.shared.take_end();
@@ -265,7 +264,7 @@ impl Pipeline {
         }
         let made = self.writing.take().and_then(|writing| join(&self.shared, writing));
         if made.is_none() {
-            // A writer that has panicked did not say so.
+            // A writer that has panicked did not announce it.
             self.shared.finish();
         }
         if let Some(keeping) = self.keeping.take() {
@@ -284,14 +283,14 @@ impl Drop for Pipeline {
     }
 }
 
-/// How long the threads of other interfaces are waited for, so that frames stand in order: by who looks at
-/// them as they come, and by a file.
+/// Longest wait for other interfaces' threads, so that frames are in order: for a live reader, and
+/// for a file.
 const LIVE_PATIENCE: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How much longer frames for files are held than their threads ask for.
+/// Extra time for which frames for files are held.
 const SLACK: Duration = Duration::from_millis(200);
 
-/// Checks what can be checked; how many threads there will be.
+/// Checks the options; returns the number of threads.
 fn check(options: &Options, sources: &[Source]) -> Result<usize> {
     let wrong = |what| Err(Error::Options { what });
     if sources.is_empty() || sources.iter().any(|source| source.engines.is_empty()) {
@@ -304,10 +303,10 @@ fn check(options: &Options, sources: &[Source]) -> Result<usize> {
     Ok(sources.iter().map(|source| source.engines.len()).sum())
 }
 
-/// Room for the longest super-frame, and some.
+/// Room for the longest super-frame, plus a margin.
 const LEAST_CHUNK: usize = 256 << 10;
 
-/// Each thread may have a chunk that is begun, however few frames there are.
+/// Each thread may have a chunk in progress, however few frames there are.
 fn chunk_for(threads: usize) -> usize {
     match threads {
         0..=4 => 4 << 20,
@@ -364,7 +363,7 @@ fn thread<T: Send + 'static>(
     spawned.map_err(|e| Error::call(format!("thread {name:?}"), "start", e))
 }
 
-/// What a thread gave; nothing if it has panicked, which is told.
+/// A thread's result; `None` if it has panicked, which is reported.
 fn join<T>(shared: &Shared, thread: JoinHandle<T>) -> Option<T> {
     let joined = thread.join();
     if joined.is_err() {

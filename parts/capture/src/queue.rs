@@ -1,7 +1,7 @@
-//! Chunks on their way from the capture threads to the writer.
+//! The queue of chunks from the capture threads to the writer.
 //!
-//! The queue has no bound of its own: chunks are of a pool, which has one. Invariant: chunks of one
-//! thread come out in the order in which they went in.
+//! The queue needs no bound of its own: chunks come from a bounded pool. Invariant: chunks of one
+//! thread leave in the order in which they entered.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,17 +13,17 @@ use netloom_disk::Buffer;
 #[derive(Debug)]
 pub(crate) struct Chunk {
     pub(crate) buffer: Buffer,
-    /// Bytes of blocks in it; there is room to pad it to the next edge of direct I/O.
+    /// Bytes of blocks in it, followed by room to pad to the next edge of direct I/O.
     pub(crate) len: usize,
-    /// Whose frames they are, and how many: of one source, or of several that were merged.
+    /// Number of frames by source: one source, or several that were merged.
     pub(crate) shares: Vec<Share>,
-    /// Which thread of the (first) source has filled it.
+    /// The thread of the (first) source that filled it.
     pub(crate) thread: usize,
-    /// How often the time of rotation had come when it was begun.
+    /// The number of rotation periods before it was begun.
     pub(crate) epoch: u64,
     /// The time of the last frame.
     pub(crate) last: u64,
-    /// Whether the blocks are in the order of their times.
+    /// Whether the blocks are in time order.
     pub(crate) sorted: bool,
 }
 
@@ -42,11 +42,11 @@ impl Chunk {
     }
 }
 
-/// What [`Queue::next`] found.
+/// The outcome of [`Queue::next`].
 #[derive(Debug)]
 pub(crate) enum Next {
     Chunk(Chunk),
-    /// Nothing for so long.
+    /// Nothing within the wait.
     Nothing,
     /// Nothing, and nothing will come.
     Closed,
@@ -73,18 +73,18 @@ impl Queue {
         self.come.notify_one();
     }
 
-    /// Nothing will come any more.
+    /// Closes the queue: nothing more will come.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.come.notify_one();
     }
 
-    /// How many chunks wait.
+    /// Number of waiting chunks.
     pub(crate) fn len(&self) -> usize {
         self.lock().chunks.len()
     }
 
-    /// Whether the writer has written all and waits: then what is begun is worth giving to it.
+    /// Whether the writer is idle: then it is worth handing over a chunk in progress.
     pub(crate) fn is_idle(&self) -> bool {
         let state = self.lock();
         state.waits && state.chunks.is_empty()

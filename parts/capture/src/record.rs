@@ -1,8 +1,8 @@
-//! A frame becomes a block of the file, written where it stays: one copy.
+//! Writes a frame as a block of the file, directly in its final place: one copy.
 //!
-//! The block is the enhanced packet block as `netloom_pcap::ng::packet` makes it, with the flags
-//! option only where there are flags; what has more options goes that way. Invariant: the bytes are
-//! equal. Specification: draft-ietf-opsawg-pcapng, section 4.3.
+//! The block is the enhanced packet block of `netloom_pcap::ng::packet`, with the flags option only
+//! if there are flags; blocks with more options are made there. Invariant: the bytes are equal.
+//! Specification: draft-ietf-opsawg-pcapng, section 4.3.
 
 use netloom_pcap::ng;
 
@@ -14,23 +14,23 @@ const FLAGS: usize = 12;
 const TAG: usize = 4;
 const MACS: usize = 12;
 
-/// A frame as an engine finds it.
+/// A frame from an engine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Frame<'a> {
     /// When it passed: nanoseconds since 1970, UTC.
     pub time_ns: u64,
-    /// Its length on the wire in bytes, without FCS, with the tag that was taken out.
+    /// Its length on the wire in bytes, without FCS, including a stripped tag.
     pub original: u32,
-    /// What there is of it, without the tag that was taken out.
+    /// Its captured bytes, without a stripped tag.
     pub data: &'a [u8],
-    /// The VLAN tag that the kernel has taken out, to be put back behind the addresses.
+    /// The VLAN tag stripped by the kernel, to be restored behind the addresses.
     pub tag: Option<[u8; TAG]>,
     /// Flags of the block (`epb_flags`); 0 for none.
     pub flags: u32,
 }
 
 impl Frame<'_> {
-    /// Bytes that are kept of it.
+    /// Number of bytes kept of it.
     fn kept(&self, snaplen: u32) -> usize {
         let there = self.data.len() + if self.has_tag() { TAG } else { 0 };
         let most = if snaplen == 0 { u32::MAX } else { snaplen };
@@ -42,13 +42,13 @@ impl Frame<'_> {
     }
 }
 
-/// The block's length in bytes, and how many bytes of the frame are kept.
+/// The block's length in bytes, and the number of bytes kept of the frame.
 pub(crate) fn len(frame: &Frame<'_>, snaplen: u32) -> (usize, usize) {
     let kept = frame.kept(snaplen);
     (HEAD + kept.next_multiple_of(4) + if frame.flags == 0 { 0 } else { FLAGS } + 4, kept)
 }
 
-/// Writes the block into `out`, which has its length as [`len`] tells it.
+/// Writes the block into `out`, which has the length from [`len`].
 pub(crate) fn put(out: &mut [u8], interface: u32, frame: &Frame<'_>, kept: usize) {
     let total = u32::try_from(out.len()).unwrap_or(u32::MAX).to_le_bytes();
     let Some((head, rest)) = out.split_first_chunk_mut::<HEAD>() else { return };
@@ -73,7 +73,7 @@ pub(crate) fn put(out: &mut [u8], interface: u32, frame: &Frame<'_>, kept: usize
     }
 }
 
-/// Copies as much of the frame as there is room for, its tag put back.
+/// Copies as much of the frame as there is room for, restoring its tag.
 fn copy(data: &mut [u8], frame: &Frame<'_>) {
     let Some(tag) = frame.tag.filter(|_| frame.has_tag()) else {
         data.copy_from_slice(&frame.data[..data.len()]);
@@ -87,7 +87,7 @@ fn copy(data: &mut [u8], frame: &Frame<'_>) {
     data[end..].copy_from_slice(&frame.data[macs..macs + kept - end]);
 }
 
-/// What a block tells beyond the frame.
+/// A block's information beyond the frame.
 #[derive(Debug, Default)]
 pub(crate) struct Extra {
     /// Frames of the interface lost since the last block.
@@ -101,7 +101,7 @@ impl Extra {
     }
 }
 
-/// Appends the block with what there is to tell beyond the frame.
+/// Appends the block with its information beyond the frame.
 pub(crate) fn with_extra(
     out: &mut Vec<u8>,
     interface: u32,

@@ -1,20 +1,20 @@
-//! When a new file is begun, what it is called, and which one goes for it.
+//! Rotation: when a new file begins, its name, and which file is removed for it.
 //!
-//! Names are those that others' rings of files have: `FILE_00001_20261121160515.pcapng`, with the
-//! number from 1 and the time (UTC) at which the file was begun. A row has one writer: see [`check_free`].
+//! Names follow the ring-buffer files of other programs: `FILE_00001_20261121160515.pcapng`, with the
+//! number from 1 and the time (UTC) at which the file began. A series has one writer: see [`check_free`].
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// When files end. The default is one file for ever.
+/// When files end. The default is a single file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rotation {
-    /// Before a file would be longer than so many bytes. One that begins with a longer chunk is longer.
+    /// Before a file exceeds this many bytes. A file whose first chunk is longer exceeds it.
     pub bytes: Option<u64>,
-    /// At every so long after the start, also when nothing comes.
+    /// After every such period from the start, even if no frames come.
     pub time: Option<Duration>,
-    /// Keep so many files, the newest; the oldest is removed before the next is made.
+    /// Keep this many files, the newest; the oldest is removed before the next is created.
     pub files: Option<usize>,
 }
 
@@ -24,13 +24,13 @@ impl Rotation {
         self.bytes.is_some() || self.time.is_some()
     }
 
-    /// How often the time has come, so long after the start.
+    /// The number of periods since the start.
     pub(crate) fn epoch(&self, since_start: Duration) -> u64 {
         let Some(time) = self.time.filter(|time| !time.is_zero()) else { return 0 };
         u64::try_from(since_start.as_nanos() / time.as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// How long it is from so long after the start until the time comes next.
+    /// Time until the next period, from this time after the start.
     pub(crate) fn until_next(&self, since_start: Duration) -> Option<Duration> {
         let time = self.time.filter(|time| !time.is_zero())?;
         let next = u128::from(self.epoch(since_start) + 1) * time.as_nanos();
@@ -50,13 +50,13 @@ pub(crate) fn name(base: &Path, number: u64, time_ns: u64) -> PathBuf {
     base.with_file_name(name)
 }
 
-/// Looks whether nobody else writes files of these names.
+/// Checks that no other process writes files of these names.
 ///
 /// # Errors
-/// [`netloom_disk::Error::Busy`] with the file that somebody writes.
+/// [`netloom_disk::Error::Busy`] with the file that another process writes.
 pub(crate) fn check_free(base: &Path) -> netloom_disk::Result<()> {
     let folder = base.parent().filter(|folder| *folder != "").unwrap_or(Path::new("."));
-    // A folder that cannot be read is told of by who makes a file there.
+    // An unreadable directory is reported when a file is created there.
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         if is_name(base, Path::new(&entry.file_name())) {
             netloom_disk::check_free(&base.with_file_name(entry.file_name()))?;
@@ -65,7 +65,7 @@ pub(crate) fn check_free(base: &Path) -> netloom_disk::Result<()> {
     Ok(())
 }
 
-/// Whether this is the name of one of the files.
+/// Whether a file has a name of the series.
 fn is_name(base: &Path, file: &Path) -> bool {
     let stem = |path: &Path| path.file_stem().unwrap_or_default().as_encoded_bytes().to_vec();
     let (base_stem, file_stem) = (stem(base), stem(file));
@@ -85,7 +85,7 @@ fn stamp(time_ns: u64) -> String {
     format!("{year:04}{month:02}{day:02}{hour:02}{minute:02}{second:02}")
 }
 
-/// `YYYY-mm-ddTHH:MM:SSZ`, for people.
+/// `YYYY-mm-ddTHH:MM:SSZ`, human-readable.
 pub(crate) fn text(time_ns: u64) -> String {
     let [year, month, day, hour, minute, second] = parts(time_ns);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")

@@ -1,7 +1,6 @@
-//! What the threads of a capture share: when to stop and why, and the counters.
+//! State shared by a capture's threads: when to stop and why, and the counters.
 //!
-//! Each counter is written by one thread; others read it at any time. Nobody waits for anybody here
-//! but for the end.
+//! One thread writes each counter; others read it at any time. Threads wait here only for the end.
 
 use netloom_sys::clock;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -22,15 +21,15 @@ use crate::rotation::Rotation;
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum End {
-    /// It was told to.
+    /// It was stopped.
     Stopped,
-    /// It has run as long as it was to.
+    /// Its duration is over.
     Duration,
-    /// It has as many frames as it was to.
+    /// It has the requested number of frames.
     Packets,
     /// Nothing is left to capture from.
     InterfacesGone,
-    /// Who read the output has gone.
+    /// The output's reader has gone.
     ReaderGone,
     /// The disk is full.
     DiskFull,
@@ -50,18 +49,18 @@ pub(crate) struct Slot {
     pub(crate) memory: AtomicU64,
     /// Lost for lack of memory while the disk was full.
     pub(crate) disk: AtomicU64,
-    /// Beyond the number of frames asked for.
+    /// Beyond the requested number of frames.
     pub(crate) beyond: AtomicU64,
-    /// Bytes put into memory, as they are written.
+    /// Bytes put into memory, in written form.
     pub(crate) filled: AtomicU64,
-    /// Where interfaces are merged: all frames with an earlier time are in the queue (Unix, nanoseconds).
+    /// If interfaces are merged: all frames with an earlier time are in the queue (Unix, nanoseconds).
     pub(crate) mark: AtomicU64,
-    /// Where interfaces are merged: chunks of this thread in the queue.
+    /// If interfaces are merged: chunks of this thread in the queue.
     pub(crate) queued: AtomicU64,
 }
 
 impl Slot {
-    /// Shows what an engine has counted.
+    /// Publishes an engine's counts.
     pub(crate) fn show(&self, counts: &Counts) {
         self.offered.store(counts.offered, Ordering::Relaxed);
         self.filtered.store(counts.filtered, Ordering::Relaxed);
@@ -69,13 +68,13 @@ impl Slot {
     }
 }
 
-/// What an interface's books are made of.
+/// The parts of an interface's ledger.
 #[derive(Debug)]
 pub(crate) struct Account {
     pub(crate) slots: Vec<Slot>,
     pub(crate) written: AtomicU64,
     pub(crate) lost_disk: AtomicU64,
-    /// Frames offered when the file was told last.
+    /// Offered frames when counters were last written to the file.
     pub(crate) told: AtomicU64,
 }
 
@@ -111,14 +110,14 @@ impl Account {
         ledger
     }
 
-    /// Adds frames that are in the output, or that will never be.
+    /// Accounts for frames that are in the output, or that never will be.
     pub(crate) fn settle(&self, frames: u64, written: bool) {
         let counter = if written { &self.written } else { &self.lost_disk };
         counter.fetch_add(frames, Ordering::Relaxed);
     }
 }
 
-/// What all threads share.
+/// State shared by all threads.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) pool: Pool,
@@ -129,13 +128,13 @@ pub(crate) struct Shared {
     pub(crate) chunk: usize,
     pub(crate) started: Instant,
     pub(crate) started_ns: u64,
-    /// Whether frames of several interfaces are put in the order of their times.
+    /// Whether frames of several interfaces are merged into time order.
     pub(crate) merges: bool,
     /// Frames that came too late for that.
     pub(crate) late: AtomicU64,
-    /// How many frames may still be taken, if there is a limit.
+    /// Frames still to take, if there is a limit.
     pub(crate) wanted: Option<AtomicI64>,
-    /// Whether the disk is full and waited for.
+    /// Whether the disk is full and the capture waits for space.
     pub(crate) full: AtomicBool,
     stopping: AtomicBool,
     ended: Mutex<Ended>,
@@ -147,7 +146,7 @@ struct Ended {
     why: Option<End>,
     failure: Option<Error>,
     at: Option<Instant>,
-    /// All is done, there is nothing left to look after.
+    /// Everything is done; supervision ends.
     over: bool,
 }
 
@@ -177,14 +176,14 @@ impl Shared {
         }
     }
 
-    /// Notes frames that are in the output, or that will never be.
+    /// Accounts for frames that are in the output, or that never will be.
     pub(crate) fn settle(&self, shares: &[Share], written: bool) {
         for share in shares {
             self.accounts[share.source].settle(share.frames, written);
         }
     }
 
-    /// All frames with an earlier time are in the queue, or have been.
+    /// All frames with an earlier time are in the queue, or were.
     pub(crate) fn mark(&self) -> u64 {
         let slots = self.accounts.iter().flat_map(|account| &account.slots);
         slots.map(|slot| slot.mark.load(Ordering::Acquire)).min().unwrap_or(u64::MAX)
@@ -194,7 +193,7 @@ impl Shared {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// Ends the capture, for the first reason that there is.
+    /// Ends the capture; the first reason counts.
     pub(crate) fn end(&self, why: End) {
         let mut ended = self.lock();
         ended.why.get_or_insert(why);
@@ -203,7 +202,7 @@ impl Shared {
         self.told.notify_all();
     }
 
-    /// Ends the capture because something failed; the first failure is kept, and counts most.
+    /// Ends the capture because of a failure; the first failure is kept, and outranks other reasons.
     pub(crate) fn fail(&self, failure: Error) {
         let mut ended = self.lock();
         if ended.failure.is_none() {
@@ -214,37 +213,37 @@ impl Shared {
         self.end(End::Failed);
     }
 
-    /// Ends the looking after, when all is written.
+    /// Ends supervision, when everything is written.
     pub(crate) fn finish(&self) {
         self.lock().over = true;
         self.told.notify_all();
     }
 
-    /// Why it ended, and what failed.
+    /// Why it ended, and the failure.
     pub(crate) fn take_end(&self) -> (End, Option<Error>) {
         let mut ended = self.lock();
         (ended.why.unwrap_or(End::Stopped), ended.failure.take())
     }
 
-    /// Since when it is to end.
+    /// Since when the capture has been ending.
     pub(crate) fn ending_since(&self) -> Option<Instant> {
         self.lock().at
     }
 
-    /// Waits at most so long for the end; whether it is to end.
+    /// Waits at most `most` for the end; returns whether the capture is to end.
     pub(crate) fn wait_stop(&self, most: Duration) -> bool {
         let waiting = |ended: &mut Ended| ended.why.is_none();
         let waited = self.told.wait_timeout_while(self.lock(), most, waiting);
         waited.unwrap_or_else(PoisonError::into_inner).0.why.is_some()
     }
 
-    /// Waits at most so long until all is written; whether it is.
+    /// Waits at most `most` until everything is written; returns whether it is.
     pub(crate) fn wait_over(&self, most: Duration) -> bool {
         let waited = self.told.wait_timeout_while(self.lock(), most, |ended| !ended.over);
         waited.unwrap_or_else(PoisonError::into_inner).0.over
     }
 
-    /// How often the time of rotation has come.
+    /// The number of rotation periods so far.
     pub(crate) fn epoch(&self) -> u64 {
         if self.rotation.time.is_none() { 0 } else { self.rotation.epoch(self.started.elapsed()) }
     }

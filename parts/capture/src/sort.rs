@@ -1,8 +1,8 @@
-//! Puts the blocks of a chunk in the order of their times.
+//! Sorts the blocks of a chunk by time.
 //!
-//! Frames of several processors come in runs, each in order; a chunk that holds more than one run is
-//! sorted before it is written. Blocks of the same time keep their order. A block that has no time of
-//! its own, as statistics, stays behind the one before it.
+//! Each CPU's frames come in runs, each in order; a chunk of more than one run is sorted before it
+//! is written. Blocks of the same time keep their order. A block without a time, such as
+//! statistics, stays behind its predecessor.
 
 use netloom_disk::Pool;
 
@@ -11,10 +11,10 @@ use crate::queue::Chunk;
 /// Type of an enhanced packet block.
 const PACKET: u32 = 6;
 
-/// A block: its time, where it begins, its length.
+/// A block: its time, its offset, its length.
 pub(crate) type Place = (u64, u32, u32);
 
-/// Sorts a chunk by time, if there is memory for it. `places` is what is reused from one to the next.
+/// Sorts a chunk by time, if there is memory for it. `places` is scratch memory, reused between calls.
 pub(crate) fn by_time(chunk: &mut Chunk, pool: &Pool, places: &mut Vec<Place>) {
     if chunk.sorted {
         return;
@@ -42,7 +42,7 @@ pub(crate) fn by_time(chunk: &mut Chunk, pool: &Pool, places: &mut Vec<Place>) {
     chunk.last = places.last().map_or(chunk.last, |(time, ..)| *time);
 }
 
-/// The first block of some.
+/// The first block of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Block {
     pub(crate) len: usize,
@@ -50,7 +50,7 @@ pub(crate) struct Block {
     pub(crate) time: Option<u64>,
 }
 
-/// The first of these blocks; none if it is not whole.
+/// The first of these blocks; `None` if it is incomplete.
 #[inline]
 pub(crate) fn first(blocks: &[u8]) -> Option<Block> {
     let word = |at: usize| Some(u32::from_le_bytes(*blocks.get(at..)?.first_chunk()?));
@@ -60,7 +60,7 @@ pub(crate) fn first(blocks: &[u8]) -> Option<Block> {
     Some(Block { len, time })
 }
 
-/// Finds all blocks; none if they are not whole.
+/// Finds all blocks; `None` if they are incomplete.
 fn find(blocks: &[u8], places: &mut Vec<Place>) -> Option<()> {
     places.clear();
     let mut start = 0;

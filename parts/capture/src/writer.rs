@@ -1,8 +1,8 @@
-//! The writer: the one thread that waits for the output, so that no other has to.
+//! The writer: the only thread that waits for the output.
 //!
-//! It takes chunks from the queue in order; those of several interfaces by way of a [`Merger`]. When the
-//! output takes nothing for want of space it waits, if it is to, and memory fills meanwhile; when it
-//! fails, what comes is lost and counted.
+//! It takes chunks from the queue in order, through a [`Merger`] if there are several interfaces.
+//! If the output lacks space and the options say so, it waits, and memory fills meanwhile; if the
+//! output fails, later frames are lost and counted.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,7 +14,7 @@ use crate::queue::{Chunk, Next};
 use crate::shared::{End, Shared};
 use crate::sort::{self, Place};
 
-/// How often the output is asked whether it has something to do.
+/// Interval at which the output may do pending work.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The writer's thread.
@@ -22,7 +22,7 @@ pub(crate) struct Writer {
     shared: Arc<Shared>,
     output: Box<dyn Output>,
     wait_for_space: bool,
-    /// Nothing can be written any more.
+    /// Nothing more can be written.
     broken: bool,
     /// Memory for sorting.
     places: Vec<Place>,
@@ -71,12 +71,12 @@ impl Writer {
         }
     }
 
-    /// Writes chunks when they are merged.
+    /// Writes chunks as they are merged.
     fn write_merged(&mut self, merger: &mut Merger) {
         let mut closed = false;
         while !closed {
             closed = self.gather(merger);
-            // In this order: what is said to be in the queue is taken from there now.
+            // In this order: everything covered by the mark is taken from the queue now.
             let mark = self.shared.mark();
             for _ in 0..self.shared.queue.len() {
                 self.add(merger, Duration::ZERO);
@@ -92,7 +92,7 @@ impl Writer {
         }
     }
 
-    /// Takes what comes until it is time to write; whether nothing more will come.
+    /// Takes chunks until it is time to write; returns whether no more will come.
     fn gather(&mut self, merger: &mut Merger) -> bool {
         let begun = Instant::now();
         loop {
@@ -106,7 +106,7 @@ impl Writer {
         }
     }
 
-    /// Takes one chunk; if there is none for so long, whether none will come.
+    /// Takes one chunk; if there is none within `most`, returns whether the queue is closed.
     fn add(&mut self, merger: &mut Merger, most: Duration) -> Option<bool> {
         match self.shared.queue.next(most) {
             Next::Chunk(chunk) => {
@@ -151,7 +151,7 @@ impl Writer {
         }
     }
 
-    /// How long there is nothing to do but for chunks.
+    /// Time without anything to do except for chunks.
     fn pause(&self) -> Duration {
         let next = self.shared.rotation.until_next(self.shared.started.elapsed());
         next.map_or(PAUSE, |next| next.clamp(Duration::from_millis(1), PAUSE))
@@ -170,7 +170,7 @@ impl Writer {
                 }
                 Err(Refused::Full) if self.wait_for_space && !self.shared.is_stopping() => {
                     self.shared.full.store(true, Ordering::Relaxed);
-                    // Nothing tells of space that comes back.
+                    // Nothing announces that space is back.
                     self.shared.wait_stop(PAUSE);
                     result = self.output.go_on();
                 }
@@ -179,7 +179,7 @@ impl Writer {
         }
     }
 
-    /// Ends the capture; what is not written is lost.
+    /// Ends the capture; unwritten frames are lost.
     fn give_up(&mut self, refused: Refused) {
         match refused {
             Refused::Full => self.shared.end(End::DiskFull),

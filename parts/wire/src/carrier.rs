@@ -1,9 +1,9 @@
-//! Carries the frames of one direction: reads them, asks for their fates, holds and sends them.
+//! Carries the frames of one direction: reads them, obtains their fates, holds and sends them.
 //!
-//! A frame's time of coming is when it is read, so it is late by what the worker needed to wake up
-//! or to carry those before it. Frames leave in the order of their times; one that the output does
-//! not take for now stops those behind it. Every frame ends in the books. Frames held are bounded
-//! by [`MOST_HELD`] bytes. Does not wait; the worker knows when to call.
+//! A frame's arrival time is when it is read, so it includes the worker's wake-up and the frames
+//! carried before. Frames leave in the order of their times; one that the output cannot accept now
+//! blocks those behind it. Every frame is accounted for. Frames held are bounded by [`MOST_HELD`]
+//! bytes. A carrier does not wait; the worker knows when to call it.
 
 use netloom_impair::spec::MOST_HELD;
 use netloom_impair::{Cause, Direction, Fate, Impairments, Packet};
@@ -17,24 +17,24 @@ use crate::lateness::Lateness;
 use crate::store::{Place, Store};
 use netloom_sys::clock;
 
-/// Frames and bytes of one round: then it is the turn of others.
+/// Frames and bytes of one round, after which others have their turn.
 const MOST_ROUND: usize = 64;
 const MOST_ROUND_BYTES: usize = 512 << 10;
 
-/// Failures of the input one after the other until it counts as gone, lest it keep us busy.
+/// Consecutive failures after which the input counts as gone, so that it cannot keep us busy.
 const MOST_FAILURES: u32 = 16;
 
-/// What a held frame takes beside its bytes.
+/// Overhead of a held frame.
 const OVERHEAD: u64 = 64;
 
-/// What a worker's carriers share.
+/// State shared by a worker's carriers.
 #[derive(Debug, Default)]
 pub(crate) struct Tools {
     segmenter: Segmenter,
     whole: Vec<u8>,
 }
 
-/// A frame held.
+/// A held frame.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     place: Place,
@@ -44,7 +44,7 @@ struct Held {
 /// One direction of a wire.
 pub(crate) struct Carrier {
     input: Box<dyn Port>,
-    /// Whether frames may still come.
+    /// Whether frames may still arrive.
     reading: bool,
     output: Box<dyn Port>,
     direction: Direction,
@@ -84,58 +84,58 @@ impl Carrier {
         }
     }
 
-    /// Where frames come from.
+    /// The input port.
     pub(crate) fn input(&self) -> &dyn Port {
         self.input.as_ref()
     }
 
-    /// Whether frames may still come.
+    /// Whether frames may still arrive.
     pub(crate) fn is_reading(&self) -> bool {
         self.reading
     }
 
-    /// Where frames go.
+    /// The output port.
     pub(crate) fn output(&self) -> &dyn Port {
         self.output.as_ref()
     }
 
-    /// Whether the output took nothing when last tried.
+    /// Whether the output accepted nothing when last tried.
     pub(crate) fn is_blocked(&self) -> bool {
         self.blocked
     }
 
-    /// The output may take frames again.
+    /// Notes that the output may accept frames again.
     pub(crate) fn unblock(&mut self) {
         self.blocked = false;
     }
 
-    /// Whether nothing is held.
+    /// Whether no frame is held.
     pub(crate) fn is_empty(&self) -> bool {
         self.departures.is_empty()
     }
 
-    /// When it is to be called to send what is held; not while it is blocked.
+    /// When to call it to send held frames; not while it is blocked.
     pub(crate) fn next(&self) -> Option<u64> {
         if self.blocked { None } else { self.departures.first().map(|(at, _)| at) }
     }
 
-    /// Other impairments from the next frame on.
+    /// Changes the impairments from the next frame on.
     pub(crate) fn set(&mut self, impairments: &Impairments) {
         self.direction.set(impairments);
     }
 
-    /// Which fates are kept.
+    /// The kept fates.
     pub(crate) fn kept(&mut self) -> &mut Kept {
         &mut self.kept
     }
 
-    /// Gives back memory that is not in use.
+    /// Frees unused memory.
     pub(crate) fn trim(&mut self) {
         self.store.trim();
         self.departures.trim();
     }
 
-    /// Reads and deals with what has come, for one round; whether there may be more.
+    /// Reads and handles pending frames, for one round; returns whether there may be more.
     pub(crate) fn read(&mut self, tools: &mut Tools) -> bool {
         let mut bytes = 0;
         for _ in 0..MOST_ROUND {
@@ -173,8 +173,8 @@ impl Carrier {
         true
     }
 
-    /// Reads no more. The port stays open: whoever watches it must end that first, because the
-    /// other direction may have the same one.
+    /// Stops reading. The port stays open: whoever watches it must stop first, because the other
+    /// direction may use the same one.
     pub(crate) fn close_input(&mut self) {
         self.count_overruns();
         self.reading = false;
@@ -188,7 +188,7 @@ impl Carrier {
         }
     }
 
-    /// A frame that stands in the store's tail.
+    /// Handles a frame in the store's tail.
     fn take(&mut self, now: u64, start: usize, length: usize, tools: &mut Tools) {
         let frame = &self.store.tail()[start..start + length];
         let Ok(header) = VnetHeader::parse(frame) else {
@@ -212,11 +212,11 @@ impl Carrier {
         }
     }
 
-    /// Deals out the fate of a frame in the store's tail, and sends or holds it.
+    /// Obtains the fate of a frame in the store's tail, and sends or holds it.
     fn offer(&mut self, now: u64, header: &VnetHeader, start: usize, length: usize) {
         let frame = &self.store.tail()[start + HEADER..start + length];
         let packet = describe(header, frame);
-        // The hash first: a bit that is turned over would change it.
+        // The hash first: a flipped bit would change it.
         let hash = self.kept.is_on().then(|| identity(frame));
         let fate = self.direction.offer(now, &packet);
         if let Some(hash) = hash {
@@ -254,7 +254,7 @@ impl Carrier {
         }
     }
 
-    /// Sends what is to leave by now, for one round.
+    /// Sends the frames due by now, for one round.
     pub(crate) fn send_due(&mut self) {
         for _ in 0..MOST_ROUND {
             let Some((at, held)) = self.departures.first() else { return };
@@ -278,7 +278,7 @@ impl Carrier {
         }
     }
 
-    /// Enters in the books what became of a frame; whether the output is done with it.
+    /// Accounts for a sent frame; returns whether the output is done with it.
     fn has_left(&mut self, sent: netloom_port::Result<Sent>, packets: u32, length: usize) -> bool {
         let bytes = wide(length - HEADER);
         match sent {
@@ -298,7 +298,7 @@ impl Carrier {
         true
     }
 
-    /// Loses what is held.
+    /// Drops the held frames as lost.
     pub(crate) fn lose_held(&mut self) {
         while let Some((_, held)) = self.departures.first() {
             let bytes = wide(held.place.length() - HEADER);
@@ -318,7 +318,7 @@ impl Carrier {
         self.direction.count_refused(Cause::Overrun, new, 0);
     }
 
-    /// How it is.
+    /// The direction's state.
     pub(crate) fn state(&mut self) -> DirectionState {
         self.count_overruns();
         DirectionState {
@@ -335,7 +335,7 @@ impl Carrier {
     }
 }
 
-/// What the engine needs to know of a frame.
+/// The properties of a frame that the engine needs.
 fn describe(header: &VnetHeader, frame: &[u8]) -> Packet {
     let network = headers::network(frame).map_or(headers::ETHERNET, |(_, start)| start);
     Packet {
@@ -345,11 +345,11 @@ fn describe(header: &VnetHeader, frame: &[u8]) -> Packet {
     }
 }
 
-/// Turns a bit over. An unfinished checksum is finished before, and one that was verified is to be
-/// verified again, so that the receiver sees the damage.
+/// Flips a bit. An unfinished checksum is finished before, and a verified one must be verified
+/// again, so that the receiver sees the damage.
 fn turn_over(frame: &mut [u8], header: &VnetHeader, bit: u32) {
     let (front, body) = frame.split_at_mut(HEADER);
-    // A checksum that cannot be finished: the receiver drops the frame in any case.
+    // If the checksum cannot be finished, the receiver drops the frame in any case.
     let _ = checksum::finish(header, body);
     let mut whole = VnetHeader { needs_csum: false, data_valid: false, ..*header };
     if header.needs_csum {
@@ -362,7 +362,7 @@ fn turn_over(frame: &mut [u8], header: &VnetHeader, bit: u32) {
     }
 }
 
-/// A fate with times from `now` on.
+/// A fate with times relative to `now`.
 fn since(now: u64, fate: Fate) -> Fate {
     match fate {
         Fate::Sent { at_ns, corrupt_bit, again_ns } => Fate::Sent {

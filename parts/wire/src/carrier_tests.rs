@@ -1,4 +1,4 @@
-//! A carrier between ports that are made up: full, failing, lying.
+//! A carrier between scripted ports: full, failing, lying.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -8,12 +8,12 @@ use std::time::Duration;
 use super::*;
 use netloom_impair::Ledger;
 
-/// What a made-up port is to do next, and what it was given.
+/// What a scripted port does next, and the frames it was given.
 #[derive(Default)]
 struct Script {
-    /// Frames to come; `None` is one that fails.
+    /// Frames to receive; `None` is one that fails.
     frames: VecDeque<Option<Vec<u8>>>,
-    /// What becomes of those sent; done when there is nothing.
+    /// Outcomes of sent frames; done when empty.
     sent: VecDeque<Sent>,
     taken: Vec<Vec<u8>>,
 }
@@ -120,7 +120,7 @@ fn frames_that_are_none_are_counted() {
     let mut unknown = frame(1);
     unknown[1] = 0x7f;
     let mut lying = frame(2);
-    // A super-frame of TCP that is none.
+    // Claims to be a TCP super-frame, and is none.
     lying[1] = 1;
     lying[4] = 100;
     come(&script, [vec![], vec![0; HEADER - 1], unknown, lying, vec![0; HEADER], frame(3)]);

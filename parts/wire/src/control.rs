@@ -1,10 +1,9 @@
-//! Talking to the process that carries frames, over its control socket.
+//! Communication with the wire process, over its control socket.
 //!
-//! A SOCK_SEQPACKET UNIX socket; a message is one JSON value, and the descriptors of its ports come
-//! with it. A value of more than [`MOST_INLINE`] bytes is put into a memfd, whose descriptor
-//! follows the others; the message is then [`Envelope::Long`]. Both sides speak to processes of
-//! their own user only. Requests of one connection are answered in order, each before the next is
-//! read.
+//! A SOCK_SEQPACKET UNIX socket; a message is one JSON value, accompanied by the descriptors of its
+//! ports. A value of more than [`MOST_INLINE`] bytes is put into a memfd, whose descriptor follows
+//! the others; the message is then [`Envelope::Long`]. Each side accepts only peers of its own
+//! user. Requests of one connection are answered in order, each before the next is read.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -24,81 +23,81 @@ pub use crate::fates::Record;
 pub use crate::lateness::Lateness;
 use crate::{Error, Result};
 
-/// A longer value goes by a memfd: what any socket's buffer takes in one message.
+/// A longer value goes by a memfd: any socket's buffer takes this much in one message.
 pub const MOST_INLINE: usize = 32 * 1024;
 
 /// Longest value in bytes.
 pub const MOST_MESSAGE: usize = 64 << 20;
 
-/// Most records of one [`Request::ReadFates`], and most that are kept by [`Request::Fates`].
+/// Most records of one [`Request::ReadFates`], and most kept by [`Request::Fates`].
 pub const MOST_RECORDS: usize = 1 << 17;
 
-/// What the process can be asked.
+/// Requests to the process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Request {
-    /// A new wire; frames flow from then on. The descriptors of `ports` come with the message in
+    /// Adds a wire; frames flow from then on. The descriptors of `ports` come with the message in
     /// the same order. Answered by [`Answer::Done`].
     Add {
-        /// The link's number: names the wire from now on.
+        /// The link's number: identifies the wire from now on.
         wire: usize,
-        /// What the descriptors are. One that serves both directions comes once.
+        /// The kinds of the descriptors. One that serves both directions comes once.
         ports: Vec<PortKind>,
-        /// The directions there are; `None` where there is none.
+        /// The wire's directions; `None` for an absent one.
         directions: [Option<DirectionSpec>; 2],
     },
-    /// Other impairments from the next frame on; what is held keeps its time. `seed` in them is not
-    /// looked at. Answered by [`Answer::Done`].
+    /// Changes the impairments from the next frame on; held frames keep their times. The `seed` in
+    /// them is ignored. Answered by [`Answer::Done`].
     Set {
-        /// Which wire.
+        /// The wire.
         wire: usize,
         /// 0 or 1.
         direction: usize,
-        /// What is asked of it now.
+        /// The new impairments.
         impairments: Impairments,
     },
-    /// Ends a wire and closes its ports. Answered by [`Answer::Removed`] when that is done.
+    /// Ends a wire and closes its ports. Answered by [`Answer::Removed`] once that is done.
     Remove {
-        /// Which wire.
+        /// The wire.
         wire: usize,
-        /// Whether what has come and what is held is delivered first, each frame at its time;
-        /// else it is lost.
+        /// Whether pending and held frames are delivered first, each at its time; else they are
+        /// lost.
         drain: bool,
     },
-    /// All wires, or one. Answered by [`Answer::Wires`].
+    /// Lists all wires, or one. Answered by [`Answer::Wires`].
     List {
-        /// The only one to list.
+        /// The only wire to list.
         #[serde(default)]
         wire: Option<usize>,
     },
-    /// Keeps the fates of the last `keep` frames of a direction; none and no more when it is 0.
-    /// Answered by [`Answer::Done`].
+    /// Keeps the fates of the last `keep` frames of a direction; 0 stops and forgets. Answered by
+    /// [`Answer::Done`].
     Fates {
-        /// Which wire.
+        /// The wire.
         wire: usize,
         /// 0 or 1.
         direction: usize,
-        /// How many, at most [`MOST_RECORDS`].
+        /// Number of fates, at most [`MOST_RECORDS`].
         keep: usize,
     },
-    /// Fates kept, oldest first. Answered by [`Answer::Fates`].
+    /// Reads kept fates, oldest first. Answered by [`Answer::Fates`].
     ReadFates {
-        /// Which wire.
+        /// The wire.
         wire: usize,
         /// 0 or 1.
         direction: usize,
-        /// Only those with a greater sequence number; all when `None`.
+        /// Only those with a greater sequence number; all if `None`.
         #[serde(default)]
         after: Option<u64>,
-        /// How many, at most [`MOST_RECORDS`].
+        /// Number of fates, at most [`MOST_RECORDS`].
         most: usize,
     },
-    /// Ends the process. What is held is lost. Answered by [`Answer::Done`], then the connection
-    /// ends.
+    /// Ends the process. Held frames are lost. Answered by [`Answer::Done`], then the connection
+    /// closes.
     Stop,
 }
 
-/// What kind of port a descriptor is of.
+/// The kind of a descriptor's port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PortKind {
@@ -117,29 +116,29 @@ impl From<PortKind> for Kind {
     }
 }
 
-/// One direction of a new wire. A port is the input of one direction at most.
+/// One direction of a new wire. A port is the input of at most one direction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DirectionSpec {
-    /// What happens to frames.
+    /// The impairments of its frames.
     pub impairments: Impairments,
-    /// Start of its random numbers.
+    /// Seed of its random numbers.
     pub seed: u64,
-    /// Where frames come from: a place in `ports`.
+    /// The input: an index in `ports`.
     pub input: usize,
-    /// Where they go.
+    /// The output: an index in `ports`.
     pub output: usize,
 }
 
-/// What the process answers.
+/// Answers of the process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
-    /// It is done.
+    /// The request succeeded.
     Done,
-    /// It is not done and why.
+    /// The request failed, with the reason.
     Failed(String),
-    /// The wire is no more; its last books.
+    /// The wire is gone; its final state.
     Removed(Box<WireState>),
     /// The wires by number.
     Wires(BTreeMap<usize, WireState>),
@@ -147,29 +146,29 @@ pub enum Answer {
     Fates(Fates),
 }
 
-/// How a wire is: its directions.
+/// The state of a wire: its directions.
 pub type WireState = [Option<DirectionState>; 2];
 
-/// How a direction is.
+/// The state of a direction.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirectionState {
-    /// What is asked of it.
+    /// Its impairments.
     pub impairments: Impairments,
-    /// Its books; what the input lost before it could be read counts as offered and overrun.
+    /// Its ledger; frames that the input lost before they could be read count as offered and overrun.
     pub ledger: Ledger,
-    /// Frames held; a super-frame is one.
+    /// Frames held; a super-frame counts as one.
     pub held_frames: usize,
-    /// Their bytes, virtio-net headers included.
+    /// Their bytes, including virtio-net headers.
     pub held_bytes: u64,
-    /// Whether the other side takes nothing at the moment.
+    /// Whether the output accepts nothing at present.
     pub blocked: bool,
-    /// Whether its input is no more.
+    /// Whether its input is gone.
     pub input_gone: bool,
-    /// Frames that the input lost because they were not read in time, where it can tell.
+    /// Frames that the input lost because they were not read in time, if it tells.
     pub overruns: Option<u64>,
-    /// How much later than wanted frames were delivered; of those that were held.
+    /// How late held frames were delivered.
     pub lateness: Lateness,
-    /// The last answer of a port that no kernel is known to give.
+    /// A port's last answer that no kernel is known to give.
     pub trouble: Option<String>,
 }
 
@@ -178,17 +177,17 @@ pub struct DirectionState {
 pub struct Fates {
     /// Oldest first.
     pub records: Vec<Record>,
-    /// How many after `after` were forgotten before they were read.
+    /// Number of records after `after` that were forgotten before they were read.
     pub missed: u64,
 }
 
-/// How a value is sent.
+/// The form in which a value is sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Envelope<T> {
-    /// As it is.
+    /// Inline.
     Short(T),
-    /// In a memfd, the last of the descriptors, of so many bytes.
+    /// In a memfd of this many bytes, the last descriptor.
     Long(usize),
 }
 
@@ -199,10 +198,10 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects to the socket at `path`. `Ok(None)` when nobody listens.
+    /// Connects to the socket at `path`. `Ok(None)` if nobody listens.
     ///
     /// # Errors
-    /// [`Error::Control`] when the system refuses, [`Error::Stranger`] when another user listens.
+    /// [`Error::Control`] if the system refuses, [`Error::Stranger`] if another user listens.
     pub fn open(path: &Path) -> Result<Option<Connection>> {
         let fail = |e: rustix::io::Errno| Error::control("connect", e);
         let flags = SocketFlags::CLOEXEC;
@@ -219,22 +218,22 @@ impl Connection {
         Ok(Some(Connection { socket }))
     }
 
-    /// The process's id as seen from here; `None` when it is not visible.
+    /// The process's id in this PID namespace; `None` if it is not visible.
     pub fn process(&self) -> Option<rustix::process::Pid> {
         scm::peer_pid(&self.socket)
     }
 
-    /// Asks and waits for the answer; [`Answer::Failed`] is given as [`Error::Refused`].
+    /// Sends a request and waits for the answer; [`Answer::Failed`] becomes [`Error::Refused`].
     ///
     /// # Errors
-    /// [`Error::Ended`] when the process ended instead; as [`Error::Control`] what else failed.
+    /// [`Error::Ended`] if the process ended instead; [`Error::Control`] for other failures.
     pub fn ask(&self, request: &Request, ports: &[BorrowedFd<'_>]) -> Result<Answer> {
         self.send(request, ports)?;
         self.answer()
     }
 
-    /// As [`Connection::ask`], waiting no longer than `timeout`; `Ok(None)` when that was over. The
-    /// answer may then still come: a later one would be taken for another's, so connect anew.
+    /// Like [`Connection::ask`], waiting at most `timeout`; `Ok(None)` after that. The answer may
+    /// still come and would be taken for that of a later request, so connect anew.
     ///
     /// # Errors
     /// As [`Connection::ask`].
@@ -246,7 +245,7 @@ impl Connection {
     /// Sends a request without waiting for its answer.
     ///
     /// # Errors
-    /// [`Error::Control`] when the system refuses.
+    /// [`Error::Control`] if the system refuses.
     pub fn send(&self, request: &Request, ports: &[BorrowedFd<'_>]) -> Result<()> {
         send_value(&self.socket, request, ports)
     }
@@ -263,7 +262,7 @@ impl Connection {
         }
     }
 
-    /// Asks for what is answered by [`Answer::Done`].
+    /// Sends a request that is answered by [`Answer::Done`].
     ///
     /// # Errors
     /// As [`Connection::ask`].
@@ -274,7 +273,7 @@ impl Connection {
         }
     }
 
-    /// Ends a wire; its last books.
+    /// Ends a wire; returns its final state.
     ///
     /// # Errors
     /// As [`Connection::ask`].
@@ -285,7 +284,7 @@ impl Connection {
         }
     }
 
-    /// How all wires are, or one.
+    /// The state of all wires, or of one.
     ///
     /// # Errors
     /// As [`Connection::ask`].
@@ -296,7 +295,7 @@ impl Connection {
         }
     }
 
-    /// Fates of a direction after a sequence number.
+    /// Reads the fates of a direction after a sequence number.
     ///
     /// # Errors
     /// As [`Connection::ask`].
@@ -324,7 +323,7 @@ fn unexpected() -> Error {
     Error::control("understand the answer", io::Error::from(io::ErrorKind::InvalidData))
 }
 
-/// Refuses a peer of another user.
+/// Refuses a peer that runs as another user.
 pub(crate) fn check_peer(socket: &OwnedFd) -> Result<()> {
     let peer = scm::peer_uid(socket)
         .map_err(|e| Error::System { operation: "ask who is at the other end", source: e })?;
@@ -355,8 +354,8 @@ pub(crate) fn send_value<T: Serialize>(
     scm::send(socket, &long, &all).map(drop).map_err(failed)
 }
 
-/// Receives a value with descriptors; `Ok(None)` when the other side is gone. After
-/// [`Error::Message`] the connection may be used on.
+/// Receives a value with descriptors; `Ok(None)` if the peer is gone. After [`Error::Message`] the
+/// connection remains usable.
 pub(crate) fn receive_value<T: DeserializeOwned>(
     socket: &OwnedFd,
 ) -> Result<Option<(T, Vec<OwnedFd>)>> {
@@ -382,12 +381,12 @@ pub(crate) fn receive_value<T: DeserializeOwned>(
     }
 }
 
-/// What stands in a memfd. It is read, never mapped: its maker may still change it.
+/// The content of a memfd. It is read, never mapped: its sender may still change it.
 fn read_memory(file: OwnedFd, length: usize) -> Result<Vec<u8>> {
     if length > MOST_MESSAGE {
         return Err(Error::Message(format!("{length} bytes; at most {MOST_MESSAGE}")));
     }
-    // A pipe or a socket could keep us waiting.
+    // A pipe or a socket could block the read.
     let kind = rustix::fs::fstat(&file).map(|s| rustix::fs::FileType::from_raw_mode(s.st_mode));
     if kind != Ok(rustix::fs::FileType::RegularFile) {
         return Err(Error::Message("what came with it is no memory".into()));

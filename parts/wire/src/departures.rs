@@ -1,12 +1,12 @@
-//! What is held, by the time at which it is to leave.
+//! Held items, ordered by departure time.
 //!
-//! Times mostly rise, so a queue takes most; what is to leave before the queue's end goes into a
-//! heap. Equal times leave in the order they came.
+//! Times mostly rise, so most items go into a queue; those due before the queue's end go into a
+//! heap. Items with equal times leave in order of arrival.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
 
-/// One thing held.
+/// A held item.
 #[derive(Clone, Copy, Debug)]
 struct Entry<T> {
     at: u64,
@@ -49,7 +49,7 @@ impl<T> Default for Departures<T> {
 }
 
 impl<T: Copy> Departures<T> {
-    /// Adds what is to leave at `at`.
+    /// Adds an item that leaves at `at`.
     pub(crate) fn push(&mut self, at: u64, item: T) {
         let entry = Entry { at, number: self.next, item };
         self.next += 1;
@@ -60,7 +60,7 @@ impl<T: Copy> Departures<T> {
         }
     }
 
-    /// What leaves first, and when.
+    /// The first item to leave, and its time.
     pub(crate) fn first(&self) -> Option<(u64, T)> {
         let early = self.early.peek().map(|Reverse(e)| e);
         let entry = match (self.queue.front(), early) {
@@ -70,7 +70,7 @@ impl<T: Copy> Departures<T> {
         Some((entry.at, entry.item))
     }
 
-    /// Takes what leaves first.
+    /// Removes the first item to leave.
     pub(crate) fn pop(&mut self) -> Option<T> {
         let early = self.early.peek().map(|Reverse(e)| e);
         let from_queue = match (self.queue.front(), early) {
@@ -84,7 +84,7 @@ impl<T: Copy> Departures<T> {
         }
     }
 
-    /// How many are held.
+    /// Number of held items.
     pub(crate) fn len(&self) -> usize {
         self.queue.len() + self.early.len()
     }
@@ -94,7 +94,7 @@ impl<T: Copy> Departures<T> {
         self.queue.is_empty() && self.early.is_empty()
     }
 
-    /// Gives back memory if nothing is held.
+    /// Frees memory if nothing is held.
     pub(crate) fn trim(&mut self) {
         if self.is_empty() {
             self.queue = VecDeque::new();

@@ -1,48 +1,48 @@
-//! What can go wrong with the process that carries frames, with the operation.
+//! Errors of the wire process, with the operation.
 
 use std::io;
 
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A failure of a wire, of the process that carries it, or of talking to that.
+/// A failure of a wire, of the wire process, or of communication with it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The edge to the system refused.
+    /// The system interface refused.
     #[error("wires: {operation}")]
     System {
-        /// What was tried.
+        /// The operation tried.
         operation: &'static str,
-        /// The refusal.
+        /// The system's error.
         #[source]
         source: netloom_sys::Error,
     },
-    /// Talking over the control socket failed.
+    /// Communication over the control socket failed.
     #[error("wires: control socket: {operation}")]
     Control {
-        /// What was tried.
+        /// The operation tried.
         operation: &'static str,
         /// The failure.
         #[source]
         source: io::Error,
     },
-    /// The loop of the process or of a worker could not be set up.
+    /// The event loop of the process or of a worker could not be set up.
     #[error("wires: {operation}")]
     Loop {
-        /// What was tried.
+        /// The operation tried.
         operation: &'static str,
         /// The failure.
         #[source]
         source: io::Error,
     },
-    /// A message that makes no sense.
+    /// An invalid message.
     #[error("wires: message: {0}")]
     Message(String),
-    /// The process at the other end is another user's.
+    /// The peer process belongs to another user.
     #[error("wires: control socket: the other end is user {0}")]
     Stranger(u32),
-    /// The process did not do what it was asked.
+    /// The process refused a request.
     #[error("wires: {0}")]
     Refused(String),
     /// The process ended before it answered.

@@ -1,28 +1,27 @@
-//! The fates of the last frames of a direction, for who wants to compare them with what was seen
-//! at its ends.
+//! The fates of a direction's last frames, for comparison with frames seen at its ends.
 //!
-//! Records have sequence numbers without gaps; the oldest are forgotten first, which a reader can
-//! count. A frame is what was offered: a super-frame that stays whole is one.
+//! Records have sequence numbers without gaps; the oldest are forgotten first, and a reader can
+//! count them. A frame is counted as offered: a super-frame that stays whole is one.
 
 use std::collections::VecDeque;
 
 use netloom_impair::Fate;
 use serde::{Deserialize, Serialize};
 
-/// What became of a frame.
+/// The fate of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// Its place in the sequence of records, from 0.
+    /// Its sequence number, from 0.
     pub sequence: u64,
-    /// When it came: CLOCK_REALTIME, in ns.
+    /// Its arrival time: CLOCK_REALTIME, in ns.
     pub time_ns: u64,
-    /// What names it at every hop: `netloom_packet::identity`.
+    /// Its identity, the same at every hop: `netloom_packet::identity`.
     pub hash: u64,
     /// Its length without the virtio-net header.
     pub bytes: u32,
-    /// How many packets it stands for.
+    /// Number of packets it stands for.
     pub packets: u32,
-    /// What became of it; times are ns from `time_ns`.
+    /// Its fate; times are in ns from `time_ns`.
     pub fate: Fate,
 }
 
@@ -31,13 +30,13 @@ pub struct Record {
 pub(crate) struct Kept {
     keep: usize,
     next: u64,
-    /// Where the sequence was when keeping began.
+    /// The sequence number at which keeping began.
     since: u64,
     records: VecDeque<Record>,
 }
 
 impl Kept {
-    /// Keeps so many from now on. The sequence goes on.
+    /// Keeps the last `keep` records from now on. The sequence continues.
     pub(crate) fn keep(&mut self, keep: usize) {
         if !self.is_on() {
             self.since = self.next;
@@ -49,12 +48,12 @@ impl Kept {
         self.records.shrink_to_fit();
     }
 
-    /// Whether any are kept.
+    /// Whether records are kept.
     pub(crate) fn is_on(&self) -> bool {
         self.keep > 0
     }
 
-    /// Adds one; its sequence number is set here.
+    /// Adds a record and sets its sequence number.
     pub(crate) fn push(&mut self, mut record: Record) {
         record.sequence = self.next;
         self.next += 1;
@@ -64,8 +63,8 @@ impl Kept {
         self.records.push_back(record);
     }
 
-    /// Up to `most` records after the number `after`, and how many of those asked for are gone.
-    /// Without `after` all since keeping began are asked for.
+    /// Up to `most` records after the number `after`, and how many of those requested are gone.
+    /// Without `after`, all since keeping began are requested.
     pub(crate) fn read(&self, after: Option<u64>, most: usize) -> (Vec<Record>, u64) {
         let wanted = after.map_or(self.since, |a| a.saturating_add(1)).min(self.next);
         let oldest = self.records.front().map_or(self.next, |r| r.sequence);

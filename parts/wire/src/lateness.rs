@@ -1,24 +1,24 @@
-//! How much later than wanted frames were delivered: count, mean, maximum and a histogram.
+//! Lateness of delivered frames: count, mean, maximum and a histogram.
 //!
-//! Buckets are a quarter of an octave wide, so that a quantile is known within 25 %; bucket 0 is
-//! below 128 ns. Constant memory, no allocation when a value is added.
+//! Buckets are a quarter of an octave wide, so a quantile is accurate to 25 %; bucket 0 is below
+//! 128 ns. Constant memory; adding a value does not allocate.
 
 use serde::{Deserialize, Serialize};
 
 /// Buckets: four for each octave from 128 ns to about 9 s, and one below.
 const BUCKETS: usize = 105;
 
-/// Smallest value in ns that is not in bucket 0, as a power of two.
+/// Smallest value in ns outside bucket 0, as a power of two.
 const FIRST: u32 = 7;
 
 /// A distribution of times in ns.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lateness {
-    /// How many values.
+    /// Number of values.
     pub count: u64,
     /// Their sum in ns.
     pub sum_ns: u64,
-    /// The greatest in ns.
+    /// The maximum in ns.
     pub max_ns: u64,
     buckets: Vec<u64>,
 }
@@ -40,13 +40,13 @@ impl Lateness {
         }
     }
 
-    /// The mean in ns, 0 of no values.
+    /// The mean in ns; 0 without values.
     pub fn mean_ns(&self) -> u64 {
         self.sum_ns.checked_div(self.count).unwrap_or(0)
     }
 
-    /// A value in ns that a share of `numerator` in `denominator` of the values do not exceed, at
-    /// most 25 % too great; 0 of no values.
+    /// A value in ns that `numerator` out of `denominator` values do not exceed, at most 25 % too
+    /// large; 0 without values.
     pub fn quantile_ns(&self, numerator: u64, denominator: u64) -> u64 {
         let wanted = u128::from(self.count) * u128::from(numerator);
         let mut seen = 0u128;
@@ -70,7 +70,7 @@ fn bucket_of(ns: u64) -> usize {
     usize::try_from(index).unwrap_or(usize::MAX).min(BUCKETS - 1)
 }
 
-/// The greatest value of a bucket.
+/// The largest value of a bucket.
 fn upper(index: usize) -> u64 {
     let Some(above) = index.checked_sub(1) else { return (1 << FIRST) - 1 };
     let octave = u32::try_from(above / 4).unwrap_or(0) + FIRST;

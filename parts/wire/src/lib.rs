@@ -1,8 +1,8 @@
-//! A wire: carries frames between two ports, with what `core/impair` decides for each.
+//! A wire: carries frames between two ports, applying the decisions of `core/impair`.
 //!
-//! [`serve`] is the life of the process that carries frames, for any number of wires. It needs no
-//! privilege: its ports are given to it over its [`control`] socket. Impairments, fates and books
-//! are `core/impair`'s, ports `host/port`'s; here frames are read, held and sent at their time.
+//! [`serve`] is the main loop of the wire process, for any number of wires. It needs no privilege: it
+//! receives its ports over its [`control`] socket. Impairments, fates and ledgers are those of
+//! `core/impair`, ports those of `host/port`; this crate reads frames, holds them, and sends them on time.
 
 #![forbid(unsafe_code)]
 

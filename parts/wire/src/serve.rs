@@ -1,7 +1,7 @@
-//! The life of the process that carries frames: it does what is asked over its control socket.
+//! The main loop of the wire process: it carries out requests from its control socket.
 //!
-//! One thread here listens, others carry ([`crate::worker`]); they meet at channels. Clients may
-//! come and go, wires stay. Nothing a client sends ends the process but [`Request::Stop`], and a
+//! One thread here listens, others carry ([`crate::worker`]); they communicate by channels. Clients
+//! may come and go, wires stay. No client can end the process except by [`Request::Stop`], and a
 //! client that does not read its answers loses its connection, not others' time.
 
 use std::collections::BTreeMap;
@@ -23,23 +23,23 @@ use crate::control::{
 use crate::worker::{Worker, unwake, wake};
 use crate::{Error, Result};
 
-/// How often it is looked whether the folder is still there.
+/// Interval of checks whether the directory still exists.
 const LOOK: Duration = Duration::from_secs(5);
 
 /// Most threads that carry frames.
 const MOST_WORKERS: usize = 4;
 
-/// Most connections at a time; further ones are closed at once.
+/// Most simultaneous connections; further ones are closed at once.
 const MOST_CLIENTS: usize = 32;
 
-/// Serves the control socket `listener` (SOCK_SEQPACKET, listening, mode 0600) until it is told to
-/// stop, gets SIGTERM, or `folder`, in which the socket lies, is gone.
+/// Serves the control socket `listener` (SOCK_SEQPACKET, listening, mode 0600) until
+/// [`Request::Stop`], SIGTERM, or the end of `folder`, the socket's directory.
 ///
-/// To be called with one thread; it names the process `netloom-wire`, blocks SIGTERM and starts
-/// the threads that carry frames.
+/// Call it while the process has one thread; it names the process `netloom-wire`, blocks SIGTERM
+/// and starts the threads that carry frames.
 ///
 /// # Errors
-/// When the process cannot be set up. What clients do wrong is answered to them.
+/// The process cannot be set up. Client errors are answered to the clients.
 pub fn serve(listener: OwnedFd, folder: &Path) -> Result<()> {
     process::set_name("netloom-wire");
     let signals = process::catch(&[Signal::TERM.as_raw()])
@@ -47,7 +47,7 @@ pub fn serve(listener: OwnedFd, folder: &Path) -> Result<()> {
     Server::new(listener, signals, folder)?.run()
 }
 
-/// Where a direction is carried.
+/// The worker of a direction.
 #[derive(Clone, Copy)]
 struct Lane {
     worker: usize,
@@ -57,7 +57,7 @@ struct Lane {
 #[derive(Default)]
 struct Wire {
     lanes: [Option<Lane>; 2],
-    /// The last states of those that have ended.
+    /// The final states of directions that have ended.
     ended: WireState,
     /// The clients that wait for its end.
     waiting: Vec<u64>,
@@ -67,18 +67,18 @@ struct Wire {
 struct Client {
     number: u64,
     socket: OwnedFd,
-    /// Whether its request is not answered yet.
+    /// Whether its request is still unanswered.
     waits: bool,
 }
 
-/// A direction that is no more.
+/// A direction that has ended.
 type End = (usize, usize, DirectionState);
 
 struct Server {
     listener: OwnedFd,
     signals: OwnedFd,
     folder: PathBuf,
-    /// Device and inode of the folder.
+    /// Device and inode of the directory.
     identity: Option<(u64, u64)>,
     workers: Vec<Worker>,
     wires: BTreeMap<usize, Wire>,
@@ -97,7 +97,7 @@ impl Server {
         let ended = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|e| Error::setup("make an eventfd", e))?;
         let (end, ends) = mpsc::channel();
-        // A client that is gone before it is accepted must not keep us waiting.
+        // A client that leaves before it is accepted must not block us.
         rustix::io::ioctl_fionbio(&listener, true)
             .map_err(|e| Error::setup("make the socket non-blocking", e))?;
         Ok(Server {
@@ -135,7 +135,7 @@ impl Server {
         Ok(())
     }
 
-    /// Waits until something happens; nothing when it is time to look for the folder.
+    /// Waits until something happens; returns nothing when it is time to check the directory.
     fn wait(&self) -> Result<Vec<Who>> {
         let mut who = vec![Who::Signal, Who::Newcomer, Who::End];
         let mut fds = vec![
@@ -144,7 +144,7 @@ impl Server {
             PollFd::new(&*self.ended, PollFlags::IN),
         ];
         for client in &self.clients {
-            // One that waits is only looked at for its end.
+            // A client that awaits an answer is only watched for its end.
             let (flags, kind) = if client.waits {
                 (PollFlags::empty(), Who::Leaver(client.number))
             } else {
@@ -164,7 +164,7 @@ impl Server {
 
     fn accept(&mut self) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        // Whoever went away again is no concern.
+        // A client that has left again does not matter.
         let Ok(socket) = rustix::net::accept_with(&self.listener, flags) else { return };
         if control::check_peer(&socket).is_err() || self.clients.len() >= MOST_CLIENTS {
             return;
@@ -197,13 +197,13 @@ impl Server {
     fn answer(&mut self, number: u64, answer: &Answer) {
         let Some(client) = self.clients.iter_mut().find(|c| c.number == number) else { return };
         client.waits = false;
-        // Who does not read its answers is let go.
+        // A client that does not read its answers is dropped.
         if control::send_value(&client.socket, answer, &[]).is_err() {
             self.clients.retain(|c| c.number != number);
         }
     }
 
-    /// Does what is asked; `None` when the answer comes later.
+    /// Carries out a request; `None` if the answer comes later.
     fn obey(&mut self, who: u64, request: Request, fds: Vec<OwnedFd>) -> Result<Option<Answer>> {
         match request {
             Request::Add { wire, ports, directions } => {
@@ -275,7 +275,7 @@ impl Server {
         Ok(())
     }
 
-    /// Gives a direction to the worker that has the fewest.
+    /// Gives a direction to the worker with the fewest.
     fn carry(&mut self, carrier: Carrier) -> Result<Lane> {
         let key = self.number();
         let idlest = self.workers.iter_mut().enumerate().min_by_key(|(_, w)| w.load);
@@ -311,7 +311,7 @@ impl Server {
             let mut state = wire.ended.clone();
             for (direction, lane) in wire.lanes.iter().enumerate() {
                 if lane.is_some() && state[direction].is_none() {
-                    // One that ends just now is told of in the answer to who removes it.
+                    // One that is just ending is reported in the answer to its removal.
                     state[direction] = self.with(*number, direction, Carrier::state).ok();
                 }
             }
@@ -376,7 +376,7 @@ impl Server {
     }
 }
 
-/// Who has something for the server.
+/// The source of an event.
 enum Who {
     Signal,
     Newcomer,
@@ -389,7 +389,7 @@ fn check(impairments: &netloom_impair::Impairments) -> Result<()> {
     impairments.check().map_err(|p| Error::Refused(format!("{}: {}", p.key, p.reason)))
 }
 
-/// An error as it is answered: the client's own error puts the same beginning before it.
+/// An error as answered: the client's own error adds the same prefix.
 fn reason(error: &Error) -> String {
     match error {
         Error::Refused(reason) => reason.clone(),

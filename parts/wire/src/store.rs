@@ -1,19 +1,19 @@
-//! Memory for the frames that a direction holds.
+//! Memory for a direction's held frames.
 //!
-//! Frames are read straight into the tail of a chunk and stay there until they are sent: nothing is
-//! copied, cleared or allocated on the way, and small frames take little. A chunk is used again
-//! when none of its frames is held; frames leave about in the order they came, so a chunk is held
-//! up by few. As many chunks are kept spare as are in use, so that a steady flow makes none.
+//! Frames are read directly into the tail of a chunk and stay there until they are sent: nothing is
+//! copied, cleared or allocated on the way, and small frames take little memory. A chunk is reused
+//! when none of its frames is held; frames leave roughly in order, so few frames keep a chunk
+//! occupied. As many spare chunks are kept as are in use, so a steady flow allocates none.
 
 use netloom_port::MOST_FRAME;
 
-/// Bytes of a chunk: a super-frame that does not fit in its rest wastes a sixteenth at most.
+/// Bytes of a chunk: a super-frame that does not fit its rest wastes at most a sixteenth.
 const CHUNK: usize = 1 << 20;
 
 /// Frames start at multiples of this.
 const ALIGN: usize = 16;
 
-/// Where a held frame is.
+/// The place of a held frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     chunk: usize,
@@ -31,24 +31,24 @@ impl Place {
 #[derive(Debug)]
 struct Chunk {
     bytes: Box<[u8]>,
-    /// Frames held in it, copies counted.
+    /// Frames held in it, including copies.
     frames: usize,
 }
 
-/// The memory. Invariant: `current` is a chunk with bytes, or there is none with bytes.
+/// The memory. Invariant: `current` is a chunk with memory, or no chunk has any.
 #[derive(Debug, Default)]
 pub(crate) struct Store {
     chunks: Vec<Chunk>,
-    /// Chunks without bytes, to be used again.
+    /// Chunks without memory, for reuse.
     vacant: Vec<usize>,
     spare: Vec<Box<[u8]>>,
     current: usize,
-    /// Where the tail begins in the current chunk.
+    /// Offset of the tail in the current chunk.
     used: usize,
 }
 
 impl Store {
-    /// Free memory for one frame of any length; its content is of no meaning.
+    /// Free memory for one frame of any length; its content is undefined.
     pub(crate) fn tail(&mut self) -> &mut [u8] {
         let size = self.chunks.get(self.current).map_or(0, |c| c.bytes.len());
         if size < self.used + MOST_FRAME {
@@ -57,8 +57,8 @@ impl Store {
         &mut self.chunks[self.current].bytes[self.used..self.used + MOST_FRAME]
     }
 
-    /// Keeps what stands in the tail at `start`, `length` bytes long, as often as `copies` (at
-    /// least once) says: each copy is released on its own.
+    /// Keeps the `length` bytes at `start` of the tail, `copies` times (at least once): each copy
+    /// is released separately.
     pub(crate) fn keep(&mut self, start: usize, length: usize, copies: usize) -> Place {
         let place = Place { chunk: self.current, start: self.used + start, length };
         self.used = (place.start + length).next_multiple_of(ALIGN);
@@ -71,7 +71,7 @@ impl Store {
         &self.chunks[place.chunk].bytes[place.start..place.start + place.length]
     }
 
-    /// Ends keeping one copy.
+    /// Releases one copy.
     pub(crate) fn release(&mut self, place: Place) {
         let chunk = &mut self.chunks[place.chunk];
         chunk.frames -= 1;
@@ -87,11 +87,11 @@ impl Store {
         }
     }
 
-    /// Gives back all memory in which no frame is kept.
+    /// Frees all memory in which no frame is kept.
     pub(crate) fn trim(&mut self) {
         self.spare = Vec::new();
         if self.chunks.get(self.current).is_none_or(|c| c.frames == 0) {
-            // With nothing kept in the current chunk others may still be in use.
+            // Even if nothing is kept in the current chunk, others may be in use.
             if self.in_use() <= 1 {
                 *self = Store::default();
             }
@@ -147,7 +147,7 @@ mod tests {
             let length = 1 + step * 7919 % (MOST_FRAME - 3);
             held.push_back((value, put(&mut store, value, length)));
             while held.len() > 64 {
-                // Mostly in order, now and then not.
+                // Mostly in order, sometimes not.
                 let index = if step % 11 == 0 { held.len() / 2 } else { 0 };
                 let (value, place) = held.remove(index).unwrap();
                 assert!(store.frame(place).iter().all(|b| *b == value), "step {step}");

@@ -1,10 +1,10 @@
-//! A thread that carries frames for some directions.
+//! A thread that carries frames for several directions.
 //!
-//! It sleeps in epoll(7) until a frame comes, the next one is to leave, or it is given a command.
-//! Departures less than [`SPIN`] away are waited for without sleeping, because waking up takes
-//! about as long; inputs are looked at meanwhile. The timer is set earlier by what waking up has
-//! taken lately, at most [`MOST_LEAD`]. When nothing is held and nothing comes it uses
-//! no processor time and, after [`QUIET`], no memory for frames.
+//! It sleeps in epoll(7) until a frame arrives, the next one is due, or a command comes. For
+//! departures less than [`SPIN`] away it polls instead of sleeping, because waking up takes about
+//! as long; it checks inputs meanwhile. The timer is set earlier by the recent wake-up latency, at
+//! most [`MOST_LEAD`]. When nothing is held and nothing arrives it uses no CPU time and, after
+//! [`QUIET`], no memory for frames.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -21,27 +21,27 @@ use crate::control::DirectionState;
 use crate::{Error, Result};
 use netloom_sys::clock;
 
-/// How near a departure must be to be waited for without sleeping, in ns.
+/// Longest time to a departure, in ns, that is polled for instead of slept.
 const SPIN: u64 = 20_000;
 
-/// How much earlier than a departure the timer goes off at most, in ns. In virtual machines an idle
-/// processor needs about so long to wake up.
+/// Most time by which the timer expires before a departure, in ns. In virtual machines an idle CPU
+/// needs about this long to wake up.
 const MOST_LEAD: u64 = 60_000;
 
-/// After so long without a frame memory is given back.
+/// Memory is freed after this time without a frame.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// Events of one system call.
+/// Most events of one system call.
 const EVENTS: usize = 64;
 
 /// Epoll data: a direction's key times two, plus one for its output; or one of these.
 const WAKE: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
 
-/// Done when a direction is no more, with its last state.
+/// Called when a direction has ended, with its final state.
 pub(crate) type Removed = Box<dyn FnOnce(DirectionState) + Send>;
 
-/// Done to a direction, or not if there is none of that key.
+/// A function to run on a direction, if the key exists.
 type Work = Box<dyn FnOnce(&mut Carrier) + Send>;
 
 enum Command {
@@ -51,12 +51,12 @@ enum Command {
     Stop,
 }
 
-/// A running worker, as seen by who commands it. Ends when dropped.
+/// The controller's handle of a running worker. Dropping it ends the worker.
 pub(crate) struct Worker {
     commands: Sender<Command>,
     wake: Arc<OwnedFd>,
     thread: Option<std::thread::JoinHandle<()>>,
-    /// How many directions it has; kept by who commands it.
+    /// Number of its directions, maintained by the controller.
     pub(crate) load: usize,
 }
 
@@ -75,12 +75,12 @@ impl Worker {
         Ok(Worker { commands, wake, thread: Some(thread), load: 0 })
     }
 
-    /// Carries a new direction.
+    /// Adds a direction.
     pub(crate) fn add(&self, key: u64, carrier: Carrier) -> Result<()> {
         self.send(Command::Add(key, Box::new(carrier)))
     }
 
-    /// Does something to a direction and gives what it gives.
+    /// Runs a function on a direction and returns its result.
     pub(crate) fn with<T: Send + 'static>(
         &self,
         key: u64,
@@ -88,14 +88,14 @@ impl Worker {
     ) -> Result<T> {
         let (give, take) = mpsc::sync_channel(1);
         let work = move |carrier: &mut Carrier| {
-            // Who asked waits for it.
+            // The caller waits for it.
             let _ = give.send(work(carrier));
         };
         self.send(Command::With(key, Box::new(work)))?;
         take.recv().map_err(|_| Error::Refused("the direction is no more".into()))
     }
 
-    /// Ends a direction; `done` is called then. Once more without `drain` to end it at once.
+    /// Ends a direction, then calls `done`. A further call without `drain` ends it at once.
     pub(crate) fn remove(&self, key: u64, drain: bool, done: Option<Removed>) -> Result<()> {
         self.send(Command::Remove { key, drain, done })
     }
@@ -120,22 +120,22 @@ impl Drop for Worker {
 
 /// Makes an eventfd readable.
 pub(crate) fn wake(eventfd: &OwnedFd) {
-    // Refused only when it is readable to the utmost already.
+    // Fails only if the counter is at its maximum: it is readable then.
     let _ = rustix::io::write(eventfd, &1u64.to_ne_bytes());
 }
 
 /// Makes an eventfd unreadable.
 pub(crate) fn unwake(eventfd: &OwnedFd) {
-    // Refused only when it is so already.
+    // Fails only if it is unreadable already.
     let _ = rustix::io::read(eventfd, &mut [0; 8]);
 }
 
-/// A carrier with what the loop knows of it.
+/// A carrier and the loop's state for it.
 struct Slot {
     carrier: Carrier,
     /// Whether epoll watches its input, and its output.
     watched: (bool, bool),
-    /// The earliest of its times in `due`.
+    /// The earliest of its entries in `due`.
     due: Option<u64>,
     /// Whether it ends when nothing is held.
     draining: bool,
@@ -150,11 +150,11 @@ struct Loop {
     slots: HashMap<u64, Slot>,
     due: BinaryHeap<Reverse<(u64, u64)>>,
     tools: Tools,
-    /// What the timer is set to.
+    /// The time to which the timer is set.
     timer_at: Option<u64>,
-    /// What waking up by the timer takes, averaged over about 16 times, in ns.
+    /// Wake-up latency of the timer, averaged over about 16 times, in ns.
     lead: u64,
-    /// Whether frames were carried since memory was given back.
+    /// Whether frames were carried since memory was last freed.
     used: bool,
     stop: bool,
 }
@@ -173,7 +173,7 @@ impl Loop {
                 .map_err(|e| Error::setup("watch a descriptor", e))
         };
         watch(&wake, WAKE, epoll::EventFlags::IN)?;
-        // Edge-triggered, so that it need not be read.
+        // Edge-triggered, so it need not be read.
         watch(&timer, TIMER, epoll::EventFlags::IN | epoll::EventFlags::ET)?;
         Ok(Loop {
             epoll,
@@ -191,7 +191,7 @@ impl Loop {
     }
 
     fn run(&mut self) {
-        // Without it frames are later on a busy machine, no more.
+        // If refused, frames are only later on a busy machine.
         let _ = netloom_sys::process::prefer_short_slices();
         let mut events = Vec::with_capacity(EVENTS);
         while !self.stop {
@@ -213,7 +213,7 @@ impl Loop {
         }
     }
 
-    /// How long to wait at most; sets the timer for times to the nanosecond.
+    /// The longest wait; sets the timer for nanosecond precision.
     fn timeout(&mut self) -> Option<Timespec> {
         let quiet = netloom_sys::process::timespec(QUIET);
         let Some(&Reverse((at, _))) = self.due.peek() else {
@@ -227,14 +227,14 @@ impl Loop {
             let value = netloom_sys::process::timespec(Duration::from_nanos(clock::for_timers(at)));
             let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
             let time = Itimerspec { it_interval: zero, it_value: value };
-            // Refused only for times that are none.
+            // Fails only for invalid times.
             let _ = rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &time);
             self.timer_at = Some(at);
         }
         None
     }
 
-    /// The timer went off: learns how long ago that was to be.
+    /// The timer expired: learns its latency.
     fn woken(&mut self) {
         let Some(at) = self.timer_at.take() else { return };
         let late = clock::monotonic().saturating_sub(at).min(MOST_LEAD);
@@ -288,12 +288,12 @@ impl Loop {
         }
     }
 
-    /// What has come by now is still read; what comes later is not the wire's.
+    /// Pending frames are still read; later ones are not the wire's.
     fn remove(&mut self, key: u64, drain: bool, done: Option<Removed>) {
         let Some(slot) = self.slots.get_mut(&key) else { return };
         slot.done.extend(done);
         if drain && !slot.draining {
-            // Bounded, because a sender need not stop: longer than any interface's queue.
+            // Bounded, because a sender need not stop: more than any interface's queue.
             let mut rounds = 0;
             while rounds < 64 && slot.carrier.read(&mut self.tools) {
                 rounds += 1;
@@ -324,7 +324,7 @@ impl Loop {
         }
     }
 
-    /// Watches and remembers what a direction needs after anything was done to it.
+    /// Updates what is watched and remembered for a direction after any change to it.
     fn settle(&mut self, key: u64) {
         let Some(slot) = self.slots.get_mut(&key) else { return };
         let reads = slot.carrier.is_reading() && !slot.draining;

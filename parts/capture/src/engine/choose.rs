@@ -1,6 +1,6 @@
-//! Which engine an interface gets.
+//! The choice of an engine for an interface.
 //!
-//! [`choose`] decides; what the machine allows is asked once by [`Machine::probe`]. The reason is for
+//! [`choose`] decides; [`Machine::probe`] queries once what the machine allows. The reason is for
 //! the user, in words.
 
 use netloom_ebpf::capture::Where;
@@ -9,32 +9,32 @@ use serde::{Deserialize, Serialize};
 
 use super::EngineKind;
 
-/// What an interface is.
+/// The kind of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum InterfaceKind {
     /// An end of a veth pair.
     Veth,
-    /// A card, or what stands for one.
+    /// A card, or a virtual one.
     Card,
-    /// The loopback interface: it shows each frame going out and coming in.
+    /// The loopback interface: it shows each frame both as sent and as received.
     Loopback,
-    /// Anything else that is an interface of the kernel.
+    /// Any other kernel interface.
     Other,
-    /// A switch in shared memory: no interface of the kernel.
+    /// A switch in shared memory: no kernel interface.
     Switch,
 }
 
-/// Frames of which direction are wanted, as the interface sees them.
+/// The direction of wanted frames, as seen by the interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
     /// Both.
     #[default]
     Both,
-    /// Those that it receives.
+    /// Received frames.
     In,
-    /// Those that it sends.
+    /// Sent frames.
     Out,
 }
 
@@ -49,19 +49,19 @@ impl Direction {
     }
 }
 
-/// What is asked for.
+/// The user's wishes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wish {
-    /// This engine, whatever it costs; else the best is looked for.
+    /// Use this engine, at any cost; else the best is chosen.
     pub engine: Option<EngineKind>,
-    /// The fastest, also where it changes how the interface works (XDP turns segmentation offload of
-    /// a veth off) and where frames are seen that the kernel drops anyway.
+    /// The fastest engine, even if it changes the interface's behaviour (XDP turns off a veth's
+    /// segmentation offload) and sees frames that the kernel drops anyway.
     pub fast: bool,
-    /// The directions.
+    /// The wanted directions.
     pub direction: Direction,
 }
 
-/// What a machine allows: nothing, or why not.
+/// For each mechanism, whether the machine allows it, or why not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
     /// BPF programs at the tc hooks.
@@ -73,7 +73,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Asks what this machine allows this user. Programs are loaded, and let go of.
+    /// Probes what this machine allows this user. Programs are loaded and unloaded.
     pub fn probe() -> Machine {
         let bpf = |at| capture_supported(at).map_err(|unsupported| unsupported.to_string());
         Machine {
@@ -84,21 +84,21 @@ impl Machine {
     }
 }
 
-/// An engine, and why this one.
+/// An engine, and the reason for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// The engine.
     pub engine: EngineKind,
-    /// The directions that it is to take: those wished, but on loopback where both were.
+    /// The directions to take: those wished, except on loopback if both were.
     pub direction: Direction,
-    /// Why, in words.
+    /// The reason, in words.
     pub reason: String,
 }
 
-/// The engine for an interface.
+/// Chooses the engine for an interface.
 ///
 /// # Errors
-/// Why the one asked for cannot be.
+/// The reason for which the requested engine is impossible.
 pub fn choose(kind: InterfaceKind, machine: &Machine, wish: &Wish) -> Result<Choice, String> {
     let mut choice = match wish.engine {
         Some(engine) => {
@@ -108,7 +108,7 @@ pub fn choose(kind: InterfaceKind, machine: &Machine, wish: &Wish) -> Result<Cho
         None => automatic(kind, machine, wish),
     };
     choice.direction = wish.direction;
-    // The packet socket sees there what goes out and, as a second frame, that it comes in.
+    // There a packet socket sees a frame as sent and, again, as received.
     let twice = kind == InterfaceKind::Loopback && wish.direction == Direction::Both;
     if twice && choice.engine == EngineKind::Tpacket {
         choice.direction = Direction::In;
@@ -116,7 +116,7 @@ pub fn choose(kind: InterfaceKind, machine: &Machine, wish: &Wish) -> Result<Cho
     Ok(choice)
 }
 
-/// Whether an engine can be.
+/// Whether an engine is possible.
 fn may(
     engine: EngineKind,
     kind: InterfaceKind,
@@ -157,7 +157,7 @@ fn automatic(kind: InterfaceKind, machine: &Machine, wish: &Wish) -> Choice {
         };
         return because(EngineKind::XdpRing, reason);
     }
-    // On loopback the packet socket can leave out the copy of each frame that goes out.
+    // On loopback a packet socket can omit the copy of each sent frame.
     if kind == InterfaceKind::Loopback {
         return because(EngineKind::Tpacket, "loopback shows each frame twice but to this one");
     }

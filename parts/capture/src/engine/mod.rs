@@ -1,9 +1,8 @@
-//! What frames are taken by: one trait, and an implementation for each way that Linux offers.
+//! Engines that take frames: one trait, and an implementation for each mechanism of Linux.
 //!
-//! An engine takes frames of one interface, or of one part of its frames where several share it, and
-//! puts them into a [`Filler`]. It counts what it was offered and what it lost; at its end the sum is
-//! exact. It is made where the interface is (the thread's network namespace) and may then be used in
-//! any thread.
+//! An engine takes the frames of one interface, or one share of them if several engines share it,
+//! and puts them into a [`Filler`]. It counts offered and lost frames; at its end the sum is exact.
+//! It is created in the interface's network namespace and may then be used in any thread.
 
 mod choose;
 mod pcap;
@@ -23,15 +22,15 @@ pub use tpacket::{Tpacket, TpacketOptions};
 
 use crate::{Filler, Result};
 
-/// The ways to take frames.
+/// The mechanisms for taking frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EngineKind {
     /// A packet socket with a ring of blocks (TPACKET_V3).
     Tpacket,
-    /// A BPF program at the XDP hook, with a ring for each processor.
+    /// A BPF program at the XDP hook, with a ring for each CPU.
     XdpRing,
-    /// A BPF program at the tc hooks, with a ring for each processor.
+    /// A BPF program at the tc hooks, with a ring for each CPU.
     TcRing,
     /// A mirror port of a switch in shared memory.
     Switch,
@@ -40,7 +39,7 @@ pub enum EngineKind {
 }
 
 impl EngineKind {
-    /// Its name, as options have it.
+    /// Its name in options.
     pub fn name(self) -> &'static str {
         match self {
             EngineKind::Tpacket => "tpacket",
@@ -58,45 +57,45 @@ impl std::fmt::Display for EngineKind {
     }
 }
 
-/// Frames are found at once, unless the processor that has read their time is a guest's, and stands still.
+/// Frames are found at once, unless the CPU that has read their time is a guest's and is stopped.
 const LAG: Duration = Duration::from_millis(20);
 
-/// What a round has found.
+/// The outcome of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Round {
-    /// Frames: all that there were when it began.
+    /// Frames: all that were present when it began.
     Some,
     /// Frames, and there may be more.
     Part,
-    /// No frame for as long as was to be waited.
+    /// No frame within the wait.
     Nothing,
-    /// No frame, and none will come: the interface is no more.
+    /// No frame, and none will come: the interface is gone.
     Gone,
 }
 
-/// A way to take frames of an interface.
+/// A mechanism that takes frames of an interface.
 pub trait Engine: Send {
-    /// Takes what there is, a bounded amount of it, and waits at most so long for the first frame.
+    /// Takes a bounded number of the frames present, and waits at most `wait` for the first.
     ///
     /// # Errors
-    /// What makes it useless. An interface that is no more is [`Round::Gone`].
+    /// A failure that makes it useless. An interface that is gone is [`Round::Gone`].
     fn round(&mut self, into: &mut Filler, wait: Duration) -> Result<Round>;
 
-    /// Ends the taking: no frame is offered any more, and those that were are taken. After that
-    /// [`Engine::counts`] is final, and is `filtered + lost` and what was put into fillers.
+    /// Ends the engine: no more frames are offered, and those offered are taken. Afterwards
+    /// [`Engine::counts`] is final: offered is `filtered + lost` plus the frames put into fillers.
     ///
     /// # Errors
-    /// When frames that were offered cannot be taken.
+    /// Frames that were offered cannot be taken.
     fn finish(&mut self, into: &mut Filler) -> Result<()>;
 
-    /// How long after its time a frame may come to be found, if nobody holds up the kernel.
+    /// The longest delay from a frame's time until it is found, if nothing holds up the kernel.
     fn lag(&self) -> Duration {
         LAG
     }
 
-    /// What it has counted.
+    /// Its counters.
     ///
     /// # Errors
-    /// When the kernel does not tell.
+    /// The kernel does not return them.
     fn counts(&mut self) -> Result<Counts>;
 }

@@ -1,9 +1,9 @@
-//! Frames by libpcap, where nothing else can take them, and to compare with.
+//! Frames by libpcap, as the last resort and for comparison.
 //!
-//! What libpcap says of its losses is what its ring has dropped; frames offered are those that it gave
-//! out and those that it dropped, because its own count goes on behind the last frame given.
-//! By blocks libpcap waits for a frame without end, whatever its timeout: a thread of this engine wakes
-//! it some times a second. Before libpcap 1.10 that takes effect with the next frame only.
+//! Losses are the drops of libpcap's ring; offered are the frames returned plus those drops,
+//! because libpcap's own count runs ahead of the last returned frame. By blocks libpcap waits for a
+//! frame without limit, whatever its timeout: a thread of this engine wakes it some times a second.
+//! Before libpcap 1.10 that takes effect only with the next frame.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -14,13 +14,13 @@ use netloom_libpcap::{Breaker, Error, Live, LiveOptions, Taken};
 use super::{Counts, Engine, Round};
 use crate::{Filler, Frame, Result};
 
-/// How often libpcap's waiting is ended.
+/// Interval at which libpcap's wait is interrupted.
 const WAKE: Duration = Duration::from_millis(100);
 
 /// Most frames of a round.
 const MOST: usize = 4096;
 
-/// Frames of libpcap.
+/// A libpcap engine.
 pub struct Pcap {
     live: Live,
     taken: u64,
@@ -30,7 +30,7 @@ pub struct Pcap {
     _waking: Waking,
 }
 
-/// A thread that ends libpcap's waiting, until it is dropped.
+/// A thread that interrupts libpcap's wait, until it is dropped.
 struct Waking {
     end: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -60,9 +60,9 @@ impl Drop for Waking {
 }
 
 impl Pcap {
-    /// Opens an interface of the calling thread's network namespace. The timeout becomes 100 ms where
-    /// there is none, so that a file is live; the kernel's ring gets 64 MiB where no size is told, since
-    /// libpcap's own 2 MiB are full after a few milliseconds.
+    /// Opens an interface of the calling thread's network namespace. A missing timeout becomes 100
+    /// ms, so that the file is live; a missing ring size becomes 64 MiB, since libpcap's own 2 MiB
+    /// fill within a few milliseconds.
     ///
     /// # Errors
     /// As [`Live::open`].
@@ -88,14 +88,14 @@ impl std::fmt::Debug for Pcap {
 }
 
 impl Engine for Pcap {
-    /// Waits as long as libpcap is let, not as long as it is told here.
+    /// Waits as long as libpcap's settings allow, ignoring the given time.
     fn round(&mut self, into: &mut Filler, _: Duration) -> Result<Round> {
         for taken in 0..MOST {
             if self.gone {
                 return Ok(if taken == 0 { Round::Gone } else { Round::Some });
             }
             match self.live.next() {
-                // It went down or away; libpcap does not go on in either case.
+                // It went down or away; libpcap continues in neither case.
                 Err(Error::Interface { .. }) => self.gone = true,
                 Err(error) => return Err(error.into()),
                 Ok(Taken::Frame(frame)) => {
@@ -115,8 +115,8 @@ impl Engine for Pcap {
     }
 
     fn finish(&mut self, into: &mut Filler) -> Result<()> {
-        // What waits is given out; what comes meanwhile is not waited for. Twice: the first may have
-        // ended because it was to be woken.
+        // Takes waiting frames, but waits for no later ones. Twice: the first call may have ended
+        // because of a wake-up.
         self.round(into, Duration::ZERO)?;
         self.round(into, Duration::ZERO)?;
         self.counts().map(drop)
@@ -127,7 +127,7 @@ impl Engine for Pcap {
     }
 
     fn counts(&mut self) -> Result<Counts> {
-        // An interface that is gone says nothing any more.
+        // An interface that is gone returns no statistics.
         if let Ok(statistics) = self.live.statistics() {
             self.dropped = statistics.dropped;
         }

@@ -1,7 +1,7 @@
-//! Frames by a BPF program that copies them into rings of each processor (`netloom_ebpf::capture`).
+//! Frames by a BPF program that copies them into per-CPU rings (`netloom_ebpf::capture`).
 //!
-//! What the program has written are the blocks of the file: they are copied once more, as they are, into
-//! the memory that is written from. Processors' blocks are put in order when a chunk is written.
+//! The program writes the file's blocks: they are copied once more, unchanged, into the memory that
+//! is written out. The CPUs' blocks are sorted when a chunk is written.
 
 use std::time::{Duration, Instant};
 
@@ -10,10 +10,10 @@ use netloom_ebpf::capture::{Tap, TapOptions};
 use super::{Counts, Engine, Round};
 use crate::{Error, Filler, Result};
 
-/// How often the clocks are compared.
+/// Interval at which clocks are compared.
 const CLOCKS: Duration = Duration::from_secs(1);
 
-/// Frames of a tap.
+/// A tap engine.
 #[derive(Debug)]
 pub struct Ring {
     tap: Tap,
@@ -23,8 +23,8 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// Attaches a tap to an interface of the calling thread's network namespace. `options` must have the
-    /// interface's number in the file.
+    /// Attaches a tap to an interface of the calling thread's network namespace. `options` must
+    /// contain the interface's number in the file.
     ///
     /// # Errors
     /// As [`Tap::attach`].
@@ -33,7 +33,7 @@ impl Ring {
         Ok(Ring { tap, index, compared: Instant::now(), attached: true })
     }
 
-    /// Takes what there is; how many bytes.
+    /// Takes the frames present; returns the number of bytes.
     fn take(&mut self, into: &mut Filler) -> Result<usize> {
         let mut whole = true;
         let bytes = self.tap.take(&mut |blocks| whole &= into.run(blocks));

@@ -1,8 +1,8 @@
-//! Frames of a switch in shared memory, by a port that its mirrors send copies to.
+//! Frames of a shared-memory switch, by a port that receives its mirror copies.
 //!
-//! Joining the switch and making the mirror's session are its user's work. The time of a frame is when
-//! it was taken here. Copies that the senders could not put into this port's rings are counted by the
-//! switch as theirs and not seen here.
+//! The user joins the switch and creates the mirror session. A frame's time is when it was taken
+//! here. The switch counts copies for which this port's rings had no room as the senders' losses;
+//! they are not seen here.
 
 use netloom_sys::clock;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::{Error, Filler, Frame, Result};
 /// Most frames of a round.
 const MOST: usize = 4096;
 
-/// Frames of a mirror port.
+/// A mirror port engine.
 #[derive(Debug)]
 pub struct Switch {
     port: SwitchPort,
@@ -31,12 +31,12 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// Takes the frames that a port receives, and that the filter accepts.
+    /// Takes a port's received frames that the filter accepts.
     pub fn new(port: SwitchPort, filter: Option<Program>) -> Switch {
         Switch { port, filter, buffer: vec![0; MOST_FRAME], counts: Counts::default() }
     }
 
-    /// Takes what there is.
+    /// Takes the frames present.
     fn take(&mut self, into: &mut Filler) -> Result<Round> {
         let mut found = Round::Nothing;
         for _ in 0..MOST {
@@ -81,7 +81,7 @@ impl Switch {
     }
 }
 
-/// What the header of offloads says, as flags of a block. One that cannot be read says nothing.
+/// Block flags from the offload header. An invalid header gives none.
 fn flags(header: &[u8]) -> u32 {
     let Ok(header) = VnetHeader::parse(header) else { return 0 };
     let checksum = match (header.needs_csum, header.data_valid) {
@@ -104,7 +104,7 @@ impl Engine for Switch {
     }
 
     fn finish(&mut self, into: &mut Filler) -> Result<()> {
-        // Mirrors may go on sending: what stands in the rings now is taken, the rest was not offered.
+        // Mirrors may continue to send: frames in the rings now are taken, later ones were not offered.
         self.take(into).map(drop)
     }
 

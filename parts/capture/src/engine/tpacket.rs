@@ -1,7 +1,7 @@
-//! Frames by a packet socket: rings of blocks, by one thread or several that share an interface.
+//! Frames by packet sockets: rings of blocks, with one thread or several that share an interface.
 //!
-//! Both directions are seen, and filters are the kernel's. Where a filter is to count what it refuses,
-//! it is a program of BPF; the socket's own does not count.
+//! Both directions are seen, and the kernel filters. A filter that must count rejected frames is a
+//! BPF program; the socket's own does not count.
 
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -16,25 +16,25 @@ use netloom_rawsock::block::{
 use super::{Counts, Direction, Engine, Round};
 use crate::{Error, Filler, Frame, Result};
 
-/// How frames are taken by packet sockets.
+/// Options of packet-socket engines.
 #[derive(Clone, Debug)]
 pub struct TpacketOptions {
-    /// How many threads share the interface's frames; both directions of a flow come to the same one.
+    /// Number of threads that share the interface's frames; both directions of a flow go to the same one.
     pub threads: usize,
     /// Bytes of each thread's ring.
     pub ring: usize,
     /// Most bytes kept of a frame; 0 for all.
     pub snaplen: u32,
-    /// Whether frames for others are wanted, too.
+    /// Whether frames for other stations are captured, too.
     pub promiscuous: bool,
-    /// Which directions. What is not wanted counts as filtered.
+    /// Wanted directions. Frames of the other count as filtered.
     pub direction: Direction,
-    /// Which frames.
+    /// Wanted frames.
     pub filter: Option<Program>,
 }
 
 impl Default for TpacketOptions {
-    /// One thread with 64 MiB, whole frames of both directions.
+    /// One thread with 64 MiB, whole frames in both directions.
     fn default() -> Self {
         TpacketOptions {
             threads: 1,
@@ -52,22 +52,22 @@ const BLOCK: usize = 1 << 20;
 /// Most blocks of a round.
 const MOST: usize = 8;
 
-/// Frames of a packet socket.
+/// A packet-socket engine.
 #[derive(Debug)]
 pub struct Tpacket {
     ring: BlockRing,
     direction: Direction,
-    /// Of the other direction.
+    /// Frames of the unwanted direction.
     unwanted: u64,
-    /// What counts for all threads, in the first of them.
+    /// The counting filter of all threads, held by the first.
     filter: Option<SocketFilter>,
-    /// Frames that came out of the ring.
+    /// Frames taken out of the ring.
     taken: u64,
     index: u32,
 }
 
 impl Tpacket {
-    /// One engine for each thread, on an interface of the calling thread's network namespace.
+    /// Opens one engine per thread, on an interface of the calling thread's network namespace.
     ///
     /// # Errors
     /// As [`BlockRing::open`].
@@ -89,7 +89,7 @@ impl Tpacket {
         Ok(rings)
     }
 
-    /// Whether frames that the filter refuses are counted.
+    /// Whether frames rejected by the filter are counted.
     pub fn counts_filtered(&self) -> bool {
         self.filter.is_some()
     }
@@ -116,11 +116,11 @@ impl Tpacket {
     }
 }
 
-/// A filter that counts, where one is needed and can be had. It would count for each ring of a group,
-/// which is once for each frame.
+/// A counting filter, if one is needed and permitted. In a ring group it counts for each ring, that
+/// is once per frame.
 fn counting(options: &TpacketOptions) -> Option<SocketFilter> {
     let filter = options.filter.as_ref()?;
-    // Not allowed to ordinary users, who get the kernel's own filter.
+    // Not permitted to ordinary users, who get the kernel's own filter.
     SocketFilter::load(filter, options.snaplen).ok()
 }
 
@@ -152,7 +152,7 @@ fn open(
     Ok(BlockRing::open(index, how, filter.as_deref())?)
 }
 
-/// Puts a block's frames; how many there were, and how many were not wanted.
+/// Puts a block's frames; returns how many there were, and how many were unwanted.
 fn put(block: &Block<'_>, direction: Direction, into: &mut Filler) -> (u64, u64) {
     let (mut taken, mut unwanted) = (0, 0);
     for frame in block {
@@ -197,7 +197,7 @@ impl Engine for Tpacket {
         }
     }
 
-    /// A block waits for more frames, twice as long as the kernel is told, and for the kernel's timer.
+    /// A block waits for more frames, up to twice the configured time, plus the kernel's timer.
     fn lag(&self) -> Duration {
         5 * self.ring.timeout()
     }

@@ -1,11 +1,11 @@
-//! Files: one, or a row of them of which the oldest may go.
+//! Files: one, or a series of which the oldest may be removed.
 //!
-//! Every file is a whole one: head, chunks, counters. In pcapng each of these is filled up to the next
-//! block of storage, so that all writes go past the page cache and a file that is cut between two of
-//! them is valid; it gets its name with its head. Frames count as written when the file has them.
-//! A file has one writer, by its lock, and so has a row: the file before is kept locked until the next is there.
-//! A file that goes has lost its name when the next one begins; its space comes back meanwhile, since
-//! some file systems take long for that.
+//! Every file is complete: head, chunks, counters. In pcapng each of these is padded to the next
+//! storage block, so all writes bypass the page cache and a file cut between two of them is valid;
+//! it gets its name together with its head. Frames count as written when they are in the file. A
+//! lock gives a file a single writer, and a series too: the previous file stays locked until the
+//! next exists. A file to be removed has lost its name when the next one begins; its space is freed
+//! meanwhile, since some file systems take long for that.
 
 use netloom_sys::clock;
 use std::collections::VecDeque;
@@ -28,24 +28,24 @@ use crate::rotation::{self, Rotation};
 use crate::shared::Shared;
 use crate::{Error, Result};
 
-/// Buffers for heads and tails.
+/// Size of buffers for heads and tails.
 const SPARE: usize = 64 << 10;
-/// How long after its end what was taken in a time may still come to be written.
+/// How long after a period's end its frames may still be written.
 const GRACE: Duration = LIVE.saturating_mul(2);
 
-/// How files are written.
+/// Options of file output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileOptions {
-    /// The file, or what the names of several are made of.
+    /// The file, or the base name of several.
     pub path: PathBuf,
-    /// When a new one is begun. [`Rotation::bytes`] is kept to the length of a chunk.
+    /// When a new file begins. [`Rotation::bytes`] is observed to within the length of a chunk.
     pub rotation: Rotation,
-    /// How they are written; the size of chunks is that of the capture, and classic files always go
-    /// through the page cache.
+    /// How files are written; the chunk size is the capture's, and classic files always go through
+    /// the page cache.
     pub disk: Options,
-    /// Whether a file that is ended is waited for until it is on the storage.
+    /// Whether to wait until an ended file is on storage.
     pub fsync: bool,
-    /// Whether a capture goes on when the disk is full and there may be space later. Memory fills
+    /// Whether a capture continues when the disk is full and space may return. Memory fills
     /// meanwhile, then frames are lost and counted as lost by the disk.
     pub wait_for_space: bool,
 }
@@ -63,16 +63,16 @@ impl FileOptions {
     }
 }
 
-/// Frames that were given to a file up to a place in it.
+/// Frames handed to a file up to a position in it.
 struct Flight {
     end: u64,
     shares: Vec<Share>,
 }
 
-/// The file that is written.
+/// The file being written.
 struct Open {
     file: File,
-    /// Bytes that were given to it.
+    /// Bytes handed to it.
     length: u64,
     head: u64,
     epoch: u64,
@@ -88,20 +88,20 @@ pub(crate) struct Files {
     shared: Arc<Shared>,
     spare: Pool,
     open: Option<Open>,
-    /// A chunk for which there is no file yet.
+    /// A chunk without a file yet.
     waiting: Option<Chunk>,
     number: u64,
     kept: VecDeque<PathBuf>,
-    /// Gives back the space of a file that went.
+    /// Frees the space of a removed file.
     freeing: Option<JoinHandle<()>>,
     bytes: u64,
     how: Option<How>,
-    /// The lock of the file before, until the next has its own.
+    /// The previous file's lock, until the next has its own.
     held: Option<OwnedFd>,
 }
 
 impl Files {
-    /// Makes the first file.
+    /// Creates the first file.
     pub(crate) fn create(
         mut options: FileOptions,
         encoder: Encoder,
@@ -130,7 +130,7 @@ impl Files {
             rotation::check_free(&files.options.path)?;
         }
         match files.begin(0) {
-            // It is gone on with when there is space, as later.
+            // It continues when there is space, as later files do.
             Err(Refused::Full) if files.options.wait_for_space => {
                 files.shared.full.store(true, Ordering::Relaxed);
             }
@@ -165,27 +165,27 @@ impl Files {
         if let Some(open) = &mut self.open {
             open.head = open.length;
             written?;
-            // Whoever looks at the file from now on finds one.
+            // From now on the path shows a file.
             open.file.drain()?;
         }
         Ok(())
     }
 
-    /// Removes what would be too many files with the next.
+    /// Removes the files that the next one would make too many.
     fn remove_oldest(&mut self) {
         let Some(most) = self.options.rotation.files else { return };
         while self.kept.len() >= most.max(1)
             && let Some(oldest) = self.kept.pop_front()
         {
             if self.kept.is_empty() {
-                // Its space shall come back.
+                // Its space must be freed.
                 self.held = None;
             }
             self.remove(&oldest);
         }
     }
 
-    /// Where the next file goes; of a row, where nothing is.
+    /// The path of the next file; in a series, an unused one.
     fn next_path(&mut self) -> PathBuf {
         let base = &self.options.path;
         if !self.options.rotation.is_any() {
@@ -200,25 +200,25 @@ impl Files {
         }
     }
 
-    /// Takes a file's name away, and has its space given back while others are written.
+    /// Unlinks a file, and frees its space while others are written.
     fn remove(&mut self, path: &Path) {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let held = rustix::fs::open(path, flags, Mode::empty());
-        // Somebody else may have removed it.
+        // Another process may have removed it.
         drop(std::fs::remove_file(path));
         self.wait_freed();
         let thread = std::thread::Builder::new().name("capture-free".to_owned());
-        // Without a thread it is given back here.
+        // Without a thread its space is freed here.
         self.freeing = thread.spawn(move || drop(held)).ok();
     }
 
-    /// Waits until the space of files that went has come back; whether there was any to wait for.
+    /// Waits until the space of removed files is freed; returns whether there were any.
     fn wait_freed(&mut self) -> bool {
         let freeing = self.freeing.take();
         freeing.is_some_and(|freeing| freeing.join().is_ok())
     }
 
-    /// What is refused for want of space is tried once more when space has come back, by `again`.
+    /// After a lack of space, tries once more by `again` when space was freed.
     fn unless_freed(
         &mut self,
         result: Result<(), Refused>,
@@ -230,7 +230,7 @@ impl Files {
         }
     }
 
-    /// Goes on with what is queued and with what waits, and begins a file when its time has come.
+    /// Continues with queued and waiting data, and begins a file when its time has come.
     fn step(&mut self) -> Result<(), Refused> {
         if let Some(open) = &mut self.open {
             let reaped = open.file.reap();
@@ -242,19 +242,19 @@ impl Files {
             self.end()?;
         }
         if self.open.is_none() {
-            // Its time has come, or there was no space for it before.
+            // Its time has come, or there was no space before.
             self.begin(self.shared.epoch())?;
         }
         Ok(())
     }
 
-    /// Gives what waits to the last file, and ends it.
+    /// Writes the waiting chunk to the last file, and ends it.
     fn end_last(&mut self) -> Result<(), Refused> {
         self.place()?;
         self.end()
     }
 
-    /// Ends the file that is open.
+    /// Ends the open file.
     fn end(&mut self) -> Result<(), Refused> {
         let Some(open) = &mut self.open else { return Ok(()) };
         if !open.closing {
@@ -269,19 +269,19 @@ impl Files {
         }
         if let Some(open) = self.open.take() {
             self.how = Some(open.file.how().clone());
-            // Without a descriptor, the row is without a lock for a moment.
+            // Without a descriptor, the series has no lock for a moment.
             self.held = open.file.hold().ok();
             self.bytes += open.file.finish(self.options.fsync)?;
         }
         Ok(())
     }
 
-    /// Writes what is not of chunks.
+    /// Writes bytes other than chunks.
     fn write_aside(&mut self, mut bytes: Vec<u8>) -> Result<(), Refused> {
         let Some(open) = &mut self.open else { return Ok(()) };
         if self.encoder.is_ng() {
             let to = padded(bytes.len());
-            // The length is so chosen that there is no error.
+            // The length is chosen so that there is no error.
             drop(ng::padding(&mut bytes, to));
         }
         let mut result = Ok(());
@@ -293,13 +293,13 @@ impl Files {
                 to.copy_from_slice(part);
             }
             open.length += part.len() as u64;
-            // What is refused for want of space is kept, and stands before the parts behind it.
+            // Data refused for lack of space is kept, ahead of the later parts.
             result = open.file.write(buffer, part.len());
         }
         Ok(result?)
     }
 
-    /// Gives the waiting chunk to a file.
+    /// Writes the waiting chunk to a file.
     fn place(&mut self) -> Result<(), Refused> {
         let Some((length, epoch)) = self.waiting.as_ref().map(|c| (c.len, c.epoch)) else {
             return Ok(());
@@ -322,7 +322,7 @@ impl Files {
         Ok(written?)
     }
 
-    /// Whether a chunk belongs into the next file.
+    /// Whether a chunk belongs in the next file.
     fn is_due(&self, length: usize, epoch: u64) -> bool {
         let Some(open) = &self.open else { return false };
         let tail = self.shared.accounts.len() * 128;
@@ -331,7 +331,7 @@ impl Files {
         open.closing || epoch > open.epoch || (full && open.length > open.head)
     }
 
-    /// Whether the time of the open file is over, and all that was taken in it has come.
+    /// Whether the open file's period is over, and all its frames have come.
     fn is_over(&self) -> bool {
         let Some(open) = &self.open else { return false };
         let late = self.shared.started.elapsed().saturating_sub(GRACE);
@@ -364,7 +364,7 @@ impl Output for Files {
         }
         self.wait_freed();
         let Some(mut open) = self.open.take() else { return };
-        // If it cannot be cut, it keeps what it has.
+        // If it cannot be truncated, it keeps what it has.
         drop(open.file.take_back());
         settle(&mut open, &self.shared);
         for lost in &open.flight {
@@ -372,7 +372,7 @@ impl Output for Files {
         }
         self.how = Some(open.file.how().clone());
         if !open.file.is_named() {
-            // It has not even its head, and goes with its name.
+            // It lacks even its head, and is removed with its name.
             self.kept.pop_back();
             return;
         }
@@ -390,7 +390,7 @@ impl Output for Files {
     }
 }
 
-/// Notes what is known to be in the file.
+/// Accounts for what is known to be in the file.
 fn settle(open: &mut Open, shared: &Shared) {
     let written = open.file.written();
     while open.flight.front().is_some_and(|flight| flight.end <= written)
@@ -400,7 +400,7 @@ fn settle(open: &mut Open, shared: &Shared) {
     }
 }
 
-/// Makes of a chunk what stands in the file, in the same memory; how many bytes that are.
+/// Converts a chunk to its form in the file, in the same memory; returns the number of bytes.
 fn pack(chunk: &mut Chunk, encoder: &mut Encoder) -> usize {
     let len = chunk.len;
     if let Some(bytes) = encoder.convert(chunk.buffer.get(..len).unwrap_or_default()) {
@@ -411,7 +411,7 @@ fn pack(chunk: &mut Chunk, encoder: &mut Encoder) -> usize {
         return bytes.len();
     }
     let (to, mut filling) = (padded(len), Vec::new());
-    // The length is so chosen that there is no error.
+    // The length is chosen so that there is no error.
     drop(ng::padding(&mut filling, to - len));
     if let Some(place) = chunk.buffer.get_mut(len..to) {
         place.copy_from_slice(&filling);
@@ -419,7 +419,7 @@ fn pack(chunk: &mut Chunk, encoder: &mut Encoder) -> usize {
     to
 }
 
-/// The next length that ends at an edge and that padding can reach.
+/// The next length that ends at an edge and that a padding block can reach.
 fn padded(len: usize) -> usize {
     let edge = len.next_multiple_of(BLOCK);
     if edge - len != 0 && edge - len < ng::PADDING_LEAST { edge + BLOCK } else { edge }

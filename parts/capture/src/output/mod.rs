@@ -1,7 +1,7 @@
-//! Where chunks go: files, or a pipe.
+//! Outputs of chunks: files, or a pipe.
 //!
-//! An output takes chunks in order, and says of each frame once whether it is written or lost. It is
-//! used by the writer's thread alone.
+//! An output takes chunks in order, and reports each frame once as written or lost. Only the
+//! writer's thread uses it.
 
 mod files;
 mod pipe;
@@ -18,12 +18,12 @@ use rustix::io::Errno;
 use crate::Error;
 use crate::queue::Chunk;
 
-/// Why an output does not go on.
+/// Why an output does not continue.
 #[derive(Debug)]
 pub(crate) enum Refused {
-    /// There is no space. What was given is kept, for [`Output::go_on`].
+    /// There is no space. The data is kept, for [`Output::go_on`].
     Full,
-    /// Nobody reads it any more.
+    /// Its reader has gone.
     ReaderGone,
     /// It failed.
     Failed(Error),
@@ -41,7 +41,7 @@ impl<E: Into<Error>> From<E> for Refused {
     }
 }
 
-/// What there is to tell of an output at its end.
+/// An output's result at its end.
 #[derive(Debug, Default)]
 pub(crate) struct Made {
     pub(crate) files: Vec<PathBuf>,
@@ -54,15 +54,15 @@ pub(crate) trait Output: Send {
     /// Takes a chunk.
     fn write(&mut self, chunk: Chunk) -> Result<(), Refused>;
 
-    /// Does what is to be done when there is nothing to write, and what was refused for want of space.
+    /// Does pending work, and retries what failed for lack of space.
     fn go_on(&mut self) -> Result<(), Refused>;
 
-    /// Ends it whole.
+    /// Completes the output.
     fn finish(&mut self) -> Result<(), Refused>;
 
-    /// Gives up what is not written yet: it is lost.
+    /// Gives up unwritten data: it is lost.
     fn abandon(&mut self);
 
-    /// What was made.
+    /// The result.
     fn made(&self) -> Made;
 }

@@ -1,7 +1,7 @@
-//! A pipe, a socket, or standard output: whoever reads it sees packets as they come.
+//! A pipe, a socket, or standard output: its reader sees packets as they come.
 //!
-//! Never waits without end: a reader that does not read is waited for as long as the capture runs, and
-//! a moment longer. A reader that has gone ends the capture. Nothing is padded.
+//! The wait is bounded: for a reader that does not read it lasts as long as the capture, and a
+//! moment longer. A reader that has gone ends the capture. Nothing is padded.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -18,17 +18,17 @@ use crate::head::Encoder;
 use crate::queue::Chunk;
 use crate::shared::Shared;
 
-/// What a pipe takes without waiting when it is writable at all (pipe(7), `PIPE_BUF`).
+/// Bytes that a writable pipe accepts without waiting (pipe(7), `PIPE_BUF`).
 const PART: usize = 4096;
-/// How often it is looked whether the capture is to end.
+/// Interval of checks whether the capture is to end.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long after that a reader that does not read is waited for.
+/// Longest wait after that for a reader that does not read.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A stream that somebody reads.
+/// A stream to a reader.
 pub(crate) struct Pipe {
     fd: OwnedFd,
-    /// It never waits for a reader.
+    /// It is a file, which never waits for a reader.
     file: bool,
     encoder: Encoder,
     shared: Arc<Shared>,
@@ -36,7 +36,7 @@ pub(crate) struct Pipe {
 }
 
 impl Pipe {
-    /// Begins with the head of a file.
+    /// A pipe that begins with the head of a file.
     pub(crate) fn new(fd: OwnedFd, encoder: Encoder, shared: Arc<Shared>) -> Result<Pipe, Error> {
         let stat = rustix::fs::fstat(&fd).map_err(|e| Error::call("output", "look at", e))?;
         let file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
@@ -87,7 +87,7 @@ impl Output for Pipe {
     }
 }
 
-/// Writes all; how many bytes that are.
+/// Writes all bytes; returns their number.
 fn put(fd: &OwnedFd, file: bool, shared: &Shared, bytes: &[u8]) -> Result<u64, Refused> {
     let failed = |e: Errno| Refused::from(Error::call("output", "write", e));
     let part = if file { usize::MAX } else { PART };
@@ -104,7 +104,7 @@ fn put(fd: &OwnedFd, file: bool, shared: &Shared, bytes: &[u8]) -> Result<u64, R
     Ok(bytes.len() as u64)
 }
 
-/// Waits until it takes something, or an error that writing tells.
+/// Waits until it accepts data, or has an error for the write to report.
 fn wait(fd: &OwnedFd, shared: &Shared) -> Result<(), Refused> {
     loop {
         let mut set = [PollFd::new(fd, PollFlags::OUT)];
