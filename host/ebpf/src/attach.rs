@@ -112,8 +112,8 @@ fn index(ifindex: u32) -> Result<i32> {
         .map_err(|_| Error::Unknown { object: object(ifindex), reason: "no index of an interface" })
 }
 
-/// Attaches a program to an interface. Does nothing if it is attached already, or another load of
-/// the same source with the same maps; one with other maps is an error.
+/// Attaches a program to an interface. Does nothing if it, or another load of it with the same maps,
+/// is attached already; a load with other maps is an error.
 pub(crate) fn attach(
     hook: Hook,
     program: &Program,

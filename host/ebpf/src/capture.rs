@@ -130,7 +130,7 @@ pub struct TapCounts {
     pub lost: u64,
 }
 
-/// A tap at an interface, detached on drop or however this process ends.
+/// A tap at an interface, detached on drop and when this process ends, however it ends.
 ///
 /// With clsact alone, on kernels without tcx, the program stays if the process is killed: until the
 /// interface or its queueing discipline goes.

@@ -210,7 +210,7 @@ impl Measure {
 
     /// Attaches a point to a card's receive path, before the kernel makes a socket buffer (XDP): in the
     /// card's driver if it can, else right behind it. Only on explicit request: it counts the same as
-    /// [`Measure::attach`] at ingress, for less, but an interface has one XDP program, drivers may refuse
+    /// [`Measure::attach`] at ingress, at less cost, but an interface has one XDP program, drivers may refuse
     /// it or reinitialise the card for it, and a veth sends no super-frames to an end that has one.
     ///
     /// Frames are seen as on the wire. A tag that the card strips is not seen, and its four bytes are

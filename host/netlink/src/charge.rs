@@ -36,8 +36,8 @@ const FEATURES: [&str; 2] = ["rx-gro", "rx-udp-gro-forwarding"];
 ///
 /// # Errors
 /// [`Error::Refused`] if there is no such interface, it is down (`ENETDOWN`), or lacks a feature;
-/// [`Error::Path`] if sysfs refuses; [`Error::Unsupported`] before Linux 5.12, or before 6.8 if it was
-/// enabled already, or if this PID namespace shows no kernel threads: charging is then disabled again.
+/// [`Error::Path`] if sysfs refuses; [`Error::Unsupported`] before Linux 5.12, before 6.8 if it was
+/// enabled already, or if this PID namespace shows no kernel threads (then it is disabled again).
 pub fn enable<'a>(link: impl Into<LinkRef<'a>>) -> Result<Vec<i32>> {
     let link = link.into();
     let info = find(link)?;

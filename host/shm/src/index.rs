@@ -1,7 +1,7 @@
 //! The protocol of a ring's indexes: who may write or read which bytes when, and who must be woken.
 //!
 //! This code owns no shared memory: shared words are arguments, the arena is positions. So the models
-//! (`tests/ring_loom.rs`) run it on loom's atomics. Positions count from 0 without wrapping and are
+//! (`tests/ring_loom.rs`) run it on loom's atomics. Positions run freely from 0 and are
 //! masked for the arena; each side keeps its own privately and trusts the other's only within limits.
 //! Invariants: `tail ≤ head ≤ tail + size`; a slot never crosses the arena's end; bytes before `head`
 //! are complete. Foreign words are loaded relaxed and followed by a fence, since only that is defined

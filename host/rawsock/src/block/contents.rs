@@ -106,7 +106,7 @@ pub(super) struct Look {
 /// The frames of a block, in order of arrival.
 #[derive(Clone, Debug)]
 pub struct BlockFrames<'a> {
-    /// The block, its own header among it but not read.
+    /// The block's bytes after its own header.
     block: &'a [u8],
     look: Look,
     next: usize,
