@@ -130,7 +130,7 @@ pub struct Times {
     /// Sum of their times since the block's origin, as text.
     #[serde(with = "words::text")]
     pub sum: u128,
-    /// Mean of their times (ATS), rounded down to a nanosecond. Absent if the program keeps no times of these
+    /// Mean of their times (ATS), rounded down to a nanosecond. `None` if the program keeps no times of these
     /// packets.
     pub mean: Option<u64>,
     /// The earliest.
@@ -144,7 +144,7 @@ pub struct Times {
 pub struct SampledView {
     /// Number of low hash bits guaranteed equal.
     pub hash_length: u8,
-    /// Upper bound of all samples' distances, 0 to 2^32: lists are compared at the lower one.
+    /// Exclusive upper bound of all samples' distances, 0 to 2^32: lists are compared at the lower one.
     pub threshold: u64,
     /// Selected packets without room to be kept.
     pub unkept: u64,

@@ -100,8 +100,8 @@ fn flow_of(socket: &SocketInfo, own: IpAddr, peer: IpAddr, turned: bool) -> Opti
 /// The packets of a path: pairs of sender and receiver, and whether they go back.
 pub(super) type Packets<'a> = (&'a [(IpAddr, IpAddr)], bool);
 
-/// The configuration for these flows on the paths of these packets. A flow on a path has number flow * paths
-/// + path, and a filter for each address pair; packets of an unmeasured family are counted.
+/// The configuration for these flows on the paths of these packets. A flow on a path has the number
+/// `flow * paths + path`, and a filter for each address pair; packets of an unmeasured family are counted.
 ///
 /// # Errors
 /// All errors, with the names of flags.
