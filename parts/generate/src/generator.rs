@@ -25,7 +25,7 @@ pub enum Engine {
     #[default]
     Auto,
     /// Generated in the kernel (`BPF_PROG_TEST_RUN`): the fastest engine. With a pace, each call sends in one
-    /// burst what is due within a tenth of a millisecond, or more if calls take longer.
+    /// burst what is due within 50 µs, or more if calls take longer.
     LiveFrames,
     /// A packet socket's ring: each frame at its own time.
     Ring,

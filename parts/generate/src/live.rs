@@ -1,4 +1,4 @@
-//! Sends frames generated in the kernel: at top speed, or a tenth of a millisecond's worth at a time.
+//! Sends frames generated in the kernel: at top speed, or 50 µs of the schedule at a time.
 //!
 //! At top speed calls are long. With a pace, each call starts at its first frame's time and sends what is due
 //! within [`SPAN`]; if calls take longer, the next call also sends what has become due.
