@@ -1,9 +1,9 @@
-//! Why a filter is no filter.
+//! Errors of filters.
 
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// A program that was refused. Instructions are counted from 0.
+/// Why a program was refused. Instructions are counted from 0.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -21,13 +21,13 @@ pub enum Error {
         /// Its code.
         code: u16,
     },
-    /// A jump behind the end.
+    /// A jump beyond the end.
     #[error("filter instruction {at}: jump out of the program")]
     Jump {
         /// Which instruction.
         at: usize,
     },
-    /// A word of an expression that means nothing.
+    /// A meaningless word of an expression.
     #[error("filter: {word}: {reason}")]
     Words {
         /// The word.
@@ -35,7 +35,7 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
-    /// The last instruction is no return.
+    /// The last instruction is not a return.
     #[error("filter: the last instruction does not return")]
     End,
     /// A division by the constant 0.
@@ -60,7 +60,7 @@ pub enum Error {
         /// Which word.
         slot: u32,
     },
-    /// Scratch memory that may be read before it was written.
+    /// Scratch memory that may be read before it is written.
     #[error("filter instruction {at}: scratch memory {slot} is read before it is written")]
     Unwritten {
         /// Which instruction.
@@ -68,15 +68,15 @@ pub enum Error {
         /// Which word.
         slot: u32,
     },
-    /// A load from a negative offset: not of the frame's bytes.
+    /// A load from a negative offset, which is not among the frame's bytes.
     #[error("filter instruction {at}: load from offset {offset}: ancillary data is not supported")]
     Ancillary {
         /// Which instruction.
         at: usize,
-        /// From where.
+        /// The offset.
         offset: i32,
     },
-    /// A translation whose jumps are longer than eBPF can say.
+    /// A translation whose jumps are too long for eBPF.
     #[error("filter: {count} instructions as eBPF, too many for its jumps")]
     TooLong {
         /// How many.

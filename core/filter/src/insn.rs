@@ -1,7 +1,7 @@
-//! Instructions of classic BPF: as the kernel has them, and decoded.
+//! Instructions of classic BPF, in the kernel's form and decoded.
 //!
-//! Codes are those of `linux/filter.h` and `linux/bpf_common.h`. What decodes is an operation that the
-//! kernel allows; operands are checked in `program`.
+//! Codes are those of `linux/filter.h` and `linux/bpf_common.h`. An instruction decodes if the kernel
+//! allows its operation; `program` checks operands.
 
 /// An instruction as in the kernel's `struct sock_filter` and libpcap's `struct bpf_insn`.
 #[repr(C)]
@@ -18,7 +18,7 @@ pub struct Insn {
 }
 
 impl Insn {
-    /// An instruction of its four fields.
+    /// An instruction from its four fields.
     pub const fn new(code: u16, jt: u8, jf: u8, k: u32) -> Self {
         Insn { code, jt, jf, k }
     }
@@ -154,7 +154,7 @@ impl Op {
         })
     }
 
-    /// The bytes that a load at a constant offset needs: the offset of its last one, plus 1.
+    /// The frame length that a load at a constant offset needs: the offset of its last byte, plus 1.
     pub(crate) fn needs(self) -> Option<u32> {
         match self {
             Op::Absolute(size, k) => Some(k.saturating_add(size.bytes())),

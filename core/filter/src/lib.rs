@@ -1,16 +1,16 @@
 //! Classic BPF filters: checked, run over bytes, and turned into eBPF.
 //!
-//! A [`Program`] is a filter in the form that libpcap compiles expressions to and that the kernel takes
+//! A [`Program`] is a filter in the form that libpcap compiles expressions to and that the kernel accepts
 //! for sockets. [`Program::new`] checks it, [`Program::run`] runs it over a frame, and
-//! [`ebpf::translate`] makes instructions of it for programs on the kernel's data path.
+//! [`ebpf::translate`] translates it for programs on the kernel's data path.
 //!
-//! The meaning is that of Linux for classic programs on a frame in one piece (`net/core/filter.c`;
-//! `Documentation/networking/filter.rst`); [`Program::run`] lists the cases. What asks for something
-//! else than bytes of the frame and its length (ancillary data: negative offsets) is refused: filters
-//! compiled for Ethernet frames do not have it.
+//! The semantics are those of Linux for classic programs on a frame in one piece (`net/core/filter.c`;
+//! `Documentation/networking/filter.rst`); [`Program::run`] lists the cases. A program that reads
+//! anything but the frame's bytes and its length (ancillary data: negative offsets) is refused: filters
+//! compiled for Ethernet frames do not need it.
 //!
-//! An expression becomes a program in `host/libpcap`; [`words`] puts names of nodes and flows into one
-//! before.
+//! `host/libpcap` compiles an expression to a program; before that [`words`] replaces names of nodes
+//! and flows in it.
 
 #![forbid(unsafe_code)]
 

@@ -1,19 +1,19 @@
-//! A filter that was checked: what the kernel's `bpf_check_classic` asks for, and no ancillary data.
+//! A checked filter: it meets the kernel's `bpf_check_classic` and reads no ancillary data.
 //!
-//! Invariants of a [`Program`]: it is not empty, every jump goes forward and stays inside, every path
-//! ends in a return, scratch memory is in range and written before it is read on every path, no constant
-//! divisor is 0, no constant shift is over 31, and no constant offset of a load is over `i32::MAX`.
+//! Invariants of a [`Program`]: it is not empty. Every jump goes forward and stays inside; every path
+//! ends in a return. Scratch memory is in range, and written before it is read on every path. No constant
+//! divisor is 0, no constant shift exceeds 31, and no constant offset of a load exceeds `i32::MAX`.
 
 use crate::insn::{Alu, Op, Operand};
 use crate::{Error, Insn, Result};
 
-/// Instructions that a program may have (the kernel's `BPF_MAXINSNS`).
+/// Maximum instructions of a program (the kernel's `BPF_MAXINSNS`).
 pub const MOST_INSNS: usize = 4096;
 
 /// Words of scratch memory (`BPF_MEMWORDS`).
 pub(crate) const MEMORY: usize = 16;
 
-/// A filter in classic BPF that was checked.
+/// A checked filter in classic BPF.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     insns: Vec<Insn>,
@@ -25,7 +25,7 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// Each of [`Error`]'s variants but [`Error::TooLong`].
+    /// Any of [`Error`]'s variants except [`Error::TooLong`].
     pub fn new(insns: Vec<Insn>) -> Result<Program> {
         let count = insns.len();
         if !(1..=MOST_INSNS).contains(&count) {
@@ -84,7 +84,7 @@ fn check(at: usize, op: Op, count: usize) -> Result<()> {
 }
 
 /// Refuses scratch memory that is read before it is written on some path; jumps are already checked.
-/// A bit for each word: written on every path to here. Code that no path reaches has all bits set.
+/// A bit for each word: written on every path to here. Unreachable code has all bits set.
 fn check_memory(ops: &[Op]) -> Result<()> {
     let mut written = vec![u16::MAX; ops.len()];
     written[0] = 0;
@@ -104,7 +104,7 @@ fn check_memory(ops: &[Op]) -> Result<()> {
     Ok(())
 }
 
-/// Where a program that was checked goes on after an instruction; all of them are later.
+/// Where a checked program continues after an instruction; always later.
 pub(crate) fn successors(at: usize, op: Op) -> [Option<usize>; 2] {
     match op {
         Op::Return(_) | Op::ReturnA => [None, None],

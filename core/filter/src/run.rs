@@ -1,12 +1,12 @@
-//! The interpreter: what a program says about a frame.
+//! The interpreter: a program's verdict on a frame.
 //!
-//! It is the reference that the translations are compared with, and what filters frames in user space.
+//! It is the reference for the translations, and filters frames in user space.
 
 use crate::Program;
 use crate::insn::{Alu, Op, Operand, Size, Test};
 use crate::program::MEMORY;
 
-/// The machine: two registers and scratch memory. All arithmetic is of 32 bits and wraps.
+/// The machine: two registers and scratch memory. All arithmetic is 32-bit and wraps.
 struct Machine<'a> {
     frame: &'a [u8],
     wire_len: u32,
@@ -15,26 +15,26 @@ struct Machine<'a> {
     memory: [u32; MEMORY],
 }
 
-/// What comes after an instruction.
+/// How the program continues after an instruction.
 enum Next {
-    /// The instruction after as many more.
+    /// Skip this many instructions.
     Skip(u32),
-    /// This many bytes of the frame, and no further instruction.
+    /// Return: keep this many bytes of the frame.
     Keep(u32),
 }
 
 impl Program {
-    /// How many bytes of the frame are to be kept, which may be more than it has; 0 rejects it.
+    /// How many bytes of the frame to keep, which may be more than it has; 0 rejects it.
     ///
-    /// `frame` is what there is of it from the Ethernet header on, `wire_len` its whole length, which
-    /// only instructions that ask for the length see. As in Linux:
+    /// `frame` is the available part from the Ethernet header on, `wire_len` its whole length, which
+    /// only instructions that load the length see. As in Linux:
     ///
-    /// * a load that does not lie in `frame` wholly rejects; an offset X + k wraps at 2^32 (and is beyond
+    /// * a load not entirely in `frame` rejects; an offset X + k wraps at 2^32 (and is beyond
     ///   the end from 2^31 on, where Linux has ancillary data);
     /// * a division by X = 0 rejects; a shift by X takes X modulo 32;
     /// * A, X are 0 at the start.
     ///
-    /// libpcap's own interpreter differs where X + k wraps (it rejects) and where a shift by X is over
+    /// libpcap's own interpreter differs where X + k wraps (it rejects) and where a shift by X exceeds
     /// 31 (it yields 0).
     pub fn run(&self, frame: &[u8], wire_len: u32) -> u32 {
         let mut machine = Machine { frame, wire_len, a: 0, x: 0, memory: [0; MEMORY] };
@@ -57,7 +57,7 @@ impl Program {
 }
 
 impl Machine<'_> {
-    /// One instruction; `None` rejects.
+    /// Executes one instruction; `None` rejects.
     #[inline]
     fn step(&mut self, op: Op) -> Option<Next> {
         match op {
@@ -98,7 +98,7 @@ impl Machine<'_> {
         })
     }
 
-    /// A word of scratch memory; the program was checked, so it is there.
+    /// A word of scratch memory, which exists because the program was checked.
     fn slot(&mut self, slot: u32) -> Option<&mut u32> {
         self.memory.get_mut(usize::try_from(slot).ok()?)
     }

@@ -1,11 +1,11 @@
-//! Names of nodes, and flows, in filter expressions: put into libpcap's own language.
+//! Rewrites names of nodes and flows in filter expressions into libpcap's language.
 //!
 //! [`expand`] replaces `host NODE`, `src [host] NODE` and `dst [host] NODE` by the node's addresses, and
-//! `flow:FROM->TO` by both directions of that conversation. All else stays as it is, for libpcap to
-//! judge. `FROM` and `TO` are `WHO`, `WHO:PORT` or `*`, where `WHO` is a node, an IPv4 address or an IPv6
+//! `flow:FROM->TO` by both directions of that conversation. All else is left unchanged to libpcap.
+//! `FROM` and `TO` are `WHO`, `WHO:PORT` or `*`, where `WHO` is a node, an IPv4 address or an IPv6
 //! address in brackets; `/tcp`, `/udp`, `/sctp` or `/icmp` may follow: `flow:h1->web:80/tcp`.
 //!
-//! A word that is no node stays, so that a host that libpcap can resolve is found, too.
+//! A word that is not a node stays, because libpcap may resolve it as a host.
 
 use std::net::IpAddr;
 
@@ -14,10 +14,11 @@ use crate::{Error, Result};
 /// Protocols that may follow a flow.
 const PROTOCOLS: [&str; 4] = ["tcp", "udp", "sctp", "icmp"];
 
-/// Gives an expression in libpcap's language. `addresses` knows nodes; none for what is no node.
+/// Rewrites an expression into libpcap's language. `addresses` returns a node's addresses, none for
+/// other words.
 ///
 /// # Errors
-/// [`Error::Words`]: a flow that cannot be read, or one of a node that has no address.
+/// [`Error::Words`]: an invalid flow, or one of a node without address.
 pub fn expand(text: &str, addresses: &dyn Fn(&str) -> Option<Vec<IpAddr>>) -> Result<String> {
     let mut out = String::with_capacity(text.len());
     let mut last: Vec<&str> = vec![];
@@ -45,7 +46,7 @@ pub fn expand(text: &str, addresses: &dyn Fn(&str) -> Option<Vec<IpAddr>>) -> Re
     Ok(out)
 }
 
-/// Words with what stands before each: blanks, parentheses, `!` and the like are no part of words.
+/// Words, each with the gap before it: blanks, parentheses, `!` and the like are not part of words.
 fn words(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let is_gap = |c: char| c.is_whitespace() || matches!(c, '(' | ')' | '!' | '&' | '|');
     let mut rest = text;
@@ -55,7 +56,7 @@ fn words(text: &str) -> impl Iterator<Item = (&str, &str)> {
         }
         let start = rest.find(|c| !is_gap(c)).unwrap_or(rest.len());
         let (gap, from) = rest.split_at(start);
-        // A flow holds `->`, and nothing of a gap.
+        // A flow contains `->`, and no character of a gap.
         let end = from.find(is_gap).unwrap_or(from.len());
         let (word, after) = from.split_at(end);
         rest = after;
@@ -63,12 +64,12 @@ fn words(text: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// Whether a host may come after these words.
+/// Whether a host may follow these words.
 fn starts_host(last: &[&str]) -> bool {
     matches!(last.last(), Some(&("host" | "src" | "dst")))
 }
 
-/// `src `, `dst ` or nothing, and how many of the last words say so.
+/// `src `, `dst ` or nothing, and how many of the last words express it.
 fn direction<'a>(last: &[&'a str]) -> (&'a str, usize) {
     match last {
         [.., way @ ("src" | "dst"), "host"] => (way, 2),
@@ -78,7 +79,7 @@ fn direction<'a>(last: &[&'a str]) -> (&'a str, usize) {
     }
 }
 
-/// How many bytes of `out` the words take that are replaced, with the blanks between and after them.
+/// How many bytes of `out` the replaced words take, with the blanks between and after them.
 fn written(out: &str, last: &[&str]) -> usize {
     let (_, count) = direction(last);
     let first = last.len() - count;
@@ -112,7 +113,7 @@ fn flow(text: &str, addresses: &dyn Fn(&str) -> Option<Vec<IpAddr>>) -> Result<S
         |reason: &str| Error::Words { word: format!("flow:{text}"), reason: reason.to_owned() };
     let (ends, protocol) = match text.rsplit_once('/') {
         Some((ends, protocol)) if PROTOCOLS.contains(&protocol) => (ends, Some(protocol)),
-        // Nodes in nodes have such a stroke in their names.
+        // Names of nodes in nodes contain a slash, too.
         _ => (text, None),
     };
     let (from, to) = ends.split_once("->").ok_or_else(|| wrong("FROM->TO is needed"))?;

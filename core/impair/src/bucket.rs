@@ -1,11 +1,11 @@
-//! Token buckets, and the rule by which several senders share a budget.
+//! Token buckets, and the rule by which senders share a budget.
 //!
 //! [`Bucket`] is the generic cell rate algorithm (ITU-T I.371, annex A; RFC 2697 calls the same a
-//! token bucket) with exact integers. [`FairBudget`] is the reference of flood protection: of what
-//! a node is willing to receive, every active sender is sure of its share, and what they leave
-//! anybody may use. Its bounds, over any input and any time T of up to a second: what passes is at
-//! most rate x T plus three bursts, and once more for every frame above a sixteenth of the burst
-//! that empties a seat; and a sender with a seat that keeps within its share loses nothing,
+//! token bucket) with exact integers. [`FairBudget`] is the reference of flood protection: every
+//! active sender is guaranteed its share of what a node is willing to receive, and anybody may use
+//! the rest. Its bounds, over any input and any time T of up to a second: at most
+//! rate x T plus three bursts pass, and once more every frame above a sixteenth of the burst
+//! that empties a seat; a sender with a seat that stays within its share loses nothing,
 //! whatever others do.
 
 /// Nanoseconds in a second.
@@ -14,7 +14,7 @@ const SECOND: u64 = 1_000_000_000;
 /// How many senders have a share of a [`FairBudget`] at a time.
 pub const SEATS: usize = 16;
 
-/// The least number that 1 to 16 all divide: shares in parts of it are exact.
+/// The least number divisible by all of 1 to 16: shares in parts of it are exact.
 const PARTS: i128 = 720_720;
 
 /// One token bucket. Time is kept as the theoretical arrival time in parts of 1/rate ns, so that
@@ -27,13 +27,13 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// A full bucket of `burst` tokens to which `rate_per_s` are added a second.
+    /// A full bucket of `burst` tokens that gains `rate_per_s` a second.
     pub fn new(rate_per_s: u64, burst: u64) -> Self {
         let burst = u128::from(burst) * u128::from(SECOND);
         Bucket { rate: u128::from(rate_per_s), burst, due: 0 }
     }
 
-    /// Takes `n` tokens if they are there. A rate of 0 gives nothing but the burst, once.
+    /// Takes `n` tokens if available. A rate of 0 gives only the burst, once.
     pub fn take(&mut self, now_ns: u64, n: u64) -> bool {
         let now = u128::from(now_ns) * self.rate;
         let cost = u128::from(n) * u128::from(SECOND);
@@ -49,7 +49,7 @@ impl Bucket {
 /// What a node is willing to receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// Packets per second; a super-frame is one.
+    /// Packets per second; a super-frame counts as one.
     pub packets: u64,
     /// Bytes per second.
     pub bytes: u64,
@@ -59,7 +59,7 @@ pub struct Budget {
     pub byte_burst: u64,
 }
 
-/// Why a packet passed, or that it did not.
+/// Why a packet passed, or that it was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Its sender is within its share.
@@ -72,12 +72,12 @@ pub enum Verdict {
 
 /// A budget shared by senders.
 ///
-/// The first [`SEATS`] senders have a seat, which they lose to another after a second of silence. A
-/// seat fills with budget / (seats whose sender sent within the last second), up to a sixteenth of
+/// The first [`SEATS`] senders have a seat, which they can lose to another after a second of silence.
+/// A seat fills at budget / (seats whose sender sent within the last second), up to a sixteenth of
 /// the burst. A packet passes if its seat has enough for it, or is full, in packets and bytes; it
-/// is charged to the seat (which may go below nothing) and to the whole (likewise). Else it passes
-/// if the whole has enough for it, or is full, and is charged to the whole. Else it is dropped.
-/// Senders without a seat have what is left.
+/// is charged to the seat and to the whole (both may become negative). Otherwise it passes
+/// if the whole has enough for it, or is full, and is charged to the whole. Otherwise it is dropped.
+/// Senders without a seat share the rest.
 #[derive(Clone, Debug)]
 pub struct FairBudget {
     budget: Budget,
@@ -92,7 +92,7 @@ struct Seat {
     level: Pair,
 }
 
-/// Levels in tokens x [`SECOND`] x [`PARTS`], and when they were right.
+/// Levels in tokens x [`SECOND`] x [`PARTS`], and the time they refer to.
 #[derive(Clone, Copy, Debug)]
 struct Pair {
     packets: i128,
@@ -101,12 +101,12 @@ struct Pair {
 }
 
 impl FairBudget {
-    /// One that nobody has used yet.
+    /// An unused budget.
     pub fn new(budget: Budget, now_ns: u64) -> Self {
         FairBudget { budget, whole: Pair::full(&budget, 1, now_ns), seats: [None; SEATS] }
     }
 
-    /// Judges a frame that counts as one packet of so many bytes. `now_ns` does not run backwards.
+    /// Judges a frame that counts as one packet of `bytes` bytes. `now_ns` never runs backwards.
     pub fn take(&mut self, now_ns: u64, sender: u64, bytes: u64) -> Verdict {
         let seats = i128::try_from(SEATS).unwrap_or(1);
         let (budget, now) = (self.budget, now_ns);
@@ -128,7 +128,7 @@ impl FairBudget {
         Verdict::Dropped
     }
 
-    /// How many senders sent within the last second, of those with a seat.
+    /// How many senders with a seat sent within the last second.
     pub fn active(&self, now_ns: u64) -> usize {
         self.seats
             .iter()
@@ -154,7 +154,7 @@ impl FairBudget {
 }
 
 impl Pair {
-    /// What it holds at most, as the `divisor`-th part of the bursts.
+    /// Its capacity: the `divisor`-th part of the bursts.
     fn most(budget: &Budget, divisor: i128) -> (i128, i128) {
         let scale = i128::from(SECOND) * PARTS / divisor;
         (i128::from(budget.packet_burst) * scale, i128::from(budget.byte_burst) * scale)
@@ -165,7 +165,7 @@ impl Pair {
         Pair { packets, bytes, at }
     }
 
-    /// Adds what came since, at the `active`-th part of the rates.
+    /// Adds the tokens since then, at the `active`-th part of the rates.
     fn fill(&mut self, budget: &Budget, active: i128, divisor: i128, now: u64) {
         let (packets, bytes) = Pair::most(budget, divisor);
         let since = i128::from(now.saturating_sub(self.at)) * (PARTS / active);
@@ -178,7 +178,7 @@ impl Pair {
         self.at = now.max(self.at);
     }
 
-    /// Whether there is enough for a frame, or as much as there can be.
+    /// Whether there is enough for a frame, or the bucket is full.
     fn covers(&self, budget: &Budget, divisor: i128, bytes: u64) -> bool {
         let most = Pair::most(budget, divisor);
         let scale = i128::from(SECOND) * PARTS;

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// The most that `passed` (time, amount) sums up to in any `window`.
+/// The largest sum of `passed` (time, amount) in any `window`.
 fn most_within(passed: &[(u64, u64)], window: u64) -> u64 {
     let (mut first, mut sum, mut most) = (0, 0, 0);
     for &(time, amount) in passed {
@@ -23,7 +23,7 @@ fn a_bucket_gives_its_burst_and_then_its_rate() {
     let mut bucket = Bucket::new(3, 5);
     assert!(bucket.take(0, 5));
     assert!(!bucket.take(0, 1));
-    // A third of a second is no whole number of nanoseconds: exact all the same.
+    // A third of a second is not a whole number of nanoseconds, but still exact.
     assert!(!bucket.take(333_333_333, 1));
     assert!(bucket.take(333_333_334, 1));
     assert!(!bucket.take(666_666_666, 1));
@@ -59,7 +59,7 @@ fn a_burst_is_exact() {
     let verdicts: Vec<Verdict> = (0..70).map(|_| fair.take(0, 1, 100)).collect();
     let of = |verdict| verdicts.iter().filter(|&&v| v == verdict).count();
     assert_eq!([of(Verdict::Share), of(Verdict::Room), of(Verdict::Dropped)], [4, 60, 6]);
-    // Another one has its seat's burst all the same.
+    // Another sender still has its seat's burst.
     assert_eq!((0..9).filter(|_| fair.take(0, 2, 100) == Verdict::Share).count(), 4);
 }
 
@@ -139,7 +139,7 @@ proptest! {
         senders in 2u64..=16,
         flood in prop::collection::vec((1u64..200_000, 1u64..16, 60u64..1514), 500..3000),
     ) {
-        // Sender 0 sends as its share among `senders` allows; the others as fast as they like.
+        // Sender 0 stays within its share among `senders`; the others send at any rate.
         let budget = Budget { packets: 4800, bytes: 4_800_000, packet_burst: 64, byte_burst: 262_144 };
         let mut fair = FairBudget::new(budget, 0);
         let gap = (1_000_000_000 * senders).div_ceil(4800);

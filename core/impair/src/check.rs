@@ -1,6 +1,6 @@
-//! Refuses impairments that mean nothing or that would take too much memory.
+//! Refuses impairments that are meaningless or would take too much memory.
 //!
-//! The first problem found is the answer. It has the key as in the lab file and figures.
+//! It returns the first problem found, with the key as in the lab file and figures.
 
 use std::time::Duration;
 
@@ -13,15 +13,15 @@ const LONGEST_PATTERN: usize = 65_536;
 const LEAST_RATE: u64 = 1000;
 /// The smallest MTU that IPv4 allows (RFC 791).
 const LEAST_MTU: u32 = 68;
-/// What a packet in a queue counts as, in bytes: an Ethernet frame of full length.
+/// Assumed bytes of a packet in a queue: an Ethernet frame of full length.
 const FULL: u64 = 1514;
-/// The rate at which frames may come to a link that has none, in bits per second.
+/// The assumed rate of frames on a link without one, in bits per second.
 const UNBOUNDED: u128 = 10_000_000_000;
 
 type Checked = Result<(), Problem>;
 
 impl Impairments {
-    /// Refuses what means nothing or cannot be kept in bounded memory.
+    /// Refuses what is meaningless or needs unbounded memory.
     ///
     /// # Errors
     ///
@@ -70,7 +70,7 @@ impl Impairments {
         }
     }
 
-    /// Whether what is held at a time stays within [`MOST_HELD`].
+    /// Whether the bytes held at a time stay within [`MOST_HELD`].
     fn check_memory(&self) -> Checked {
         let spread = self.jitter.map_or(Duration::ZERO, |jitter| jitter.spread);
         let longest = self.delay.saturating_add(spread);
@@ -105,7 +105,7 @@ impl Impairments {
             let held = bytes(queue);
             return no("queue", format!("would have to hold {held} of {key}; at most {most}"));
         }
-        // Four deviations: more than all but one in 10,000 of the packets, whatever the form.
+        // Four deviations: only one packet in 10,000 exceeds that, whatever the form.
         let delayed = within(self.delay.saturating_add(spread.saturating_mul(4)));
         if delayed.saturating_add(queue) > u128::from(MOST_HELD) {
             let (held, queue) = (bytes(delayed), bytes(queue));
@@ -174,7 +174,7 @@ fn no(key: &'static str, reason: impl Into<String>) -> Checked {
     Err(Problem { key, reason: reason.into() })
 }
 
-/// Bytes for people, rounded to a tenth.
+/// Bytes in readable form, rounded to a tenth.
 fn bytes(count: u128) -> String {
     for (unit, shift) in [("GiB", 30), ("MiB", 20), ("KiB", 10)] {
         if count >> shift > 0 {

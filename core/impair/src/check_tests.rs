@@ -1,4 +1,4 @@
-//! Every refusal, its words, and what is just allowed.
+//! Every refusal with its text, and values that are just allowed.
 
 use std::time::Duration;
 

@@ -1,11 +1,11 @@
 //! One direction of a wire: packets in, their fates out.
 //!
-//! The way of a packet: too long for the MTU, lost; queue full, lost; transmitted at the rate; lost
-//! on the way; a bit turned over; delayed; delivered, once or twice. So what is lost on the way has
+//! A packet's path: lost if too long for the MTU; lost if the queue is full; transmitted at the rate;
+//! lost in transit; a bit flipped; delayed; delivered, once or twice. So a packet lost in transit has
 //! used the transmitter, as on a real line. Packets are numbered as they are offered, lost ones
-//! too, and chance goes by number: it does not depend on times, nor one kind on another.
-//! Invariants: packets that are not picked by `reorder` keep their order; what waits is bounded by
-//! the queue; [`Ledger::closes`] at any moment. The carrier holds the frames and tells what it did.
+//! included, and random draws go by number: they depend neither on times nor on each other's kind.
+//! Invariants: packets not picked by `reorder` keep their order; the queue bounds what
+//! waits; [`Ledger::closes`] at any moment. The carrier holds the frames and reports what it did.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
@@ -21,35 +21,35 @@ use crate::random::{Random, Stream};
 use crate::spec::LONGEST;
 use crate::{Impairments, Queue, Share};
 
-/// A super-frame that takes longer at the rate is cut, so that its packets arrive one by one.
+/// A super-frame whose transmission takes longer is cut, so that its packets arrive one by one.
 pub const LONGEST_WHOLE: Duration = Duration::from_micros(500);
 
-/// What the engine needs to know of a frame.
+/// What the engine needs to know about a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
     /// The frame's length, Ethernet header included.
     pub bytes: u32,
-    /// The same without the Ethernet header (14 bytes and VLAN tags): what `mtu` is compared with.
+    /// The same without the Ethernet header (14 bytes and VLAN tags), for comparison with `mtu`.
     pub network_bytes: u32,
-    /// How many packets it stands for: 1, or more for a super-frame that stays whole.
+    /// How many packets it stands for: 1, or more for a whole super-frame.
     pub packets: u32,
 }
 
-/// What becomes of a packet.
+/// The fate of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fate {
     /// It is lost.
     Lost(Cause),
-    /// It is to be delivered.
+    /// Deliver it.
     Sent {
         /// When, on the clock of `now_ns`.
         at_ns: u64,
-        /// The bit to turn over: of byte `bit / 8` of the frame the bit of value `1 << (bit % 8)`,
-        /// always behind the Ethernet header. An unfinished checksum must be finished before,
-        /// else it would be made to fit.
+        /// The bit to flip: in byte `bit / 8` of the frame the bit of value `1 << (bit % 8)`,
+        /// always after the Ethernet header. Finish an unfinished checksum first,
+        /// or finishing it would hide the error.
         corrupt_bit: Option<u32>,
-        /// When to deliver it once more: never before `at_ns`.
+        /// When to deliver it a second time: never before `at_ns`.
         again_ns: Option<u64>,
     },
 }
@@ -62,20 +62,20 @@ pub struct Direction {
     /// The next packet's number.
     number: u64,
     transmitter: Option<Transmitter>,
-    /// When each frame that waits starts to be transmitted, and how many packets it is.
+    /// For each waiting frame, when its transmission starts, and its number of packets.
     waiting: VecDeque<(u64, u32)>,
     /// The sum of packets in `waiting`.
     waiters: u64,
     jitter: Option<Chain>,
     loss: Option<Losing>,
-    /// When the last packet that keeps its order is delivered.
+    /// When the last order-keeping packet is delivered.
     last: u64,
     ledger: Ledger,
 }
 
 impl Direction {
-    /// A direction on which nothing was sent yet. What [`Impairments::check`] would refuse is not
-    /// refused here: a rate of zero counts as none.
+    /// A direction on which nothing was sent yet. This does not refuse what [`Impairments::check`]
+    /// would: a rate of zero counts as none.
     pub fn new(asked: &Impairments, seed: u64) -> Self {
         let mut direction = Direction {
             asked: Impairments::default(),
@@ -93,9 +93,9 @@ impl Direction {
         direction
     }
 
-    /// Other impairments from the next packet on. Keeps the count of packets and with it the random
-    /// numbers, the time for which the transmitter is busy, the order, and the ledger; what was
-    /// dealt out stays. `seed` in `asked` is not looked at.
+    /// Changes the impairments from the next packet on. Keeps the packet count and with it the random
+    /// numbers, the transmitter's busy time, the order, and the ledger; fates already
+    /// decided stay. Ignores `seed` in `asked`.
     pub fn set(&mut self, asked: &Impairments) {
         match (asked.rate.and_then(NonZeroU64::new), &mut self.transmitter) {
             (Some(rate), Some(transmitter)) => transmitter.set(rate),
@@ -121,14 +121,14 @@ impl Direction {
         self.asked = asked.clone();
     }
 
-    /// What is asked of it now.
+    /// Its current impairments.
     pub fn impairments(&self) -> &Impairments {
         &self.asked
     }
 
-    /// Whether a super-frame of so many bytes must be cut into packets before it is offered: when
+    /// Whether a super-frame of this length must be cut into packets before it is offered: when
     /// packets can have different fates, when it would arrive more than [`LONGEST_WHOLE`] after
-    /// its first packet could, or when there is an MTU to compare packets with.
+    /// its first packet could, or when an MTU applies to packets.
     pub fn needs_packets(&self, frame_bytes: usize) -> bool {
         let some = |share: Share| share != Share::NONE;
         let slow = || self.transmitter.as_ref().map_or(0, |t| t.duration(frame_bytes));
@@ -140,14 +140,14 @@ impl Direction {
             || u128::from(slow()) > LONGEST_WHOLE.as_nanos()
     }
 
-    /// Deals out a packet's fate and enters it in the ledger. `now_ns` is of any clock that does
-    /// not run backwards. Of a packet that is sent the carrier reports every delivery by
-    /// [`Direction::delivered`], or by [`Direction::count_lost`] that there is none.
+    /// Decides a packet's fate and enters it in the ledger. `now_ns` may be of any clock that never
+    /// runs backwards. For a packet that is sent the carrier reports every delivery by
+    /// [`Direction::delivered`], or its failure by [`Direction::count_lost`].
     pub fn offer(&mut self, now_ns: u64, packet: &Packet) -> Fate {
         let number = self.number;
         self.number = self.number.wrapping_add(u64::from(packet.packets.max(1)));
-        // Both chains take their step whatever becomes of the packet: what one deals out to the
-        // packets after it must not depend on the others.
+        // Both chains advance whatever becomes of the packet: their later values
+        // must not depend on other impairments.
         let swing = self.jitter.as_mut().map(|chain| chain.next(self.random, number));
         let random = self.random;
         let lost = self.loss.as_mut().is_some_and(|l| l.next(random, number, packet.packets));
@@ -172,28 +172,28 @@ impl Direction {
         Fate::Sent { at_ns, corrupt_bit, again_ns: again.then_some(at_ns) }
     }
 
-    /// Carrier: delivered this much of what was sent, copies counted.
+    /// Carrier: delivered this much of what was sent, copies included.
     pub fn delivered(&mut self, packets: u32, bytes: u64) {
         self.ledger.deliver(Count::new(u64::from(packets), bytes));
     }
 
-    /// Carrier: this much of what was sent, copies counted, could not be held or delivered.
+    /// Carrier: could not hold or deliver this much of what was sent, copies included.
     pub fn count_lost(&mut self, cause: Cause, packets: u32, bytes: u64) {
         self.ledger.lose(cause, Count::new(u64::from(packets), bytes));
     }
 
-    /// Carrier: this much came to the wire and could not be offered (not read in time, malformed).
-    /// It takes no number.
+    /// Carrier: this much reached the wire but could not be offered (not read in time, malformed).
+    /// It takes no packet number.
     pub fn count_refused(&mut self, cause: Cause, packets: u32, bytes: u64) {
         self.ledger.refuse(cause, Count::new(u64::from(packets), bytes));
     }
 
-    /// The books.
+    /// The ledger.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
-    /// How many packets were offered: the number that the next one takes.
+    /// How many packets were offered, which is the next one's number.
     pub fn offered(&self) -> u64 {
         self.number
     }
@@ -203,7 +203,7 @@ impl Direction {
         Fate::Lost(cause)
     }
 
-    /// When the packet's last bit is out; `None` if the queue has no room for it.
+    /// When the packet's last bit is sent; `None` if the queue has no room for it.
     fn transmit(&mut self, now: u64, packet: &Packet) -> Option<u64> {
         let Some(transmitter) = &mut self.transmitter else { return Some(now) };
         while let Some((start, packets)) = self.waiting.front().copied() {
@@ -233,7 +233,7 @@ impl Direction {
         Some(transmitter.send(now, packet.bytes))
     }
 
-    /// When a packet that is out arrives at the other end.
+    /// When a transmitted packet arrives at the other end.
     fn arrival(&mut self, out: u64, swing: Option<f64>, number: u64, count: Count) -> u64 {
         if self.random.chance(Stream::Reorder, number, self.asked.reorder) {
             self.ledger.reordered.add(count);
@@ -244,7 +244,7 @@ impl Direction {
         self.last
     }
 
-    /// Delay and jitter, between nothing and [`LONGEST`], in ns.
+    /// Delay and jitter, between 0 and [`LONGEST`], in ns.
     fn delay(&self, swing: Option<f64>) -> u64 {
         let (Some(swing), Some(jitter)) = (swing, self.asked.jitter) else {
             return nanoseconds(self.asked.delay);

@@ -1,4 +1,4 @@
-//! What the engine deals out, measured with fixed seeds against what was asked for.
+//! The engine's fates, measured with fixed seeds against the configured impairments.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn packet(bytes: u32) -> Packet {
     Packet { bytes, network_bytes: bytes - 14, packets: 1 }
 }
 
-/// The fates of packets that come every `gap` ns.
+/// The fates of packets that arrive every `gap` ns.
 fn fates(asked: &Impairments, seed: u64, count: usize, gap: u64) -> Vec<Fate> {
     let mut direction = Direction::new(asked, seed);
     assert_eq!(asked.check(), Ok(()));
@@ -179,7 +179,7 @@ fn jitter_has_its_mean_deviation_and_correlation() {
     let mut pareto = delays(Distribution::Pareto, 0, 4);
     pareto.sort_by(f64::total_cmp);
     assert!(pareto[0] >= 100.0);
-    // Half of 4 ms x (2^(1/3) - 1) is the median of what is added to 100 ms.
+    // 4 ms x (2^(1/3) - 1) is the median of what is added to 100 ms.
     assert!((pareto[N / 2] - 100.0 - 4.0 * (2f64.cbrt() - 1.0)).abs() < 0.02);
     let normal = delays(Distribution::Normal, 0, 5);
     let near = normal.iter().filter(|d| (98.0..102.0).contains(*d)).count() as f64 / N as f64;
@@ -307,7 +307,7 @@ fn longer_than_the_mtu_is_lost() {
     assert_eq!(direction.ledger().lost.mtu, Count::new(1, 1415));
 }
 
-/// Everything at once that does not depend on time.
+/// All impairments that do not depend on time.
 fn everything() -> Impairments {
     let jitter = Jitter {
         spread: Duration::from_millis(1),
@@ -425,8 +425,8 @@ mod books {
     use super::*;
 
     proptest! {
-        /// Whatever is offered when, and whatever the carrier does with it, the ledger closes, and
-        /// what the engine said is what it counted.
+        /// Whatever is offered when, and whatever the carrier does with it, the ledger balances, and
+        /// the engine's fates equal its counts.
         #[test]
         fn always_close(
             seed: u64,

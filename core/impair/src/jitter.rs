@@ -10,7 +10,7 @@
 use crate::random::{Random, Stream};
 use crate::{Distribution, Share};
 
-/// The chain of values; one step a packet, whatever becomes of the packet.
+/// The chain of values; one step per packet, whatever becomes of the packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chain {
     distribution: Distribution,
@@ -23,7 +23,7 @@ impl Chain {
         Chain { distribution, correlation, last: None }
     }
 
-    /// Other values from the next packet on; goes on from the last one where that has a meaning.
+    /// Changes the values from the next packet on; continues from the last one where that has a meaning.
     pub(crate) fn set(&mut self, distribution: Distribution, correlation: Share) {
         if distribution != self.distribution {
             self.last = None;

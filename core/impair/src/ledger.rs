@@ -1,7 +1,7 @@
-//! What became of every packet of one direction, by count and bytes.
+//! The fates of all packets of one direction, by count and bytes.
 //!
 //! Invariant: offered + duplicated = sent + lost + held, in packets and in bytes. `held` is counted
-//! on its own, so that [`Ledger::closes`] can find a packet that vanished or came twice. The
+//! independently, so that [`Ledger::closes`] detects a packet that vanished or was counted twice. The
 //! carrier reports what it delivered and what it had to drop; the engine counts the rest.
 
 use serde::{Deserialize, Serialize};
@@ -16,18 +16,18 @@ pub struct Count {
 }
 
 impl Count {
-    /// This much.
+    /// A count of these packets and bytes.
     pub fn new(packets: u64, bytes: u64) -> Self {
         Count { packets, bytes }
     }
 
-    /// More by so much.
+    /// Adds another count.
     pub fn add(&mut self, other: Count) {
         self.packets += other.packets;
         self.bytes += other.bytes;
     }
 
-    /// Less by so much, at least nothing.
+    /// Subtracts another count, down to zero.
     fn take(&mut self, other: Count) {
         self.packets = self.packets.saturating_sub(other.packets);
         self.bytes = self.bytes.saturating_sub(other.bytes);
@@ -38,19 +38,19 @@ impl Count {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
-    /// The loss that was asked for.
+    /// The configured loss.
     Loss,
     /// The queue before the transmitter was full.
     Queue,
     /// Longer than the wire's MTU.
     Mtu,
-    /// Carrier: it held as much as it may.
+    /// Carrier: its memory for held frames was full.
     Memory,
-    /// Carrier: it came too late to read it. Bytes may be unknown and then count as none.
+    /// Carrier: it was not read in time. Unknown bytes count as none.
     Overrun,
-    /// Carrier: the other side did not take it.
+    /// Carrier: the other side did not accept it.
     Refused,
-    /// Carrier: its headers contradict it, or it was cut off.
+    /// Carrier: its headers contradict it, or it was truncated.
     Malformed,
     /// Carrier: it was still held when the wire was removed.
     Closed,
@@ -128,58 +128,58 @@ impl Losses {
     }
 }
 
-/// The books of one direction.
+/// The counters of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Ledger {
-    /// What came in.
+    /// What arrived.
     pub offered: Count,
-    /// Copies made of what came in.
+    /// Copies made of what arrived.
     pub duplicated: Count,
     /// What was delivered, copies included.
     pub sent: Count,
-    /// What was not.
+    /// What was not delivered.
     pub lost: Losses,
-    /// What is on its way, copies included.
+    /// What is in flight, copies included.
     pub held: Count,
-    /// Of `offered`: given a wrong bit.
+    /// Of `offered`: had a bit flipped.
     pub corrupted: Count,
-    /// Of `offered`: let past those before them.
+    /// Of `offered`: allowed to overtake earlier ones.
     pub reordered: Count,
 }
 
 impl Ledger {
-    /// Came in and is on its way.
+    /// Counts arrived packets that are in flight.
     pub(crate) fn accept(&mut self, count: Count) {
         self.offered.add(count);
         self.held.add(count);
     }
 
-    /// A copy of what came in is on its way, too.
+    /// Counts copies that are in flight, too.
     pub(crate) fn duplicate(&mut self, count: Count) {
         self.duplicated.add(count);
         self.held.add(count);
     }
 
-    /// Came in and was lost at once.
+    /// Counts arrived packets that are lost at once.
     pub fn refuse(&mut self, cause: Cause, count: Count) {
         self.offered.add(count);
         self.lost.of_mut(cause).add(count);
     }
 
-    /// Was on its way and is lost.
+    /// Counts packets in flight that are lost.
     pub fn lose(&mut self, cause: Cause, count: Count) {
         self.held.take(count);
         self.lost.of_mut(cause).add(count);
     }
 
-    /// Was on its way and has arrived.
+    /// Counts packets in flight that are delivered.
     pub fn deliver(&mut self, count: Count) {
         self.held.take(count);
         self.sent.add(count);
     }
 
-    /// Whether every packet and byte is accounted for, once.
+    /// Whether every packet and byte is accounted for exactly once.
     pub fn closes(&self) -> bool {
         let mut out = self.lost.total();
         out.add(self.sent);

@@ -1,9 +1,9 @@
 //! What a wire does to frames: delay, jitter, loss, duplication, reordering, corruption and rate.
 //!
-//! [`Impairments`] is what was asked for; it has no state. [`Direction`] deals out the fates of
+//! [`Impairments`] is the configuration; it has no state. [`Direction`] decides the fates of
 //! packets and keeps the [`Ledger`]. [`bucket`] has token buckets and the rule by which senders
 //! share a budget. Nothing here does I/O or reads a clock: time comes as an argument, and every
-//! random number from a seed, so that the same seed and the same packets give the same fate.
+//! random number from a seed, so that the same seed and the same packets give the same fates.
 
 pub mod bucket;
 mod check;

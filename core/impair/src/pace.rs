@@ -1,7 +1,7 @@
-//! A transmitter's clock: when each frame is out at a given rate, exact over any number of frames.
+//! A transmitter's clock: when each frame is sent at a given rate, exact over any number of frames.
 //!
-//! What a division leaves is carried to the next frame while the transmitter is busy, so that
-//! times are rounded down by less than a nanosecond each and never drift.
+//! The remainder of a division is carried to the next frame while the transmitter is busy, so that
+//! each time is rounded down by less than a nanosecond and times never drift.
 
 use std::num::NonZeroU64;
 
@@ -12,18 +12,18 @@ const SCALE: u128 = 8_000_000_000;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Transmitter {
     rate: NonZeroU64,
-    /// Until when it is busy: whole nanoseconds, and in parts of 1/rate ns.
+    /// When it becomes idle: whole nanoseconds, and the rest in parts of 1/rate ns.
     until: u64,
     rest: u128,
 }
 
 impl Transmitter {
-    /// Idle, at so many bits per second.
+    /// An idle transmitter of `rate` bits per second.
     pub(crate) fn new(rate: NonZeroU64) -> Self {
         Transmitter { rate, until: 0, rest: 0 }
     }
 
-    /// Another rate from the next frame on.
+    /// Changes the rate from the next frame on.
     pub(crate) fn set(&mut self, rate: NonZeroU64) {
         if rate != self.rate {
             self.rate = rate;
@@ -31,12 +31,12 @@ impl Transmitter {
         }
     }
 
-    /// When a frame that comes now would start.
+    /// When a frame that arrives now would start.
     pub(crate) fn start(&self, now: u64) -> u64 {
         self.until.max(now)
     }
 
-    /// Takes a frame that comes now; returns when its last bit is out.
+    /// Accepts a frame that arrives now; returns when its last bit is sent.
     pub(crate) fn send(&mut self, now: u64, bytes: u32) -> u64 {
         if self.until < now {
             (self.until, self.rest) = (now, 0);
@@ -49,7 +49,7 @@ impl Transmitter {
         self.until
     }
 
-    /// How long so many bytes take, in ns, rounded down.
+    /// How long `bytes` take, in ns, rounded down.
     pub(crate) fn duration(&self, bytes: usize) -> u64 {
         let parts = u128::try_from(bytes).unwrap_or(u128::MAX / SCALE) * SCALE;
         u64::try_from(parts / u128::from(self.rate.get())).unwrap_or(u64::MAX)

@@ -1,7 +1,7 @@
-//! Random numbers by their place, not in turn: a function of seed, stream and packet number.
+//! Random numbers by position, not in sequence: a function of seed, stream and packet number.
 //!
-//! Each kind of impairment draws from a stream of its own, so that what one deals out does not
-//! depend on whether another is on. A draw is two rounds of the finaliser of SplitMix64 (Steele,
+//! Each kind of impairment draws from a stream of its own, so that its fates do not
+//! depend on whether another is active. A draw is two rounds of the finaliser of SplitMix64 (Steele,
 //! Lea, Flood: Fast Splittable Pseudorandom Number Generators, OOPSLA 2014; constants of
 //! Stafford's variant 13). Not for secrets.
 
@@ -10,7 +10,7 @@ use crate::Share;
 /// 2^64 divided by the golden ratio, odd: the step of SplitMix64.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What a number is drawn for. The discriminant is part of the numbers: do not renumber.
+/// What a number is drawn for. The discriminant affects the numbers: do not renumber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum Stream {
@@ -43,31 +43,31 @@ impl Random {
         mix(mix(packet.wrapping_mul(STEP).wrapping_add(key)) ^ key.rotate_left(32))
     }
 
-    /// Whether the draw falls into a share.
+    /// True with the probability of a share.
     pub(crate) fn chance(self, stream: Stream, packet: u64, share: Share) -> bool {
         share != Share::NONE && self.below(stream, packet, Share::ALL.0) < share.0
     }
 
-    /// A number below `bound`, each equally likely but for 2^-32 of their share; 0 if `bound` is 0.
+    /// A number below `bound`, uniform to within 2^-32 of each share; 0 if `bound` is 0.
     pub(crate) fn below(self, stream: Stream, packet: u64, bound: u32) -> u32 {
         let wide = (u128::from(self.draw(stream, packet)) * u128::from(bound)) >> 64;
         u32::try_from(wide).unwrap_or(0)
     }
 
-    /// Between 0 and 1, neither of them: the middles of 2^53 equal parts.
+    /// Between 0 and 1, exclusive: the middles of 2^53 equal parts.
     pub(crate) fn unit(self, stream: Stream, packet: u64) -> f64 {
         ((self.draw(stream, packet) >> 11) as f64 + 0.5) / (1u64 << 53) as f64
     }
 }
 
-/// The finaliser of SplitMix64: a bijection in which every bit of the input moves every bit.
+/// The finaliser of SplitMix64: a bijection in which every bit of the input affects every bit.
 fn mix(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ (x >> 31)
 }
 
-/// The seed of one direction of a link: from what was asked for, else from the link's name
+/// The seed of one direction of a link: from the configured seed, else from the link's name
 /// (64-bit FNV-1a over it). The two directions differ in either case.
 pub fn seed_for(link: &str, direction: u8, asked: Option<u64>) -> u64 {
     let name = || {
@@ -101,7 +101,7 @@ mod tests {
         for packet in 0..160_000 {
             count[random.below(Stream::Bit, packet, 16) as usize] += 1;
         }
-        // Chi-squared with 15 degrees of freedom: 37.7 is exceeded in one of 1000 cases.
+        // Chi-squared with 15 degrees of freedom exceeds 37.7 in one of 1000 cases.
         let chi: f64 = count.iter().map(|&n| (f64::from(n) - 1e4).powi(2) / 1e4).sum();
         assert!(chi < 37.7, "{chi}");
         assert_eq!(random.below(Stream::Bit, 1, 0), 0);

@@ -1,7 +1,7 @@
-//! What is asked of one direction of a wire.
+//! The configured impairments of one direction of a wire.
 //!
-//! Probabilities are whole parts of 10^9, so that values compare exactly and a share in a file is
-//! kept as it was written. [`Impairments::check`] refuses what cannot be kept in bounded memory.
+//! Probabilities are whole parts of 10^9, so that values compare exactly and a share in a file
+//! stays as written. [`Impairments::check`] refuses values that need unbounded memory.
 
 use std::time::Duration;
 
@@ -23,44 +23,44 @@ impl Share {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Impairments {
-    /// Every packet is held for so long, after its transmission at `rate`.
+    /// How long every packet is held, after its transmission at `rate`.
     pub delay: Duration,
     /// A random part of the delay.
     pub jitter: Option<Jitter>,
     /// Which packets are lost.
     pub loss: Option<Loss>,
-    /// How many packets come twice.
+    /// How many packets are duplicated.
     pub duplicate: Share,
-    /// How many packets overtake those before them: they are not delayed.
+    /// How many packets overtake earlier ones by not being delayed.
     pub reorder: Share,
-    /// In how many packets one bit is turned over.
+    /// In how many packets one bit is flipped.
     pub corrupt: Share,
     /// Bits per second, counted over whole Ethernet frames without preamble and check sequence.
     pub rate: Option<u64>,
-    /// What waits for transmission at `rate` at most; [`Queue::DEFAULT`] when `None`.
+    /// How much may wait for transmission at `rate`; [`Queue::DEFAULT`] when `None`.
     pub queue: Option<Queue>,
-    /// Frames whose network packet is longer are lost (as on a path whose MTU is smaller).
+    /// Frames whose network packet is longer are lost (as on a path with a smaller MTU).
     pub mtu: Option<u32>,
-    /// Start of all random numbers; from the link's name when `None`.
+    /// Seed of all random numbers; from the link's name when `None`.
     pub seed: Option<u64>,
 }
 
 /// A random part of the delay. Packets keep their order: one that would overtake leaves with the
-/// one before it; `reorder` lets packets overtake.
+/// previous one; only `reorder` lets packets overtake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Jitter {
-    /// Normal: the standard deviation. Uniform: the delay is up to so much shorter or longer.
-    /// Pareto: the mean of what is added. A delay below zero counts as zero.
+    /// Normal: the standard deviation. Uniform: the delay is up to this much shorter or longer.
+    /// Pareto: the mean of the addition. A delay below zero counts as zero.
     pub spread: Duration,
-    /// Its form.
+    /// Its distribution.
     #[serde(default)]
     pub distribution: Distribution,
-    /// How much a packet's value depends on the one before it (first-order autocorrelation).
+    /// How much a packet's value depends on the previous one (first-order autocorrelation).
     #[serde(default)]
     pub correlation: Share,
 }
 
-/// The form of jitter.
+/// The distribution of jitter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Distribution {
@@ -68,9 +68,9 @@ pub enum Distribution {
     #[default]
     Normal,
     /// Heavy-tailed: shape 3, starting at zero (Lomax), scaled to the mean `spread`, added to the
-    /// delay, and never more than [`LONGEST`] with it.
+    /// delay; the sum never exceeds [`LONGEST`].
     Pareto,
-    /// Even between -spread and +spread.
+    /// Uniform between -spread and +spread.
     Uniform,
 }
 
@@ -78,31 +78,31 @@ pub enum Distribution {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Loss {
-    /// Each packet by chance.
+    /// Each packet at random.
     Random(RandomLoss),
     /// The Gilbert-Elliott model.
     Bursts(Bursts),
-    /// Exactly these, over and over: `true` is lost. At most 65,536 packets.
+    /// Exactly these, repeated: `true` is lost. At most 65,536 packets.
     Pattern(Vec<bool>),
 }
 
-/// Loss by chance.
+/// Random loss.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RandomLoss {
     /// How many packets.
     pub share: Share,
-    /// How much a packet's fate depends on the one before it.
+    /// How much a packet's fate depends on the previous one.
     #[serde(default)]
     pub correlation: Share,
 }
 
-/// Gilbert-Elliott: a good and a bad state; before each packet the state may change. Starts in the
-/// good one.
+/// Gilbert-Elliott: a good and a bad state; before each packet the state may change. It starts in the
+/// good state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bursts {
-    /// From good to bad.
+    /// Probability of changing from good to bad.
     pub enter: Share,
-    /// From bad to good; the mean length of a burst is its inverse.
+    /// Probability of changing from bad to good; the mean length of a burst is its inverse.
     pub leave: Share,
     /// Loss in the bad state; all by default.
     #[serde(default = "all")]
@@ -136,22 +136,22 @@ fn all() -> Share {
     Share::ALL
 }
 
-/// What may wait for transmission.
+/// How much may wait for transmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Queue {
-    /// So many packets.
+    /// This many packets.
     Packets(u32),
-    /// What is transmitted within so long.
+    /// As much as is transmitted within this time.
     Time(Duration),
 }
 
 impl Queue {
-    /// As long as a thousand packets.
+    /// A thousand packets.
     pub const DEFAULT: Queue = Queue::Packets(1000);
 }
 
-/// Why impairments cannot be had: the key and the reason.
+/// Why impairments are refused: the key and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The key as in the lab file, e.g. `delay`.
@@ -163,7 +163,7 @@ pub struct Problem {
 /// Bytes that one direction may hold at most.
 pub const MOST_HELD: u64 = 256 << 20;
 
-/// The longest delay, jitter included, where no rate bounds what is held.
+/// The longest delay, jitter included, without a rate to bound the memory.
 pub const LONGEST_UNBOUNDED: Duration = Duration::from_secs(10);
 
 /// The longest delay, jitter included, in any case.

@@ -1,7 +1,7 @@
-//! An assembler: instructions of eBPF, labels, jumps that are filled in at the end.
+//! An assembler: eBPF instructions, labels, and jumps whose targets are resolved at the end.
 //!
-//! Only the operations that filters need. Arithmetic is of 32 bits and clears the upper half of the
-//! register, so A and X always are zero-extended and may be compared with 64 bits.
+//! Only the operations that filters need. Arithmetic is 32-bit and clears the upper half of the
+//! register, so A and X are always zero-extended and may be compared as 64-bit values.
 
 use super::Insn;
 use crate::insn::Operand;
@@ -12,13 +12,13 @@ pub(super) const VERDICT: u8 = 0;
 pub(super) const R1: u8 = 1;
 pub(super) const R2: u8 = 2;
 pub(super) const R5: u8 = 5;
-/// The context; `LD_ABS` wants it here.
+/// The context; `LD_ABS` requires it in this register.
 pub(super) const CTX: u8 = 6;
 /// Classic BPF's accumulator.
 pub(super) const A: u8 = 7;
 /// Classic BPF's index.
 pub(super) const X: u8 = 8;
-/// What the flavour keeps about the frame.
+/// The flavour's own value about the frame.
 pub(super) const FRAME: u8 = 9;
 pub(super) const STACK: u8 = 10;
 
@@ -98,13 +98,13 @@ pub(super) mod alu {
         reg64(MOV, dst, src)
     }
 
-    /// dst = its lowest bytes, read from network order.
+    /// dst = its lowest bytes, converted from network order.
     pub(in super::super) fn from_network(dst: u8, bytes: u32) -> Insn {
         Insn::new(0xdc, dst, 0, 0, (8 * bytes).cast_signed())
     }
 }
 
-/// Jumps, of 64 bits; where to is filled in later.
+/// 64-bit jumps; their targets are resolved later.
 pub(super) mod jump {
     use super::Insn;
 
@@ -129,7 +129,7 @@ pub(super) mod jump {
     }
 }
 
-/// Where a jump goes.
+/// The target of a jump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Label {
     /// An instruction of the filter, in one of its copies.
@@ -138,11 +138,11 @@ pub(super) enum Label {
     Inner(usize),
     /// The frame is kept.
     Accept,
-    /// The frame is not.
+    /// The frame is rejected.
     Reject,
 }
 
-/// Instructions in the making.
+/// A program being assembled.
 #[derive(Default)]
 pub(super) struct Assembler {
     out: Vec<Insn>,
@@ -152,7 +152,7 @@ pub(super) struct Assembler {
 }
 
 impl Assembler {
-    /// One that does not jump.
+    /// Adds an instruction that does not jump.
     pub(super) fn add(&mut self, insn: Insn) {
         self.out.push(insn);
     }
@@ -163,29 +163,29 @@ impl Assembler {
         Label::Inner(self.inner)
     }
 
-    /// The next instruction is the target.
+    /// Makes the next instruction the target.
     pub(super) fn bind(&mut self, target: Label) {
         self.places.insert(target, self.out.len());
     }
 
-    /// One that jumps if its test holds.
+    /// Adds an instruction that jumps if its test holds.
     pub(super) fn branch(&mut self, insn: Insn, to: Label) {
         self.jumps.push((self.out.len(), to));
         self.out.push(insn);
     }
 
-    /// Jumps in any case.
+    /// Jumps unconditionally.
     pub(super) fn jump(&mut self, to: Label) {
         self.branch(jump::ALWAYS, to);
     }
 
-    /// Rejects for sure, in a way that leaves the next instruction in the verifier's graph.
+    /// Always rejects, but keeps the next instruction in the verifier's graph.
     pub(super) fn reject(&mut self) {
         self.add(alu::mov_imm(VERDICT, 0));
         self.branch(jump::imm(jump::EQ, VERDICT, 0), Label::Reject);
     }
 
-    /// Jumps if A compares so.
+    /// Jumps if the comparison of A holds.
     pub(super) fn compare(&mut self, test: u8, operand: Operand, to: Label) {
         let insn = match operand {
             Operand::X => jump::reg(test, A, X),
@@ -201,7 +201,7 @@ impl Assembler {
         self.branch(insn, to);
     }
 
-    /// The caller's instructions where they are reached, and all jumps filled in.
+    /// Adds the caller's instructions where they are reached, and resolves all jumps.
     pub(super) fn finish(mut self, accept: &[Insn], reject: &[Insn]) -> Result<Vec<Insn>> {
         if self.reaches(Label::Accept) {
             self.bind(Label::Accept);

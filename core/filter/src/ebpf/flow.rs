@@ -1,16 +1,16 @@
-//! What is known about a filter before it runs: which instructions are reached, and how many bytes of
-//! the frame have been seen to be there on every path to each.
+//! Static knowledge about a filter: which instructions are reached, and how many bytes of
+//! the frame are known to exist on every path to each.
 //!
-//! Jumps go forward only, so one pass finds both.
+//! All jumps go forward, so one pass finds both.
 
 use crate::insn::Op;
 use crate::program::successors;
 
-/// For each instruction `None` if no path reaches it, else the known bytes before it.
+/// For each instruction `None` if no path reaches it, else the bytes known before it.
 pub(super) struct Flow(Vec<Option<u32>>);
 
 impl Flow {
-    /// Of a program that was checked.
+    /// Analyses a checked program.
     pub(super) fn of(ops: &[Op]) -> Flow {
         let mut known = vec![None; ops.len()];
         if let Some(first) = known.first_mut() {
@@ -28,7 +28,7 @@ impl Flow {
         Flow(known)
     }
 
-    /// Bytes of the frame that are there for sure; `None` for what is never reached.
+    /// Bytes of the frame known to exist; `None` for an instruction that is never reached.
     pub(super) fn known(&self, at: usize) -> Option<u32> {
         self.0.get(at).copied().flatten()
     }

@@ -1,12 +1,12 @@
 //! An instruction of eBPF as the kernel takes it (`struct bpf_insn`; RFC 9669).
 
-/// One instruction, or a half of one that takes two (a 64-bit constant).
+/// One instruction, or half of a double one (a 64-bit constant).
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Insn(u64);
 
 impl Insn {
-    /// An instruction of its fields.
+    /// An instruction from its fields.
     pub const fn new(code: u8, dst: u8, src: u8, off: i16, imm: i32) -> Self {
         let registers =
             if cfg!(target_endian = "little") { src << 4 | dst } else { dst << 4 | src };
@@ -15,12 +15,12 @@ impl Insn {
         Insn(u64::from_ne_bytes([code, registers, off[0], off[1], imm[0], imm[1], imm[2], imm[3]]))
     }
 
-    /// An instruction as it lies in memory.
+    /// An instruction from its bytes in memory.
     pub const fn from_raw(raw: u64) -> Self {
         Insn(raw)
     }
 
-    /// The eight bytes as they lie in memory; an array of them is what `BPF_PROG_LOAD` takes.
+    /// The eight bytes in memory; `BPF_PROG_LOAD` takes an array of them.
     pub const fn raw(self) -> u64 {
         self.0
     }
@@ -30,13 +30,13 @@ impl Insn {
         self.0.to_ne_bytes()[0]
     }
 
-    /// The register that is written, or compared.
+    /// The register written or compared.
     pub const fn dst(self) -> u8 {
         let registers = self.0.to_ne_bytes()[1];
         if cfg!(target_endian = "little") { registers & 0x0f } else { registers >> 4 }
     }
 
-    /// The register that is read.
+    /// The register read.
     pub const fn src(self) -> u8 {
         let registers = self.0.to_ne_bytes()[1];
         if cfg!(target_endian = "little") { registers >> 4 } else { registers & 0x0f }

@@ -1,18 +1,18 @@
 //! Filters as eBPF, for programs on the kernel's data path.
 //!
-//! [`translate`] makes a whole program, [`translate_with`] one that goes on with the caller's
-//! instructions. What is expected and left, in both flavours:
+//! [`translate`] makes a whole program, [`translate_with`] one that continues with the caller's
+//! instructions. The contract of both flavours:
 //!
 //! * at entry r1 holds the context; nothing else is expected;
-//! * r0 to r9 and the stack's bytes from r10 - 80 to r10 - 1 are used: the caller's instructions get
-//!   them with any content and may use all of the stack;
+//! * r0 to r9 and the stack's bytes from r10 - 80 to r10 - 1 are overwritten: the caller's instructions
+//!   find any content in them, and may use all of the stack;
 //! * at `accept` r6 holds the context and r0 the bytes to keep (1 to 2^32 - 1, more than the frame has
 //!   where the filter keeps all of it); at `reject` r6 holds the context and r0 is 0;
-//! * every instruction is reachable (the verifier asks for that): `accept` or `reject` is left out where
+//! * every instruction is reachable (the verifier requires that): `accept` or `reject` is omitted where
 //!   the filter never gets there.
 //!
-//! The verdict is that of [`Program::run`] on the bytes that the flavour sees ([`Flavour`]). No helper
-//! is called, no map used. Jumps go forward only.
+//! The verdict equals that of [`Program::run`] on the bytes that the flavour sees ([`Flavour`]). The
+//! program calls no helper and uses no map. All jumps go forward.
 
 mod asm;
 mod flow;
@@ -30,31 +30,31 @@ use flow::Flow;
 /// How a program reaches the frame's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavour {
-    /// XDP: `struct xdp_md` and direct access. What lies between `data` and `data_end` is the frame: of
-    /// one in several pieces the first, whose length is also what the filter is told. A load whose end is
-    /// over 65,535 rejects. A VLAN tag is seen where the driver left it in the bytes, and not at all
-    /// where it took it out (veth does, while its VLAN offload is on).
+    /// XDP: `struct xdp_md` and direct access. The frame is the bytes between `data` and `data_end`: of
+    /// one in several pieces only the first, with that piece's length. A load that ends
+    /// beyond 65,535 rejects. A VLAN tag is visible where the driver left it in the bytes, and not at all
+    /// where it removed it (veth does, while its VLAN offload is on).
     Packet,
-    /// A socket's filter, or one of traffic control: `struct __sk_buff` and `LD_ABS`, `LD_IND`. The frame
-    /// is whole, and as it is on the wire: a VLAN tag that the kernel keeps beside the bytes is seen at
+    /// A filter of a socket or of traffic control: `struct __sk_buff` and `LD_ABS`, `LD_IND`. The frame
+    /// is complete, as on the wire: a VLAN tag that the kernel keeps beside the bytes is visible at
     /// its place and counts for the length. The data must begin with the Ethernet header: packet sockets
     /// of type `SOCK_RAW`, tc and tcx.
     Socket,
 }
 
-/// A filter as an eBPF program that returns the bytes to keep, 0 to reject.
+/// Translates a filter to an eBPF program that returns the bytes to keep, 0 to reject.
 ///
 /// # Errors
 ///
-/// [`crate::Error::TooLong`] for a program whose jumps, of at most 32,767 instructions, do not fit. That
+/// [`crate::Error::TooLong`] if a jump would exceed 32,767 instructions. That
 /// takes thousands of instructions, or some 350 loads at an offset from X ([`Flavour::Socket`] makes up
 /// to 91 instructions of each).
 pub fn translate(program: &Program, flavour: Flavour) -> Result<Vec<Insn>> {
     translate_with(program, flavour, &[jump::EXIT], &[jump::EXIT])
 }
 
-/// A filter as an eBPF program that goes on with `accept` or `reject`; the module's documentation says
-/// what they find. Neither may end without an exit (or a jump inside itself) as its last instruction.
+/// Translates a filter to an eBPF program that continues with `accept` or `reject`; the module's
+/// documentation says what they find. Each must end with an exit (or a jump inside itself).
 ///
 /// # Errors
 ///
@@ -75,10 +75,10 @@ pub fn translate_with(
     asm.finish(accept, reject)
 }
 
-/// Loads of one flavour; each jumps to [`Label::Reject`] where the bytes are not all there.
+/// Loads of one flavour; each jumps to [`Label::Reject`] unless all bytes exist.
 trait Loads {
     /// To A, or to X (one byte) for its header: the bytes at a constant offset. `known` bytes of the
-    /// frame are there for sure on every path to here.
+    /// frame exist on every path to here.
     fn absolute(&self, asm: &mut Assembler, to: u8, bytes: u32, offset: u32, known: u32);
     /// To A: the bytes at X + a constant.
     fn indirect(&self, asm: &mut Assembler, bytes: u32, offset: u32);
@@ -86,7 +86,7 @@ trait Loads {
     fn length(&self, asm: &mut Assembler, to: u8);
 }
 
-/// A filter's instructions, with the loads of a flavour. `copy` tells apart the targets of several.
+/// A filter's instructions, with the loads of a flavour. `copy` distinguishes the targets of several copies.
 fn body(asm: &mut Assembler, program: &Program, flow: &Flow, loads: &dyn Loads, copy: u8) {
     for (at, op) in program.ops().iter().enumerate() {
         let Some(known) = flow.known(at) else { continue };
@@ -121,7 +121,7 @@ fn body(asm: &mut Assembler, program: &Program, flow: &Flow, loads: &dyn Loads, 
     }
 }
 
-/// What happens between registers and scratch memory alone.
+/// Operations on registers and scratch memory only.
 fn register(asm: &mut Assembler, op: Op) {
     match op {
         Op::Constant(k) => asm.add(alu::mov_imm(A, k)),
@@ -164,7 +164,7 @@ fn operation(what: Alu) -> u8 {
     }
 }
 
-/// To the first label if the test holds, else to the second; one that skips nothing is the next
+/// Jumps to the first label if the test holds, else to the second; one that skips nothing is the next
 /// instruction.
 fn branch(asm: &mut Assembler, test: Test, operand: Operand, to: [Label; 2], skips: [u8; 2]) {
     let (holds, fails) = match test {

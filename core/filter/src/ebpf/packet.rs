@@ -1,15 +1,15 @@
 //! Loads by direct access, for XDP.
 //!
 //! r9 is the frame's first byte, r5 its end. Every load is at a constant offset from r9 or from a fresh
-//! copy of it, so what the verifier learned by one check holds for all later loads below it: a check
-//! is made only where no path has made it. An offset from X is bounded to 16 bits before it is added, as
-//! the verifier asks for (its `MAX_PACKET_OFF`).
+//! copy of it, so what the verifier learned by one check holds for all later loads below it. So a
+//! check is emitted only where some path has not made it. An offset from X is bounded to 16 bits before
+//! it is added, as the verifier requires (its `MAX_PACKET_OFF`).
 
 use super::asm::{self, A, Assembler, CTX, FRAME, Label, R1, R2, R5, X, alu, jump};
 use super::{Flow, Loads, body};
 use crate::Program;
 
-/// Up to which offset the verifier follows a pointer into a packet.
+/// The largest offset up to which the verifier tracks a pointer into a packet.
 const FARTHEST: u32 = 0xffff;
 
 /// Offsets of `data` and `data_end` in `struct xdp_md`.
@@ -76,7 +76,7 @@ fn back(bytes: u32) -> i16 {
     }
 }
 
-/// Bytes of the frame are in network order.
+/// Converts bytes of the frame from network order.
 fn swap(asm: &mut Assembler, register: u8, bytes: u32) {
     if bytes > 1 {
         asm.add(alu::from_network(register, bytes));

@@ -1,11 +1,11 @@
 //! Loads by `LD_ABS` and `LD_IND`, for socket filters and traffic control.
 //!
-//! r9 is the frame's length on the wire. A tag that lies beside the bytes is found once, at the start: the
-//! filter stands there twice, and the second copy, for frames with such a tag, takes bytes 12 to 15 from
-//! it (a word on the stack) and those behind from four bytes further to the front.
+//! r9 is the frame's length on the wire. The program checks once, at its start, for a tag kept beside the
+//! bytes. It contains the filter twice: the second copy, for frames with such a tag, takes bytes 12 to 15
+//! from it (a word on the stack) and later ones from four bytes earlier.
 //!
-//! These operations end the program where the bytes are not there, with no
-//! way to the caller's `reject`: so the length is looked at first, and they never fail.
+//! These operations end the program where bytes are missing, without
+//! reaching the caller's `reject`. So the length is checked first, and they never fail.
 
 use super::asm::{self, A, Assembler, CTX, FRAME, Label, R1, R2, STACK, VERDICT, X, alu, jump};
 use super::{Flow, Insn, Loads, body};
@@ -18,11 +18,11 @@ const VLAN_PRESENT: i16 = 20;
 const VLAN_TCI: i16 = 24;
 const VLAN_PROTO: i16 = 28;
 
-/// Where a tag stands in a frame, and where what it moved back begins.
+/// The offset of a tag in a frame, and of the bytes that it moved back.
 const TAG: u32 = 12;
 const BEHIND: u32 = 16;
 
-/// Where on the stack the tag is kept, as the word that it is in a frame; and an offset.
+/// Where the stack keeps the tag, as the word that it is in a frame; and an offset.
 const KEPT_TAG: i16 = -68;
 const KEPT_OFFSET: i16 = -72;
 
@@ -49,7 +49,7 @@ pub(super) fn program(asm: &mut Assembler, program: &Program, flow: &Flow) {
     body(asm, program, flow, &Tagged, 1);
 }
 
-/// Whether an instruction depends on the frame.
+/// Whether an instruction reads the frame.
 fn looks(op: Op) -> bool {
     matches!(op, Op::Absolute(..) | Op::Indirect(..) | Op::XHeader(_) | Op::Length | Op::XLength)
 }
@@ -64,7 +64,7 @@ fn ld_ind(bytes: u32, register: u8) -> Insn {
     Insn::new(0x40 | asm::width(bytes), 0, register, 0, 0)
 }
 
-/// Frames whose bytes are all in the buffer.
+/// Frames with all their bytes in the buffer.
 struct Plain;
 
 impl Loads for Plain {
@@ -96,7 +96,7 @@ impl Loads for Tagged {
         }
         let end = offset + bytes;
         if end > TAG && offset < BEHIND && !(offset >= TAG && end <= BEHIND) {
-            // Partly the tag, so more than a byte, so to A.
+            // It overlaps the tag, so it is longer than a byte, so it goes to A.
             asm.add(alu::mov_imm(A, 0));
             for at in offset..end {
                 wire(asm, 1, at);
@@ -139,7 +139,7 @@ impl Loads for Tagged {
     }
 }
 
-/// r0 = bytes that lie before the tag, in it, or behind it.
+/// r0 = bytes before the tag, in it, or after it.
 fn wire(asm: &mut Assembler, bytes: u32, offset: u32) {
     let end = offset + bytes;
     if end <= TAG {
@@ -174,13 +174,13 @@ fn wire_byte(asm: &mut Assembler) {
     asm.bind(done);
 }
 
-/// A = A and the byte in r0 behind it.
+/// A = A with the byte in r0 appended.
 fn append(asm: &mut Assembler) {
     asm.add(alu::imm(alu::SHL, A, 8));
     asm.add(alu::reg(alu::OR, A, VERDICT));
 }
 
-/// Rejects where the bytes at a constant offset are not there; false if they never are.
+/// Rejects where the bytes at a constant offset are missing; false if they always are.
 fn check(asm: &mut Assembler, bytes: u32, offset: u32, known: u32) -> bool {
     let end = offset.saturating_add(bytes);
     let Ok(least) = i32::try_from(end) else {

@@ -1,4 +1,4 @@
-//! What can be said about translations without a kernel.
+//! Tests of translations that need no kernel.
 
 use super::*;
 use crate::Program;
