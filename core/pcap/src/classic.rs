@@ -1,15 +1,15 @@
 //! Writing the classic pcap format: one link type, no interfaces, 32-bit seconds.
 //!
-//! Little-endian, version 2.4. A file header once, then a record for each packet; each function
-//! appends one of them, whole. Seconds after 2106 do not fit and stay at the last one.
+//! Little-endian, version 2.4. One file header, then a record for each packet; each function
+//! appends one of these completely. Seconds after 2106 do not fit and stay at the last value.
 //! See draft-ietf-opsawg-pcap.
 
 use crate::MOST_DATA;
 
-/// Unit of the fraction of a second in a record.
+/// The unit of a record's fraction of a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Precision {
-    /// Microseconds: what is below is cut off.
+    /// Microseconds; the rest is truncated.
     Micro,
     /// Nanoseconds.
     Nano,
@@ -21,7 +21,7 @@ pub const HEADER_LEN: usize = 24;
 /// Bytes before the data of a record.
 pub const RECORD_LEN: usize = 16;
 
-/// The snapshot length that stands for "no limit": readers take 0 for this, or refuse it.
+/// The snapshot length that means "no limit": readers take 0 for this, or refuse it.
 const UNLIMITED: u32 = 262_144;
 
 /// Magic number of a file with microseconds.
@@ -30,7 +30,7 @@ pub(crate) const MICRO: u32 = 0xa1b2_c3d4;
 /// Magic number of a file with nanoseconds.
 pub(crate) const NANO: u32 = 0xa1b2_3c4d;
 
-/// Appends the file header. `snaplen` is in bytes, 0 for none; `linktype` as in LINKTYPE_ values
+/// Appends the file header. `snaplen` is in bytes, 0 for no limit; `linktype` as in LINKTYPE_ values
 /// (1 is Ethernet).
 pub fn header(out: &mut Vec<u8>, precision: Precision, snaplen: u32, linktype: u16) {
     let magic = match precision {
@@ -42,8 +42,8 @@ pub fn header(out: &mut Vec<u8>, precision: Precision, snaplen: u32, linktype: u
     words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
 }
 
-/// Appends a packet: `time_ns` since 1970 UTC, `original` its length on the wire, `data` what was
-/// captured of it, at most [`MOST_DATA`].
+/// Appends a packet: `time_ns` since 1970 UTC, `original` its length on the wire, `data` its captured
+/// bytes, at most [`MOST_DATA`].
 pub fn record(out: &mut Vec<u8>, precision: Precision, time_ns: u64, original: u32, data: &[u8]) {
     let data = data.get(..MOST_DATA).unwrap_or(data);
     let seconds = u32::try_from(time_ns / 1_000_000_000).unwrap_or(u32::MAX);

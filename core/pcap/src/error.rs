@@ -1,27 +1,27 @@
-//! What is wrong with a capture file, and where.
+//! Errors of capture files, with their offsets.
 
 use std::io;
 
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// A capture file that cannot be read or written on.
+/// Why a capture file cannot be read or written further.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The file ends inside a block. Everything before was given.
+    /// The file ends inside a block. Everything before that was returned.
     #[error("capture file: cut short: the block at byte {at} is not whole")]
     Cut {
         /// Where the unfinished block begins.
         at: u64,
     },
-    /// The first bytes are of no known format.
+    /// The first bytes belong to no known format.
     #[error("capture file: begins with {magic:02x?}: neither pcap nor pcapng")]
     Format {
         /// The first bytes.
         magic: [u8; 4],
     },
-    /// A version of the format that is not known.
+    /// An unknown version of the format.
     #[error("capture file: section at byte {at}: version {major}.{minor} is not known")]
     Version {
         /// Where the section or file header begins.
@@ -31,22 +31,22 @@ pub enum Error {
         /// Minor version.
         minor: u16,
     },
-    /// A block against the format.
+    /// A block that violates the format.
     #[error("capture file: block at byte {at}, type {kind:#x}: {reason}")]
     Malformed {
         /// Where it begins.
         at: u64,
         /// Its type; 0 for a record of a classic file.
         kind: u32,
-        /// What is against the format.
+        /// What violates the format.
         reason: &'static str,
     },
-    /// The bytes could not be fetched.
+    /// The source could not be read.
     #[error("capture file: read at byte {at}")]
     Read {
-        /// How far it was read.
+        /// How far the file was read.
         at: u64,
-        /// The refusal.
+        /// The source's error.
         #[source]
         source: io::Error,
     },
@@ -55,9 +55,9 @@ pub enum Error {
         "padding: from {from} to {to} bytes: the gap must be a multiple of 4, and none or at least 12"
     )]
     Padding {
-        /// Bytes there are.
+        /// Bytes present.
         from: usize,
-        /// Bytes asked for.
+        /// Bytes requested.
         to: usize,
     },
 }

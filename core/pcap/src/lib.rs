@@ -1,9 +1,9 @@
 //! Capture files, pcap and pcapng: bytes to blocks and back.
 //!
-//! [`ng`] and [`classic`] append whole blocks to a vector, [`read`] takes any capture file apart
-//! block by block, [`run`] goes over packets that this crate wrote. Nothing here opens a file or asks
-//! for the time: bytes and time stamps come in as arguments, times are nanoseconds since 1970 UTC.
-//! What is written is little-endian. Readers take any bytes without a panic.
+//! [`ng`] and [`classic`] append whole blocks to a vector, [`read`] parses any capture file
+//! block by block, [`run`] iterates over packets that this crate wrote. Nothing here opens a file or
+//! asks for the time: bytes and time stamps are arguments, times are nanoseconds since 1970 UTC.
+//! Output is little-endian. Readers accept any bytes without a panic.
 //! See draft-ietf-opsawg-pcapng and draft-ietf-opsawg-pcap.
 
 #![forbid(unsafe_code)]
@@ -16,13 +16,13 @@ pub mod run;
 
 pub use error::{Error, Result};
 
-/// Number of an interface in its section of a file: 0 is the one described first.
+/// Number of an interface in its section of a file; the first described has number 0.
 pub type InterfaceId = u32;
 
-/// Most bytes of one packet, 256 MiB: more is not written, and refused when read.
+/// Maximum bytes of one packet, 256 MiB: larger ones are not written, and refused when read.
 pub const MOST_DATA: usize = 1 << 28;
 
-/// Bytes of filling after `len` bytes, up to the next multiple of 4.
+/// Bytes of padding after `len` bytes, up to the next multiple of 4.
 const fn filling(len: usize) -> usize {
     len.wrapping_neg() & 3
 }

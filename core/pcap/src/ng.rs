@@ -1,10 +1,10 @@
 //! Writing pcapng: each function appends one whole block to a vector.
 //!
-//! Little-endian; times are nanoseconds since 1970 UTC, so every interface says `if_tsresol` 9. A
-//! file is a [`section`], an [`interface`] for each place where frames are caught (numbered 0, 1, …
-//! in order, at any place before its first packet), then [`packet`]s, [`statistics`] and [`names`]
-//! in any order. [`padding`] fills a file up to a place without adding a packet. Options that do
-//! not fit their 16-bit length are cut, at a character.
+//! Little-endian; times are nanoseconds since 1970 UTC, so every interface has `if_tsresol` 9. A
+//! file is a [`section`], an [`interface`] for each capture point (numbered 0, 1, …
+//! in order, anywhere before its first packet), then [`packet`]s, [`statistics`] and [`names`]
+//! in any order. [`padding`] extends a file to an offset without adding a packet. Options that
+//! exceed their 16-bit length are truncated, at a character.
 //! See draft-ietf-opsawg-pcapng, sections 3 and 4.
 
 use std::net::IpAddr;
@@ -26,34 +26,34 @@ pub(crate) const STATISTICS: u32 = 5;
 /// Type of an enhanced packet block.
 pub(crate) const PACKET: u32 = 6;
 
-/// Type of [`padding`]: one of those left to local use (the highest bit is set), with the letters
-/// `NL`. Wireshark, tshark, capinfos, libpcap and scapy pass over such blocks in silence.
+/// Type of [`padding`]: one of those for local use (the highest bit is set), with the letters
+/// `NL`. Wireshark, tshark, capinfos, libpcap and scapy silently skip such blocks.
 pub const PADDING: u32 = 0x8000_4e4c;
 
-/// The smallest gap that [`padding`] can fill, but for none, in bytes.
+/// The smallest non-empty gap that [`padding`] can fill, in bytes.
 pub const PADDING_LEAST: usize = 12;
 
 /// Longest block of padding: libpcap refuses blocks of more than 16 MiB.
 const PADDING_MOST: usize = 8 << 20;
 
-/// Bytes of an enhanced packet block without data and options.
+/// Bytes of an enhanced packet block, excluding data and options.
 pub const PACKET_LEAST: usize = 32;
 
 /// The byte-order magic of a section.
 pub(crate) const MAGIC: u32 = 0x1a2b_3c4d;
 
-/// `epb_flags`: the frame came in.
+/// `epb_flags`: the frame was received.
 pub const INBOUND: u32 = 1;
-/// `epb_flags`: the frame went out.
+/// `epb_flags`: the frame was sent.
 pub const OUTBOUND: u32 = 2;
-/// `epb_flags`, bit 9: the checksum is left to the device and not yet right.
+/// `epb_flags`, bit 9: the device computes the checksum, which is not yet right.
 pub const CHECKSUM_UNFINISHED: u32 = 1 << 9;
 /// `epb_flags`, bit 10: the checksum was verified.
 pub const CHECKSUM_VALID: u32 = 1 << 10;
-/// `epb_flags`, bit 11: cutting into TCP segments is left to the device.
+/// `epb_flags`, bit 11: the device cuts the frame into TCP segments.
 pub const SEGMENTS: u32 = 1 << 11;
 
-/// Who made a file, for [`section`]. What is empty or `None` is not written.
+/// The origin of a file, for [`section`]. Empty fields and `None` are not written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Section<'a> {
     /// The program.
@@ -66,32 +66,32 @@ pub struct Section<'a> {
     pub comment: Option<&'a str>,
 }
 
-/// A place where frames are caught, for [`interface`]. What is empty or `None` is not written.
+/// A capture point, for [`interface`]. Empty fields and `None` are not written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interface<'a> {
     /// Name.
     pub name: &'a str,
-    /// What it is.
+    /// Its description.
     pub description: &'a str,
     /// The device.
     pub hardware: Option<&'a str>,
-    /// The filter, as it was written.
+    /// The filter, as given.
     pub filter: Option<&'a str>,
     /// Hardware address.
     pub mac: Option<[u8; 6]>,
-    /// Addresses with the bits of their prefixes; longer prefixes than the address has bits count
+    /// Addresses with their prefix lengths; a prefix longer than the address counts
     /// as the whole address.
     pub addresses: &'a [(IpAddr, u8)],
     /// Bits per second.
     pub speed: Option<u64>,
-    /// Most bytes captured of a frame, 0 for all.
+    /// Maximum bytes captured of a frame, 0 for all.
     pub snaplen: u32,
-    /// What frames begin with, as in LINKTYPE_ values.
+    /// The frames' link type, as in LINKTYPE_ values.
     pub linktype: u16,
 }
 
 impl Default for Interface<'_> {
-    /// Ethernet, nothing else.
+    /// An Ethernet interface without further details.
     fn default() -> Self {
         Interface {
             name: "",
@@ -112,17 +112,17 @@ impl Default for Interface<'_> {
 pub struct Packet<'a> {
     /// Where it was caught.
     pub interface: InterfaceId,
-    /// When, in nanoseconds since 1970 UTC.
+    /// Its time, in nanoseconds since 1970 UTC.
     pub time_ns: u64,
-    /// Length on the wire, bytes.
+    /// Length on the wire, in bytes.
     pub original: u32,
-    /// What was captured of it, at most [`MOST_DATA`].
+    /// The captured bytes, at most [`MOST_DATA`].
     pub data: &'a [u8],
     /// `epb_flags`: [`INBOUND`] and so on, 0 for none.
     pub flags: u32,
-    /// Frames lost between the one before on this interface and this one.
+    /// Frames lost on this interface between the previous frame and this one.
     pub drops: Option<u64>,
-    /// The same number on every interface that the same frame passes.
+    /// A number common to all interfaces that the same frame passes.
     pub id: Option<u64>,
     /// Anything.
     pub comment: Option<&'a str>,
@@ -147,12 +147,12 @@ pub struct Statistics {
     pub filter_accepted: Option<u64>,
     /// Frames that the operating system dropped.
     pub os_dropped: Option<u64>,
-    /// Frames that were delivered to the program.
+    /// Frames delivered to the program.
     pub delivered: Option<u64>,
 }
 
-/// Appends a section header: everything after it, up to the next, is read by its byte order. Its
-/// length is not told, so that the file may grow.
+/// Appends a section header, whose byte order applies up to the next one. It omits the section's
+/// length, so that the file may grow.
 pub fn section(out: &mut Vec<u8>, section: &Section<'_>) {
     block(out, SECTION, |out| {
         out.extend_from_slice(&MAGIC.to_le_bytes());
@@ -167,7 +167,7 @@ pub fn section(out: &mut Vec<u8>, section: &Section<'_>) {
     });
 }
 
-/// Appends an interface description. Its times count nanoseconds from 1970 UTC.
+/// Appends an interface description. Its times are nanoseconds since 1970 UTC.
 pub fn interface(out: &mut Vec<u8>, interface: &Interface<'_>) {
     block(out, INTERFACE, |out| {
         out.extend_from_slice(&interface.linktype.to_le_bytes());
@@ -190,7 +190,7 @@ pub fn interface(out: &mut Vec<u8>, interface: &Interface<'_>) {
     });
 }
 
-/// Bytes that [`packet`] appends for `captured` bytes of data, without options or with flags alone.
+/// Bytes that [`packet`] appends for `captured` bytes of data, with no option or only flags.
 pub const fn packet_len(captured: usize, has_flags: bool) -> usize {
     let captured = if captured > MOST_DATA { MOST_DATA } else { captured };
     PACKET_LEAST + captured + filling(captured) + if has_flags { 12 } else { 0 }
@@ -232,7 +232,7 @@ fn plain_packet(out: &mut Vec<u8>, packet: &Packet<'_>) {
     out.reserve(total);
     out.extend_from_slice(&packet_head(packet, data.len(), total));
     out.extend_from_slice(data);
-    // Filling and the length again, as one copy.
+    // Padding and the repeated length, as one copy.
     let mut tail = [0; 8];
     let filling = filling(data.len());
     tail[filling..filling + 4].copy_from_slice(&word(total).to_le_bytes());
@@ -242,7 +242,7 @@ fn plain_packet(out: &mut Vec<u8>, packet: &Packet<'_>) {
 fn packet_with_options(out: &mut Vec<u8>, packet: &Packet<'_>) {
     let data = packet.data.get(..MOST_DATA).unwrap_or(packet.data);
     block(out, PACKET, |out| {
-        // The length is put in when the block is whole.
+        // The length is set when the block is complete.
         out.extend_from_slice(&packet_head(packet, data.len(), 0)[8..]);
         out.extend_from_slice(data);
         out.extend_from_slice(&[0; 3][..filling(data.len())]);
@@ -279,8 +279,8 @@ pub fn statistics(out: &mut Vec<u8>, statistics: &Statistics) {
     });
 }
 
-/// Appends a name resolution block: what addresses are called. An address without a name is left
-/// out, as are names that are empty; a name ends at a zero byte and has at most 1024 bytes.
+/// Appends a name resolution block. It omits addresses without a name and
+/// empty names; a name ends at a zero byte and has at most 1024 bytes.
 pub fn names(out: &mut Vec<u8>, names: &[(IpAddr, &[&str])]) {
     block(out, NAMES, |out| {
         for (address, names) in names {
@@ -312,11 +312,11 @@ fn name_record(out: &mut Vec<u8>, address: IpAddr, names: &[u8]) {
     }
 }
 
-/// Appends blocks that mean nothing, so that `out` has `to` bytes: one, or one for each 8 MiB.
+/// Appends meaningless blocks, so that `out` has `to` bytes: one, or one for each 8 MiB.
 ///
 /// # Errors
-/// [`Error::Padding`] when `to - out.len()` is negative, no multiple of 4, or more than 0 and less
-/// than [`PADDING_LEAST`]; `out` is then as it was.
+/// [`Error::Padding`] when `to - out.len()` is negative, not a multiple of 4, or more than 0 and less
+/// than [`PADDING_LEAST`]; `out` is then unchanged.
 pub fn padding(out: &mut Vec<u8>, to: usize) -> Result<()> {
     let from = out.len();
     let wrong = || Error::Padding { from, to };
@@ -326,7 +326,7 @@ pub fn padding(out: &mut Vec<u8>, to: usize) -> Result<()> {
     }
     out.reserve(gap);
     while gap != 0 {
-        // What is left behind a longest block is none, or enough for one more.
+        // The remainder after a longest block is zero, or enough for one more.
         let now = if gap <= PADDING_MOST { gap } else { PADDING_MOST - PADDING_LEAST };
         block(out, PADDING, |out| out.resize(out.len() + now - PADDING_LEAST, 0));
         gap -= now;
@@ -334,7 +334,7 @@ pub fn padding(out: &mut Vec<u8>, to: usize) -> Result<()> {
     Ok(())
 }
 
-/// Appends a block of this type with this body, whose length is to be a multiple of 4.
+/// Appends a block of this type with this body, whose length must be a multiple of 4.
 fn block(out: &mut Vec<u8>, kind: u32, body: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend_from_slice(&kind.to_le_bytes());
@@ -348,7 +348,7 @@ fn block(out: &mut Vec<u8>, kind: u32, body: impl FnOnce(&mut Vec<u8>)) {
 /// Longest value of an option, bytes.
 const MOST_OPTION: usize = 0xffff;
 
-/// Appends options; the end of options only if there was one.
+/// Appends options; their end marker only if there was any.
 struct Options<'a> {
     out: &'a mut Vec<u8>,
     any: bool,
@@ -376,7 +376,7 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// An IPv4 address comes with its mask, an IPv6 address with the bits of its prefix.
+    /// An IPv4 address is written with its mask, an IPv6 address with its prefix length.
     fn address(&mut self, address: IpAddr, prefix: u8) {
         match address {
             IpAddr::V4(four) => {
@@ -394,7 +394,7 @@ impl<'a> Options<'a> {
     }
 }
 
-/// An option, or a record of names: code, length, value, filling. Longer values are cut.
+/// An option, or a record of names: code, length, value, padding. Longer values are truncated.
 fn put(out: &mut Vec<u8>, code: u16, value: &[u8]) {
     let value = value.get(..MOST_OPTION).unwrap_or(value);
     let len = u16::try_from(value.len()).unwrap_or_default();
@@ -404,14 +404,14 @@ fn put(out: &mut Vec<u8>, code: u16, value: &[u8]) {
     out.extend_from_slice(&[0; 3][..filling(value.len())]);
 }
 
-/// As much of a text as has at most `most` bytes.
+/// The longest prefix of a text with at most `most` bytes.
 fn cut(text: &str, most: usize) -> &str {
     let end = (0..=most.min(text.len())).rev().find(|&at| text.is_char_boundary(at));
     &text[..end.unwrap_or_default()]
 }
 
-/// A length as it stands in a block. Blocks are shorter than 4 GiB: data is limited, and options
-/// are, in number and length.
+/// A length as written in a block. Blocks are shorter than 4 GiB, because data and options
+/// are limited.
 #[inline]
 fn word(len: usize) -> u32 {
     u32::try_from(len).unwrap_or_default()
@@ -427,7 +427,7 @@ fn low(time_ns: u64) -> u32 {
     u32::try_from(time_ns & 0xffff_ffff).unwrap_or_default()
 }
 
-/// A time as blocks have it: the higher half first.
+/// A time as written in blocks: the higher half first.
 fn time(time_ns: u64) -> [u8; 8] {
     time_ns.rotate_left(32).to_le_bytes()
 }

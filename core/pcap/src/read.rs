@@ -1,15 +1,15 @@
 //! Reading capture files of any maker: pcapng and classic pcap, both byte orders.
 //!
-//! A [`Reader`] gives one [`Item`] after the other from any source of bytes, which need not be
+//! A [`Reader`] returns one [`Item`] after the other from any source of bytes, which need not be
 //! seekable. It understands every `if_tsresol` and `if_tsoffset`, several sections, simple and
-//! obsolete packet blocks; blocks of other types, our padding among them, are passed over. A classic
-//! file reads as a section with one interface. What it keeps in memory is the block at hand and what
-//! is known of the section's interfaces.
+//! obsolete packet blocks; it skips blocks of other types, our padding among them. A classic
+//! file reads as a section with one interface. It keeps only the current block and the section's
+//! interfaces in memory.
 //!
-//! Any bytes can be read without a panic, and every call gets further or says the end. The options
-//! of a block are read here and not by pcap-parser 0.17, which tests use as a second opinion: that
-//! has no powers of two as `if_tsresol`, takes options of big-endian files for little-endian ones,
-//! and cannot say where a file is cut.
+//! Any bytes can be read without a panic, and every call makes progress or reports the end. Tests
+//! compare with pcap-parser 0.17, which is not used here: it
+//! supports no powers of two as `if_tsresol`, reads options of big-endian files as little-endian,
+//! and cannot say where a file is truncated.
 //! See draft-ietf-opsawg-pcapng and draft-ietf-opsawg-pcap.
 
 mod block;
@@ -27,11 +27,11 @@ use clock::Clock;
 use order::Order;
 use source::Source;
 
-/// What a file says next.
+/// The next item of a file.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Item<'a> {
-    /// A section begins: interfaces are numbered from 0 again.
+    /// A section begins: interface numbers restart at 0.
     Section(&'a SectionInfo),
     /// The section's next interface.
     Interface(&'a InterfaceInfo),
@@ -39,16 +39,16 @@ pub enum Item<'a> {
     Packet(Packet<'a>),
     /// Counters of an interface.
     Statistics(Statistics),
-    /// What addresses are called.
+    /// Names of addresses.
     Names(Vec<(IpAddr, Vec<String>)>),
-    /// A block that is not looked into.
+    /// A block that is not parsed.
     Other {
         /// Its type.
         kind: u32,
     },
 }
 
-/// How a section is written.
+/// The format of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Format {
@@ -60,10 +60,10 @@ pub enum Format {
     ClassicNano,
 }
 
-/// The beginning of a section. Text that is not UTF-8 has U+FFFD where it is not.
+/// The beginning of a section. Invalid UTF-8 in its texts is replaced by U+FFFD.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SectionInfo {
-    /// How it is written.
+    /// Its format.
     pub format: Format,
     /// Whether its numbers are big-endian.
     pub big_endian: bool,
@@ -79,30 +79,30 @@ pub struct SectionInfo {
     pub comments: Vec<String>,
 }
 
-/// What is known of an interface. Text that is not UTF-8 has U+FFFD where it is not.
+/// The description of an interface. Invalid UTF-8 in its texts is replaced by U+FFFD.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InterfaceInfo {
     /// Its number in the section.
     pub id: InterfaceId,
-    /// What frames begin with, as in LINKTYPE_ values.
+    /// The frames' link type, as in LINKTYPE_ values.
     pub linktype: u16,
-    /// Most bytes captured of a frame, 0 for all.
+    /// Maximum bytes captured of a frame, 0 for all.
     pub snaplen: u32,
     /// Name.
     pub name: Option<String>,
-    /// What it is.
+    /// Its description.
     pub description: Option<String>,
     /// The device.
     pub hardware: Option<String>,
     /// The operating system.
     pub os: Option<String>,
-    /// The filter as it was written, if it is text.
+    /// The filter as given, if it is text.
     pub filter: Option<String>,
     /// Hardware address.
     pub mac: Option<[u8; 6]>,
     /// EUI-64 address.
     pub eui: Option<[u8; 8]>,
-    /// Addresses with the bits of their prefixes.
+    /// Addresses with their prefix lengths.
     pub addresses: Vec<(IpAddr, u8)>,
     /// Bits per second, both directions.
     pub speed: Option<u64>,
@@ -110,12 +110,12 @@ pub struct InterfaceInfo {
     pub tx_speed: Option<u64>,
     /// Bits per second, receiving.
     pub rx_speed: Option<u64>,
-    /// `if_tsresol` as it stands in the file: a power of 10, or of 2 with the highest bit set;
-    /// 6 where it is not told.
+    /// `if_tsresol` as in the file: a power of 10, or of 2 with the highest bit set;
+    /// 6 by default.
     pub resolution: u8,
-    /// Seconds to be added to every time, as they already are in what is read.
+    /// Seconds added to every time; times read here already include them.
     pub offset: i64,
-    /// Length of frame check sequences in packets, as `if_fcslen` has it.
+    /// Length of frame check sequences in packets, from `if_fcslen`.
     pub fcs_length: Option<u8>,
     /// Comments.
     pub comments: Vec<String>,
@@ -124,29 +124,29 @@ pub struct InterfaceInfo {
 /// A packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// Its interface, which is one of [`Reader::interfaces`].
+    /// Its interface, one of [`Reader::interfaces`].
     pub interface: InterfaceId,
-    /// Nanoseconds since 1970 UTC, rounded down; none in a simple packet block, and where the time
+    /// Nanoseconds since 1970 UTC, rounded down; `None` in a simple packet block, and if the time
     /// is before 1970 or after 2554.
     pub time_ns: Option<u64>,
-    /// Length on the wire, bytes.
+    /// Length on the wire, in bytes.
     pub original: u32,
-    /// What was captured.
+    /// The captured bytes.
     pub data: &'a [u8],
-    /// `epb_flags`, 0 where there are none.
+    /// `epb_flags`, 0 without any.
     pub flags: u32,
-    /// Packets lost between the one before and this one.
+    /// Packets lost between the previous one and this one.
     pub drops: Option<u64>,
-    /// The number that is the same wherever the packet passes.
+    /// The number that identifies the packet on all interfaces.
     pub id: Option<u64>,
-    /// The first comment, up to where it is not UTF-8.
+    /// The first comment, up to the first invalid UTF-8.
     pub comment: Option<&'a str>,
 }
 
 /// Counters of an interface. Times are as in [`Packet::time_ns`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Its interface, which is one of [`Reader::interfaces`].
+    /// Its interface, one of [`Reader::interfaces`].
     pub interface: InterfaceId,
     /// When they were read.
     pub time_ns: Option<u64>,
@@ -166,10 +166,10 @@ pub struct Statistics {
     pub delivered: Option<u64>,
 }
 
-/// Longest block that is looked into: a packet and as much again as options may have.
+/// Longest block that is parsed: a packet, plus the same size for options.
 const MOST_BLOCK: usize = MOST_DATA + (64 << 20);
 
-/// Where the reader is in a file.
+/// The reader's position in a file.
 enum State {
     /// Nothing was read yet.
     Begin,
@@ -179,7 +179,7 @@ enum State {
     ClassicInterface(legacy::Layout),
     /// Among the packets of a classic file.
     Classic(legacy::Layout),
-    /// There is no more.
+    /// At the end.
     End,
 }
 
@@ -193,11 +193,11 @@ pub struct Reader<R> {
 }
 
 impl<R: Read> Reader<R> {
-    /// A reader of what `bytes` gives. It reads far ahead, so `bytes` needs no buffer.
+    /// A reader of `bytes`. It reads far ahead, so `bytes` needs no buffer.
     ///
     /// # Errors
-    /// [`Error::Format`] when it is no capture file, [`Error::Read`] when the bytes cannot be had.
-    /// A file of less than four bytes is one that is cut, which the first [`Reader::next`] says.
+    /// [`Error::Format`] when it is not a capture file, [`Error::Read`] when the bytes cannot be read.
+    /// A file of less than four bytes is truncated, which the first [`Reader::next`] reports.
     pub fn new(bytes: R) -> Result<Reader<R>> {
         let mut source = Source::new(bytes);
         if source.fill(4)?
@@ -225,7 +225,7 @@ impl<R: Read> Reader<R> {
         &self.interfaces
     }
 
-    /// Bytes of the file up to the end of the last item.
+    /// The file offset of the end of the last item.
     pub fn offset(&self) -> u64 {
         self.source.offset()
     }
@@ -233,9 +233,9 @@ impl<R: Read> Reader<R> {
     /// The next item, or `None` at the end of the file.
     ///
     /// # Errors
-    /// [`Error::Malformed`] for a block that is against the format. If its length is sound it is
-    /// passed over and the next call goes on behind it. After any other error, [`Error::Cut`] for a
-    /// file that ends inside a block among them, there is no more: the next call gives `None`.
+    /// [`Error::Malformed`] for a block that violates the format. If its length is valid the block is
+    /// skipped and the next call continues after it. After any other error, such as [`Error::Cut`] for a
+    /// file that ends inside a block, the next call returns `None`.
     #[expect(clippy::should_implement_trait, reason = "the item borrows from the reader")]
     pub fn next(&mut self) -> Result<Option<Item<'_>>> {
         match std::mem::replace(&mut self.state, State::End) {
@@ -250,7 +250,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// The first bytes decide what the file is.
+    /// Determines the format from the first bytes.
     fn begin(&mut self) -> Result<Option<Item<'_>>> {
         self.need(4)?;
         let magic = self.source.data().first_chunk::<4>().copied().unwrap_or_default();
@@ -260,7 +260,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// A block of a pcapng file. The state is `End` and set again once its length is found sound.
+    /// Reads a block of a pcapng file. The state is `End` until its length is found valid.
     fn block(&mut self, order: Order) -> Result<Option<Item<'_>>> {
         if !self.source.fill(1)? {
             return Ok(None);
@@ -273,7 +273,7 @@ impl<R: Read> Reader<R> {
         }
         let total = order.u32(self.source.data(), 4);
         if (kind, total) == (0, 0) {
-            // Room that was made for a file before it was written.
+            // Space preallocated for a file.
             return Err(Error::Cut { at });
         }
         let total = block::length(at, kind, total)?;
@@ -293,7 +293,7 @@ impl<R: Read> Reader<R> {
         section.item(kind, body).map(Some).map_err(|reason| Error::Malformed { at, kind, reason })
     }
 
-    /// A section header, whose byte order is told by itself.
+    /// Reads a section header, which states its own byte order.
     fn section(&mut self) -> Result<Option<Item<'_>>> {
         let (at, kind) = (self.source.offset(), ng::SECTION);
         self.need(12)?;
@@ -328,7 +328,7 @@ impl<R: Read> Reader<R> {
             reason: "too many interfaces",
         })?;
         let body = self.source.take(total).get(8..total - 4).unwrap_or_default();
-        // One that cannot be read still has its number, so that those after it keep theirs.
+        // An unreadable one still gets a number, so that later ones keep theirs.
         let read = block::interface(order, id, body);
         let failed = read.as_ref().err().copied();
         let info =
@@ -382,13 +382,13 @@ impl<R: Read> Reader<R> {
         })))
     }
 
-    /// Has `len` bytes of the block at hand at the beginning of the buffer.
+    /// Gets `len` bytes of the current block to the beginning of the buffer.
     fn need(&mut self, len: usize) -> Result<()> {
         let at = self.source.offset();
         if self.source.fill(len)? { Ok(()) } else { Err(Error::Cut { at }) }
     }
 
-    /// Has a whole block in the buffer, the same length at both its ends.
+    /// Gets a whole block into the buffer, and checks that both its lengths are equal.
     fn whole(&mut self, kind: u32, total: usize) -> Result<()> {
         let at = self.source.offset();
         if total > MOST_BLOCK {
@@ -402,7 +402,7 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
-    /// Passes over a block without keeping it.
+    /// Skips a block without keeping it.
     fn pass(&mut self, order: Order, kind: u32, total: usize) -> Result<()> {
         let at = self.source.offset();
         if !self.source.skip(total - 4)? || !self.source.fill(4)? {

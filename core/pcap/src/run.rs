@@ -1,8 +1,8 @@
-//! Going over a run of packet blocks that [`crate::ng::packet`] or the capture program wrote.
+//! Iterates over a run of packet blocks that [`crate::ng::packet`] or the capture program wrote.
 //!
-//! For merging, classic output and counting: no copy, no allocation, little-endian enhanced packet
-//! blocks only, times in nanoseconds. The first block that is not a whole one of these ends the
-//! run; [`Records::rest`] has what was not gone over, which is empty when all was well.
+//! For merging, classic output and counting: no copy, no allocation, only little-endian enhanced packet
+//! blocks, times in nanoseconds. The first block that is not a complete one of these ends the
+//! run; [`Records::rest`] has the remaining bytes, which are empty if all blocks were valid.
 
 use crate::{InterfaceId, filling, ng};
 
@@ -15,11 +15,11 @@ pub struct Record<'a> {
     pub interface: InterfaceId,
     /// Nanoseconds since 1970 UTC.
     pub time_ns: u64,
-    /// Length on the wire, bytes.
+    /// Length on the wire, in bytes.
     pub original: u32,
-    /// Length of `data`, bytes.
+    /// Length of `data`, in bytes.
     pub captured: u32,
-    /// What was captured, without filling.
+    /// The captured bytes, without padding.
     pub data: &'a [u8],
 }
 
@@ -29,13 +29,13 @@ pub struct Records<'a> {
     rest: &'a [u8],
 }
 
-/// The packets in `bytes`, which begin with a block.
+/// The packets in `bytes`, which start at a block.
 pub fn records(bytes: &[u8]) -> Records<'_> {
     Records { rest: bytes }
 }
 
 impl<'a> Records<'a> {
-    /// What was not gone over.
+    /// The bytes not iterated over.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }

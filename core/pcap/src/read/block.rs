@@ -1,4 +1,4 @@
-//! What blocks of a pcapng file say. Framing is done: a body is what stands between the lengths.
+//! Parses the blocks of a pcapng file. Framing is done: a body is the bytes between the two lengths.
 //!
 //! See draft-ietf-opsawg-pcapng, section 4, and its appendix for the obsolete packet block.
 
@@ -10,7 +10,7 @@ use super::order::{Order, get};
 use super::{Format, InterfaceInfo, Item, Packet, SectionInfo, Statistics};
 use crate::{Error, InterfaceId, filling, ng};
 
-/// A block's length as it stands in the file, if it can be one.
+/// A block's length as in the file, if it is valid.
 pub(super) fn length(at: u64, kind: u32, total: u32) -> crate::Result<usize> {
     let wrong = |reason| Error::Malformed { at, kind, reason };
     if total < 12 {
@@ -22,13 +22,13 @@ pub(super) fn length(at: u64, kind: u32, total: u32) -> crate::Result<usize> {
     usize::try_from(total).map_err(|_| wrong("longer than memory"))
 }
 
-/// Whether blocks of this type are looked into.
+/// Whether blocks of this type are parsed.
 #[inline]
 pub(super) fn is_known(kind: u32) -> bool {
     (ng::INTERFACE..=ng::PACKET).contains(&kind)
 }
 
-/// What a section header says; its body has 16 bytes or more.
+/// Parses a section header, whose body has 16 bytes or more.
 pub(super) fn section(order: Order, body: &[u8]) -> SectionInfo {
     let mut info = SectionInfo {
         format: Format::Ng,
@@ -51,7 +51,7 @@ pub(super) fn section(order: Order, body: &[u8]) -> SectionInfo {
     info
 }
 
-/// What an interface description says.
+/// Parses an interface description.
 pub(super) fn interface(
     order: Order,
     id: InterfaceId,
@@ -87,7 +87,7 @@ fn interface_option(info: &mut InterfaceInfo, option: &Value<'_>) {
         7 => info.eui = option.array().or(info.eui),
         8 => info.speed = option.u64().or(info.speed),
         9 => info.resolution = option.byte().unwrap_or(info.resolution),
-        // The first byte tells the language: 0 is text.
+        // The first byte is the filter's kind: 0 is text.
         11 => {
             if let Some(text) = option.bytes.strip_prefix(b"\0") {
                 info.filter = Some(String::from_utf8_lossy(text).into_owned());
@@ -103,7 +103,7 @@ fn interface_option(info: &mut InterfaceInfo, option: &Value<'_>) {
     }
 }
 
-/// What blocks are read by.
+/// The context in which blocks are parsed.
 pub(super) struct Known<'a> {
     pub(super) order: Order,
     pub(super) interfaces: &'a [InterfaceInfo],
@@ -111,7 +111,7 @@ pub(super) struct Known<'a> {
 }
 
 impl Known<'_> {
-    /// The item in a block's body; the error says what is against the format.
+    /// The item in a block's body; the error says what violates the format.
     pub(super) fn item<'b>(&self, kind: u32, body: &'b [u8]) -> Result<Item<'b>, &'static str> {
         match kind {
             ng::PACKET => self.packet(body).map(Item::Packet),
@@ -155,7 +155,7 @@ impl Known<'_> {
         Ok(packet)
     }
 
-    /// It has neither interface nor time: it is of the first, and cut by that one's `snaplen`.
+    /// It has neither interface nor time: the first interface applies, and its `snaplen`.
     fn simple_packet<'b>(&self, body: &'b [u8]) -> Result<Packet<'b>, &'static str> {
         let rest = body.get(4..).ok_or("shorter than a simple packet block")?;
         let original = self.order.u32(body, 0);
@@ -186,7 +186,7 @@ impl Known<'_> {
             original: order.u32(body, 16),
             data,
             flags: 0,
-            // All ones: not told.
+            // All ones: unknown.
             drops: (drops != u16::MAX).then_some(u64::from(drops)),
             id: None,
             comment: None,
@@ -237,7 +237,7 @@ impl Known<'_> {
     }
 }
 
-/// The data of a packet and what follows its filling.
+/// The data of a packet, and the bytes after its padding.
 fn split(rest: &[u8], captured: u32) -> Result<(&[u8], &[u8]), &'static str> {
     let len = usize::try_from(captured).unwrap_or(usize::MAX);
     let data = rest.get(..len).ok_or("its packet is longer than it")?;

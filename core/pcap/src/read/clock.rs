@@ -1,24 +1,24 @@
-//! Time stamps of an interface to nanoseconds since 1970 UTC.
+//! Converts time stamps of an interface to nanoseconds since 1970 UTC.
 //!
 //! See draft-ietf-opsawg-pcapng, section 4.2, `if_tsresol` and `if_tsoffset`.
 
-/// What an interface's time stamps count, and from when.
+/// The unit and offset of an interface's time stamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Clock {
     unit: Unit,
-    /// Seconds from 1970 UTC.
+    /// Seconds since 1970 UTC.
     offset: i64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unit {
-    /// So many nanoseconds.
+    /// This many nanoseconds.
     Longer(u64),
-    /// So many make a nanosecond.
+    /// This many make a nanosecond.
     Shorter(u64),
     /// 2 to this power make a second.
     Binary(u32),
-    /// Too short for 64 bits to reach a nanosecond.
+    /// Too short for 64 bits of them to make a nanosecond.
     Nothing,
 }
 
@@ -34,7 +34,7 @@ impl Clock {
         Clock { unit, offset }
     }
 
-    /// `ticks` as nanoseconds, rounded down, if they are in the range that 64 bits have.
+    /// `ticks` as nanoseconds, rounded down, if they fit into 64 bits.
     #[inline]
     pub(super) fn ns(&self, ticks: u64) -> Option<u64> {
         if self.offset == 0 && self.unit == Unit::Longer(1) {

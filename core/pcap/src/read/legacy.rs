@@ -1,8 +1,8 @@
 //! The classic format: a header of 24 bytes, then records.
 //!
-//! Also read: files of before version 2.4, whose two lengths may stand the other way round, and
+//! Also reads files of before version 2.4, whose two lengths may be swapped, and
 //! those of a patched libpcap with 8 more bytes in each record.
-//! See draft-ietf-opsawg-pcap, and pcap-savefile(5) for what came before.
+//! See draft-ietf-opsawg-pcap, and pcap-savefile(5) for earlier versions.
 
 use super::order::Order;
 use super::{Format, InterfaceInfo};
@@ -13,7 +13,7 @@ const LONGER: u32 = 0xa1b2_cd34;
 
 pub(super) const HEADER_LEN: usize = classic::HEADER_LEN;
 
-/// How a classic file is written.
+/// The format of a classic file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     pub(super) order: Order,
@@ -24,17 +24,17 @@ pub(super) struct Layout {
     swapped: Swapped,
 }
 
-/// Whether the original length stands before the captured one.
+/// Whether the original length precedes the captured one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Swapped {
     No,
-    /// When that makes the captured one the smaller.
+    /// If that makes the captured one the smaller.
     Maybe,
     Yes,
 }
 
 impl Layout {
-    /// From the magic number, unless it is none of this format's.
+    /// From the magic number, if this format has it.
     pub(super) fn of(magic: [u8; 4]) -> Option<Layout> {
         [Order::Little, Order::Big].into_iter().find_map(|order| {
             let (unit, record) = match order.u32(&magic, 0) {
@@ -47,13 +47,13 @@ impl Layout {
         })
     }
 
-    /// For this version, unless it is not known.
+    /// For this version, if it is known.
     pub(super) fn for_version(self, version: (u16, u16)) -> Option<Layout> {
         let swapped = match version {
             (2, ..=2) => Swapped::Yes,
             (2, 3) => Swapped::Maybe,
             (2, _) => Swapped::No,
-            // What DG/UX wrote.
+            // Written by DG/UX.
             (543, 0) => Swapped::Yes,
             _ => return None,
         };
@@ -65,7 +65,7 @@ impl Layout {
     }
 }
 
-/// What the header says.
+/// The content of the header.
 pub(super) struct Header {
     pub(super) version: (u16, u16),
     pub(super) interface: InterfaceInfo,
@@ -80,7 +80,7 @@ impl Header {
             linktype: u16::from_be_bytes([high, low]),
             snaplen: order.u32(bytes, 16),
             resolution: if layout.unit == 1 { 9 } else { 6 },
-            // Four bits of the length, in 16-bit words, and one that says that it is told.
+            // Four bits of the length in 16-bit words, and one that says that the length is present.
             fcs_length: (f & 0x04 != 0).then_some((f >> 4) * 2),
             ..InterfaceInfo::default()
         };
@@ -88,7 +88,7 @@ impl Header {
     }
 }
 
-/// What stands before a packet.
+/// The header of a record.
 pub(super) struct Record {
     pub(super) time_ns: u64,
     pub(super) captured: usize,

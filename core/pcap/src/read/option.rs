@@ -1,12 +1,12 @@
-//! The options of a block: code, length, value, filling.
+//! The options of a block: code, length, value, padding.
 //!
-//! They end with the end of options, with the block, or where one is not whole. Each is read by its
-//! block's own meaning; one whose length is wrong counts as not there.
+//! They end with the end marker, with the block, or at an incomplete one. The block's type gives
+//! each its meaning; an option of wrong length counts as absent.
 
 use super::order::Order;
 use crate::filling;
 
-/// Goes over options.
+/// Iterates over options.
 #[derive(Clone, Debug)]
 pub(super) struct Options<'a> {
     order: Order,
@@ -25,7 +25,7 @@ impl<'a> Iterator for Options<'a> {
     fn next(&mut self) -> Option<Value<'a>> {
         let (head, rest) = self.rest.split_at_checked(4)?;
         let (code, len) = (self.order.u16(head, 0), usize::from(self.order.u16(head, 2)));
-        // The filling of the last one may be missing.
+        // The last option's padding may be missing.
         let bytes = rest.get(..len)?;
         self.rest = rest.get(len + filling(len)..).unwrap_or_default();
         (code != 0).then_some(Value { code, bytes, order: self.order })
@@ -42,12 +42,12 @@ pub(super) struct Value<'a> {
 
 impl<'a> Value<'a> {
     pub(super) fn text(&self) -> String {
-        // Some writers count a zero byte at the end.
+        // Some writers include a zero byte at the end.
         let bytes = self.bytes.strip_suffix(b"\0").unwrap_or(self.bytes);
         String::from_utf8_lossy(bytes).into_owned()
     }
 
-    /// As much of it as is text.
+    /// Its text, up to the first invalid UTF-8.
     pub(super) fn str(&self) -> &'a str {
         let valid = match std::str::from_utf8(self.bytes) {
             Ok(text) => return text,

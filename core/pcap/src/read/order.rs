@@ -1,4 +1,4 @@
-//! Numbers of a section, in its byte order.
+//! Reads numbers of a section in its byte order.
 
 use crate::ng;
 
@@ -10,7 +10,7 @@ pub(super) enum Order {
 }
 
 impl Order {
-    /// From the magic behind type and length of a section header.
+    /// From the magic after type and length of a section header.
     pub(super) fn of_magic(block: &[u8]) -> Option<Order> {
         [Order::Little, Order::Big].into_iter().find(|order| order.u32(block, 8) == ng::MAGIC)
     }

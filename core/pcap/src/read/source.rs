@@ -1,23 +1,23 @@
-//! Bytes that come in parts, as a window that grows no faster than they come.
+//! A window on a byte stream, which grows no faster than bytes arrive.
 //!
-//! A length that a file claims never makes memory: the window at most doubles when it is full of
-//! bytes that are there.
+//! A length that a file claims never allocates memory: the window at most doubles when it is full of
+//! received bytes.
 
 use std::io::{ErrorKind, Read};
 
 use crate::{Error, Result};
 
-/// Bytes of the window at first, and read at once.
+/// Initial bytes of the window, and bytes per read.
 const WINDOW: usize = 64 << 10;
 
 /// A window on a stream of bytes.
 pub(super) struct Source<R> {
     bytes: R,
     window: Vec<u8>,
-    /// What of the window is filled and not yet taken.
+    /// The part of the window that is filled and not yet consumed.
     start: usize,
     end: usize,
-    /// Place in the stream of `start`.
+    /// Offset of `start` in the stream.
     offset: u64,
 }
 
@@ -26,17 +26,17 @@ impl<R: Read> Source<R> {
         Source { bytes, window: Vec::new(), start: 0, end: 0, offset: 0 }
     }
 
-    /// Bytes taken so far.
+    /// Bytes consumed so far.
     pub(super) fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// What is there and not yet taken.
+    /// The bytes present and not yet consumed.
     pub(super) fn data(&self) -> &[u8] {
         self.window.get(self.start..self.end).unwrap_or_default()
     }
 
-    /// Gets `len` bytes into the window, or all there are: then the answer is `false`.
+    /// Reads `len` bytes into the window; `false` if the stream has fewer.
     #[inline]
     pub(super) fn fill(&mut self, len: usize) -> Result<bool> {
         while self.end - self.start < len {
@@ -47,7 +47,7 @@ impl<R: Read> Source<R> {
         Ok(true)
     }
 
-    /// The next `len` bytes, which [`Source::fill`] has got, as taken.
+    /// Consumes and returns the next `len` bytes, which [`Source::fill`] has read.
     #[inline]
     pub(super) fn take(&mut self, len: usize) -> &[u8] {
         let from = self.start;
@@ -55,7 +55,7 @@ impl<R: Read> Source<R> {
         self.window.get(from..self.start).unwrap_or_default()
     }
 
-    /// Takes `len` bytes and forgets them. `false` when there are less.
+    /// Skips `len` bytes. `false` if there are fewer.
     pub(super) fn skip(&mut self, mut len: usize) -> Result<bool> {
         loop {
             let now = len.min(self.end - self.start);
@@ -77,7 +77,7 @@ impl<R: Read> Source<R> {
         self.offset = self.offset.saturating_add(u64::try_from(len).unwrap_or(u64::MAX));
     }
 
-    /// Reads once. `false` at the end of the stream.
+    /// Reads once; `false` at the end of the stream.
     fn more(&mut self) -> Result<bool> {
         if self.start > 0 {
             self.window.copy_within(self.start..self.end, 0);
@@ -90,7 +90,7 @@ impl<R: Read> Source<R> {
         loop {
             match self.bytes.read(&mut self.window[self.end..]) {
                 Ok(got) => {
-                    // A reader may not claim more than it was given room for.
+                    // A reader must not claim more bytes than the room it was given.
                     self.end = self.window.len().min(self.end.saturating_add(got));
                     return Ok(got > 0);
                 }
