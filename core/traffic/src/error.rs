@@ -1,40 +1,40 @@
-//! What is wrong with what was asked for.
+//! Errors of requested traffic.
 
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why something cannot be sent.
+/// Why traffic cannot be sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Text that is not such a value.
+    /// A text that is not a valid value.
     #[error("{what} {text:?}: {reason}")]
     Text {
-        /// What it was to be.
+        /// What it should be.
         what: &'static str,
         /// The text.
         text: String,
-        /// What is wrong with it, and what would be right.
+        /// What is wrong, and a valid example.
         reason: String,
     },
-    /// A number that is too small or too large.
+    /// A number out of range.
     #[error("{what} {value}: must be {least} to {most}")]
     Range {
         /// What it is.
         what: &'static str,
         /// The number.
         value: String,
-        /// The least that may be.
+        /// The minimum.
         least: String,
-        /// The most.
+        /// The maximum.
         most: String,
     },
-    /// Two addresses that cannot stand in one packet.
+    /// Two addresses of different families.
     #[error("addresses {source_address} and {target}: of different families")]
     Families {
-        /// Where from.
+        /// The source.
         source_address: std::net::IpAddr,
-        /// Where to.
+        /// The destination.
         target: std::net::IpAddr,
     },
 }

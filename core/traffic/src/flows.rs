@@ -1,17 +1,18 @@
-//! Flows: how many there are, and what of a frame tells them apart.
+//! Flows: their number, and the fields that distinguish them.
 //!
-//! The source's UDP port first, all dynamic ones (RFC 6335), then its address, counted up from the given one.
+//! The source's UDP port varies first, over all dynamic ones (RFC 6335), then its address, counted up from
+//! the given one.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::{Error, Result};
 
-/// Ports that flows have before the address changes: a power of two.
+/// Ports used before the address changes: a power of two.
 pub const PORTS: u32 = 1 << 14;
-/// The first of them.
+/// The first of these ports.
 const FIRST_PORT: u16 = 49_152;
-/// The most flows: 1,024 addresses.
+/// The maximum number of flows: 1,024 addresses.
 pub const MOST_FLOWS: u32 = PORTS * 1024;
 
 /// A number of flows, taken in turn.
@@ -23,7 +24,7 @@ pub struct Flows(u32);
 pub struct Flow {
     /// The source's UDP port.
     pub port: u16,
-    /// What is added to the source's address, in its last 32 bits.
+    /// The addend to the last 32 bits of the source's address.
     pub address: u32,
 }
 
@@ -31,10 +32,10 @@ impl Flows {
     /// One flow.
     pub const ONE: Flows = Flows(1);
 
-    /// So many.
+    /// This many flows.
     ///
     /// # Errors
-    /// [`Error::Range`] for none or more than [`MOST_FLOWS`].
+    /// [`Error::Range`] for zero or more than [`MOST_FLOWS`].
     pub fn new(count: u32) -> Result<Flows> {
         if (1..=MOST_FLOWS).contains(&count) {
             return Ok(Flows(count));
@@ -47,7 +48,7 @@ impl Flows {
         self.0
     }
 
-    /// Of the n-th frame.
+    /// The flow of the n-th frame.
     pub fn at(self, n: u64) -> Flow {
         let number = u32::try_from(n % u64::from(self.0)).unwrap_or(0);
         let port = u16::try_from(number % PORTS).unwrap_or(0);

@@ -1,8 +1,8 @@
 //! Frames of a generator: Ethernet, IPv4 or IPv6, UDP, a stamp, zeros.
 //!
-//! A [`Frame`] is one buffer in which only what differs from frame to frame is written. IPv4 leaves UDP's
-//! checksum out (RFC 768), IPv6 must have it (RFC 8200). Invariant: every frame given out is a whole
-//! packet with right lengths and checksums.
+//! A [`Frame`] is one buffer in which only the fields that differ between frames are written. Over IPv4
+//! the UDP checksum is omitted (RFC 768), over IPv6 it is required (RFC 8200). Invariant: every frame
+//! returned is a complete packet with correct lengths and checksums.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -15,31 +15,31 @@ use crate::{Error, Flow, MOST_SIZE, Result, STAMP, Stamp};
 const UDP_HEADER: usize = 8;
 const V4: usize = 20;
 const V6: usize = 40;
-/// How many routers it may pass.
+/// TTL and hop limit.
 const HOPS: u8 = 64;
-/// The port of the discard protocol (RFC 863), which nobody answers.
+/// The port of the discard protocol (RFC 863), which has no answers.
 const DISCARD: u16 = 9;
 
-/// Whom frames are from and for.
+/// Source and destination of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addresses {
     /// The sender's MAC.
     pub source_mac: [u8; 6],
-    /// The receiver's, or that of the router on the way.
+    /// The MAC of the receiver, or of the router toward it.
     pub target_mac: [u8; 6],
-    /// The sender's address; that of the first flows.
+    /// The sender's address, used by the first flows.
     pub source: IpAddr,
-    /// The receiver's, of the same family.
+    /// The receiver's address, of the same family.
     pub target: IpAddr,
     /// The receiver's UDP port.
     pub target_port: u16,
 }
 
 impl Addresses {
-    /// Of these, to the discard port.
+    /// These addresses, with the discard port.
     ///
     /// # Errors
-    /// [`Error::Families`] for IPv4 and IPv6.
+    /// [`Error::Families`] for one of each family.
     pub fn new(macs: ([u8; 6], [u8; 6]), source: IpAddr, target: IpAddr) -> Result<Addresses> {
         let (source_mac, target_mac) = macs;
         let new = Addresses { source_mac, target_mac, source, target, target_port: DISCARD };
@@ -53,7 +53,7 @@ impl Addresses {
         Err(Error::Families { source_address: self.source, target: self.target })
     }
 
-    /// Addresses that are nobody's: those of benchmarks (RFC 2544, RFC 5180) and MACs of our own.
+    /// Addresses that belong to nobody: those for benchmarks (RFC 2544, RFC 5180), and local MACs.
     pub fn example(v6: bool) -> Addresses {
         let (source, target) = if v6 {
             let address = |last| IpAddr::V6(Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, last));
@@ -71,7 +71,7 @@ impl Addresses {
         }
     }
 
-    /// The least length of a frame with a stamp, without check sequence: 60 or 80 bytes.
+    /// The minimum length of a frame with a stamp, without check sequence: 60 or 80 bytes.
     pub fn least_length(&self) -> usize {
         ETHERNET + self.network() + UDP_HEADER + STAMP
     }
@@ -81,25 +81,25 @@ impl Addresses {
     }
 }
 
-/// A frame to be made again and again.
+/// A frame that is made repeatedly.
 #[derive(Clone, Debug)]
 pub struct Frame {
     bytes: Vec<u8>,
     stream: u16,
     v6: bool,
-    /// Where UDP's header begins.
+    /// Where the UDP header begins.
     transport: usize,
     /// The last 32 bits of the first flow's address.
     source: u32,
-    /// The sum over what never changes: of IPv4's header, or of IPv6's addresses and UDP.
+    /// The checksum of the constant fields: of the IPv4 header, or of IPv6's addresses and UDP.
     constant: u64,
 }
 
 impl Frame {
-    /// With room for frames of up to `most` bytes (length, without check sequence).
+    /// A buffer for frames of up to `most` bytes (length, without check sequence).
     ///
     /// # Errors
-    /// [`Error::Range`] when `most` is less than [`Addresses::least_length`], or more than any frame's
+    /// [`Error::Range`] when `most` is less than [`Addresses::least_length`], or more than a frame's maximum
     /// length; [`Error::Families`].
     pub fn new(addresses: &Addresses, most: usize, stream: u16) -> Result<Frame> {
         addresses.check()?;
@@ -120,7 +120,7 @@ impl Frame {
         Ok(new)
     }
 
-    /// The sum over what is constant: what changes is still zero.
+    /// The checksum of the constant fields: variable ones are still zero.
     fn sum(&self) -> u64 {
         if !self.v6 {
             return checksum::add(0, &self.bytes[ETHERNET..self.transport]);
@@ -138,7 +138,7 @@ impl Frame {
         checksum::add(pseudo, &self.bytes[self.transport..self.transport + UDP_HEADER])
     }
 
-    /// The frame of `length` bytes, which is brought into what is possible.
+    /// The frame of `length` bytes, which is clamped to the possible range.
     pub fn make(&mut self, length: usize, flow: Flow, sequence: u64, time_ns: u64) -> &[u8] {
         let length = length.clamp(self.transport + UDP_HEADER + STAMP, self.bytes.len());
         let stamp = Stamp { stream: self.stream, sequence: sequence % crate::SEQUENCES, time_ns };
@@ -151,7 +151,7 @@ impl Frame {
         self.put(at + 4, udp);
         self.bytes[at + UDP_HEADER..][..STAMP].copy_from_slice(&stamp);
         if self.v6 {
-            // The length stands in the header and in the pseudo-header.
+            // The length is in the header and in the pseudo-header.
             let mut sum = checksum::add(self.constant, &source);
             sum = checksum::add(sum, &flow.port.to_be_bytes());
             sum = checksum::add(sum, &udp) + u64::from(u16::from_be_bytes(udp));
@@ -168,8 +168,8 @@ impl Frame {
         &self.bytes[..length]
     }
 
-    /// The start of a frame up to and with its stamp, as programs that make frames need it: what differs
-    /// from frame to frame is zero, but for the source's address, which is the first flow's.
+    /// The start of a frame up to and including its stamp, for programs that make frames: fields that differ
+    /// between frames are zero, except the source's address, which is the first flow's.
     pub fn head(&self) -> Vec<u8> {
         let at = self.transport;
         let mut head = self.bytes[..at + UDP_HEADER + STAMP].to_vec();
@@ -190,7 +190,7 @@ impl Frame {
     }
 }
 
-/// The network's header but for what changes; the last 32 bits of the source's address.
+/// Writes the network header except variable fields; returns the last 32 bits of the source's address.
 fn fill_network(bytes: &mut [u8], addresses: &Addresses) -> u32 {
     let (ethernet, packet) = bytes.split_at_mut(ETHERNET);
     let (kind, changing) = match (addresses.source, addresses.target) {
@@ -218,7 +218,7 @@ fn fill_network(bytes: &mut [u8], addresses: &Addresses) -> u32 {
     changing
 }
 
-/// A length that fits, in the network's order.
+/// A length known to fit, in network order.
 fn word(length: usize) -> [u8; 2] {
     u16::try_from(length).unwrap_or(u16::MAX).to_be_bytes()
 }
@@ -237,7 +237,7 @@ mod tests {
             let addresses = Addresses::example(v6);
             let mut frame = Frame::new(&addresses, 1514, 7).unwrap();
             let flow = Flows::new(flows).unwrap().at(n.into());
-            // One before, so that nothing of it is left over.
+            // Makes a frame before, to show that nothing of it remains.
             frame.make(1514, Flow { port: 0xffff, address: u32::MAX }, u64::MAX, u64::MAX);
             let bytes = frame.make(length, flow, n.into(), time_ns);
             prop_assert_eq!(bytes.len(), length.clamp(addresses.least_length(), 1514));

@@ -1,19 +1,19 @@
-//! Times counted in buckets that are 1/128 of their value wide: percentiles of any number of samples in
-//! fixed room.
+//! Times counted in buckets whose width is 1/128 of their value: percentiles of any number of samples in
+//! constant memory.
 //!
 //! Values below 256 have a bucket each. A percentile is the upper end of its bucket, so it is never below
-//! the sample and at most 1/128 above; least, most and mean are exact.
+//! the sample and at most 1/128 above; minimum, maximum and mean are exact.
 
-/// Buckets for each power of two, as bits.
+/// Log2 of the buckets for each power of two.
 const BITS: u32 = 7;
 const PER_POWER: usize = 1 << BITS;
-/// Values of 64 bits: those below `PER_POWER`, then so many powers.
+/// Buckets for 64-bit values: those below `PER_POWER`, then the powers.
 const BUCKETS: usize = (64 - BITS as usize + 1) * PER_POWER;
 
 /// Samples, in buckets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
-    /// Made with the first sample.
+    /// Allocated with the first sample.
     buckets: Vec<u64>,
     count: u64,
     sum: u128,
@@ -27,7 +27,7 @@ impl Default for Histogram {
     }
 }
 
-/// In which bucket a value is.
+/// The bucket of a value.
 fn bucket(value: u64) -> usize {
     let power = (value | 1).ilog2().saturating_sub(BITS);
     let within = usize::try_from(value >> power).unwrap_or(0);
@@ -57,7 +57,7 @@ impl Histogram {
         self.most = self.most.max(value);
     }
 
-    /// Counts all samples of another.
+    /// Adds all samples of another histogram.
     pub fn merge(&mut self, other: &Histogram) {
         if other.count == 0 {
             return;
@@ -74,7 +74,7 @@ impl Histogram {
         self.most = self.most.max(other.most);
     }
 
-    /// How many samples.
+    /// Number of samples.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -95,7 +95,7 @@ impl Histogram {
         u64::try_from(mean).unwrap_or(u64::MAX)
     }
 
-    /// The value that this share of samples, in parts of a million, does not exceed (nearest rank);
+    /// The value that a share of samples, in parts per million, does not exceed (nearest rank);
     /// 0 without samples.
     pub fn percentile(&self, millionths: u32) -> u64 {
         let rank = u128::from(self.count) * u128::from(millionths.min(1_000_000));

@@ -1,12 +1,12 @@
-//! What a generator sends and what a receiver finds of it.
+//! What a generator sends, and what a receiver finds out about it.
 //!
 //! What to send: [`Sizes`], [`Rate`], [`Flows`], and the frames themselves ([`Addresses`], [`Frame`]), each
-//! with a [`Stamp`] that says which it is and when it left. When to send: [`Schedule`] for frames that are
-//! made, [`Replay`] for those of a file. What came of it: a [`Receiver`] tells lost, duplicated and
+//! with a [`Stamp`] of its number and its departure. When to send: [`Schedule`] for generated frames,
+//! [`Replay`] for those of a file. The result: a [`Receiver`] counts lost, duplicated and
 //! reordered frames and keeps a [`Histogram`] of latencies.
 //!
-//! Lengths of frames are in two forms. A *size* is that of RFC 2544: from the Ethernet header to the
-//! frame check sequence, which has 4 bytes; 64 is the least. A *length* is what an interface is given:
+//! Frames are measured in two ways. A *size* is that of RFC 2544: from the Ethernet header through the
+//! frame check sequence, which has 4 bytes; the minimum is 64. A *length* is what an interface gets:
 //! 4 bytes less. Times are nanoseconds.
 
 #![forbid(unsafe_code)]

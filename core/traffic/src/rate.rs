@@ -1,7 +1,7 @@
-//! How fast frames are sent: all that can be, so many packets, or so many bits a second.
+//! How fast frames are sent: as fast as possible, or a number of packets or bits a second.
 //!
-//! Bits are those of the frame with its check sequence (8 times its size); what Ethernet puts between
-//! frames, 20 bytes, does not count. Kept to a thousandth a second, so that schedules are exact.
+//! Bits are those of the frame with its check sequence (8 times its size); Ethernet's overhead between
+//! frames, 20 bytes, does not count. Rates are kept in thousandths a second, so that schedules are exact.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,7 +16,7 @@ const MOST: f64 = 1e15;
 /// A rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rate {
-    /// As fast as it goes.
+    /// As fast as possible.
     Max,
     /// Packets a second.
     Packets(f64),
@@ -25,8 +25,8 @@ pub enum Rate {
 }
 
 impl Rate {
-    /// Thousandths of packets or bits a second; `None` for [`Rate::Max`]. What is out of range is brought
-    /// into it.
+    /// Thousandths of packets or bits a second; `None` for [`Rate::Max`]. Values out of range are
+    /// clamped.
     pub(crate) fn thousandths(self) -> Option<u64> {
         let (Rate::Packets(rate) | Rate::Bits(rate)) = self else { return None };
         let rate = if rate.is_nan() { LEAST } else { rate.clamp(LEAST, MOST) };
@@ -39,10 +39,10 @@ impl Rate {
         Some(thousandths.max(1))
     }
 
-    /// Checks that it is a rate.
+    /// Checks that it is a valid rate.
     ///
     /// # Errors
-    /// [`Error::Range`] below a thousandth or above 10^15 a second, or no number.
+    /// [`Error::Range`] below a thousandth or above 10^15 a second, or not a number.
     pub fn check(self) -> Result<Rate> {
         match self {
             Rate::Packets(rate) | Rate::Bits(rate) if !(LEAST..=MOST).contains(&rate) => {
@@ -67,7 +67,7 @@ impl FromStr for Rate {
         let (number, unit) = trimmed.split_at(end);
         let number: f64 = number.parse().map_err(|_| wrong())?;
         let unit = unit.trim_start();
-        // Bytes and bits differ by a letter's case alone, so that of the `b` counts.
+        // Bytes and bits differ only in the case of the `b`, so that case counts.
         let bits = unit.strip_suffix("b/s").or_else(|| {
             let unit = unit.strip_suffix("/s").unwrap_or(unit);
             unit.strip_suffix("bit")
@@ -81,7 +81,7 @@ impl FromStr for Rate {
     }
 }
 
-/// What to write instead of text that is no rate.
+/// Advice for a text that is not a rate.
 fn instead(text: &str) -> String {
     let bare = !text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || c == '.');
     let likely = match bare {

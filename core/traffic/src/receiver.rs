@@ -1,74 +1,74 @@
-//! What became of frames with stamps: lost, duplicated, reordered, and how long they took.
+//! The fates of stamped frames: lost, duplicated, reordered, and their latencies.
 //!
-//! Reordered is what RFC 4737 calls it (3.3): a frame whose number is below the one expected next, which
-//! is one above the highest that has come. Of copies the first counts and the others are duplicates, never
-//! reordered. Lost is what has not come of the numbers below the one expected. Numbers of 48 bits go on
-//! beyond the last one. Which frames have come is known of the latest ones (the window); a frame from
-//! farther back is *stale*: late or a copy, nobody can tell, and it stays lost.
+//! Reordered is as in RFC 4737 (3.3): a frame whose number is below the one expected next, which
+//! is one above the highest received. Of copies the first counts; the others are duplicates, never
+//! reordered. Lost are the missing numbers below the expected one. The 48-bit numbers are extended
+//! beyond their wrap. A window remembers which of the latest frames arrived; a frame from before it
+//! is *stale*: either late or a copy, and it stays counted as lost.
 
 use std::collections::BTreeMap;
 
 use crate::window::Window;
 use crate::{Histogram, SEQUENCES, Stamp};
 
-/// Streams that are told apart; more are counted together, without their numbers.
+/// Maximum number of streams distinguished; the others are counted together, without their numbers.
 const STREAMS: usize = 256;
-/// Frames that are remembered of each, unless said otherwise: 26 ms at 10 million a second.
+/// Default number of frames remembered of each stream: 26 ms at 10 million a second.
 const WINDOW: usize = 1 << 18;
-/// Where numbers begin inside, so that some may come from before the start.
+/// The internal start of numbers, so that frames from before the start can be represented.
 const ORIGIN: u64 = 1 << 62;
 
-/// With which frame a stream begins.
+/// The first frame of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// With number 0: what does not come before the first one that does is lost.
+    /// Number 0: numbers before the first received one are lost.
     Zero,
-    /// With the first one that comes: the receiver joined a stream that was running.
+    /// The first one received: the receiver joined a running stream.
     FirstSeen,
 }
 
-/// What a frame was found to be.
+/// The classification of a received frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// As expected, or beyond: what lies between is lost until it comes.
+    /// The expected one, or a later one: those between are lost until they arrive.
     InOrder,
-    /// Later than one with a higher number.
+    /// Arrived after one with a higher number.
     Reordered,
-    /// A copy of one that had come.
+    /// A copy of a received one.
     Duplicate,
-    /// From so far back that it is not known whether it had come.
+    /// From before the window: it is unknown whether it was received.
     Stale,
-    /// Of a stream too many.
+    /// Of a stream beyond the maximum.
     Untold,
 }
 
-/// How many frames of a stream are lost, and of how many.
+/// Lost frames of a stream, and their total.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Loss {
-    /// Frames that were sent, as far as is known.
+    /// Frames sent, as far as known.
     pub sent: u64,
-    /// Of these, those that have not come.
+    /// Of these, those not received.
     pub lost: u64,
 }
 
 /// One stream.
 #[derive(Clone, Debug)]
 pub struct Stream {
-    /// Frames that came for the first time.
+    /// Frames received for the first time.
     pub received: u64,
-    /// Bytes of these, with check sequence.
+    /// Their bytes, with check sequence.
     pub bytes: u64,
     /// Copies.
     pub duplicates: u64,
-    /// Frames that came later than one with a higher number.
+    /// Frames that arrived after one with a higher number.
     pub reordered: u64,
-    /// The farthest that one of those was behind the number expected, in frames.
+    /// The largest distance of these from the expected number, in frames.
     pub farthest: u64,
-    /// Frames from too far back to tell.
+    /// Frames from before the window.
     pub stale: u64,
-    /// Frames that came before they left, by their clocks: not among the latencies.
+    /// Frames that arrived before they left, by their clocks: not among the latencies.
     pub early: u64,
-    /// From the stamp to the arrival, in nanoseconds.
+    /// Time from stamp to arrival, in nanoseconds.
     pub latency_ns: Histogram,
     start: u64,
     next: u64,
@@ -96,7 +96,7 @@ impl Stream {
         }
     }
 
-    /// The number without end that is nearest to what is expected.
+    /// The unwrapped number that is nearest to the expected one.
     fn whole(&self, sequence: u64) -> u64 {
         let ahead = sequence.wrapping_sub(self.next) % SEQUENCES;
         if ahead < SEQUENCES / 2 { self.next + ahead } else { self.next - (SEQUENCES - ahead) }
@@ -130,8 +130,8 @@ impl Stream {
         verdict
     }
 
-    /// What is lost of it. `sent` is how many frames its sender sent; without it what was lost behind the
-    /// last one that came is not known.
+    /// Its loss. `sent` is how many frames the sender sent; without it, loss after the
+    /// last received frame is unknown.
     pub fn loss(&self, sent: Option<u64>) -> Loss {
         let known = self.next - self.start;
         let sent = sent.map_or(known, |sent| sent.max(known));
@@ -147,24 +147,24 @@ pub struct Receiver {
     streams: BTreeMap<u16, Stream>,
     /// Frames without a stamp.
     pub foreign: u64,
-    /// Frames with a stamp of more streams than are told apart.
+    /// Frames with a stamp of streams beyond the maximum.
     pub untold: u64,
 }
 
 impl Receiver {
-    /// That has seen nothing.
+    /// A receiver that has seen nothing.
     pub fn new(start: Start) -> Receiver {
         Receiver::with_window(start, WINDOW)
     }
 
-    /// That remembers at least so many frames of each stream.
+    /// A receiver that remembers at least this many frames of each stream.
     pub fn with_window(start: Start, frames: usize) -> Receiver {
         let window = frames.clamp(64, 1 << 30);
         Receiver { start, window, streams: BTreeMap::new(), foreign: 0, untold: 0 }
     }
 
-    /// A frame as an interface gave it, without check sequence, and when it came, in nanoseconds of Unix
-    /// time. `None` when it has no stamp.
+    /// Counts a frame as received from an interface, without check sequence, with its arrival in nanoseconds
+    /// of Unix time. `None` when it has no stamp.
     pub fn frame(&mut self, frame: &[u8], arrived_ns: u64) -> Option<Verdict> {
         let Some(stamp) = Stamp::read(frame) else {
             self.foreign += 1;
@@ -174,7 +174,7 @@ impl Receiver {
         Some(self.take(&stamp, size, arrived_ns))
     }
 
-    /// A stamp, of a frame of `size` bytes with check sequence.
+    /// Counts a stamp, of a frame of `size` bytes with check sequence.
     pub fn take(&mut self, stamp: &Stamp, size: u32, arrived_ns: u64) -> Verdict {
         let room = self.streams.len() < STREAMS;
         let (start, window) = (self.start, self.window);
@@ -192,12 +192,12 @@ impl Receiver {
         stream.take(stamp, size, arrived_ns, joined)
     }
 
-    /// The streams that were seen, by number.
+    /// The streams seen, by number.
     pub fn streams(&self) -> &BTreeMap<u16, Stream> {
         &self.streams
     }
 
-    /// Frames with stamps that came for the first time, of all streams.
+    /// Stamped frames received for the first time, of all streams.
     pub fn received(&self) -> u64 {
         self.streams.values().map(|stream| stream.received).sum()
     }

@@ -1,4 +1,4 @@
-//! The receiver against a model that keeps every number it has seen.
+//! The receiver compared with a model that keeps every number.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ fn stamp(sequence: u64) -> Stamp {
     Stamp { stream: 1, sequence: sequence % SEQUENCES, time_ns: 1000 }
 }
 
-/// What a plain reading of the definitions gives.
+/// A literal implementation of the definitions.
 #[derive(Debug, Default, PartialEq)]
 struct Model {
     received: u64,
@@ -50,7 +50,7 @@ fn told(receiver: &Receiver) -> Model {
     }
 }
 
-/// Numbers in the order of arrival: some lost, some twice, each up to `spread` later than its turn.
+/// Numbers in order of arrival: some lost, some duplicated, each delayed by up to `spread` positions.
 fn arrivals(spread: u64) -> impl Strategy<Value = Vec<u64>> {
     let one = (0_u32..100, 0..spread, 0..spread);
     proptest::collection::vec(one, 0..400).prop_map(|frames| {
@@ -110,7 +110,7 @@ proptest! {
     }
 }
 
-/// The frames that it fell behind are not reordered, it is.
+/// The late frame is reordered, not those that overtook it.
 #[test]
 fn one_frame_that_comes_late_is_one_reordered() {
     let mut receiver = Receiver::new(Start::Zero);

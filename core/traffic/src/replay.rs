@@ -1,32 +1,32 @@
 //! When frames of a file are due: with their own gaps, faster or slower, or at a rate.
 //!
-//! Exact: the time of a frame follows from the file's times alone, not from the frame before. Time
-//! that goes back in a file is held: such a frame is due with the one before it, and counted. Gaps can be
-//! bounded: what is over is taken from all times behind, and time that goes back by more than the bound goes
-//! on from there. When a file is played again, its first frame follows the last one after the mean gap.
+//! Exact: the time of a frame follows only from the file's times, not from the previous frame's due time. A
+//! frame whose time goes back is due with the previous one, and counted. Gaps can be bounded: the excess is
+//! deducted from all later times, and a jump back by more than the bound restarts
+//! from there. When a file is played again, its first frame follows the last one after the mean gap.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::{Error, Rate, Result, Schedule};
 
-/// The highest speed and the inverse of the lowest.
+/// The highest speed, and the inverse of the lowest.
 const MOST: u64 = 1_000_000;
 
-/// How many times as fast as recorded, to a thousandth.
+/// The factor of the recorded speed, in thousandths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Speed {
     thousandths: u64,
 }
 
 impl Speed {
-    /// As recorded.
+    /// The recorded speed.
     pub const RECORDED: Speed = Speed { thousandths: 1000 };
 
-    /// So many thousandths of it.
+    /// This many thousandths of it.
     ///
     /// # Errors
-    /// [`Error::Range`] for less than one, or a speed of more than a million.
+    /// [`Error::Range`] for less than one thousandth, or a speed of more than a million.
     pub fn thousandths(thousandths: u64) -> Result<Speed> {
         if (1..=MOST * 1000).contains(&thousandths) {
             return Ok(Speed { thousandths });
@@ -34,7 +34,7 @@ impl Speed {
         Err(Error::range("speed in thousandths", thousandths, 1, MOST * 1000))
     }
 
-    /// The recorded time that becomes this.
+    /// The recorded time that becomes this time.
     fn recorded(self, ns: u64) -> u64 {
         let recorded = u128::from(ns) * u128::from(self.thousandths) / 1000;
         u64::try_from(recorded).unwrap_or(u64::MAX)
@@ -49,7 +49,7 @@ impl Speed {
 impl FromStr for Speed {
     type Err = Error;
 
-    /// `1`, `0.5`, `2x`: at most three digits behind the point.
+    /// `1`, `0.5`, `2x`: at most three digits after the point.
     fn from_str(text: &str) -> Result<Speed> {
         let wrong = || Error::text("speed", text, "write a factor like 1, 0.5 or 10x");
         let number = text.trim();
@@ -78,7 +78,7 @@ impl fmt::Display for Speed {
 pub enum Tempo {
     /// With its own gaps, at a speed.
     Recorded(Speed),
-    /// At a rate; [`Rate::Max`]: as fast as it goes.
+    /// At a rate; [`Rate::Max`]: as fast as possible.
     Rate(Rate),
 }
 
@@ -89,11 +89,11 @@ pub struct Replay {
     rate: Schedule,
     /// The time of the file's first frame.
     first: Option<u64>,
-    /// How far behind that the latest frame is.
+    /// The time of the latest frame since then.
     latest: u64,
-    /// Frames of this round.
+    /// Frames in this round.
     frames: u64,
-    /// Nanoseconds of the rounds before.
+    /// Nanoseconds of the previous rounds.
     rounds: u128,
     backwards: u64,
     /// The longest gap of the file, in recorded time.
@@ -102,7 +102,7 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// A file played at this tempo.
+    /// Plays a file at this tempo.
     pub fn new(tempo: Tempo) -> Replay {
         let rate = match tempo {
             Tempo::Rate(rate) => rate,
@@ -121,7 +121,7 @@ impl Replay {
         }
     }
 
-    /// The same with no gap longer than so many nanoseconds when it is played, as recorded.
+    /// The same, with gaps of at most this many nanoseconds in recorded time.
     pub fn with_gaps_of(mut self, most_ns: u64) -> Replay {
         if let Tempo::Recorded(speed) = self.tempo {
             self.most = speed.recorded(most_ns);
@@ -130,7 +130,7 @@ impl Replay {
     }
 
     /// When the next frame is due, in nanoseconds after the start. It was recorded at `time_ns` (if the
-    /// file tells) and has `size` bytes with its check sequence.
+    /// file says so) and has `size` bytes with its check sequence.
     pub fn next(&mut self, time_ns: Option<u64>, size: u32) -> u64 {
         self.frames += 1;
         if let Some(time) = time_ns {
@@ -142,14 +142,14 @@ impl Replay {
         }
     }
 
-    /// Takes the time of a frame.
+    /// Processes the time of a frame.
     fn take(&mut self, time: u64) {
         let first = *self.first.get_or_insert(time);
         let before = first.saturating_add(self.latest);
         if time < before {
             self.backwards += 1;
             if before - time > self.most {
-                // No disorder, but another clock: its gaps count from here.
+                // Not disorder, but another clock: its gaps count from here.
                 self.cut += 1;
                 self.rounds += u128::from(self.latest);
                 (self.first, self.latest) = (Some(time), 0);
@@ -164,11 +164,11 @@ impl Replay {
         self.latest = self.latest.saturating_add(gap.min(self.most));
     }
 
-    /// The file begins anew.
+    /// Restarts the file.
     pub fn again(&mut self) {
         let gap = match self.frames {
             0 | 1 => 0,
-            // Rounded to the nearest, so that a file of equal gaps goes on with the same one.
+            // Rounded to the nearest, so that a file of equal gaps continues with the same gap.
             frames => (self.latest + (frames - 1) / 2) / (frames - 1),
         };
         self.rounds += u128::from(self.latest) + u128::from(gap);
@@ -177,12 +177,12 @@ impl Replay {
         self.frames = 0;
     }
 
-    /// Gaps that were cut to the bound, and jumps back of time that are longer.
+    /// Gaps cut to the bound, and longer jumps back.
     pub fn cut(&self) -> u64 {
         self.cut
     }
 
-    /// Frames that were recorded before one that stands before them in the file.
+    /// Frames recorded before one that precedes them in the file.
     pub fn backwards(&self) -> u64 {
         self.backwards
     }
@@ -237,9 +237,9 @@ mod tests {
         };
         let (late, later) = (500 + YEARS, 540 + YEARS);
         assert_eq!(due(bounded, &[500, late, later]), (vec![0, 50, 90], 1, 0));
-        // One frame by a wrong clock.
+        // One frame with a wrong clock.
         assert_eq!(due(bounded, &[500, late, 520, 530]), (vec![0, 50, 50, 60], 2, 1));
-        // A little back is disorder.
+        // A small step back is disorder.
         assert_eq!(due(bounded, &[500, 540, 520, 545]), (vec![0, 40, 40, 45], 0, 1));
         let mut fast = Replay::new(Tempo::Recorded("2".parse().unwrap())).with_gaps_of(50);
         assert_eq!([0, 100, 300].map(|time| fast.next(Some(time), 64)), [0, 50, 100]);

@@ -1,27 +1,27 @@
-//! When frames that are made are due: exactly at the rate, however many there are.
+//! When generated frames are due: exactly at the rate, for any number of frames.
 //!
-//! The n-th frame is due as many nanoseconds after the start as the packets, or the bits, before it take at
-//! the rate, rounded down. What rounding leaves is kept, so that errors never add up.
+//! The n-th frame is due when the packets, or the bits, before it have been sent at
+//! the rate, rounded down to nanoseconds. The remainder is kept, so that errors never add up.
 
 use crate::Rate;
 
-/// Nanoseconds a second, in thousandths of a rate.
+/// Nanoseconds per second, times the thousandths of a rate.
 const NS: u64 = 1_000_000_000_000;
 
-/// The frames' times.
+/// The due times of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
-    /// Thousandths of packets or bits a second; 0: at once.
+    /// Thousandths of packets or bits a second; 0: immediately.
     rate: u64,
     bits: bool,
     /// When the next is due, in nanoseconds after the start.
     due: u64,
-    /// What is left of a nanosecond, in parts of `rate`.
+    /// The remainder of a nanosecond, in parts of `rate`.
     rest: u64,
 }
 
 impl Schedule {
-    /// For frames at this rate. At [`Rate::Max`] all are due at once.
+    /// A schedule at this rate. At [`Rate::Max`] all frames are due at once.
     pub fn new(rate: Rate) -> Schedule {
         let bits = matches!(rate, Rate::Bits(_));
         Schedule { rate: rate.thousandths().unwrap_or(0), bits, due: 0, rest: 0 }
@@ -32,8 +32,8 @@ impl Schedule {
         self.due
     }
 
-    /// That of the next frame, which has `size` bytes with its check sequence; then it is the turn of the
-    /// one behind it.
+    /// The due time of the next frame, which has `size` bytes with its check sequence; advances to the one
+    /// after it.
     pub fn next(&mut self, size: u32) -> u64 {
         let due = self.due;
         if self.rate != 0 {
@@ -46,7 +46,7 @@ impl Schedule {
         due
     }
 
-    /// As `frames` times [`Schedule::next`], for frames of `bytes` together.
+    /// Like `frames` calls of [`Schedule::next`], for frames with a total of `bytes`.
     pub fn skip(&mut self, frames: u64, bytes: u64) {
         if self.rate == 0 {
             return;
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// By the formula.
+    /// Computed by the formula.
     fn expected(rate: Rate, frames: u64, bytes: u64) -> u64 {
         let units =
             if matches!(rate, Rate::Bits(_)) { u128::from(bytes) * 8 } else { frames.into() };
@@ -106,7 +106,7 @@ mod tests {
         }
     }
 
-    /// A rate that no nanosecond divides: 10^9 frames, in strides and the last ones one by one.
+    /// A rate with fractional nanoseconds: 10^9 frames, in strides, the last ones one by one.
     #[test]
     fn a_thousand_million_frames_do_not_drift() {
         let rate = Rate::Packets(1_488_095.238);

@@ -1,39 +1,39 @@
 //! Sizes of frames: one, the Internet mix, or all of a range.
 //!
-//! With the frame check sequence, as RFC 2544 has them: 64 gives an interface 60 bytes. Which size the
-//! n-th frame has is fixed, so that two ends agree and a test can be repeated.
+//! They include the frame check sequence, as in RFC 2544: size 64 gives an interface 60 bytes. The size of
+//! the n-th frame is fixed, so that two ends agree and a test can be repeated.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::{Error, Result};
 
-/// Bytes of the frame check sequence, which an interface adds itself.
+/// Bytes of the frame check sequence, which the interface adds.
 pub const FCS: u32 = 4;
-/// The smallest frame of Ethernet (IEEE 802.3).
+/// The smallest Ethernet frame (IEEE 802.3).
 pub const LEAST_SIZE: u32 = 64;
-/// The largest: Ethernet header, the longest IPv4 packet, frame check sequence.
+/// The largest frame: Ethernet header, the longest IPv4 packet, frame check sequence.
 pub const MOST_SIZE: u32 = 14 + 65_535 + FCS;
 
-/// Seven, four and one of three sizes, mixed so that no burst is of one size.
+/// Three sizes, seven, four and one time, interleaved to avoid bursts of one size.
 const IMIX: [u32; 12] = [64, 570, 64, 64, 570, 64, 1518, 64, 570, 64, 570, 64];
 
-/// Which sizes frames have, in bytes with the frame check sequence.
+/// The sizes of frames, in bytes with the frame check sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sizes {
     /// All the same.
     Fixed(u32),
     /// The simple Internet mix: 64, 570 and 1518 bytes as 7 : 4 : 1.
     Imix,
-    /// From the first to the second, each once, then again from the first.
+    /// From the first to the second, each once, then repeated.
     Range(u32, u32),
 }
 
 impl Sizes {
-    /// Checks that all are sizes of frames.
+    /// Checks that all are valid frame sizes.
     ///
     /// # Errors
-    /// [`Error::Range`] beyond [`LEAST_SIZE`] to [`MOST_SIZE`], or for a range that ends before it begins.
+    /// [`Error::Range`] outside [`LEAST_SIZE`] to [`MOST_SIZE`], or for a range that ends before it begins.
     pub fn check(self) -> Result<Sizes> {
         for size in [self.least(), self.most()] {
             if !(LEAST_SIZE..=MOST_SIZE).contains(&size) {
@@ -58,7 +58,7 @@ impl Sizes {
         }
     }
 
-    /// After how many frames they repeat.
+    /// The number of frames after which sizes repeat.
     pub fn cycle(self) -> u32 {
         match self {
             Sizes::Fixed(_) => 1,

@@ -1,13 +1,13 @@
-//! The stamp in a frame: which stream, which frame of it, when it left. 18 bytes, the payload of the
-//! smallest frame of IPv4 and UDP.
+//! The stamp in a frame: its stream, its number, its departure. 18 bytes, the payload of the
+//! smallest frame with IPv4 and UDP.
 //!
 //! ```text
 //!  0      2      4                    10                            18
 //!  | magic| stream | sequence, 48 bits | time, ns of Unix, 64 bits |
 //! ```
 //!
-//! All in the byte order of networks. What it is written into or read from is a whole frame; the stamp
-//! is the first thing behind a UDP header. A checksum that UDP has is kept right (RFC 1624).
+//! All in network byte order. It is written to and read from complete frames, directly
+//! after the UDP header. An existing UDP checksum is updated (RFC 1624).
 
 use netloom_packet::headers::UDP;
 use netloom_packet::{Headers, Ip, checksum};
@@ -16,27 +16,27 @@ use netloom_packet::{Headers, Ip, checksum};
 pub const STAMP: usize = 18;
 /// The first two bytes.
 pub const MAGIC: u16 = 0x6e6c;
-/// How many sequence numbers there are: they begin at 0 again after the last.
+/// The number of sequence numbers; after the last they restart at 0.
 pub const SEQUENCES: u64 = 1 << 48;
 
-/// Where UDP has its checksum.
+/// Offset of the checksum in the UDP header.
 const CHECKSUM: usize = 6;
-/// Bytes of UDP's header.
+/// Bytes of the UDP header.
 const HEADER: usize = 8;
 
-/// What a frame says of itself.
+/// A frame's stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
-    /// Who sends.
+    /// The stream's number.
     pub stream: u16,
-    /// Which frame of the stream: below [`SEQUENCES`].
+    /// The frame's number in the stream, below [`SEQUENCES`].
     pub sequence: u64,
     /// When it left, in nanoseconds of Unix time.
     pub time_ns: u64,
 }
 
 impl Stamp {
-    /// As bytes.
+    /// Encodes it.
     pub fn bytes(self) -> [u8; STAMP] {
         let mut bytes = [0; STAMP];
         bytes[..2].copy_from_slice(&MAGIC.to_be_bytes());
@@ -46,7 +46,7 @@ impl Stamp {
         bytes
     }
 
-    /// The stamp at the start of a payload; `None` when there is none.
+    /// Decodes the stamp at the start of a payload; `None` without one.
     pub fn of(payload: &[u8]) -> Option<Stamp> {
         let bytes: &[u8; STAMP] = payload.first_chunk()?;
         if bytes[..2] != MAGIC.to_be_bytes() {
@@ -60,9 +60,9 @@ impl Stamp {
         })
     }
 
-    /// The stamp in a frame; `None` in frames of others.
+    /// Finds the stamp in a frame; `None` in others' frames.
     pub fn read(frame: &[u8]) -> Option<Stamp> {
-        // Most are of this form: no tags, no options, not a fragment.
+        // The common form: no tags, no options, not a fragment.
         if let Some(head) = frame.first_chunk::<60>()
             && head[12..15] == [8, 0, 0x45]
             && head[23] == UDP
@@ -76,14 +76,14 @@ impl Stamp {
     }
 }
 
-/// The packet in a frame and where UDP's payload begins.
+/// The packet in a frame, and where the UDP payload begins.
 fn place(frame: &[u8]) -> Option<(Ip, usize)> {
     let ip = Headers::parse(frame).ok()?.ip?;
     (ip.protocol == UDP).then_some(())?;
     Some((ip, ip.payload?))
 }
 
-/// Writes a stamp into a frame of UDP; `false` when it has no room for one.
+/// Writes a stamp into a UDP frame; `false` when it has no room.
 pub fn stamp(frame: &mut [u8], sequence: u64, time_ns: u64, stream: u16) -> bool {
     let Some((ip, payload)) = place(frame) else { return false };
     let new = Stamp { stream, sequence: sequence % SEQUENCES, time_ns };
@@ -104,13 +104,13 @@ pub fn stamp(frame: &mut [u8], sequence: u64, time_ns: u64, stream: u16) -> bool
     true
 }
 
-/// A checksum after some of what it covers has changed (RFC 1624, equation 3).
+/// Updates a checksum after some covered bytes have changed (RFC 1624, equation 3).
 pub(crate) fn changed(was: u16, old: &[u8], new: &[u8]) -> u16 {
     let inverse: u64 =
         old.as_chunks::<2>().0.iter().map(|word| u64::from(!u16::from_be_bytes(*word))).sum();
     let sum = checksum::add(u64::from(!was) + inverse, new);
     match !checksum::fold(sum) {
-        // Zero would mean that there is none (RFC 768).
+        // Zero would mean no checksum (RFC 768).
         0 => 0xffff,
         sum => sum,
     }
@@ -133,7 +133,7 @@ mod tests {
             prop_assert_eq!(Stamp::read(&bytes), Some(expected));
             let view = Headers::parse(&bytes).unwrap();
             prop_assert!(checksum::verifies(&bytes, view.network, &view.ip.unwrap()));
-            // Behind a tag it is found as well.
+            // It is also found after a tag.
             bytes.splice(12..12, [0x81, 0, 0, 7]);
             prop_assert_eq!(Stamp::read(&bytes), Some(expected));
         }

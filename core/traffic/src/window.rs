@@ -1,17 +1,17 @@
-//! Which of the latest frames of a stream have come: a bit each, in a ring.
+//! Which of the latest frames of a stream were received: a bit each, in a ring.
 //!
-//! Invariant: it knows the `room` numbers below `end`, and no other.
+//! Invariant: it covers exactly the `room` numbers below `end`.
 
-/// The bits of the latest frames.
+/// The bits, one per frame.
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
     words: Vec<u64>,
-    /// One above the highest number that is known.
+    /// One above the highest number covered.
     end: u64,
 }
 
 impl Window {
-    /// For at least so many frames, none of which has come.
+    /// A window of at least this many frames, none of them received.
     pub(crate) fn new(frames: usize, end: u64) -> Window {
         Window { words: vec![0; frames.div_ceil(64).next_power_of_two()], end }
     }
@@ -20,12 +20,12 @@ impl Window {
         u64::try_from(self.words.len()).unwrap_or(u64::MAX).saturating_mul(64)
     }
 
-    /// Whether it knows of this number.
+    /// Whether it covers this number.
     pub(crate) fn knows(&self, number: u64) -> bool {
         number < self.end && self.end - number <= self.room()
     }
 
-    /// Goes on so that `end` is the new one; the numbers on the way have not come.
+    /// Advances to a new `end`; the numbers in between are not received.
     pub(crate) fn advance(&mut self, end: u64) {
         if end - self.end >= self.room() {
             self.words.fill(0);
@@ -34,7 +34,7 @@ impl Window {
         }
         while self.end < end {
             let (word, bit) = self.place(self.end);
-            // Whole words at a time where they can be.
+            // Whole words at a time where possible.
             if bit == 0 && end - self.end >= 64 {
                 self.words[word] = 0;
                 self.end += 64;
@@ -45,7 +45,7 @@ impl Window {
         }
     }
 
-    /// Notes that it has come; whether it had before. It must be known.
+    /// Marks a covered number as received; returns whether it was before.
     pub(crate) fn note(&mut self, number: u64) -> bool {
         let (word, bit) = self.place(number);
         let before = self.words[word] & (1 << bit) != 0;
