@@ -1,31 +1,31 @@
 //! Four banks of counters by block number: the reference for what a point in the kernel does.
 //!
-//! Bank k mod 4 holds block k from half a period before its begin until the first packet of block
+//! Bank k mod 4 holds block k from half a period before its beginning until the first packet of block
 //! k + 4, which takes the bank over. It is read between [`Schedule::closed`] and
-//! [`Schedule::reused`], two periods or more, while nobody counts into it but late packets. No
-//! packet is ever in two blocks, and none in none: `outside` and `late` count what is in no block.
+//! [`Schedule::reused`], two periods or more, while only late packets are counted into it. Every
+//! packet is counted exactly once: `outside` and `late` count packets that are in no block.
 
 use crate::{BANKS, Colour, Counters, Mark, Record, Schedule};
 
-/// What became of a packet.
+/// How a packet was counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is in the counts of this block.
+    /// In the counts of this block.
     Counted(u64),
-    /// It came after this block was closed, and is among its late ones.
+    /// After this block was closed, among its late packets.
     Late(u64),
-    /// It is of no block that can be counted any more or yet.
+    /// In no block that can still or already be counted.
     Outside,
 }
 
-/// What a point sees at one moment: a packet, or a super-frame of several.
+/// What a point sees at one time: a packet, or a super-frame of several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// When, in nanoseconds of the point's clock.
+    /// Its time, in nanoseconds of the point's clock.
     pub time: u64,
     /// Its mark.
     pub mark: Mark,
-    /// How many packets it is on the wire: 1, or the segments of a super-frame.
+    /// Its number of packets on the wire: 1, or the segments of a super-frame.
     pub packets: u64,
     /// Their bytes on the wire, each with its headers.
     pub bytes: u64,
@@ -51,12 +51,12 @@ pub struct Banks {
 }
 
 impl Banks {
-    /// A point that counts from `began` on (its clock, nanoseconds).
+    /// Counters of a point that counts from `began` on (its clock, nanoseconds).
     pub fn new(schedule: Schedule, began: u64) -> Banks {
         Banks { schedule, began, banks: [Bank::default(); 4], outside: 0, unread: 0 }
     }
 
-    /// Counts what was seen.
+    /// Counts a sighting.
     pub fn see(&mut self, seen: &Seen) -> Outcome {
         let Some(block) = self.schedule.block_of(seen.time, seen.mark.colour) else {
             return self.outside(seen);
@@ -81,8 +81,8 @@ impl Banks {
         Outcome::Counted(block)
     }
 
-    /// The record of a block as of `now`; it may be read again for packets that came late. A block
-    /// of which nothing was seen is one of no packets; one whose bank is gone says so.
+    /// The record of a block as of `now`; it may be read again for late packets. The record of a block
+    /// without sightings has no packets; that of a block whose bank was reused says so.
     pub fn read(&mut self, block: u64, now: u64) -> Record {
         let (schedule, began) = (self.schedule, self.began);
         let bank = self.bank(block);
@@ -95,13 +95,13 @@ impl Banks {
         record
     }
 
-    /// Packets with a mark of no block that could be counted: before block 0, or after their bank
-    /// went to another.
+    /// Packets whose mark belongs to no countable block: before block 0, or after their bank
+    /// was reused.
     pub fn outside_packets(&self) -> u64 {
         self.outside
     }
 
-    /// Blocks that were taken over before they were read after their close.
+    /// Blocks whose banks were reused before they were read after their close.
     pub fn unread_blocks(&self) -> u64 {
         self.unread
     }
@@ -121,7 +121,7 @@ impl Banks {
         }
     }
 
-    /// Makes the bank this block's.
+    /// Assigns the bank to this block.
     fn take(&mut self, block: u64) {
         let bank = self.bank(block);
         if bank.block == Some(block) {

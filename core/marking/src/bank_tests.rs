@@ -1,5 +1,5 @@
-//! Two points with packets that are late, early, lost, doubled and out of order between them: what is
-//! counted against what happened.
+//! Two points with late, early, lost, duplicated and reordered packets between them: the
+//! counts compared with the truth.
 
 use proptest::prelude::*;
 
@@ -22,7 +22,7 @@ struct Sent {
     arrives: Vec<u64>,
 }
 
-/// Packets of ten blocks; 20 % lost, some doubled, each copy `most` late at most and so out of order.
+/// Packets of ten blocks; 20 % lost, some duplicated, each copy up to `most` late and so out of order.
 fn traffic(most: u64) -> impl Strategy<Value = Vec<Sent>> {
     let copies = prop_oneof![2 => Just(0usize), 7 => Just(1), 1 => Just(2)];
     let packet = (START..START + 10 * PERIOD, 60u64..1500, copies).prop_flat_map(
@@ -37,8 +37,8 @@ fn traffic(most: u64) -> impl Strategy<Value = Vec<Sent>> {
     prop::collection::vec(packet, 0..400)
 }
 
-/// What a point reports of ten blocks, of packets given with their time and the block they have
-/// their mark of. Blocks are read as they close.
+/// What a point reports of ten blocks, given packets with their time and the block of their
+/// mark. Blocks are read as they close.
 fn point(mut seen: Vec<(u64, u64, u64)>, began: u64) -> (Vec<Record>, Banks) {
     seen.sort_unstable();
     let schedule = schedule();
@@ -92,7 +92,7 @@ proptest! {
         }
     }
 
-    /// Nothing is ever in a wrong block: what comes after the guard is told as late, by number.
+    /// No packet is ever in a wrong block: those after the guard are counted as late.
     #[test]
     fn what_is_too_late_is_counted_as_that(traffic in traffic(PERIOD / 2 - 1)) {
         let (_, second) = both(&traffic);

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// The colour of a block: even blocks have the starter's, odd ones the next's.
+/// The colour of a block, alternating between even and odd blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Colour {

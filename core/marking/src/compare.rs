@@ -3,47 +3,48 @@
 //! ATS is the mean time of a block's packets at a point. The source's formulas, in nanoseconds:
 //! OWAD = ATS at the receiver - ATS at the sender; ARTT = OWAD there + OWAD back; OWAJ = mean
 //! difference of consecutive times at the receiver - that at the sender; TWAJ = OWAD there - OWAD
-//! back. Loss is exact: sent - received. A lost packet is in one mean and not in the other, so that
-//! a mean delay under loss is not the delay; how far it can be off is told by [`Estimate`].
-//! Where packets are spread evenly that is about lost L / (2 (n - lost)); the bounds here assume nothing
-//! but that lost packets lie between the first and the last. Both clocks must be one, or agree within a bound that the caller adds by [`Estimate::widen`].
+//! back. Loss is exact: sent - received. A lost packet is in only one of the means, so that
+//! the difference under loss is not the delay; [`Estimate`] bounds the error. With evenly
+//! spread packets that is about lost L / (2 (n - lost)); the bounds here only assume
+//! that lost packets lie between the first and the last. Both points must share a clock, or their
+//! clocks agree within a bound that the caller adds by [`Estimate::widen`].
 
 use serde::Serialize;
 
 use crate::{Completeness, Error, Record, Result, Totals};
 
-/// A figure and what it can be in truth, in nanoseconds.
+/// A figure with bounds on its true value, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
     /// The figure.
     pub value: f64,
-    /// The truth is not below.
+    /// Lower bound of the true value.
     pub low: f64,
-    /// The truth is not above.
+    /// Upper bound of the true value.
     pub high: f64,
 }
 
 impl Estimate {
-    /// Nothing, to begin a sum with.
+    /// Zero, the start of a sum.
     pub(crate) const ZERO: Estimate = Estimate { value: 0.0, low: 0.0, high: 0.0 };
 
-    /// A figure that is the truth.
+    /// An exact figure.
     fn exact(value: f64) -> Estimate {
         Estimate { value, low: value, high: value }
     }
 
-    /// Whether nothing but the clocks makes it uncertain.
+    /// Whether only the clocks make it uncertain.
     pub fn is_exact(&self) -> bool {
         self.low >= self.high
     }
 
-    /// With clocks that may differ by this, in nanoseconds.
+    /// Widens it for clocks that may differ by this, in nanoseconds.
     #[must_use]
     pub fn widen(self, clock_error: f64) -> Estimate {
         Estimate { low: self.low - clock_error, high: self.high + clock_error, ..self }
     }
 
-    /// So many times of it; not below 0.
+    /// Multiplies it by a factor of at least 0.
     pub(crate) fn times(self, factor: f64) -> Estimate {
         Estimate { value: self.value * factor, low: self.low * factor, high: self.high * factor }
     }
@@ -65,7 +66,7 @@ impl Estimate {
     }
 }
 
-/// What two points say about one block.
+/// Comparison of two points for one block.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Comparison {
     /// The block.
@@ -74,22 +75,22 @@ pub struct Comparison {
     pub sent: u64,
     /// Packets at the second.
     pub received: u64,
-    /// Packets fewer at the second. Packets that were duplicated on the way make up for lost ones;
-    /// matched samples tell them apart.
+    /// How many packets fewer at the second. Packets duplicated on the path offset lost ones;
+    /// matched samples distinguish them.
     pub lost: u64,
-    /// Packets more at the second.
+    /// How many packets more at the second.
     pub gained: u64,
     /// Mean one-way delay.
     pub owad: Option<Estimate>,
-    /// Mean one-way jitter as the source has it; telescoped it is ((last - first) at the receiver -
+    /// Mean one-way jitter as the source defines it; telescoped it is ((last - first) at the receiver -
     /// (last - first) at the sender) / (N - 1), and under loss each point has its own N.
     pub owaj: Option<f64>,
-    /// What stands against either record.
+    /// Flaws of either record.
     pub completeness: Completeness,
 }
 
 impl Comparison {
-    /// Whether the loss is the truth: nothing stands against either record.
+    /// Whether the loss is exact: neither record has a flaw.
     pub fn is_complete(&self) -> bool {
         self.completeness.is_complete()
     }
@@ -116,8 +117,8 @@ pub fn compare(first: &Record, second: &Record) -> Result<Comparison> {
     })
 }
 
-/// Mean delay of the packets that were marked twice (RFC 9341, section 3.2.2), when as many came as
-/// were sent: one that is missing would leave no pairs.
+/// Mean delay of the double-marked packets (RFC 9341, section 3.2.2), if as many arrived as
+/// were sent: a missing one would leave the others unpaired.
 ///
 /// # Errors
 ///
@@ -136,13 +137,13 @@ pub fn artt(there: &Comparison, back: &Comparison) -> Option<Estimate> {
     Some(there.owad?.plus(back.owad?))
 }
 
-/// Two-way jitter as the source prints it: delay there less delay back.
+/// Two-way jitter as the source defines it: delay there minus delay back.
 pub fn twaj(there: &Comparison, back: &Comparison) -> Option<Estimate> {
     Some(there.owad?.minus(back.owad?))
 }
 
-/// How the mean delay changed from one block to the next. This is no variation between packets
-/// (RFC 3393), and has a name of its own.
+/// The change of the mean delay from one block to the next. This is not the variation between packets
+/// (RFC 3393), so it has a name of its own.
 pub fn block_mean_variation(earlier: &Comparison, later: &Comparison) -> Option<f64> {
     Some(later.owad?.value - earlier.owad?.value)
 }
@@ -154,8 +155,8 @@ fn same_block(first: &Record, second: &Record) -> Result<()> {
     Err(Error::Blocks { first: first.block, second: second.block })
 }
 
-/// What to add to a difference of times, because they count from different origins. In whole
-/// numbers first, so that nothing of a nanosecond is lost.
+/// The correction of a difference of times that count from different origins. Computed in integers
+/// first, so that no nanosecond is lost.
 fn shift(first: &Record, second: &Record) -> f64 {
     (i128::from(second.origin) - i128::from(first.origin)) as f64
 }
@@ -168,7 +169,7 @@ fn mean_delay(first: &Record, second: &Record) -> Option<Estimate> {
     Some(bounds.plus(Estimate::exact(shift(first, second))))
 }
 
-/// What the mean of some of these packets can be, if the others are unknown but lie between the
+/// Bounds of the mean of some of these packets, if the others are unknown but lie between the
 /// first and the last: of n packets with sum S and r left out, from (S - r last) / (n - r) to
 /// (S - r first) / (n - r). Never outside first and last.
 fn subset_mean(totals: &Totals, packets: u64) -> Option<Estimate> {

@@ -1,4 +1,4 @@
-//! Figures of two points against packets that are known one by one.
+//! Figures of two points compared with individually known packets.
 
 use proptest::prelude::*;
 
@@ -9,7 +9,7 @@ fn schedule() -> Schedule {
     Schedule::new(1_000_000, 1_000_000, 100_000).unwrap()
 }
 
-/// A record of block 0 with packets at these times after its begin.
+/// A record of block 0 with packets at these times after its beginning.
 fn record(times: &[u64], double: &[u64]) -> Record {
     let schedule = schedule();
     let early = schedule.begin(0) - schedule.origin(0);
@@ -57,7 +57,7 @@ proptest! {
         }
     }
 
-    /// The same with packets that come twice.
+    /// The same with duplicated packets.
     #[test]
     fn the_bounds_hold_under_duplication(ways in ways(), again in prop::collection::vec(0u64..90_000, 0..50)) {
         let ways: Vec<_> = ways.into_iter().map(|(time, d)| (time, Some(d.unwrap_or(0)))).collect();
@@ -87,7 +87,7 @@ proptest! {
         }
     }
 
-    /// What is lost is at one hop: losses of hops add up to that of the way.
+    /// Each loss is at one hop: the losses of hops add up to that of the path.
     #[test]
     fn losses_of_hops_are_the_loss_of_the_way(counts in prop::collection::vec(0usize..50, 2..6)) {
         let records: Vec<Record> =
@@ -117,7 +117,7 @@ fn the_sources_formulas_by_hand() {
 
 #[test]
 fn one_lost_packet_moves_a_mean_as_far_as_the_bounds_say() {
-    // 11 packets, 10 ms apart, all with no delay, the last one lost: the mean is early by 5 ms.
+    // 11 packets, 10 ms apart, all without delay, the last one lost: the mean is early by 5 ms.
     let times: Vec<u64> = (0..11).map(|n| n * 10_000).collect();
     let owad = compare(&record(&times, &[]), &record(&times[..10], &[])).unwrap().owad.unwrap();
     assert_eq!((owad.value, owad.low, owad.high), (-5_000.0, -10_000.0, 0.0));

@@ -1,9 +1,9 @@
-//! What is counted of one block of one flow at one point.
+//! The counters of one block of one flow at one point.
 //!
-//! A [`Tally`] is what one CPU writes: four words. Times are counted from the block's origin
+//! One CPU writes a [`Tally`] of four words. Times are counted from the block's origin
 //! ([`Schedule::origin`](crate::Schedule::origin)), so that their sum fits into 64 bits up to
 //! [`Schedule::most_packets`](crate::Schedule::most_packets); above that it wraps, and the block
-//! must be called incomplete. [`Totals`] are the tallies of all CPUs, with a sum that cannot pass
+//! counts as incomplete. [`Totals`] combine the tallies of all CPUs, with a sum that cannot exceed
 //! its 128 bits.
 
 use serde::Serialize;
@@ -11,13 +11,13 @@ use serde::Serialize;
 /// Packets and their times, as one CPU counts them. Times are nanoseconds from the block's origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tally {
-    /// Packets; of a super-frame its segments.
+    /// Packets; a super-frame counts its segments.
     pub packets: u64,
     /// Sum of their times, modulo 2^64.
     pub sum: u64,
-    /// The earliest time; all ones if there is none.
+    /// The earliest time; all ones without packets.
     pub first: u64,
-    /// The latest time; 0 if there is none.
+    /// The latest time; 0 without packets.
     pub last: u64,
 }
 
@@ -28,7 +28,7 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// Counts packets that came at one time.
+    /// Counts packets of one time.
     pub fn add(&mut self, time: u64, packets: u64) {
         self.packets += packets;
         self.sum = self.sum.wrapping_add(time.wrapping_mul(packets));
@@ -37,28 +37,28 @@ impl Tally {
     }
 }
 
-/// All that one CPU counts of a block.
+/// Everything one CPU counts for a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// All packets.
     pub all: Tally,
-    /// Those marked twice.
+    /// Double-marked packets.
     pub double: Tally,
     /// Bytes on the wire of all packets.
     pub bytes: u64,
-    /// Packets that came after the block was closed; they are in no other count.
+    /// Packets after the block was closed; they are in no other count.
     pub late: u64,
-    /// Packets that are in [`all`](Self::all), but could not be hashed.
+    /// Packets in [`all`](Self::all) that could not be hashed.
     pub unhashable: u64,
 }
 
-/// Packets and their times at one point, all CPUs together.
+/// Packets and their times at one point, over all CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Totals {
     /// Packets.
     pub packets: u64,
-    /// Sum of their times from the block's origin, in nanoseconds; written as text, because JSON's
-    /// numbers end before its 128 bits do.
+    /// Sum of their times from the block's origin, in nanoseconds; serialised as text, because JSON's
+    /// numbers do not hold 128 bits.
     #[serde(serialize_with = "text")]
     pub sum: u128,
     /// The earliest time from the block's origin, in nanoseconds.
@@ -72,7 +72,7 @@ fn text<S: serde::Serializer>(sum: &u128, serializer: S) -> Result<S::Ok, S::Err
 }
 
 impl Totals {
-    /// Adds what one CPU counted.
+    /// Adds the tally of one CPU.
     pub fn add(&mut self, tally: &Tally) {
         if tally.packets == 0 {
             return;

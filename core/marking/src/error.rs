@@ -1,4 +1,4 @@
-//! What cannot be measured, and why.
+//! Errors of measurements.
 
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -21,7 +21,7 @@ pub enum Error {
         /// Twice the guard: the period must be above it.
         least: u64,
     },
-    /// A period of nothing, or one that clocks cannot hold.
+    /// A period of zero, or too long for clocks.
     #[error("period of {period} ns: it must be from 2 to {most} ns")]
     Period {
         /// The period in nanoseconds.
@@ -37,13 +37,13 @@ pub enum Error {
         /// Half a period.
         half: u64,
     },
-    /// Marks that cannot be told apart or that do not fit into the DSCP field.
+    /// Marks that are ambiguous or do not fit into the DSCP field.
     #[error("marks: {0}")]
     Marks(&'static str),
-    /// A selection that hashes cannot meet.
+    /// A selection that hashes cannot achieve.
     #[error("selection: {0}")]
     Selection(&'static str),
-    /// Records that say nothing about each other.
+    /// Records that cannot be compared.
     #[error("comparison: block {first} with block {second}: not the same block")]
     Blocks {
         /// The block of the first record.
@@ -51,10 +51,10 @@ pub enum Error {
         /// The block of the second.
         second: u64,
     },
-    /// A block of a way that does not have the way's points.
+    /// A block without the path's points.
     #[error("way: a block of {0} points: it must have one for each point, and two at least")]
     Points(usize),
-    /// More different masks than there are tables.
+    /// More distinct masks than tables.
     #[error(
         "filters: {masks} different sets of prefix lengths and wildcards; at most {most}: use fewer \
          prefix lengths, or one session for each part"
@@ -62,7 +62,7 @@ pub enum Error {
     Masks {
         /// How many there are.
         masks: usize,
-        /// How many there may be.
+        /// The maximum.
         most: usize,
     },
 }

@@ -1,9 +1,9 @@
-//! Filters: which packets a flow is of. The plain form, checked one by one: what tables must equal.
+//! Filters: which packets belong to a flow. The plain form, checked one by one, which tables must equal.
 //!
-//! A filter is a 5-tuple in which anything may be left open and addresses may be prefixes. Rules:
-//! a filter with ports matches no packet without (ICMP, later fragments); one with an address
-//! matches packets of that family only; one that leaves all open matches every IP packet. If
-//! several match, [`Precedence`] decides. Not here: how it is made fast (`tables`).
+//! A filter is a 5-tuple in which any field may be open and addresses may be prefixes. A
+//! filter with ports matches no packet without ports (ICMP, later fragments); one with an address
+//! matches only packets of that family; an entirely open one matches every IP packet. If
+//! several match, [`Precedence`] decides. `tables` has the fast form.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -12,25 +12,25 @@ use serde::Serialize;
 
 use crate::Packet;
 
-/// Which filter has a packet that several match.
+/// Which filter gets a packet that several match.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Precedence {
-    /// The one that stands first in the list.
+    /// The first one in the list.
     #[default]
     First,
-    /// The one with the most bits given (prefix lengths, 8 for the protocol, 16 for each port);
-    /// among equals the one that stands first.
+    /// The one with the most specified bits (prefix lengths, 8 for the protocol, 16 for each port);
+    /// among equals the first one.
     Longest,
 }
 
-/// What a packet must be; what is none may be anything.
+/// Conditions on a packet; `None` matches anything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 pub struct Filter {
-    /// Where it comes from.
+    /// Its source.
     pub src_ip: Option<IpNet>,
-    /// Where it goes.
+    /// Its destination.
     pub dst_ip: Option<IpNet>,
-    /// Its protocol: of IPv6 that behind the extension headers.
+    /// Its protocol: in IPv6 the one after the extension headers.
     pub proto: Option<u8>,
     /// Its source port.
     pub src_port: Option<u16>,
@@ -38,7 +38,7 @@ pub struct Filter {
     pub dst_port: Option<u16>,
 }
 
-/// What filters look at in a packet.
+/// The fields of a packet that filters examine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     /// Source address.
@@ -87,7 +87,7 @@ impl Filter {
         self.src_ip.zip(self.dst_ip).is_some_and(|(src, dst)| v4(src) != v4(dst))
     }
 
-    /// How many bits of a packet it gives.
+    /// How many bits of a packet it specifies.
     pub fn bits_given(&self) -> u32 {
         let prefix = |net: Option<IpNet>| net.map_or(0, |net| u32::from(net.prefix_len()));
         prefix(self.src_ip)
@@ -98,13 +98,13 @@ impl Filter {
     }
 }
 
-/// The index of the filter that has this packet, by looking at all of them.
+/// The index of the filter that gets this packet, by checking all of them.
 pub fn find(filters: &[Filter], precedence: Precedence, key: &Key) -> Option<usize> {
     let matching = || filters.iter().enumerate().filter(|(_, filter)| filter.matches(key));
     let found = match precedence {
         Precedence::First => matching().next(),
         Precedence::Longest => {
-            // Of equals `min_by_key` takes the first.
+            // Among equals `min_by_key` takes the first.
             matching().min_by_key(|(_, filter)| std::cmp::Reverse(filter.bits_given()))
         }
     };

@@ -1,12 +1,12 @@
-//! The functions by which packets are selected: BOB, IPSX and CRC-32.
+//! The hash functions that select packets: BOB, IPSX and CRC-32.
 //!
-//! All in 32-bit arithmetic, as RFC 5475 means it; its printed code is another function where
-//! `unsigned long` has 64 bits. Bytes in, number out; which bytes of a packet is decided in
-//! `input`. None of them is for secrets, though PSAMP wants the initial value to be private.
+//! All in 32-bit arithmetic, as RFC 5475 intends; its printed code computes another function where
+//! `unsigned long` has 64 bits. Bytes in, number out; `input` decides which bytes of a packet.
+//! None of them is cryptographic, though PSAMP wants the initial value to be private.
 
 use serde::{Deserialize, Serialize};
 
-/// A selection function, by the name that a configuration has.
+/// A selection function, by its name in a configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HashFunction {
@@ -46,7 +46,7 @@ pub fn bob(bytes: &[u8], initial: u32) -> u32 {
         add(&mut state, group);
         mix(&mut state);
     }
-    // The length takes the lowest byte of the last word, so bytes 8 to 10 move up by one.
+    // The length occupies the lowest byte of the last word, so bytes 8 to 10 move up by one.
     let mut last = [0; 12];
     for (at, byte) in rest.iter().enumerate() {
         if let Some(place) = last.get_mut(if at < 8 { at } else { at + 1 }) {
@@ -81,7 +81,7 @@ fn mix(state: &mut [u32; 3]) {
 /// IPSX (RFC 5475, appendix A.1) of four words in network order: bytes 4-7 of the IPv4 header,
 /// source, destination, and bytes 4-7 of the payload.
 ///
-/// It is linear over GF(2): good enough to choose packets for loss and delay, no random sample.
+/// It is linear over GF(2): good enough to select packets for loss and delay, but not a random sample.
 pub fn ipsx(words: [u32; 4]) -> u16 {
     let [f1, f2, f3, f4] = words;
     let (v1, v2) = (f1 ^ f2, f3 ^ f4);
@@ -111,8 +111,8 @@ const fn crc_table() -> [u32; 256] {
     table
 }
 
-/// CRC-32 of IEEE 802.3 (reflected polynomial 0xedb88320, begun with and inverted by all ones) of
-/// bytes with a private string behind them. RFC 5475 names no polynomial; this is the usual one.
+/// CRC-32 of IEEE 802.3 (reflected polynomial 0xedb88320, initial value and final XOR all ones) of
+/// bytes followed by a private string. RFC 5475 names no polynomial; this is the usual one.
 pub fn crc32(bytes: &[u8], suffix: &[u8]) -> u32 {
     let step = |crc: u32, byte: &u8| {
         let [low, ..] = crc.to_le_bytes();

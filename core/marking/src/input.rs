@@ -1,36 +1,37 @@
 //! Which bytes of a packet are hashed: profiles, and what offload leaves unfinished.
 //!
 //! Two points must hash the same bytes of the same packet, though one may see it in a super-frame
-//! or with a checksum that a card would have finished. A profile that would need such bytes says
-//! [`Unhashable`] instead, and the packet is counted as that. Never an input: TTL, DSCP, ECN, the
-//! IPv4 header's checksum; so marks do not change hashes. See RFC 5475, sections 6.2 and A.
+//! or with a checksum that a card has yet to finish. A profile that would need such bytes returns
+//! [`Unhashable`] instead, and the packet is counted as unhashable. TTL, DSCP, ECN and the
+//! IPv4 header's checksum are never hashed, so marks do not change hashes. See RFC 5475, sections 6.2
+//! and A.
 
 use serde::{Deserialize, Serialize};
 
 use crate::packet::{ICMP, ICMPV6, SCTP, TCP, UDP, UDP_LITE, has_ports};
 use crate::{HashFunction, Packet, bob, crc32, ipsx};
 
-/// Most bytes that a profile takes.
+/// Maximum bytes of a profile.
 const MOST: usize = 80;
 
 /// Which list of fields is hashed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Profile {
-    /// What RFC 5475 says. IPv4: header bytes 4-7 (identification, flags, fragment offset), source,
+    /// That of RFC 5475. IPv4: header bytes 4-7 (identification, flags, fragment offset), source,
     /// destination, then a part of the payload. IPv6: payload length, bytes 10, 11, 14, 15, 16 of
     /// source and of destination (counted from 1), then the part of the payload.
     Rfc5475,
-    /// The source's: IPv4 header bytes 4-7, source, destination, payload bytes 4-7 (TCP: sequence
+    /// That of the source: IPv4 header bytes 4-7, source, destination, payload bytes 4-7 (TCP: sequence
     /// number; UDP: length and checksum), then the total length in four bytes. IPv4 only.
     Source,
-    /// What every point of a way sees alike, with offload or without: IPv4 header bytes 4-7, source
+    /// Fields that every point of a path sees alike, with or without offload: IPv4 header bytes 4-7, source
     /// and destination (IPv6: the address bytes of RFC 5475 and two bytes of 0; in fragments 8
     /// bytes more: identification, offset with the flag in the lowest bit, two bytes of 0); ports
     /// (ICMP: type, code, two bytes of 0; else four of 0); a byte of 0, the protocol, and the
-    /// length behind the IP header (2); then of TCP the sequence and acknowledgement numbers, of
-    /// ICMP bytes 4-7, and of all but TCP a part of the data (behind 8 bytes of header of UDP,
-    /// UDP-Lite and ICMP, 12 of SCTP; of later fragments and others the payload), filled up with 0.
+    /// length after the IP header (2); then of TCP the sequence and acknowledgement numbers, of
+    /// ICMP bytes 4-7, and of all but TCP a part of the data (after 8 bytes of header of UDP,
+    /// UDP-Lite and ICMP, 12 of SCTP; of later fragments and others the payload), padded with 0.
     #[default]
     Portable,
 }
@@ -55,7 +56,7 @@ impl Profile {
 pub struct PayloadPart {
     /// Where it begins.
     pub offset: u16,
-    /// How long it is; at most [`PayloadPart::MOST`].
+    /// Its length; at most [`PayloadPart::MOST`].
     pub size: u8,
 }
 
@@ -71,22 +72,22 @@ impl Default for PayloadPart {
     }
 }
 
-/// What offload left undone in a packet as it was seen.
+/// What offload left undone in a packet as seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offload {
-    /// The checksum of TCP or UDP is only begun.
+    /// The checksum of TCP or UDP is unfinished.
     pub partial_checksum: bool,
-    /// Which segment of a super-frame is meant; none if it is a packet as on the wire.
+    /// The segment of a super-frame; `None` for a packet as on the wire.
     pub segment: Option<Segment>,
 }
 
-/// A segment of a super-frame of TCP or of UDP datagrams of one length (USO). One of a tunnel's, whose
-/// segments are those of what it carries, must not be told so: its packets have no hash.
+/// A segment of a super-frame of TCP or of UDP datagrams of one length (USO). Never use it for a tunnel's
+/// super-frame, whose segments are those of the inner packet: its packets have no hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// Its index, from 0.
     pub index: u16,
-    /// Bytes of data in each segment but the last (`gso_size`).
+    /// Bytes of data in each segment except the last (`gso_size`).
     pub size: u16,
     /// All segments have the same IPv4 identification (`SKB_GSO_TCP_FIXEDID`).
     pub fixed_id: bool,
@@ -97,10 +98,10 @@ pub struct Segment {
 #[non_exhaustive]
 #[serde(rename_all = "lowercase")]
 pub enum Unhashable {
-    /// It, or what a point sees of it, is shorter than what is hashed.
+    /// It, or the part a point sees, is too short.
     #[error("ends before what is hashed")]
     Short,
-    /// Offload has not finished what is hashed.
+    /// Offload has not finished the hashed bytes.
     #[error("offload has not finished what is hashed")]
     Unfinished,
     /// The function or the profile is for IPv4 only.
@@ -127,13 +128,13 @@ impl Input {
         self.used += taken;
     }
 
-    /// The bytes in their order.
+    /// The bytes in order.
     pub fn bytes(&self) -> &[u8] {
         self.bytes.get(..self.used).unwrap_or(&[])
     }
 
-    /// The bytes as IPSX's four words: the first three, and the exclusive or of all that follow. With
-    /// the RFC's part of payload (bytes 4-7) the fourth is that.
+    /// The bytes as IPSX's four words: the first three, and the XOR of all that follow. With
+    /// the RFC's part of payload (bytes 4-7) the fourth is exactly that.
     pub fn words(&self) -> [u32; 4] {
         let mut words = [0; 4];
         for (index, bytes) in self.bytes.as_chunks::<4>().0.iter().enumerate() {
@@ -143,25 +144,25 @@ impl Input {
     }
 }
 
-/// A function with all that it depends on: two points with equal hashers give equal hashes.
+/// A function with all its parameters: two points with equal hashers compute equal hashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Hasher {
-    /// By which packets are selected.
+    /// The function that selects packets.
     pub function: HashFunction,
-    /// What of them is hashed.
+    /// The list of fields to hash.
     pub profile: Profile,
-    /// BOB's initial value; behind CRC-32's input, most significant byte first, unless 0. IPSX has
+    /// BOB's initial value; appended to CRC-32's input, most significant byte first, unless 0. IPSX has
     /// none.
     pub seed: u32,
     /// Which part of the payload is hashed; not used by [`Profile::Source`].
     pub payload: PayloadPart,
 }
 
-/// What the identity's seed differs by from the selection's.
+/// The difference between the seeds of identity and selection.
 const IDENTITY: u32 = 0x6964_656e;
 
 impl Hasher {
-    /// The hash by which a packet is selected.
+    /// The hash that selects a packet.
     ///
     /// # Errors
     ///
@@ -178,8 +179,8 @@ impl Hasher {
         })
     }
 
-    /// By what a selected packet is known at another point: BOB of the same bytes with a seed of
-    /// its own, whatever selects. It must not depend on the selecting hash, because all selected
+    /// The identity of a selected packet at other points: BOB of the same bytes with a seed of
+    /// its own, whatever function selects. It must not depend on the selecting hash, because all selected
     /// packets share bits of that.
     ///
     /// # Errors
@@ -306,7 +307,7 @@ fn push_v6_addresses(input: &mut Input, packet: &Packet<'_>) {
     }
 }
 
-/// Bytes of data in the segments before the one that is meant.
+/// Bytes of data in the segments before this one.
 fn data_before(offload: Offload) -> u32 {
     offload.segment.map_or(0, |s| u32::from(s.index) * u32::from(s.size))
 }
@@ -320,7 +321,7 @@ fn segment_header(packet: &Packet<'_>) -> Result<usize, Unhashable> {
     }
 }
 
-/// The length behind the IP header and its extension headers, as on the wire.
+/// The length after the IP header and its extension headers, as on the wire.
 fn payload_length(packet: &Packet<'_>, offload: Offload) -> Result<u16, Unhashable> {
     let whole = packet.payload_length();
     let length = match offload.segment {
@@ -342,7 +343,7 @@ fn header_length_field(packet: &Packet<'_>, offload: Offload) -> Result<u16, Unh
     u16::try_from(length).map_err(|_| Unhashable::Unfinished)
 }
 
-/// Bytes of the payload as they are on the wire.
+/// Adds bytes of the payload as on the wire.
 fn push_payload(
     input: &mut Input,
     packet: &Packet<'_>,
@@ -355,9 +356,9 @@ fn push_payload(
     let meets = |from: usize, to: usize| range.0 < to && from < range.1;
     let unfinished = match (packet.protocol(), offload.segment) {
         _ if !transport => false,
-        // Ports, numbers and header length are the same or counted on; flags and data are not.
+        // Ports, numbers and header length are equal or can be computed; flags and data cannot.
         (TCP, Some(_)) => range.1 > 12,
-        // Ports alone: the length and the checksum are of the super-frame.
+        // Only ports: length and checksum are those of the super-frame.
         (_, Some(_)) => range.1 > 4,
         (TCP, None) => offload.partial_checksum && meets(16, 18),
         (UDP | UDP_LITE, None) => offload.partial_checksum && meets(6, 8),
@@ -380,7 +381,7 @@ fn push_payload(
     Ok(())
 }
 
-/// A part of the data of a packet or segment, filled up with 0.
+/// Adds a part of the data of a packet or segment, padded with 0.
 fn push_data(
     input: &mut Input,
     packet: &Packet<'_>,
@@ -394,7 +395,7 @@ fn push_data(
     let before = usize::try_from(data_before(offload)).unwrap_or(usize::MAX);
     let from = header + usize::from(part.offset) + before;
     let bytes = match has.min(size) {
-        // The part may begin behind the packet's end.
+        // The part may begin beyond the packet's end.
         0 => &[],
         some => packet.payload(from, some).ok_or(Unhashable::Short)?,
     };

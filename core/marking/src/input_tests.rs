@@ -1,11 +1,11 @@
-//! Inputs of super-frames against those of the packets they are cut into.
+//! Inputs of super-frames compared with those of their segments.
 
 use netloom_packet::{Gso, VnetHeader, checksum, segment};
 use proptest::prelude::*;
 
 use super::*;
 
-/// A packet of IP, from its IP header on, without checksums.
+/// An IP packet, from its header on, without checksums.
 #[derive(Clone, Debug)]
 struct Made {
     v6: bool,
@@ -104,7 +104,7 @@ fn hasher(profile: Profile, offset: u16, size: u8) -> Hasher {
 }
 
 proptest! {
-    /// The heart of it: whatever form a packet is seen in, it has one input or none.
+    /// The main property: whatever form a packet is seen in, it has one input or none.
     #[test]
     fn a_segment_has_the_input_of_its_packet(
         made in made(), size in 7u16..200, offset in 0u16..30, part in 0u8..33,
@@ -130,7 +130,7 @@ proptest! {
         }
     }
 
-    /// A checksum that is only begun changes nothing or is told.
+    /// An unfinished checksum changes nothing or is reported.
     #[test]
     fn an_unfinished_checksum_is_never_hashed(
         made in made(), garbage: u16, offset in 0u16..30, part in 0u8..33,
@@ -152,7 +152,7 @@ proptest! {
         }
     }
 
-    /// What hops and marks change is in no input.
+    /// Fields that hops and marks change are in no input.
     #[test]
     fn marks_and_hops_change_no_hash(made in made(), class: u8, ttl: u8, sum: u16) {
         let frame = made.frame();
@@ -268,7 +268,7 @@ fn crc32_takes_its_seed_as_a_private_string() {
     assert_eq!(hash(7), crc32(input.bytes(), &[0, 0, 0, 7]));
 }
 
-/// No byte of a checksum that a card may finish is in the portable list, whatever the protocol.
+/// The portable list contains no byte of a checksum that a card may finish, whatever the protocol.
 #[test]
 fn no_checksum_is_in_the_portable_list() {
     for (protocol, at) in

@@ -1,13 +1,13 @@
-//! Alternate marking: which block a packet belongs to, and what blocks seen at several points say.
+//! Alternate marking: which block a packet belongs to, and the evaluation of blocks from several points.
 //!
-//! The way of a packet: [`Packet`] reads its headers, [`Tables`] finds its filter, [`Marks`] its
-//! colour, [`Schedule`] its block, [`Banks`] counts it, [`Hasher`] and [`Selection`] (or [`Samples`])
-//! choose whether its time is kept. Afterwards [`compare`] turns the records of two points into
-//! loss, delay and jitter, and [`match_samples`] into delays packet by packet; [`total`] puts
-//! blocks together. [`session`] is what a measurement is asked for with.
+//! A packet's processing: [`Packet`] reads its headers, [`Tables`] finds its filter, [`Marks`] its
+//! colour, [`Schedule`] its block; [`Banks`] counts it; [`Hasher`] and [`Selection`] (or [`Samples`])
+//! decide whether its time is kept. Then [`compare`] turns the records of two points into
+//! loss, delay and jitter, and [`match_samples`] into delays packet by packet; [`total`] combines
+//! blocks. [`session`] is the configuration of a measurement.
 //!
-//! Everything here is a function of its arguments: times are nanoseconds of the point's clock, and
-//! come in. Kernel programs that do the same must equal what is here. Specifications: RFC 9341
+//! Everything here is a function of its arguments; times are nanoseconds of the point's clock. The
+//! kernel's programs for the same purpose must behave identically. Specifications: RFC 9341
 //! (alternate marking), RFC 9342 (several points), RFC 5475 (selection of packets by hash).
 
 #![forbid(unsafe_code)]

@@ -1,21 +1,21 @@
-//! Marks in the DSCP field: two values that alternate, and a bit for double marking.
+//! Marks in the DSCP field: two alternating values, and a bit for double marking.
 //!
 //! The lower two bits of the traffic class, ECN, are never touched (RFC 3168). Bits of the DSCP
-//! field outside the mask are kept. Checksums are not here: whoever writes the byte of an IPv4
+//! field outside the mask are kept. The code that writes the byte of an IPv4
 //! header updates its checksum (RFC 1624). See RFC 9341, sections 3.1 (single) and 3.2 (double).
 
 use crate::{Colour, Error, Result, Schedule};
 
-/// What a packet's mark says.
+/// A packet's mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// Of which of two neighbouring blocks it is.
+    /// Which of two neighbouring blocks it belongs to.
     pub colour: Colour,
-    /// Whether its time is to be kept at every point (double marking).
+    /// Whether every point keeps its time (double marking).
     pub double: bool,
 }
 
-/// How marks look: DSCP values, of 6 bits.
+/// The encoding of marks: DSCP values of 6 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Marks {
     starter: u8,
@@ -29,11 +29,11 @@ const DSCP: u8 = 0x3f;
 
 impl Marks {
     /// Marks with the values `starter` and `next` in the bits of `mask`; `delay` are bits that are
-    /// set besides in packets that are marked twice, 0 for none.
+    /// also set in double-marked packets, 0 for none.
     ///
     /// # Errors
     ///
-    /// Values above 63 or outside the mask, equal marks, a delay bit that a mark has, too.
+    /// Values above 63 or outside the mask, equal marks, a delay bit that is also in a mark.
     pub fn new(starter: u8, next: u8, mask: u8, delay: u8) -> Result<Marks> {
         let refuse = |why| Err(Error::Marks(why));
         if (starter | next | mask | delay) & !DSCP != 0 {
@@ -51,12 +51,12 @@ impl Marks {
         Ok(Marks { starter, next, mask, delay })
     }
 
-    /// Whether packets can be marked twice: there are bits for it.
+    /// Whether there are bits for double marking.
     pub fn can_double(&self) -> bool {
         self.delay != 0
     }
 
-    /// What the traffic class (the byte with DSCP and ECN) of a packet says; nothing if it has
+    /// Reads the mark from a packet's traffic class (the byte with DSCP and ECN); `None` if it has
     /// neither mark.
     pub fn read(&self, traffic_class: u8) -> Option<Mark> {
         let dscp = (traffic_class >> 2) & self.mask;
@@ -70,7 +70,7 @@ impl Marks {
         Some(Mark { colour, double })
     }
 
-    /// The traffic class with this mark in it; bits outside the mask and ECN as they were.
+    /// The traffic class with this mark; bits outside the mask and ECN unchanged.
     pub fn write(&self, traffic_class: u8, mark: Mark) -> u8 {
         let value = match mark.colour {
             Colour::Starter => self.starter,
@@ -81,17 +81,17 @@ impl Marks {
     }
 }
 
-/// Chooses what to mark twice: in each block the first packet a guard or more after its begin.
-/// One a block is the mode that RFC 9341, section 3.2.2, has for ways that lose and reorder: two
-/// such packets are never taken for each other.
+/// Chooses the double-marked packets: in each block the first one a guard or more after its beginning.
+/// RFC 9341, section 3.2.2, has this mode of one per block for paths with loss and reordering: two
+/// such packets are never mistaken for each other.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DoubleMarker {
     last: Option<u64>,
 }
 
 impl DoubleMarker {
-    /// The mark for a packet that leaves now: of the block that lasts, marked twice when it is the
-    /// block's turn. None before block 0.
+    /// The mark for a packet that leaves now: that of the current block, double if it is the
+    /// block's turn. `None` before block 0.
     pub fn mark(&mut self, schedule: &Schedule, now: u64) -> Option<Mark> {
         let block = schedule.block_at(now)?;
         let due = now >= schedule.begin(block).saturating_add(schedule.guard());
@@ -145,7 +145,7 @@ mod tests {
             starter in 0u8..64, next in 0u8..64, delay in 0u8..64, more in 0u8..64,
             apart in 0u8..6, class: u8, double: bool, odd: bool,
         ) {
-            // A bit that tells the two apart and is no part of the delay's.
+            // A bit that distinguishes the two and is not a delay bit.
             let apart = 1u8 << apart;
             let delay = delay & !apart;
             let mask = more | delay | apart;

@@ -1,32 +1,32 @@
-//! Samples of two points put together, packet by packet.
+//! Matches the samples of two points, packet by packet.
 //!
-//! Both lists are first brought to the lower of their thresholds; then packets are known by
-//! identity and hash together. What is of the same identity several times at a point cannot be told
-//! apart: it is counted exactly, but gives no delay. Nothing is assumed about order, so packets may
-//! overtake. The lists must be of one block and complete for it.
+//! Both lists are first reduced to the lower of their thresholds; then identity and hash together
+//! recognise packets. Several packets of the same identity at a point cannot be
+//! distinguished: they are counted exactly, but give no delay. No order is assumed, so packets may
+//! overtake. The lists must belong to one block and be complete for it.
 
 use std::collections::BTreeMap;
 
 use crate::{Population, Quantile, Sample, Selection, Threshold, quantile};
 
-/// What the samples of two points say.
+/// The matched samples of two points.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Matched {
     /// The threshold at which the lists were compared.
     pub threshold: Threshold,
-    /// Delays of packets seen once at both points, in nanoseconds, sorted. They are negative where
-    /// the clocks differ by more than the way takes.
+    /// Delays of packets seen once at both points, in nanoseconds, sorted. They are negative if
+    /// the clocks differ by more than the delay.
     pub delays: Vec<i64>,
-    /// Packets that were seen at the first point more often than at the second.
+    /// Packets seen at the first point more often than at the second.
     pub lost: u64,
-    /// Packets that were seen at the second point more often than at the first.
+    /// Packets seen at the second point more often than at the first.
     pub gained: u64,
-    /// Packets that arrived, but whose delay is unknown, because their identity came several times.
+    /// Packets that arrived, but without a known delay, because their identity occurred several times.
     pub ambiguous: u64,
 }
 
 /// Compares samples of one block. Both points must have the same hasher and `match_value`;
-/// `first` and `second` are how each selected in the end.
+/// `first` and `second` are their final selections.
 pub fn match_samples(first: (Selection, &[Sample]), second: (Selection, &[Sample])) -> Matched {
     let (threshold, packets) = together(first, second);
     let mut matched = Matched { threshold, delays: Vec::new(), lost: 0, gained: 0, ambiguous: 0 };
@@ -40,7 +40,7 @@ pub fn match_samples(first: (Selection, &[Sample]), second: (Selection, &[Sample
 /// Packets by identity and hash at both points.
 pub(crate) type Packets = BTreeMap<(u32, u32), [Times; 2]>;
 
-/// What both points selected, at the lower of their thresholds.
+/// The packets that both points selected, at the lower of their thresholds.
 pub(crate) fn together(
     first: (Selection, &[Sample]),
     second: (Selection, &[Sample]),
@@ -56,7 +56,7 @@ pub(crate) fn together(
     (threshold, packets)
 }
 
-/// How often a packet was seen at a point, and when it was the last time.
+/// How often a packet was seen at a point, and its last time.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Times {
     pub(crate) count: u64,
@@ -69,8 +69,8 @@ impl Times {
         self.last = time;
     }
 
-    /// The delay of a packet that was seen once here and once there. Times of clocks that count from
-    /// different epochs may be far apart.
+    /// The delay of a packet seen exactly once at each point. Clocks with different epochs may be far
+    /// apart.
     pub(crate) fn until(&self, received: &Times) -> Option<i64> {
         if (self.count, received.count) != (1, 1) {
             return None;
@@ -91,8 +91,8 @@ impl Matched {
         }
     }
 
-    /// The delay in nanoseconds below or at which this share (0 to 1) of packets lies, with its
-    /// bounds. Nothing if no delay is known or the share is no number.
+    /// The delay in nanoseconds that this share (0 to 1) of packets does not exceed, with its
+    /// bounds. `None` if no delay is known or the share is not a number.
     pub fn quantile(&self, share: f64, population: Population) -> Option<Quantile> {
         let lost = if population == Population::Sent { self.lost } else { 0 };
         quantile::of(&self.delays, self.ambiguous, lost, share)
@@ -104,7 +104,7 @@ impl Matched {
         (!self.delays.is_empty()).then(|| sum as f64 / self.delays.len() as f64)
     }
 
-    /// How many pairs of different packets are expected to have one identity by chance, among
+    /// The expected number of pairs of different packets with equal identities, among
     /// `packets` selected ones: n^2 / 2 / 2^bits, where `bits` of hash and identity are free.
     pub fn expected_mistakes(packets: u64, bits: u32) -> f64 {
         let packets = packets as f64;

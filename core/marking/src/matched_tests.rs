@@ -1,4 +1,4 @@
-//! Samples that are lost, doubled and out of order, against what happened.
+//! Lost, duplicated and reordered samples, compared with the truth.
 
 use proptest::prelude::*;
 
@@ -67,7 +67,7 @@ proptest! {
         }
     }
 
-    /// Two points whose lengths grew differently compare at the longer one, and lose nothing by it.
+    /// Two points whose lengths grew differently are compared at the longer one, without loss.
     #[test]
     fn dynamic_lengths_are_compared_at_the_longer(ways in ways(), rooms in (2usize..60, 2usize..60)) {
         let [first, second] = points(&ways);

@@ -1,9 +1,9 @@
-//! An IP packet as selection and filters look at it: headers read, whatever is behind may be cut.
+//! An IP packet as selection and filters see it: its headers parsed, the rest possibly truncated.
 //!
-//! Points often see the first bytes only, so that nothing but the headers has to be there. The
-//! lengths are those that the headers say; a super-frame's say what it would be unsegmented. Where
+//! Points often see only the first bytes, so only the headers must be present. Lengths
+//! are those in the headers; those of a super-frame are of the unsegmented packet. Where
 //! the length field is 0 (super-frames above 64 KiB) the packet ends where the bytes do.
-//! Total: any bytes give a packet or nothing. See RFC 791, RFC 8200.
+//! Total: any bytes give a packet or `None`. See RFC 791, RFC 8200.
 
 /// A view of an IPv4 or IPv6 packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,20 +17,20 @@ pub struct Packet<'a> {
     fragment_id: u32,
 }
 
-/// More extension headers than in any packet of use.
+/// More extension headers than any useful packet has.
 const MOST_EXTENSIONS: usize = 8;
 
-/// TCP's number.
+/// TCP's protocol number.
 pub(crate) const TCP: u8 = 6;
-/// UDP's number.
+/// UDP's protocol number.
 pub(crate) const UDP: u8 = 17;
-/// UDP-Lite's number.
+/// UDP-Lite's protocol number.
 pub(crate) const UDP_LITE: u8 = 136;
-/// SCTP's number.
+/// SCTP's protocol number.
 pub(crate) const SCTP: u8 = 132;
-/// ICMP's number.
+/// ICMP's protocol number.
 pub(crate) const ICMP: u8 = 1;
-/// ICMPv6's number.
+/// ICMPv6's protocol number.
 pub(crate) const ICMPV6: u8 = 58;
 
 /// Whether a protocol has ports in the first four bytes of its header.
@@ -39,7 +39,7 @@ pub(crate) fn has_ports(protocol: u8) -> bool {
 }
 
 impl<'a> Packet<'a> {
-    /// Reads a packet that begins with its IP header; nothing if its headers are not all there.
+    /// Reads a packet that begins with its IP header; `None` if its headers are incomplete.
     pub fn parse(bytes: &'a [u8]) -> Option<Packet<'a>> {
         match bytes.first()? >> 4 {
             4 => ipv4(bytes),
@@ -53,7 +53,7 @@ impl<'a> Packet<'a> {
         self.v6
     }
 
-    /// The protocol behind all extension headers that could be followed.
+    /// The protocol after all extension headers that could be followed.
     pub fn protocol(&self) -> u8 {
         self.protocol
     }
@@ -80,7 +80,7 @@ impl<'a> Packet<'a> {
         Some((u16::from_be_bytes([four[0], four[1]]), u16::from_be_bytes([four[2], four[3]])))
     }
 
-    /// Whether it is a fragment, but not the first.
+    /// Whether it is a fragment other than the first.
     pub fn is_later_fragment(&self) -> bool {
         self.fragment.is_some_and(|(offset, _)| offset > 0)
     }
@@ -90,7 +90,7 @@ impl<'a> Packet<'a> {
         self.fragment.is_some()
     }
 
-    /// The packet's number that its fragments share, of an IPv6 fragment; else 0.
+    /// The identification that an IPv6 packet's fragments share; else 0.
     pub(crate) fn fragment_word(&self) -> [u8; 8] {
         let mut word = [0; 8];
         if let Some((offset, more)) = self.fragment {
@@ -115,13 +115,13 @@ impl<'a> Packet<'a> {
         self.transport.saturating_sub(40)
     }
 
-    /// Bytes behind the IP header and its extension headers, as the header says.
+    /// Bytes after the IP header and its extension headers, according to the header.
     pub(crate) fn payload_length(&self) -> usize {
         self.end.saturating_sub(self.transport)
     }
 
-    /// Bytes behind the IP header and its extension headers; nothing if they are not all there or
-    /// not all the packet's.
+    /// Bytes after the IP header and its extension headers; `None` if some are missing or
+    /// not part of the packet.
     pub(crate) fn payload(&self, offset: usize, size: usize) -> Option<&'a [u8]> {
         let from = self.transport.checked_add(offset)?;
         let to = from.checked_add(size)?;
@@ -144,7 +144,7 @@ fn ipv4(bytes: &[u8]) -> Option<Packet<'_>> {
     }
     let bits = be16(bytes, 6)?;
     let (offset, more) = ((bits & 0x1fff) << 3, bits & 0x2000 != 0);
-    // A length of 0 is that of a super-frame above 64 KiB.
+    // A length of 0 means a super-frame above 64 KiB.
     let end = match usize::from(be16(bytes, 2)?) {
         0 => bytes.len(),
         total if total < header => return None,
@@ -180,7 +180,7 @@ fn ipv6(bytes: &[u8]) -> Option<Packet<'_>> {
     Some(packet)
 }
 
-/// Steps over one extension header, if there is one; nothing if it is cut.
+/// Skips one extension header, if there is one; `None` if it is truncated.
 fn extension(packet: &mut Packet<'_>) -> Option<bool> {
     const HOP_BY_HOP: u8 = 0;
     const ROUTING: u8 = 43;

@@ -1,11 +1,11 @@
-//! Packets against the views of frames that other parts use.
+//! Packets compared with the frame views that other parts use.
 
 use netloom_packet::Headers;
 use proptest::prelude::*;
 
 use super::*;
 
-/// A frame of IP with anything in it.
+/// An IP frame with any content.
 fn frame() -> impl Strategy<Value = Vec<u8>> {
     let rest = prop::collection::vec(any::<u8>(), 20..120);
     (any::<bool>(), rest, 0u8..12, prop::sample::select(vec![0u8, 6, 17, 1, 43, 44, 60, 51]))
@@ -73,7 +73,7 @@ fn the_traffic_class_of_both_families() {
     assert_eq!(Packet::parse(&v6).unwrap().traffic_class(), 0xab);
 }
 
-/// RFC 6946: a fragment header on a whole packet makes it no fragment.
+/// RFC 6946: a fragment header on a whole packet does not make it a fragment.
 #[test]
 fn a_packet_in_one_fragment_is_whole() {
     let mut bytes = [0; 56];

@@ -1,22 +1,22 @@
-//! Many points: loss hop by hop along a way, and over a cluster of points.
+//! Many points: loss hop by hop along a path, and over a cluster of points.
 //!
-//! The losses of hops, with their gains taken off, add up to that from end to end: what is lost is
-//! at one named place. See RFC 9342 (clusters) for points that are not in a line.
+//! The losses of hops, minus their gains, add up to the end-to-end loss: each loss has
+//! one named place. See RFC 9342 (clusters) for points that are not in a line.
 
 use serde::Serialize;
 
 use crate::{Comparison, Record, Result, compare};
 
-/// Two neighbouring points of a way.
+/// Two neighbouring points of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Hop {
     /// The index of the point before it.
     pub from: usize,
-    /// What the points before and after say.
+    /// The comparison of the two points.
     pub comparison: Comparison,
 }
 
-/// The hops of a way, from one block's records in the order of its points.
+/// The hops of a path, from one block's records in the order of its points.
 ///
 /// # Errors
 ///
@@ -26,8 +26,8 @@ pub fn hops(records: &[Record]) -> Result<Vec<Hop>> {
     pairs.map(|(from, (a, b))| Ok(Hop { from, comparison: compare(a, b)? })).collect()
 }
 
-/// What was lost in a cluster: packets at all its inputs less packets at all its outputs (RFC 9342).
-/// Below 0 if more came out than went in.
+/// The loss in a cluster: packets at all its inputs minus packets at all its outputs (RFC 9342).
+/// Negative if more came out than went in.
 pub fn cluster_loss<'a>(
     inputs: impl IntoIterator<Item = &'a Record>,
     outputs: impl IntoIterator<Item = &'a Record>,

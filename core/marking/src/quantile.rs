@@ -1,38 +1,38 @@
-//! Percentiles of delays, and how far they can be from the truth.
+//! Percentiles of delays, with bounds on their error.
 //!
-//! Two things are unknown. Packets that were not sampled: the sample's order statistics bound the
-//! true quantile at 95 % (binomial, no assumption about the form of the distribution; H. A. David,
-//! Order Statistics, 2.5). And packets that arrived, but whose delay is not known: all of them may
-//! be below, or all above, and each bound takes the worse. Sampling by hash counts as random here,
-//! which holds for BOB and CRC-32, and not for IPSX.
+//! Two kinds of packets are unknown. Packets that were not sampled: the sample's order statistics bound
+//! the true quantile at 95 % (binomial, for any distribution; H. A. David,
+//! Order Statistics, 2.5). And packets that arrived with an unknown delay: all of them may
+//! be below, or all above, and each bound takes the worse. Sampling by hash is assumed to be random,
+//! which holds for BOB and CRC-32, but not for IPSX.
 
 use serde::Serialize;
 
-/// Of which packets a percentile is.
+/// The packets that a percentile refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Population {
-    /// Those that arrived. What was lost has no delay.
+    /// Those that arrived. Lost packets have no delay.
     Delivered,
-    /// All that were sent: lost ones count as longer than any. "99 % of what is sent arrives within
-    /// x" is this one.
+    /// All that were sent: a lost packet's delay counts as longer than any. "99 % of what is sent arrives
+    /// within x" is this one.
     Sent,
 }
 
 /// A delay that a share of packets does not exceed, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Quantile {
-    /// The sample's own; none if it falls on a lost packet.
+    /// The sample's quantile; `None` if it falls on a lost packet.
     pub value: Option<i64>,
-    /// The true one is at or above this with 97.5 % certainty or more; none if nothing can be said.
+    /// The true quantile is at or above this with at least 97.5 % certainty; `None` if unknown.
     pub low: Option<i64>,
-    /// The true one is at or below this with 97.5 % certainty or more; none if nothing can be said.
+    /// The true quantile is at or below this with at least 97.5 % certainty; `None` if unknown.
     pub high: Option<i64>,
 }
 
-/// The chance on each side that the truth lies beyond the bound.
+/// The probability on each side that the true value is beyond the bound.
 const BEYOND: f64 = 0.025;
 
-/// The quantile of sorted delays, of `unknown` packets that may be anywhere, and of `lost` ones that
+/// The quantile of sorted delays, `unknown` packets that may be anywhere, and `lost` ones that
 /// are above all.
 pub(crate) fn of(delays: &[i64], unknown: u64, lost: u64, share: f64) -> Option<Quantile> {
     let known = u64::try_from(delays.len()).ok()?;

@@ -1,4 +1,4 @@
-//! Bounds against populations that are known as a whole.
+//! Bounds compared with fully known populations.
 
 use proptest::prelude::*;
 
@@ -23,7 +23,7 @@ proptest! {
         prop_assert!(found.high.is_none_or(|high| high >= value));
     }
 
-    /// Whatever the delays are of which nothing is known, the truth of the sample is in the bounds.
+    /// Whatever the unknown delays are, the bounds contain the sample's true quantile.
     #[test]
     fn unknown_delays_may_be_any(
         known in prop::collection::vec(-1000i64..1000, 1..100),
@@ -62,7 +62,7 @@ fn random(seed: &mut u64) -> f64 {
     ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// The bounds hold as often as they say: 95 % or more of 2000 samples, for each of three shares.
+/// The bounds hold as often as promised: in at least 95 % of 2000 samples, for each of three shares.
 #[test]
 fn bounds_hold_as_often_as_they_say() {
     let mut seed = 1;
@@ -96,6 +96,6 @@ fn few_samples_bound_nothing_far_out() {
 fn ranks_of_the_median_of_ten_are_the_tables() {
     // The known 95 % interval of the median of 10 (97.9 %): the 2nd to the 9th.
     assert_eq!(ranks(10, 0.5), (Some(2), Some(9)));
-    // Of 5 there is none.
+    // For 5 there is none.
     assert_eq!(ranks(5, 0.5), (None, None));
 }

@@ -1,41 +1,41 @@
-//! A block as one point reports it, and whether the report can be believed.
+//! A block as one point reports it, and whether the report is reliable.
 //!
-//! A block is complete at a point if the point counted from a guard before its begin until a guard
-//! after its end, and nothing was missed meanwhile. Whatever stands against that is told by name: a
-//! block is then marked, never silently wrong.
+//! A block is complete at a point if the point counted from a guard before its beginning until a guard
+//! after its end, and missed nothing meanwhile. Each flaw is reported by name: a flawed
+//! block is marked, never silently wrong.
 
 use serde::Serialize;
 
 use crate::{Colour, Counters, Schedule, Totals};
 
-/// What stands against a block's counts; all false is complete.
+/// Flaws of a block's counts; all false means complete.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Completeness {
-    /// The point began to count after a guard before the block's begin (started or restarted).
+    /// The point started or restarted later than a guard before the block's beginning.
     pub started_within: bool,
     /// It was read, or the point ended, before the block was closed.
     pub ended_within: bool,
-    /// Packets came after the block was closed; they are counted as late only.
+    /// Packets arrived after the block was closed; they are only counted as late.
     pub late: bool,
-    /// Flows found no room in the table of flows. Those that have an entry are exact.
+    /// The table of flows was full. Flows with an entry are exact.
     pub table_full: bool,
     /// The clock was stepped: times, and with a wall clock blocks, cannot be compared.
     pub clock_stepped: bool,
-    /// The interface went away.
+    /// The interface disappeared.
     pub interface_gone: bool,
-    /// More packets than the sum of times can hold: the mean is not one.
+    /// More packets than the sum of times can hold: the mean is invalid.
     pub sum_passed: bool,
-    /// The bank was taken for a later block before it was read.
+    /// The bank was reused for a later block before it was read.
     pub overwritten: bool,
 }
 
 impl Completeness {
-    /// Whether nothing stands against the block.
+    /// Whether the block has no flaw.
     pub fn is_complete(&self) -> bool {
         *self == Completeness::default()
     }
 
-    /// What stands against it, in words.
+    /// Its flaws, in words.
     pub fn reasons(&self) -> Vec<&'static str> {
         let all = [
             (self.started_within, "counting began within the block"),
@@ -50,7 +50,7 @@ impl Completeness {
         all.into_iter().filter_map(|(is, why)| is.then_some(why)).collect()
     }
 
-    /// What stands against either of two.
+    /// The flaws of either of two records.
     pub fn or(self, other: Completeness) -> Completeness {
         Completeness {
             started_within: self.started_within || other.started_within,
@@ -72,26 +72,26 @@ pub struct Record {
     pub block: u64,
     /// Its colour.
     pub colour: Colour,
-    /// When it began, in nanoseconds of the point's clock.
+    /// Its beginning, in nanoseconds of the point's clock.
     pub begin: u64,
-    /// What times of the totals are counted from, on the same clock.
+    /// The origin of the totals' times, on the same clock.
     pub origin: u64,
     /// All packets.
     pub all: Totals,
-    /// Those marked twice.
+    /// Double-marked packets.
     pub double: Totals,
     /// Bytes of all packets.
     pub bytes: u64,
-    /// Packets that came after the block was closed.
+    /// Packets that arrived after the block was closed.
     pub late: u64,
     /// Packets that could not be hashed.
     pub unhashable: u64,
-    /// What stands against it.
+    /// Its flaws.
     pub completeness: Completeness,
 }
 
 impl Record {
-    /// The record of a block that was counted on several CPUs since `began`, as read at `read`
+    /// The record of a block counted on several CPUs since `began`, as read at `read`
     /// (both on the point's clock).
     pub fn new<'a>(
         schedule: &Schedule,

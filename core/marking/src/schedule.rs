@@ -1,19 +1,19 @@
 //! Blocks in time: which block a packet belongs to, by its mark *and* its time.
 //!
 //! Block k lasts from start + k L to start + (k + 1) L and has colour k mod 2. A packet whose
-//! clock and way together are wrong by less than L/2 always finds its own block: that is figure 4
+//! clock error and delay together are less than L/2 always finds its own block: that is figure 4
 //! of RFC 9341 as arithmetic, without a "current block" that somebody would have to switch.
-//! Not here: counting (`bank`), setting of marks (`mark`). All times are in nanoseconds.
+//! `bank` counts, `mark` sets marks. All times are in nanoseconds.
 
 use crate::{Colour, Error, Result};
 
-/// The longest period: an hour. Sums of times in 64 bits then hold 2.5 million packets.
+/// The longest period: an hour. A 64-bit sum of times then holds 2.5 million packets.
 const LONGEST: u64 = 3_600_000_000_000;
 
 /// How many blocks are kept at a time.
 pub const BANKS: u64 = 4;
 
-/// When blocks begin, how long they last, and how long after their end they are still counted.
+/// When blocks begin, how long they last, and how long counting continues after their end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
     start: u64,
@@ -21,7 +21,7 @@ pub struct Schedule {
     guard: u64,
 }
 
-/// The guard that a way needs, in nanoseconds: d = A + D + 3 s (RFC 9341, section 5), where A bounds
+/// The guard that a path needs, in nanoseconds: d = A + D + 3 s (RFC 9341, section 5), where A bounds
 /// the difference of the clocks, D is the mean delay and s its standard deviation.
 pub fn guard_for(clock_error: u64, mean_delay: u64, deviation: u64) -> u64 {
     clock_error.saturating_add(mean_delay).saturating_add(deviation.saturating_mul(3))
@@ -32,7 +32,7 @@ impl Schedule {
     ///
     /// # Errors
     ///
-    /// A guard of half a period or more, a period that is no time or above an hour, a start less
+    /// A guard of half a period or more, a period of zero or above an hour, a start less
     /// than half a period after the clock's 0.
     pub fn new(start: u64, period: u64, guard: u64) -> Result<Schedule> {
         if !(2..=LONGEST).contains(&period) {
@@ -57,24 +57,24 @@ impl Schedule {
         self.period
     }
 
-    /// How long after its end a block is still counted.
+    /// How long after its end a block still counts packets.
     pub fn guard(&self) -> u64 {
         self.guard
     }
 
-    /// The part of a block in which packets cannot be taken for those of another even by their
-    /// time alone: L - 2 d (RFC 9341, section 5).
+    /// The part of a block in which time alone identifies a packet's block:
+    /// L - 2 d (RFC 9341, section 5).
     pub fn counting_interval(&self) -> u64 {
         self.period - 2 * self.guard
     }
 
-    /// The block that time alone gives; none before block 0.
+    /// The block by time alone; `None` before block 0.
     pub fn block_at(&self, time: u64) -> Option<u64> {
         Some(time.checked_sub(self.start)? / self.period)
     }
 
-    /// The block of a packet with this colour seen at this time: that which lasts at the time if
-    /// it has the colour, else the one whose edge is nearer. None if that would be before block 0.
+    /// The block of a packet with this colour seen at this time: the current block if
+    /// it has the colour, else the one whose edge is nearer. `None` if that would be before block 0.
     pub fn block_of(&self, time: u64, colour: Colour) -> Option<u64> {
         let Some(since) = time.checked_sub(self.start) else {
             let ahead = self.start - time;
@@ -90,7 +90,7 @@ impl Schedule {
         }
     }
 
-    /// When a block begins. Times past the clock's end are its end.
+    /// When a block begins. Times beyond the clock's end are clamped to it.
     pub fn begin(&self, block: u64) -> u64 {
         self.start.saturating_add(block.saturating_mul(self.period))
     }
@@ -100,24 +100,24 @@ impl Schedule {
         self.begin(block.saturating_add(1))
     }
 
-    /// When a block is closed: its counts are final, and what still comes is late.
+    /// When a block is closed: its counts are final, and later packets are late.
     pub fn closed(&self, block: u64) -> u64 {
         self.end(block).saturating_add(self.guard)
     }
 
-    /// The time from which times of a block are counted: half a period before it begins, so that
-    /// packets that come early have a time that is not negative.
+    /// The origin of a block's times: half a period before it begins, so that
+    /// early packets have no negative time.
     pub fn origin(&self, block: u64) -> u64 {
         self.begin(block) - self.period / 2
     }
 
-    /// Until when the bank of a block is its own: then packets of the block four later may come.
+    /// Until when a block owns its bank: after that, packets of the block four later may arrive.
     pub fn reused(&self, block: u64) -> u64 {
         self.origin(block.saturating_add(BANKS))
     }
 
-    /// How many packets of a block can be counted in one place before the sum of their times can
-    /// pass 64 bits: 2^64 / (1.5 L + d). At 1 s 9.2e9 or more, at 60 s 1.5e8, at 3600 s 2.5e6.
+    /// How many packets of a block one counter can hold before the sum of their times can
+    /// exceed 64 bits: 2^64 / (1.5 L + d). At 1 s 9.2e9 or more, at 60 s 1.5e8, at 3600 s 2.5e6.
     pub fn most_packets(&self) -> u64 {
         u64::MAX / (self.period + self.period / 2 + 1 + self.guard)
     }

@@ -1,4 +1,4 @@
-//! Blocks against a search over all blocks, and what does not fit refused.
+//! Blocks compared with a search over all blocks, and refusals of invalid schedules.
 
 use proptest::prelude::*;
 
@@ -9,7 +9,7 @@ fn schedule() -> impl Strategy<Value = Schedule> {
         .prop_filter_map("fits", |(period, guard, start)| Schedule::new(start, period, guard).ok())
 }
 
-/// The block of a colour that is at this time or nearest to it; of two equally near the earlier.
+/// The block of a colour at this time or nearest to it; of two equally near ones the earlier.
 fn nearest(schedule: &Schedule, time: u64, colour: Colour) -> Option<u64> {
     let distance = |block: i64| {
         let block = i128::from(block);
@@ -31,7 +31,7 @@ proptest! {
         schedule in schedule(), time in 0u64..20_000, odd: bool,
     ) {
         let colour = if odd { Colour::Next } else { Colour::Starter };
-        // Before the first block by more than half a period nothing is of it.
+        // Nothing earlier than half a period before the first block belongs to it.
         let time = schedule.start.saturating_sub(schedule.period / 2) + time;
         let found = schedule.block_of(time, colour);
         prop_assert_eq!(found, nearest(&schedule, time, colour));
@@ -41,7 +41,7 @@ proptest! {
         }
     }
 
-    /// The rule of half a period: clocks and way together may be wrong by less than that.
+    /// The rule of half a period: clock error and delay together must be less.
     #[test]
     fn a_packet_finds_its_block_while_less_than_half_a_period_off(
         schedule in schedule(), block in 0u64..1_000, place in 0.0..1.0, early: bool, off in 0.0..1.0,
@@ -88,7 +88,7 @@ fn blocks_change_with_time_and_mark() {
     assert_eq!(of(29_500, 0), Some(0));
     assert_eq!(of(29_499, 0), None);
     assert_eq!(of(29_999, 1), None);
-    // The mark of block -1, which there is not.
+    // The mark of block -1, which does not exist.
     assert_eq!(of(30_001, 1), None);
     assert_eq!((schedule.block_at(29_999), schedule.block_at(31_000)), (None, Some(1)));
     assert_eq!(schedule.counting_interval(), 800);

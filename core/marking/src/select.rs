@@ -1,10 +1,11 @@
-//! Which packets' times are kept: a fixed number of hash bits, or as many as room asks for.
+//! Which packets' times are kept: by a fixed number of hash bits, or by as many as the room requires.
 //!
-//! With a fixed `hash_length` those are selected whose hash has the same low bits as
-//! `match_value`: one in 2^length. [`Samples`] lengthens on its own, by parts of a bit, so that it
-//! ends with half its room or more: turned round, the bits that must agree become a number that
-//! must be below a [`Threshold`], and "one bit more" is half the threshold. Thresholds nest: what a
-//! lower one selects every higher one does, so lists of two points are compared at the lower one.
+//! A fixed `hash_length` selects packets whose hash has the same low bits as
+//! `match_value`: one in 2^length. [`Samples`] lengthens it by fractions of a bit as needed, and
+//! ends with at least half its room used: with the bits reversed, the bits that must agree become a
+//! number that must be below a [`Threshold`], and "one bit more" halves the threshold. Thresholds
+//! nest: a higher one selects everything a lower one does, so lists of two points are compared at the
+//! lower one.
 
 use std::cmp::Ordering;
 
@@ -12,7 +13,7 @@ use serde::Serialize;
 
 use crate::{Error, HashFunction, Result};
 
-/// Below what the turned difference of hash and `match_value` must be: 0 (no packet) to 2^32 (all).
+/// The bound on the bit-reversed difference of hash and `match_value`: 0 (no packet) to 2^32 (all).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Threshold(u64);
 
@@ -20,7 +21,7 @@ impl Threshold {
     /// Selects every packet.
     pub const ALL: Threshold = Threshold(1 << 32);
 
-    /// The threshold of a hash length: 2^(32 - length); none above 32.
+    /// The threshold of a hash length: 2^(32 - length); `None` above 32.
     pub fn of_length(length: u8) -> Option<Threshold> {
         (length <= 32).then(|| Threshold(1 << (32 - length)))
     }
@@ -30,19 +31,19 @@ impl Threshold {
         self.0
     }
 
-    /// That which selects half of what this one does: one bit of hash length more.
+    /// The threshold that selects half of what this one does: one bit more of hash length.
     pub(crate) fn half(self) -> Threshold {
         Threshold(self.0 / 2)
     }
 
-    /// How many low bits of the hash agree for certain: the `hash_length` to report.
+    /// How many low bits of the hash certainly agree: the `hash_length` to report.
     pub fn hash_length(self) -> u8 {
         // From 32 to 64 zeros, because the threshold is 2^32 at most.
         let zeros = self.0.saturating_sub(1).leading_zeros();
         u8::try_from(zeros.saturating_sub(32)).unwrap_or(32)
     }
 
-    /// The share of all packets that it selects, if hashes are spread evenly.
+    /// The share of all packets that it selects, if hashes are uniform.
     pub fn rate(self) -> f64 {
         self.0 as f64 / Threshold::ALL.0 as f64
     }
@@ -56,12 +57,12 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Those hashes whose `hash_length` low bits are those of `match_value`; its other bits say
-    /// nothing.
+    /// Selects hashes whose `hash_length` low bits equal those of `match_value`; its other bits are
+    /// ignored.
     ///
     /// # Errors
     ///
-    /// A length above the bits that the function has.
+    /// A length above the function's bits.
     pub fn new(function: HashFunction, match_value: u32, hash_length: u8) -> Result<Selection> {
         match Threshold::of_length(hash_length) {
             Some(threshold) if hash_length <= function.bits() => {
@@ -81,8 +82,8 @@ impl Selection {
         self.threshold
     }
 
-    /// How far a hash is from `match_value`: their difference with its bits turned round, so that
-    /// agreement of n low bits is a number below 2^(32 - n).
+    /// The distance of a hash from `match_value`: their difference with its bits reversed, so that
+    /// agreement in n low bits gives a number below 2^(32 - n).
     pub fn distance(&self, hash: u32) -> u32 {
         (hash ^ self.match_value).reverse_bits()
     }
@@ -93,26 +94,26 @@ impl Selection {
     }
 }
 
-/// A packet whose time was kept.
+/// A packet with its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct Sample {
-    /// The hash by which it was selected.
+    /// The hash that selected it.
     pub hash: u32,
-    /// By what it is known at other points.
+    /// Its identity at other points.
     pub identity: u32,
-    /// When it was seen, in nanoseconds of the point's clock (or from the block's origin, if so at
-    /// all points that are compared).
+    /// Its time, in nanoseconds of the point's clock (or from the block's origin, if so at
+    /// all compared points).
     pub time: u64,
 }
 
-/// The samples of one block, of bounded number: dynamic hash length.
+/// A bounded number of samples of one block, by a dynamic hash length.
 ///
-/// Held are *exactly* those packets seen whose distance is below the threshold, in order of
-/// arrival. The threshold only falls, and only when a packet has no room. Then it becomes the
-/// first of these that leaves between half the room (rounded up) and all of it: half of itself
-/// (one bit of hash length more), then by bisection between what left too few and what left too
-/// many. So once the room was full there are never fewer than half in it, unless that many packets
-/// have one and the same hash: they cannot be told apart, are all left out, and
+/// It holds *exactly* the seen packets whose distance is below the threshold, in order of
+/// arrival. The threshold only falls, and only when a packet has no room. It is halved
+/// (one bit more of hash length), then bisected between values that keep too few and too
+/// many, until it keeps between half the room (rounded up) and all of it. So once the room was full,
+/// it is never less than half full, unless that many packets
+/// have the same hash: they cannot be distinguished, are all left out, and
 /// [`crowded`](Self::crowded) says so.
 #[derive(Clone, Debug)]
 pub struct Samples {
@@ -123,7 +124,7 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// Room for `most` samples; begun with all that `selection` selects.
+    /// Room for `most` samples; starts with everything that `selection` selects.
     ///
     /// # Errors
     ///
@@ -152,25 +153,25 @@ impl Samples {
         selection.selects(sample.hash)
     }
 
-    /// The selection as it is now.
+    /// The current selection.
     pub fn selection(&self) -> Selection {
         self.selection
     }
 
-    /// What is kept, in order of arrival.
+    /// The samples kept, in order of arrival.
     pub fn kept(&self) -> &[Sample] {
         &self.kept
     }
 
-    /// Whether more packets of one hash than half the room had to be left out at once.
+    /// Whether more packets of one hash than half the room had to be left out together.
     pub fn crowded(&self) -> bool {
         self.crowded
     }
 
-    /// The next threshold, and whether it leaves too few because no other is better.
+    /// The next threshold, and whether it keeps too few because no better one exists.
     fn lower(&self) -> (Threshold, bool) {
         let least = self.most.div_ceil(2);
-        // Too few are below `low`, too many below `high`.
+        // Too few samples are below `low`, too many below `high`.
         let (mut low, mut high) = (0, self.selection.threshold.0);
         while high - low > 1 {
             let middle = low + (high - low) / 2;

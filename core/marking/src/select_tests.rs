@@ -1,4 +1,4 @@
-//! Fixed lengths against counting bits, dynamic ones against what was offered.
+//! Fixed lengths compared with counted bits, dynamic ones with the offered packets.
 
 use proptest::prelude::*;
 
@@ -19,7 +19,7 @@ fn low_bits(value: u32, length: u8) -> u32 {
 proptest! {
     #[test]
     fn low_bits_decide(hash: u32, match_value: u32, length in 0u8..=32, near: bool) {
-        // Half of the cases differ in high bits only.
+        // Half of the cases differ only in high bits.
         let hash = if near { match_value ^ (hash & 0xffff_0000) } else { hash };
         let expected = low_bits(hash, length) == low_bits(match_value, length);
         prop_assert_eq!(selection(match_value, length).selects(hash), expected);
@@ -30,13 +30,13 @@ proptest! {
         let (low, high) = (Threshold(a.min(b)), Threshold(a.max(b)));
         let at = |threshold| selection(match_value, 0).at(threshold).selects(hash);
         prop_assert!(!at(low) || at(high));
-        // The length that is reported is certain: all that is selected agrees in so many bits.
+        // The reported length is certain: all selected packets agree in that many bits.
         let length = low.hash_length();
         prop_assert!(!at(low) || low_bits(hash, length) == low_bits(match_value, length));
         prop_assert!(Threshold::of_length(length).unwrap() >= low);
     }
 
-    /// Exactly what the last threshold selects of all that was offered, and between half the room and
+    /// Exactly what the last threshold selects of all offered packets, and between half the room and
     /// all of it.
     #[test]
     fn dynamic_selection_is_exact(
@@ -64,7 +64,7 @@ proptest! {
         prop_assert_eq!(samples.kept(), naive);
     }
 
-    /// The same with few hashes, so that many packets have the same.
+    /// The same with few hashes, so that many packets share one.
     #[test]
     fn crowds_are_left_out_together(
         hashes in prop::collection::vec(0u32..3, 0..200), most in 2usize..20, match_value in 0u32..4,

@@ -1,9 +1,9 @@
-//! What a measurement is asked for with: the body of the API's POST, and the checked configuration.
+//! The configuration of a measurement: the body of the API's POST, and its checked form.
 //!
-//! [`Body`] has the source's names, exactly, and ours beside them; all of ours may be left out.
-//! [`Configuration::read`] takes the bytes of a body and gives either something that can be
-//! measured or *all* that is wrong with it, each with the path of its field. Nothing is taken
-//! silently: unknown names, and names that say nothing for the program chosen, are errors.
+//! [`Body`] has exactly the source's names, and ours, which are all optional.
+//! [`Configuration::read`] turns the bytes of a body into either a valid configuration
+//! or *all* its errors, each with the path of its field. Nothing is silently
+//! ignored: unknown names, and names without meaning for the chosen program, are errors.
 
 mod body;
 mod check;
@@ -21,15 +21,15 @@ use crate::{
 /// Which program runs at the points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Program {
-    /// 0: does nothing, to compare with.
+    /// 0: does nothing, for comparison.
     Empty,
     /// 1: counts all packets and their times.
     All,
-    /// 2: counts all packets, and the times of those that a fixed hash selects.
+    /// 2: counts all packets, and keeps times of those that a fixed hash selects.
     Fixed,
     /// 3: counts all packets, and keeps times of `npkts` / 2 to `npkts` of each block.
     Dynamic,
-    /// 4: counts all packets; times of selected or of twice marked packets, or of both.
+    /// 4: counts all packets; keeps times of selected or of double-marked packets, or of both.
     Combined,
 }
 
@@ -41,7 +41,7 @@ impl Program {
         all.get(usize::try_from(id).ok()?).copied()
     }
 
-    /// Whether it selects by hash: always, never, or if it is asked to.
+    /// Whether it selects by hash: always, never, or optionally (`None`).
     fn hashes(self) -> Option<bool> {
         match self {
             Program::Empty | Program::All => Some(false),
@@ -54,26 +54,26 @@ impl Program {
 /// How packets are selected by hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampling {
-    /// What is hashed, and how.
+    /// The fields hashed, and the function.
     pub hasher: Hasher,
-    /// What is selected, or for a dynamic length, what it begins with.
+    /// The selection, for a dynamic length the initial one.
     pub selection: Selection,
-    /// For a dynamic length: how many samples there is room for in a block.
+    /// For a dynamic length: the room for samples of a block.
     pub npkts: Option<u32>,
 }
 
-/// A filter with the number by which its measures are asked for. Filters of one number are one flow: what
-/// any of them matches.
+/// A filter with the number that identifies its measures. Filters of one number form one flow: the packets
+/// that any of them matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NamedFilter {
     /// Its number.
     pub id: u32,
-    /// What it matches.
+    /// The filter.
     pub filter: Filter,
 }
 
 impl NamedFilter {
-    /// The number of filters whose packets are only counted, all together: they are neither marked nor in
+    /// The number of filters whose packets are only counted together: they are neither marked nor in
     /// any record.
     pub const ASIDE: u32 = u32::MAX;
 }
@@ -85,28 +85,28 @@ pub fn flow_ids(filters: &[NamedFilter]) -> Vec<u32> {
     ids.filter(|id| seen.insert(*id)).collect()
 }
 
-/// A measurement that can be made. Times are nanoseconds.
+/// A valid measurement. Times are nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Configuration {
-    /// What runs.
+    /// The program.
     pub program: Program,
     /// The length of a block.
     pub period: u64,
-    /// How long the whole measurement lasts; blocks that do not fit into it are not begun.
+    /// The duration of the measurement; blocks that do not fit into it are not started.
     pub duration: u64,
-    /// How long after its end a block is still counted.
+    /// How long after its end a block still counts packets.
     pub guard: u64,
-    /// How marks look.
+    /// The encoding of marks.
     pub marks: Marks,
     /// Which packets are measured.
     pub filters: Vec<NamedFilter>,
-    /// Which filter has a packet that several match.
+    /// Which filter gets a packet that several match.
     pub precedence: Precedence,
-    /// How packets are selected, if they are.
+    /// How packets are selected, if at all.
     pub sampling: Option<Sampling>,
-    /// Where; if none is named, on every interface.
+    /// The interfaces measured; if empty, every interface.
     pub netifs: Vec<String>,
-    /// At whose egress packets of the filters are marked.
+    /// The interfaces at whose egress packets of the filters are marked.
     pub marking: Vec<String>,
 }
 
@@ -115,16 +115,16 @@ impl Configuration {
     ///
     /// # Errors
     ///
-    /// All that is wrong, in the order of the source's fields; never an empty list.
+    /// All errors, in the order of the source's fields; never an empty list.
     pub fn read(body: &[u8]) -> std::result::Result<Configuration, Vec<Problem>> {
         check::read(body)
     }
 
-    /// The blocks of a measurement that begins at a time of the points' clock.
+    /// The schedule of a measurement that begins at a time of the points' clock.
     ///
     /// # Errors
     ///
-    /// A start that leaves no room before it.
+    /// A start too close to the clock's 0.
     pub fn schedule(&self, start: u64) -> Result<Schedule> {
         Schedule::new(start, self.period, self.guard)
     }
@@ -139,13 +139,13 @@ impl Configuration {
         flow_ids(&self.filters).len()
     }
 
-    /// The filters alone, in their order.
+    /// The filters without their numbers, in order.
     pub fn plain_filters(&self) -> Vec<Filter> {
         self.filters.iter().map(|named| named.filter).collect()
     }
 }
 
-/// What a body gets that names no profile, seed or part of the payload.
+/// The default hasher, for a body without profile, seed or part of the payload.
 fn hasher(function: HashFunction) -> Hasher {
     Hasher { function, profile: Profile::default(), seed: 0, payload: PayloadPart::default() }
 }

@@ -1,10 +1,11 @@
 //! Filters as tables: one for each set of prefix lengths and wildcards (tuple space search).
 //!
-//! A key is 40 bytes, and so is a mask; key AND mask is looked up in one exact table for all masks
-//! together. Masks stand in the order of the best filter they lead to, and the search ends as soon
-//! as no later one can lead to a better: it costs at most one access a mask, whatever the number
-//! of filters. The kernel's tables are these, byte for byte; before them stands its cache of whole
-//! keys, which makes one access the rule. Equal to [`filter::find`](crate::filter::find) by test.
+//! A key is 40 bytes, and so is a mask; key AND mask is looked up in one exact table for all
+//! masks. Masks are ordered by the best filter they lead to, and the search ends when
+//! no later mask can lead to a better one. It costs at most one access per mask, whatever the number
+//! of filters. The kernel's tables are identical, byte for byte, with a cache of whole keys
+//! before them, so that one access is the rule. Tests show equality with
+//! [`filter::find`](crate::filter::find).
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -14,20 +15,20 @@ use ipnet::IpNet;
 
 use crate::{Error, Filter, Key, Precedence, Result};
 
-/// How many different masks tables may have: what one packet may cost.
+/// Maximum number of distinct masks, which bounds the cost of a packet.
 pub const MOST_MASKS: usize = 32;
 
 /// A packet's key or a mask as bytes: family (4 or 6), protocol, whether there are ports (1 or 0),
 /// 0; source and destination port; source and destination address. Ports and addresses are in
-/// network order, an IPv4 address has 12 bytes of 0 behind it.
+/// network order, an IPv4 address is followed by 12 bytes of 0.
 pub type Bytes = [u8; 40];
 
-/// Bits of a key that count.
+/// A mask: the significant bits of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Mask {
     /// The bits.
     pub bytes: Bytes,
-    /// The lowest rank of the filters that have it: what a search can gain by it.
+    /// The lowest rank of the filters that have it: the best a search can find with it.
     pub best: u32,
 }
 
@@ -35,18 +36,18 @@ pub struct Mask {
 #[derive(Clone, Debug)]
 pub struct Tables {
     masks: Vec<Mask>,
-    /// By index of the mask and masked key: the filter's rank.
+    /// The filter's rank, by index of the mask and masked key.
     entries: HashMap<(u32, Bytes), u32>,
     /// The filter of a rank.
     ranked: Vec<usize>,
 }
 
 impl Tables {
-    /// Puts filters into tables.
+    /// Builds tables of filters.
     ///
     /// # Errors
     ///
-    /// More than [`MOST_MASKS`] different masks.
+    /// More than [`MOST_MASKS`] distinct masks.
     pub fn new(filters: &[Filter], precedence: Precedence) -> Result<Tables> {
         let mut ranked: Vec<usize> = (0..filters.len()).collect();
         if precedence == Precedence::Longest {
@@ -59,7 +60,7 @@ impl Tables {
                 continue;
             }
             let (value, mask) = (value(filter), mask(filter));
-            // Ranks only rise, so that masks come in the order of their best.
+            // Ranks only rise, so masks are in the order of their best rank.
             let index = *index_of.entry(mask).or_insert_with(|| {
                 tables.masks.push(Mask { bytes: mask, best: rank });
                 u32::try_from(tables.masks.len() - 1).unwrap_or(u32::MAX)
@@ -72,7 +73,7 @@ impl Tables {
         Ok(tables)
     }
 
-    /// The index of the filter that has this packet.
+    /// The index of the filter that gets this packet.
     pub fn find(&self, key: &Key) -> Option<usize> {
         let key = key_bytes(key);
         let mut best: Option<u32> = None;
@@ -118,7 +119,7 @@ pub fn key_bytes(key: &Key) -> Bytes {
     bytes
 }
 
-/// What a packet's masked key must be.
+/// The masked key that a packet must have.
 fn value(filter: &Filter) -> Bytes {
     let mut bytes = [0; 40];
     let net = |net: Option<IpNet>| net.map_or([0; 16], |net| sixteen(net.network()));
@@ -134,7 +135,7 @@ fn value(filter: &Filter) -> Bytes {
     bytes
 }
 
-/// Which bits of the key count for a filter.
+/// Which bits of the key are significant for a filter.
 fn mask(filter: &Filter) -> Bytes {
     let mut bytes = [0; 40];
     let all = |given: bool| if given { 0xff } else { 0 };

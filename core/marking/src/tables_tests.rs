@@ -1,4 +1,4 @@
-//! Tables against looking at every filter.
+//! Tables compared with checking every filter.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::filter::find;
 
-/// Addresses that have much in common, so that prefixes of all lengths meet.
+/// Similar addresses, so that prefixes of all lengths match.
 fn address(v6: bool) -> impl Strategy<Value = IpAddr> {
     any::<[u8; 2]>().prop_map(move |[a, b]| {
         if v6 {
@@ -68,7 +68,7 @@ proptest! {
         }
     }
 
-    /// What a kernel program does with the bytes alone: all masks, the least rank.
+    /// What a kernel program does with only the bytes: all masks, the lowest rank.
     #[test]
     fn bytes_alone_are_enough(
         filters in prop::collection::vec(filter(), 0..25), key in key(),

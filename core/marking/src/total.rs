@@ -1,12 +1,12 @@
-//! Blocks of a way put together: exact sums hop by hop, and delays of all blocks in one distribution.
+//! Combines the blocks of a path: exact sums hop by hop, and delays of all blocks in one distribution.
 //!
-//! A block counts for all hops of a way or for none: if anything stands against it at any point, it is told
-//! and not summed. So what one hop gives out the next takes in, and losses of hops less their gains are
-//! those from end to end, over any number of blocks.
+//! A block counts for all hops of a path or for none: if it has a flaw at any point, it is reported
+//! and not summed. So each hop's output is the next one's input, and the losses of hops minus their gains
+//! equal the end-to-end loss, over any number of blocks.
 //!
-//! Delays of blocks that were sampled at different rates are brought to the lowest of these, so that each
-//! packet counts alike; and to a lower one yet when they would be more than there is room for. Which
-//! packets go is chosen by their hash, which knows nothing of delays.
+//! Delays of blocks sampled at different rates are reduced to the lowest of these rates, so that each
+//! packet counts alike, and further when they would exceed the room. The hash chooses which packets
+//! are dropped, independently of delays.
 
 use crate::matched::{Times, together};
 use crate::{
@@ -17,9 +17,9 @@ use crate::{
 /// A block at one point.
 #[derive(Clone, Copy, Debug)]
 pub struct Side<'a> {
-    /// What was counted.
+    /// Its counts.
     pub record: &'a Record,
-    /// How packets were selected in the end, and those that were; none if not all of them could be kept.
+    /// The final selection, and the selected packets; `None` if not all of them could be kept.
     pub samples: Option<(Selection, &'a [Sample])>,
 }
 
@@ -31,7 +31,7 @@ struct Pair {
     delay: i64,
 }
 
-/// Packets of which no delay is known.
+/// Packets without a known delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Without {
     distance: u32,
@@ -39,7 +39,7 @@ struct Without {
     ambiguous: u64,
 }
 
-/// Delays of selected packets over a hop, of any number of blocks; of bounded size.
+/// Delays of selected packets over a hop, of any number of blocks, in bounded memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Delays {
     most: usize,
@@ -49,7 +49,7 @@ pub struct Delays {
 }
 
 impl Delays {
-    /// Nothing yet, with room for so many packets; for one at least.
+    /// Empty, with room for this many packets, at least one.
     pub fn new(most: usize) -> Delays {
         Delays {
             most: most.max(1),
@@ -59,7 +59,7 @@ impl Delays {
         }
     }
 
-    /// Adds the samples of one block at two points. Those of all blocks must have the same hasher and
+    /// Adds the samples of one block at two points. All blocks must have the same hasher and
     /// `match_value`.
     pub fn add(&mut self, first: (Selection, &[Sample]), second: (Selection, &[Sample])) {
         let selection = first.0;
@@ -101,7 +101,7 @@ impl Delays {
         self.pairs.len()
     }
 
-    /// The share of all packets that these are of, if hashes are spread evenly.
+    /// The share of all packets that these represent, if hashes are uniform.
     pub fn rate(&self) -> f64 {
         self.threshold.rate()
     }
@@ -111,12 +111,12 @@ impl Delays {
         self.without.iter().map(|packet| packet.lost).sum()
     }
 
-    /// Selected packets that arrived, but of which one cannot be told from another.
+    /// Selected packets that arrived, but cannot be distinguished from each other.
     pub fn ambiguous(&self) -> u64 {
         self.without.iter().map(|packet| packet.ambiguous).sum()
     }
 
-    /// The delays in nanoseconds below or at which these shares (0 to 1) of packets lie, with bounds.
+    /// The delays in nanoseconds that these shares (0 to 1) of packets do not exceed, with bounds.
     pub fn quantiles<const N: usize>(
         &self,
         shares: [f64; N],
@@ -140,8 +140,8 @@ impl Delays {
         delays().min().zip(delays().max())
     }
 
-    /// Jitter: the mean of the absolute differences between the delays of packets that follow each other
-    /// among the selected ones, in the order of sending, in nanoseconds. With all packets selected that
+    /// Jitter: the mean of the absolute differences between the delays of consecutive selected packets, in
+    /// the order of sending, in nanoseconds. With all packets selected that
     /// is the mean of |ipdv| of RFC 3393.
     pub fn jitter(&self) -> Option<f64> {
         let gaps = self.pairs.len().checked_sub(1).filter(|&gaps| gaps > 0)?;
@@ -156,9 +156,9 @@ impl Delays {
 /// One block at a hop.
 #[derive(Clone, Debug)]
 pub struct HopBlock {
-    /// What its points counted.
+    /// The counts of its points.
     pub comparison: Comparison,
-    /// Delays of selected packets, if both points kept all that they selected.
+    /// Delays of selected packets, if both points kept everything they selected.
     pub delays: Option<Delays>,
 }
 
@@ -174,20 +174,20 @@ impl HopBlock {
     }
 }
 
-/// Blocks of a hop together.
+/// All blocks of a hop.
 #[derive(Clone, Debug)]
 pub struct HopTotal {
     /// Packets at the first point.
     pub sent: u64,
     /// Packets at the second.
     pub received: u64,
-    /// Packets fewer at the second, block by block.
+    /// Packets fewer at the second, summed over blocks.
     pub lost: u64,
-    /// Packets more at the second, block by block: duplicates. In a block they make up for lost ones.
+    /// Packets more at the second (duplicates), summed over blocks. Within a block they offset lost ones.
     pub gained: u64,
     /// Delays of selected packets.
     pub delays: Delays,
-    /// Whether a block has counts but no delays, because a point could not keep all that it selected.
+    /// Whether a block has counts but no delays, because a point could not keep everything it selected.
     pub without_delays: bool,
     /// Sums of mean delay times packets, and of packets.
     all: Option<(Estimate, u64)>,
@@ -229,58 +229,58 @@ impl HopTotal {
         }
     }
 
-    /// The mean delay of all packets, where times of all were kept, in nanoseconds: that of each block by
-    /// its packets. Blocks in which packets were lost make it uncertain, and no others.
+    /// The mean delay of all packets, where times of all were kept, in nanoseconds: the blocks' means weighted
+    /// by their packets. Only blocks with lost packets make it uncertain.
     pub fn mean_of_all(&self) -> Option<Estimate> {
         let (sum, packets) = self.all.filter(|(_, packets)| *packets > 0)?;
         Some(sum.times(1.0 / packets as f64))
     }
 
-    /// The mean one-way jitter as the source has it ([`Comparison::owaj`]), each block by its packets.
+    /// The mean one-way jitter as the source defines it ([`Comparison::owaj`]), weighted by packets.
     pub fn spacing(&self) -> Option<f64> {
         let (sum, packets) = self.spacing.filter(|(_, packets)| *packets > 0)?;
         Some(sum / packets as f64)
     }
 }
 
-/// One block on a way.
+/// One block on a path.
 #[derive(Clone, Debug)]
 pub struct WayBlock {
     /// Its number.
     pub block: u64,
-    /// What stands against it at any point.
+    /// Its flaws at any point.
     pub completeness: Completeness,
-    /// From point to point.
+    /// The hops, from point to point.
     pub hops: Vec<HopBlock>,
-    /// From the first point to the last.
+    /// The whole path, from the first point to the last.
     pub whole: HopBlock,
 }
 
-/// Blocks of a way together.
+/// All blocks of a path.
 #[derive(Clone, Debug)]
 pub struct WayTotal {
     most: usize,
-    /// Blocks that are in the sums.
+    /// Blocks in the sums.
     pub blocks: u64,
-    /// Blocks that are not, because something stands against them.
+    /// Blocks left out because of flaws.
     pub incomplete: u64,
-    /// What stands against any of these.
+    /// The flaws of these.
     pub against: Completeness,
-    /// From point to point.
+    /// The hops, from point to point.
     pub hops: Vec<HopTotal>,
-    /// From the first point to the last.
+    /// The whole path, from the first point to the last.
     pub whole: HopTotal,
 }
 
 impl WayTotal {
-    /// A way of so many points, with room for so many delays of each hop.
+    /// A path of this many points, with room for this many delays of each hop.
     pub fn new(points: usize, most: usize) -> WayTotal {
         let hops = (1..points).map(|_| HopTotal::new(most)).collect();
         let (blocks, against) = (0, Completeness::default());
         WayTotal { most, blocks, incomplete: 0, against, hops, whole: HopTotal::new(most) }
     }
 
-    /// Adds a block, of all points in their order, and tells what it says alone.
+    /// Adds a block, with all points in order, and returns its own figures.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Sums and delays of many blocks against packets that are known one by one.
+//! Sums and delays of many blocks compared with individually known packets.
 
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ use crate::{Counters, HashFunction, Samples, Schedule, bob};
 const POINTS: usize = 4;
 const PERIOD: u64 = 1_000_000;
 
-/// A packet: when it leaves, how long each hop takes, or that it is lost there.
+/// A packet: its departure, and the delay of each hop, or its loss there.
 type Packet = (u64, [Option<u64>; POINTS - 1]);
 
 fn blocks() -> impl Strategy<Value = Vec<Vec<Packet>>> {
@@ -59,7 +59,7 @@ fn sides(seen: &[Seen]) -> Vec<Side<'_>> {
         .collect()
 }
 
-/// Delays of all packets of these blocks over the whole way, sorted.
+/// Delays of all packets of these blocks over the whole path, sorted.
 fn truth(blocks: &[Vec<Packet>]) -> Vec<i64> {
     let whole = |(_, ways): &Packet| arrival(0, ways).map(|delay| i64::try_from(delay).unwrap());
     let mut all: Vec<i64> = blocks.iter().flatten().filter_map(whole).collect();
@@ -68,7 +68,7 @@ fn truth(blocks: &[Vec<Packet>]) -> Vec<i64> {
 }
 
 proptest! {
-    /// Sums are exact, hops fit together, and losses of hops are those of the way.
+    /// Sums are exact, hops fit together, and losses of hops add up to those of the path.
     #[test]
     fn sums_are_exact(blocks in blocks()) {
         let mut total = WayTotal::new(POINTS, 10_000);
@@ -90,7 +90,7 @@ proptest! {
         prop_assert_eq!(total.whole.lost, lost);
     }
 
-    /// With room for all, every figure of delays is the truth; jitter, too.
+    /// With room for all, every figure of delays is exact, including jitter.
     #[test]
     fn with_room_delays_are_the_truth(blocks in blocks()) {
         let mut total = WayTotal::new(POINTS, 10_000);
@@ -107,7 +107,7 @@ proptest! {
         if let Some(mean) = delays.mean() {
             let exact = all.iter().sum::<i64>() as f64 / all.len() as f64;
             prop_assert!((mean - exact).abs() < 1e-6);
-            // Times of all packets say the same; where some were lost, within their bounds.
+            // Times of all packets agree; with losses, within their bounds.
             let counted = total.whole.mean_of_all().unwrap();
             prop_assert!(counted.low - 1e-3 <= exact && exact <= counted.high + 1e-3);
         }
@@ -125,7 +125,7 @@ proptest! {
         prop_assert!(off < 1e-6, "{}", off);
     }
 
-    /// However little room there is, what is left are exactly the packets below one threshold, of all
+    /// However little room there is, exactly the packets below one threshold remain, in all
     /// blocks alike.
     #[test]
     fn with_little_room_all_blocks_are_thinned_alike(
@@ -134,7 +134,7 @@ proptest! {
         let mut total = WayTotal::new(POINTS, most);
         let mut all = Vec::new();
         for (number, packets) in (0u64..).zip(&blocks) {
-            // Points differ in what they could keep.
+            // Points differ in their room.
             let seen = seen(number, packets, [room, 100, 100, room + 5]);
             total.add(&sides(&seen)).unwrap();
             all.extend((0u64..).zip(packets).map(|(n, packet)| {
@@ -152,7 +152,7 @@ proptest! {
         prop_assert_eq!(delays.lost(), (chosen.len() - delays.known()) as u64);
     }
 
-    /// A block against which something stands at any point is in no sum, and told.
+    /// A block with a flaw at any point is in no sum, and reported.
     #[test]
     fn incomplete_blocks_are_told_and_not_summed(
         blocks in blocks(), bad in prop::collection::vec(prop::option::of(0..POINTS), 6),

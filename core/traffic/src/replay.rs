@@ -121,7 +121,7 @@ impl Replay {
         }
     }
 
-    /// The same, with gaps of at most this many nanoseconds in recorded time.
+    /// The same; at a recorded tempo gaps last at most this many nanoseconds when played.
     pub fn with_gaps_of(mut self, most_ns: u64) -> Replay {
         if let Tempo::Recorded(speed) = self.tempo {
             self.most = speed.recorded(most_ns);

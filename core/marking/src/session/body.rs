@@ -1,16 +1,16 @@
-//! The body as it is written: for clients, examples and the API's document.
+//! The body as written: for clients, examples and the API's document.
 //!
-//! Reading goes through `check`, which tells all errors at once; the names there and here are held
-//! together by a test that writes this and reads it back.
+//! `check` reads it and reports all errors at once; a test that writes this and reads it back keeps
+//! the names of both in step.
 
 use serde::{Deserialize, Serialize};
 
-/// A configuration as the source's API has it. Fields behind `netifs` are ours.
+/// A configuration as in the source's API. Fields after `netifs` are ours.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Body {
     /// Program: 0 empty, 1 all packets, 2 fixed hash, 3 dynamic hash, 4 loss of all packets with
-    /// delay of selected or twice marked ones.
+    /// delay of selected or double-marked ones.
     pub prog_id: u8,
     /// Measurement period in seconds: the length of a block.
     pub mp: f64,
@@ -22,56 +22,56 @@ pub struct Body {
     pub next_mark: u8,
     /// Which packets are measured.
     pub filters: Vec<BodyFilter>,
-    /// The value with which hashes must agree in their low bits.
+    /// The value that hashes must equal in their low bits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub match_value: Option<u32>,
-    /// How many low bits must agree; program 3 begins with these.
+    /// How many low bits must agree; program 3 starts with this number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hash_length: Option<u8>,
     /// `bob`, `ipsx` or `crc32`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hash_function: Option<String>,
-    /// Program 3: the most samples kept of a block.
+    /// Program 3: the maximum samples kept of a block.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub npkts: Option<u32>,
-    /// Where to measure; everywhere if left out.
+    /// Interfaces to measure at; all if omitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub netifs: Option<Vec<Netif>>,
-    /// Where packets of the filters are marked as they leave; nowhere if left out.
+    /// Interfaces at whose egress packets of the filters are marked; none if omitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub marking: Option<Vec<Netif>>,
-    /// How long after its end a block is still counted, in seconds; below half of `mp`. If left
-    /// out a quarter of `mp`, at most 1 s.
+    /// How long after its end a block still counts packets, in seconds; below half of `mp`. If
+    /// omitted a quarter of `mp`, at most 1 s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guard: Option<f64>,
-    /// Which bits of the DSCP field may be written; the others are kept. All six if left out.
+    /// Which bits of the DSCP field may be written; the others are kept. All six if omitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mark_mask: Option<u8>,
-    /// Program 4: DSCP bits set besides in packets marked twice.
+    /// Program 4: DSCP bits also set in double-marked packets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_mark: Option<u8>,
-    /// What is hashed: `portable` (if left out), `rfc5475` or `source`.
+    /// What is hashed: `portable` (default), `rfc5475` or `source`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
-    /// The hash's initial value; 0 if left out.
+    /// The hash's initial value; 0 if omitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u32>,
-    /// Where the hashed part of the payload begins, in bytes; 0 if left out.
+    /// Where the hashed part of the payload begins, in bytes; 0 if omitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payload_offset: Option<u16>,
-    /// How long it is, 1 to 32 bytes; 8 if left out.
+    /// Its length, 1 to 32 bytes; 8 if omitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payload_size: Option<u8>,
-    /// Which of several filters has a packet: `first` in the list (if left out) or `longest`.
+    /// Which of several matching filters gets a packet: `first` in the list (default) or `longest`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub precedence: Option<String>,
 }
 
-/// A filter: what is left out or null may be anything.
+/// A filter: omitted or null fields match anything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BodyFilter {
-    /// By which its measures are asked for.
+    /// The number that identifies its measures.
     pub id: u32,
     /// Source: an address or a prefix.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,7 +1,7 @@
-//! From the bytes of a body to a configuration, or to all that is wrong with it.
+//! From the bytes of a body to a configuration, or to all its errors.
 //!
-//! Two rounds: each field alone, then what fields say together. The second looks only at fields
-//! that were right, so that one mistake is told once.
+//! Two rounds: first each field alone, then fields in combination. The second examines only valid
+//! fields, so that one mistake is reported once.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,25 +18,25 @@ use crate::{
 type Problems = Vec<Problem>;
 
 const SECOND: u64 = 1_000_000_000;
-/// The shortest period: 10 ms. What is shorter is not told from the work of reading blocks.
+/// The shortest period: 10 ms. Shorter ones would leave no time for reading blocks.
 const LEAST_PERIOD: u64 = SECOND / 100;
 /// The longest period: an hour.
 const MOST_PERIOD: u64 = 3600 * SECOND;
 /// The longest measurement: 366 days.
 const MOST_DURATION: u64 = 366 * 24 * 3600 * SECOND;
-/// The longest guard that is taken for one that is not given.
+/// The longest default guard.
 const DEFAULT_GUARD: u64 = SECOND;
-/// The most filters.
+/// The maximum number of filters.
 const MOST_FILTERS: usize = 65_536;
-/// The most samples of a block.
+/// The maximum samples of a block.
 const MOST_SAMPLES: u64 = 1 << 20;
-/// The longest name of an interface (IFNAMSIZ less the 0 at its end).
+/// The longest name of an interface (IFNAMSIZ without the terminating 0).
 const LONGEST_NAME: usize = 15;
-/// The longest name of an interface in a lab: that of its node with it.
+/// The longest name of an interface in a lab, including its node's name.
 const LONGEST_PLACE: usize = 255;
 
 const U32: (u64, u64) = (0, u32::MAX as u64);
-/// Numbers of filters: the last one is ours.
+/// Numbers of filters: the last one is reserved for us.
 const IDS: (u64, u64) = (0, NamedFilter::ASIDE as u64 - 1);
 
 /// Reads a body.
@@ -83,7 +83,7 @@ fn configuration(mut fields: Fields<'_>, problems: &mut Problems) -> Option<Conf
     })
 }
 
-/// What fields say together.
+/// Checks fields in combination.
 fn together(
     times: Option<(u64, u64)>,
     filters: &[(NamedFilter, String)],
@@ -133,7 +133,7 @@ fn time(
     let whole = value.as_u64().and_then(|seconds| seconds.checked_mul(SECOND));
     let nanoseconds = whole.or_else(|| {
         let nanoseconds = (value.as_f64()? * SECOND as f64).round();
-        // Below 2^63, so that it is a u64.
+        // Below 2^63, so it fits into a u64.
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "in range")]
         (0.0..9.2e18).contains(&nanoseconds).then_some(nanoseconds as u64)
     });
@@ -162,7 +162,7 @@ fn guard(fields: &mut Fields<'_>, period: Option<u64>, problems: &mut Problems) 
         Some(value) => time(value, "guard", (0, MOST_PERIOD), problems)?,
         None => DEFAULT_GUARD.min(period? / 4),
     };
-    // Any start will do to see whether they fit.
+    // Any start serves to check whether they fit.
     if let Err(error) = Schedule::new(MOST_PERIOD, period?, guard) {
         add(problems, "guard", error.to_string());
     }
@@ -191,7 +191,7 @@ fn marks(
     }
 }
 
-/// The fields that are about hashing, in the source's order.
+/// The fields about hashing, in the source's order.
 const HASHING: [&str; 8] = [
     "match_value",
     "hash_length",
@@ -312,8 +312,8 @@ fn netifs(
     names
 }
 
-/// Whether this can be the name of an interface: the kernel's own, or one of a lab, which says in
-/// which node it is or on which switch, as `h1:eth0` and `s1/h1:eth0`.
+/// Whether this can be the name of an interface: a kernel's name, or one of a lab, which includes
+/// its node or switch, as `h1:eth0` and `s1/h1:eth0`.
 fn is_interface(name: &str) -> bool {
     if name.contains(|c: char| c.is_whitespace() || c.is_control()) {
         return false;
@@ -335,7 +335,7 @@ fn is_interface(name: &str) -> bool {
     }
 }
 
-/// The filters that can be read, each with its path.
+/// The valid filters, each with its path.
 fn filters(fields: &mut Fields<'_>, problems: &mut Problems) -> Vec<(NamedFilter, String)> {
     let Some(value) = fields.need("filters", problems) else { return Vec::new() };
     let entries = fields.entries("filters", value, problems);
@@ -386,7 +386,7 @@ fn filter(value: &Value, path: &str, problems: &mut Problems) -> Option<(Option<
         add(problems, &fields.path("proto"), "has no ports, and the filter asks for one");
     }
     fields.finish(problems);
-    // One that is wrong is not compared with others, because it is not what was meant.
+    // An invalid filter is not compared with others, because it is not what was meant.
     (problems.len() == before).then_some((id, filter))
 }
 

@@ -1,17 +1,17 @@
 //! Fields of JSON objects, read one by one, with every error kept beside its path.
 //!
-//! A field that is wrong is told and then missing: reading goes on. No field is read twice, and
-//! what nobody read is unknown at the end.
+//! A wrong field is reported and then counts as missing, and reading continues. No field is read twice,
+//! and a field that nobody read is reported as unknown at the end.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// Something wrong with a field.
+/// An error of a field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
     /// The field, such as `filters[1].src_ip`; empty for the body itself.
     pub path: String,
-    /// What is wrong, and what may be there.
+    /// What is wrong, and what is valid.
     pub message: String,
 }
 
@@ -24,7 +24,7 @@ impl std::fmt::Display for Problem {
     }
 }
 
-/// An object that is being read.
+/// An object being read.
 pub(super) struct Fields<'a> {
     map: &'a Map<String, Value>,
     prefix: String,
@@ -47,13 +47,13 @@ impl<'a> Fields<'a> {
         format!("{}{name}", self.prefix)
     }
 
-    /// A field that may be missing; null counts as missing.
+    /// An optional field; null counts as missing.
     pub(super) fn get(&mut self, name: &'static str) -> Option<&'a Value> {
         self.read.push(name);
         self.map.get(name).filter(|value| !value.is_null())
     }
 
-    /// A field that must be there.
+    /// A required field.
     pub(super) fn need(
         &mut self,
         name: &'static str,
@@ -66,7 +66,7 @@ impl<'a> Fields<'a> {
         value
     }
 
-    /// A whole number within bounds, that may be missing.
+    /// An optional whole number within bounds.
     pub(super) fn number(
         &mut self,
         name: &'static str,
@@ -77,7 +77,7 @@ impl<'a> Fields<'a> {
         number(value, &self.path(name), (least, most), problems)
     }
 
-    /// A whole number within bounds, that must be there.
+    /// A required whole number within bounds.
     pub(super) fn need_number(
         &mut self,
         name: &'static str,
@@ -88,7 +88,7 @@ impl<'a> Fields<'a> {
         number(value, &self.path(name), (least, most), problems)
     }
 
-    /// A text, that may be missing.
+    /// An optional text.
     pub(super) fn text(
         &mut self,
         name: &'static str,
@@ -101,7 +101,7 @@ impl<'a> Fields<'a> {
         value.as_str()
     }
 
-    /// One of some words, that may be missing.
+    /// An optional choice among words.
     pub(super) fn word<T>(
         &mut self,
         name: &'static str,
@@ -133,7 +133,7 @@ impl<'a> Fields<'a> {
         entries.iter().enumerate().map(|(i, entry)| (format!("{path}[{i}]"), entry)).collect()
     }
 
-    /// Tells of fields that nobody read.
+    /// Reports fields that nobody read.
     pub(super) fn finish(self, problems: &mut Vec<Problem>) {
         for name in self.map.keys().filter(|name| !self.read.contains(&name.as_str())) {
             let known = self.read.join(", ");
@@ -143,7 +143,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Keeps a problem.
+/// Records a problem.
 pub(super) fn add(problems: &mut Vec<Problem>, path: &str, message: impl Into<String>) {
     problems.push(Problem { path: path.to_owned(), message: message.into() });
 }
@@ -162,7 +162,7 @@ fn number(
     number
 }
 
-/// A value in a message: numbers as they are, others by their kind.
+/// A value in a message: numbers as written, others by their kind.
 pub(super) fn shown(value: &Value) -> String {
     match value {
         Value::Number(number) => number.to_string(),

@@ -1,4 +1,4 @@
-//! Bodies as the source has them, bodies that are wrong, and bodies that are anything.
+//! Bodies of the source, invalid bodies, and arbitrary bodies.
 
 use std::collections::BTreeSet;
 
@@ -216,7 +216,7 @@ fn the_body_has_the_names_that_are_read() {
     assert_eq!(serde_json::from_value::<Body>(value.clone()).unwrap(), body);
     let read = read(&value).unwrap();
     assert_eq!((read.guard, read.precedence), (250_000_000, Precedence::Longest));
-    // Everything of ours may be left out; of the source's only these.
+    // All our fields are optional; of the source's only these.
     let shortest = serde_json::to_value(Body::default()).unwrap();
     let names: BTreeSet<&str> = shortest.as_object().unwrap().keys().map(String::as_str).collect();
     let needed = ["prog_id", "mp", "mpc", "starter_mark", "next_mark", "filters"];
@@ -231,7 +231,7 @@ fn ten_thousand_filters_are_read() {
     assert_eq!(read(&with(json!({"filters": filters}))).unwrap().filters.len(), 10_000);
 }
 
-/// Any JSON, with the names that mean something.
+/// Any JSON, with known names among its keys.
 fn anything() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
