@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use netloom_model::Plan;
 use netloom_model::lab::FileContent;
+use netloom_model::plan::NodeId;
 use netloom_model::plan::form::Forms;
 use netloom_node::spawner::Spawner;
 use netloom_sys::cgroup::{self, Groups};
@@ -245,7 +246,12 @@ fn fresh_state(
     for node in &plan.nodes {
         let parent = node.parent.map(|p| plan.nodes[p].id);
         let limits = &node.limits;
-        groups.add(node.id, parent, limits.memory.is_some(), limits.sockets.is_some());
+        groups.add(
+            node.id.get(),
+            parent.map(NodeId::get),
+            limits.memory.is_some(),
+            limits.sockets.is_some(),
+        );
     }
     State {
         forms: Forms::of(&plan, allowed(user)),

@@ -18,6 +18,7 @@ pub mod form;
 mod graph;
 mod hash;
 pub(crate) mod hosts;
+mod ids;
 mod linking;
 mod mac;
 mod names;
@@ -37,6 +38,7 @@ mod ways;
 pub(crate) use build::charges_by_default;
 pub use error::{PlanError, WIRE_AT_DOOR};
 pub use hosts::HostAddress;
+pub use ids::{LinkId, LinkSide, NodeId};
 pub use linking::{NewEnd, NewLink};
 pub(crate) use ports::ends_of_switches;
 pub use scheme::Scheme;
@@ -80,7 +82,7 @@ pub struct Plan {
     /// the running lab leave it as it was.
     pub digest: String,
     /// The id of the next node to be added; no part of the digest.
-    pub next_id: usize,
+    pub next_id: NodeId,
     /// In the order of the file, those made later after them; parents before their children.
     pub nodes: Vec<PlannedNode>,
     /// In the order of the file.
@@ -99,7 +101,7 @@ pub struct Plan {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedNode {
     /// Its identity on the machine, for its life: in the file's order at first, never used again.
-    pub id: usize,
+    pub id: NodeId,
     /// Its name; a child's is `PARENT/NAME`.
     pub name: String,
     /// What it is.
@@ -240,7 +242,7 @@ pub struct PlannedSwitch {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedLink {
     /// Its identity on the machine, for its life.
-    pub id: usize,
+    pub id: LinkId,
     /// `A:eth0--B:eth1`, or the name by hand. A switch's end reads `s1`, a door's `host:eth1`,
     /// and `internet`.
     pub name: String,
@@ -291,7 +293,7 @@ impl Plan {
     }
 
     /// The index of a node by its id.
-    pub fn slot_of(&self, id: usize) -> Option<usize> {
+    pub fn slot_of(&self, id: NodeId) -> Option<usize> {
         self.nodes.iter().position(|n| n.id == id)
     }
 

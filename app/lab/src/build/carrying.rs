@@ -3,6 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use netloom_model::Plan;
+use netloom_model::plan::NodeId;
 use netloom_model::plan::form::Forms;
 use netloom_netlink::{Batch, Carried, Change, LinkInfo, MoveLink, Socket};
 use netloom_sys::namespace;
@@ -17,7 +18,7 @@ use crate::store::state::State;
 use crate::{Error, Result};
 
 /// The link that an interface is an end of by the plan: its place there.
-pub(crate) fn planned_link(state: &State, node: usize, index: u32) -> Option<usize> {
+pub(crate) fn planned_link(state: &State, node: NodeId, index: u32) -> Option<usize> {
     let home = state.plan.nodes.iter().find(|n| n.id == node)?;
     home.interfaces.iter().find(|i| i.index == index).map(|i| i.link)
 }
@@ -93,10 +94,10 @@ pub(crate) fn found_moved(here: &OwnedFd, object: &str, m: &Moved) -> Result<Opt
 pub(crate) fn return_all(
     state: &State,
     inits: &Inits,
-    kept: &[(usize, OwnedFd)],
+    kept: &[(NodeId, OwnedFd)],
     moved: &[Moved],
 ) -> Vec<(Moved, Error)> {
-    let open = |node: usize| -> Option<OwnedFd> {
+    let open = |node: NodeId| -> Option<OwnedFd> {
         let held = kept.iter().find(|(id, _)| *id == node).and_then(|(_, fd)| fd.try_clone().ok());
         held.or_else(|| inits.get(&node).and_then(|i| namespace::network_of(i.pid).ok()))
     };
@@ -126,7 +127,7 @@ pub(crate) fn return_all(
 }
 
 /// Brings one home; whether it is there now. A home that is gone takes the interface with it, wherever it is.
-fn return_one(open: &dyn Fn(usize) -> Option<OwnedFd>, m: &Moved) -> Result<bool> {
+fn return_one(open: &dyn Fn(NodeId) -> Option<OwnedFd>, m: &Moved) -> Result<bool> {
     let object = format!("interface {:?}", m.old_name);
     let here = open(m.node);
     let Home::Node { node, index } = m.home else {
@@ -144,7 +145,7 @@ fn return_one(open: &dyn Fn(usize) -> Option<OwnedFd>, m: &Moved) -> Result<bool
 }
 
 /// Gives an interface that came home what the plan gave it. Its routes must lead over what is there.
-pub(crate) fn settle(plan: &Plan, node: usize, index: u32, space: OwnedFd) -> Result<()> {
+pub(crate) fn settle(plan: &Plan, node: NodeId, index: u32, space: OwnedFd) -> Result<()> {
     let Some(slot) = plan.slot_of(node) else { return Ok(()) };
     let Some(interface) = plan.nodes[slot].interfaces.iter().find(|i| i.index == index) else {
         return Ok(());

@@ -8,9 +8,9 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use netloom_model::Plan;
+use netloom_model::plan::NodeId;
 use netloom_model::plan::PlannedLink;
 use netloom_model::plan::form::LinkForm;
-use netloom_node::spec::CORE;
 
 use crate::Result;
 use crate::stage::inits::Inits;
@@ -53,8 +53,8 @@ pub(crate) struct Fresh<'a> {
 
 impl Fresh<'_> {
     /// The ids of the nodes, the core's among them.
-    pub(crate) fn ids(&self, state: &State) -> Vec<usize> {
-        let id = |slot: &usize| state.plan.nodes.get(*slot).map_or(CORE, |node| node.id);
+    pub(crate) fn ids(&self, state: &State) -> Vec<NodeId> {
+        let id = |slot: &usize| state.plan.nodes.get(*slot).map_or(NodeId::CORE, |node| node.id);
         self.slots.iter().map(id).collect()
     }
 }
@@ -62,7 +62,7 @@ impl Fresh<'_> {
 /// What goes: nodes by id, and links.
 #[derive(Clone, Copy)]
 pub(crate) struct Gone<'a> {
-    pub(crate) nodes: &'a [usize],
+    pub(crate) nodes: &'a [NodeId],
     pub(crate) links: &'a [&'a PlannedLink],
 }
 

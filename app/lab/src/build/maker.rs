@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 
 use netloom_model::kinds::NodeKind;
 use netloom_model::lab::{FileContent, Limits};
+use netloom_model::plan::NodeId;
 use netloom_model::plan::{PlannedEnd, PlannedLink, PlannedNode};
 use netloom_node::spawner::Spawner;
-use netloom_node::spec::{CORE, Kind, NodeSpec};
+use netloom_node::spec::{Kind, NodeSpec};
 use netloom_sys::{cgroup, namespace, process};
 
 use crate::build::configure::Scope;
@@ -70,8 +71,8 @@ pub(crate) struct Missing {
 impl Missing {
     pub(crate) fn of(state: &State, inits: &Inits) -> Missing {
         let plan = &state.plan;
-        let ids = plan.nodes.iter().map(|n| n.id).chain([CORE]).enumerate();
-        let dead = |id: &usize| !inits.get(id).is_some_and(Init::lives);
+        let ids = plan.nodes.iter().map(|n| n.id).chain([NodeId::CORE]).enumerate();
+        let dead = |id: &NodeId| !inits.get(id).is_some_and(Init::lives);
         let slots: Vec<usize> = ids.filter(|(_, id)| dead(id)).map(|(slot, _)| slot).collect();
         let links = links_of(state, &slots);
         Missing { slots, links }
@@ -125,12 +126,12 @@ impl Maker<'_> {
     }
 
     /// The number of a slot's init.
-    fn id(&self, slot: usize) -> usize {
-        self.state.plan.nodes.get(slot).map_or(CORE, |n| n.id)
+    fn id(&self, slot: usize) -> NodeId {
+        self.state.plan.nodes.get(slot).map_or(NodeId::CORE, |n| n.id)
     }
 
-    fn slot(&self, id: usize) -> Option<usize> {
-        if id == CORE {
+    fn slot(&self, id: NodeId) -> Option<usize> {
+        if id == NodeId::CORE {
             return Some(self.core_slot());
         }
         self.state.plan.slot_of(id)
@@ -235,11 +236,11 @@ impl Maker<'_> {
         batch.slots.iter().map(|slot| self.spec(*slot)).collect()
     }
 
-    fn report(&self, index: usize, text: &str) -> Result<()> {
+    fn report(&self, id: NodeId, text: &str) -> Result<()> {
         if text == "ok" {
             return Ok(());
         }
-        let node = self.name(self.slot(index).unwrap_or(0));
+        let node = self.name(self.slot(id).unwrap_or(0));
         Err(netloom_node::Error::Init { node, report: text.to_owned() }.into())
     }
 
@@ -276,13 +277,13 @@ impl Maker<'_> {
     /// What the spawner is told about an init; its cgroups are made on the way.
     fn spec(&self, slot: usize) -> Result<NodeSpec> {
         let Some(node) = self.state.plan.nodes.get(slot) else {
-            return Ok(NodeSpec::core(CORE, &self.state.plan.lab));
+            return Ok(NodeSpec::core(NodeId::CORE.get(), &self.state.plan.lab));
         };
         let groups = &self.state.groups;
         groups
-            .create_node(node.id, &limits(&node.limits))
+            .create_node(node.id.get(), &limits(&node.limits))
             .and_then(|()| match node.limits.weight {
-                Some(weight) => groups.weigh(node.id, Some(weight)),
+                Some(weight) => groups.weigh(node.id.get(), Some(weight)),
                 None => Ok(()),
             })
             .map_err(Error::system(format!("node {:?}", node.name), "make its cgroups"))?;
@@ -291,7 +292,7 @@ impl Maker<'_> {
             crate::store::state::make_private_dir(scope, true)?;
         }
         Ok(NodeSpec {
-            index: node.id,
+            index: node.id.get(),
             name: node.name.clone(),
             host_name: node.host_name().to_owned(),
             scope,
@@ -301,8 +302,8 @@ impl Maker<'_> {
             privileged: node.privileged,
             root: self.root_of(slot),
             storage: node.storage,
-            tasks: groups.tasks_files(node.id),
-            v2_cgroup: groups.v2_dir(node.id),
+            tasks: groups.tasks_files(node.id.get()),
+            v2_cgroup: groups.v2_dir(node.id.get()),
             files: node.files.clone(),
             resolv: node.internet.then(host::name_servers),
             sysctls: before_interfaces(node),

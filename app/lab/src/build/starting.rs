@@ -36,7 +36,7 @@ pub(crate) fn start(
 ) -> Result<Vec<String>> {
     let nodes = slots.iter().filter_map(|slot| plan.nodes.get(*slot)).filter(|n| has_work(n));
     let ask = |node: &'_ netloom_model::plan::PlannedNode| -> Result<Connection> {
-        let path = folder.sockets().join(socket_name(node.id));
+        let path = folder.sockets().join(socket_name(node.id.get()));
         let connection = Connection::open(&node.name, &path)?.ok_or_else(|| ended(&node.name))?;
         connection.send(&Request::Start)?;
         Ok(connection)

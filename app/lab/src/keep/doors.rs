@@ -153,7 +153,7 @@ impl Opening<'_> {
         if found.master.is_some() {
             return Err(self.refused(&format!("{object}: is a port of another bridge already")));
         }
-        let bridge = self.name('b', self.plan.links[link].id);
+        let bridge = self.name('b', self.plan.links[link].id.get());
         self.note(HostChange::Link(bridge.clone()))?;
         self.note(HostChange::Port { iface: iface.to_owned(), was_up: found.up })?;
         let mut batch = Batch::new();
@@ -163,7 +163,7 @@ impl Opening<'_> {
         batch.clear();
         batch.push(object.as_str(), &Change::of(index).up());
         batch.push(object.as_str(), &Change::of(found.index).enslave(index).up());
-        let outer = self.name('h', self.plan.links[link].id);
+        let outer = self.name('h', self.plan.links[link].id.get());
         self.push_veth(&mut batch, link, side, &outer, Some(index))?;
         run(socket, &mut batch, &object, "bridge in")
     }
@@ -200,7 +200,7 @@ impl Opening<'_> {
         let object = format!("link {:?}", self.plan.links[link].name);
         let prefixes = lab_prefixes(self.plan);
         self.check_overlap(socket, &prefixes)?;
-        let outer = self.name('i', self.plan.links[link].id);
+        let outer = self.name('i', self.plan.links[link].id.get());
         let mut batch = Batch::new();
         self.push_veth(&mut batch, link, side, &outer, None)?;
         run(socket, &mut batch, &object, "make the host's end")?;

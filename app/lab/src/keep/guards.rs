@@ -17,10 +17,10 @@ use netloom_ebpf::Direction;
 use netloom_ebpf::protect::{Budget, Protection, Shield};
 use netloom_ebpf::sockets::{GroupId, SocketCounts, SocketLimits};
 use netloom_model::lab::Protect;
+use netloom_model::plan::NodeId;
 use netloom_model::plan::form::{LinkForm, Seat};
 use netloom_model::plan::{Interface, PlannedEnd, PlannedLink, PlannedNode};
 use netloom_netlink::charge;
-use netloom_node::spec::CORE;
 
 use crate::build::keeper::{Context, Fresh, Gone, Keeper};
 use crate::error::refused;
@@ -40,9 +40,9 @@ pub(crate) struct Guards {
 struct Inner {
     sockets: Option<SocketLimits>,
     /// By namespace.
-    shields: BTreeMap<usize, Shield>,
+    shields: BTreeMap<NodeId, Shield>,
     /// Kernel threads that count as a node's, by node's id.
-    threads: BTreeMap<usize, Vec<i32>>,
+    threads: BTreeMap<NodeId, Vec<i32>>,
 }
 
 impl Guards {
@@ -67,7 +67,7 @@ impl Guards {
     /// Sets a node's socket limit, or takes it away. Its group must be there.
     pub(crate) fn limit_sockets(&self, state: &State, node: &PlannedNode) -> Result<()> {
         let object = format!("node {:?}", node.name);
-        let Some(dir) = state.groups.sockets_dir(node.id) else { return Ok(()) };
+        let Some(dir) = state.groups.sockets_dir(node.id.get()) else { return Ok(()) };
         let mut inner = self.inner();
         if inner.sockets.is_none() && node.limits.sockets.is_none() {
             return Ok(());
@@ -80,7 +80,7 @@ impl Guards {
     /// What counts for a node's socket limit; `None` where it has none.
     pub(crate) fn sockets(&self, state: &State, node: &PlannedNode) -> Option<SocketCounts> {
         node.limits.sockets?;
-        let dir = state.groups.sockets_dir(node.id)?;
+        let dir = state.groups.sockets_dir(node.id.get())?;
         let mut inner = self.inner();
         let limits = inner.socket_limits(state, &node.name).ok().flatten()?;
         limits.read(&dir).ok()
@@ -131,7 +131,7 @@ impl Guards {
             bytes: node.protect.bytes,
             ..ProtectView::default()
         };
-        let mut spaces: Vec<usize> = spots_of(state, slot).iter().map(|s| s.space).collect();
+        let mut spaces: Vec<NodeId> = spots_of(state, slot).iter().map(|s| s.space).collect();
         spaces.sort_unstable();
         spaces.dedup();
         for space in spaces {
@@ -157,7 +157,7 @@ impl Keeper for Guards {
         let plan = &context.state.plan;
         let core = plan.nodes.len();
         if fresh.slots.contains(&core) {
-            self.forget(context.state, Gone { nodes: &[CORE], links: &[] });
+            self.forget(context.state, Gone { nodes: &[NodeId::CORE], links: &[] });
         }
         let mut touched: Vec<usize> = fresh.slots.iter().copied().filter(|s| *s < core).collect();
         for slot in &touched {
@@ -197,13 +197,15 @@ impl Keeper for Guards {
                 let _ = state.groups.release_thread(tid);
             }
             inner.shields.remove(node);
-            if let (Some(limits), Some(dir)) = (&inner.sockets, state.groups.sockets_dir(*node)) {
+            if let (Some(limits), Some(dir)) =
+                (&inner.sockets, state.groups.sockets_dir(node.get()))
+            {
                 // A group that is gone takes no more.
                 let _ = GroupId::of(&dir).and_then(|id| limits.forget(id));
             }
         }
-        if gone.nodes.contains(&CORE) {
-            inner.shields.remove(&CORE);
+        if gone.nodes.contains(&NodeId::CORE) {
+            inner.shields.remove(&NodeId::CORE);
         }
     }
 }
@@ -314,7 +316,7 @@ impl Inner {
             context
                 .state
                 .groups
-                .move_thread(*tid, node.id)
+                .move_thread(*tid, node.id.get())
                 .map_err(Error::system(&object, "charge its receiving"))?;
         }
         self.threads.insert(node.id, threads);
@@ -349,13 +351,13 @@ impl Inner {
 }
 
 /// The core has many interfaces, a node few.
-fn new_shield(space: usize) -> netloom_ebpf::Result<Shield> {
-    if space == CORE { Shield::create() } else { Shield::create_small() }
+fn new_shield(space: NodeId) -> netloom_ebpf::Result<Shield> {
+    if space == NodeId::CORE { Shield::create() } else { Shield::create_small() }
 }
 
 /// The number that programs know a node by.
 fn number(node: &PlannedNode) -> u32 {
-    u32::try_from(node.id).unwrap_or(u32::MAX)
+    u32::try_from(node.id.get()).unwrap_or(u32::MAX)
 }
 
 fn budget(of: &Protect) -> Budget {
@@ -382,9 +384,11 @@ fn spots_of(state: &State, slot: usize) -> Vec<Spot> {
         let here = PlannedEnd::Node { node: slot, interface };
         let side = link.ends.iter().position(|e| *e == here).unwrap_or(0);
         match state.seat(link, 1 - side) {
-            Seat::Port => {
-                Spot { space: CORE, index: link.port_index(1 - side), direction: Direction::Egress }
-            }
+            Seat::Port => Spot {
+                space: NodeId::CORE,
+                index: link.port_index(1 - side),
+                direction: Direction::Egress,
+            },
             Seat::Node { .. } | Seat::Plug | Seat::Host => {
                 attach::at_interface(state, slot, interface, Direction::Ingress)
             }
@@ -393,7 +397,7 @@ fn spots_of(state: &State, slot: usize) -> Vec<Spot> {
     here.map(spot).collect()
 }
 
-fn add(view: &mut ProtectView, state: &State, slot: usize, space: usize, totals: &Protection) {
+fn add(view: &mut ProtectView, state: &State, slot: usize, space: NodeId, totals: &Protection) {
     view.passed_packets += totals.passed.frames;
     view.passed_bytes += totals.passed.bytes;
     view.dropped_packets += totals.dropped.frames;
@@ -409,9 +413,9 @@ fn add(view: &mut ProtectView, state: &State, slot: usize, space: usize, totals:
 }
 
 /// Who sends by an interface: the other end of its link.
-fn sender_words(state: &State, slot: usize, space: usize, interface: u32) -> String {
+fn sender_words(state: &State, slot: usize, space: NodeId, interface: u32) -> String {
     let plan = &state.plan;
-    if space == CORE {
+    if space == NodeId::CORE {
         let behind = |(link, side): (&PlannedLink, usize)| plan.end_text(&link.ends[1 - side]);
         return plan.port_of(interface).map_or_else(|| "(the switch)".to_owned(), behind);
     }

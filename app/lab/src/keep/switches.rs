@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use netloom_model::Plan;
 use netloom_model::kinds::shm::ShmSwitch;
+use netloom_model::plan::{LinkId, LinkSide};
 use netloom_model::plan::{PlannedEnd, PlannedLink};
 use netloom_shm::protocol::MOST_NAME;
 use netloom_switch::control::Connection;
@@ -40,7 +41,6 @@ const JOIN_TIMEOUT: Duration = Duration::from_secs(3);
 const JOIN_LOOK: Duration = Duration::from_millis(2);
 
 /// An end of a link: its id and which.
-type Side = (usize, usize);
 
 /// The shared-memory switches of a lab.
 #[derive(Default)]
@@ -52,7 +52,7 @@ pub(crate) struct Switches {
 struct Inner {
     /// By name.
     switches: BTreeMap<String, Process>,
-    plugs: BTreeMap<Side, Process>,
+    plugs: BTreeMap<LinkSide, Process>,
     pause: Duration,
 }
 
@@ -240,7 +240,7 @@ impl Keeper for Switches {
 }
 
 impl Inner {
-    fn forget(&mut self, side: Side) {
+    fn forget(&mut self, side: LinkSide) {
         if let Some(process) = self.plugs.remove(&side) {
             process.end();
         }
@@ -320,7 +320,7 @@ pub(crate) fn ends(plan: &Plan) -> impl Iterator<Item = (&PlannedLink, usize)> {
 
 /// Those that are to be joined: a link that is down, or whose interface is lost, has no plugs.
 fn joined(state: &State) -> impl Iterator<Item = (&PlannedLink, usize)> {
-    let out = |id: &usize| state.down.contains(id) || state.lost.contains_key(id);
+    let out = |id: &LinkId| state.down.contains(id) || state.lost.contains_key(id);
     ends(&state.plan).filter(move |(link, _)| !out(&link.id))
 }
 

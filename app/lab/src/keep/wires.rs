@@ -23,9 +23,9 @@ use netloom_impair::{Count, Impairments, seed_for};
 use netloom_model::Plan;
 use netloom_model::plan::PlannedLink;
 use netloom_model::plan::WIRE_AT_DOOR;
-use netloom_model::plan::form::{FIRST_HIDDEN, LinkForm, can_have_wire};
+use netloom_model::plan::form::{LinkForm, can_have_wire, hidden_index};
+use netloom_model::plan::{LinkId, LinkSide, NodeId};
 use netloom_netlink::Socket;
-use netloom_node::spec::CORE;
 use netloom_sys::Unsupported;
 use netloom_wire::control::{
     Connection, DirectionSpec, DirectionState, PortKind, Request, WireState,
@@ -53,10 +53,10 @@ struct Inner {
     restarts: u32,
     pause: Duration,
     /// By namespace.
-    splices: BTreeMap<usize, Splice>,
+    splices: BTreeMap<NodeId, Splice>,
     /// Directions with a wire: link's id and the sending end, and where frames are caught (`None`:
     /// the wire is built in).
-    placed: BTreeMap<(usize, usize), Option<Spot>>,
+    placed: BTreeMap<LinkSide, Option<Spot>>,
 }
 
 impl Wires {
@@ -84,7 +84,9 @@ impl Wires {
             inner.take_out(context, link, from, false)?;
             let spot = attach::of_direction(context.state, link, from);
             let splice = spot.and_then(|s| Some((s, inner.splices.get(&s.space)?)));
-            let Some((spot, splice)) = splice.filter(|(s, _)| s.space != CORE) else { continue };
+            let Some((spot, splice)) = splice.filter(|(s, _)| s.space != NodeId::CORE) else {
+                continue;
+            };
             let object = format!("link {:?}", link.name);
             attach::run_in(context.inits, spot.space, &object, || {
                 splice.leave(spot.index).map_err(refused(&object, "leave its interface"))
@@ -97,15 +99,16 @@ impl Wires {
     pub(crate) fn states(
         &self,
         context: &Context<'_>,
-    ) -> Option<BTreeMap<(usize, usize), DirectionState>> {
+    ) -> Option<BTreeMap<LinkSide, DirectionState>> {
         let inner = self.inner();
         if inner.placed.is_empty() {
             return Some(BTreeMap::new());
         }
         let process = inner.process.as_ref().filter(|p| p.lives())?;
         let all = process.connection.list(None).ok()?;
-        let one =
-            |(number, [state, _]): (usize, WireState)| Some(((number / 2, number % 2), state?));
+        let one = |(number, [state, _]): (usize, WireState)| {
+            Some(((LinkId::new(number / 2), number % 2), state?))
+        };
         let mut states: BTreeMap<_, _> = all.into_iter().filter_map(one).collect();
         inner.count_overruns(context, &mut states);
         Some(states)
@@ -271,9 +274,9 @@ impl Inner {
     fn count_overruns(
         &self,
         context: &Context<'_>,
-        states: &mut BTreeMap<(usize, usize), DirectionState>,
+        states: &mut BTreeMap<LinkSide, DirectionState>,
     ) {
-        let mut by_space: BTreeMap<usize, Vec<(usize, usize)>> = BTreeMap::new();
+        let mut by_space: BTreeMap<NodeId, Vec<LinkSide>> = BTreeMap::new();
         for (key, spot) in &self.placed {
             if let Some(spot) = spot {
                 by_space.entry(spot.space).or_default().push(*key);
@@ -287,7 +290,7 @@ impl Inner {
             });
             let Ok(links) = read else { continue };
             for (id, from) in keys {
-                let index = FIRST_HIDDEN + u32::try_from(id * 2 + from).unwrap_or(0);
+                let index = hidden_index((id, from));
                 let tap = links.iter().find(|l| l.index == index);
                 let (Some(tap), Some(state)) = (tap, states.get_mut(&(id, from))) else { continue };
                 let lost = Count::new(tap.traffic.tx_dropped, 0);
@@ -405,8 +408,11 @@ impl Inner {
             let splice = match known {
                 Some(splice) => splice,
                 None => {
-                    let made =
-                        if spot.space == CORE { Splice::create() } else { Splice::create_small() };
+                    let made = if spot.space == NodeId::CORE {
+                        Splice::create()
+                    } else {
+                        Splice::create_small()
+                    };
                     made.map_err(refused(object, "load its programs"))?
                 }
             };

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use netloom_model::Plan;
 use netloom_model::difference::difference;
+use netloom_model::plan::NodeId;
 
 use crate::store::moved::Home;
 use crate::store::state::{Folder, State};
@@ -36,7 +37,7 @@ pub(crate) fn by_hand(state: &State, asked: &Plan) -> Vec<String> {
 }
 
 fn moved_words(plan: &Plan, moved: &crate::store::moved::Moved) -> String {
-    let name = |id: usize| plan.slot_of(id).map_or("", |slot| plan.nodes[slot].name.as_str());
+    let name = |id: NodeId| plan.slot_of(id).map_or("", |slot| plan.nodes[slot].name.as_str());
     let home = match moved.home {
         Home::Host => "host",
         Home::Node { node, .. } => name(node),

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use netloom_model::plan::PlannedLink;
+use netloom_model::plan::{LinkId, NodeId};
 use netloom_netlink::{Address, Batch, Carried, Change, Socket};
-use netloom_node::spec::CORE;
 
 use crate::build::configure;
 use crate::build::keeper::{Gone, Keeper};
@@ -41,7 +41,7 @@ impl Running {
         done
     }
 
-    fn note_down(&self, work: &mut Work, id: usize, down: bool) -> Result<()> {
+    fn note_down(&self, work: &mut Work, id: LinkId, down: bool) -> Result<()> {
         self.change(work, |state| {
             if down {
                 state.down.insert(id)
@@ -100,7 +100,7 @@ impl Running {
     /// Sets ports in the core namespace down or up.
     fn set_ports(&self, inits: &Inits, link: &PlannedLink, ports: &[u32], up: bool) -> Result<()> {
         let object = format!("link {:?}", link.name);
-        attach::run_in(inits, CORE, &object, || {
+        attach::run_in(inits, NodeId::CORE, &object, || {
             let mut batch = Batch::new();
             for index in ports {
                 let change = Change::of(*index);

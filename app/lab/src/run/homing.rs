@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
 
+use netloom_model::plan::{LinkId, NodeId};
 use netloom_netlink::{Batch, DeleteLink};
 use netloom_sys::namespace;
 
@@ -35,7 +36,7 @@ impl Running {
     ///
     /// # Errors
     /// The first that cannot come home; it is noted as lost.
-    pub(crate) fn bring_home(&self, work: &mut Work, nodes: &[usize]) -> Result<()> {
+    pub(crate) fn bring_home(&self, work: &mut Work, nodes: &[NodeId]) -> Result<()> {
         let state = self.state();
         let touched = |m: &&Moved| {
             let home = matches!(m.home, Home::Node { node, .. } if nodes.contains(&node));
@@ -50,7 +51,7 @@ impl Running {
             Home::Node { node, index } if !nodes.contains(&node) => Some((node, index)),
             _ => None,
         });
-        let homes: Vec<(usize, u32)> = homes.collect();
+        let homes: Vec<(NodeId, u32)> = homes.collect();
         let links: Vec<usize> =
             homes.iter().filter_map(|(node, index)| planned_link(&state, *node, *index)).collect();
         for link in &links {
@@ -85,12 +86,12 @@ impl Running {
         work: &mut Work,
         moved: &[Moved],
         failed: Vec<(Moved, Error)>,
-        going: &[usize],
+        going: &[NodeId],
     ) -> Result<Vec<Error>> {
         let state = self.state();
         let stays = |m: &Moved| !matches!(m.home, Home::Node { node, .. } if going.contains(&node));
         let (failed, _): (Vec<_>, Vec<_>) = failed.into_iter().partition(|(m, _)| stays(m));
-        let lost: Vec<(usize, String)> =
+        let lost: Vec<(LinkId, String)> =
             failed.iter().filter_map(|(m, e)| lost(&state, m, &describe(e))).collect();
         let is_cards = |m: &Moved| failed.iter().any(|(f, _)| f == m) && m.home == Home::Host;
         self.change(work, |state| {
@@ -109,9 +110,9 @@ impl Running {
     }
 
     /// Ends what carries frames of links that are lost.
-    fn drop_lost(&self, lost: &[(usize, String)]) {
+    fn drop_lost(&self, lost: &[(LinkId, String)]) {
         let state = self.state();
-        let is_lost = |id: usize| lost.iter().any(|(lost, _)| *lost == id);
+        let is_lost = |id: LinkId| lost.iter().any(|(lost, _)| *lost == id);
         let links: Vec<_> = state.plan.links.iter().filter(|l| is_lost(l.id)).collect();
         self.kept.forget(&state, Gone { nodes: &[], links: &links });
     }
@@ -134,7 +135,7 @@ impl Running {
         if state.moved.is_empty() {
             return Ok(());
         }
-        let lives = |id: usize| work.inits.get(&id).is_some_and(Init::lives);
+        let lives = |id: NodeId| work.inits.get(&id).is_some_and(Init::lives);
         let kept = self.kept_spaces();
         let stray = |m: &&Moved| {
             let held = lives(m.node) || kept.iter().any(|(id, _)| *id == m.node);
@@ -187,7 +188,7 @@ impl Running {
     /// lost: the lab goes on without it.
     pub(crate) fn make_lost(&self, work: &mut Work) -> Result<Vec<String>> {
         let mut told = Vec::new();
-        let lost: Vec<usize> = self.state().lost.keys().copied().collect();
+        let lost: Vec<LinkId> = self.state().lost.keys().copied().collect();
         for id in lost {
             let mut state = State::clone(&self.state());
             state.lost.remove(&id);
@@ -209,7 +210,7 @@ impl Running {
     /// Notes that links (places in the plan) have been made anew that were lost.
     pub(crate) fn found_again(&self, work: &mut Work, links: &[usize]) -> Result<()> {
         let state = self.state();
-        let made: BTreeSet<usize> = links.iter().map(|at| state.plan.links[*at].id).collect();
+        let made: BTreeSet<LinkId> = links.iter().map(|at| state.plan.links[*at].id).collect();
         if !state.lost.keys().any(|id| made.contains(id)) {
             return Ok(());
         }
@@ -232,16 +233,16 @@ fn remove(here: &OwnedFd, m: &Moved) -> Result<()> {
 }
 
 /// The link of an interface that was moved, by its id.
-fn lost_link(state: &State, m: &Moved) -> Option<usize> {
+fn lost_link(state: &State, m: &Moved) -> Option<LinkId> {
     let Home::Node { node, index } = m.home else { return None };
     planned_link(state, node, index).map(|at| state.plan.links[at].id)
 }
 
 /// What is noted of an interface that cannot come home: its link's id, and why.
-fn lost(state: &State, m: &Moved, why: &str) -> Option<(usize, String)> {
+fn lost(state: &State, m: &Moved, why: &str) -> Option<(LinkId, String)> {
     let link = lost_link(state, m)?;
     let Home::Node { node, .. } = m.home else { return None };
-    let name = |id: usize| state.plan.slot_of(id).map(|slot| state.plan.nodes[slot].name.as_str());
+    let name = |id: NodeId| state.plan.slot_of(id).map(|slot| state.plan.nodes[slot].name.as_str());
     let (home, guest) = (name(node)?, name(m.node).unwrap_or("a node that is gone"));
     let reason = format!(
         "interface {home}:{} was lost, because it could not come home from {guest}: {why}; \

@@ -17,9 +17,9 @@ use std::sync::{PoisonError, Weak};
 use std::time::Duration;
 
 use netloom_model::Plan;
+use netloom_model::plan::NodeId;
 use netloom_netlink::{AddressWatch, Changed};
 use netloom_node::root::{HOSTS_OF_THE_CORE, HOSTS_OF_THE_SPAWNER};
-use netloom_node::spec::CORE;
 use netloom_sys::{journal, namespace};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::Pid;
@@ -83,10 +83,10 @@ pub(crate) fn watch(running: Weak<Running>) {
 struct Follower {
     watch: AddressWatch,
     /// The nodes that are heard, by id: their inits and numbers. A number is used once.
-    heard: BTreeMap<usize, (Pid, i32)>,
+    heard: BTreeMap<NodeId, (Pid, i32)>,
     next: i32,
     /// What nodes have, by id.
-    held: BTreeMap<usize, Vec<Held>>,
+    held: BTreeMap<NodeId, Vec<Held>>,
     /// What was written last.
     written: String,
 }
@@ -132,13 +132,13 @@ impl Follower {
     }
 
     /// The nodes whose addresses are to be read: those that are new, and those that were heard.
-    fn changed(&mut self, inits: &BTreeMap<usize, Pid>) -> Result<BTreeSet<usize>> {
-        let same = |id: &usize, pid: &Pid| inits.get(id) == Some(pid);
+    fn changed(&mut self, inits: &BTreeMap<NodeId, Pid>) -> Result<BTreeSet<NodeId>> {
+        let same = |id: &NodeId, pid: &Pid| inits.get(id) == Some(pid);
         self.heard.retain(|id, (pid, _)| same(id, pid));
         self.held.retain(|id, _| self.heard.contains_key(id));
-        let fresh: Vec<(usize, Pid)> = inits
+        let fresh: Vec<(NodeId, Pid)> = inits
             .iter()
-            .filter(|(id, _)| **id != CORE && !self.heard.contains_key(id))
+            .filter(|(id, _)| **id != NodeId::CORE && !self.heard.contains_key(id))
             .map(|(id, pid)| (*id, *pid))
             .collect();
         let mut spaces = Vec::new();
@@ -150,7 +150,7 @@ impl Follower {
         }
         let added = self.watch.add(spaces.iter().map(|(number, space)| (*number, space.as_fd())));
         added.map_err(Error::network("the nodes' addresses", "watch"))?;
-        let mut changed: BTreeSet<usize> = fresh.into_iter().map(|(id, _)| id).collect();
+        let mut changed: BTreeSet<NodeId> = fresh.into_iter().map(|(id, _)| id).collect();
         let heard = self.watch.changed();
         match heard.map_err(Error::network("the nodes' addresses", "watch"))? {
             Changed::Anywhere => changed.extend(self.heard.keys()),
@@ -166,14 +166,14 @@ impl Follower {
     fn read(
         &mut self,
         state: &State,
-        inits: &BTreeMap<usize, Pid>,
-        changed: &BTreeSet<usize>,
+        inits: &BTreeMap<NodeId, Pid>,
+        changed: &BTreeSet<NodeId>,
     ) -> Result<()> {
         if changed.is_empty() {
             return Ok(());
         }
         let nodes = state.plan.nodes.iter().filter(|node| changed.contains(&node.id));
-        let found: Vec<(usize, Vec<Held>)> = on_a_thread(|| {
+        let found: Vec<(NodeId, Vec<Held>)> = on_a_thread(|| {
             let one = |node: &netloom_model::plan::PlannedNode| {
                 let space = namespace::network_of(*inits.get(&node.id)?).ok()?;
                 // One that is ending cannot be asked, and is forgotten soon.
@@ -232,7 +232,7 @@ fn put(file: &File, text: &str) -> io::Result<()> {
 /// Where the file is: as the core's init shows it, and in the spawner's mount namespace.
 fn files(running: &Running, table: &Table) -> Vec<PathBuf> {
     let root = |pid: Pid| format!("/proc/{}/root", pid.as_raw_nonzero());
-    let core = table.inits.get(&CORE).map(|pid| root(*pid) + HOSTS_OF_THE_CORE);
+    let core = table.inits.get(&NodeId::CORE).map(|pid| root(*pid) + HOSTS_OF_THE_CORE);
     let state = running.folder.path();
     let spawner =
         table.spawner.map(|pid| format!("{}{}{HOSTS_OF_THE_SPAWNER}", root(pid), state.display()));

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use netloom_impair::{Cause, Fate, Impairments};
 use netloom_model::impairment::{self, words};
 use netloom_model::lookup::find_link;
+use netloom_model::plan::LinkSide;
 use netloom_model::plan::PlannedLink;
 use netloom_model::plan::form::LinkForm;
 use netloom_wire::control::{DirectionState, Record, Request};
@@ -141,7 +142,7 @@ impl Running {
 pub(crate) fn view(
     state: &State,
     link: &PlannedLink,
-    directions: Option<&std::collections::BTreeMap<(usize, usize), DirectionState>>,
+    directions: Option<&std::collections::BTreeMap<LinkSide, DirectionState>>,
     restarts: u32,
 ) -> Option<WireView> {
     let plan = &state.plan;

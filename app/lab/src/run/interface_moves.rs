@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use netloom_model::Plan;
 use netloom_model::lookup::slot;
+use netloom_model::plan::NodeId;
 use netloom_model::plan::form::HIDDEN;
 use netloom_netlink::{Carried, LinkInfo};
 use netloom_sys::namespace;
@@ -174,7 +175,7 @@ impl Running {
 }
 
 /// Where an interface of a node belongs: the node's id, and its index there; `None`: to the host.
-fn origin(state: &State, from: &Place, found: &LinkInfo) -> Option<(usize, u32)> {
+fn origin(state: &State, from: &Place, found: &LinkInfo) -> Option<(NodeId, u32)> {
     let Place::Node(slot) = from else { return None };
     let id = state.plan.nodes[*slot].id;
     let guest = state.moved.iter().find(|m| m.node == id && m.name == found.name);
@@ -186,7 +187,7 @@ fn origin(state: &State, from: &Place, found: &LinkInfo) -> Option<(usize, u32)>
 }
 
 /// The node it belongs to.
-fn owner(state: &State, from: &Place, found: &LinkInfo) -> Option<usize> {
+fn owner(state: &State, from: &Place, found: &LinkInfo) -> Option<NodeId> {
     origin(state, from, found).map(|(node, _)| node)
 }
 

@@ -9,8 +9,8 @@ use std::sync::Weak;
 use netloom_ebpf::Direction;
 use netloom_measure::{Error as MeasureError, Interfaces};
 use netloom_model::lookup::target::{self, Place, Point};
+use netloom_model::plan::NodeId;
 use netloom_netlink::Socket;
-use netloom_node::spec::CORE;
 use netloom_sys::namespace;
 
 use crate::run::running::Running;
@@ -24,7 +24,7 @@ pub(crate) struct Places(pub(crate) Weak<Running>);
 
 /// An interface as it is now.
 struct Found {
-    space: usize,
+    space: NodeId,
     /// Its index where that is known, else its name.
     interface: std::result::Result<u32, String>,
 }
@@ -66,7 +66,7 @@ fn place(state: &State, point: &Point) -> Option<Found> {
     let name = match &point.place {
         Place::Host => return None,
         Place::Core => {
-            return Some(Found { space: CORE, interface: Err(point.interface.clone()) });
+            return Some(Found { space: NodeId::CORE, interface: Err(point.interface.clone()) });
         }
         Place::Node(name) => name,
     };
@@ -78,7 +78,7 @@ fn place(state: &State, point: &Point) -> Option<Found> {
 }
 
 /// The network namespace of a node, or the core's; none when its init has ended.
-fn space(running: &Running, id: usize) -> Option<OwnedFd> {
+fn space(running: &Running, id: NodeId) -> Option<OwnedFd> {
     attach::open(&running.work().inits, id).ok().flatten()
 }
 

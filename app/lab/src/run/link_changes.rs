@@ -12,8 +12,8 @@ use netloom_model::impairment;
 use netloom_model::lookup::{find_link, slot};
 use netloom_model::plan::form::{LinkForm, Seat};
 use netloom_model::plan::{self, NewEnd, Plan, PlannedEnd, PlannedLink};
+use netloom_model::plan::{LinkId, NodeId};
 use netloom_netlink::{Batch, DeleteLink, Socket};
-use netloom_node::spec::CORE;
 
 use crate::build::configure::Scope;
 use crate::build::keeper::{Gone, Ground};
@@ -184,7 +184,7 @@ impl Running {
             let planned = &plan.nodes[node];
             nodes[node] = Some(self.living(work, planned)?.network(&planned.name)?);
         }
-        let core = work.inits.get(&CORE).filter(|init| init.lives());
+        let core = work.inits.get(&NodeId::CORE).filter(|init| init.lives());
         let core = core.ok_or_else(|| Error::DeadNode("(core)".into()))?.network("(core)")?;
         Ok(Spaces { nodes, core, forms: state.forms.clone() })
     }
@@ -211,7 +211,7 @@ impl Running {
 
     /// Removes links that were neither wholly made nor wholly removed when the lab process was killed.
     pub(crate) fn end_unfinished(&self, work: &mut Work) {
-        let ids: Vec<usize> = self.state().unfinished.iter().copied().collect();
+        let ids: Vec<LinkId> = self.state().unfinished.iter().copied().collect();
         for id in ids {
             if let Err(e) = self.take_away(work, id) {
                 netloom_sys::journal::line(format_args!("netloom: {}", crate::describe(&e)));
@@ -220,7 +220,7 @@ impl Running {
     }
 
     /// Removes all of a link, by its id, however much of it there is.
-    fn take_away(&self, work: &mut Work, id: usize) -> Result<()> {
+    fn take_away(&self, work: &mut Work, id: LinkId) -> Result<()> {
         self.change(work, |state| {
             state.unfinished.insert(id);
             Ok(())
@@ -230,7 +230,7 @@ impl Running {
             return self.forget_link(work, id);
         };
         let link = &state.plan.links[at];
-        let nodes: Vec<usize> = nodes_of(link).map(|node| state.plan.nodes[node].id).collect();
+        let nodes: Vec<NodeId> = nodes_of(link).map(|node| state.plan.nodes[node].id).collect();
         for node in &nodes {
             self.lift_guards(work, *node)?;
         }
@@ -248,7 +248,7 @@ impl Running {
         self.forget_link(work, id)
     }
 
-    fn forget_link(&self, work: &mut Work, id: usize) -> Result<()> {
+    fn forget_link(&self, work: &mut Work, id: LinkId) -> Result<()> {
         self.change(work, |state| {
             state.forms.forget(id);
             state.unfinished.remove(&id);
@@ -292,7 +292,7 @@ fn delete_ends(inits: &Inits, state: &State, link: &PlannedLink) -> Result<()> {
                 let node = &state.plan.nodes[node];
                 (node.id, node.interfaces[interface].index)
             }
-            Seat::Port => (CORE, link.port_index(side)),
+            Seat::Port => (NodeId::CORE, link.port_index(side)),
             Seat::Plug | Seat::Host => continue,
         };
         attach::run_in_living(inits, space, &object, || {

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use netloom_model::plan::NodeId;
 use netloom_stats::Load;
 
 /// As often as the kernel looks (`LOAD_FREQ` of linux/sched/loadavg.h, 5 s).
@@ -16,18 +17,18 @@ pub(crate) const LOOK: Duration = Duration::from_secs(5);
 /// The load averages of a lab's nodes, by node's id.
 #[derive(Default)]
 pub(crate) struct Loads {
-    nodes: Mutex<BTreeMap<usize, Load>>,
+    nodes: Mutex<BTreeMap<NodeId, Load>>,
 }
 
 impl Loads {
     /// A node's; nothing yet counts as none.
-    pub(crate) fn of(&self, node: usize) -> [f64; 3] {
+    pub(crate) fn of(&self, node: NodeId) -> [f64; 3] {
         let nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
         nodes.get(&node).map_or([0.0; 3], |l| [l.one, l.five, l.fifteen])
     }
 
     /// Takes in one look: how many tasks were found in each of these nodes.
-    pub(crate) fn observe(&self, found: &BTreeMap<usize, u32>, elapsed: Duration) {
+    pub(crate) fn observe(&self, found: &BTreeMap<NodeId, u32>, elapsed: Duration) {
         let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
         nodes.retain(|id, _| found.contains_key(id));
         for (id, tasks) in found {
@@ -37,11 +38,11 @@ impl Loads {
 }
 
 /// How many tasks of each node run or wait, by the pids of their inits.
-pub(crate) fn look(inits: &[(usize, i32)]) -> BTreeMap<usize, u32> {
+pub(crate) fn look(inits: &[(NodeId, i32)]) -> BTreeMap<NodeId, u32> {
     let space = |pid: i32| std::fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
-    let spaces: BTreeMap<_, usize> =
+    let spaces: BTreeMap<_, NodeId> =
         inits.iter().filter_map(|(id, pid)| Some((space(*pid)?, *id))).collect();
-    let mut found: BTreeMap<usize, u32> = inits.iter().map(|(id, _)| (*id, 0)).collect();
+    let mut found: BTreeMap<NodeId, u32> = inits.iter().map(|(id, _)| (*id, 0)).collect();
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|e| e.file_name().to_str()?.parse::<i32>().ok());
     for pid in pids {

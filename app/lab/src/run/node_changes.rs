@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use netloom_model::lookup::slot;
+use netloom_model::plan::NodeId;
 use netloom_model::plan::PlannedNode;
 use netloom_model::setting::{self, Settings};
 use netloom_model::{Plan, node_name_problem};
@@ -28,7 +29,12 @@ impl Running {
         self.change(&mut work, |state| {
             let parent = node.parent.map(|p| state.plan.nodes[p].id);
             let limits = &node.limits;
-            state.groups.add(id, parent, limits.memory.is_some(), limits.sockets.is_some());
+            state.groups.add(
+                id.get(),
+                parent.map(NodeId::get),
+                limits.memory.is_some(),
+                limits.sockets.is_some(),
+            );
             state.plan.add_node(node);
             Ok(())
         })?;
@@ -98,7 +104,7 @@ impl Running {
             let remedy = "end them, or delete it with --force";
             self.refuse_inhabited(&work, &state.plan, &slots, remedy)?;
         }
-        let ids: Vec<usize> = slots.iter().map(|s| state.plan.nodes[*s].id).collect();
+        let ids: Vec<NodeId> = slots.iter().map(|s| state.plan.nodes[*s].id).collect();
         self.forget(&mut work, &ids)?;
         Ok(Changed { name: node.to_owned(), notes: vec![] })
     }
@@ -124,7 +130,7 @@ impl Running {
     }
 
     /// Ends these nodes and removes everything of them: all of it is tried, all failures are told.
-    fn forget(&self, work: &mut Work, ids: &[usize]) -> Result<()> {
+    fn forget(&self, work: &mut Work, ids: &[NodeId]) -> Result<()> {
         // Who comes after a kill goes on with it.
         self.change(work, |state| {
             state.leaving.extend(ids);
@@ -135,7 +141,7 @@ impl Running {
         failures.extend(self.bring_home(work, ids).err());
         self.unfit(&state, ids);
         self.end_scopes(ids);
-        let names: Vec<(usize, String)> = state
+        let names: Vec<(NodeId, String)> = state
             .plan
             .nodes
             .iter()
@@ -147,7 +153,7 @@ impl Running {
         failures.extend(teardown::end_inits(inits, || true).err());
         // Children's groups lie in their parents': the deepest go first.
         for id in ids.iter().rev() {
-            let removed = state.groups.remove_node(*id);
+            let removed = state.groups.remove_node(id.get());
             failures.extend(removed.err().map(Error::system("cgroups", "remove")));
             failures.extend(self.folder.remove_node_files(*id).err());
         }
@@ -159,7 +165,7 @@ impl Running {
             let links = &state.plan.links;
             state.lost.retain(|id, _| links.iter().any(|link| link.id == *id));
             state.leaving.retain(|id| !ids.contains(id));
-            ids.iter().for_each(|id| state.groups.forget(*id));
+            ids.iter().for_each(|id| state.groups.forget(id.get()));
             Ok(())
         });
         failures.extend(kept.err());
@@ -170,9 +176,9 @@ impl Running {
     /// Removes the rest of nodes whose removal was cut off when the lab process was killed.
     pub(crate) fn end_leaving(&self, work: &mut Work) {
         let state = self.state();
-        let left = |id: &usize| state.leaving.contains(id);
+        let left = |id: &NodeId| state.leaving.contains(id);
         // In the order of the plan: parents before what is in them.
-        let ids: Vec<usize> = state.plan.nodes.iter().map(|node| node.id).filter(left).collect();
+        let ids: Vec<NodeId> = state.plan.nodes.iter().map(|node| node.id).filter(left).collect();
         if ids.is_empty() {
             return;
         }
@@ -247,10 +253,10 @@ impl Running {
         let object = format!("node {:?}", new.name);
         let mut notes = self.enlarge_groups(work, old, new)?;
         let state = self.state();
-        let set = state.groups.apply(new.id, &limits(&old.limits), &limits(&new.limits));
+        let set = state.groups.apply(new.id.get(), &limits(&old.limits), &limits(&new.limits));
         notes.extend(set.map_err(Error::system(&object, "set its limits"))?);
         if new.limits.weight != old.limits.weight {
-            let weighed = state.groups.weigh(new.id, new.limits.weight);
+            let weighed = state.groups.weigh(new.id.get(), new.limits.weight);
             weighed.map_err(Error::system(&object, "set its weight"))?;
         }
         self.kept.keepers.guards.limit_sockets(&state, new)?;
@@ -273,13 +279,13 @@ impl Running {
         let state = self.state();
         let (memory, sockets) = (new.limits.memory.is_some(), new.limits.sockets.is_some());
         let lacks_memory = memory && old.limits.memory.is_none();
-        let lacks_sockets = sockets && state.groups.sockets_dir(new.id).is_none();
+        let lacks_sockets = sockets && state.groups.sockets_dir(new.id.get()).is_none();
         if !lacks_memory && !lacks_sockets {
             return Ok(vec![]);
         }
         self.change(work, |state| {
             let parent = new.parent.map(|p| state.plan.nodes[p].id);
-            state.groups.add(new.id, parent, memory, sockets);
+            state.groups.add(new.id.get(), parent.map(NodeId::get), memory, sockets);
             Ok(())
         })?;
         let state = self.state();
@@ -287,12 +293,12 @@ impl Running {
         let open = if lacks_sockets { occupants::sockets_open(&new.name, init)? } else { 0 };
         state
             .groups
-            .create_node(new.id, &limits(&old.limits))
+            .create_node(new.id.get(), &limits(&old.limits))
             .map_err(Error::system(&object, "make a group for it"))?;
         let pids = occupants::pids(init, &state.groups, new.id);
         state
             .groups
-            .move_in(new.id, &pids)
+            .move_in(new.id.get(), &pids)
             .map_err(Error::system(&object, "move its processes into a group"))?;
         Ok(match open {
             0 => vec![],

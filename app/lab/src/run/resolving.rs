@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use netloom_model::plan::NodeId;
 use rustix::event::EventfdFlags;
 use rustix::process::Pid;
 
@@ -21,7 +22,7 @@ pub(crate) struct Resolving {
 #[derive(Default)]
 pub(crate) struct Table {
     /// The living inits of nodes and of the core, by id.
-    pub(crate) inits: BTreeMap<usize, Pid>,
+    pub(crate) inits: BTreeMap<NodeId, Pid>,
     pub(crate) spawner: Option<Pid>,
     pub(crate) over: bool,
     /// Whether the thread runs.
@@ -44,14 +45,14 @@ impl Resolving {
     }
 
     /// These nodes (ids) have inits now, or other ones than before.
-    pub(crate) fn follow(&self, inits: &Inits, ids: impl IntoIterator<Item = usize>) {
+    pub(crate) fn follow(&self, inits: &Inits, ids: impl IntoIterator<Item = NodeId>) {
         let found = ids.into_iter().filter_map(|id| Some((id, inits.get(&id)?.pid)));
         self.table().inits.extend(found);
         self.wake();
     }
 
     /// These nodes are going.
-    pub(crate) fn forget(&self, ids: &[usize]) {
+    pub(crate) fn forget(&self, ids: &[NodeId]) {
         self.table().inits.retain(|id, _| !ids.contains(id));
         self.wake();
     }

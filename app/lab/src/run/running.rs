@@ -13,9 +13,9 @@ use std::time::Duration;
 use netloom_measure::Interfaces;
 use netloom_model::Plan;
 use netloom_model::lookup::slot;
+use netloom_model::plan::NodeId;
 use netloom_model::plan::PlannedNode;
 use netloom_node::spawner::Spawner;
-use netloom_node::spec::CORE;
 use netloom_sys::process;
 use rustix::process::Pid;
 
@@ -101,7 +101,7 @@ pub(crate) struct Kept {
     pub(crate) luggage: Luggage,
     pub(crate) resolving: Resolving,
     pub(crate) scopes: Mutex<Scopes>,
-    pub(crate) guests: Mutex<BTreeMap<usize, Guest>>,
+    pub(crate) guests: Mutex<BTreeMap<NodeId, Guest>>,
     /// Written to when what is watched changes.
     wake: OwnedFd,
 }
@@ -110,7 +110,7 @@ pub(crate) struct Scopes {
     pub(crate) serve: Serve,
     pub(crate) running: Weak<Running>,
     /// What serves, by node's id.
-    pub(crate) servers: BTreeMap<usize, Box<dyn std::any::Any + Send>>,
+    pub(crate) servers: BTreeMap<NodeId, Box<dyn std::any::Any + Send>>,
 }
 
 /// A node that holds an interface of another's: its namespace lives on with us, and what is in it can
@@ -143,7 +143,7 @@ impl Kept {
         self.scopes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn guests(&self) -> MutexGuard<'_, BTreeMap<usize, Guest>> {
+    pub(crate) fn guests(&self) -> MutexGuard<'_, BTreeMap<NodeId, Guest>> {
         self.guests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -280,7 +280,7 @@ impl Running {
         self.note_strays(work)?;
         let links = Missing::of(&self.state(), &work.inits).links;
         self.recall(work, &links)?;
-        let lived: BTreeSet<usize> =
+        let lived: BTreeSet<NodeId> =
             work.inits.iter().filter(|(_, init)| init.lives()).map(|(id, _)| *id).collect();
         match self.make_missing(work, progress) {
             Ok(made) => {
@@ -384,9 +384,9 @@ impl Running {
     }
 
     /// Ids of nodes and pids of their living inits.
-    pub(crate) fn living_inits(&self) -> Vec<(usize, i32)> {
+    pub(crate) fn living_inits(&self) -> Vec<(NodeId, i32)> {
         let work = self.work();
-        let living = work.inits.iter().filter(|(id, i)| **id != CORE && i.lives());
+        let living = work.inits.iter().filter(|(id, i)| **id != NodeId::CORE && i.lives());
         living.map(|(id, i)| (*id, i.pid.as_raw_nonzero().get())).collect()
     }
 
@@ -397,13 +397,13 @@ impl Running {
 
     /// Whether the core's init lives.
     pub(crate) fn has_core(&self) -> bool {
-        self.work().inits.get(&CORE).is_some_and(Init::lives)
+        self.work().inits.get(&NodeId::CORE).is_some_and(Init::lives)
     }
 }
 
 /// Ends the inits that were made among others that lived, and are not whole: they are made anew next time.
-fn end_new(inits: &mut Inits, lived: &BTreeSet<usize>) {
-    let ids: Vec<usize> = inits.keys().copied().filter(|id| !lived.contains(id)).collect();
+fn end_new(inits: &mut Inits, lived: &BTreeSet<NodeId>) {
+    let ids: Vec<NodeId> = inits.keys().copied().filter(|id| !lived.contains(id)).collect();
     for init in ids.into_iter().filter_map(|id| inits.remove(&id)) {
         // One that has ended needs no signal.
         let _ = process::signal(&init.pidfd, rustix::process::Signal::KILL);
@@ -412,7 +412,7 @@ fn end_new(inits: &mut Inits, lived: &BTreeSet<usize>) {
 }
 
 /// The numbers and names of all inits.
-fn names(plan: &Plan) -> impl Iterator<Item = (usize, &str)> {
+fn names(plan: &Plan) -> impl Iterator<Item = (NodeId, &str)> {
     let nodes = plan.nodes.iter().map(|n| (n.id, n.name.as_str()));
-    nodes.chain([(CORE, "(core)")])
+    nodes.chain([(NodeId::CORE, "(core)")])
 }

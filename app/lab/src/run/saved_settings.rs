@@ -3,18 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
+use netloom_model::plan::LinkId;
 use netloom_netlink::Carried;
 
 /// What interfaces of nodes had that were set down, by the link's id: routes that no plan knows.
 #[derive(Default)]
-pub(crate) struct Luggage(Mutex<BTreeMap<usize, Carried>>);
+pub(crate) struct Luggage(Mutex<BTreeMap<LinkId, Carried>>);
 
 impl Luggage {
-    pub(crate) fn put(&self, link: usize, carried: Carried) {
+    pub(crate) fn put(&self, link: LinkId, carried: Carried) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(link, carried);
     }
 
-    pub(crate) fn take(&self, link: usize) -> Option<Carried> {
+    pub(crate) fn take(&self, link: LinkId) -> Option<Carried> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&link)
     }
 }

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use netloom_measure::Probe;
 use netloom_model::Plan;
+use netloom_model::plan::NodeId;
 use netloom_node::entry::Door;
 use netloom_node::log::Record;
 use netloom_node::ping::Pace;
@@ -31,7 +32,7 @@ use crate::{Error, Result, Service};
 pub(crate) struct Scoped {
     running: Arc<Running>,
     /// The node's id.
-    root: usize,
+    root: NodeId,
 }
 
 /// Why no root is taken from inside a node.
@@ -39,7 +40,7 @@ const NO_ROOT: &str = "a root is given from outside of it only, because its path
                        gets the root of the node that it is in";
 
 /// Makes the folder through which a node sees the nodes in it.
-pub(crate) fn make_folder(running: &Running, node: usize) -> Result<std::path::PathBuf> {
+pub(crate) fn make_folder(running: &Running, node: NodeId) -> Result<std::path::PathBuf> {
     let path = running.folder.scope(node);
     make_private_dir(&path, true)?;
     let mark = path.join(SCOPE_MARK);
@@ -82,7 +83,7 @@ fn strip(text: &str, prefix: &str) -> String {
 
 impl Scoped {
     /// The view from inside the node `root`, an id.
-    pub(crate) fn new(running: Arc<Running>, root: usize) -> Scoped {
+    pub(crate) fn new(running: Arc<Running>, root: NodeId) -> Scoped {
         Scoped { running, root }
     }
 

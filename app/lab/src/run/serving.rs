@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 use netloom_measure::Probe;
 use netloom_model::Plan;
 use netloom_model::lookup::slot;
+use netloom_model::plan::NodeId;
 use netloom_node::control::{self, Connection};
 use netloom_node::entry::Door;
 use netloom_node::init;
 use netloom_node::log::{self, Record};
 use netloom_node::ping::Pace;
-use netloom_node::spec::{CORE, NodeSpec, log_names, socket_name};
+use netloom_node::spec::{NodeSpec, log_names, socket_name};
 use netloom_switch::control::requests::{Answer, Request};
 use netloom_sys::cgroup::Join;
 
@@ -69,7 +70,7 @@ impl Service for Running {
         let state = self.state();
         let planned = &state.plan.nodes[slot(&state.plan, node)?];
         let (index, names) = (planned.id, log::names(&planned.run));
-        let paths = log_names(index).map(|n| self.folder.sockets().join(n));
+        let paths = log_names(index.get()).map(|n| self.folder.sockets().join(n));
         let until = Instant::now() + wait;
         loop {
             let mut records = log::read(&paths);
@@ -92,9 +93,9 @@ impl Service for Running {
             let init = found.pidfd.try_clone().map_err(Error::state(&object, "copy its pidfd"))?;
             let groups = state
                 .groups
-                .join_handles(planned.id)
+                .join_handles(planned.id.get())
                 .map_err(Error::system(&object, "open its cgroups"))?;
-            let mut spec = NodeSpec::core(planned.id, node);
+            let mut spec = NodeSpec::core(planned.id.get(), node);
             spec.env.clone_from(&planned.env);
             let env = init::environment(&state.plan.lab, &spec);
             Ok(Door {
@@ -112,7 +113,7 @@ impl Service for Running {
 
     fn run_in(&self, node: &str, fds: &[OwnedFd]) -> Result<()> {
         let id = self.with_init(node, |_, planned, _| Ok(planned.id))?;
-        let socket = self.folder.sockets().join(socket_name(id));
+        let socket = self.folder.sockets().join(socket_name(id.get()));
         let init = Connection::open_within(node, &socket, Some(PASSING_ON))?;
         let init = init.ok_or_else(|| Error::DeadNode(node.to_owned()))?;
         let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
@@ -123,7 +124,7 @@ impl Service for Running {
         let state = self.state();
         let (lab, user) = (state.plan.lab.clone(), state.user);
         let work = self.work();
-        let found = work.inits.get(&CORE).filter(|i| i.lives());
+        let found = work.inits.get(&NodeId::CORE).filter(|i| i.lives());
         let object = "core namespace";
         let init = found.ok_or_else(|| Error::DeadNode(object.to_owned()))?;
         let init = init.pidfd.try_clone().map_err(Error::state(object, "copy its pidfd"))?;

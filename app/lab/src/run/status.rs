@@ -133,7 +133,7 @@ fn node(sources: &Sources<'_>, slot: usize, found: &Visit) -> NodeStatus {
     let plan = &state.plan;
     let planned = &plan.nodes[slot];
     let pid = pids[slot];
-    let usage = state.groups.usage(planned.id);
+    let usage = state.groups.usage(planned.id.get());
     let limits = &planned.limits;
     let counts = running.kept.keepers.guards.sockets(state, planned);
     let protect = running.kept.keepers.guards.protection(state, slot);
@@ -167,7 +167,7 @@ fn node(sources: &Sources<'_>, slot: usize, found: &Visit) -> NodeStatus {
         cpu_system_ns: usage.cpu_system_ns,
         cpu_receive_ns: running.kept.keepers.guards.receive_time(planned),
         load: pid.map(|_| running.loads().of(planned.id)),
-        memory: usage.memory.or_else(|| state.groups.resident(planned.id)),
+        memory: usage.memory.or_else(|| state.groups.resident(planned.id.get())),
         processes: usage.processes,
         sockets: found.sockets,
         sockets_counted: counts.as_ref().map(|c| c.open),
@@ -204,7 +204,7 @@ pub(crate) fn report(folder: &Folder, planned: &PlannedNode) -> Option<NodeRepor
     if !has_work(planned) {
         return None;
     }
-    let path = folder.sockets().join(socket_name(planned.id));
+    let path = folder.sockets().join(socket_name(planned.id.get()));
     let connect = || Connection::open(&planned.name, &path).ok().flatten();
     if let Some(report) = connect()?.report().ok().flatten() {
         return Some(report);

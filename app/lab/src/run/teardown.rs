@@ -8,9 +8,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use netloom_model::plan::NodeId;
 use netloom_netlink::{Batch, EndSpec, Socket, VethSpec};
 use netloom_node::control::{Connection, Request};
-use netloom_node::spec::{CORE, socket_index, socket_name};
+use netloom_node::spec::{socket_index, socket_name};
 use netloom_node::{init, spawner};
 use netloom_sys::cgroup::Groups;
 use netloom_sys::{namespace, process};
@@ -53,7 +54,7 @@ pub(crate) fn empty(folder: &Folder, state: Option<&State>, mut inits: Vec<Init>
     let has_guest = |init: &Init| state.is_some_and(|s| s.moved.iter().any(|m| m.node == init.id));
     inits.sort_by_key(|init| !has_guest(init));
     inits.truncate(room());
-    let working = |s: &State| -> Vec<(usize, String)> {
+    let working = |s: &State| -> Vec<(NodeId, String)> {
         let nodes = s.plan.nodes.iter().filter(|n| has_work(n));
         nodes.map(|n| (n.id, n.name.clone())).collect()
     };
@@ -123,7 +124,7 @@ fn is_init(pid: i32) -> bool {
 /// Kills a process and waits until it has ended.
 fn end_process(pid: i32, until: Instant) -> Result<()> {
     let found = Pid::from_raw(pid).and_then(|pid| Some((pid, process::pidfd(pid).ok()?)));
-    found.map_or(Ok(()), |(pid, pidfd)| kill(&[Init { id: CORE, pid, pidfd }], until))
+    found.map_or(Ok(()), |(pid, pidfd)| kill(&[Init { id: NodeId::CORE, pid, pidfd }], until))
 }
 
 /// The inits of a lab that listen in its folder: all, or as many as files may be open.
@@ -138,8 +139,9 @@ pub(crate) fn count_inits(folder: &Folder) -> usize {
 
 fn living(folder: &Folder) -> impl Iterator<Item = Init> {
     let entries = std::fs::read_dir(folder.sockets()).into_iter().flatten().flatten();
-    let indexes = entries.filter_map(|e| socket_index(Path::new(&e.file_name()).to_str()?));
-    indexes.filter_map(|i| Init::find(folder, i, &i.to_string()).ok().flatten())
+    let ids =
+        entries.filter_map(|e| socket_index(Path::new(&e.file_name()).to_str()?)).map(NodeId::new);
+    ids.filter_map(|id| Init::find(folder, id, &id.to_string()).ok().flatten())
 }
 
 /// Ends the inits that nobody has found yet, as many at a time as files may be open.
@@ -165,26 +167,26 @@ fn return_to_host(state: &State, inits: &[Init]) -> Vec<Error> {
     if hosts.is_empty() {
         return vec![];
     }
-    let open = |node: usize| -> Option<(usize, OwnedFd)> {
+    let open = |node: NodeId| -> Option<(NodeId, OwnedFd)> {
         let path = |i: &Init| namespace::network_of(i.pid).ok();
         let found = inits.iter().find(|i| i.id == node)?;
         Some((node, path(found)?))
     };
-    let spaces: Vec<(usize, OwnedFd)> = hosts.iter().filter_map(|m| open(m.node)).collect();
+    let spaces: Vec<(NodeId, OwnedFd)> = hosts.iter().filter_map(|m| open(m.node)).collect();
     let failed = carrying::return_all(state, &Inits::new(), &spaces, &hosts);
     failed.into_iter().map(|(_, failure)| failure).collect()
 }
 
 /// Asks the programs of these nodes (ids and names) to end and waits for their inits, which end
 /// after them, up to the grace.
-pub(crate) fn stop_programs(folder: &Folder, nodes: &[(usize, String)]) {
+pub(crate) fn stop_programs(folder: &Folder, nodes: &[(NodeId, String)]) {
     nodes.chunks(room()).for_each(|some| stop_some(folder, some));
 }
 
-fn stop_some(folder: &Folder, nodes: &[(usize, String)]) {
+fn stop_some(folder: &Folder, nodes: &[(NodeId, String)]) {
     let mut asked = Vec::new();
     for (id, name) in nodes {
-        let path = folder.sockets().join(socket_name(*id));
+        let path = folder.sockets().join(socket_name(id.get()));
         // An init that does not answer is killed below.
         if let Ok(Some(connection)) = Connection::open(name, &path) {
             let grace_ms = u64::try_from(GRACE.as_millis()).unwrap_or(1000);

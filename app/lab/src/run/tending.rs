@@ -10,6 +10,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use std::time::Instant;
 
+use netloom_model::plan::{LinkSide, NodeId};
 use netloom_model::plan::{PlannedEnd, PlannedLink, PlannedNode};
 use netloom_sys::namespace;
 
@@ -60,7 +61,7 @@ impl Running {
     }
 
     /// Takes away what is kept for these nodes, which are going.
-    pub(crate) fn unfit(&self, state: &State, nodes: &[usize]) {
+    pub(crate) fn unfit(&self, state: &State, nodes: &[NodeId]) {
         self.kept.resolving.forget(nodes);
         let slots: Vec<usize> = nodes.iter().filter_map(|id| state.plan.slot_of(*id)).collect();
         let ends_there = |l: &&PlannedLink| {
@@ -105,7 +106,7 @@ impl Running {
     }
 
     /// Stops serving these nodes.
-    pub(crate) fn end_scopes(&self, nodes: &[usize]) {
+    pub(crate) fn end_scopes(&self, nodes: &[NodeId]) {
         let mut scopes = self.kept.scopes();
         let ended: Vec<_> = nodes.iter().filter_map(|id| scopes.servers.remove(id)).collect();
         drop(scopes);
@@ -123,7 +124,7 @@ impl Running {
     }
 
     /// Keeps the namespace of a node that holds another's interface.
-    pub(crate) fn hold(&self, inits: &Inits, node: usize) -> Result<()> {
+    pub(crate) fn hold(&self, inits: &Inits, node: NodeId) -> Result<()> {
         let Some(init) = inits.get(&node).filter(|i| i.lives()) else { return Ok(()) };
         let object = || format!("init {}", init.pid.as_raw_nonzero());
         let space = namespace::network_of(init.pid)
@@ -136,26 +137,26 @@ impl Running {
 
     /// Lets go of namespaces that hold nothing of others any more.
     pub(crate) fn let_go(&self, state: &State) {
-        let holds = |id: &usize| state.moved.iter().any(|m| m.node == *id);
+        let holds = |id: &NodeId| state.moved.iter().any(|m| m.node == *id);
         self.kept.guests().retain(|id, _| holds(id));
     }
 
     /// The nodes that hold others' interfaces and have ended, by id.
-    pub(crate) fn ended_guests(&self) -> Vec<usize> {
+    pub(crate) fn ended_guests(&self) -> Vec<NodeId> {
         let guests = self.kept.guests();
         let ended = guests.iter().filter(|(_, g)| netloom_sys::process::has_ended(g.init.as_fd()));
         ended.map(|(id, _)| *id).collect()
     }
 
     /// Lets go of the namespaces of these nodes.
-    pub(crate) fn release(&self, nodes: &[usize]) {
+    pub(crate) fn release(&self, nodes: &[NodeId]) {
         self.kept.guests().retain(|id, _| !nodes.contains(id));
     }
 
     /// The namespaces kept, by node's id.
-    pub(crate) fn kept_spaces(&self) -> Vec<(usize, OwnedFd)> {
+    pub(crate) fn kept_spaces(&self) -> Vec<(NodeId, OwnedFd)> {
         let guests = self.kept.guests();
-        let copy = |(id, guest): (&usize, &Guest)| Some((*id, guest.space.try_clone().ok()?));
+        let copy = |(id, guest): (&NodeId, &Guest)| Some((*id, guest.space.try_clone().ok()?));
         guests.iter().filter_map(copy).collect()
     }
 
@@ -184,7 +185,7 @@ impl Running {
     pub(crate) fn wire_states(
         &self,
         state: &State,
-    ) -> Option<BTreeMap<(usize, usize), netloom_wire::control::DirectionState>> {
+    ) -> Option<BTreeMap<LinkSide, netloom_wire::control::DirectionState>> {
         let work = self.work();
         self.kept.keepers.wires.states(&self.context(state, &work.inits))
     }
@@ -197,14 +198,14 @@ impl Running {
     }
 
     /// Takes down what protects a node, by its id, if it lives; see [`Running::raise_guards`].
-    pub(crate) fn lift_guards(&self, work: &Work, node: usize) -> Result<()> {
+    pub(crate) fn lift_guards(&self, work: &Work, node: NodeId) -> Result<()> {
         let state = self.state();
         let Some(slot) = state.plan.slot_of(node) else { return Ok(()) };
         self.kept.keepers.guards.lift(&self.context(&state, &work.inits), slot)
     }
 
     /// Puts it up again, for the interfaces that it has now.
-    pub(crate) fn raise_guards(&self, work: &Work, node: usize) -> Result<()> {
+    pub(crate) fn raise_guards(&self, work: &Work, node: NodeId) -> Result<()> {
         let state = self.state();
         let Some(slot) = state.plan.slot_of(node) else { return Ok(()) };
         self.kept.keepers.guards.fit_node(&self.context(&state, &work.inits), slot)

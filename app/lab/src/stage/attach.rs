@@ -9,9 +9,9 @@
 use std::os::fd::OwnedFd;
 
 use netloom_ebpf::Direction;
+use netloom_model::plan::NodeId;
 use netloom_model::plan::PlannedLink;
 use netloom_model::plan::form::Seat;
-use netloom_node::spec::CORE;
 use netloom_sys::namespace;
 
 use crate::stage::inits::Inits;
@@ -23,8 +23,8 @@ use crate::{Error, Result};
 /// Where frames are caught.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Spot {
-    /// The namespace: a node's id, or [`CORE`].
-    pub(crate) space: usize,
+    /// The namespace: a node's id, or [`NodeId::CORE`].
+    pub(crate) space: NodeId,
     /// The interface's index there.
     pub(crate) index: u32,
     /// On their way into that namespace, or out of it.
@@ -35,8 +35,9 @@ pub(crate) struct Spot {
 /// it is in the lab, or it is a tap, whose frames come from and go to a process.
 pub(crate) fn of_direction(state: &State, link: &PlannedLink, from: usize) -> Option<Spot> {
     let to = 1 - from;
-    let core =
-        |side, direction| Some(Spot { space: CORE, index: link.port_index(side), direction });
+    let core = |side, direction| {
+        Some(Spot { space: NodeId::CORE, index: link.port_index(side), direction })
+    };
     match [from, to].map(|side| state.seat(link, side)) {
         [Seat::Plug, _] | [_, Seat::Plug] => None,
         [_, Seat::Port] => core(to, Direction::Ingress),
@@ -66,7 +67,7 @@ pub(crate) fn at_interface(
 }
 
 /// Opens the namespace of a spot; `None` when its init is gone.
-pub(crate) fn open(inits: &Inits, space: usize) -> Result<Option<OwnedFd>> {
+pub(crate) fn open(inits: &Inits, space: NodeId) -> Result<Option<OwnedFd>> {
     let Some(init) = inits.get(&space).filter(|i| i.lives()) else { return Ok(None) };
     let found = namespace::network_of(init.pid);
     Ok(found.ok().filter(|_| init.lives()))
@@ -78,7 +79,7 @@ pub(crate) fn open(inits: &Inits, space: usize) -> Result<Option<OwnedFd>> {
 /// [`Error::Invalid`] when the node has ended, and what `f` returns.
 pub(crate) fn run_in<T: Send>(
     inits: &Inits,
-    space: usize,
+    space: NodeId,
     object: &str,
     f: impl FnOnce() -> Result<T> + Send,
 ) -> Result<T> {
@@ -95,7 +96,7 @@ pub(crate) fn run_in<T: Send>(
 /// What `f` returns.
 pub(crate) fn run_in_living<T: Send>(
     inits: &Inits,
-    space: usize,
+    space: NodeId,
     object: &str,
     f: impl FnOnce() -> Result<T> + Send,
 ) -> Result<Option<T>> {

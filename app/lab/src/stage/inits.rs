@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
+use netloom_model::plan::NodeId;
 use netloom_node::control::{Connection, Request};
 use netloom_node::spec::socket_name;
 use netloom_sys::{namespace, process};
@@ -19,15 +20,15 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Init {
     /// The number of its socket.
-    pub(crate) id: usize,
+    pub(crate) id: NodeId,
     pub(crate) pid: Pid,
     pub(crate) pidfd: OwnedFd,
 }
 
 impl Init {
     /// The init that listens on a control socket, if one does.
-    pub(crate) fn find(folder: &Folder, index: usize, node: &str) -> Result<Option<Init>> {
-        let path = folder.sockets().join(socket_name(index));
+    pub(crate) fn find(folder: &Folder, id: NodeId, node: &str) -> Result<Option<Init>> {
+        let path = folder.sockets().join(socket_name(id.get()));
         let Some(connection) = Connection::open(node, &path)? else { return Ok(None) };
         let Some(pid) = connection.init() else { return Ok(None) };
         let pidfd = match process::pidfd(pid) {
@@ -36,13 +37,13 @@ impl Init {
         };
         // Connected after the pidfd was opened: so the process lived, and the pid was its own.
         let still = Connection::open(node, &path)?.is_some();
-        Ok(still.then_some(Init { id: index, pid, pidfd }))
+        Ok(still.then_some(Init { id, pid, pidfd }))
     }
 
     /// Whether it answers. One that was killed just now does not, though its process may take some
     /// time to end.
-    pub(crate) fn answers(&self, folder: &Folder, index: usize, node: &str) -> bool {
-        let path = folder.sockets().join(socket_name(index));
+    pub(crate) fn answers(&self, folder: &Folder, id: NodeId, node: &str) -> bool {
+        let path = folder.sockets().join(socket_name(id.get()));
         let connection = Connection::open(node, &path);
         let answer = connection
             .ok()
@@ -66,5 +67,5 @@ impl Init {
     }
 }
 
-/// Living inits by the number of their socket: ids of nodes, and [`CORE`].
-pub(crate) type Inits = BTreeMap<usize, Init>;
+/// Living inits by the number of their socket: ids of nodes, and [`NodeId::CORE`].
+pub(crate) type Inits = BTreeMap<NodeId, Init>;

@@ -3,6 +3,7 @@
 //! Asked before a node is removed. A socket can live there without a process: its descriptor may have
 //! been passed to one elsewhere.
 
+use netloom_model::plan::NodeId;
 use netloom_netlink::diag::{self, SocketInfo};
 use netloom_sys::cgroup::Groups;
 use netloom_sys::namespace;
@@ -44,8 +45,8 @@ pub(crate) fn sockets_open(node: &str, init: &Init) -> Result<u64> {
 }
 
 /// The processes of a node with its init, by the host's ids: from its groups, else by its PID namespace.
-pub(crate) fn pids(init: &Init, groups: &Groups, node: usize) -> Vec<i32> {
-    let known = groups.processes(node);
+pub(crate) fn pids(init: &Init, groups: &Groups, node: NodeId) -> Vec<i32> {
+    let known = groups.processes(node.get());
     if !known.is_empty() {
         return known;
     }

@@ -5,6 +5,7 @@ use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use netloom_model::plan::NodeId;
 use netloom_sys::process;
 
 use crate::{Error, Result};
@@ -15,7 +16,7 @@ pub(crate) struct Reports<'a> {
     partial: Vec<u8>,
     pub(crate) count: usize,
     /// Which inits have reported.
-    pub(crate) from: BTreeSet<usize>,
+    pub(crate) from: BTreeSet<NodeId>,
 }
 
 impl<'a> Reports<'a> {
@@ -24,7 +25,10 @@ impl<'a> Reports<'a> {
     }
 
     /// Takes reports that are there already.
-    pub(crate) fn take_ready(&mut self, each: impl FnMut(usize, &str) -> Result<()>) -> Result<()> {
+    pub(crate) fn take_ready(
+        &mut self,
+        each: impl FnMut(NodeId, &str) -> Result<()>,
+    ) -> Result<()> {
         self.wait(Duration::ZERO, each).map(drop)
     }
 
@@ -32,7 +36,7 @@ impl<'a> Reports<'a> {
     pub(crate) fn wait(
         &mut self,
         timeout: Duration,
-        mut each: impl FnMut(usize, &str) -> Result<()>,
+        mut each: impl FnMut(NodeId, &str) -> Result<()>,
     ) -> Result<bool> {
         if !process::wait_readable(self.pipe, timeout) {
             return Ok(false);
@@ -45,7 +49,7 @@ impl<'a> Reports<'a> {
             let line: Vec<u8> = self.partial.drain(..=end).collect();
             let line = String::from_utf8_lossy(&line);
             if let Some((index, text)) = line.trim_end().split_once(' ') {
-                let index = index.parse().unwrap_or(usize::MAX);
+                let index = index.parse().map_or(NodeId::CORE, NodeId::new);
                 self.count += 1;
                 self.from.insert(index);
                 each(index, text)?;

@@ -1,5 +1,6 @@
 //! Interfaces that are elsewhere than the plan put them, and where they belong.
 
+use netloom_model::plan::NodeId;
 use serde::{Deserialize, Serialize};
 
 /// An interface that was moved to another node.
@@ -10,7 +11,7 @@ pub struct Moved {
     /// Its name there.
     pub old_name: String,
     /// The node it is in: its id.
-    pub node: usize,
+    pub node: NodeId,
     /// Its name there.
     pub name: String,
     /// Its index there.
@@ -30,7 +31,7 @@ pub enum Home {
     /// A node: its id, and the interface's index there.
     Node {
         /// The node's id.
-        node: usize,
+        node: NodeId,
         /// The interface's index.
         index: u32,
     },

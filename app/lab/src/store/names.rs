@@ -74,6 +74,8 @@ fn interfaces(plan: &Plan, moved: &[Moved]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use netloom_model::plan::NodeId;
+
     use super::*;
 
     fn plan() -> Plan {
@@ -98,9 +100,9 @@ mod tests {
     #[test]
     fn an_interface_that_was_moved_is_where_it_is_now() {
         let moved = Moved {
-            home: Home::Node { node: 0, index: 2 },
+            home: Home::Node { node: NodeId::new(0), index: 2 },
             old_name: "eth0".into(),
-            node: 2,
+            node: NodeId::new(2),
             name: "lan0".into(),
             index: 9,
             mac: [2, 0, 0, 0, 0, 1],

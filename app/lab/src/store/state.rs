@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use netloom_model::Plan;
 use netloom_model::plan::PlannedLink;
 use netloom_model::plan::form::{Forms, LinkForm, Seat};
+use netloom_model::plan::{LinkId, NodeId};
 use netloom_node::spec::{log_names, socket_name};
 use netloom_sys::cgroup::Groups;
 use rustix::fs::FlockOperation;
@@ -51,24 +52,24 @@ pub struct State {
     pub forms: Forms,
     /// As the version before stored the forms [`LinkForm::Wired`] and [`LinkForm::Tap`]: empty once read.
     #[serde(default, skip_serializing)]
-    pub(crate) wired: BTreeSet<usize>,
+    pub(crate) wired: BTreeSet<LinkId>,
     #[serde(default, skip_serializing)]
-    pub(crate) tapped: BTreeSet<usize>,
+    pub(crate) tapped: BTreeSet<LinkId>,
     /// Interfaces that are not where the plan put them.
     #[serde(default)]
     pub moved: Vec<Moved>,
     /// Ids of links of which an interface could not come home, and why: the next `up` makes them anew.
     #[serde(default)]
-    pub lost: BTreeMap<usize, String>,
+    pub lost: BTreeMap<LinkId, String>,
     /// Ids of links that are taken down, as if their cable were pulled.
     #[serde(default)]
-    pub down: BTreeSet<usize>,
+    pub down: BTreeSet<LinkId>,
     /// Ids of nodes that are being removed: the next lab process goes on with that.
     #[serde(default)]
-    pub leaving: BTreeSet<usize>,
+    pub leaving: BTreeSet<NodeId>,
     /// Ids of links that are neither wholly made nor wholly removed: the next lab process removes them.
     #[serde(default)]
-    pub unfinished: BTreeSet<usize>,
+    pub unfinished: BTreeSet<LinkId>,
     /// The lab file, given from `/`; `None`: it was not made from one.
     #[serde(default)]
     pub file: Option<PathBuf>,
@@ -181,7 +182,7 @@ impl Folder {
     }
 
     /// The file that the plug of a link's end holds a lock on.
-    pub(crate) fn plug_lock(&self, link: usize, side: usize) -> PathBuf {
+    pub(crate) fn plug_lock(&self, link: LinkId, side: usize) -> PathBuf {
         self.switch_files().join(format!("{link}-{side}.lock"))
     }
 
@@ -193,7 +194,7 @@ impl Folder {
     }
 
     /// The folder of sockets by which a node manages the nodes in it.
-    pub fn scope(&self, node: usize) -> PathBuf {
+    pub fn scope(&self, node: NodeId) -> PathBuf {
         self.path().join("s").join(node.to_string())
     }
 
@@ -298,9 +299,9 @@ impl Folder {
     }
 
     /// Removes what a node that is gone has left: its socket, logs and scope.
-    pub(crate) fn remove_node_files(&self, node: usize) -> Result<()> {
+    pub(crate) fn remove_node_files(&self, node: NodeId) -> Result<()> {
         let sockets = self.sockets();
-        let files = log_names(node).into_iter().chain([socket_name(node)]);
+        let files = log_names(node.get()).into_iter().chain([socket_name(node.get())]);
         for name in files {
             match fs::remove_file(sockets.join(&name)) {
                 Err(e) if e.kind() != io::ErrorKind::NotFound => {

@@ -12,8 +12,8 @@ use super::mac::Macs;
 use super::names::{Names, names};
 use super::segment::{EndRef, Topology, topology};
 use super::{
-    DEFAULT_MTU, FIRST_INDEX, Interface, Plan, PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch,
-    Route, Scheme, hosts, route, sysctl,
+    DEFAULT_MTU, FIRST_INDEX, Interface, LinkId, NodeId, Plan, PlannedEnd, PlannedLink,
+    PlannedNode, PlannedSwitch, Route, Scheme, hosts, route, sysctl,
 };
 use crate::lab::{End, Lab, Limits, Link, Protect};
 
@@ -93,7 +93,7 @@ impl Builder<'_> {
                 _ => 0,
             }));
             links.push(PlannedLink {
-                id: index,
+                id: LinkId::new(index),
                 name: self.names.links[index].clone(),
                 ends,
                 mtu,
@@ -104,7 +104,7 @@ impl Builder<'_> {
         self.add_routes(&interfaces, &mut nodes)?;
         let hosts = hosts::hosts(&nodes);
         let (lab, digest) = (self.lab.name.clone(), String::new());
-        let next_id = nodes.len();
+        let next_id = NodeId::new(nodes.len());
         let scheme = Some(self.scheme());
         let mut plan = Plan { lab, digest, next_id, nodes, switches, links, hosts, scheme };
         super::form::check(&plan)?;
@@ -121,11 +121,11 @@ impl Builder<'_> {
             ecmp: self.lab.ecmp,
             switches: std::collections::BTreeMap::new(),
             blocks: vec![],
-            routed_by_hand: by_hand.map(|(id, _)| id).collect(),
-            next_link: self.lab.links.len(),
+            routed_by_hand: by_hand.map(|(id, _)| NodeId::new(id)).collect(),
+            next_link: LinkId::new(self.lab.links.len()),
         };
         // A node's place is its id here.
-        scheme.note(&self.addresses, &self.topology, &self.lab.switches, |owner| owner);
+        scheme.note(&self.addresses, &self.topology, &self.lab.switches, NodeId::new);
         scheme
     }
 
@@ -157,7 +157,7 @@ impl Builder<'_> {
     /// The nodes without interfaces and routes.
     fn nodes(&self) -> Vec<PlannedNode> {
         let node = |(id, node): (usize, &crate::lab::Node)| PlannedNode {
-            id,
+            id: NodeId::new(id),
             name: node.name.clone(),
             kind: node.kind,
             parent: node.parent,

@@ -80,7 +80,7 @@ impl Plan {
     /// returns its index.
     pub fn add_node(&mut self, mut node: PlannedNode) -> usize {
         node.id = self.next_id;
-        self.next_id += 1;
+        self.next_id = self.next_id.next();
         self.nodes.push(node);
         self.hosts = hosts::hosts(&self.nodes);
         self.nodes.len() - 1

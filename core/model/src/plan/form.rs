@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Plan, PlanError, PlannedEnd, PlannedLink};
+use super::{LinkId, LinkSide, Plan, PlanError, PlannedEnd, PlannedLink};
 
 /// Index of the first port in the core namespace; bridges come before.
 pub const FIRST_PORT: u32 = 100_000;
@@ -149,7 +149,7 @@ fn can_be_tap(plan: &Plan, link: &PlannedLink) -> bool {
 /// The forms of a lab's links, by the links' ids.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Forms(BTreeMap<usize, LinkForm>);
+pub struct Forms(BTreeMap<LinkId, LinkForm>);
 
 impl Forms {
     /// Those of all links of a plan on a machine that allows so much.
@@ -158,12 +158,12 @@ impl Forms {
     }
 
     /// Notes the form of a link.
-    pub fn set(&mut self, link: usize, form: LinkForm) {
+    pub fn set(&mut self, link: LinkId, form: LinkForm) {
         self.0.insert(link, form);
     }
 
     /// Forgets a link that is no longer.
-    pub fn forget(&mut self, link: usize) {
+    pub fn forget(&mut self, link: LinkId) {
         self.0.remove(&link);
     }
 
@@ -173,10 +173,15 @@ impl Forms {
     }
 }
 
-impl FromIterator<(usize, LinkForm)> for Forms {
-    fn from_iter<T: IntoIterator<Item = (usize, LinkForm)>>(forms: T) -> Forms {
+impl FromIterator<(LinkId, LinkForm)> for Forms {
+    fn from_iter<T: IntoIterator<Item = (LinkId, LinkForm)>>(forms: T) -> Forms {
         Forms(forms.into_iter().collect())
     }
+}
+
+/// Index of the hidden interface of an end or a direction of a link.
+pub fn hidden_index((link, side): LinkSide) -> u32 {
+    FIRST_HIDDEN + u32::try_from(link.get() * 2 + side).unwrap_or(0)
 }
 
 impl PlannedLink {
@@ -187,17 +192,17 @@ impl PlannedLink {
 
     /// The number of a direction's wire; `from` is the end that sends.
     pub fn wire_number(&self, from: usize) -> usize {
-        self.id * 2 + from
+        self.id.get() * 2 + from
     }
 
     /// Index in the core namespace of the port at an end.
     pub fn port_index(&self, side: usize) -> u32 {
-        FIRST_PORT + u32::try_from(self.id * 2 + side).unwrap_or(0)
+        FIRST_PORT + u32::try_from(self.id.get() * 2 + side).unwrap_or(0)
     }
 
     /// Index of the hidden interface of an end or a direction.
     pub fn hidden_index(&self, side: usize) -> u32 {
-        FIRST_HIDDEN + u32::try_from(self.wire_number(side)).unwrap_or(0)
+        hidden_index((self.id, side))
     }
 
     /// Name of the same.
@@ -228,6 +233,6 @@ impl Plan {
     /// The link and the end of a port in the core namespace, by its index there.
     pub fn port_of(&self, index: u32) -> Option<(&PlannedLink, usize)> {
         let number = usize::try_from(index.checked_sub(FIRST_PORT)?).ok()?;
-        self.links.iter().find(|l| l.id == number / 2).map(|l| (l, number % 2))
+        self.links.iter().find(|l| l.id == LinkId::new(number / 2)).map(|l| (l, number % 2))
     }
 }

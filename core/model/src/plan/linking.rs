@@ -19,8 +19,8 @@ use super::names::{self, names};
 use super::pool::Block;
 use super::segment::{Topology, topology};
 use super::{
-    DEFAULT_MTU, FIRST_INDEX, Interface, NOT_SHOWN, Plan, PlannedEnd, PlannedLink, PlannedNode,
-    Route, Scheme, hosts, route, sysctl,
+    DEFAULT_MTU, FIRST_INDEX, Interface, LinkId, NOT_SHOWN, NodeId, Plan, PlannedEnd, PlannedLink,
+    PlannedNode, Route, Scheme, hosts, route, sysctl,
 };
 use crate::bounds::MAX_LINKS;
 use crate::lab::{End, Lab, Link, Node, Switch};
@@ -119,7 +119,7 @@ impl Plan {
         let ends = [first, second];
         self.links.push(PlannedLink { id, name, ends, mtu, impairments: new.impairments });
         if let Some(scheme) = &mut self.scheme {
-            scheme.next_link = id + 1;
+            scheme.next_link = id.next();
         }
         Ok(index)
     }
@@ -167,7 +167,7 @@ impl Plan {
     }
 
     /// Plans one end, and adds the interface to its node.
-    fn end(&mut self, new: &NewLink, side: usize, link: usize, id: usize, mtu: u32) -> PlannedEnd {
+    fn end(&mut self, new: &NewLink, side: usize, link: usize, id: LinkId, mtu: u32) -> PlannedEnd {
         let lab = self.lab.clone();
         let mut macs = Macs::with_taken(&lab, self.macs());
         match &new.ends[side] {
@@ -190,7 +190,7 @@ impl Plan {
                 PlannedEnd::Node { node: *node, interface: planned.interfaces.len() - 1 }
             }
             NewEnd::Switch(switch) => {
-                let name = self.free_port(&new.ends[1 - side], side, id);
+                let name = self.free_port(&new.ends[1 - side], side, id.get());
                 let mac = macs.take("port", &self.switches[*switch].name, &name);
                 PlannedEnd::Port { switch: *switch, name, mac }
             }
@@ -266,7 +266,7 @@ impl Plan {
         let both = [ipv4, ipv6];
         address::check_unique(&lab, &names, &topology, &both).map_err(told)?;
         self.take_addresses(&both);
-        let ids: Vec<usize> = self.nodes.iter().map(|node| node.id).collect();
+        let ids: Vec<NodeId> = self.nodes.iter().map(|node| node.id).collect();
         if let Some(scheme) = &mut self.scheme {
             scheme.note(&both, &topology, &lab.switches, |owner| ids[owner]);
         }
@@ -279,7 +279,7 @@ impl Plan {
     /// without addresses has a prefix in one of them that nobody sees.
     fn known_blocks(&self, scheme: &Scheme, family: Family) -> Vec<Block> {
         let mine = scheme.blocks.iter().filter(|(_, prefix)| Family::of_net(prefix) == family);
-        let block = |(id, prefix): &(usize, IpNet)| {
+        let block = |(id, prefix): &(NodeId, IpNet)| {
             let owner = self.slot_of(*id)?;
             let links = self.nodes[owner].interfaces.iter().filter_map(|i| self.links.get(i.link));
             let used = links.into_iter().any(|link| self.lies_in(link, prefix));

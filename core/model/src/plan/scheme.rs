@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::address::Addressing;
 use super::segment::Topology;
+use super::{LinkId, NodeId};
 use crate::lab::{Pool, Switch};
 
 /// How addresses and routes of a lab are chosen.
@@ -21,11 +22,11 @@ pub struct Scheme {
     /// Prefixes of switches' segments, by the switch's name.
     pub switches: BTreeMap<String, Vec<IpNet>>,
     /// Prefixes that hold the links of one node, its id first, in the order of taking.
-    pub blocks: Vec<(usize, IpNet)>,
+    pub blocks: Vec<(NodeId, IpNet)>,
     /// Ids of nodes whose routes are given by hand.
-    pub routed_by_hand: BTreeSet<usize>,
+    pub routed_by_hand: BTreeSet<NodeId>,
     /// The id of the next link to be made.
-    pub next_link: usize,
+    pub next_link: LinkId,
 }
 
 impl Scheme {
@@ -35,7 +36,7 @@ impl Scheme {
         both: &[Addressing; 2],
         topology: &Topology,
         switches: &[Switch],
-        id: impl Fn(usize) -> usize,
+        id: impl Fn(usize) -> NodeId,
     ) {
         self.switches.clear();
         self.blocks.clear();

@@ -32,7 +32,7 @@ impl Plan {
         }
         let shown = self.nodes.iter().zip(&inside).filter(|(_, inside)| **inside);
         plan.nodes = shown.map(|(node, _)| local_node(node, &prefix, &nodes, &links)).collect();
-        plan.next_id = plan.nodes.iter().map(|n| n.id + 1).max().unwrap_or(0);
+        plan.next_id = plan.nodes.iter().map(|n| n.id.next()).max().unwrap_or_default();
         plan.hosts = hosts::hosts(&plan.nodes);
         plan.digest = format!("{:016x}", digest_of(&mut plan));
         plan

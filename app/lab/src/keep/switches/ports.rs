@@ -3,10 +3,10 @@
 
 use std::os::fd::OwnedFd;
 
+use netloom_model::plan::NodeId;
 use netloom_model::plan::form::LinkForm;
 use netloom_model::plan::{PlannedEnd, PlannedLink};
 use netloom_netlink::{Batch, Change, Socket};
-use netloom_node::spec::CORE;
 use netloom_port::{PacketPort, Tap, TapOptions};
 use netloom_sys::namespace;
 
@@ -78,7 +78,7 @@ pub(super) fn open_interface(
         let fd = attach::run_in(context.inits, space, &object, open)?;
         return Ok(("tap", fd));
     }
-    let fd = attach::run_in(context.inits, CORE, &object, || {
+    let fd = attach::run_in(context.inits, NodeId::CORE, &object, || {
         // Wires and protection stand at the port's egress.
         let port = PacketPort::open_behind_egress(link.port_index(side));
         Ok(port.map_err(wires::port_failed(&object, "open its port"))?.into_fd())

@@ -3,9 +3,9 @@
 
 use std::os::fd::OwnedFd;
 
+use netloom_model::plan::NodeId;
 use netloom_model::plan::PlannedLink;
 use netloom_netlink::{Batch, Change, Socket};
-use netloom_node::spec::CORE;
 use netloom_port::{PacketPort, Tap, TapOptions};
 use netloom_wire::control::PortKind;
 
@@ -49,7 +49,7 @@ pub(super) fn inner_ports(
     from: usize,
     object: &str,
 ) -> Result<Vec<(PortKind, OwnedFd)>> {
-    attach::run_in(context.inits, CORE, object, || {
+    attach::run_in(context.inits, NodeId::CORE, object, || {
         let open = |side: usize| -> Result<_> {
             let port = PacketPort::open(link.hidden_index(side));
             let port = port.map_err(port_failed(object, "open its inner end"))?;

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use proptest::prelude::*;
 
 use super::build_lab::{LabBuilder, two_sites};
-use crate::plan::{NOT_SHOWN, Plan, PlannedEnd, PlannedNode, plan};
+use crate::plan::{NOT_SHOWN, NodeId, Plan, PlannedEnd, PlannedNode, plan};
 
 /// Tenants `t0` and `t1` with children, grandchildren, links inside and out of them.
 fn tenants() -> LabBuilder {
@@ -93,7 +93,7 @@ fn a_node_takes_its_links_its_routes_and_who_lives_in_it() {
     assert!(plan.nodes[0].routes.len() <= routes && !plan.hosts.contains("t0"));
     assert_eq!(plan.digest, digest);
     assert_eq!(plan.add_node(PlannedNode::fresh(&plan, "new", None)), 5);
-    assert_eq!((plan.nodes[5].id, plan.next_id), (9, 10));
+    assert_eq!((plan.nodes[5].id, plan.next_id), (NodeId::new(9), NodeId::new(10)));
     check(&plan);
 }
 
@@ -171,7 +171,7 @@ proptest! {
         steps in prop::collection::vec((any::<bool>(), prop::collection::vec(any::<u16>(), 1..4)), 1..30),
     ) {
         let mut plan = tenant_plan();
-        let mut seen: HashSet<usize> = plan.nodes.iter().map(|n| n.id).collect();
+        let mut seen: HashSet<NodeId> = plan.nodes.iter().map(|n| n.id).collect();
         for (number, (add, picks)) in steps.into_iter().enumerate() {
             let pick = |n: u16| (!plan.nodes.is_empty()).then(|| usize::from(n) % plan.nodes.len());
             if add {

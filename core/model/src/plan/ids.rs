@@ -1,0 +1,57 @@
+//! Identities of nodes and links of a plan: given once, never again, and no places in lists.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! identity {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(
+            Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+        )]
+        #[serde(transparent)]
+        pub struct $name(usize);
+
+        impl $name {
+            /// The identity with this number.
+            pub const fn new(number: usize) -> $name {
+                $name(number)
+            }
+
+            /// The one after it.
+            pub(super) const fn next(self) -> $name {
+                $name(self.0 + 1)
+            }
+
+            /// Its number: what stands in file names, indexes and stored states.
+            pub const fn get(self) -> usize {
+                self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
+}
+
+identity! {
+    /// Identifies a node on the machine for its life.
+    NodeId
+}
+
+identity! {
+    /// Identifies a link on the machine for its life.
+    LinkId
+}
+
+/// One end of a link, 0 or 1; of directions, the end that sends.
+pub type LinkSide = (LinkId, usize);
+
+impl NodeId {
+    /// The init of the lab's core namespace, which is no node of the plan.
+    pub const CORE: NodeId = NodeId(usize::MAX);
+}
