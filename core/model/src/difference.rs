@@ -1,10 +1,10 @@
-//! What differs between two plans of a lab: the one that runs and the one that a file asks for.
+//! The differences between two plans of a lab: the running one and the one of a file.
 //!
-//! Objects go by their names, as users know them: nodes, switches and links are in one plan, in the
-//! other, or in both with other facts. What follows from names and places alone (indexes, hardware
-//! addresses, names in the core namespace) is no difference, and computed routes are kept apart: they
-//! change with what is said elsewhere. What is told is [`Item::old`] and [`Item::new`], places in the two
-//! plans, for whoever makes one from the other.
+//! Objects are matched by name: nodes, switches and links are in one plan, in the
+//! other, or in both with different facts. What follows only from names and positions (indexes, hardware
+//! addresses, names in the core namespace) is not a difference. Computed routes are kept apart: they
+//! change with other settings. [`Item::old`] and [`Item::new`] are positions in the two
+//! plans, for code that turns one into the other.
 
 mod facts;
 
@@ -14,7 +14,7 @@ use crate::plan::Plan;
 
 use self::facts::Fact;
 
-/// What an item is.
+/// The type of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A node.
@@ -35,22 +35,22 @@ impl Kind {
     }
 }
 
-/// An object that is not the same in both plans.
+/// An object that differs between the plans.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
-    /// What it is.
+    /// Its type.
     pub kind: Kind,
     /// Its name.
     pub name: String,
-    /// Its place in the old plan; `None`: it is added.
+    /// Its position in the old plan; `None`: it is added.
     pub old: Option<usize>,
-    /// Its place in the new one; `None`: it is removed.
+    /// Its position in the new plan; `None`: it is removed.
     pub new: Option<usize>,
-    /// What is said about it in both plans, but not the same.
+    /// The facts that differ, if it is in both plans.
     pub changes: Vec<Change>,
 }
 
-/// A key with its values in both plans; `None` where nothing is said.
+/// A key with its values in both plans; `None` where it is not set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// As in the lab file: `limits.memory`, `env.HOME`; of a link's end `addresses.h1:eth0`.
@@ -59,23 +59,23 @@ pub struct Change {
     pub old: Option<String>,
     /// In the new one.
     pub new: Option<String>,
-    /// Whether the values are short text for people; else only that they differ is told.
+    /// Whether the values are short enough to show; otherwise only the difference is reported.
     shown: bool,
 }
 
-/// All that differs.
+/// All differences.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Difference {
-    /// Nodes, then switches, then links: those of the new plan in its order, then those removed.
+    /// Nodes, then switches, then links: those of the new plan in order, then the removed ones.
     pub items: Vec<Item>,
-    /// Nodes of both plans whose routes differ: places in the old and the new one.
+    /// Nodes of both plans whose routes differ: positions in the old and the new one.
     pub routes: Vec<(usize, usize)>,
 }
 
-/// The longest value that is told whole, in characters.
+/// The longest value shown completely, in characters.
 const LONGEST_VALUE: usize = 60;
 
-/// How many changes of one object are told.
+/// How many changes of one object are shown.
 const MOST_CHANGES: usize = 4;
 
 /// Compares two plans.
@@ -86,7 +86,7 @@ pub fn difference(old: &Plan, new: &Plan) -> Difference {
     Difference { items, routes: routes(old, new) }
 }
 
-/// An object's name and how to get what is said about it.
+/// An object's name, and a function for its facts.
 type Object<'a> = (&'a str, Box<dyn Fn() -> Vec<Fact> + 'a>);
 
 fn nodes(plan: &Plan) -> Vec<Object<'_>> {
@@ -139,7 +139,7 @@ fn compare(kind: Kind, old: &[Object<'_>], new: &[Object<'_>]) -> Vec<Item> {
     items
 }
 
-/// Facts stand once a key.
+/// Facts have unique keys.
 fn changes(old: &[Fact], new: &[Fact]) -> Vec<Change> {
     let find = |all: &[Fact], key: &str| all.iter().find(|f| f.key == key).map(|f| f.value.clone());
     let mut changes: Vec<Change> = Vec::new();
@@ -175,7 +175,7 @@ impl Difference {
         self.items.is_empty() && self.routes.is_empty()
     }
 
-    /// In words, a line an object and at most so many lines, one at least. `new` is the new plan.
+    /// In words, one line per object, at most `most` lines but at least one. `new` is the new plan.
     pub fn lines(&self, new: &Plan, most: usize) -> Vec<String> {
         let mut lines: Vec<String> = self.items.iter().map(Item::words).collect();
         let told = |name: &str| self.items.iter().any(|i| i.kind == Kind::Node && i.name == name);

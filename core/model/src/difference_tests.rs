@@ -1,4 +1,4 @@
-//! Labs that differ in one thing, and how that is told.
+//! Labs with one difference, and how it is reported.
 
 use super::*;
 
@@ -19,7 +19,7 @@ fn told(old: &str, new: &str) -> Vec<String> {
 fn a_plan_differs_in_nothing_from_itself() {
     let one = plan(SITES);
     assert!(difference(&one, &one).is_empty());
-    // Order and places are no difference.
+    // Order and positions are not a difference.
     let turned = "links:\n  - [h1, s1]\n  - [r1, s1]\n  - [r1, web]\nswitches: {s1: {}}\nnodes:\n  \
                   web: {limits: {memory: 64MiB}}\n  h1: {}\n  r1: {forwarding: true}\n";
     let turned = plan(turned);

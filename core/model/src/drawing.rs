@@ -1,7 +1,7 @@
 //! Pictures of a plan: Graphviz text and SVG.
 //!
 //! Pure functions: the same plan gives the same text. Routers are boxes, hosts ellipses, switches
-//! diamonds, doors to the host dashed boxes. Every name is escaped for where it stands.
+//! diamonds, doors to the host dashed boxes. Every name is escaped for its context.
 //! Specification: the DOT language of Graphviz; SVG 1.1.
 
 mod layout;
@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 use crate::plan::{Plan, PlannedEnd, PlannedNode};
 pub use svg::svg;
 
-/// What a vertex of the picture stands for.
+/// What a vertex of the picture represents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
     Router,
@@ -23,12 +23,12 @@ enum Shape {
     Door,
 }
 
-/// A thing that links end in.
+/// A vertex: an object in which links end.
 #[derive(Debug)]
 struct Vertex {
     name: String,
     shape: Shape,
-    /// More about it, a line each.
+    /// Further details, a line each.
     details: Vec<String>,
 }
 
@@ -36,7 +36,7 @@ struct Vertex {
 #[derive(Debug)]
 struct EdgeEnd {
     vertex: usize,
-    /// The interface name, where the end has one.
+    /// The interface name, if the end has one.
     interface: String,
     addresses: Vec<String>,
 }
@@ -169,7 +169,7 @@ fn end_label(end: &EdgeEnd) -> String {
     lines.join("\n")
 }
 
-/// A quoted string of the DOT language that shows as the text itself: a backslash would start an
+/// A quoted string of the DOT language that displays as the text itself: a backslash would start an
 /// escape in a label, so it is doubled.
 fn quote(text: &str) -> String {
     let mut out = String::from("\"");

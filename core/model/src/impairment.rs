@@ -1,4 +1,4 @@
-//! What a link does to frames, as text: `loss` -> `1%`. For lab files, command lines and the API.
+//! A link's impairments as text: `loss` -> `1%`. For lab files, command lines and the API.
 //!
 //! | key                               | value                                                      |
 //! |-----------------------------------|------------------------------------------------------------|
@@ -9,8 +9,8 @@
 //! | `duplicate`, `reorder`, `corrupt` | `0.1%`                                                     |
 //! | `rate`, `queue`, `mtu`, `seed`    | `100mbit`; packets `100` or a time `50ms`; `1400`; `7`     |
 //!
-//! Commas stand for blanks. `none` takes a key away. Values are read one by one; whether they go
-//! together is [`check`]'s to say. In errors `found` is what stood there.
+//! Commas may replace blanks. `none` removes a key. Values are read one by one; [`check`] decides
+//! whether they are compatible. In errors `found` is the given text.
 
 pub mod words;
 
@@ -25,7 +25,7 @@ use crate::misread::{Misread, unknown_key};
 pub const KEYS: &[&str] =
     &["delay", "jitter", "loss", "duplicate", "reorder", "corrupt", "rate", "queue", "mtu", "seed"];
 
-/// The forms of jitter.
+/// The distributions of jitter.
 pub(crate) const DISTRIBUTIONS: &[&str] = &["normal", "pareto", "uniform"];
 
 pub(crate) const RATE: &str = "a rate like 100mbit or 1.5Gb/s";
@@ -36,10 +36,10 @@ pub(crate) const SEED: &str = "a whole number from 0 to 18446744073709551615";
 pub(crate) const PATTERN: &str = "a pattern of x (lost) and . (passed) like ..x";
 const MTU: &str = "a whole number from 68 to 65535";
 
-/// Sets one of [`KEYS`]; `none` takes it away.
+/// Sets one of [`KEYS`]; `none` removes it.
 ///
 /// # Errors
-/// The key and what may stand there.
+/// The key, and its valid values.
 pub fn set(impairments: &mut Impairments, key: &str, text: &str) -> Result<(), String> {
     if !KEYS.contains(&key) {
         return Err(unknown_key(key, KEYS).to_string());
@@ -51,15 +51,15 @@ pub fn set(impairments: &mut Impairments, key: &str, text: &str) -> Result<(), S
     put(impairments, key, text).map_err(|problem| format!("{key}: {problem}"))
 }
 
-/// Refuses what means nothing or would take too much memory.
+/// Refuses impairments that are meaningless or would take too much memory.
 ///
 /// # Errors
-/// The first key that cannot be had, and why.
+/// The first impossible key, and why.
 pub fn check(impairments: &Impairments) -> Result<(), String> {
     impairments.check().map_err(|problem| format!("{}: {}", problem.key, problem.reason))
 }
 
-/// Sets one of [`KEYS`] to a value; the error does not say the key.
+/// Sets one of [`KEYS`] to a value; the error does not contain the key.
 pub(crate) fn put(of: &mut Impairments, key: &str, text: &str) -> Result<(), Misread> {
     match key {
         "delay" => of.delay = parse_delay(text)?,
@@ -76,7 +76,7 @@ pub(crate) fn put(of: &mut Impairments, key: &str, text: &str) -> Result<(), Mis
     Ok(())
 }
 
-/// Takes one of [`KEYS`] away.
+/// Removes one of [`KEYS`].
 pub(crate) fn clear(of: &mut Impairments, key: &str) {
     match key {
         "delay" => of.delay = Duration::ZERO,
@@ -100,7 +100,7 @@ pub fn parse_rate(text: &str) -> Result<u64, Misread> {
     units::rate(text).ok_or_else(|| Misread::expected(RATE, text).with(likely::rate(text)))
 }
 
-/// `10ms`. A unit is needed but for `0`.
+/// `10ms`. A unit is required except for `0`.
 ///
 /// # Errors
 /// What is expected.
@@ -119,7 +119,7 @@ pub fn parse_share(text: &str) -> Result<Share, Misread> {
     share.ok_or_else(|| Misread::expected(SHARE, text).with(likely::share(text)))
 }
 
-/// Packets, `100`, or how long they may wait, `50ms`.
+/// Packets, `100`, or their maximum waiting time, `50ms`.
 ///
 /// # Errors
 /// What is expected.
@@ -138,7 +138,7 @@ pub fn parse_mtu(text: &str) -> Result<u32, Misread> {
     mtu.ok_or_else(|| Misread::expected(MTU, text))
 }
 
-/// Any number of 64 bits.
+/// Any 64-bit number.
 ///
 /// # Errors
 /// What is expected.
@@ -241,7 +241,7 @@ fn parse_bursts<'t>(words: impl Iterator<Item = &'t str>) -> Result<Bursts, Misr
     })
 }
 
-/// `..x`: the third of three is lost, over and over.
+/// `..x`: the third of every three is lost.
 ///
 /// # Errors
 /// What is expected.

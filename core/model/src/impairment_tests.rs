@@ -1,4 +1,4 @@
-//! Values as text: what is taken, what is refused and in which words.
+//! Values as text: which are accepted, which are refused and with which message.
 
 use proptest::prelude::*;
 

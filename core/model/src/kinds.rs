@@ -1,9 +1,8 @@
-//! Kinds: what a switch is, and what a node is. One file a kind: its type, its keys, how they are read, and its step
-//! of the plan.
+//! Kinds of switches and nodes. One file per kind: its type, its keys, their reader, and its step of the plan.
 //!
-//! Whoever needs to know a kind matches one of these enums and names every kind, or asks one of their methods: so a
-//! new kind does not compile until every place has an answer. Nothing here knows labs and plans: a kind is told what
-//! it needs of them.
+//! Code that depends on a kind matches one of these enums exhaustively, or calls one of their methods. So a
+//! new kind does not compile until every place has an answer. Nothing here knows labs and plans: callers pass
+//! what a kind needs of them.
 
 pub(crate) mod bridge;
 pub mod shm;
@@ -14,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use self::shm::{RawShm, ShmSwitch};
 use crate::file::Fields;
 
-/// What a switch is.
+/// The kind of a switch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Stored", into = "Stored")]
 pub enum SwitchKind {
@@ -25,17 +24,17 @@ pub enum SwitchKind {
     Shm(ShmSwitch),
 }
 
-/// Where a switch can be listened to.
+/// Where a switch's frames can be captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CapturedAt {
-    /// At the interfaces that are its ports.
+    /// At the interfaces of its ports.
     Ports,
-    /// At a port of its own that gets copies.
+    /// At a mirror port that gets copies.
     Mirror,
 }
 
 impl SwitchKind {
-    /// What stands in the file's key `kind`.
+    /// The value of the file's key `kind`.
     pub fn word(&self) -> &'static str {
         match self {
             SwitchKind::Bridge => bridge::WORD,
@@ -43,7 +42,7 @@ impl SwitchKind {
         }
     }
 
-    /// Ports at most.
+    /// Maximum number of ports.
     pub fn most_ports(&self) -> usize {
         match self {
             SwitchKind::Bridge => bridge::MOST_PORTS,
@@ -51,7 +50,7 @@ impl SwitchKind {
         }
     }
 
-    /// Whether the kernel has it and its ports: as interfaces of the core namespace.
+    /// Whether the kernel has it and its ports, as interfaces of the core namespace.
     pub fn is_in_kernel(&self) -> bool {
         match self {
             SwitchKind::Bridge => true,
@@ -67,7 +66,7 @@ impl SwitchKind {
         }
     }
 
-    /// Whether programs can join it, and its ports be asked and set while it runs.
+    /// Whether programs can join it, and its ports can be queried and changed while it runs.
     pub fn can_be_joined(&self) -> bool {
         match self {
             SwitchKind::Bridge => false,
@@ -75,7 +74,7 @@ impl SwitchKind {
         }
     }
 
-    /// What stands below its name in a picture; `bridge` is its interface's name where the kernel has it.
+    /// The text below its name in a picture; `bridge` is its interface's name if the kernel has it.
     pub fn caption(&self, bridge: &str) -> String {
         match self {
             SwitchKind::Bridge => format!("bridge {bridge}"),
@@ -91,8 +90,8 @@ impl SwitchKind {
         }
     }
 
-    /// Puts addresses in the place of words that stand for them; `mac_of` knows those of the nodes' interfaces at the
-    /// other ends of its ports, by the ports' names.
+    /// Replaces words by the addresses they stand for; `mac_of` returns the address of the node's interface at the
+    /// other end of a port, by the port's name.
     pub(crate) fn fill_in_addresses(&mut self, mac_of: impl Fn(&str) -> Option<[u8; 6]>) {
         match self {
             SwitchKind::Bridge => {}
@@ -101,7 +100,7 @@ impl SwitchKind {
     }
 }
 
-/// A kind as plans and states are stored: a bridge has no key.
+/// The stored form of a kind in plans and states: a bridge has no key.
 #[derive(Serialize, Deserialize)]
 struct Stored {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -123,7 +122,7 @@ impl From<SwitchKind> for Stored {
     }
 }
 
-/// What the file says of a switch's kind, before all of the file is known.
+/// A switch's kind as read, before the whole file is known.
 #[derive(Debug, Default)]
 pub(crate) enum RawSwitchKind {
     #[default]
@@ -145,7 +144,7 @@ impl RawSwitchKind {
         }
     }
 
-    /// Links at most; `None` where [`finish`](RawSwitchKind::finish) counts them.
+    /// Maximum number of links; `None` if [`finish`](RawSwitchKind::finish) counts them.
     pub(crate) fn most_links(&self) -> Option<usize> {
         match self {
             RawSwitchKind::Bridge => Some(bridge::MOST_PORTS),
@@ -153,7 +152,7 @@ impl RawSwitchKind {
         }
     }
 
-    /// Checks what takes the whole file.
+    /// Performs the checks that need the whole file.
     pub(crate) fn finish(&self, around: &Around<'_>, report: &mut Report) -> SwitchKind {
         match self {
             RawSwitchKind::Bridge => SwitchKind::Bridge,
@@ -162,7 +161,7 @@ impl RawSwitchKind {
     }
 }
 
-/// What a switch's kind is told of the lab around it.
+/// What a switch's kind needs to know of the lab around it.
 pub(crate) struct Around<'l> {
     /// The switch's name and place in the file.
     pub(crate) name: &'l str,
@@ -176,7 +175,7 @@ pub(crate) struct Around<'l> {
 /// An end of a link on a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PortEnd {
-    /// What the port is called.
+    /// The port's name.
     pub(crate) port: String,
     /// The name of the node, switch or door at the other end.
     pub(crate) to: String,
@@ -184,7 +183,7 @@ pub(crate) struct PortEnd {
     pub(crate) node: bool,
 }
 
-/// What a node is.
+/// The kind of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NodeKind {
@@ -194,7 +193,7 @@ pub enum NodeKind {
 }
 
 impl NodeKind {
-    /// Whether it is one of those that need not be said.
+    /// Whether it is the default, which need not be written.
     pub fn is_default(&self) -> bool {
         *self == NodeKind::default()
     }

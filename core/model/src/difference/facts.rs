@@ -1,6 +1,6 @@
-//! What a plan says of an object, key by key, in the words of the lab file.
+//! The facts of a plan's object, key by key, in the words of the lab file.
 //!
-//! Two objects are the same when their facts are. What is computed from other facts is left out:
+//! Two objects are equal when their facts are. Values computed from other facts are left out:
 //! settings of the kernel that follow from `forwarding`, hardware addresses, indexes.
 
 use std::fmt::Debug;
@@ -16,7 +16,7 @@ use crate::setting::{cpu_text, memory_text};
 pub(super) struct Fact {
     pub(super) key: String,
     pub(super) value: String,
-    /// Whether the value is text for people.
+    /// Whether the value can be shown.
     pub(super) shown: bool,
 }
 
@@ -25,12 +25,12 @@ pub(super) struct Fact {
 struct Facts(Vec<Fact>);
 
 impl Facts {
-    /// A value that is there or not.
+    /// Adds an optional value.
     fn put(&mut self, key: impl Into<String>, value: Option<String>) {
         self.0.extend(value.map(|value| Fact { key: key.into(), value, shown: true }));
     }
 
-    /// One that is too long or too odd to be shown.
+    /// Adds a value that is too long or unsuitable to be shown.
     fn put_unseen(&mut self, key: impl Into<String>, value: &impl Debug) {
         self.0.push(Fact { key: key.into(), value: format!("{value:?}"), shown: false });
     }
@@ -40,7 +40,7 @@ fn yes(holds: bool) -> Option<String> {
     holds.then(|| "true".to_owned())
 }
 
-/// Everything about a node but its links and computed routes.
+/// Everything about a node except its links and computed routes.
 pub(super) fn of_node(node: &PlannedNode) -> Vec<Fact> {
     let mut facts = Facts::default();
     let (limits, protect) = (&node.limits, &node.protect);
@@ -82,7 +82,7 @@ pub(super) fn of_node(node: &PlannedNode) -> Vec<Fact> {
     facts.0
 }
 
-/// The kernel's settings with their last values, without those that make a router.
+/// The kernel's settings with their final values, without those that make a router.
 fn settings(node: &PlannedNode) -> std::collections::BTreeMap<&str, String> {
     let of_routers = |path: &str| path.ends_with("forwarding") || path.ends_with("ip_forward");
     let of_routes = node.settings_of_routes();
@@ -91,7 +91,7 @@ fn settings(node: &PlannedNode) -> std::collections::BTreeMap<&str, String> {
     own.map(|(path, value)| (path.as_str(), value.clone())).collect()
 }
 
-/// Everything about a switch but its links.
+/// Everything about a switch except its links.
 pub(super) fn of_switch(switch: &PlannedSwitch) -> Vec<Fact> {
     let mut facts = Facts::default();
     facts.put("kind", Some(switch.kind.word().to_owned()));
@@ -116,7 +116,7 @@ fn put_shm(facts: &mut Facts, shm: &ShmSwitch) {
     }
 }
 
-/// Everything about a link: its ends with their addresses, and what it does to frames.
+/// Everything about a link: its ends with their addresses, and its impairments.
 pub(super) fn of_link(plan: &Plan, link: &PlannedLink) -> Vec<Fact> {
     let mut facts = Facts::default();
     let ends = [0, 1].map(|side| plan.end_text(&link.ends[side]));
@@ -138,7 +138,7 @@ pub(super) fn of_link(plan: &Plan, link: &PlannedLink) -> Vec<Fact> {
     facts.0
 }
 
-/// Once where both directions are the same; else by the letter of the end that sends, as in the file.
+/// Once if both directions are equal; else by the letter of the sending end, as in the file.
 fn put_impairments(facts: &mut Facts, link: &PlannedLink) {
     let [a, b] = [0, 1].map(|side| words::impairments(&link.impairments[side]));
     for (key, value) in &a {
@@ -158,7 +158,7 @@ fn interface<'a>(plan: &'a Plan, end: &PlannedEnd) -> Option<&'a Interface> {
     plan.nodes.get(*node)?.interfaces.get(*interface)
 }
 
-/// Whether two nodes have the same routes, whatever the places of their interfaces.
+/// Whether two nodes have the same routes, whatever the order of their interfaces.
 pub(super) fn same_routes(old: &PlannedNode, new: &PlannedNode) -> bool {
     let by = |node: &PlannedNode| -> Vec<_> {
         let name = |at: usize| node.interfaces.get(at).map_or("", |i| i.name.as_str()).to_owned();
@@ -171,7 +171,7 @@ pub(super) fn same_routes(old: &PlannedNode, new: &PlannedNode) -> bool {
     if old.routes.len() != new.routes.len() {
         return false;
     }
-    // Most are the same, in the same places.
+    // The common case: equal, in the same positions.
     let places = |node: &PlannedNode| -> Vec<String> {
         node.interfaces.iter().map(|i| i.name.clone()).collect()
     };

@@ -3,8 +3,8 @@
 //! First the overall shape: distances to a few landmarks, projected on the two directions in which
 //! they vary most (Brandes and Pich, "Eigensolver Methods for Progressive Multidimensional Scaling
 //! of Large Data", 2006). Then local forces with cooling (Fruchterman and Reingold, "Graph Drawing
-//! by Force-directed Placement", 1991, with their grid for repulsion). Last, vertices that are still
-//! too near are pushed apart. Cost: about 10^5 steps per vertex.
+//! by Force-directed Placement", 1991, with their grid for repulsion). Finally, vertices that are still
+//! too close are pushed apart. Cost: about 10^5 steps per vertex.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -14,13 +14,13 @@ const LANDMARKS: usize = 40;
 /// Rounds of the force step.
 const ROUNDS: u32 = 220;
 
-/// Rounds of pushing apart at most.
+/// Maximum rounds of pushing apart.
 const PUSHES: usize = 200;
 
 /// A place in the picture.
 pub(super) type Point = [f64; 2];
 
-/// Places for `n` vertices: connected ones about 1 apart, no two nearer than `least` (below 1).
+/// Positions of `n` vertices: connected ones about 1 apart, no two closer than `least` (below 1).
 pub(super) fn place(n: usize, edges: &[(usize, usize)], least: f64) -> Vec<Point> {
     let mut neighbours = vec![Vec::new(); n];
     for &(a, b) in edges.iter().filter(|(a, b)| a != b) {
@@ -34,7 +34,7 @@ pub(super) fn place(n: usize, edges: &[(usize, usize)], least: f64) -> Vec<Point
     points
 }
 
-/// Steps from one vertex to each; those out of reach are beyond the farthest.
+/// Steps from one vertex to each; unreachable ones get more than the farthest.
 fn distances(neighbours: &[Vec<usize>], from: usize) -> Vec<f64> {
     let mut steps = vec![usize::MAX; neighbours.len()];
     let mut queue = VecDeque::from([from]);
@@ -64,7 +64,7 @@ fn overall(neighbours: &[Vec<usize>]) -> Vec<Point> {
             *near = near.min(*d);
         }
         columns.push(column.iter().map(|d| d * d).collect());
-        // The one farthest from all landmarks; the first of equals.
+        // The vertex farthest from all landmarks; the first of equals.
         next = (0..n).fold(0, |best, v| if nearest[v] > nearest[best] { v } else { best });
     }
     centre(&mut columns, n);
@@ -75,7 +75,7 @@ fn overall(neighbours: &[Vec<usize>]) -> Vec<Point> {
     };
     let mut points: Vec<Point> = (0..n).map(|v| [spread(&first, v), spread(&second, v)]).collect();
     scale_to_edges(&mut points, neighbours);
-    // Vertices that the landmarks cannot tell apart start around a common place.
+    // Vertices that the landmarks do not distinguish start around a common position.
     for (v, point) in points.iter_mut().enumerate() {
         let angle = to_f64(v) * 2.399_963_229_728_653; // the golden angle: no two alike
         let radius = 0.3 + 0.2 * (to_f64(v) * 0.618_033_988_75).fract();
@@ -135,9 +135,9 @@ fn scale_to_edges(points: &mut [Point], neighbours: &[Vec<usize>]) {
     }
 }
 
-/// Connected vertices attract by d², all near ones repel by 1/d, moves are bounded and get smaller.
+/// Connected vertices attract by d², all near ones repel by 1/d; moves are bounded and shrink.
 fn relax(points: &mut [Point], neighbours: &[Vec<usize>]) {
-    // Small graphs feel every vertex; of large ones only those near.
+    // In small graphs all vertices repel; in large ones only those nearby.
     let reach = if points.len() <= 300 { f64::INFINITY } else { 3.0 };
     for round in 0..ROUNDS {
         let heat = 0.6 * (1.0 - f64::from(round) / f64::from(ROUNDS)).powi(2) + 0.005;
@@ -157,7 +157,7 @@ fn relax(points: &mut [Point], neighbours: &[Vec<usize>]) {
                     let towards = minus(points[w], points[v]);
                     force = plus(force, towards, length(towards));
                 }
-                // A weak pull keeps parts that are not connected together.
+                // A weak pull keeps disconnected parts together.
                 plus(force, minus(middle, points[v]), 0.03)
             })
             .collect();
@@ -168,7 +168,7 @@ fn relax(points: &mut [Point], neighbours: &[Vec<usize>]) {
     }
 }
 
-/// Moves vertices that are nearer than `least` away from each other.
+/// Moves vertices closer than `least` away from each other.
 fn push_apart(points: &mut [Point], least: f64) {
     for _ in 0..PUSHES {
         let grid = Grid::of(points, least);
@@ -196,7 +196,7 @@ fn push_apart(points: &mut [Point], least: f64) {
     }
 }
 
-/// Vertices by square cells, to find those near a place.
+/// Vertices by square cells, to find those near a point.
 struct Grid {
     cell: f64,
     cells: HashMap<(i64, i64), Vec<usize>>,
@@ -216,7 +216,7 @@ impl Grid {
         ((point[0] / self.cell).floor() as i64, (point[1] / self.cell).floor() as i64)
     }
 
-    /// Calls with every vertex in the cell of `point` and the eight around, in a fixed order.
+    /// Calls `each` with every vertex in the cell of `point` and the eight around it, in a fixed order.
     fn near(&self, point: Point, mut each: impl FnMut(usize)) {
         let (x, y) = self.key(point);
         for cell in (x - 1..=x + 1).flat_map(|x| (y - 1..=y + 1).map(move |y| (x, y))) {

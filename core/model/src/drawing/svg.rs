@@ -1,8 +1,8 @@
 //! A plan as one self-contained SVG file.
 //!
-//! Colours follow the reader's light or dark setting; without support for that they are the light
-//! ones. Addresses stand at the ends of links in small labs, and in the tooltips of nodes and links
-//! always. No scripts, fonts or references to elsewhere.
+//! Colours follow the viewer's light or dark setting; without support for that they are the light
+//! ones. Addresses are at the ends of links in small labs, and always in the tooltips of nodes and
+//! links. No scripts, fonts or external references.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -15,16 +15,16 @@ use super::{Edge, EdgeEnd, Picture, Shape, Vertex};
 /// Pixels around the picture.
 const MARGIN: f64 = 90.0;
 
-/// Links up to which their ends are labelled.
+/// Maximum links for which ends are labelled.
 const LABELLED: usize = 60;
 
-/// Letters of a name that are shown; the tooltip has all.
+/// Maximum letters of a name shown; the tooltip has all.
 const NAME_LETTERS: usize = 24;
 
 /// Half the height of a vertex in pixels.
 const HALF_HEIGHT: f64 = 14.0;
 
-/// Nearest two vertices come, of the length of a link.
+/// Minimum distance of two vertices, relative to the length of a link.
 const LEAST: f64 = 0.55;
 
 const STYLE: &str = "
@@ -78,7 +78,7 @@ pub fn svg(plan: &Plan) -> String {
     out
 }
 
-/// Pixels of a link's usual length: room for the labels of its ends, and for long names.
+/// Usual length of a link in pixels: room for the labels of its ends, and for long names.
 fn spacing(picture: &Picture) -> f64 {
     let widest = picture.vertices.iter().map(half_width).fold(0.0, f64::max);
     let ends = if picture.edges.len() <= LABELLED { 240.0 } else { 90.0 };
@@ -110,7 +110,7 @@ fn draw_edges(out: &mut String, picture: &Picture, points: &[Point]) {
     let mut labels = String::new();
     for edge in &picture.edges {
         let seen = counts.entry(pair(edge)).or_default();
-        // Links between the same two vertices lie side by side.
+        // Links between the same two vertices are side by side.
         let lane = f64::from(seen.0) - f64::from(seen.1.saturating_sub(1)) / 2.0;
         seen.0 += 1;
         let line = Line::new(edge, points, lane);
@@ -134,7 +134,7 @@ fn describe(end: &EdgeEnd) -> String {
     format!("{} {}", end.interface, end.addresses.join(" ")).trim().to_owned()
 }
 
-/// A link's course: a quadratic curve from end to end.
+/// A link's line: a quadratic curve from end to end.
 struct Line {
     from: Point,
     bend: Point,
@@ -168,7 +168,7 @@ impl Line {
         Line { from: self.to, bend: self.bend, to: self.from }
     }
 
-    /// The point about this many pixels from the start, at most a third of the way.
+    /// The point about this many pixels from the start, at most at a third of the line.
     fn at_pixels(&self, pixels: f64) -> Point {
         let whole = (self.to[0] - self.from[0]).hypot(self.to[1] - self.from[1]).max(1.0);
         let t = (pixels / whole).min(0.34);
@@ -186,7 +186,7 @@ fn draw_end(out: &mut String, end: &EdgeEnd, [x, y]: Point) {
     let lines = lines.into_iter().flatten().filter(|line| !line.is_empty());
     for (line, y) in lines.zip([y, y + 10.0]) {
         let line = escape(line);
-        // The halo is a text of its own: few readers know the order of fill and stroke.
+        // The halo is a separate text: few viewers support the order of fill and stroke.
         for class in ["end halo", "end"] {
             let _ =
                 writeln!(out, "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\">{line}</text>");
@@ -194,7 +194,7 @@ fn draw_end(out: &mut String, end: &EdgeEnd, [x, y]: Point) {
     }
 }
 
-/// The name as it is shown.
+/// The name as shown.
 fn label(name: &str) -> String {
     if name.chars().count() <= NAME_LETTERS {
         return name.to_owned();
@@ -247,7 +247,7 @@ fn draw_vertex(out: &mut String, vertex: &Vertex, [x, y]: Point) {
     );
 }
 
-/// Text as XML 1.0 can hold it, in elements and attributes.
+/// Text escaped for XML 1.0, in elements and attributes.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

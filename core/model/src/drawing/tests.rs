@@ -46,7 +46,7 @@ fn torus_plan(n: usize) -> Plan {
     planned(&yaml)
 }
 
-/// A plan no lab file can give: names that try to break out of where they stand.
+/// A plan that no lab file can give: names that try to break out of their context.
 fn hostile() -> Plan {
     let mut plan = two_sites();
     plan.lab = "</title><script>alert(1)</script>".into();
@@ -58,7 +58,7 @@ fn hostile() -> Plan {
     plan
 }
 
-/// Checks that tags are balanced and attributes quoted; gives the text between tags.
+/// Checks that tags are balanced and attributes quoted; returns the text between tags.
 fn read_xml(xml: &str) -> String {
     let mut open = Vec::new();
     let mut text = String::new();
@@ -90,7 +90,7 @@ fn read_xml(xml: &str) -> String {
     text
 }
 
-/// Quotes are closed on every line, and what stands outside them is our own.
+/// Quotes are closed on every line, and the text outside them is our own.
 fn check_dot(text: &str) {
     for line in text.lines() {
         let (mut quoted, mut escaped, mut outside) = (false, false, String::new());
@@ -207,7 +207,7 @@ fn links_between_the_same_two_nodes_are_apart() {
     assert_eq!(courses.len(), paths.len());
 }
 
-/// Says how long it takes; asserts only that all is there.
+/// Reports the duration; asserts only completeness.
 #[test]
 fn a_thousand_nodes_are_drawn() {
     let plan = torus_plan(1024);

@@ -1,7 +1,7 @@
 //! Words of other programs' files (containerlab, Kathara, Mininet, Docker Compose, munet, netlab), and netloom's for them.
 //!
-//! Only errors ask: a key that is not in [`super::keys`] is looked up here before its spelling is. A word that becomes
-//! a key of netloom's is a key from then on, whatever stands here.
+//! Only errors use this: an unknown key is looked up here before its spelling is corrected. A word that becomes
+//! a key of netloom is a key from then on, whatever is listed here.
 
 use netloom_config::{Kind, Node as Yaml, likely};
 
@@ -15,7 +15,7 @@ enum Instead {
     Run,
     /// Files of the host: `HOST:NODE` becomes an entry of `files`.
     Files,
-    /// In words.
+    /// Advice in words.
     Say(&'static str),
 }
 
@@ -23,10 +23,10 @@ use Instead::{Files, Key, Run, Say, Within};
 
 type Words = &'static [(&'static [&'static str], Instead)];
 
-/// Not longer than a line can be read.
+/// Maximum length of a readable line.
 const LONGEST: usize = 72;
 
-/// What to do about a key that an object does not have, when other programs have it.
+/// Help for a key that an object does not have, but other programs do.
 pub(crate) fn help(object: &str, key: &str, value: &Yaml) -> Option<String> {
     Some(match find(object, key)? {
         Key(name) => written(name, value),
@@ -40,7 +40,7 @@ pub(crate) fn help(object: &str, key: &str, value: &Yaml) -> Option<String> {
     })
 }
 
-/// Whether a key stands for another of the same object.
+/// Whether a key is another program's word for a key of the same object.
 pub(crate) fn stands_for(object: &str, key: &str, name: &str) -> bool {
     matches!(find(object, key), Some(Key(known)) if *known == name)
 }
@@ -72,7 +72,7 @@ fn same(word: &str, key: &str) -> bool {
     letters(word).eq(letters(key))
 }
 
-/// `write KEY: VALUE`, or only the key where the value is long.
+/// `write KEY: VALUE`, or only the key if the value is long.
 fn written(name: &str, value: &Yaml) -> String {
     let shown = match (&value.kind, scalar(value)) {
         (_, Some(text)) => Some(converted(name, text)),
@@ -99,7 +99,7 @@ fn scalar(value: &Yaml) -> Option<&str> {
     }
 }
 
-/// A value as the key takes it, where the other program leaves its unit out or has others.
+/// A value in the key's form, where the other program omits the unit or uses others.
 fn converted(name: &str, text: &str) -> String {
     let bare = text.parse::<f64>().is_ok();
     let likely = match name {
@@ -117,13 +117,13 @@ fn converted(name: &str, text: &str) -> String {
     first.unwrap_or(text).to_owned()
 }
 
-/// Argument lists of one command line or several.
+/// Argument lists of one or more command lines.
 fn commands(value: &Yaml) -> String {
     let lines: Vec<&str> = match &value.kind {
         Kind::Seq(items) => items.iter().filter_map(scalar).collect(),
         _ => scalar(value).into_iter().collect(),
     };
-    // `cmd: [python3, -m, http.server]` is one command already.
+    // `cmd: [python3, -m, http.server]` is already one command.
     let one = matches!(value.kind, Kind::Seq(_)) && !lines.iter().any(|line| line.contains(' '));
     let lists: Vec<String> = match one {
         true => vec![format!("[{}]", lines.join(", "))],
@@ -364,7 +364,7 @@ static LINK: Words = &[
     (&["vars", "labels", "cost", "metric"], Say("leave it out: netloom has no use for it")),
 ];
 
-/// What links do to frames.
+/// Impairments of links.
 static FRAMES: Words = &[
     (&["bandwidth", "bw", "speed", "capacity", "rate-limit"], Key("rate")),
     (&["latency", "lat"], Key("delay")),
@@ -414,7 +414,7 @@ static PORT: Words = &[
     (&["mac"], Key("lock")),
 ];
 
-/// A word in the place of one that is chosen from a few.
+/// Another program's word for one of a fixed choice.
 pub(crate) fn choice(object: &str, key: &str, word: &str) -> Option<String> {
     let word = word.to_ascii_lowercase().replace('_', "-");
     let write = match (object, key, word.as_str()) {
@@ -437,7 +437,7 @@ pub(crate) fn choice(object: &str, key: &str, word: &str) -> Option<String> {
     Some(format!("write {write}"))
 }
 
-/// A name in the place of an end of a link that is no node and no switch.
+/// A name used as a link's end that is neither a node nor a switch.
 pub(crate) fn end(name: &str, iface: Option<&str>) -> Option<String> {
     Some(match name {
         "macvlan" | "bridge" => format!("write host:{}", iface.unwrap_or("IFACE")),
@@ -447,7 +447,7 @@ pub(crate) fn end(name: &str, iface: Option<&str>) -> Option<String> {
     })
 }
 
-/// Both ends of a link that is written as text: `a:eth1 -- b:eth1`.
+/// Both ends of a link written as text: `a:eth1 -- b:eth1`.
 pub(crate) fn ends(text: &str) -> Option<String> {
     let parts =
         ["<->", "--", "->", ",", " - ", " "].iter().find_map(|between| text.split_once(between));
@@ -457,7 +457,7 @@ pub(crate) fn ends(text: &str) -> Option<String> {
     (whole(a) && whole(b) && fits(text)).then(|| format!("write [{a}, {b}]"))
 }
 
-/// What a file is that is no lab file at all, by its first lines.
+/// Recognises by its first lines a file that is not a lab file.
 pub(crate) fn whole_file(text: &[u8]) -> Option<&'static str> {
     let start = text.get(..text.len().min(4096))?;
     let start = std::str::from_utf8(start).unwrap_or_default();

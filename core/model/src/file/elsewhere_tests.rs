@@ -1,4 +1,4 @@
-//! What is offered is what netloom takes.
+//! Everything suggested is valid.
 
 use super::*;
 use crate::file::table::Object;

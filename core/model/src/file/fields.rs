@@ -1,4 +1,4 @@
-//! A map of the file with the keys of one [`Object`]: refuses all others, with suggestions.
+//! A map of the file with the keys of one [`Object`]; refuses all other keys, with suggestions.
 
 use netloom_config::{Entry, Kind, Node, Path, Report, quote, read};
 
@@ -12,8 +12,8 @@ pub(crate) struct Fields<'n> {
 }
 
 impl<'n> Fields<'n> {
-    /// Takes a map, or nothing in the place of an empty one; reports other values, unknown keys and
-    /// required ones that are missing.
+    /// Accepts a map, or no value as an empty one; reports other values, unknown keys and
+    /// missing required ones.
     pub(crate) fn open(
         node: &'n Node,
         path: &Path<'_>,
@@ -72,7 +72,7 @@ fn check_key(entry: &Entry, path: &Path<'_>, object: &'static Object, report: &m
     report.error_with(entry.place, message, help);
 }
 
-/// One of a few words, the value of a key of an object; words of other programs get netloom's.
+/// A choice among words as the value of an object's key; for other programs' words it suggests netloom's.
 pub(crate) fn choice<'c>(
     node: &Node,
     path: &Path<'_>,

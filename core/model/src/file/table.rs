@@ -1,29 +1,29 @@
-//! What maps of the file may hold: tables of keys, each with its meaning and the kind of its value.
+//! Tables of keys for the maps of the file, each with its meaning and the kind of its value.
 //!
-//! The parser takes no key that is not in a table, and the JSON Schema and the manual are made from them: so they
+//! The parser accepts only keys from these tables, and JSON Schema and manual are made from them, so they
 //! cannot drift apart.
 
-/// What a map of the file may hold.
+/// The keys of one kind of map.
 #[derive(Debug)]
 pub(crate) struct Object {
-    /// In messages and as the schema's title: `node`.
+    /// Its name in messages and the schema: `node`.
     pub name: &'static str,
     /// One or two sentences.
     pub doc: &'static str,
-    /// Its keys, whatever its kind.
+    /// Keys common to all its kinds.
     pub keys: &'static [Key],
-    /// Its kinds, which are words of its key `kind`, the default first; empty where there is no choice.
+    /// Its kinds, the words of its key `kind`, the default first; empty without a choice.
     pub kinds: &'static [KindKeys],
-    /// Keys that are known and refused, with the reason.
+    /// Known keys that are refused, with the reason.
     pub refused: &'static [(&'static str, &'static str)],
-    /// Whether keys that start with `x-` are taken and ignored.
+    /// Whether keys that start with `x-` are allowed and ignored.
     pub extensions: bool,
 }
 
 /// The keys that only objects of one kind have.
 #[derive(Debug)]
 pub(crate) struct KindKeys {
-    /// What stands in the key `kind`.
+    /// The value of the key `kind`.
     pub kind: &'static str,
     /// No other kind has a key of the same name.
     pub keys: &'static [Key],
@@ -44,7 +44,7 @@ pub(crate) enum Value {
     Boolean,
     /// A whole number in this range.
     Integer(i64, i64),
-    /// Any text; numbers and booleans count as the text they are written as.
+    /// Any text; numbers and booleans count as written.
     Text,
     /// Text of a form, given as a regular expression.
     Pattern(&'static str),
@@ -61,15 +61,15 @@ pub(crate) enum Value {
     /// A map with keys of the user's choice.
     Map(&'static Value),
     Object(&'static Object),
-    /// The same, for an object that stands in several places.
+    /// The same, for an object used in several places.
     Shared(&'static Object),
-    /// A [`NODE`]; by name, because it may stand in itself.
+    /// A [`NODE`]; by name, because it may contain itself.
     Node,
     /// No value: `h1:` is like `h1: {}`.
     Nothing,
     /// One of several kinds.
     AnyOf(&'static [Value]),
-    /// A value, and how a reader is told of it: `a duration like 30s`.
+    /// A value, and its description for messages: `a duration like 30s`.
     Called(&'static str, &'static Value),
 }
 
@@ -91,12 +91,12 @@ pub(crate) const MODE: Value =
     Value::Called("octal digits like 0644", &Value::NumberOrPattern(r"^(0o)?[0-7]{3,4}$"));
 
 impl Object {
-    /// The names of its keys, those of every kind among them.
+    /// The names of its keys, including those of every kind.
     pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
         self.all_keys().map(|key| key.name)
     }
 
-    /// Its keys: those of all kinds, then those of each.
+    /// Its keys: the common ones, then those of each kind.
     pub(crate) fn all_keys(&self) -> impl Iterator<Item = &'static Key> {
         let of_kinds = self.kinds.iter().flat_map(|kind| kind.keys);
         self.keys.iter().chain(of_kinds)

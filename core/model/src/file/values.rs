@@ -1,18 +1,18 @@
-//! Values that several maps of the file have: MTUs, prefixes, owners, a value or a list of them.
+//! Values that several maps of the file share: MTUs, prefixes, owners, a value or a list of them.
 
 use ipnet::IpNet;
 use netloom_config::{Node as Yaml, Path, Place, Report, read};
 
 use crate::naming::owner_problem;
 
-/// A value with the place that errors about it name.
+/// A value with the place for its errors.
 #[derive(Clone, Debug)]
 pub(crate) struct At<T> {
     pub value: T,
     pub place: Place,
 }
 
-/// An MTU: what IPv4 needs at least (RFC 791) up to what Ethernet devices of Linux take.
+/// An MTU: from the minimum of IPv4 (RFC 791) to the maximum of Linux' Ethernet devices.
 pub(crate) fn mtu(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<u32> {
     read::integer(value, path, 68..=65535, report).and_then(|n| u32::try_from(n).ok())
 }
@@ -39,7 +39,7 @@ pub(crate) fn subnet(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Vec<
     found
 }
 
-/// Why no host may have an address of this prefix.
+/// Why no host can have an address of this prefix.
 pub(crate) fn unusable(net: &IpNet) -> Option<&'static str> {
     let address = net.addr();
     match net {

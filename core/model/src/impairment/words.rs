@@ -1,13 +1,13 @@
 //! Impairments in the words of the lab file: `delay` -> `10ms`.
 //!
-//! What is written here reads back to the same impairments (a property test says so).
+//! Text written here reads back to the same impairments (a property test checks that).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use netloom_impair::{Distribution, Impairments, Loss, Queue, Share};
 
-/// By key and value, as `netloom link set` takes them. Keys that change nothing are left out.
+/// By key and value, as for `netloom link set`. Keys without effect are left out.
 pub fn impairments(of: &Impairments) -> BTreeMap<String, String> {
     let mut words = BTreeMap::new();
     let mut put = |key: &str, value: Option<String>| {
@@ -32,7 +32,7 @@ fn some_share(share: Share) -> Option<String> {
     (share != Share::NONE).then(|| self::share(share))
 }
 
-/// Percent, exactly: 10^9 parts are 100 %, so there are seven places after the point at most.
+/// Exact percent: 10^9 parts are 100 %, so there are at most seven digits after the point.
 pub(crate) fn share(share: Share) -> String {
     let (whole, rest) = (share.0 / 10_000_000, share.0 % 10_000_000);
     if rest == 0 {

@@ -4,11 +4,11 @@
 
 use crate::file::table::KindKeys;
 
-/// What stands in the key `kind`; the default.
+/// The value of the key `kind`; the default.
 pub(crate) const WORD: &str = "kernel";
 
 /// Its keys.
 pub(crate) const KEYS: KindKeys = KindKeys { kind: WORD, keys: &[] };
 
-/// `BR_MAX_PORTS` of net/bridge/br_private.h less port 0, which is not used.
+/// `BR_MAX_PORTS` of net/bridge/br_private.h minus port 0, which is not used.
 pub(super) const MOST_PORTS: usize = 1023;

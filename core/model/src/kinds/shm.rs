@@ -1,7 +1,7 @@
 //! Shared-memory switches of a lab: their options and the rules of their ports.
 //!
-//! As the file gives them, checked: VLANs, addresses and filters are kept in the text form that
-//! `netloom_bridge` reads. A port goes by its name: that of the link's other end (`h1:eth0`,
+//! As in the file, checked: VLANs, addresses and filters are kept in the text form that
+//! `netloom_bridge` reads. A port is identified by its name: that of the link's other end (`h1:eth0`,
 //! `host:eth1`), or one by which a program joins.
 
 pub(crate) mod keys;
@@ -14,31 +14,31 @@ use serde::{Deserialize, Serialize};
 pub(crate) use self::read::{RawShm, read};
 use crate::file::table::KindKeys;
 
-/// What stands in the key `kind`.
+/// The value of the key `kind`.
 pub(crate) const WORD: &str = "shm";
 
 /// Its keys.
 pub(crate) const KEYS: KindKeys = KindKeys { kind: WORD, keys: keys::KEYS };
 
-/// Ports at most, programs' among them.
+/// Maximum number of ports, including those of programs.
 pub(super) const MOST_PORTS: usize = netloom_bridge::MOST_PORTS as usize;
 
 /// In a lock of a [`crate::lab::Switch`]: the address of the node's interface at the other end of the
-/// link. In a plan the address itself is in its place.
+/// link. A plan has the address itself instead.
 pub const OWN_ADDRESS: &str = "own";
 
-/// What can be chosen of a switch of kind `shm`.
+/// The options of a switch of kind `shm`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShmSwitch {
-    /// Who may join, as with a file: the mode of its socket.
+    /// The mode of its socket, which decides who may join.
     pub mode: u32,
     /// The group of its socket, by name or number.
     pub group: Option<String>,
     /// Bytes of the ring from the switch to each port: a power of two.
     pub arena: u32,
-    /// Seconds after which an address that is not heard of is forgotten.
+    /// Seconds after which an unseen address is forgotten.
     pub ageing: u32,
-    /// Rules of ports, by name; names that no link's end has are reserved for programs.
+    /// Rules of ports, by name; names without a link's end are reserved for programs.
     pub ports: BTreeMap<String, ShmPort>,
     /// Mirror sessions.
     pub mirrors: Vec<ShmMirror>,
@@ -58,13 +58,13 @@ impl Default for ShmSwitch {
 }
 
 impl ShmSwitch {
-    /// Puts addresses in the place of `own` in the locks of ports; `mac_of` knows them by the ports' names.
+    /// Replaces `own` by addresses in the locks of ports; `mac_of` returns them by the ports' names.
     pub(super) fn fill_in_own_addresses(&mut self, mac_of: impl Fn(&str) -> Option<[u8; 6]>) {
         for (name, port) in &mut self.ports {
             if !port.lock.iter().any(|lock| lock == OWN_ADDRESS) {
                 continue;
             }
-            // What nobody has is left out: the parser lets none of these pass.
+            // A missing address is left out, which the parser prevents.
             let own = mac_of(name).map(|mac| netloom_bridge::Mac(mac).to_string());
             let locks = std::mem::take(&mut port.lock).into_iter();
             let filled = |lock: String| if lock == OWN_ADDRESS { own.clone() } else { Some(lock) };
@@ -82,7 +82,7 @@ pub struct ShmPort {
     pub owner: Option<String>,
     /// Its VLANs.
     pub vlan: Option<PortVlan>,
-    /// The only addresses that may send from it, `02:00:00:00:00:01`; any when it is empty.
+    /// The only source addresses it may use, `02:00:00:00:00:01`; any if empty.
     pub lock: Vec<String>,
 }
 
@@ -90,13 +90,13 @@ pub struct ShmPort {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PortVlan {
-    /// Frames without tags belong to this one, 1 to 4094.
+    /// Untagged frames belong to this one, 1 to 4094.
     Access(u16),
     /// Frames have tags.
     Trunk {
-        /// The VLAN of frames without.
+        /// The VLAN of untagged frames.
         native: Option<u16>,
-        /// Those that may pass: `1-3,7`, `all`.
+        /// VLANs that may pass: `1-3,7`, `all`.
         allowed: String,
     },
 }
@@ -104,23 +104,23 @@ pub enum PortVlan {
 /// A mirror session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShmMirror {
-    /// Names of the ports looked at.
+    /// Names of the source ports.
     pub from: Vec<String>,
-    /// Which of their frames.
+    /// Which of their frames are copied.
     pub direction: MirrorDirection,
     /// Name of the port that gets the copies.
     pub to: String,
-    /// Which of the frames: `vlan 7, tcp, port 80`; empty for all.
+    /// The filter of frames: `vlan 7, tcp, port 80`; empty for all.
     pub filter: String,
 }
 
-/// Seen from the switch.
+/// A direction seen from the switch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MirrorDirection {
-    /// What the port sends.
+    /// Frames that the port sends.
     In,
-    /// What the port gets.
+    /// Frames that the port gets.
     Out,
     /// Both.
     #[default]

@@ -15,7 +15,7 @@ const MAC_OR_OWN: Value = Value::Called(
     &Value::Pattern(r"^([0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}|own)$"),
 );
 
-/// In the order of the manual.
+/// The keys, in the order of the manual.
 pub(super) static KEYS: &[Key] = &[
     key("mode", MODE, "shm: who may join, as permission bits of its socket. Default 0600."),
     key("group", Value::Text, "shm: the group of its socket, by name or number."),

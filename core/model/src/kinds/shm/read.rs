@@ -1,7 +1,7 @@
 //! Reads the keys of a switch of kind `shm`.
 //!
-//! Single values are read by [`read`]; [`RawShm::finish`] turns the names of ports into those of links' ends, which
-//! takes the whole lab, and says which ports there are not.
+//! [`read`] reads single values; [`RawShm::finish`] turns the names of ports into those of links' ends, which
+//! needs the whole lab, and reports ports that do not exist.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,13 +15,13 @@ use crate::file::values::{At, each_or_only, owner};
 use crate::kinds::{Around, PortEnd};
 use crate::naming::port_name_problem;
 
-/// Addresses that a port may be locked to.
+/// Maximum number of addresses that a port may be locked to.
 const MOST_LOCKED: usize = netloom_bridge::MOST_LOCKED;
 
-/// The least and the largest size of a ring: a frame of 64 KiB always fits.
+/// The minimum and maximum size of a ring: a frame of 64 KiB always fits.
 const ARENA: std::ops::RangeInclusive<u64> = 256 << 10..=64 << 20;
 
-/// What the file says of a switch in shared memory, with what is checked when all of it is known.
+/// A switch in shared memory as read, with values that are checked when the whole file is known.
 #[derive(Debug, Default)]
 pub(crate) struct RawShm {
     options: ShmSwitch,
@@ -30,7 +30,7 @@ pub(crate) struct RawShm {
     mirrors: Vec<(ShmMirror, Place, Vec<Place>)>,
 }
 
-/// A port with the places of its name and of values that depend on what it is.
+/// A port with the places of its name and of values that depend on its link.
 #[derive(Debug)]
 struct RawPort {
     name: At<String>,
@@ -262,7 +262,7 @@ fn filter(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<MirrorFi
 }
 
 impl RawShm {
-    /// Checks the names of ports against the links, and writes them as the switch calls its ports.
+    /// Checks the names of ports against the links, and normalises them to the switch's names.
     pub(crate) fn finish(&self, around: &Around<'_>, report: &mut Report) -> ShmSwitch {
         let mut options = self.options.clone();
         options.ports = check_ports(&self.ports, around, report);
@@ -277,14 +277,14 @@ impl<'l> Around<'l> {
         self.ends.iter().map(|end| end.port.as_str())
     }
 
-    /// The end that a name means: its port's, or what the link leads to where one link alone does.
+    /// The end that a name means: a port's name, or the object that exactly one link leads to.
     fn end(&self, name: &str) -> Option<&'l PortEnd> {
         let whole = self.ends.iter().find(|end| end.port == name);
         let mut leading = self.ends.iter().filter(|end| end.to == name);
         whole.or_else(|| leading.next().filter(|_| leading.next().is_none()))
     }
 
-    /// Why a name that means no end is no program's, either.
+    /// Why a name that means no end cannot be a program's, either.
     fn problem(&self, name: &str) -> Option<String> {
         let shown = quote(name);
         if self.ends.iter().any(|end| end.to == name) {
@@ -337,7 +337,7 @@ fn check_ports(
     ports
 }
 
-/// Refuses a name, with the one that was probably meant or those there are.
+/// Refuses a name, suggesting the probable one or listing the existing ones.
 fn no_port<'a>(
     problem: String,
     name: &str,
