@@ -81,7 +81,7 @@ impl Picture {
             PlannedEnd::Node { node, interface } => {
                 let interface = &plan.nodes[*node].interfaces[*interface];
                 EdgeEnd {
-                    vertex: *node,
+                    vertex: node.get(),
                     interface: interface.name.clone(),
                     addresses: interface.addresses.iter().map(ToString::to_string).collect(),
                 }

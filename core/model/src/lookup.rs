@@ -4,7 +4,7 @@
 pub mod path;
 pub mod target;
 
-use crate::plan::{Plan, PlannedEnd, PlannedLink};
+use crate::plan::{Plan, PlannedEnd, PlannedLink, Slot};
 
 /// What is asked for is not there, or is not what can be asked for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -59,7 +59,7 @@ const MOST_NAMED: usize = 8;
 ///
 /// # Errors
 /// [`LookupError::NoNode`].
-pub fn slot(plan: &Plan, node: &str) -> Result<usize> {
+pub fn slot(plan: &Plan, node: &str) -> Result<Slot> {
     plan.node(node).ok_or_else(|| LookupError::NoNode {
         lab: plan.lab.clone(),
         node: node.to_owned(),

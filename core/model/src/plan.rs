@@ -38,7 +38,7 @@ mod ways;
 pub(crate) use build::charges_by_default;
 pub use error::{PlanError, WIRE_AT_DOOR};
 pub use hosts::HostAddress;
-pub use ids::{LinkId, LinkSide, NodeId};
+pub use ids::{LinkId, LinkSide, NodeId, Slot};
 pub use linking::{NewEnd, NewLink};
 pub(crate) use ports::ends_of_switches;
 pub use scheme::Scheme;
@@ -108,7 +108,7 @@ pub struct PlannedNode {
     #[serde(default, skip_serializing_if = "NodeKind::is_default")]
     pub kind: NodeKind,
     /// The node it lives in: index into [`Plan::nodes`].
-    pub parent: Option<usize>,
+    pub parent: Option<Slot>,
     /// How many nodes may live in it, at any depth; `None`: it cannot have any.
     pub children: Option<u32>,
     /// Whether it routes.
@@ -260,8 +260,8 @@ pub struct PlannedLink {
 pub enum PlannedEnd {
     /// An interface of a node.
     Node {
-        /// Index into [`Plan::nodes`].
-        node: usize,
+        /// The node.
+        node: Slot,
         /// Index into [`PlannedNode::interfaces`].
         interface: usize,
     },
@@ -287,14 +287,29 @@ pub enum PlannedEnd {
 }
 
 impl Plan {
-    /// The index of a node by name.
-    pub fn node(&self, name: &str) -> Option<usize> {
-        self.nodes.iter().position(|n| n.name == name)
+    /// The slot of a node by name.
+    pub fn node(&self, name: &str) -> Option<Slot> {
+        self.nodes.iter().position(|n| n.name == name).map(Slot::new)
     }
 
-    /// The index of a node by its id.
-    pub fn slot_of(&self, id: NodeId) -> Option<usize> {
-        self.nodes.iter().position(|n| n.id == id)
+    /// The slot of a node by its id.
+    pub fn slot_of(&self, id: NodeId) -> Option<Slot> {
+        self.nodes.iter().position(|n| n.id == id).map(Slot::new)
+    }
+
+    /// The node at a slot.
+    pub fn node_at(&self, slot: Slot) -> Option<&PlannedNode> {
+        self.nodes.get(slot.get())
+    }
+
+    /// The slot behind the last node's: that of the lab's core namespace where it is made like a node.
+    pub fn core_slot(&self) -> Slot {
+        Slot::new(self.nodes.len())
+    }
+
+    /// All slots of nodes, in order.
+    pub fn slots(&self) -> impl DoubleEndedIterator<Item = Slot> + ExactSizeIterator + use<> {
+        (0..self.nodes.len()).map(Slot::new)
     }
 
     /// The text of `/etc/hosts`, where `known` has the addresses of nodes that may have others now, in the
@@ -316,7 +331,7 @@ impl Plan {
     pub fn end_text(&self, end: &PlannedEnd) -> String {
         match end {
             PlannedEnd::Node { node, interface } => {
-                let node = self.nodes.get(*node);
+                let node = self.node_at(*node);
                 let interface = node.and_then(|node| node.interfaces.get(*interface));
                 let names = (node.map_or("", |n| &n.name), interface.map_or("", |i| &i.name));
                 format!("{}:{}", names.0, names.1)

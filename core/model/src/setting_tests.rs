@@ -102,7 +102,7 @@ fn receiving_is_charged_by_default_to_who_is_bounded() {
 fn a_child_has_no_more_than_its_parent() {
     let plan = Plan::default();
     let mut parent = PlannedNode::fresh(&plan, "a", None);
-    let mut child = PlannedNode::fresh(&plan, "a/b", Some(0));
+    let mut child = PlannedNode::fresh(&plan, "a/b", Some(crate::plan::Slot::new(0)));
     child.limits.cpu_milli = Some(1005);
     child.limits.memory = Some(1 << 30);
     assert_eq!(check_bounds(&child, &parent), Ok(()));

@@ -5,6 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use netloom_model::Plan;
+use netloom_model::plan::Slot;
 use netloom_model::plan::{self as planned, PlannedEnd, PlannedNode, is_of_an_interface};
 use netloom_netlink::{Address, Batch, Change, DeleteRoute, Multipath, Neighbour, Route};
 use netloom_sys::{namespace, sysctl};
@@ -32,7 +33,7 @@ pub(crate) enum Scope {
 pub(crate) fn configure(
     plan: &Plan,
     spaces: &Spaces,
-    work: &[(usize, Scope)],
+    work: &[(Slot, Scope)],
     links: &[usize],
 ) -> Result<()> {
     let interfaces: usize = plan.nodes.iter().map(|n| n.interfaces.len()).sum();
@@ -81,7 +82,7 @@ fn set_late_sysctls(node: &PlannedNode, object: &str) -> Result<()> {
 pub(crate) fn give_neighbours(
     plan: &Plan,
     space: BorrowedFd<'_>,
-    node: usize,
+    node: Slot,
     links: &[usize],
 ) -> Result<()> {
     let interfaces: usize = plan.nodes.iter().map(|n| n.interfaces.len()).sum();
@@ -101,7 +102,7 @@ pub(crate) fn give_neighbours(
 }
 
 /// The neighbours of a node across its node-node links, as permanent entries.
-fn push_neighbours(batch: &mut Batch, plan: &Plan, node: usize, scope: Scope, links: &[usize]) {
+fn push_neighbours(batch: &mut Batch, plan: &Plan, node: Slot, scope: Scope, links: &[usize]) {
     for (i, interface) in plan.nodes[node].interfaces.iter().enumerate() {
         if scope == Scope::Links && !links.contains(&interface.link) {
             continue;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use netloom_model::Plan;
 use netloom_model::plan::NodeId;
 use netloom_model::plan::PlannedLink;
+use netloom_model::plan::Slot;
 use netloom_model::plan::form::LinkForm;
 
 use crate::Result;
@@ -47,14 +48,14 @@ impl Ground<'_> {
 /// What was made just now, by places in the plan; the core's place is behind the last node's.
 #[derive(Clone, Copy)]
 pub(crate) struct Fresh<'a> {
-    pub(crate) slots: &'a [usize],
+    pub(crate) slots: &'a [Slot],
     pub(crate) links: &'a [usize],
 }
 
 impl Fresh<'_> {
     /// The ids of the nodes, the core's among them.
     pub(crate) fn ids(&self, state: &State) -> Vec<NodeId> {
-        let id = |slot: &usize| state.plan.nodes.get(*slot).map_or(NodeId::CORE, |node| node.id);
+        let id = |slot: &Slot| state.plan.node_at(*slot).map_or(NodeId::CORE, |node| node.id);
         self.slots.iter().map(id).collect()
     }
 }

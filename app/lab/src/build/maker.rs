@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use netloom_model::kinds::NodeKind;
 use netloom_model::lab::{FileContent, Limits};
 use netloom_model::plan::NodeId;
+use netloom_model::plan::Slot;
 use netloom_model::plan::{PlannedEnd, PlannedLink, PlannedNode};
 use netloom_node::spawner::Spawner;
 use netloom_node::spec::{Kind, NodeSpec};
@@ -51,19 +52,19 @@ pub(crate) struct Maker<'a> {
 }
 
 /// See [`Maker::before_programs`].
-type Fitting<'a> = dyn Fn(&Inits, &[usize], &[usize]) -> Result<()> + Sync + 'a;
+type Fitting<'a> = dyn Fn(&Inits, &[Slot], &[usize]) -> Result<()> + Sync + 'a;
 
 /// Inits that the spawner is asked for at once.
 struct Batch {
     /// The slot of the node they live in.
-    parent: Option<usize>,
-    slots: Vec<usize>,
+    parent: Option<Slot>,
+    slots: Vec<Slot>,
 }
 
 /// What of a lab is not there.
 pub(crate) struct Missing {
     /// Slots without a living init.
-    slots: Vec<usize>,
+    slots: Vec<Slot>,
     /// Places of the links to make.
     pub(crate) links: Vec<usize>,
 }
@@ -71,9 +72,15 @@ pub(crate) struct Missing {
 impl Missing {
     pub(crate) fn of(state: &State, inits: &Inits) -> Missing {
         let plan = &state.plan;
-        let ids = plan.nodes.iter().map(|n| n.id).chain([NodeId::CORE]).enumerate();
+        let ids = plan
+            .nodes
+            .iter()
+            .map(|n| n.id)
+            .chain([NodeId::CORE])
+            .enumerate()
+            .map(|(at, id)| (Slot::new(at), id));
         let dead = |id: &NodeId| !inits.get(id).is_some_and(Init::lives);
-        let slots: Vec<usize> = ids.filter(|(_, id)| dead(id)).map(|(slot, _)| slot).collect();
+        let slots: Vec<Slot> = ids.filter(|(_, id)| dead(id)).map(|(slot, _)| slot).collect();
         let links = links_of(state, &slots);
         Missing { slots, links }
     }
@@ -81,10 +88,10 @@ impl Missing {
 
 /// The links to make when these inits are new: those with an end there, and all doors when one is among
 /// them or was lost, because the host's side is undone and made as a whole.
-fn links_of(state: &State, missing: &[usize]) -> Vec<usize> {
+fn links_of(state: &State, missing: &[Slot]) -> Vec<usize> {
     let plan = &state.plan;
-    let missing: BTreeSet<usize> = missing.iter().copied().collect();
-    let core = missing.contains(&plan.nodes.len());
+    let missing: BTreeSet<Slot> = missing.iter().copied().collect();
+    let core = missing.contains(&plan.core_slot());
     let touched = |end: &PlannedEnd| match end {
         PlannedEnd::Node { node, .. } => missing.contains(node),
         PlannedEnd::Port { .. } => core,
@@ -104,12 +111,12 @@ fn links_of(state: &State, missing: &[usize]) -> Vec<usize> {
 impl Maker<'_> {
     /// Makes the missing inits and everything that hangs on them, but for their programs; gives their
     /// slots. On success all are there.
-    pub(crate) fn make(&self, inits: &mut Inits) -> Result<Vec<usize>> {
+    pub(crate) fn make(&self, inits: &mut Inits) -> Result<Vec<Slot>> {
         let Missing { slots: missing, links } = Missing::of(self.state, inits);
         if missing.is_empty() && links.is_empty() {
             return Ok(missing);
         }
-        let fresh = missing.len() == self.core_slot() + 1;
+        let fresh = missing.len() == self.state.plan.nodes.len() + 1;
         self.make_inits(&missing, inits)?;
         let spaces = self.open_spaces(inits, &missing, &links)?;
         if !fresh {
@@ -121,16 +128,16 @@ impl Maker<'_> {
         Ok(missing)
     }
 
-    fn core_slot(&self) -> usize {
-        self.state.plan.nodes.len()
+    fn core_slot(&self) -> Slot {
+        self.state.plan.core_slot()
     }
 
     /// The number of a slot's init.
-    fn id(&self, slot: usize) -> NodeId {
-        self.state.plan.nodes.get(slot).map_or(NodeId::CORE, |n| n.id)
+    fn id(&self, slot: Slot) -> NodeId {
+        self.state.plan.node_at(slot).map_or(NodeId::CORE, |n| n.id)
     }
 
-    fn slot(&self, id: NodeId) -> Option<usize> {
+    fn slot(&self, id: NodeId) -> Option<Slot> {
         if id == NodeId::CORE {
             return Some(self.core_slot());
         }
@@ -139,26 +146,25 @@ impl Maker<'_> {
 
     /// Inits to make at once: first those in no other node, then children, parent by parent; each
     /// parent's before its children's.
-    fn batches(&self, missing: &[usize]) -> Vec<Batch> {
-        let mut by_parent: BTreeMap<(usize, Option<usize>), Vec<usize>> = BTreeMap::new();
+    fn batches(&self, missing: &[Slot]) -> Vec<Batch> {
+        let mut by_parent: BTreeMap<(usize, Option<Slot>), Vec<Slot>> = BTreeMap::new();
         for &slot in missing {
-            let parent = self.state.plan.nodes.get(slot).and_then(|n| n.parent);
+            let parent = self.state.plan.node_at(slot).and_then(|n| n.parent);
             by_parent.entry((self.depth(slot), parent)).or_default().push(slot);
         }
-        let batch =
-            |parent: Option<usize>, slots: &[usize]| Batch { parent, slots: slots.to_vec() };
+        let batch = |parent: Option<Slot>, slots: &[Slot]| Batch { parent, slots: slots.to_vec() };
         let chunked = by_parent.into_iter().flat_map(|((_, parent), slots)| {
             slots.chunks(CHUNK).map(|c| batch(parent, c)).collect::<Vec<_>>()
         });
         chunked.collect()
     }
 
-    fn depth(&self, slot: usize) -> usize {
-        let parent = |slot: usize| self.state.plan.nodes.get(slot).and_then(|n| n.parent);
+    fn depth(&self, slot: Slot) -> usize {
+        let parent = |slot: Slot| self.state.plan.node_at(slot).and_then(|n| n.parent);
         std::iter::successors(parent(slot), |p| parent(*p)).count()
     }
 
-    fn make_inits(&self, missing: &[usize], inits: &mut Inits) -> Result<()> {
+    fn make_inits(&self, missing: &[Slot], inits: &mut Inits) -> Result<()> {
         let total = missing.len();
         let mut reports = Reports::new(self.reports);
         let batches = self.batches(missing);
@@ -201,11 +207,11 @@ impl Maker<'_> {
     fn await_parent(
         &self,
         batch: &Batch,
-        missing: &[usize],
+        missing: &[Slot],
         inits: &Inits,
         reports: &mut Reports<'_>,
     ) -> Result<()> {
-        let deep = |slot: &usize| self.depth(*slot) > 0 && missing.contains(slot);
+        let deep = |slot: &Slot| self.depth(*slot) > 0 && missing.contains(slot);
         let Some(parent) = batch.parent.filter(deep) else { return Ok(()) };
         let asked_at = Instant::now();
         while !reports.from.contains(&self.id(parent)) {
@@ -240,43 +246,43 @@ impl Maker<'_> {
         if text == "ok" {
             return Ok(());
         }
-        let node = self.name(self.slot(id).unwrap_or(0));
+        let node = self.name(self.slot(id).unwrap_or_default());
         Err(netloom_node::Error::Init { node, report: text.to_owned() }.into())
     }
 
     /// Fails when an init has ended without a report, or takes too long.
     fn look_after(
         &self,
-        missing: &[usize],
+        missing: &[Slot],
         inits: &Inits,
         reports: &mut Reports<'_>,
         asked_at: Instant,
     ) -> Result<()> {
-        let dead: Vec<usize> = missing
+        let dead: Vec<Slot> = missing
             .iter()
             .copied()
             .filter(|slot| !inits.get(&self.id(*slot)).is_some_and(Init::lives))
             .collect();
         // What it reported before it ended is in the pipe by now.
         reports.take_ready(|index, text| self.report(index, text))?;
-        let unheard = |slot: &usize| !reports.from.contains(&self.id(*slot));
+        let unheard = |slot: &Slot| !reports.from.contains(&self.id(*slot));
         let silent = dead.into_iter().find(unheard);
         if silent.is_none() && asked_at.elapsed() < REPORT_TIMEOUT {
             return Ok(());
         }
         let late = missing.iter().copied().find(unheard);
-        let node = self.name(silent.or(late).unwrap_or(0));
+        let node = self.name(silent.or(late).unwrap_or_default());
         let report = "its init ended or hung before it was set up".to_owned();
         Err(netloom_node::Error::Init { node, report }.into())
     }
 
-    fn name(&self, slot: usize) -> String {
-        self.state.plan.nodes.get(slot).map_or_else(|| "(core)".to_owned(), |n| n.name.clone())
+    fn name(&self, slot: Slot) -> String {
+        self.state.plan.node_at(slot).map_or_else(|| "(core)".to_owned(), |n| n.name.clone())
     }
 
     /// What the spawner is told about an init; its cgroups are made on the way.
-    fn spec(&self, slot: usize) -> Result<NodeSpec> {
-        let Some(node) = self.state.plan.nodes.get(slot) else {
+    fn spec(&self, slot: Slot) -> Result<NodeSpec> {
+        let Some(node) = self.state.plan.node_at(slot) else {
             return Ok(NodeSpec::core(NodeId::CORE.get(), &self.state.plan.lab));
         };
         let groups = &self.state.groups;
@@ -315,26 +321,26 @@ impl Maker<'_> {
     }
 
     /// A child lives in its parent's root unless it has one of its own.
-    fn root_of(&self, slot: usize) -> Option<PathBuf> {
+    fn root_of(&self, slot: Slot) -> Option<PathBuf> {
         let nodes = &self.state.plan.nodes;
         let up = std::iter::successors(Some(slot), |s| nodes[*s].parent);
         up.filter_map(|s| nodes[s].root.clone()).next()
     }
 
     /// Opens the network namespaces of new nodes, of nodes at the ends of these links, and the core's.
-    fn open_spaces(&self, inits: &Inits, missing: &[usize], links: &[usize]) -> Result<Spaces> {
+    fn open_spaces(&self, inits: &Inits, missing: &[Slot], links: &[usize]) -> Result<Spaces> {
         let ends = links.iter().flat_map(|i| &self.state.plan.links[*i].ends);
-        let mut wanted: BTreeSet<usize> = missing.iter().copied().collect();
+        let mut wanted: BTreeSet<Slot> = missing.iter().copied().collect();
         wanted.extend(ends.filter_map(|e| match e {
             PlannedEnd::Node { node, .. } => Some(*node),
             _ => None,
         }));
-        let open = |slot: usize| {
+        let open = |slot: Slot| {
             let init = inits.get(&self.id(slot)).ok_or_else(|| ended(&self.name(slot)))?;
             init.network(&self.name(slot))
         };
-        let node = |slot: usize| wanted.contains(&slot).then(|| open(slot)).transpose();
-        let nodes = (0..self.core_slot()).map(node).collect::<Result<Vec<_>>>()?;
+        let node = |slot: Slot| wanted.contains(&slot).then(|| open(slot)).transpose();
+        let nodes = self.state.plan.slots().map(node).collect::<Result<Vec<_>>>()?;
         Ok(Spaces { nodes, core: open(self.core_slot())?, forms: self.state.forms.clone() })
     }
 
@@ -352,7 +358,7 @@ impl Maker<'_> {
         links::remove_links(&self.state.plan, spaces, links, lost)
     }
 
-    fn make_network(&self, spaces: &Spaces, missing: &[usize], links: &[usize]) -> Result<()> {
+    fn make_network(&self, spaces: &Spaces, missing: &[Slot], links: &[usize]) -> Result<()> {
         let plan = &self.state.plan;
         if missing.contains(&self.core_slot()) && !plan.switches.is_empty() {
             links::make_switches(plan, spaces.core.as_fd())?;
@@ -376,10 +382,10 @@ impl Maker<'_> {
     }
 
     /// New nodes whole, and living ones that got a link anew.
-    fn to_configure(&self, missing: &[usize], links: &[usize]) -> Vec<(usize, Scope)> {
-        let new: BTreeSet<usize> = missing.iter().copied().collect();
+    fn to_configure(&self, missing: &[Slot], links: &[usize]) -> Vec<(Slot, Scope)> {
+        let new: BTreeSet<Slot> = missing.iter().copied().collect();
         let ends = links.iter().flat_map(|i| &self.state.plan.links[*i].ends);
-        let living: BTreeSet<usize> = ends
+        let living: BTreeSet<Slot> = ends
             .filter_map(|e| match e {
                 PlannedEnd::Node { node, .. } if !new.contains(node) => Some(*node),
                 _ => None,

@@ -8,6 +8,7 @@
 use netloom_model::Plan;
 use netloom_model::lab::Ready;
 use netloom_model::plan::PlannedNode;
+use netloom_model::plan::Slot;
 use netloom_node::control::{Answer, Connection, Request};
 use netloom_node::spec::socket_name;
 use netloom_sys::process::wait_readable;
@@ -31,10 +32,10 @@ struct Asked<'a> {
 pub(crate) fn start(
     folder: &Folder,
     plan: &Plan,
-    slots: &[usize],
+    slots: &[Slot],
     progress: &dyn Fn(&str, usize, usize),
 ) -> Result<Vec<String>> {
-    let nodes = slots.iter().filter_map(|slot| plan.nodes.get(*slot)).filter(|n| has_work(n));
+    let nodes = slots.iter().filter_map(|slot| plan.node_at(*slot)).filter(|n| has_work(n));
     let ask = |node: &'_ netloom_model::plan::PlannedNode| -> Result<Connection> {
         let path = folder.sockets().join(socket_name(node.id.get()));
         let connection = Connection::open(&node.name, &path)?.ok_or_else(|| ended(&node.name))?;

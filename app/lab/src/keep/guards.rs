@@ -18,6 +18,7 @@ use netloom_ebpf::protect::{Budget, Protection, Shield};
 use netloom_ebpf::sockets::{GroupId, SocketCounts, SocketLimits};
 use netloom_model::lab::Protect;
 use netloom_model::plan::NodeId;
+use netloom_model::plan::Slot;
 use netloom_model::plan::form::{LinkForm, Seat};
 use netloom_model::plan::{Interface, PlannedEnd, PlannedLink, PlannedNode};
 use netloom_netlink::charge;
@@ -51,7 +52,7 @@ impl Guards {
     }
 
     /// Puts up what a node needs whose links, or some of them, were made just now.
-    pub(crate) fn fit_node(&self, context: &Context<'_>, slot: usize) -> Result<()> {
+    pub(crate) fn fit_node(&self, context: &Context<'_>, slot: Slot) -> Result<()> {
         let node = &context.state.plan.nodes[slot];
         let mut inner = self.inner();
         if !node.protect.is_empty() {
@@ -90,7 +91,7 @@ impl Guards {
     pub(crate) fn change(
         &self,
         context: &Context<'_>,
-        slot: usize,
+        slot: Slot,
         old: &PlannedNode,
         new: &PlannedNode,
     ) -> Result<()> {
@@ -112,7 +113,7 @@ impl Guards {
 
     /// Takes a node's protection down for as long as one of its interfaces goes elsewhere or comes home;
     /// [`Guards::fit_node`] puts it up again.
-    pub(crate) fn lift(&self, context: &Context<'_>, slot: usize) -> Result<()> {
+    pub(crate) fn lift(&self, context: &Context<'_>, slot: Slot) -> Result<()> {
         if context.state.plan.nodes[slot].protect.is_empty() {
             return Ok(());
         }
@@ -120,7 +121,7 @@ impl Guards {
     }
 
     /// What came to a protected node.
-    pub(crate) fn protection(&self, state: &State, slot: usize) -> Option<ProtectView> {
+    pub(crate) fn protection(&self, state: &State, slot: Slot) -> Option<ProtectView> {
         let node = &state.plan.nodes[slot];
         if node.protect.is_empty() {
             return None;
@@ -155,11 +156,11 @@ impl Keeper for Guards {
     /// Limits of sockets for the nodes, protection and charging for these and those at the links' ends.
     fn fit(&self, context: &Context<'_>, fresh: Fresh<'_>) -> Result<()> {
         let plan = &context.state.plan;
-        let core = plan.nodes.len();
+        let core = plan.core_slot();
         if fresh.slots.contains(&core) {
             self.forget(context.state, Gone { nodes: &[NodeId::CORE], links: &[] });
         }
-        let mut touched: Vec<usize> = fresh.slots.iter().copied().filter(|s| *s < core).collect();
+        let mut touched: Vec<Slot> = fresh.slots.iter().copied().filter(|s| *s < core).collect();
         for slot in &touched {
             self.limit_sockets(context.state, &plan.nodes[*slot])?;
         }
@@ -175,7 +176,8 @@ impl Keeper for Guards {
 
     fn adopt(&self, context: &Context<'_>) -> Result<()> {
         let mut inner = self.inner();
-        for (slot, node) in context.state.plan.nodes.iter().enumerate() {
+        let plan = &context.state.plan;
+        for (slot, node) in plan.slots().zip(&plan.nodes) {
             if !node.protect.is_empty() {
                 for spot in spots_of(context.state, slot) {
                     inner.reopen(context, spot)?;
@@ -223,12 +225,12 @@ impl Inner {
         Ok(self.sockets.as_ref())
     }
 
-    fn protect(&mut self, context: &Context<'_>, slot: usize) -> Result<()> {
+    fn protect(&mut self, context: &Context<'_>, slot: Slot) -> Result<()> {
         let protect = context.state.plan.nodes[slot].protect;
         self.protect_with(context, slot, &protect)
     }
 
-    fn protect_with(&mut self, context: &Context<'_>, slot: usize, with: &Protect) -> Result<()> {
+    fn protect_with(&mut self, context: &Context<'_>, slot: Slot, with: &Protect) -> Result<()> {
         let node = &context.state.plan.nodes[slot];
         let object = format!("node {:?}", node.name);
         for spot in spots_of(context.state, slot) {
@@ -252,7 +254,7 @@ impl Inner {
         Ok(())
     }
 
-    fn change_budget(&mut self, context: &Context<'_>, slot: usize, to: &Protect) -> Result<()> {
+    fn change_budget(&mut self, context: &Context<'_>, slot: Slot, to: &Protect) -> Result<()> {
         let node = &context.state.plan.nodes[slot];
         let object = format!("node {:?}", node.name);
         for spot in spots_of(context.state, slot) {
@@ -265,7 +267,7 @@ impl Inner {
         Ok(())
     }
 
-    fn unprotect(&mut self, context: &Context<'_>, slot: usize) -> Result<()> {
+    fn unprotect(&mut self, context: &Context<'_>, slot: Slot) -> Result<()> {
         let node = &context.state.plan.nodes[slot];
         let object = format!("node {:?}", node.name);
         for spot in spots_of(context.state, slot) {
@@ -295,7 +297,7 @@ impl Inner {
     }
 
     /// Makes the node's ends of its links do their receiving in threads of the node's groups.
-    fn charge(&mut self, context: &Context<'_>, slot: usize) -> Result<()> {
+    fn charge(&mut self, context: &Context<'_>, slot: Slot) -> Result<()> {
         let node = &context.state.plan.nodes[slot];
         let object = format!("node {:?}", node.name);
         let names = names_here(context.state, node);
@@ -323,7 +325,7 @@ impl Inner {
         Ok(())
     }
 
-    fn uncharge(&mut self, context: &Context<'_>, slot: usize) -> Result<()> {
+    fn uncharge(&mut self, context: &Context<'_>, slot: Slot) -> Result<()> {
         let node = &context.state.plan.nodes[slot];
         let object = format!("node {:?}", node.name);
         let names = names_here(context.state, node);
@@ -337,7 +339,7 @@ impl Inner {
         .map(drop)
     }
 
-    fn find_threads(&mut self, context: &Context<'_>, slot: usize) -> Result<()> {
+    fn find_threads(&mut self, context: &Context<'_>, slot: Slot) -> Result<()> {
         let node = &context.state.plan.nodes[slot];
         let object = format!("node {:?}", node.name);
         let names = names_here(context.state, node);
@@ -375,7 +377,7 @@ fn names_here<'a>(state: &State, node: &'a PlannedNode) -> Vec<&'a str> {
 }
 
 /// Where frames for a node come by: one spot an interface.
-fn spots_of(state: &State, slot: usize) -> Vec<Spot> {
+fn spots_of(state: &State, slot: Slot) -> Vec<Spot> {
     let node = &state.plan.nodes[slot];
     // What comes by an interface that is elsewhere is not for this node.
     let here = node.interfaces.iter().enumerate().filter(|(_, i)| !is_absent(state, node, i));
@@ -397,7 +399,7 @@ fn spots_of(state: &State, slot: usize) -> Vec<Spot> {
     here.map(spot).collect()
 }
 
-fn add(view: &mut ProtectView, state: &State, slot: usize, space: NodeId, totals: &Protection) {
+fn add(view: &mut ProtectView, state: &State, slot: Slot, space: NodeId, totals: &Protection) {
     view.passed_packets += totals.passed.frames;
     view.passed_bytes += totals.passed.bytes;
     view.dropped_packets += totals.dropped.frames;
@@ -413,7 +415,7 @@ fn add(view: &mut ProtectView, state: &State, slot: usize, space: NodeId, totals
 }
 
 /// Who sends by an interface: the other end of its link.
-fn sender_words(state: &State, slot: usize, space: NodeId, interface: u32) -> String {
+fn sender_words(state: &State, slot: Slot, space: NodeId, interface: u32) -> String {
     let plan = &state.plan;
     if space == NodeId::CORE {
         let behind = |(link, side): (&PlannedLink, usize)| plan.end_text(&link.ends[1 - side]);
@@ -432,7 +434,7 @@ fn sender_words(state: &State, slot: usize, space: NodeId, interface: u32) -> St
 }
 
 /// At a node's own interfaces the program does not tell who sent; with one link there is one.
-fn only_neighbour(state: &State, slot: usize) -> Option<String> {
+fn only_neighbour(state: &State, slot: Slot) -> Option<String> {
     let plan = &state.plan;
     let mut others = plan.nodes[slot].interfaces.iter().enumerate().filter_map(|(at, planned)| {
         let link = &plan.links[planned.link];

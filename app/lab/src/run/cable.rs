@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use netloom_model::plan::PlannedLink;
+use netloom_model::plan::Slot;
 use netloom_model::plan::{LinkId, NodeId};
 use netloom_netlink::{Address, Batch, Carried, Change, Socket};
 
@@ -112,7 +113,7 @@ impl Running {
 }
 
 /// Where an interface of a node is now.
-fn place(state: &State, node: usize, interface: usize) -> Spot {
+fn place(state: &State, node: Slot, interface: usize) -> Spot {
     attach::at_interface(state, node, interface, netloom_ebpf::Direction::Ingress)
 }
 
@@ -180,7 +181,7 @@ fn leaves_by(route: &netloom_model::plan::Route, interface: usize) -> bool {
 fn restore(
     inits: &Inits,
     state: &State,
-    (node, interface): (usize, usize),
+    (node, interface): (Slot, usize),
     carried: Carried,
 ) -> Result<()> {
     let planned = &state.plan.nodes[node];

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use ipnet::IpNet;
+use netloom_model::plan::Slot;
 use netloom_model::plan::{Plan, PlannedNode};
 use netloom_netlink::Batch;
 use netloom_sys::{namespace, sysctl};
@@ -26,7 +27,7 @@ impl Running {
     /// names follow.
     pub(crate) fn follow_plan(&self, work: &mut Work, old: &Plan) -> Result<()> {
         let state = self.state();
-        for (slot, node) in state.plan.nodes.iter().enumerate() {
+        for (slot, node) in state.plan.slots().zip(&state.plan.nodes) {
             let Some(init) = work.inits.get(&node.id).filter(|init| init.lives()) else { continue };
             let before = old.slot_of(node.id).map(|slot| &old.nodes[slot]);
             let batch = routes(&state, slot, before);
@@ -45,7 +46,7 @@ impl Running {
 
 /// What has to be asked for in a node. Its own routes by interfaces that are not there are left out: those
 /// that were moved away, and those that are down because their link is.
-fn routes(state: &State, slot: usize, before: Option<&PlannedNode>) -> Batch {
+fn routes(state: &State, slot: Slot, before: Option<&PlannedNode>) -> Batch {
     let node = &state.plan.nodes[slot];
     let there = |at: usize| !is_away(state, slot, at) && !absent::is_cut_here(state, slot, at);
     let new: Vec<Way> = node.routes.iter().filter_map(|r| Way::of(node, r, there)).collect();

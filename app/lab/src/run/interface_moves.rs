@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use netloom_model::Plan;
 use netloom_model::lookup::slot;
 use netloom_model::plan::NodeId;
+use netloom_model::plan::Slot;
 use netloom_model::plan::form::HIDDEN;
 use netloom_netlink::{Carried, LinkInfo};
 use netloom_sys::namespace;
@@ -27,7 +28,7 @@ use crate::{Error, Result};
 enum Place {
     Host,
     /// A node, by slot.
-    Node(usize),
+    Node(Slot),
 }
 
 impl Running {
@@ -117,7 +118,7 @@ impl Running {
         name: &str,
     ) -> Result<Option<Moved>> {
         self.change(work, |state| {
-            let id = |slot: &usize| state.plan.nodes[*slot].id;
+            let id = |slot: &Slot| state.plan.nodes[*slot].id;
             let known = match from {
                 Place::Node(slot) => {
                     state.moved.iter().position(|m| m.node == id(slot) && m.name == found.name)
@@ -286,7 +287,7 @@ impl Room {
 }
 
 /// Names and indexes of a node's interfaces that are elsewhere, but for one that comes home.
-fn kept_for_absent(state: &State, slot: usize, coming: Option<&Moved>) -> Vec<(String, u32)> {
+fn kept_for_absent(state: &State, slot: Slot, coming: Option<&Moved>) -> Vec<(String, u32)> {
     let node = &state.plan.nodes[slot];
     let comes = |index: u32| coming.is_some_and(|m| m.home == Home::Node { node: node.id, index });
     let absent = node.interfaces.iter().enumerate().filter(|(at, _)| is_away(state, slot, *at));

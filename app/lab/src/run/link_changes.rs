@@ -10,6 +10,7 @@ use ipnet::IpNet;
 use netloom_impair::Impairments;
 use netloom_model::impairment;
 use netloom_model::lookup::{find_link, slot};
+use netloom_model::plan::Slot;
 use netloom_model::plan::form::{LinkForm, Seat};
 use netloom_model::plan::{self, NewEnd, Plan, PlannedEnd, PlannedLink};
 use netloom_model::plan::{LinkId, NodeId};
@@ -169,7 +170,7 @@ impl Running {
             keeper.lay(&ground)?;
         }
         links::raise_ports(&plan, &spaces, &[at])?;
-        let nodes: Vec<(usize, Scope)> =
+        let nodes: Vec<(Slot, Scope)> =
             nodes_of(&plan.links[at]).map(|node| (node, Scope::Links)).collect();
         configure::configure(&plan, &spaces, &nodes, &[at])?;
         drop(spaces);
@@ -182,7 +183,7 @@ impl Running {
         let mut nodes: Vec<_> = plan.nodes.iter().map(|_| None).collect();
         for node in links.iter().flat_map(|link| nodes_of(&plan.links[*link])) {
             let planned = &plan.nodes[node];
-            nodes[node] = Some(self.living(work, planned)?.network(&planned.name)?);
+            nodes[node.get()] = Some(self.living(work, planned)?.network(&planned.name)?);
         }
         let core = work.inits.get(&NodeId::CORE).filter(|init| init.lives());
         let core = core.ok_or_else(|| Error::DeadNode("(core)".into()))?.network("(core)")?;
@@ -267,7 +268,7 @@ fn address_problem(net: &IpNet, others: &[IpNet]) -> Option<String> {
 }
 
 /// The nodes at the ends of a link, by place.
-pub(crate) fn nodes_of(link: &PlannedLink) -> impl Iterator<Item = usize> + '_ {
+pub(crate) fn nodes_of(link: &PlannedLink) -> impl Iterator<Item = Slot> + '_ {
     link.ends.iter().filter_map(|end| match end {
         PlannedEnd::Node { node, .. } => Some(*node),
         _ => None,

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use netloom_model::lookup::slot;
 use netloom_model::plan::NodeId;
 use netloom_model::plan::PlannedNode;
+use netloom_model::plan::Slot;
 use netloom_model::setting::{self, Settings};
 use netloom_model::{Plan, node_name_problem};
 
@@ -85,7 +86,7 @@ impl Running {
 
     /// A child gets no more than any node around it has.
     fn check_bounds(&self, state: &State, node: &PlannedNode) -> Result<()> {
-        let up = |slot: &usize| state.plan.nodes[*slot].parent;
+        let up = |slot: &Slot| state.plan.nodes[*slot].parent;
         for around in std::iter::successors(node.parent, up) {
             setting::check_bounds(node, &state.plan.nodes[around]).map_err(|reason| {
                 Error::Invalid { object: format!("node {:?}", node.name), reason }
@@ -99,7 +100,7 @@ impl Running {
         let mut work = self.work();
         let state = self.state();
         let top = slot(&state.plan, node)?;
-        let slots: Vec<usize> = std::iter::once(top).chain(state.plan.descendants(top)).collect();
+        let slots: Vec<Slot> = std::iter::once(top).chain(state.plan.descendants(top)).collect();
         if !force {
             let remedy = "end them, or delete it with --force";
             self.refuse_inhabited(&work, &state.plan, &slots, remedy)?;
@@ -114,7 +115,7 @@ impl Running {
         &self,
         work: &Work,
         plan: &Plan,
-        slots: &[usize],
+        slots: &[Slot],
         remedy: &str,
     ) -> Result<()> {
         for slot in slots {
@@ -158,7 +159,9 @@ impl Running {
             failures.extend(self.folder.remove_node_files(*id).err());
         }
         let kept = self.change(work, |state| {
-            let gone: BTreeSet<usize> = (0..state.plan.nodes.len())
+            let gone: BTreeSet<Slot> = state
+                .plan
+                .slots()
                 .filter(|slot| ids.contains(&state.plan.nodes[*slot].id))
                 .collect();
             state.plan.remove_nodes(&gone);
@@ -219,7 +222,7 @@ impl Running {
         if remake {
             new.root.as_ref().map_or(Ok(()), |root| check_root(&object, root))?;
             let below = state.plan.descendants(at);
-            let slots: Vec<usize> = std::iter::once(at).chain(below).collect();
+            let slots: Vec<Slot> = std::iter::once(at).chain(below).collect();
             let remedy = "`root` and `privileged` can be changed when they have ended";
             self.refuse_inhabited(&work, &state.plan, &slots, remedy)?;
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use netloom_model::lookup::slot;
 use netloom_model::plan::PlannedNode;
+use netloom_model::plan::Slot;
 use netloom_node::ping::{self, Pace, Prober, Version};
 use netloom_sys::namespace;
 
@@ -37,7 +38,7 @@ impl Running {
     /// Sends one echo request from each of these nodes to every other of them.
     pub(crate) fn ping_among(
         &self,
-        slots: &[usize],
+        slots: &[Slot],
         families: &[u8],
         timeout: Duration,
     ) -> Result<Reachability> {
@@ -75,12 +76,12 @@ impl Running {
     }
 
     /// Nodes as they are now: a dead one has the addresses that it was planned to have.
-    fn pinged<'a>(&self, state: &'a State, slots: &[usize]) -> Result<Vec<Pinged<'a>>> {
+    fn pinged<'a>(&self, state: &'a State, slots: &[Slot]) -> Result<Vec<Pinged<'a>>> {
         let pids = self.pids(&state.plan);
         crate::stage::spaces::on_a_thread(|| {
-            let pinged = |slot: &usize| {
+            let pinged = |slot: &Slot| {
                 let node = &state.plan.nodes[*slot];
-                let space = pids[*slot].and_then(|pid| namespace::network_of(pid).ok());
+                let space = pids[slot.get()].and_then(|pid| namespace::network_of(pid).ok());
                 let held = match &space {
                     Some(space) => addresses::read(node, space.as_fd())?,
                     None => addresses::planned(node),

@@ -15,6 +15,7 @@ use netloom_model::Plan;
 use netloom_model::lookup::slot;
 use netloom_model::plan::NodeId;
 use netloom_model::plan::PlannedNode;
+use netloom_model::plan::Slot;
 use netloom_node::spawner::Spawner;
 use netloom_sys::process;
 use rustix::process::Pid;
@@ -275,7 +276,7 @@ impl Running {
         &self,
         work: &mut Work,
         progress: &Progress<'_>,
-    ) -> Result<(Vec<usize>, Vec<String>)> {
+    ) -> Result<(Vec<Slot>, Vec<String>)> {
         self.tend_guests(work);
         self.note_strays(work)?;
         let links = Missing::of(&self.state(), &work.inits).links;
@@ -296,7 +297,7 @@ impl Running {
         }
     }
 
-    fn make_missing(&self, work: &mut Work, progress: &Progress<'_>) -> Result<Vec<usize>> {
+    fn make_missing(&self, work: &mut Work, progress: &Progress<'_>) -> Result<Vec<Slot>> {
         self.keep_spawner(work)?;
         let state = self.state();
         let Work { spawner, reports, inits, .. } = work;
@@ -305,7 +306,7 @@ impl Running {
         };
         forget_reports(reports);
         let before_programs =
-            |inits: &Inits, slots: &[usize], links: &[usize]| self.fit(&state, inits, slots, links);
+            |inits: &Inits, slots: &[Slot], links: &[usize]| self.fit(&state, inits, slots, links);
         let maker = Maker {
             folder: &self.folder,
             state: &state,
@@ -320,7 +321,7 @@ impl Running {
 
     fn start(
         &self,
-        slots: &[usize],
+        slots: &[Slot],
         mut troubles: Vec<String>,
         progress: &Progress<'_>,
     ) -> Result<Made> {
@@ -331,7 +332,7 @@ impl Running {
             self.settle_names();
         }
         troubles.extend(starting::start(&self.folder, &state.plan, slots, progress)?);
-        let nodes = slots.iter().filter_map(|i| state.plan.nodes.get(*i));
+        let nodes = slots.iter().filter_map(|i| state.plan.node_at(*i));
         Ok(Made { nodes: nodes.map(|n| n.name.clone()).collect(), troubles })
     }
 

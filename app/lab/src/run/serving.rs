@@ -8,6 +8,7 @@ use netloom_measure::Probe;
 use netloom_model::Plan;
 use netloom_model::lookup::slot;
 use netloom_model::plan::NodeId;
+use netloom_model::plan::Slot;
 use netloom_node::control::{self, Connection};
 use netloom_node::entry::Door;
 use netloom_node::init;
@@ -52,7 +53,7 @@ impl Service for Running {
     }
 
     fn ping(&self, families: &[u8], timeout: Duration) -> Result<Reachability> {
-        let all: Vec<usize> = (0..self.state().plan.nodes.len()).collect();
+        let all: Vec<Slot> = self.state().plan.slots().collect();
         self.ping_among(&all, families, timeout)
     }
 

@@ -3,6 +3,7 @@
 use std::os::fd::AsFd;
 
 use netloom_model::Plan;
+use netloom_model::plan::Slot;
 use netloom_model::plan::{Interface, PlannedEnd, PlannedLink, PlannedNode};
 use netloom_netlink::{AddressInfo, LinkInfo, Socket, diag};
 use netloom_node::control::{Answer, Connection, NodeReport, ProgramState, Request};
@@ -91,12 +92,12 @@ fn lab_state(sources: &Sources<'_>, nodes: &[NodeStatus]) -> LabState {
 
 /// All nodes, by as many threads as there are processors, which visit their namespaces.
 fn nodes(sources: &Sources<'_>) -> Result<Vec<NodeStatus>> {
-    let all: Vec<usize> = (0..sources.state.plan.nodes.len()).collect();
+    let all: Vec<Slot> = sources.state.plan.slots().collect();
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
     let part = all.len().div_ceil(threads).max(FEWEST_A_THREAD);
-    let one = |slots: &[usize]| -> Result<Vec<NodeStatus>> {
+    let one = |slots: &[Slot]| -> Result<Vec<NodeStatus>> {
         on_a_thread(|| {
-            let each = |slot: &usize| Ok(node(sources, *slot, &visit(sources, *slot)?));
+            let each = |slot: &Slot| Ok(node(sources, *slot, &visit(sources, *slot)?));
             slots.iter().map(each).collect()
         })
     };
@@ -113,8 +114,8 @@ fn nodes(sources: &Sources<'_>) -> Result<Vec<NodeStatus>> {
 }
 
 /// What is seen from inside a node's network. The calling thread ends afterwards.
-fn visit(sources: &Sources<'_>, slot: usize) -> Result<Visit> {
-    let Some(pid) = sources.pids[slot] else { return Ok(Visit::default()) };
+fn visit(sources: &Sources<'_>, slot: Slot) -> Result<Visit> {
+    let Some(pid) = sources.pids[slot.get()] else { return Ok(Visit::default()) };
     let object = || format!("node {:?}", sources.state.plan.nodes[slot].name);
     // An init that ends meanwhile has no interfaces.
     let Ok(ns) = namespace::network_of(pid) else { return Ok(Visit::default()) };
@@ -128,11 +129,11 @@ fn visit(sources: &Sources<'_>, slot: usize) -> Result<Visit> {
     Ok(Visit { links, addresses, sockets: diag::in_use().ok() })
 }
 
-fn node(sources: &Sources<'_>, slot: usize, found: &Visit) -> NodeStatus {
+fn node(sources: &Sources<'_>, slot: Slot, found: &Visit) -> NodeStatus {
     let Sources { running, state, pids, .. } = sources;
     let plan = &state.plan;
     let planned = &plan.nodes[slot];
-    let pid = pids[slot];
+    let pid = pids[slot.get()];
     let usage = state.groups.usage(planned.id.get());
     let limits = &planned.limits;
     let counts = running.kept.keepers.guards.sockets(state, planned);
@@ -258,7 +259,7 @@ fn lost(state: &State, planned: &PlannedNode) -> Vec<String> {
 /// The interfaces that a node has: its own that are not elsewhere, and others' that are here.
 fn interface_statuses(
     state: &State,
-    slot: usize,
+    slot: Slot,
     found: &[LinkInfo],
     held: &[Held],
 ) -> Vec<InterfaceStatus> {
@@ -351,7 +352,7 @@ fn link(
         PlannedEnd::Node { node, interface } => {
             let name = &plan.nodes[*node].interfaces[*interface].name;
             // One that was moved is seen where it is.
-            let here = nodes[*node].interfaces.iter().find(|i| i.name == *name);
+            let here = nodes[node.get()].interfaces.iter().find(|i| i.name == *name);
             let anywhere =
                 || nodes.iter().flat_map(|n| &n.interfaces).find(|i| i.link == link.name);
             here.or_else(anywhere).and_then(|i| i.up) == Some(true)

@@ -10,6 +10,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use std::time::Instant;
 
+use netloom_model::plan::Slot;
 use netloom_model::plan::{LinkSide, NodeId};
 use netloom_model::plan::{PlannedEnd, PlannedLink, PlannedNode};
 use netloom_sys::namespace;
@@ -33,7 +34,7 @@ impl Running {
         &self,
         state: &State,
         inits: &Inits,
-        slots: &[usize],
+        slots: &[Slot],
         links: &[usize],
     ) -> Result<()> {
         let fresh = Fresh { slots, links };
@@ -63,7 +64,7 @@ impl Running {
     /// Takes away what is kept for these nodes, which are going.
     pub(crate) fn unfit(&self, state: &State, nodes: &[NodeId]) {
         self.kept.resolving.forget(nodes);
-        let slots: Vec<usize> = nodes.iter().filter_map(|id| state.plan.slot_of(*id)).collect();
+        let slots: Vec<Slot> = nodes.iter().filter_map(|id| state.plan.slot_of(*id)).collect();
         let ends_there = |l: &&PlannedLink| {
             l.ends
                 .iter()
@@ -78,7 +79,7 @@ impl Running {
         &self,
         work: &Work,
         state: &State,
-        slot: usize,
+        slot: Slot,
         new: &PlannedNode,
     ) -> Result<()> {
         let context = self.context(state, &work.inits);

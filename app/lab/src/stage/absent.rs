@@ -1,6 +1,7 @@
 //! Interfaces that are not where the plan put them, or are set down: moved, lost, cut.
 
 use netloom_model::Plan;
+use netloom_model::plan::Slot;
 use netloom_model::plan::form::{LinkForm, Seat};
 use netloom_model::plan::{Interface, PlannedLink, PlannedNode};
 
@@ -9,7 +10,7 @@ use crate::store::state::State;
 use crate::{Error, Result};
 
 /// Whether an interface of a node, by places, is elsewhere, or lost.
-pub(crate) fn is_away(state: &State, node: usize, interface: usize) -> bool {
+pub(crate) fn is_away(state: &State, node: Slot, interface: usize) -> bool {
     let node = &state.plan.nodes[node];
     node.interfaces.get(interface).is_none_or(|found| is_absent(state, node, found))
 }
@@ -25,8 +26,8 @@ pub(crate) fn is_absent(state: &State, node: &PlannedNode, interface: &Interface
 /// The plan without routes that leave by interfaces which are elsewhere, or down.
 pub(crate) fn without_absent(state: &State) -> Plan {
     let mut plan = state.plan.clone();
-    for (index, node) in plan.nodes.iter_mut().enumerate() {
-        let there = |at: usize| !is_away(state, index, at) && !is_cut_here(state, index, at);
+    for (slot, node) in state.plan.slots().zip(&mut plan.nodes) {
+        let there = |at: usize| !is_away(state, slot, at) && !is_cut_here(state, slot, at);
         // Those that lack a next hop are given by what follows the plan.
         node.routes.retain(|r| there(r.interface) && r.also.iter().all(|hop| there(hop.interface)));
     }
@@ -44,7 +45,7 @@ pub(crate) enum Cut {
     /// By interfaces of the core namespace, by index.
     Core(Vec<u32>),
     /// By a node's interface, by places in the plan.
-    Node(usize, usize),
+    Node(Slot, usize),
     /// By its plugs alone.
     Plugs,
 }
@@ -71,7 +72,7 @@ pub(crate) fn cut_of(state: &State, link: &PlannedLink) -> Cut {
 }
 
 /// Whether an interface of a node, by places, is set down because its link is.
-pub(crate) fn is_cut_here(state: &State, node: usize, interface: usize) -> bool {
+pub(crate) fn is_cut_here(state: &State, node: Slot, interface: usize) -> bool {
     let at = state.plan.nodes[node].interfaces.get(interface).map(|i| i.link);
     let link = at.and_then(|at| state.plan.links.get(at));
     let down = link.filter(|link| state.down.contains(&link.id));

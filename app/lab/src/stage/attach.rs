@@ -11,6 +11,7 @@ use std::os::fd::OwnedFd;
 use netloom_ebpf::Direction;
 use netloom_model::plan::NodeId;
 use netloom_model::plan::PlannedLink;
+use netloom_model::plan::Slot;
 use netloom_model::plan::form::Seat;
 use netloom_sys::namespace;
 
@@ -55,7 +56,7 @@ pub(crate) fn of_direction(state: &State, link: &PlannedLink, from: usize) -> Op
 /// A node's interface, wherever it is now.
 pub(crate) fn at_interface(
     state: &State,
-    slot: usize,
+    slot: Slot,
     interface: usize,
     direction: Direction,
 ) -> Spot {

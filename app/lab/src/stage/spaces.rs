@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use netloom_model::plan::Slot;
 use netloom_model::plan::form::Forms;
 use netloom_netlink::{Batch, Socket};
 use netloom_sys::namespace;
@@ -20,11 +21,11 @@ pub(crate) struct Spaces {
 }
 
 impl Spaces {
-    pub(crate) fn node(&self, index: usize) -> Result<BorrowedFd<'_>> {
-        let found = self.nodes.get(index).and_then(Option::as_ref);
+    pub(crate) fn node(&self, slot: Slot) -> Result<BorrowedFd<'_>> {
+        let found = self.nodes.get(slot.get()).and_then(Option::as_ref);
         found.map(AsFd::as_fd).ok_or_else(|| {
             let gone = std::io::Error::from(std::io::ErrorKind::NotFound);
-            Error::system(format!("node {index}"), "find its network namespace")(
+            Error::system(format!("node {slot}"), "find its network namespace")(
                 netloom_sys::Error::call("network namespace", "open", gone),
             )
         })

@@ -155,7 +155,7 @@ fn put_impairments(facts: &mut Facts, link: &PlannedLink) {
 
 fn interface<'a>(plan: &'a Plan, end: &PlannedEnd) -> Option<&'a Interface> {
     let PlannedEnd::Node { node, interface } = end else { return None };
-    plan.nodes.get(*node)?.interfaces.get(*interface)
+    plan.node_at(*node)?.interfaces.get(*interface)
 }
 
 /// Whether two nodes have the same routes, whatever the order of their interfaces.

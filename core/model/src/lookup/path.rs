@@ -13,7 +13,7 @@ use std::net::IpAddr;
 
 use crate::Plan;
 use crate::kinds::CapturedAt;
-use crate::plan::{NOT_SHOWN, PlannedEnd, PlannedNode};
+use crate::plan::{NOT_SHOWN, PlannedEnd, PlannedNode, Slot};
 
 use crate::lookup::slot;
 use crate::lookup::target::Place;
@@ -179,10 +179,10 @@ impl<'a> Finder<'a> {
     /// The crossings from a node's interface to the station with an address, and whose it is.
     fn to_station(
         &self,
-        node: usize,
+        node: Slot,
         interface: &str,
         address: IpAddr,
-    ) -> std::result::Result<(Vec<Crossing>, (usize, usize)), String> {
+    ) -> std::result::Result<(Vec<Crossing>, (Slot, usize)), String> {
         let name = &self.plan.nodes[node].name;
         let own = self.plan.nodes[node].interfaces.iter().position(|i| i.name == interface);
         let own = own.ok_or_else(|| {
@@ -191,7 +191,7 @@ impl<'a> Finder<'a> {
         let mut owners = Vec::new();
         for (at, other) in self.plan.nodes.iter().enumerate() {
             let has = |(i, found): (usize, &crate::plan::Interface)| {
-                found.addresses.iter().any(|a| a.addr() == address).then_some((at, i))
+                found.addresses.iter().any(|a| a.addr() == address).then_some((Slot::new(at), i))
             };
             owners.extend(other.interfaces.iter().enumerate().filter_map(has));
         }
@@ -209,9 +209,9 @@ impl<'a> Finder<'a> {
     /// The shortest way along links to any of these interfaces of nodes.
     fn shortest(
         &self,
-        from: (usize, usize),
-        to: &[(usize, usize)],
-    ) -> Option<(Vec<Crossing>, (usize, usize))> {
+        from: (Slot, usize),
+        to: &[(Slot, usize)],
+    ) -> Option<(Vec<Crossing>, (Slot, usize))> {
         let links = &self.plan.links;
         let link = self.plan.nodes[from.0].interfaces[from.1].link;
         let link = (link != NOT_SHOWN).then_some(link)?;
@@ -299,7 +299,7 @@ impl Trace {
         self.point(Passage { place, interface, name, out, wire: false });
     }
 
-    fn leave(&mut self, finder: &Finder<'_>, node: usize, interface: &str) {
+    fn leave(&mut self, finder: &Finder<'_>, node: Slot, interface: &str) {
         let node = &finder.plan.nodes[node].name;
         if !self.points.is_empty() {
             self.between.push(format!("node {node}"));

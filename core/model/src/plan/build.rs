@@ -13,7 +13,7 @@ use super::names::{Names, names};
 use super::segment::{EndRef, Topology, topology};
 use super::{
     DEFAULT_MTU, FIRST_INDEX, Interface, LinkId, NodeId, Plan, PlannedEnd, PlannedLink,
-    PlannedNode, PlannedSwitch, Route, Scheme, hosts, route, sysctl,
+    PlannedNode, PlannedSwitch, Route, Scheme, Slot, hosts, route, sysctl,
 };
 use crate::lab::{End, Lab, Limits, Link, Protect};
 
@@ -160,7 +160,7 @@ impl Builder<'_> {
             id: NodeId::new(id),
             name: node.name.clone(),
             kind: node.kind,
-            parent: node.parent,
+            parent: node.parent.map(Slot::new),
             children: node.children,
             forwarding: node.forwarding,
             limits: node.limits.clone(),
@@ -207,7 +207,7 @@ impl Builder<'_> {
                 let number = FIRST_INDEX + u32::try_from(planned.interfaces.len()).unwrap_or(0);
                 let interface = Interface { name, index: number, link: index, mac, mtu, addresses };
                 planned.interfaces.push(interface);
-                PlannedEnd::Node { node: *node, interface: planned.interfaces.len() - 1 }
+                PlannedEnd::Node { node: Slot::new(*node), interface: planned.interfaces.len() - 1 }
             }
             End::Switch { switch } => {
                 let name = self.names.ports[index][side].clone().unwrap_or_default();

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use super::hosts;
 use super::{
     DEFAULT_MTU, NOT_SHOWN, NextHop, Plan, PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch,
-    Route, sysctl,
+    Route, Slot, sysctl,
 };
 use crate::bounds::{MAX_DEPTH, MAX_NODES};
 use crate::kinds::SwitchKind;
@@ -17,8 +17,8 @@ use crate::lab::{Node, Ready};
 
 impl PlannedNode {
     /// A node with nothing said about it, with the id that [`Plan::add_node`] gives next. `name` is
-    /// the whole name, `parent` an index into [`Plan::nodes`].
-    pub fn fresh(plan: &Plan, name: &str, parent: Option<usize>) -> PlannedNode {
+    /// the whole name, `parent` the node that it lives in.
+    pub fn fresh(plan: &Plan, name: &str, parent: Option<Slot>) -> PlannedNode {
         let plain = Node::default();
         PlannedNode {
             id: plan.next_id,
@@ -77,22 +77,22 @@ impl Plan {
     }
 
     /// Adds a node without interfaces, whose parent, if any, is in the plan; gives it the next id and
-    /// returns its index.
-    pub fn add_node(&mut self, mut node: PlannedNode) -> usize {
+    /// returns its slot.
+    pub fn add_node(&mut self, mut node: PlannedNode) -> Slot {
         node.id = self.next_id;
         self.next_id = self.next_id.next();
         self.nodes.push(node);
         self.hosts = hosts::hosts(&self.nodes);
-        self.nodes.len() - 1
+        Slot::new(self.nodes.len() - 1)
     }
 
-    /// Removes these nodes (indices into [`Plan::nodes`]) with all that live in them and all links
+    /// Removes these nodes with all that live in them and all links
     /// that end in one of them.
-    pub fn remove_nodes(&mut self, which: &BTreeSet<usize>) {
+    pub fn remove_nodes(&mut self, which: &BTreeSet<Slot>) {
         let gone = self.with_descendants(which);
         let ends_in_gone = |link: &PlannedLink| {
             link.ends.iter().any(|end| match end {
-                PlannedEnd::Node { node, .. } => gone.get(*node).copied().unwrap_or(true),
+                PlannedEnd::Node { node, .. } => gone.get(node.get()).copied().unwrap_or(true),
                 _ => false,
             })
         };
@@ -101,12 +101,12 @@ impl Plan {
         self.drop_links(&links);
         for end in self.links.iter_mut().flat_map(|link| &mut link.ends) {
             if let PlannedEnd::Node { node, .. } = end {
-                *node = nodes.of(*node).unwrap_or(NOT_SHOWN);
+                *node = nodes.slot(*node).unwrap_or(Slot::NOT_SHOWN);
             }
         }
         nodes.retain(&mut self.nodes);
         for node in &mut self.nodes {
-            node.parent = node.parent.and_then(|parent| nodes.of(parent));
+            node.parent = node.parent.and_then(|parent| nodes.slot(parent));
         }
         self.hosts = hosts::hosts(&self.nodes);
     }
@@ -117,7 +117,7 @@ impl Plan {
         links.retain(&mut self.links);
         for end in self.links.iter_mut().flat_map(|link| &mut link.ends) {
             if let PlannedEnd::Node { node, interface } = end {
-                *interface = interfaces[*node].of(*interface).unwrap_or(NOT_SHOWN);
+                *interface = interfaces[node.get()].of(*interface).unwrap_or(NOT_SHOWN);
             }
         }
     }
@@ -139,20 +139,20 @@ impl Plan {
     }
 
     /// By node: whether it is one of these or lives in one of them.
-    fn with_descendants(&self, which: &BTreeSet<usize>) -> Vec<bool> {
+    fn with_descendants(&self, which: &BTreeSet<Slot>) -> Vec<bool> {
         let mut inside = vec![false; self.nodes.len()];
         for (index, node) in self.nodes.iter().enumerate() {
             // Parents stand before their children.
-            let in_parent = node.parent.is_some_and(|p| p < index && inside[p]);
-            inside[index] = in_parent || which.contains(&index);
+            let in_parent = node.parent.is_some_and(|p| p.get() < index && inside[p.get()]);
+            inside[index] = in_parent || which.contains(&Slot::new(index));
         }
         inside
     }
 
     /// All nodes that live in a node, at any depth, in the plan's order: parents before children.
-    pub fn descendants(&self, node: usize) -> Vec<usize> {
+    pub fn descendants(&self, node: Slot) -> Vec<Slot> {
         let inside = self.with_descendants(&BTreeSet::from([node]));
-        (0..self.nodes.len()).filter(|index| inside[*index] && *index != node).collect()
+        self.slots().filter(|slot| inside[slot.get()] && *slot != node).collect()
     }
 
     /// Whether one more node may be made in this one.
@@ -160,18 +160,18 @@ impl Plan {
     /// # Errors
     /// Why not: the node, or one that it lives in, has no children or as many as it may have, at any
     /// depth; or names would have too many parts.
-    pub fn room_for_child(&self, node: usize) -> Result<(), String> {
+    pub fn room_for_child(&self, node: Slot) -> Result<(), String> {
         let mut at = Some(node);
         let mut depth = 1;
-        while let Some(index) = at {
-            let Some(holder) = self.nodes.get(index) else { return Err("no such node".into()) };
+        while let Some(slot) = at {
+            let Some(holder) = self.node_at(slot) else { return Err("no such node".into()) };
             let name = &holder.name;
             let Some(limit) = holder.children else {
                 return Err(format!("node {name:?} has no `children`: no node can be made in it"));
             };
-            let count = self.descendants(index).len();
+            let count = self.descendants(slot).len();
             if u32::try_from(count).is_ok_and(|count| count < limit) {
-                at = holder.parent.filter(|parent| *parent < index);
+                at = holder.parent.filter(|parent| *parent < slot);
                 depth += 1;
                 continue;
             }
@@ -227,6 +227,11 @@ impl Renumbered {
     /// The new number; `None` for an item that goes, and for no item.
     pub(super) fn of(&self, old: usize) -> Option<usize> {
         self.0.get(old).copied().flatten()
+    }
+
+    /// The new slot of a node.
+    pub(super) fn slot(&self, old: Slot) -> Option<Slot> {
+        self.of(old.get()).map(Slot::new)
     }
 
     /// Keeps the items that stay.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{LinkId, LinkSide, Plan, PlanError, PlannedEnd, PlannedLink};
+use super::{LinkId, LinkSide, Plan, PlanError, PlannedEnd, PlannedLink, Slot};
 
 /// Index of the first port in the core namespace; bridges come before.
 pub const FIRST_PORT: u32 = 100_000;
@@ -51,8 +51,8 @@ pub enum LinkForm {
 pub enum Seat {
     /// At an interface of a node, by places in the plan.
     Node {
-        /// Index into [`Plan::nodes`].
-        node: usize,
+        /// The node.
+        node: Slot,
         /// Index into [`PlannedNode::interfaces`](super::PlannedNode::interfaces).
         interface: usize,
     },
@@ -211,7 +211,7 @@ impl PlannedLink {
     }
 
     /// The node's end of a link, the first if both are: places of the node and of its interface.
-    pub fn node_end(&self) -> Option<(usize, usize)> {
+    pub fn node_end(&self) -> Option<(Slot, usize)> {
         self.ends.iter().find_map(|end| match end {
             PlannedEnd::Node { node, interface } => Some((*node, *interface)),
             _ => None,

@@ -1,8 +1,12 @@
-//! Identities of nodes and links of a plan: given once, never again, and no places in lists.
+//! Identities of nodes and links of a plan, given once and never again; and the places of nodes in its list, which
+//! change when nodes before them go.
 
 use std::fmt;
+use std::ops::{Index, IndexMut};
 
 use serde::{Deserialize, Serialize};
+
+use super::PlannedNode;
 
 macro_rules! identity {
     ($(#[$doc:meta])* $name:ident) => {
@@ -41,6 +45,30 @@ macro_rules! identity {
 identity! {
     /// Identifies a node on the machine for its life.
     NodeId
+}
+
+identity! {
+    /// The place of a node in [`Plan::nodes`](super::Plan::nodes).
+    Slot
+}
+
+impl Slot {
+    /// In the place of a node that is not shown, see [`Plan::subtree`](super::Plan::subtree).
+    pub const NOT_SHOWN: Slot = Slot(usize::MAX);
+}
+
+impl Index<Slot> for Vec<PlannedNode> {
+    type Output = PlannedNode;
+
+    fn index(&self, slot: Slot) -> &PlannedNode {
+        &self[slot.0]
+    }
+}
+
+impl IndexMut<Slot> for Vec<PlannedNode> {
+    fn index_mut(&mut self, slot: Slot) -> &mut PlannedNode {
+        &mut self[slot.0]
+    }
 }
 
 identity! {

@@ -20,7 +20,7 @@ use super::pool::Block;
 use super::segment::{Topology, topology};
 use super::{
     DEFAULT_MTU, FIRST_INDEX, Interface, LinkId, NOT_SHOWN, NodeId, Plan, PlannedEnd, PlannedLink,
-    PlannedNode, Route, Scheme, hosts, route, sysctl,
+    PlannedNode, Route, Scheme, Slot, hosts, route, sysctl,
 };
 use crate::bounds::MAX_LINKS;
 use crate::lab::{End, Lab, Link, Node, Switch};
@@ -48,7 +48,7 @@ pub enum NewEnd {
     /// A node's.
     Node {
         /// Index into [`Plan::nodes`].
-        node: usize,
+        node: Slot,
         /// The interface's name; the first free `ethN` when `None`.
         iface: Option<String>,
         /// Names and indexes of the interfaces that are in the node, whoever made them.
@@ -283,7 +283,7 @@ impl Plan {
             let owner = self.slot_of(*id)?;
             let links = self.nodes[owner].interfaces.iter().filter_map(|i| self.links.get(i.link));
             let used = links.into_iter().any(|link| self.lies_in(link, prefix));
-            used.then_some(Block { owner, prefix: *prefix })
+            used.then_some(Block { owner: owner.get(), prefix: *prefix })
         };
         mine.filter_map(block).collect()
     }
@@ -294,7 +294,7 @@ impl Plan {
         for end in &link.ends {
             match end {
                 PlannedEnd::Node { node, interface } => {
-                    let node = self.nodes.get(*node);
+                    let node = self.node_at(*node);
                     let found = node.and_then(|node| node.interfaces.get(*interface));
                     all.extend(found.iter().flat_map(|i| &i.addresses));
                 }
@@ -333,14 +333,12 @@ impl Plan {
 
     fn as_link(&self, link: &PlannedLink) -> Link {
         let interface = |end: &PlannedEnd| match end {
-            PlannedEnd::Node { node, interface } => {
-                self.nodes.get(*node)?.interfaces.get(*interface)
-            }
+            PlannedEnd::Node { node, interface } => self.node_at(*node)?.interfaces.get(*interface),
             _ => None,
         };
         let end = |end: &PlannedEnd| match end {
             PlannedEnd::Node { node, .. } => {
-                End::Node { node: *node, iface: interface(end).map(|i| i.name.clone()) }
+                End::Node { node: node.get(), iface: interface(end).map(|i| i.name.clone()) }
             }
             PlannedEnd::Port { switch, .. } => End::Switch { switch: *switch },
             PlannedEnd::Host { iface } => End::Host { iface: iface.clone() },

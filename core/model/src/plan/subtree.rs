@@ -3,18 +3,18 @@
 use super::build::digest_of;
 use super::change::Renumbered;
 use super::hosts;
-use super::{NOT_SHOWN, Plan, PlannedEnd, PlannedLink, PlannedNode};
+use super::{NOT_SHOWN, Plan, PlannedEnd, PlannedLink, PlannedNode, Slot};
 
 impl Plan {
     /// The nodes that live in a node, with names that go without its own, and the links that have
     /// both ends in them. An interface of another link keeps its name and addresses, and its link is
     /// [`NOT_SHOWN`]. No switches and doors. Ids are those of the whole plan. Empty when there is no
     /// such node.
-    pub fn subtree(&self, node: usize) -> Plan {
-        let Some(root) = self.nodes.get(node) else { return Plan::default() };
+    pub fn subtree(&self, node: Slot) -> Plan {
+        let Some(root) = self.node_at(node) else { return Plan::default() };
         let prefix = format!("{}/", root.name);
         let mut inside = vec![false; self.nodes.len()];
-        self.descendants(node).into_iter().for_each(|index| inside[index] = true);
+        self.descendants(node).into_iter().for_each(|slot| inside[slot.get()] = true);
         let nodes = Renumbered::new(inside.iter().copied());
         let links = Renumbered::new(self.links.iter().map(|link| lies_in(link, &inside)));
         let mut plan = Plan {
@@ -26,7 +26,7 @@ impl Plan {
             link.name = self.local_name(link, &prefix);
             for end in &mut link.ends {
                 if let PlannedEnd::Node { node, .. } = end {
-                    *node = nodes.of(*node).unwrap_or(NOT_SHOWN);
+                    *node = nodes.slot(*node).unwrap_or(Slot::NOT_SHOWN);
                 }
             }
         }
@@ -56,7 +56,7 @@ impl Plan {
     /// How an end of a node reads in the name of a link.
     fn end_name(&self, end: &PlannedEnd) -> String {
         let PlannedEnd::Node { node, interface } = end else { return String::new() };
-        let Some(node) = self.nodes.get(*node) else { return String::new() };
+        let Some(node) = self.node_at(*node) else { return String::new() };
         let interface = node.interfaces.get(*interface).map_or("", |i| i.name.as_str());
         format!("{}:{interface}", node.name)
     }
@@ -65,7 +65,7 @@ impl Plan {
 /// Whether both ends are of nodes inside.
 fn lies_in(link: &PlannedLink, inside: &[bool]) -> bool {
     link.ends.iter().all(|end| match end {
-        PlannedEnd::Node { node, .. } => inside.get(*node).copied().unwrap_or(false),
+        PlannedEnd::Node { node, .. } => inside.get(node.get()).copied().unwrap_or(false),
         _ => false,
     })
 }
@@ -78,7 +78,7 @@ fn local_node(
 ) -> PlannedNode {
     let mut local = node.clone();
     local.name = node.name.strip_prefix(prefix).unwrap_or(&node.name).to_owned();
-    local.parent = node.parent.and_then(|parent| nodes.of(parent));
+    local.parent = node.parent.and_then(|parent| nodes.slot(parent));
     for interface in &mut local.interfaces {
         interface.link = links.of(interface.link).unwrap_or(NOT_SHOWN);
     }

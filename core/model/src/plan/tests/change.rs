@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use proptest::prelude::*;
 
 use super::build_lab::{LabBuilder, two_sites};
-use crate::plan::{NOT_SHOWN, NodeId, Plan, PlannedEnd, PlannedNode, plan};
+use crate::plan::{NOT_SHOWN, NodeId, Plan, PlannedEnd, PlannedNode, Slot, plan};
 
 /// Tenants `t0` and `t1` with children, grandchildren, links inside and out of them.
 fn tenants() -> LabBuilder {
@@ -31,14 +31,14 @@ fn tenant_plan() -> Plan {
 fn check(plan: &Plan) {
     let mut ids = HashSet::new();
     let mut names = HashSet::new();
-    for (index, node) in plan.nodes.iter().enumerate() {
+    for (slot, node) in plan.slots().zip(&plan.nodes) {
         assert!(ids.insert(node.id) && node.id < plan.next_id, "id {}", node.id);
         assert!(names.insert(&node.name), "{}", node.name);
-        assert!(node.parent.is_none_or(|p| p < index), "{}: its parent", node.name);
+        assert!(node.parent.is_none_or(|p| p < slot), "{}: its parent", node.name);
         let parent = node.parent.map(|p| plan.nodes[p].name.as_str());
         assert_eq!(parent, node.name.rsplit_once('/').map(|(p, _)| p), "{}", node.name);
         for (i, interface) in node.interfaces.iter().enumerate() {
-            let this = PlannedEnd::Node { node: index, interface: i };
+            let this = PlannedEnd::Node { node: slot, interface: i };
             let shown = interface.link != NOT_SHOWN;
             assert!(!shown || plan.links[interface.link].ends.contains(&this), "{}", node.name);
             for address in &interface.addresses {
@@ -92,7 +92,7 @@ fn a_node_takes_its_links_its_routes_and_who_lives_in_it() {
     assert_eq!(plan.nodes[0].interfaces[0].name, "eth1");
     assert!(plan.nodes[0].routes.len() <= routes && !plan.hosts.contains("t0"));
     assert_eq!(plan.digest, digest);
-    assert_eq!(plan.add_node(PlannedNode::fresh(&plan, "new", None)), 5);
+    assert_eq!(plan.add_node(PlannedNode::fresh(&plan, "new", None)), Slot::new(5));
     assert_eq!((plan.nodes[5].id, plan.next_id), (NodeId::new(9), NodeId::new(10)));
     check(&plan);
 }
@@ -109,7 +109,7 @@ fn routes_over_what_went_go_and_the_others_follow() {
     let r1 = plan.node("r1").unwrap();
     assert_eq!(plan.nodes[r1].routes.len(), near);
     let r2 = plan.node("r2").unwrap();
-    plan.remove_nodes(&BTreeSet::from([r2, 77]));
+    plan.remove_nodes(&BTreeSet::from([r2, Slot::new(77)]));
     check(&plan);
     let r1 = plan.node("r1").unwrap();
     assert!(plan.nodes[r1].routes.is_empty() && plan.nodes[r1].interfaces.len() == 1);
@@ -127,16 +127,19 @@ fn room_is_looked_for_in_all_nodes_around() {
     assert_eq!(refusal(&plan, "t0/a"), "node \"t0/a\" has 2 nodes in it; its limit is 2");
     plan.nodes[a].children = Some(3);
     assert_eq!(refusal(&plan, "t0/a"), "node \"t0\" has 4 nodes in it; its limit is 4");
-    assert!(plan.room_for_child(99).is_err());
+    assert!(plan.room_for_child(Slot::new(99)).is_err());
     let mut deep = Plan::default();
     for depth in 1..=8 {
         let name = vec!["n"; depth].join("/");
-        let mut node = PlannedNode::fresh(&deep, &name, depth.checked_sub(2));
+        let mut node = PlannedNode::fresh(&deep, &name, depth.checked_sub(2).map(Slot::new));
         node.children = Some(100);
         deep.add_node(node);
     }
-    assert_eq!(deep.room_for_child(6), Ok(()));
-    assert_eq!(deep.room_for_child(7).unwrap_err(), "nodes live in each other 8 deep at most");
+    assert_eq!(deep.room_for_child(Slot::new(6)), Ok(()));
+    assert_eq!(
+        deep.room_for_child(Slot::new(7)).unwrap_err(),
+        "nodes live in each other 8 deep at most"
+    );
 }
 
 #[test]
@@ -159,7 +162,7 @@ fn from_inside_only_what_lies_inside_is_seen() {
     assert!(!json.contains("t1/") && !json.contains("t0") && json.contains("\"link\":null"));
     assert_eq!(serde_json::from_str::<Plan>(&json).unwrap(), inside);
     assert!(inside.door_routes(0).is_empty());
-    assert_eq!(whole.subtree(99), Plan::default());
+    assert_eq!(whole.subtree(Slot::new(99)), Plan::default());
     assert_eq!(whole.subtree(whole.node("r").unwrap()).nodes, []);
 }
 
@@ -173,7 +176,7 @@ proptest! {
         let mut plan = tenant_plan();
         let mut seen: HashSet<NodeId> = plan.nodes.iter().map(|n| n.id).collect();
         for (number, (add, picks)) in steps.into_iter().enumerate() {
-            let pick = |n: u16| (!plan.nodes.is_empty()).then(|| usize::from(n) % plan.nodes.len());
+            let pick = |n: u16| (!plan.nodes.is_empty()).then(|| Slot::new(usize::from(n) % plan.nodes.len()));
             if add {
                 let parent = pick(picks[0]).filter(|p| plan.room_for_child(*p).is_ok());
                 let name = match parent {
@@ -187,13 +190,13 @@ proptest! {
                 prop_assert_eq!(plan.nodes[index].id, promised);
                 prop_assert!(seen.insert(promised), "id {}", promised);
             } else {
-                let gone: BTreeSet<usize> = picks.into_iter().filter_map(pick).collect();
+                let gone: BTreeSet<Slot> = picks.into_iter().filter_map(pick).collect();
                 let names: Vec<String> = gone.iter().map(|i| plan.nodes[*i].name.clone()).collect();
                 plan.remove_nodes(&gone);
                 prop_assert!(names.iter().all(|name| plan.node(name).is_none()));
             }
             check(&plan);
-            for node in 0..plan.nodes.len() {
+            for node in plan.slots() {
                 check(&plan.subtree(node));
             }
         }

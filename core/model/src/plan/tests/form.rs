@@ -2,7 +2,7 @@
 
 use crate::parse;
 use crate::plan::form::{Allowed, Forms, LinkForm, Seat};
-use crate::plan::{Plan, PlanError, plan};
+use crate::plan::{Plan, PlanError, Slot, plan};
 
 const ALL: Allowed = Allowed { programs: true, taps: true };
 const USER: Allowed = Allowed { programs: false, taps: true };
@@ -27,8 +27,8 @@ fn last(switch: &str, link: &str, allowed: Allowed) -> (LinkForm, [Seat; 2]) {
 fn each_link_has_the_form_of_its_ends_and_of_the_machine() {
     const BRIDGE: &str = "{}";
     const SHM: &str = "{kind: shm}";
-    let a1 = Seat::Node { node: 0, interface: 1 };
-    let p0 = Seat::Node { node: 2, interface: 0 };
+    let a1 = Seat::Node { node: Slot::new(0), interface: 1 };
+    let p0 = Seat::Node { node: Slot::new(2), interface: 0 };
     let no_taps = Allowed { taps: false, ..ALL };
     for (switch, link, allowed, form, seats) in [
         (BRIDGE, "[a, s]", ALL, LinkForm::Pair, [a1, Seat::Port]),

@@ -6,14 +6,14 @@ use super::build_lab::{LabBuilder, two_sites};
 use super::property::{add_link, any_lab, joins_switches};
 use super::simulator::Simulator;
 use crate::lab::{End, Lab};
-use crate::plan::{NewEnd, NewLink, Plan, PlannedNode, plan};
+use crate::plan::{NewEnd, NewLink, Plan, PlannedNode, Slot, plan};
 
 /// The same link for a running lab; `None` for those that only a file can have.
 fn as_new(lab: &Lab) -> Option<NewLink> {
     let link = lab.links.last()?;
     let end = |end: &End| match end {
         End::Node { node, iface } => {
-            Some(NewEnd::Node { node: *node, iface: iface.clone(), there: vec![] })
+            Some(NewEnd::Node { node: Slot::new(*node), iface: iface.clone(), there: vec![] })
         }
         End::Switch { switch } => Some(NewEnd::Switch(*switch)),
         End::Host { .. } | End::Internet => None,
@@ -92,7 +92,7 @@ fn what_cannot_be_linked_is_refused_and_changes_nothing() {
         assert_eq!(plan, before);
     };
     let node = |iface: &str, there: Vec<(String, u32)>| NewEnd::Node {
-        node: 0,
+        node: Slot::new(0),
         iface: Some(iface.into()),
         there,
     };

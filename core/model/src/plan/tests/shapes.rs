@@ -80,7 +80,7 @@ fn the_fat_tree_is_connected() {
     assert_eq!(plan.nodes.len(), 36);
     assert_eq!(simulator.check_all(), 36 * 2 * 48 * 2);
     let last = plan.nodes[plan.node("h3-1-1").unwrap()].ipv4().unwrap().into();
-    assert_eq!(simulator.walk(Place::Node(plan.node("h0-0-0").unwrap()), last), Ok(6));
+    assert_eq!(simulator.walk(Place::Node(plan.node("h0-0-0").unwrap().get()), last), Ok(6));
 }
 
 /// How many next hops a node's longest route to an address has.
@@ -139,13 +139,13 @@ fn an_interface_that_goes_takes_its_next_hop_along() {
     let to = plan.nodes[4].ipv4().unwrap().into();
     assert_eq!(ways(&plan, "a", to), 2);
     // The first next hop goes, and the second takes its place.
-    plan.remove_nodes(&std::collections::BTreeSet::from([1]));
+    plan.remove_nodes(&std::collections::BTreeSet::from([crate::plan::Slot::new(1)]));
     assert_eq!(ways(&plan, "a", to), 1);
     let a = &plan.nodes[0];
     let via = plan.nodes[1].interfaces[0].addresses[0].addr();
     assert_eq!(a.interfaces.len(), 1);
     assert!(a.routes.iter().any(|r| r.via == Some(via) && r.interface == 0));
-    plan.remove_nodes(&std::collections::BTreeSet::from([1]));
+    plan.remove_nodes(&std::collections::BTreeSet::from([crate::plan::Slot::new(1)]));
     assert!(plan.nodes[0].routes.is_empty());
 }
 

@@ -215,7 +215,7 @@ fn ports(plan: &Plan) -> Vec<Port> {
             let (place, addresses) = match end {
                 PlannedEnd::Node { node, interface } => {
                     let addresses = &plan.nodes[*node].interfaces[*interface].addresses;
-                    (Place::Node(*node), addresses.clone())
+                    (Place::Node(node.get()), addresses.clone())
                 }
                 PlannedEnd::Internet { addresses } => (Place::Door(link), addresses.clone()),
                 PlannedEnd::Port { .. } | PlannedEnd::Host { .. } => continue,
