@@ -229,8 +229,8 @@ impl HopTotal {
         }
     }
 
-    /// The mean delay of all packets, where times of all were kept, in nanoseconds: the blocks' means weighted
-    /// by their packets. Only blocks with lost packets make it uncertain.
+    /// The mean delay of all packets, where times of all were kept, in nanoseconds: the blocks' means
+    /// weighted by their packets. Only blocks with lost packets make it uncertain.
     pub fn mean_of_all(&self) -> Option<Estimate> {
         let (sum, packets) = self.all.filter(|(_, packets)| *packets > 0)?;
         Some(sum.times(1.0 / packets as f64))

@@ -1,4 +1,4 @@
-//! Kinds of switches and nodes. One file per kind: its type, its keys, their reader, and its step of the plan.
+//! Kinds of switches and nodes. One file per kind: its type, its keys, their reader, its step of the plan.
 //!
 //! Code that depends on a kind matches one of these enums exhaustively, or calls one of their methods. So a
 //! new kind does not compile until every place has an answer. Nothing here knows labs and plans: callers pass
@@ -90,8 +90,8 @@ impl SwitchKind {
         }
     }
 
-    /// Replaces words by the addresses they stand for; `mac_of` returns the address of the node's interface at the
-    /// other end of a port, by the port's name.
+    /// Replaces words by the addresses they stand for; `mac_of` returns the address of the node's interface
+    /// at the other end of a port, by the port's name.
     pub(crate) fn fill_in_addresses(&mut self, mac_of: impl Fn(&str) -> Option<[u8; 6]>) {
         match self {
             SwitchKind::Bridge => {}

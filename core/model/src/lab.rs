@@ -1,7 +1,7 @@
 //! What a lab file says, after `for` is unrolled and every name is checked.
 //!
 //! A [`Lab`] is valid by construction of the parser: names are unique, every end of a link exists,
-//! no interface is used twice. It holds no addresses but those given by hand; the plan adds the rest.
+//! no interface is used twice. It holds only addresses given by hand; the plan adds the rest.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ pub struct Lab {
     pub pool: Pool,
     /// Whether routers get shortest-path routes and hosts default routes (`routing: auto|none`, or `mode` in its map).
     pub routing: bool,
-    /// Whether routers use all shortest paths of equal cost, flow by flow; else the first.
+    /// Whether routers use all shortest paths of equal cost, per flow; else only the first.
     pub ecmp: bool,
     /// In the order of the file.
     pub nodes: Vec<Node>,
@@ -41,7 +41,7 @@ pub struct Pool {
     pub ipv6: Option<Ipv6Net>,
 }
 
-/// What holds for few is left out of JSON where it does not.
+/// Omits a rare property from JSON where it is false.
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
 pub(crate) fn is_not(holds: &bool) -> bool {
     !holds
@@ -53,35 +53,35 @@ pub struct Node {
     /// Unique in the lab, among nodes and switches. A host name: letters, digits, `-`, `_`, `.`;
     /// any length up to 253. A child's is `PARENT/NAME`.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     #[serde(default, skip_serializing_if = "NodeKind::is_default")]
     pub kind: NodeKind,
     /// The node it lives in: an index into [`Lab::nodes`], smaller than its own.
     pub parent: Option<usize>,
-    /// How many nodes may live in it, at any depth; `None`: none, and it cannot manage any.
+    /// Maximum number of nodes in it, at any depth; `None`: it can have and manage none.
     pub children: Option<u32>,
     /// A router: forwards between its interfaces, gets routes and is a default gateway.
     pub forwarding: bool,
-    /// What its processes may use together.
+    /// Limits on its processes together.
     pub limits: Limits,
-    /// What may be sent to it; more is dropped before it costs the node anything.
+    /// The budget of frames to it; more are dropped before they cost the node anything.
     pub protect: Protect,
-    /// Whether the work of receiving counts as the node's; `None`: where it is protected or its CPU
+    /// Whether receive work is charged to the node; `None`: if it is protected or its CPU
     /// is limited.
     pub charge_receive: Option<bool>,
-    /// Its programs have the capabilities of a node of a privileged kind, rather than an ordinary one's.
+    /// Its programs have the capabilities of a privileged node instead of an ordinary one's.
     #[serde(default, skip_serializing_if = "is_not")]
     pub privileged: bool,
     /// A directory to be the root of its file system; the host's under an overlay when `None`.
     pub root: Option<PathBuf>,
-    /// Bytes that may be written into its file system; a share of the machine's memory when `None`.
+    /// Bytes it may write into its file system; a share of the machine's memory when `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage: Option<u64>,
-    /// Commands that are done one after the other when the network stands, before any program of
-    /// `run` is started; each must end with exit code 0.
+    /// Commands that run one after the other once the network is up, before any program of
+    /// `run` starts; each must end with exit code 0.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub setup: Vec<Vec<String>>,
-    /// Programs started in order when the network stands.
+    /// Programs started in order once the network is up.
     pub run: Vec<Program>,
     /// Environment of its programs and of `exec`.
     pub env: BTreeMap<String, String>,
@@ -102,7 +102,7 @@ pub struct Limits {
     pub cpu_milli: Option<u32>,
     /// Bytes of memory.
     pub memory: Option<u64>,
-    /// Its part of the CPU when others want it too, against 100 for each of them; 1 to 10,000.
+    /// Its weight when others compete for the CPU, where the default is 100; 1 to 10,000.
     pub weight: Option<u32>,
     /// Number of processes and threads.
     pub processes: Option<u32>,
@@ -117,7 +117,7 @@ impl Limits {
     }
 }
 
-/// A budget for what is sent to a node, over all its interfaces. `None` is no bound.
+/// A budget of traffic to a node, over all its interfaces. `None` is no bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Protect {
     /// Frames a second; an unsegmented one (GSO) counts once.
@@ -149,9 +149,9 @@ pub enum Restart {
     /// Leave it.
     #[default]
     Never,
-    /// Start it again when its exit status was not 0.
+    /// Restart it when its exit status was not 0.
     OnFailure,
-    /// Start it again always.
+    /// Always restart it.
     Always,
 }
 
@@ -160,23 +160,23 @@ pub enum Restart {
 pub struct FileSpec {
     /// Absolute path inside the node, without `..`.
     pub path: String,
-    /// What it holds.
+    /// Its content.
     pub content: FileContent,
     /// Permission bits, e.g. `0o644`.
     pub mode: u32,
-    /// Whose it is, by name (in the node's own passwd file) or number; root's when `None`.
+    /// Its owner, by name (in the node's own passwd file) or number; root when `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// Its group, by name (in the node's own group file) or number; root's when `None`.
+    /// Its group, by name (in the node's own group file) or number; root when `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
 }
 
 impl FileSpec {
-    /// The permission bits of a file of which nothing is said.
+    /// The default permission bits of a file.
     pub const DEFAULT_MODE: u32 = 0o644;
 
-    /// A file of root's with the permission bits that files have where nothing is said.
+    /// A file of root with default permission bits.
     pub fn new(path: impl Into<String>, content: FileContent) -> FileSpec {
         let (owner, group) = (None, None);
         FileSpec { path: path.into(), content, mode: Self::DEFAULT_MODE, owner, group }
@@ -202,7 +202,7 @@ pub struct Ready {
     pub exec: Option<Vec<String>>,
     /// Each of these paths exists in the node.
     pub files: Vec<String>,
-    /// How long it may take. Default 30 s.
+    /// The time limit. Default 30 s.
     pub timeout: Duration,
 }
 
@@ -219,7 +219,7 @@ pub struct RouteSpec {
     pub to: Option<IpNet>,
     /// The next hop: an address, or the name of a neighbour node.
     pub via: Option<Via>,
-    /// The interface to leave by, needed when `via` is `None`.
+    /// The outgoing interface, required when `via` is `None`.
     pub dev: Option<String>,
 }
 
@@ -242,7 +242,7 @@ pub struct Switch {
     pub subnets: Vec<IpNet>,
     /// MTU of the segment's interfaces; 1500 when `None`.
     pub mtu: Option<u32>,
-    /// What it is, with the options of its kind.
+    /// Its kind, with options.
     #[serde(flatten)]
     pub kind: SwitchKind,
 }
@@ -250,19 +250,19 @@ pub struct Switch {
 /// A link between two ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {
-    /// A name by hand; the plan makes `A:eth0--B:eth1` where there is none.
+    /// A name by hand; otherwise the plan makes `A:eth0--B:eth1`.
     pub name: Option<String>,
     /// Both ends, in the order of the file.
     pub ends: [End; 2],
     /// Addresses by hand, by end (index 0 or 1): at most one a family for each.
     pub addresses: [Vec<IpNet>; 2],
-    /// Whether a node's end is to have no address, by end.
+    /// Whether a node's end shall have no address, by end.
     pub bare: [bool; 2],
     /// Prefixes for a node-node segment, instead of automatic ones.
     pub subnets: Vec<IpNet>,
     /// MTU of both ends; 1500 when `None`.
     pub mtu: Option<u32>,
-    /// What it does to frames: index 0 to those that the first end sends, 1 the second.
+    /// Its impairments: index 0 for frames that the first end sends, 1 for the second.
     pub impairments: [Impairments; 2],
 }
 
@@ -270,7 +270,7 @@ pub struct Link {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum End {
-    /// A node, by index into [`Lab::nodes`]; the plan picks `ethN` where no interface is named.
+    /// A node, by index into [`Lab::nodes`]; the plan picks `ethN` if no interface is named.
     Node {
         /// Index into [`Lab::nodes`].
         node: usize,

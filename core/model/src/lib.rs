@@ -1,9 +1,9 @@
-//! The lab as the user means it and as the machine is to be made.
+//! The lab as the user describes it, and as the machine shall realise it.
 //!
-//! [`parse`] turns the text of a lab file into a [`Lab`] or into every error it has, each with its
+//! [`parse`] turns the text of a lab file into a [`Lab`] or into all its errors, each with its
 //! place. [`plan`](plan::plan) gives each interface its name, MAC and addresses, each router its
-//! routes, and returns a [`Plan`]: the complete list of what is to exist. Nothing here touches the
-//! machine: same text in, same plan out.
+//! routes, and returns a [`Plan`]: the complete list of objects to make. Nothing here touches the
+//! machine: the same text gives the same plan.
 
 #![forbid(unsafe_code)]
 

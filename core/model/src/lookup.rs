@@ -1,12 +1,12 @@
-//! Looking things up in a plan by what users call them: nodes and links here, targets of captures and
-//! measurements in [`target`], the path of packets in [`path`]. Pure: nothing is asked of the machine.
+//! Finds objects of a plan by users' names: nodes and links here, targets of captures and
+//! measurements in [`target`], the path of packets in [`path`]. Pure: no query goes to the machine.
 
 pub mod path;
 pub mod target;
 
 use crate::plan::{Plan, PlannedEnd, PlannedLink, Slot};
 
-/// What is asked for is not there, or is not what can be asked for.
+/// Why a lookup fails.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LookupError {
     /// There is no such node.
@@ -14,7 +14,7 @@ pub enum LookupError {
     NoNode {
         /// The lab.
         lab: String,
-        /// The name asked for.
+        /// The requested name.
         node: String,
         /// `; did you mean …`, or nothing.
         hint: String,
@@ -24,7 +24,7 @@ pub enum LookupError {
     NoLink {
         /// The lab.
         lab: String,
-        /// The name asked for.
+        /// The requested name.
         link: String,
         /// `; …`, or nothing.
         hint: String,
@@ -34,28 +34,28 @@ pub enum LookupError {
     NoSwitch {
         /// The lab.
         lab: String,
-        /// The name asked for.
+        /// The requested name.
         switch: String,
         /// `; …`, or nothing.
         hint: String,
     },
-    /// It is there, and not as asked.
+    /// It exists, but the request does not apply to it.
     #[error("{object}: {reason}")]
     Invalid {
-        /// What was asked for.
+        /// The request.
         object: String,
         /// Why not.
         reason: String,
     },
 }
 
-/// What a lookup gives.
+/// Result of a lookup.
 pub type Result<T> = std::result::Result<T, LookupError>;
 
-/// How many links of several are named.
+/// How many of several links a message names.
 const MOST_NAMED: usize = 8;
 
-/// A node's place in the plan, by name.
+/// A node's position in the plan, by name.
 ///
 /// # Errors
 /// [`LookupError::NoNode`].
@@ -67,7 +67,7 @@ pub fn slot(plan: &Plan, node: &str) -> Result<Slot> {
     })
 }
 
-/// `; did you mean "x"?` where a name is near.
+/// `; did you mean "x"?` if a similar name exists.
 fn hint(plan: &Plan, asked: &str) -> String {
     let lower = asked.to_lowercase();
     let near = |name: &&str| {
@@ -78,12 +78,12 @@ fn hint(plan: &Plan, asked: &str) -> String {
     found.map_or_else(String::new, |n| format!("; did you mean {n:?}?"))
 }
 
-/// Finds a link: its place in the plan. It goes by its name; by one of its ends, `NODE:IFACE`, which then
-/// is the end meant; or by both of its ends, `A--B`, `A,B` or `A B`, in any order, where a node stands for each of its
-/// interfaces.
+/// Finds a link's position in the plan. It is given by its name; by one of its ends, `NODE:IFACE`, which is
+/// then the end meant; or by both ends, `A--B`, `A,B` or `A B`, in any order, where a node stands for each
+/// of its interfaces.
 ///
 /// # Errors
-/// [`LookupError::NoLink`]; [`LookupError::Invalid`] where several links are between the two.
+/// [`LookupError::NoLink`]; [`LookupError::Invalid`] if there are several links between the two.
 pub fn find_link(plan: &Plan, asked: &str) -> Result<(usize, Option<usize>)> {
     let name = asked.strip_prefix("link:").unwrap_or(asked);
     if let Some(found) = plan.link(name) {
@@ -112,7 +112,7 @@ pub fn find_link(plan: &Plan, asked: &str) -> Result<(usize, Option<usize>)> {
     }
 }
 
-/// Places of the links between two ends that are written as one word.
+/// Positions of the links between two ends that are written as one word.
 fn between(plan: &Plan, words: &str) -> Vec<usize> {
     let is = |end: &PlannedEnd, word: &str| match end {
         PlannedEnd::Node { node, .. } => {
@@ -130,7 +130,7 @@ fn between(plan: &Plan, words: &str) -> Vec<usize> {
     if let Some((a, b)) = words.split_once([',', ' ']) {
         return all(a, b);
     }
-    // A name may have two hyphens itself.
+    // A name may itself contain two hyphens.
     let cuts = words.match_indices("--").map(|(at, _)| (&words[..at], &words[at + 2..]));
     cuts.flat_map(|(a, b)| all(a, b)).collect()
 }

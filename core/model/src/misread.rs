@@ -1,15 +1,15 @@
-//! Why a text is no value of a key, and what may have been meant.
+//! Why a text is not a value of a key, and what may have been meant.
 
 use std::fmt;
 
 use netloom_config::{Kind, closest, quote, resolve};
 
-/// Why a text is no value of a key, and what may have been meant.
+/// Why a text is not a value of a key, and what may have been meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Misread {
     /// What is wrong: one line, without the key.
     pub problem: String,
-    /// What to do about it, one line.
+    /// Help, one line.
     pub help: Option<String>,
 }
 
@@ -19,7 +19,7 @@ impl Misread {
         format!("expected {what}, found {}", found(text)).into()
     }
 
-    /// The same with what to do about it.
+    /// The same with help.
     pub(crate) fn with(self, help: Option<String>) -> Misread {
         Misread { help, ..self }
     }
@@ -38,7 +38,7 @@ impl fmt::Display for Misread {
     }
 }
 
-/// A value as messages about files show it: quoted when it is text.
+/// A value as shown in messages about files: quoted if it is text.
 pub(crate) fn found(text: &str) -> String {
     match resolve(text) {
         Kind::Int(_) | Kind::Float(_) | Kind::Bool(_) => text.to_owned(),

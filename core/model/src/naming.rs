@@ -1,6 +1,6 @@
-//! Which names a lab, a node, a link and an interface may have.
+//! Valid names of labs, nodes, links and interfaces.
 //!
-//! Each function gives `None` for a good name and the reason for a bad one.
+//! Each function returns `None` for a valid name and the reason for an invalid one.
 
 use std::net::IpAddr;
 
@@ -12,10 +12,10 @@ const LONGEST_NAME: usize = 253;
 /// As long as the name by which a program joins a switch.
 const LONGEST_PORT: usize = 64;
 
-/// Names that ends of links use for doors, and that every host file has.
+/// Names that ends of links use for doors, or that every hosts file has.
 const RESERVED: &[&str] = &["host", "internet", "localhost"];
 
-/// A lab's name: `[A-Za-z0-9][A-Za-z0-9._-]*`, at most 63 bytes, for it names files.
+/// A lab's name: `[A-Za-z0-9][A-Za-z0-9._-]*`, at most 63 bytes, because it names files.
 pub fn lab_name_problem(name: &str) -> Option<String> {
     problem("lab", name, "._-", 63)
 }
@@ -37,7 +37,7 @@ pub(crate) fn node_path_problem(name: &str) -> Option<String> {
     name.split('/').find_map(node_name_problem).or_else(|| whole_name_problem(name))
 }
 
-/// A child's whole name is as long as a host name at most.
+/// A child's whole name is at most as long as a host name.
 pub(crate) fn whole_name_problem(name: &str) -> Option<String> {
     (name.len() > LONGEST_NAME).then(|| {
         let bytes = name.len();
@@ -50,13 +50,13 @@ pub(crate) fn link_name_problem(name: &str) -> Option<String> {
     problem("link", name, "._:-", 253)
 }
 
-/// A switch's port: as a link's end or a link reads, or a program's name.
+/// A switch's port: a link's end, a link's name, or a program's name.
 pub(crate) fn port_name_problem(name: &str) -> Option<String> {
     let longest = if name.contains([':', '/']) { LONGEST_NAME + 16 } else { LONGEST_PORT };
     problem("port", name, "._:#/@-", longest)
 }
 
-/// The name or number of a user or group (`what`), about as useradd(8) takes them.
+/// The name or number of a user or group (`what`), roughly as in useradd(8).
 pub(crate) fn owner_problem(what: &str, name: &str) -> Option<String> {
     if !name.is_empty() && name.bytes().all(|b| b.is_ascii_digit()) {
         // The last number means "leave it" to chown(2).
@@ -92,8 +92,8 @@ fn problem(what: &str, name: &str, signs: &str, longest: usize) -> Option<String
     (!good_start).then(|| format!("{what} name {shown} must start with a letter or a digit"))
 }
 
-/// An interface's name: the kernel's rule (`dev_valid_name`), visible ASCII only, without `%`, which
-/// the kernel takes for a pattern, and without the names that the kernel's own folders use.
+/// An interface's name: the kernel's rule (`dev_valid_name`), only visible ASCII, without `%`, which
+/// the kernel treats as a pattern, and without the names of the kernel's own directories.
 pub fn interface_name_problem(name: &str) -> Option<String> {
     let shown = quote(name);
     if name.is_empty() {
@@ -110,7 +110,7 @@ pub fn interface_name_problem(name: &str) -> Option<String> {
         .then(|| format!("interface name {shown} has {} bytes, at most 15 are allowed", name.len()))
 }
 
-/// `a/b/c` as `c.b.a`: what a node is called in `/etc/hosts`.
+/// `a/b/c` as `c.b.a`: a node's name in `/etc/hosts`.
 pub(crate) fn dotted(name: &str) -> String {
     name.rsplit('/').collect::<Vec<_>>().join(".")
 }

@@ -1,4 +1,4 @@
-//! The keys of the lab file in words, for a manual: made from the tables that the parser reads by.
+//! The keys of the lab file in words, for the manual, made from the parser's tables.
 
 use crate::file::table::{Key, Object, Value};
 use crate::parse::keys::{LAB, NODE};
@@ -6,7 +6,7 @@ use crate::parse::keys::{LAB, NODE};
 /// The keys of one kind of map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keys {
-    /// What it is called: `node`.
+    /// Its name: `node`.
     pub of: &'static str,
     /// One or two sentences.
     pub about: &'static str,
@@ -17,17 +17,17 @@ pub struct Keys {
 /// A key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyInWords {
-    /// As it is written.
+    /// Its name.
     pub name: &'static str,
-    /// What may stand there: `a whole number from 68 to 65535`.
+    /// Its valid values: `a whole number from 68 to 65535`.
     pub value: String,
-    /// Whether it must be there.
+    /// Whether it is required.
     pub required: bool,
-    /// What it means.
+    /// Its meaning.
     pub about: &'static str,
 }
 
-/// All keys, from the file as a whole to the innermost map; each kind of map once.
+/// All keys, from the top level to the innermost map; each kind of map once.
 pub fn reference() -> Vec<Keys> {
     let mut found: Vec<&'static Object> = vec![&LAB];
     let mut at = 0;
@@ -93,7 +93,7 @@ fn words(value: &Value) -> String {
         Value::Nothing => "nothing".into(),
         Value::Called(words, _) => (*words).into(),
         Value::AnyOf(kinds) => {
-            // That a map may be left empty needs no word.
+            // It is not worth mentioning that a map may be empty.
             let told = kinds.iter().filter(|kind| !matches!(kind, Value::Nothing)).map(words);
             told.collect::<Vec<_>>().join(", or ")
         }

@@ -1,12 +1,12 @@
 //! The JSON Schema of the lab file (draft 2020-12, <https://json-schema.org/draft/2020-12/schema>).
 //!
-//! It is made from the tables that the parser reads by, so it has exactly the keys that are taken.
-//! It says what can be said key by key; names, addresses and loops are the parser's to check.
+//! It is made from the parser's tables, so it has exactly the valid keys.
+//! It covers what can be checked key by key; the parser checks names, addresses and loops.
 //!
 //! A text with `{` in it may stand for any scalar, since entries with `for` fill it in.
 //!
-//! What depends on a kind (`kind: shm`) is refused by a condition on that word, so that the key which is wrong is told.
-//! What may be of several types is one schema with several types, never a choice between schemas: so a validator
+//! A condition on the word `kind` refuses keys of other kinds, so that a validator names the wrong key.
+//! A value of several types is one schema with several types, never a choice between schemas: so a validator
 //! tells which key of which node is wrong, and not only that nothing fits.
 
 use serde_json::{Map, Value as Json, json};
@@ -44,16 +44,16 @@ fn object(object: &Object) -> Json {
     Json::Object(Shape::object(object).schema())
 }
 
-/// The schema of a value: the types that it may have, and what holds for each of them.
+/// The schema of a value: its possible types, and the constraints on each of them.
 #[derive(Default)]
 struct Shape {
     types: Vec<&'static str>,
     keywords: Map<String, Json>,
-    /// The texts that it may be, where they are few.
+    /// Its possible texts, if they are few.
     words: &'static [&'static str],
     /// Whether text with `{` may stand for it.
     template: bool,
-    /// Any text will do, so that nothing holds for texts and numbers.
+    /// Any text is valid, so there are no constraints on texts and numbers.
     any_scalar: bool,
     reference: Option<String>,
 }
@@ -64,7 +64,7 @@ impl Shape {
         Shape { types: types.to_vec(), keywords, ..Shape::default() }
     }
 
-    /// The same for what an entry with `for` may fill in.
+    /// The same for values that an entry with `for` may fill in.
     fn or_template(self) -> Shape {
         Shape { template: true, ..self }
     }
@@ -145,7 +145,7 @@ impl Shape {
         Shape { reference: Some(format!("#/$defs/{}", to.name)), ..Shape::default() }
     }
 
-    /// What is of one shape or of the other.
+    /// The union of two schemas.
     fn or(mut self, other: Shape) -> Shape {
         for kind in other.types {
             if !self.types.contains(&kind) {
@@ -208,14 +208,14 @@ impl Shape {
     }
 }
 
-/// Of an object of this kind: that it has no key which only others have.
+/// The condition that an object of this kind has no key of only other kinds.
 fn only_of(kind: &KindKeys, object: &Object) -> Json {
     let others = object.kinds.iter().filter(|other| other.kind != kind.kind);
     let refused =
         others.flat_map(|other| other.keys).map(|key| (key.name.to_owned(), json!(false)));
     let refused: Map<String, Json> = refused.collect();
     let mut is = json!({"properties": {"kind": {"const": kind.kind}}});
-    // The first is meant where nothing is said.
+    // The first kind is the default.
     if object.kinds.first().is_some_and(|first| first.kind != kind.kind) {
         is["required"] = json!(["kind"]);
     }
@@ -232,7 +232,7 @@ fn number(value: &Json) -> i64 {
 
 fn value(kind: &Value) -> Json {
     let mut shape = Shape::of(kind);
-    // A map without a key that must be there may be left empty: `limits:` is `limits: {}`.
+    // A map without required keys may be left empty: `limits:` is `limits: {}`.
     if let Value::Object(object) = kind
         && object.all_keys().all(|key| !key.required)
     {

@@ -1,4 +1,4 @@
-//! The schema against the parser: same keys, and all example files hold to it.
+//! The schema compared with the parser: same keys, and all example files satisfy it.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -22,14 +22,14 @@ fn json_of(node: &Node) -> Json {
     }
 }
 
-/// What a reference to a node or direction leads to.
+/// Resolves a reference to a node or direction.
 fn shared(schema: &Json) -> Option<Json> {
     let name = schema["$ref"].as_str()?.strip_prefix("#/$defs/")?;
     (name != "template").then(|| super::schema()["$defs"][name].clone())
 }
 
-/// The words of JSON Schema that [`schema`] uses, but for `pattern`, of which only that of a template
-/// is checked. Gives the path of the first value that does not fit.
+/// A validator for the JSON Schema keywords that [`schema`] uses; of `pattern` it only checks that of
+/// templates. Returns the path of the first invalid value.
 fn misfit(schema: &Json, value: &Json, at: &str) -> Option<String> {
     if schema == &json!(true) {
         return None;
@@ -176,7 +176,7 @@ fn keys_of(schema: &Json, at: &str, found: &mut BTreeSet<String>) {
     }
 }
 
-/// The same of a value, with each of `known` that it holds.
+/// The same for a value, with each of `known` that it contains.
 fn used(value: &Json, at: &str, known: &BTreeSet<String>, found: &mut BTreeSet<String>) {
     let children: Vec<(Option<&str>, &Json)> = match value {
         Json::Object(map) => map.iter().map(|(k, v)| (Some(k.as_str()), v)).collect(),
@@ -225,14 +225,14 @@ fn a_key_that_is_not_in_the_schema_is_not_taken() {
     }
 }
 
-/// Words that leave a validator nothing to say but that nothing fits.
+/// Keywords that let a validator say only that nothing fits.
 #[test]
 fn no_choice_between_schemas_hides_where_an_error_is() {
     fn none(schema: &Json, at: &str) {
         for word in ["anyOf", "oneOf", "not"] {
             assert!(schema.get(word).is_none(), "{word} at {at}");
         }
-        // Conditions, each of which refuses keys by name.
+        // Conditions, each refusing keys by name.
         for each in schema.get("allOf").and_then(Json::as_array).into_iter().flatten() {
             assert!(each["if"]["properties"]["kind"]["const"].is_string(), "{at}");
             assert_eq!(

@@ -1,7 +1,7 @@
-//! What can be set of a node while it runs, as text: `cpu` -> `50%`.
+//! Settings of a running node as text: `cpu` -> `50%`.
 //!
-//! The same values as in a lab file, key by key, for command lines and the API. `none` takes a bound
-//! away. Whether a machine can keep them is not looked at.
+//! The same values as in a lab file, key by key, for command lines and the API. `none` removes a bound.
+//! Whether the machine can satisfy them is not checked.
 
 use netloom_config::{likely, quote, units};
 
@@ -26,24 +26,24 @@ pub const NODE_KEYS: &[&str] = &[
     "privileged",
 ];
 
-/// What can be set of a node.
+/// The settings of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// What its processes may use together.
+    /// Limits on its processes together.
     pub limits: Limits,
-    /// What may be sent to it.
+    /// The budget of frames to it.
     pub protect: Protect,
-    /// Whether the work of receiving counts as its own; `None`: where it is protected or its CPU is
+    /// Whether receive work is charged to it; `None`: if it is protected or its CPU is
     /// limited.
     pub charge_receive: Option<bool>,
-    /// How many nodes may live in it; `None`: it cannot have any.
+    /// Maximum number of nodes in it; `None`: it cannot have any.
     pub children: Option<u32>,
-    /// Whether its programs may do more than those of ordinary nodes.
+    /// Whether its programs have more capabilities than those of ordinary nodes.
     pub privileged: bool,
 }
 
 impl Settings {
-    /// What holds for a node. `charge_receive` is `None` where it is what it would be by default.
+    /// The settings of a node. `charge_receive` is `None` where it equals the default.
     pub fn of(node: &PlannedNode) -> Settings {
         let by_default = charges_by_default(&node.limits, &node.protect);
         Settings {
@@ -55,7 +55,7 @@ impl Settings {
         }
     }
 
-    /// Makes them hold for a node.
+    /// Applies them to a node.
     pub fn put(self, node: &mut PlannedNode) {
         let by_default = charges_by_default(&self.limits, &self.protect);
         node.charge_receive = self.charge_receive.unwrap_or(by_default);
@@ -66,10 +66,10 @@ impl Settings {
     }
 }
 
-/// Sets one of [`NODE_KEYS`]; `none` takes it away.
+/// Sets one of [`NODE_KEYS`]; `none` removes it.
 ///
 /// # Errors
-/// The key and what may stand there.
+/// The key, and its valid values.
 pub fn set_node(settings: &mut Settings, key: &str, text: &str) -> Result<(), String> {
     let Settings { limits, protect, charge_receive, children, privileged } = settings;
     let set = match key {
@@ -93,7 +93,7 @@ pub fn set_node(settings: &mut Settings, key: &str, text: &str) -> Result<(), St
     set.map_err(|problem| format!("{key}: {problem}"))
 }
 
-/// Refuses a privileged node in one that is not: who has the outer one reaches the programs of the inner.
+/// Refuses a privileged node inside an unprivileged one: the outer one's user reaches the inner one's programs.
 ///
 /// # Errors
 /// Both nodes, in words.
@@ -108,7 +108,7 @@ pub(crate) fn may_be_privileged(
     Err(format!("privileged: node {node} lives in node {parent}, which is not privileged"))
 }
 
-/// Refuses limits of a node that are above those of the node it lives in, and other things that node has not.
+/// Refuses limits of a node above those of its parent, and other settings that the parent lacks.
 ///
 /// # Errors
 /// The limit with both values, and the parent's name.
@@ -120,7 +120,7 @@ pub fn check_bounds(node: &PlannedNode, parent: &PlannedNode) -> Result<(), Stri
     }
 }
 
-/// A limit that is above that of the node around.
+/// A limit above the parent's.
 pub(crate) struct Excess {
     pub(crate) key: &'static str,
     asked: String,
@@ -139,7 +139,7 @@ impl Excess {
     }
 }
 
-/// Which limits are above those around; a limit that is absent on either side is not compared.
+/// Which limits are above the parent's; a limit absent on either side is not compared.
 pub(crate) fn excess(inner: &Limits, outer: &Limits) -> Vec<Excess> {
     fn over<T: PartialOrd + Copy>(
         key: &'static str,

@@ -1,4 +1,4 @@
-//! Values that are taken and refused, and what receiving is charged to.
+//! Values that are accepted and refused, and when receive work is charged.
 
 use super::*;
 use crate::Plan;

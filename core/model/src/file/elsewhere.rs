@@ -1,7 +1,8 @@
-//! Words of other programs' files (containerlab, Kathara, Mininet, Docker Compose, munet, netlab), and netloom's for them.
+//! Words of other programs' files (containerlab, Kathara, Mininet, Docker Compose, munet, netlab), and
+//! netloom's for them.
 //!
-//! Only errors use this: an unknown key is looked up here before its spelling is corrected. A word that becomes
-//! a key of netloom is a key from then on, whatever is listed here.
+//! Only errors use this: an unknown key is looked up here before its spelling is corrected. A word that
+//! becomes a key of netloom is a key from then on, whatever is listed here.
 
 use netloom_config::{Kind, Node as Yaml, likely};
 

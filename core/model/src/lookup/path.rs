@@ -1,12 +1,12 @@
-//! The way of packets from one node to another: every interface that they pass, in order.
+//! The path of packets from one node to another: every interface that they pass, in order.
 //!
-//! From node to node it is what each node's kernel answers when it is asked for the next hop; from there
-//! to the next node's interface it is the shortest way along links and switches of the plan. Interfaces of
-//! nodes and ports of kernel bridges are points; a switch of shared memory has none inside, so that it is
-//! one hop with its links. Nothing is asked of the machine here: routes come by a closure.
+//! Each node's kernel gives the next hop; from there
+//! to the next node's interface the path is the shortest one along links and switches of the plan.
+//! Interfaces of nodes and ports of kernel bridges are points; a shared-memory switch has none inside, so it
+//! forms one hop with its links. No query goes to the machine here: a closure supplies routes.
 //!
-//! A wire at a bridge's port takes frames where they leave, before any other program there. What goes into
-//! it is seen at its hidden tap, and that is the point then, so that what the wire does is the link's.
+//! A wire at a bridge's port takes frames where they leave, before any other program there. Frames that enter
+//! it are seen at its hidden tap. That is then the point, so that the wire's effects count for the link.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
@@ -22,19 +22,19 @@ use crate::lookup::{LookupError, Result};
 /// An interface that packets pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Passage {
-    /// Where it is.
+    /// Its network namespace.
     pub place: Place,
     /// Its name there.
     pub interface: String,
     /// Its name in the lab: `h1:eth0`, `s1/h1:eth0` for a bridge's port.
     pub name: String,
-    /// Whether they go out there; else they come in.
+    /// Whether they leave there; else they enter.
     pub out: bool,
-    /// Whether the interface is the hidden tap of the wire that frames of the port go into.
+    /// Whether the interface is the hidden tap of the wire that takes the port's frames.
     pub wire: bool,
 }
 
-/// A way.
+/// A path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Way {
     /// The node that sends.
@@ -43,33 +43,33 @@ pub struct Way {
     pub to: String,
     /// The sender's address.
     pub source: IpAddr,
-    /// The receiver's.
+    /// The receiver's address.
     pub destination: IpAddr,
-    /// From the sender's interface to the receiver's; two at least.
+    /// The points from the sender's interface to the receiver's; at least two.
     pub points: Vec<Passage>,
-    /// What is between each point and the next: `link NAME`, `switch NAME`, `node NAME`.
+    /// The hop between each point and the next: `link NAME`, `switch NAME`, `node NAME`.
     pub hops: Vec<String>,
 }
 
-/// What a node's kernel is asked.
+/// A question to a node's kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Question<'a> {
     /// The node.
     pub node: &'a str,
-    /// For whom packets are.
+    /// The destination of packets.
     pub to: IpAddr,
-    /// Whose they are and by which interface they come in, if they are forwarded.
+    /// Their source and incoming interface, if they are forwarded.
     pub forwarded: Option<(IpAddr, &'a str)>,
 }
 
-/// What it answers.
+/// The kernel's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Next {
-    /// The interface that they leave by.
+    /// The outgoing interface.
     pub interface: String,
-    /// The next router; none when the receiver is on the link.
+    /// The next router; `None` when the receiver is on the link.
     pub via: Option<IpAddr>,
-    /// The address that the node's own packets have.
+    /// The source address of the node's own packets.
     pub source: Option<IpAddr>,
 }
 
@@ -81,8 +81,8 @@ pub fn node<'p>(plan: &'p Plan, name: &str) -> Result<&'p PlannedNode> {
     Ok(&plan.nodes[slot(plan, name)?])
 }
 
-/// The first node on a way whose planned route to its end has several next hops, and how many: flows with
-/// other ports may leave the way there.
+/// The first node on a path whose planned route to the end has several next hops, and how many: flows with
+/// other ports may diverge there.
 pub fn branch<'p>(plan: &'p Plan, way: &Way) -> Option<(&'p str, usize)> {
     let leaving = way.points.iter().filter(|point| point.out);
     let nodes = leaving.filter_map(|point| match &point.place {
@@ -101,10 +101,10 @@ pub fn branch<'p>(plan: &'p Plan, way: &Way) -> Option<(&'p str, usize)> {
     several.next()
 }
 
-/// Answers questions; `None` where there is no route.
+/// Answers questions; `None` without a route.
 pub type Routes<'a, E> = dyn FnMut(&Question<'_>) -> std::result::Result<Option<Next>, E> + 'a;
 
-/// Finds ways in a plan.
+/// Finds paths in a plan.
 #[derive(Debug)]
 pub struct Finder<'a> {
     plan: &'a Plan,
@@ -112,20 +112,20 @@ pub struct Finder<'a> {
     wired: BTreeSet<(&'a str, usize)>,
 }
 
-/// A link and the end from which it is crossed.
+/// A link, and the end from which it is crossed.
 type Crossing = (usize, usize);
 
 impl<'a> Finder<'a> {
-    /// In this plan, with wires in these directions: names of links and their sending ends.
+    /// For this plan, with wires in these directions: names of links and their sending ends.
     pub fn new(plan: &'a Plan, wired: impl IntoIterator<Item = (&'a str, usize)>) -> Finder<'a> {
         Finder { plan, wired: wired.into_iter().collect() }
     }
 
-    /// The way of packets to an address of a node; with this source, or that of the sender's choice.
+    /// The path of packets to an address of a node; with this source, or one of the sender's choice.
     ///
     /// # Errors
-    /// [`LookupError::NoNode`]; [`LookupError::Invalid`] where there is no way, with the node and the address at which
-    /// it ends; what `routes` gives.
+    /// [`LookupError::NoNode`]; [`LookupError::Invalid`] without a path, with the node and the address at
+    /// which it ends; errors of `routes`.
     pub fn find<E: From<LookupError>>(
         &self,
         (from, to): (&str, &str),
@@ -156,7 +156,7 @@ impl<'a> Finder<'a> {
                 )),
             })?;
             if found_source.is_none() {
-                // Only the sender's own packets have an address of its choice.
+                // Only the sender itself chooses a source address.
                 found_source = Some(next.source.ok_or_else(|| {
                     fail(format!("node {node:?} has no address to send to {destination} from"))
                 })?);
@@ -176,7 +176,7 @@ impl<'a> Finder<'a> {
         Ok(Way { from, to, source, destination, points: trace.points, hops: trace.hops })
     }
 
-    /// The crossings from a node's interface to the station with an address, and whose it is.
+    /// The crossings from a node's interface to the station with an address, and its owner.
     fn to_station(
         &self,
         node: Slot,
@@ -206,7 +206,7 @@ impl<'a> Finder<'a> {
         Ok(path)
     }
 
-    /// The shortest way along links to any of these interfaces of nodes.
+    /// The shortest path along links to any of these interfaces of nodes.
     fn shortest(
         &self,
         from: (Slot, usize),
@@ -265,7 +265,7 @@ impl<'a> Finder<'a> {
             CapturedAt::Mirror => return None,
         }
         let far = &planned.ends[1 - end];
-        // Between two switches a wire takes frames where they come in.
+        // Between two switches a wire takes frames where they enter.
         let at_tap = out
             && !matches!(far, PlannedEnd::Port { .. })
             && self.wired.contains(&(planned.name.as_str(), end));
@@ -275,12 +275,12 @@ impl<'a> Finder<'a> {
     }
 }
 
-/// A way as far as it is known.
+/// A path as far as known.
 #[derive(Default)]
 struct Trace {
     points: Vec<Passage>,
     hops: Vec<String>,
-    /// What was passed since the last point.
+    /// The objects passed since the last point.
     between: Vec<String>,
 }
 

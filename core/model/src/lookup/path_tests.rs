@@ -1,4 +1,4 @@
-//! Ways through plans, with routes as the plan has them or as a test says.
+//! Paths through plans, with the plan's routes or a test's.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn plan(text: &str) -> Plan {
     crate::plan::plan(&lab).unwrap()
 }
 
-/// Answers as a kernel would that has the plan's addresses and routes.
+/// Answers like a kernel with the plan's addresses and routes.
 fn planned(plan: &Plan) -> impl FnMut(&Question<'_>) -> Result<Option<Next>> + '_ {
     |question| {
         let node = &plan.nodes[plan.node(question.node).unwrap()];

@@ -1,9 +1,9 @@
-//! What a TARGET means: words for places in a lab and on the host where frames pass.
+//! Resolves a TARGET: a name for places in a lab and on the host where frames pass.
 //!
 //! A target is `NODE:IFACE`, `NODE` (all its interfaces), `link:NAME`, `switch:S`, `switch:S/PORT` or
-//! `host:IFACE`; `S` and `S/PORT` where no node has that name. [`resolve`] finds them in the plan of a lab; whether an interface is there at the moment
-//! is seen by who opens it. A frame that crosses a target passes its points once, but for a node with
-//! several interfaces, through which a forwarded frame goes twice.
+//! `host:IFACE`; `S` and `S/PORT` if no node has that name. [`resolve`] finds them in the plan of a lab;
+//! opening shows whether an interface currently exists. A frame that crosses a target passes its points
+//! once, except a node with several interfaces, through which a forwarded frame goes twice.
 
 use crate::Plan;
 use crate::kinds::CapturedAt;
@@ -14,9 +14,9 @@ use crate::lookup::{self, LookupError, Result};
 /// The network namespace that an interface is in.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
-    /// A node's.
+    /// That of a node.
     Node(String),
-    /// The lab's core, where the ports of kernel bridges are.
+    /// The lab's core, with the ports of kernel bridges.
     Core,
     /// That of the caller.
     Host,
@@ -33,21 +33,21 @@ pub struct Point {
     pub name: String,
     /// The link that it is an end of.
     pub link: Option<String>,
-    /// Only what comes in there belongs to the target: at the ports of a bridge each frame comes in
-    /// once, and goes out any number of times.
+    /// Only frames entering there belong to the target: at the ports of a bridge each frame enters
+    /// once, and leaves any number of times.
     pub only_in: bool,
 }
 
-/// What frames of a shared-memory switch belong to a target.
+/// Which frames of a shared-memory switch belong to a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mirrored {
     /// The switch.
     pub switch: String,
-    /// Of these ports, all if there are none.
+    /// The ports; empty for all.
     pub ports: Vec<String>,
 }
 
-/// A target, found.
+/// A resolved target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// Frames of interfaces.
@@ -56,7 +56,7 @@ pub enum Target {
     Mirror(Mirrored),
 }
 
-/// The interface of the host's that a target names: that needs no lab.
+/// The interface of the host that a target names, which needs no lab.
 pub fn host(text: &str) -> Option<Point> {
     let interface = text.strip_prefix("host:")?;
     Some(Point {
@@ -115,7 +115,7 @@ pub fn resolve(plan: &Plan, text: &str) -> Result<Target> {
     Ok(Target::Points(points))
 }
 
-/// Every link of a lab, each at one end; switches of shared memory are seen at the links on them.
+/// Every link of a lab, each at one end; shared-memory switches are seen at their links.
 pub fn all(plan: &Plan) -> Vec<Point> {
     plan.links.iter().filter_map(|link| of_link(plan, link)).collect()
 }
@@ -164,7 +164,7 @@ fn link(plan: &Plan, name: &str) -> Result<Target> {
     Ok(Target::Points(vec![point]))
 }
 
-/// One end of a link: a node's if it has one.
+/// One end of a link: preferably a node's.
 fn of_link(plan: &Plan, link: &PlannedLink) -> Option<Point> {
     let at = |end: &PlannedEnd| match end {
         PlannedEnd::Node { node, interface } => {
@@ -228,7 +228,7 @@ fn switch(plan: &Plan, name: &str, port: Option<&str>) -> Result<Target> {
     Ok(Target::Points(points))
 }
 
-/// A port is named by what is at the other end of its link, or by its interface.
+/// A port is named by the other end of its link, or by its interface.
 fn is_port(point: &Point, switch: &str, port: &str) -> bool {
     point.interface == port
         || point.name.strip_prefix(switch).and_then(|n| n.strip_prefix('/')) == Some(port)

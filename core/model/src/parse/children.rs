@@ -1,7 +1,7 @@
 //! Nodes in nodes: a tree in the file, a list in the lab, parents before their children.
 //!
-//! A child's name is its parent's and its own, `PARENT/NAME`, and `NAME.PARENT` in `/etc/hosts`; no
-//! two nodes are called the same there. No child has more than the nodes around it, in number or in
+//! A child's name is `PARENT/NAME`, and `NAME.PARENT` in `/etc/hosts`, where names are
+//! unique. No child exceeds the nodes around it, in number or in
 //! limits.
 
 use std::collections::HashMap;
@@ -16,11 +16,11 @@ use crate::bounds::{MAX_DEPTH, MAX_NODES};
 use crate::naming::{dotted, whole_name_problem};
 use crate::setting::{excess, may_be_privileged};
 
-/// A node whose children are read.
+/// A node whose children are being read.
 #[derive(Clone, Copy)]
 pub(crate) struct Parent {
     index: usize,
-    /// 1 for a node of the lab's own.
+    /// 1 for a top-level node.
     depth: usize,
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn nodes(
     })
 }
 
-/// Checks what only all nodes can tell; gives nodes with `children` but no limit theirs.
+/// Performs checks that need all nodes; sets the limit of nodes with `children` but no limit.
 pub(crate) fn check(nodes: &mut [Origin<NodeBody>], report: &mut Report) {
     check_counts(nodes, report);
     if nodes.iter().all(|origin| origin.value.node.parent.is_none()) {
@@ -80,7 +80,7 @@ pub(crate) fn check(nodes: &mut [Origin<NodeBody>], report: &mut Report) {
 
 fn check_counts(nodes: &mut [Origin<NodeBody>], report: &mut Report) {
     let mut counts = vec![0_u32; nodes.len()];
-    // Children stand after their parents, so theirs are complete first.
+    // Children follow their parents, so going backwards theirs are complete first.
     for index in (0..nodes.len()).rev() {
         let count = counts[index];
         let body = &mut nodes[index].value;
@@ -103,7 +103,7 @@ fn check_counts(nodes: &mut [Origin<NodeBody>], report: &mut Report) {
     report.set_repetition(None);
 }
 
-/// A limit of a node is at most that of the nearest node around that has one.
+/// A limit of a node is at most that of its nearest ancestor that has one.
 fn check_limits(nodes: &[Origin<NodeBody>], body: &NodeBody, report: &mut Report) {
     let mut told = Vec::new();
     let mut around = body.node.parent;
@@ -128,7 +128,7 @@ fn check_limits(nodes: &[Origin<NodeBody>], body: &NodeBody, report: &mut Report
     }
 }
 
-/// No two nodes have one name in `/etc/hosts`, and no name there reads like an address.
+/// Names in `/etc/hosts` are unique, and none reads like an address.
 fn check_hosts(nodes: &[Origin<NodeBody>], report: &mut Report) {
     let mut taken: HashMap<String, usize> = HashMap::new();
     let top_first = |child: bool| {
@@ -143,7 +143,7 @@ fn check_hosts(nodes: &[Origin<NodeBody>], report: &mut Report) {
             report.error(origin.place, format!("{shown} reads like an address"));
         }
         match taken.get(&dotted) {
-            // Of equal names the table of names tells.
+            // The table of names reports equal names.
             Some(first) if nodes[*first].value.node.name == *name => {}
             Some(first) => {
                 let first = &nodes[*first];

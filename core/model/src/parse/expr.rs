@@ -2,16 +2,16 @@
 //!
 //! Values are 64-bit integers, text and truth values; a truth value counts as 1 or 0. From loosest
 //! to tightest: `or`, `and`, `not`, one comparison, `+ -`, `* / %`, unary `-`. Division and
-//! remainder round down (Knuth's floored division), so that `(x-1)%10` wraps around. Arithmetic that
-//! leaves 64 bits is an error, never a wrong value. Length is bounded, so that neither parsing nor
-//! evaluation can go deep.
+//! remainder round down (Knuth's floored division), so that `(x-1)%10` wraps around. Arithmetic overflow
+//! of 64 bits is an error, never a wrong value. Length is bounded, which bounds the depth of parsing
+//! and evaluation.
 
 use std::fmt;
 use std::rc::Rc;
 
-/// More tokens than these make no expression.
+/// Maximum tokens of an expression.
 const MAX_TOKENS: usize = 256;
-/// Parentheses, `not` and `-` may be nested this deep.
+/// Maximum nesting of parentheses, `not` and `-`.
 const MAX_DEPTH: usize = 32;
 
 /// The value of an index or expression.
@@ -75,10 +75,10 @@ pub(crate) enum Operator {
     Or,
 }
 
-/// What `for` may say for an index as text.
+/// The textual forms of an index in `for`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Bounds {
-    /// `a..b`: both ends belong to it.
+    /// `a..b`, including both ends.
     Range(Expr, Expr),
     /// `n`: from 0 to n-1.
     Count(Expr),
@@ -97,7 +97,7 @@ impl Bounds {
 /// Why an expression cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Problem {
-    /// What is wrong with its grammar.
+    /// A syntax error.
     Grammar(String),
     /// No index has this name.
     UnknownIndex(String),
@@ -232,14 +232,14 @@ impl Operator {
     }
 }
 
-/// Rounds towards minus infinity; `y` is not 0.
+/// Division rounding towards minus infinity; `y` is not 0.
 fn floor_divide(x: i64, y: i64) -> Option<i64> {
     let quotient = x.checked_div(y)?;
     let rest = x % y;
     Some(if rest != 0 && (rest < 0) != (y < 0) { quotient - 1 } else { quotient })
 }
 
-/// What rounding towards minus infinity leaves: it has the sign of `y`, which is not 0.
+/// The remainder of that division: it has the sign of `y`, which is not 0.
 fn floor_remainder(x: i64, y: i64) -> i64 {
     let rest = x.wrapping_rem(y);
     if rest != 0 && (rest < 0) != (y < 0) { rest + y } else { rest }

@@ -1,4 +1,4 @@
-//! Expressions against a reference in 128 bits, and the texts that are none.
+//! Expressions compared with a 128-bit reference, and invalid texts.
 
 use proptest::prelude::*;
 
@@ -87,7 +87,7 @@ fn long_and_deep_expressions_are_refused() {
 }
 
 /// An expression as text with every operation in parentheses, and its value in 128 bits; `None`
-/// where an operation has no value or leaves 64 bits.
+/// if an operation has no value or overflows 64 bits.
 #[derive(Clone, Debug)]
 struct Sample {
     text: String,
@@ -119,7 +119,7 @@ fn samples() -> impl Strategy<Value = Sample> {
     let small = any::<i32>().prop_map(i64::from);
     let leaf = prop_oneof![0..12_i64, -12..0_i64, small, any::<i64>()].prop_map(|n| {
         let text = if n < 0 { format!("(-{})", n.unsigned_abs()) } else { n.to_string() };
-        // The smallest number has no positive twin, so it cannot be written.
+        // The smallest number has no positive counterpart, so it cannot be written.
         Sample { text, value: (n != i64::MIN).then_some(i128::from(n)) }
     });
     leaf.prop_recursive(4, 24, 2, |inner| {

@@ -1,7 +1,7 @@
-//! What a link does to frames: the keys of a link for both directions, those of `a` and `b` for one.
+//! Reads impairments: the keys of a link for both directions, those of `a` and `b` for one.
 //!
-//! Single values are read by [`crate::impairment`], so that they mean the same on a command line;
-//! maps are read here. Whether all of a direction goes together is checked last, once.
+//! [`crate::impairment`] reads single values, so that they mean the same on a command line;
+//! maps are read here. The values of each direction are finally checked together.
 
 use std::collections::HashMap;
 
@@ -16,10 +16,10 @@ use crate::impairment::{
 };
 use crate::misread::Misread;
 
-/// What both directions do, and where it stands.
+/// The impairments of both directions, with their places.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RawImpairments {
-    /// Index 0: what is done to frames that the first end sends.
+    /// Index 0: for frames that the first end sends.
     pub values: [Impairments; 2],
     /// By direction and key: the place of the value and how the key reads, `delay` or `a.delay`.
     places: [HashMap<&'static str, (Place, String)>; 2],
@@ -34,7 +34,7 @@ pub(crate) fn impairments(
     report: &mut Report,
 ) -> RawImpairments {
     let mut raw = RawImpairments { complete: true, ..RawImpairments::default() };
-    // Of a link `mtu` is that of the interfaces.
+    // A link's own `mtu` is that of the interfaces.
     for key in KEYS.iter().copied().filter(|key| *key != "mtu") {
         let Some(value) = fields.get(key) else { continue };
         raw.complete &= one(key, value, &path.key(key), &mut raw.values[0], report);
@@ -56,7 +56,7 @@ pub(crate) fn impairments(
 }
 
 impl RawImpairments {
-    /// Refuses what does not go together; `link` is how the link reads.
+    /// Refuses incompatible values; `link` is the link's name in messages.
     pub(crate) fn check(&self, link: &str, place: Place, report: &mut Report) {
         if !self.complete {
             return;
@@ -104,7 +104,7 @@ fn one(
     good
 }
 
-/// What a key asks for.
+/// Sets the value of a key.
 fn what(key: &str) -> &'static str {
     match key {
         "delay" => DELAY,
@@ -118,7 +118,7 @@ fn what(key: &str) -> &'static str {
     }
 }
 
-/// The value of a key of a map; what is wrong with it is reported.
+/// The value of a key of a map; reports errors.
 fn value<T>(
     fields: &Fields<'_>,
     key: &'static str,

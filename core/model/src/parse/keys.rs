@@ -1,4 +1,4 @@
-//! The tables of the lab file's keys, but for those that only one kind of switch has (`crate::kinds`).
+//! The tables of the lab file's keys, except those of only one kind of switch (`crate::kinds`).
 
 use crate::bounds::{MAX_PROCESSES, MAX_SOCKETS, MAX_WEIGHT};
 use crate::file::table::{BYTES, DURATION, Key, MODE, Object, Value, key};

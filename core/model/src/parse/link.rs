@@ -1,4 +1,4 @@
-//! A link as it is written: ends by name, addresses by end.
+//! Reads a link as written: ends by name, addresses by end.
 
 use ipnet::IpNet;
 use netloom_config::{Kind, Node as Yaml, Path, Report, quote, read};
@@ -10,7 +10,7 @@ use crate::file::values::{At, each_or_only, family, is_ipv4, mtu, subnet, unusab
 use crate::file::{Fields, elsewhere};
 use crate::naming::{interface_name_problem, link_name_problem};
 
-/// Reads a link in either form; `None` when it has no two ends.
+/// Reads a link in either form; `None` unless it has two ends.
 pub(crate) fn link(yaml: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<RawLink> {
     match &yaml.kind {
         Kind::Seq(_) => Some(RawLink {
@@ -111,12 +111,12 @@ fn raw_end(text: &str) -> Result<RawEnd, String> {
     }
 }
 
-/// Whether a value says that there is no address.
+/// Whether a value means no address.
 fn is_none(value: &Yaml) -> bool {
     read::scalar(value) == Some("none")
 }
 
-/// Refuses the word for addresses that a server gives.
+/// Refuses the word for addresses from a server.
 fn is_dhcp(value: &Yaml, path: &Path<'_>, report: &mut Report) -> bool {
     let found = read::scalar(value).is_some_and(|word| word.to_lowercase().starts_with("dhcp"));
     if found {

@@ -2,8 +2,8 @@
 //!
 //! In order: the YAML tree (`netloom-config`), `for` unrolled ([`unroll`]), bodies read key by key
 //! ([`node`], [`switch`], [`link`], [`children`], against the tables of [`keys`]), names resolved ([`resolve`]), addresses by
-//! hand checked ([`segments`]). Each step reports all it finds and goes on with the rest. A lab that
-//! comes out obeys all that [`crate::lab`] promises. Time and memory are bounded for any input.
+//! hand checked ([`segments`]). Each step reports all errors it finds and continues with the rest. A
+//! resulting lab keeps all promises of [`crate::lab`]. Time and memory are bounded for any input.
 
 mod children;
 mod expr;
@@ -38,8 +38,8 @@ use crate::lab::{Lab, Pool};
 use crate::naming::{lab_name_problem, node_name_problem};
 use crate::plan::ends_of_switches;
 
-/// Reads a lab file. `file` is its name for messages; `default_name` becomes the lab's name when the
-/// file gives none (the file's name without its ending).
+/// Reads a lab file. `file` is its name for messages; `default_name` (the file's name without its
+/// extension) becomes the lab's name when the file gives none.
 ///
 /// # Errors
 /// Every error of the file, in order of place; their `Display` is the full text for the user.
@@ -63,10 +63,10 @@ pub fn parse(file: &str, text: &[u8], default_name: &str) -> Result<Lab, Diagnos
     }
 }
 
-/// The name of a lab from its file alone, whatever else is wrong in it; parameters as of [`parse`].
+/// The name of a lab from its file, whatever else is wrong in it; parameters as for [`parse`].
 ///
 /// # Errors
-/// The file cannot be read at all, or its name can be none.
+/// The file cannot be read at all, or its name is invalid.
 pub fn lab_name(file: &str, text: &[u8], default_name: &str) -> Result<String, Diagnostics> {
     let mut report = Report::new(file);
     let Some(tree) = load(text, &mut report) else { return Err(report.finish()) };
@@ -111,7 +111,7 @@ fn name(node: Option<&Yaml>, default_name: &str, report: &mut Report) -> String 
     name
 }
 
-/// Whether routes are computed, and by all paths of equal cost.
+/// Whether routes are computed, and whether they use all paths of equal cost.
 fn routing(node: Option<&Yaml>, report: &mut Report) -> (bool, bool) {
     let path = Path::Root.key("routing");
     let auto = |value: &Yaml, path: &Path<'_>, report: &mut Report| {
@@ -262,7 +262,7 @@ fn check_count(
     Err(Stop)
 }
 
-/// Resolves and checks what only the whole file can tell.
+/// Resolves names and performs the checks that need the whole file.
 fn finish(mut parts: Parts, pool: &Pool, report: &mut Report) -> Lab {
     children::check(&mut parts.nodes, report);
     let names = resolve::names(&parts, report);

@@ -1,5 +1,4 @@
-//! The body of a node: each key's value, with everything that can be said about it without knowing the rest of the
-//! file.
+//! Reads the body of a node, with every check that does not need the rest of the file.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,7 +13,7 @@ use crate::file::{Fields, choice};
 use crate::lab::{FileContent, FileSpec, Node, Program, Ready, Restart, RouteSpec, Via};
 use crate::naming::{interface_name_problem, node_path_problem};
 
-/// Reads a node's body; what is wrong in it is left at its default.
+/// Reads a node's body; invalid values keep their default.
 pub(crate) fn node(name: &str, yaml: &Yaml, path: &Path<'_>, report: &mut Report) -> NodeBody {
     let node = Node { name: name.to_owned(), ..Node::default() };
     let mut body =
@@ -37,7 +36,7 @@ pub(crate) fn node(name: &str, yaml: &Yaml, path: &Path<'_>, report: &mut Report
     body
 }
 
-/// The keys of a node that are about its programs and files.
+/// Reads the keys of a node about its programs and files.
 fn read_programs(fields: &Fields<'_>, path: &Path<'_>, node: &mut Node, report: &mut Report) {
     if let Some(value) = fields.get("root") {
         node.root = non_empty(value, &path.key("root"), report).map(PathBuf::from);
@@ -186,8 +185,8 @@ fn sysctls(value: &Yaml, path: &Path<'_>, report: &mut Report) -> BTreeMap<Strin
     sysctls
 }
 
-/// A name below `net.`, or a path below `net/` where an interface's name holds a dot (sysctl(8)).
-/// Nothing in it may lead out of `/proc/sys/net`.
+/// A name below `net.`, or a path below `net/` for an interface's name with a dot (sysctl(8)).
+/// It must not lead out of `/proc/sys/net`.
 fn is_net_sysctl(key: &str) -> bool {
     let separator = if key.contains('/') { '/' } else { '.' };
     let letters = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
@@ -196,7 +195,7 @@ fn is_net_sysctl(key: &str) -> bool {
     parts.next() == Some("net") && key.len() > 4 && parts.all(part)
 }
 
-/// A path inside a node: absolute, and it names something below `/` without detours.
+/// A path inside a node: absolute, below `/`, without `.` or `..`.
 fn check_inner_path(inner: &str, place: Place, path: &Path<'_>, report: &mut Report) {
     let problem = if !inner.starts_with('/') {
         "must be absolute"

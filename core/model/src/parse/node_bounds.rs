@@ -1,4 +1,4 @@
-//! What bounds a node: `limits`, `protect`, `charge-receive`, `storage`, `privileged` and the limit of `children`.
+//! Reads a node's bounds: `limits`, `protect`, `charge-receive`, `storage`, `privileged`, limit of `children`.
 
 use netloom_config::{Node as Yaml, Path, Place, Report, read};
 
@@ -10,7 +10,7 @@ use crate::bounds::{
 use crate::file::Fields;
 use crate::lab::{Limits, Protect};
 
-/// Reads these keys of a node; what is wrong in them is left at its default.
+/// Reads these keys of a node; invalid values keep their default.
 pub(crate) fn read_bounds(
     fields: &Fields<'_>,
     path: &Path<'_>,
@@ -84,7 +84,7 @@ fn limits(
     limits
 }
 
-/// A size that is large enough to work with.
+/// A size of at least a usable minimum.
 fn memory(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<u64> {
     let bytes = read::bytes(value, path, report);
     if bytes.is_some_and(|bytes| bytes < LEAST_MEMORY) {

@@ -1,4 +1,4 @@
-//! What was read of a file before names are resolved: bodies, links whose ends are names, each with its places.
+//! A file as read before names are resolved: bodies, links whose ends are names, each with its places.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use crate::file::values::At;
 use crate::kinds::RawSwitchKind;
 use crate::lab::{End, Link, Node, Switch};
 
-/// An object of the file, with the round of `for` that made it.
+/// An object of the file, with the `for` repetition that made it.
 #[derive(Debug)]
 pub(crate) struct Origin<T> {
     pub value: T,
-    /// Where its name, or the link, stands.
+    /// The place of its name, or of the link.
     pub place: Place,
     pub repetition: Option<Arc<Repetition>>,
 }
@@ -27,13 +27,13 @@ pub(crate) struct Parts {
     pub links: Vec<Origin<RawLink>>,
 }
 
-/// A link whose ends are known, beside the text it comes from.
+/// A link with resolved ends, and its origin.
 pub(crate) struct Resolved<'p> {
     pub raw: &'p Origin<RawLink>,
     pub ends: [End; 2],
 }
 
-/// A node's body with what is checked later.
+/// A node's body with values that are checked later.
 #[derive(Debug)]
 pub(crate) struct NodeBody {
     pub node: Node,
@@ -47,13 +47,13 @@ pub(crate) struct NodeBody {
     pub privileged: Option<Place>,
 }
 
-/// A switch's body with what is checked later.
+/// A switch's body with values that are checked later.
 #[derive(Debug)]
 pub(crate) struct SwitchBody {
     pub switch: Switch,
     pub subnets: Vec<At<IpNet>>,
     pub mtu: Option<Place>,
-    /// What is said about its kind.
+    /// Its kind as read.
     pub kind: RawSwitchKind,
 }
 
@@ -80,7 +80,7 @@ pub(crate) struct EndAddresses {
     pub bare: bool,
 }
 
-/// An end as it is written.
+/// An end as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RawEnd {
     /// `NAME` or `NAME:IFACE`.
@@ -115,11 +115,11 @@ impl RawLink {
     }
 }
 
-/// What a link's ends are given by hand, by end.
+/// Addresses given by hand, by end.
 #[derive(Debug, Default)]
 pub(crate) struct EndsAddresses {
     pub(crate) addresses: [Vec<IpNet>; 2],
-    /// A node's end that is to have none.
+    /// A node's end that shall have none.
     pub(crate) bare: [bool; 2],
 }
 

@@ -1,4 +1,4 @@
-//! Names become indices: every end of a link exists, nothing is taken twice, switches form no loop.
+//! Resolves names to indices: every end of a link exists, nothing is used twice, switches form no loop.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,14 +10,14 @@ use crate::file::elsewhere;
 use crate::file::values::At;
 use crate::lab::{End, Via};
 
-/// What a name stands for.
+/// The object of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Named {
     Node(usize),
     Switch(usize),
 }
 
-/// The names of nodes and switches; reports those that are taken.
+/// The names of nodes and switches; reports duplicates.
 pub(crate) fn names(parts: &Parts, report: &mut Report) -> HashMap<String, Named> {
     let mut names: HashMap<String, (Named, Place)> = HashMap::new();
     let nodes = parts
@@ -70,7 +70,7 @@ pub(crate) fn links<'p>(
     resolved
 }
 
-/// For suggestions, in an order that does not change from run to run.
+/// For suggestions, in a deterministic order.
 fn sorted(names: &HashMap<String, Named>) -> Vec<&str> {
     let mut all: Vec<&str> = names.keys().map(String::as_str).collect();
     all.sort_unstable();
@@ -79,7 +79,7 @@ fn sorted(names: &HashMap<String, Named>) -> Vec<&str> {
 
 struct Resolver<'n> {
     names: &'n HashMap<String, Named>,
-    /// The line of the link that took an interface: of a node, or of the host (`None`).
+    /// The line of the link that uses an interface: of a node, or of the host (`None`).
     taken: HashMap<(Option<usize>, String), u32>,
     link_names: HashMap<String, u32>,
     all: Vec<&'n str>,
@@ -164,7 +164,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Takes an interface of a node or, without one, of the host.
+    /// Claims an interface of a node or, without one, of the host.
     fn take(
         &mut self,
         node: Option<usize>,
@@ -188,7 +188,7 @@ impl Resolver<'_> {
     }
 }
 
-/// Bridges run without spanning tree: a loop would flood for ever.
+/// Bridges run without spanning tree, so a loop would flood for ever.
 fn check_switches(parts: &Parts, links: &[Resolved<'_>], report: &mut Report) {
     let mut sets = Sets::new(parts.switches.len());
     let mut ports = vec![0_usize; parts.switches.len()];
@@ -219,7 +219,7 @@ fn check_switches(parts: &Parts, links: &[Resolved<'_>], report: &mut Report) {
     }
 }
 
-/// Next hops that are nodes exist and share a segment; interfaces to leave by exist.
+/// Checks that next hops that are nodes exist and share a segment, and that outgoing interfaces exist.
 pub(crate) fn check_routes(
     parts: &Parts,
     names: &HashMap<String, Named>,
@@ -285,7 +285,7 @@ fn check_next_hop(
 struct Attached {
     segments: Vec<HashSet<usize>>,
     named: Vec<HashSet<String>>,
-    /// How many interfaces take the next free `ethN`.
+    /// How many interfaces get the next free `ethN`.
     automatic: Vec<usize>,
 }
 
@@ -309,7 +309,7 @@ impl Attached {
         attached
     }
 
-    /// Automatic names are the lowest `ethN` that no link names, so they lie below the number of all.
+    /// Automatic names are the lowest `ethN` not used by any link, so they are below the total number.
     fn has_interface(&self, node: usize, name: &str) -> bool {
         let total = self.automatic[node] + self.named[node].len();
         let automatic = |n: usize| self.automatic[node] > 0 && n < total;

@@ -1,8 +1,8 @@
-//! Addresses and prefixes by hand, checked segment by segment.
+//! Checks addresses and prefixes given by hand, segment by segment.
 //!
-//! A segment is what a broadcast reaches: switches that are linked with each other and all links
+//! A segment is what a broadcast reaches: connected switches and all links
 //! that end in them, or a link without a switch. A segment has one prefix of each family; its
-//! addresses are different and lie in it; prefixes of different segments do not overlap.
+//! addresses are distinct and in the prefix; prefixes of different segments do not overlap.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -16,7 +16,7 @@ use super::sets::Sets;
 use crate::file::values::{At, is_ipv4};
 use crate::lab::End;
 
-/// IPv6 asks every link for this MTU (RFC 8200, section 5).
+/// IPv6 requires this MTU of every link (RFC 8200, section 5).
 const MIN_MTU_IPV6: u32 = 1280;
 
 /// The segment of each link: equal numbers for links of one segment.
@@ -66,7 +66,7 @@ pub(crate) fn check(
 struct Prefix {
     net: IpNet,
     place: Place,
-    /// Whether it was given as a subnet; else it follows from the first address.
+    /// Whether it was given as a subnet; else it is derived from the first address.
     given: bool,
     repetition: Option<Arc<Repetition>>,
 }
@@ -223,7 +223,7 @@ impl Checker {
     }
 
     /// Prefixes in order of their first address: one that starts before the end of an earlier one
-    /// lies in it, for prefixes never overlap in part.
+    /// is inside it, because prefixes never overlap partially.
     fn overlaps(&self, report: &mut Report) {
         let mut sorted: Vec<_> = self.prefixes.iter().collect();
         sorted.sort_by_key(|((segment, _), p)| {
@@ -249,7 +249,7 @@ impl Checker {
         report.set_repetition(None);
     }
 
-    /// Every interface on a segment needs an address of its own, but for those that are to have none.
+    /// Every interface on a segment needs an address of its own, except those that shall have none.
     fn capacity(
         &self,
         links: &[Resolved<'_>],

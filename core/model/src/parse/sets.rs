@@ -1,4 +1,4 @@
-//! Sets of numbers that are joined: which switches are one segment.
+//! Disjoint sets of numbers (union-find): which switches form one segment.
 
 /// Joins numbers into sets.
 pub(crate) struct Sets(Vec<usize>);
@@ -8,7 +8,7 @@ impl Sets {
         Sets((0..count).collect())
     }
 
-    /// The number that stands for the set of `x`.
+    /// The representative of the set of `x`.
     pub(crate) fn find(&mut self, mut x: usize) -> usize {
         while self.0[x] != x {
             self.0[x] = self.0[self.0[x]];
@@ -17,7 +17,7 @@ impl Sets {
         x
     }
 
-    /// False when both were in one set already.
+    /// False if both were already in one set.
     pub(crate) fn join(&mut self, x: usize, y: usize) -> bool {
         let (x, y) = (self.find(x), self.find(y));
         self.0[x.max(y)] = x.min(y);

@@ -1,4 +1,4 @@
-//! The body of a switch: what every kind has; the rest is its kind's to read.
+//! Reads the body of a switch: the keys common to all kinds; the kind reads the rest.
 
 use netloom_config::{Entry, Kind, Node as Yaml, Path, Place, Report, quote, resolve};
 
@@ -8,7 +8,7 @@ use crate::file::{Fields, choice, values};
 use crate::kinds::{Around, RawSwitchKind, SwitchKind};
 use crate::lab::Switch;
 
-/// Reads a switch's body; what is wrong in it is left at its default.
+/// Reads a switch's body; invalid values keep their default.
 pub(crate) fn switch(name: &str, yaml: &Yaml, path: &Path<'_>, report: &mut Report) -> SwitchBody {
     let mut switch = Switch { name: name.to_owned(), ..Switch::default() };
     let Some(fields) = Fields::open(yaml, path, &SWITCH, report) else {
@@ -34,7 +34,7 @@ pub(crate) fn switch(name: &str, yaml: &Yaml, path: &Path<'_>, report: &mut Repo
     SwitchBody { switch, subnets, mtu: mtu.map(|v| v.place), kind }
 }
 
-/// Keys that another kind has are told from those that none has.
+/// Distinguishes keys of another kind from unknown ones.
 fn refuse_keys_of_others(word: &str, fields: &Fields<'_>, path: &Path<'_>, report: &mut Report) {
     for other in SWITCH.kinds.iter().filter(|other| other.kind != word) {
         for key in other.keys {
@@ -46,7 +46,7 @@ fn refuse_keys_of_others(word: &str, fields: &Fields<'_>, path: &Path<'_>, repor
     }
 }
 
-/// A kind that other programs of this sort have is named in the refusal.
+/// The refusal names a kind known from other programs.
 fn kind(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<&'static str> {
     let kinds: Vec<&str> = SWITCH.kinds.iter().map(|of| of.kind).collect();
     if value.text == "openflow" && value.kind == Kind::Str {
@@ -61,12 +61,12 @@ fn kind(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<&'static s
     choice(value, path, (&SWITCH, "kind"), &kinds, report)
 }
 
-/// The kind of a switch that is made in a running lab, from settings by key and value as in the file, of a kind that can
-/// be joined (`shm` where none is given). Keys that the file gives maps and lists, and those that are about the segment,
+/// The kind of a switch made in a running lab, from settings by key and value as in the file. It must be a kind
+/// that can be joined (`shm` by default). Keys with maps or lists as values, and those of the segment,
 /// cannot be given here.
 ///
 /// # Errors
-/// The first setting that is wrong, and what may stand there.
+/// The first invalid setting, and its valid values.
 pub fn switch_kind(name: &str, settings: &[(String, String)]) -> Result<SwitchKind, String> {
     let mut entries: Vec<Entry> = Vec::with_capacity(settings.len() + 1);
     let entry = |key: &str, text: &str| {

@@ -1,8 +1,8 @@
 //! The body of a repeated entry with `{expression}` in its texts, compiled once and filled in for
 //! each combination of indices.
 //!
-//! `{{` and `}}` stand for braces. A text that holds an expression means what its result would mean
-//! if it stood there without quotes: `mtu: "{1400+x}"` is a number.
+//! `{{` and `}}` stand for braces. A text with an expression means what its result would mean
+//! when written without quotes: `mtu: "{1400+x}"` is a number.
 
 use netloom_config::{Entry, Kind, Node, Place, Report, quote, resolve};
 
@@ -13,7 +13,7 @@ use super::work::{Exhausted, Work};
 #[derive(Debug)]
 pub(crate) struct Text {
     pieces: Vec<Piece>,
-    /// What it costs to fill in, in units of [`Work`].
+    /// The cost of filling it in, in units of [`Work`].
     cost: usize,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Template {
 
 #[derive(Debug)]
 enum Content {
-    /// Nothing in it is to be replaced.
+    /// A node without replacements.
     Fixed(Node, usize),
     Text(Text),
     Seq(Vec<Template>),
@@ -53,7 +53,7 @@ enum Content {
 pub(crate) enum Failure {
     /// An expression has no value.
     NoValue(Place, String),
-    /// There is too much work in the file.
+    /// The file needs too much work.
     Exhausted,
 }
 
@@ -105,7 +105,7 @@ impl Text {
         self.pieces.iter().any(|p| matches!(p, Piece::Expr(_)))
     }
 
-    /// The text with values in the place of expressions.
+    /// The text with expressions replaced by values.
     pub(crate) fn fill(
         &self,
         slots: &[Value],
@@ -156,7 +156,7 @@ fn split(text: &str, indices: &[String]) -> Result<Vec<Piece>, Problem> {
     Ok(pieces)
 }
 
-/// Where the expression at the start of a text ends, text in quotes skipped.
+/// The end of the expression at the start of a text, skipping quoted text.
 fn closing_brace(text: &str) -> Option<usize> {
     let mut quote = None;
     for (at, c) in text.char_indices() {
@@ -171,7 +171,7 @@ fn closing_brace(text: &str) -> Option<usize> {
 }
 
 impl Template {
-    /// Compiles the body of an entry, without `for` and `if`, and without the nodes in a node, which
+    /// Compiles the body of an entry, without `for` and `if`, and without the nodes inside a node, which
     /// may have indices of their own.
     pub(crate) fn compile_body(
         node: &Node,
@@ -219,7 +219,7 @@ impl Template {
         Some(Template { place: node.place, content })
     }
 
-    /// The node with values in the place of expressions.
+    /// The node with expressions replaced by values.
     pub(crate) fn fill(
         &self,
         slots: &[Value],
@@ -261,7 +261,7 @@ fn compile_entry(
     Some((key?, entry.place, value?))
 }
 
-/// Different keys may become the same one.
+/// Different keys may become equal.
 fn fill_entries(
     entries: &[(Text, Place, Template)],
     slots: &[Value],

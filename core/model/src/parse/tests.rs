@@ -1,4 +1,4 @@
-//! Lab files that are right, and what they mean.
+//! Valid lab files and their meaning.
 
 use super::*;
 use crate::lab::{End, FileContent, Restart, Via};

@@ -1,9 +1,9 @@
-//! `for` and `if`: one entry of the file becomes one for each combination of its indices.
+//! Unrolls `for` and `if`: an entry of the file becomes one for each combination of its indices.
 //!
-//! Indices run from the outermost, which depends on no other, to the innermost; among those that
-//! could come next, in order of writing. Entries without `for` pass through untouched.
+//! Indices run from the outermost, which depends on no other, to the innermost; independent ones
+//! in written order. Entries without `for` pass unchanged.
 //!
-//! Nodes in a node stand in the scope of its indices: they are filled in with those and their own.
+//! Nodes inside a node are in the scope of its indices: both these and their own are filled in.
 
 use std::sync::Arc;
 
@@ -13,20 +13,20 @@ use super::expr::{self, Bounds, Expr, RESERVED, Value};
 use super::template::{Failure, Template, Text, report_problem};
 use super::work::{Exhausted, Work};
 
-/// More indices than these make no `for`.
+/// Maximum indices of a `for`.
 const MAX_INDICES: usize = 16;
 
-/// What the parser carries along.
+/// The parser's context.
 pub(crate) struct Context {
     pub report: Report,
     pub work: Work,
-    /// Entries with `for` so far, to tell them apart.
+    /// Entries with `for` so far, to distinguish them.
     pub entries: usize,
-    /// Rounds of all of them so far.
+    /// Repetitions of all of them so far.
     pub rounds: usize,
 }
 
-/// The indices of the entries around one, with their values in this round.
+/// The indices of the enclosing entries, with their current values.
 #[derive(Clone, Default)]
 pub(crate) struct Scope<'s> {
     names: &'s [String],
@@ -34,21 +34,21 @@ pub(crate) struct Scope<'s> {
     pub repetition: Option<Arc<Repetition>>,
 }
 
-/// One entry as it is to be read: its name with the place of it, its body, and which round it is.
+/// One entry to read: its name with place, its body, and its repetition.
 pub(crate) struct Round<'n> {
     pub name: &'n str,
     pub place: Place,
     pub body: &'n Node,
-    /// The body as it is written.
+    /// The body as written.
     pub raw: &'n Node,
-    /// For what stands in it.
+    /// The scope for entries inside it.
     pub scope: Scope<'n>,
 }
 
-/// There is no going on with the file: too much work, or too many objects. The report says why.
+/// Reading the file cannot continue: too much work, or too many objects. The report says why.
 pub(crate) struct Stop;
 
-/// Calls `each` for the entry, or for each of its rounds when it has a `for`.
+/// Calls `each` for the entry, or for each of its repetitions if it has a `for`.
 pub(crate) fn unroll(
     name: &str,
     place: Place,
@@ -67,7 +67,7 @@ pub(crate) fn unroll(
         }
         context.entries += 1;
     } else if context.work.spend(body.weight()).is_err() {
-        // What stands in a repeated entry is read again in each round of that.
+        // The content of a repeated entry is read again in each repetition.
         return Err(too_much(place, context));
     }
     let compiled = Compiled::new(name, place, body, scope, &mut context.report);
@@ -88,7 +88,7 @@ fn too_much(place: Place, context: &mut Context) -> Stop {
     Stop
 }
 
-/// What an index runs over.
+/// The values of an index.
 enum Source {
     Bounds(Bounds),
     List(Vec<Value>),
@@ -101,13 +101,13 @@ struct Index {
 
 struct Compiled {
     entry_place: Place,
-    /// Those of the scope, then its own.
+    /// The scope's indices, then its own.
     names: Vec<String>,
-    /// How many are of the scope.
+    /// How many belong to the scope.
     base: usize,
-    /// Its own.
+    /// Its own indices.
     indices: Vec<Index>,
-    /// Its own from the outermost to the innermost.
+    /// Its own indices from the outermost to the innermost.
     order: Vec<usize>,
     condition: Option<(Place, Expr)>,
     name: Text,
@@ -129,7 +129,7 @@ impl Compiled {
         let base = names.len();
         names.extend(index_names(entries, scope.names, report)?);
         let indices: Vec<_> = entries.iter().map(|e| index(e, &names, report)).collect();
-        // Without `for` it has been told of already.
+        // Without `for` the error is already reported.
         let condition = body.get("if").filter(|_| spec.is_some());
         let condition = condition.map(|node| (node.place, condition_of(node, &names, report)));
         let name = Text::compile(name, &names, place, report);
@@ -221,7 +221,7 @@ fn index(entry: &Entry, names: &[String], report: &mut Report) -> Option<Index> 
     Some(Index { place: node.place, source })
 }
 
-/// A range that is empty whatever the other indices are was meant otherwise.
+/// A range that is always empty is a mistake.
 fn check_constant(source: &Source, entry: &Entry, report: &mut Report) -> Option<()> {
     if let Source::Bounds(Bounds::Range(Expr::Value(Value::Int(a)), Expr::Value(Value::Int(b)))) =
         source
@@ -259,7 +259,7 @@ fn condition_of(node: &Node, names: &[String], report: &mut Report) -> Option<Ex
     }
 }
 
-/// Which of the entry's own indices an index' bounds name.
+/// Which of the entry's own indices the bounds of an index name.
 fn needs(index: &Index, base: usize) -> Vec<usize> {
     let mut slots = Vec::new();
     match &index.source {
@@ -325,7 +325,7 @@ struct Run<'r> {
 }
 
 impl Run<'_> {
-    /// Runs the index of this level and all further in.
+    /// Runs the index of this level and all inner ones.
     fn level(&mut self, level: usize) -> Result<(), Stop> {
         let compiled = self.compiled;
         let Some(&slot) = compiled.order.get(level) else { return self.round() };
@@ -390,7 +390,7 @@ impl Run<'_> {
         }
     }
 
-    /// All indices are set: makes one entry of them.
+    /// All indices are set: makes one entry.
     fn round(&mut self) -> Result<(), Stop> {
         let compiled = self.compiled;
         if let Some((place, condition)) = &compiled.condition {
@@ -426,7 +426,7 @@ impl Run<'_> {
         Ok((name, self.compiled.body.fill(&self.slots, report, work)?))
     }
 
-    /// This round, with the values of these indices in order of writing, those around first.
+    /// This repetition, with the values of these indices in written order, outer ones first.
     fn repetition(&mut self, known: &[usize]) -> Option<Arc<Repetition>> {
         if known.is_empty() {
             return self.scope.repetition.clone();
@@ -455,7 +455,7 @@ impl Run<'_> {
     }
 }
 
-/// A value for a message, on one line and not long.
+/// A value for a message, on one short line.
 fn short(value: &Value) -> String {
     match value {
         Value::Text(text) if text.len() > 20 || text.contains(char::is_control) => quote(text),

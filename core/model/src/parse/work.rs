@@ -1,29 +1,29 @@
-//! How much unrolling one file may ask for: a budget, so that a small file cannot run away.
+//! The budget of unrolling for one file, so that a small file cannot cost unbounded work.
 
-/// About one byte of memory, or a few nanoseconds, each.
+/// Units of about one byte of memory, or a few nanoseconds.
 #[derive(Debug)]
 pub(crate) struct Work {
     left: usize,
 }
 
-/// The budget is used up.
+/// The budget is exhausted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Exhausted;
 
 impl Work {
-    /// What a whole file may cost: some seconds and some hundred MiB at the very worst.
+    /// The budget of a whole file: at worst some seconds and some hundred MiB.
     pub(crate) const WHOLE_FILE: usize = 256 << 20;
-    /// What a combination of indices costs before anything is made from it.
+    /// The cost of a combination of indices before anything is made from it.
     pub(crate) const COMBINATION: usize = 64;
 
-    /// What each value or operation of an expression costs at each evaluation.
+    /// The cost of each value or operation of an expression per evaluation.
     pub(crate) const OPERATION: usize = 32;
 
     pub(crate) fn new(units: usize) -> Work {
         Work { left: units }
     }
 
-    /// Takes so many units.
+    /// Spends units.
     pub(crate) fn spend(&mut self, units: usize) -> Result<(), Exhausted> {
         match self.left.checked_sub(units) {
             Some(left) => {
