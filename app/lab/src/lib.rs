@@ -25,6 +25,7 @@ pub use events::Event;
 pub use keep::switches::SwitchOptions;
 pub use launch::{listing, orphan};
 pub use service::Service;
+pub use stage::role::Role;
 pub use store::host_change::HostChange;
 pub use store::names;
 pub use store::state::{Folder, State, runtime_dir};

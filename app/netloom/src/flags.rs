@@ -14,6 +14,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use netloom_lab::Role;
 
 pub(crate) use capture::{Capture, CaptureDirection, CaptureEngine, CaptureFormat};
 pub(crate) use generate::{Generate, GenerateEngine, Replay};
@@ -113,7 +114,7 @@ pub(crate) enum Verb {
         words: Vec<String>,
     },
     /// Carries the frames of a lab's wires.
-    #[command(hide = true)]
+    #[command(name = Role::Wire.verb(), hide = true)]
     WireProcess {
         /// The process that starts it.
         starter: i32,
@@ -121,10 +122,10 @@ pub(crate) enum Verb {
         folder: PathBuf,
     },
     /// Clones inits for a lab process.
-    #[command(hide = true)]
+    #[command(name = Role::Spawner.verb(), hide = true)]
     SpawnerProcess,
     /// Is a shared-memory switch.
-    #[command(hide = true)]
+    #[command(name = Role::Switch.verb(), hide = true)]
     SwitchProcess {
         /// The process that starts it.
         starter: i32,
@@ -136,7 +137,7 @@ pub(crate) enum Verb {
         options: String,
     },
     /// Carries frames between a switch and an interface whose port is its standard input.
-    #[command(hide = true)]
+    #[command(name = Role::Plug.verb(), hide = true)]
     PlugProcess {
         /// The process that starts it.
         starter: i32,
@@ -483,6 +484,15 @@ mod tests {
 
     fn parse(line: &str) -> Result<Cli, clap::Error> {
         Cli::try_parse_from(line.split(' '))
+    }
+
+    #[test]
+    fn every_role_is_a_hidden_verb() {
+        let command = crate::command_line::command();
+        for role in Role::ALL {
+            let verb = command.find_subcommand(role.verb()).expect(role.verb());
+            assert!(verb.is_hide_set(), "{}", role.verb());
+        }
     }
 
     #[test]

@@ -16,6 +16,9 @@ use rustix::process::Signal;
 
 use crate::{End, Error, Lock, Pump, Result};
 
+/// What a plug is called.
+pub const NAME: &str = "netloom-plug";
+
 /// Type of the interface's descriptor, and how it is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
@@ -70,7 +73,7 @@ impl Options {
 /// # Errors
 /// The descriptor is not of the stated type, the switch cannot be joined, or carrying fails.
 pub fn serve(port: OwnedFd, lock: Lock, options: &Options) -> Result<End> {
-    process::set_name("netloom-plug");
+    process::set_name(NAME);
     let signals =
         process::catch(&[Signal::TERM.as_raw()]).map_err(Error::system("catch signals"))?;
     let port = open(options, port)?;

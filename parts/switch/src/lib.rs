@@ -27,7 +27,7 @@ mod system;
 
 pub use error::{Error, Result};
 pub use options::{Options, listen};
-pub use server::serve;
+pub use server::{NAME, serve};
 
 #[cfg(test)]
 extern crate self as netloom_switch;

@@ -33,7 +33,8 @@ const MOST_GUESTS: usize = 128;
 const TURN: usize = 16;
 
 /// The process's name in process lists: at most 15 bytes (prctl(2)).
-const NAME: &str = "netloom-switch";
+/// What a switch's process is called.
+pub const NAME: &str = "netloom-switch";
 
 /// Runs a switch whose ports and managers connect to `listener` (SOCK_SEQPACKET, listening), until it
 /// receives a stop request or SIGTERM. `socket` is the path that the listener is bound to, removed at the

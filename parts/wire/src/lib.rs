@@ -17,7 +17,7 @@ mod store;
 mod worker;
 
 pub use error::{Error, Result};
-pub use serve::serve;
+pub use serve::{NAME, serve};
 
 #[cfg(test)]
 extern crate self as netloom_wire;

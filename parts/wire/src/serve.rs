@@ -23,6 +23,9 @@ use crate::control::{
 use crate::worker::{Worker, unwake, wake};
 use crate::{Error, Result};
 
+/// What the process of wires is called.
+pub const NAME: &str = "netloom-wire";
+
 /// Interval of checks whether the directory still exists.
 const LOOK: Duration = Duration::from_secs(5);
 
@@ -41,7 +44,7 @@ const MOST_CLIENTS: usize = 32;
 /// # Errors
 /// The process cannot be set up. Client errors are answered to the clients.
 pub fn serve(listener: OwnedFd, folder: &Path) -> Result<()> {
-    process::set_name("netloom-wire");
+    process::set_name(NAME);
     let signals = process::catch(&[Signal::TERM.as_raw()])
         .map_err(|e| Error::System { operation: "catch signals", source: e })?;
     Server::new(listener, signals, folder)?.run()

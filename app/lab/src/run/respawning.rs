@@ -37,7 +37,7 @@ impl Running {
 fn start() -> Result<Spawner> {
     let (ours, theirs) = Spawner::socket()?;
     let started = Command::new("/proc/self/exe")
-        .arg("spawner-process")
+        .arg(crate::stage::role::Role::Spawner.verb())
         .stdin(Stdio::from(theirs))
         .spawn()
         .map_err(Error::state("/proc/self/exe", "start a spawner"))?;

@@ -14,6 +14,44 @@ use rustix::process::{Pid, Signal};
 
 use crate::{Error, Result};
 
+/// A role of this program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Carries the frames of a lab's wires; found by the socket that it listens on.
+    Wire,
+    /// A shared-memory switch; found by its socket.
+    Switch,
+    /// Carries frames between a switch and an interface; found by the lock that it holds.
+    Plug,
+    /// Clones inits for a lab process whose spawner was killed; ends with its client.
+    Spawner,
+}
+
+impl Role {
+    /// All roles.
+    pub const ALL: [Role; 4] = [Role::Wire, Role::Switch, Role::Plug, Role::Spawner];
+
+    /// The hidden verb of the command line that starts it.
+    pub const fn verb(self) -> &'static str {
+        match self {
+            Role::Wire => "wire-process",
+            Role::Switch => "switch-process",
+            Role::Plug => "plug-process",
+            Role::Spawner => "spawner-process",
+        }
+    }
+
+    /// The name of its process.
+    pub const fn process(self) -> &'static str {
+        match self {
+            Role::Wire => netloom_wire::NAME,
+            Role::Switch => netloom_switch::NAME,
+            Role::Plug => netloom_plug::NAME,
+            Role::Spawner => netloom_node::spawner::NAME,
+        }
+    }
+}
+
 /// How long a process may take to be found, and how often it is looked for.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 const START_LOOK: Duration = Duration::from_millis(1);
@@ -67,7 +105,7 @@ impl Process {
 /// # Errors
 /// It cannot be started, ends at once, or is not found within thirty seconds; it is ended then.
 pub(crate) fn start<T>(
-    role: &str,
+    role: Role,
     arguments: &[&OsStr],
     input: Option<OwnedFd>,
     operation: &'static str,
@@ -76,7 +114,7 @@ pub(crate) fn start<T>(
     let started = |e| Error::state("/proc/self/exe", operation)(e);
     let own = rustix::process::getpid().as_raw_nonzero().to_string();
     let mut child = Command::new("/proc/self/exe")
-        .arg(role)
+        .arg(role.verb())
         .arg(own)
         .args(arguments)
         .stdin(input.map_or_else(Stdio::null, Stdio::from))

@@ -133,7 +133,7 @@ impl Drop for Raised {
 fn keep(index: u32, object: &str, first: &OwnedFd) -> ! {
     // Key signals of the terminal must not reach it.
     let _ = rustix::process::setsid();
-    process::set_name("netloom-plug");
+    process::set_name(netloom_plug::NAME);
     process::close_all_but(&[first.as_fd()]);
     let _ = rustix::io::read(first, &mut [0u8]);
     let code = match set(index, object, false) {

@@ -13,7 +13,7 @@ use rustix::process::Pid;
 
 use super::asked;
 use crate::Result;
-use crate::stage::role::{self, Process};
+use crate::stage::role::{self, Process, Role};
 use crate::store::state::Folder;
 
 /// Where a switch of a lab listens.
@@ -35,7 +35,7 @@ pub(super) fn find_switch(socket: &Path) -> Result<Option<Process>> {
 pub(super) fn start_switch(folder: &Folder, switch: &str, options: &str) -> Result<Process> {
     let (socket, state) = (socket(folder, switch), folder.switch_state(switch));
     let words = [socket.as_os_str(), state.as_os_str(), OsStr::new(options)];
-    role::start("switch-process", &words, None, "start a switch", || find_switch(&socket))
+    role::start(Role::Switch, &words, None, "start a switch", || find_switch(&socket))
 }
 
 /// The process of a plug, if it lives.
@@ -64,5 +64,5 @@ pub(super) struct Plug<'a> {
 pub(super) fn start_plug(plug: &Plug<'_>, fd: OwnedFd) -> Result<Process> {
     let words = [plug.lock.as_os_str(), plug.switch.as_os_str()];
     let words = [words[0], words[1], OsStr::new(plug.name), OsStr::new(plug.kind)];
-    role::start("plug-process", &words, Some(fd), "start a plug", || find_plug(plug.lock))
+    role::start(Role::Plug, &words, Some(fd), "start a plug", || find_plug(plug.lock))
 }

@@ -9,7 +9,7 @@ use netloom_wire::control::Connection;
 
 use super::failed;
 use crate::Result;
-use crate::stage::role;
+use crate::stage::role::{self, Role};
 use crate::store::state::Folder;
 
 /// How long one whose sockets are closed may take to end.
@@ -34,7 +34,7 @@ impl Process {
     /// it listens, so that nobody is left whom no socket names.
     pub(super) fn start(folder: &Folder) -> Result<Process> {
         let (path, operation) = (folder.path(), "start the wires' process");
-        role::start("wire-process", &[path.as_os_str()], None, operation, || Process::find(folder))
+        role::start(Role::Wire, &[path.as_os_str()], None, operation, || Process::find(folder))
     }
 
     pub(super) fn lives(&self) -> bool {
