@@ -52,13 +52,13 @@ pub enum Target {
 pub struct Generator {
     spec: Spec,
     frame: Frame,
-    way: Way,
+    driver: Driver,
     /// The number of the next frame.
     next: u64,
 }
 
 #[derive(Debug)]
-enum Way {
+enum Driver {
     Live(Box<Live>),
     Outlet(Outlet),
 }
@@ -71,15 +71,17 @@ impl Generator {
     /// [`Error::Engine`] for an engine that cannot send there, and errors of the kernel.
     pub fn open(target: Target, engine: Engine, spec: Spec) -> Result<Generator> {
         let frame = spec.check()?;
-        let way = match (target, engine) {
-            (Target::Switch(port), Engine::Auto | Engine::Shm) => Way::Outlet(Outlet::switch(port)),
-            (Target::Switch(_), _) => return Err(no_way("ring", "a switch is joined by shm")),
+        let driver = match (target, engine) {
+            (Target::Switch(port), Engine::Auto | Engine::Shm) => {
+                Driver::Outlet(Outlet::switch(port))
+            }
+            (Target::Switch(_), _) => return Err(unusable("ring", "a switch is joined by shm")),
             (Target::Interface { .. }, Engine::Shm) => {
-                return Err(no_way("shm", "an interface is none of a switch's ports"));
+                return Err(unusable("shm", "an interface is none of a switch's ports"));
             }
             (Target::Interface { index, far }, _) => interface(index, far, engine, &spec, &frame)?,
         };
-        Ok(Generator { spec, frame, way, next: 0 })
+        Ok(Generator { spec, frame, driver, next: 0 })
     }
 
     /// Sends until all frames are sent, the duration is over, or `stop` is set (checked between frames).
@@ -87,15 +89,15 @@ impl Generator {
     /// # Errors
     /// [`Error::Down`], [`Error::Gone`], [`Error::FarEnd`], and errors of the kernel.
     pub fn run(&mut self, stop: &AtomicBool) -> Result<SendReport> {
-        match &mut self.way {
-            Way::Live(live) => live.run(&self.spec, stop),
-            Way::Outlet(_) => self.one_by_one(stop),
+        match &mut self.driver {
+            Driver::Live(live) => live.run(&self.spec, stop),
+            Driver::Outlet(_) => self.one_by_one(stop),
         }
     }
 
     fn one_by_one(&mut self, stop: &AtomicBool) -> Result<SendReport> {
-        let Way::Outlet(outlet) = &mut self.way else {
-            return Err(no_way("ring", "frames are made in the kernel"));
+        let Driver::Outlet(outlet) = &mut self.driver else {
+            return Err(unusable("ring", "frames are made in the kernel"));
         };
         let (offered, refused) = (outlet.offered, outlet.refused);
         let (mut clock, mut bytes) = (Clock::new(), 0);
@@ -157,7 +159,7 @@ impl Generator {
     }
 }
 
-fn no_way(engine: &'static str, reason: &str) -> Error {
+fn unusable(engine: &'static str, reason: &str) -> Error {
     Error::Engine { engine, reason: reason.to_owned() }
 }
 
@@ -168,23 +170,23 @@ fn interface(
     engine: Engine,
     spec: &Spec,
     frame: &Frame,
-) -> Result<Way> {
+) -> Result<Driver> {
     let (most, length) = (most_of(index)?, spec.longest());
     if length > most {
         return Err(Error::TooLong { index, length, most });
     }
-    let ring = || Outlet::ring(index, length).map(Way::Outlet);
+    let ring = || Outlet::ring(index, length).map(Driver::Outlet);
     match engine {
         Engine::LiveFrames => {
             let reached = reach(index, far.as_ref())?;
-            Ok(Way::Live(Box::new(Live::open(index, spec, frame, reached)?)))
+            Ok(Driver::Live(Box::new(Live::open(index, spec, frame, reached)?)))
         }
         Engine::Auto if spec.is_many() && Live::can(spec) => {
             match reach(index, far.as_ref()).and_then(|reached| match reached {
                 Reached::Elsewhere => Err(Error::FarEnd { index }),
                 fine => Live::open(index, spec, frame, fine),
             }) {
-                Ok(live) => Ok(Way::Live(Box::new(live))),
+                Ok(live) => Ok(Driver::Live(Box::new(live))),
                 Err(_) => ring(),
             }
         }

@@ -43,12 +43,12 @@ const OFFLOADS: u32 = 10;
 
 /// A sink for frames.
 pub(crate) struct Outlet {
-    way: Way,
+    medium: Medium,
     pub(crate) offered: u64,
     pub(crate) refused: u64,
 }
 
-enum Way {
+enum Medium {
     Ring(Box<Ring>),
     Switch { port: Box<SwitchPort>, buffer: Vec<u8> },
 }
@@ -95,26 +95,27 @@ impl Outlet {
             let reason = "the kernel made no ring".to_owned();
             return Err(Error::Engine { engine: "ring", reason });
         };
-        let way = Way::Ring(Box::new(Ring { fd, index, ring, most, buffer: vec![0; HEADER] }));
-        Ok(Outlet { way, offered: 0, refused: 0 })
+        let medium =
+            Medium::Ring(Box::new(Ring { fd, index, ring, most, buffer: vec![0; HEADER] }));
+        Ok(Outlet { medium, offered: 0, refused: 0 })
     }
 
     /// A port that has joined a switch.
     pub(crate) fn switch(port: Box<SwitchPort>) -> Outlet {
-        let way = Way::Switch { port, buffer: vec![0; HEADER] };
-        Outlet { way, offered: 0, refused: 0 }
+        let medium = Medium::Switch { port, buffer: vec![0; HEADER] };
+        Outlet { medium, offered: 0, refused: 0 }
     }
 
     pub(crate) fn engine(&self) -> UsedEngine {
-        match self.way {
-            Way::Ring(_) => UsedEngine::Ring,
-            Way::Switch { .. } => UsedEngine::Shm,
+        match self.medium {
+            Medium::Ring(_) => UsedEngine::Ring,
+            Medium::Switch { .. } => UsedEngine::Shm,
         }
     }
 
     /// Whether the frame is within the limit.
     pub(crate) fn takes(&self, frame: &[u8]) -> bool {
-        let Way::Ring(ring) = &self.way else {
+        let Medium::Ring(ring) = &self.medium else {
             return frame.len() <= netloom_shm::MOST_FRAME - HEADER;
         };
         let tagged = matches!(frame.get(12..14), Some([0x81, 0] | [0x88, 0xa8]));
@@ -127,14 +128,14 @@ impl Outlet {
     #[inline]
     pub(crate) fn offer(&mut self, frame: &[u8]) -> Result<()> {
         self.offered += 1;
-        match &mut self.way {
-            Way::Ring(ring) => {
+        match &mut self.medium {
+            Medium::Ring(ring) => {
                 ring.prepare(frame);
                 if !ring.ring.put(&ring.buffer) && !ring.put_slowly(&mut self.refused)? {
                     self.refused += 1;
                 }
             }
-            Way::Switch { port, buffer } => {
+            Medium::Switch { port, buffer } => {
                 buffer.truncate(HEADER);
                 buffer.extend_from_slice(frame);
                 match port.queue(buffer)? {
@@ -150,9 +151,9 @@ impl Outlet {
     /// Sends pending frames to the interface.
     #[inline]
     pub(crate) fn flush(&mut self) -> Result<()> {
-        match &mut self.way {
-            Way::Ring(ring) => self.refused += ring.kick()?,
-            Way::Switch { port, .. } => port.flush(),
+        match &mut self.medium {
+            Medium::Ring(ring) => self.refused += ring.kick()?,
+            Medium::Switch { port, .. } => port.flush(),
         }
         Ok(())
     }
@@ -162,8 +163,8 @@ impl Outlet {
     /// it.
     pub(crate) fn finish(&mut self) -> Result<()> {
         self.flush()?;
-        match &mut self.way {
-            Way::Ring(ring) => {
+        match &mut self.medium {
+            Medium::Ring(ring) => {
                 let end = Clock::now() + LAST;
                 while ring.ring.waiting() > 0 && Clock::now() < end {
                     std::thread::yield_now();
@@ -171,7 +172,7 @@ impl Outlet {
                 }
                 self.refused += ring.ring.drop_all();
             }
-            Way::Switch { port, .. } => {
+            Medium::Switch { port, .. } => {
                 self.refused += port.drain(Duration::from_nanos(LAST))?;
             }
         }

@@ -150,33 +150,33 @@ fn push_route(
     route: &planned::Route,
     replace: bool,
 ) {
-    if let Some(way) = Way::of(node, route, |_| true) {
+    if let Some(way) = InstalledRoute::of(node, route, |_| true) {
         way.push(batch, name, replace);
     }
 }
 
 /// A route as it is known in a node: where it leads, and how.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Way {
+pub(crate) struct InstalledRoute {
     pub(crate) to: ipnet::IpNet,
     /// Next routers, none on the link itself, and indexes of interfaces; at least one.
     hops: Vec<(Option<IpAddr>, u32)>,
 }
 
-impl Way {
+impl InstalledRoute {
     /// A planned route of a node, without the next hops whose interface, by place, is not there; `None`
     /// where none is left.
     pub(crate) fn of(
         node: &PlannedNode,
         route: &planned::Route,
         there: impl Fn(usize) -> bool,
-    ) -> Option<Way> {
+    ) -> Option<InstalledRoute> {
         let first = (route.via, route.interface);
         let also = route.also.iter().map(|hop| (Some(hop.via), hop.interface));
         let all = std::iter::once(first).chain(also).filter(|(_, interface)| there(*interface));
         let index = |interface: usize| node.interfaces.get(interface).map(|i| i.index);
         let hops: Vec<_> = all.filter_map(|(via, i)| Some((via, index(i)?))).collect();
-        (!hops.is_empty()).then_some(Way { to: route.to, hops })
+        (!hops.is_empty()).then_some(InstalledRoute { to: route.to, hops })
     }
 
     /// Adds the request for it.

@@ -3,7 +3,7 @@
 //!
 //! * **Sockets**: one pair of BPF programs a lab, at the lab's group of the version 2 hierarchy; made
 //!   with the first node whose sockets are limited.
-//! * **Protection**: a node's budget stands at every spot its frames come by: at the egress of the
+//! * **Protection**: a node's budget stands at every point its frames come by: at the egress of the
 //!   switch's port, else at the ingress of its own interface. One set of programs a namespace.
 //! * **Charging**: the node's ends of its links do their receiving in kernel threads, which are moved
 //!   into the node's groups.
@@ -26,7 +26,7 @@ use netloom_netlink::charge;
 use crate::build::keeper::{Context, Fresh, Gone, Keeper};
 use crate::error::refused;
 use crate::stage::absent::is_absent;
-use crate::stage::attach::{self, Spot};
+use crate::stage::attach::{self, AttachPoint};
 use crate::store::state::State;
 use crate::view::{ProtectView, SenderView};
 use crate::{Error, Result};
@@ -132,7 +132,7 @@ impl Guards {
             bytes: node.protect.bytes,
             ..ProtectView::default()
         };
-        let mut spaces: Vec<NodeId> = spots_of(state, slot).iter().map(|s| s.space).collect();
+        let mut spaces: Vec<NodeId> = points_of(state, slot).iter().map(|s| s.space).collect();
         spaces.sort_unstable();
         spaces.dedup();
         for space in spaces {
@@ -179,8 +179,8 @@ impl Keeper for Guards {
         let plan = &context.state.plan;
         for (slot, node) in plan.slots().zip(&plan.nodes) {
             if !node.protect.is_empty() {
-                for spot in spots_of(context.state, slot) {
-                    inner.reopen(context, spot)?;
+                for point in points_of(context.state, slot) {
+                    inner.reopen(context, point)?;
                 }
             }
             if node.charge_receive {
@@ -233,22 +233,22 @@ impl Inner {
     fn protect_with(&mut self, context: &Context<'_>, slot: Slot, with: &Protect) -> Result<()> {
         let node = &context.state.plan.nodes[slot];
         let object = format!("node {:?}", node.name);
-        for spot in spots_of(context.state, slot) {
-            let known = self.shields.remove(&spot.space);
-            let shield = attach::run_in_living(context.inits, spot.space, &object, || {
+        for point in points_of(context.state, slot) {
+            let known = self.shields.remove(&point.space);
+            let shield = attach::run_in_living(context.inits, point.space, &object, || {
                 let shield = match known {
                     Some(shield) => shield,
                     None => {
-                        new_shield(spot.space).map_err(refused(&object, "load its programs"))?
+                        new_shield(point.space).map_err(refused(&object, "load its programs"))?
                     }
                 };
                 shield
-                    .protect(spot.index, spot.direction, number(node), &budget(with))
+                    .protect(point.index, point.direction, number(node), &budget(with))
                     .map_err(refused(&object, "protect"))?;
                 Ok(shield)
             })?;
             if let Some(shield) = shield {
-                self.shields.insert(spot.space, shield);
+                self.shields.insert(point.space, shield);
             }
         }
         Ok(())
@@ -257,8 +257,8 @@ impl Inner {
     fn change_budget(&mut self, context: &Context<'_>, slot: Slot, to: &Protect) -> Result<()> {
         let node = &context.state.plan.nodes[slot];
         let object = format!("node {:?}", node.name);
-        for spot in spots_of(context.state, slot) {
-            if let Some(shield) = self.shields.get(&spot.space) {
+        for point in points_of(context.state, slot) {
+            if let Some(shield) = self.shields.get(&point.space) {
                 shield
                     .change(number(node), &budget(to))
                     .map_err(refused(&object, "change its protection"))?;
@@ -270,11 +270,11 @@ impl Inner {
     fn unprotect(&mut self, context: &Context<'_>, slot: Slot) -> Result<()> {
         let node = &context.state.plan.nodes[slot];
         let object = format!("node {:?}", node.name);
-        for spot in spots_of(context.state, slot) {
-            let Some(shield) = self.shields.get(&spot.space) else { continue };
-            attach::run_in_living(context.inits, spot.space, &object, || {
+        for point in points_of(context.state, slot) {
+            let Some(shield) = self.shields.get(&point.space) else { continue };
+            attach::run_in_living(context.inits, point.space, &object, || {
                 shield
-                    .unprotect(spot.index)
+                    .unprotect(point.index)
                     .map(drop)
                     .map_err(refused(&object, "take its protection away"))
             })?;
@@ -282,16 +282,16 @@ impl Inner {
         Ok(())
     }
 
-    fn reopen(&mut self, context: &Context<'_>, spot: Spot) -> Result<()> {
-        if self.shields.contains_key(&spot.space) {
+    fn reopen(&mut self, context: &Context<'_>, point: AttachPoint) -> Result<()> {
+        if self.shields.contains_key(&point.space) {
             return Ok(());
         }
-        let found = attach::run_in_living(context.inits, spot.space, "protection", || {
-            Shield::reopen(spot.index, spot.direction)
+        let found = attach::run_in_living(context.inits, point.space, "protection", || {
+            Shield::reopen(point.index, point.direction)
                 .map_err(refused("protection", "find its programs"))
         })?;
         if let Some(shield) = found.flatten() {
-            self.shields.insert(spot.space, shield);
+            self.shields.insert(point.space, shield);
         }
         Ok(())
     }
@@ -376,17 +376,17 @@ fn names_here<'a>(state: &State, node: &'a PlannedNode) -> Vec<&'a str> {
     here.map(|i| i.name.as_str()).collect()
 }
 
-/// Where frames for a node come by: one spot an interface.
-fn spots_of(state: &State, slot: Slot) -> Vec<Spot> {
+/// Where frames for a node come by: one point an interface.
+fn points_of(state: &State, slot: Slot) -> Vec<AttachPoint> {
     let node = &state.plan.nodes[slot];
     // What comes by an interface that is elsewhere is not for this node.
     let here = node.interfaces.iter().enumerate().filter(|(_, i)| !is_absent(state, node, i));
-    let spot = |(interface, planned): (usize, &Interface)| {
+    let point = |(interface, planned): (usize, &Interface)| {
         let link = &state.plan.links[planned.link];
         let here = PlannedEnd::Node { node: slot, interface };
         let side = link.ends.iter().position(|e| *e == here).unwrap_or(0);
         match state.seat(link, 1 - side) {
-            Seat::Port => Spot {
+            Seat::Port => AttachPoint {
                 space: NodeId::CORE,
                 index: link.port_index(1 - side),
                 direction: Direction::Egress,
@@ -396,7 +396,7 @@ fn spots_of(state: &State, slot: Slot) -> Vec<Spot> {
             }
         }
     };
-    here.map(spot).collect()
+    here.map(point).collect()
 }
 
 fn add(view: &mut ProtectView, state: &State, slot: Slot, space: NodeId, totals: &Protection) {

@@ -1,8 +1,8 @@
 //! The wires of a lab: put into links that are impaired, taken out when they no longer are.
 //!
 //! Frames are carried by a process of its own, which has no rights and lives on when the lab process
-//! is killed. Where the lab may load BPF programs, a link stays the veth pair it is: at the spot
-//! where a direction passes ([`spots`](crate::stage::attach)) frames are led through a hidden tap, so that a
+//! is killed. Where the lab may load BPF programs, a link stays the veth pair it is: at the point
+//! where a direction passes ([`attach`](crate::stage::attach)) frames are led through a hidden tap, so that a
 //! wire can be put into a running link and taken out again without a reset. In an ordinary user's
 //! lab only links that were declared with impairments have a wire: such a link is made of two veth
 //! pairs, whose inner ends, in the core namespace, the process reads and writes by packet sockets.
@@ -36,7 +36,7 @@ use self::ports::{inner_ports, make_tap};
 use self::process::{Process, end_process};
 use crate::build::keeper::{Context, Fresh, Gone, Keeper};
 use crate::error::refused;
-use crate::stage::attach::{self, Spot};
+use crate::stage::attach::{self, AttachPoint};
 use crate::stage::role::{self, FIRST_PAUSE, STEADY};
 use crate::store::state::{Folder, State};
 use crate::{Error, Result};
@@ -56,7 +56,7 @@ struct Inner {
     splices: BTreeMap<NodeId, Splice>,
     /// Directions with a wire: link's id and the sending end, and where frames are caught (`None`:
     /// the wire is built in).
-    placed: BTreeMap<LinkSide, Option<Spot>>,
+    placed: BTreeMap<LinkSide, Option<AttachPoint>>,
 }
 
 impl Wires {
@@ -82,14 +82,14 @@ impl Wires {
         let mut inner = self.inner();
         for from in [0, 1] {
             inner.take_out(context, link, from, false)?;
-            let spot = attach::of_direction(context.state, link, from);
-            let splice = spot.and_then(|s| Some((s, inner.splices.get(&s.space)?)));
-            let Some((spot, splice)) = splice.filter(|(s, _)| s.space != NodeId::CORE) else {
+            let point = attach::of_direction(context.state, link, from);
+            let splice = point.and_then(|s| Some((s, inner.splices.get(&s.space)?)));
+            let Some((point, splice)) = splice.filter(|(s, _)| s.space != NodeId::CORE) else {
                 continue;
             };
             let object = format!("link {:?}", link.name);
-            attach::run_in(context.inits, spot.space, &object, || {
-                splice.leave(spot.index).map_err(refused(&object, "leave its interface"))
+            attach::run_in(context.inits, point.space, &object, || {
+                splice.leave(point.index).map_err(refused(&object, "leave its interface"))
             })?;
         }
         Ok(())
@@ -169,21 +169,21 @@ impl Keeper for Wires {
                     continue;
                 }
                 let found = attach::of_direction(context.state, link, from);
-                let Some(spot) = (if built_in { Some(None) } else { found.map(Some) }) else {
+                let Some(point) = (if built_in { Some(None) } else { found.map(Some) }) else {
                     continue;
                 };
                 let known = known.contains_key(&link.wire_number(from));
-                if let (Some(spot), true) = (spot, known) {
-                    inner.reopen(context, spot)?;
+                if let (Some(point), true) = (point, known) {
+                    inner.reopen(context, point)?;
                 }
-                inner.placed.insert((link.id, from), spot);
+                inner.placed.insert((link.id, from), point);
                 if !known {
-                    lacking.push((link, from, spot));
+                    lacking.push((link, from, point));
                 }
             }
         }
-        for (link, from, spot) in lacking {
-            if let Err(e) = inner.carry_again(context, link, from, spot) {
+        for (link, from, point) in lacking {
+            if let Err(e) = inner.carry_again(context, link, from, point) {
                 netloom_sys::journal::line(format_args!("netloom: {}", crate::describe(&e)));
                 inner.placed.remove(&(link.id, from));
             }
@@ -277,9 +277,9 @@ impl Inner {
         states: &mut BTreeMap<LinkSide, DirectionState>,
     ) {
         let mut by_space: BTreeMap<NodeId, Vec<LinkSide>> = BTreeMap::new();
-        for (key, spot) in &self.placed {
-            if let Some(spot) = spot {
-                by_space.entry(spot.space).or_default().push(*key);
+        for (key, point) in &self.placed {
+            if let Some(point) = point {
+                by_space.entry(point.space).or_default().push(*key);
             }
         }
         for (space, keys) in by_space {
@@ -315,7 +315,7 @@ impl Inner {
 
     fn put_in(&mut self, context: &Context<'_>, link: &PlannedLink, from: usize) -> Result<()> {
         let object = format!("link {:?}", link.name);
-        let spot = if context.state.form(link) == LinkForm::Wired {
+        let point = if context.state.form(link) == LinkForm::Wired {
             None
         } else if !can_have_wire(&context.state.plan, link) {
             return Err(Error::Invalid { object, reason: WIRE_AT_DOOR.into() });
@@ -335,8 +335,8 @@ impl Inner {
             Some(attach::of_direction(context.state, link, from).ok_or_else(none)?)
         };
         self.start(context)?;
-        self.carry(context, link, from, spot)?;
-        self.placed.insert((link.id, from), spot);
+        self.carry(context, link, from, point)?;
+        self.placed.insert((link.id, from), point);
         Ok(())
     }
 
@@ -346,15 +346,15 @@ impl Inner {
         context: &Context<'_>,
         link: &PlannedLink,
         from: usize,
-        spot: Option<Spot>,
+        point: Option<AttachPoint>,
     ) -> Result<()> {
         if self.process.is_none() {
             self.process = Some(Process::start(context.folder)?);
         }
-        if let Some(spot) = spot {
-            self.reopen(context, spot)?;
+        if let Some(point) = point {
+            self.reopen(context, point)?;
         }
-        self.carry(context, link, from, spot)
+        self.carry(context, link, from, point)
     }
 
     /// Makes the ports of a direction, gives them to the process, and leads frames there.
@@ -363,11 +363,11 @@ impl Inner {
         context: &Context<'_>,
         link: &PlannedLink,
         from: usize,
-        spot: Option<Spot>,
+        point: Option<AttachPoint>,
     ) -> Result<()> {
         let object = format!("link {:?}", link.name);
-        let ports = match spot {
-            Some(spot) => vec![(PortKind::Tap, make_tap(context, link, from, spot, &object)?)],
+        let ports = match point {
+            Some(point) => vec![(PortKind::Tap, make_tap(context, link, from, point, &object)?)],
             None => inner_ports(context, link, from, &object)?,
         };
         let kinds = ports.iter().map(|(kind, _)| *kind).collect::<Vec<_>>();
@@ -388,8 +388,8 @@ impl Inner {
         if let Some(process) = &self.process {
             process.connection.order(&add, &fds).map_err(failed(&object, "add its wire"))?;
         }
-        match spot {
-            Some(spot) => self.splice_in(context, link, from, spot, &object),
+        match point {
+            Some(point) => self.splice_in(context, link, from, point, &object),
             None => Ok(()),
         }
     }
@@ -399,16 +399,16 @@ impl Inner {
         context: &Context<'_>,
         link: &PlannedLink,
         from: usize,
-        spot: Spot,
+        point: AttachPoint,
         object: &str,
     ) -> Result<()> {
         let tap = link.hidden_index(from);
-        let known = self.splices.remove(&spot.space);
-        let splice = attach::run_in(context.inits, spot.space, object, || {
+        let known = self.splices.remove(&point.space);
+        let splice = attach::run_in(context.inits, point.space, object, || {
             let splice = match known {
                 Some(splice) => splice,
                 None => {
-                    let made = if spot.space == NodeId::CORE {
+                    let made = if point.space == NodeId::CORE {
                         Splice::create()
                     } else {
                         Splice::create_small()
@@ -417,33 +417,33 @@ impl Inner {
                 }
             };
             if let Err(netloom_ebpf::Error::Exists { .. }) =
-                splice.attach_tap(tap, spot.index, spot.direction)
+                splice.attach_tap(tap, point.index, point.direction)
             {
                 // It came with the programs of a namespace that is no more.
-                Splice::strip(spot.index).map_err(refused(object, "take old programs off"))?;
+                Splice::strip(point.index).map_err(refused(object, "take old programs off"))?;
             }
             splice
-                .attach_tap(tap, spot.index, spot.direction)
+                .attach_tap(tap, point.index, point.direction)
                 .map_err(refused(object, "attach to its tap"))?;
             splice
-                .insert(spot.index, spot.direction, tap)
+                .insert(point.index, point.direction, tap)
                 .map_err(refused(object, "lead frames to its wire"))?;
             Ok(splice)
         })?;
-        self.splices.insert(spot.space, splice);
+        self.splices.insert(point.space, splice);
         Ok(())
     }
 
-    fn reopen(&mut self, context: &Context<'_>, spot: Spot) -> Result<()> {
-        if self.splices.contains_key(&spot.space) {
+    fn reopen(&mut self, context: &Context<'_>, point: AttachPoint) -> Result<()> {
+        if self.splices.contains_key(&point.space) {
             return Ok(());
         }
         // Links of a node that has ended are made anew, with their wires.
-        let found = attach::run_in_living(context.inits, spot.space, "wires", || {
-            Splice::reopen(spot.index).map_err(refused("wires", "find programs"))
+        let found = attach::run_in_living(context.inits, point.space, "wires", || {
+            Splice::reopen(point.index).map_err(refused("wires", "find programs"))
         })?;
         if let Some(splice) = found.flatten() {
-            self.splices.insert(spot.space, splice);
+            self.splices.insert(point.space, splice);
         }
         Ok(())
     }
@@ -456,12 +456,12 @@ impl Inner {
         drain: bool,
     ) -> Result<()> {
         let object = format!("link {:?}", link.name);
-        let Some(spot) = self.placed.remove(&(link.id, from)) else { return Ok(()) };
-        if let (Some(spot), true) = (spot, spot.is_some()) {
-            let splice = self.splices.get(&spot.space);
-            attach::run_in(context.inits, spot.space, &object, || match splice {
+        let Some(point) = self.placed.remove(&(link.id, from)) else { return Ok(()) };
+        if let (Some(point), true) = (point, point.is_some()) {
+            let splice = self.splices.get(&point.space);
+            attach::run_in(context.inits, point.space, &object, || match splice {
                 Some(splice) => splice
-                    .remove(spot.index, spot.direction)
+                    .remove(point.index, point.direction)
                     .map(drop)
                     .map_err(refused(&object, "lead frames past its wire")),
                 None => Ok(()),
@@ -505,9 +505,9 @@ impl Inner {
         self.process = Some(Process::start(context.folder)?);
         let links = &context.state.plan.links;
         let placed: Vec<_> = self.placed.iter().map(|(k, v)| (*k, *v)).collect();
-        for ((id, from), spot) in placed {
+        for ((id, from), point) in placed {
             let Some(link) = links.iter().find(|l| l.id == id) else { continue };
-            self.carry(context, link, from, spot)?;
+            self.carry(context, link, from, point)?;
         }
         Ok(())
     }

@@ -20,7 +20,7 @@ use crate::build::configure;
 use crate::build::keeper::{Gone, Keeper};
 use crate::run::running::{Running, Work};
 use crate::stage::absent::{Cut, cut_of, is_away, is_cut_here};
-use crate::stage::attach::{self, Spot};
+use crate::stage::attach::{self, AttachPoint};
 use crate::stage::inits::Inits;
 use crate::stage::spaces;
 use crate::store::state::State;
@@ -69,10 +69,10 @@ impl Running {
             Cut::Plugs => Ok(()),
             Cut::Core(ports) => self.set_ports(inits, link, &ports, false),
             Cut::Node(node, interface) => {
-                let spot = place(&state, node, interface);
+                let point = place(&state, node, interface);
                 let object = format!("link {:?}", link.name);
-                let carried = attach::run_in(inits, spot.space, &object, || {
-                    set_node_down(&object, spot.index)
+                let carried = attach::run_in(inits, point.space, &object, || {
+                    set_node_down(&object, point.index)
                 })?;
                 if let Some(carried) = carried {
                     self.kept.luggage.put(link.id, carried);
@@ -113,7 +113,7 @@ impl Running {
 }
 
 /// Where an interface of a node is now.
-fn place(state: &State, node: Slot, interface: usize) -> Spot {
+fn place(state: &State, node: Slot, interface: usize) -> AttachPoint {
     attach::at_interface(state, node, interface, netloom_ebpf::Direction::Ingress)
 }
 
@@ -187,29 +187,29 @@ fn restore(
     let planned = &state.plan.nodes[node];
     let own = &planned.interfaces[interface];
     let object: Arc<str> = format!("interface \"{}:{}\"", planned.name, own.name).into();
-    let spot = place(state, node, interface);
+    let point = place(state, node, interface);
     // What was moved elsewhere has there what it brought along.
-    let home = spot.space == planned.id;
-    attach::run_in(inits, spot.space, &object, || {
+    let home = point.space == planned.id;
+    attach::run_in(inits, point.space, &object, || {
         let mut socket = open(&object)?;
         let mut batch = Batch::new();
-        batch.push(Arc::clone(&object), &Change::of(spot.index).up());
+        batch.push(Arc::clone(&object), &Change::of(point.index).up());
         if home {
             for address in &own.addresses {
-                let address = Address { replace: true, ..Address::new(spot.index, *address) };
+                let address = Address { replace: true, ..Address::new(point.index, *address) };
                 batch.push(Arc::clone(&object), &address);
             }
             let there = |at: usize| !is_away(state, node, at) && !is_cut_here(state, node, at);
             for route in planned.routes.iter().filter(|route| leaves_by(route, interface)) {
-                if let Some(way) = configure::Way::of(planned, route, there) {
+                if let Some(way) = configure::InstalledRoute::of(planned, route, there) {
                     way.push(&mut batch, &object, true);
                 }
             }
         }
-        carried.push(&mut batch, Arc::clone(&object), spot.index);
+        carried.push(&mut batch, Arc::clone(&object), point.index);
         spaces::run(&mut socket, &mut batch, &object, "restore")
     })?;
-    let space = inits.get(&spot.space).filter(|init| home && init.lives());
+    let space = inits.get(&point.space).filter(|init| home && init.lives());
     let Some(init) = space else { return Ok(()) };
     let space = init.network(&planned.name)?;
     configure::give_neighbours(&state.plan, space.as_fd(), node, &[own.link])

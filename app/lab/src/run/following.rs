@@ -14,7 +14,7 @@ use netloom_model::plan::{Plan, PlannedNode};
 use netloom_netlink::Batch;
 use netloom_sys::{namespace, sysctl};
 
-use crate::build::configure::Way;
+use crate::build::configure::InstalledRoute;
 use crate::run::running::{Running, Work};
 use crate::stage::absent;
 use crate::stage::absent::is_away;
@@ -49,12 +49,13 @@ impl Running {
 fn routes(state: &State, slot: Slot, before: Option<&PlannedNode>) -> Batch {
     let node = &state.plan.nodes[slot];
     let there = |at: usize| !is_away(state, slot, at) && !absent::is_cut_here(state, slot, at);
-    let new: Vec<Way> = node.routes.iter().filter_map(|r| Way::of(node, r, there)).collect();
-    let all = |node: &PlannedNode| -> Vec<Way> {
-        node.routes.iter().filter_map(|route| Way::of(node, route, |_| true)).collect()
+    let new: Vec<InstalledRoute> =
+        node.routes.iter().filter_map(|r| InstalledRoute::of(node, r, there)).collect();
+    let all = |node: &PlannedNode| -> Vec<InstalledRoute> {
+        node.routes.iter().filter_map(|route| InstalledRoute::of(node, route, |_| true)).collect()
     };
     let old = before.map(all).unwrap_or_default();
-    let known: HashSet<&Way> = old.iter().collect();
+    let known: HashSet<&InstalledRoute> = old.iter().collect();
     let name: Arc<str> = format!("node {:?}", node.name).into();
     let mut batch = Batch::new();
     for way in new.iter().filter(|way| !known.contains(way)) {

@@ -25,7 +25,7 @@ use crate::view::{Changed, MoveInterface};
 use crate::{Error, Result};
 
 /// Where an interface is or goes.
-enum Place {
+enum Holder {
     Host,
     /// A node, by slot.
     Node(Slot),
@@ -42,7 +42,7 @@ impl Running {
             return Err(invalid("write NODE:IFACE or host:IFACE".into()));
         };
         let (from, to) = (place(&state.plan, from)?, place(&state.plan, &request.to)?);
-        let host = matches!(from, Place::Host) || matches!(to, Place::Host);
+        let host = matches!(from, Holder::Host) || matches!(to, Holder::Host);
         if host && state.user {
             return Err(crate::stage::host::unsupported().into());
         }
@@ -112,32 +112,32 @@ impl Running {
     fn note_move(
         &self,
         work: &mut Work,
-        from: &Place,
-        to: &Place,
+        from: &Holder,
+        to: &Holder,
         found: &LinkInfo,
         name: &str,
     ) -> Result<Option<Moved>> {
         self.change(work, |state| {
             let id = |slot: &Slot| state.plan.nodes[*slot].id;
             let known = match from {
-                Place::Node(slot) => {
+                Holder::Node(slot) => {
                     state.moved.iter().position(|m| m.node == id(slot) && m.name == found.name)
                 }
-                Place::Host => None,
+                Holder::Host => None,
             };
             let (home, old_name) = match (known.map(|at| state.moved.remove(at)), from) {
                 (Some(moved), _) => (moved.home, moved.old_name),
-                (None, Place::Host) => (Home::Host, found.name.clone()),
-                (None, Place::Node(slot)) => {
+                (None, Holder::Host) => (Home::Host, found.name.clone()),
+                (None, Holder::Node(slot)) => {
                     (Home::Node { node: id(slot), index: found.index }, found.name.clone())
                 }
             };
             let at_home = match (home, to) {
-                (Home::Host, Place::Host) => true,
-                (Home::Node { node, .. }, Place::Node(slot)) => node == id(slot),
+                (Home::Host, Holder::Host) => true,
+                (Home::Node { node, .. }, Holder::Node(slot)) => node == id(slot),
                 _ => false,
             };
-            let Place::Node(slot) = to else { return Ok(None) };
+            let Holder::Node(slot) = to else { return Ok(None) };
             if at_home {
                 return Ok(None);
             }
@@ -156,16 +156,16 @@ impl Running {
     }
 
     /// The link that an interface of a node is an end of, by place in the plan.
-    fn link_of(&self, state: &State, from: &Place, found: &LinkInfo) -> Option<usize> {
+    fn link_of(&self, state: &State, from: &Holder, found: &LinkInfo) -> Option<usize> {
         let (node, index) = origin(state, from, found)?;
         planned_link(state, node, index)
     }
 
-    fn space(&self, work: &Work, place: &Place) -> Result<OwnedFd> {
+    fn space(&self, work: &Work, place: &Holder) -> Result<OwnedFd> {
         match place {
-            Place::Host => namespace::current_network()
+            Holder::Host => namespace::current_network()
                 .map_err(Error::system("host", "open its network namespace")),
-            Place::Node(slot) => {
+            Holder::Node(slot) => {
                 let state = self.state();
                 let node = &state.plan.nodes[*slot];
                 let init = work.inits.get(&node.id).filter(|i| i.lives());
@@ -176,8 +176,8 @@ impl Running {
 }
 
 /// Where an interface of a node belongs: the node's id, and its index there; `None`: to the host.
-fn origin(state: &State, from: &Place, found: &LinkInfo) -> Option<(NodeId, u32)> {
-    let Place::Node(slot) = from else { return None };
+fn origin(state: &State, from: &Holder, found: &LinkInfo) -> Option<(NodeId, u32)> {
+    let Holder::Node(slot) = from else { return None };
     let id = state.plan.nodes[*slot].id;
     let guest = state.moved.iter().find(|m| m.node == id && m.name == found.name);
     match guest.map(|m| m.home) {
@@ -188,30 +188,30 @@ fn origin(state: &State, from: &Place, found: &LinkInfo) -> Option<(NodeId, u32)
 }
 
 /// The node it belongs to.
-fn owner(state: &State, from: &Place, found: &LinkInfo) -> Option<NodeId> {
+fn owner(state: &State, from: &Holder, found: &LinkInfo) -> Option<NodeId> {
     origin(state, from, found).map(|(node, _)| node)
 }
 
-fn place(plan: &Plan, name: &str) -> Result<Place> {
-    if name == "host" { Ok(Place::Host) } else { Ok(Place::Node(slot(plan, name)?)) }
+fn place(plan: &Plan, name: &str) -> Result<Holder> {
+    if name == "host" { Ok(Holder::Host) } else { Ok(Holder::Node(slot(plan, name)?)) }
 }
 
-fn same(one: &Place, other: &Place) -> bool {
+fn same(one: &Holder, other: &Holder) -> bool {
     match (one, other) {
-        (Place::Host, Place::Host) => true,
-        (Place::Node(one), Place::Node(other)) => one == other,
+        (Holder::Host, Holder::Host) => true,
+        (Holder::Node(one), Holder::Node(other)) => one == other,
         _ => false,
     }
 }
 
 /// What is known of an interface that is moved to where it belongs.
-fn homecoming(state: &State, from: &Place, to: &Place, found: &LinkInfo) -> Option<Moved> {
-    let Place::Node(slot) = from else { return None };
+fn homecoming(state: &State, from: &Holder, to: &Holder, found: &LinkInfo) -> Option<Moved> {
+    let Holder::Node(slot) = from else { return None };
     let holder = state.plan.nodes[*slot].id;
     let moved = state.moved.iter().find(|m| m.node == holder && m.name == found.name)?;
     let home = match (moved.home, to) {
-        (Home::Host, Place::Host) => true,
-        (Home::Node { node, .. }, Place::Node(slot)) => node == state.plan.nodes[*slot].id,
+        (Home::Host, Holder::Host) => true,
+        (Home::Node { node, .. }, Holder::Node(slot)) => node == state.plan.nodes[*slot].id,
         _ => false,
     };
     home.then(|| moved.clone())
@@ -230,7 +230,7 @@ impl Room {
     /// Looks into the place `to`; `coming` is what is known of an interface that comes home there.
     fn look(
         state: &State,
-        to: &Place,
+        to: &Holder,
         coming: Option<&Moved>,
         space: BorrowedFd<'_>,
         object: &str,
@@ -239,8 +239,8 @@ impl Room {
             socket.links().map_err(Error::network(object, "list interfaces"))
         })?;
         let kept = match to {
-            Place::Host => vec![],
-            Place::Node(slot) => kept_for_absent(state, *slot, coming),
+            Holder::Host => vec![],
+            Holder::Node(slot) => kept_for_absent(state, *slot, coming),
         };
         let indexes = there.iter().map(|l| l.index).collect();
         Ok(Room { names: there.into_iter().map(|l| l.name).collect(), indexes, kept })
@@ -275,8 +275,8 @@ impl Room {
     }
 
     /// The index that a guest gets: its own where nobody has or needs it. `None`: what the kernel gives.
-    fn index(&self, state: &State, to: &Place, own: u32) -> Option<u32> {
-        let Place::Node(slot) = to else { return None };
+    fn index(&self, state: &State, to: &Holder, own: u32) -> Option<u32> {
+        let Holder::Node(slot) = to else { return None };
         let free = |index: &u32| {
             !self.indexes.contains(index) && !self.kept.iter().any(|(_, kept)| kept == index)
         };
@@ -296,8 +296,8 @@ fn kept_for_absent(state: &State, slot: Slot, coming: Option<&Moved>) -> Vec<(St
 }
 
 /// Which interfaces must stay: `lo`, hidden ones of wires, ports of bridges.
-fn check_movable(from: &Place, found: &LinkInfo) -> std::result::Result<(), String> {
-    let hidden = matches!(from, Place::Node(_)) && found.name.starts_with(HIDDEN);
+fn check_movable(from: &Holder, found: &LinkInfo) -> std::result::Result<(), String> {
+    let hidden = matches!(from, Holder::Node(_)) && found.name.starts_with(HIDDEN);
     if found.name == "lo" || hidden {
         return Err("it belongs to its network and cannot be moved".into());
     }
@@ -305,7 +305,7 @@ fn check_movable(from: &Place, found: &LinkInfo) -> std::result::Result<(), Stri
         return Err("it is a port of a bridge; release it first".into());
     }
     let door = |m: &str| m.starts_with(crate::stage::host::MARK);
-    if matches!(from, Place::Host) && door(&found.name) {
+    if matches!(from, Holder::Host) && door(&found.name) {
         return Err("it is a door of a lab".into());
     }
     Ok(())

@@ -23,7 +23,7 @@ use crate::{Error, Result};
 
 /// Where frames are caught.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Spot {
+pub(crate) struct AttachPoint {
     /// The namespace: a node's id, or [`NodeId::CORE`].
     pub(crate) space: NodeId,
     /// The interface's index there.
@@ -32,12 +32,12 @@ pub(crate) struct Spot {
     pub(crate) direction: Direction,
 }
 
-/// The spot that one direction of a link passes: from end `from` to the other. `None` when nothing of
+/// The point that one direction of a link passes: from end `from` to the other. `None` when nothing of
 /// it is in the lab, or it is a tap, whose frames come from and go to a process.
-pub(crate) fn of_direction(state: &State, link: &PlannedLink, from: usize) -> Option<Spot> {
+pub(crate) fn of_direction(state: &State, link: &PlannedLink, from: usize) -> Option<AttachPoint> {
     let to = 1 - from;
     let core = |side, direction| {
-        Some(Spot { space: NodeId::CORE, index: link.port_index(side), direction })
+        Some(AttachPoint { space: NodeId::CORE, index: link.port_index(side), direction })
     };
     match [from, to].map(|side| state.seat(link, side)) {
         [Seat::Plug, _] | [_, Seat::Plug] => None,
@@ -59,22 +59,22 @@ pub(crate) fn at_interface(
     slot: Slot,
     interface: usize,
     direction: Direction,
-) -> Spot {
+) -> AttachPoint {
     let node = &state.plan.nodes[slot];
     let index = node.interfaces[interface].index;
     let away = state.moved.iter().find(|m| m.home == Home::Node { node: node.id, index });
     let (space, index) = away.map_or((node.id, index), |m| (m.node, m.index));
-    Spot { space, index, direction }
+    AttachPoint { space, index, direction }
 }
 
-/// Opens the namespace of a spot; `None` when its init is gone.
+/// Opens the namespace of a point; `None` when its init is gone.
 pub(crate) fn open(inits: &Inits, space: NodeId) -> Result<Option<OwnedFd>> {
     let Some(init) = inits.get(&space).filter(|i| i.lives()) else { return Ok(None) };
     let found = namespace::network_of(init.pid);
     Ok(found.ok().filter(|_| init.lives()))
 }
 
-/// Runs `f` on a thread of its own in the namespace of a spot.
+/// Runs `f` on a thread of its own in the namespace of a point.
 ///
 /// # Errors
 /// [`Error::Invalid`] when the node has ended, and what `f` returns.

@@ -10,22 +10,22 @@ use netloom_port::{PacketPort, Tap, TapOptions};
 use netloom_wire::control::PortKind;
 
 use crate::build::keeper::Context;
-use crate::stage::attach::{self, Spot};
+use crate::stage::attach::{self, AttachPoint};
 use crate::{Error, Result};
 
 /// A tap takes super-frames whatever the MTU of the link: the most that the kernel lets it have.
 const TAP_MTU: u32 = 65_521;
 
-/// Makes the hidden tap of a direction, in the calling lab's namespace of the spot.
+/// Makes the hidden tap of a direction, in the calling lab's namespace of the point.
 pub(super) fn make_tap(
     context: &Context<'_>,
     link: &PlannedLink,
     from: usize,
-    spot: Spot,
+    point: AttachPoint,
     object: &str,
 ) -> Result<OwnedFd> {
     let (name, index) = (link.hidden_name(from), link.hidden_index(from));
-    attach::run_in(context.inits, spot.space, object, || {
+    attach::run_in(context.inits, point.space, object, || {
         let options = TapOptions { index: Some(index), ..TapOptions::default() };
         let tap = Tap::create(&name, options).map_err(port_failed(object, "make its tap"))?;
         // Nothing of the node's own may be sent over it.
