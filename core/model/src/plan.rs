@@ -1,11 +1,11 @@
-//! The complete list of what is to exist: the lab with every name, MAC, address and route decided.
+//! The complete list of objects to make: the lab with every name, MAC, address and route decided.
 //!
-//! A plan is a pure function of the [`Lab`]. Automatic addresses come from names, so
-//! that adding a link at the end of the file never changes those of the others; only one that gives
-//! something by hand (a name or an address already picked, a prefix in the way) or joins two
-//! switches does. One module per decision: `names`, `mac`, `segment`, `pool`, `address`, `graph`,
+//! A plan is a pure function of the [`Lab`]. Automatic addresses are derived from names, so
+//! adding a link at the end of the file never changes those of the others, unless it assigns
+//! by hand a name, address or prefix already in use, or joins two
+//! switches. One module per decision: `names`, `mac`, `segment`, `pool`, `address`, `graph`,
 //! `ways`, `route`, `by_hand`, `sysctl`, `hosts`; `build` puts them together. `change`, `linking` and
-//! `subtree` are for labs that run.
+//! `subtree` are for running labs.
 
 mod address;
 mod build;
@@ -67,31 +67,31 @@ pub fn plan(lab: &Lab) -> Result<Plan, PlanError> {
 /// Index of the first interface of a namespace after `lo`.
 const FIRST_INDEX: u32 = 2;
 
-/// Ethernet's.
+/// Ethernet's MTU.
 const DEFAULT_MTU: u32 = 1500;
 
-/// In the place of a link's index: a link that is not shown, see [`Plan::subtree`].
+/// Replaces a link's index: a link that is not shown, see [`Plan::subtree`].
 pub const NOT_SHOWN: usize = usize::MAX;
 
-/// Everything that is to exist.
+/// Every object of a lab.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     /// The lab's name.
     pub lab: String,
     /// Identifies the plan's content: equal plans have equal digests (hex, 16 digits). Changes of
-    /// the running lab leave it as it was.
+    /// the running lab do not alter it.
     pub digest: String,
-    /// The id of the next node to be added; no part of the digest.
+    /// The id of the next node to be added; not part of the digest.
     pub next_id: NodeId,
-    /// In the order of the file, those made later after them; parents before their children.
+    /// In the order of the file, then those made later; parents before their children.
     pub nodes: Vec<PlannedNode>,
     /// In the order of the file.
     pub switches: Vec<PlannedSwitch>,
     /// In the order of the file.
     pub links: Vec<PlannedLink>,
-    /// The text of `/etc/hosts` in every node, as long as nodes have the addresses of the plan.
+    /// The text of `/etc/hosts` in every node, while nodes have the addresses of the plan.
     pub hosts: String,
-    /// How links that are made later get addresses and routes; no part of the digest. `None` in the
+    /// How links made later get addresses and routes; not part of the digest. `None` in the
     /// view of a part of a lab.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheme: Option<Scheme>,
@@ -100,31 +100,31 @@ pub struct Plan {
 /// A node to make.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedNode {
-    /// Its identity on the machine, for its life: in the file's order at first, never used again.
+    /// Its identity on the machine for its lifetime: initially in the file's order, never reused.
     pub id: NodeId,
     /// Its name; a child's is `PARENT/NAME`.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     #[serde(default, skip_serializing_if = "NodeKind::is_default")]
     pub kind: NodeKind,
     /// The node it lives in: index into [`Plan::nodes`].
     pub parent: Option<Slot>,
-    /// How many nodes may live in it, at any depth; `None`: it cannot have any.
+    /// Maximum number of nodes in it, at any depth; `None`: it cannot have any.
     pub children: Option<u32>,
     /// Whether it routes.
     pub forwarding: bool,
     /// Limits on its processes.
     pub limits: Limits,
-    /// What may be sent to it.
+    /// The budget of frames to it.
     pub protect: Protect,
-    /// Whether the work of receiving counts as its own.
+    /// Whether receive work is charged to it.
     pub charge_receive: bool,
     /// Its programs may mount, trace, load BPF programs and more.
     #[serde(default, skip_serializing_if = "crate::lab::is_not")]
     pub privileged: bool,
     /// Root directory by hand.
     pub root: Option<std::path::PathBuf>,
-    /// Bytes that may be written into its file system.
+    /// Bytes it may write into its file system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage: Option<u64>,
     /// Commands that must succeed, in order, before programs run.
@@ -139,13 +139,13 @@ pub struct PlannedNode {
     /// Readiness.
     pub ready: Ready,
     /// Sysctls as paths below `/proc/sys/`, in order of writing: netloom's own, then the file's. A path
-    /// with `-` before it is written where the kernel takes it, and left as it is elsewhere.
-    /// All are to be written before the node has interfaces, but those of one interface
-    /// ([`is_of_an_interface`]), which are to be written after.
+    /// with a leading `-` is written if the kernel accepts it, and skipped otherwise.
+    /// All are written before the node has interfaces, except those of one interface
+    /// ([`is_of_an_interface`]), which are written after.
     pub sysctls: Vec<(String, String)>,
-    /// In the order of the links; those that the file does not name are `eth0, eth1, …`.
+    /// In the order of the links; unnamed ones are `eth0, eth1, …`.
     pub interfaces: Vec<Interface>,
-    /// Routes to install, connected ones excluded.
+    /// Routes to install, excluding connected ones.
     #[serde(deserialize_with = "sharing::routes")]
     pub routes: Vec<Route>,
     /// Whether it reaches the host's network by NAT, so that it needs the host's name servers.
@@ -157,14 +157,14 @@ pub struct PlannedNode {
 pub struct Interface {
     /// Its name in the node, at most 15 bytes.
     pub name: String,
-    /// Its interface index in the node when it is made: from 2, in the order of the links.
+    /// Its initial interface index in the node: from 2, in the order of the links.
     pub index: u32,
     /// The link it is an end of: index into [`Plan::links`], or [`NOT_SHOWN`] (`null` in JSON).
     #[serde(with = "shown")]
     pub link: usize,
-    /// Locally administered, from lab, node and interface name.
+    /// Its MAC: locally administered, from lab, node and interface name.
     pub mac: [u8; 6],
-    /// Bytes.
+    /// MTU in bytes.
     pub mtu: u32,
     /// Address with the segment's prefix length.
     pub addresses: Vec<IpNet>,
@@ -192,9 +192,9 @@ pub struct Route {
     pub to: IpNet,
     /// Next hop; on-link when `None`.
     pub via: Option<IpAddr>,
-    /// Leaves by this interface: index into [`PlannedNode::interfaces`].
+    /// The outgoing interface: index into [`PlannedNode::interfaces`].
     pub interface: usize,
-    /// Further next hops of equal cost: each flow takes one of all.
+    /// Further next hops of equal cost: each flow takes one of them all.
     #[serde(default, skip_serializing_if = "is_empty", with = "sharing")]
     pub also: Arc<[NextHop]>,
 }
@@ -204,7 +204,7 @@ pub struct Route {
 pub struct NextHop {
     /// The router.
     pub via: IpAddr,
-    /// Leaves by this interface: index into [`PlannedNode::interfaces`].
+    /// The outgoing interface: index into [`PlannedNode::interfaces`].
     pub interface: usize,
 }
 
@@ -219,7 +219,7 @@ impl Route {
     }
 }
 
-/// A switch to make: a kernel bridge in the lab's core namespace, or one of shared memory, which has
+/// A switch to make: a kernel bridge in the lab's core namespace, or a shared-memory switch, which has
 /// no interface of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedSwitch {
@@ -227,13 +227,13 @@ pub struct PlannedSwitch {
     pub name: String,
     /// The bridge's interface index in the core namespace: from 2.
     pub index: u32,
-    /// The bridge's name in the core namespace: the name itself where it fits, at most 15 bytes.
+    /// The bridge's name in the core namespace: the switch's name if it fits, at most 15 bytes.
     pub bridge: String,
-    /// Locally administered.
+    /// Its locally administered MAC.
     pub mac: [u8; 6],
-    /// Bytes.
+    /// MTU in bytes.
     pub mtu: u32,
-    /// What it is, with the options of its kind.
+    /// Its kind, with options.
     #[serde(flatten)]
     pub kind: SwitchKind,
 }
@@ -241,16 +241,16 @@ pub struct PlannedSwitch {
 /// A link to make.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedLink {
-    /// Its identity on the machine, for its life.
+    /// Its identity on the machine for its lifetime.
     pub id: LinkId,
-    /// `A:eth0--B:eth1`, or the name by hand. A switch's end reads `s1`, a door's `host:eth1`,
-    /// and `internet`.
+    /// `A:eth0--B:eth1`, or the name by hand. A switch's end reads `s1`, a door's `host:eth1`
+    /// or `internet`.
     pub name: String,
     /// In the order of the file.
     pub ends: [PlannedEnd; 2],
-    /// Bytes.
+    /// MTU in bytes.
     pub mtu: u32,
-    /// What it does to frames: index 0 to those that the first end sends, 1 the second.
+    /// Its impairments: index 0 for frames that the first end sends, 1 for the second.
     pub impairments: [Impairments; 2],
 }
 
@@ -271,7 +271,7 @@ pub enum PlannedEnd {
         switch: usize,
         /// The port's interface name in the core namespace: unique there, at most 15 bytes.
         name: String,
-        /// Locally administered.
+        /// Its locally administered MAC.
         mac: [u8; 6],
     },
     /// A port of a bridge that holds this interface of the host.
@@ -281,7 +281,7 @@ pub enum PlannedEnd {
     },
     /// The host's side of a NAT door.
     Internet {
-        /// The host's addresses on the segment, with its prefix length; they are the gateway.
+        /// The host's addresses on the segment, with its prefix length; they are the gateways.
         addresses: Vec<IpNet>,
     },
 }
@@ -312,8 +312,8 @@ impl Plan {
         (0..self.nodes.len()).map(Slot::new)
     }
 
-    /// The text of `/etc/hosts`, where `known` has the addresses of nodes that may have others now, in the
-    /// order in which their names stand for them.
+    /// The text of `/etc/hosts`. `known` has the current addresses of nodes, if they may have changed, in
+    /// order of preference.
     pub fn hosts_with<'a>(
         &'a self,
         known: impl Fn(&'a PlannedNode) -> Option<Vec<HostAddress<'a>>>,
@@ -326,8 +326,8 @@ impl Plan {
         self.node(name).is_some() || self.switches.iter().any(|s| s.name == name)
     }
 
-    /// The end of a link in words: `NODE:IFACE`, `SWITCH`, `host:IFACE` or `internet`. What the plan does not have is
-    /// empty.
+    /// The end of a link in words: `NODE:IFACE`, `SWITCH`, `host:IFACE` or `internet`. Missing objects give
+    /// empty text.
     pub fn end_text(&self, end: &PlannedEnd) -> String {
         match end {
             PlannedEnd::Node { node, interface } => {
@@ -351,17 +351,17 @@ impl Plan {
 }
 
 impl PlannedNode {
-    /// Those of its settings that follow from routes with several next hops.
+    /// Its sysctls that follow from routes with several next hops.
     pub fn settings_of_routes(&self) -> Vec<(String, String)> {
         sysctl::of_several_ways(&self.name, &self.routes)
     }
 
-    /// Its host name: a child's without its parents.
+    /// Its host name, without its parents' names.
     pub fn host_name(&self) -> &str {
         self.name.rsplit_once('/').map_or(&self.name, |(_, last)| last)
     }
 
-    /// The IPv4 address its name resolves to: the first of its interfaces'.
+    /// The IPv4 address its name resolves to: the first one of its interfaces.
     pub fn ipv4(&self) -> Option<Ipv4Addr> {
         self.interfaces.iter().flat_map(|i| &i.addresses).find_map(|a| match a.addr() {
             IpAddr::V4(a) => Some(a),
@@ -369,7 +369,7 @@ impl PlannedNode {
         })
     }
 
-    /// The IPv6 address its name resolves to: the first of its interfaces'.
+    /// The IPv6 address its name resolves to: the first one of its interfaces.
     pub fn ipv6(&self) -> Option<Ipv6Addr> {
         self.interfaces.iter().flat_map(|i| &i.addresses).find_map(|a| match a.addr() {
             IpAddr::V6(a) => Some(a),

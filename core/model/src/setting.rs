@@ -93,7 +93,8 @@ pub fn set_node(settings: &mut Settings, key: &str, text: &str) -> Result<(), St
     set.map_err(|problem| format!("{key}: {problem}"))
 }
 
-/// Refuses a privileged node inside an unprivileged one: the outer one's user reaches the inner one's programs.
+/// Refuses a privileged node inside an unprivileged one: whoever controls the outer one reaches the programs
+/// of the inner.
 ///
 /// # Errors
 /// Both nodes, in words.

@@ -104,7 +104,7 @@ fn one(
     good
 }
 
-/// Sets the value of a key.
+/// What a key expects, for messages.
 fn what(key: &str) -> &'static str {
     match key {
         "delay" => DELAY,

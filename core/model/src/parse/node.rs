@@ -195,7 +195,7 @@ fn is_net_sysctl(key: &str) -> bool {
     parts.next() == Some("net") && key.len() > 4 && parts.all(part)
 }
 
-/// A path inside a node: absolute, below `/`, without `.` or `..`.
+/// Checks a path inside a node: absolute, without `..`, and naming a file below `/`.
 fn check_inner_path(inner: &str, place: Place, path: &Path<'_>, report: &mut Report) {
     let problem = if !inner.starts_with('/') {
         "must be absolute"

@@ -1,4 +1,5 @@
-//! Reads a node's bounds: `limits`, `protect`, `charge-receive`, `storage`, `privileged`, limit of `children`.
+//! Reads a node's bounds: `limits`, `protect`, `charge-receive`, `storage`, `privileged`, and the limit of
+//! `children`.
 
 use netloom_config::{Node as Yaml, Path, Place, Report, read};
 

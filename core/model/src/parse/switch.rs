@@ -61,8 +61,8 @@ fn kind(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<&'static s
     choice(value, path, (&SWITCH, "kind"), &kinds, report)
 }
 
-/// The kind of a switch made in a running lab, from settings by key and value as in the file. It must be a kind
-/// that can be joined (`shm` by default). Keys with maps or lists as values, and those of the segment,
+/// The kind of a switch made in a running lab, from settings by key and value as in the file. It must be a
+/// kind that can be joined (`shm` by default). Keys with maps or lists as values, and those of the segment,
 /// cannot be given here.
 ///
 /// # Errors

@@ -1,13 +1,13 @@
 //! The prefix of every segment and the address of every end.
 //!
-//! What is given by hand stands. A segment's prefix is that of its switch or link, else that of its
-//! first address by hand (unless that is a lone host's, /32 or /128), else an automatic one. Then
+//! Values given by hand are kept. A segment's prefix is that of its switch or link, else that of its
+//! first address by hand (unless that is a single host's, /32 or /128), else an automatic one. Then
 //! every end without an address of a family gets a number in the prefix: by its side on a plain
-//! link, by the hash of its node's name on a switch; the same number in both families where free.
+//! link, by the hash of its node's name on a switch; the same number in both families if free.
 //!
-//! Invariant: a link without anything by hand that is added at the end of the file, and does not
-//! join two switches, changes no prefix and no number of those before it. Therefore switches take
-//! their prefixes whether or not anything is plugged in, and links in the order of the file.
+//! Invariant: a link that is added at the end of the file, assigns nothing by hand and does not
+//! join two switches, changes no earlier prefix or number. Therefore switches take
+//! their prefixes whether or not anything is connected, and links in the order of the file.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -22,18 +22,18 @@ use super::pool::{Allocator, Block};
 use super::segment::{EndRef, Segment, Topology};
 use crate::lab::{End, Lab, Link};
 
-/// IPv6 numbers on a switch are below this where no IPv4 number says otherwise, to be short.
+/// IPv6 numbers on a switch without an IPv4 number are below this, to be short.
 const SHORT_NUMBERS: u128 = 2046;
 
 /// The prefix of a segment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Prefix {
     pub(crate) net: IpNet,
-    /// The owner's block that it lies in, where it is the automatic one of a plain link.
+    /// The owner's block that contains it, if it is the automatic one of a plain link.
     pub(crate) block: Option<usize>,
 }
 
-/// What a lab's segments and ends are called on the wire, in one family.
+/// Prefixes and addresses of a lab's segments and ends, in one family.
 pub(crate) struct Addressing {
     /// By segment.
     pub(crate) prefixes: Vec<Option<Prefix>>,
@@ -43,8 +43,8 @@ pub(crate) struct Addressing {
     pub(crate) ends: Vec<[Option<IpNet>; 2]>,
 }
 
-/// Gives every end of one family its address, with the numbers of the other family where it can. `known`
-/// are blocks that owners have already, in which prefixes given by hand may lie.
+/// Gives every end of one family its address, with the numbers of the other family where possible. `known`
+/// are blocks that owners already have, in which prefixes given by hand may lie.
 pub(crate) fn assign(
     lab: &Lab,
     names: &Names,
@@ -97,7 +97,7 @@ impl View<'_> {
         }
     }
 
-    /// By segment: the prefix that the file gives, by subnet or by address.
+    /// By segment: the prefix given in the file, by subnet or by address.
     fn given_prefixes(&self) -> Result<Vec<Option<IpNet>>, PlanError> {
         self.topology.segments.iter().map(|segment| self.given_prefix(segment)).collect()
     }
@@ -141,7 +141,7 @@ impl View<'_> {
         }
     }
 
-    /// By segment its prefix: the given one, else an automatic one if the family has a pool.
+    /// By segment: its prefix, the given one, else an automatic one if the family has a pool.
     fn prefixes(
         &self,
         given: &[Option<IpNet>],
@@ -170,14 +170,14 @@ impl View<'_> {
         Ok((prefixes, allocator.blocks))
     }
 
-    /// The block that a given prefix of a plain link lies in, if it is its owner's.
+    /// The block that contains a given prefix of a plain link, if it is its owner's.
     fn block_of(&self, segment: &Segment, net: &IpNet, known: &[Block]) -> Option<usize> {
         let link = segment.links.first().filter(|_| segment.switches.is_empty())?;
         let (owner, _) = self.owner(&self.lab.links[*link])?;
         known.iter().position(|block| block.owner == owner && block.prefix.contains(net))
     }
 
-    /// Every prefix that the file names, whether it became a segment's or not.
+    /// Every prefix named in the file, whether a segment uses it or not.
     fn all_by_hand(&self) -> Vec<IpNet> {
         let switches = self.lab.switches.iter().flat_map(|s| &s.subnets);
         let links = self.lab.links.iter();
@@ -185,8 +185,8 @@ impl View<'_> {
         switches.chain(links).map(IpNet::trunc).collect()
     }
 
-    /// Every switch without a subnet of its own takes a slot, used or not, so that what the others
-    /// get does not depend on links.
+    /// Every switch without a subnet of its own takes a slot, used or not, so that the others' slots
+    /// do not depend on links.
     fn take_for_switches(&self, allocator: &mut Allocator, prefixes: &mut [Option<Prefix>]) {
         let automatic = |subnets: &[IpNet]| self.of_family(subnets).is_none();
         let mut slots: HashMap<usize, IpNet> = HashMap::new();
@@ -226,14 +226,14 @@ impl View<'_> {
         }
     }
 
-    /// Whose block a plain link's prefix lies in, and the name of the other end.
+    /// The owner whose block contains a plain link's prefix, and the name of the other end.
     fn owner(&self, link: &Link) -> Option<(usize, String)> {
         let node = |side: usize| match link.ends[side] {
             End::Node { node, .. } => Some(node),
             _ => None,
         };
         let forwards = |side: usize| node(side).is_some_and(|n| self.lab.nodes[n].forwarding);
-        // A block leads to its owner: one without an address on the link is not there.
+        // A block leads to its owner, so an owner needs an address on the link.
         let rank = |side: &usize| (link.bare[*side], !forwards(*side));
         let side = [0, 1].into_iter().filter(|side| node(*side).is_some()).min_by_key(rank)?;
         let other = match &link.ends[1 - side] {
@@ -243,7 +243,7 @@ impl View<'_> {
         Some((node(side)?, other))
     }
 
-    /// Gives the ends of one segment their addresses, those by hand first.
+    /// Gives the ends of one segment their addresses, those given by hand first.
     fn number_ends(
         &self,
         segment: &Segment,
@@ -283,7 +283,7 @@ impl View<'_> {
         Ok(())
     }
 
-    /// The name that is hashed for a host number; no node has one with a blank.
+    /// The name hashed for the host's number; no node's name contains a blank.
     fn host_name(&self, end: EndRef) -> &str {
         match &self.lab.links[end.link].ends[end.side] {
             End::Node { node, .. } => &self.lab.nodes[*node].name,
@@ -294,7 +294,7 @@ impl View<'_> {
     fn check_host(&self, end: EndRef, address: &IpNet) -> Result<(), PlanError> {
         let (first, last) = host_numbers(address);
         let host = number(address.addr()) - range(address).0;
-        // A router may be given the anycast address of an IPv6 prefix.
+        // A router may have the anycast address of an IPv6 prefix by hand.
         if self.family == Family::V6 || (first..=last).contains(&host) {
             return Ok(());
         }
@@ -307,35 +307,35 @@ impl View<'_> {
     }
 }
 
-/// The number within its segment's prefix that an end has in another family.
+/// The number within the segment's prefix that an end has in the other family.
 fn number_in(like: &Addressing, topology: &Topology, end: EndRef) -> Option<u128> {
     let prefix = like.prefixes[topology.of_link[end.link]]?.net;
     let address = like.ends[end.link][end.side]?.addr();
     prefix.contains(&address).then(|| number(address) - range(&prefix).0)
 }
 
-/// Which host number an end would like.
+/// The host number that an end prefers.
 enum Wish {
-    /// The nth there is.
+    /// The nth one.
     Nth(usize),
-    /// This one; another if it is out of range.
+    /// This one, or another if it is out of range.
     Number(u128),
     /// One by hash.
     Hash(u64),
 }
 
-/// The numbers of a prefix's addresses that hosts may have, counted from the first.
+/// The numbers of a prefix's usable addresses, counted from the first.
 struct Numbers {
     first: u128,
-    /// How many addresses before it no host may have.
+    /// How many unusable addresses precede the first.
     skipped: u128,
     count: u128,
-    /// By number that is taken: one behind it, before which none is free.
+    /// By taken number: a later one, before which none is free.
     next: HashMap<u128, u128>,
 }
 
 impl Numbers {
-    /// Of a prefix of which these addresses are taken.
+    /// The numbers of a prefix with these addresses taken.
     fn new(prefix: &IpNet, taken: impl Iterator<Item = u128>) -> Self {
         let (first, last) = host_numbers(prefix);
         let mut numbers = Numbers {
@@ -354,7 +354,7 @@ impl Numbers {
         numbers
     }
 
-    /// Takes the first free address from the wish on, going round.
+    /// Takes the first free address from the wish on, wrapping around.
     fn take(&mut self, wish: Wish) -> Option<u128> {
         let (first, count) = (self.first, self.count);
         if u128::try_from(self.next.len()).is_ok_and(|taken| taken >= count) {
@@ -372,7 +372,7 @@ impl Numbers {
             passed.push(at);
             at = *next;
         }
-        // Who comes here next need not look at those in between.
+        // Later searches from here skip those in between.
         for number in passed {
             self.next.insert(number, at);
         }
@@ -381,7 +381,7 @@ impl Numbers {
     }
 }
 
-/// Under automatic routing an address by hand is one end's alone in the whole lab.
+/// Under automatic routing an address by hand belongs to only one end of the lab.
 pub(crate) fn check_unique(
     lab: &Lab,
     names: &Names,
@@ -412,7 +412,7 @@ mod tests {
 
     use super::*;
 
-    /// What is to be taken, by looking at one address after the other.
+    /// The reference: checks one address after the other.
     fn first_free(prefix: &IpNet, hash: u64, taken: &HashSet<u128>) -> Option<u128> {
         let ((first, last), base) = (host_numbers(prefix), range(prefix).0);
         let count = last - first + 1;

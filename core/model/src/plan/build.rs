@@ -32,7 +32,7 @@ pub(crate) fn build(lab: &Lab) -> Result<Plan, PlanError> {
     builder.build()
 }
 
-/// Indices are the parser's, but nothing here may panic on a lab from elsewhere.
+/// The parser's indices are valid, but nothing here may panic on a lab from elsewhere.
 fn check_ends(lab: &Lab) -> Result<(), PlanError> {
     for (link, ends) in lab.links.iter().enumerate() {
         for (side, end) in ends.ends.iter().enumerate() {
@@ -112,7 +112,7 @@ impl Builder<'_> {
         Ok(plan)
     }
 
-    /// What links made later go by.
+    /// The scheme for links made later.
     fn scheme(&self) -> Scheme {
         let by_hand = self.lab.nodes.iter().enumerate().filter(|(_, node)| node.routes.is_some());
         let mut scheme = Scheme {
@@ -129,7 +129,7 @@ impl Builder<'_> {
         scheme
     }
 
-    /// By segment: the smallest MTU that its switches are given.
+    /// By segment: the smallest MTU given to its switches.
     fn segment_mtus(&self) -> Vec<Option<u32>> {
         let mtu = |switch: &usize| self.lab.switches[*switch].mtu;
         let segments = self.topology.segments.iter();
@@ -244,7 +244,7 @@ impl Builder<'_> {
         }
         for ((node, routes), of_file) in nodes.iter_mut().zip(routes).zip(&self.lab.nodes) {
             let own = node.sysctls.len() - of_file.sysctls.len();
-            // Before the file's, which may say otherwise.
+            // Before the file's, which may override them.
             node.sysctls.splice(own..own, sysctl::of_several_ways(&node.name, &routes));
             node.routes = routes;
         }
@@ -252,13 +252,13 @@ impl Builder<'_> {
     }
 }
 
-/// Whether receiving is charged to a node that does not say: where it costs somebody.
+/// The default of charging receive work to a node.
 pub(crate) fn charges_by_default(limits: &Limits, protect: &Protect) -> bool {
     !protect.is_empty() || limits.cpu_milli.is_some()
 }
 
-/// The hash of everything in a plan but the digest, the next id and the scheme. Routes, of which there can be millions, go in
-/// as numbers, the rest as JSON.
+/// The hash of everything in a plan except the digest, the next id and the scheme. Routes, of which there can
+/// be millions, are hashed as numbers, the rest as JSON.
 pub(super) fn digest_of(plan: &mut Plan) -> u64 {
     let mut digest = Digest::new();
     for node in &mut plan.nodes {
@@ -275,7 +275,7 @@ pub(super) fn digest_of(plan: &mut Plan) -> u64 {
 }
 
 fn json(digest: &mut Digest, part: &impl serde::Serialize) {
-    // Neither the digest nor these types (text keys, no maps of other kinds) can fail.
+    // Serialising cannot fail: the digest does not, and these types only have text keys.
     let written = serde_json::to_writer(digest, part);
     debug_assert!(written.is_ok());
 }

@@ -20,7 +20,7 @@ pub(crate) struct Neighbours<'a> {
     there: HashMap<(usize, usize), Vec<usize>>,
 }
 
-/// A route of a node, and how it reads in messages.
+/// A route of a node, with its text for messages.
 struct Asked<'a> {
     node: usize,
     spec: &'a RouteSpec,
@@ -38,7 +38,7 @@ impl<'a> Neighbours<'a> {
         Neighbours { nodes, topology, by_name, there }
     }
 
-    /// The routes that one node is given.
+    /// The routes given for one node.
     pub(crate) fn resolve(
         &self,
         node: usize,

@@ -1,8 +1,8 @@
-//! Changes of a plan while its lab runs: nodes come and go.
+//! Changes of a running lab's plan: adding and removing nodes.
 //!
-//! Every index in a plan stays valid, parents stand before their children, and an id is never given
-//! twice. The digest stays that of the plan as it was made from the file. Routes that led through a
-//! node that went stay, unless they left by an interface that went with it.
+//! Every index in a plan stays valid, parents precede their children, and an id is never
+//! reused. The digest stays that of the plan made from the file. Routes through a
+//! removed node stay, unless their outgoing interface was removed with it.
 
 use std::collections::BTreeSet;
 
@@ -111,7 +111,7 @@ impl Plan {
         self.hosts = hosts::hosts(&self.nodes);
     }
 
-    /// Drops links, and interfaces and routes with them; nodes stay.
+    /// Removes links with their interfaces and routes; nodes stay.
     pub(super) fn drop_links(&mut self, links: &Renumbered) {
         let interfaces = self.drop_interfaces(links);
         links.retain(&mut self.links);
@@ -122,8 +122,8 @@ impl Plan {
         }
     }
 
-    /// Drops interfaces whose link goes, with the routes that leave by them; by node, what became of
-    /// its interfaces' numbers.
+    /// Removes interfaces whose link is removed, with the routes that leave by them; returns by node the
+    /// renumbering of its interfaces.
     fn drop_interfaces(&mut self, links: &Renumbered) -> Vec<Renumbered> {
         let drop = |node: &mut PlannedNode| {
             let stays = |link: usize| link == NOT_SHOWN || links.of(link).is_some();
@@ -138,27 +138,27 @@ impl Plan {
         self.nodes.iter_mut().map(drop).collect()
     }
 
-    /// By node: whether it is one of these or lives in one of them.
+    /// By node: whether it is one of these or a descendant of one.
     fn with_descendants(&self, which: &BTreeSet<Slot>) -> Vec<bool> {
         let mut inside = vec![false; self.nodes.len()];
         for (index, node) in self.nodes.iter().enumerate() {
-            // Parents stand before their children.
+            // Parents precede their children.
             let in_parent = node.parent.is_some_and(|p| p.get() < index && inside[p.get()]);
             inside[index] = in_parent || which.contains(&Slot::new(index));
         }
         inside
     }
 
-    /// All nodes that live in a node, at any depth, in the plan's order: parents before children.
+    /// All descendants of a node, in the plan's order: parents before children.
     pub fn descendants(&self, node: Slot) -> Vec<Slot> {
         let inside = self.with_descendants(&BTreeSet::from([node]));
         self.slots().filter(|slot| inside[slot.get()] && *slot != node).collect()
     }
 
-    /// Whether one more node may be made in this one.
+    /// Checks that one more node may be made in this one.
     ///
     /// # Errors
-    /// Why not: the node, or one that it lives in, has no children or as many as it may have, at any
+    /// The node or an ancestor allows no children or has reached its limit, at any
     /// depth; or names would have too many parts.
     pub fn room_for_child(&self, node: Slot) -> Result<(), String> {
         let mut at = Some(node);
@@ -187,7 +187,7 @@ impl Plan {
     }
 }
 
-/// Gives a route's next hops the new numbers of their interfaces, without those that went; `false` when
+/// Renumbers the interfaces of a route's next hops, dropping removed ones; `false` when
 /// none is left.
 fn renumber(route: &mut Route, kept: &Renumbered) -> bool {
     let first = kept.of(route.interface);
@@ -208,7 +208,7 @@ fn renumber(route: &mut Route, kept: &Renumbered) -> bool {
     true
 }
 
-/// New numbers for the items of a list of which some go.
+/// New numbers for the items of a list from which some are removed.
 pub(super) struct Renumbered(Vec<Option<usize>>);
 
 impl Renumbered {
@@ -224,7 +224,7 @@ impl Renumbered {
         Renumbered(stays.map(number).collect())
     }
 
-    /// The new number; `None` for an item that goes, and for no item.
+    /// The new number; `None` for a removed or missing item.
     pub(super) fn of(&self, old: usize) -> Option<usize> {
         self.0.get(old).copied().flatten()
     }

@@ -9,7 +9,7 @@ use super::{Interface, Plan, PlannedEnd, PlannedNode};
 
 impl Plan {
     /// The routes that the host's side of an `internet` door needs to answer nodes behind routers:
-    /// prefix and next hop. `link` is the door's, an index into [`Plan::links`]; empty for any
+    /// prefix and next hop. `link` is the door's index in [`Plan::links`]; empty for any
     /// other link. The next hop is the first router on the door's segment, which has a route to
     /// everything that can reach the door.
     pub fn door_routes(&self, link: usize) -> Vec<(IpNet, IpAddr)> {
@@ -60,7 +60,7 @@ impl Plan {
     }
 }
 
-/// What a router is connected or has a route to, but for the door's own prefix and the default.
+/// The prefixes that a router is connected or has a route to, except the door's own and the default.
 fn behind(router: &PlannedNode, door: &IpNet) -> Vec<IpNet> {
     let connected = router.interfaces.iter().flat_map(|i| &i.addresses).map(IpNet::trunc);
     let routed = router.routes.iter().map(|r| r.to).filter(|to| to.prefix_len() > 0);

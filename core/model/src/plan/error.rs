@@ -20,7 +20,7 @@ pub enum PlanError {
         /// 0 or 1.
         side: usize,
     },
-    /// A pool that automatic addresses cannot be laid out in.
+    /// A pool too small for automatic addresses.
     #[error("address pool {pool}: too small, its prefix may be at most /{longest}")]
     PoolTooSmall {
         /// The pool.
@@ -33,7 +33,7 @@ pub enum PlanError {
         "{object}: no free prefix is left in the address pool {pool}; give it a subnet by hand"
     )]
     PoolExhausted {
-        /// The switch or link that got none.
+        /// The switch or link without one.
         object: String,
         /// The pool.
         pool: IpNet,
@@ -41,7 +41,7 @@ pub enum PlanError {
     /// No free host number is left in a segment.
     #[error("{object}: no free address is left in {prefix}; give its segment a larger subnet")]
     SegmentFull {
-        /// The interface that got none.
+        /// The interface without one.
         object: String,
         /// The segment's prefix.
         prefix: IpNet,
@@ -51,9 +51,9 @@ pub enum PlanError {
     AddressClash {
         /// The address.
         address: IpAddr,
-        /// Who has it.
+        /// The first object that has it.
         first: String,
-        /// Who would have it too.
+        /// The second one.
         second: String,
     },
     /// The network's own or its broadcast address.
@@ -69,24 +69,24 @@ pub enum PlanError {
     SubnetConflict {
         /// The switch or link that gives the second one.
         object: String,
-        /// The subnet that stands.
+        /// The first subnet.
         first: IpNet,
-        /// The other.
+        /// The second subnet.
         second: IpNet,
     },
-    /// Two segments whose prefixes by hand overlap, so that no routes can tell them apart.
+    /// Two segments whose prefixes by hand overlap, so that routes cannot distinguish them.
     #[error(
         "{second}: its prefix {prefix} overlaps that of {first}; routes cannot tell them apart"
     )]
     PrefixOverlap {
-        /// The switch or link whose prefix is in the way.
+        /// The switch or link with the conflicting prefix.
         first: String,
         /// The switch or link.
         second: String,
         /// Its prefix.
         prefix: IpNet,
     },
-    /// More ports than a kernel bridge has (`BR_MAX_PORTS` in net/bridge/br_private.h), or a switch in
+    /// More ports than a kernel bridge can have (`BR_MAX_PORTS` in net/bridge/br_private.h), or a switch in
     /// shared memory.
     #[error("switch {switch:?}: {ports} ports, it has at most {most}")]
     TooManyPorts {
@@ -94,25 +94,25 @@ pub enum PlanError {
         switch: String,
         /// How many it would have.
         ports: usize,
-        /// How many there can be.
+        /// The maximum.
         most: usize,
     },
-    /// A wire in a link from a shared-memory switch to the host, where there is no place for it.
+    /// A wire in a link from a shared-memory switch to the host, where none is possible.
     #[error("link {link:?}: {WIRE_AT_DOOR}")]
     WireAtDoor {
         /// The link.
         link: String,
     },
-    /// More computed routes than a lab may have.
+    /// More computed routes than allowed.
     #[error(
         "{routes} routes would have to be computed, more than the {most} that a lab may have: they grow \
          with the square of the number of routers. What helps: fewer nodes with `forwarding`, one address family \
          (`pool: {{ipv6: none}}`), `routes` by hand in nodes, or `routing: none`"
     )]
     TooManyRoutes {
-        /// How many there would be, at most.
+        /// An upper bound of their number.
         routes: usize,
-        /// How many there can be.
+        /// The maximum.
         most: usize,
     },
     /// A route by hand that names an interface the node does not have.

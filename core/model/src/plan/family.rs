@@ -1,4 +1,4 @@
-//! IPv4 and IPv6 seen alike: addresses as 128-bit numbers, prefixes as ranges of them.
+//! IPv4 and IPv6 treated alike: addresses as 128-bit numbers, prefixes as ranges of them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -30,7 +30,7 @@ impl Family {
         }
     }
 
-    /// The address whose number this is; higher bits than the family has are ignored.
+    /// The address of a number; bits beyond the family's are ignored.
     pub(crate) fn address(self, number: u128) -> IpAddr {
         match self {
             Family::V4 => {
@@ -41,7 +41,7 @@ impl Family {
         }
     }
 
-    /// An address with a prefix length; a length beyond the family's is cut to it.
+    /// An address with a prefix length, which is clamped to the family's.
     pub(crate) fn net(self, number: u128, len: u8) -> IpNet {
         let len = len.min(self.width());
         match self.address(number) {
@@ -74,9 +74,9 @@ pub(crate) fn overlap(a: &IpNet, b: &IpNet) -> bool {
     a.contains(&b.network()) || b.contains(&a.network())
 }
 
-/// The numbers within a prefix that a host may have, both ends included: not the network's own
-/// and the broadcast address (IPv4), not the routers' anycast address (IPv6, RFC 4291 2.6.1); all
-/// of them where the prefix is so long that there is no other (RFC 3021, RFC 6164).
+/// The range of numbers in a prefix that a host may have: without the network and
+/// broadcast addresses (IPv4) or the routers' anycast address (IPv6, RFC 4291 2.6.1); all
+/// of them if the prefix is too long for that (RFC 3021, RFC 6164).
 pub(crate) fn host_numbers(net: &IpNet) -> (u128, u128) {
     let (first, last) = range(net);
     let size = last - first;

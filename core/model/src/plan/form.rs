@@ -1,8 +1,8 @@
 //! The form of a link: how the kernel and netloom's processes realise it, and where that puts its ends.
 //!
 //! The form is a pure function of the plan and of what the machine allows. It is decided once, when the link
-//! is made, and stored with the lab's state; everything else asks the form. The indexes and names that links
-//! have in the core namespace are here, too: they follow from the link's id alone.
+//! is made, and stored with the lab's state; all other code queries it. The indexes and names of links
+//! in the core namespace are here, too: they depend only on the link's id.
 
 use std::collections::BTreeMap;
 
@@ -16,15 +16,15 @@ pub const FIRST_PORT: u32 = 100_000;
 /// Index of the first hidden interface of wires; ports come before.
 pub const FIRST_HIDDEN: u32 = 200_000;
 
-/// What names of hidden interfaces begin with.
+/// The prefix of hidden interfaces' names.
 pub const HIDDEN: &str = "nlw";
 
-/// What the machine and the user's rights allow, as far as it decides how links are made.
+/// What the machine and the user's rights allow, as far as it affects how links are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allowed {
-    /// BPF programs may be attached, so that a wire can be put into a link at any time.
+    /// BPF programs may be attached, so that a wire can be inserted into a link at any time.
     pub programs: bool,
-    /// Taps may be made that outlive the process that makes them.
+    /// Persistent taps may be made.
     pub taps: bool,
 }
 
@@ -34,13 +34,13 @@ pub struct Allowed {
 pub enum LinkForm {
     /// One veth pair: interfaces of nodes, and ports in the core namespace.
     Pair,
-    /// A veth pair for each end, with a wire between their other ends, which are hidden in the core namespace.
+    /// A veth pair for each end, with a wire between their inner ends, hidden in the core namespace.
     Wired,
     /// A tap in a node, whose other side the plug of a shared-memory switch holds.
     Tap,
-    /// An interface of the host's that is a port of a bridge, or is bridged to a node.
+    /// An interface of the host that is a port of a bridge, or is bridged to a node.
     Bridged,
-    /// An interface of the host's that stays there; the plug of a shared-memory switch reads and writes it.
+    /// An interface of the host that stays there; the plug of a shared-memory switch reads and writes it.
     Card,
     /// A veth pair from the host, which translates addresses (NAT).
     Nat,
@@ -65,15 +65,15 @@ pub enum Seat {
 }
 
 impl LinkForm {
-    /// The form of a link of a plan on a machine that allows so much.
+    /// The form of a link of a plan on a machine with these possibilities.
     pub fn of(plan: &Plan, link: &PlannedLink, allowed: Allowed) -> LinkForm {
         let shm = link.ends.iter().any(|end| plan.shm_switch_at(end).is_some());
         let form = LinkForm::plain(plan, link);
         if form != LinkForm::Pair {
             return form;
         }
-        // Without BPF programs a wire cannot be put in later, nor where frames come from and go to a plug,
-        // which gets them before any program does.
+        // Without BPF programs a wire cannot be inserted later. Nor can it at a plug, which gets frames
+        // before any program does.
         if link.is_impaired() && (!allowed.programs || shm) {
             LinkForm::Wired
         } else if allowed.programs && allowed.taps && can_be_tap(plan, link) {
@@ -83,7 +83,7 @@ impl LinkForm {
         }
     }
 
-    /// The form by the plan alone: what a link has of which none was stored.
+    /// The form by the plan alone, for a link without a stored one.
     fn plain(plan: &Plan, link: &PlannedLink) -> LinkForm {
         let shm = link.ends.iter().any(|end| plan.shm_switch_at(end).is_some());
         let door = link.ends.iter().find_map(|end| match end {
@@ -116,7 +116,7 @@ impl LinkForm {
     }
 }
 
-/// Whether every wire that is asked for has a place.
+/// Checks that every configured wire is possible.
 pub(super) fn check(plan: &Plan) -> Result<(), PlanError> {
     let without = |link: &&PlannedLink| link.is_impaired() && !can_have_wire(plan, link);
     match plan.links.iter().find(without) {
@@ -125,14 +125,14 @@ pub(super) fn check(plan: &Plan) -> Result<(), PlanError> {
     }
 }
 
-/// Whether a wire can ever be in a link: not between a shared-memory switch and the host, where neither end is
-/// at an interface that programs of the lab stand at.
+/// Whether a link can ever have a wire: not between a shared-memory switch and the host, where neither end is
+/// an interface at which the lab may attach programs.
 pub fn can_have_wire(plan: &Plan, link: &PlannedLink) -> bool {
     let shm = link.ends.iter().any(|end| plan.shm_switch_at(end).is_some());
     !(shm && LinkForm::plain(plan, link).is_door())
 }
 
-/// Whether a link can be a tap in its node: the other end is a shared-memory switch, and nothing has to stand
+/// Whether a link can be a tap in its node: the other end is a shared-memory switch, and nothing has to be
 /// between the two.
 fn can_be_tap(plan: &Plan, link: &PlannedLink) -> bool {
     let free = |end: &PlannedEnd| match end {
@@ -152,17 +152,17 @@ fn can_be_tap(plan: &Plan, link: &PlannedLink) -> bool {
 pub struct Forms(BTreeMap<LinkId, LinkForm>);
 
 impl Forms {
-    /// Those of all links of a plan on a machine that allows so much.
+    /// The forms of all links of a plan on a machine with these possibilities.
     pub fn of(plan: &Plan, allowed: Allowed) -> Forms {
         plan.links.iter().map(|link| (link.id, LinkForm::of(plan, link, allowed))).collect()
     }
 
-    /// Notes the form of a link.
+    /// Records the form of a link.
     pub fn set(&mut self, link: LinkId, form: LinkForm) {
         self.0.insert(link, form);
     }
 
-    /// Forgets a link that is no longer.
+    /// Forgets a removed link.
     pub fn forget(&mut self, link: LinkId) {
         self.0.remove(&link);
     }
@@ -185,7 +185,7 @@ pub fn hidden_index((link, side): LinkSide) -> u32 {
 }
 
 impl PlannedLink {
-    /// Whether anything is asked of a wire in it.
+    /// Whether it has impairments.
     pub fn is_impaired(&self) -> bool {
         self.impairments.iter().any(|wanted| !wanted.is_none())
     }
@@ -210,7 +210,7 @@ impl PlannedLink {
         format!("{HIDDEN}{}", self.wire_number(side))
     }
 
-    /// The node's end of a link, the first if both are: places of the node and of its interface.
+    /// The node's end of a link, the first if both are: positions of the node and of its interface.
     pub fn node_end(&self) -> Option<(Slot, usize)> {
         self.ends.iter().find_map(|end| match end {
             PlannedEnd::Node { node, interface } => Some((*node, *interface)),
@@ -220,7 +220,7 @@ impl PlannedLink {
 }
 
 impl Plan {
-    /// The shared-memory switch that an end of a link is in: its place.
+    /// The shared-memory switch at an end of a link: its position.
     pub fn shm_switch_at(&self, end: &PlannedEnd) -> Option<usize> {
         match end {
             PlannedEnd::Port { switch, .. } => {

@@ -1,4 +1,4 @@
-//! Who can reach whom: routers and the segments between them, in one address family.
+//! Reachability: routers and the segments between them, in one address family.
 //!
 //! A router is on a segment of this graph when it has an address in the segment's prefix.
 
@@ -131,7 +131,7 @@ impl<'a> Graph<'a> {
         })
     }
 
-    /// The component that a router is in; none where it is on no segment.
+    /// The component of a router; `None` if it is on no segment.
     pub(crate) fn component_of(&self, router: usize) -> Option<usize> {
         self.of_node[router].first().and_then(|place| self.component[place.segment])
     }
@@ -141,8 +141,8 @@ impl<'a> Graph<'a> {
         self.addressing.prefixes[segment].map(|p| p.net)
     }
 
-    /// Blocks that lead to a segment. One whose links were removed, or whose owner has no address in it, leads
-    /// nowhere: its owner would send back what came to it by the block.
+    /// Blocks that lead to a segment. One whose links were removed, or whose owner has no address in it,
+    /// leads nowhere: its owner would send packets for the block back.
     pub(crate) fn router_blocks(&self) -> impl Iterator<Item = &Block> {
         let blocks = &self.addressing.blocks;
         let mut leads = vec![false; blocks.len()];

@@ -1,4 +1,4 @@
-//! The hash from which automatic names become numbers: the same on every machine and for ever.
+//! The hash that turns names into automatic numbers: the same on every machine, for ever.
 //!
 //! FNV-1a over the bytes (<http://www.isthe.com/chongo/tech/comp/fnv/>, 64 bit), then the output
 //! function of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014), because the low bits of FNV-1a alone
@@ -12,7 +12,7 @@ const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
 /// Ends each part, so that ("ab", "c") and ("a", "bc") differ. It never occurs in UTF-8.
 const PART_END: u8 = 0xff;
 
-/// The hash of a list of names. The first says what the number is for.
+/// The hash of a list of names. The first is the number's purpose.
 pub(crate) fn hash(parts: &[&str]) -> u64 {
     let mut digest = Digest::new();
     for part in parts {
@@ -22,14 +22,14 @@ pub(crate) fn hash(parts: &[&str]) -> u64 {
     digest.finish()
 }
 
-/// The output function of SplitMix64: a bijection in which every input bit moves every output bit.
+/// The output function of SplitMix64: a bijection in which every input bit affects every output bit.
 fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
 }
 
-/// A hash that is fed bit by bit; takes serialised text as an [`io::Write`].
+/// An incremental hash; accepts serialised text as an [`io::Write`].
 pub(crate) struct Digest(u64);
 
 impl Digest {
@@ -43,7 +43,7 @@ impl Digest {
         }
     }
 
-    /// Takes eight bytes in one step; not the same as the eight bytes one by one.
+    /// Adds eight bytes in one step, which differs from adding them one by one.
     pub(crate) fn word(&mut self, word: u64) {
         self.0 = mix(self.0 ^ word).wrapping_add(FNV_OFFSET);
     }

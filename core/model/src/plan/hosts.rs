@@ -1,7 +1,7 @@
 //! The text of `/etc/hosts`: every address of every node, so that `traceroute` shows names.
 //!
-//! A node's name stands for its first address of each family alone, so that looking it up gives what
-//! others are to use; every further address is `INTERFACE.NODE`. A child is `NAME.PARENT` as in DNS.
+//! A node's name stands only for its first address of each family, so that a lookup returns the one
+//! to use; every further address is `INTERFACE.NODE`. A child is `NAME.PARENT` as in DNS.
 
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -16,12 +16,12 @@ const LOCALHOST: &str = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-
 /// An address of a node, and the interface that has it.
 pub type HostAddress<'a> = (&'a str, IpAddr);
 
-/// The text of `/etc/hosts` for the addresses that nodes are planned to have.
+/// The text of `/etc/hosts` for the planned addresses of nodes.
 pub(super) fn hosts(nodes: &[PlannedNode]) -> String {
     text(nodes, |_| None)
 }
 
-/// The same; `known` has the addresses of nodes that have others now, in their order.
+/// The same; `known` has the current addresses of nodes that have changed, in order.
 pub(super) fn text<'a>(
     nodes: &'a [PlannedNode],
     known: impl Fn(&'a PlannedNode) -> Option<Vec<HostAddress<'a>>>,
@@ -50,7 +50,7 @@ fn planned(node: &PlannedNode) -> Vec<HostAddress<'_>> {
     named.flat_map(|(name, all)| all.into_iter().map(move |address| (name, address))).collect()
 }
 
-/// What a further address of a node is called: no node's name, and nothing that would end the line.
+/// The name of a node's further address: never a node's name, and nothing that would end the line.
 fn further(interface: &str, node: &str, taken: &HashSet<&str>) -> String {
     let fits = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let label: String = interface.chars().map(|c| if fits(c) { c } else { '-' }).collect();

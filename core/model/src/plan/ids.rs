@@ -23,12 +23,12 @@ macro_rules! identity {
                 $name(number)
             }
 
-            /// The one after it.
+            /// The next identity.
             pub(super) const fn next(self) -> $name {
                 $name(self.0 + 1)
             }
 
-            /// Its number: what stands in file names, indexes and stored states.
+            /// Its number, as in file names, indexes and stored states.
             pub const fn get(self) -> usize {
                 self.0
             }
@@ -43,7 +43,7 @@ macro_rules! identity {
 }
 
 identity! {
-    /// Identifies a node on the machine for its life.
+    /// Identifies a node on the machine for its lifetime.
     NodeId
 }
 
@@ -72,14 +72,14 @@ impl IndexMut<Slot> for Vec<PlannedNode> {
 }
 
 identity! {
-    /// Identifies a link on the machine for its life.
+    /// Identifies a link on the machine for its lifetime.
     LinkId
 }
 
-/// One end of a link, 0 or 1; of directions, the end that sends.
+/// One end of a link, 0 or 1; for directions, the sending end.
 pub type LinkSide = (LinkId, usize);
 
 impl NodeId {
-    /// The init of the lab's core namespace, which is no node of the plan.
+    /// The init of the lab's core namespace, which is not a node of the plan.
     pub const CORE: NodeId = NodeId(usize::MAX);
 }

@@ -1,8 +1,8 @@
-//! Links of a plan while its lab runs: made and removed, and the routes of all nodes after that.
+//! Adds and removes links of a running lab's plan, and recomputes the routes of all nodes.
 //!
-//! A plan is taken up again as the lab it stands for ([`Plan::as_lab`]), with all that was decided given by
-//! hand; so a link that is made gets what it would have got at the end of the file, and nothing before
-//! it changes but routes. The [`Scheme`] has what a plan alone does not tell.
+//! The plan is converted back to the lab it stands for ([`Plan::as_lab`]), with all decisions given by
+//! hand. So a new link gets what it would have got at the end of the file, and nothing before
+//! it changes except routes. The [`Scheme`] has the information that a plan alone lacks.
 
 use std::collections::BTreeSet;
 
@@ -25,24 +25,24 @@ use super::{
 use crate::bounds::MAX_LINKS;
 use crate::lab::{End, Lab, Link, Node, Switch};
 
-/// A link to be made.
+/// A link to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewLink {
-    /// Its name; as the file would name it where there is none.
+    /// Its name; `None` for the automatic one.
     pub name: Option<String>,
     /// Its ends.
     pub ends: [NewEnd; 2],
     /// Addresses by hand, by end: at most one a family for each.
     pub addresses: [Vec<IpNet>; 2],
-    /// Whether a node's end is to have no address, by end.
+    /// Whether a node's end shall have no address, by end.
     pub bare: [bool; 2],
-    /// MTU of both ends; that of the switch, else 1500, when `None`.
+    /// MTU of both ends; the switch's, else 1500, when `None`.
     pub mtu: Option<u32>,
-    /// What it does to frames: index 0 to those that the first end sends, 1 the second.
+    /// Its impairments: index 0 for frames that the first end sends, 1 for the second.
     pub impairments: [Impairments; 2],
 }
 
-/// An end of a link to be made.
+/// An end of a link to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NewEnd {
     /// A node's.
@@ -51,22 +51,22 @@ pub enum NewEnd {
         node: Slot,
         /// The interface's name; the first free `ethN` when `None`.
         iface: Option<String>,
-        /// Names and indexes of the interfaces that are in the node, whoever made them.
+        /// Names and indexes of the interfaces in the node, whoever made them.
         there: Vec<(String, u32)>,
     },
     /// A switch's: index into [`Plan::switches`].
     Switch(usize),
 }
 
-/// A lab that was brought up by a version which did not note how it chooses.
+/// A lab brought up by a version that stored no scheme.
 const NO_SCHEME: &str = "the lab was brought up by an earlier version of netloom, so that its links \
                          cannot be changed; bring it up anew";
 
 impl Plan {
-    /// Adds a link after all others and gives its index. Routes are those of the whole network then.
+    /// Adds a link after all others and returns its index. Recomputes the routes of the whole network.
     ///
     /// # Errors
-    /// Why it cannot be; the plan is as it was.
+    /// Why it is impossible; the plan is then unchanged.
     pub fn add_link(&mut self, new: NewLink) -> Result<usize, String> {
         let mut plan = self.clone();
         let bare = new.bare;
@@ -76,10 +76,10 @@ impl Plan {
         Ok(index)
     }
 
-    /// Removes a link of nodes and switches with its interfaces. Routes are those of the network without it.
+    /// Removes a link of nodes and switches with its interfaces. Recomputes the routes without it.
     ///
     /// # Errors
-    /// Why it cannot be; the plan is as it was.
+    /// Why it is impossible; the plan is then unchanged.
     pub fn remove_link(&mut self, link: usize) -> Result<(), String> {
         let Some(found) = self.links.get(link) else { return Err("no such link".into()) };
         let ports = found.ends.iter().filter(|e| matches!(e, PlannedEnd::Port { .. })).count();
@@ -100,7 +100,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Puts the link in with names, indexes and hardware addresses, and no addresses yet but those by hand.
+    /// Inserts the link with names, indexes and hardware addresses, but only the addresses given by hand.
     fn push_link(&mut self, new: NewLink) -> Result<usize, String> {
         let id = self.scheme.as_ref().ok_or(NO_SCHEME)?.next_link;
         if self.links.len() >= MAX_LINKS {
@@ -197,7 +197,7 @@ impl Plan {
         }
     }
 
-    /// Every hardware address that is taken.
+    /// Every hardware address in use.
     fn macs(&self) -> impl Iterator<Item = [u8; 6]> {
         let interfaces = self.nodes.iter().flat_map(|n| &n.interfaces).map(|i| i.mac);
         let ports = self.links.iter().flat_map(|l| &l.ends).filter_map(|end| match end {
@@ -207,8 +207,8 @@ impl Plan {
         interfaces.chain(ports).chain(self.switches.iter().map(|s| s.mac))
     }
 
-    /// A port is called as the node's end where that fits: the last interface of the node is its other end's,
-    /// or will be.
+    /// A port is named after the node's end if that fits: its other end is, or will be, the node's last
+    /// interface.
     fn free_port(&self, other: &NewEnd, side: usize, id: usize) -> String {
         let ports = self.links.iter().flat_map(|l| &l.ends).filter_map(|end| match end {
             PlannedEnd::Port { name, .. } => Some(name.clone()),
@@ -246,8 +246,8 @@ impl Plan {
         all.find(|name| self.link(name).is_none()).unwrap_or(plain)
     }
 
-    /// Decides addresses that are lacking, and all computed routes, for the network as it is now. `fresh` is a
-    /// link that has no addresses yet, and which of its ends are to have none.
+    /// Decides missing addresses, and all computed routes, for the current network. `fresh` is a
+    /// link without addresses yet, and which of its ends shall have none.
     fn decide_again(&mut self, fresh: Option<(usize, [bool; 2])>) -> Result<(), String> {
         let Some(scheme) = self.scheme.clone() else { return Err(NO_SCHEME.into()) };
         let mut lab = self.as_lab(&scheme);
@@ -276,7 +276,7 @@ impl Plan {
     }
 
     /// The blocks in which their owners have links; routes to one without any would lead nowhere. A link
-    /// without addresses has a prefix in one of them that nobody sees.
+    /// without addresses has an invisible prefix in one of them.
     fn known_blocks(&self, scheme: &Scheme, family: Family) -> Vec<Block> {
         let mine = scheme.blocks.iter().filter(|(_, prefix)| Family::of_net(prefix) == family);
         let block = |(id, prefix): &(NodeId, IpNet)| {
@@ -288,7 +288,7 @@ impl Plan {
         mine.filter_map(block).collect()
     }
 
-    /// Whether a link without a switch has an address in a prefix, or none at all.
+    /// Whether a link without a switch has an address in a prefix, or no address at all.
     fn lies_in(&self, link: &PlannedLink, prefix: &IpNet) -> bool {
         let mut all: Vec<&IpNet> = Vec::new();
         for end in &link.ends {
@@ -306,7 +306,7 @@ impl Plan {
         all.is_empty() || all.iter().any(|address| prefix.contains(*address))
     }
 
-    /// The lab of which this is the plan, as far as addresses and routes go by it.
+    /// The lab of this plan, as far as addresses and routes depend on it.
     fn as_lab(&self, scheme: &Scheme) -> Lab {
         let node = |node: &PlannedNode| Node {
             name: node.name.clone(),
@@ -348,7 +348,7 @@ impl Plan {
             PlannedEnd::Internet { addresses } => addresses.clone(),
             end => interface(end).map_or_else(Vec::new, |i| i.addresses.clone()),
         };
-        // What has no address was to have none.
+        // An end without address was meant to have none.
         let bare = |end: &PlannedEnd| interface(end).is_some_and(|i| i.addresses.is_empty());
         Link {
             name: Some(link.name.clone()),
@@ -361,7 +361,7 @@ impl Plan {
         }
     }
 
-    /// Gives ends the addresses that were decided; those before stay.
+    /// Assigns the decided addresses to ends; existing ones stay.
     fn take_addresses(&mut self, both: &[Addressing; 2]) {
         for (index, link) in self.links.iter().enumerate() {
             for (side, end) in link.ends.iter().enumerate() {

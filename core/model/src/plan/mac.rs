@@ -7,7 +7,7 @@ use super::hash::hash;
 /// First byte: unicast, locally administered (IEEE 802, bits 0 and 1).
 const LOCAL_UNICAST: u8 = 0x02;
 
-/// The MACs given out in one lab.
+/// The MACs assigned in one lab.
 pub(crate) struct Macs<'a> {
     lab: &'a str,
     taken: HashSet<[u8; 6]>,
@@ -18,7 +18,7 @@ impl<'a> Macs<'a> {
         Macs { lab, taken: HashSet::new() }
     }
 
-    /// The same where some are given out already.
+    /// The same with some already assigned.
     pub(crate) fn with_taken(lab: &'a str, taken: impl Iterator<Item = [u8; 6]>) -> Self {
         Macs { lab, taken: taken.collect() }
     }

@@ -1,8 +1,8 @@
-//! Names the file leaves open: interfaces, links, bridges and their ports.
+//! Names not given in the file: interfaces, links, bridges and their ports.
 //!
-//! Bridges and ports live together in the core namespace, so their names are unique among each
-//! other there; the kernel takes at most 15 bytes, no `/`, no `:`, no white space
-//! (`dev_valid_name` in net/core/dev.c), and no `all` or `default` (directories of sysctls).
+//! Bridges and ports share the core namespace, so all their names are
+//! unique there; the kernel accepts at most 15 bytes, no `/`, no `:`, no white space
+//! (`dev_valid_name` in net/core/dev.c), and neither `all` nor `default` (directories of sysctls).
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use crate::lab::{End, Lab, Link};
 /// The kernel's IFNAMSIZ without the final zero.
 const LONGEST: usize = 15;
 
-/// Names that a new namespace may hold already, or that the kernel refuses.
+/// Names that a new namespace may already contain, or that the kernel refuses.
 const RESERVED: [&str; 12] = [
     "lo", "all", "default", "tunl0", "gre0", "gretap0", "erspan0", "ip_vti0", "ip6_vti0", "sit0",
     "ip6tnl0", "ip6gre0",
@@ -19,13 +19,13 @@ const RESERVED: [&str; 12] = [
 
 /// Every name the plan needs, by index into the lab.
 pub(crate) struct Names {
-    /// By link and side: the interface, where the end is a node's.
+    /// By link and side: the interface, if the end is a node's.
     pub(crate) interfaces: Vec<[Option<String>; 2]>,
     /// By link.
     pub(crate) links: Vec<String>,
     /// By switch.
     pub(crate) bridges: Vec<String>,
-    /// By link and side: the port, where the end is a switch's.
+    /// By link and side: the port, if the end is a switch's.
     pub(crate) ports: Vec<[Option<String>; 2]>,
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn names(lab: &Lab) -> Names {
     Names { interfaces, links, bridges, ports }
 }
 
-/// Names by hand stay; the others are `eth0, eth1, …` in the order of links, without those by hand.
+/// Names by hand stay; the others are `eth0, eth1, …` in the order of links, skipping those by hand.
 fn interfaces(lab: &Lab) -> Vec<[Option<String>; 2]> {
     let mut by_hand = vec![HashSet::new(); lab.nodes.len()];
     for end in lab.links.iter().flat_map(|l| &l.ends) {
@@ -82,7 +82,7 @@ fn links(lab: &Lab, interfaces: &[[Option<String>; 2]]) -> Vec<String> {
     lab.links.iter().zip(interfaces).map(|(link, of)| name(link, of)).collect()
 }
 
-/// How an end reads in the name of a link and in messages.
+/// The text of an end in the name of a link and in messages.
 pub(crate) fn end_name(lab: &Lab, end: &End, interface: Option<&str>) -> String {
     match end {
         End::Node { node, .. } => {
@@ -107,12 +107,12 @@ impl CoreNames {
         CoreNames(taken)
     }
 
-    /// Takes a name if the kernel would and nothing has it.
+    /// Takes a name if the kernel accepts it and it is free.
     fn take(&mut self, name: &str) -> Option<String> {
         (is_interface_name(name) && self.0.insert(name.to_owned())).then(|| name.to_owned())
     }
 
-    /// Takes this name, or the first free one made by a number after it.
+    /// Takes this name, or the first free one with a number appended.
     fn take_like(&mut self, name: &str) -> String {
         let mut free = name.to_owned();
         let mut number = 0_usize;
@@ -124,8 +124,8 @@ impl CoreNames {
     }
 }
 
-/// The readable name for something in the core namespace where the kernel takes it and nothing has it, else the
-/// first free one like the other.
+/// The readable name for an object in the core namespace if the kernel accepts it and it is free, else the
+/// first free one derived from the substitute.
 pub(crate) fn free_core_name(
     readable: Option<&str>,
     other: &str,
@@ -143,7 +143,7 @@ fn is_interface_name(name: &str) -> bool {
 }
 
 fn bridges(lab: &Lab, core: &mut CoreNames) -> Vec<String> {
-    // All that can keep their names do so before any stand-in is made up.
+    // All that can keep their names do so before any substitute is made.
     let own: Vec<_> = lab.switches.iter().map(|switch| core.take(&switch.name)).collect();
     let stand_in = own.into_iter().enumerate();
     stand_in.map(|(i, own)| own.unwrap_or_else(|| core.take_like(&format!("br{i}")))).collect()

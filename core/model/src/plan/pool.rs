@@ -1,12 +1,12 @@
-//! Where automatic prefixes come from.
+//! The source of automatic prefixes.
 //!
 //! IPv4: the lower half of the pool is for segments of switches (in `10.0.0.0/8` a /21 each), the
 //! upper half for links without a switch: each owner has a block (/22), each of its links a /30 in
 //! it. In smaller pools slots and blocks shrink by one bit for every two. IPv6: every switch and
 //! every owner has a /48, each segment a /64 in it.
 //!
-//! Invariant: a place depends on the names hashed and on what was taken before, nothing else, and
-//! no place overlaps a prefix given by hand.
+//! Invariant: a slot depends only on the hashed names and on what was taken before, and
+//! no slot overlaps a prefix given by hand.
 
 use std::collections::HashMap;
 
@@ -36,7 +36,7 @@ impl Region {
         Region { family, base, last, slot_len, slots: Slots::new(1 << bits) }
     }
 
-    /// Keeps out of a prefix given by hand.
+    /// Bars a prefix given by hand.
     fn bar(&mut self, prefix: &IpNet) {
         let (first, last) = range(prefix);
         if Family::of_net(prefix) != self.family || first > self.last || last < self.base {
@@ -59,7 +59,7 @@ impl Region {
     }
 }
 
-/// A prefix that holds the links of one owner.
+/// A prefix that contains the links of one owner.
 #[derive(Debug)]
 pub(crate) struct Block {
     /// A node.
@@ -71,7 +71,7 @@ pub(crate) struct Block {
 pub(crate) struct Allocator {
     family: Family,
     switches: Region,
-    /// `None` where owners take from the same region as switches.
+    /// `None` if owners take from the same region as switches.
     owners: Option<Region>,
     /// Length of a segment's prefix.
     segment_len: u8,
@@ -80,18 +80,18 @@ pub(crate) struct Allocator {
     of_owner: HashMap<usize, Owned>,
 }
 
-/// What one owner has.
+/// The blocks of one owner.
 #[derive(Default)]
 struct Owned {
-    /// Its blocks in order of taking, as index into `blocks` and its division.
+    /// Its blocks in order of allocation, as index into `blocks` and its division.
     blocks: Vec<(usize, Region)>,
     /// How many of them, from the first, are full.
     full: usize,
 }
 
 impl Allocator {
-    /// An allocator for a pool that keeps out of the prefixes given by hand, where owners have these
-    /// blocks already, in the order of taking.
+    /// An allocator for a pool that avoids the prefixes given by hand, and whose owners already have
+    /// these blocks, in order of allocation.
     pub(crate) fn new(
         pool: IpNet,
         by_hand: &[IpNet],
@@ -142,7 +142,7 @@ impl Allocator {
         Some(self.family.net(range(&slot).0, len))
     }
 
-    /// The prefix of a link without a switch, and the index of the block it lies in. `parallel`
+    /// The prefix of a link without a switch, and the index of its block. `parallel`
     /// counts the earlier links between the same two.
     pub(crate) fn link(
         &mut self,
@@ -211,7 +211,7 @@ mod tests {
         }
         assert!(allocator.link((0, "a"), "b", 8192).is_none());
         assert_eq!(allocator.blocks.len(), 512, "of 16 links each");
-        // Nothing is looked for again in those that are full.
+        // Full blocks are not searched again.
         assert_eq!(allocator.of_owner[&0].full, 512);
     }
 }

@@ -1,7 +1,7 @@
-//! Ports of switches: the names by which their rules go, and the addresses at them.
+//! Ports of switches: their names in rules, and the addresses at them.
 //!
-//! A port of a link is called as the other end of the link where that is a node or an interface of the
-//! host (`h1:eth0`, `host:eth1`), which no other link has; else as the link.
+//! A link's port is named after the other end of the link if that is a node or an interface of the
+//! host (`h1:eth0`, `host:eth1`), which no other link has; else after the link.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
@@ -33,7 +33,7 @@ pub(crate) fn ends_of_switches(lab: &Lab) -> Vec<Vec<PortEnd>> {
     all
 }
 
-/// What the port is called whose link has this as its other end.
+/// The name of the port whose link has this other end.
 fn port(lab: &Lab, names: &Names, link: usize, other: usize) -> String {
     match &lab.links[link].ends[other] {
         end @ (End::Node { .. } | End::Host { .. }) => {
@@ -50,7 +50,7 @@ pub(super) fn fill_in_addresses(
     links: &[PlannedLink],
 ) {
     for (index, switch) in switches.iter_mut().enumerate() {
-        // Few switches ask, and those that do ask once a port: links are gone through once a switch.
+        // Few switches ask, but those ask once per port: so links are traversed once per switch.
         let known: OnceCell<HashMap<String, [u8; 6]>> = OnceCell::new();
         let all = || {
             let ends = links.iter().filter_map(|link| node_on(link, index));

@@ -1,19 +1,19 @@
 //! Computed routes: shortest paths for routers, a default route for hosts.
 //!
-//! A router has one route per block of another router (all links that router owns lie in it), one
+//! A router has one route per block of another router (which contains all links that router owns), one
 //! per remaining segment, and a default route toward the nearest `internet` door. A route has the
-//! first steps of all shortest ways, at most [`MOST_HOPS`](super::ways::MOST_HOPS), unless the lab wants
-//! single ones (`ecmp: false`): then the first of them.
+//! first hops of all shortest paths, at most [`MOST_HOPS`](super::ways::MOST_HOPS), or with
+//! `ecmp: false` only the first of them.
 //!
-//! Why no packet runs in a circle: for a given destination all routers of a component send toward
-//! the same thing, so that each step shortens the distance to it by one, whichever of several it is.
+//! Why no packet loops: for a given destination all routers of a component send toward
+//! the same target, so each hop, whichever of several it is, shortens the distance to it by one.
 //! * A segment outside every block: toward that segment, until a router on it delivers.
-//! * An address in the block of router O: toward O. A router on the way that is on the address's
+//! * An address in the block of router O: toward O. A router on the path that is on the address's
 //!   own segment delivers at once (its connected prefix is longer); else O does, which is on every
-//!   segment led to by its block. For the unused rest of its block, O has an on-link route when it
-//!   has a default route, so that it does not send back what came to it by the block.
-//! * Everything else: toward the nearest door. Routers may lead to different doors of the same
-//!   distance; that to the nearest one shrinks at each step all the same.
+//!   segment that its block leads to. For the unused rest of its block, O has an on-link route if it
+//!   has a default route, so that it does not send packets for the block back.
+//! * Everything else: toward the nearest door. Routers may send to different doors at the same
+//!   distance; the distance to the nearest one still shrinks at each hop.
 //!
 //! Blocks, segments outside them and prefixes by hand are disjoint. Hosts never forward.
 
@@ -29,14 +29,14 @@ use super::ways::{Steps, Ways};
 use super::{NextHop, Route};
 use crate::lab::{Lab, Pool};
 
-/// Computed routes of a lab at most, of all nodes and both families: they grow with the square of the number of
-/// routers. Two thousand routers with both families have as many; they take half a GiB.
+/// Maximum computed routes of a lab, of all nodes and both families: they grow with the square of the number
+/// of routers. Two thousand routers with both families have that many; they take half a GiB.
 pub(crate) const MOST_ROUTES: usize = 1 << 23;
 
 /// Adds the routes of both families to every node's list; nodes with routes by hand are left alone.
 ///
 /// # Errors
-/// [`PlanError::TooManyRoutes`], before there are any.
+/// [`PlanError::TooManyRoutes`], before any is computed.
 pub(crate) fn add_routes(
     lab: &Lab,
     graphs: &[(Family, Graph<'_>)],
@@ -54,13 +54,13 @@ pub(crate) fn add_routes(
     Ok(())
 }
 
-/// What routes of one family are made from.
+/// The inputs of one family's routes.
 struct Tables<'a> {
     lab: &'a Lab,
     family: Family,
     graph: &'a Graph<'a>,
     targets: Targets,
-    /// Those whose routes are computed.
+    /// The nodes whose routes are computed.
     routers: Vec<usize>,
     hosts: Vec<usize>,
 }
@@ -74,7 +74,7 @@ impl<'a> Tables<'a> {
         Tables { lab, family, graph, targets, routers, hosts }
     }
 
-    /// How many routes there will be; no fewer than there are then.
+    /// An upper bound of the number of routes.
     fn count(&self) -> usize {
         let of_router = |router: &usize| {
             let component = self.graph.component_of(*router);
@@ -123,16 +123,16 @@ fn pool(pool: &Pool, family: Family) -> Option<IpNet> {
     }
 }
 
-/// The ways of a router, and whether all of equal cost are used.
+/// The paths of a router, and whether all of equal cost are used.
 struct Paths<'a> {
     ways: &'a Ways,
     several: bool,
-    /// Further next hops that several routes have.
+    /// Further next hops shared by several routes.
     also: HashMap<Steps, Arc<[NextHop]>>,
 }
 
 impl<'a> Paths<'a> {
-    /// The route to a prefix by these steps; none where there are none.
+    /// The route to a prefix by these steps; `None` without any.
     fn route(&mut self, to: IpNet, steps: &'a Steps) -> Option<Route> {
         let mut hops = self.ways.hops(steps);
         let first = hops.next()?;
@@ -145,20 +145,20 @@ impl<'a> Paths<'a> {
     }
 }
 
-/// What routes lead to.
+/// The targets of routes.
 struct Targets {
     /// By component.
     of: Vec<OfComponent>,
 }
 
-/// What routes of one component's routers lead to, in the order of the tables.
+/// The targets of one component's routers, in the order of the tables.
 #[derive(Clone, Default)]
 struct OfComponent {
     /// Owner and prefix.
     blocks: Vec<(usize, IpNet)>,
-    /// Segment and prefix, of those that no block leads to.
+    /// Segment and prefix, of segments that no block leads to.
     segments: Vec<(usize, IpNet)>,
-    /// How many of both do not lie in the pool.
+    /// How many of both are outside the pool.
     outside_pool: usize,
 }
 
@@ -217,7 +217,7 @@ impl OfComponent {
         }
     }
 
-    /// Every prefix that the routers lead to, but for the segments given.
+    /// Every prefix that the routers lead to, except the given segments.
     fn without(&self, places: &[Attachment]) -> Vec<IpNet> {
         let connected = |segment: usize| places.iter().any(|place| place.segment == segment);
         let segments = self.segments.iter().filter(|(segment, _)| !connected(*segment));
@@ -231,9 +231,9 @@ fn own_block(graph: &Graph<'_>, router: usize, block: &IpNet) -> Option<Route> {
     Some(Route::single(*block, None, place.interface))
 }
 
-/// Default by the `internet` door of one of its segments, else by the first router, one that leads
-/// to a door before others. Beside a door, what lies behind the router has routes of its own, and
-/// so has what lies behind routers that the first one does not reach.
+/// A host's routes: a default by the `internet` door of one of its segments, else by the first router,
+/// preferring one that leads to a door. With a door, prefixes behind the router have routes of their own,
+/// and so have those behind routers that the first one does not reach.
 fn add_host(
     family: Family,
     pool: Option<IpNet>,
@@ -265,7 +265,7 @@ fn add_host(
     }
 }
 
-/// The first router of each component that a host is next to, those with a door first.
+/// The first router of each component adjacent to a host, those with a door first.
 fn first_routers<'a>(
     graph: &'a Graph<'_>,
     places: &'a [Attachment],

@@ -1,4 +1,4 @@
-//! What a plan remembers of how it was made, so that links which are made later get addresses and routes alike.
+//! What a plan stores about its making, so that links made later get addresses and routes the same way.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::lab::{Pool, Switch};
 /// How addresses and routes of a lab are chosen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scheme {
-    /// Where automatic addresses come from.
+    /// The pools of automatic addresses.
     pub pool: Pool,
     /// Whether routes are computed.
     pub routing: bool,
@@ -21,16 +21,16 @@ pub struct Scheme {
     pub ecmp: bool,
     /// Prefixes of switches' segments, by the switch's name.
     pub switches: BTreeMap<String, Vec<IpNet>>,
-    /// Prefixes that hold the links of one node, its id first, in the order of taking.
+    /// Prefixes that contain the links of one node, with its id first, in order of allocation.
     pub blocks: Vec<(NodeId, IpNet)>,
-    /// Ids of nodes whose routes are given by hand.
+    /// Ids of nodes with routes given by hand.
     pub routed_by_hand: BTreeSet<NodeId>,
-    /// The id of the next link to be made.
+    /// The id of the next link.
     pub next_link: LinkId,
 }
 
 impl Scheme {
-    /// Notes what was taken, for links to be made; `id` gives a node's by its place.
+    /// Records the allocations for later links; `id` returns a node's id by its position.
     pub(super) fn note(
         &mut self,
         both: &[Addressing; 2],

@@ -1,8 +1,8 @@
 //! Segments: the sets of link ends that hear each other's broadcasts.
 //!
-//! A segment is what switches and the links between them join, or a link without a switch. The
+//! A segment is a set of connected switches with their links, or a link without a switch. The
 //! order is fixed: those of switches by their first switch in the file, then those of links. Within
-//! a segment ends stand in the order of the file.
+//! a segment ends are in the order of the file.
 
 use crate::lab::{End, Lab};
 
@@ -13,19 +13,19 @@ pub(crate) struct EndRef {
     pub(crate) side: usize,
 }
 
-/// What can talk without a router.
+/// A segment: what can communicate without a router.
 #[derive(Debug, Default)]
 pub(crate) struct Segment {
     /// Its switches in the order of the file; none for a plain link.
     pub(crate) switches: Vec<usize>,
     /// Its links in the order of the file.
     pub(crate) links: Vec<usize>,
-    /// The ends that have addresses: nodes' but those that are to have none, and the host's end of an
+    /// The ends with addresses: those of nodes, except those that shall have none, and the host's end of an
     /// `internet` door.
     pub(crate) ends: Vec<EndRef>,
 }
 
-/// The segments of a lab and who is on which.
+/// The segments of a lab, and the segment of each link.
 #[derive(Debug)]
 pub(crate) struct Topology {
     pub(crate) segments: Vec<Segment>,
@@ -52,7 +52,7 @@ pub(crate) fn topology(lab: &Lab) -> Topology {
     Topology { segments, of_link }
 }
 
-/// Joins switches that links connect; by switch its segment, and the segments.
+/// Joins connected switches; returns the segment of each switch, and the segments.
 fn switch_segments(lab: &Lab) -> (Vec<usize>, Vec<Segment>) {
     let mut parent: Vec<usize> = (0..lab.switches.len()).collect();
     for link in &lab.links {

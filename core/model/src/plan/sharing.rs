@@ -1,7 +1,7 @@
-//! Lists of next hops, of which a router has few and many routes: equal ones are one in memory.
+//! Shares lists of next hops: a router has many routes but few distinct lists.
 //!
-//! A plan that is computed has them so (`route`), and one that is read gets them so here, node by node. In JSON
-//! each route has its own.
+//! `route` computes plans this way; for plans read from JSON, where each route has its own list,
+//! this module shares them, node by node.
 
 use std::collections::HashSet;
 use std::sync::Arc;

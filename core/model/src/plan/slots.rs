@@ -1,18 +1,18 @@
-//! Places in a row, taken by hash: the first to come gets the place it hashes to, a later one that
-//! finds it taken goes to the next free.
+//! Slots in a row, taken by hash: the first taker gets the slot it hashes to, a later one that
+//! finds it taken gets the next free one.
 //!
-//! Invariant: what one taker gets depends only on those that came before it, so that one more at
-//! the end changes nobody's place.
+//! Invariant: a taker's slot depends only on the takers before it, so one more at
+//! the end changes no slot.
 
 use std::collections::{BTreeMap, HashSet};
 
-/// A row of `count` places, some taken, some barred for all.
+/// A row of `count` slots, some taken, some barred for all.
 pub(crate) struct Slots {
     count: u64,
     taken: HashSet<u64>,
-    /// By first place: the last one. They do not touch each other.
+    /// Barred ranges: the last slot by the first one. They are never adjacent.
     barred: BTreeMap<u64, u64>,
-    /// Nobody will find a place any more.
+    /// No slot is left.
     full: bool,
 }
 
@@ -21,9 +21,9 @@ impl Slots {
         Slots { count, taken: HashSet::new(), barred: BTreeMap::new(), full: count == 0 }
     }
 
-    /// Keeps everybody out of the places from `first` to `last`.
+    /// Bars the slots from `first` to `last`.
     pub(crate) fn bar(&mut self, mut first: u64, mut last: u64) {
-        // Joined with those that it touches, which are the last ones up to its end.
+        // Merged with adjacent ranges, which are the last ones up to its end.
         while let Some((other, end)) = self.barred.range(..=last.saturating_add(1)).next_back()
             && *end >= first.saturating_sub(1)
         {
@@ -34,13 +34,13 @@ impl Slots {
         self.barred.insert(first, last);
     }
 
-    /// Takes the first free place from that of the hash on; `None` when all are taken.
+    /// Takes the first free slot from that of the hash on; `None` when all are taken.
     pub(crate) fn take(&mut self, hash: u64) -> Option<u64> {
         if self.full {
             return None;
         }
         let mut at = hash.checked_rem(self.count)?;
-        // On the way round each taken place is met once, each barred range at most twice.
+        // One round meets each taken slot once, each barred range at most twice.
         for _ in 0..=self.taken.len() + 2 * self.barred.len() {
             match self.obstacle(at) {
                 None => {
@@ -55,7 +55,7 @@ impl Slots {
         None
     }
 
-    /// The last place of what is in the way at this one.
+    /// The last slot of the obstacle at this one.
     fn obstacle(&self, at: u64) -> Option<u64> {
         let before = self.barred.range(..=at).next_back().map(|(_, last)| *last);
         let barred = before.filter(|last| *last >= at);

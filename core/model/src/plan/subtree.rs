@@ -1,4 +1,4 @@
-//! A plan as seen from inside one of its nodes: what lives in it and nothing else.
+//! A plan as seen from inside one of its nodes: only its descendants.
 
 use super::build::digest_of;
 use super::change::Renumbered;
@@ -6,10 +6,10 @@ use super::hosts;
 use super::{NOT_SHOWN, Plan, PlannedEnd, PlannedLink, PlannedNode, Slot};
 
 impl Plan {
-    /// The nodes that live in a node, with names that go without its own, and the links that have
+    /// The descendants of a node, with names without its own, and the links with
     /// both ends in them. An interface of another link keeps its name and addresses, and its link is
-    /// [`NOT_SHOWN`]. No switches and doors. Ids are those of the whole plan. Empty when there is no
-    /// such node.
+    /// [`NOT_SHOWN`]. No switches and doors. Ids are those of the whole plan. Empty without such
+    /// a node.
     pub fn subtree(&self, node: Slot) -> Plan {
         let Some(root) = self.node_at(node) else { return Plan::default() };
         let prefix = format!("{}/", root.name);
@@ -38,7 +38,7 @@ impl Plan {
         plan
     }
 
-    /// A link's name without the prefix. Names by hand hold no `/` and stay.
+    /// A link's name without the prefix. Names by hand contain no `/` and stay.
     fn local_name(&self, link: &PlannedLink, prefix: &str) -> String {
         if !link.name.contains('/') {
             return link.name.clone();
@@ -48,12 +48,12 @@ impl Plan {
             Some(local) => local.to_owned(),
             None => end,
         });
-        // What follows tells links of the same ends apart: `#2`.
+        // The rest distinguishes links of the same ends: `#2`.
         let number = link.name.strip_prefix(&ends.join("--")).unwrap_or_default();
         format!("{}{number}", local.join("--"))
     }
 
-    /// How an end of a node reads in the name of a link.
+    /// The text of a node's end in the name of a link.
     fn end_name(&self, end: &PlannedEnd) -> String {
         let PlannedEnd::Node { node, interface } = end else { return String::new() };
         let Some(node) = self.node_at(*node) else { return String::new() };
@@ -62,7 +62,7 @@ impl Plan {
     }
 }
 
-/// Whether both ends are of nodes inside.
+/// Whether both ends belong to descendants.
 fn lies_in(link: &PlannedLink, inside: &[bool]) -> bool {
     link.ends.iter().all(|end| match end {
         PlannedEnd::Node { node, .. } => inside.get(node.get()).copied().unwrap_or(false),

@@ -1,20 +1,20 @@
 //! The sysctls that make a node behave alike on every host.
 //!
-//! A new namespace copies the IPv4 settings of the host (`devinet_init_net`), so all that matter
+//! A new namespace copies the IPv4 settings of the host (`devinet_init_net`), so all relevant ones
 //! are written. IPv6 starts from the kernel's own values (`addrconf_init_net`) unless
-//! `net.core.devconf_inherit_init_net` says otherwise, so only what differs from them, follows a
-//! boot parameter (`disable_ipv6`) or decides who forwards is written. Left out: what one of these
-//! sets by itself (`default` by IPv6's `all/forwarding` and `all/disable_ipv6`), what is without
+//! `net.core.devconf_inherit_init_net` says otherwise, so only settings that differ from them, follow a
+//! boot parameter (`disable_ipv6`) or decide who forwards are written. Left out: settings that one of
+//! these implies (`default` by IPv6's `all/forwarding` and `all/disable_ipv6`), those without
 //! effect beside one of these (`autoconf` without `accept_ra`; `all/accept_dad`, which is 0, and
-//! `all/accept_ra`, which is not looked at), and `ping_group_range`, which a user namespace refuses
-//! for groups it does not map. They are to be written before the node has interfaces, because an
+//! `all/accept_ra`, which the kernel ignores), and `ping_group_range`, which a user namespace refuses
+//! for groups it does not map. They are written before the node has interfaces, because an
 //! interface copies `default` when it is made.
 
 use super::hash::hash;
 use super::{PlannedNode, Route};
 use crate::lab::Node;
 
-/// Both `all` and `default`, because the kernel takes the stricter or looser of the two.
+/// Sets both `all` and `default`, because the kernel uses the stricter or looser of the two.
 const IPV4_OFF: [&str; 5] =
     ["rp_filter", "accept_redirects", "send_redirects", "arp_ignore", "arp_announce"];
 
@@ -22,9 +22,9 @@ const IPV4_OFF: [&str; 5] =
 pub(crate) fn sysctls(node: &Node) -> Vec<(String, String)> {
     let on = if node.forwarding { "1" } else { "0" };
     let mut list = vec![
-        // First: a change of it resets others, accept_redirects among them.
+        // First, because changing it resets others, such as accept_redirects.
         ("net/ipv4/ip_forward".to_owned(), on),
-        // Follows ip_forward only when that changes.
+        // It follows ip_forward only when that changes.
         ("net/ipv4/conf/default/forwarding".to_owned(), on),
     ];
     for name in IPV4_OFF {
@@ -45,13 +45,13 @@ pub(crate) fn sysctls(node: &Node) -> Vec<(String, String)> {
 /// Bits of `fib_multipath_hash_fields` (ip-sysctl.rst): addresses 1 and 2, protocol 4, ports 16 and 32.
 const FLOW_FIELDS: &str = "55";
 
-/// Those of a node some of whose routes have several next hops: a flow is told by its addresses,
-/// protocol and ports (the kernel's own choice are addresses alone, which sends all that two hosts say
-/// to each other one way), and by a hash of the node's own. The flows that one router sends to the next
-/// have a part of the first one's hash in common: with the same hash they would all leave by one way.
+/// The sysctls of a node with several next hops: it hashes flows by addresses, protocol and ports (the
+/// kernel's default, addresses alone, sends all traffic of two hosts one way), with a seed of its own.
+/// The flows that one router sends to the next share a part of the first one's hash: with an equal hash
+/// they would all leave by one path.
 ///
-/// Policy 1 is what every kernel has. It takes the hash that the sender's socket gave a packet, which
-/// is the same at every router; policy 3 (Linux 5.13) does not. The seed is there since Linux 6.11.
+/// Every kernel has policy 1. It uses the hash that the sender's socket gave a packet, which
+/// is the same at every router; policy 3 (Linux 5.13) does not. The seed exists since Linux 6.11.
 pub(crate) fn of_several_ways(name: &str, routes: &[Route]) -> Vec<(String, String)> {
     let several = |ipv4: bool| {
         routes.iter().any(|route| route.to.addr().is_ipv4() == ipv4 && !route.also.is_empty())
@@ -59,7 +59,7 @@ pub(crate) fn of_several_ways(name: &str, routes: &[Route]) -> Vec<(String, Stri
     of_families(name, [several(true), several(false)])
 }
 
-/// Takes them out of a node's list, whatever its routes are by now; gives where they stood.
+/// Removes them from a node's list, whatever its current routes; returns their position.
 pub(crate) fn take_out_several_ways(node: &mut PlannedNode) -> usize {
     let plain = Node { forwarding: node.forwarding, ..Node::default() };
     let own = sysctls(&plain).len().min(node.sysctls.len());
@@ -73,7 +73,7 @@ pub(crate) fn take_out_several_ways(node: &mut PlannedNode) -> usize {
     own
 }
 
-/// The same where routes of IPv4, and of IPv6, have several next hops.
+/// The same for routes of IPv4, and of IPv6, with several next hops.
 fn of_families(name: &str, several: [bool; 2]) -> Vec<(String, String)> {
     let mut list = Vec::new();
     for (family, _) in ["ipv4", "ipv6"].into_iter().zip(several).filter(|(_, several)| *several) {
@@ -86,20 +86,20 @@ fn of_families(name: &str, several: [bool; 2]) -> Vec<(String, String)> {
         add("-", "policy", "3");
     }
     if !list.is_empty() {
-        // 31 bits, and never 0, which is the kernel's own choice. It holds for both families.
+        // 31 bits, and never 0, which means the kernel's choice. It applies to both families.
         let seed = (hash(&["flows", name]) >> 33) | 1;
         list.push(("-net/ipv4/fib_multipath_hash_seed".to_owned(), seed.to_string()));
     }
     list
 }
 
-/// `net.ipv4.tcp_ecn` as a path. A key with a slash is one already, so that `eth0.1` can be named.
+/// `net.ipv4.tcp_ecn` as a path. A key with a slash is already a path, so that `eth0.1` can be named.
 fn path(key: &str) -> String {
     if key.contains('/') { key.to_owned() } else { key.replace('.', "/") }
 }
 
-/// Whether a sysctl path is that of one interface, `net/ipv4/conf/eth0/…`, and so can be written
-/// only when the interface exists. All others are to be written before.
+/// Whether a sysctl path belongs to one interface, `net/ipv4/conf/eth0/…`, and so can be written
+/// only when the interface exists. All others are written before.
 pub fn is_of_an_interface(path: &str) -> bool {
     let mut parts = path.split('/');
     let family = parts.next() == Some("net") && matches!(parts.next(), Some("ipv4" | "ipv6"));

@@ -1,5 +1,6 @@
-//! Tests of the whole plan: what is decided and refused (`decisions`), what holds for every lab
-//! (`property`), changes while it runs (`change`, `linking`), labs of known shapes (`shapes`), by packets that walk through it (`simulator`).
+//! Tests of the whole plan: decisions and refusals (`decisions`), properties of every lab
+//! (`property`), changes while it runs (`change`, `linking`), labs of known shapes (`shapes`), and packets
+//! that walk through it (`simulator`).
 
 mod build_lab;
 mod change;

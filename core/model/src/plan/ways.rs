@@ -1,18 +1,18 @@
-//! The shortest ways from one router to everywhere, with all first steps of equal cost.
+//! The shortest paths from one router to everywhere, with all first hops of equal cost.
 //!
 //! Distance is the number of segments crossed. First steps are numbered in the order of the router's
-//! interfaces, then of the file, and so are those of a set. Invariant: each step of a set leads to a
-//! router, or the thing itself, that is one segment nearer to where the set leads.
+//! interfaces, then of the file, and sets keep that order. Invariant: each step of a set leads to a
+//! router, or the target itself, that is one segment nearer to the target.
 
 use std::net::IpAddr;
 
 use super::graph::{Attachment, Graph};
 
-/// Next hops of one route at most. More equal ways than that are rarely worth what routes of large
-/// labs weigh.
+/// Maximum next hops of one route. More are rarely worth their memory in
+/// large labs.
 pub(crate) const MOST_HOPS: usize = 16;
 
-/// The first step of a way.
+/// The first step of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hop {
     pub(crate) via: IpAddr,
@@ -20,8 +20,8 @@ pub(crate) struct Hop {
     pub(crate) interface: usize,
 }
 
-/// The first steps of all shortest ways to one thing, by number in rising order, the first ones where
-/// there are too many. Empty: it is not reached, or there is no step to take.
+/// The first steps of all shortest paths to one target, by ascending number, only the first ones if
+/// there are too many. Empty: it is unreachable, or no step is needed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Steps {
     count: usize,
@@ -70,22 +70,22 @@ impl Steps {
 /// Not reached yet.
 const FAR: u32 = u32::MAX;
 
-/// The ways from one router to everywhere, reused from router to router.
+/// The paths from one router to everywhere; the memory is reused from router to router.
 pub(crate) struct Ways {
-    /// The first steps there are, by number.
+    /// The possible first steps, by number.
     hops: Vec<Hop>,
-    /// By node: the first steps to a router; none when it is not reached or is where we start.
+    /// By node: the first steps to a router; empty if it is unreachable or the start.
     to_router: Vec<Steps>,
-    /// By segment: the first steps; none when it is not reached or connected.
+    /// By segment: the first steps; empty if it is unreachable or connected.
     to_segment: Vec<Steps>,
-    /// The first steps towards the nearest `internet` door, the first in the file among equals.
+    /// The first steps toward the nearest `internet` door, the first in the file among equals.
     to_door: Steps,
     router_distance: Vec<u32>,
     segment_distance: Vec<u32>,
-    /// The routers and segments that have a distance.
+    /// The routers and segments with a known distance.
     reached: Vec<usize>,
     crossed: Vec<usize>,
-    /// Routers as far as each other, and those that come next.
+    /// Routers of the current distance, and those of the next.
     level: Vec<usize>,
     next: Vec<usize>,
 }
@@ -119,13 +119,13 @@ impl Ways {
         &self.to_door
     }
 
-    /// The hops that steps stand for, in their order.
+    /// The hops of steps, in order.
     pub(crate) fn hops<'a>(&'a self, steps: &'a Steps) -> impl Iterator<Item = Hop> + 'a {
         steps.as_slice().iter().map(|number| self.hops[*number as usize])
     }
 
-    /// Breadth first from a router: all routers of one distance, the segments that they are the first
-    /// to be on, the routers there, and so on.
+    /// Breadth-first search from a router: all routers of one distance, the segments that they reach
+    /// first, the routers there, and so on.
     pub(crate) fn find(&mut self, graph: &Graph<'_>, from: usize) {
         self.hops.clear();
         self.forget();
@@ -143,7 +143,7 @@ impl Ways {
         }
     }
 
-    /// Takes back what the router before has reached, no more: a lab may be of many small parts.
+    /// Resets only what the previous router has reached: a lab may consist of many small parts.
     fn forget(&mut self) {
         for router in self.reached.drain(..) {
             self.to_router[router] = Steps::default();
@@ -157,8 +157,8 @@ impl Ways {
         self.level.clear();
     }
 
-    /// The segments that are reached first by routers of this distance, in the order in which they
-    /// are; their steps are those of all of these routers that are on them.
+    /// The segments first reached by routers of this distance, in the order of these
+    /// routers; their steps are those of all of these routers on them.
     fn segments_at(&mut self, graph: &Graph<'_>, distance: u32) -> Vec<Attachment> {
         let mut found = Vec::new();
         for router in &self.level {
@@ -200,7 +200,7 @@ impl Ways {
         }
     }
 
-    /// These steps; a new one where there are none, because this is where we start.
+    /// These steps; a new one if there are none, at the start.
     fn or_step(&mut self, steps: &Steps, hop: Hop) -> Steps {
         if !steps.is_empty() {
             return *steps;

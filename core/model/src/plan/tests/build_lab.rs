@@ -44,7 +44,7 @@ impl LabBuilder {
         self.add_node(name, true)
     }
 
-    /// A node in another: the name is whole, and the parent is there already.
+    /// A node in another: the name is whole, and the parent exists.
     pub(super) fn child(&mut self, name: &str, limit: Option<u32>) -> &mut Self {
         let parent = name.rsplit_once('/').map(|(parent, _)| self.index[parent].clone());
         self.add_node(name, false);

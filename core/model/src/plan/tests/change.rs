@@ -1,4 +1,4 @@
-//! Nodes that come and go, and the view from inside a node.
+//! Adding and removing nodes, and the view from inside a node.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -27,7 +27,7 @@ fn tenant_plan() -> Plan {
     plan(&tenants().lab).unwrap()
 }
 
-/// Every index is that of something, and both sides of each agree.
+/// Every index is valid, and both sides of each relation agree.
 fn check(plan: &Plan) {
     let mut ids = HashSet::new();
     let mut names = HashSet::new();

@@ -212,7 +212,7 @@ fn a_family_without_a_pool_has_addresses_by_hand_only() {
 
 #[test]
 fn automatic_prefixes_keep_out_of_those_by_hand() {
-    // Half of what switches take from, and all of the upper half but one block.
+    // Half of the switches' region, and all of the upper half but one block.
     let mut lab = LabBuilder::new();
     lab.router("r").host("h").host("x").switch("a").switch("b").switch("big");
     lab.switch_subnet("big", "10.0.0.0/10").link("h", "big").link("r", "a").link("r", "b");
@@ -262,7 +262,7 @@ fn hosts_prefer_the_door_and_keep_the_way_to_routers() {
     Simulator::new(&plan).check_all();
 }
 
-/// What comes to a router by a block in which it has no address would go back by its default route.
+/// A router would send packets for a block in which it has no address back by its default route.
 #[test]
 fn a_block_in_which_its_owner_has_no_address_leads_nowhere() {
     let mut lab = LabBuilder::new();

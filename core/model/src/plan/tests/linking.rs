@@ -1,4 +1,4 @@
-//! Links that are made and removed while a lab runs.
+//! Adding and removing links while a lab runs.
 
 use proptest::prelude::*;
 
@@ -49,7 +49,7 @@ fn between(plan: &Plan, a: &str, b: &str) -> NewLink {
     }
 }
 
-/// What is said of links and nodes, the digest left out: that stays the first plan's.
+/// Links and nodes without the digest, which stays the first plan's.
 fn content(mut plan: Plan) -> Plan {
     plan.digest.clear();
     for node in &mut plan.nodes {
@@ -150,7 +150,7 @@ proptest! {
         live.add_link(new).unwrap();
         Simulator::new(&live).check_all();
         prop_assert_eq!(content(live.clone()), content(plan(&more.lab).unwrap()));
-        // And away with it: all is as before but for what is noted.
+        // After removing it everything is as before, except the scheme.
         let last = live.links.len() - 1;
         live.remove_link(last).unwrap();
         live.scheme = before.scheme.clone();

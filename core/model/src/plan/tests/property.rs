@@ -1,4 +1,4 @@
-//! What must hold for every lab.
+//! Properties of every lab.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -45,7 +45,7 @@ pub(super) fn any_lab() -> impl Strategy<Value = LabBuilder> {
     )
 }
 
-/// Adds a link between two ends by number; the last `doors` of 16 for the second end are doors.
+/// Adds a link between two ends by number; the last `doors` of 16 second ends are doors.
 pub(super) fn add_link(lab: &mut LabBuilder, a: u16, b: u16, doors: usize) {
     let nodes = lab.lab.nodes.iter().map(|n| n.name.clone());
     let names: Vec<String> = nodes.chain(lab.lab.switches.iter().map(|s| s.name.clone())).collect();
@@ -145,7 +145,7 @@ proptest! {
         }
     }
 
-    /// With one path each there are the routes of before, whose next hop is the first of several.
+    /// With single paths each route's next hop is the first of the several ones.
     #[test]
     fn several_next_hops_add_to_single_ones(lab in any_lab()) {
         let mut lab = lab.lab;

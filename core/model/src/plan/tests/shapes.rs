@@ -182,7 +182,7 @@ fn more_routes_than_a_lab_may_have_are_refused_before_there_are_any() {
     assert_eq!((*routes, *most), (2900 * 2900 * 2, 1 << 23));
     lab.routing = false;
     assert!(plan(&lab).is_ok());
-    // What counts is who reaches whom.
+    // Only reachability matters here.
     lab.routing = true;
     lab.links = (0..lab.links.len()).step_by(2).map(|link| lab.links[link].clone()).collect();
     let islands = plan(&lab).unwrap();

@@ -1,8 +1,8 @@
 //! Packets that walk through a plan, hop by hop.
 //!
 //! Knows only the plan: segments are found anew from its links, each step is a longest-prefix match
-//! over the node's connected prefixes and routes, as the kernel does it. Where a route has several next
-//! hops a packet takes all of them at once: each way must lead to the destination.
+//! over the node's connected prefixes and routes, as in the kernel. If a route has several next
+//! hops, a packet takes all of them at once: each path must lead to the destination.
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -25,7 +25,7 @@ pub(super) enum Lost {
     NoRoute(Place),
     /// Nobody has the next hop's address.
     NoNeighbour(Place, IpAddr),
-    /// It came to a node that does not forward.
+    /// It reached a node that does not forward.
     NotForwarding(usize),
     /// Out through a door.
     Outside(usize),
@@ -98,12 +98,12 @@ impl<'a> Simulator<'a> {
         }
     }
 
-    /// Walks from a place to an address by all ways; the number of segments crossed by the shortest.
+    /// Walks from a place to an address by all paths; returns the number of segments crossed by the shortest.
     pub(super) fn walk(&self, from: Place, to: IpAddr) -> Result<usize, Lost> {
         self.walk_on(from, to, &mut vec![from], &mut HashMap::new())
     }
 
-    /// Goes on from the last place of a path; `known` has the places from which the outcome is known.
+    /// Continues from the last place of a path; `known` has the places with a known outcome.
     fn walk_on(
         &self,
         at: Place,
@@ -151,8 +151,8 @@ impl<'a> Simulator<'a> {
         nodes.chain(self.ports.iter().map(|p| p.place).filter(|p| matches!(p, Place::Door(_))))
     }
 
-    /// All addresses of one family that a place ought to reach: those on segments that routers with
-    /// addresses of the family join to its own.
+    /// All addresses of one family that a place should reach: those on segments that routers with
+    /// addresses of the family connect to its own.
     pub(super) fn reachable(&self, from: Place, ipv4: bool) -> HashSet<IpAddr> {
         let has = |port: &&Port| port.addresses.iter().any(|a| a.addr().is_ipv4() == ipv4);
         let ports: Vec<&Port> = self.ports.iter().filter(has).collect();
@@ -174,7 +174,7 @@ impl<'a> Simulator<'a> {
         addresses.filter(|a| a.is_ipv4() == ipv4).collect()
     }
 
-    /// Sends a packet from everywhere to everywhere it can get, in both families; the number sent.
+    /// Sends a packet from everywhere to everywhere reachable, in both families; returns the number sent.
     pub(super) fn check_all(&self) -> usize {
         let mut sent = 0;
         for from in self.places() {
