@@ -20,7 +20,8 @@ pub struct Lab {
     pub name: String,
     /// Where automatic addresses are taken from.
     pub pool: Pool,
-    /// Whether routers get shortest-path routes and hosts default routes (`routing: auto|none`, or `mode` in its map).
+    /// Whether routers get shortest-path routes and hosts default routes (`routing: auto|none`, or `mode` in
+    /// its map).
     pub routing: bool,
     /// Whether routers use all shortest paths of equal cost, per flow; else only the first.
     pub ecmp: bool,

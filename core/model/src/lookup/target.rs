@@ -71,8 +71,8 @@ pub fn host(text: &str) -> Option<Point> {
 /// Finds a target in a lab.
 ///
 /// # Errors
-/// [`LookupError::NoNode`], [`LookupError::NoLink`], [`LookupError::NoSwitch`]; [`LookupError::Invalid`] for an interface or a
-/// port that is not there.
+/// [`LookupError::NoNode`], [`LookupError::NoLink`], [`LookupError::NoSwitch`]; [`LookupError::Invalid`] for
+/// a missing interface or port.
 pub fn resolve(plan: &Plan, text: &str) -> Result<Target> {
     if let Some(point) = host(text) {
         return Ok(Target::Points(vec![point]));

@@ -1,9 +1,10 @@
 //! From the text of a lab file to a [`Lab`], or to every error it has.
 //!
-//! In order: the YAML tree (`netloom-config`), `for` unrolled ([`unroll`]), bodies read key by key
-//! ([`node`], [`switch`], [`link`], [`children`], against the tables of [`keys`]), names resolved ([`resolve`]), addresses by
-//! hand checked ([`segments`]). Each step reports all errors it finds and continues with the rest. A
-//! resulting lab keeps all promises of [`crate::lab`]. Time and memory are bounded for any input.
+//! In order: parses the YAML tree (`netloom-config`), unrolls `for` ([`unroll`]), reads bodies key by key
+//! ([`node`], [`switch`], [`link`], [`children`], against the tables of [`keys`]), resolves names
+//! ([`resolve`]), checks addresses by hand ([`segments`]). Each step reports all errors it finds and
+//! continues with the rest. A resulting lab keeps all promises of [`crate::lab`]. Time and memory are
+//! bounded for any input.
 
 mod children;
 mod expr;

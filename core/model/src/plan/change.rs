@@ -16,8 +16,8 @@ use crate::kinds::SwitchKind;
 use crate::lab::{Node, Ready};
 
 impl PlannedNode {
-    /// A node with nothing said about it, with the id that [`Plan::add_node`] gives next. `name` is
-    /// the whole name, `parent` the node that it lives in.
+    /// A node with default settings, and the id that [`Plan::add_node`] assigns next. `name` is
+    /// the whole name, `parent` the node that contains it.
     pub fn fresh(plan: &Plan, name: &str, parent: Option<Slot>) -> PlannedNode {
         let plain = Node::default();
         PlannedNode {
@@ -86,8 +86,7 @@ impl Plan {
         Slot::new(self.nodes.len() - 1)
     }
 
-    /// Removes these nodes with all that live in them and all links
-    /// that end in one of them.
+    /// Removes these nodes with their descendants and all links that end in one of them.
     pub fn remove_nodes(&mut self, which: &BTreeSet<Slot>) {
         let gone = self.with_descendants(which);
         let ends_in_gone = |link: &PlannedLink| {

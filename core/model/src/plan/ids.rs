@@ -1,5 +1,5 @@
-//! Identities of nodes and links of a plan, given once and never again; and the places of nodes in its list, which
-//! change when nodes before them go.
+//! Identities of a plan's nodes and links, which are never reused; and positions of nodes in its list, which
+//! shift when nodes before them are removed.
 
 use std::fmt;
 use std::ops::{Index, IndexMut};
