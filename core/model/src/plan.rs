@@ -302,7 +302,7 @@ impl Plan {
         self.nodes.get(slot.get())
     }
 
-    /// The slot behind the last node's: that of the lab's core namespace where it is made like a node.
+    /// The slot after the last node's: that of the lab's core namespace, when it is made like a node.
     pub fn core_slot(&self) -> Slot {
         Slot::new(self.nodes.len())
     }
