@@ -61,9 +61,6 @@ pub(super) fn of_node(node: &PlannedNode) -> Vec<Fact> {
     if !node.setup.is_empty() {
         facts.put_unseen("setup", &node.setup);
     }
-    if !node.setup.is_empty() {
-        facts.put_unseen("setup", &node.setup);
-    }
     if !node.run.is_empty() {
         facts.put_unseen("run", &node.run);
     }

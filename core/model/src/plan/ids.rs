@@ -23,11 +23,6 @@ macro_rules! identity {
                 $name(number)
             }
 
-            /// The next identity.
-            pub(super) const fn next(self) -> $name {
-                $name(self.0 + 1)
-            }
-
             /// Its number, as in file names, indexes and stored states.
             pub const fn get(self) -> usize {
                 self.0
@@ -79,7 +74,19 @@ identity! {
 /// One end of a link, 0 or 1; for directions, the sending end.
 pub type LinkSide = (LinkId, usize);
 
+impl LinkId {
+    /// The one given next.
+    pub(super) const fn next(self) -> LinkId {
+        LinkId(self.0 + 1)
+    }
+}
+
 impl NodeId {
-    /// The init of the lab's core namespace, which is not a node of the plan.
+    /// The one given next.
+    pub(super) const fn next(self) -> NodeId {
+        NodeId(self.0 + 1)
+    }
+
+    /// The init of the lab\'s core namespace, which is not a node of the plan.
     pub const CORE: NodeId = NodeId(usize::MAX);
 }
