@@ -123,11 +123,19 @@ pub(crate) trait Keeper {
     /// Ends with the lab.
     fn end(&self, _: &Folder) {}
 
-    /// Ends and undoes what is left of it when the lab's process is gone. `plan` is that of the lab where its
+    /// Undoes what it changed on the host, while the kernel takes the nodes' namespaces apart.
+    ///
+    /// # Errors
+    /// What could not be undone; all else was.
+    fn restore_host(&self, _: &Folder) -> Result<()> {
+        Ok(())
+    }
+
+    /// Ends what is left of it when the lab's process is gone. `plan` is that of the lab where its
     /// state could be read.
     ///
     /// # Errors
-    /// What could not be ended or undone; all else was.
+    /// What could not be ended; all else was.
     fn sweep(&self, _: &Folder, _: Option<&Plan>) -> Result<()> {
         Ok(())
     }

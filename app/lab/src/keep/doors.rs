@@ -46,11 +46,11 @@ impl Keeper for Doors {
         if ground.links(LinkForm::is_door).is_empty() {
             return Ok(());
         }
-        self.sweep(ground.folder, None)?;
+        self.restore_host(ground.folder)?;
         ground.folder.write_host_changes(&[])
     }
 
-    fn sweep(&self, folder: &Folder, _: Option<&Plan>) -> Result<()> {
+    fn restore_host(&self, folder: &Folder) -> Result<()> {
         let changes = folder.read_host_changes()?;
         if changes.is_empty() { Ok(()) } else { Error::of_all(close(folder, &changes)) }
     }

@@ -75,14 +75,14 @@ pub(crate) fn empty(folder: &Folder, state: Option<&State>, mut inits: Vec<Init>
     let ended = end_inits(inits, || {
         rest.extend(end_others(folder).err());
         if !charged {
-            rest.extend(state.and_then(|s| remove_groups(&s.groups).err()));
+            rest.extend(remove_rest(&keepers, folder, state));
         }
         gone = strangers.wait_gone();
         gone.is_ok()
     });
     failures.extend(ended.err());
     if charged {
-        rest.extend(state.and_then(|s| remove_groups(&s.groups).err()));
+        rest.extend(remove_rest(&keepers, folder, state));
     }
     failures.extend(rest);
     // What could not be removed must stay findable.
@@ -94,6 +94,13 @@ pub(crate) fn empty(folder: &Folder, state: Option<&State>, mut inits: Vec<Init>
     }
     failures.extend(gone.err());
     Error::of_all(failures)
+}
+
+/// Undoes changes of the host and removes cgroups; goes on past failures and returns them.
+fn remove_rest(keepers: &Keepers, folder: &Folder, state: Option<&State>) -> Vec<Error> {
+    let restored = keepers.all().into_iter().map(|keeper| keeper.restore_host(folder));
+    let removed = state.map_or(Ok(()), |s| remove_groups(&s.groups));
+    restored.chain([removed]).filter_map(Result::err).collect()
 }
 
 /// Removes a lab's cgroups. An init that was on its way when the making stopped may be in one still: it has not
