@@ -8,7 +8,7 @@ pub(crate) mod impairing;
 pub(crate) mod interface_moves;
 pub(crate) mod interfaces;
 pub(crate) mod link_changes;
-pub(crate) mod load;
+pub(crate) mod load_average;
 pub(crate) mod node_changes;
 pub(crate) mod pinging;
 pub(crate) mod probing;

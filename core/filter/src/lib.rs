@@ -20,7 +20,7 @@ mod program;
 mod run;
 
 pub mod ebpf;
-pub mod words;
+pub mod expand;
 
 pub use error::{Error, Result};
 pub use insn::Insn;

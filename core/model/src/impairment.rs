@@ -12,7 +12,7 @@
 //! Commas may replace blanks. `none` removes a key. Values are read one by one; [`check`] decides
 //! whether they are compatible. In errors `found` is the given text.
 
-pub mod words;
+pub mod text;
 
 use std::time::Duration;
 

@@ -4,7 +4,7 @@
 //! adding a link at the end of the file never changes those of the others, unless it assigns
 //! by hand a name, address or prefix already in use, or joins two
 //! switches. One module per decision: `names`, `mac`, `segment`, `pool`, `address`, `graph`,
-//! `ways`, `route`, `by_hand`, `sysctl`, `hosts`; `build` puts them together. `change`, `linking` and
+//! `shortest`, `route`, `by_hand`, `sysctl`, `hosts`; `build` puts them together. `change`, `linking` and
 //! `subtree` are for running labs.
 
 mod address;
@@ -28,12 +28,12 @@ mod route;
 mod scheme;
 mod segment;
 mod sharing;
+mod shortest;
 mod slots;
 mod subtree;
 mod sysctl;
 #[cfg(test)]
 mod tests;
-mod ways;
 
 pub(crate) use build::charges_by_default;
 pub use error::{PlanError, WIRE_AT_DOOR};

@@ -15,7 +15,6 @@
 
 #![forbid(unsafe_code)]
 
-mod catch;
 mod counts;
 pub mod engine;
 mod error;
@@ -26,6 +25,7 @@ mod ledger;
 mod merge;
 mod output;
 mod pipeline;
+mod poll;
 mod queue;
 mod record;
 mod rotation;
@@ -33,7 +33,6 @@ mod shared;
 mod sort;
 mod writer;
 
-pub use catch::Reopen;
 pub use counts::Counts;
 pub use engine::{Engine, EngineKind, Round, choose};
 pub use error::{Error, Result};
@@ -42,6 +41,7 @@ pub use head::{About, Description, Format};
 pub use ledger::{Ledger, Lost};
 pub use output::FileOptions;
 pub use pipeline::{Interface, Options, Pipeline, Report, Snapshot, Source, Stopper, Target};
+pub use poll::Reopen;
 pub use record::Frame;
 pub use rotation::Rotation;
 pub use shared::End;

@@ -19,7 +19,6 @@ use std::time::Duration;
 use netloom_disk::{How, Pool};
 use serde::{Deserialize, Serialize};
 
-use crate::catch::{Catch, Reopen};
 use crate::engine::{Counts, Engine};
 use crate::filler::Filler;
 use crate::head::{About, Description, Encoder, Format};
@@ -27,6 +26,7 @@ use crate::keeper::Keeper;
 use crate::ledger::Ledger;
 use crate::merge::Merger;
 use crate::output::{FileOptions, Files, Made, Output, Pipe};
+use crate::poll::{Catch, Reopen};
 use crate::rotation::Rotation;
 use crate::shared::{Account, End, Shared};
 use crate::writer::Writer;

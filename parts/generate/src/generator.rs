@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use netloom_traffic::{FCS, Frame, Rate, Schedule};
 
 use crate::clock::Clock;
-use crate::eager::Eager;
 use crate::far::{FarEnd, Reached, reach};
 use crate::live::Live;
 use crate::outlet::{BURST, Outlet, SwitchPort, most_of};
 use crate::pace::Pace;
+use crate::priority::Priority;
 use crate::report::{Pacing, SendReport, a_second};
 use crate::spec::Spec;
 use crate::{Error, Result};
@@ -104,7 +104,7 @@ impl Generator {
         let mut schedule = Schedule::new(self.spec.rate);
         let paced = self.spec.rate != Rate::Max;
         let (first, end) = (self.next, self.spec.end());
-        let (mut pace, eager) = (Pace::default(), paced.then(Eager::new));
+        let (mut pace, eager) = (Pace::default(), paced.then(Priority::new));
         let start = Clock::now();
         let mut now = start;
         while self.next - first < self.spec.left(0) && !stop.load(Ordering::Relaxed) {

@@ -11,7 +11,6 @@
 #![forbid(unsafe_code)]
 
 mod clock;
-mod eager;
 mod error;
 mod far;
 mod generator;
@@ -19,6 +18,7 @@ mod live;
 mod order;
 mod outlet;
 mod pace;
+mod priority;
 mod receive;
 mod replay;
 mod report;

@@ -9,8 +9,8 @@ use netloom_ebpf::generate::{Frames, LONGEST, LiveFrames, MOST_LENGTHS, Pass};
 use netloom_traffic::{FCS, Frame, Rate, Schedule};
 
 use crate::clock::Clock;
-use crate::eager::Eager;
 use crate::far::Reached;
+use crate::priority::Priority;
 use crate::report::{Pacing, SendReport, UsedEngine, a_second};
 use crate::spec::Spec;
 use crate::{Error, Result};
@@ -63,7 +63,7 @@ impl Live {
         let (mut clock, mut schedule) = (Clock::new(), Schedule::new(spec.rate));
         let (mut most, end) = (FIRST, spec.end());
         let paced = spec.rate != Rate::Max;
-        let (eager, mut longest) = (paced.then(Eager::new), 0);
+        let (eager, mut longest) = (paced.then(Priority::new), 0);
         let start = Clock::now();
         while !stop.load(Ordering::Relaxed) {
             let left = spec.left(self.frames.tally().made - before.made);

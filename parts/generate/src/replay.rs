@@ -12,8 +12,8 @@ use std::time::Duration;
 use netloom_traffic::{FCS, Rate, Replay, Speed, Tempo};
 
 use crate::clock::Clock;
-use crate::eager::Eager;
 use crate::outlet::{BURST, Outlet};
+use crate::priority::Priority;
 use crate::report::{Pacing, ReplayReport, Skipped, a_second};
 use crate::source::{AHEAD, Batch, read};
 use crate::{Engine, Error, Result, Target};
@@ -145,8 +145,8 @@ impl Replayer {
                 .spawn_scoped(scope, move || read(open, rounds, by_time, &to, stop))
                 .map_err(|e| Error::call("thread", "start", e))?;
             // After the reader has started, which should not have priority.
-            let eager = playing.paced.then(Eager::new);
-            playing.preferred = eager.as_ref().is_some_and(Eager::is_raised);
+            let eager = playing.paced.then(Priority::new);
+            playing.preferred = eager.as_ref().is_some_and(Priority::is_raised);
             let played = playing.play(&from, outlet, stop);
             drop(from);
             played

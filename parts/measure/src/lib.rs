@@ -9,7 +9,7 @@
 //! terms follow its source.
 #![forbid(unsafe_code)]
 
-mod asked;
+mod background;
 mod error;
 mod interfaces;
 mod limits;
@@ -17,17 +17,17 @@ mod lock;
 mod overlap;
 mod point;
 mod probe;
-mod returning;
+mod request;
 mod run;
 mod session;
 mod shared;
 mod start;
 pub mod view;
 
-pub use asked::{Closed, SessionId, Setup, Spot, State, Told, Wanted};
 pub use error::{Error, Result};
 pub use interfaces::{Host, Interfaces};
 pub use probe::{MOST_SESSIONS, Probe, Summary};
+pub use request::{Closed, SessionId, Setup, Spot, State, Told, Wanted};
 pub use session::Session;
 pub use view::Measures;
 

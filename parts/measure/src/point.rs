@@ -12,8 +12,8 @@ use netloom_ebpf::{Direction, Hook};
 use netloom_marking::Record;
 use netloom_marking::session::flow_ids;
 
+use crate::background::Background;
 use crate::limits::patience;
-use crate::returning::Returning;
 use crate::{Error, Interfaces, Result, Spot};
 
 /// An attached program and its location.
@@ -38,7 +38,7 @@ pub(crate) struct Point {
     /// The reattached source of later blocks.
     next: Option<Attached>,
     /// A reattachment in progress.
-    returning: Option<Returning<Result<Attached>>>,
+    returning: Option<Background<Result<Attached>>>,
     /// Without BPF links, the interface must be polled for its disappearance.
     asks: bool,
     /// Detached on purpose: its interface is not watched any more.
@@ -51,7 +51,9 @@ pub(crate) struct Point {
 
 /// The work to wait for when a point ends.
 #[must_use = "dropped, it waits"]
-pub(crate) struct Ending(#[expect(dead_code, reason = "held")] Option<Returning<Result<Attached>>>);
+pub(crate) struct Ending(
+    #[expect(dead_code, reason = "held")] Option<Background<Result<Attached>>>,
+);
 
 /// The word for a direction.
 pub(crate) fn word(direction: Direction) -> &'static str {
@@ -120,7 +122,7 @@ impl Point {
     /// done.
     pub(crate) fn detach(&mut self, interfaces: &dyn Interfaces) {
         // The reason for a failure does not matter any more.
-        if let Some(Ok(Ok(attached))) = self.returning.as_ref().and_then(Returning::forgo) {
+        if let Some(Ok(Ok(attached))) = self.returning.as_ref().and_then(Background::forgo) {
             self.next = Some(attached);
         }
         self.look(interfaces);
@@ -179,7 +181,7 @@ impl Point {
         }
         let interfaces = Arc::clone(interfaces);
         let (spot, config) = (self.spot.clone(), self.config.clone());
-        self.returning = Some(Returning::spawn(move || attach(&*interfaces, &spot, &config))?);
+        self.returning = Some(Background::spawn(move || attach(&*interfaces, &spot, &config))?);
         Ok(())
     }
 
@@ -191,7 +193,7 @@ impl Point {
     /// # Panics
     /// If `Interfaces` panicked in the thread.
     pub(crate) fn arrive(&mut self) -> Result<()> {
-        let Some(outcome) = self.returning.as_ref().and_then(Returning::take) else {
+        let Some(outcome) = self.returning.as_ref().and_then(Background::take) else {
             return Ok(());
         };
         self.returning = None;

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result, Session, SessionId, State, Wanted};
 
-mod words;
+mod json;
 
 /// All results of a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -67,13 +67,13 @@ pub struct SpotView {
     /// The interface.
     pub netif: String,
     /// The direction of frames.
-    #[serde(with = "words::direction")]
+    #[serde(with = "json::direction")]
     pub direction: Direction,
     /// Whether packets are marked: `off`, `single` or `double`.
-    #[serde(with = "words::marking")]
+    #[serde(with = "json::marking")]
     pub marking: Marking,
     /// Frames that are in no record.
-    #[serde(with = "words::CountsWords")]
+    #[serde(with = "json::CountsWords")]
     pub counts: Counts,
 }
 
@@ -83,7 +83,7 @@ pub struct Measure {
     /// The interface.
     pub netif: String,
     /// The direction of frames.
-    #[serde(with = "words::direction")]
+    #[serde(with = "json::direction")]
     pub direction: Direction,
     /// The filter's number.
     pub flow: u32,
@@ -97,7 +97,7 @@ pub struct Block {
     /// Its number in this session.
     pub block: u64,
     /// `starter` or `next`.
-    #[serde(with = "words::colour")]
+    #[serde(with = "json::colour")]
     pub colour: Colour,
     /// When it began.
     pub begin: u64,
@@ -128,7 +128,7 @@ pub struct Times {
     /// Number of packets.
     pub packets: u64,
     /// Sum of their times since the block's origin, as text.
-    #[serde(with = "words::text")]
+    #[serde(with = "json::text")]
     pub sum: u128,
     /// Mean of their times (ATS), rounded down to a nanosecond. `None` if the program keeps no times of these
     /// packets.
@@ -293,7 +293,7 @@ impl Block {
     pub fn record(&self) -> Option<Record> {
         let mut completeness = Completeness::default();
         for reason in &self.reasons {
-            completeness = completeness.or(words::flag(reason)?);
+            completeness = completeness.or(json::flag(reason)?);
         }
         Some(Record {
             block: self.block,

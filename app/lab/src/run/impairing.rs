@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use netloom_impair::{Cause, Fate, Impairments};
-use netloom_model::impairment::{self, words};
+use netloom_model::impairment::{self, text};
 use netloom_model::lookup::find_link;
 use netloom_model::plan::LinkSide;
 use netloom_model::plan::PlannedLink;
@@ -157,7 +157,7 @@ pub(crate) fn view(
         }
         let mut view = found.map_or_else(DirectionView::default, direction);
         view.from = plan.end_text(&link.ends[from]);
-        view.impairments = words::impairments(asked);
+        view.impairments = text::impairments(asked);
         Some(view)
     };
     let directions_shown: Vec<Option<DirectionView>> = [0, 1].map(one).into();

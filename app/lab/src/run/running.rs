@@ -25,7 +25,7 @@ use crate::build::maker::{Maker, Missing};
 use crate::build::starting;
 use crate::events::Serve;
 use crate::keep::keepers::Keepers;
-use crate::run::load::Loads;
+use crate::run::load_average::Loads;
 use crate::run::probing::Probing;
 use crate::run::resolving::Resolving;
 use crate::run::saved_settings::Luggage;

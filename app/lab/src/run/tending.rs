@@ -16,7 +16,7 @@ use netloom_model::plan::{PlannedEnd, PlannedLink, PlannedNode};
 use netloom_sys::namespace;
 
 use crate::build::keeper::{Context, Fresh, Gone, Keeper};
-use crate::run::load;
+use crate::run::load_average;
 use crate::run::running::{Guest, Running, Work};
 use crate::run::scope::{self, Scoped};
 use crate::stage::inits::{Init, Inits};
@@ -231,9 +231,9 @@ pub(crate) fn watch_loads(running: Weak<Running>) {
     let look = move || {
         let mut last = Instant::now();
         loop {
-            std::thread::sleep(load::LOOK);
+            std::thread::sleep(load_average::LOOK);
             let Some(running) = running.upgrade() else { return };
-            let found = load::look(&running.living_inits());
+            let found = load_average::look(&running.living_inits());
             running.loads().observe(&found, last.elapsed());
             last = Instant::now();
         }

@@ -5,7 +5,7 @@
 
 use std::fmt::Debug;
 
-use crate::impairment::words;
+use crate::impairment::text;
 use crate::kinds::SwitchKind;
 use crate::kinds::shm::ShmSwitch;
 use crate::plan::{Interface, Plan, PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch};
@@ -137,7 +137,7 @@ pub(super) fn of_link(plan: &Plan, link: &PlannedLink) -> Vec<Fact> {
 
 /// Once if both directions are equal; else by the letter of the sending end, as in the file.
 fn put_impairments(facts: &mut Facts, link: &PlannedLink) {
-    let [a, b] = [0, 1].map(|side| words::impairments(&link.impairments[side]));
+    let [a, b] = [0, 1].map(|side| text::impairments(&link.impairments[side]));
     for (key, value) in &a {
         if b.get(key) == Some(value) {
             facts.put(key.clone(), Some(value.clone()));

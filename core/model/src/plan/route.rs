@@ -2,7 +2,7 @@
 //!
 //! A router has one route per block of another router (which contains all links that router owns), one
 //! per remaining segment, and a default route toward the nearest `internet` door. A route has the
-//! first hops of all shortest paths, at most [`MOST_HOPS`](super::ways::MOST_HOPS), or with
+//! first hops of all shortest paths, at most [`MOST_HOPS`](super::shortest::MOST_HOPS), or with
 //! `ecmp: false` only the first of them.
 //!
 //! Why no packet loops: for a given destination all routers of a component send toward
@@ -25,7 +25,7 @@ use ipnet::IpNet;
 use super::error::PlanError;
 use super::family::Family;
 use super::graph::{Attachment, Graph};
-use super::ways::{Steps, Ways};
+use super::shortest::{Steps, Ways};
 use super::{NextHop, Route};
 use crate::lab::{Lab, Pool};
 

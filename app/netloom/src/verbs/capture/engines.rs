@@ -52,7 +52,7 @@ impl Filter {
             let all = node.interfaces.iter().flat_map(|i| &i.addresses);
             Some(all.map(|address| address.addr()).collect())
         };
-        let text = netloom_filter::words::expand(text.trim(), &addresses)
+        let text = netloom_filter::expand::expand(text.trim(), &addresses)
             .map_err(|e| crate::Usage(e.to_string()))?;
         if text.is_empty() {
             return Ok(Filter { text, program: None });

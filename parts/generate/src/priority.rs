@@ -12,16 +12,16 @@ const MOST: i32 = -20;
 
 /// Raises the calling thread's priority while it lives, if permitted. The same thread must drop it.
 #[derive(Debug)]
-pub(crate) struct Eager {
+pub(crate) struct Priority {
     before: Option<i32>,
 }
 
-impl Eager {
-    pub(crate) fn new() -> Eager {
+impl Priority {
+    pub(crate) fn new() -> Priority {
         // On Linux, `None` (number 0) means the calling thread only.
         let before = getpriority_process(None).ok();
         let raised = before.is_some() && setpriority_process(None, MOST).is_ok();
-        Eager { before: before.filter(|_| raised) }
+        Priority { before: before.filter(|_| raised) }
     }
 
     /// Whether raising was permitted.
@@ -30,7 +30,7 @@ impl Eager {
     }
 }
 
-impl Drop for Eager {
+impl Drop for Priority {
     fn drop(&mut self) {
         if let Some(before) = self.before {
             let _ = setpriority_process(None, before);
@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn what_was_before_is_put_back() {
         let before = getpriority_process(None).unwrap();
-        let eager = Eager::new();
+        let eager = Priority::new();
         let within = getpriority_process(None).unwrap();
         assert_eq!(within, if eager.is_raised() { MOST } else { before });
         drop(eager);

@@ -1,7 +1,7 @@
 //! Work on a separate thread while blocks are read; the outcome is fetched when ready.
 //!
 //! Loading a point's programs takes longer than a short block. An outcome that is no longer wanted is dropped
-//! by the thread when ready. After a [`Returning`] is dropped, the thread and everything it made are gone.
+//! by the thread when ready. After a [`Background`] is dropped, the thread and everything it made are gone.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,18 +25,18 @@ enum Slot<T> {
 
 /// Work in progress.
 #[derive(Debug)]
-pub(crate) struct Returning<T> {
+pub(crate) struct Background<T> {
     slot: Arc<Mutex<Slot<T>>>,
     /// `None` while it is being joined.
     thread: Option<JoinHandle<()>>,
 }
 
-impl<T: Send + 'static> Returning<T> {
+impl<T: Send + 'static> Background<T> {
     /// Starts a thread for the work, in the namespaces of the calling thread.
     ///
     /// # Errors
     /// The thread cannot be started.
-    pub(crate) fn spawn(work: impl FnOnce() -> T + Send + 'static) -> Result<Returning<T>> {
+    pub(crate) fn spawn(work: impl FnOnce() -> T + Send + 'static) -> Result<Background<T>> {
         let slot = Arc::new(Mutex::new(Slot::Awaited));
         let place = Arc::clone(&slot);
         let body = move || {
@@ -55,11 +55,11 @@ impl<T: Send + 'static> Returning<T> {
         let thread = thread::Builder::new().name("netloom-attach".to_owned()).spawn(body);
         let object = "thread \"netloom-attach\"".to_owned();
         let failed = |source| Error::Call { object, operation: "start", source };
-        Ok(Returning { slot, thread: Some(thread.map_err(failed)?) })
+        Ok(Background { slot, thread: Some(thread.map_err(failed)?) })
     }
 }
 
-impl<T> Returning<T> {
+impl<T> Background<T> {
     /// The outcome, once ready.
     pub(crate) fn take(&self) -> Option<Outcome<T>> {
         let mut slot = lock(&self.slot);
@@ -85,7 +85,7 @@ impl<T> Slot<T> {
     }
 }
 
-impl<T> Drop for Returning<T> {
+impl<T> Drop for Background<T> {
     fn drop(&mut self) {
         drop(self.forgo());
         // Panics of the work are caught; the panic hook reports any other.
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     /// Waits for the thread and takes the outcome.
-    fn taken<T: Send + 'static>(mut returning: Returning<T>) -> Option<Outcome<T>> {
+    fn taken<T: Send + 'static>(mut returning: Background<T>) -> Option<Outcome<T>> {
         returning.thread.take().unwrap().join().unwrap();
         let outcome = returning.take();
         assert!(returning.take().is_none() && returning.forgo().is_none());
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn an_outcome_is_taken_once_it_is_there() {
         let (go, wait) = channel();
-        let returning = Returning::spawn(move || wait.recv().unwrap()).unwrap();
+        let returning = Background::spawn(move || wait.recv().unwrap()).unwrap();
         assert!(returning.take().is_none());
         go.send(7).unwrap();
         assert_eq!(taken(returning).unwrap().unwrap(), 7);
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn a_panic_is_an_outcome() {
-        let returning = Returning::spawn(|| std::panic::resume_unwind(Box::new("so"))).unwrap();
+        let returning = Background::spawn(|| std::panic::resume_unwind(Box::new("so"))).unwrap();
         let outcome: Outcome<()> = taken(returning).unwrap();
         assert_eq!(outcome.unwrap_err().downcast_ref(), Some(&"so"));
     }
@@ -129,7 +129,7 @@ mod tests {
         for late in [true, false] {
             let ((go, wait), (begun, begins)) = (channel::<()>(), sync_channel(1));
             let mine = Arc::clone(&made);
-            let returning = Returning::spawn(move || {
+            let returning = Background::spawn(move || {
                 begun.send(()).unwrap();
                 wait.recv().unwrap();
                 mine
