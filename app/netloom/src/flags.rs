@@ -34,8 +34,8 @@ pub(crate) use switch::{
                         to end ends by SIGTERM, and by SIGINT and SIGHUP unless its caller had \
                         these ignored, as shells have for background jobs of scripts.")]
 pub(crate) struct Cli {
-    /// Which lab, by name or by file; for `up` and `run` the name of the new one. Default: $NETLOOM_LAB, else the
-    /// only lab that runs.
+    /// The lab, by name or by file; for `up` and `run` the name of the new one. Default: $NETLOOM_LAB, or
+    /// else the only running lab.
     #[arg(short = 'l', long = "lab", global = true, value_name = "LAB")]
     pub(crate) lab: Option<String>,
     #[command(subcommand)]
@@ -49,7 +49,7 @@ pub(crate) enum Verb {
     Up(Up),
     /// Bring a lab up, show the output of its programs, and take it down on Ctrl-C.
     Run(Up),
-    /// Take a lab down and remove all that belongs to it.
+    /// Take a lab down and remove everything that belongs to it.
     Down(Down),
     /// Check lab files and show all errors, with line and column.
     Check(Check),
@@ -94,7 +94,7 @@ pub(crate) enum Verb {
     Graph(Graph),
     /// Test what this machine can do, and say how to get what is missing.
     Doctor(Json),
-    /// Measure netloom's performance, beside other programs that are installed.
+    /// Measure netloom's performance and that of comparable installed programs.
     Bench(Bench),
     /// Print a completion script for a shell.
     Completions {
@@ -106,7 +106,7 @@ pub(crate) enum Verb {
         /// The folder; it must exist.
         folder: PathBuf,
     },
-    /// Prints what may stand next on a command line, for the completions of shells.
+    /// Print the candidates for the last word of a command line, for shell completion.
     #[command(hide = true)]
     CompleteWords {
         /// The words after `netloom`, up to the cursor.
@@ -124,16 +124,16 @@ pub(crate) enum Verb {
     /// Clones inits for a lab process.
     #[command(name = Role::Spawner.verb(), hide = true)]
     SpawnerProcess,
-    /// Is a shared-memory switch.
+    /// Runs a shared-memory switch.
     #[command(name = Role::Switch.verb(), hide = true)]
     SwitchProcess {
         /// The process that starts it.
         starter: i32,
-        /// Where its socket is to be.
+        /// The path of its socket.
         socket: PathBuf,
-        /// Where it keeps what it knows.
+        /// The path of its state file.
         state: PathBuf,
-        /// How it is to be, as JSON.
+        /// Its options, as JSON.
         options: String,
     },
     /// Carries frames between a switch and an interface whose port is its standard input.
@@ -147,26 +147,26 @@ pub(crate) enum Verb {
         switch: PathBuf,
         /// The port's name on the switch.
         name: String,
-        /// What the descriptor is.
+        /// Type of the descriptor.
         kind: PortKind,
     },
-    /// The other side of a measurement.
+    /// The peer process of a measurement.
     #[command(hide = true)]
     BenchPeer {
-        /// What it is to do.
+        /// Its task.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
 }
 
-/// What a plug's descriptor is.
+/// Type of a plug's descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PortKind {
     /// A tap.
     Tap,
     /// A packet socket on an interface of the lab's own.
     Packet,
-    /// One on a card, which gets frames for others, too.
+    /// A packet socket on a card, which also receives frames for other stations.
     Ring,
 }
 
@@ -184,7 +184,7 @@ pub(crate) struct Up {
     /// First take down the lab of this name, if one runs.
     #[arg(long)]
     pub(crate) replace: bool,
-    /// Leave a lab that cannot come up as far as it is, so that it can be looked into.
+    /// Keep a lab that fails to come up in its partial state, for inspection.
     #[arg(long)]
     pub(crate) keep: bool,
 }
@@ -192,7 +192,7 @@ pub(crate) struct Up {
 /// `down`.
 #[derive(Debug, Args)]
 pub(crate) struct Down {
-    /// The lab, by name or by file. Default: the only one that runs.
+    /// The lab, by name or by file. Default: the only running one.
     #[arg(value_name = "LAB")]
     pub(crate) name: Option<String>,
     /// All your labs.
@@ -219,7 +219,7 @@ pub(crate) struct Json {
 /// `status`.
 #[derive(Debug, Args)]
 pub(crate) struct Status {
-    /// The lab, by name or by file. Default: the only one that runs.
+    /// The lab, by name or by file. Default: the only running one.
     #[arg(value_name = "LAB")]
     pub(crate) name: Option<String>,
     /// Print JSON.
@@ -344,7 +344,7 @@ pub(crate) struct Logs {
     /// The nodes. Default: all that have programs.
     #[arg(value_name = "NODE")]
     pub(crate) nodes: Vec<String>,
-    /// Go on and show new lines as they come.
+    /// Keep running and show new lines as they arrive.
     #[arg(short, long)]
     pub(crate) follow: bool,
     /// Start with the last N lines of each node.
@@ -403,7 +403,7 @@ pub(crate) struct Ping {
 /// `graph`.
 #[derive(Debug, Args)]
 pub(crate) struct Graph {
-    /// The lab, by name or by file. Default: the only one that runs.
+    /// The lab, by name or by file. Default: the only running one.
     #[arg(value_name = "LAB")]
     pub(crate) name: Option<String>,
     /// Print Graphviz' format (default).
@@ -437,25 +437,25 @@ pub(crate) struct Bench {
 pub(crate) enum Experiment {
     /// Time to bring labs up and down; memory of a node.
     Lab,
-    /// What a node costs the programs in it.
+    /// Overhead of a node for its programs.
     Node,
-    /// What a node keeps of its throughput while neighbours flood it.
+    /// Throughput that a node keeps while neighbours flood it.
     Flood,
-    /// Time to make, remove, use, move and list in a running lab.
+    /// Time to create, delete, start, move and list in a running lab.
     Images,
     /// The shared-memory switch between processes and between nodes.
     Switch,
     /// A plug between the shared-memory switch and an interface.
     Plug,
-    /// How exactly links delay, lose and limit.
+    /// Accuracy of link delay, loss and rate.
     Wire,
-    /// Frames a second captured without a loss.
+    /// Frames per second captured without loss.
     Capture,
-    /// How fast a folder is written.
+    /// Write speed of a folder.
     Disk,
-    /// Frames a second that are made, and their pacing.
+    /// Frames per second sent, and their pacing.
     Generate,
-    /// What measuring flows costs, and how exact its delays are.
+    /// Cost of measuring flows, and accuracy of delays.
     Measure,
 }
 

@@ -55,10 +55,10 @@ pub(crate) struct Capture {
     /// Capture frames for other stations, too (host interfaces).
     #[arg(short, long)]
     pub(crate) promiscuous: bool,
-    /// Size of each ring buffer; there is one for each processor or thread.
+    /// Size of each ring buffer; there is one per CPU or thread.
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = size)]
     pub(crate) ring: u64,
-    /// The most memory for frames that are not written yet.
+    /// Maximum memory for frames not yet written.
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = size)]
     pub(crate) memory: u64,
     #[command(flatten)]
@@ -81,7 +81,7 @@ pub(crate) struct CaptureFiles {
     /// Start a new file before one grows larger than this; 2 GiB if no size is given.
     #[arg(long, value_name = "SIZE", num_args = 0..=1, default_missing_value = "2GiB", value_parser = size)]
     pub(crate) rotate_size: Option<u64>,
-    /// Start a new file after each such time.
+    /// Start a new file at this interval.
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) rotate_time: Option<Duration>,
     /// Keep only this many of the newest files.
@@ -123,11 +123,11 @@ pub(crate) enum CaptureDirection {
 /// `--engine`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CaptureEngine {
-    /// The best that changes nothing; says which.
+    /// The best engine that changes no interface; prints which.
     Auto,
     /// A packet socket with a ring of blocks.
     Tpacket,
-    /// BPF copies each frame once, at XDP where it comes in and at tc where it goes out.
+    /// BPF copies each frame once, at XDP on ingress and at tc on egress.
     XdpRing,
     /// BPF copies each frame once, at tc.
     TcRing,

@@ -1,14 +1,14 @@
-//! Examples of every verb, once, for `--help` and the manual pages, and the exit codes of those that have their own.
+//! Examples of every verb for `--help` and the man pages, and verb-specific exit codes.
 //!
-//! Each line is one that netloom takes; a test reads them all.
+//! A test parses every example.
 
-/// How a verb is called, and how it ends.
+/// Examples and exit codes of a verb.
 pub(crate) struct Uses {
     /// `link set`; empty for netloom itself.
     pub(crate) verb: &'static str,
-    /// A command line, and what it does.
+    /// A command line, and its effect.
     pub(crate) examples: &'static [(&'static str, &'static str)],
-    /// Codes that mean something else than [`EXIT`] says, or more.
+    /// Exit codes that differ from [`EXIT`], or are additional.
     pub(crate) exit: &'static [(&'static str, &'static str)],
 }
 
@@ -383,7 +383,7 @@ mod tests {
     use super::*;
     use crate::command_line::command;
 
-    /// The verbs that a user can call, with those that only hold others.
+    /// All verbs that users call, including those with subcommands.
     fn verbs(command: &clap::Command, path: &str, found: &mut Vec<String>) {
         found.push(path.to_owned());
         for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {
@@ -403,7 +403,7 @@ mod tests {
         }
     }
 
-    /// The words of netloom's part of a line, as a shell splits it.
+    /// The words of netloom's part of a line, split as a shell does.
     fn words(line: &str) -> Vec<String> {
         let start = line.find("netloom").expect(line);
         let (mut words, mut word, mut quoted) = (vec![], String::new(), false);

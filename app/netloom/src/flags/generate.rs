@@ -27,10 +27,10 @@ pub(crate) struct Generate {
     /// Destination: a node or an address. Default: the other end of the link.
     #[arg(long, value_name = "NODE|ADDRESS")]
     pub(crate) to: Option<String>,
-    /// Destination MAC address, where the lab does not tell it.
+    /// Destination MAC address, if the lab does not determine it.
     #[arg(long, value_name = "MAC", value_parser = mac)]
     pub(crate) to_mac: Option<[u8; 6]>,
-    /// Source address, where the interface has none.
+    /// Source address, if the interface has none.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) from: Option<IpAddr>,
     /// Destination UDP port.
@@ -42,7 +42,7 @@ pub(crate) struct Generate {
     /// Rate: max, 100kpps, 1.5Mpps, 2Gb/s.
     #[arg(long, default_value = "max")]
     pub(crate) rate: Rate,
-    /// Number of flows; frames belong to each in turn.
+    /// Number of flows; frames alternate between them.
     #[arg(long, default_value = "1")]
     pub(crate) flows: Flows,
     /// Stop after this many frames.
@@ -54,7 +54,7 @@ pub(crate) struct Generate {
     /// How frames are sent.
     #[arg(long, value_enum, default_value_t = GenerateEngine::Auto)]
     pub(crate) engine: GenerateEngine,
-    /// Number of the stream, in the stamps of its frames.
+    /// Stream number in the stamps of the frames.
     #[arg(long, default_value_t = 0)]
     pub(crate) stream: u16,
     /// Print JSON.
@@ -65,9 +65,9 @@ pub(crate) struct Generate {
 /// `--engine` of `generate` and `replay`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum GenerateEngine {
-    /// By rate and target.
+    /// Chosen by rate and target.
     Auto,
-    /// Made in the kernel by a BPF program: the fastest.
+    /// Generated in the kernel by a BPF program: the fastest.
     LiveFrames,
     /// A packet socket, each frame at its time.
     Ring,
@@ -81,7 +81,7 @@ pub(crate) enum GenerateEngine {
 pub(crate) struct Replay {
     /// A pcap or pcapng file.
     pub(crate) file: PathBuf,
-    /// Where to: NODE:IFACE, link:NAME, switch:S (shared memory), host:IFACE.
+    /// Destination: NODE:IFACE, link:NAME, switch:S (shared memory), host:IFACE.
     pub(crate) target: String,
     /// This many times as fast as recorded.
     #[arg(long, value_name = "X", default_value = "1")]
@@ -92,10 +92,10 @@ pub(crate) struct Replay {
     /// Send as fast as possible.
     #[arg(long)]
     pub(crate) top_speed: bool,
-    /// Shorten gaps between frames that are longer than this to it: 500ms, 10s.
+    /// Longest gap between frames; longer ones are cut to it: 500ms, 10s.
     #[arg(long, value_name = "TIME", value_parser = time, conflicts_with_all = ["rate", "top_speed"])]
     pub(crate) max_gap: Option<Duration>,
-    /// How many times to send the file; 0: until interrupted.
+    /// How many times to send the file; 0 means until interrupted.
     #[arg(long = "loop", value_name = "N", default_value_t = 1)]
     pub(crate) rounds: u64,
     /// Stop after this many frames.

@@ -66,7 +66,7 @@ pub(crate) struct LinkShow {
     pub(crate) json: bool,
 }
 
-/// What a link does to packets. Values are as in the lab file.
+/// Impairments of a link. Values are as in the lab file.
 #[derive(Debug, Args)]
 pub(crate) struct Impairments {
     /// Delay of each packet, like 10ms.
@@ -99,7 +99,7 @@ pub(crate) struct Impairments {
 }
 
 impl Impairments {
-    /// What was given, by its key in the lab file.
+    /// The given settings, by their keys in the lab file.
     fn settings(&self) -> Vec<Setting> {
         let given = [
             ("delay", &self.delay),
@@ -117,20 +117,20 @@ impl Impairments {
     }
 }
 
-/// With the MTU where it stands among the keys of the file.
+/// Inserts the MTU at its place among the keys of the file.
 fn with_mtu(mut settings: Vec<Setting>, mtu: Option<&String>) -> Vec<Setting> {
     settings.extend(mtu.map(|value| ("mtu".to_owned(), value.clone())));
     settings
 }
 
 impl LinkCreate {
-    /// What was given, by its key in the lab file.
+    /// The given settings, by their keys in the lab file.
     pub(crate) fn settings(&self) -> Vec<Setting> {
         with_mtu(self.impairments.settings(), self.mtu.as_ref())
     }
 }
 
-/// `link set`. Values are as in the lab file; `none` takes one away.
+/// `link set`. Values are as in the lab file; `none` removes one.
 #[derive(Debug, Args)]
 pub(crate) struct LinkSet {
     /// The link: its name, the end that sends (NODE:IFACE), or both ends: A B, A,B or A--B.
@@ -161,12 +161,12 @@ impl LinkSet {
         self.link.join(",")
     }
 
-    /// What was given, by its key in the lab file.
+    /// The given settings, by their keys in the lab file.
     pub(crate) fn settings(&self) -> Vec<Setting> {
         with_mtu(self.impairments.settings(), self.mtu.as_ref())
     }
 
-    /// Whether it is to be taken up, or down.
+    /// Whether to take it up, or down.
     pub(crate) fn up(&self) -> Option<bool> {
         (self.up || self.down).then_some(self.up)
     }
@@ -187,7 +187,7 @@ pub(crate) struct LinkFates {
     /// The link: its name, the end that sends (NODE:IFACE), or both ends: A B, A,B or A--B.
     #[arg(value_name = "LINK", required = true, num_args = 1..=2)]
     link: Vec<String>,
-    /// How many packets of each direction are remembered until they are shown.
+    /// Packets of each direction that are remembered until they are shown.
     #[arg(long, value_name = "N", default_value_t = 100_000,
         value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) keep: u32,

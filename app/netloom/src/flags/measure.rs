@@ -27,22 +27,22 @@ pub(crate) struct Measure {
     /// The length of a block.
     #[arg(long, value_name = "TIME", value_parser = time, conflicts_with = "config")]
     pub(crate) period: Option<Duration>,
-    /// How long a block is still counted after its end: longer than packets travel, less than half a period. Default:
-    /// a quarter of the period, at most 1 s.
+    /// How long a block is still counted after its end: longer than packets are in flight, less than half a
+    /// period. Default: a quarter of the period, at most 1 s.
     #[arg(long, value_name = "TIME", value_parser = time, conflicts_with = "config")]
     pub(crate) guard: Option<Duration>,
     #[command(flatten)]
     pub(crate) what: MeasureWhat,
-    /// What is kept at each point beside counts: 1 the sum of the times of all packets, 2 and 4 times of a fixed
-    /// share, 3 times of about --samples packets.
+    /// Data kept at each point besides counts: 1 the sum of all packets' times, 2 and 4 the times of a fixed
+    /// share, 3 the times of about --samples packets.
     #[arg(long, value_name = "1|2|3|4", default_value_t = 3, conflicts_with = "config",
         value_parser = clap::value_parser!(u8).range(1..=4))]
     pub(crate) program: u8,
-    /// The most packets of a flow and block whose times are kept; half as many are the least (program 3).
+    /// Maximum packets of a flow and block whose times are kept; the minimum is half of it (program 3).
     #[arg(long, value_name = "N", default_value_t = 1024, conflicts_with = "config",
         value_parser = clap::value_parser!(u32).range(2..=1_048_576))]
     pub(crate) samples: u32,
-    /// Times are kept of one packet in 2^BITS (programs 2 and 4).
+    /// Keep the times of one packet in 2^BITS (programs 2 and 4).
     #[arg(long, value_name = "BITS", default_value_t = 4, conflicts_with = "config",
         value_parser = clap::value_parser!(u8).range(0..=32))]
     pub(crate) hash_length: u8,
@@ -59,10 +59,10 @@ pub(crate) struct Measure {
     /// Both directions (default).
     #[arg(long, conflicts_with_all = ["one_way", "config"])]
     pub(crate) both: bool,
-    /// Read a session from this file, as POST /pnpm/ of the API takes it.
+    /// Read a session from this file, in the format of the API's POST /pnpm/.
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Mark packets of the file's filters where they leave by these interfaces.
+    /// Mark packets of the file's filters at egress of these interfaces.
     #[arg(long, requires = "config")]
     pub(crate) mark: bool,
     /// Print JSON, one object per line.
@@ -76,7 +76,7 @@ pub(crate) struct Measure {
     pub(crate) quiet: bool,
 }
 
-/// Which packets.
+/// The packets to measure.
 #[derive(Debug, Args)]
 #[group(skip)]
 pub(crate) struct MeasureWhat {
@@ -95,12 +95,12 @@ pub(crate) struct MeasureWhat {
     /// Only to this port of the second node, and back from it.
     #[arg(long, visible_alias = "port", value_name = "PORT", conflicts_with = "config")]
     pub(crate) dst_port: Option<u16>,
-    /// A flow of its own: [PORT->]PORT/PROTOCOL, * for any port, e.g. 80/tcp or '5000->*/udp'. Several may
-    /// be given; what is of none of them is the last one, `rest`.
+    /// A separate flow: [PORT->]PORT/PROTOCOL, * for any port, e.g. 80/tcp or '5000->*/udp'. Several may be
+    /// given; packets of no flow belong to the last one, `rest`.
     #[arg(long = "flow", value_name = "FLOW", value_parser = flow, conflicts_with = "config",
         conflicts_with_all = ["proto", "src_port", "dst_port"])]
     pub(crate) flow: Vec<FlowFlag>,
-    /// Make a flow of each TCP connection and connected UDP socket that exists between the nodes at the start.
+    /// Make a flow of each TCP connection and connected UDP socket between the nodes at the start.
     #[arg(long, conflicts_with_all = ["proto", "src_port", "dst_port", "config"])]
     pub(crate) flows: bool,
 }

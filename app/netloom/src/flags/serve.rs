@@ -15,11 +15,12 @@ use clap::Args;
                         `Authorization: Bearer TOKEN`. What is sent is not encrypted."
 )]
 pub(crate) struct Serve {
-    /// Address and port to listen on; port 0 picks a free one. Other machines reach any address but loopback.
+    /// Address and port to listen on; port 0 picks a free one. Other machines can reach any address except
+    /// loopback.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8474")]
     pub(crate) listen: SocketAddr,
-    /// Read the token from this file, which is made with a new one (mode 0600) if absent. Without a file the token is
-    /// printed once.
+    /// Read the token from this file; if absent, it is created with a new token (mode 0600). Without a file
+    /// the token is printed once.
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
     /// Name of this probe in its records. Default: the machine's name.

@@ -1,4 +1,4 @@
-//! The flags of `switch` and `plug`, and how ports of switches are named.
+//! The flags of `switch` and `plug`, and the syntax of switch ports.
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use netloom_switch::control::requests::PortKey;
@@ -70,7 +70,7 @@ pub(crate) struct SwitchPort {
     /// off); `none` removes one. Without settings the port is shown.
     #[arg(value_name = "KEY=VALUE", value_parser = setting)]
     pub(crate) settings: Vec<Setting>,
-    /// Disconnect whoever uses it; they may join again.
+    /// Disconnect its owner, who may join again.
     #[arg(long)]
     pub(crate) disconnect: bool,
     /// Print JSON.
@@ -83,7 +83,7 @@ pub(crate) struct SwitchPort {
 pub(crate) struct SwitchMac {
     /// The switch.
     pub(crate) switch: String,
-    /// Only what this port has learnt, by number or name; the switch itself is 0.
+    /// Only addresses learnt by this port, given by number or name; 0 is the switch itself.
     #[arg(long, value_parser = port)]
     pub(crate) port: Option<PortKey>,
     /// Print JSON.
@@ -103,24 +103,24 @@ pub(crate) struct SwitchVlan {
     pub(crate) vlan: PortVlan,
 }
 
-/// What a port's VLANs are to be.
+/// VLANs of a port.
 #[derive(Debug, Subcommand)]
 #[expect(clippy::large_enum_variant, reason = "there is one")]
 pub(crate) enum PortVlan {
-    /// Frames come and go without a tag and belong to one VLAN.
+    /// Untagged frames only, all in one VLAN.
     Access {
         /// The VLAN, 1 to 4094.
         vid: Vid,
     },
-    /// Frames come and go with tags.
+    /// Tagged frames.
     Trunk {
-        /// The VLANs that may pass, like 1-3,7 or all.
+        /// The VLANs allowed with a tag, like 1-3,7 or all.
         set: VidSet,
-        /// The VLAN of frames without a tag. Default: they are dropped.
+        /// The VLAN of untagged frames. Default: they are dropped.
         #[arg(long, value_name = "VID")]
         native: Option<Vid>,
     },
-    /// No rule: an access port of VLAN 1 as soon as any port of the switch has one.
+    /// No rule: an access port of VLAN 1 once any port of the switch has a rule.
     None,
 }
 
@@ -152,17 +152,17 @@ pub(crate) enum MirrorChange {
 /// `switch mirror add`.
 #[derive(Debug, Args)]
 pub(crate) struct MirrorAdd {
-    /// The port that gets the copies, by number or name.
+    /// The port that receives the copies, by number or name.
     #[arg(long, value_name = "PORT", value_parser = port)]
     pub(crate) to: PortKey,
-    /// The ports whose frames are copied.
+    /// The mirrored ports.
     #[arg(long, value_name = "PORT[,PORT]", required = true, value_delimiter = ',',
         value_parser = port)]
     pub(crate) from: Vec<PortKey>,
-    /// Which of their frames: in is what a port sends, out what it receives.
+    /// The direction of their frames: in is what a port sends, out what it receives.
     #[arg(long, value_enum, default_value_t = MirrorDirection::Both)]
     pub(crate) direction: MirrorDirection,
-    /// Copy only these, like `vlan 7, tcp, port 80`; also mac, arp, ipv4, ipv6, ip, udp, icmp.
+    /// Copy only these frames, like `vlan 7, tcp, port 80`; also mac, arp, ipv4, ipv6, ip, udp, icmp.
     #[arg(long, value_name = "TEXT", default_value = "all")]
     pub(crate) filter: MirrorFilter,
 }
@@ -172,7 +172,7 @@ pub(crate) struct MirrorAdd {
 pub(crate) enum MirrorDirection {
     /// What the port sends.
     In,
-    /// What the port gets.
+    /// What the port receives.
     Out,
     /// Both.
     Both,
@@ -184,8 +184,8 @@ pub(crate) struct Plug {
     /// The interface, in the network namespace of the caller.
     #[arg(value_name = "IFACE")]
     pub(crate) interface: String,
-    /// The switch: SWITCH, LAB.SWITCH or the path of its socket; netloom:// may stand before it, and
-    /// [N] after it chooses a port.
+    /// The switch: SWITCH, LAB.SWITCH or the path of its socket; netloom:// may precede it, and [N] after it
+    /// chooses a port.
     pub(crate) switch: String,
     /// The port's name on the switch. Default: host:IFACE.
     #[arg(long)]
