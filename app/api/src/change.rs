@@ -1,7 +1,7 @@
-//! The routes that change a running lab, and those that follow what a link does to packets.
+//! Routes that change a running lab, and routes that follow the packets of a link.
 //!
-//! As in [`routes`](crate::routes), each asks the service once and decides nothing. Bodies are JSON
-//! objects; one with a field that is not known, or that lacks one, is refused with its name.
+//! As in [`routes`](crate::routes), each handler calls the service once and decides nothing. Bodies are JSON
+//! objects; an unknown or missing field is refused by name.
 
 use std::time::Duration;
 
@@ -22,10 +22,10 @@ use crate::handler::{Answer, Lab, WAIT_SLICE};
 use crate::query::{DeleteQuery, FatesQuery, NoteQuery};
 use crate::reply::{Failure, Problem};
 
-/// How a link is named.
+/// How a link may be given.
 const LINK: &str = "The link's name, an end of it, `NODE:IFACE`, or both of its ends, `A,B`";
 
-/// The value in a request's body. What it says it is does not matter, only whether it is JSON.
+/// Parses a request's body as JSON, whatever its content type.
 pub(crate) fn body<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, Failure> {
     Json::<T>::from_bytes(bytes).map(|Json(value)| value).map_err(|e| Failure::body(&e))
 }
@@ -103,7 +103,7 @@ pub(crate) async fn move_interface(State(lab): State<Lab>, bytes: Bytes) -> Answ
 
 /// Make a link
 ///
-/// Between two nodes, or a node and a switch. Addresses and routes are those that it would have got at the end
+/// Between two nodes, or a node and a switch. It gets the addresses and routes that it would get at the end
 /// of the lab file.
 #[utoipa::path(post, path = "/v1/links", tag = "parts", request_body = NewLink, responses(
     (status = 200, description = "It carries frames", body = Changed),
@@ -136,7 +136,7 @@ pub(crate) async fn delete_link(
     lab.call(move |s| s.delete_link(&link)).await.map(Json)
 }
 
-/// How a link is
+/// Show a link
 #[utoipa::path(get, path = "/v1/links/{link}", tag = "parts",
     params(("link" = String, Path, description = LINK)),
     responses(
@@ -167,18 +167,18 @@ pub(crate) async fn link(
     found.map(|n| Json(links.swap_remove(n))).ok_or_else(|| Failure::no_link(name, &asked))
 }
 
-/// The name of a link that is asked for in other words.
+/// The name of a link given in another form.
 fn name_of(plan: &netloom_model::Plan, asked: &str) -> netloom_lab::Result<String> {
     let (at, _) = netloom_model::lookup::find_link(plan, asked)?;
     Ok(plan.links[at].name.clone())
 }
 
-/// A switch or a door is no name for a link: several may end there.
+/// A switch or a door does not identify a link: several may end there.
 fn is_end(link: &LinkStatus, asked: &str) -> bool {
     asked.contains(':') && link.ends.iter().any(|end| end == asked)
 }
 
-/// Change what a link does to packets, take it down or up
+/// Change a link's impairments, take it down or up
 #[utoipa::path(patch, path = "/v1/links/{link}", tag = "parts",
     params(("link" = String, Path,
         description = "The link's name, or an end of it, `NODE:IFACE`, which then is the one that sends")),
@@ -200,16 +200,16 @@ pub(crate) async fn set_link(
     lab.call(move |s| s.set_link(&link, &change)).await.map(Json)
 }
 
-/// What is noted from now on.
+/// Current recording of fates.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub(crate) struct Noting {
     /// The link.
     link: String,
-    /// Fates kept in each direction; 0: nothing is noted.
+    /// Fates kept in each direction; 0 means that nothing is recorded.
     keep: usize,
 }
 
-/// Note the fate of every packet of a link, or stop to
+/// Start or stop recording the fate of every packet of a link
 #[utoipa::path(put, path = "/v1/links/{link}/fates", tag = "parts",
     params(("link" = String, Path, description = "The link's name, or an end of it"), NoteQuery),
     responses(
@@ -233,7 +233,7 @@ pub(crate) async fn note_fates(
     .await
 }
 
-/// Fates of packets that were noted in one direction of a link
+/// List recorded fates of packets in one direction of a link
 #[utoipa::path(get, path = "/v1/links/{link}/fates", tag = "parts",
     params(("link" = String, Path, description = "The link's name, or an end of it"), FatesQuery),
     responses(

@@ -1,4 +1,4 @@
-//! The head of the OpenAPI document: what is said of the API as a whole.
+//! The head of the OpenAPI document: information on the API as a whole.
 
 use utoipa::OpenApi;
 

@@ -1,6 +1,6 @@
-//! Shapes, for the document alone, of data whose crates know nothing of the API.
+//! Schemas, for the document only, of data whose crates do not know the API.
 //!
-//! They are never made. A test checks real plans and records against what is documented here.
+//! They are never instantiated. A test checks real plans and records against them.
 #![allow(dead_code, reason = "only their shape is used")]
 
 pub(crate) mod measure;
@@ -8,24 +8,24 @@ pub(crate) mod switch;
 
 use utoipa::ToSchema;
 
-/// Everything that a lab was made of.
+/// The plan of a lab.
 #[derive(ToSchema)]
 pub(crate) struct Plan {
     /// The lab's name.
     lab: String,
-    /// Identifies the content of the lab file; changes of the running lab leave it as it was.
+    /// Identifies the content of the lab file; changes of the running lab do not affect it.
     digest: String,
-    /// The id of the next node to be made.
+    /// The id of the next node.
     next_id: usize,
-    /// In the order of the file, those made later after them; parents before their children.
+    /// In file order, later nodes after them; parents before their children.
     nodes: Vec<PlannedNode>,
-    /// In the order of the file.
+    /// In file order.
     switches: Vec<PlannedSwitch>,
-    /// In the order of the file.
+    /// In file order.
     links: Vec<PlannedLink>,
     /// The text of `/etc/hosts` in every node.
     hosts: String,
-    /// How links that are made later get addresses and routes; not there in the view from inside a node.
+    /// How later links get addresses and routes; absent in the view from inside a node.
     scheme: Option<Scheme>,
 }
 
@@ -40,15 +40,15 @@ pub(crate) struct Scheme {
     ecmp: bool,
     /// Prefixes of switches' segments, by the switch's name.
     switches: std::collections::BTreeMap<String, Vec<String>>,
-    /// Prefixes that hold the links of one node: its id, and the prefix.
+    /// Prefixes that contain the links of one node: its id, and the prefix.
     blocks: Vec<(usize, String)>,
-    /// Ids of nodes whose routes are given by hand.
+    /// Ids of nodes whose routes are set manually.
     routed_by_hand: Vec<usize>,
-    /// The id of the next link to be made.
+    /// The id of the next link.
     next_link: usize,
 }
 
-/// Where automatic addresses come from; `null`: the lab has none of the family.
+/// Where automatic addresses come from; `null` if the lab has none of the family.
 #[derive(ToSchema)]
 pub(crate) struct PlannedPool {
     /// An IPv4 prefix.
@@ -60,45 +60,46 @@ pub(crate) struct PlannedPool {
 /// A planned node.
 #[derive(ToSchema)]
 pub(crate) struct PlannedNode {
-    /// Its identity for its life; never used again.
+    /// Its permanent id, never reused.
     id: usize,
     /// Its name; a child's is `PARENT/NAME`. The last part is its host name.
     name: String,
-    /// The node it lives in: index into the plan's nodes.
+    /// The node that contains it: index into the plan's nodes.
     parent: Option<usize>,
-    /// How many nodes may live in it, at any depth; `null`: it cannot have any.
+    /// Maximum number of nodes inside it, at any depth; `null` if it cannot have any.
     children: Option<u32>,
-    /// Whether it routes.
+    /// Whether it forwards packets.
     forwarding: bool,
     /// Limits on its processes.
     limits: PlannedLimits,
-    /// What may be sent to it.
+    /// Limits on traffic sent to it.
     protect: PlannedProtect,
-    /// Whether the work of receiving counts as its own.
+    /// Whether receive work is charged to it.
     charge_receive: bool,
-    /// Whether its programs may do more than ordinary nodes' do; not there where they may not.
+    /// Whether its programs have more capabilities than in ordinary nodes; absent if not.
     privileged: Option<bool>,
-    /// Root directory by hand.
+    /// Its own root directory.
     root: Option<String>,
-    /// Bytes that may be written into its file system; not there where it is a quarter of the machine's memory.
+    /// Limit in bytes on writes to its file system; absent for the default, a quarter of the machine's
+    /// memory.
     storage: Option<u64>,
-    /// Commands, as argument lists, that must succeed in order before programs run; not there where there
-    /// are none.
+    /// Commands, as argument lists, that must succeed in order before programs start; absent if there are
+    /// none.
     setup: Option<Vec<Vec<String>>>,
     /// Programs to run.
     run: Vec<Program>,
     /// Environment: pairs of name and value.
     env: Vec<(String, String)>,
-    /// Files to put in.
+    /// Files to place.
     files: Vec<File>,
-    /// When it counts as ready.
+    /// Conditions for readiness.
     ready: Ready,
-    /// Pairs of path below `/proc/sys/` and value. A path with `-` before it is written where the kernel
-    /// takes it.
+    /// Pairs of path below `/proc/sys/` and value. A `-` before the path makes a refusal by the kernel
+    /// acceptable.
     sysctls: Vec<(String, String)>,
-    /// In the order of the links.
+    /// In link order.
     interfaces: Vec<Interface>,
-    /// Routes to install, connected ones excluded.
+    /// Routes to install, except connected ones.
     routes: Vec<Route>,
     /// Whether it reaches the host's network by NAT.
     internet: bool,
@@ -111,20 +112,20 @@ pub(crate) struct PlannedLimits {
     cpu_milli: Option<u32>,
     /// Bytes.
     memory: Option<u64>,
-    /// Its part of the CPU when others want it too, against 100 for each of them.
+    /// CPU weight under contention; the default of each node is 100.
     weight: Option<u32>,
     /// Processes and threads.
     processes: Option<u32>,
-    /// Sockets of IPv4 and IPv6.
+    /// IPv4 and IPv6 sockets.
     sockets: Option<u32>,
 }
 
-/// A budget for what is sent to a node, over all its interfaces; `null` is no bound.
+/// A budget for traffic sent to a node, over all its interfaces; `null` means no limit.
 #[derive(ToSchema)]
 pub(crate) struct PlannedProtect {
-    /// Frames a second; an unsegmented one counts once.
+    /// Frames per second; a super-frame counts once.
     packets: Option<u64>,
-    /// Bytes a second.
+    /// Bytes per second.
     bytes: Option<u64>,
 }
 
@@ -133,11 +134,11 @@ pub(crate) struct PlannedProtect {
 pub(crate) struct Program {
     /// The argument list.
     command: Vec<String>,
-    /// What is done when it ends.
+    /// What happens when it ends.
     restart: Restart,
 }
 
-/// What is done when a program ends.
+/// What happens when a program ends.
 #[derive(ToSchema)]
 #[schema(rename_all = "kebab-case")]
 pub(crate) enum Restart {
@@ -146,22 +147,22 @@ pub(crate) enum Restart {
     Always,
 }
 
-/// A file of a node's own.
+/// A node's own file.
 #[derive(ToSchema)]
 pub(crate) struct File {
     /// Absolute path inside the node.
     path: String,
-    /// What it holds.
+    /// Its content.
     content: FileContent,
     /// Permission bits.
     mode: u32,
-    /// Its owner, by name or number; not there where it is root.
+    /// Its owner, by name or number; absent for root.
     owner: Option<String>,
-    /// Its group, by name or number; not there where it is root.
+    /// Its group, by name or number; absent for root.
     group: Option<String>,
 }
 
-/// Where a file's bytes come from.
+/// Source of a file's content.
 #[derive(ToSchema)]
 #[schema(rename_all = "kebab-case")]
 pub(crate) enum FileContent {
@@ -171,10 +172,10 @@ pub(crate) enum FileContent {
     From(String),
 }
 
-/// When a node counts as ready: all must hold.
+/// Conditions for a node's readiness: all must hold.
 #[derive(ToSchema)]
 pub(crate) struct Ready {
-    /// Something listens on each of these TCP ports.
+    /// Each of these TCP ports has a listener.
     tcp: Vec<u16>,
     /// This command exits with 0.
     exec: Option<Vec<String>>,
@@ -189,7 +190,7 @@ pub(crate) struct Ready {
 pub(crate) struct Duration {
     /// Whole seconds.
     secs: u64,
-    /// The rest in nanoseconds.
+    /// The remaining nanoseconds.
     nanos: u32,
 }
 
@@ -198,9 +199,9 @@ pub(crate) struct Duration {
 pub(crate) struct Interface {
     /// Its name in the node.
     name: String,
-    /// Its interface index in the node when it is made.
+    /// Its initial interface index in the node.
     index: u32,
-    /// The link it is an end of: index into the plan's links; `null` for one that is not shown.
+    /// Its link: index into the plan's links; `null` if the link is not visible.
     link: Option<usize>,
     /// Six bytes.
     mac: [u8; 6],
@@ -215,11 +216,11 @@ pub(crate) struct Interface {
 pub(crate) struct Route {
     /// Destination prefix.
     to: String,
-    /// Next hop; `null` on the link itself.
+    /// Next hop; `null` for a route on the link itself.
     via: Option<String>,
-    /// Leaves by this interface: index into the node's interfaces.
+    /// Outgoing interface: index into the node's interfaces.
     interface: usize,
-    /// Further next hops of equal cost, where there are any: each flow takes one of all.
+    /// Further next hops of equal cost, if any: each flow takes one of all.
     #[schema(required = false)]
     also: Vec<NextHop>,
 }
@@ -229,7 +230,7 @@ pub(crate) struct Route {
 pub(crate) struct NextHop {
     /// The router.
     via: String,
-    /// Leaves by this interface: index into the node's interfaces.
+    /// Outgoing interface: index into the node's interfaces.
     interface: usize,
 }
 
@@ -246,20 +247,20 @@ pub(crate) struct PlannedSwitch {
     mac: [u8; 6],
     /// Bytes.
     mtu: u32,
-    /// What can be chosen of a switch of kind `shm`; not there for a bridge of the kernel.
+    /// Settings of a switch of kind `shm`; absent for a kernel bridge.
     shm: Option<PlannedShm>,
 }
 
 /// A planned shared-memory switch.
 #[derive(ToSchema)]
 pub(crate) struct PlannedShm {
-    /// Who may join, as with a file: the mode of its socket.
+    /// Who may join, as file permissions: the mode of its socket.
     mode: u32,
     /// The group of its socket, by name or number.
     group: Option<String>,
     /// Bytes of the ring from the switch to each port.
     arena: u32,
-    /// Seconds after which an address that is not heard of is forgotten.
+    /// Seconds after which a silent address is forgotten.
     ageing: u32,
     /// Rules of ports, by name.
     ports: std::collections::BTreeMap<String, PlannedPort>,
@@ -270,13 +271,13 @@ pub(crate) struct PlannedShm {
 /// The rules of a port of a planned switch.
 #[derive(ToSchema)]
 pub(crate) struct PlannedPort {
-    /// Its number; the switch chooses when `null`.
+    /// Its number; `null` lets the switch choose.
     number: Option<u16>,
     /// The user who may have it, by name or number.
     owner: Option<String>,
     /// Its VLANs.
     vlan: Option<PlannedVlan>,
-    /// The only addresses that may send from it; any when it is empty.
+    /// The only source addresses allowed on it; empty allows any.
     lock: Vec<String>,
 }
 
@@ -284,13 +285,13 @@ pub(crate) struct PlannedPort {
 #[derive(ToSchema)]
 #[schema(rename_all = "kebab-case")]
 pub(crate) enum PlannedVlan {
-    /// Frames without tags belong to this one.
+    /// Untagged frames, all in this VLAN.
     Access(u16),
-    /// Frames have tags.
+    /// Tagged frames.
     Trunk {
-        /// The VLAN of frames without.
+        /// The VLAN of untagged frames.
         native: Option<u16>,
-        /// Those that may pass: `1-3,7`, `all`.
+        /// The VLANs allowed with a tag: `1-3,7`, `all`.
         allowed: String,
     },
 }
@@ -298,68 +299,68 @@ pub(crate) enum PlannedVlan {
 /// A mirror session of a planned switch.
 #[derive(ToSchema)]
 pub(crate) struct PlannedMirror {
-    /// Names of the ports looked at.
+    /// Names of the mirrored ports.
     from: Vec<String>,
-    /// Which of their frames.
+    /// The direction of their frames.
     direction: switch::MirrorDirection,
-    /// Name of the port that gets the copies.
+    /// Name of the port that receives the copies.
     to: String,
-    /// Which of the frames: `vlan 7, tcp, port 80`; empty for all.
+    /// The frames to copy: `vlan 7, tcp, port 80`; empty for all.
     filter: String,
 }
 
 /// A planned link.
 #[derive(ToSchema)]
 pub(crate) struct PlannedLink {
-    /// Its identity for its life.
+    /// Its permanent id.
     id: usize,
     /// Its name.
     name: String,
-    /// In the order of the file.
+    /// In file order.
     ends: [PlannedEnd; 2],
     /// Bytes.
     mtu: u32,
-    /// What it does to frames: first to those that the first end sends, then the second.
+    /// Its impairments: first of frames from the first end, then of frames from the second.
     impairments: [PlannedImpairments; 2],
 }
 
-/// What one direction of a link does to its frames. Shares are parts of 10^9.
+/// Impairments of one direction of a link. Shares are parts of 10^9.
 #[derive(ToSchema)]
 pub(crate) struct PlannedImpairments {
-    /// Every packet is held for so long.
+    /// Delay of every packet.
     delay: Duration,
     /// A random part of the delay.
     jitter: Option<Jitter>,
     /// Which packets are lost.
     loss: Option<Loss>,
-    /// The share of packets that come twice.
+    /// The share of duplicated packets.
     duplicate: u32,
-    /// The share of packets that are not delayed and so overtake.
+    /// The share of packets that skip the delay and so overtake others.
     reorder: u32,
-    /// The share of packets in which one bit is turned over.
+    /// The share of packets with one bit flipped.
     corrupt: u32,
     /// Bits per second.
     rate: Option<u64>,
-    /// What may wait for transmission.
+    /// Limit of the transmission queue.
     queue: Option<Queue>,
-    /// Longer packets are lost.
+    /// Largest packet; larger ones are lost.
     mtu: Option<u32>,
-    /// Start of all random numbers; from the link's name when `null`.
+    /// Seed of all random numbers; derived from the link's name when `null`.
     seed: Option<u64>,
 }
 
 /// A random part of the delay.
 #[derive(ToSchema)]
 pub(crate) struct Jitter {
-    /// How far it goes.
+    /// Its amplitude.
     spread: Duration,
-    /// Its form.
+    /// Its distribution.
     distribution: Distribution,
-    /// How much a packet's value depends on the one before it: parts of 10^9.
+    /// Correlation of a packet's value with the previous one: parts of 10^9.
     correlation: u32,
 }
 
-/// The form of jitter.
+/// The distribution of jitter.
 #[derive(ToSchema)]
 #[schema(rename_all = "kebab-case")]
 pub(crate) enum Distribution {
@@ -368,39 +369,39 @@ pub(crate) enum Distribution {
     Uniform,
 }
 
-/// Which packets are lost. Shares are parts of 10^9.
+/// Packet loss. Shares are parts of 10^9.
 #[derive(ToSchema)]
 #[schema(rename_all = "kebab-case")]
 pub(crate) enum Loss {
-    /// Each by chance.
+    /// Independent random loss.
     Random {
-        /// How many.
+        /// The share of lost packets.
         share: u32,
-        /// How much a packet's fate depends on the one before it.
+        /// Correlation of a packet's fate with the previous one.
         correlation: u32,
     },
-    /// The model of Gilbert and Elliott.
+    /// The Gilbert-Elliott model.
     Bursts {
-        /// From good to bad.
+        /// Probability of the transition from good to bad.
         enter: u32,
-        /// From bad to good.
+        /// Probability of the transition from bad to good.
         leave: u32,
         /// Loss in the bad state.
         bad: u32,
         /// Loss in the good state.
         good: u32,
     },
-    /// Exactly these, over and over: `true` is lost.
+    /// A repeated pattern: `true` is lost.
     Pattern(Vec<bool>),
 }
 
-/// What may wait for transmission.
+/// Limit of the transmission queue.
 #[derive(ToSchema)]
 #[schema(rename_all = "kebab-case")]
 pub(crate) enum Queue {
-    /// So many packets.
+    /// In packets.
     Packets(u32),
-    /// What is transmitted within so long.
+    /// In transmission time.
     Time(Duration),
 }
 
@@ -436,15 +437,15 @@ pub(crate) enum PlannedEnd {
     },
 }
 
-/// One line that a program wrote.
+/// One line of a program's output.
 #[derive(ToSchema)]
 pub(crate) struct Record {
     /// Unix time in nanoseconds.
     time_ns: u64,
     /// Number of the program in the node's `run:`.
     program: usize,
-    /// What the program is called, where the node has several.
+    /// The program's name, if the node has several programs.
     name: Option<String>,
-    /// What it wrote, without the line's end.
+    /// The output without the line ending.
     text: String,
 }

@@ -1,9 +1,9 @@
-//! The routes of measurements: the source's, word for word, with a list and a look at a session.
+//! The routes of measurements: the source's, word for word, plus a list and a view of a session.
 //!
-//! A configuration is checked as a whole: what is wrong with it is told all at once, each with the path
-//! of its field. Every path is served with a slash at its end and without. Handlers decide nothing but
-//! the status: sessions are [`netloom_measure`]'s. A number in a path that is none names no session.
-//! Specification: RFC 9341 for what is measured; what is answered is documented in `mirror::measure`.
+//! A configuration is checked as a whole: the answer lists all errors, each with the path of its field. Every
+//! path works with and without a trailing slash. Handlers decide only the status; [`netloom_measure`] has the
+//! sessions. An invalid number in a path names no session. Specification: RFC 9341 for the measurements;
+//! `mirror::measure` documents the answers.
 
 mod answers;
 
@@ -35,10 +35,10 @@ use crate::query::wait;
 use crate::reply::{Failure, Problem, Wrong};
 use answers::{Created, SessionStatus, summary};
 
-/// Finds the probe; it may have to be made, or not be for this caller.
+/// Finds the probe, which may have to be created or may refuse this caller.
 type Find = dyn Fn() -> Result<Arc<Probe>, Failure> + Send + Sync;
 
-/// What the handlers share.
+/// State shared by the handlers.
 #[derive(Clone)]
 pub(crate) struct Pnpm {
     find: Arc<Find>,
@@ -85,7 +85,7 @@ where
     })
 }
 
-/// These routes and nothing else but their document, for a server of measurements alone.
+/// Only these routes and their document, for a server of measurements alone.
 pub(crate) fn alone() -> Router<Pnpm> {
     let (router, document) = router::<Pnpm>().split_for_parts();
     let mut whole = crate::document::empty_document();
@@ -96,10 +96,10 @@ pub(crate) fn alone() -> Router<Pnpm> {
     router.route(DOCUMENT, get(async move || answer))
 }
 
-/// Where the document is.
+/// Path of the document.
 const DOCUMENT: &str = "/v1/openapi.json";
 
-/// A path without the slash at its end, or with one.
+/// The path with its trailing slash added or removed.
 fn other_form(path: &str) -> String {
     path.strip_suffix('/').map_or_else(|| format!("{path}/"), str::to_owned)
 }
@@ -115,7 +115,7 @@ async fn list(State(pnpm): State<Pnpm>) -> Answer<Vec<Summary>> {
 
 /// Send a configuration and prepare a session
 ///
-/// Nothing is measured before it is started.
+/// Measuring begins when the session is started.
 #[utoipa::path(post, path = "/pnpm/", tag = "measure", request_body = mirror::measure::Configuration,
     responses(
         (status = 201, description = "It is prepared", body = Created,
@@ -147,7 +147,7 @@ fn wrong_configuration(problems: Vec<netloom_marking::session::Problem>) -> Fail
     Failure::wrong("configuration", problems.into_iter().map(field).collect())
 }
 
-/// An interface that is not there is a wrong field of the configuration that names it.
+/// A missing interface is an error in the configuration field that names it.
 fn not_created(error: Error, (netifs, marking): &(Vec<String>, Vec<String>)) -> Failure {
     let Error::NoInterface { netif } = &error else { return Failure::from(error) };
     let place = |list: &str, names: &[String]| {
@@ -164,7 +164,7 @@ fn not_created(error: Error, (netifs, marking): &(Vec<String>, Vec<String>)) -> 
     }
 }
 
-/// How a session is
+/// Show a session
 #[utoipa::path(get, path = "/pnpm/{id}", tag = "measure",
     params(("id" = u64, Path, description = "The session's number")),
     responses(
@@ -185,7 +185,7 @@ async fn show(
     pnpm.call(shown).await
 }
 
-/// End a session and forget what it measured
+/// End a session and delete its results
 #[utoipa::path(delete, path = "/pnpm/{id}", tag = "measure",
     params(("id" = u64, Path, description = "The session's number")),
     responses(
@@ -207,18 +207,18 @@ async fn delete(
     pnpm.call(deleted).await
 }
 
-/// What a session is told.
+/// An order to a session.
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 #[schema(as = Order)]
 enum Order {
-    /// Measure from now on.
+    /// Start measuring.
     Start,
-    /// Measure no more.
+    /// Stop measuring.
     Stop,
 }
 
-/// The state that a session is to have.
+/// The requested state of a session.
 #[derive(Debug, ToSchema)]
 #[schema(as = SetState)]
 #[allow(dead_code, reason = "only its shape is used: reading tells what is wrong by its path")]
@@ -229,7 +229,7 @@ struct SetState {
 
 /// Start or stop a session
 ///
-/// What it measured stays readable until it is deleted. It ends by itself after its last whole block.
+/// Its results stay readable until it is deleted. It ends by itself after its last whole block.
 #[utoipa::path(put, path = "/pnpm/{id}/state", tag = "measure",
     params(("id" = u64, Path, description = "The session's number")),
     request_body(content = SetState, description = "Or just the word as a JSON text"),
@@ -280,7 +280,7 @@ fn order(bytes: &[u8]) -> Result<Order, Failure> {
     Order::deserialize(word).map_err(|_| wrong(path, "must be \"start\" or \"stop\"".to_owned()))
 }
 
-/// An interface that has gone since the session was prepared is not a wrong request.
+/// An interface that disappeared after the session was prepared is not an invalid request.
 fn not_started(error: Error) -> Failure {
     let gone = matches!(error, Error::NoInterface { .. });
     let failure = Failure::from(error);
@@ -299,22 +299,21 @@ fn stop(session: &Session) -> Result<(), Failure> {
     Err(Failure::from(Error::Order { operation: "stop", state }))
 }
 
-/// Parameters of reading measures.
+/// Parameters for reading measures.
 #[derive(Clone, Copy, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct MeasuresQuery {
-    /// Only blocks from this number on; all that are kept if not given.
+    /// Only blocks from this number on; all that are kept if absent.
     from: Option<u64>,
-    /// How long to wait for a block if there is none yet and the session runs, in milliseconds; 0 if not
-    /// given.
+    /// How long to wait in milliseconds for a block if there is none yet and the session runs; default 0.
     #[param(maximum = 60000)]
     wait_ms: Option<u64>,
 }
 
 type Queried = Result<Query<MeasuresQuery>, QueryRejection>;
 
-/// What a session measured
+/// Read the results of a session
 #[utoipa::path(get, path = "/pnpm/{id}/measures", tag = "measure",
     params(("id" = u64, Path, description = "The session's number"), MeasuresQuery),
     responses(
@@ -333,7 +332,7 @@ async fn measures(
     read(pnpm, Asked { id, netif: None, flow: None }, query?.0).await
 }
 
-/// What a session measured at an interface
+/// Read the results of a session at an interface
 #[utoipa::path(get, path = "/pnpm/{id}/measures/netif/{netif}/", tag = "measure",
     params(
         ("id" = u64, Path, description = "The session's number"),
@@ -356,7 +355,7 @@ async fn measures_of_netif(
     read(pnpm, Asked { id, netif: Some(netif), flow: None }, query?.0).await
 }
 
-/// What a session measured of a filter
+/// Read the results of a session for a filter
 #[utoipa::path(get, path = "/pnpm/{id}/measures/flow/{flow}/", tag = "measure",
     params(
         ("id" = u64, Path, description = "The session's number"),
@@ -379,7 +378,7 @@ async fn measures_of_flow(
     read(pnpm, Asked { id, netif: None, flow: Some(flow) }, query?.0).await
 }
 
-/// What a session measured of a filter at an interface
+/// Read the results of a session for a filter at an interface
 #[utoipa::path(get, path = "/pnpm/{id}/measures/netif/{netif}/flow/{flow}/", tag = "measure",
     params(
         ("id" = u64, Path, description = "The session's number"),
@@ -403,7 +402,7 @@ async fn measures_of_both(
     read(pnpm, Asked { id, netif: Some(netif), flow: Some(flow) }, query?.0).await
 }
 
-/// What is asked for, in the words of a path.
+/// A selection as given in a path.
 #[derive(Clone)]
 struct Asked {
     id: String,
@@ -412,7 +411,7 @@ struct Asked {
 }
 
 impl Asked {
-    /// The same with numbers.
+    /// The selection with parsed numbers.
     fn wanted(&self, id: SessionId, from: u64) -> Result<Wanted, Failure> {
         let flow = |text: &String| {
             let none = format!("session {id} has none of this number");
@@ -444,7 +443,7 @@ async fn read(pnpm: Pnpm, asked: Asked, query: MeasuresQuery) -> Answer<Measures
         if let Some(measures) = pnpm.call(look).await? {
             return Ok(Json(measures));
         }
-        // It may give up early.
+        // The service may give up early.
         sleep_until(slice_end).await;
     }
 }
@@ -454,12 +453,12 @@ fn find(probe: &Probe, id: &str) -> Result<(SessionId, Arc<Session>), Failure> {
     Ok((id, probe.session(id)?))
 }
 
-/// The number of a session; what is no number is no session's.
+/// Parses a session's number; anything else names no session.
 fn number(id: &str) -> Result<SessionId, Failure> {
     plain(id).ok_or_else(|| Failure::unknown("session", id, "there is none of this number"))
 }
 
-/// A number of digits and nothing else.
+/// Parses a number that consists of digits only.
 fn plain<T: std::str::FromStr>(text: &str) -> Option<T> {
     text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }

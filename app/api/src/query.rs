@@ -1,4 +1,4 @@
-//! Parameters of requests: their defaults and bounds. A parameter that is not known is refused.
+//! Parameters of requests: their defaults and limits. Unknown parameters are refused.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use crate::reply::Failure;
 /// Longest time in milliseconds that a request may ask the server to wait.
 pub(crate) const MAX_WAIT_MS: u64 = 60_000;
 
-/// Most fates of packets that may be kept in each direction of a link: some 50 MB.
+/// Maximum number of fates kept in each direction of a link: about 50 MB.
 const MAX_KEEP: usize = 1_000_000;
 
 const DEFAULT_PING_MS: u64 = 1000;
 
-/// Most requests of one call, and the longest time between two.
+/// Maximum number of requests per call, and longest interval between two.
 const MAX_REQUESTS: u32 = 1000;
 const MAX_INTERVAL_MS: u64 = 1000;
 
@@ -28,7 +28,7 @@ pub(crate) struct PingQuery {
     /// Address families to try, separated by commas: `4`, `6` or `4,6`, which is the default.
     #[param(example = "4,6", pattern = "^[46](,[46])?$")]
     family: Option<String>,
-    /// How long to wait for each answer in milliseconds, 1000 if not given.
+    /// How long to wait for each answer in milliseconds; default 1000.
     #[param(minimum = 1, maximum = 60000)]
     timeout_ms: Option<u64>,
 }
@@ -43,7 +43,7 @@ impl PingQuery {
     }
 }
 
-/// Address families as they were asked for.
+/// Parses the requested address families.
 fn families(text: Option<&str>) -> Result<Vec<u8>, Failure> {
     let Some(text) = text else { return Ok(vec![4, 6]) };
     let mut families = Vec::new();
@@ -57,7 +57,7 @@ fn families(text: Option<&str>) -> Result<Vec<u8>, Failure> {
     Ok(families)
 }
 
-/// How long to wait for an answer, as it was asked for.
+/// Parses the time to wait for an answer.
 fn timeout(ms: Option<u64>) -> Result<Duration, Failure> {
     match ms.unwrap_or(DEFAULT_PING_MS) {
         ms @ 1..=MAX_WAIT_MS => Ok(Duration::from_millis(ms)),
@@ -70,18 +70,18 @@ fn timeout(ms: Option<u64>) -> Result<Duration, Failure> {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct PairQuery {
-    /// The node that is asked.
+    /// The destination node.
     pub(crate) to: String,
     /// Address families to try, separated by commas: `4`, `6` or `4,6`, which is the default.
     #[param(example = "4,6", pattern = "^[46](,[46])?$")]
     family: Option<String>,
-    /// How many requests, 3 if not given.
+    /// Number of requests; default 3.
     #[param(minimum = 1, maximum = 1000)]
     count: Option<u32>,
-    /// Time between two requests in milliseconds, 200 if not given.
+    /// Time between two requests in milliseconds; default 200.
     #[param(maximum = 1000)]
     interval_ms: Option<u64>,
-    /// How long to wait for an answer in milliseconds, 1000 if not given.
+    /// How long to wait for an answer in milliseconds; default 1000.
     #[param(minimum = 1, maximum = 60000)]
     timeout_ms: Option<u64>,
 }
@@ -104,14 +104,14 @@ impl PairQuery {
     }
 }
 
-/// Parameters of reading a log.
+/// Parameters for reading a log.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct LogQuery {
-    /// Only what was written after this Unix time in nanoseconds; all if not given.
+    /// Only output after this Unix time in nanoseconds; all if absent.
     pub(crate) after_ns: Option<u64>,
-    /// How long to wait for something if there is nothing yet, in milliseconds; 0 if not given.
+    /// How long to wait in milliseconds for output if there is none yet; default 0.
     #[param(maximum = 60000)]
     wait_ms: Option<u64>,
 }
@@ -122,30 +122,30 @@ impl LogQuery {
     }
 }
 
-/// Parameters of removing a node.
+/// Parameters for removing a node.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct DeleteQuery {
-    /// Remove it with all that lives there; false if not given.
+    /// Remove it with everything that lives there; default false.
     pub(crate) force: Option<bool>,
 }
 
-/// Parameters of removing a switch.
+/// Parameters for removing a switch.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct DeleteSwitchQuery {
-    /// Remove it even though ports are on it; false if not given.
+    /// Remove it even with ports on it; default false.
     pub(crate) force: Option<bool>,
 }
 
-/// Parameters of noting fates of packets.
+/// Parameters for recording fates of packets.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct NoteQuery {
-    /// How many are kept in each direction, the last ones; 0 stops noting.
+    /// Number of latest fates kept in each direction; 0 stops recording.
     #[param(maximum = 1_000_000)]
     keep: usize,
 }
@@ -159,17 +159,17 @@ impl NoteQuery {
     }
 }
 
-/// Parameters of reading fates of packets.
+/// Parameters for reading fates of packets.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct FatesQuery {
-    /// The end that sends: 0 for the first, which is the default, or 1.
+    /// The sending end: 0 for the first, which is the default, or 1.
     #[param(maximum = 1)]
     end: Option<usize>,
-    /// Only those with a larger sequence number; all that are kept if not given.
+    /// Only fates with a larger sequence number; all that are kept if absent.
     pub(crate) after: Option<u64>,
-    /// How long to wait for some if there are none yet, in milliseconds; 0 if not given.
+    /// How long to wait in milliseconds for fates if there are none yet; default 0.
     #[param(maximum = 60000)]
     wait_ms: Option<u64>,
 }
@@ -187,7 +187,7 @@ impl FatesQuery {
     }
 }
 
-/// A time to wait, as it was asked for.
+/// Parses a time to wait.
 pub(crate) fn wait(ms: Option<u64>) -> Result<Duration, Failure> {
     match ms.unwrap_or(0) {
         ms @ 0..=MAX_WAIT_MS => Ok(Duration::from_millis(ms)),

@@ -1,4 +1,4 @@
-//! From errors to answers: the one place where a failure gets its HTTP status.
+//! Turns errors into answers: the one place that assigns HTTP statuses to failures.
 
 use axum::Json;
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
@@ -8,30 +8,30 @@ use netloom_lab::{Error, describe};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Why a request was not served.
+/// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Problem)]
 pub(crate) struct Problem {
-    /// What was tried on what, and why it failed.
+    /// The operation, its object, and why it failed.
     pub(crate) error: String,
-    /// What it is about, where that is one thing.
+    /// The object, if it is a single one.
     pub(crate) object: Option<Subject>,
-    /// All that is wrong with a body, where its fields are checked one by one.
+    /// All errors in a body whose fields are checked one by one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) problems: Vec<Wrong>,
 }
 
-/// Something wrong with a field of a body.
+/// An error in a field of a body.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Wrong)]
 pub(crate) struct Wrong {
     /// The field, such as `filters[1].src_ip`; empty for the body itself.
     pub(crate) path: String,
-    /// What is wrong, and what may be there.
+    /// The error, and what is allowed.
     pub(crate) message: String,
 }
 
-/// The thing that a problem is about.
+/// The object of a problem.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct Subject {
     /// `lab`, `node`, `link`, `switch`, `feature`, `parameter`, `session`, `filter` or `interface`.
@@ -40,7 +40,7 @@ pub(crate) struct Subject {
     pub(crate) name: String,
 }
 
-/// A problem and its HTTP status; what handlers fail with.
+/// A problem and its HTTP status: the error type of handlers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) status: u16,
@@ -53,7 +53,7 @@ impl Failure {
         Failure { status: status.as_u16(), problem }
     }
 
-    /// A query parameter that cannot be used.
+    /// An invalid query parameter.
     pub(crate) fn parameter(name: &str, why: &str) -> Failure {
         Failure::new(StatusCode::BAD_REQUEST, format!("parameter {name:?}: {why}"))
             .about("parameter", name)
@@ -69,7 +69,7 @@ impl Failure {
         Failure::from(Error::NoLink { lab, link: link.to_owned(), hint: String::new() })
     }
 
-    /// A body that is not what the route takes; says which field is wrong.
+    /// An invalid body; names the wrong field.
     pub(crate) fn body(rejection: &JsonRejection) -> Failure {
         // The rejection itself only says that it is one.
         let source = std::error::Error::source(rejection);
@@ -77,7 +77,7 @@ impl Failure {
         Failure::new(StatusCode::BAD_REQUEST, format!("body: {why}"))
     }
 
-    /// A body of which several fields may be wrong. The words name the first.
+    /// A body with several errors. The message names the first.
     pub(crate) fn wrong(object: &str, problems: Vec<Wrong>) -> Failure {
         let first = match problems.first() {
             None => "cannot be used".to_owned(),
@@ -93,12 +93,12 @@ impl Failure {
         failure
     }
 
-    /// Something of a path that is not there.
+    /// A path refers to something that does not exist.
     pub(crate) fn unknown(kind: &str, name: &str, why: &str) -> Failure {
         Failure::new(StatusCode::NOT_FOUND, format!("{kind} {name:?}: {why}")).about(kind, name)
     }
 
-    /// The same with another status.
+    /// Replaces the status.
     pub(crate) fn with_status(mut self, status: StatusCode) -> Failure {
         self.status = status.as_u16();
         self
@@ -140,7 +140,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// The feature that is missing, if that is what an error says, at whatever depth.
+/// The missing feature, if the error reports one at any depth.
 fn unsupported(error: &Error) -> Option<&str> {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     if let Error::Unsupported(u) = error {
@@ -186,7 +186,7 @@ impl From<netloom_measure::Error> for Failure {
     }
 }
 
-/// The feature that measuring lacks here.
+/// The feature missing for measurements.
 fn missing(error: &netloom_measure::Error) -> Option<&str> {
     use netloom_measure::Error as Measure;
     match error {
@@ -200,7 +200,7 @@ fn missing(error: &netloom_measure::Error) -> Option<&str> {
     }
 }
 
-/// A refusal of a point is the client's, when it is about what was asked for or has gone.
+/// A refusal of a point counts as the client's error if it concerns the request or a missing interface.
 fn refused(error: &netloom_measure::Error) -> StatusCode {
     use netloom_ebpf::Error as Ebpf;
     use netloom_measure::Error as Measure;
@@ -214,7 +214,7 @@ fn refused(error: &netloom_measure::Error) -> StatusCode {
     }
 }
 
-/// The interface has gone.
+/// The interface has disappeared.
 const NODEV: i32 = rustix::io::Errno::NODEV.raw_os_error();
 
 impl From<QueryRejection> for Failure {

@@ -1,8 +1,8 @@
-//! The routes: each asks the service once, on a thread that may block, and answers JSON.
+//! The routes: each handler calls the service once, on a thread that may block, and answers JSON.
 //!
-//! The router and the document are made from the same list, so neither has a route that the other
-//! lacks. A handler decides nothing but what its parameters mean. Routes that change something are in
-//! [`change`], those about switches in [`switches`](crate::switches).
+//! The router and the document come from the same list, so they have the same routes. A handler only
+//! interprets its parameters. Routes that change something are in [`change`], those about switches in
+//! [`switches`](crate::switches).
 
 use std::sync::Arc;
 
@@ -58,13 +58,13 @@ impl FromRef<Lab> for Pnpm {
     }
 }
 
-/// The OpenAPI 3.1 document of the API as indented JSON, with a line's end at the end.
+/// The OpenAPI 3.1 document of the API as indented JSON, with a final newline.
 pub fn openapi() -> String {
-    // Serialising plain data to memory fails only for maps whose keys are no strings; it has none.
+    // Serialising plain data to memory fails only for maps with non-string keys, which it does not contain.
     router().to_openapi().to_pretty_json().unwrap_or_default() + "\n"
 }
 
-/// How the lab is now
+/// Show the lab's current state
 #[utoipa::path(get, path = "/v1/lab", tag = "lab", responses(
     (status = 200, description = "The lab with all its nodes, switches and links", body = LabStatus),
     (status = "default", description = "Not served", body = Problem),
@@ -76,13 +76,13 @@ async fn status(State(lab): State<Lab>) -> Answer<LabStatus> {
 /// Answer to taking a lab down.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub(crate) struct Ended {
-    /// The name of the lab that was.
+    /// The name of the lab that was taken down.
     lab: String,
 }
 
 /// Take the lab down
 ///
-/// Answers when nothing is left of it but the lab process, which then ends.
+/// Answers when only the lab process is left, which then ends.
 #[utoipa::path(delete, path = "/v1/lab", tag = "lab", responses(
     (status = 200, description = "Nothing is left of it", body = Ended),
     (status = "default", description = "Something could not be removed", body = Problem),
@@ -95,7 +95,7 @@ async fn down(State(lab): State<Lab>) -> Answer<Ended> {
     .await
 }
 
-/// What was made: names, addresses, routes
+/// Show the plan: names, addresses, routes
 #[utoipa::path(get, path = "/v1/lab/plan", tag = "lab", responses(
     (status = 200, description = "The plan of the lab", body = mirror::Plan),
     (status = "default", description = "Not served", body = Problem),
@@ -105,7 +105,7 @@ async fn plan(State(lab): State<Lab>) -> Result<Response, Failure> {
     Ok(Json(&*plan).into_response())
 }
 
-/// Make nodes anew whose init has ended
+/// Recreate nodes whose init has ended
 #[utoipa::path(post, path = "/v1/lab/repair", tag = "lab", responses(
     (status = 200, description = "What was made anew", body = Repaired),
     (status = "default", description = "Not served", body = Problem),
@@ -149,7 +149,7 @@ async fn ping_pair(
     lab.call(move |s| s.ping_pair(&from, &query.to, &families, pace)).await.map(Json)
 }
 
-/// How all nodes are
+/// List all nodes with their state
 #[utoipa::path(get, path = "/v1/nodes", tag = "parts", responses(
     (status = 200, description = "In the order of the file", body = Vec<NodeStatus>),
     (status = "default", description = "Not served", body = Problem),
@@ -158,7 +158,7 @@ async fn nodes(State(lab): State<Lab>) -> Answer<Vec<NodeStatus>> {
     lab.quick(|s| s.status()).await.map(|s| Json(s.nodes))
 }
 
-/// How a node is
+/// Show a node
 #[utoipa::path(get, path = "/v1/nodes/{node}", tag = "parts",
     params(("node" = String, Path, description = "The node's name")),
     responses(
@@ -177,7 +177,7 @@ async fn node(
     found.map(Json).ok_or_else(|| Failure::no_node(lab, &name))
 }
 
-/// What a node's programs wrote
+/// Read the output of a node's programs
 #[utoipa::path(get, path = "/v1/nodes/{node}/log", tag = "parts",
     params(("node" = String, Path, description = "The node's name"), LogQuery),
     responses(
@@ -203,7 +203,7 @@ async fn log(
     }
 }
 
-/// How all links are
+/// List all links with their state
 #[utoipa::path(get, path = "/v1/links", tag = "parts", responses(
     (status = 200, description = "In the order of the file", body = Vec<LinkStatus>),
     (status = "default", description = "Not served", body = Problem),
@@ -212,7 +212,7 @@ async fn links(State(lab): State<Lab>) -> Answer<Vec<LinkStatus>> {
     lab.quick(|s| s.status()).await.map(|s| Json(s.links))
 }
 
-/// How all switches are
+/// List all switches with their state
 #[utoipa::path(get, path = "/v1/switches", tag = "parts", responses(
     (status = 200, description = "In the order of the file", body = Vec<SwitchStatus>),
     (status = "default", description = "Not served", body = Problem),
@@ -221,7 +221,7 @@ async fn switches(State(lab): State<Lab>) -> Answer<Vec<SwitchStatus>> {
     lab.quick(|s| s.status()).await.map(|s| Json(s.switches))
 }
 
-/// This document
+/// Get this document
 #[utoipa::path(get, path = "/v1/openapi.json", tag = "document", responses(
     (status = 200, description = "OpenAPI 3.1", body = Object, content_type = "application/json"),
 ))]
@@ -229,7 +229,7 @@ async fn document() -> impl IntoResponse {
     ([(header::CONTENT_TYPE, "application/json")], openapi())
 }
 
-/// For paths that are no route.
+/// For unknown paths.
 pub(crate) async fn no_route(uri: Uri) -> Failure {
     Failure::new(
         StatusCode::NOT_FOUND,
@@ -237,7 +237,7 @@ pub(crate) async fn no_route(uri: Uri) -> Failure {
     )
 }
 
-/// For methods that a route does not have.
+/// For methods that a route does not support.
 pub(crate) async fn no_method(uri: Uri) -> Failure {
     Failure::new(
         StatusCode::METHOD_NOT_ALLOWED,

@@ -1,8 +1,8 @@
-//! The routes that make, remove and ask switches.
+//! Routes that make, remove and query switches.
 //!
-//! As in [`routes`](crate::routes), each asks the service once and decides nothing. What a
-//! shared-memory switch is asked goes to its process as it is; [`mirror::switch`](crate::mirror::switch)
-//! has the shapes.
+//! As in [`routes`](crate::routes), each handler calls the service once and decides nothing. A request to a
+//! shared-memory switch goes to its process unchanged; [`mirror::switch`](crate::mirror::switch) has the
+//! schemas.
 
 use axum::Json;
 use axum::body::Bytes;
@@ -52,7 +52,7 @@ pub(crate) async fn delete_switch(
     lab.call(move |s| s.delete_switch(&switch, force)).await.map(Json)
 }
 
-/// Ask a shared-memory switch, or tell it something
+/// Send a request to a shared-memory switch
 #[utoipa::path(post, path = "/v1/switches/{switch}/requests", tag = "parts",
     params(("switch" = String, Path, description = "The switch's name")),
     request_body = mirror::switch::SwitchRequest,

@@ -1,12 +1,12 @@
-//! Shapes of what is sent and answered about measurements.
+//! Schemas of requests and answers about measurements.
 
 use utoipa::ToSchema;
 
-/// What is measured: the source's fields, then ours.
+/// Configuration of a measurement: the source's fields, then netloom's.
 #[derive(ToSchema)]
 pub(crate) struct Configuration {
-    /// 0 empty, 1 all packets, 2 fixed hash, 3 dynamic hash, 4 loss of all packets with delay of selected
-    /// or twice marked ones.
+    /// 0 empty, 1 all packets, 2 fixed hash, 3 dynamic hash, 4 loss of all packets with delay of selected or
+    /// double-marked ones.
     #[schema(maximum = 4)]
     prog_id: u8,
     /// Measurement period in seconds: the length of a block.
@@ -19,47 +19,47 @@ pub(crate) struct Configuration {
     /// DSCP value of blocks 1, 3, 5 …
     #[schema(maximum = 63)]
     next_mark: u8,
-    /// Which packets are measured.
+    /// The packets to measure.
     filters: Vec<Filter>,
-    /// The value with which hashes must agree in their low bits.
+    /// The value that the low bits of hashes must have.
     match_value: Option<u32>,
-    /// How many low bits must agree; program 3 begins with these.
+    /// Number of low bits that must match; program 3 starts with this number.
     #[schema(maximum = 32)]
     hash_length: Option<u8>,
     /// `bob`, `ipsx` or `crc32`.
     hash_function: Option<String>,
-    /// Program 3: the most samples kept of a block.
+    /// Program 3: maximum number of samples kept per block.
     npkts: Option<u32>,
-    /// Where to measure; everywhere if left out.
+    /// Interfaces to measure; all if absent.
     netifs: Option<Vec<Netif>>,
-    /// Where packets of the filters are marked as they leave; nowhere if left out.
+    /// Interfaces that mark packets of the filters at egress; none if absent.
     marking: Option<Vec<Netif>>,
-    /// How long after its end a block is still counted, in seconds; below half of `mp`. If left out a
+    /// How long after its end a block is still counted, in seconds; less than half of `mp`. If absent, a
     /// quarter of `mp`, at most 1 s.
     guard: Option<f64>,
-    /// Which bits of the DSCP field may be written; all six if left out.
+    /// DSCP bits that may be written; all six if absent.
     #[schema(minimum = 1, maximum = 63)]
     mark_mask: Option<u8>,
-    /// Program 4: DSCP bits set besides in packets marked twice.
+    /// Program 4: additional DSCP bits of double-marked packets.
     #[schema(minimum = 1, maximum = 63)]
     delay_mark: Option<u8>,
-    /// What is hashed: `portable` (if left out), `rfc5475` or `source`.
+    /// The hashed fields: `portable` (default), `rfc5475` or `source`.
     profile: Option<String>,
-    /// The hash's initial value; 0 if left out.
+    /// Initial value of the hash; default 0.
     seed: Option<u32>,
-    /// Where the hashed part of the payload begins, in bytes; 0 if left out.
+    /// Start of the hashed part of the payload, in bytes; default 0.
     payload_offset: Option<u16>,
-    /// How long it is, 1 to 32 bytes; 8 if left out.
+    /// Length of the hashed part, 1 to 32 bytes; default 8.
     #[schema(minimum = 1, maximum = 32)]
     payload_size: Option<u8>,
-    /// Which of several filters has a packet: `first` in the list (if left out) or `longest`.
+    /// Which of several matching filters applies: `first` in the list (default) or `longest`.
     precedence: Option<String>,
 }
 
-/// A filter: what is left out or null may be anything.
+/// A filter: absent or null fields match anything.
 #[derive(ToSchema)]
 struct Filter {
-    /// By which its measures are asked for.
+    /// Identifies its measures in requests.
     id: u32,
     /// Source: an address or a prefix.
     src_ip: Option<String>,
@@ -80,15 +80,15 @@ struct Netif {
     netif: String,
 }
 
-/// What a session is doing.
+/// State of a session.
 #[derive(ToSchema)]
 #[schema(rename_all = "lowercase")]
 pub(crate) enum SessionState {
-    /// It can be started.
+    /// It is ready to start.
     Prepared,
-    /// It measures.
+    /// It is measuring.
     Running,
-    /// It has measured; what it measured can be read.
+    /// It has finished; its results can be read.
     Ended,
 }
 
@@ -97,45 +97,45 @@ pub(crate) enum SessionState {
 pub(crate) struct SessionSummary {
     /// Its number.
     id: u64,
-    /// What it is doing.
+    /// Its state.
     state: SessionState,
 }
 
-/// All that a session has to say. Times are nanoseconds of its clock.
+/// All results of a session. Times are nanoseconds of its clock.
 #[derive(ToSchema)]
 pub(crate) struct Measures {
     /// The session's number.
     session: u64,
-    /// What it is doing.
+    /// Its state.
     state: SessionState,
-    /// What went wrong, if something did.
+    /// The last problem, if any.
     trouble: Option<String>,
-    /// By what its probe is known.
+    /// The name of its probe.
     probe: String,
     /// The clock of all times.
     clock: SessionClock,
-    /// The blocks; none before it was started.
+    /// The block schedule; `null` before the start.
     schedule: Option<Schedule>,
     /// Where it measures.
     spots: Vec<Spot>,
-    /// What it measured: of each spot, each filter.
+    /// The results for each filter at each spot.
     measures: Vec<Measure>,
 }
 
-/// What others must know to compare times.
+/// Data that others need to compare times.
 #[derive(ToSchema)]
 struct SessionClock {
     /// `tai` or `monotonic`.
     name: String,
-    /// TAI less Unix time in seconds; 0 where nothing has set it.
+    /// TAI minus Unix time in seconds; 0 if nothing has set it.
     tai_offset_s: i64,
-    /// What is to be added to a time for Unix time. Of the monotonic clock as of now.
+    /// Offset to add to a time for Unix time; for the monotonic clock, as of now.
     to_unix_ns: i64,
-    /// When it was stepped the last time since the session was prepared.
+    /// Time of the last clock step since the session was prepared.
     stepped_at: Option<u64>,
 }
 
-/// When blocks begin and end.
+/// The block schedule.
 #[derive(ToSchema)]
 struct Schedule {
     /// When block 0 begins.
@@ -146,7 +146,7 @@ struct Schedule {
     guard: u64,
 }
 
-/// A direction of an interface, and what became of frames that are in no block there.
+/// A direction of an interface, and counts of frames that are in no block there.
 #[derive(ToSchema)]
 struct Spot {
     /// The interface.
@@ -159,7 +159,7 @@ struct Spot {
     counts: SpotCounts,
 }
 
-/// What became of frames that are in no block.
+/// Counts of frames that are in no block.
 #[derive(ToSchema)]
 struct SpotCounts {
     /// Frames that are not IP or lack headers.
@@ -168,11 +168,11 @@ struct SpotCounts {
     unmatched: u64,
     /// Packets of a filter with neither mark.
     unmarked: u64,
-    /// Packets with a mark of no block that can be counted any more or yet.
+    /// Packets with the mark of a block that cannot be counted any more or yet.
     outside: u64,
-    /// Frames whose filter was not in the cache and was searched for.
+    /// Frames whose filter was missing from the cache and was searched.
     searched: u64,
-    /// Of these, those for which the cache had no room. Their counts are right all the same.
+    /// Of these, frames for which the cache had no room. They are counted correctly nevertheless.
     overflow: u64,
     /// Packets that could not be marked.
     unwritten: u64,
@@ -200,36 +200,35 @@ struct Block {
     colour: String,
     /// When it began.
     begin: u64,
-    /// From when sums are counted.
+    /// Time that sums are relative to.
     origin: u64,
-    /// Whether nothing stands against it.
+    /// Whether the block is complete.
     complete: bool,
-    /// What stands against it, in words.
+    /// Why it is not complete.
     reasons: Vec<String>,
     /// Bytes of all packets.
     bytes: u64,
-    /// Packets that came after it was closed.
+    /// Packets that arrived after it was closed.
     late: u64,
     /// Packets that could not be hashed.
     unhashable: u64,
     /// All packets.
     all: Times,
-    /// Those marked twice.
+    /// Double-marked packets.
     double: Times,
-    /// What was sampled, if the program does.
+    /// Samples, if the program samples.
     sampled: Option<SampledPackets>,
 }
 
-/// Packets and when they came.
+/// Packet count and times.
 #[derive(ToSchema)]
 struct Times {
-    /// How many.
+    /// Number of packets.
     packets: u64,
-    /// The sum of their times from the block's origin, as text: it may have more bits than numbers of
-    /// JSON.
+    /// Sum of their times since the block's origin, as text: it may need more bits than JSON numbers have.
     sum: String,
-    /// The mean of their times (ATS), to the nanosecond below. Nothing if the program keeps no times of
-    /// these packets.
+    /// Mean of their times (ATS), rounded down to a nanosecond. `null` if the program keeps no times of these
+    /// packets.
     mean: Option<u64>,
     /// The earliest.
     first: Option<u64>,
@@ -240,25 +239,25 @@ struct Times {
 /// Samples of a block.
 #[derive(ToSchema)]
 struct SampledPackets {
-    /// How many low bits of the hash agree for certain.
+    /// Number of low hash bits guaranteed equal.
     hash_length: u8,
-    /// Below what the distance of all samples is, 0 to 2^32: lists are compared at the lower one.
+    /// Exclusive upper bound of all samples' distances, 0 to 2^32: lists are compared at the lower one.
     threshold: u64,
-    /// Packets that were selected but for which there was no room.
+    /// Selected packets without room to be kept.
     unkept: u64,
-    /// Whether packets of one hash had to be left out.
+    /// Whether packets with equal hashes had to be dropped.
     crowded: bool,
-    /// In order of time.
+    /// In time order.
     samples: Vec<SampledPacket>,
 }
 
-/// A packet whose time was kept.
+/// A packet with its time.
 #[derive(ToSchema)]
 struct SampledPacket {
     /// When it was seen.
     time: u64,
-    /// The hash by which it was selected.
+    /// The hash that selected it.
     hash: u32,
-    /// By what it is known at other points.
+    /// Its identity at other points.
     identity: u32,
 }

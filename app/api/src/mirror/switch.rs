@@ -1,47 +1,47 @@
-//! What a shared-memory switch can be asked, and its answers.
+//! Schemas of requests to a shared-memory switch, and of its answers.
 
 use std::collections::BTreeMap;
 
 use utoipa::ToSchema;
 
-/// What to ask a shared-memory switch, or to tell it.
+/// A request to a shared-memory switch.
 #[derive(ToSchema)]
 #[schema(rename_all = "kebab-case")]
 pub(crate) enum SwitchRequest {
-    /// How it is. Answered by `shown`.
+    /// State of the switch. Answered by `shown`.
     Show,
-    /// What its ports have learnt. Answered by `macs`.
+    /// Learned addresses of its ports. Answered by `macs`.
     Macs {
         /// The only port to show; the switch itself is 0.
         port: Option<PortKey>,
     },
-    /// Changes rules of a port, there or not. Answered by `done`.
+    /// Changes rules of a port, occupied or not. Answered by `done`.
     SetPort {
-        /// Which.
+        /// The port.
         port: PortKey,
-        /// What.
+        /// The change.
         change: PortChange,
     },
-    /// Sets the VLANs of a port, or takes its rule away. Answered by `done`.
+    /// Sets the VLANs of a port, or removes its rule. Answered by `done`.
     SetVlan {
-        /// Which.
+        /// The port.
         port: PortKey,
-        /// To what; to none when it is `null`.
+        /// The VLANs; `null` removes the rule.
         vlan: Option<PortVlan>,
     },
-    /// A new mirror session. Answered by `mirror`.
+    /// Starts a mirror session. Answered by `mirror`.
     AddMirror(MirrorSession),
     /// Ends a mirror session. Answered by `done`.
     DeleteMirror {
         /// Its number.
         mirror: u16,
     },
-    /// Takes a port off the switch. Whoever has it may join again. Answered by `done`.
+    /// Disconnects a port from the switch. Its owner may join again. Answered by `done`.
     Disconnect {
-        /// Which.
+        /// The port.
         port: PortKey,
     },
-    /// Ends the switch's process, which the lab starts again. Answered by `done`.
+    /// Stops the switch's process, which the lab starts again. Answered by `done`.
     Stop,
 }
 
@@ -53,7 +53,7 @@ pub(crate) enum PortKey {
     Name(String),
 }
 
-/// A change of a port's rules: what is not given stays, `null` takes away.
+/// A change of a port's rules: absent ones stay, `null` removes one.
 #[derive(ToSchema)]
 pub(crate) struct PortChange {
     /// The name its number is reserved for.
@@ -62,9 +62,9 @@ pub(crate) struct PortChange {
     uid: Option<u32>,
     /// The group that may have it.
     gid: Option<u32>,
-    /// The only addresses that may send from it, `02:00:00:00:00:01`; any when none.
+    /// The only source addresses it may send from, `02:00:00:00:00:01`; `null` allows any.
     macs: Option<Vec<String>>,
-    /// Whether others learn from it.
+    /// Whether others learn addresses from its frames.
     learn: Option<bool>,
 }
 
@@ -72,13 +72,13 @@ pub(crate) struct PortChange {
 #[derive(ToSchema)]
 #[schema(rename_all = "kebab-case")]
 pub(crate) enum PortVlan {
-    /// Frames come and go without a tag and belong to this VLAN.
+    /// Untagged frames only, all in this VLAN.
     Access(u16),
-    /// Frames come and go with tags.
+    /// Tagged frames.
     Trunk {
-        /// The VLAN of frames without a tag; they are dropped when there is none.
+        /// The VLAN of untagged frames; without one they are dropped.
         native: Option<u16>,
-        /// The VLANs that may pass with a tag, as `1-3,7`; all when it is not given.
+        /// The VLANs allowed with a tag, as `1-3,7`; all if absent.
         allowed: Option<String>,
     },
 }
@@ -86,26 +86,26 @@ pub(crate) enum PortVlan {
 /// A mirror session.
 #[derive(ToSchema)]
 pub(crate) struct MirrorSession {
-    /// The port that gets the copies.
+    /// The port that receives the copies.
     to: u16,
-    /// What is copied.
+    /// The sources.
     sources: Vec<MirrorSource>,
-    /// Which of it, as `vlan 7, tcp`; all when it is not given.
+    /// The frames to copy, as `vlan 7, tcp`; all if absent.
     filter: Option<String>,
-    /// Whether it ends when the port that gets the copies leaves; not when it is not given.
+    /// Whether the session ends when the port that receives the copies leaves; false if absent.
     temporary: Option<bool>,
 }
 
-/// What a mirror session looks at.
+/// A source of a mirror session.
 #[derive(ToSchema)]
 pub(crate) struct MirrorSource {
     /// The port.
     port: u16,
-    /// Its frames of which direction.
+    /// The direction of its frames.
     direction: MirrorDirection,
 }
 
-/// Which frames of a port, seen from the switch: what it sends is in, what it gets out.
+/// Direction of a port's frames, seen from the switch: what the port sends is in, what it receives is out.
 #[derive(ToSchema)]
 #[schema(rename_all = "kebab-case")]
 pub(crate) enum MirrorDirection {
@@ -114,53 +114,53 @@ pub(crate) enum MirrorDirection {
     Both,
 }
 
-/// What a shared-memory switch answers.
+/// A shared-memory switch's answer.
 #[derive(ToSchema)]
 #[schema(rename_all = "kebab-case")]
 pub(crate) enum SwitchAnswer {
-    /// It is done.
+    /// Done.
     Done,
-    /// How the switch is.
+    /// State of the switch.
     Shown(SwitchShown),
-    /// What ports have learnt.
+    /// Learned addresses of ports.
     Macs(Vec<MacTable>),
     /// The number of the new mirror session.
     Mirror(u16),
 }
 
-/// How a shared-memory switch is. Counters are totals since its process was started.
+/// State of a shared-memory switch. Counters are totals since its process started.
 #[derive(ToSchema)]
 #[schema(rename_all = "kebab-case")]
 pub(crate) struct SwitchShown {
-    /// Its process, as it sees itself.
+    /// Its pid, in its own PID namespace.
     pid: u32,
     /// The user it runs as.
     uid: u32,
-    /// Unix time in seconds when it was started.
+    /// Unix time in seconds of its start.
     since: u64,
-    /// CPU time its process has used, in microseconds.
+    /// CPU time of its process, in microseconds.
     cpu_us: u64,
     /// Memory of all rings and tables of its ports, in KiB.
     memory_kib: u64,
     /// Edges between ports.
     edges: usize,
-    /// Whether frames are told apart by VLAN.
+    /// Whether VLANs are separated.
     vlans: bool,
-    /// What the switch itself did with frames that had no edge to go by, by name.
+    /// The switch's own counters, by name: frames that it relayed because no edge carried them.
     relay: BTreeMap<String, u64>,
     /// Joins.
     joins: u64,
-    /// Joins that were refused.
+    /// Refused joins.
     refused: u64,
-    /// Clients that were let go because of what they sent, or did not read.
+    /// Clients dropped because of invalid data or unread messages.
     expelled: u64,
-    /// Its ports by number; those that only have rules, too.
+    /// Its ports by number, including those that only have rules.
     ports: Vec<SwitchPort>,
     /// Mirror sessions by number.
     mirrors: BTreeMap<u16, MirrorSession>,
 }
 
-/// Whether somebody has a port.
+/// Whether a port is occupied.
 #[derive(ToSchema)]
 #[schema(rename_all = "kebab-case")]
 pub(crate) enum Presence {
@@ -169,76 +169,76 @@ pub(crate) enum Presence {
     Free,
 }
 
-/// How a port of a switch is.
+/// State of a port of a switch.
 #[derive(ToSchema)]
 #[schema(rename_all = "kebab-case")]
 pub(crate) struct SwitchPort {
     /// Its number.
     number: u16,
-    /// The name it has.
+    /// Its name.
     name: String,
-    /// `here`; `awaited`: it was there when an earlier process of the switch ended; `free`: there are
-    /// only rules for it.
+    /// `here`: connected; `awaited`: connected when an earlier process of the switch ended; `free`: only its
+    /// rules exist.
     presence: Presence,
-    /// The process that joined; `null` when it is not visible from the switch.
+    /// The process that joined; `null` if the switch cannot see it.
     pid: Option<i32>,
     /// Its user.
     uid: Option<u32>,
-    /// Unix time in seconds when it joined.
+    /// Unix time in seconds of its join.
     since: Option<u64>,
-    /// Edges by which it sends to others.
+    /// Edges on which it sends.
     edges_out: usize,
-    /// Edges by which others send to it.
+    /// Edges on which it receives.
     edges_in: usize,
     /// Memory of its rings and its table in KiB.
     memory_kib: u64,
-    /// Whether it takes super-frames.
+    /// Whether it accepts super-frames.
     super_frames: bool,
-    /// Whether it takes frames with unfinished checksums.
+    /// Whether it accepts frames with partial checksums.
     checksums: bool,
-    /// What it counts, by name: `received-frames`, `sent-bytes`, `dropped-stalled` and others.
+    /// Its counters, by name: `received-frames`, `sent-bytes`, `dropped-stalled` and others.
     counters: BTreeMap<String, u64>,
     /// Its rules.
     rules: PortRules,
 }
 
-/// The rules of a port of a switch; one that is not given is none.
+/// The rules of a port of a switch; an absent rule does not exist.
 #[derive(ToSchema)]
 pub(crate) struct PortRules {
-    /// Reserved: who joins by this name gets this number, and nobody else does.
+    /// Reserved name: a client that joins by it gets this number, and no other client does.
     name: Option<String>,
     /// Only this user may have the port.
     uid: Option<u32>,
-    /// Only processes of this group may have the port; with `uid`, who is either.
+    /// Only processes of this group may have the port; combined with `uid`, either suffices.
     gid: Option<u32>,
     /// Its VLANs.
     vlan: Option<PortVlan>,
-    /// The only addresses that may send from here; any when it is not given.
+    /// The only source addresses allowed on this port; any if absent.
     #[schema(required = false)]
     macs: Vec<String>,
-    /// Whether others learn addresses from what it sends; they do when it is not given.
+    /// Whether others learn addresses from its frames; true if absent.
     #[schema(required = false)]
     learn: bool,
 }
 
-/// What a port has learnt.
+/// Learned addresses of a port.
 #[derive(ToSchema)]
 pub(crate) struct MacTable {
-    /// The port that learnt; 0 is the switch itself.
+    /// The port that learned them; 0 is the switch itself.
     port: u16,
-    /// What.
+    /// The addresses.
     entries: Vec<MacEntry>,
 }
 
-/// Where a port believes an address to be.
+/// A learned address and its port.
 #[derive(ToSchema)]
 pub(crate) struct MacEntry {
     /// As `02:…`.
     mac: String,
-    /// Its VLAN; 0 when VLANs are not told apart.
+    /// Its VLAN; 0 when VLANs are not separated.
     vlan: u16,
     /// The port.
     port: u16,
-    /// Seconds since it was heard of.
+    /// Seconds since its last frame.
     age: u64,
 }

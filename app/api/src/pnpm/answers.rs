@@ -1,4 +1,4 @@
-//! What is answered about sessions, beside what they measured.
+//! Answers about sessions, except their results.
 
 use netloom_ebpf::Direction;
 use netloom_ebpf::measure::Marking;
@@ -15,26 +15,26 @@ pub(super) struct Created {
     pub(super) id: SessionId,
 }
 
-/// A session and what it is doing.
+/// A session and its state.
 pub(super) fn summary(id: SessionId, session: &Session) -> Summary {
     Summary { id, state: session.state() }
 }
 
-/// All about a session but what it measured.
+/// All about a session except its results.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub(super) struct SessionStatus {
     /// Its number.
     id: SessionId,
-    /// What it is doing.
+    /// Its state.
     #[schema(value_type = mirror::measure::SessionState)]
     state: State,
     /// The length of a block in nanoseconds.
     period: u64,
     /// How long after its end a block is still counted, in nanoseconds.
     guard: u64,
-    /// How many blocks it has in all.
+    /// Total number of its blocks.
     blocks: u64,
-    /// When block 0 begins, in nanoseconds of the session's clock; nothing before it was started.
+    /// Begin of block 0, in nanoseconds of the session's clock; `null` before the start.
     start: Option<u64>,
     /// The ids of its filters.
     flows: Vec<u32>,
