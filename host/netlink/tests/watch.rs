@@ -1,7 +1,9 @@
 //! Changes of addresses are heard from all namespaces that were added, and from no other.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
+use netloom_kit::wait_until;
 use netloom_netlink::{
     Address, AddressWatch, Batch, BridgeSpec, Change, Changed, DeleteAddress, Socket,
 };
@@ -34,15 +36,22 @@ fn changes_are_heard_where_they_are() {
         watch.add([(11, one.fd()), (12, two.fd())]).unwrap();
         let heard = |numbers: &[i32]| Changed::In(numbers.iter().copied().collect::<BTreeSet<_>>());
         let mut now = || watch.changed().unwrap();
-        // What happened before, link-local addresses among it.
+        // What happened before.
         let _ = now();
         give(&two, "10.0.0.1/24");
         assert_eq!(now(), heard(&[12]));
         assert_eq!(now(), heard(&[]));
         give(&one, "192.0.2.1/24");
-        give(&two, "2001:db8::1/64");
         give(&other, "10.0.0.2/24");
-        assert_eq!(now(), heard(&[11, 12]));
+        assert_eq!(now(), heard(&[11]));
+        // The kernel tells of addresses of IPv6 in its own time, maybe more than once.
+        give(&two, "2001:db8::1/64");
+        give(&other, "2001:db8::2/64");
+        wait_until("it is heard of", Duration::from_secs(30), || {
+            let now = now();
+            assert!(now == heard(&[]) || now == heard(&[12]), "{now:?}");
+            (now == heard(&[12])).then_some(())
+        });
         one.run(|| {
             let mut batch = Batch::new();
             batch.push(
@@ -51,7 +60,8 @@ fn changes_are_heard_where_they_are() {
             );
             Socket::open().unwrap().run(&mut batch).unwrap();
         });
-        assert_eq!(now(), heard(&[11]));
+        let Changed::In(last) = now() else { panic!("none was lost") };
+        assert!(last.contains(&11), "{last:?}");
     });
 }
 

@@ -65,12 +65,8 @@ fn streams_cross_whole_both_ways_with_offloads_on() {
                 assert!(seen.longest > 60_000, "super-frames stay whole: {seen:?}");
                 assert_eq!(tcp_counts(nodes[to]).0, 0, "wrong checksums at node {to}");
             }
-            let ratio = rates[0].min(rates[1]) / rates[0].max(rates[1]);
             let again = nodes.map(|node| tcp_counts(node).1);
-            println!(
-                "ring of {transmit} MiB for sending: {rates:.2?} Gb/s, ratio {ratio:.2}, sent again {again:?}"
-            );
-            assert!(ratio > 0.3, "{rates:?}");
+            println!("ring of {transmit} MiB for sending: {rates:.2?} Gb/s, sent again {again:?}");
             drop((a, b));
         }
     });

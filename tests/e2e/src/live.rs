@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::{Finished, Machine, Run, wait_until};
 
 /// How long the machine may take for what it does at once when it is idle.
-pub const SOON: Duration = Duration::from_secs(60);
+pub const SOON: Duration = Duration::from_secs(180);
 
 /// A program that runs until it is dropped, with its three streams as pipes.
 #[derive(Debug)]

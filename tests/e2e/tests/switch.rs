@@ -33,7 +33,11 @@ fn pids(machine: &Machine) -> (i32, Vec<i32>) {
 fn names(machine: &Machine) -> Vec<String> {
     let shown = show(machine);
     let here = shown["ports"].as_array().expect("ports").iter().filter(|p| p["presence"] == "here");
-    here.map(|p| p["name"].as_str().expect("a name").to_owned()).collect()
+    let mut names: Vec<String> =
+        here.map(|p| p["name"].as_str().expect("a name").to_owned()).collect();
+    // Ports come in no order.
+    names.sort();
+    names
 }
 
 /// Waits until all ports of the lab are there, each with a process that is none of `before`.
