@@ -23,6 +23,7 @@ mod reply;
 mod rest;
 mod routes;
 mod server;
+mod sessions;
 mod socket;
 mod switches;
 mod token;

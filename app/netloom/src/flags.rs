@@ -19,7 +19,7 @@ use netloom_lab::Role;
 pub(crate) use capture::{Capture, CaptureDirection, CaptureEngine, CaptureFormat};
 pub(crate) use generate::{Generate, GenerateEngine, Replay};
 pub(crate) use link::{End, Link, LinkFates, LinkSet};
-pub(crate) use measure::{FlowFlag, Measure};
+pub(crate) use measure::Measure;
 pub(crate) use serve::Serve;
 pub(crate) use switch::{
     MirrorAdd, MirrorChange, MirrorDirection, Plug, PortVlan, Switch, SwitchCreate, SwitchMac,

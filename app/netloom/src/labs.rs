@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use netloom_api::Client;
 use netloom_lab::view::{LabState, LabSummary};
 use netloom_lab::{Folder, listing, runtime_dir};
+use netloom_session::{Lab, needs_lab};
 
 use crate::{Usage, source};
 
@@ -119,6 +120,21 @@ pub(crate) fn any() -> bool {
 pub(crate) fn connect(name: Option<&str>) -> Result<Client> {
     let folder = chosen(name)?;
     connect_to(&folder)
+}
+
+/// The lab of a verb's targets; `None` if all of them are interfaces of the host and no lab is named.
+pub(crate) fn of_targets(
+    name: Option<&str>,
+    targets: &[String],
+    all: bool,
+) -> Result<Option<Box<dyn Lab>>> {
+    let needed = all || name.is_some() || needs_lab(targets);
+    needed.then(|| of_session(name)).transpose()
+}
+
+/// The named lab, or the only one, for a session.
+pub(crate) fn of_session(name: Option<&str>) -> Result<Box<dyn Lab>> {
+    Ok(Box::new(connect(name)?))
 }
 
 /// Connects to the lab of a folder.

@@ -12,7 +12,6 @@ mod labs;
 mod man;
 mod output;
 mod source;
-mod spaces;
 mod verbs;
 
 use std::io;
@@ -47,6 +46,9 @@ fn report(error: &anyhow::Error) -> i32 {
 fn exit_code(error: &anyhow::Error) -> i32 {
     for cause in error.chain() {
         if cause.is::<Usage>() || cause.is::<source::Unreadable>() {
+            return 2;
+        }
+        if cause.downcast_ref().is_some_and(netloom_session::Error::is_request) {
             return 2;
         }
         if cause.is::<netloom_sys::Unsupported>() {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use netloom_session::measure::FlowPorts;
 
 use super::capture::time;
 
@@ -97,41 +98,12 @@ pub(crate) struct MeasureWhat {
     pub(crate) dst_port: Option<u16>,
     /// A separate flow: [PORT->]PORT/PROTOCOL, * for any port, e.g. 80/tcp or '5000->*/udp'. Several may be
     /// given; packets of no flow belong to the last one, `rest`.
-    #[arg(long = "flow", value_name = "FLOW", value_parser = flow, conflicts_with = "config",
+    #[arg(long = "flow", value_name = "FLOW", conflicts_with = "config",
         conflicts_with_all = ["proto", "src_port", "dst_port"])]
-    pub(crate) flow: Vec<FlowFlag>,
+    pub(crate) flow: Vec<FlowPorts>,
     /// Make a flow of each TCP connection and connected UDP socket between the nodes at the start.
     #[arg(long, conflicts_with_all = ["proto", "src_port", "dst_port", "config"])]
     pub(crate) flows: bool,
-}
-
-/// A flow by its ports and protocol.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct FlowFlag {
-    pub(crate) src_port: Option<u16>,
-    pub(crate) dst_port: Option<u16>,
-    pub(crate) proto: String,
-}
-
-impl std::fmt::Display for FlowFlag {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let port = |port: Option<u16>| port.map_or_else(|| "*".to_owned(), |port| port.to_string());
-        write!(f, "{}->{}/{}", port(self.src_port), port(self.dst_port), self.proto)
-    }
-}
-
-fn flow(text: &str) -> Result<FlowFlag, String> {
-    let wrong = || format!("{text:?} is no flow; write 80/tcp or 5000->80/udp, * for any port");
-    let port = |text: &str| match text {
-        "*" => Ok(None),
-        number => number.parse().map(Some).map_err(|_| wrong()),
-    };
-    let (ports, proto) = text.split_once('/').ok_or_else(wrong)?;
-    let (from, to) = ports.split_once("->").unwrap_or(("*", ports));
-    if proto.is_empty() {
-        return Err(wrong());
-    }
-    Ok(FlowFlag { src_port: port(from)?, dst_port: port(to)?, proto: proto.to_owned() })
 }
 
 fn marks(text: &str) -> Result<(u8, u8), String> {
@@ -145,20 +117,6 @@ fn marks(text: &str) -> Result<(u8, u8), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn flows_are_ports_and_a_protocol() {
-        let known = |src_port, dst_port, proto: &str| {
-            Ok(FlowFlag { src_port, dst_port, proto: proto.to_owned() })
-        };
-        assert_eq!(flow("80/tcp"), known(None, Some(80), "tcp"));
-        assert_eq!(flow("5000->80/udp"), known(Some(5000), Some(80), "udp"));
-        assert_eq!(flow("5000->*/17"), known(Some(5000), None, "17"));
-        assert_eq!(flow("80/tcp").unwrap().to_string(), "*->80/tcp");
-        for wrong in ["", "80", "80/", "x/tcp", "1->2->3/tcp", "70000/tcp", "->80/tcp"] {
-            assert!(flow(wrong).is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn marks_are_two() {

@@ -1,9 +1,8 @@
 //! `capture`: frames of targets into a file or a pipe, each accounted for.
 //!
-//! This process does the work: it opens engines in the namespaces of their targets; `netloom_capture` does
-//! the rest. A capture ends on Ctrl-C, at its limits, or when its targets are gone.
+//! `netloom_session` does the work, in this process: this reads flags, and shows progress and the account. A
+//! capture ends on Ctrl-C, at its limits, or when its targets are gone.
 
-mod engines;
 mod show;
 
 use std::fs::File;
@@ -11,54 +10,31 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use netloom_capture::engine::{Direction, Wish};
 use netloom_capture::{
-    About, End, FileOptions, Format, Options, Pipeline, Report, Rotation, Target as Output,
+    End, EngineKind, FileOptions, Format, Options, Report, Rotation, Target as Output,
 };
 use netloom_disk::Direct;
-use netloom_model::Plan;
-use netloom_model::lookup::target::Place;
+use netloom_session::Spaces;
+use netloom_session::capture::{Prepared, Wanted, about};
 
-use crate::Usage;
-use crate::flags::{Capture, CaptureEngine, CaptureFormat};
-use crate::spaces::Spaces;
-use engines::Mirrors;
+use super::wording::worded;
+use crate::flags::{Capture, CaptureDirection, CaptureEngine, CaptureFormat};
+use crate::{Usage, labs};
 
 /// `netloom capture`
 pub(crate) fn capture(lab: Option<&str>, args: &Capture) -> Result<i32> {
-    let (mut spaces, found) = Spaces::find(lab, &args.targets, args.all)?;
-    if found.points.is_empty() && found.mirrors.is_empty() {
-        bail!("there is no link in the lab");
-    }
+    let running = labs::of_targets(lab, &args.targets, args.all)?;
+    let found = Spaces::find(running, &args.targets, args.all)?;
     let format = format(args);
-    let interfaces = found.points.len() + found.mirrors.len();
-    if format != Format::PcapNg && interfaces > 1 {
-        let words = format!(
-            "classic pcap has room for one interface, and these are {interfaces}; write pcapng"
-        );
-        return Err(Usage(words).into());
-    }
-    if let Some(mirrored) = found.mirrors.first()
-        && !matches!(args.engine, CaptureEngine::Auto | CaptureEngine::Switch)
-    {
-        let switch = &mirrored.switch;
-        let words =
-            format!("switch {switch:?}: it is in shared memory, and captured by the engine switch");
-        return Err(Usage(words).into());
-    }
-    let filter = engines::Filter::compile(&args.filter, spaces.plan())?;
-    let about = about(spaces.plan(), args);
-    if !found.mirrors.is_empty() {
-        // Switches live as long as their lab, and so does its core.
-        spaces.open(&Place::Core)?;
-    }
-    let mirrors = Mirrors::join(&spaces, lab, &found.mirrors)?;
+    let prepared = Prepared::new(found, lab, wanted(args)?, format).map_err(worded)?;
+    let what = if args.all { "all links".to_owned() } else { args.targets.join(" ") };
+    let about = about(prepared.spaces().plan(), &what);
     let output = output(args)?;
     let small = args.files.rotate_size.is_some_and(|bytes| bytes < ROOMY);
     let stop = super::ending()?;
-    let plan = spaces.plan().cloned();
-    spaces.enter()?;
-    let opened = engines::open(&spaces, plan.as_ref(), &found.points, &filter, args)?;
-    let sources = opened.into_iter().chain(mirrors.sources(&filter, args)).collect();
+    let opened = prepared.open()?;
+    show::choices(opened.choices(), args);
     let options = Options {
         format,
         about,
@@ -68,9 +44,37 @@ pub(crate) fn capture(lab: Option<&str>, args: &Capture) -> Result<i32> {
         duration: args.duration,
         stop: Some(stop),
     };
-    let pipeline = Pipeline::start(options, sources, output)?;
-    let gone = show::watch(&pipeline, &spaces, args);
-    finish(pipeline.wait(), gone, args)
+    let mut capture = opened.start(options, output)?;
+    let mut progress = show::Progress::new(capture.pipeline(), args);
+    capture.watch(|pipeline| progress.look(pipeline));
+    progress.clear();
+    finish(capture.finish(), args)
+}
+
+/// What the flags ask for at each target.
+fn wanted(args: &Capture) -> Result<Wanted> {
+    let direction = match args.direction {
+        CaptureDirection::Both => Direction::Both,
+        CaptureDirection::In => Direction::In,
+        CaptureDirection::Out => Direction::Out,
+    };
+    let engine = match args.engine {
+        CaptureEngine::Auto => None,
+        CaptureEngine::Tpacket => Some(EngineKind::Tpacket),
+        CaptureEngine::XdpRing => Some(EngineKind::XdpRing),
+        CaptureEngine::TcRing => Some(EngineKind::TcRing),
+        CaptureEngine::Switch => Some(EngineKind::Switch),
+        CaptureEngine::Pcap => Some(EngineKind::Pcap),
+    };
+    Ok(Wanted {
+        filter: args.filter.clone(),
+        wish: Wish { engine, fast: args.fast, direction },
+        snaplen: args.snaplen,
+        ring: usize::try_from(args.ring).context("--ring: more than can be addressed")?,
+        threads: args.threads.into(),
+        promiscuous: args.promiscuous,
+        statistics: args.statistics.clone(),
+    })
 }
 
 /// Files smaller than this get smaller chunks, since a file takes whole chunks.
@@ -94,30 +98,6 @@ fn format(args: &Capture) -> Format {
         CaptureFormat::Pcap => Format::Pcap,
         CaptureFormat::PcapNs => Format::PcapNs,
     }
-}
-
-/// Metadata of the file, with the names of all nodes.
-fn about(plan: Option<&Plan>, args: &Capture) -> About {
-    let mut names = vec![];
-    for node in plan.iter().flat_map(|plan| &plan.nodes) {
-        for address in node.interfaces.iter().flat_map(|i| &i.addresses) {
-            names.push((address.addr(), vec![node.name.clone()]));
-        }
-    }
-    let system = rustix::system::uname();
-    let word = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
-    let comment = plan.map(|plan| format!("lab {}: {}", plan.lab, targets(args)));
-    About {
-        application: concat!("netloom ", env!("CARGO_PKG_VERSION")).to_owned(),
-        os: format!("{} {}", word(system.sysname()), word(system.release())),
-        hardware: Some(word(system.machine())),
-        comment,
-        names,
-    }
-}
-
-fn targets(args: &Capture) -> String {
-    if args.all { "all links".to_owned() } else { args.targets.join(" ") }
 }
 
 /// The output.
@@ -169,11 +149,8 @@ fn standard_output() -> Result<OwnedFd> {
     rustix::io::fcntl_dupfd_cloexec(&out, 3).context("copy standard output")
 }
 
-/// Shows the account and returns the exit code. `gone`: the capture ended because its nodes did.
-fn finish(mut report: Report, gone: bool, args: &Capture) -> Result<i32> {
-    if gone && report.end == End::Stopped {
-        report.end = End::InterfacesGone;
-    }
+/// Shows the account and returns the exit code.
+fn finish(report: Report, args: &Capture) -> Result<i32> {
     show::account(&report, args)?;
     if let Some(failure) = report.failure {
         return Err(anyhow::Error::from(failure).context("capture"));

@@ -1,10 +1,8 @@
 //! `generate` and `replay`: synthetic or recorded frames, sent to a target of a lab or of the host.
 //!
-//! `netloom_generate` does the work, in this process on a thread in the target's namespace.
+//! `netloom_session` does the work, in this process: this reads flags, and shows the result.
 
-mod outlet;
 mod show;
-mod way;
 
 use std::fs::File;
 use std::sync::Arc;
@@ -12,17 +10,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use netloom_generate::{
-    Engine, Generator, Receive, ReceiveOptions, ReplayOptions, Replayer, Spec, Target,
-};
-use netloom_netlink::LinkInfo;
+use netloom_generate::{Engine, ReceiveOptions, ReplayOptions, Spec};
+use netloom_session::generate::{Destination, Outlet};
 use netloom_traffic::{Rate, Tempo};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
+use super::wording::worded;
 use crate::flags::{Generate, GenerateEngine, Replay};
+use crate::labs;
 use crate::output::{print, print_json};
-use outlet::Outlet;
 
 /// Default duration.
 const DURATION: Duration = Duration::from_secs(10);
@@ -31,26 +28,34 @@ const QUIET: Duration = Duration::from_secs(1);
 
 /// `netloom generate`
 pub(crate) fn generate(lab: Option<&str>, args: &Generate) -> Result<i32> {
-    let mut to = Outlet::find(lab, &args.target, !args.receive)?;
-    let way = if args.receive { None } else { Some(to.way(args)?) };
+    let mut to = outlet(lab, &args.target, !args.receive)?;
+    let way = if args.receive { None } else { Some(to.way(&destination(args)).map_err(worded)?) };
     let signals = super::ending()?;
     to.enter()?;
     let stop = stops(signals);
     let Some(way) = way else { return receive(to, args, &stop) };
-    let report = to.run(|target, link| {
-        let spec = Spec {
-            sizes: args.size,
-            rate: args.rate,
-            flows: args.flows,
-            stream: args.stream,
-            frames: args.count,
-            duration: args.duration.or_else(|| args.count.is_none().then_some(DURATION)),
-            ..Spec::new(way.addresses(link, args)?)
-        };
-        Ok(Generator::open(target, engine(args.engine), spec)?.run(&stop)?)
-    })?;
+    let spec = |addresses| Spec {
+        sizes: args.size,
+        rate: args.rate,
+        flows: args.flows,
+        stream: args.stream,
+        frames: args.count,
+        duration: args.duration.or_else(|| args.count.is_none().then_some(DURATION)),
+        ..Spec::new(addresses)
+    };
+    let report = to.send(&way, engine(args.engine), spec, &stop).map_err(worded)?;
     if args.json { print_json(&report) } else { print(&show::sent(&report)) }?;
     Ok(0)
+}
+
+fn outlet(lab: Option<&str>, target: &str, sends: bool) -> Result<Outlet> {
+    let running = labs::of_targets(lab, &[target.to_owned()], false)?;
+    Outlet::find(running, lab, target, sends).map_err(worded)
+}
+
+fn destination(args: &Generate) -> Destination {
+    let Generate { to, to_mac, from, port, .. } = args;
+    Destination { to: to.clone(), to_mac: *to_mac, from: *from, port: *port }
 }
 
 fn receive(to: Outlet, args: &Generate, stop: &AtomicBool) -> Result<i32> {
@@ -60,23 +65,16 @@ fn receive(to: Outlet, args: &Generate, stop: &AtomicBool) -> Result<i32> {
         quiet: Some(QUIET),
         ..ReceiveOptions::default()
     };
-    let report = to.run(|_, link: Option<&LinkInfo>| {
-        let link = link.context("a switch is received from at a node's interface")?;
-        let mut receive = Receive::open(link.index, options)?;
-        // Scripts wait for this line before they start the sender.
-        eprintln!("{}: receiving", args.target);
-        receive.run(stop)?;
-        Ok(receive.report(&[]))
-    })?;
+    // Scripts wait for this line before they start the sender.
+    let report = to.receive(options, || eprintln!("{}: receiving", args.target), stop)?;
     if args.json { print_json(&report) } else { print(&show::received(&report)) }?;
     Ok(0)
 }
 
 /// `netloom replay`
 pub(crate) fn replay(lab: Option<&str>, args: &Replay) -> Result<i32> {
-    let mut to = Outlet::find(lab, &args.target, true)?;
-    let open = || File::open(&args.file);
-    open().with_context(|| format!("{:?}: open", args.file))?;
+    let mut to = outlet(lab, &args.target, true)?;
+    File::open(&args.file).with_context(|| format!("{:?}: open", args.file))?;
     let signals = super::ending()?;
     to.enter()?;
     let stop = stops(signals);
@@ -92,10 +90,7 @@ pub(crate) fn replay(lab: Option<&str>, args: &Replay) -> Result<i32> {
         most_gap: args.max_gap,
         before_long_gap: Some(tell_of_gap),
     };
-    let report = to.run(|target: Target, _| {
-        let mut replayer = Replayer::open(target, engine(args.engine), options)?;
-        replayer.run(open, &stop).with_context(|| format!("{:?}: play", args.file))
-    })?;
+    let report = to.replay(&args.file, engine(args.engine), options, &stop)?;
     if args.json { print_json(&report) } else { print(&show::replayed(&report)) }?;
     Ok(0)
 }

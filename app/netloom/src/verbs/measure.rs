@@ -1,36 +1,25 @@
 //! `measure`: loss and delay of the links, switches and nodes between two nodes; or counts at named
 //! interfaces.
 //!
-//! This process does the work: points are BPF programs attached by links, which end with it in any case.
-//! `netloom_marking` interprets blocks, `netloom_measure` reads them.
+//! `netloom_session` does the work, in this process: this reads flags, and shows blocks and results.
 
 mod asked;
-mod book;
 mod interfaces;
 mod json;
-mod places;
 mod show;
-mod watch;
-mod ways;
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::Result;
-use netloom_ebpf::Direction;
-use netloom_ebpf::measure::{Clock, Marking};
-use netloom_measure::{Session, Setup, Spot};
+use netloom_session::measure::between::{Prepared, Request};
+use rustix::event::{PollFd, PollFlags};
 
-use crate::Usage;
+use super::wording::{note, worded};
 use crate::flags::Measure;
 use crate::output::print;
-use crate::spaces::Spaces;
-use book::Book;
-use places::Places;
-use watch::Watch;
-use ways::Ways;
-
-/// Blocks that a session keeps until they are read here.
-const KEEP: usize = 64;
+use crate::{Usage, labs};
 
 /// `netloom measure`
 pub(crate) fn measure(lab: Option<&str>, args: &Measure) -> Result<i32> {
@@ -47,74 +36,65 @@ pub(crate) fn measure(lab: Option<&str>, args: &Measure) -> Result<i32> {
         );
         return Err(Usage(words).into());
     }
-    let mut spaces = Spaces::of_lab(lab)?;
+    let request = request(args, [from, to]);
+    let running = labs::of_session(lab)?;
+    let mut prepared = Prepared::new(running, &request, &mut note).map_err(worded)?;
+    let signals = super::ending()?;
+    prepared.enter()?;
+    let mut measurement = prepared.start(interrupts(signals))?;
+    let mut output = show::Output::new(args, &prepared);
+    measurement.begin()?;
+    output.begin(measurement.watch())?;
+    ended(measurement.each(|closed| output.block(closed))?);
+    output.end(&measurement)?;
+    output.left_out(measurement.left_out()?)?;
+    for link in measurement.rewired() {
+        eprintln!(
+            "note: link {link}: it got or lost its wire while it was measured, so that figures of \
+             hops next to it cannot be relied on"
+        );
+    }
+    Ok(0)
+}
+
+fn request(args: &Measure, nodes: [&String; 2]) -> Request {
     let only = match (args.what.ipv4, args.what.ipv6) {
         (true, _) => Some(4),
         (_, true) => Some(6),
         _ => None,
     };
-    let ends = ways::Ends::find(&spaces, [from, to], only)?;
-    // Check the request before the machine.
-    let mut flows = asked::flows(args);
-    let pairs: Vec<_> = ends.destinations.iter().map(|address| (*address, *address)).collect();
-    asked::configuration(args, &flows, &[(&pairs, false)], None)?;
-    netloom_ebpf::feature::measure_supported(Clock::Monotonic)?;
-    let ways = Ways::find(&mut spaces, &ends, args.one_way)?;
-    if args.what.flows {
-        flows = asked::sockets(&spaces, &ways, &args.what.flow)?;
+    Request {
+        nodes: nodes.map(String::clone),
+        only,
+        one_way: args.one_way,
+        marking: !args.no_marking,
+        flows: asked::flows(args),
+        method: asked::method(args),
     }
-    let packets: Vec<asked::Packets<'_>> =
-        ways.all.iter().map(|way| (way.pairs.as_slice(), way.back)).collect();
-    let left_out = ways.left_out.as_ref();
-    let configuration = asked::configuration(args, &flows, &packets, left_out)?;
-    let signals = super::ending()?;
-    spaces.enter()?;
-    let places = Places::of(&spaces, ways.passages());
-    let mut spots: Vec<Spot> = Vec::new();
-    let mut book = Book::new(&ways, &flows, |netif, out, marks| {
-        spot(&mut spots, netif, out, marks && !args.no_marking)
-    });
-    let setup = Setup { configuration, spots, clock: Clock::Monotonic, keep: KEEP, cache: 0 };
-    let session = Session::prepare(Arc::new(places), setup)?;
-    let watch = Watch::start(session, signals)?;
-    let mut output = show::Output::new(args, &ways, &flows, probe(&spaces));
-    watch.begun();
-    let before = aside(&watch, &book)?;
-    output.begin(&watch)?;
-    watch.each(&spaces, |told| {
-        let blocks = book.add(told)?;
-        output.block(told, &blocks, &book, &watch)
-    })?;
-    output.end(&book, &watch)?;
-    output.left_out(aside(&watch, &book)?.saturating_sub(before))?;
-    ways::note_changes(&spaces, &ways);
-    Ok(0)
 }
 
-/// Packets that left the nodes so far without being measured.
-fn aside(watch: &Watch, book: &Book) -> Result<u64> {
-    let counts = book.senders().into_iter().map(|spot| Ok(watch.session.spot(spot)?.1.aside));
-    counts.sum()
+/// Counts signals. The thread that waits for them ends with the process.
+fn interrupts(signals: OwnedFd) -> Arc<AtomicU32> {
+    let count = Arc::new(AtomicU32::new(0));
+    let counts = Arc::clone(&count);
+    std::thread::spawn(move || {
+        let mut told = [0; 128];
+        loop {
+            let mut ready = [PollFd::new(&signals, PollFlags::IN)];
+            let waited = rustix::event::poll(&mut ready, None);
+            if waited.is_ok() && rustix::io::read(&signals, &mut told).is_ok_and(|n| n > 0) {
+                counts.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    });
+    count
 }
 
-/// Index of a spot, added if missing.
-fn spot(spots: &mut Vec<Spot>, netif: &str, out: bool, marks: bool) -> usize {
-    let direction = if out { Direction::Egress } else { Direction::Ingress };
-    let same = |spot: &Spot| spot.netif == netif && spot.direction == direction;
-    let index = spots.iter().position(same).unwrap_or_else(|| {
-        spots.push(Spot { netif: netif.to_owned(), direction, marking: Marking::Off });
-        spots.len() - 1
-    });
-    if marks {
-        spots[index].marking = Marking::Single;
+/// Notes why a session ended early.
+fn ended(trouble: Option<String>) {
+    if let Some(trouble) = trouble {
+        eprintln!("note: {trouble}");
     }
-    index
-}
-
-/// The name in records: the lab, or the machine.
-fn probe(spaces: &Spaces) -> String {
-    let machine = || rustix::system::uname().nodename().to_string_lossy().into_owned();
-    spaces.plan().map_or_else(machine, |plan| plan.lab.clone())
 }
 
 /// Writes a line of machine-readable output.

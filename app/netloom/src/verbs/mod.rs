@@ -24,6 +24,7 @@ mod samples;
 mod serve;
 mod switch;
 mod up;
+mod wording;
 
 use std::os::fd::OwnedFd;
 

@@ -7,25 +7,25 @@
 use std::os::fd::{AsFd, OwnedFd};
 
 use anyhow::{Context, Result, bail};
-use netloom_lab::{Folder, runtime_dir};
 use netloom_netlink::{Batch, Change, LinkInfo, Socket};
 use netloom_plug::{Carried, Counters, End, Lost, Pump};
 use netloom_port::{RingOptions, RingPort};
-use netloom_shm::name::{self, Address};
+use netloom_session::switch_address;
+use netloom_shm::name::Address;
 use netloom_shm::{JoinOptions, SwitchPort};
 use netloom_sys::process::{self, Forked, Namespaces};
 use rustix::process::Pid;
 
 use super::figures::amount;
+use super::wording::worded;
 use crate::flags::Plug;
 use crate::output::{facts, print};
-use crate::{Usage, labs, spaces};
 
 /// `netloom plug`
 pub(crate) fn plug(lab: Option<&str>, args: &Plug) -> Result<i32> {
     let interface = args.interface.as_str();
-    let address = switch(lab, &args.switch)?;
-    let link = spaces::interface(interface, interface)?;
+    let address = switch_address(lab, &args.switch).map_err(worded)?;
+    let link = netloom_session::interface(interface, interface)?;
     let signals = super::ending()?;
     let rings = RingOptions { promiscuous: true, ..RingOptions::default() };
     let port = RingPort::open(link.index, rings)
@@ -52,38 +52,6 @@ pub(crate) fn plug(lab: Option<&str>, args: &Plug) -> Result<i32> {
         End::InterfaceGone => bail!("interface {interface:?}: it is no more"),
         End::SwitchGone => bail!("switch {:?}: it is no more", args.switch),
     }
-}
-
-/// Location of the switch: in the lab named by `-l`, in the only lab if there is no `default`, or else as its
-/// name says.
-pub(super) fn switch(lab: Option<&str>, asked: &str) -> Result<Address> {
-    let resolve = |text: &str| name::resolve(text).map_err(|e| Usage(e.to_string()));
-    let bare = asked.strip_prefix(name::SCHEME).unwrap_or(asked);
-    let is_plain =
-        !bare.starts_with('/') && !bare.split('?').next().is_some_and(|n| n.contains('.'));
-    let mut address = match lab {
-        Some(lab) if is_plain => resolve(&format!("{lab}.{bare}"))?,
-        Some(lab) => {
-            let words = format!("switch {asked:?}: says where it is, and so does -l {lab}");
-            return Err(Usage(words).into());
-        }
-        None => resolve(asked)?,
-    };
-    if lab.is_none()
-        && is_plain
-        && !address.path.exists()
-        && let [only] = Folder::all(&runtime_dir()).as_slice()
-    {
-        address = resolve(&format!("{}.{bare}", only.name()))?;
-    }
-    if !address.path.exists() {
-        let hint = match labs::any() {
-            true => "`netloom switch list` shows those of a lab",
-            false => "no lab is running; `netloom switch create` makes one",
-        };
-        bail!("switch {asked:?}: there is none at {}; {hint}", address.path.display());
-    }
-    Ok(address)
 }
 
 fn join(address: &Address, args: &Plug) -> Result<SwitchPort> {
@@ -199,20 +167,5 @@ lost              0
         assert_eq!(text(&counters), expected);
         counters.lost = Lost { overrun: Some(2), down: 1, ..Lost::default() };
         assert_eq!(lost(&counters.lost), "3 (came too fast: 2, interface down: 1)");
-    }
-
-    #[test]
-    fn a_switch_that_is_not_there_is_named() {
-        let error = switch(None, "/nowhere/at-all").unwrap_err().to_string();
-        assert!(error.starts_with("switch \"/nowhere/at-all\": there is none at"), "{error}");
-        let twice = switch(Some("lab"), "other.s").unwrap_err();
-        assert!(twice.is::<Usage>(), "{twice}");
-        assert!(switch(None, "a/b").unwrap_err().is::<Usage>());
-    }
-
-    #[test]
-    fn an_interface_that_is_not_there_is_named() {
-        let error = spaces::interface("nl-none-such", "nl-none-such").unwrap_err().to_string();
-        assert_eq!(error, "interface \"nl-none-such\": there is none of this name here");
     }
 }

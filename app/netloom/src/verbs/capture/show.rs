@@ -1,43 +1,69 @@
-//! Output of a capture: a line while it runs, the account at its end.
+//! Output of a capture: how each interface is captured, a line while it runs, the account at its end.
 
-use std::os::fd::AsFd;
 use std::path::Path;
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use netloom_capture::{Ledger, Pipeline, Report, Snapshot};
-use netloom_sys::process;
+use netloom_session::capture::Choice;
 use serde_json::json;
 
 use crate::flags::Capture;
-use crate::output::{self, ProgressLine, bytes, print, print_json, table};
-use crate::spaces::Spaces;
+use crate::output::{ProgressLine, bytes, count, print, print_json, table};
 
-/// Interval between checks whether the capture has ended, and between updates of the line.
-const LOOK: Duration = Duration::from_millis(50);
+/// Interval between updates of the line.
 const LINE: Duration = Duration::from_secs(1);
 
-/// Shows progress until the capture ends; ends it when all its sources have ended, and returns whether they
-/// did.
-pub(super) fn watch(pipeline: &Pipeline, spaces: &Spaces, args: &Capture) -> bool {
-    let mut gone = false;
-    let mut line = ProgressLine::new();
-    let (mut last, mut shown) = (pipeline.snapshot(), Instant::now());
-    while !pipeline.is_ending() {
-        sleep(LOOK);
-        if spaces.only_nodes() && spaces.inits().all(|init| process::has_ended(init.as_fd())) {
-            pipeline.stopper().stop();
-            gone = true;
-        }
-        if !args.quiet && shown.elapsed() >= LINE {
-            let now = pipeline.snapshot();
-            line.show(&words(&last, &now));
-            (last, shown) = (now, Instant::now());
+/// Tells how interfaces are captured, a line for each way.
+pub(super) fn choices(choices: &[Choice], args: &Capture) {
+    if args.quiet {
+        return;
+    }
+    let mut told: Vec<(&str, Vec<&str>)> = vec![];
+    for Choice { interface, reason } in choices {
+        match told.iter_mut().find(|(those, _)| those == reason) {
+            Some((_, names)) => names.push(interface),
+            None => told.push((reason, vec![interface])),
         }
     }
-    line.clear();
-    gone
+    told.iter().for_each(|(reason, names)| eprintln!("{}: {reason}", those(names, args.all)));
+}
+
+/// Interfaces captured in one way: the name, or their number.
+fn those(names: &[&str], links: bool) -> String {
+    match names {
+        [one] => (*one).to_owned(),
+        many => count(many.len(), if links { "link" } else { "interface" }),
+    }
+}
+
+/// The line while a capture runs.
+pub(super) struct Progress {
+    line: ProgressLine,
+    quiet: bool,
+    last: Snapshot,
+    shown: Instant,
+}
+
+impl Progress {
+    pub(super) fn new(pipeline: &Pipeline, args: &Capture) -> Progress {
+        let last = pipeline.snapshot();
+        Progress { line: ProgressLine::new(), quiet: args.quiet, last, shown: Instant::now() }
+    }
+
+    /// Shows the line if it is time to.
+    pub(super) fn look(&mut self, pipeline: &Pipeline) {
+        if self.quiet || self.shown.elapsed() < LINE {
+            return;
+        }
+        let now = pipeline.snapshot();
+        self.line.show(&words(&self.last, &now));
+        (self.last, self.shown) = (now, Instant::now());
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.line.clear();
+    }
 }
 
 /// The line for one second.
@@ -130,7 +156,7 @@ fn text(report: &Report, args: &Capture) -> String {
     if last.late > 0 {
         text.push_str(&format!(
             "{} behind later ones: their interface was found too late to stand by time\n",
-            output::count(usize::try_from(last.late).unwrap_or(usize::MAX), "frame"),
+            count(usize::try_from(last.late).unwrap_or(usize::MAX), "frame"),
         ));
     }
     if !report.files.is_empty() {
@@ -141,11 +167,8 @@ fn text(report: &Report, args: &Capture) -> String {
             bytes(report.bytes),
             match names.as_slice() {
                 [one] => one.clone(),
-                many => format!(
-                    "{}, the newest {}",
-                    output::count(many.len(), "file"),
-                    many[many.len() - 1]
-                ),
+                many =>
+                    format!("{}, the newest {}", count(many.len(), "file"), many[many.len() - 1]),
             }
         ));
     }

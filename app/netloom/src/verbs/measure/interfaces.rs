@@ -4,26 +4,23 @@
 
 use std::io::Read;
 use std::path::Path;
-use std::sync::Arc;
 
 use anyhow::Result;
 use netloom_ebpf::Direction;
-use netloom_ebpf::feature::measure_supported;
-use netloom_ebpf::measure::{Clock, Marking};
-use netloom_marking::session::{Configuration, Program};
+use netloom_ebpf::measure::Marking;
+use netloom_marking::session::Configuration;
 use netloom_measure::view::{Block, ScheduleView};
-use netloom_measure::{Session, Setup, Spot, Told};
-use netloom_model::lookup::target::{Place, Point};
+use netloom_measure::{Spot, Told};
+use netloom_session::Spaces;
+use netloom_session::measure::Watch;
+use netloom_session::measure::at::Prepared;
 use serde_json::{Value, json};
 
 use super::json::{clock, csv, merged, record};
-use super::places::Places;
-use super::watch::Watch;
-use super::{KEEP, line, probe};
-use crate::Usage;
+use super::{ended, interrupts, line};
 use crate::flags::Measure;
 use crate::output::{or_dash, print, table};
-use crate::spaces::Spaces;
+use crate::{Usage, labs};
 
 /// Maximum file size, as in the API.
 const MOST_BYTES: u64 = 16 << 20;
@@ -49,26 +46,16 @@ pub(super) fn measure(lab: Option<&str>, args: &Measure, file: &Path) -> Result<
     if targets.is_empty() {
         return Err(Usage("name interfaces, or netifs in the file".to_owned()).into());
     }
-    let (mut spaces, found) = Spaces::find(lab, &targets, false)?;
-    if let Some(mirrored) = found.mirrors.first() {
-        let switch = &mirrored.switch;
-        let words =
-            format!("switch {switch:?}: it is in shared memory; measure at its nodes' interfaces");
-        return Err(Usage(words).into());
-    }
-    let on_host = found.points.iter().any(|point| point.place == Place::Host);
-    let by = if on_host { Clock::Tai } else { Clock::Monotonic };
-    measure_supported(by)?;
-    let spots = spots(&found.points, &configuration, args.mark)?;
+    let running = labs::of_targets(lab, &targets, false)?;
+    let found = Spaces::find(running, &targets, false)?;
+    let mut prepared = Prepared::new(found, configuration, args.mark)?;
     let signals = super::super::ending()?;
-    spaces.enter()?;
-    let named = found.points.iter().map(|p| (name(p), &p.place, p.interface.as_str()));
-    let places = Arc::new(Places::of(&spaces, named));
-    let setup = Setup { configuration, spots, clock: by, keep: KEEP, cache: 0 };
-    let watch = Watch::start(Session::prepare(places, setup)?, signals)?;
-    let probe = probe(&spaces);
-    begin(args, &watch, &probe)?;
-    watch.each(&spaces, |told| block(args, &watch, &probe, told))?;
+    prepared.enter()?;
+    let running = prepared.start(interrupts(signals))?;
+    let (watch, probe) = (running.watch(), running.probe());
+    running.begin();
+    begin(args, watch, &probe)?;
+    ended(running.each(|told| block(args, watch, &probe, told))?);
     Ok(0)
 }
 
@@ -84,35 +71,6 @@ fn read(file: &Path) -> Result<Configuration> {
     })
 }
 
-/// An interface's name in records; on the host its own name.
-fn name(point: &Point) -> String {
-    match point.place {
-        Place::Host => point.interface.clone(),
-        _ => point.name.clone(),
-    }
-}
-
-/// Both directions of each interface.
-fn spots(points: &[Point], configuration: &Configuration, mark: bool) -> Result<Vec<Spot>> {
-    let twice = configuration.program == Program::Combined && configuration.marks.can_double();
-    let marks = if twice { Marking::Double } else { Marking::Single };
-    let names: Vec<String> = points.iter().map(name).collect();
-    if let Some(missing) = configuration.marking.iter().find(|netif| !names.contains(netif)) {
-        return Err(Usage(format!(
-            "marking: {missing:?} is none of the interfaces that are measured at"
-        ))
-        .into());
-    }
-    let spots = names.into_iter().flat_map(|netif| {
-        let marking =
-            if mark || configuration.marking.contains(&netif) { marks } else { Marking::Off };
-        let ingress =
-            Spot { netif: netif.clone(), direction: Direction::Ingress, marking: Marking::Off };
-        [ingress, Spot { netif, direction: Direction::Egress, marking }]
-    });
-    Ok(spots.collect())
-}
-
 fn word(direction: Direction) -> &'static str {
     match direction {
         Direction::Ingress => "ingress",
@@ -122,7 +80,6 @@ fn word(direction: Direction) -> &'static str {
 
 /// Prints what is measured, once block 0 has begun.
 fn begin(args: &Measure, watch: &Watch, probe: &str) -> Result<()> {
-    watch.begun();
     let spots = &watch.session.setup().spots;
     if args.csv {
         return line(CSV);

@@ -8,14 +8,14 @@ use netloom_marking::total::WayTotal;
 use netloom_measure::Told;
 use netloom_measure::view::ScheduleView;
 use netloom_model::lookup::path::{Passage, Way};
+use netloom_session::measure::between::{Closed, Prepared};
+use netloom_session::measure::{
+    Book, Entry, Flow, Measured, Measurement, Watch, Ways, point_name as name,
+};
 use serde_json::{Value, json};
 
-use super::asked::Flow;
-use super::book::{Blocks, Book, Entry};
 use super::json::{Figures, clock, csv, merged, reasons, record};
 use super::line;
-use super::watch::Watch;
-use super::ways::{Measured, Ways, name};
 use crate::flags::Measure;
 use crate::output::{or_dash, print, table};
 
@@ -39,12 +39,8 @@ pub(super) struct Output<'a> {
 }
 
 impl<'a> Output<'a> {
-    pub(super) fn new(
-        args: &'a Measure,
-        ways: &'a Ways,
-        flows: &'a [Flow],
-        probe: String,
-    ) -> Output<'a> {
+    pub(super) fn new(args: &'a Measure, prepared: &'a Prepared) -> Output<'a> {
+        let (ways, flows, probe) = (prepared.ways(), prepared.flows(), prepared.probe());
         Output { ways, flows, probe, args, shown: 0 }
     }
 
@@ -96,13 +92,8 @@ impl<'a> Output<'a> {
     }
 
     /// Shows a closed block.
-    pub(super) fn block(
-        &mut self,
-        told: &Told,
-        blocks: &Blocks,
-        book: &Book,
-        watch: &Watch,
-    ) -> Result<()> {
+    pub(super) fn block(&mut self, closed: Closed<'_>) -> Result<()> {
+        let Closed { told, blocks, book, watch } = closed;
         if self.args.quiet {
             return Ok(());
         }
@@ -147,7 +138,8 @@ impl<'a> Output<'a> {
     }
 
     /// Shows all blocks together.
-    pub(super) fn end(&self, book: &Book, watch: &Watch) -> Result<()> {
+    pub(super) fn end(&self, measurement: &Measurement<'_>) -> Result<()> {
+        let (book, watch) = (measurement.book(), measurement.watch());
         if self.args.csv {
             return Ok(());
         }

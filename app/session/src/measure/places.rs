@@ -8,7 +8,7 @@ use netloom_measure::{Error, Host, Interfaces, Result};
 use netloom_model::lookup::target::Place;
 use netloom_sys::namespace;
 
-use crate::spaces::Spaces;
+use crate::Spaces;
 
 /// Interfaces by their names in the lab.
 pub(super) struct Places(BTreeMap<String, (Option<Arc<OwnedFd>>, String)>);
@@ -26,15 +26,6 @@ impl Places {
     }
 }
 
-/// An error of either kind.
-struct Inside(Error);
-
-impl From<netloom_sys::Error> for Inside {
-    fn from(error: netloom_sys::Error) -> Inside {
-        Inside(error.into())
-    }
-}
-
 impl Interfaces for Places {
     fn names(&self) -> Result<Vec<String>> {
         Ok(self.0.keys().cloned().collect())
@@ -46,8 +37,7 @@ impl Interfaces for Places {
         let visited = match init {
             None => Host.visit(interface, work),
             Some(init) => {
-                let there = || Host.visit(interface, work).map_err(Inside);
-                namespace::run_in(init.as_fd(), "netloom-point", there).map_err(|inside| inside.0)
+                namespace::run_in(init.as_fd(), "netloom-point", || Host.visit(interface, work))
             }
         };
         // Report the requested name.

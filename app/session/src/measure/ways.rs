@@ -1,18 +1,17 @@
 //! The current paths between two nodes, from the lab's plan and the kernels' routes.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use anyhow::{Context, Result, anyhow};
 use netloom_lab::view::LinkStatus;
-use netloom_model::Plan;
 use netloom_model::lookup::path::{self, Finder, Next, Passage, Question, Way};
 use netloom_model::lookup::target::Place;
 use netloom_model::plan::PlannedNode;
 use netloom_netlink::{Found, Lookup, Socket};
 
-use crate::Usage;
-use crate::spaces::{Spaces, run_in};
+use super::note::Note;
+use crate::spaces::run_in;
+use crate::{Error, Result, Spaces};
 
 /// Two nodes, and the destination addresses from the first to the second, in each measured family.
 pub(super) struct Ends {
@@ -28,11 +27,11 @@ const MOST_ADDRESSES: usize = 16;
 
 /// An unmeasured family: its packets are counted where they leave.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct LeftOut {
+pub struct LeftOut {
     /// 4 or 6.
-    pub(super) version: u8,
+    pub version: u8,
     /// Pairs of sender and receiver in this family.
-    pub(super) pairs: Vec<(IpAddr, IpAddr)>,
+    pub pairs: Vec<(IpAddr, IpAddr)>,
 }
 
 impl LeftOut {
@@ -56,7 +55,7 @@ pub(super) fn family(address: IpAddr) -> u8 {
 impl Ends {
     /// Finds the nodes in the lab, and their addresses of this family, or of both.
     pub(super) fn find(spaces: &Spaces, names: [&str; 2], only: Option<u8>) -> Result<Ends> {
-        let plan = spaces.plan().context("there is no lab")?;
+        let (_, plan) = spaces.lab()?;
         let nodes = [path::node(plan, names[0])?, path::node(plan, names[1])?];
         let address = |node: &PlannedNode, version| match version {
             4 => node.ipv4().map(IpAddr::from),
@@ -71,10 +70,8 @@ impl Ends {
         if lacking.len() == wanted.len() {
             let lacks =
                 |(name, version): &(&str, u8)| format!("node {name:?} has no IPv{version} address");
-            let other =
-                only.map_or("", |version| if version == 4 { "; try -6" } else { "; try -4" });
             let words: Vec<String> = lacking.iter().map(lacks).collect();
-            return Err(Usage(format!("{}{other}", words.join(", "))).into());
+            return Err(Error::NoAddress { lacking: words.join(", "), only });
         }
         let measured = wanted.into_iter().filter(|version| without(*version).is_none());
         let destinations = measured.filter_map(|version| address(nodes[1], version)).collect();
@@ -85,40 +82,47 @@ impl Ends {
 }
 
 /// A path, and the packets that take it.
-pub(super) struct Measured {
-    pub(super) way: Way,
+pub struct Measured {
+    /// The path.
+    pub way: Way,
     /// Pairs of sender and receiver: in one family, or in both if they take the same path.
-    pub(super) pairs: Vec<(IpAddr, IpAddr)>,
+    pub pairs: Vec<(IpAddr, IpAddr)>,
     /// Whether this is the path back.
-    pub(super) back: bool,
+    pub back: bool,
 }
 
 impl Measured {
     /// `IPv4`, `IPv6`, or both.
-    pub(super) fn families(&self) -> String {
+    pub fn families(&self) -> String {
         let all: Vec<String> = self.versions().map(|version| format!("IPv{version}")).collect();
         all.join(" and ")
     }
 
     /// 4, 6 or both.
-    pub(super) fn versions(&self) -> impl Iterator<Item = u8> {
+    pub fn versions(&self) -> impl Iterator<Item = u8> {
         self.pairs.iter().map(|(source, _)| family(*source))
     }
 }
 
 /// The path there and, if measured, the path back; one per family where they differ.
-pub(super) struct Ways {
-    pub(super) all: Vec<Measured>,
+pub struct Ways {
+    /// Those there and those back.
+    pub all: Vec<Measured>,
     /// The unmeasured family.
-    pub(super) left_out: Option<LeftOut>,
+    pub left_out: Option<LeftOut>,
     /// Directions of links with a wire, at the time the paths were found.
     wired: Vec<(String, usize)>,
 }
 
 impl Ways {
     /// Queries each node on the path, and opens the doors to all of them.
-    pub(super) fn find(spaces: &mut Spaces, ends: &Ends, one_way: bool) -> Result<Ways> {
-        let plan = spaces.plan().cloned().context("there is no lab")?;
+    pub(super) fn find(
+        spaces: &mut Spaces,
+        ends: &Ends,
+        one_way: bool,
+        tell: &mut dyn FnMut(Note),
+    ) -> Result<Ways> {
+        let plan = spaces.lab()?.1.clone();
         let wired = wired(spaces)?;
         let finder = Finder::new(&plan, wired.iter().map(|(link, end)| (link.as_str(), *end)));
         let mut find = |from: &str, to: &str, addresses| {
@@ -148,13 +152,15 @@ impl Ways {
         }
         for (destination, error) in failures {
             let version = family(destination);
-            eprintln!("note: IPv{version} is not measured: {error:#}");
+            tell(Note::Unmeasured { version, error });
             left_out =
                 LeftOut::of(path::node(&plan, &ends.from)?, path::node(&plan, &ends.to)?, version);
         }
         let all = together(found);
         for way in &all {
-            note_other_ways(&plan, &way.way);
+            if let Some((node, count)) = path::branch(&plan, &way.way) {
+                tell(Note::SeveralWays { node: node.to_owned(), count, to: way.way.to.clone() });
+            }
         }
         let ways = Ways { all, left_out, wired };
         for passage in ways.all.iter().flat_map(|way| &way.way.points) {
@@ -166,11 +172,11 @@ impl Ways {
     /// All interfaces on the paths, by the names of their points.
     pub(super) fn passages(&self) -> impl Iterator<Item = (String, &Place, &str)> {
         let all = self.all.iter().flat_map(|way| &way.way.points);
-        all.map(|p| (name(p), &p.place, p.interface.as_str()))
+        all.map(|p| (point_name(p), &p.place, p.interface.as_str()))
     }
 
     /// Whether a path needs its family as a label, because the other family takes another path.
-    pub(super) fn differs(&self, way: &Measured) -> bool {
+    pub fn differs(&self, way: &Measured) -> bool {
         self.all.iter().filter(|other| other.back == way.back).count() > 1
     }
 }
@@ -191,19 +197,8 @@ fn together(found: Vec<(Way, bool)>) -> Vec<Measured> {
     all
 }
 
-/// Notes where some flows take another path than the one found.
-fn note_other_ways(plan: &Plan, way: &Way) {
-    if let Some((node, count)) = path::branch(plan, way) {
-        eprintln!(
-            "note: node {node:?} has {count} next hops of equal cost to {}: the way shown is one of several, \
-             and packets of other flows are missing behind it; `routing: {{ecmp: false}}` makes it one",
-            way.to
-        );
-    }
-}
-
 /// The name of a point's interface: the port's, or its wire's.
-pub(super) fn name(passage: &Passage) -> String {
+pub fn point_name(passage: &Passage) -> String {
     if passage.wire { format!("{} (wire)", passage.name) } else { passage.name.clone() }
 }
 
@@ -212,7 +207,8 @@ fn next(spaces: &mut Spaces, question: &Question<'_>) -> Result<Option<Next>> {
     let place = Place::Node(question.node.to_owned());
     spaces.open(&place)?;
     let init = spaces.init(&place);
-    run_in(init.as_deref(), || {
+    let operation = format!("ask for its route to {}", question.to);
+    let asked = run_in(init.as_deref(), || {
         let mut socket = Socket::open_to_ask()?;
         let forwarded = match question.forwarded {
             Some((source, interface)) => Some((source, socket.index_of(interface)?)),
@@ -221,17 +217,15 @@ fn next(spaces: &mut Spaces, question: &Question<'_>) -> Result<Option<Next>> {
         let found = socket.route_to(&Lookup { to: question.to, forwarded })?;
         let Some(Found::Leaves { link, via, source }) = found else { return Ok(None) };
         let left = socket.link(link)?;
-        let interface =
-            left.map(|link| link.name).with_context(|| format!("link {link}: it is gone"))?;
-        Ok(Some(Next { interface, via, source }))
-    })
-    .with_context(|| format!("node {:?}: ask for its route to {}", question.node, question.to))
+        let gone = || Error::unfit(format!("link {link}"), "it is gone");
+        Ok(Some(Next { interface: left.ok_or_else(gone)?.name, via, source }))
+    });
+    asked.map_err(Error::asking(question.node, operation))
 }
 
 /// Directions of links that have a wire now.
 fn wired(spaces: &Spaces) -> Result<Vec<(String, usize)>> {
-    let client = spaces.client().ok_or_else(|| anyhow!("there is no lab"))?;
-    let links: Vec<LinkStatus> = client.status()?.links;
+    let links = spaces.lab()?.0.links().map_err(Error::Lab)?;
     let of_link = |link: &LinkStatus| -> Vec<(String, usize)> {
         let directions = link.wire.iter().flat_map(|wire| wire.directions.iter().enumerate());
         directions.filter(|(_, d)| d.is_some()).map(|(end, _)| (link.name.clone(), end)).collect()
@@ -239,24 +233,18 @@ fn wired(spaces: &Spaces) -> Result<Vec<(String, usize)>> {
     Ok(links.iter().flat_map(of_link).collect())
 }
 
-/// Notes wires added or removed in the meantime: the points of their links were then in the wrong place.
-pub(super) fn note_changes(spaces: &Spaces, ways: &Ways) {
+/// Links on the paths that got or lost a wire in the meantime: their points were then in the wrong place.
+pub(super) fn rewired(spaces: &Spaces, ways: &Ways) -> Vec<String> {
     // A lab that is gone has no wires to report.
-    let Ok(now) = wired(spaces) else { return };
-    let mut changed: BTreeMap<&str, ()> = BTreeMap::new();
+    let Ok(now) = wired(spaces) else { return vec![] };
+    let mut changed: BTreeSet<&str> = BTreeSet::new();
     let both = [(&now, &ways.wired), (&ways.wired, &now)];
     for (some, others) in both {
-        changed.extend(some.iter().filter(|w| !others.contains(w)).map(|w| (w.0.as_str(), ())));
+        changed.extend(some.iter().filter(|w| !others.contains(w)).map(|w| w.0.as_str()));
     }
-    for hop in ways.all.iter().flat_map(|way| &way.way.hops) {
-        let link = hop.strip_prefix("link ").unwrap_or(hop);
-        if changed.remove(link).is_some() {
-            eprintln!(
-                "note: link {link}: it got or lost its wire while it was measured, so that figures of \
-                 hops next to it cannot be relied on"
-            );
-        }
-    }
+    let hops = ways.all.iter().flat_map(|way| &way.way.hops);
+    let links = hops.map(|hop| hop.strip_prefix("link ").unwrap_or(hop));
+    links.filter(|link| changed.remove(link)).map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -305,8 +293,8 @@ mod tests {
             out: true,
             wire: true,
         };
-        assert_eq!(name(&passage), "s1/r1:eth0 (wire)");
+        assert_eq!(point_name(&passage), "s1/r1:eth0 (wire)");
         passage.wire = false;
-        assert_eq!(name(&passage), "s1/r1:eth0");
+        assert_eq!(point_name(&passage), "s1/r1:eth0");
     }
 }

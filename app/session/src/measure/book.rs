@@ -1,12 +1,12 @@
 //! The book of a measurement: the spot and filter of each point on each path, and all blocks so far.
 
-use anyhow::{Result, bail};
 use netloom_ebpf::measure::FlowBlock;
 use netloom_marking::total::{Side, WayBlock, WayTotal};
 use netloom_measure::Told;
 
-use super::asked::Flow;
-use super::ways::{Ways, name};
+use super::flows::Flow;
+use super::ways::{Ways, point_name};
+use crate::{Error, Result};
 
 /// Maximum number of delays kept per hop, over all flows.
 const MOST_DELAYS: usize = 1 << 16;
@@ -14,24 +14,26 @@ const MOST_DELAYS: usize = 1 << 16;
 const LEAST_DELAYS: usize = 1 << 10;
 
 /// A flow on a path.
-pub(super) struct Entry {
-    /// Indexes of the flow and the path.
-    pub(super) flow: usize,
-    pub(super) way: usize,
-    pub(super) total: WayTotal,
+pub struct Entry {
+    /// Index of the flow.
+    pub flow: usize,
+    /// Index of the path.
+    pub way: usize,
+    /// All its blocks together.
+    pub total: WayTotal,
 }
 
 /// All data of a measurement.
-pub(super) struct Book {
+pub struct Book {
     /// For each path, the spot of each point.
     spots: Vec<Vec<usize>>,
     ways: usize,
     /// Flow by flow, each path.
-    pub(super) entries: Vec<Entry>,
+    pub entries: Vec<Entry>,
 }
 
 /// A block of an entry, by the entry's index.
-pub(super) type Blocks = Vec<WayBlock>;
+pub type Blocks = Vec<WayBlock>;
 
 impl Book {
     /// Finds a spot for each point of each path: by its name, its direction, and whether frames leave their
@@ -44,7 +46,7 @@ impl Book {
         let mut spots = Vec::new();
         for way in &ways.all {
             let points = way.way.points.iter().enumerate();
-            spots.push(points.map(|(n, p)| spot(&name(p), p.out, n == 0)).collect());
+            spots.push(points.map(|(n, p)| spot(&point_name(p), p.out, n == 0)).collect());
         }
         let most = (MOST_DELAYS / flows.len().max(1)).max(LEAST_DELAYS);
         let pairs =
@@ -66,7 +68,7 @@ impl Book {
     }
 
     /// The records of a block at the points of an entry's path, in their order.
-    pub(super) fn records<'t>(
+    pub fn records<'t>(
         &self,
         entry: &Entry,
         told: &'t Told,
@@ -91,7 +93,8 @@ impl Book {
             for spot in &self.spots[entry.way] {
                 let point = told.points.iter().find(|point| point.spot == *spot);
                 let Some(flow) = point.and_then(|point| point.flows.get(filter)) else {
-                    bail!("block {}: it lacks filter {filter} of spot {spot}", told.block);
+                    let reason = format!("it lacks filter {filter} of spot {spot}");
+                    return Err(Error::unfit(format!("block {}", told.block), reason));
                 };
                 let whole = flow.sampled.as_ref().filter(|sampled| sampled.unkept == 0);
                 let samples = whole.map(|s| (s.selection, s.samples.as_slice()));

@@ -1,0 +1,210 @@
+//! The sending or receiving end: an interface in its namespace, or a port of a switch.
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use netloom_generate::{
+    Engine, FarEnd, Generator, Receive, ReceiveOptions, ReceiveReport, ReplayOptions, ReplayReport,
+    Replayer, SendReport, Spec, SwitchPort, Target,
+};
+use netloom_model::Plan;
+use netloom_model::lookup::target::{Place, Point};
+use netloom_model::plan::PlannedEnd;
+use netloom_netlink::LinkInfo;
+use netloom_shm::JoinOptions;
+use netloom_traffic::Addresses;
+
+use super::way::{Destination, Way};
+use crate::spaces::{interface, run_in};
+use crate::{Error, Lab, Result, Spaces, switch};
+
+/// A resolved target.
+pub struct Outlet {
+    spaces: Spaces,
+    end: End,
+}
+
+enum End {
+    /// An interface, with namespace and name of its peer if that is known.
+    Interface { point: Point, far: Option<(Arc<OwnedFd>, String)> },
+    /// A port that was joined.
+    Port(Box<SwitchPort>),
+}
+
+impl Outlet {
+    /// Resolves a target; `sends`: frames will be sent there. `name` is the lab's name if the caller gave one.
+    ///
+    /// # Errors
+    /// [`Error::Request`] for a target that is not one interface or one switch, and for receiving at a switch;
+    /// errors of [`Spaces::find`]; a switch that cannot be joined.
+    pub fn find(
+        lab: Option<Box<dyn Lab>>,
+        name: Option<&str>,
+        text: &str,
+        sends: bool,
+    ) -> Result<Outlet> {
+        let (mut spaces, found) = Spaces::find(lab, &[text.to_owned()], false)?;
+        let end = match (found.points.as_slice(), found.mirrors.as_slice()) {
+            ([point], []) => {
+                let far = if sends { far(&mut spaces, point)? } else { None };
+                End::Interface { point: point.clone(), far }
+            }
+            ([], [mirror]) if mirror.ports.is_empty() && sends => {
+                End::Port(join(name, &mirror.switch)?)
+            }
+            (points, _) => {
+                let all: Vec<&str> = points.iter().map(|p| p.name.as_str()).collect();
+                let what = match all.as_slice() {
+                    [] => "a port of a switch cannot be used here".to_owned(),
+                    all => format!("it is several interfaces, name one: {}", all.join(", ")),
+                };
+                return Err(Error::Request(format!("target {text:?}: {what}")));
+            }
+        };
+        Ok(Outlet { spaces, end })
+    }
+
+    /// Source and destination of frames sent from here.
+    ///
+    /// # Errors
+    /// As [`Way::find`].
+    pub fn way(&self, destination: &Destination) -> Result<Way> {
+        let point = match &self.end {
+            End::Interface { point, .. } => Some(point),
+            End::Port(_) => None,
+        };
+        Way::find(self.spaces.plan(), point, destination)
+    }
+
+    /// Enters the lab's user namespace, if any, before any other thread starts.
+    ///
+    /// # Errors
+    /// [`Error::UserNamespace`].
+    pub fn enter(&mut self) -> Result<()> {
+        self.spaces.enter()
+    }
+
+    /// Sends frames on this way, as `spec` says for their addresses, until they are sent or `stop` is set.
+    ///
+    /// # Errors
+    /// [`Error::NoSource`], [`Error::Generate`]; an interface that is not there any more.
+    pub fn send(
+        self,
+        way: &Way,
+        engine: Engine,
+        spec: impl FnOnce(Addresses) -> Spec + Send,
+        stop: &AtomicBool,
+    ) -> Result<SendReport> {
+        self.run(|target, link| {
+            let spec = spec(way.addresses(link)?);
+            Ok(Generator::open(target, engine, spec)?.run(stop)?)
+        })
+    }
+
+    /// Receives stamped frames until the options say that it is enough, or `stop` is set; calls `ready` when
+    /// frames are received from then on.
+    ///
+    /// # Errors
+    /// [`Error::Request`] for a switch, [`Error::Generate`]; an interface that is not there any more.
+    pub fn receive(
+        self,
+        options: ReceiveOptions,
+        ready: impl FnOnce() + Send,
+        stop: &AtomicBool,
+    ) -> Result<ReceiveReport> {
+        self.run(|_, link| {
+            let nowhere = "a switch is received from at a node's interface";
+            let link = link.ok_or_else(|| Error::Request(nowhere.to_owned()))?;
+            let mut receive = Receive::open(link.index, options)?;
+            ready();
+            receive.run(stop)?;
+            Ok(receive.report(&[]))
+        })
+    }
+
+    /// Sends the frames of a recording, until they are sent or `stop` is set.
+    ///
+    /// # Errors
+    /// [`Error::Play`], [`Error::Generate`]; an interface that is not there any more.
+    pub fn replay(
+        self,
+        file: &Path,
+        engine: Engine,
+        options: ReplayOptions,
+        stop: &AtomicBool,
+    ) -> Result<ReplayReport> {
+        self.run(|target, _| {
+            let mut replayer = Replayer::open(target, engine, options)?;
+            let played = replayer.run(|| File::open(file), stop);
+            played.map_err(|source| Error::Play { file: file.to_owned(), source })
+        })
+    }
+
+    /// Runs `f` in the interface's namespace; a switch has no interface.
+    fn run<T: Send>(
+        self,
+        f: impl FnOnce(Target, Option<&LinkInfo>) -> Result<T> + Send,
+    ) -> Result<T> {
+        let (point, far) = match self.end {
+            End::Interface { point, far } => (point, far),
+            End::Port(port) => return f(Target::Switch(port), None),
+        };
+        let far = match far {
+            None => None,
+            Some((init, name)) => {
+                let link = run_in(Some(&*init), || interface(&name, &name))?;
+                let netns = init.try_clone().map_err(Error::Copy)?;
+                Some(FarEnd { netns, index: link.index })
+            }
+        };
+        let init = self.spaces.init(&point.place);
+        run_in(init.as_deref(), || {
+            let link = interface(&point.interface, &point.name)?;
+            f(Target::Interface { index: link.index, far }, Some(&link))
+        })
+    }
+}
+
+/// Joins a switch to send to it; `lab` is the lab's name if the caller gave one.
+fn join(lab: Option<&str>, switch: &str) -> Result<Box<SwitchPort>> {
+    let address = switch::address(lab, switch)?;
+    let name = format!("generate:{}", std::process::id());
+    let options = JoinOptions { reconnect: false, ..JoinOptions::new(&address.path, &name) };
+    Ok(Box::new(SwitchPort::join(&options).map_err(Error::joining(switch))?))
+}
+
+/// The other end of a point's link, if it is an interface of the lab.
+fn far(spaces: &mut Spaces, point: &Point) -> Result<Option<(Arc<OwnedFd>, String)>> {
+    let other = spaces.plan().and_then(|plan| other_end(plan, point));
+    let Some((place, name)) = other else { return Ok(None) };
+    spaces.open(&place)?;
+    Ok(spaces.init(&place).map(|init| (init, name)))
+}
+
+/// Place and name of the interface at the other end of a point's link.
+fn other_end(plan: &Plan, point: &Point) -> Option<(Place, String)> {
+    let link = &plan.links[plan.link(point.link.as_deref()?)?];
+    let all: Vec<(Place, String)> = link
+        .ends
+        .iter()
+        .filter_map(|end| match end {
+            PlannedEnd::Node { node, interface } => {
+                let node = &plan.nodes[*node];
+                let name = node.interfaces[*interface].name.clone();
+                Some((Place::Node(node.name.clone()), name))
+            }
+            PlannedEnd::Port { switch, name, .. } if plan.switches[*switch].kind.is_in_kernel() => {
+                Some((Place::Core, name.clone()))
+            }
+            _ => None,
+        })
+        .collect();
+    let own = |(place, name): &(Place, String)| *place == point.place && *name == point.interface;
+    match all.iter().position(own) {
+        Some(at) => all.into_iter().enumerate().find(|(i, _)| *i != at).map(|(_, end)| end),
+        None => None,
+    }
+}

@@ -1,0 +1,54 @@
+//! Where a shared-memory switch is that a user names.
+
+use netloom_lab::{Folder, runtime_dir};
+use netloom_shm::name::{self, Address};
+
+use crate::{Error, Result};
+
+/// Location of a switch: in the lab `lab`, in the only lab if there is no `default`, or else as its name says.
+///
+/// # Errors
+/// [`Error::Request`] for a name that is none, [`Error::TwoPlaces`], [`Error::NoSwitch`].
+pub fn address(lab: Option<&str>, asked: &str) -> Result<Address> {
+    let resolve = |text: &str| name::resolve(text).map_err(|e| Error::Request(e.to_string()));
+    let bare = asked.strip_prefix(name::SCHEME).unwrap_or(asked);
+    let is_plain =
+        !bare.starts_with('/') && !bare.split('?').next().is_some_and(|n| n.contains('.'));
+    let mut address = match lab {
+        Some(lab) if is_plain => resolve(&format!("{lab}.{bare}"))?,
+        Some(lab) => {
+            return Err(Error::TwoPlaces { switch: asked.to_owned(), lab: lab.to_owned() });
+        }
+        None => resolve(asked)?,
+    };
+    let labs = || Folder::all(&runtime_dir());
+    if lab.is_none()
+        && is_plain
+        && !address.path.exists()
+        && let [only] = labs().as_slice()
+    {
+        address = resolve(&format!("{}.{bare}", only.name()))?;
+    }
+    if address.path.exists() {
+        return Ok(address);
+    }
+    let hint = if labs().is_empty() {
+        "no lab is running; `netloom switch create` makes one"
+    } else {
+        "`netloom switch list` shows those of a lab"
+    };
+    Err(Error::NoSwitch { switch: asked.to_owned(), path: address.path, hint })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_switch_that_is_not_there_is_named() {
+        let error = address(None, "/nowhere/at-all").unwrap_err().to_string();
+        assert!(error.starts_with("switch \"/nowhere/at-all\": there is none at"), "{error}");
+        assert!(address(Some("lab"), "other.s").unwrap_err().is_request());
+        assert!(address(None, "a/b").unwrap_err().is_request());
+    }
+}
