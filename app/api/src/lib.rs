@@ -16,7 +16,6 @@ mod error;
 mod forward;
 mod handler;
 mod handles;
-mod mirror;
 mod pnpm;
 mod query;
 mod reply;

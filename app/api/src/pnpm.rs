@@ -2,8 +2,7 @@
 //!
 //! A configuration is checked as a whole: the answer lists all errors, each with the path of its field. Every
 //! path works with and without a trailing slash. Handlers decide only the status; [`netloom_measure`] has the
-//! sessions. An invalid number in a path names no session. Specification: RFC 9341 for the measurements;
-//! `mirror::measure` documents the answers.
+//! sessions. An invalid number in a path names no session. Specification: RFC 9341.
 
 mod answers;
 
@@ -17,7 +16,7 @@ use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
 use axum::{Json, Router};
-use netloom_marking::session::Configuration;
+use netloom_marking::session::{Body, Configuration};
 use netloom_measure::{
     Error, Measures, Probe, Session, SessionId, State as SessionState, Summary, Wanted,
 };
@@ -30,7 +29,6 @@ use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 use utoipa_axum::routes;
 
 use crate::handler::{Answer, WAIT_SLICE};
-use crate::mirror;
 use crate::query::wait;
 use crate::reply::{Failure, Problem, Wrong};
 use answers::{Created, SessionStatus, summary};
@@ -106,7 +104,7 @@ fn other_form(path: &str) -> String {
 
 /// List the sessions
 #[utoipa::path(get, path = "/pnpm/", tag = "measure", responses(
-    (status = 200, description = "By number", body = Vec<mirror::measure::SessionSummary>),
+    (status = 200, description = "By number", body = Vec<Summary>),
     (status = "default", description = "Not served", body = Problem),
 ))]
 async fn list(State(pnpm): State<Pnpm>) -> Answer<Vec<Summary>> {
@@ -116,7 +114,7 @@ async fn list(State(pnpm): State<Pnpm>) -> Answer<Vec<Summary>> {
 /// Send a configuration and prepare a session
 ///
 /// Measuring begins when the session is started.
-#[utoipa::path(post, path = "/pnpm/", tag = "measure", request_body = mirror::measure::Configuration,
+#[utoipa::path(post, path = "/pnpm/", tag = "measure", request_body = Body,
     responses(
         (status = 201, description = "It is prepared", body = Created,
             headers(("Location" = String, description = "Where it is"))),
@@ -234,7 +232,7 @@ struct SetState {
     params(("id" = u64, Path, description = "The session's number")),
     request_body(content = SetState, description = "Or just the word as a JSON text"),
     responses(
-        (status = 200, description = "It does so", body = mirror::measure::SessionSummary),
+        (status = 200, description = "It does so", body = Summary),
         (status = 400, description = "The body is neither", body = Problem),
         (status = 404, description = "No such session", body = Problem),
         (status = 409, description = "Not as it is: it was started before, or does not run", body = Problem),
@@ -317,7 +315,7 @@ type Queried = Result<Query<MeasuresQuery>, QueryRejection>;
 #[utoipa::path(get, path = "/pnpm/{id}/measures", tag = "measure",
     params(("id" = u64, Path, description = "The session's number"), MeasuresQuery),
     responses(
-        (status = 200, description = "Of all its interfaces and filters", body = mirror::measure::Measures),
+        (status = 200, description = "Of all its interfaces and filters", body = Measures),
         (status = 400, description = "A parameter cannot be used", body = Problem),
         (status = 404, description = "No such session", body = Problem),
         (status = "default", description = "Not served", body = Problem),
@@ -340,7 +338,7 @@ async fn measures(
         MeasuresQuery,
     ),
     responses(
-        (status = 200, description = "Of all its filters", body = mirror::measure::Measures),
+        (status = 200, description = "Of all its filters", body = Measures),
         (status = 400, description = "A parameter cannot be used", body = Problem),
         (status = 404, description = "No such session, or it does not measure there", body = Problem),
         (status = "default", description = "Not served", body = Problem),
@@ -363,7 +361,7 @@ async fn measures_of_netif(
         MeasuresQuery,
     ),
     responses(
-        (status = 200, description = "At all its interfaces", body = mirror::measure::Measures),
+        (status = 200, description = "At all its interfaces", body = Measures),
         (status = 400, description = "A parameter cannot be used", body = Problem),
         (status = 404, description = "No such session, or it has no such filter", body = Problem),
         (status = "default", description = "Not served", body = Problem),
@@ -387,7 +385,7 @@ async fn measures_of_flow(
         MeasuresQuery,
     ),
     responses(
-        (status = 200, description = "In each direction", body = mirror::measure::Measures),
+        (status = 200, description = "In each direction", body = Measures),
         (status = 400, description = "A parameter cannot be used", body = Problem),
         (status = 404, description = "No such session, interface or filter", body = Problem),
         (status = "default", description = "Not served", body = Problem),

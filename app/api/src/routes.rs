@@ -14,6 +14,7 @@ use axum::response::{IntoResponse, Response};
 use netloom_lab::view::{
     LabStatus, LinkStatus, NodeStatus, PairReachability, Reachability, Repaired, SwitchStatus,
 };
+use netloom_model::Plan;
 use netloom_node::log::Record;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
@@ -24,7 +25,6 @@ use utoipa_axum::routes;
 use crate::change;
 use crate::document::empty_document;
 use crate::handler::{Answer, Lab};
-use crate::mirror;
 use crate::pnpm::{self, Pnpm};
 use crate::query::{LogQuery, PairQuery, PingQuery};
 use crate::reply::{Failure, Problem};
@@ -97,7 +97,7 @@ async fn down(State(lab): State<Lab>) -> Answer<Ended> {
 
 /// Show the plan: names, addresses, routes
 #[utoipa::path(get, path = "/v1/lab/plan", tag = "lab", responses(
-    (status = 200, description = "The plan of the lab", body = mirror::Plan),
+    (status = 200, description = "The plan of the lab", body = Plan),
     (status = "default", description = "Not served", body = Problem),
 ))]
 async fn plan(State(lab): State<Lab>) -> Result<Response, Failure> {
@@ -182,7 +182,7 @@ async fn node(
     params(("node" = String, Path, description = "The node's name"), LogQuery),
     responses(
         (status = 200, description = "In order of time; empty when nothing came in time",
-            body = Vec<mirror::Record>),
+            body = Vec<Record>),
         (status = 400, description = "A parameter cannot be used", body = Problem),
         (status = 404, description = "No such node", body = Problem),
         (status = "default", description = "Not served", body = Problem),

@@ -1,8 +1,7 @@
 //! Routes that make, remove and query switches.
 //!
 //! As in [`routes`](crate::routes), each handler calls the service once and decides nothing. A request to a
-//! shared-memory switch goes to its process unchanged; [`mirror::switch`](crate::mirror::switch) has the
-//! schemas.
+//! shared-memory switch goes to its process unchanged.
 
 use axum::Json;
 use axum::body::Bytes;
@@ -13,7 +12,6 @@ use netloom_switch::control::requests::{Answer as SwitchAnswer, Request};
 
 use crate::change::body;
 use crate::handler::{Answer, Lab};
-use crate::mirror;
 use crate::query::DeleteSwitchQuery;
 use crate::reply::Problem;
 
@@ -55,10 +53,10 @@ pub(crate) async fn delete_switch(
 /// Send a request to a shared-memory switch
 #[utoipa::path(post, path = "/v1/switches/{switch}/requests", tag = "parts",
     params(("switch" = String, Path, description = "The switch's name")),
-    request_body = mirror::switch::SwitchRequest,
+    request_body = Request,
     responses(
         (status = 200, description = "What it answers to this request",
-            body = mirror::switch::SwitchAnswer),
+            body = SwitchAnswer),
         (status = 400, description = "The body cannot be used, or the switch refuses it",
             body = Problem),
         (status = 404, description = "No such switch", body = Problem),

@@ -13,6 +13,8 @@ pub mod ledger;
 mod loss;
 mod pace;
 mod random;
+#[cfg(feature = "schema")]
+pub mod schema;
 pub mod spec;
 
 pub use engine::{Direction, Fate, Packet};

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// A probability in parts of 10^9; at most [`Share::ALL`].
+/// A probability in parts of 10^9.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(maximum = 1_000_000_000))]
 pub struct Share(pub u32);
 
 impl Share {
@@ -21,48 +22,62 @@ impl Share {
 
 /// What one direction of a link does to its frames. The default does nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = PlannedImpairments))]
 pub struct Impairments {
     /// How long every packet is held, after its transmission at `rate`.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schema(required = true, value_type = crate::schema::Duration))]
     pub delay: Duration,
     /// A random part of the delay.
     pub jitter: Option<Jitter>,
     /// Which packets are lost.
     pub loss: Option<Loss>,
     /// How many packets are duplicated.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub duplicate: Share,
     /// How many packets overtake earlier ones by not being delayed.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub reorder: Share,
     /// In how many packets one bit is flipped.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub corrupt: Share,
     /// Bits per second, counted over whole Ethernet frames without preamble and check sequence.
     pub rate: Option<u64>,
-    /// How much may wait for transmission at `rate`; [`Queue::DEFAULT`] when `None`.
+    /// How much may wait for transmission at `rate`; a thousand packets by default.
     pub queue: Option<Queue>,
     /// Frames whose network packet is longer are lost (as on a path with a smaller MTU).
     pub mtu: Option<u32>,
-    /// Seed of all random numbers; from the link's name when `None`.
+    /// Seed of all random numbers; from the link's name by default.
     pub seed: Option<u64>,
 }
 
 /// A random part of the delay. Packets keep their order: one that would overtake leaves with the
 /// previous one; only `reorder` lets packets overtake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Jitter {
     /// Normal: the standard deviation. Uniform: the delay is up to this much shorter or longer.
     /// Pareto: the mean of the addition. A delay below zero counts as zero.
+    #[cfg_attr(feature = "schema", schema(value_type = crate::schema::Duration))]
     pub spread: Duration,
     /// Its distribution.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub distribution: Distribution,
     /// How much a packet's value depends on the previous one (first-order autocorrelation).
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub correlation: Share,
 }
 
 /// The distribution of jitter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub enum Distribution {
     /// Gaussian.
     #[default]
@@ -77,6 +92,7 @@ pub enum Distribution {
 /// Which packets are lost.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub enum Loss {
     /// Each packet at random.
     Random(RandomLoss),
@@ -88,17 +104,20 @@ pub enum Loss {
 
 /// Random loss.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct RandomLoss {
     /// How many packets.
     pub share: Share,
     /// How much a packet's fate depends on the previous one.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub correlation: Share,
 }
 
 /// Gilbert-Elliott: a good and a bad state; before each packet the state may change. It starts in the
 /// good state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Bursts {
     /// Probability of changing from good to bad.
     pub enter: Share,
@@ -106,9 +125,11 @@ pub struct Bursts {
     pub leave: Share,
     /// Loss in the bad state; all by default.
     #[serde(default = "all")]
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub bad: Share,
     /// Loss in the good state; none by default.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub good: Share,
 }
 
@@ -139,10 +160,12 @@ fn all() -> Share {
 /// How much may wait for transmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub enum Queue {
     /// This many packets.
     Packets(u32),
     /// As much as is transmitted within this time.
+    #[cfg_attr(feature = "schema", schema(value_type = crate::schema::Duration))]
     Time(Duration),
 }
 

@@ -102,7 +102,9 @@ impl SwitchKind {
 
 /// The stored form of a kind in plans and states: a bridge has no key.
 #[derive(Serialize, Deserialize)]
-struct Stored {
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = PlannedSwitchKind))]
+pub(crate) struct Stored {
+    /// What can be chosen of a switch in shared memory; not there for a bridge of the kernel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     shm: Option<ShmSwitch>,
 }
@@ -186,6 +188,7 @@ pub(crate) struct PortEnd {
 /// The kind of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub enum NodeKind {
     /// Processes in namespaces of their own.
     #[default]

@@ -35,10 +35,13 @@ pub struct Lab {
 
 /// The prefixes that automatic addresses come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = PlannedPool))]
 pub struct Pool {
-    /// Default `10.0.0.0/8`; at most /16. `None` when the lab has no IPv4 (`ipv4: none`).
+    /// Default `10.0.0.0/8`; at most /16. Absent when the lab has no IPv4 (`ipv4: none`).
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub ipv4: Option<Ipv4Net>,
-    /// Default `fd00::/8`; at most /32. `None` when the lab has no IPv6 (`ipv6: none`).
+    /// Default `fd00::/8`; at most /32. Absent when the lab has no IPv6 (`ipv6: none`).
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub ipv6: Option<Ipv6Net>,
 }
 
@@ -98,6 +101,7 @@ pub struct Node {
 
 /// Limits on a node's processes together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = PlannedLimits))]
 pub struct Limits {
     /// Thousandths of one CPU: 500 is half a CPU, 2000 two. At least 10.
     pub cpu_milli: Option<u32>,
@@ -118,8 +122,9 @@ impl Limits {
     }
 }
 
-/// A budget of traffic to a node, over all its interfaces. `None` is no bound.
+/// A budget of traffic to a node, over all its interfaces; without a value there is no bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = PlannedProtect))]
 pub struct Protect {
     /// Frames a second; an unsegmented one (GSO) counts once.
     pub packets: Option<u64>,
@@ -136,6 +141,7 @@ impl Protect {
 
 /// A program that a node's init starts and watches.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Program {
     /// The argument list; never empty. No shell.
     pub command: Vec<String>,
@@ -143,9 +149,10 @@ pub struct Program {
     pub restart: Restart,
 }
 
-/// What init does when a program ends.
+/// When a node's init restarts a program that ends: never, on failure (its exit status was not 0), or always.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub enum Restart {
     /// Leave it.
     #[default]
@@ -158,6 +165,7 @@ pub enum Restart {
 
 /// A file of a node's own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = File))]
 pub struct FileSpec {
     /// Absolute path inside the node, without `..`.
     pub path: String,
@@ -165,10 +173,10 @@ pub struct FileSpec {
     pub content: FileContent,
     /// Permission bits, e.g. `0o644`.
     pub mode: u32,
-    /// Its owner, by name (in the node's own passwd file) or number; root when `None`.
+    /// Its owner, by name (in the node's own passwd file) or number; root by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// Its group, by name (in the node's own group file) or number; root when `None`.
+    /// Its group, by name (in the node's own group file) or number; root by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
 }
@@ -187,15 +195,18 @@ impl FileSpec {
 /// Where a file's bytes come from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub enum FileContent {
     /// The text itself.
     Text(String),
     /// A path on the host, relative to the lab file.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     From(PathBuf),
 }
 
-/// When a node counts as ready.
+/// When a node counts as ready: all must hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Ready {
     /// A TCP socket listens on each of these ports.
     pub tcp: Vec<u16>,
@@ -204,6 +215,7 @@ pub struct Ready {
     /// Each of these paths exists in the node.
     pub files: Vec<String>,
     /// The time limit. Default 30 s.
+    #[cfg_attr(feature = "schema", schema(value_type = netloom_impair::schema::Duration))]
     pub timeout: Duration,
 }
 

@@ -75,6 +75,7 @@ pub const NOT_SHOWN: usize = usize::MAX;
 
 /// Every object of a lab.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Plan {
     /// The lab's name.
     pub lab: String,
@@ -91,25 +92,26 @@ pub struct Plan {
     pub links: Vec<PlannedLink>,
     /// The text of `/etc/hosts` in every node, while nodes have the addresses of the plan.
     pub hosts: String,
-    /// How links made later get addresses and routes; not part of the digest. `None` in the
-    /// view of a part of a lab.
+    /// How links made later get addresses and routes; not part of the digest. Absent in
+    /// the view of a part of a lab.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheme: Option<Scheme>,
 }
 
 /// A node to make.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct PlannedNode {
     /// Its identity on the machine for its lifetime: initially in the file's order, never reused.
     pub id: NodeId,
-    /// Its name; a child's is `PARENT/NAME`.
+    /// Its name; a child's is `PARENT/NAME`. The last part is its host name.
     pub name: String,
     /// Its kind.
     #[serde(default, skip_serializing_if = "NodeKind::is_default")]
     pub kind: NodeKind,
-    /// The node it lives in: index into [`Plan::nodes`].
+    /// The node it lives in.
     pub parent: Option<Slot>,
-    /// Maximum number of nodes in it, at any depth; `None`: it cannot have any.
+    /// Maximum number of nodes in it, at any depth; if absent, it cannot have any.
     pub children: Option<u32>,
     /// Whether it routes.
     pub forwarding: bool,
@@ -119,29 +121,30 @@ pub struct PlannedNode {
     pub protect: Protect,
     /// Whether receive work is charged to it.
     pub charge_receive: bool,
-    /// Its programs may mount, trace, load BPF programs and more.
+    /// Whether its programs may mount, trace, load BPF programs and more.
     #[serde(default, skip_serializing_if = "crate::lab::is_not")]
     pub privileged: bool,
     /// Root directory by hand.
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub root: Option<std::path::PathBuf>,
-    /// Bytes it may write into its file system.
+    /// Bytes it may write into its file system; a quarter of the machine's memory by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage: Option<u64>,
-    /// Commands that must succeed, in order, before programs run.
+    /// Commands, as argument lists, that must succeed, in order, before programs run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub setup: Vec<Vec<String>>,
     /// Programs to run.
     pub run: Vec<Program>,
-    /// Environment, sorted by name.
+    /// Environment: pairs of name and value, sorted by name.
     pub env: Vec<(String, String)>,
     /// Files to put in.
     pub files: Vec<FileSpec>,
-    /// Readiness.
+    /// When it counts as ready.
     pub ready: Ready,
     /// Sysctls as paths below `/proc/sys/`, in order of writing: netloom's own, then the file's. A path
     /// with a leading `-` is written if the kernel accepts it, and skipped otherwise.
-    /// All are written before the node has interfaces, except those of one interface
-    /// ([`is_of_an_interface`]), which are written after.
+    /// All are written before the node has interfaces, except those of one interface, which
+    /// are written after.
     pub sysctls: Vec<(String, String)>,
     /// In the order of the links; unnamed ones are `eth0, eth1, …`.
     pub interfaces: Vec<Interface>,
@@ -154,19 +157,22 @@ pub struct PlannedNode {
 
 /// An interface of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Interface {
     /// Its name in the node, at most 15 bytes.
     pub name: String,
     /// Its initial interface index in the node: from 2, in the order of the links.
     pub index: u32,
-    /// The link it is an end of: index into [`Plan::links`], or [`NOT_SHOWN`] (`null` in JSON).
+    /// The link it is an end of: index into the plan's links; `null` in JSON for one that is not shown.
     #[serde(with = "shown")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<usize>))]
     pub link: usize,
     /// Its MAC: locally administered, from lab, node and interface name.
     pub mac: [u8; 6],
     /// MTU in bytes.
     pub mtu: u32,
     /// Address with the segment's prefix length.
+    #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
     pub addresses: Vec<IpNet>,
 }
 
@@ -187,24 +193,30 @@ mod shown {
 
 /// A route of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Route {
     /// Destination, `0.0.0.0/0` or `::/0` for a default route.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub to: IpNet,
-    /// Next hop; on-link when `None`.
+    /// Next hop; on-link if absent.
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub via: Option<IpAddr>,
-    /// The outgoing interface: index into [`PlannedNode::interfaces`].
+    /// The outgoing interface: index into the node's interfaces.
     pub interface: usize,
     /// Further next hops of equal cost: each flow takes one of them all.
     #[serde(default, skip_serializing_if = "is_empty", with = "sharing")]
+    #[cfg_attr(feature = "schema", schema(value_type = Vec<NextHop>))]
     pub also: Arc<[NextHop]>,
 }
 
 /// One of several next hops of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct NextHop {
     /// The router.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub via: IpAddr,
-    /// The outgoing interface: index into [`PlannedNode::interfaces`].
+    /// The outgoing interface: index into the node's interfaces.
     pub interface: usize,
 }
 
@@ -222,6 +234,7 @@ impl Route {
 /// A switch to make: a kernel bridge in the lab's core namespace, or a shared-memory switch, which has
 /// no interface of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct PlannedSwitch {
     /// Its name in the lab.
     pub name: String,
@@ -235,11 +248,13 @@ pub struct PlannedSwitch {
     pub mtu: u32,
     /// Its kind, with options.
     #[serde(flatten)]
+    #[cfg_attr(feature = "schema", schema(value_type = crate::kinds::Stored))]
     pub kind: SwitchKind,
 }
 
 /// A link to make.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct PlannedLink {
     /// Its identity on the machine for its lifetime.
     pub id: LinkId,
@@ -257,17 +272,18 @@ pub struct PlannedLink {
 /// One end of a link to make.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub enum PlannedEnd {
     /// An interface of a node.
     Node {
         /// The node.
         node: Slot,
-        /// Index into [`PlannedNode::interfaces`].
+        /// Index into the node's interfaces.
         interface: usize,
     },
     /// A port of a bridge in the core namespace.
     Port {
-        /// Index into [`Plan::switches`].
+        /// Index into the plan's switches.
         switch: usize,
         /// The port's interface name in the core namespace: unique there, at most 15 bytes.
         name: String,
@@ -282,6 +298,7 @@ pub enum PlannedEnd {
     /// The host's side of a NAT door.
     Internet {
         /// The host's addresses on the segment, with its prefix length; they are the gateways.
+        #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
         addresses: Vec<IpNet>,
     },
 }

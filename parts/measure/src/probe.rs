@@ -20,8 +20,10 @@ pub const MOST_SESSIONS: usize = 64;
 
 /// A session in a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = SessionSummary))]
 pub struct Summary {
     /// Its number.
+    #[cfg_attr(feature = "schema", schema(value_type = u64))]
     pub id: SessionId,
     /// Its state.
     pub state: State,

@@ -46,9 +46,10 @@ pub struct Setup {
     pub cache: u32,
 }
 
-/// State of a session.
+/// State of a session: ready to start, counting, or ended, so that its results can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = SessionState))]
 pub enum State {
     /// Checked and ready to start.
     Prepared,

@@ -15,10 +15,12 @@ use crate::{Error, Result, Session, SessionId, State, Wanted};
 
 mod json;
 
-/// All results of a session.
+/// All results of a session. Times are nanoseconds of its clock.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Measures {
     /// The session's number.
+    #[cfg_attr(feature = "schema", schema(value_type = u64))]
     pub session: SessionId,
     /// Its state.
     pub state: State,
@@ -39,6 +41,7 @@ pub struct Measures {
 
 /// Data that others need to compare times.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = SessionClock))]
 pub struct ClockView {
     /// `tai` or `monotonic`.
     pub name: String,
@@ -50,8 +53,9 @@ pub struct ClockView {
     pub stepped_at: Option<u64>,
 }
 
-/// The block schedule.
+/// When blocks begin and end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Schedule))]
 pub struct ScheduleView {
     /// When block 0 begins.
     pub start: u64,
@@ -61,29 +65,35 @@ pub struct ScheduleView {
     pub guard: u64,
 }
 
-/// A spot, and counts of frames that are in no record there.
+/// A spot, a direction of an interface, and counts of frames that are in no block there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Spot))]
 pub struct SpotView {
     /// The interface.
     pub netif: String,
-    /// The direction of frames.
+    /// `ingress` or `egress`, as the interface sees it.
     #[serde(with = "json::direction")]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub direction: Direction,
     /// Whether packets are marked: `off`, `single` or `double`.
     #[serde(with = "json::marking")]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub marking: Marking,
-    /// Frames that are in no record.
+    /// Frames that are in no block.
     #[serde(with = "json::CountsWords")]
+    #[cfg_attr(feature = "schema", schema(value_type = json::CountsWords))]
     pub counts: Counts,
 }
 
 /// A flow at a spot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Measure {
     /// The interface.
     pub netif: String,
-    /// The direction of frames.
+    /// `ingress` or `egress`, as the interface sees it.
     #[serde(with = "json::direction")]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub direction: Direction,
     /// The filter's number.
     pub flow: u32,
@@ -93,11 +103,13 @@ pub struct Measure {
 
 /// A block of a flow at a spot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Block {
     /// Its number in this session.
     pub block: u64,
     /// `starter` or `next`.
     #[serde(with = "json::colour")]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub colour: Colour,
     /// When it began.
     pub begin: u64,
@@ -105,7 +117,7 @@ pub struct Block {
     pub origin: u64,
     /// Whether the block is complete.
     pub complete: bool,
-    /// Why it is not complete.
+    /// Why it is not complete, in words.
     pub reasons: Vec<String>,
     /// Bytes of all packets.
     pub bytes: u64,
@@ -124,13 +136,15 @@ pub struct Block {
 
 /// Packet count and times.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Times {
     /// Number of packets.
     pub packets: u64,
-    /// Sum of their times since the block's origin, as text.
+    /// Sum of their times since the block's origin, as text: it may have more bits than numbers of JSON.
     #[serde(with = "json::text")]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub sum: u128,
-    /// Mean of their times (ATS), rounded down to a nanosecond. `None` if the program keeps no times of these
+    /// Mean of their times (ATS), rounded down to a nanosecond. Absent if the program keeps no times of these
     /// packets.
     pub mean: Option<u64>,
     /// The earliest.
@@ -141,6 +155,7 @@ pub struct Times {
 
 /// Samples of a block.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = SampledPackets))]
 pub struct SampledView {
     /// Number of low hash bits guaranteed equal.
     pub hash_length: u8,
@@ -154,8 +169,9 @@ pub struct SampledView {
     pub samples: Vec<SampleView>,
 }
 
-/// A packet with its time.
+/// A packet whose time was kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = SampledPacket))]
 pub struct SampleView {
     /// When it was seen.
     pub time: u64,

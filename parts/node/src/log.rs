@@ -20,6 +20,7 @@ pub const LINE_LIMIT: usize = 8 << 10;
 
 /// One line of a program's output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Record {
     /// Unix time in nanoseconds.
     pub time_ns: u64,

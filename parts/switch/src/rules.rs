@@ -21,16 +21,20 @@ pub const MOST_PORTS: u16 = netloom_bridge::MOST_PORTS;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[expect(clippy::large_enum_variant, reason = "rules are few")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = PortVlan))]
 pub enum Vlan {
     /// Untagged frames only, all in this VLAN.
+    #[cfg_attr(feature = "schema", schema(value_type = u16))]
     Access(#[serde(with = "number")] Vid),
     /// Tagged frames.
     Trunk {
         /// The VLAN of untagged frames; without one they are dropped.
         #[serde(default, with = "maybe_number", skip_serializing_if = "Option::is_none")]
+        #[cfg_attr(feature = "schema", schema(value_type = Option<u16>))]
         native: Option<Vid>,
-        /// The VLANs allowed with a tag.
+        /// The VLANs allowed with a tag, as `1-3,7`; all when not given.
         #[serde(default = "all", with = "text")]
+        #[cfg_attr(feature = "schema", schema(value_type = String))]
         allowed: VidSet,
     },
 }
@@ -50,9 +54,10 @@ impl From<&Vlan> for VlanMode {
     }
 }
 
-/// The rules of one port. They belong to its number, whoever has it.
+/// The rules of one port; what is not given is no rule. They belong to its number, whoever has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct PortRules {
     /// Reserved name: a client that joins by it gets this number, and no other client does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -69,8 +74,9 @@ pub struct PortRules {
     /// The only source addresses allowed on this port; empty allows any. Ports without such a list may not
     /// use these addresses.
     #[serde(default, with = "texts", skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
     pub macs: Vec<Mac>,
-    /// Whether others learn addresses from its frames.
+    /// Whether others learn addresses from its frames; they do when not given.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub learn: bool,
 }
@@ -101,9 +107,11 @@ impl PortRules {
     }
 }
 
-/// Which directions of a port a mirror session copies, seen from the switch.
+/// Which frames of a port a mirror session copies, seen from the switch: `in` are those that the port sends, `out`
+/// those that it receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = MirrorDirection))]
 pub enum Direction {
     /// Frames that the port sends.
     In,
@@ -116,6 +124,7 @@ pub enum Direction {
 /// A source of a mirror session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = MirrorSource))]
 pub struct Source {
     /// The port.
     pub port: u16,
@@ -126,15 +135,17 @@ pub struct Source {
 /// A mirror session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = MirrorSession))]
 pub struct Mirror {
     /// The port that receives the copies.
     pub to: u16,
     /// The sources.
     pub sources: Vec<Source>,
-    /// The frames to copy.
+    /// The frames to copy, as `vlan 7, tcp`; all when not given.
     #[serde(default, with = "text")]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub filter: MirrorFilter,
-    /// The session ends when the port that receives the copies leaves.
+    /// Whether the session ends when the port that receives the copies leaves; not when not given.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub temporary: bool,
 }

@@ -6,12 +6,11 @@ use netloom_measure::{Session, SessionId, Spot, State, Summary};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::mirror;
-
 /// A session by its number.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub(super) struct Created {
     /// The number.
+    #[schema(value_type = u64)]
     pub(super) id: SessionId,
 }
 
@@ -24,9 +23,9 @@ pub(super) fn summary(id: SessionId, session: &Session) -> Summary {
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub(super) struct SessionStatus {
     /// Its number.
+    #[schema(value_type = u64)]
     id: SessionId,
     /// Its state.
-    #[schema(value_type = mirror::measure::SessionState)]
     state: State,
     /// The length of a block in nanoseconds.
     period: u64,

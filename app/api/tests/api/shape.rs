@@ -3,7 +3,7 @@
 //! Stricter than JSON Schema: a key that the schema does not name is wrong, so that documentation
 //! cannot fall behind.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The document as built.
 pub(crate) fn document() -> Value {
@@ -25,6 +25,9 @@ pub(crate) fn check(
     if let Some(choices) = schema["oneOf"].as_array() {
         let fits = choices.iter().filter(|c| check(document, c, value, at).is_ok()).count();
         return if fits == 1 { Ok(()) } else { Err(format!("{at}: {value} fits {fits} choices")) };
+    }
+    if schema.get("allOf").is_some() {
+        return check(document, &joined(document, schema), value, at);
     }
     let wrong = |what: &str| Err(format!("{at}: {value} is not {what}"));
     if !types(schema).iter().any(|t| has_type(value, t)) {
@@ -60,6 +63,21 @@ pub(crate) fn check(
     }
 }
 
+/// One object with the fields of all parts of an `allOf`.
+fn joined(document: &Value, schema: &Value) -> Value {
+    let mut whole = json!({"type": "object", "properties": {}, "required": []});
+    for part in schema["allOf"].as_array().into_iter().flatten() {
+        let pointer = part["$ref"].as_str().map(|reference| reference.trim_start_matches('#'));
+        let part = pointer.map_or(part, |pointer| document.pointer(pointer).unwrap());
+        for (name, field) in part["properties"].as_object().unwrap() {
+            whole["properties"][name] = field.clone();
+        }
+        let required = part["required"].as_array().cloned().unwrap_or_default();
+        whole["required"].as_array_mut().unwrap().extend(required);
+    }
+    whole
+}
+
 fn types(schema: &Value) -> Vec<&str> {
     match &schema["type"] {
         Value::String(one) => vec![one],
@@ -85,13 +103,13 @@ fn has_type(value: &Value, name: &str) -> bool {
 fn what_is_not_documented_is_found() {
     let document = document();
     let schema = &document["components"]["schemas"]["Record"];
-    let whole = serde_json::json!({"time_ns": 1, "program": 0, "text": ""});
+    let whole = json!({"time_ns": 1, "program": 0, "text": ""});
     assert_eq!(check(&document, schema, &whole, ""), Ok(()));
-    for (key, value) in [("new", serde_json::json!(1)), ("text", Value::Null)] {
+    for (key, value) in [("new", json!(1)), ("text", Value::Null)] {
         let mut changed = whole.clone();
         changed[key] = value;
         assert!(check(&document, schema, &changed, "").is_err(), "{changed}");
     }
-    let lacking = serde_json::json!({"time_ns": 1, "program": 0});
+    let lacking = json!({"time_ns": 1, "program": 0});
     assert!(check(&document, schema, &lacking, "").is_err());
 }

@@ -5,20 +5,24 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A configuration as in the source's API. Fields after `netifs` are ours.
+/// What is measured: a configuration as in the source's API. Fields after `netifs` are ours.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Configuration))]
 pub struct Body {
     /// Program: 0 empty, 1 all packets, 2 fixed hash, 3 dynamic hash, 4 loss of all packets with
     /// delay of selected or double-marked ones.
+    #[cfg_attr(feature = "schema", schema(maximum = 4))]
     pub prog_id: u8,
     /// Measurement period in seconds: the length of a block.
     pub mp: f64,
     /// Length of the whole measurement in seconds.
     pub mpc: f64,
     /// DSCP value (0 to 63) of blocks 0, 2, 4 …
+    #[cfg_attr(feature = "schema", schema(maximum = 63))]
     pub starter_mark: u8,
     /// DSCP value (0 to 63) of blocks 1, 3, 5 …
+    #[cfg_attr(feature = "schema", schema(maximum = 63))]
     pub next_mark: u8,
     /// Which packets are measured.
     pub filters: Vec<BodyFilter>,
@@ -27,6 +31,7 @@ pub struct Body {
     pub match_value: Option<u32>,
     /// How many low bits must agree; program 3 starts with this number.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(maximum = 32))]
     pub hash_length: Option<u8>,
     /// `bob`, `ipsx` or `crc32`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -46,9 +51,11 @@ pub struct Body {
     pub guard: Option<f64>,
     /// Which bits of the DSCP field may be written; the others are kept. All six if omitted.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 63))]
     pub mark_mask: Option<u8>,
     /// Program 4: DSCP bits also set in double-marked packets.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 63))]
     pub delay_mark: Option<u8>,
     /// What is hashed: `portable` (default), `rfc5475` or `source`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -61,6 +68,7 @@ pub struct Body {
     pub payload_offset: Option<u16>,
     /// Its length, 1 to 32 bytes; 8 if omitted.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 32))]
     pub payload_size: Option<u8>,
     /// Which of several matching filters gets a packet: `first` in the list (default) or `longest`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -70,6 +78,7 @@ pub struct Body {
 /// A filter: omitted or null fields match anything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Filter))]
 pub struct BodyFilter {
     /// The number that identifies its measures.
     pub id: u32,
@@ -93,7 +102,8 @@ pub struct BodyFilter {
 /// An interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Netif {
-    /// Its name.
+    /// Its name; in a lab `NODE:IFACE`, and `SWITCH/NODE:IFACE` for the port of a bridge.
     pub netif: String,
 }

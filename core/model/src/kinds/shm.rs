@@ -29,6 +29,7 @@ pub const OWN_ADDRESS: &str = "own";
 
 /// The options of a switch of kind `shm`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = PlannedShm))]
 pub struct ShmSwitch {
     /// The mode of its socket, which decides who may join.
     pub mode: u32,
@@ -75,8 +76,9 @@ impl ShmSwitch {
 
 /// The rules of a port.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = PlannedPort))]
 pub struct ShmPort {
-    /// Its number; the switch chooses when `None`.
+    /// Its number; the switch chooses by default.
     pub number: Option<u16>,
     /// The user who may have it, by name or number.
     pub owner: Option<String>,
@@ -89,6 +91,7 @@ pub struct ShmPort {
 /// The VLANs of a port.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = PlannedVlan))]
 pub enum PortVlan {
     /// Untagged frames belong to this one, 1 to 4094.
     Access(u16),
@@ -103,6 +106,7 @@ pub enum PortVlan {
 
 /// A mirror session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = PlannedMirror))]
 pub struct ShmMirror {
     /// Names of the source ports.
     pub from: Vec<String>,
@@ -114,9 +118,10 @@ pub struct ShmMirror {
     pub filter: String,
 }
 
-/// A direction seen from the switch.
+/// A direction seen from the switch: `in` are frames that the port sends, `out` those that it gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = PlannedMirrorDirection))]
 pub enum MirrorDirection {
     /// Frames that the port sends.
     In,

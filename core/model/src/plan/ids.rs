@@ -15,6 +15,7 @@ macro_rules! identity {
             Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
         )]
         #[serde(transparent)]
+        #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
         pub struct $name(usize);
 
         impl $name {
@@ -43,7 +44,7 @@ identity! {
 }
 
 identity! {
-    /// The place of a node in [`Plan::nodes`](super::Plan::nodes).
+    /// The place of a node in the plan's nodes: an index.
     Slot
 }
 

@@ -12,6 +12,7 @@ use crate::lab::{Pool, Switch};
 
 /// How addresses and routes of a lab are chosen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Scheme {
     /// The pools of automatic addresses.
     pub pool: Pool,
@@ -20,8 +21,10 @@ pub struct Scheme {
     /// Whether routers use all shortest paths of equal cost.
     pub ecmp: bool,
     /// Prefixes of switches' segments, by the switch's name.
+    #[cfg_attr(feature = "schema", schema(value_type = BTreeMap<String, Vec<String>>))]
     pub switches: BTreeMap<String, Vec<IpNet>>,
     /// Prefixes that contain the links of one node, with its id first, in order of allocation.
+    #[cfg_attr(feature = "schema", schema(value_type = Vec<(NodeId, String)>))]
     pub blocks: Vec<(NodeId, IpNet)>,
     /// Ids of nodes with routes given by hand.
     pub routed_by_hand: BTreeSet<NodeId>,

@@ -58,16 +58,24 @@ pub(super) mod text {
     }
 }
 
-/// The JSON names of [`Counts`].
+/// What became of frames that are in no block.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Counts")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = SpotCounts))]
 pub(super) struct CountsWords {
+    /// Frames that are not IP or lack headers.
     other: u64,
+    /// Frames that no filter matches.
     unmatched: u64,
+    /// Packets of a filter with neither mark.
     unmarked: u64,
+    /// Packets with a mark of no block that can be counted any more or yet.
     outside: u64,
+    /// Frames whose filter was not in the cache and was searched for.
     searched: u64,
+    /// Of these, those for which the cache had no room. Their counts are right all the same.
     overflow: u64,
+    /// Packets that could not be marked.
     unwritten: u64,
     /// No session created through the API has such filters.
     #[serde(skip)]

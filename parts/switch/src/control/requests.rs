@@ -12,6 +12,7 @@ use crate::rules::{Mac, Mirror, PortRules, Vlan};
 /// A port by its number or by its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub enum PortKey {
     /// By number.
     Number(u16),
@@ -31,64 +32,72 @@ impl From<&str> for PortKey {
     }
 }
 
-/// Request to a switch. Root and the user it runs as may send requests.
+/// Request to a shared-memory switch.
+///
+/// Root and the user it runs as may send requests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[expect(clippy::large_enum_variant, reason = "there is one at a time")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = SwitchRequest))]
 pub enum Request {
-    /// State of the switch. Answered by [`Answer::Shown`].
+    /// State of the switch. Answered by `shown`.
     Show,
-    /// Learned addresses of its ports. Answered by [`Answer::Macs`].
+    /// Learned addresses of its ports. Answered by `macs`.
     Macs {
         /// The only port to show; the switch itself is 0.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         port: Option<PortKey>,
     },
-    /// Changes rules of a port, occupied or not. Answered by [`Answer::Done`].
+    /// Changes rules of a port, occupied or not. Answered by `done`.
     SetPort {
         /// The port.
         port: PortKey,
         /// The change.
         change: PortChange,
     },
-    /// Sets the VLANs of a port, or removes its rule. Answered by [`Answer::Done`].
+    /// Sets the VLANs of a port, or removes its rule. Answered by `done`.
     SetVlan {
         /// The port.
         port: PortKey,
         /// The VLANs; `null` removes the rule.
         vlan: Option<Vlan>,
     },
-    /// Starts a mirror session. Answered by [`Answer::Mirror`].
+    /// Starts a mirror session. Answered by `mirror`.
     AddMirror(Mirror),
-    /// Ends a mirror session. Answered by [`Answer::Done`].
+    /// Ends a mirror session. Answered by `done`.
     DeleteMirror {
         /// Its number.
         mirror: u16,
     },
-    /// Disconnects a port from the switch. Its owner may join again. Answered by [`Answer::Done`].
+    /// Disconnects a port from the switch. Its owner may join again. Answered by `done`.
     Disconnect {
         /// The port.
         port: PortKey,
     },
-    /// Stops the switch. Established edges between ports continue. Answered by [`Answer::Done`].
+    /// Stops the switch. Established edges between ports continue. Answered by `done`.
     Stop,
 }
 
-/// A change of a port's rules: absent ones stay.
+/// A change of a port's rules: absent ones stay, `null` removes one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct PortChange {
     /// The name its number is reserved for.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub name: Option<Option<String>>,
     /// The user who may have it.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<u32>))]
     pub uid: Option<Option<u32>>,
     /// The group that may have it.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<u32>))]
     pub gid: Option<Option<u32>>,
-    /// The only source addresses it may send from; `null` allows any.
+    /// The only source addresses it may send from, as `02:00:00:00:00:01`; none or `null` allows any.
     #[serde(default, with = "lists", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<Vec<String>>))]
     pub macs: Option<Vec<Mac>>,
     /// Whether others learn addresses from its frames.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -147,9 +156,10 @@ mod lists {
     }
 }
 
-/// A switch's answer to a request that it carried out; a refusal is a text.
+/// A switch's answer to a request that it carried out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = SwitchAnswer))]
 pub enum Answer {
     /// Done.
     Done,
@@ -161,9 +171,10 @@ pub enum Answer {
     Mirror(u16),
 }
 
-/// State of a switch.
+/// State of a shared-memory switch. Counters are totals since its process was started.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = SwitchShown))]
 pub struct Shown {
     /// Its pid, in its own PID namespace.
     pub pid: u32,
@@ -193,9 +204,11 @@ pub struct Shown {
     pub mirrors: BTreeMap<u16, Mirror>,
 }
 
-/// Whether a port is occupied.
+/// Whether a port is occupied: `here`; `awaited`, it was connected when an earlier process of this switch ended, and has
+/// not come back yet; `free`, only its rules exist.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub enum Presence {
     /// It is connected.
     Here,
@@ -209,6 +222,7 @@ pub enum Presence {
 /// State of a port.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = SwitchPort))]
 pub struct PortShown {
     /// Its number.
     pub number: u16,
@@ -232,7 +246,7 @@ pub struct PortShown {
     pub super_frames: bool,
     /// Whether it accepts frames with partial checksums.
     pub checksums: bool,
-    /// Its counters, by name.
+    /// Its counters, by name: `received-frames`, `sent-bytes`, `dropped-stalled` and others.
     pub counters: BTreeMap<String, u64>,
     /// Its rules.
     pub rules: PortRules,
@@ -241,6 +255,7 @@ pub struct PortShown {
 /// Learned addresses of a port.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct MacTable {
     /// The port that learned them; 0 is the switch itself.
     pub port: u16,
@@ -251,9 +266,11 @@ pub struct MacTable {
 /// A learned address and its port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct MacEntry {
-    /// The address.
+    /// The address, as `02:00:00:00:00:01`.
     #[serde(with = "crate::rules::text")]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub mac: Mac,
     /// Its VLAN; 0 when VLANs are not separated.
     pub vlan: u16,
