@@ -4,7 +4,8 @@ use axum::Json;
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use netloom_lab::{Error, describe};
+use netloom_lab::Error;
+use netloom_sys::describe;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -162,7 +163,7 @@ fn unsupported(error: &Error) -> Option<&str> {
 impl From<netloom_measure::Error> for Failure {
     fn from(error: netloom_measure::Error) -> Failure {
         use netloom_measure::Error as Measure;
-        let failure = |status| Failure::new(status, with_sources(&error));
+        let failure = |status| Failure::new(status, describe(&error));
         match &error {
             Measure::NoInterface { netif } | Measure::NoSpot { netif, .. } => {
                 failure(StatusCode::NOT_FOUND).about("interface", netif)
@@ -219,28 +220,14 @@ const NODEV: i32 = rustix::io::Errno::NODEV.raw_os_error();
 
 impl From<QueryRejection> for Failure {
     fn from(rejection: QueryRejection) -> Failure {
-        Failure::new(StatusCode::BAD_REQUEST, with_sources(&rejection))
+        Failure::new(StatusCode::BAD_REQUEST, describe(&rejection))
     }
 }
 
 impl From<PathRejection> for Failure {
     fn from(rejection: PathRejection) -> Failure {
-        Failure::new(StatusCode::BAD_REQUEST, with_sources(&rejection))
+        Failure::new(StatusCode::BAD_REQUEST, describe(&rejection))
     }
-}
-
-/// An error of the outer layers with those causes that it does not repeat itself.
-fn with_sources(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let words = cause.to_string();
-        if !text.contains(&words) {
-            text = format!("{text}: {words}");
-        }
-        source = cause.source();
-    }
-    text
 }
 
 impl IntoResponse for Failure {

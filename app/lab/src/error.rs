@@ -158,22 +158,8 @@ pub enum Error {
         reason: String,
     },
     /// Several failures; teardown goes on past each.
-    #[error("{}", .0.iter().map(describe).collect::<Vec<_>>().join("\n"))]
+    #[error("{}", .0.iter().map(|e| netloom_sys::describe(e)).collect::<Vec<_>>().join("\n"))]
     Several(Vec<Error>),
-}
-
-/// An error and all its sources on one line.
-pub fn describe(error: &Error) -> String {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        let words = cause.to_string();
-        if !text.ends_with(&words) {
-            text = format!("{text}: {words}");
-        }
-        source = cause.source();
-    }
-    text
 }
 
 impl From<LookupError> for Error {

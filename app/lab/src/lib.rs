@@ -20,7 +20,7 @@ mod stage;
 mod store;
 pub mod view;
 
-pub use error::{Error, Result, describe};
+pub use error::{Error, Result};
 pub use events::Event;
 pub use keep::switches::SwitchOptions;
 pub use launch::{listing, orphan};

@@ -38,7 +38,7 @@ fn report(error: &anyhow::Error) -> i32 {
         anstream::eprintln!("{diagnostics}");
         return 2;
     }
-    anstream::eprintln!("netloom: {}", output::chain(error));
+    anstream::eprintln!("netloom: {}", netloom_sys::describe(&**error));
     exit_code(error)
 }
 

@@ -93,20 +93,6 @@ pub(crate) fn utc(ns: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{h:02}:{m:02}:{s:02}.{micros:06}Z")
 }
 
-/// An error with its causes on one line, without repetitions.
-pub(crate) fn chain(error: &anyhow::Error) -> String {
-    let mut text = String::new();
-    for cause in error.chain() {
-        let words = cause.to_string();
-        if text.is_empty() {
-            text = words;
-        } else if !text.ends_with(&words) {
-            text = format!("{text}: {words}");
-        }
-    }
-    text
-}
-
 /// A line that the next one overwrites; on a terminal only.
 pub(crate) struct ProgressLine {
     on: bool,

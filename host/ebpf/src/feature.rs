@@ -127,13 +127,10 @@ fn io(error: netloom_sys::Error) -> std::io::Error {
 }
 
 fn unsupported(feature: &'static str, error: Error, needs: &str) -> Unsupported {
-    use std::error::Error as _;
     match error {
         Error::Unsupported(missing) => missing,
-        other => Unsupported {
-            feature,
-            reason: other.source().map_or_else(|| other.to_string(), |s| format!("{other}: {s}")),
-            needs: needs.to_owned(),
-        },
+        other => {
+            Unsupported { feature, reason: netloom_sys::describe(&other), needs: needs.to_owned() }
+        }
     }
 }

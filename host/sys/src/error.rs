@@ -99,9 +99,3 @@ impl Error {
         }
     }
 }
-
-/// An error and its source on one line.
-pub fn with_source(error: &Error) -> String {
-    use std::error::Error as _;
-    error.source().map_or_else(|| error.to_string(), |s| format!("{error}: {s}"))
-}

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::process::{self, Exit, Forked, Namespaces};
 use crate::setup::{Real, Setup};
-use crate::{Unsupported, caps, cgroup, namespace, with_source};
+use crate::{Unsupported, caps, cgroup, describe, namespace};
 
 /// A probed feature.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,14 +143,14 @@ pub fn in_child(f: impl FnOnce() -> crate::Result<()>) -> Result<(), String> {
     let (read, write) = rustix::pipe::pipe().map_err(|e| format!("pipe: {e}"))?;
     // SAFETY: doctor and the start of a lab call this before they create any thread.
     match unsafe { process::fork(Namespaces::NONE, None) } {
-        Err(e) => Err(with_source(&e)),
+        Err(e) => Err(describe(&e)),
         Ok(Forked::Child) => {
             drop(read);
             let code = match f() {
                 Ok(()) => 0,
                 Err(e) => {
                     // If even this fails, the parent sees an empty reason.
-                    let _ = rustix::io::write(&write, with_source(&e).as_bytes());
+                    let _ = rustix::io::write(&write, describe(&e).as_bytes());
                     1
                 }
             };

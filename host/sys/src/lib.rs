@@ -9,6 +9,7 @@
 pub mod caps;
 pub mod cgroup;
 pub mod clock;
+mod describe;
 pub mod disposition;
 mod error;
 pub mod feature;
@@ -24,7 +25,8 @@ pub mod sysctl;
 pub mod terminal;
 pub mod title;
 
-pub use error::{Error, Result, Unsupported, with_source};
+pub use describe::describe;
+pub use error::{Error, Result, Unsupported};
 
 #[cfg(test)]
 extern crate self as netloom_sys;

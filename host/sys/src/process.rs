@@ -177,7 +177,7 @@ pub fn fork_prepared<T>(prepare: impl FnOnce(&OwnedFd) -> Result<Ready<T>>) -> R
             match go_between(&theirs, prepare) {
                 Ok(value) => Ok(Prepared::Child(value)),
                 Err(e) => {
-                    let words = crate::error::with_source(&e);
+                    let words = crate::describe(&e);
                     let cut = &words.as_bytes()[..words.len().min(4000)];
                     // A caller that is gone needs no answer.
                     let _ = crate::scm::send(&theirs, cut, &[]);

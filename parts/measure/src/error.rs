@@ -119,15 +119,3 @@ pub enum Error {
 fn or(remedy: &str) -> String {
     if remedy.is_empty() { String::new() } else { format!(", or {remedy}") }
 }
-
-/// An error with all its sources, on one line.
-pub(crate) fn whole(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut at = error.source();
-    while let Some(source) = at {
-        text.push_str(": ");
-        text.push_str(&source.to_string());
-        at = source.source();
-    }
-    text
-}

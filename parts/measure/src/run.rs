@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::thread;
 
 use netloom_marking::Schedule;
+use netloom_sys::describe;
 
-use crate::error::whole;
 use crate::lock::lock;
 use crate::shared::{Shared, Waited};
 use crate::{Closed, Told};
@@ -147,11 +147,11 @@ impl Reader<'_> {
         for (spot, point) in points.iter().enumerate() {
             let mut point = lock(point);
             if let Err(error) = point.arrive() {
-                self.shared.complain(whole(&error));
+                self.shared.complain(describe(&error));
             }
             let read = point.read(&*self.shared.interfaces, block);
             let mut flows = read.unwrap_or_else(|error| {
-                self.shared.complain(whole(&error));
+                self.shared.complain(describe(&error));
                 point.unread(block)
             });
             drop(point);
@@ -173,7 +173,7 @@ impl Reader<'_> {
                 }
                 let tended = point.return_to(&self.shared.interfaces).and_then(|()| point.tidy());
                 if let Err(error) = tended {
-                    self.shared.complain(whole(&error));
+                    self.shared.complain(describe(&error));
                 }
             }
         }

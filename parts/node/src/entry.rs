@@ -179,7 +179,7 @@ fn group_alone(dir: BorrowedFd<'_>) -> netloom_sys::Result<OwnedFd> {
 fn child(program: Program<'_>, caller: BorrowedFd<'_>) -> ! {
     let door = program.door;
     let refused = |what: &str, e: &netloom_sys::Error| -> ! {
-        let why = netloom_sys::with_source(e);
+        let why = netloom_sys::describe(e);
         netloom_sys::journal::line(format_args!("netloom: node {:?}: {what}: {why}", door.node));
         process::exit_now(1)
     };

@@ -267,7 +267,7 @@ mod tests {
     #[test]
     fn an_unknown_owner_is_named_with_its_file() {
         let file = FileSpec { owner: Some("www-data".into()), ..file("/srv/x") };
-        let error = netloom_sys::with_source(&place(&[file]).unwrap_err());
+        let error = netloom_sys::describe(&place(&[file]).unwrap_err());
         let expected =
             "file \"/srv/x\": find its owner: no user \"www-data\" in the node's /etc/passwd";
         assert_eq!(error, expected);
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_file_where_nothing_can_be_written_is_refused() {
-        let error = netloom_sys::with_source(&place(&[file("/usr/share/x")]).unwrap_err());
+        let error = netloom_sys::describe(&place(&[file("/usr/share/x")]).unwrap_err());
         assert_eq!(error, "file \"/usr/share/x\": put it in: /usr is shown read-only in this lab");
     }
 }

@@ -90,7 +90,7 @@ fn fail(index: usize, inherited: &Inherited, reason: &str) -> ! {
 }
 
 fn words(e: netloom_sys::Error) -> String {
-    netloom_sys::with_source(&e)
+    netloom_sys::describe(&e)
 }
 
 /// Steps of a child's init before its surrounding node can see it: all that do not need its own PID

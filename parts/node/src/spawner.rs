@@ -243,7 +243,7 @@ struct Life {
 
 impl Life {
     fn answer(&mut self, ask: Ask, fds: Vec<OwnedFd>) -> std::result::Result<Reply, String> {
-        let words = |e: netloom_sys::Error| netloom_sys::with_source(&e);
+        let words = |e: netloom_sys::Error| netloom_sys::describe(&e);
         match ask {
             Ask::OwnUser => feature::enter_own_user_namespace().map_err(words)?,
             Ask::JoinUser => {
@@ -288,7 +288,7 @@ impl Life {
 }
 
 fn refused(node: &str, error: &netloom_sys::Error) -> String {
-    format!("node {node:?}: {}", netloom_sys::with_source(error))
+    format!("node {node:?}: {}", netloom_sys::describe(error))
 }
 
 /// Makes the part that nodes share, in the spawner's own mount namespace.
@@ -297,7 +297,7 @@ fn share(
     status: OwnedFd,
     lock: OwnedFd,
 ) -> std::result::Result<Inherited, String> {
-    let words = |e: netloom_sys::Error| netloom_sys::with_source(&e);
+    let words = |e: netloom_sys::Error| netloom_sys::describe(&e);
     // Inits and their programs inherit the umask.
     rustix::process::umask(Mode::from_raw_mode(0o022));
     let mounts = mountinfo::read().map_err(words)?;

@@ -10,11 +10,12 @@ use std::rc::Rc;
 use netloom_shm::memory::Foreign;
 use netloom_shm::protocol::{Direction, EdgeName, Joined, Message, Peer, Reason, Token, VERSION};
 use netloom_shm::wake::Bell;
+use netloom_sys::describe;
 use rustix::process::Pid;
 
 use crate::application::Application;
 use crate::client::Role;
-use crate::port::{Brought, Made, Open, Port, length, make, with_source};
+use crate::port::{Brought, Made, Open, Port, length, make};
 use crate::seats::{Refusal, Seat, Wish, seat};
 use crate::server::Server;
 use crate::state::Known;
@@ -92,7 +93,7 @@ impl Server {
             Seat::New(number) => number,
         };
         let mut token = Token::default();
-        random(&mut token).map_err(|e| (Reason::Other, with_source(&e)))?;
+        random(&mut token).map_err(|e| (Reason::Other, describe(&e)))?;
         let generation = self.state.generation;
         let Peer { pid, uid, .. } = peer;
         Ok(Known { number, name: name.to_owned(), token, generation, uid, pid })
@@ -104,7 +105,7 @@ impl Server {
         self.state.ports.push(known);
         self.file.write(&self.state).map_err(|e| {
             self.state.ports.pop();
-            (Reason::Other, with_source(&e))
+            (Reason::Other, describe(&e))
         })?;
         self.dirty = false;
         Ok(())
@@ -193,7 +194,7 @@ impl Server {
         let receiver_generation = receiver.generation;
         let Some(sender) = self.hub.port(from) else { return Ok(()) };
         let (sender_id, generation) = (sender.client, sender.generation);
-        let bell = Bell::create().map_err(|e| other(with_source(&e)))?;
+        let bell = Bell::create().map_err(|e| other(describe(&e)))?;
         let copy = |fd: std::os::fd::BorrowedFd<'_>| {
             fd.try_clone_to_owned().map(Rc::new).map_err(|e| other(e.to_string()))
         };
@@ -259,5 +260,5 @@ fn check_ring(ring: &OwnedFd) -> Result<(), String> {
     use netloom_shm::layout::ring as at;
     let (least, most) = (at::LEAST_ARENA + at::ARENA_AT, at::MOST_ARENA + at::ARENA_AT);
     let opened = Foreign::open("ring", ring.as_fd(), at::MAGIC, least, most);
-    opened.map(drop).map_err(|e| with_source(&e))
+    opened.map(drop).map_err(|e| describe(&e))
 }

@@ -5,12 +5,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use netloom_shm::protocol::MOST_NAME;
+use netloom_sys::describe;
 
 use crate::control::MOST_ANSWER;
 use crate::control::requests::{
     Answer, MacEntry, MacTable, PortKey, PortShown, Presence, Request, Shown,
 };
-use crate::port::with_source;
 use crate::relay::{counters, counters_of, seconds};
 use crate::rules::{Mac, Mirror, PortRules, Rules, check_number};
 use crate::server::Server;
@@ -251,6 +251,6 @@ fn reason(error: &Error) -> String {
     match error {
         Error::Refused(reason) => reason.clone(),
         Error::Message(reason) => format!("message: {reason}"),
-        other => with_source(other),
+        other => describe(other),
     }
 }

@@ -10,6 +10,7 @@ use netloom_shm::layout::ring as at;
 use netloom_shm::protocol::{Capabilities, Peer};
 use netloom_shm::ring::{Outgoing, Reader, Writer};
 use netloom_shm::wake::Bell;
+use netloom_sys::describe;
 
 use crate::shares::Shares;
 use crate::system::{now, random};
@@ -106,7 +107,7 @@ pub(crate) struct Brought {
 /// Opens a port's memories and makes the switch's part for it, or tells what is wrong with them.
 pub(crate) fn make(brought: Brought, own: &Inbox, downlink: usize) -> Result<Made, String> {
     let system = |e: std::io::Error| format!("copy a descriptor: {e}");
-    let text = |e: netloom_shm::Error| with_source(&e);
+    let text = |e: netloom_shm::Error| describe(&e);
     let uplink_bytes = length(&brought.uplink);
     if uplink_bytes > MOST_UPLINK {
         return Err(format!("an uplink of {uplink_bytes} bytes; at most {MOST_UPLINK}"));
@@ -115,7 +116,7 @@ pub(crate) fn make(brought: Brought, own: &Inbox, downlink: usize) -> Result<Mad
     let uplink =
         Reader::open(brought.uplink.as_fd(), u16::from(brought.number), own).map_err(text)?;
     let mut generation = [0; 4];
-    random(&mut generation).map_err(|e| with_source(&e))?;
+    random(&mut generation).map_err(|e| describe(&e))?;
     // Very likely different from that of any ring of an earlier process of the switch.
     let generation = u32::from_ne_bytes(generation).max(1);
     let ring = Writer::create(downlink, generation).map_err(text)?;
@@ -151,12 +152,4 @@ pub(crate) fn make(brought: Brought, own: &Inbox, downlink: usize) -> Result<Mad
 /// Bytes of a memory; a descriptor without a size counts as too large.
 pub(crate) fn length(memory: &OwnedFd) -> u64 {
     rustix::fs::fstat(memory).ok().and_then(|s| u64::try_from(s.st_size).ok()).unwrap_or(u64::MAX)
-}
-
-/// An error with its sources.
-pub(crate) fn with_source(error: &dyn std::error::Error) -> String {
-    match error.source() {
-        Some(source) => format!("{error}: {}", with_source(source)),
-        None => error.to_string(),
-    }
 }

@@ -181,7 +181,7 @@ impl Carrier {
     }
 
     fn input_failed(&mut self, error: &netloom_port::Error) {
-        self.trouble = Some(with_source(error));
+        self.trouble = Some(netloom_sys::describe(error));
         self.failures += 1;
         if self.failures >= MOST_FAILURES {
             self.close_input();
@@ -291,7 +291,7 @@ impl Carrier {
                 self.direction.count_lost(Cause::Refused, packets, bytes);
             }
             Err(e) => {
-                self.trouble = Some(with_source(&e));
+                self.trouble = Some(netloom_sys::describe(&e));
                 self.direction.count_lost(Cause::Refused, packets, bytes);
             }
         }
@@ -372,12 +372,6 @@ fn since(now: u64, fate: Fate) -> Fate {
         },
         Fate::Lost(cause) => Fate::Lost(cause),
     }
-}
-
-/// An error and its cause.
-pub(crate) fn with_source(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |e| e.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 /// A frame's length: below 2^17.

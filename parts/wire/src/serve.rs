@@ -16,7 +16,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
 use rustix::net::SocketFlags;
 use rustix::process::Signal;
 
-use crate::carrier::{Carrier, with_source};
+use crate::carrier::Carrier;
 use crate::control::{
     self, Answer, DirectionSpec, DirectionState, Fates, MOST_RECORDS, PortKind, Request, WireState,
 };
@@ -396,9 +396,9 @@ fn check(impairments: &netloom_impair::Impairments) -> Result<()> {
 fn reason(error: &Error) -> String {
     match error {
         Error::Refused(reason) => reason.clone(),
-        Error::Port(e) => with_source(e),
+        Error::Port(e) => netloom_sys::describe(e),
         Error::Message(reason) => format!("message: {reason}"),
-        other => with_source(other),
+        other => netloom_sys::describe(other),
     }
 }
 

@@ -170,7 +170,7 @@ impl Keeper for Switches {
                     if let Err(e) = inner.plug_in(context, link, side) {
                         netloom_sys::journal::line(format_args!(
                             "netloom: {}",
-                            crate::describe(&e)
+                            netloom_sys::describe(&e)
                         ));
                     }
                 }
@@ -213,7 +213,7 @@ impl Keeper for Switches {
             Err(e) => {
                 netloom_sys::journal::line(format_args!(
                     "netloom: switches: {}",
-                    crate::describe(&e)
+                    netloom_sys::describe(&e)
                 ));
                 inner.pause = role::longer(inner.pause);
                 Some(inner.pause)

@@ -184,7 +184,7 @@ impl Keeper for Wires {
         }
         for (link, from, point) in lacking {
             if let Err(e) = inner.carry_again(context, link, from, point) {
-                netloom_sys::journal::line(format_args!("netloom: {}", crate::describe(&e)));
+                netloom_sys::journal::line(format_args!("netloom: {}", netloom_sys::describe(&e)));
                 inner.placed.remove(&(link.id, from));
             }
         }
@@ -221,7 +221,10 @@ impl Keeper for Wires {
         match inner.restore(context) {
             Ok(()) => None,
             Err(e) => {
-                netloom_sys::journal::line(format_args!("netloom: wires: {}", crate::describe(&e)));
+                netloom_sys::journal::line(format_args!(
+                    "netloom: wires: {}",
+                    netloom_sys::describe(&e)
+                ));
                 inner.pause = role::longer(inner.pause);
                 Some(inner.pause)
             }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use netloom_node::spawner::Spawner;
-use netloom_sys::{disposition, namespace, process};
+use netloom_sys::{describe, disposition, namespace, process};
 use rustix::process::Signal;
 
 use crate::events::{Event, Serve};
@@ -22,7 +22,7 @@ use crate::run::running::{Again, Kept, Made, Phase, Running};
 use crate::run::teardown;
 use crate::stage::lab_process::{few_files, name_process, raise_open_files};
 use crate::store::state::{Folder, State};
-use crate::{Error, Result, Service, describe};
+use crate::{Error, Result, Service};
 
 /// How long the end of a lab that is taken down while it is made may take.
 const DOWN_TIMEOUT: Duration = Duration::from_secs(60);

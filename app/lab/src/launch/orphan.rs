@@ -7,14 +7,14 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use netloom_sys::{caps, feature, namespace, process};
+use netloom_sys::{caps, describe, feature, namespace, process};
 use rustix::process::{Pid, Signal};
 
 use crate::run::teardown;
 use crate::stage::inits::Init;
 use crate::stage::lab_process::{is_lab_process, is_spawner};
 use crate::store::state::{Folder, State};
-use crate::{Error, Result, describe};
+use crate::{Error, Result};
 
 /// Pause between two looks at a lock that somebody has.
 const LOCK_LOOK: Duration = Duration::from_millis(5);

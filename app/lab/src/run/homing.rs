@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use netloom_model::plan::{LinkId, NodeId};
 use netloom_netlink::{Batch, DeleteLink};
-use netloom_sys::namespace;
+use netloom_sys::{describe, namespace};
 
 use crate::build::carrying::{found_moved, planned_link, return_all};
 use crate::build::keeper::Gone;
@@ -19,7 +19,7 @@ use crate::stage::inits::Init;
 use crate::stage::spaces::{inside, run};
 use crate::store::moved::{Home, Moved};
 use crate::store::state::State;
-use crate::{Error, Result, describe};
+use crate::{Error, Result};
 
 impl Running {
     /// Brings home every interface of the host's, as far as that goes: the lab is about to be taken down.

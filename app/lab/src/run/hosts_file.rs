@@ -20,7 +20,7 @@ use netloom_model::Plan;
 use netloom_model::plan::NodeId;
 use netloom_netlink::{AddressWatch, Changed};
 use netloom_node::root::{HOSTS_OF_THE_CORE, HOSTS_OF_THE_SPAWNER};
-use netloom_sys::{journal, namespace};
+use netloom_sys::{describe, journal, namespace};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::Pid;
 
@@ -29,7 +29,7 @@ use crate::run::running::Running;
 use crate::stage::addresses::{self, Held};
 use crate::stage::spaces::on_a_thread;
 use crate::store::state::State;
-use crate::{Error, Result, describe};
+use crate::{Error, Result};
 
 /// How long addresses that change are let come to rest before they are read.
 const REST: Duration = Duration::from_millis(10);

@@ -215,7 +215,7 @@ impl Running {
         let ids: Vec<LinkId> = self.state().unfinished.iter().copied().collect();
         for id in ids {
             if let Err(e) = self.take_away(work, id) {
-                netloom_sys::journal::line(format_args!("netloom: {}", crate::describe(&e)));
+                netloom_sys::journal::line(format_args!("netloom: {}", netloom_sys::describe(&e)));
             }
         }
     }

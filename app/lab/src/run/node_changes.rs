@@ -186,7 +186,7 @@ impl Running {
             return;
         }
         if let Err(e) = self.forget(work, &ids) {
-            netloom_sys::journal::line(format_args!("netloom: {}", crate::describe(&e)));
+            netloom_sys::journal::line(format_args!("netloom: {}", netloom_sys::describe(&e)));
         }
     }
 

@@ -94,7 +94,7 @@ fn whole(client: &Client, status: SwitchStatus) -> Whole {
     }
     match shown(client, &status.name) {
         Ok(shown) => Whole { status, failure: None, shown: Some(shown) },
-        Err(e) => Whole { status, failure: Some(crate::output::chain(&e)), shown: None },
+        Err(e) => Whole { status, failure: Some(netloom_sys::describe(&*e)), shown: None },
     }
 }
 

@@ -29,7 +29,7 @@ fn serve(
 ) -> Result<Box<dyn std::any::Any + Send>, String> {
     match netloom_api::serve(folder, service) {
         Ok(server) => Ok(Box::new(server)),
-        Err(e) => Err(output::chain(&e.into())),
+        Err(e) => Err(netloom_sys::describe(&e)),
     }
 }
 

@@ -6,7 +6,7 @@ use netloom_marking::session::Problem;
 use netloom_session::Error;
 use netloom_session::measure::Note;
 
-use crate::{Usage, output};
+use crate::Usage;
 
 /// An error as the command line words it: what a flag would mend names the flag.
 pub(super) fn worded(error: Error) -> anyhow::Error {
@@ -61,7 +61,7 @@ pub(super) fn note(note: Note) {
             format!("{found} flows; {most} are told apart, the others are in the rest")
         }
         Note::Unmeasured { version, error } => {
-            format!("IPv{version} is not measured: {}", output::chain(&error.into()))
+            format!("IPv{version} is not measured: {}", netloom_sys::describe(&error))
         }
         Note::SeveralWays { node, count, to } => format!(
             "node {node:?} has {count} next hops of equal cost to {to}: the way shown is one of several, \

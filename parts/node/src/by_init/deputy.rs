@@ -37,7 +37,7 @@ pub(crate) fn fork(grant: Grant, fds: Vec<OwnedFd>) {
         match deputy.begin(grant, File::from(order), streams) {
             Ok(program) => deputy.attend(program),
             Err(e) => {
-                let words = netloom_sys::with_source(&e);
+                let words = netloom_sys::describe(&e);
                 let cut = words.chars().take(MAX_MESSAGE / 8).collect();
                 tell(&deputy.caller, &Event::Failed(cut));
                 process::exit_now(1)
