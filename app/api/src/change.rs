@@ -10,8 +10,7 @@ use axum::body::Bytes;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use netloom_lab::view::{
-    Changed, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewLink, NewNode,
-    NodeSettings,
+    Changed, Fates, LinkSettings, LinkStatus, MoveInterface, NewLink, NewNode, NodeSettings,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -150,32 +149,8 @@ pub(crate) async fn link(
     State(lab): State<Lab>,
     link: Result<Path<String>, PathRejection>,
 ) -> Answer<LinkStatus> {
-    let Path(asked) = link?;
-    let LabStatus { name, mut links, .. } = lab.quick(|s| s.status()).await?;
-    let known = links
-        .iter()
-        .position(|l| l.name == asked)
-        .or_else(|| links.iter().position(|l| is_end(l, &asked)));
-    let found = match known {
-        Some(found) => Some(found),
-        None => {
-            let words = asked.clone();
-            let full = lab.quick(move |s| name_of(&s.plan(), &words)).await?;
-            links.iter().position(|l| l.name == full)
-        }
-    };
-    found.map(|n| Json(links.swap_remove(n))).ok_or_else(|| Failure::no_link(name, &asked))
-}
-
-/// The name of a link given in another form.
-fn name_of(plan: &netloom_model::Plan, asked: &str) -> netloom_lab::Result<String> {
-    let (at, _) = netloom_model::lookup::find_link(plan, asked)?;
-    Ok(plan.links[at].name.clone())
-}
-
-/// A switch or a door does not identify a link: several may end there.
-fn is_end(link: &LinkStatus, asked: &str) -> bool {
-    asked.contains(':') && link.ends.iter().any(|end| end == asked)
+    let Path(link) = link?;
+    lab.quick(move |s| s.link(&link)).await.map(Json)
 }
 
 /// Change a link's impairments, take it down or up

@@ -60,16 +60,6 @@ impl Failure {
             .about("parameter", name)
     }
 
-    /// No such node in this lab.
-    pub(crate) fn no_node(lab: String, node: &str) -> Failure {
-        Failure::from(Error::NoNode { lab, node: node.to_owned(), hint: String::new() })
-    }
-
-    /// No such link in this lab.
-    pub(crate) fn no_link(lab: String, link: &str) -> Failure {
-        Failure::from(Error::NoLink { lab, link: link.to_owned(), hint: String::new() })
-    }
-
     /// An invalid body; names the wrong field.
     pub(crate) fn body(rejection: &JsonRejection) -> Failure {
         // The rejection itself only says that it is one.

@@ -171,10 +171,8 @@ async fn node(
     State(lab): State<Lab>,
     node: Result<Path<String>, PathRejection>,
 ) -> Answer<NodeStatus> {
-    let Path(name) = node?;
-    let LabStatus { name: lab, nodes, .. } = lab.quick(|s| s.status()).await?;
-    let found = nodes.into_iter().find(|n| n.name == name);
-    found.map(Json).ok_or_else(|| Failure::no_node(lab, &name))
+    let Path(node) = node?;
+    lab.quick(move |s| s.node(&node)).await.map(Json)
 }
 
 /// Read the output of a node's programs

@@ -14,13 +14,26 @@ use netloom_switch::control::requests::{Answer, Request};
 use crate::Result;
 use crate::view::{
     Changed, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewLink, NewNode,
-    NewSwitch, NodeSettings, PairReachability, Reachability, Repaired,
+    NewSwitch, NodeSettings, NodeStatus, PairReachability, Reachability, Repaired,
 };
 
 /// A running lab. All calls may block, and may come from several threads at once.
 pub trait Service: Send + Sync + 'static {
     /// How it is now.
     fn status(&self) -> Result<LabStatus>;
+
+    /// How one node is now, as in [`status`](Service::status).
+    ///
+    /// # Errors
+    /// No such node.
+    fn node(&self, node: &str) -> Result<NodeStatus>;
+
+    /// How one link is now, as in [`status`](Service::status). `link` is its name, an end of it, `NODE:IFACE`, or both
+    /// of its ends, `A,B`.
+    ///
+    /// # Errors
+    /// No such link, or several are meant.
+    fn link(&self, link: &str) -> Result<LinkStatus>;
 
     /// What was made.
     fn plan(&self) -> Arc<Plan>;

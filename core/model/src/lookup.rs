@@ -78,27 +78,23 @@ fn hint(plan: &Plan, asked: &str) -> String {
     found.map_or_else(String::new, |n| format!("; did you mean {n:?}?"))
 }
 
-/// Finds a link's position in the plan. It is given by its name; by one of its ends, `NODE:IFACE`, which is
-/// then the end meant; or by both ends, `A--B`, `A,B` or `A B`, in any order, where a node stands for each
-/// of its interfaces.
+/// Finds a link's position in the plan. It is given by its name; by one of its ends, `NODE:IFACE` or
+/// `host:IFACE`, which is then the end meant; or by both ends, `A--B`, `A,B` or `A B`, in any order, where a
+/// node stands for each of its interfaces.
 ///
 /// # Errors
 /// [`LookupError::NoLink`]; [`LookupError::Invalid`] if there are several links between the two.
 pub fn find_link(plan: &Plan, asked: &str) -> Result<(usize, Option<usize>)> {
     let name = asked.strip_prefix("link:").unwrap_or(asked);
-    if let Some(found) = plan.link(name) {
-        return Ok((found, None));
-    }
-    let end = |link: &PlannedLink| {
-        let named =
-            |e: &PlannedEnd| matches!(e, PlannedEnd::Node { .. }) && plan.end_text(e) == name;
-        link.ends.iter().position(named)
-    };
-    let found = plan.links.iter().enumerate().find_map(|(i, l)| Some((i, Some(end(l)?))));
-    if let Some(found) = found {
+    // A node may be called `link`.
+    if let Some(found) = named(plan, asked).or_else(|| named(plan, name)) {
         return Ok(found);
     }
-    match between(plan, name).as_slice() {
+    let mut found = between(plan, asked);
+    if found.is_empty() {
+        found = between(plan, name);
+    }
+    match found.as_slice() {
         [one] => Ok((*one, None)),
         [] => Err(no_link(plan, asked, name)),
         several => {
@@ -110,6 +106,19 @@ pub fn find_link(plan: &Plan, asked: &str) -> Result<(usize, Option<usize>)> {
             Err(LookupError::Invalid { object: format!("link {asked:?}"), reason })
         }
     }
+}
+
+/// The link of this name, or with this end.
+fn named(plan: &Plan, name: &str) -> Option<(usize, Option<usize>)> {
+    if let Some(found) = plan.link(name) {
+        return Some((found, None));
+    }
+    let is = |end: &PlannedEnd| {
+        matches!(end, PlannedEnd::Node { .. } | PlannedEnd::Host { .. })
+            && plan.end_text(end) == name
+    };
+    let links = plan.links.iter().enumerate();
+    links.into_iter().find_map(|(at, link)| Some((at, Some(link.ends.iter().position(is)?))))
 }
 
 /// Positions of the links between two ends that are written as one word.
@@ -139,4 +148,35 @@ fn no_link(plan: &Plan, asked: &str, name: &str) -> LookupError {
     let near = plan.links.iter().find(|l| l.name.contains(name) && !name.is_empty());
     let hint = near.map_or_else(String::new, |l| format!("; did you mean {:?}?", l.name));
     LookupError::NoLink { lab: plan.lab.clone(), link: asked.to_owned(), hint }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_go_by_name_by_end_and_by_both_ends() {
+        let text = "name: t\nnodes: {link: {}, b: {}}\nswitches: {s: {}}\n\
+                    links: [[link, b], [link, s], ['host:lan', s]]\n";
+        let lab = crate::parse("t.yaml", text.as_bytes(), "t").unwrap();
+        let plan = crate::plan::plan(&lab).unwrap();
+        for (asked, found) in [
+            ("b:eth0", (0, Some(1))),
+            ("b,link", (0, None)),
+            ("link:b,link", (0, None)),
+            ("host:lan", (2, Some(0))),
+            // A node that is called as the prefix.
+            ("link:eth0--b:eth0", (0, None)),
+            ("link:link:eth0--b:eth0", (0, None)),
+            ("link:eth1", (1, Some(0))),
+            ("link:link:eth1", (1, Some(0))),
+            ("link:eth0,b", (0, None)),
+            ("link:eth1 s", (1, None)),
+        ] {
+            assert_eq!(find_link(&plan, asked), Ok(found), "{asked}");
+        }
+        for asked in ["s", "link", "internet", "lan", ""] {
+            assert!(find_link(&plan, asked).is_err(), "{asked}");
+        }
+    }
 }

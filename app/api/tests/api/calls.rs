@@ -32,7 +32,7 @@ fn each_call_arrives_and_its_answer_comes_back_whole() {
     client.without_timeout().down().unwrap();
     let asked = served.fake.asked.lock().unwrap().join(", ");
     let pings = "ping [6] 250ms, ping h1 r 1/x [4] 10 20ms 30ms";
-    let expected = format!("status, status, repair, {pings}, log r 1/x 7, log h1 8, down");
+    let expected = format!("status, node r 1/x, repair, {pings}, log r 1/x 7, log h1 8, down");
     assert_eq!(asked, expected);
 }
 

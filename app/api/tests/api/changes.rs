@@ -133,7 +133,7 @@ fn refused_changes_keep_status_and_words() {
     assert_eq!(wrong, (400, "node \"h1\": cpu: takes a number".into()));
     let words = "link \"none\": not in lab \"fake\"";
     let hint = "; `netloom link list` shows them";
-    assert_eq!(refused(client.link("none")), (404, words.into()));
+    assert_eq!(refused(client.link("none")), (404, format!("{words}{hint}")));
     let change = LinkSettings::default();
     assert_eq!(refused(client.set_link("none", &change)), (404, format!("{words}{hint}")));
     assert_eq!(refused(client.note_fates("none", None)), (404, format!("{words}{hint}")));

@@ -10,7 +10,7 @@ use std::time::Duration;
 use netloom_api::{Server, serve};
 use netloom_lab::view::{
     Changed, FateView, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewLink, NewNode,
-    NewSwitch, NodeSettings, PairReachability, Reachability, Repaired,
+    NewSwitch, NodeSettings, NodeStatus, PairReachability, Reachability, Repaired,
 };
 use netloom_lab::{Error, Result, Service};
 use netloom_measure::{Interfaces, Probe};
@@ -173,6 +173,21 @@ impl Service for Fake {
     fn status(&self) -> Result<LabStatus> {
         self.note("status")?;
         Ok(status())
+    }
+
+    fn node(&self, node: &str) -> Result<NodeStatus> {
+        self.known(node)?;
+        self.note(format!("node {node}"))?;
+        Ok(status().nodes.into_iter().find(|n| n.name == node).expect("a node of the fake's"))
+    }
+
+    fn link(&self, link: &str) -> Result<LinkStatus> {
+        let at = match link {
+            "l" | "h1:eth0" | "h1,s1" => 0,
+            other => self.known_link(other).map(|()| 1)?,
+        };
+        self.note(format!("link {link}"))?;
+        Ok(status().links.remove(at))
     }
 
     fn plan(&self) -> Arc<Plan> {

@@ -56,13 +56,7 @@ impl Running {
             self.set_up(&mut work, at, up)?;
         }
         drop(work);
-        let name = link.name.clone();
-        let links = self.status()?.links.into_iter();
-        links.into_iter().find(|l| l.name == name).ok_or_else(|| Error::NoLink {
-            lab: state.plan.lab.clone(),
-            link: name,
-            hint: String::new(),
-        })
+        self.link(&link.name)
     }
 
     /// Makes these impairments hold; as it was where that is refused.
@@ -137,6 +131,11 @@ impl Running {
     }
 }
 
+/// Whether a link has a wire, or should have one.
+pub(crate) fn has_wire(state: &State, link: &PlannedLink) -> bool {
+    link.is_impaired() || state.form(link) == LinkForm::Wired
+}
+
 /// The wire of a link as it is shown; `None` where there is none. `directions` are those of the whole
 /// lab, or `None` when the process is gone.
 pub(crate) fn view(
@@ -146,7 +145,7 @@ pub(crate) fn view(
     restarts: u32,
 ) -> Option<WireView> {
     let plan = &state.plan;
-    if !link.is_impaired() && state.form(link) != LinkForm::Wired {
+    if !has_wire(state, link) {
         return None;
     }
     let one = |from: usize| -> Option<DirectionView> {

@@ -384,6 +384,17 @@ impl Running {
         plan.nodes.iter().map(living).collect()
     }
 
+    /// The same of some nodes; the others have none here.
+    pub(crate) fn pids_of(&self, plan: &Plan, slots: &BTreeSet<Slot>) -> Vec<Option<Pid>> {
+        let work = self.work();
+        let mut pids = vec![None; plan.nodes.len()];
+        for slot in slots {
+            let init = work.inits.get(&plan.nodes[*slot].id).filter(|i| i.lives());
+            pids[slot.get()] = init.map(|i| i.pid);
+        }
+        pids
+    }
+
     /// Ids of nodes and pids of their living inits.
     pub(crate) fn living_inits(&self) -> Vec<(NodeId, i32)> {
         let work = self.work();

@@ -7,13 +7,14 @@
 //! a root, a node that is made here gets that of the node it is in, and no descriptor of a directory is handed
 //! out, since `..` leads up from one.
 
+use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use netloom_measure::Probe;
 use netloom_model::Plan;
-use netloom_model::plan::NodeId;
+use netloom_model::plan::{NodeId, PlannedEnd};
 use netloom_node::entry::Door;
 use netloom_node::log::Record;
 use netloom_node::ping::Pace;
@@ -79,6 +80,28 @@ fn strip(text: &str, prefix: &str) -> String {
     }
     out.push_str(rest);
     out
+}
+
+/// A node as it is shown in here, if it is: `shown` has the names of the links that are.
+fn local_node(mut node: NodeStatus, prefix: &str, shown: &BTreeSet<String>) -> Option<NodeStatus> {
+    let local = |name: &str| name.strip_prefix(prefix).map(str::to_owned);
+    node.name = local(&node.name)?;
+    node.parent = node.parent.and_then(|p| local(&p));
+    for interface in &mut node.interfaces {
+        let known = shown.contains(&interface.link);
+        interface.link = if known { strip(&interface.link, prefix) } else { String::new() };
+    }
+    for sender in node.protect.iter_mut().flat_map(|p| &mut p.senders) {
+        sender.sender = local(&sender.sender).unwrap_or_else(|| "(outside)".to_owned());
+    }
+    Some(node)
+}
+
+/// Names of the links that lie wholly below a node.
+fn links_below(plan: &Plan, prefix: &str) -> BTreeSet<String> {
+    let inner = |end: &PlannedEnd| plan.end_text(end).starts_with(prefix);
+    let links = plan.links.iter().filter(|link| link.ends.iter().all(inner));
+    links.map(|link| link.name.clone()).collect()
 }
 
 impl Scoped {
@@ -170,7 +193,7 @@ impl Scoped {
     }
 
     /// The link that is meant, which must lie wholly in here.
-    fn link(&self, link: &str) -> Result<String> {
+    fn link_here(&self, link: &str) -> Result<String> {
         let own = self.own_name()?;
         let state = self.running.state();
         let none =
@@ -196,23 +219,9 @@ impl Scoped {
     fn view(&self, mut status: LabStatus) -> Result<LabStatus> {
         let own = self.own_name()?;
         let prefix = format!("{own}/");
-        let local = |name: &str| name.strip_prefix(&prefix).map(str::to_owned);
-        let all = |text: &str| strip(text, &prefix);
-        let inner = |ends: &[String; 2]| ends.iter().all(|e| e.starts_with(&prefix));
-        status.links.retain(|l| inner(&l.ends));
-        let shown: Vec<String> = status.links.iter().map(|l| l.name.clone()).collect();
-        let node = |mut n: NodeStatus| -> Option<NodeStatus> {
-            n.name = local(&n.name)?;
-            n.parent = n.parent.and_then(|p| local(&p));
-            for interface in &mut n.interfaces {
-                let known = shown.contains(&interface.link);
-                interface.link = if known { all(&interface.link) } else { String::new() };
-            }
-            for sender in n.protect.iter_mut().flat_map(|p| &mut p.senders) {
-                sender.sender = local(&sender.sender).unwrap_or_else(|| "(outside)".to_owned());
-            }
-            Some(n)
-        };
+        status.links.retain(|l| l.ends.iter().all(|end| end.starts_with(&prefix)));
+        let shown: BTreeSet<String> = status.links.iter().map(|l| l.name.clone()).collect();
+        let node = |n: NodeStatus| local_node(n, &prefix, &shown);
         status.nodes = status.nodes.into_iter().filter_map(node).collect();
         for link in &mut status.links {
             self.localise(&prefix, link);
@@ -250,6 +259,22 @@ impl Scoped {
 impl Service for Scoped {
     fn status(&self) -> Result<LabStatus> {
         self.view(self.running.status()?)
+    }
+
+    fn node(&self, node: &str) -> Result<NodeStatus> {
+        let own = self.own_name()?;
+        let (full, prefix) = (format!("{own}/{node}"), format!("{own}/"));
+        let found = self.running.node(&full).map_err(|e| self.seen(e))?;
+        let shown = links_below(&self.running.state().plan, &prefix);
+        let none =
+            || Error::NoNode { lab: short(&own), node: node.to_owned(), hint: String::new() };
+        local_node(found, &prefix, &shown).ok_or_else(none)
+    }
+
+    fn link(&self, link: &str) -> Result<LinkStatus> {
+        let mut status = self.running.link(&self.link_here(link)?).map_err(|e| self.seen(e))?;
+        self.localise(&format!("{}/", self.own_name()?), &mut status);
+        Ok(status)
     }
 
     fn plan(&self) -> Arc<Plan> {
@@ -356,7 +381,7 @@ impl Service for Scoped {
     }
 
     fn set_link(&self, link: &str, change: &LinkSettings) -> Result<LinkStatus> {
-        let link = self.link(link)?;
+        let link = self.link_here(link)?;
         let mut status = self.running.impair(&link, change).map_err(|e| self.seen(e))?;
         self.localise(&format!("{}/", self.own_name()?), &mut status);
         Ok(status)
@@ -377,16 +402,16 @@ impl Service for Scoped {
     }
 
     fn delete_link(&self, link: &str) -> Result<Changed> {
-        let gone = self.running.remove_link(&self.link(link)?).map_err(|e| self.seen(e))?;
+        let gone = self.running.remove_link(&self.link_here(link)?).map_err(|e| self.seen(e))?;
         self.local_change(gone)
     }
 
     fn note_fates(&self, link: &str, keep: Option<usize>) -> Result<()> {
-        self.running.note(&self.link(link)?, keep).map_err(|e| self.seen(e))
+        self.running.note(&self.link_here(link)?, keep).map_err(|e| self.seen(e))
     }
 
     fn fates(&self, link: &str, end: usize, after: Option<u64>, wait: Duration) -> Result<Fates> {
-        let link = self.link(link)?;
+        let link = self.link_here(link)?;
         self.running.fates_of(&link, end, after, wait).map_err(|e| self.seen(e))
     }
 

@@ -1,14 +1,14 @@
 //! What a running lab is asked: implements [`Service`]. What is shown is read from the kernel when it is asked for.
 
+use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use netloom_measure::Probe;
 use netloom_model::Plan;
-use netloom_model::lookup::slot;
-use netloom_model::plan::NodeId;
-use netloom_model::plan::Slot;
+use netloom_model::lookup::{find_link, slot};
+use netloom_model::plan::{NodeId, Slot};
 use netloom_node::control::{self, Connection};
 use netloom_node::entry::Door;
 use netloom_node::init;
@@ -19,10 +19,10 @@ use netloom_switch::control::requests::{Answer, Request};
 use netloom_sys::cgroup::Join;
 
 use crate::run::running::{Made, Phase, Running};
-use crate::run::status;
+use crate::run::status::{self, Sources};
 use crate::view::{
     Changed, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewLink, NewNode,
-    NewSwitch, NodeSettings, PairReachability, Reachability, Repaired,
+    NewSwitch, NodeSettings, NodeStatus, PairReachability, Reachability, Repaired,
 };
 use crate::{Error, Result, Service};
 
@@ -39,7 +39,22 @@ impl Service for Running {
         let kept = self.kept.keepers.all().into_iter().all(|keeper| keeper.is_whole(&state));
         let whole = self.has_core() && pids.iter().all(Option::is_some) && kept;
         let phase = self.phase();
-        status::read(&status::Sources { running: self, state: &state, pids: &pids, whole, phase })
+        status::read(&Sources { running: self, state: &state, pids: &pids, phase }, whole)
+    }
+
+    fn node(&self, node: &str) -> Result<NodeStatus> {
+        let state = self.state();
+        let at = slot(&state.plan, node)?;
+        let (pids, phase) = (self.pids_of(&state.plan, &BTreeSet::from([at])), self.phase());
+        status::read_node(&Sources { running: self, state: &state, pids: &pids, phase }, at)
+    }
+
+    fn link(&self, link: &str) -> Result<LinkStatus> {
+        let state = self.state();
+        let (at, _) = find_link(&state.plan, link)?;
+        let slots = status::ends_and_guests(&state, &state.plan.links[at]);
+        let (pids, phase) = (self.pids_of(&state.plan, &slots), self.phase());
+        status::read_link(&Sources { running: self, state: &state, pids: &pids, phase }, at)
     }
 
     fn plan(&self) -> Arc<Plan> {

@@ -1,14 +1,15 @@
 //! Reads how a lab is: inits, cgroups, programs and interfaces, from the kernel.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
 
 use netloom_model::Plan;
-use netloom_model::plan::Slot;
-use netloom_model::plan::{Interface, PlannedEnd, PlannedLink, PlannedNode};
+use netloom_model::plan::{Interface, LinkSide, PlannedEnd, PlannedLink, PlannedNode, Slot};
 use netloom_netlink::{AddressInfo, LinkInfo, Socket, diag};
 use netloom_node::control::{Answer, Connection, NodeReport, ProgramState, Request};
 use netloom_node::spec::socket_name;
 use netloom_sys::namespace;
+use netloom_wire::control::DirectionState;
 use rustix::process::Pid;
 
 use crate::build::starting::has_work;
@@ -21,7 +22,7 @@ use crate::store::moved::Home;
 use crate::store::state::{Folder, State};
 use crate::view::{
     ChildrenView, DropView, InterfaceStatus, LabState, LabStatus, LimitsView, LinkStatus,
-    NodeState, NodeStatus, ProgramView, ProtectView, SwitchStatus, Traffic, WireView,
+    NodeState, NodeStatus, ProgramView, ProtectView, SwitchStatus, Traffic,
 };
 use crate::{Error, Result};
 
@@ -33,13 +34,14 @@ const FEWEST_A_THREAD: usize = 64;
 pub(crate) struct Sources<'a> {
     pub(crate) running: &'a Running,
     pub(crate) state: &'a State,
-    /// The living inits of nodes, by slot.
+    /// The living inits of nodes, by slot; only those of the nodes that are read need be there.
     pub(crate) pids: &'a [Option<Pid>],
-    /// All of them and the core's live.
-    pub(crate) whole: bool,
     /// How far the lab is.
     pub(crate) phase: Phase,
 }
+
+/// What the wires' process tells of its wires, by link and end.
+type Directions = BTreeMap<LinkSide, DirectionState>;
 
 /// What one visit to a node's namespace finds.
 #[derive(Default)]
@@ -49,26 +51,19 @@ struct Visit {
     sockets: Option<u64>,
 }
 
-/// Reads all of it.
-pub(crate) fn read(sources: &Sources<'_>) -> Result<LabStatus> {
+/// Reads all of it. `whole`: all inits and what the lab keeps live.
+pub(crate) fn read(sources: &Sources<'_>, whole: bool) -> Result<LabStatus> {
     let state = sources.state;
     let plan = &state.plan;
     let nodes = nodes(sources)?;
-    let wires = &sources.running.kept.keepers.wires;
     let directions = sources.running.wire_states(state);
-    let restarts = wires.restarts();
-    let link = |l: &PlannedLink| {
-        let wire = impairing::view(state, l, directions.as_ref(), restarts);
-        let plugged = sources.running.kept.keepers.switches.is_plugged(plan, l);
-        let mut status = link(plan, l, &nodes, wire, plugged);
-        status.down = state.down.contains(&l.id);
-        status.up &= !status.down && !state.lost.contains_key(&l.id);
-        status
-    };
-    let links = plan.links.iter().map(link).collect();
+    let found = |slot: Slot| nodes[slot.get()].interfaces.as_slice();
+    let everywhere: Vec<Slot> = plan.slots().collect();
+    let links = plan.links.iter();
+    let links = links.map(|l| link(sources, l, directions.as_ref(), &found, &everywhere)).collect();
     Ok(LabStatus {
         name: plan.lab.clone(),
-        state: lab_state(sources, &nodes),
+        state: lab_state(sources, whole, &nodes),
         digest: plan.digest.clone(),
         pid: rustix::process::getpid().as_raw_nonzero().get(),
         since: state.since,
@@ -80,12 +75,51 @@ pub(crate) fn read(sources: &Sources<'_>) -> Result<LabStatus> {
     })
 }
 
-fn lab_state(sources: &Sources<'_>, nodes: &[NodeStatus]) -> LabState {
+/// Reads one node, by its place in the plan.
+pub(crate) fn read_node(sources: &Sources<'_>, slot: Slot) -> Result<NodeStatus> {
+    on_a_thread(|| Ok(node(sources, slot, &visit(sources, slot)?)))
+}
+
+/// Reads one link, by its place in the plan: visits the nodes where its interfaces belong or are.
+pub(crate) fn read_link(sources: &Sources<'_>, at: usize) -> Result<LinkStatus> {
+    let state = sources.state;
+    let planned = &state.plan.links[at];
+    let mut found = BTreeMap::new();
+    for slot in ends_and_guests(state, planned) {
+        let visit = on_a_thread(|| visit(sources, slot))?;
+        let held = held(sources, slot, &visit);
+        found.insert(slot, interface_statuses(state, slot, &visit.links, &held));
+    }
+    let slots: Vec<Slot> = found.keys().copied().collect();
+    let found = |slot: Slot| found.get(&slot).map_or(&[][..], Vec::as_slice);
+    let directions = match impairing::has_wire(state, planned) {
+        true => sources.running.wire_states(state),
+        false => None,
+    };
+    Ok(link(sources, planned, directions.as_ref(), &found, &slots))
+}
+
+/// Places of the nodes at the ends of a link, and of those to which its interfaces were moved.
+pub(crate) fn ends_and_guests(state: &State, link: &PlannedLink) -> BTreeSet<Slot> {
+    let plan = &state.plan;
+    let mut slots = BTreeSet::new();
+    for end in &link.ends {
+        let PlannedEnd::Node { node, interface } = end else { continue };
+        let index = plan.nodes[*node].interfaces[*interface].index;
+        let home = Home::Node { node: plan.nodes[*node].id, index };
+        let hosts = state.moved.iter().filter(|m| m.home == home);
+        slots.insert(*node);
+        slots.extend(hosts.filter_map(|m| plan.slot_of(m.node)));
+    }
+    slots
+}
+
+fn lab_state(sources: &Sources<'_>, whole: bool, nodes: &[NodeStatus]) -> LabState {
     let troubled = |n: &NodeStatus| matches!(n.state, NodeState::Degraded | NodeState::Failed);
     match sources.phase {
         Phase::Making | Phase::Starting => LabState::Starting,
         Phase::Failed => LabState::Failed,
-        Phase::Up | Phase::Ended if sources.whole && !nodes.iter().any(troubled) => LabState::Up,
+        Phase::Up | Phase::Ended if whole && !nodes.iter().any(troubled) => LabState::Up,
         Phase::Up | Phase::Ended => LabState::Degraded,
     }
 }
@@ -138,10 +172,7 @@ fn node(sources: &Sources<'_>, slot: Slot, found: &Visit) -> NodeStatus {
     let limits = &planned.limits;
     let counts = running.kept.keepers.guards.sockets(state, planned);
     let protect = running.kept.keepers.guards.protection(state, slot);
-    let held = match pid {
-        Some(_) => addresses::ordered(planned, &found.links, &found.addresses),
-        None => addresses::planned(planned),
-    };
+    let held = held(sources, slot, found);
     let interfaces = interface_statuses(state, slot, &found.links, &held);
     let report = pid.and_then(|_| report(&running.folder, planned)).unwrap_or_default();
     let programs: Vec<ProgramView> = report.programs.iter().map(program).collect();
@@ -185,6 +216,15 @@ fn node(sources: &Sources<'_>, slot: Slot, found: &Visit) -> NodeStatus {
         addresses: held.iter().map(|held| held.address.to_string()).collect(),
         programs,
         interfaces,
+    }
+}
+
+/// The addresses that a node has.
+fn held(sources: &Sources<'_>, slot: Slot, found: &Visit) -> Vec<Held> {
+    let planned = &sources.state.plan.nodes[slot];
+    match sources.pids[slot.get()] {
+        Some(_) => addresses::ordered(planned, &found.links, &found.addresses),
+        None => addresses::planned(planned),
     }
 }
 
@@ -340,30 +380,38 @@ fn switch(plan: &Plan, index: usize) -> SwitchStatus {
     }
 }
 
-fn link(
-    plan: &Plan,
+/// A link. `found` has the interfaces of nodes, as far as these may have one of the link's: `slots`.
+fn link<'f>(
+    sources: &Sources<'_>,
     link: &PlannedLink,
-    nodes: &[NodeStatus],
-    wire: Option<WireView>,
-    plugged: bool,
+    directions: Option<&Directions>,
+    found: &impl Fn(Slot) -> &'f [InterfaceStatus],
+    slots: &[Slot],
 ) -> LinkStatus {
-    let carries = plugged && wire.as_ref().is_none_or(|w| w.state == "running");
+    let state = sources.state;
+    let plan = &state.plan;
+    let keepers = &sources.running.kept.keepers;
+    let wire = impairing::view(state, link, directions, keepers.wires.restarts());
+    let runs = wire.as_ref().is_none_or(|w| w.state == "running");
     let up = |end: &PlannedEnd| match end {
         PlannedEnd::Node { node, interface } => {
             let name = &plan.nodes[*node].interfaces[*interface].name;
             // One that was moved is seen where it is.
-            let here = nodes[node.get()].interfaces.iter().find(|i| i.name == *name);
-            let anywhere =
-                || nodes.iter().flat_map(|n| &n.interfaces).find(|i| i.link == link.name);
-            here.or_else(anywhere).and_then(|i| i.up) == Some(true)
+            let here = found(*node).iter().find(|i| i.name == *name);
+            let all = slots.iter().flat_map(|slot| found(*slot));
+            here.or_else(|| all.into_iter().find(|i| i.link == link.name)).and_then(|i| i.up)
+                == Some(true)
         }
         _ => true,
     };
+    let down = state.down.contains(&link.id);
+    let kept = !down && !state.lost.contains_key(&link.id);
+    let carries = kept && runs && keepers.switches.is_plugged(plan, link);
     LinkStatus {
         name: link.name.clone(),
         ends: [plan.end_text(&link.ends[0]), plan.end_text(&link.ends[1])],
         up: carries && link.ends.iter().all(up),
-        down: false,
+        down,
         wire,
     }
 }
