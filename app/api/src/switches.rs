@@ -57,10 +57,11 @@ pub(crate) async fn delete_switch(
     responses(
         (status = 200, description = "What it answers to this request",
             body = SwitchAnswer),
-        (status = 400, description = "The body cannot be used, or the switch refuses it",
+        (status = 400, description = "The body cannot be used, it is to stop, or the switch is not of kind `shm`",
             body = Problem),
         (status = 404, description = "No such switch", body = Problem),
-        (status = 409, description = "Its process is not there at the moment", body = Problem),
+        (status = 409, description = "The switch refuses it, or its process is not there at the moment",
+            body = Problem),
         (status = "default", description = "Not done", body = Problem),
     )
 )]

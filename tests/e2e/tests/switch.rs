@@ -286,6 +286,36 @@ fn a_switch_on_its_own_is_made_and_removed() {
 }
 
 #[test]
+fn what_the_api_refuses_to_ask_a_switch_leaves_it_as_it_is() {
+    let machine = machine!();
+    machine.up(LAB);
+    wait_for_ports(&machine, 3, &[]);
+    let before = pids(&machine);
+    let socket = machine.scratch().runtime_dir().join("shm/api.sock");
+    let ask = |request: &str| {
+        let words = ["-sS", "-w", "\n%{http_code}", "-d", request, "--unix-socket"];
+        let url = "http://lab/v1/switches/s/requests";
+        Run::new("curl")
+            .args(words)
+            .args([socket.as_os_str(), url.as_ref()])
+            .finish()
+            .code(0)
+            .text()
+    };
+    for (request, status, says) in [
+        (r#""stop""#, "400", "ends with its lab"),
+        (r#"{"delete-mirror": {"mirror": 9}}"#, "409", "mirror 9"),
+        (r#""format""#, "400", "format"),
+    ] {
+        let told = ask(request);
+        assert!(told.ends_with(&format!("\n{status}")), "{request}: {told}");
+        assert!(told.contains(says), "{request}: {told}");
+    }
+    assert_eq!(pids(&machine), before);
+    machine.down();
+}
+
+#[test]
 fn what_cannot_be_is_told_by_name() {
     let machine = machine!();
     let lab = |switch: &str| {

@@ -142,7 +142,9 @@ fn refused_changes_keep_status_and_words() {
     let busy = refused(client.delete_switch("s 1", false));
     assert_eq!(busy, (409, "switch \"s 1\": ports are on it: p".into()));
     let wrong = refused(client.ask_switch("s 1", &Request::DeleteMirror { mirror: 7 }));
-    assert_eq!(wrong, (400, "switch \"s 1\": mirror 7: there is none".into()));
+    assert_eq!(wrong, (409, "switch \"s 1\": mirror 7: there is none".into()));
+    let wrong = refused(client.ask_switch("s 1", &Request::Stop));
+    assert_eq!(wrong, (400, "switch \"s 1\": it ends with its lab".into()));
 }
 
 #[test]

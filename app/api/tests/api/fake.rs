@@ -349,6 +349,7 @@ impl Service for Fake {
     fn ask_switch(&self, switch: &str, request: &Request) -> Result<Answer> {
         self.known_switch(switch)?;
         self.note(format!("ask {switch} {}", serde_json::to_string(request).unwrap()))?;
+        let object = format!("switch {switch:?}");
         let mac = netloom_switch::rules::Mac([2, 0, 0, 0, 0, 1]);
         let entry = MacEntry { mac, vlan: 7, port: 1, age: 3 };
         Ok(match request {
@@ -356,8 +357,14 @@ impl Service for Fake {
             Request::Macs { .. } => Answer::Macs(vec![MacTable { port: 1, entries: vec![entry] }]),
             Request::AddMirror(_) => Answer::Mirror(1),
             Request::DeleteMirror { mirror } if *mirror != 1 => {
-                let reason = format!("mirror {mirror}: there is none");
-                return Err(Error::Invalid { object: format!("switch {switch:?}"), reason });
+                return Err(Error::Busy {
+                    object,
+                    reason: format!("mirror {mirror}: there is none"),
+                });
+            }
+            Request::Stop => {
+                let reason = "it ends with its lab".to_owned();
+                return Err(Error::Invalid { object, reason });
             }
             _ => Answer::Done,
         })

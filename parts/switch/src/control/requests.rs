@@ -74,7 +74,8 @@ pub enum Request {
         /// The port.
         port: PortKey,
     },
-    /// Stops the switch. Established edges between ports continue. Answered by `done`.
+    /// Ends the switch's process; established edges between ports continue. Answered by `done`. A lab does not pass
+    /// it on: it refuses, since its switches end with it or when they are deleted.
     Stop,
 }
 
