@@ -104,7 +104,7 @@ impl SwitchKind {
 #[derive(Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = PlannedSwitchKind))]
 pub(crate) struct Stored {
-    /// What can be chosen of a switch in shared memory; not there for a bridge of the kernel.
+    /// The options of a switch in shared memory; absent for a kernel bridge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     shm: Option<ShmSwitch>,
 }

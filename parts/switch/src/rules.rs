@@ -32,7 +32,7 @@ pub enum Vlan {
         #[serde(default, with = "maybe_number", skip_serializing_if = "Option::is_none")]
         #[cfg_attr(feature = "schema", schema(value_type = Option<u16>))]
         native: Option<Vid>,
-        /// The VLANs allowed with a tag, as `1-3,7`; all when not given.
+        /// The VLANs allowed with a tag, as `1-3,7`; all by default.
         #[serde(default = "all", with = "text")]
         #[cfg_attr(feature = "schema", schema(value_type = String))]
         allowed: VidSet,
@@ -54,7 +54,7 @@ impl From<&Vlan> for VlanMode {
     }
 }
 
-/// The rules of one port; what is not given is no rule. They belong to its number, whoever has it.
+/// The rules of one port; an absent one does not restrict it. They belong to its number, whoever has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -76,7 +76,7 @@ pub struct PortRules {
     #[serde(default, with = "texts", skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
     pub macs: Vec<Mac>,
-    /// Whether others learn addresses from its frames; they do when not given.
+    /// Whether others learn addresses from its frames; they do by default.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub learn: bool,
 }
@@ -141,11 +141,11 @@ pub struct Mirror {
     pub to: u16,
     /// The sources.
     pub sources: Vec<Source>,
-    /// The frames to copy, as `vlan 7, tcp`; all when not given.
+    /// The frames to copy, as `vlan 7, tcp`; all by default.
     #[serde(default, with = "text")]
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub filter: MirrorFilter,
-    /// Whether the session ends when the port that receives the copies leaves; not when not given.
+    /// Whether the session ends when the port that receives the copies leaves; by default it stays.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub temporary: bool,
 }

@@ -58,7 +58,7 @@ pub(super) mod text {
     }
 }
 
-/// What became of frames that are in no block.
+/// Counts of frames that are in no block.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Counts")]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = SpotCounts))]
@@ -69,11 +69,11 @@ pub(super) struct CountsWords {
     unmatched: u64,
     /// Packets of a filter with neither mark.
     unmarked: u64,
-    /// Packets with a mark of no block that can be counted any more or yet.
+    /// Packets with the mark of a block that cannot be counted any more or yet.
     outside: u64,
-    /// Frames whose filter was not in the cache and was searched for.
+    /// Frames whose filter was missing from the cache and was searched.
     searched: u64,
-    /// Of these, those for which the cache had no room. Their counts are right all the same.
+    /// Of these, frames for which the cache had no room. They are counted correctly nevertheless.
     overflow: u64,
     /// Packets that could not be marked.
     unwritten: u64,
