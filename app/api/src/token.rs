@@ -6,7 +6,7 @@
 
 use std::hint::black_box;
 
-use rustix::rand::{GetRandomFlags, getrandom};
+use netloom_sys::random;
 
 use crate::{Error, Result};
 
@@ -26,18 +26,12 @@ impl Token {
     /// # Errors
     /// Errors of the kernel.
     pub fn random() -> Result<Token> {
-        let mut bytes = [0u8; RANDOM];
-        let mut filled = 0;
-        while filled < RANDOM {
-            match getrandom(&mut bytes[filled..], GetRandomFlags::empty()) {
-                Ok(count) => filled += count,
-                Err(rustix::io::Errno::INTR) => {}
-                Err(e) => {
-                    let (object, operation) = ("token", "draw at random");
-                    return Err(Error::Process { object, operation, source: e.into() });
-                }
-            }
-        }
+        let (object, operation) = ("token", "draw at random");
+        let bytes = random::array::<RANDOM>().map_err(|e| Error::Process {
+            object,
+            operation,
+            source: e.into(),
+        })?;
         Ok(Token(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
     }
 

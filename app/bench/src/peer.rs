@@ -25,6 +25,7 @@ use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use netloom_packet::checksum::checksum;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, ipproto, recv, sendto, socket};
 use serde::Serialize;
@@ -221,17 +222,6 @@ fn request(id: u16, sequence: u16) -> [u8; REQUEST] {
     let sum = checksum(&packet);
     packet[2..4].copy_from_slice(&sum.to_be_bytes());
     packet
-}
-
-fn checksum(bytes: &[u8]) -> u16 {
-    let words = bytes
-        .chunks(2)
-        .map(|pair| u32::from(pair[0]) << 8 | pair.get(1).copied().map_or(0, u32::from));
-    let mut sum: u32 = words.sum();
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !u16::try_from(sum).unwrap_or(u16::MAX)
 }
 
 /// Whether an IPv4 packet is an echo reply to this process; raw sockets also see the requests on lo.

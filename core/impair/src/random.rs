@@ -1,14 +1,13 @@
 //! Random numbers by position, not in sequence: a function of seed, stream and packet number.
 //!
 //! Each kind of impairment draws from a stream of its own, so that its fates do not
-//! depend on whether another is active. A draw is two rounds of the finaliser of SplitMix64 (Steele,
-//! Lea, Flood: Fast Splittable Pseudorandom Number Generators, OOPSLA 2014; constants of
-//! Stafford's variant 13). Not for secrets.
+//! depend on whether another is active. A draw is two rounds of the output function of SplitMix64. Not
+//! for secrets.
+
+use netloom_digest::fnv1a;
+use netloom_digest::splitmix::{STEP, mix};
 
 use crate::Share;
-
-/// 2^64 divided by the golden ratio, odd: the step of SplitMix64.
-const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// What a number is drawn for. The discriminant affects the numbers: do not renumber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,22 +59,10 @@ impl Random {
     }
 }
 
-/// The finaliser of SplitMix64: a bijection in which every bit of the input affects every bit.
-fn mix(mut x: u64) -> u64 {
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
-}
-
 /// The seed of one direction of a link: from the configured seed, else from the link's name
 /// (64-bit FNV-1a over it). The two directions differ in either case.
 pub fn seed_for(link: &str, direction: u8, asked: Option<u64>) -> u64 {
-    let name = || {
-        link.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-        })
-    };
-    let base = asked.unwrap_or_else(name);
+    let base = asked.unwrap_or_else(|| fnv1a::hash(link.as_bytes()));
     mix(base.wrapping_add(u64::from(direction).wrapping_mul(STEP)))
 }
 
@@ -86,12 +73,12 @@ mod tests {
     #[test]
     fn numbers_stay_the_same_for_ever() {
         let random = Random::new(42);
-        assert_eq!(mix(0x9e37_79b9_7f4a_7c15), 0xe220_a839_7b1d_cdaf, "SplitMix64 of seed 0");
-        assert_eq!(random.draw(Stream::Loss, 0), random.draw(Stream::Loss, 0));
-        assert_ne!(random.draw(Stream::Loss, 0), random.draw(Stream::Loss, 1));
-        assert_ne!(random.draw(Stream::Loss, 0), random.draw(Stream::Corrupt, 0));
-        assert_ne!(seed_for("a--b", 0, None), seed_for("a--b", 1, None));
-        assert_ne!(seed_for("a--b", 0, Some(1)), seed_for("a--b", 1, Some(1)));
+        assert_eq!(random.draw(Stream::Loss, 0), 0x8735_1852_4582_fffb);
+        assert_eq!(random.draw(Stream::Loss, 1), 0xded0_142e_22d7_7a69);
+        assert_eq!(random.draw(Stream::Bit, 7), 0x4e91_86f9_bcf5_dd72);
+        let seeds = |asked| [0, 1].map(|direction| seed_for("a--b", direction, asked));
+        assert_eq!(seeds(None), [0xa429_ead4_ac61_81c9, 0xfec7_7634_44dd_44e7]);
+        assert_eq!(seeds(Some(1)), [0x5692_161d_100b_05e5, 0x910a_2dec_8902_5cc1]);
     }
 
     #[test]

@@ -82,6 +82,7 @@ mod tests {
         assert_eq!(fold(add(0, &bytes)), 0xddf2);
         assert_eq!(fold(add(0, &bytes[..7])), 0xdcfb);
         assert_eq!(fold(u64::MAX), 0xffff);
+        assert_eq!((checksum(&[0xff]), checksum(&[])), (!0xff00, 0xffff));
     }
 
     /// Computed by another program.

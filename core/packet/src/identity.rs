@@ -9,6 +9,8 @@
 //! after that. Never TTL, DSCP, ECN, TCP flags, a checksum, the Ethernet header, or padding.
 //! Of any other frame, or an unreadable IP packet: all bytes.
 
+use netloom_digest::splitmix::mix;
+
 use crate::error::be32;
 use crate::headers::{Headers, Ip, TCP, UDP};
 
@@ -106,7 +108,7 @@ fn part(bytes: &[u8], from: usize, to: usize) -> &[u8] {
 }
 
 /// A 64-bit hash of bytes. h = length x A; for each 8 bytes, least significant first and the last
-/// padded with zeros, as w: h = rotl(h ^ (w x A), 29) x B; at the end the finaliser of
+/// padded with zeros, as w: h = rotl(h ^ (w x A), 29) x B; at the end the output function of
 /// SplitMix64. All modulo 2^64; A = 0x9e3779b97f4a7c15, B = 0xd1b54a32d192ed03. Not for secrets.
 pub fn hash(bytes: &[u8]) -> u64 {
     const A: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -122,9 +124,7 @@ pub fn hash(bytes: &[u8]) -> u64 {
         word.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
         h = step(h, word);
     }
-    h = (h ^ (h >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    h = (h ^ (h >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    h ^ (h >> 31)
+    mix(h)
 }
 
 #[cfg(test)]

@@ -12,6 +12,6 @@ mod student;
 mod summary;
 
 pub use load::Load;
-pub use ratio::{Ratio, SplitMix64, ratio_ci};
+pub use ratio::{Ratio, ratio_ci};
 pub use student::t_quantile_975;
 pub use summary::{StatsError, Summary, percentile};

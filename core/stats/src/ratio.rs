@@ -4,6 +4,7 @@
 //! Bootstrap, 1993, chapter 13): rounds are drawn with replacement, both series of a round together,
 //! so that disturbances common to both cancel out.
 
+use netloom_digest::splitmix::SplitMix64;
 use serde::{Deserialize, Serialize};
 
 use crate::summary::{StatsError, check, mean, percentile_of_sorted};
@@ -52,57 +53,16 @@ pub fn ratio_ci(ours: &[f64], theirs: &[f64]) -> Result<Ratio, StatsError> {
 fn resampled(ours: &[f64], theirs: &[f64], random: &mut SplitMix64) -> f64 {
     let mut sums = [0.0, 0.0];
     for _ in 0..ours.len() {
-        let round = random.below(ours.len());
+        let round = random.index(ours.len());
         sums[0] += ours[round];
         sums[1] += theirs[round];
     }
     sums[0] / sums[1]
 }
 
-/// The generator SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): small, fast, takes any seed. Not
-/// for secrets.
-#[derive(Clone, Debug)]
-pub struct SplitMix64(u64);
-
-impl SplitMix64 {
-    /// A generator determined by the seed.
-    pub fn new(seed: u64) -> Self {
-        SplitMix64(seed)
-    }
-
-    /// 64 bits.
-    pub fn next_u64(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A number below `bound`, 0 for a bound of 0. By multiplication (Lemire 2019) without its
-    /// rejection step: some numbers are likelier by `bound` / 2^64, which is negligible here.
-    pub fn below(&mut self, bound: usize) -> usize {
-        let product = u128::from(self.next_u64()) * bound as u128;
-        // Below `bound`, so it fits.
-        usize::try_from(product >> 64).unwrap_or(0)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn generator_is_the_published_one() {
-        // The first outputs of the reference implementation for the seed 1234567.
-        let mut random = SplitMix64::new(1_234_567);
-        let first = [random.next_u64(), random.next_u64(), random.next_u64()];
-        let published =
-            [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423];
-        assert_eq!(first, published);
-        assert!((0..1000).all(|_| random.below(7) < 7));
-        assert_eq!(random.below(0), 0);
-    }
 
     #[test]
     fn what_disturbs_both_cancels_out() {

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use netloom_digest::splitmix::SplitMix64;
 use netloom_disk::{BLOCK, File, Options, Pool};
 use netloom_kit::skip;
 use ways::{WAYS, Way, check, chunk, fill, folder};
@@ -41,22 +42,15 @@ fn writer() {
     }
 }
 
-fn random(seed: &mut u64, below: u64) -> u64 {
-    *seed ^= *seed << 13;
-    *seed ^= *seed >> 7;
-    *seed ^= *seed << 17;
-    *seed % below
-}
-
 /// Kills one writer somewhere in its first `ROUND` bytes.
-fn kill_one(way: usize, path: &Path, ahead: bool, seed: &mut u64) {
+fn kill_one(way: usize, path: &Path, ahead: bool, random: &mut SplitMix64) {
     let mut command = netloom_kit::again(&writer);
     command.env("NETLOOM_TEST_WAY", way.to_string()).env("NETLOOM_TEST_FILE", path);
     if ahead {
         command.env("NETLOOM_TEST_AHEAD", "1");
     }
     let mut child = command.stdout(Stdio::null()).spawn().unwrap();
-    let (from, more) = (random(seed, ROUND), random(seed, 2_000_000));
+    let (from, more) = (random.below(ROUND), random.below(2_000_000));
     let end = Instant::now() + Duration::from_secs(60);
     while path.metadata().map_or(0, |found| found.len()) <= from {
         if child.try_wait().unwrap().is_some() || Instant::now() > end {
@@ -83,10 +77,11 @@ fn kill_many(way: Way) -> Option<String> {
     }
     drop(file);
     let index = WAYS.iter().position(|other| *other == way).unwrap();
-    let (mut seed, mut chunks, mut cuts) = (0x5eed + index as u64, Vec::new(), 0);
+    let mut random = SplitMix64::new(index as u64);
+    let (mut chunks, mut cuts) = (Vec::new(), 0);
     for kill in 0..KILLS {
         drop(std::fs::remove_file(&path));
-        kill_one(index, &path, kill % 2 == 1, &mut seed);
+        kill_one(index, &path, kill % 2 == 1, &mut random);
         // Each word is checked; no hole and no zeros are in what is there.
         let (whole, cut) = check(&path);
         assert!(cut == 0 || way == Way::Buffered, "kill {kill}: {cut} bytes of chunk {whole}");

@@ -222,8 +222,5 @@ fn no_group(dir: &Path) -> Unsupported {
 
 /// A number that no earlier count of the same group had.
 fn epoch() -> Result<u64> {
-    let mut bytes = [0u8; 8];
-    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
-        .map_err(|e| Error::call("random number", "get", e))?;
-    Ok(u64::from_ne_bytes(bytes))
+    netloom_sys::random::number().map_err(|e| Error::call("random number", "get", e))
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use netloom_ebpf::generate::{Frames, LiveFrames, Pass, Tally};
 use netloom_ebpf::{Error, feature};
+use netloom_packet::checksum::{add, fold};
 use support::net::{NetNs, link, mac};
 use support::packet::Packets;
 
@@ -51,11 +52,8 @@ fn be(bytes: &[u8]) -> u64 {
 }
 
 /// The folded sum over parts of even length but for the last: 0xffff when a checksum fits.
-fn sum(parts: &[&[u8]]) -> u64 {
-    let words = parts.iter().flat_map(|part| part.chunks(2));
-    let sum: u64 = words.map(|word| be(&[word[0], *word.get(1).unwrap_or(&0)])).sum();
-    let sum = (sum & 0xffff) + (sum >> 16);
-    (sum & 0xffff) + (sum >> 16)
+fn sum(parts: &[&[u8]]) -> u16 {
+    fold(parts.iter().fold(0, |sum, part| add(sum, part)))
 }
 
 #[test]

@@ -21,6 +21,7 @@ use netloom_marking::{
     Filter, HashFunction, Hasher, Marks, PayloadPart, Precedence, Profile, Schedule, Selection,
     match_samples,
 };
+use netloom_packet::checksum::checksum;
 
 const START: u64 = 10_000_000;
 const PERIOD: u64 = 1_000_000;
@@ -366,7 +367,7 @@ fn marks_are_seen_at_the_far_end_with_right_checksums() {
         if seen.bytes[12..14] != [8, 0] || ip[9] != 17 {
             continue;
         }
-        assert_eq!(frames::checksum(&ip[..20]), 0);
+        assert_eq!(checksum(&ip[..20]), 0);
         let dscp = ip[1] >> 2;
         if ip[22..24] == 5000u16.to_be_bytes() {
             assert!(matches!(dscp & !0x20, 8 | 16), "{dscp}");

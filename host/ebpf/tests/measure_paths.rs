@@ -17,6 +17,7 @@ use netloom_ebpf::measure::{Clock, Config, Marking, Measure};
 use netloom_kit::root_only;
 use netloom_marking::session::{NamedFilter, Program};
 use netloom_marking::{Filter, Marks, Precedence, Schedule};
+use netloom_packet::checksum::checksum;
 
 const NEAR: u32 = 2;
 const FAR: u32 = 3;
@@ -115,7 +116,7 @@ fn processes_and_interrupts_share_a_counter() {
     let done = AtomicBool::new(false);
     let mut echo = vec![8, 0, 0, 0, 0, 1, 0, 1];
     echo.extend([0; 56]);
-    let sum = frames::checksum(&echo).to_be_bytes();
+    let sum = checksum(&echo).to_be_bytes();
     echo[2..4].copy_from_slice(&sum);
     let mut asked = frames::ethernet(&frames::ipv4(0, 1, [ENDS[1], ENDS[0]], &echo));
     asked[..6].copy_from_slice(&mac(NEAR));

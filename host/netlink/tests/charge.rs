@@ -12,6 +12,7 @@ use fresh::{NetNs, with_netns};
 use netloom_netlink::charge;
 use netloom_netlink::offload::Offloads;
 use netloom_netlink::{Address, Batch, Change, EndSpec, Socket, VethSpec};
+use netloom_packet::checksum::checksum;
 use netloom_sys::cgroup::{self, Groups, Limits};
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType};
 
@@ -193,11 +194,8 @@ fn frame(port: u8) -> Vec<u8> {
     frame[..6].copy_from_slice(&MAC);
     frame[6..14].copy_from_slice(&[2, 0, 0, 0, 0, 0xa, 8, 0]);
     let header = [0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
-    let words = header.chunks(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])));
-    let sum: u32 = words.sum();
-    let sum = !u16::try_from((sum & 0xffff) + (sum >> 16)).unwrap();
     frame[14..34].copy_from_slice(&header);
-    frame[24..26].copy_from_slice(&sum.to_be_bytes());
+    frame[24..26].copy_from_slice(&checksum(&header).to_be_bytes());
     frame[34..42].copy_from_slice(&[0, 9, 0, port, 0, 26, 0, 0]);
     frame
 }

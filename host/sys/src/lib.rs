@@ -19,6 +19,7 @@ pub mod mountinfo;
 pub mod namespace;
 pub mod population;
 pub mod process;
+pub mod random;
 pub mod scm;
 pub mod setup;
 pub mod sysctl;

@@ -10,8 +10,8 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use netloom_capture::{FileOptions, Options, Pipeline, Target};
+use netloom_digest::splitmix::SplitMix64;
 use netloom_kit::wait_until;
-use netloom_stats::SplitMix64;
 use world::{BOUND, Feed, all, read, sources};
 
 /// Says in a process that it is the one to be killed, and where it is to write.

@@ -10,6 +10,7 @@ use netloom_kit::root_only;
 use netloom_marking::match_samples;
 use netloom_marking::session::Program;
 use netloom_netlink::offload::Offloads;
+use netloom_packet::checksum::{add, checksum, fold};
 use netloom_port::{PacketPort, Port, Sent};
 use rustix::net::{AddressFamily, SendFlags, SocketAddrV4, SocketType, ipproto};
 
@@ -163,7 +164,7 @@ fn echoes_are_those_that_the_other_end_answers() {
             let turn = u16::try_from(turn).unwrap();
             let [high, low] = turn.to_be_bytes();
             // Type 8, code 0, checksum, identifier 1, sequence, no data.
-            let sum = (!fold(0x0800 + 1 + u32::from(turn))).to_be_bytes();
+            let sum = (!fold(0x0800 + 1 + u64::from(turn))).to_be_bytes();
             let echo = [8, 0, sum[0], sum[1], 0, 1, high, low];
             rustix::net::sendto(&socket, &echo, SendFlags::empty(), &to).unwrap();
         });
@@ -209,14 +210,11 @@ fn tagged(tags: &[[u8; 4]], data: usize, size: u16) -> Vec<u8> {
     let addresses = [10, 9, 0, 1, 10, 9, 0, 2];
     frame.extend([8, 0, 0x45, 0, total[0], total[1], 0, 1, 0, 0, 64, 17, 0, 0]);
     frame.extend(addresses);
-    let sum: u32 =
-        frame[ip..].chunks(2).map(|two| u32::from(two[0]) << 8 | u32::from(two[1])).sum();
-    let sum = fold(sum);
-    frame[ip + 10..ip + 12].copy_from_slice(&(!sum).to_be_bytes());
+    let sum = checksum(&frame[ip..]);
+    frame[ip + 10..ip + 12].copy_from_slice(&sum.to_be_bytes());
     let length = u16::try_from(8 + data).unwrap();
     // Of the checksum only the addresses' part, as offload has it.
-    let words = addresses.chunks(2).map(|two| u32::from(two[0]) << 8 | u32::from(two[1]));
-    let begun = fold(words.sum::<u32>() + 17 + u32::from(length));
+    let begun = fold(add(17 + u64::from(length), &addresses));
     for word in [4000, TO, length, begun] {
         frame.extend(word.to_be_bytes());
     }
@@ -231,11 +229,6 @@ fn tagged(tags: &[[u8; 4]], data: usize, size: u16) -> Vec<u8> {
         header.extend(word.to_ne_bytes());
     }
     [header, frame].concat()
-}
-
-fn fold(sum: u32) -> u16 {
-    let sum = (sum & 0xffff) + (sum >> 16);
-    u16::try_from((sum & 0xffff) + (sum >> 16)).unwrap()
 }
 
 #[test]

@@ -92,8 +92,7 @@ impl Server {
             }
             Seat::New(number) => number,
         };
-        let mut token = Token::default();
-        random(&mut token).map_err(|e| (Reason::Other, describe(&e)))?;
+        let token: Token = random().map_err(|e| (Reason::Other, describe(&e)))?;
         let generation = self.state.generation;
         let Peer { pid, uid, .. } = peer;
         Ok(Known { number, name: name.to_owned(), token, generation, uid, pid })

@@ -115,10 +115,8 @@ pub(crate) fn make(brought: Brought, own: &Inbox, downlink: usize) -> Result<Mad
     let inbox = PeerInbox::open(brought.inbox.as_fd()).map_err(text)?;
     let uplink =
         Reader::open(brought.uplink.as_fd(), u16::from(brought.number), own).map_err(text)?;
-    let mut generation = [0; 4];
-    random(&mut generation).map_err(|e| describe(&e))?;
     // Very likely different from that of any ring of an earlier process of the switch.
-    let generation = u32::from_ne_bytes(generation).max(1);
+    let generation = u32::from_ne_bytes(random().map_err(|e| describe(&e))?).max(1);
     let ring = Writer::create(downlink, generation).map_err(text)?;
     let ring_fd = ring.fd().try_clone_to_owned().map_err(system)?;
     let (up, down) = (Bell::create().map_err(text)?, Bell::create().map_err(text)?);

@@ -97,15 +97,14 @@ struct Frame<'a> {
 
 impl Hub {
     pub(crate) fn new(rules: &Rules, options: &Options) -> Result<Hub> {
-        let mut seed = [0; 8];
-        random(&mut seed)?;
+        let seed = u64::from_ne_bytes(random()?);
         let shared = Error::shared("make memory");
         let mut hub = Hub {
             ports: (0..PORTS).map(|_| None).collect(),
             here: Vec::new(),
             rules: SwitchRules::new(),
             mirrors: Mirrors::default(),
-            table: MacTable::new(ADDRESSES, options.ageing, u64::from_ne_bytes(seed)),
+            table: MacTable::new(ADDRESSES, options.ageing, seed),
             page: Page::create().map_err(&shared)?,
             inbox: Inbox::create().map_err(&shared)?,
             buffer: vec![0; HEADER + LONGEST_FRAME],

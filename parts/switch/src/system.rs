@@ -10,10 +10,6 @@ pub(crate) fn now() -> u64 {
 }
 
 /// Unpredictable random bytes.
-pub(crate) fn random(bytes: &mut [u8]) -> Result<()> {
-    match rustix::rand::getrandom(&mut *bytes, rustix::rand::GetRandomFlags::empty()) {
-        Ok(count) if count == bytes.len() => Ok(()),
-        Ok(_) => Err(Error::setup("get random bytes", rustix::io::Errno::AGAIN)),
-        Err(e) => Err(Error::setup("get random bytes", e)),
-    }
+pub(crate) fn random<const N: usize>() -> Result<[u8; N]> {
+    netloom_sys::random::array().map_err(|e| Error::setup("get random bytes", e))
 }

@@ -5,6 +5,7 @@ use super::world;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
+use netloom_digest::splitmix::SplitMix64;
 use netloom_shm::inbox::Inbox;
 use netloom_shm::protocol::{Channel, Incoming, MOST_PART, Message, Posted, Reason, Refused};
 use netloom_shm::ring::Writer;
@@ -47,13 +48,12 @@ fn is_closed(channel: &mut Channel) -> bool {
 fn what_is_no_message_ends_its_connection() {
     let switch = Switch::start();
     let (mut a, mut b) = pair(&switch);
-    let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut random = SplitMix64::new(1);
     let times = u64::from(netloom_kit::rounds(500));
     for round in 0..times {
         let socket = plain(&switch);
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(round);
-        let length = usize::try_from(seed >> 50).unwrap() + 1;
-        let mut bytes: Vec<u8> = (0..length).map(|n| (seed >> (n % 57)).to_le_bytes()[0]).collect();
+        let length = random.index(1 << 14) + 1;
+        let mut bytes = random.bytes(length);
         if round % 2 == 0 {
             // The kind of a message, and garbage behind it.
             let kind = u8::try_from(round % 26 / 2).unwrap();

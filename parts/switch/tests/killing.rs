@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use netloom_digest::splitmix::SplitMix64;
 use netloom_shm::layout::HEADER;
 use netloom_shm::{JoinOptions, MOST_FRAME, Received, Sent, SwitchPort};
 use netloom_switch::control::requests::Presence;
@@ -16,24 +17,11 @@ use world::{ALL, BOUND, Process, Station, Switch, frame, mac, number_of, numbere
 const ROUNDS: u32 = 20;
 
 /// Numbers that look like chance.
-struct Chance(u64);
-
-impl Chance {
-    fn new() -> Chance {
-        let seed = std::env::var("NETLOOM_SEED").ok().and_then(|text| text.parse().ok());
-        let seed = seed.unwrap_or(20_261_121);
-        println!("NETLOOM_SEED={seed}");
-        Chance(seed)
-    }
-
-    /// Below a limit.
-    fn below(&mut self, limit: u64) -> u64 {
-        // An xorshift generator (Marsaglia 2003).
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % limit
-    }
+fn chance() -> SplitMix64 {
+    let seed = std::env::var("NETLOOM_SEED").ok().and_then(|text| text.parse().ok());
+    let seed = seed.unwrap_or(20_261_121);
+    println!("NETLOOM_SEED={seed}");
+    SplitMix64::new(seed)
 }
 
 /// What two threads that exchange numbered frames have sent and seen.
@@ -139,7 +127,7 @@ impl Drop for Stop<'_> {
 
 #[test]
 fn nobody_misses_a_port_that_is_killed_but_its_peers() {
-    let mut chance = Chance::new();
+    let mut chance = chance();
     let switch = Switch::start();
     let path = switch.path();
     let times = netloom_kit::rounds(ROUNDS);
@@ -166,7 +154,7 @@ fn nobody_misses_a_port_that_is_killed_but_its_peers() {
 
 #[test]
 fn nobody_misses_the_switch_and_a_new_one_takes_its_place() {
-    let mut chance = Chance::new();
+    let mut chance = chance();
     let mut switch = Switch::start();
     let path = switch.path();
     // Two of them have no edge yet.

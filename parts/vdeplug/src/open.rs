@@ -4,10 +4,10 @@
 //! to a port's own socket, which netloom's ports do not have: the switch decides who may join.
 
 use std::ffi::c_int;
-use std::hash::{BuildHasher, Hasher, RandomState};
 
 use netloom_shm::protocol::{MOST_NAME, Reason};
 use netloom_shm::{Error, JoinOptions, SwitchPort, name};
+use netloom_sys::random;
 use rustix::io::Errno;
 
 /// Port name for programs without a description.
@@ -45,7 +45,7 @@ pub(crate) fn join(wish: &Wish<'_>) -> Result<SwitchPort, Errno> {
         Err(Error::Refused { reason: Reason::Taken, .. }) if !chosen => {
             // Another port has the name: two cards of one QEMU, or equal pids in two nodes. If instead the
             // number is taken, this attempt fails the same way.
-            options.name = unlike_others(&name);
+            options.name = unlike_others(&name)?;
             SwitchPort::join(&options)
         }
         other => other,
@@ -61,9 +61,9 @@ fn port_name(description: &str) -> String {
 }
 
 /// The name with a random suffix.
-fn unlike_others(name: &str) -> String {
-    let chance = RandomState::new().build_hasher().finish() & 0xff_ffff;
-    format!("{} {chance:06x}", cut(name.chars(), MOST_NAME - SUFFIX))
+fn unlike_others(name: &str) -> Result<String, Errno> {
+    let chance = random::number()? & 0xff_ffff;
+    Ok(format!("{} {chance:06x}", cut(name.chars(), MOST_NAME - SUFFIX)))
 }
 
 /// As many characters as fit into `most` bytes.
@@ -119,8 +119,8 @@ mod tests {
     #[test]
     fn an_unlike_name_is_a_name_and_unlike() {
         let name = "é".repeat(MOST_NAME / 2);
-        let other = unlike_others(&name);
-        assert!(other.len() <= MOST_NAME && other != unlike_others(&name), "{other}");
+        let [other, another] = [&name, &name].map(|name| unlike_others(name).unwrap());
+        assert!(other.len() <= MOST_NAME && other != another, "{other}");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
+use netloom_digest::splitmix::{SplitMix64, mix};
 use netloom_tests_e2e::capturing::Capturing;
 use netloom_tests_e2e::live::Held;
 use netloom_tests_e2e::{
@@ -100,7 +101,7 @@ fn killed_while_doors_open_and_close_the_host_is_as_it_was() {
 }
 
 /// Does it as often as is asked for; tells how to do one again that fails, and what was hit how often.
-fn each_round(usual: u32, mut attempt: impl FnMut(u64, &mut Random) -> String) {
+fn each_round(usual: u32, mut attempt: impl FnMut(u64, &mut SplitMix64) -> String) {
     let number = |name: &str, default: u64| {
         std::env::var(name).ok().map_or(default, |text| text.parse().expect("a number"))
     };
@@ -110,7 +111,7 @@ fn each_round(usual: u32, mut attempt: impl FnMut(u64, &mut Random) -> String) {
     println!("seed {seed}, iterations {first}..{}", first + count);
     let mut hits = std::collections::BTreeMap::<String, u64>::new();
     for iteration in first..first + count {
-        let mut random = Random::new(seed, iteration);
+        let mut random = SplitMix64::new(mix(seed).wrapping_add(iteration));
         let attempt = || attempt(iteration, &mut random);
         match std::panic::catch_unwind(std::panic::AssertUnwindSafe(attempt)) {
             Ok(victim) => *hits.entry(victim).or_default() += 1,
@@ -167,7 +168,7 @@ fn usual_duration(machine: &Machine) -> Duration {
 }
 
 /// One kill of a victim while `up` works; tells who was hit.
-fn one(machine: &Machine, victim: &str, delay: Duration, random: &mut Random) -> String {
+fn one(machine: &Machine, victim: &str, delay: Duration, random: &mut SplitMix64) -> String {
     let start = Instant::now();
     let mut up = machine.netloom(["up", "lab.yaml"]).spawn();
     // The moment of the kill is the experiment, not a wait for readiness.
@@ -185,7 +186,7 @@ fn one(machine: &Machine, victim: &str, delay: Duration, random: &mut Random) ->
 }
 
 /// One kill of a victim, or of `down` itself, while `down` works; tells who was hit.
-fn one_going(machine: &Machine, victim: &str, delay: Duration, random: &mut Random) -> String {
+fn one_going(machine: &Machine, victim: &str, delay: Duration, random: &mut SplitMix64) -> String {
     machine.netloom(["up", "lab.yaml"]).finish().code(0);
     let mut down = machine.netloom(["down", LAB]).spawn();
     // The moment is the experiment.
@@ -226,10 +227,10 @@ impl Users {
         }
     }
 
-    fn kill(&mut self, victim: &str, random: &mut Random) -> bool {
+    fn kill(&mut self, victim: &str, random: &mut SplitMix64) -> bool {
         let captures = [&mut self.capture, &mut self.mirror];
         match victim {
-            "capture" => captures[random.below(2)].take().map(Capturing::kill).is_some(),
+            "capture" => captures[random.index(2)].take().map(Capturing::kill).is_some(),
             "generate" => self.generate.kill().is_ok(),
             "measure" => self.measure.as_mut().is_some_and(|held| held.child().kill().is_ok()),
             _ => false,
@@ -246,7 +247,7 @@ impl Drop for Users {
 }
 
 /// One kill of a victim while the lab is captured, measured and sent to; tells who was hit.
-fn one_in_use(machine: &Machine, victim: &str, iteration: u64, random: &mut Random) -> String {
+fn one_in_use(machine: &Machine, victim: &str, iteration: u64, random: &mut SplitMix64) -> String {
     machine.netloom(["up", "lab.yaml"]).finish().code(0);
     let mut users = Users::start(machine);
     // The moment is the experiment.
@@ -280,7 +281,7 @@ fn take_down(machine: &Machine, after: &str) {
 const SOON: Duration = Duration::from_secs(60);
 
 /// Kills one of the lab's processes of this kind, if there is any; tells which.
-fn strike(machine: &Machine, victim: &str, random: &mut Random) -> Option<i32> {
+fn strike(machine: &Machine, victim: &str, random: &mut SplitMix64) -> Option<i32> {
     let dir = machine.scratch().runtime_dir();
     let ours = |process: &Process| {
         let shown = process.is_of(&dir);
@@ -291,7 +292,7 @@ fn strike(machine: &Machine, victim: &str, random: &mut Random) -> Option<i32> {
     if candidates.is_empty() {
         return None;
     }
-    let found = candidates[random.below(candidates.len())];
+    let found = *random.one_of(&candidates);
     let pid = rustix::process::Pid::from_raw(found).expect("a pid is not 0");
     // It may have ended since it was seen.
     let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
@@ -301,31 +302,4 @@ fn strike(machine: &Machine, victim: &str, random: &mut Random) -> Option<i32> {
 /// The runtime directory itself goes with its last lab.
 fn nothing_in(dir: &Path) -> bool {
     std::fs::read_dir(dir).map_or(true, |mut entries| entries.next().is_none())
-}
-
-/// SplitMix64 (Steele, Lea, Flood 2014).
-struct Random(u64);
-
-impl Random {
-    fn new(seed: u64, iteration: u64) -> Random {
-        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ iteration.rotate_left(32))
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word ^ (word >> 31)
-    }
-
-    /// In 0..1.
-    fn fraction(&mut self) -> f64 {
-        f64::from(u32::try_from(self.next() >> 32).expect("32 bits")) / 4_294_967_296.0
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        let end = u64::try_from(end).expect("a count");
-        usize::try_from(self.next() % end).expect("below a count")
-    }
 }

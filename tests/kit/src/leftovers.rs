@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use netloom_digest::fnv1a;
+
 use crate::{Process, is_root, processes};
 
 /// How long the kernel may take to destroy namespaces after their last process has ended.
@@ -211,10 +213,7 @@ fn is_of_lab(group: &Path, runtime_dir: &Path) -> bool {
     let of_lab = |part: &str| {
         part.rsplit_once('-').is_some_and(|(name, hash)| {
             let folder = runtime_dir.join(name);
-            let bytes = folder.as_os_str().as_bytes().iter();
-            let found = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |h, b| {
-                (h ^ u64::from(*b)).wrapping_mul(0x0000_0100_0000_01b3)
-            });
+            let found = fnv1a::hash(folder.as_os_str().as_bytes());
             format!("{:08x}", found & 0xffff_ffff) == hash
         })
     };
@@ -275,10 +274,7 @@ mod tests {
     fn groups_are_known_by_the_folder_of_their_lab() {
         let group = Path::new("/sys/fs/cgroup/cpu/netloom/two-sites-HASH/3");
         let named = |dir: &str, name: &str| {
-            let folder = format!("{dir}/{name}");
-            let hash = folder.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| {
-                (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3)
-            });
+            let hash = fnv1a::hash(format!("{dir}/{name}").as_bytes());
             let hash = format!("{:08x}", hash & 0xffff_ffff);
             PathBuf::from(group.to_str().unwrap().replace("HASH", &hash))
         };

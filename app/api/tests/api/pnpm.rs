@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use netloom_api::{Token, serve_probe};
+use netloom_digest::splitmix::SplitMix64;
 use netloom_kit::{is_root, root_only};
 use netloom_measure::{Host, Probe};
 use serde_json::{Value, json};
@@ -256,19 +257,15 @@ fn over_tcp_nothing_is_answered_without_the_token() {
 }
 
 /// Numbers that are the same in every run.
-struct Dice(u64);
+struct Dice(SplitMix64);
 
 impl Dice {
     fn roll(&mut self, below: u64) -> u64 {
-        // Marsaglia, "Xorshift RNGs", 2003.
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % below
+        self.0.below(below)
     }
 
     fn one_of<'a, T: ?Sized>(&mut self, all: &[&'a T]) -> &'a T {
-        all[usize::try_from(self.roll(all.len() as u64)).unwrap()]
+        all[self.0.index(all.len())]
     }
 
     fn text(&mut self) -> String {
@@ -406,7 +403,7 @@ fn answered(stream: &mut UnixStream, head_only: bool) -> Option<u16> {
 fn ten_thousand_requests_of_any_kind_are_answered_and_none_is_the_servers_fault() {
     netloom_kit::isolated!({
         let served = Served::new();
-        let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
+        let mut dice = Dice(SplitMix64::new(1));
         let mut stream = connect(served.path());
         let mut seen = std::collections::BTreeMap::new();
         let began = Instant::now();

@@ -8,11 +8,12 @@ use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use netloom_packet::checksum::checksum;
 use netloom_rawsock::{Frames, Path, Sender};
 use serde::Serialize;
 
 use super::stop::Stop;
-use super::{checksum, figure, ready};
+use super::{figure, ready};
 
 /// Frames per system call: more gain nothing.
 const BATCH: usize = 64;

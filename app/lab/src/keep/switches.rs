@@ -19,6 +19,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use netloom_digest::fnv1a;
 use netloom_model::Plan;
 use netloom_model::kinds::shm::ShmSwitch;
 use netloom_model::plan::{LinkId, LinkSide};
@@ -338,10 +339,8 @@ fn shortened(name: &str) -> String {
     if name.len() <= MOST_NAME {
         return name.to_owned();
     }
-    // FNV-1a, 32 bit: names of labs are few.
-    let hash = name
-        .bytes()
-        .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    // 32 bits: names of a lab are few.
+    let hash = fnv1a::hash_32(name.as_bytes());
     let room = MOST_NAME - 9;
     let kept = (0..=room).rev().find_map(|end| name.get(..end)).unwrap_or_default();
     format!("{kept}~{hash:08x}")
@@ -407,6 +406,8 @@ mod tests {
         let (a, b) = (long("a:eth0"), long("b:eth0"));
         assert_eq!((a.len(), b.len()), (MOST_NAME, MOST_NAME));
         assert_ne!(a, b);
+        // Users know ports by these names, and a switch's file keeps them.
+        assert_eq!(a, format!("{}~e819c013", "n".repeat(55)));
         assert!(shortened(&"é".repeat(60)).len() <= MOST_NAME);
     }
 }

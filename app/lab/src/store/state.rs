@@ -12,6 +12,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use netloom_digest::fnv1a;
 use netloom_model::Plan;
 use netloom_model::plan::PlannedLink;
 use netloom_model::plan::form::{Forms, LinkForm, Seat};
@@ -226,9 +227,7 @@ impl Folder {
     /// FNV-1a (64 bit) over the folder's path.
     pub fn hash(&self) -> u64 {
         use std::os::unix::ffi::OsStrExt;
-        self.path().as_os_str().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, |h, b| {
-            (h ^ u64::from(*b)).wrapping_mul(0x0000_0100_0000_01b3)
-        })
+        fnv1a::hash(self.path().as_os_str().as_bytes())
     }
 
     /// Takes the lock, if nobody has it.
@@ -482,6 +481,13 @@ mod tests {
             assert_eq!(runtime.is_dir(), given);
             assert!(!given || fs::read_dir(&runtime).unwrap().next().is_none());
         }
+    }
+
+    #[test]
+    fn what_a_lab_makes_outside_its_folder_is_named_for_ever() {
+        let folder = Folder::new(Path::new("/run/netloom"), "two-sites");
+        assert_eq!(folder.hash(), 0x9f4b_21b7_4547_e752);
+        assert_eq!(folder.id(), "two-sites-4547e752");
     }
 
     #[test]

@@ -1,25 +1,19 @@
 //! Numbers without order that are the same in every run, and programs made of them.
 
+use netloom_digest::splitmix::SplitMix64;
 use netloom_filter::Insn;
 
-/// A xorshift generator.
-pub(crate) struct Noise(u64);
+/// A generator.
+pub(crate) struct Noise(SplitMix64);
 
 impl Noise {
     pub(crate) fn new(seed: u64) -> Self {
-        Noise(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
+        Noise(SplitMix64::new(seed))
     }
 
     /// A number below `end`.
     pub(crate) fn below(&mut self, end: usize) -> usize {
-        usize::try_from(self.next() >> 16).unwrap() % end
+        self.0.index(end)
     }
 
     fn number(&mut self, end: u32) -> u32 {
@@ -27,11 +21,11 @@ impl Noise {
     }
 
     fn one<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len())]
+        *self.0.one_of(of)
     }
 
     pub(crate) fn bytes(&mut self, len: usize) -> Vec<u8> {
-        (0..len).map(|_| u8::try_from(self.below(256)).unwrap()).collect()
+        self.0.bytes(len)
     }
 
     /// A constant: small, or one at which arithmetic and signs turn.

@@ -1,11 +1,12 @@
 //! Files that are cut, damaged or no files at all: all whole blocks, then the place; never a panic.
 
+use netloom_digest::splitmix::SplitMix64;
 use netloom_pcap::classic::{self, Precision};
 use netloom_pcap::read::Reader;
 use netloom_pcap::{Error, ng, run};
 use proptest::prelude::*;
 
-use super::make::{Made, make, numbers, parts, read_all};
+use super::make::{Made, make, parts, read_all};
 
 /// The first `len` bytes give the blocks that are whole in them, then where the next one began.
 fn check_cut(made: &Made, len: usize) {
@@ -118,7 +119,7 @@ fn classic_files_cut_at_every_byte() {
 
 #[test]
 fn a_thousand_cuts_of_a_big_file_leave_none_unreadable() {
-    let mut next = numbers(1);
+    let mut random = SplitMix64::new(1);
     let mut made = Made::default();
     ng::section(&mut made.bytes, &ng::Section::default());
     made.ends.push(made.bytes.len());
@@ -126,14 +127,14 @@ fn a_thousand_cuts_of_a_big_file_leave_none_unreadable() {
     made.ends.push(made.bytes.len());
     let data = [7; 1514];
     while made.bytes.len() < 4 << 20 {
-        let len = usize::try_from(next(1515)).unwrap();
-        let time_ns = next(u64::MAX);
-        let flags = u32::try_from(next(3)).unwrap();
+        let len = random.index(1515);
+        let time_ns = random.next_u64();
+        let flags = u32::try_from(random.below(3)).unwrap();
         let packet =
             ng::Packet { time_ns, original: 1514, data: &data[..len], flags, ..Default::default() };
         ng::packet(&mut made.bytes, &packet);
         made.ends.push(made.bytes.len());
-        if next(100) == 0 {
+        if random.below(100) == 0 {
             let to = (made.bytes.len() + ng::PADDING_LEAST).next_multiple_of(4096);
             ng::padding(&mut made.bytes, to).unwrap();
             made.ends.push(to);
@@ -141,7 +142,7 @@ fn a_thousand_cuts_of_a_big_file_leave_none_unreadable() {
     }
     let all = u64::try_from(made.bytes.len()).unwrap();
     for _ in 0..1000 {
-        let len = usize::try_from(next(all - 28) + 28).unwrap();
+        let len = usize::try_from(random.below(all - 28) + 28).unwrap();
         let mut reader = Reader::new(&made.bytes[..len]).unwrap();
         let mut blocks = 0;
         let at = loop {

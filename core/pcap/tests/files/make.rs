@@ -292,11 +292,3 @@ pub(crate) fn parts(most: usize) -> impl Strategy<Value = Vec<Part>> {
         parts
     })
 }
-
-/// Numbers that look random, the same each time (a linear congruential generator).
-pub(crate) fn numbers(mut seed: u64) -> impl FnMut(u64) -> u64 {
-    move |below| {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (seed >> 33) % below
-    }
-}

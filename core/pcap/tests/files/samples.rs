@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use netloom_digest::splitmix::SplitMix64;
 use netloom_kit::skip;
 use netloom_pcap::read::{Item, Reader};
 
@@ -62,15 +63,15 @@ fn damaged_samples_are_read() {
     let Some(folder) = folder() else {
         skip!("sample:pcap-parser: its source is not where cargo says");
     };
-    let mut next = super::make::numbers(3);
+    let mut random = SplitMix64::new(3);
     for (name, _) in SAMPLES {
         let mut bytes = std::fs::read(folder.join(name)).unwrap();
         bytes.truncate(20_000);
         for _ in 0..200 {
             let mut damaged = bytes.clone();
-            for _ in 0..next(8) {
-                let at = usize::try_from(next(u64::try_from(damaged.len()).unwrap())).unwrap();
-                damaged[at] = u8::try_from(next(256)).unwrap();
+            for _ in 0..random.below(8) {
+                let at = random.index(damaged.len());
+                damaged[at] = u8::try_from(random.below(256)).unwrap();
             }
             check_any(&damaged);
         }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use netloom_digest::splitmix::{STEP, mix};
 use netloom_disk::{Buffer, Direct, File, Options, Pool};
 
 /// A way of writing, as options ask for it.
@@ -45,11 +46,8 @@ pub(crate) fn folder() -> tempfile::TempDir {
 const HEAD: usize = 2;
 
 fn word(number: u64, at: usize) -> u64 {
-    // splitmix64's finish: no two words of a file are alike, and none is zero by chance.
-    let mut x = (number << 32 | at as u64).wrapping_add(0x9e37_79b9_7f4a_7c15);
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31) | 1
+    // No two words of a file are alike, and none is zero by chance.
+    mix((number << 32 | at as u64).wrapping_add(STEP)) | 1
 }
 
 fn content(number: u64, len: usize, at: usize) -> u64 {

@@ -1,5 +1,7 @@
 //! Frames of all kinds: both families, tags, options, extension headers, fragments, runts, super-frames.
 
+use netloom_packet::checksum::checksum;
+
 use super::noise::Noise;
 
 /// A frame as a program sees it.
@@ -10,14 +12,6 @@ pub(crate) struct Frame {
     pub(crate) gso_segs: u32,
     /// How much is in the first part, where the kernel can make more of one (6.18 cannot); 0: all.
     pub(crate) linear: u32,
-}
-
-/// The sum of RFC 1071 over bytes: 0 when a checksum in them fits.
-pub(crate) fn checksum(bytes: &[u8]) -> u16 {
-    let word = |two: &[u8]| u32::from(two[0]) << 8 | u32::from(*two.get(1).unwrap_or(&0));
-    let sum: u32 = bytes.chunks(2).map(word).sum();
-    let sum = (sum & 0xffff) + (sum >> 16);
-    !u16::try_from((sum + (sum >> 16)) & 0xffff).unwrap()
 }
 
 /// An IPv4 packet with its checksum.

@@ -8,6 +8,7 @@ use netloom_marking::{
     Banks, DoubleMarker, Hasher, Key, Mark, Offload, Outcome, Packet, Record, Sample, Samples,
     Seen, Segment, Selection, filter,
 };
+use netloom_packet::checksum::{checksum, fold};
 
 use super::frames::Frame;
 
@@ -228,22 +229,21 @@ fn write(packet: &mut [u8], class: u8) {
     }
     let header = usize::from(packet[0] & 15) * 4;
     // What is wrong stays as wrong as it was.
-    let wrong = super::frames::checksum(&packet[..header]) != 0;
+    let wrong = checksum(&packet[..header]) != 0;
     if packet[1] == class {
         return;
     }
     let (before, old) = (packet[1], [packet[10], packet[11]]);
     packet[1] = class;
     if wrong {
-        let sum = u32::from(!u16::from_be_bytes(old))
-            + u32::from(!u16::from_be_bytes([packet[0], before]))
-            + u32::from(u16::from_be_bytes([packet[0], class]));
-        let sum = (sum & 0xffff) + (sum >> 16);
-        let sum = !u16::try_from((sum + (sum >> 16)) & 0xffff).unwrap();
+        let sum = u64::from(!u16::from_be_bytes(old))
+            + u64::from(!u16::from_be_bytes([packet[0], before]))
+            + u64::from(u16::from_be_bytes([packet[0], class]));
+        let sum = !fold(sum);
         packet[10..12].copy_from_slice(&sum.to_be_bytes());
         return;
     }
     packet[10..12].fill(0);
-    let sum = super::frames::checksum(&packet[..header]).to_be_bytes();
+    let sum = checksum(&packet[..header]).to_be_bytes();
     packet[10..12].copy_from_slice(&sum);
 }

@@ -1,24 +1,23 @@
-//! Numbers without order that are the same every time (xorshift64*).
+//! Numbers without order that are the same every time.
+
+use netloom_digest::splitmix::SplitMix64;
 
 /// A source of numbers.
 #[derive(Clone, Debug)]
-pub(crate) struct Noise(u64);
+pub(crate) struct Noise(SplitMix64);
 
 impl Noise {
     pub(crate) fn new(seed: u64) -> Noise {
-        Noise(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+        Noise(SplitMix64::new(seed))
     }
 
     pub(crate) fn word(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+        self.0.next_u64()
     }
 
     /// Below `n`.
     pub(crate) fn below(&mut self, n: u64) -> u64 {
-        (self.word() >> 11) % n
+        self.0.below(n)
     }
 
     /// One in `n`.
@@ -31,10 +30,10 @@ impl Noise {
     }
 
     pub(crate) fn bytes(&mut self, n: u64) -> Vec<u8> {
-        (0..n).map(|_| self.byte()).collect()
+        self.0.bytes(usize::try_from(n).unwrap())
     }
 
     pub(crate) fn of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[usize::try_from(self.below(all.len() as u64)).unwrap()]
+        *self.0.one_of(all)
     }
 }

@@ -10,7 +10,7 @@ use super::frames::Frames;
 use super::idle::{BELL, CONTROL, Linger, MORE, Spin, TIMER};
 use super::receive::{In, MOST_EARLY};
 use super::rules::Rules;
-use super::send::{Opening, Out, generation, random};
+use super::send::{Opening, Out, generation, seed};
 use super::stations::Stations;
 use super::welcome::{UPLINK, Ways, Welcome};
 use super::{JoinOptions, SwitchPort};
@@ -65,8 +65,6 @@ impl SwitchPort {
         watch.add_level(channel.as_fd(), CONTROL)?;
         let control = Control::new(channel)?;
         watch.add_level(control.timer.as_fd(), TIMER)?;
-        let mut seed = [0; 8];
-        random(&mut seed)?;
         let mut outs: Vec<Out> = (0..PORTS).map(|_| Out::Closed).collect();
         if let Some(uplink) = outs.first_mut() {
             *uplink = Out::Opening(Opening::new(Some(writer)));
@@ -87,7 +85,7 @@ impl SwitchPort {
             unsure: false,
             control,
             rules,
-            stations: Stations::new(u64::from_ne_bytes(seed)),
+            stations: Stations::new(seed()?),
             outs,
             dirty: Vec::with_capacity(PORTS),
             opening: 0,

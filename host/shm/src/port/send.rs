@@ -7,6 +7,7 @@
 use std::time::{Duration, Instant};
 
 use netloom_bridge::{Destination, LONGEST_FRAME, Mac, SHORTEST_FRAME, classify, decide};
+use netloom_sys::random;
 
 use super::frames::Frames;
 use super::{Sent, SwitchPort};
@@ -444,13 +445,14 @@ impl SwitchPort {
 
 /// A ring's generation: unique across all processes, except for one chance in 2^32.
 pub(super) fn generation() -> Result<u32> {
-    let mut bytes = [0; 4];
-    random(&mut bytes)?;
-    Ok(u32::from_ne_bytes(bytes).max(1))
+    Ok(u32::from_ne_bytes(random::array().map_err(no_chance)?).max(1))
 }
 
-pub(super) fn random(bytes: &mut [u8]) -> Result<()> {
-    rustix::rand::getrandom(bytes, rustix::rand::GetRandomFlags::empty())
-        .map(drop)
-        .map_err(|e| Error::call("port", "ask for random bytes", e))
+/// What a port's table of addresses is scattered by.
+pub(super) fn seed() -> Result<u64> {
+    random::number().map_err(no_chance)
+}
+
+fn no_chance(source: rustix::io::Errno) -> Error {
+    Error::call("port", "ask for random bytes", source)
 }

@@ -25,26 +25,3 @@ pub(crate) const BOUND: Duration = Duration::from_secs(20);
 pub(crate) const FROM: u16 = 4000;
 /// The receiver's.
 pub(crate) const TO: u16 = 5000;
-
-/// Numbers from a seed (splitmix64).
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Dice(pub(crate) u64);
-
-impl Dice {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// Below `most`.
-    pub(crate) fn below(&mut self, most: u64) -> u64 {
-        self.next() % most
-    }
-
-    /// In so many of a thousand cases.
-    pub(crate) fn hits(&mut self, permille: u64) -> bool {
-        self.below(1000) < permille
-    }
-}

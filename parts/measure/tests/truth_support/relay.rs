@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
+use netloom_digest::splitmix::SplitMix64;
 use netloom_port::{MOST_FRAME, PacketPort, Port, Received, Sent};
 use netloom_sys::{clock, namespace};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::net::{LEFT, Line, RIGHT};
-use super::{BOUND, Dice, TO, frame};
+use super::{BOUND, TO, frame};
 
 const MILLISECOND: u64 = 1_000_000;
 
@@ -65,7 +66,7 @@ impl Relay {
         let mut work = Work {
             ports,
             fates,
-            dice: Dice(fates.seed),
+            dice: SplitMix64::new(fates.seed),
             entries: Vec::new(),
             waiting: BTreeMap::new(),
             done: Arc::clone(&done),
@@ -97,7 +98,7 @@ impl Relay {
 struct Work {
     ports: [PacketPort; 2],
     fates: Fates,
-    dice: Dice,
+    dice: SplitMix64,
     entries: Vec<Entry>,
     /// By when it is due and its number in the order of coming: its place in the entries.
     waiting: BTreeMap<(u64, u64), (usize, Vec<u8>)>,
@@ -148,13 +149,10 @@ impl Work {
         let (class, size) = (read.class, read.bytes);
         let new = Entry { sequence, class, bytes: size, received, sent: Vec::new() };
         self.entries.push(new);
-        let dice = &mut self.dice;
-        let (drop, twice, held) = (
-            dice.hits(self.fates.drops),
-            dice.hits(self.fates.duplicates),
-            dice.hits(self.fates.holds),
-        );
-        let jitter = dice.below(self.fates.jitter + 1);
+        let mut hits = |permille| self.dice.below(1000) < permille;
+        let (drop, twice, held) =
+            (hits(self.fates.drops), hits(self.fates.duplicates), hits(self.fates.holds));
+        let jitter = self.dice.below(self.fates.jitter + 1);
         if drop {
             self.done.fetch_add(1, Ordering::Relaxed);
             return;

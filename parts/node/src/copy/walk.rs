@@ -5,11 +5,11 @@
 //! (`staged`), entries are made in place.
 
 use std::ffi::{CStr, CString, OsStr};
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
+use netloom_sys::random;
 use rustix::fs::{
     AtFlags, Dir, FileType, Mode, OFlags, Stat, fchmod, fstat, futimens, mkdirat, openat,
     readlinkat, renameat, statat, symlinkat, unlinkat, utimensat,
@@ -268,7 +268,7 @@ impl Spot<'_> {
         make: impl Fn(&CStr) -> std::result::Result<T, Errno>,
     ) -> Result<(T, CString)> {
         for _ in 0..NAMES {
-            let random = RandomState::new().build_hasher().finish();
+            let random = random::number().map_err(fail(self.shown, "create"))?;
             let name = CString::new(format!(".netloom-cp-{random:016x}"))
                 .map_err(fail(self.shown, "create"))?;
             match make(&name) {

@@ -4,6 +4,9 @@
 //! so no table of sent requests is kept. Answers are untrusted bytes. The kernel computes checksums for IPv6
 //! sockets; for IPv4 this module does (RFC 1071).
 
+use netloom_packet::checksum::checksum;
+use netloom_sys::random;
+
 use super::Version;
 
 /// Type numbers: RFC 792, RFC 4443.
@@ -23,6 +26,14 @@ pub(super) const LENGTH: usize = HEADER + 24;
 pub(super) struct Mark {
     pub(super) id: u16,
     pub(super) token: u64,
+}
+
+impl Mark {
+    /// A mark that no other run has.
+    pub(super) fn random() -> rustix::io::Result<Mark> {
+        let id = u16::from_ne_bytes(random::array()?);
+        Ok(Mark { id, token: random::number()? })
+    }
 }
 
 /// One request and its answer.
@@ -92,26 +103,6 @@ fn field<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..at + N)?.try_into().ok()
 }
 
-/// The internet checksum of RFC 1071: the complement of the one's complement sum of 16-bit words, with an odd
-/// last byte padded with zero. Zero over a message that contains its own correct checksum.
-fn checksum(bytes: &[u8]) -> u16 {
-    let mut words = bytes.chunks_exact(2);
-    let mut sum: u32 = 0;
-    for word in &mut words {
-        sum = fold(sum + u32::from(u16::from_be_bytes([word[0], word[1]])));
-    }
-    if let [last] = words.remainder() {
-        sum = fold(sum + (u32::from(*last) << 8));
-    }
-    let [.., high, low] = sum.to_be_bytes();
-    !u16::from_be_bytes([high, low])
-}
-
-/// Adds the carry back in; the result has 16 bits for any sum of two 16-bit words.
-fn fold(sum: u32) -> u32 {
-    (sum & 0xffff) + (sum >> 16)
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -137,11 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn checksum_is_that_of_the_rfc() {
-        // RFC 1071, section 3: the sum of these is ddf2.
-        assert_eq!(checksum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), !0xddf2);
-        assert_eq!(checksum(&[0xff]), !0xff00);
-        assert_eq!(checksum(&[]), 0xffff);
+    fn a_request_has_its_checksum() {
         assert_eq!(checksum(&request(Version::V4, MARK, &PROBE)), 0);
     }
 

@@ -1,6 +1,5 @@
 //! Echo requests from one node to one address, at a steady pace, each sent once.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -38,14 +37,12 @@ pub fn one_pair(
     let sockets = open_sockets(std::slice::from_ref(from), version)?;
     let mut times = vec![None; usize::try_from(pace.count).unwrap_or(0)];
     let Some(socket) = sockets.into_iter().flatten().next() else { return Ok(times) };
-    let random = RandomState::new().build_hasher().finish();
-    let [high, low, ..] = RandomState::new().build_hasher().finish().to_be_bytes();
-    let mark = Mark { id: u16::from_be_bytes([high, low]), token: random };
+    let refused = |object, operation| {
+        move |e| Error::system(from.name, "ping")(netloom_sys::Error::call(object, operation, e))
+    };
+    let mark = Mark::random().map_err(refused("random bytes", "get"))?;
     let run = Run { socket, to, version, mark, start: Instant::now(), pace };
-    run.all(&mut times).map_err(|e| {
-        let refused = netloom_sys::Error::call("ICMP socket", "send to", std::io::Error::from(e));
-        Error::system(from.name, "ping")(refused)
-    })?;
+    run.all(&mut times).map_err(refused("ICMP socket", "send to"))?;
     Ok(times)
 }
 

@@ -6,7 +6,6 @@
 //! `open` is the number of pairs neither answered nor given up; a pair is in at most one of the two queues.
 
 use std::collections::VecDeque;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -85,21 +84,26 @@ impl<'a> Rounds<'a> {
             let e = netloom_sys::Error::call("epoll", "watch ICMP socket", e);
             Error::system(name, "prepare to ping")(e)
         };
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
-            .map_err(|e| refused(e, ends.first().map_or("", |end| end.name)))?;
+        let first = ends.first().map_or("", |end| end.name);
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|e| refused(e, first))?;
         for (index, end) in ends.iter().enumerate() {
             let data = epoll::EventData::new_u64(index as u64);
             epoll::add(&epoll, &end.socket, data, epoll::EventFlags::IN)
                 .map_err(|e| refused(e, end.name))?;
         }
-        let token = RandomState::new().build_hasher().finish();
-        let [high, low, ..] = RandomState::new().build_hasher().finish().to_be_bytes();
+        let mark = Mark::random().map_err(|e| {
+            Error::system(first, "prepare to ping")(netloom_sys::Error::call(
+                "random bytes",
+                "get",
+                e,
+            ))
+        })?;
         let micros = u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX);
         let interval = (micros / u64::from(ATTEMPTS)).max(1);
         Ok(Rounds {
             ends,
             version,
-            mark: Mark { id: u16::from_be_bytes([high, low]), token },
+            mark,
             epoll,
             start: Instant::now(),
             interval,

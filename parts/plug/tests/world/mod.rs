@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use netloom_digest::splitmix::SplitMix64;
 use netloom_netlink::{Address, Batch, Change, EndSpec, Neighbour, Socket, VethSpec};
 use netloom_packet::{Segmenter, VnetHeader, checksum, headers};
 use netloom_plug::{End, Given, Member, Pump, Reading, Taken};
@@ -330,18 +331,8 @@ fn raise(node: usize) {
 
 /// Sends `bytes` from one node to the other (`to`), looks whether they are what was sent, and gives Gb/s.
 pub fn stream(nodes: [&Net; 2], to: usize, bytes: usize) -> f64 {
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let block: Vec<u8> = std::iter::repeat_with(|| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.to_le_bytes()
-    })
-    .take(1 << 17)
-    .flatten()
-    .collect();
     // Of a length that no number of segments divides, so that every byte has its place.
-    let block = &block[..block.len() - 13];
+    let block = &SplitMix64::new(1).bytes((1 << 20) - 13);
     let listener = nodes[to].run(|| TcpListener::bind((ADDRESS[to], 0)).expect("listen"));
     let place = listener.local_addr().expect("address");
     let start = Instant::now();
