@@ -70,6 +70,9 @@ fn differing(ask: &dyn Fn(&[&str]) -> Finished) -> Vec<String> {
     differing
 }
 
+/// Runs the program with these words, outside of the lab or inside a node.
+type Asking<'a> = dyn Fn(&[&str]) -> Finished + 'a;
+
 #[test]
 fn a_part_alone_is_shown_as_in_the_whole_lab() {
     let machine = machine!();
@@ -81,7 +84,7 @@ fn a_part_alone_is_shown_as_in_the_whole_lab() {
     kill_and_wait(*dying);
     let outside = |words: &[&str]| machine.netloom(words).finish();
     let inside = |words: &[&str]| machine.inside("tenant", words.iter().copied()).finish();
-    let asks: [&dyn Fn(&[&str]) -> Finished; 2] = [&outside, &inside];
+    let asks: [&Asking<'_>; 2] = [&outside, &inside];
     for ask in asks {
         wait_until("all is shown alike", SOON, || differing(ask).is_empty().then_some(()));
     }

@@ -41,8 +41,6 @@ use crate::{Error, Result};
 const JOIN_TIMEOUT: Duration = Duration::from_secs(3);
 const JOIN_LOOK: Duration = Duration::from_millis(2);
 
-/// An end of a link: its id and which.
-
 /// The shared-memory switches of a lab.
 #[derive(Default)]
 pub(crate) struct Switches {
