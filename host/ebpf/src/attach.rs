@@ -30,6 +30,14 @@ pub enum Direction {
 }
 
 impl Direction {
+    /// `ingress` or `egress`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Direction::Ingress => "ingress",
+            Direction::Egress => "egress",
+        }
+    }
+
     /// The value in the programs' maps.
     pub(crate) fn word(self) -> u32 {
         match self {

@@ -7,8 +7,8 @@
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
+use netloom_ebpf::Hook;
 use netloom_ebpf::measure::{Config, Counts, FlowBlock, Marking, Measure};
-use netloom_ebpf::{Direction, Hook};
 use netloom_marking::Record;
 use netloom_marking::session::flow_ids;
 
@@ -55,19 +55,11 @@ pub(crate) struct Ending(
     #[expect(dead_code, reason = "held")] Option<Background<Result<Attached>>>,
 );
 
-/// The word for a direction.
-pub(crate) fn word(direction: Direction) -> &'static str {
-    match direction {
-        Direction::Ingress => "ingress",
-        Direction::Egress => "egress",
-    }
-}
-
 fn failed(spot: &Spot, operation: &'static str, error: netloom_ebpf::Error) -> Error {
     match error {
         netloom_ebpf::Error::Unsupported(missing) => Error::Unsupported(missing),
         source => {
-            let direction = word(spot.direction);
+            let direction = spot.direction.name();
             Error::Point { netif: spot.netif.clone(), direction, operation, source }
         }
     }

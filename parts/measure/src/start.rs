@@ -13,7 +13,7 @@ use rustix::time::{ClockId, clock_getres};
 
 use crate::limits::{self, Room};
 use crate::lock::lock;
-use crate::point::{Point, word};
+use crate::point::Point;
 use crate::shared::Shared;
 use crate::{Error, Interfaces, Result, Setup, Spot};
 
@@ -59,7 +59,7 @@ fn check_spots(spots: &[Spot]) -> Result<()> {
     let mut seen = HashSet::new();
     for Spot { netif, direction, marking } in spots {
         let invalid = |reason: &str| Error::Invalid {
-            object: format!("interface {netif:?}, {}", word(*direction)),
+            object: format!("interface {netif:?}, {}", direction.name()),
             reason: reason.to_owned(),
         };
         if *marking != Marking::Off && *direction == Direction::Ingress {

@@ -1,6 +1,5 @@
 //! Answers about sessions, except their results.
 
-use netloom_ebpf::Direction;
 use netloom_ebpf::measure::Marking;
 use netloom_measure::{Session, SessionId, Spot, State, Summary};
 use serde::Serialize;
@@ -71,10 +70,7 @@ impl SessionStatus {
 
 impl From<&Spot> for Point {
     fn from(spot: &Spot) -> Point {
-        let direction = match spot.direction {
-            Direction::Ingress => "ingress",
-            Direction::Egress => "egress",
-        };
+        let direction = spot.direction.name();
         Point { netif: spot.netif.clone(), direction, marking: spot.marking != Marking::Off }
     }
 }

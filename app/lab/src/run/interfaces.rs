@@ -3,7 +3,7 @@
 //! Names are those of [`target`](netloom_model::lookup::target): `h1:eth0`, and `s1/h1:eth0` for the port of a bridge. An
 //! interface that was moved to another node is found there.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Weak;
 
 use netloom_ebpf::Direction;
@@ -47,8 +47,7 @@ impl Interfaces for Places {
         let found = target::interface(&state.plan, netif).and_then(|p| place(&state, &p));
         let found = found.ok_or_else(none)?;
         let space = space(&running, found.space).ok_or_else(none)?;
-        let visit = move || {
-            namespace::enter_network(space)?;
+        namespace::run_in(space.as_fd(), "netloom-point", || {
             let mut socket = Socket::open_to_ask()?;
             let link = match &found.interface {
                 Ok(index) => socket.link(*index)?,
@@ -56,8 +55,7 @@ impl Interfaces for Places {
             };
             drop(socket);
             work(link.ok_or_else(none)?.index)
-        };
-        on_a_thread(visit)
+        })
     }
 }
 
@@ -80,18 +78,4 @@ fn place(state: &State, point: &Point) -> Option<Found> {
 /// The network namespace of a node, or the core's; none when its init has ended.
 fn space(running: &Running, id: NodeId) -> Option<OwnedFd> {
     attach::open(&running.work().inits, id).ok().flatten()
-}
-
-/// Runs `f` on a thread that may change its namespace and ends.
-fn on_a_thread(f: impl FnOnce() -> Measured<()> + Send) -> Measured<()> {
-    std::thread::scope(|scope| {
-        let thread =
-            std::thread::Builder::new().name("netloom-point".into()).spawn_scoped(scope, f);
-        let thread = thread.map_err(|source| MeasureError::Call {
-            object: "thread".to_owned(),
-            operation: "start",
-            source,
-        })?;
-        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
 }

@@ -6,7 +6,6 @@ use std::io::Read;
 use std::path::Path;
 
 use anyhow::Result;
-use netloom_ebpf::Direction;
 use netloom_ebpf::measure::Marking;
 use netloom_marking::session::Configuration;
 use netloom_measure::view::{Block, ScheduleView};
@@ -71,13 +70,6 @@ fn read(file: &Path) -> Result<Configuration> {
     })
 }
 
-fn word(direction: Direction) -> &'static str {
-    match direction {
-        Direction::Ingress => "ingress",
-        Direction::Egress => "egress",
-    }
-}
-
 /// Prints what is measured, once block 0 has begun.
 fn begin(args: &Measure, watch: &Watch, probe: &str) -> Result<()> {
     let spots = &watch.session.setup().spots;
@@ -87,7 +79,7 @@ fn begin(args: &Measure, watch: &Watch, probe: &str) -> Result<()> {
     if args.json {
         let spot = |spot: &Spot| {
             let marks = spot.marking != Marking::Off;
-            json!({ "netif": spot.netif, "direction": word(spot.direction), "marks": marks })
+            json!({ "netif": spot.netif, "direction": spot.direction.name(), "marks": marks })
         };
         let rest = json!({
             "schedule": ScheduleView::from(watch.schedule),
@@ -111,7 +103,7 @@ fn block(args: &Measure, watch: &Watch, probe: &str, told: &Told) -> Result<()> 
         for flow in &point.flows {
             let block = Block::from(flow);
             let samples = block.sampled.as_ref().map(|sampled| sampled.samples.len());
-            let direction = word(spot.direction);
+            let direction = spot.direction.name();
             if args.json {
                 let about = json!({
                     "type": "record", "netif": spot.netif, "direction": direction, "flow": flow.id,
@@ -144,7 +136,7 @@ fn fields(block: &Block, spot: &Spot, flow: u32, samples: Option<usize>) -> Vec<
         block.block.to_string(),
         block.begin.to_string(),
         spot.netif.clone(),
-        word(spot.direction).to_owned(),
+        spot.direction.name().to_owned(),
         flow.to_string(),
         block.all.packets.to_string(),
         block.bytes.to_string(),
