@@ -501,6 +501,25 @@ mod tests {
     }
 
     #[test]
+    fn settings_of_the_file_are_in_the_help_of_their_verbs() {
+        let help = |words: &[&str]| {
+            let mut command = crate::command_line::command();
+            for word in words {
+                command = command.find_subcommand(word).expect("a verb").clone();
+            }
+            let settings = command.get_arguments().find(|arg| arg.get_id() == "settings");
+            let shown = settings.and_then(|arg| arg.get_long_help().or(arg.get_help()));
+            shown.expect("help").to_string()
+        };
+        for verb in ["create", "set"] {
+            let shown = help(&["node", verb]);
+            assert!(netloom_model::node_keys().all(|key| shown.contains(key)), "{shown}");
+        }
+        let shown = help(&["switch", "create"]);
+        assert!(netloom_model::switch_keys().all(|key| shown.contains(key)), "{shown}");
+    }
+
+    #[test]
     fn settings_are_key_and_value() {
         let line = "netloom -l x node create t/a cpu=50% root=/a=b --root /r";
         let Verb::Node(Node::Create(create)) = parse(line).unwrap().verb else { panic!("{line}") };

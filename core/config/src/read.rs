@@ -228,11 +228,6 @@ pub fn address(node: &Node, path: &Path<'_>, report: &mut Report) -> Option<IpAd
     parsed(node, path, "an address like 10.0.0.1 or fd00::1", report, |t| t.parse().ok())
 }
 
-/// A MAC address.
-pub fn mac(node: &Node, path: &Path<'_>, report: &mut Report) -> Option<[u8; 6]> {
-    parsed(node, path, "a MAC address like 02:00:00:00:00:01", report, units::mac)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,5 +1,7 @@
 //! Limits of labs and their nodes.
 
+use crate::misread::Misread;
+
 /// Maximum nodes of a lab.
 pub const MAX_NODES: usize = 65_536;
 
@@ -26,3 +28,14 @@ pub(crate) const LEAST_BYTES: u64 = 10_000;
 
 /// Minimum memory, in bytes.
 pub(crate) const LEAST_MEMORY: u64 = 1 << 20;
+
+/// What IPv6 needs of every link (RFC 8200, section 5).
+const MIN_MTU_IPV6: u32 = 1280;
+
+/// Why a link cannot have an MTU that an interface could have.
+pub(crate) fn mtu_problem(mtu: u32, has_ipv6: bool) -> Option<Misread> {
+    (has_ipv6 && mtu < MIN_MTU_IPV6).then(|| {
+        Misread::from(format!("MTU {mtu}: IPv6 needs at least {MIN_MTU_IPV6}"))
+            .with(Some("for a lab without IPv6 write pool: {ipv6: none}".into()))
+    })
+}

@@ -16,7 +16,7 @@ pub mod text;
 
 use std::time::Duration;
 
-use netloom_config::{likely, units};
+use netloom_config::{Kind, likely, resolve, units};
 use netloom_impair::{Bursts, Distribution, Impairments, Jitter, Loss, Queue, RandomLoss, Share};
 
 use crate::misread::{Misread, unknown_key};
@@ -44,11 +44,28 @@ pub fn set(impairments: &mut Impairments, key: &str, text: &str) -> Result<(), S
     if !KEYS.contains(&key) {
         return Err(unknown_key(key, KEYS).to_string());
     }
+    if resolve(text) == Kind::Null {
+        return Err(format!("{key}: expected {}, found nothing", what(key)));
+    }
     if text == "none" {
         clear(impairments, key);
         return Ok(());
     }
     put(impairments, key, text).map_err(|problem| format!("{key}: {problem}"))
+}
+
+/// What a key expects, for messages.
+pub(crate) fn what(key: &str) -> &'static str {
+    match key {
+        "delay" => DELAY,
+        "jitter" => "a duration like 1ms or a map of jitter keys",
+        "loss" => "a percentage like 0.1% or a map of loss keys",
+        "rate" => RATE,
+        "queue" => QUEUE,
+        "mtu" => MTU,
+        "seed" => SEED,
+        _ => SHARE,
+    }
 }
 
 /// Refuses impairments that are meaningless or would take too much memory.
@@ -134,8 +151,11 @@ pub fn parse_queue(text: &str) -> Result<Queue, Misread> {
 /// # Errors
 /// What is expected.
 pub fn parse_mtu(text: &str) -> Result<u32, Misread> {
-    let mtu = text.parse().ok().filter(|mtu| (68..=65535).contains(mtu));
-    mtu.ok_or_else(|| Misread::expected(MTU, text))
+    match resolve(text) {
+        Kind::Int(mtu @ 68..=65535) => u32::try_from(mtu).ok(),
+        _ => None,
+    }
+    .ok_or_else(|| Misread::expected(MTU, text))
 }
 
 /// Any 64-bit number.

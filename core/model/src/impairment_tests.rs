@@ -97,7 +97,7 @@ fn what_is_refused_names_the_key_and_what_may_stand_there() {
         ("delay", "-1ms", "delay: expected a duration with its unit like 10ms, found \"-1ms\""),
         ("loss", "1", "loss: expected a percentage from 0% to 100% like 0.1%, found 1; write 1%"),
         ("loss", "-1%", "loss: expected a percentage from 0% to 100% like 0.1%, found \"-1%\""),
-        ("loss", "", "loss: expected a percentage, bursts or a pattern, found \"\""),
+        ("loss", "", "loss: expected a percentage like 0.1% or a map of loss keys, found nothing"),
         (
             "loss",
             "bursts enter=1%",

@@ -28,7 +28,10 @@ pub use lab::Lab;
 pub use misread::Misread;
 pub use naming::{interface_name_problem, lab_name_problem, node_name_problem};
 pub use netloom_config::{Diagnostic, Diagnostics, MAX_BYTES, too_large};
-pub use parse::{host_address_problem, lab_name, parse, switch_kind};
+pub use parse::{
+    lab_name, link_addresses, link_mtu, node_keys, parse, port_lock, port_vlan, set_node,
+    switch_keys, switch_kind,
+};
 pub use plan::Plan;
 pub use schema::schema;
 

@@ -1,30 +1,11 @@
-//! Settings of a running node as text: `cpu` -> `50%`.
+//! Settings of a running node, and the limits that a node may have inside another.
 //!
-//! The same values as in a lab file, key by key, for command lines and the API. `none` removes a bound.
-//! Whether the machine can satisfy them is not checked.
+//! [`crate::set_node`] reads them as text. Whether the machine can satisfy them is not checked.
 
-use netloom_config::{likely, quote, units};
+use netloom_config::quote;
 
-use crate::bounds::{
-    LEAST_BYTES, LEAST_CPU, LEAST_MEMORY, MAX_NODES, MAX_PROCESSES, MAX_SOCKETS, MAX_WEIGHT,
-};
 use crate::lab::{Limits, Protect};
-use crate::misread::{Misread, found, unknown_key};
 use crate::plan::{PlannedNode, charges_by_default};
-
-/// The keys of [`set_node`].
-pub const NODE_KEYS: &[&str] = &[
-    "cpu",
-    "weight",
-    "memory",
-    "processes",
-    "sockets",
-    "packets",
-    "bytes",
-    "charge-receive",
-    "children",
-    "privileged",
-];
 
 /// The settings of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,33 +45,6 @@ impl Settings {
         node.children = self.children;
         node.privileged = self.privileged;
     }
-}
-
-/// Sets one of [`NODE_KEYS`]; `none` removes it.
-///
-/// # Errors
-/// The key, and its valid values.
-pub fn set_node(settings: &mut Settings, key: &str, text: &str) -> Result<(), String> {
-    let Settings { limits, protect, charge_receive, children, privileged } = settings;
-    let set = match key {
-        "cpu" => put(&mut limits.cpu_milli, text, cpu),
-        "weight" => put(&mut limits.weight, text, |t| count(t, 1, MAX_WEIGHT)),
-        "memory" => put(&mut limits.memory, text, memory),
-        "processes" => put(&mut limits.processes, text, |t| count(t, 1, MAX_PROCESSES)),
-        "sockets" => put(&mut limits.sockets, text, |t| count(t, 1, MAX_SOCKETS)),
-        "packets" => put(&mut protect.packets, text, packets),
-        "bytes" => put(&mut protect.bytes, text, bytes),
-        "charge-receive" => put(charge_receive, text, boolean),
-        "children" => {
-            put(children, text, |t| count(t, 0, i64::try_from(MAX_NODES).unwrap_or(i64::MAX)))
-        }
-        "privileged" => {
-            let mut value = None;
-            put(&mut value, text, boolean).map(|()| *privileged = value.unwrap_or_default())
-        }
-        _ => return Err(unknown_key(key, NODE_KEYS).to_string()),
-    };
-    set.map_err(|problem| format!("{key}: {problem}"))
 }
 
 /// Refuses a privileged node inside an unprivileged one: whoever controls the outer one reaches the programs
@@ -180,60 +134,6 @@ pub(crate) fn memory_text(bytes: u64) -> String {
         Some((unit, size)) => format!("{}{unit}", bytes / size),
         None => format!("{bytes} bytes"),
     }
-}
-
-/// Reads a value, or `none`.
-fn put<T>(
-    into: &mut Option<T>,
-    text: &str,
-    parse: impl FnOnce(&str) -> Result<T, Misread>,
-) -> Result<(), Misread> {
-    *into = if text == "none" { None } else { Some(parse(text)?) };
-    Ok(())
-}
-
-fn cpu(text: &str) -> Result<u32, Misread> {
-    let milli = units::cpu_milli(text).ok_or_else(|| {
-        Misread::expected("a share of CPUs like 50% or 1.5, or none", text).with(likely::cpu(text))
-    })?;
-    match milli {
-        LEAST_CPU.. => Ok(milli),
-        _ => Err(format!("at least 1% of a CPU is needed, found {}", found(text)).into()),
-    }
-}
-
-fn memory(text: &str) -> Result<u64, Misread> {
-    let bytes = units::bytes(text).ok_or_else(|| {
-        Misread::expected("a size like 256MiB, 1GB or 64k, or none", text).with(likely::bytes(text))
-    })?;
-    match bytes {
-        LEAST_MEMORY.. => Ok(bytes),
-        _ => Err(format!("at least 1MiB is needed, found {}", found(text)).into()),
-    }
-}
-
-fn packets(text: &str) -> Result<u64, Misread> {
-    let rate = units::packet_rate(text).filter(|rate| *rate > 0);
-    let wanted = "packets per second like 200k/s, at least 1, or none";
-    rate.ok_or_else(|| Misread::expected(wanted, text).with(likely::packet_rate(text)))
-}
-
-fn bytes(text: &str) -> Result<u64, Misread> {
-    let rate = units::byte_rate(text).filter(|rate| *rate >= LEAST_BYTES);
-    let wanted = "bytes per second like 1GB/s, at least 10kB/s, or none";
-    rate.ok_or_else(|| Misread::expected(wanted, text).with(likely::byte_rate(text)))
-}
-
-fn boolean(text: &str) -> Result<bool, Misread> {
-    text.parse().map_err(|_| Misread::expected("true, false or none", text))
-}
-
-fn count(text: &str, low: i64, high: i64) -> Result<u32, Misread> {
-    let number = text.parse::<i64>().ok().filter(|n| (low..=high).contains(n));
-    let number = number.and_then(|n| u32::try_from(n).ok());
-    number.ok_or_else(|| {
-        Misread::expected(&format!("a whole number from {low} to {high}, or none"), text)
-    })
 }
 
 #[cfg(test)]

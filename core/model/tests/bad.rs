@@ -14,7 +14,10 @@ fn checked(path: &Path) -> String {
     let file = path.file_name().unwrap().to_str().unwrap();
     let stem = path.file_stem().unwrap().to_str().unwrap();
     match netloom_model::parse(file, &fs::read(path).unwrap(), stem) {
-        Ok(lab) => panic!("{file} has no error: {lab:?}"),
+        Ok(lab) => match netloom_model::plan::plan(&lab) {
+            Ok(_) => panic!("{file} has no error: {lab:?}"),
+            Err(error) => format!("netloom: {file}: error: {error}\n"),
+        },
         Err(errors) => format!("{errors}\n"),
     }
 }

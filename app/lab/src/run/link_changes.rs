@@ -6,14 +6,13 @@
 
 use std::os::fd::AsFd;
 
-use ipnet::IpNet;
 use netloom_impair::Impairments;
-use netloom_model::impairment;
 use netloom_model::lookup::{find_link, slot};
 use netloom_model::plan::Slot;
 use netloom_model::plan::form::{LinkForm, Seat};
 use netloom_model::plan::{self, NewEnd, Plan, PlannedEnd, PlannedLink};
 use netloom_model::plan::{LinkId, NodeId};
+use netloom_model::{impairment, link_addresses, link_mtu};
 use netloom_netlink::{Batch, DeleteLink, Socket};
 
 use crate::build::configure::Scope;
@@ -77,8 +76,7 @@ impl Running {
         };
         for (key, value) in &request.settings {
             if key == "mtu" {
-                new.mtu =
-                    Some(impairment::parse_mtu(value).map_err(|e| invalid(format!("mtu: {e}")))?);
+                new.mtu = Some(link_mtu(value).map_err(&invalid)?);
                 continue;
             }
             for of in &mut new.impairments {
@@ -86,33 +84,13 @@ impl Running {
             }
         }
         impairment::check(&new.impairments[0]).map_err(&invalid)?;
-        for (end, address) in &request.addresses {
-            let node = |text: &str| text.split(':').next().unwrap_or_default().to_owned();
-            let side = (0..2).find(|side| ends[*side] == end || node(ends[*side]) == *end);
-            let side =
-                side.ok_or_else(|| invalid(format!("address {address}: {end:?} is no end")))?;
-            if address == "none" {
-                new.bare[side] = true;
-                continue;
+        for asked in by_end(ends, &request.addresses).map_err(&invalid)? {
+            let AskedAddresses { side, end, texts } = asked;
+            let (addresses, bare) = link_addresses(end, &texts).map_err(&invalid)?;
+            if matches!(new.ends[side], NewEnd::Switch(_)) && !bare {
+                return Err(invalid(format!("addresses: {end:?} is a switch, which has none")));
             }
-            let net: IpNet = address.parse().map_err(|_| {
-                invalid(format!(
-                    "address {address:?}: write it with its prefix, like 10.0.0.1/24, or none"
-                ))
-            })?;
-            if let NewEnd::Switch(_) = new.ends[side] {
-                return Err(invalid(format!(
-                    "address {address}: {end:?} is a switch, which has none"
-                )));
-            }
-            let problem = match new.bare[side] {
-                true => Some("it is to have none".to_owned()),
-                false => address_problem(&net, &new.addresses[side]),
-            };
-            if let Some(problem) = problem {
-                return Err(invalid(format!("address {address}: {problem}")));
-            }
-            new.addresses[side].push(net);
+            (new.addresses[side], new.bare[side]) = (addresses, bare);
         }
         Ok(new)
     }
@@ -260,11 +238,29 @@ impl Running {
 }
 
 /// Why an interface that has these addresses cannot have this one.
-fn address_problem(net: &IpNet, others: &[IpNet]) -> Option<String> {
-    if others.iter().any(|other| other.addr().is_ipv4() == net.addr().is_ipv4()) {
-        return Some("a second one of its family; one of each at most".into());
+/// The addresses that are asked for an end of a link, as they are written.
+struct AskedAddresses<'r> {
+    side: usize,
+    end: &'r str,
+    texts: Vec<&'r str>,
+}
+
+/// The addresses that are asked for, by the side of their end.
+fn by_end<'r>(
+    ends: [&String; 2],
+    asked: &'r [(String, String)],
+) -> std::result::Result<Vec<AskedAddresses<'r>>, String> {
+    let mut found: Vec<AskedAddresses<'_>> = Vec::new();
+    for (end, address) in asked {
+        let node = |text: &str| text.split(':').next().unwrap_or_default().to_owned();
+        let side = (0..2).find(|side| ends[*side] == end || node(ends[*side]) == *end);
+        let side = side.ok_or_else(|| format!("address {address}: {end:?} is no end"))?;
+        match found.iter_mut().find(|of| of.side == side) {
+            Some(of) => of.texts.push(address),
+            None => found.push(AskedAddresses { side, end, texts: vec![address] }),
+        }
     }
-    netloom_model::host_address_problem(net)
+    Ok(found)
 }
 
 /// The nodes at the ends of a link, by place.

@@ -11,7 +11,7 @@ use netloom_model::plan::NodeId;
 use netloom_model::plan::PlannedNode;
 use netloom_model::plan::Slot;
 use netloom_model::setting::{self, Settings};
-use netloom_model::{Plan, node_name_problem};
+use netloom_model::{Plan, node_name_problem, set_node};
 
 use crate::build::maker::limits;
 use crate::run::running::{Running, Work};
@@ -72,7 +72,7 @@ impl Running {
         let mut node = PlannedNode::fresh(plan, &request.name, parent);
         let mut settings = Settings::of(&node);
         for (key, value) in &request.settings {
-            setting::set_node(&mut settings, key, value).map_err(&invalid)?;
+            set_node(&mut settings, key, value).map_err(&invalid)?;
         }
         settings.put(&mut node);
         node.root = request.root.as_ref().map(PathBuf::from);
@@ -205,7 +205,7 @@ impl Running {
                 new.root = (value != "none").then(|| PathBuf::from(value));
                 continue;
             }
-            setting::set_node(&mut settings, key, value).map_err(&invalid)?;
+            set_node(&mut settings, key, value).map_err(&invalid)?;
         }
         settings.put(&mut new);
         if old.children.is_none() && new.children.is_some() {

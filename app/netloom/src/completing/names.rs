@@ -105,12 +105,13 @@ fn of_host(prefix: &str) -> Vec<String> {
 
 /// `KEY=` for each setting.
 fn settings(verb: &str) -> Vec<String> {
-    let more: &[&str] = match verb {
-        "node set" => &["root"],
-        "switch create" => &["kind", "mode", "group", "arena", "ageing"],
-        "switch port" => &["name", "user", "group", "lock", "learn"],
-        _ => &[],
+    let of_nodes = netloom_model::node_keys();
+    let keys: Vec<&str> = match verb {
+        "node set" => of_nodes.chain(["root"]).collect(),
+        "node create" => of_nodes.collect(),
+        "switch create" => netloom_model::switch_keys().collect(),
+        "switch port" => vec!["name", "user", "group", "lock", "learn"],
+        _ => vec![],
     };
-    let of_nodes = if verb.starts_with("node") { netloom_model::setting::NODE_KEYS } else { &[] };
-    of_nodes.iter().chain(more).map(|key| format!("{key}=")).collect()
+    keys.iter().map(|key| format!("{key}=")).collect()
 }

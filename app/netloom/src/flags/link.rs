@@ -205,3 +205,34 @@ impl LinkFates {
         self.link.join(",")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use netloom_model::impairment::KEYS;
+
+    use super::*;
+    use crate::flags::{Cli, Verb};
+
+    fn settings(line: &str) -> Vec<Setting> {
+        match Cli::try_parse_from(line.split(' ')).map(|cli| cli.verb) {
+            Ok(Verb::Link(Link::Set(args))) => args.settings(),
+            Ok(Verb::Link(Link::Create(args))) => args.settings(),
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn every_impairment_of_the_file_has_its_flag() {
+        for key in KEYS {
+            let expected = [((*key).to_owned(), "-x".to_owned())];
+            assert_eq!(settings(&format!("netloom link set l --{key} -x")), expected);
+            let expected = [((*key).to_owned(), "x".to_owned())];
+            assert_eq!(settings(&format!("netloom link create a b --{key} x")), expected);
+        }
+        let all: String = KEYS.iter().map(|key| format!(" --{key} x")).collect();
+        let order: Vec<String> =
+            settings(&format!("netloom link set l{all}")).into_iter().map(|(key, _)| key).collect();
+        assert!(KEYS.iter().all(|key| order.iter().filter(|of| of == key).count() == 1));
+    }
+}

@@ -110,6 +110,7 @@ pub(crate) enum PortVlan {
     /// Untagged frames only, all in one VLAN.
     Access {
         /// The VLAN, 1 to 4094.
+        #[arg(value_parser = vlan)]
         vid: Vid,
     },
     /// Tagged frames.
@@ -117,7 +118,7 @@ pub(crate) enum PortVlan {
         /// The VLANs allowed with a tag, like 1-3,7 or all.
         set: VidSet,
         /// The VLAN of untagged frames. Default: they are dropped.
-        #[arg(long, value_name = "VID")]
+        #[arg(long, value_name = "VID", value_parser = vlan)]
         native: Option<Vid>,
     },
     /// No rule: an access port of VLAN 1 once any port of the switch has a rule.
@@ -202,6 +203,12 @@ fn port(text: &str) -> Result<PortKey, String> {
         return Ok(PortKey::Number(number));
     }
     Ok(PortKey::Name(text.to_owned()))
+}
+
+/// A VLAN, as in the lab file.
+fn vlan(text: &str) -> Result<Vid, String> {
+    let number = netloom_model::port_vlan(text)?;
+    Vid::new(number).ok_or_else(|| format!("{number} is no VLAN"))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::read::{RawShm, read};
+pub(crate) use self::read::{RawShm, lock, read, vid};
 use crate::file::table::KindKeys;
 
 /// The value of the key `kind`.

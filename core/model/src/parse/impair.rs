@@ -11,8 +11,8 @@ use netloom_impair::{Bursts, Impairments, Jitter, Loss, RandomLoss, Share};
 use super::keys::{BURSTS, DIRECTION, JITTER, LOSS};
 use crate::file::Fields;
 use crate::impairment::{
-    DELAY, DISTRIBUTIONS, KEYS, PATTERN, QUEUE, RATE, SEED, SHARE, clear, parse_delay,
-    parse_distribution, parse_pattern, parse_share, put,
+    DELAY, DISTRIBUTIONS, KEYS, PATTERN, SHARE, clear, parse_delay, parse_distribution,
+    parse_pattern, parse_share, put, what,
 };
 use crate::misread::Misread;
 
@@ -102,20 +102,6 @@ fn one(
         report.error_with(value.place, format!("{path}: {problem}"), help);
     }
     good
-}
-
-/// What a key expects, for messages.
-fn what(key: &str) -> &'static str {
-    match key {
-        "delay" => DELAY,
-        "jitter" => "a duration like 1ms or a map of jitter keys",
-        "loss" => "a percentage like 0.1% or a map of loss keys",
-        "rate" => RATE,
-        "queue" => QUEUE,
-        "mtu" => "a whole number from 68 to 65535",
-        "seed" => SEED,
-        _ => SHARE,
-    }
 }
 
 /// The value of a key of a map; reports errors.

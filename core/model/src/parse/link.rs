@@ -137,36 +137,46 @@ fn addresses(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Vec<EndAddre
     };
     let mut all = Vec::new();
     for entry in entries {
-        let mut found: Vec<At<IpNet>> = Vec::new();
         let end = At { value: entry.key.clone(), place: entry.place };
-        if is_none(&entry.value) {
-            all.push(EndAddresses { end, addresses: found, bare: true });
-            continue;
+        if let Some((addresses, bare)) =
+            addresses_of_end(&entry.value, &path.key(&entry.key), report)
+        {
+            all.push(EndAddresses { end, addresses, bare });
         }
-        if is_dhcp(&entry.value, &path.key(&entry.key), report) {
-            continue;
-        }
-        each_or_only(&entry.value, &path.key(&entry.key), report, |item, path, report| {
-            let Some(net) = read::cidr(item, path, report) else { return };
-            if let Some(problem) = host_address_problem(&net) {
-                return report.error(item.place, format!("{path}: {problem}"));
-            }
-            if found.iter().any(|f| is_ipv4(&f.value) == is_ipv4(&net)) {
-                let message = format!(
-                    "{path}: a second {} address; one of each family at most",
-                    family(&net)
-                );
-                return report.error(item.place, message);
-            }
-            found.push(At { value: net, place: item.place });
-        });
-        all.push(EndAddresses { end, addresses: found, bare: false });
     }
     all
 }
 
+/// The addresses of an end, and whether it is to have none.
+pub(super) fn addresses_of_end(
+    value: &Yaml,
+    path: &Path<'_>,
+    report: &mut Report,
+) -> Option<(Vec<At<IpNet>>, bool)> {
+    let mut found: Vec<At<IpNet>> = Vec::new();
+    if is_none(value) {
+        return Some((found, true));
+    }
+    if is_dhcp(value, path, report) {
+        return None;
+    }
+    each_or_only(value, path, report, |item, path, report| {
+        let Some(net) = read::cidr(item, path, report) else { return };
+        if let Some(problem) = host_address_problem(&net) {
+            return report.error(item.place, format!("{path}: {problem}"));
+        }
+        if found.iter().any(|f| is_ipv4(&f.value) == is_ipv4(&net)) {
+            let message =
+                format!("{path}: a second {} address; one of each family at most", family(&net));
+            return report.error(item.place, message);
+        }
+        found.push(At { value: net, place: item.place });
+    });
+    Some((found, false))
+}
+
 /// Why no interface can have this address.
-pub fn host_address_problem(net: &IpNet) -> Option<String> {
+fn host_address_problem(net: &IpNet) -> Option<String> {
     let address = net.addr();
     if let Some(reason) = unusable(net) {
         return Some(format!("the address {address} {reason}"));

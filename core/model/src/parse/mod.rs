@@ -15,6 +15,7 @@ mod node;
 mod node_bounds;
 mod raw;
 mod resolve;
+mod running;
 mod segments;
 mod sets;
 mod switch;
@@ -25,8 +26,9 @@ mod work;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use netloom_config::{Diagnostics, Kind, Node as Yaml, Path, Place, Report, load, read};
 
-pub use self::link::host_address_problem;
-pub use self::switch::switch_kind;
+pub use self::running::{
+    link_addresses, link_mtu, node_keys, port_lock, port_vlan, set_node, switch_keys, switch_kind,
+};
 
 use self::keys::{LAB, POOL, ROUTING};
 use self::raw::{Origin, Parts, SwitchBody};

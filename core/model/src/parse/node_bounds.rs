@@ -40,15 +40,16 @@ pub(crate) fn read_bounds(
         body.node.children = Some(0);
         let Some(fields) = Fields::open(value, &path, &CHILDREN, report) else { return };
         let Some(value) = fields.get("limit") else { return };
-        if let Some(limit) = count(value, &path.key("limit"), 0, most_children(), report) {
+        if let Some(limit) = children_limit(value, &path.key("limit"), report) {
             body.node.children = Some(limit);
             body.children = Some(value.place);
         }
     }
 }
 
-fn most_children() -> i64 {
-    i64::try_from(MAX_NODES).unwrap_or(i64::MAX)
+/// How many nodes may live in a node.
+pub(super) fn children_limit(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<u32> {
+    count(value, path, 0, i64::try_from(MAX_NODES).unwrap_or(i64::MAX), report)
 }
 
 fn count(value: &Yaml, path: &Path<'_>, low: i64, high: i64, report: &mut Report) -> Option<u32> {
@@ -65,24 +66,38 @@ fn limits(
     let Some(fields) = Fields::open(value, path, &LIMITS, report) else { return limits };
     let all = ["cpu", "memory", "processes", "sockets"];
     places.extend(all.iter().filter_map(|key| Some((*key, fields.get(key)?.place))));
-    if let Some(value) = fields.get("cpu") {
-        let path = path.key("cpu");
-        limits.cpu_milli = read::cpu_milli(value, &path, report);
-        if limits.cpu_milli.is_some_and(|milli| milli < LEAST_CPU) {
-            at_least("1% of a CPU", value, &path, report);
+    for key in LIMITS.names() {
+        if let Some(value) = fields.get(key) {
+            limit(&mut limits, key, Some(value), &path.key(key), report);
         }
     }
-    if let Some(value) = fields.get("memory") {
-        limits.memory = memory(value, &path.key("memory"), report);
-    }
-    let mut read = |key, most| {
-        let value = fields.get(key)?;
-        count(value, &path.key(key), 1, most, report)
-    };
-    limits.processes = read("processes", MAX_PROCESSES);
-    limits.weight = read("weight", MAX_WEIGHT);
-    limits.sockets = read("sockets", MAX_SOCKETS);
     limits
+}
+
+/// Reads a key of `limits`; no value takes it away.
+pub(super) fn limit(
+    limits: &mut Limits,
+    key: &str,
+    value: Option<&Yaml>,
+    path: &Path<'_>,
+    report: &mut Report,
+) {
+    let mut number = |most| value.and_then(|v| count(v, path, 1, most, report));
+    match key {
+        "processes" => limits.processes = number(MAX_PROCESSES),
+        "weight" => limits.weight = number(MAX_WEIGHT),
+        "sockets" => limits.sockets = number(MAX_SOCKETS),
+        "memory" => limits.memory = value.and_then(|v| memory(v, path, report)),
+        _ => limits.cpu_milli = value.and_then(|v| cpu(v, path, report)),
+    }
+}
+
+fn cpu(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<u32> {
+    let milli = read::cpu_milli(value, path, report);
+    if milli.is_some_and(|milli| milli < LEAST_CPU) {
+        at_least("1% of a CPU", value, path, report);
+    }
+    milli
 }
 
 /// A size of at least a usable minimum.
@@ -102,19 +117,40 @@ fn at_least(least: &str, value: &Yaml, path: &Path<'_>, report: &mut Report) {
 fn protect(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Protect {
     let mut protect = Protect::default();
     let Some(fields) = Fields::open(value, path, &PROTECT, report) else { return protect };
-    if let Some(value) = fields.get("packets") {
-        let path = path.key("packets");
-        protect.packets = read::packet_rate(value, &path, report);
-        if protect.packets == Some(0) {
-            at_least("one packet per second", value, &path, report);
-        }
-    }
-    if let Some(value) = fields.get("bytes") {
-        let path = path.key("bytes");
-        protect.bytes = read::byte_rate(value, &path, report);
-        if protect.bytes.is_some_and(|bytes| bytes < LEAST_BYTES) {
-            at_least("10kB/s", value, &path, report);
+    for key in PROTECT.names() {
+        if let Some(value) = fields.get(key) {
+            budget(&mut protect, key, Some(value), &path.key(key), report);
         }
     }
     protect
+}
+
+/// Reads a key of `protect`; no value takes it away.
+pub(super) fn budget(
+    protect: &mut Protect,
+    key: &str,
+    value: Option<&Yaml>,
+    path: &Path<'_>,
+    report: &mut Report,
+) {
+    match key {
+        "packets" => protect.packets = value.and_then(|v| packets(v, path, report)),
+        _ => protect.bytes = value.and_then(|v| bytes(v, path, report)),
+    }
+}
+
+fn packets(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<u64> {
+    let rate = read::packet_rate(value, path, report);
+    if rate == Some(0) {
+        at_least("one packet per second", value, path, report);
+    }
+    rate
+}
+
+fn bytes(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<u64> {
+    let rate = read::byte_rate(value, path, report);
+    if rate.is_some_and(|bytes| bytes < LEAST_BYTES) {
+        at_least("10kB/s", value, path, report);
+    }
+    rate
 }

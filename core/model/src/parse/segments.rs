@@ -13,11 +13,9 @@ use netloom_config::{Place, Repetition, Report, quote};
 
 use super::raw::{EndAddresses, EndsAddresses, Parts, RawEnd, RawLink, Resolved};
 use super::sets::Sets;
+use crate::bounds::mtu_problem;
 use crate::file::values::{At, is_ipv4};
 use crate::lab::End;
-
-/// IPv6 requires this MTU of every link (RFC 8200, section 5).
-const MIN_MTU_IPV6: u32 = 1280;
 
 /// The segment of each link: equal numbers for links of one segment.
 pub(crate) fn segment_of(parts: &Parts, links: &[Resolved<'_>]) -> Vec<usize> {
@@ -328,11 +326,9 @@ fn end_index(
 pub(crate) fn check_mtus(parts: &Parts, lab_has_ipv6: bool, report: &mut Report) {
     let mut check =
         |mtu: Option<u32>, place: Place, has_ipv6: bool, repetition: &Option<Arc<Repetition>>| {
-            let Some(mtu) = mtu.filter(|m| *m < MIN_MTU_IPV6 && has_ipv6) else { return };
+            let Some(wrong) = mtu.and_then(|mtu| mtu_problem(mtu, has_ipv6)) else { return };
             report.set_repetition(repetition.clone());
-            let help = "for a lab without IPv6 write pool: {ipv6: none}".into();
-            let message = format!("MTU {mtu}: IPv6 needs at least {MIN_MTU_IPV6}");
-            report.error_with(place, message, Some(help));
+            report.error_with(place, wrong.problem, wrong.help);
         };
     for origin in &parts.switches {
         let body = &origin.value;

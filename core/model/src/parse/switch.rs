@@ -1,11 +1,11 @@
 //! Reads the body of a switch: the keys common to all kinds; the kind reads the rest.
 
-use netloom_config::{Entry, Kind, Node as Yaml, Path, Place, Report, quote, resolve};
+use netloom_config::{Kind, Node as Yaml, Path, Report, quote};
 
 use super::keys::SWITCH;
 use super::raw::SwitchBody;
 use crate::file::{Fields, choice, values};
-use crate::kinds::{Around, RawSwitchKind, SwitchKind};
+use crate::kinds::RawSwitchKind;
 use crate::lab::Switch;
 
 /// Reads a switch's body; invalid values keep their default.
@@ -59,43 +59,4 @@ fn kind(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<&'static s
         return None;
     }
     choice(value, path, (&SWITCH, "kind"), &kinds, report)
-}
-
-/// The kind of a switch made in a running lab, from settings by key and value as in the file. It must be a
-/// kind that can be joined (`shm` by default). Keys with maps or lists as values, and those of the segment,
-/// cannot be given here.
-///
-/// # Errors
-/// The first invalid setting, and its valid values.
-pub fn switch_kind(name: &str, settings: &[(String, String)]) -> Result<SwitchKind, String> {
-    let mut entries: Vec<Entry> = Vec::with_capacity(settings.len() + 1);
-    let entry = |key: &str, text: &str| {
-        let value = Yaml { place: Place::START, kind: resolve(text), text: text.to_owned() };
-        Entry { key: key.to_owned(), place: Place::START, value }
-    };
-    for (key, text) in settings {
-        if ["subnet", "mtu", "for", "if"].contains(&key.as_str()) {
-            return Err(format!("{key}: cannot be given to a switch of a running lab"));
-        }
-        if entries.iter().any(|known| known.key == *key) {
-            return Err(format!("{key}: given twice"));
-        }
-        entries.push(entry(key, text));
-    }
-    if !settings.iter().any(|(key, _)| key == "kind") {
-        entries.push(entry("kind", crate::kinds::shm::WORD));
-    }
-    let map = Yaml { place: Place::START, kind: Kind::Map(entries), text: String::new() };
-    let mut report = Report::new("");
-    let body = switch(name, &map, &Path::Root, &mut report);
-    let around = Around { name, place: Place::START, ends: &[], is_taken: &|_| false };
-    let kind = body.kind.finish(&around, &mut report);
-    match report.finish().list.into_iter().next() {
-        None if kind.can_be_joined() => Ok(kind),
-        None => Err(format!("kind: {} cannot be made in a running lab", kind.word())),
-        Some(wrong) => Err(match wrong.help {
-            Some(help) => format!("{}; {help}", wrong.message),
-            None => wrong.message,
-        }),
-    }
 }

@@ -528,37 +528,3 @@ proptest::proptest! {
         proptest::prop_assert_eq!(names(&lab), expected);
     }
 }
-
-#[test]
-fn a_switch_of_a_running_lab_is_read_as_in_the_file() {
-    use crate::kinds::SwitchKind;
-    use crate::kinds::shm::ShmSwitch;
-    use crate::switch_kind;
-    let read = |words: &[&str]| {
-        let pair = |word: &&str| word.split_once('=').map(|(k, v)| (k.to_owned(), v.to_owned()));
-        switch_kind("s", &words.iter().filter_map(pair).collect::<Vec<_>>())
-    };
-    let given = ["ageing=60s", "arena=1MiB", "mode=0660", "group=vde"];
-    let expected = ShmSwitch {
-        arena: 1 << 20,
-        mode: 0o660,
-        group: Some("vde".into()),
-        ..ShmSwitch::default()
-    };
-    assert_eq!(read(&given), Ok(SwitchKind::Shm(expected.clone())));
-    let text = format!("switches: {{s: {{kind: shm, {}}}}}", given.join(", ").replace('=', ": "));
-    assert_eq!(lab(&text).switches[0].kind, SwitchKind::Shm(expected));
-    assert_eq!(read(&["kind=shm"]), read(&[]));
-    for (words, wrong) in [
-        (["ageing=soon"], "ageing: "),
-        (["arena=3MiB"], "arena: \"3MiB\" is no power of two from 256KiB to 64MiB; write 4096KiB"),
-        (["color=red"], "unknown key \"color\""),
-        (["kind=kernel"], "kind: kernel cannot be made in a running lab"),
-        (["mtu=1400"], "mtu: cannot be given"),
-        (["ports=7"], "ports: "),
-    ] {
-        let problem = read(&words).unwrap_err();
-        assert!(problem.starts_with(wrong), "{problem}");
-    }
-    assert_eq!(read(&["mode=0600", "mode=0660"]), Err("mode: given twice".into()));
-}

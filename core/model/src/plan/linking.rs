@@ -22,7 +22,7 @@ use super::{
     DEFAULT_MTU, FIRST_INDEX, Interface, LinkId, NOT_SHOWN, NodeId, Plan, PlannedEnd, PlannedLink,
     PlannedNode, Route, Scheme, Slot, hosts, route, sysctl,
 };
-use crate::bounds::MAX_LINKS;
+use crate::bounds::{MAX_LINKS, mtu_problem};
 use crate::lab::{End, Lab, Link, Node, Switch};
 
 /// A link to make.
@@ -102,7 +102,13 @@ impl Plan {
 
     /// Inserts the link with names, indexes and hardware addresses, but only the addresses given by hand.
     fn push_link(&mut self, new: NewLink) -> Result<usize, String> {
-        let id = self.scheme.as_ref().ok_or(NO_SCHEME)?.next_link;
+        let scheme = self.scheme.as_ref().ok_or(NO_SCHEME)?;
+        let id = scheme.next_link;
+        let by_hand = new.addresses.iter().flatten().any(|of| matches!(of, IpNet::V6(_)));
+        let has_ipv6 = by_hand || scheme.pool.ipv6.is_some();
+        if let Some(wrong) = new.mtu.and_then(|mtu| mtu_problem(mtu, has_ipv6)) {
+            return Err(wrong.to_string());
+        }
         if self.links.len() >= MAX_LINKS {
             return Err(format!("a lab has {MAX_LINKS} links at most"));
         }

@@ -37,8 +37,7 @@ fn wrong(key: &str, why: &str) -> anyhow::Error {
 }
 
 fn lock(text: &str) -> Result<Vec<Mac>> {
-    let mac = |text: &str| text.parse().map_err(|e| wrong("lock", &format!("{e}")));
-    text.split(',').map(mac).collect()
+    netloom_model::port_lock(text).map_err(|problem| Usage(problem).into())
 }
 
 fn learn(text: &str) -> Result<bool> {
@@ -104,7 +103,6 @@ mod tests {
     #[test]
     fn wrong_settings_are_wrong_usage_with_their_key() {
         for (key, value, words) in [
-            ("lock", "02:00", "MAC address"),
             ("learn", "yes", "on or off"),
             ("user", "no such user", "no user \"no such user\""),
             ("vlan", "7", "there is none"),
@@ -114,6 +112,8 @@ mod tests {
             let text = error.to_string();
             assert!(text.contains(&format!("setting {key:?}: ")) && text.contains(words), "{text}");
         }
+        let error = read(&[("lock", "02:00")]).unwrap_err();
+        assert!(error.is::<Usage>() && error.to_string().starts_with("lock: expected a MAC"));
     }
 
     #[test]

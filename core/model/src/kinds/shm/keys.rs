@@ -12,7 +12,7 @@ const VLANS: Value = Value::Called(
 );
 const MAC_OR_OWN: Value = Value::Called(
     "a MAC address or own",
-    &Value::Pattern(r"^([0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}|own)$"),
+    &Value::Pattern(r"^([0-9A-Fa-f]{1,2}([:-][0-9A-Fa-f]{1,2}){5}|own)$"),
 );
 
 /// The keys, in the order of the manual.

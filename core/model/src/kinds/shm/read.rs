@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use netloom_bridge::{MirrorFilter, VidSet};
+use netloom_bridge::{Mac, MirrorFilter, VidSet};
 use netloom_config::{Kind, Node as Yaml, Path, Place, Report, quote, read};
 
 use super::keys::{MIRROR, PORT_OF_SWITCH};
@@ -137,7 +137,7 @@ fn read_port(fields: &Fields<'_>, path: &Path<'_>, raw: &mut RawPort, report: &m
     }
 }
 
-fn vid(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<u16> {
+pub(crate) fn vid(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<u16> {
     read::integer(value, path, 1..=4094, report).and_then(|n| u16::try_from(n).ok())
 }
 
@@ -174,7 +174,8 @@ fn trunk_vids(value: &Yaml, path: &Path<'_>, report: &mut Report) -> VidSet {
     set
 }
 
-fn lock(
+/// The addresses of a lock, or [`OWN_ADDRESS`]; `own` is set to the place of the last of these.
+pub(crate) fn lock(
     value: &Yaml,
     path: &Path<'_>,
     own: &mut Option<Place>,
@@ -186,7 +187,9 @@ fn lock(
             *own = Some(item.place);
             return locked.push(OWN_ADDRESS.to_owned());
         }
-        let Some(mac) = read::mac(item, path, report).map(netloom_bridge::Mac) else { return };
+        let Some(mac) = read::scalar(item).and_then(|text| text.parse::<Mac>().ok()) else {
+            return read::expected(item, path, "a MAC address like 02:00:00:00:00:01", report);
+        };
         if !mac.is_station() {
             let shown = quote(&item.text);
             return report.error(item.place, format!("{path}: {shown} is no station's address"));
