@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 use super::attack::Attack;
+use super::kill::KillRun;
 use super::outcome::{self, Verdict};
 use super::plan::{Job, Selection};
 use super::stage::Stage;
 use crate::workspace;
 
-/// A process that takes longer hangs: it is killed and its unfinished tests have failed. Repeated attacks may
-/// take proportionally longer.
+/// A process that takes longer hangs: it is killed and its unfinished tests have failed. Repeated attacks and
+/// many kills may take proportionally longer.
 const BOUND: Duration = Duration::from_secs(30 * 60);
 
 /// Results of the tests.
@@ -62,7 +63,8 @@ pub(super) fn run(
     if selection.kill.is_some() || selection.attack.is_some() {
         tests.arg("--show-output");
     }
-    let bound = BOUND * selection.attack.map_or(1, Attack::rounds);
+    let longer = selection.attack.map_or(1, Attack::rounds);
+    let bound = BOUND * longer.max(selection.kill.map_or(1, KillRun::parts));
     let (status, text) = captured(&mut tests, stage, worker, bound)?;
     let skips = read_skips(&log);
     let outcome = count(&job.title(), names, &text, &skips, status);

@@ -31,6 +31,11 @@ impl KillRun {
         Ok(run)
     }
 
+    /// Multiple of what an ordinary run may take; on a busy machine a kill with what follows takes ten seconds.
+    pub(super) fn parts(self) -> u32 {
+        u32::try_from(self.count.div_ceil(100)).unwrap_or(u32::MAX).clamp(1, 1000)
+    }
+
     pub(super) fn variables(self) -> [(&'static str, String); 3] {
         [
             ("NETLOOM_KILL_SEED", self.seed.to_string()),
