@@ -88,7 +88,10 @@ impl Running {
             let AskedAddresses { side, end, texts } = asked;
             let (addresses, bare) = link_addresses(end, &texts).map_err(&invalid)?;
             if matches!(new.ends[side], NewEnd::Switch(_)) && !bare {
-                return Err(invalid(format!("addresses: {end:?} is a switch, which has none")));
+                let addresses = texts.join(", ");
+                return Err(invalid(format!(
+                    "address {addresses}: {end:?} is a switch, which has none"
+                )));
             }
             (new.addresses[side], new.bare[side]) = (addresses, bare);
         }
@@ -237,7 +240,6 @@ impl Running {
     }
 }
 
-/// Why an interface that has these addresses cannot have this one.
 /// The addresses that are asked for an end of a link, as they are written.
 struct AskedAddresses<'r> {
     side: usize,
