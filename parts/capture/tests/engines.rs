@@ -325,7 +325,9 @@ fn goes_and_returns(way: Way) {
     assert!(got.into_iter().eq((0..1000).chain(next..2000)));
     let told: Vec<_> = seen.packets.iter().filter_map(|packet| packet.comment.as_ref()).collect();
     assert_eq!(told.len(), 1);
-    assert!(seen.packets[1000].comment.is_some() && told[0].starts_with("b was no more from 2"));
+    // Each CPU has a ring: the one that is read first need not have the first frame.
+    let at = seen.packets.iter().position(|packet| packet.comment.is_some());
+    assert!(at >= Some(1000) && told[0].starts_with("b was no more from 2"), "{at:?} {told:?}");
 }
 
 #[test]
