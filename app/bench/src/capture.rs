@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use crate::driver::Driver;
+use crate::report::side;
 use crate::{Options, Report};
 use capturers::{Who, run as run_once};
 use pair::Pair;
@@ -182,7 +183,9 @@ fn mpps(rates: &[f64]) -> Vec<f64> {
 fn figures(searches: &BTreeMap<Cell, Search>, report: &mut Report) {
     let found = |who, stored| searches.get(&Cell { who, stored }).and_then(Search::found);
     for (stored, kind) in [(false, "lossfree60"), (true, "stored60")] {
-        let ours = found(Who::Fast, stored);
+        let offered = |who| found(who, stored).map_or(vec![], |found| mpps(&found.offered));
+        let ours = offered(Who::Fast);
+        let given = |who: Who| format!("{}, {}", who.title(), who.settings());
         for (who, name) in [
             (Who::Fast, "netloom"),
             (Who::Auto, "netloom_auto"),
@@ -190,11 +193,14 @@ fn figures(searches: &BTreeMap<Cell, Search>, report: &mut Report) {
             (Who::Dumpcap, "dumpcap"),
             (Who::Netsniff, "netsniff"),
         ] {
-            let Some(theirs) = found(who, stored) else { continue };
-            report.value(&format!("{kind}_{name}_mpps"), &mpps(&theirs.offered));
-            let (Some(ours), Some(_)) = (&ours, who.peer()) else { continue };
+            let theirs = offered(who);
+            report.value(&format!("{kind}_{name}_mpps"), &theirs);
+            if who.peer().is_none() || !searches.contains_key(&Cell { who, stored }) {
+                continue;
+            }
+            let (netloom, peer) = (given(Who::Fast), given(who));
             let ratio = format!("{kind}_vs_{name}");
-            report.ratio(&ratio, &mpps(&ours.offered), &mpps(&theirs.offered));
+            report.ratio(&ratio, side(&netloom, &ours), side(&peer, &theirs));
         }
     }
 }
@@ -209,7 +215,7 @@ mod tests {
         if !top {
             search.told(Ask::Max, rate * 1.04, true);
         }
-        for _ in 0..search::ENOUGH {
+        for _ in 0..search::WANTED {
             search.told(ask, rate, false);
         }
         search
@@ -224,7 +230,7 @@ mod tests {
         let mut report = Report::default();
         figures(&searches, &mut report);
         for name in ["lossfree60_vs_tcpdump", "lossfree60_vs_dumpcap", "stored60_vs_tcpdump"] {
-            assert!((report.ratios[name] - 1.0).abs() < 1e-9, "{report:?}");
+            assert!((report.ratios[name].unwrap() - 1.0).abs() < 1e-9, "{report:?}");
         }
         assert!((report.values["lossfree60_netloom_mpps"] - 1.0).abs() < 1e-9);
     }
@@ -248,8 +254,8 @@ mod tests {
         assert!(note("tcpdump").starts_with("a loss at 1.040 Mpps"), "{}", note("tcpdump"));
         assert!(note("dumpcap").contains("unknown, one at 1.000 Mpps"), "{}", note("dumpcap"));
         figures(&searches, &mut report);
-        assert!((report.ratios["lossfree60_vs_tcpdump"] - 4.0).abs() < 1e-9);
-        assert!(!report.ratios.contains_key("lossfree60_vs_dumpcap"));
+        assert!((report.ratios["lossfree60_vs_tcpdump"].unwrap() - 4.0).abs() < 1e-9);
+        assert_eq!(report.ratios["lossfree60_vs_dumpcap"], None);
         assert!((report.values["lossfree60_netloom_mpps"] - 4.0).abs() < 1e-9);
     }
 }

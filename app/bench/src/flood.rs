@@ -15,6 +15,7 @@ use anyhow::Result;
 use netloom_stats::{Summary, ratio_ci};
 
 use crate::driver::Driver;
+use crate::report::{FEWEST, side};
 use crate::rounds::rounds;
 use crate::{Options, Report};
 use cells::{Cell, Measure, Others, Victim, Way, cell};
@@ -29,15 +30,16 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
     let window = Duration::from_millis(if options.quick { 400 } else { 1000 });
     let field = Field::up(&driver, window)?;
     let mut results = Results::new();
-    let (most, time) = if options.quick { (40, 108) } else { (10, 900) };
-    rounds(most, Duration::from_secs(time), |round| {
+    let time = Duration::from_secs(if options.quick { 108 } else { 900 });
+    let one_round = |round: usize, results: &mut Results| {
         let plan = plan(round, options.quick);
         eprintln!("bench flood: round {}, {} cells", round + 1, plan.len());
         for cell in plan {
             results.entry(cell).or_default().push(field.measure(cell)?);
         }
         Ok(())
-    })?;
+    };
+    rounds(time, &mut results, one_round, ratios)?;
     field.down()?;
     rows(&results, window, &mut report);
     for cell in cells::rest().iter().filter(|_| options.quick) {
@@ -54,7 +56,7 @@ fn plan(round: usize, quick: bool) -> Vec<Cell> {
     if !quick {
         plan.extend(cells::rest());
     }
-    if !quick || round < 3 || round.is_multiple_of(8) {
+    if !quick || round < FEWEST || round.is_multiple_of(8) {
         plan.extend(cells::steady());
     }
     if round % 2 == 1 {
@@ -96,24 +98,46 @@ fn note(cell: Cell, all: &[Measured], window: Duration) -> String {
     note
 }
 
+/// A pair of series, with what each was given.
+#[derive(Default)]
+struct Kept {
+    given: [String; 2],
+    rounds: (Vec<f64>, Vec<f64>),
+}
+
+/// A cell in words: measurement, flooders and victim.
+fn given(measure: Measure, victim: Victim, others: Others) -> String {
+    format!("{}, {}", cell(measure, victim, others), victim.title())
+}
+
 fn ratios(results: &Results, report: &mut Report) {
     let of = |measure, victim, others| figures(results, cell(measure, victim, others));
     let flood = |n| Others::Flood(n, Way::Direct);
     let kept = |victim: Victim, measure, base: fn(usize) -> Others| {
-        let pairs = [1, 2].map(|n| (of(measure, victim, flood(n)), of(measure, victim, base(n))));
-        pairs.into_iter().min_by(|a, b| ratio(a).total_cmp(&ratio(b))).unwrap_or_default()
+        let pairs = [1, 2].map(|n| Kept {
+            given: [flood(n), base(n)].map(|others| given(measure, victim, others)),
+            rounds: (of(measure, victim, flood(n)), of(measure, victim, base(n))),
+        });
+        pairs
+            .into_iter()
+            .min_by(|a, b| ratio(&a.rounds).total_cmp(&ratio(&b.rounds)))
+            .unwrap_or_default()
     };
     let idle = |_| Others::Idle;
-    for (name, (ours, theirs)) in [
+    for (name, kept) in [
         ("paced_kept", kept(Victim::Protected, Measure::Paced, idle)),
         ("goodput_kept", kept(Victim::Protected, Measure::Unpaced, Others::Spin)),
         ("goodput_unprotected", kept(Victim::Plain, Measure::Unpaced, Others::Spin)),
     ] {
-        report.ratio(name, &ours, &theirs);
+        let (ours, theirs) = &kept.rounds;
+        report.ratio(name, side(&kept.given[0], ours), side(&kept.given[1], theirs));
     }
     let unflooded = |victim| of(Measure::Unpaced, victim, Others::Idle);
     let (protected, plain) = (unflooded(Victim::Protected), unflooded(Victim::Plain));
-    report.ratio("tcp_protected_vs_plain", &protected, &plain);
+    let given = [Victim::Protected, Victim::Plain]
+        .map(|victim| given(Measure::Unpaced, victim, Others::Idle));
+    let sides = (side(&given[0], &protected), side(&given[1], &plain));
+    report.ratio("tcp_protected_vs_plain", sides.0, sides.1);
     let cpu = |victim, n| of(Measure::ReceiveCpu, victim, flood(n));
     let most = |victim| {
         let each = [1, 2].map(|n| cpu(victim, n)).into_iter();
@@ -166,18 +190,18 @@ mod tests {
     fn ratios_are_those_by_hand_and_the_worse_one_counts() {
         let mut report = Report::default();
         ratios(&results(), &mut report);
-        let close = |name: &str, value: f64| (report.ratios[name] - value).abs() < 1e-9;
+        let close = |name: &str, value: f64| (report.ratios[name].unwrap() - value).abs() < 1e-9;
         assert!(close("goodput_kept", 0.92), "{report:?}");
         assert!(close("tcp_protected_vs_plain", 30.0 / 32.0));
         assert!((report.values["victim_receive_cpu_percent"] - 8.0).abs() < 1e-9);
-        assert!(!report.ratios.contains_key("paced_kept"), "nothing was measured for it");
+        assert_eq!(report.ratios["paced_kept"], None, "nothing was measured for it");
     }
 
     #[test]
-    fn three_rounds_have_every_cell_and_every_round_the_noisy_ones() {
+    fn five_rounds_have_every_cell_and_every_round_the_noisy_ones() {
         let count = |cell: &Cell| (0..20).filter(|n| plan(*n, true).contains(cell)).count();
         assert!(cells::noisy().iter().all(|cell| count(cell) == 20));
-        assert!(cells::steady().iter().all(|cell| (3..10).contains(&count(cell))));
+        assert!(cells::steady().iter().all(|cell| (FEWEST..10).contains(&count(cell))));
         assert!(cells::rest().iter().all(|cell| count(cell) == 0));
         let full = plan(1, false);
         assert!(cells::rest().iter().all(|cell| full.contains(cell)));

@@ -8,11 +8,13 @@
 mod ip;
 
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 
 use crate::driver::Driver;
 use crate::machine::{is_root, memory_kib};
+use crate::rounds::rounds;
 use crate::settle::settle;
 use crate::{Options, Report};
 
@@ -40,9 +42,10 @@ type Times = [Vec<f64>; OPERATIONS.len()];
 pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
     let driver = Driver::new(exe)?;
     let mut report = Report::new("images");
-    few(&driver, if options.quick { 10 } else { 30 }, &mut report)?;
-    memory(&driver, if options.quick { 3 } else { 10 }, &mut report)?;
-    many(&driver, if options.quick { 5 } else { 20 }, &mut report)?;
+    let seconds = |quick, full| Duration::from_secs(if options.quick { quick } else { full });
+    few(&driver, seconds(20, 120), &mut report)?;
+    memory(&driver, seconds(30, 120), &mut report)?;
+    many(&driver, seconds(40, 240), &mut report)?;
     for (_, what) in OPERATIONS {
         report.left_out(what, "source (Zec 2003)", SOURCE);
     }
@@ -50,67 +53,102 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
 }
 
 /// The operations in a small lab, compared with `ip`.
-fn few(driver: &Driver, rounds: usize, report: &mut Report) -> Result<()> {
+fn few(driver: &Driver, time: Duration, report: &mut Report) -> Result<()> {
     driver.up(&driver.lab_file(LAB, &lab_file(FEW, ""))?)?;
     let peer = ip::version().filter(|_| is_root());
     let work = if peer.is_some() { Some(ip::Work::new(FEW)?) } else { None };
-    let (mut ours, mut theirs) = (Times::default(), Times::default());
-    for round in 0..rounds {
-        eprintln!("bench images: {FEW} nodes, round {} of {rounds}", round + 1);
-        operations(driver, round, &mut ours)?;
+    let mut all = (Times::default(), Times::default());
+    let one_round = |round: usize, (ours, theirs): &mut (Times, Times)| {
+        eprintln!("bench images: {FEW} nodes, round {}", round + 1);
+        operations(driver, round, ours)?;
         if let Some(work) = &work {
-            add(&mut theirs, work.operations(round)?);
+            add(theirs, work.operations(round)?);
         }
-    }
+        Ok(())
+    };
+    rounds(time, &mut all, one_round, |(ours, _), report| few_figures(ours, report))?;
+    let (ours, theirs) = all;
     driver.down(LAB)?;
     rows(FEW, "netloom", &ours, "whole command", report);
     rows(FEW, "ip", &theirs, ip::SETTINGS, report);
-    for ((name, what), times) in OPERATIONS.iter().zip(&ours) {
-        report.value(&format!("{name}_ms"), times);
-        if work.is_none() {
-            report.left_out(what, "ip", "needs root and the `ip` program");
-        }
+    few_figures(&ours, report);
+    for (_, what) in OPERATIONS.iter().filter(|_| work.is_none()) {
+        report.left_out(what, "ip", "needs root and the `ip` program");
     }
     report.peers.insert("ip".to_owned(), peer);
     Ok(())
 }
 
-/// The operations and the status of a large lab.
-fn many(driver: &Driver, rounds: usize, report: &mut Report) -> Result<()> {
-    driver.up(&driver.lab_file(LAB, &lab_file(MANY, ""))?)?;
-    let (mut times, mut status, mut json) = (Times::default(), vec![], vec![]);
-    for round in 0..rounds {
-        eprintln!("bench images: {MANY} nodes, round {} of {rounds}", round + 1);
-        operations(driver, round, &mut times)?;
-        status.push(1000.0 * driver.time(&["status", LAB])?);
-        json.push(1000.0 * driver.time(&["status", LAB, "--json"])?);
+fn few_figures(ours: &Times, report: &mut Report) {
+    for ((name, _), times) in OPERATIONS.iter().zip(ours) {
+        report.value(&format!("{name}_ms"), times);
     }
+}
+
+/// Milliseconds of every round in a large lab.
+#[derive(Default)]
+struct Many {
+    times: Times,
+    status: Vec<f64>,
+    json: Vec<f64>,
+}
+
+fn many_figures(many: &Many, report: &mut Report) {
+    report.value("status_1000_ms", &many.status);
+}
+
+/// The operations and the status of a large lab.
+fn many(driver: &Driver, time: Duration, report: &mut Report) -> Result<()> {
+    driver.up(&driver.lab_file(LAB, &lab_file(MANY, ""))?)?;
+    let one_round = |round: usize, many: &mut Many| {
+        eprintln!("bench images: {MANY} nodes, round {}", round + 1);
+        operations(driver, round, &mut many.times)?;
+        many.status.push(1000.0 * driver.time(&["status", LAB])?);
+        many.json.push(1000.0 * driver.time(&["status", LAB, "--json"])?);
+        Ok(())
+    };
+    let mut many = Many::default();
+    rounds(time, &mut many, one_round, many_figures)?;
     driver.down(LAB)?;
-    rows(MANY, "netloom", &times, "whole command", report);
+    rows(MANY, "netloom", &many.times, "whole command", report);
     let what = format!("status, {}", title(MANY));
-    report.measured(&what, "netloom", "ms", &status, "whole command, its table");
-    report.measured(&what, "netloom", "ms", &json, "whole command, --json");
-    report.value("status_1000_ms", &status);
+    report.measured(&what, "netloom", "ms", &many.status, "whole command, its table");
+    report.measured(&what, "netloom", "ms", &many.json, "whole command, --json");
+    many_figures(&many, report);
     Ok(())
 }
 
+/// Nodes that are weighed: the name of the value, and their settings.
+const KINDS: [(&str, &str); 2] =
+    [("node_kib", ""), ("node_protected_kib", "protect: {packets: 200k/s}")];
+
+/// KiB of a node in every round, per kind.
+type Weights = [Vec<f64>; KINDS.len()];
+
 /// Memory of an idle node, with and without protection.
-fn memory(driver: &Driver, rounds: usize, report: &mut Report) -> Result<()> {
-    let kinds = [("node_kib", ""), ("node_protected_kib", "protect: {packets: 200k/s}")];
-    let mut all = [vec![], vec![]];
-    for round in 0..rounds {
-        eprintln!("bench images: memory, round {} of {rounds}", round + 1);
-        for ((_, settings), figures) in kinds.iter().zip(&mut all) {
+fn memory(driver: &Driver, time: Duration, report: &mut Report) -> Result<()> {
+    let mut all = Weights::default();
+    let one_round = |round: usize, all: &mut Weights| {
+        eprintln!("bench images: memory, round {}", round + 1);
+        for ((_, settings), figures) in KINDS.iter().zip(all) {
             figures.push(weigh(driver, settings)?);
         }
-    }
-    for ((name, settings), figures) in kinds.into_iter().zip(all) {
+        Ok(())
+    };
+    rounds(time, &mut all, one_round, memory_figures)?;
+    for ((_, settings), figures) in KINDS.into_iter().zip(&all) {
         let note = "fall of MemAvailable while it is up, divided by nodes";
         let who = if settings.is_empty() { "netloom" } else { settings };
-        report.measured(&format!("memory a node, {}", title(WEIGHED)), who, "KiB", &figures, note);
-        report.value(name, &figures);
+        report.measured(&format!("memory a node, {}", title(WEIGHED)), who, "KiB", figures, note);
     }
+    memory_figures(&all, report);
     Ok(())
+}
+
+fn memory_figures(all: &Weights, report: &mut Report) {
+    for ((name, _), figures) in KINDS.iter().zip(all) {
+        report.value(name, figures);
+    }
 }
 
 fn weigh(driver: &Driver, settings: &str) -> Result<f64> {

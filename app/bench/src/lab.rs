@@ -9,11 +9,14 @@ mod mininet;
 mod shape;
 
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 
 use crate::driver::Driver;
 use crate::machine::{is_root, memory_kib};
+use crate::report::side;
+use crate::rounds::rounds;
 use crate::settle::settle;
 use crate::{Options, Report};
 use shape::Shape;
@@ -34,64 +37,85 @@ struct Times {
     node_kib: Vec<f64>,
 }
 
+/// Both tools' times of one shape.
+#[derive(Debug, Default)]
+struct Both {
+    ours: Times,
+    ip: Times,
+}
+
+impl Both {
+    fn ratio(&self, name: &str, report: &mut Report) {
+        let given = [("netloom", SETTINGS), ("ip -batch", ip_batch::SETTINGS)]
+            .map(|(who, settings)| format!("{who}: {settings}"));
+        report.ratio(name, side(&given[0], &self.ours.up), side(&given[1], &self.ip.up));
+    }
+}
+
+/// What netloom was given.
+const SETTINGS: &str = "whole `netloom up` and `down`";
+
 pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
     let driver = Driver::new(exe)?;
     let mut report = Report::new("lab");
-    let (small, large) = if options.quick { (5, 3) } else { (20, 10) };
-    pair(&driver, small * 2, &mut report)?;
-    hundred(&driver, small, &mut report)?;
-    routed(&driver, small, &mut report)?;
-    memory(&driver, large, &mut report)?;
-    thousand(&driver, large, &mut report)?;
+    let seconds = |quick, full| Duration::from_secs(if options.quick { quick } else { full });
+    pair(&driver, seconds(8, 60), &mut report)?;
+    hundred(&driver, seconds(15, 60), &mut report)?;
+    routed(&driver, seconds(8, 60), &mut report)?;
+    memory(&driver, seconds(15, 60), &mut report)?;
+    thousand(&driver, seconds(60, 300), &mut report)?;
     mininet::compare(options, &mut report)?;
     Ok(report)
 }
 
-fn pair(driver: &Driver, rounds: usize, report: &mut Report) -> Result<()> {
-    let (ours, _) = compare(driver, PAIR, rounds, report)?;
-    let ms: Vec<f64> = ours.up.iter().map(|seconds| seconds * 1000.0).collect();
-    report.value("up_2_ms", &ms);
-    Ok(())
+fn pair(driver: &Driver, time: Duration, report: &mut Report) -> Result<()> {
+    compare(driver, PAIR, time, report, |both, report| {
+        let ms: Vec<f64> = both.ours.up.iter().map(|seconds| seconds * 1000.0).collect();
+        report.value("up_2_ms", &ms);
+    })
 }
 
-fn hundred(driver: &Driver, rounds: usize, report: &mut Report) -> Result<()> {
-    let (ours, ip) = compare(driver, HUNDRED, rounds, report)?;
-    report.value("up_100_s", &ours.up);
-    report.value("down_100_s", &ours.down);
-    report.ratio("up_100_vs_ip", &ours.up, &ip.up);
-    Ok(())
+fn hundred(driver: &Driver, time: Duration, report: &mut Report) -> Result<()> {
+    compare(driver, HUNDRED, time, report, |both, report| {
+        report.value("up_100_s", &both.ours.up);
+        report.value("down_100_s", &both.ours.down);
+        both.ratio("up_100_vs_ip", report);
+    })
 }
 
-fn routed(driver: &Driver, rounds: usize, report: &mut Report) -> Result<()> {
+fn routed(driver: &Driver, time: Duration, report: &mut Report) -> Result<()> {
     let mut times = Times::default();
-    for round in 0..rounds {
-        progress(ROUTED, round, rounds);
-        ours(driver, ROUTED, &mut times)?;
-    }
+    let one_round = |round: usize, times: &mut Times| {
+        progress(ROUTED, round);
+        ours(driver, ROUTED, times)
+    };
+    let figures = |times: &Times, report: &mut Report| report.value("up_100_routed_s", &times.up);
+    rounds(time, &mut times, one_round, figures)?;
     rows(ROUTED, "netloom", &times, "all nodes forward, shortest-path routes", report);
-    report.value("up_100_routed_s", &times.up);
+    figures(&times, report);
     Ok(())
 }
 
-fn thousand(driver: &Driver, rounds: usize, report: &mut Report) -> Result<()> {
-    let (ours, ip) = compare(driver, THOUSAND, rounds, report)?;
-    report.value("up_1000_s", &ours.up);
-    report.value("down_1000_s", &ours.down);
-    report.ratio("up_1000_vs_ip", &ours.up, &ip.up);
-    Ok(())
+fn thousand(driver: &Driver, time: Duration, report: &mut Report) -> Result<()> {
+    compare(driver, THOUSAND, time, report, |both, report| {
+        report.value("up_1000_s", &both.ours.up);
+        report.value("down_1000_s", &both.ours.down);
+        both.ratio("up_1000_vs_ip", report);
+    })
 }
 
 /// Runs before larger labs, and takes the largest round: memory freed by a lab stays in the kernel's caches
 /// for a while, where the next lab finds it.
-fn memory(driver: &Driver, rounds: usize, report: &mut Report) -> Result<()> {
+fn memory(driver: &Driver, time: Duration, report: &mut Report) -> Result<()> {
     let mut times = Times::default();
-    for round in 0..rounds {
-        progress(COUPLES, round, rounds);
-        ours(driver, COUPLES, &mut times)?;
-    }
+    let one_round = |round: usize, times: &mut Times| {
+        progress(COUPLES, round);
+        ours(driver, COUPLES, times)
+    };
+    rounds(time, &mut times, one_round, |_, _| ())?;
     rows(COUPLES, "netloom", &times, "every node has one link", report);
     let most = times.node_kib.iter().copied().fold(0.0, f64::max);
-    report.value("node_kib", &[most]);
+    report.of_all("node_kib", most);
     Ok(())
 }
 
@@ -99,30 +123,34 @@ fn memory(driver: &Driver, rounds: usize, report: &mut Report) -> Result<()> {
 fn compare(
     driver: &Driver,
     shape: Shape,
-    rounds: usize,
+    time: Duration,
     report: &mut Report,
-) -> Result<(Times, Times)> {
-    let (mut our_times, mut ip_times) = (Times::default(), Times::default());
+    figures: impl Fn(&Both, &mut Report),
+) -> Result<()> {
+    let mut both = Both::default();
     let peer = ip_batch::version();
     let usable = is_root() && peer.is_some();
-    for round in 0..rounds {
-        progress(shape, round, rounds);
-        ours(driver, shape, &mut our_times)?;
+    let one_round = |round: usize, both: &mut Both| {
+        progress(shape, round);
+        ours(driver, shape, &mut both.ours)?;
         if usable {
             settle()?;
             let seconds = ip_batch::round(shape)?;
-            ip_times.up.push(seconds.0);
-            ip_times.down.push(seconds.1);
+            both.ip.up.push(seconds.0);
+            both.ip.down.push(seconds.1);
         }
-    }
-    rows(shape, "netloom", &our_times, "whole `netloom up` and `down`", report);
+        Ok(())
+    };
+    rounds(time, &mut both, one_round, &figures)?;
+    rows(shape, "netloom", &both.ours, SETTINGS, report);
+    figures(&both, report);
     if usable {
-        rows(shape, "ip -batch", &ip_times, ip_batch::SETTINGS, report);
+        rows(shape, "ip -batch", &both.ip, ip_batch::SETTINGS, report);
     } else {
         report.left_out(&shape.title(), "ip -batch", "needs root and the `ip` program");
     }
     report.peers.insert("ip".to_owned(), peer.filter(|_| usable));
-    Ok((our_times, ip_times))
+    Ok(())
 }
 
 fn ours(driver: &Driver, shape: Shape, times: &mut Times) -> Result<()> {
@@ -146,6 +174,6 @@ fn rows(shape: Shape, who: &str, times: &Times, note: &str, report: &mut Report)
     }
 }
 
-fn progress(shape: Shape, round: usize, rounds: usize) {
-    eprintln!("bench lab: {}, round {} of {rounds}", shape.title(), round + 1);
+fn progress(shape: Shape, round: usize) {
+    eprintln!("bench lab: {}, round {}", shape.title(), round + 1);
 }

@@ -19,6 +19,7 @@ use anyhow::Result;
 
 use crate::capture::pair::Pair;
 use crate::driver::Driver;
+use crate::report::side;
 use crate::rounds::rounds;
 use crate::{Options, Report};
 use asked::{ALL, DUMMY, FIXED, Kind};
@@ -29,15 +30,15 @@ use rates::{Ends, Rate, SIZES};
 /// The lab.
 const LAB: &str = "bench-measure";
 
-/// Maximum rounds, and their time in seconds.
+/// Seconds that the rounds may take.
 struct Amount {
-    costs: (usize, u64),
-    rates: (usize, u64),
-    delays: (usize, u64),
+    costs: u64,
+    rates: u64,
+    delays: u64,
 }
 
-const QUICK: Amount = Amount { costs: (15, 12), rates: (24, 72), delays: (6, 32) };
-const FULL: Amount = Amount { costs: (15, 120), rates: (5, 900), delays: (10, 120) };
+const QUICK: Amount = Amount { costs: 12, rates: 68, delays: 32 };
+const FULL: Amount = Amount { costs: 120, rates: 900, delays: 120 };
 
 /// All rounds.
 #[derive(Default)]
@@ -73,9 +74,9 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
     Ok(report)
 }
 
-fn all_costs(mut costs: Vec<Cost>, amount: (usize, u64), results: &mut Results) -> Result<()> {
+fn all_costs(mut costs: Vec<Cost>, seconds: u64, results: &mut Results) -> Result<()> {
     let mut trials = Trials::load(&costs)?;
-    rounds(amount.0, Duration::from_secs(amount.1), |round| {
+    let one_round = |round: usize, results: &mut Results| {
         eprintln!("bench measure: costs, round {}, {} cells", round + 1, costs.len());
         for cost in &costs {
             let ns = trials.measure(*cost)?;
@@ -83,16 +84,17 @@ fn all_costs(mut costs: Vec<Cost>, amount: (usize, u64), results: &mut Results) 
         }
         costs.reverse();
         trials.check()
-    })
+    };
+    rounds(Duration::from_secs(seconds), results, one_round, costs_figures)
 }
 
 fn all_rates(
     pair: &Pair<'_>,
     mut paths: Vec<rates::Path>,
-    amount: (usize, u64),
+    seconds: u64,
     results: &mut Results,
 ) -> Result<()> {
-    rounds(amount.0, Duration::from_secs(amount.1), |round| {
+    let one_round = |round: usize, results: &mut Results| {
         eprintln!("bench measure: rates, round {}, {} cells", round + 1, paths.len());
         for path in &paths {
             let rate = rates::measure(pair, *path)?;
@@ -100,12 +102,13 @@ fn all_rates(
         }
         paths.reverse();
         Ok(())
-    })
+    };
+    rounds(Duration::from_secs(seconds), results, one_round, rates_figures)
 }
 
-fn all_delays(pair: &Pair<'_>, amount: (usize, u64), results: &mut Results) -> Result<()> {
+fn all_delays(pair: &Pair<'_>, seconds: u64, results: &mut Results) -> Result<()> {
     let mut delays = delays::all();
-    rounds(amount.0, Duration::from_secs(amount.1), |round| {
+    let one_round = |round: usize, results: &mut Results| {
         eprintln!("bench measure: delays, round {}, {} cells", round + 1, delays.len());
         for delay in delays {
             let told = delays::measure(pair, delay)?;
@@ -113,7 +116,8 @@ fn all_delays(pair: &Pair<'_>, amount: (usize, u64), results: &mut Results) -> R
         }
         delays.reverse();
         Ok(())
-    })
+    };
+    rounds(Duration::from_secs(seconds), results, one_round, delays_figures)
 }
 
 fn rows(results: &Results, report: &mut Report) {
@@ -159,6 +163,12 @@ fn rate_rows(path: rates::Path, rounds: &[Rate], report: &mut Report) {
 }
 
 fn figures(results: &Results, report: &mut Report) {
+    costs_figures(results, report);
+    rates_figures(results, report);
+    delays_figures(results, report);
+}
+
+fn costs_figures(results: &Results, report: &mut Report) {
     let of = |kind, filters, seen| {
         results.costs.get(&cost(kind, filters, seen)).map_or(&[][..], Vec::as_slice)
     };
@@ -167,14 +177,23 @@ fn figures(results: &Results, report: &mut Report) {
     report.value("matched_ns_10000", of(ALL, 10_000, Seen::Matched));
     let [sampling, all] = [FIXED, ALL].map(|kind| of(kind, 1, Seen::Mixed));
     report.value("sampling_ns", sampling);
-    report.ratio("sampling_vs_all", sampling, all);
+    let [one, other] = [FIXED, ALL].map(|kind| format!("{}, cost of a packet", kind.settings()));
+    report.ratio("sampling_vs_all", side(&one, sampling), side(&other, all));
+}
+
+fn rates_figures(results: &Results, report: &mut Report) {
     let rate = |kind: Kind| -> Vec<f64> {
         let rounds = results.rates.get(&rates::path(1, SIZES[0], kind));
         rounds.into_iter().flatten().map(|rate| rate.per_s).collect()
     };
     let [dummy, all, sampling] = [DUMMY, ALL, FIXED].map(rate);
-    report.ratio("kept_vs_dummy", &all, &dummy);
-    report.ratio("sampling_kept_vs_dummy", &sampling, &dummy);
+    let given = [DUMMY, ALL, FIXED].map(|kind| format!("{}, packets a second", kind.settings()));
+    let nothing = side(&given[0], &dummy);
+    report.ratio("kept_vs_dummy", side(&given[1], &all), nothing);
+    report.ratio("sampling_kept_vs_dummy", side(&given[2], &sampling), nothing);
+}
+
+fn delays_figures(results: &Results, report: &mut Report) {
     let names = ["owd_error_us", "owd_error_plain_us", "owd_error_sampled_us"];
     for (name, delay) in names.into_iter().zip(delays::all()) {
         let rounds = results.delays.get(&delay).into_iter().flatten();
@@ -210,9 +229,9 @@ mod tests {
         near(report.values["matched_ns_10000"], 66.0);
         near(report.values["owd_error_us"], 1.0);
         near(report.values["owd_error_sampled_us"], 3.0);
-        near(report.ratios["sampling_vs_all"], 0.75);
-        near(report.ratios["kept_vs_dummy"], 0.9);
-        near(report.ratios["sampling_kept_vs_dummy"], 0.95);
+        near(report.ratios["sampling_vs_all"].unwrap(), 0.75);
+        near(report.ratios["kept_vs_dummy"].unwrap(), 0.9);
+        near(report.ratios["sampling_kept_vs_dummy"].unwrap(), 0.95);
     }
 
     #[test]

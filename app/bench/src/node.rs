@@ -6,11 +6,14 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 
 use crate::driver::{Driver, output};
 use crate::machine::is_root;
+use crate::report::side;
+use crate::rounds::rounds;
 use crate::{Options, Report};
 
 const LAB: &str = "bench-node";
@@ -19,8 +22,10 @@ const LAB_FILE: &str = "name: bench-node\nnodes:\n  a: {}\n  b: {}\nlinks:\n  - 
 const MTUS: &[u32] = &[128, 256, 512, 1024, 1500, 2048, 4096, 8192, 16384];
 /// MTUs compared in a quick run, besides the host's own.
 const QUICK: &[u32] = &[1500];
-/// Pairs of rounds: many short ones, so that other load on the machine hits both sides.
-const PAIRS: usize = 20;
+/// Pairs of measurements in a round: many short ones, so that other load on the machine hits both sides.
+const PAIRS: usize = 4;
+/// Time of the rounds of one comparison.
+const TIME: Duration = Duration::from_secs(30);
 /// Length of a round.
 const SECONDS: &str = "0.3";
 const PLAIN: &str = "a plain namespace on the host (unshare), not the host itself";
@@ -37,7 +42,8 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
         all.0.extend(node);
         all.1.extend(host);
     }
-    report.ratio("loopback_vs_host", &all.0, &all.1);
+    let given = ["in a node, TCP over lo, all MTUs", "outside, TCP over lo, all MTUs"];
+    report.ratio("loopback_vs_host", side(given[0], &all.0), side(given[1], &all.1));
     for mtu in MTUS.iter().filter(|mtu| options.quick && !QUICK.contains(mtu)) {
         report.left_out(&format!("TCP over lo, MTU {mtu}"), "both", "--quick");
     }
@@ -53,7 +59,7 @@ fn throughput(
     own: u32,
     report: &mut Report,
 ) -> Result<(Vec<f64>, Vec<f64>)> {
-    eprintln!("bench node: TCP over lo, MTU {mtu}, {PAIRS} pairs");
+    eprintln!("bench node: TCP over lo, MTU {mtu}");
     let what = format!("TCP over lo, MTU {mtu}");
     let plain = mtu != own;
     let (node, host) = alternate(
@@ -65,11 +71,14 @@ fn throughput(
     report.measured(&what, "node", "Gb/s", &node, "one sender, one receiver, 128 KiB writes");
     let note = if plain { PLAIN } else { "the host's own lo" };
     report.measured(&what, "host", "Gb/s", &host, note);
+    for (who, figures) in [("node", &node), ("host", &host)] {
+        report.point("TCP over lo", ["bytes of MTU", "Gb/s"], who, f64::from(mtu), figures);
+    }
     Ok((node, host))
 }
 
 fn packets(driver: &Driver, own: u32, report: &mut Report) -> Result<()> {
-    eprintln!("bench node: ICMP echo flood, {PAIRS} pairs");
+    eprintln!("bench node: ICMP echo flood");
     let (node, host) = alternate(
         || in_node(driver, own, "flood"),
         || if is_root() { on_host(driver, "flood") } else { in_plain(driver, own, "flood") },
@@ -77,28 +86,36 @@ fn packets(driver: &Driver, own: u32, report: &mut Report) -> Result<()> {
     let what = "ICMP echo over lo, replies";
     report.measured(what, "node", "/s", &node, "64-byte messages, raw socket, 32 in flight");
     report.measured(what, "host", "/s", &host, if is_root() { "the host's own lo" } else { PLAIN });
-    report.ratio("packet_rate_vs_host", &node, &host);
+    let given = ["in a node, ICMP echo over lo", "outside, ICMP echo over lo"];
+    report.ratio("packet_rate_vs_host", side(given[0], &node), side(given[1], &host));
     Ok(())
 }
 
+/// Figures of every pair: node and host.
+type Pairs = (Vec<f64>, Vec<f64>);
+
 /// Runs each side once per pair, alternating which is first. One uncounted pair comes before.
-fn alternate(
-    node: impl Fn() -> Result<f64>,
-    host: impl Fn() -> Result<f64>,
-) -> Result<(Vec<f64>, Vec<f64>)> {
-    let (mut in_node, mut on_host) = (vec![], vec![]);
+fn alternate(node: impl Fn() -> Result<f64>, host: impl Fn() -> Result<f64>) -> Result<Pairs> {
     node()?;
     host()?;
-    for pair in 0..PAIRS {
-        if pair % 2 == 0 {
-            in_node.push(node()?);
-            on_host.push(host()?);
-        } else {
-            on_host.push(host()?);
-            in_node.push(node()?);
+    let mut all = Pairs::default();
+    let one_round = |_: usize, (in_node, on_host): &mut Pairs| {
+        for pair in 0..PAIRS {
+            if pair % 2 == 0 {
+                in_node.push(node()?);
+                on_host.push(host()?);
+            } else {
+                on_host.push(host()?);
+                in_node.push(node()?);
+            }
         }
-    }
-    Ok((in_node, on_host))
+        Ok(())
+    };
+    let ratio = |(in_node, on_host): &Pairs, report: &mut Report| {
+        report.ratio("node_vs_host", side("node", in_node), side("host", on_host));
+    };
+    rounds(TIME, &mut all, one_round, ratio)?;
+    Ok(all)
 }
 
 fn in_node(driver: &Driver, mtu: u32, program: &str) -> Result<f64> {

@@ -14,6 +14,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::driver::Driver;
+use crate::report::side;
 use crate::rounds::rounds;
 use crate::vde;
 use crate::{Options, Report};
@@ -52,7 +53,7 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
     }
     let mut results = Results::new();
     let time = Duration::from_secs(if options.quick { 90 } else { 900 });
-    rounds(if options.quick { 5 } else { 10 }, time, |round| {
+    let one_round = |round: usize, results: &mut Results| {
         eprintln!("bench plug: round {}, {} cells", round + 1, plan.len());
         for cell in &plan {
             let Some(place) = places.get(&(cell.way, cell.card)) else { continue };
@@ -64,7 +65,8 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
         }
         plan.reverse();
         Ok(())
-    })?;
+    };
+    rounds(time, &mut results, one_round, figures)?;
     drop(places);
     rows(&results, &mut report);
     for cell in all.iter().filter(|cell| !results.contains_key(*cell)) {
@@ -162,6 +164,11 @@ fn source(report: &mut Report) {
     }
 }
 
+/// What the two sides of a ratio were given: the same card and plug, in and out.
+fn given(card: Card, way: Way) -> [String; 2] {
+    ["in", "out"].map(|which| format!("TCP {which}, {}, {}", card.title(), way.title()))
+}
+
 fn figures(results: &Results, report: &mut Report) {
     let streams = |card, direction, way| {
         let cell = Cell { rate: None, card, direction, way };
@@ -173,11 +180,14 @@ fn figures(results: &Results, report: &mut Report) {
         (Card::Bare, "tcp_in_over_out_bare"),
     ] {
         let of = |direction| streams(card, direction, Way::Plug);
-        report.ratio(name, &inward(of(Direction::In)), &outward(of(Direction::Out)));
+        let (inward, outward) = (inward(of(Direction::In)), outward(of(Direction::Out)));
+        let [given_in, given_out] = given(card, Way::Plug);
+        report.ratio(name, side(&given_in, &inward), side(&given_out, &outward));
     }
     let of = |direction| streams(Card::Merging, direction, Way::Plain);
     let plain = (inward(of(Direction::In)), outward(of(Direction::Out)));
-    report.ratio("tcp_in_over_out_plain", &plain.0, &plain.1);
+    let [given_in, given_out] = given(Card::Merging, Way::Plain);
+    report.ratio("tcp_in_over_out_plain", side(&given_in, &plain.0), side(&given_out, &plain.1));
     let of = |direction| streams(Card::Offloads, direction, Way::Plug);
     report.value("tcp_in_gbps", &inward(of(Direction::In)));
     report.value("tcp_out_gbps", &outward(of(Direction::Out)));
@@ -217,9 +227,9 @@ mod tests {
         results.insert(cell(Direction::Both), ways(Some(1.0), Some(1.0)));
         let mut report = Report::default();
         figures(&results, &mut report);
-        assert!((report.ratios["tcp_in_over_out"] - 0.9).abs() < 1e-9, "{report:?}");
+        assert!((report.ratios["tcp_in_over_out"].unwrap() - 0.9).abs() < 1e-9, "{report:?}");
         assert!((report.values["tcp_out_gbps"] - 10.0).abs() < 1e-9);
-        assert!(!report.ratios.contains_key("tcp_in_over_out_plain"));
+        assert_eq!(report.ratios["tcp_in_over_out_plain"], None);
     }
 
     #[test]

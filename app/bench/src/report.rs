@@ -1,10 +1,23 @@
-//! Result of an experiment: one JSON object, or a table for people.
+//! Result of an experiment: one JSON object, a table for people ([`table`]), a picture ([`picture`]).
+//!
+//! A figure is a ratio or a value with a name. It has an interval only where enough rounds allow one, and says
+//! whether its rounds ended because the interval was narrow or because the time was up. A ratio that could not
+//! be measured is there by name, without a number.
+
+mod picture;
+mod table;
 
 use std::collections::BTreeMap;
-use std::fmt;
+use std::path::{Path, PathBuf};
 
-use netloom_stats::{Summary, percentile, ratio_ci};
+use anyhow::{Context, Result};
+use netloom_stats::{StatsError, Summary, median_ci, percentile, ratio_ci};
 use serde::{Deserialize, Serialize};
+
+/// Fewest rounds that have an interval.
+pub(crate) const FEWEST: usize = 5;
+/// An interval is narrow if no end is further from the figure than this share of it.
+pub(crate) const NARROW: f64 = 0.1;
 
 /// The result of an experiment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -17,12 +30,20 @@ pub struct Report {
     pub rounds: usize,
     /// All measured cells, and those left out.
     pub rows: Vec<Row>,
-    /// netloom's figure divided by the peer's, by name.
-    pub ratios: BTreeMap<String, f64>,
+    /// netloom's figure divided by the peer's, by name; null where it could not be measured.
+    pub ratios: BTreeMap<String, Option<f64>>,
+    /// What each side of a ratio was given: netloom's settings, the peer's settings.
+    pub given: BTreeMap<String, [String; 2]>,
+    /// Why a ratio is null.
+    pub not_shown: BTreeMap<String, String>,
     /// Absolute figures; each name ends with the unit.
     pub values: BTreeMap<String, f64>,
     /// 95 % confidence intervals of ratios and values.
     pub ci: BTreeMap<String, [f64; 2]>,
+    /// Why there were no more rounds, by ratio and value.
+    pub ended: BTreeMap<String, Ended>,
+    /// Lines over a parameter.
+    pub curves: Vec<Curve>,
     /// Version of each peer; `None` when it is missing.
     pub peers: BTreeMap<String, Option<String>>,
 }
@@ -38,12 +59,64 @@ pub struct Row {
     pub unit: String,
     /// Mean over the rounds.
     pub mean: Option<f64>,
-    /// Its 95 % confidence interval.
+    /// Its 95 % confidence interval, from five rounds on.
     pub ci95: Option<[f64; 2]>,
     /// Number of rounds.
     pub rounds: usize,
+    /// Every round.
+    pub samples: Vec<f64>,
     /// Settings, or the reason why it was left out.
     pub note: String,
+}
+
+/// Why a figure has no more rounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ended {
+    /// Its interval lies within 10 % of it.
+    Narrow,
+    /// The time was up before.
+    TimeUp,
+    /// The time was up before there were enough rounds for an interval.
+    TooFewRounds,
+    /// It is one figure of all rounds together, without an interval.
+    AllRounds,
+}
+
+/// A figure over a parameter, a line for each candidate.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Curve {
+    /// What is shown.
+    pub title: String,
+    /// The parameter, with its unit.
+    pub x: String,
+    /// The figure, with its unit.
+    pub y: String,
+    /// Points by candidate.
+    pub lines: BTreeMap<String, Vec<Point>>,
+}
+
+/// A point of a line: the mean of its rounds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// The parameter.
+    pub x: f64,
+    /// The mean.
+    pub y: f64,
+    /// Its 95 % confidence interval, from five rounds on.
+    pub ci95: Option<[f64; 2]>,
+}
+
+/// One side of a ratio.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Side<'a> {
+    given: &'a str,
+    rounds: &'a [f64],
+}
+
+/// One side of a ratio: what it was given (program and settings), and its rounds.
+pub(crate) fn side<'a>(given: &'a str, rounds: &'a [f64]) -> Side<'a> {
+    Side { given, rounds }
 }
 
 impl Report {
@@ -75,8 +148,9 @@ impl Report {
             who: who.to_owned(),
             unit: unit.to_owned(),
             mean: Some(summary.mean),
-            ci95: Some(summary.ci95),
+            ci95: interval(&summary),
             rounds: summary.n,
+            samples: rounds.to_vec(),
             note: note.to_owned(),
         });
     }
@@ -99,86 +173,128 @@ impl Report {
         });
     }
 
-    /// Adds a value with its interval, unless there are no rounds.
+    /// Adds a value, the mean of rounds, unless there are none.
     pub(crate) fn value(&mut self, name: &str, rounds: &[f64]) {
         let Ok(summary) = Summary::of(rounds) else { return };
         self.values.insert(name.to_owned(), summary.mean);
-        self.ci.insert(name.to_owned(), summary.ci95);
+        self.settle(name, summary.mean, interval(&summary));
     }
 
-    /// Adds a value as the median of rounds, for figures that one pause of the machine would distort. Its
-    /// interval spans from the smallest to the largest round.
+    /// Adds a value as the median of rounds, for figures that one pause of the machine would distort.
     pub(crate) fn median(&mut self, name: &str, rounds: &[f64]) {
-        let Ok(median) = percentile(rounds, 50.0) else { return };
-        let [low, high] = [f64::min, f64::max].map(|of| rounds.iter().copied().reduce(of));
+        let (Ok(median), Ok(ci)) = (percentile(rounds, 50.0), median_ci(rounds)) else { return };
         self.values.insert(name.to_owned(), median);
-        self.ci.insert(name.to_owned(), [low.unwrap_or(median), high.unwrap_or(median)]);
+        self.settle(name, median, ci);
     }
 
-    /// Adds the ratio of paired rounds, ours divided by theirs, unless a side has no rounds.
-    pub(crate) fn ratio(&mut self, name: &str, ours: &[f64], theirs: &[f64]) {
-        let Ok(summary) = ratio_ci(ours, theirs) else { return };
-        self.ratios.insert(name.to_owned(), summary.ratio);
-        self.ci.insert(name.to_owned(), summary.ci95);
+    /// Adds a value that is one figure of all rounds together: a sum, an extreme.
+    pub(crate) fn of_all(&mut self, name: &str, figure: f64) {
+        self.values.insert(name.to_owned(), figure);
+        self.ended.insert(name.to_owned(), Ended::AllRounds);
     }
-}
 
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "experiment {}", self.experiment)?;
-        let facts: Vec<String> =
-            self.machine.iter().map(|(name, fact)| format!("{name} {fact}")).collect();
-        writeln!(f, "machine: {}\n", facts.join(", "))?;
-        table(f, &self.rows)?;
-        for (title, figures) in [("ratios", &self.ratios), ("values", &self.values)] {
-            writeln!(f, "\n{title}")?;
-            for (name, figure) in figures {
-                let [low, high] = self.ci.get(name).copied().unwrap_or([*figure; 2]);
-                writeln!(
-                    f,
-                    "  {name:<22} {:>10}   95 % {} .. {}",
-                    short(*figure),
-                    short(low),
-                    short(high)
-                )?;
+    /// Adds the ratio of paired rounds, ours divided by theirs; null if a side has no usable rounds.
+    pub(crate) fn ratio(&mut self, name: &str, ours: Side<'_>, theirs: Side<'_>) {
+        self.given.insert(name.to_owned(), [ours.given.to_owned(), theirs.given.to_owned()]);
+        match ratio_ci(ours.rounds, theirs.rounds) {
+            Ok(found) => {
+                self.ratios.insert(name.to_owned(), Some(found.ratio));
+                self.settle(name, found.ratio, (found.n >= FEWEST).then_some(found.ci95));
             }
+            Err(error) => self.not_shown(name, &why_not(ours, theirs, error)),
         }
-        for (peer, version) in &self.peers {
-            let shown = version.as_deref().unwrap_or("missing: not compared");
-            writeln!(f, "peer {peer}: {shown}")?;
+    }
+
+    /// Withdraws a ratio, or notes one that cannot be measured: it becomes null, with the reason.
+    pub(crate) fn not_shown(&mut self, name: &str, why: &str) {
+        self.ratios.insert(name.to_owned(), None);
+        self.not_shown.insert(name.to_owned(), why.to_owned());
+        self.ci.remove(name);
+        self.ended.remove(name);
+    }
+
+    /// Adds a point to the line of a candidate, unless there are no rounds. `axes` name x and y with their units.
+    pub(crate) fn point(
+        &mut self,
+        title: &str,
+        axes: [&str; 2],
+        who: &str,
+        x: f64,
+        rounds: &[f64],
+    ) {
+        let Ok(summary) = Summary::of(rounds) else { return };
+        let at = self.curves.iter().position(|curve| curve.title == title);
+        let at = at.unwrap_or_else(|| {
+            let [x, y] = axes.map(str::to_owned);
+            let title = title.to_owned();
+            self.curves.push(Curve { title, x, y, lines: BTreeMap::new() });
+            self.curves.len() - 1
+        });
+        let point = Point { x, y: summary.mean, ci95: interval(&summary) };
+        if let Some(curve) = self.curves.get_mut(at) {
+            let line = curve.lines.entry(who.to_owned()).or_default();
+            line.push(point);
+            line.sort_by(|a, b| a.x.total_cmp(&b.x));
         }
-        Ok(())
+    }
+
+    /// Whether more rounds are not needed: every interval is narrow.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.ended.values().all(|ended| matches!(ended, Ended::Narrow | Ended::AllRounds))
+    }
+
+    /// Whether a figure has too few rounds for an interval.
+    pub(crate) fn lacks_intervals(&self) -> bool {
+        self.ended.values().any(|ended| *ended == Ended::TooFewRounds)
+    }
+
+    /// Writes table, JSON and picture into a folder, named after the experiment, and gives their paths.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn save(&self, folder: &Path) -> Result<[PathBuf; 3]> {
+        let json = serde_json::to_string_pretty(self).context("write the report as JSON")?;
+        let texts = [("txt", self.to_string()), ("json", json + "\n"), ("svg", self.svg())];
+        let paths = texts
+            .each_ref()
+            .map(|(ending, _)| folder.join(&self.experiment).with_extension(ending));
+        for (path, (_, text)) in paths.iter().zip(&texts) {
+            std::fs::write(path, text).with_context(|| format!("write {}", path.display()))?;
+        }
+        Ok(paths)
+    }
+
+    fn settle(&mut self, name: &str, figure: f64, ci: Option<[f64; 2]>) {
+        let ended = match ci {
+            None => Ended::TooFewRounds,
+            Some(ci) if half_width(figure, ci) <= NARROW => Ended::Narrow,
+            Some(_) => Ended::TimeUp,
+        };
+        self.ended.insert(name.to_owned(), ended);
+        match ci {
+            Some(ci) => self.ci.insert(name.to_owned(), ci),
+            None => self.ci.remove(name),
+        };
+        self.not_shown.remove(name);
     }
 }
 
-fn table(f: &mut fmt::Formatter<'_>, rows: &[Row]) -> fmt::Result {
-    let width = |cell: fn(&Row) -> &str, title: &str| {
-        rows.iter().map(|row| cell(row).chars().count()).max().unwrap_or(0).max(title.len())
-    };
-    let (what, who) = (width(|row| &row.what, "what"), width(|row| &row.who, "who"));
-    let head =
-        format!("{:<what$}  {:<who$}  {:>10}  {:>23}  rounds  note", "what", "who", "mean", "95 %");
-    writeln!(f, "{head}")?;
-    for row in rows {
-        let mean = row.mean.map_or(String::new(), |mean| format!("{} {}", short(mean), row.unit));
-        let ci = row
-            .ci95
-            .map_or(String::new(), |[low, high]| format!("{} .. {}", short(low), short(high)));
-        let (name, by, rounds, note) = (&row.what, &row.who, row.rounds, &row.note);
-        let line = format!("{name:<what$}  {by:<who$}  {mean:>10}  {ci:>23}  {rounds:>6}  {note}");
-        writeln!(f, "{}", line.trim_end())?;
-    }
-    Ok(())
+/// The interval of a mean, from enough rounds on.
+fn interval(summary: &Summary) -> Option<[f64; 2]> {
+    (summary.n >= FEWEST).then_some(summary.ci95)
 }
 
-/// Four significant digits.
-fn short(figure: f64) -> String {
-    match figure.abs() {
-        size if size >= 1000.0 => format!("{figure:.0}"),
-        size if size >= 100.0 => format!("{figure:.1}"),
-        size if size >= 10.0 => format!("{figure:.2}"),
-        size if size >= 1.0 => format!("{figure:.3}"),
-        _ => format!("{figure:.4}"),
+/// Distance of the further end from the figure, as a share of the figure; 0 for an interval without width.
+fn half_width(figure: f64, [low, high]: [f64; 2]) -> f64 {
+    let far = (high - figure).max(figure - low);
+    if far > 0.0 { far / figure.abs() } else { 0.0 }
+}
+
+fn why_not(ours: Side<'_>, theirs: Side<'_>, error: StatsError) -> String {
+    let absent = [ours, theirs].into_iter().find(|side| side.rounds.is_empty());
+    match absent {
+        Some(side) => format!("{}: not measured", side.given),
+        None => format!("{} / {}: {error}", ours.given, theirs.given),
     }
 }
 
@@ -186,12 +302,14 @@ fn short(figure: f64) -> String {
 mod tests {
     use super::*;
 
-    fn report() -> Report {
+    pub(super) fn report() -> Report {
         let mut report = Report { experiment: "lab".into(), ..Report::default() };
         report.measured("up", "netloom", "s", &[1.0, 2.0, 3.0], "a note");
         report.left_out("up", "mininet", "not installed");
-        report.ratio("up_vs_ip", &[1.0, 2.0], &[2.0, 4.0]);
-        report.value("up_s", &[1.0, 1.0]);
+        let (ours, theirs) = ([1.0, 2.0, 1.5, 1.0, 2.0], [2.0, 4.0, 3.0, 2.0, 4.0]);
+        report.ratio("up_vs_ip", side("netloom up", &ours), side("ip -batch", &theirs));
+        report.ratio("up_vs_mininet", side("netloom up", &ours), side("mininet", &[]));
+        report.value("up_s", &[1.0; 5]);
         report.peers.insert("mininet".into(), None);
         report
     }
@@ -200,8 +318,20 @@ mod tests {
     fn the_json_object_has_the_promised_keys_only() {
         let json = serde_json::to_value(report()).unwrap();
         let keys: Vec<&String> = json.as_object().unwrap().keys().collect();
-        let promised =
-            ["ci", "experiment", "machine", "peers", "ratios", "rounds", "rows", "values"];
+        let promised = [
+            "ci",
+            "curves",
+            "ended",
+            "experiment",
+            "given",
+            "machine",
+            "not_shown",
+            "peers",
+            "ratios",
+            "rounds",
+            "rows",
+            "values",
+        ];
         assert_eq!(keys, promised);
         assert!((json["ratios"]["up_vs_ip"].as_f64().unwrap() - 0.5).abs() < 1e-12);
         assert_eq!(json["ci"]["up_s"], serde_json::json!([1.0, 1.0]));
@@ -210,10 +340,63 @@ mod tests {
     }
 
     #[test]
-    fn the_table_shows_rows_and_what_was_left_out() {
-        let text = report().to_string();
-        assert!(text.contains("2.000 s") && text.contains("a note"), "{text}");
-        assert!(text.contains("left out: not installed"), "{text}");
-        assert!(text.contains("peer mininet: missing: not compared"), "{text}");
+    fn a_ratio_without_a_peer_is_null_and_says_why() {
+        let json = serde_json::to_value(report()).unwrap();
+        assert!(json["ratios"]["up_vs_mininet"].is_null(), "{json}");
+        assert_eq!(json["not_shown"]["up_vs_mininet"], "mininet: not measured");
+        assert_eq!(json["given"]["up_vs_mininet"], serde_json::json!(["netloom up", "mininet"]));
+        let mut report = report();
+        report.ratio("zero", side("netloom", &[1.0]), side("peer", &[0.0]));
+        assert_eq!(report.ratios["zero"], None);
+        report.not_shown("up_vs_ip", "both reached the limit of the sender");
+        assert!(!report.ci.contains_key("up_vs_ip") && !report.ended.contains_key("up_vs_ip"));
+    }
+
+    #[test]
+    fn an_interval_needs_rounds_and_says_why_they_ended() {
+        let mut report = Report::default();
+        report.value("few", &[1.0; 4]);
+        report.median("few_for_a_median", &[1.0; 5]);
+        assert!(report.lacks_intervals() && report.ci.is_empty());
+        let mut report = Report::default();
+        report.value("narrow", &[1.0, 1.01, 0.99, 1.0, 1.0]);
+        report.median("median", &[1.0, 1.0, 1.0, 1.0, 1.0, 9.0]);
+        report.of_all("sum", 5.0);
+        assert_eq!(report.ended["narrow"], Ended::Narrow);
+        assert_eq!(report.ended["median"], Ended::TimeUp);
+        assert!(report.ci["median"][1] < 9.0, "not the largest round: {report:?}");
+        assert!(!report.is_settled() && !report.lacks_intervals());
+        report.median("median", &[1.0; 6]);
+        assert!(report.is_settled(), "{report:?}");
+    }
+
+    #[test]
+    fn rows_of_few_rounds_have_no_interval() {
+        let row = &report().rows[0];
+        assert_eq!((row.mean, row.ci95, row.rounds), (Some(2.0), None, 3));
+        assert_eq!(row.samples, [1.0, 2.0, 3.0]);
+    }
+
+    #[test]
+    fn points_of_a_line_are_in_order() {
+        let mut report = Report::default();
+        for (x, y) in [(4.0, 1.0), (2.0, 3.0)] {
+            report.point("TCP", ["stations", "Gb/s"], "netloom", x, &[y; 5]);
+        }
+        report.point("TCP", ["stations", "Gb/s"], "peer", 2.0, &[]);
+        let line: Vec<f64> = report.curves[0].lines["netloom"].iter().map(|p| p.x).collect();
+        assert_eq!((report.curves.len(), line), (1, vec![2.0, 4.0]));
+    }
+
+    #[test]
+    fn a_folder_gets_table_json_and_picture() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = report().save(folder.path()).unwrap();
+        let read = |at: usize| std::fs::read_to_string(&paths[at]).unwrap();
+        assert!(read(0).starts_with("experiment lab"));
+        assert_eq!(serde_json::from_str::<Report>(&read(1)).unwrap(), report());
+        assert!(read(2).starts_with("<svg "));
+        assert!(paths[2].ends_with("lab.svg"));
+        assert!(report().save(Path::new("/nowhere/at/all")).is_err());
     }
 }

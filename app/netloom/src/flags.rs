@@ -430,6 +430,9 @@ pub(crate) struct Bench {
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
+    /// Also write the result into this folder, as NAME.txt, NAME.json and NAME.svg. It is made if it does not exist.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) report: Option<PathBuf>,
 }
 
 /// The experiments.

@@ -1,12 +1,15 @@
 //! The ratio of a series to another that alternated with it.
 //!
-//! The interval is the percentile bootstrap (Efron and Tibshirani, An Introduction to the
-//! Bootstrap, 1993, chapter 13): rounds are drawn with replacement, both series of a round together,
-//! so that disturbances common to both cancel out.
+//! The interval is the expanded percentile bootstrap (Efron and Tibshirani, An Introduction to the
+//! Bootstrap, 1993, chapter 13; Hesterberg, What Teachers Should Know About the Bootstrap, 2015, 5.3):
+//! rounds are drawn with replacement, both series of a round together, so that disturbances common
+//! to both cancel out. The plain percentile interval is too narrow for few rounds; the expanded one takes
+//! percentiles further out, so that a mean of n rounds has the width of Student's t with n - 1 degrees.
 
 use netloom_digest::splitmix::SplitMix64;
 use serde::{Deserialize, Serialize};
 
+use crate::student::{normal_cdf, t_quantile_975};
 use crate::summary::{StatsError, check, mean, percentile_of_sorted};
 
 /// Resamplings; the ends of the interval differ by less than their third digit between seeds.
@@ -45,8 +48,20 @@ pub fn ratio_ci(ours: &[f64], theirs: &[f64]) -> Result<Ratio, StatsError> {
     let mut ratios: Vec<f64> =
         (0..RESAMPLINGS).map(|_| resampled(ours, theirs, &mut random)).collect();
     ratios.sort_by(f64::total_cmp);
-    let ci95 = [2.5, 97.5].map(|percent| percentile_of_sorted(&ratios, percent));
+    let outside = outside_percent(n);
+    let ci95 = [outside, 100.0 - outside].map(|percent| percentile_of_sorted(&ratios, percent));
     Ok(Ratio { n, ratio: mean(ours) / mean(theirs), ci95 })
+}
+
+/// The percentage of resamplings on each side of the interval of `n` rounds; 2.5 for very many.
+fn outside_percent(n: usize) -> f64 {
+    match n.checked_sub(1) {
+        None | Some(0) => 0.0,
+        Some(degrees) => {
+            let wider = (n as f64 / degrees as f64).sqrt();
+            100.0 * normal_cdf(-wider * t_quantile_975(degrees))
+        }
+    }
 }
 
 /// The ratio over one resampling: as many rounds as there are, drawn with replacement.
@@ -88,6 +103,17 @@ mod tests {
         assert!((ratio.ci95[0] - (50.5 - half)).abs() < 0.15, "{ratio:?}");
         assert!((ratio.ci95[1] - (50.5 + half)).abs() < 0.15, "{ratio:?}");
         assert_eq!(ratio, ratio_ci(&ours, &vec![1.0; 400]).unwrap(), "same samples, same interval");
+    }
+
+    #[test]
+    fn few_rounds_have_an_interval_as_wide_as_students() {
+        // Five rounds of 1, 2, 3, 4, 5: mean 3, standard error sqrt(1 / 2), t(4) = 2.7764.
+        let ratio = ratio_ci(&[1.0, 2.0, 3.0, 4.0, 5.0], &[1.0; 5]).unwrap();
+        let half = 2.7764 * 0.5_f64.sqrt();
+        assert!((ratio.ci95[0] - (3.0 - half)).abs() < 0.25, "{ratio:?}");
+        assert!((ratio.ci95[1] - (3.0 + half)).abs() < 0.25, "{ratio:?}");
+        assert!((outside_percent(5) - 0.0956).abs() < 1e-3, "{}", outside_percent(5));
+        assert!((outside_percent(100_000) - 2.5).abs() < 1e-3);
     }
 
     #[test]

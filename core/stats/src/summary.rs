@@ -107,7 +107,8 @@ pub(crate) fn check(samples: &[f64]) -> Result<(), StatsError> {
     }
 }
 
-fn sorted(samples: &[f64]) -> Result<Vec<f64>, StatsError> {
+/// The samples in ascending order; refuses what [`check`] refuses.
+pub(crate) fn sorted(samples: &[f64]) -> Result<Vec<f64>, StatsError> {
     check(samples)?;
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);

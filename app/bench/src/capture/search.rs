@@ -3,10 +3,13 @@
 //!
 //! It starts at the generator's top speed. If nothing is lost even there, the rate is the generator's limit
 //! and the capturer's stays unknown. A rate counts when [`ENOUGH`] of [`ENOUGH`] runs lose nothing; one run
-//! with a loss rules it out, and every rate above it.
+//! with a loss rules it out, and every rate above it. It is run [`WANTED`] times if the time allows it, for an
+//! interval of what was offered.
 
 /// Loss-free runs that make a rate count.
 pub(super) const ENOUGH: usize = 3;
+/// Runs that end the search.
+pub(super) const WANTED: usize = crate::report::FEWEST;
 /// Lowest rate searched, in frames per second.
 const LEAST: f64 = 10_000.0;
 
@@ -52,7 +55,7 @@ impl Search {
 
     /// The next run; `None` when the search is over.
     pub(super) fn next(&self) -> Option<Ask> {
-        if self.over || self.top.len() >= ENOUGH {
+        if self.over || self.top.len() >= WANTED {
             return None;
         }
         let Some(high) = self.high else { return Some(Ask::Max) };
@@ -63,7 +66,7 @@ impl Search {
             // The geometric mean, so that each run halves the remaining range.
             return Some(Ask::Rate((low * high).sqrt()));
         }
-        (runs.len() < ENOUGH).then_some(Ask::Rate(*low))
+        (runs.len() < WANTED).then_some(Ask::Rate(*low))
     }
 
     /// Records a run: frames per second offered, and whether any were lost.
@@ -153,9 +156,9 @@ mod tests {
                 let found = found.unwrap();
                 let rate = found.offered[0];
                 assert!(rate <= capacity && capacity <= rate * (1.0 + tolerance), "{found:?}");
-                assert_eq!(found.offered.len(), ENOUGH);
+                assert_eq!(found.offered.len(), WANTED);
                 assert!(!found.is_generators_limit());
-                assert!(runs <= 17, "{runs} runs for {capacity}");
+                assert!(runs <= 19, "{runs} runs for {capacity}");
             }
         }
     }
@@ -164,7 +167,7 @@ mod tests {
     fn what_loses_nothing_at_the_top_is_at_the_generators_limit() {
         let (found, runs) = search(6e6, 5e6, 0.05);
         let found = found.unwrap();
-        assert_eq!((runs, found.asked, found.lost_at), (ENOUGH, Ask::Max, None));
+        assert_eq!((runs, found.asked, found.lost_at), (WANTED, Ask::Max, None));
         assert!(found.is_generators_limit());
     }
 

@@ -18,8 +18,7 @@ use crate::rounds::rounds;
 const RATES: [Option<f64>; 4] = [Some(0.5), Some(1.0), Some(2.0), None];
 /// Seconds of a run.
 const SECONDS: f64 = 1.0;
-/// Rounds, and their total time.
-const ROUNDS: usize = 3;
+/// Time of all rounds.
 const MOST: std::time::Duration = std::time::Duration::from_secs(2400);
 
 /// The offered traffic, without its file.
@@ -33,13 +32,16 @@ enum Offer {
 /// A cell of the table.
 type Field = (Offer, usize, Cell);
 
+/// All runs.
+type Results = BTreeMap<Field, Vec<Run>>;
+
 /// Fills netloom's table.
 pub(super) fn measure(driver: &Driver, pair: &Pair<'_>, report: &mut Report) -> Result<()> {
     let (file, what) = trace(driver)?;
     let mut fields = fields();
     fields.retain(|(_, _, cell)| missing(*cell).is_none());
-    let mut results: BTreeMap<Field, Vec<Run>> = BTreeMap::new();
-    rounds(ROUNDS, MOST, |round| {
+    let mut results = Results::new();
+    let one_round = |round: usize, results: &mut Results| {
         eprintln!("bench capture: table, round {}, {} fields", round + 1, fields.len());
         for field in &fields {
             let (offer, interfaces, cell) = *field;
@@ -57,7 +59,9 @@ pub(super) fn measure(driver: &Driver, pair: &Pair<'_>, report: &mut Report) -> 
         }
         fields.reverse();
         Ok(())
-    })?;
+    };
+    // The table feeds no figure: it has the fewest rounds that give intervals.
+    rounds(MOST, &mut results, one_round, |_, _| ())?;
     for (field, runs) in &results {
         let (offer, interfaces, cell) = *field;
         let captured: Vec<f64> = runs.iter().map(Run::captured).collect();

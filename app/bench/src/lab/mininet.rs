@@ -38,7 +38,7 @@ pub(super) fn compare(options: Options, report: &mut Report) -> Result<()> {
         report.left_out(&HUNDRED.title(), "mininet", "needs root and an installed Mininet");
         return Ok(());
     };
-    for (shape, rounds) in [(PAIR, 5), (HUNDRED, if options.quick { 3 } else { 5 })] {
+    for (shape, rounds) in [(PAIR, 5), (HUNDRED, if options.quick { 5 } else { 8 })] {
         let (mut up, mut down) = (vec![], vec![]);
         for _ in 0..rounds {
             settle()?;

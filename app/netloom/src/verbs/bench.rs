@@ -10,7 +10,14 @@ use crate::output;
 pub(crate) fn bench(args: &Bench) -> Result<i32> {
     let exe = std::env::current_exe().context("find this program")?;
     let options = Options { quick: args.quick };
+    if let Some(folder) = &args.report {
+        // Before the measurement: nobody wants to learn afterwards that its result cannot be stored.
+        std::fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
+    }
     let report = netloom_bench::run(args.name.name(), options, args.folder.as_deref(), &exe)?;
+    if let Some(folder) = &args.report {
+        report.save(folder)?;
+    }
     if args.json {
         output::print_json(&report)?;
     } else {
