@@ -19,14 +19,14 @@ use utoipa::ToSchema;
 
 use crate::handler::{Answer, Lab, WAIT_SLICE};
 use crate::query::{DeleteQuery, FatesQuery, NoteQuery};
-use crate::reply::{Failure, Problem};
+use crate::reply::{Problem, Rejection};
 
 /// How a link may be given.
 const LINK: &str = "The link's name, an end of it, `NODE:IFACE`, or both of its ends, `A,B`";
 
 /// Parses a request's body as JSON, whatever its content type.
-pub(crate) fn body<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, Failure> {
-    Json::<T>::from_bytes(bytes).map(|Json(value)| value).map_err(|e| Failure::body(&e))
+pub(crate) fn body<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, Rejection> {
+    Json::<T>::from_bytes(bytes).map(|Json(value)| value).map_err(|e| Rejection::body(&e))
 }
 
 /// Make a node
@@ -241,7 +241,7 @@ async fn wait_for_fates(
     side: usize,
     after: Option<u64>,
     end: Instant,
-) -> Result<Fates, Failure> {
+) -> Result<Fates, Rejection> {
     loop {
         let slice_end = end.min(Instant::now() + WAIT_SLICE);
         let wait: Duration = slice_end.saturating_duration_since(Instant::now());

@@ -5,7 +5,6 @@
 //! last call. A call ends by its timeout or with the lab process.
 
 use std::convert::Infallible;
-use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdStream;
 use std::path::{Path, PathBuf};
@@ -26,7 +25,7 @@ use netloom_node::entry::Door;
 use netloom_node::log::Record;
 use netloom_node::ping::Pace;
 use netloom_switch::control::requests;
-use netloom_sys::{process, scm};
+use netloom_sys::{Failure, process, scm};
 use rustix::net::SocketType;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -102,9 +101,10 @@ impl Client {
     pub fn connect(folder: &Path) -> Result<Client> {
         let path = folder.join(API_SOCKET);
         drop(Self::open(folder, &path)?);
-        let runtime = Builder::new_current_thread().enable_all().build().map_err(|source| {
-            Error::Process { object: "client", operation: "make runtime", source }
-        })?;
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(Failure::of("client", "make runtime"))?;
         Ok(Client { folder: folder.to_owned(), socket: path, runtime, bounded: true, tell: None })
     }
 
@@ -442,7 +442,7 @@ impl Client {
     async fn exchange(&self, socket: OwnedFd, call: &Call) -> Result<Answer> {
         let stream = StdStream::from(socket);
         let stream = stream.set_nonblocking(true).and_then(|()| UnixStream::from_std(stream));
-        let stream = stream.map_err(Error::socket::<io::Error>(&self.socket, "watch"))?;
+        let stream = stream.map_err(|e| Failure::path(&self.socket, "watch", e))?;
         let request = Request::builder()
             .method(&call.method)
             .uri(&call.uri)

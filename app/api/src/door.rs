@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use netloom_node::entry::Door;
-use netloom_sys::cgroup::Join;
 use netloom_sys::scm;
+use netloom_sys::{Failure, cgroup::Join};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::SocketType;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -37,12 +37,11 @@ pub(crate) fn ask(folder: &Path, question: &Ask, given: &[BorrowedFd<'_>]) -> Re
         .ok_or_else(|| Error::NotRunning(folder.to_owned()))?;
     for direction in [Timeout::Send, Timeout::Recv] {
         set_socket_timeout(&connection, direction, Some(PATIENCE))
-            .map_err(Error::socket(&path, "set a timeout"))?;
+            .map_err(|e| Failure::path(&path, "set a timeout", e))?;
     }
     let named = question.node.clone().unwrap_or_else(|| "(core)".to_owned());
     let asked = Asked { path, connection, named };
-    let bytes = serde_json::to_vec(question)
-        .map_err(|e| Error::socket::<io::Error>(&asked.path, "ask")(e.into()))?;
+    let bytes = serde_json::to_vec(question).map_err(|e| Failure::path(&asked.path, "ask", e))?;
     if bytes.len() > MAX_ASK {
         let error = format!("node: a name of {} bytes is not in any lab", asked.named.len());
         return Err(Error::Refused { status: 404, error });
@@ -128,7 +127,7 @@ impl Asked {
             Some(io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe) => {
                 Error::Closed { path, request }
             }
-            _ => Error::system(path, "ask")(error),
+            _ => Error::system(path, "ask")(error).into(),
         }
     }
 

@@ -1,7 +1,9 @@
 //! Failures of server and client, with the object and the operation.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use netloom_sys::Failure;
 
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -10,28 +12,9 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A socket could not be used.
-    #[error("{path:?}: {operation}")]
-    Socket {
-        /// The socket's path.
-        path: PathBuf,
-        /// The operation.
-        operation: &'static str,
-        /// The cause.
-        #[source]
-        source: io::Error,
-    },
-    /// A resource of the process could not be created.
-    #[error("{object}: {operation}")]
-    Process {
-        /// The object of the operation.
-        object: &'static str,
-        /// The operation.
-        operation: &'static str,
-        /// The cause.
-        #[source]
-        source: io::Error,
-    },
+    /// A socket could not be used, or a resource of the process not be created.
+    #[error(transparent)]
+    Failed(#[from] Failure),
     /// Another process serves this folder.
     #[error("{0:?}: another process serves it")]
     Busy(PathBuf),
@@ -99,27 +82,17 @@ pub enum Error {
 }
 
 impl Error {
-    /// For `map_err` on operations on a socket.
-    pub(crate) fn socket<E: Into<io::Error>>(
-        path: impl Into<PathBuf>,
-        operation: &'static str,
-    ) -> impl FnOnce(E) -> Error {
-        let path = path.into();
-        move |source| Error::Socket { path, operation, source: source.into() }
-    }
-
-    /// For `map_err` on socket calls of the system layer.
+    /// For `map_err` on socket calls of the system layer: the kernel's own words are enough.
     pub(crate) fn system(
-        path: impl Into<PathBuf>,
+        path: impl AsRef<Path>,
         operation: &'static str,
-    ) -> impl FnOnce(netloom_sys::Error) -> Error {
-        let path = path.into();
+    ) -> impl Fn(netloom_sys::Error) -> Failure {
         move |e| {
             let source = match e.raw_os_error() {
                 Some(number) => io::Error::from_raw_os_error(number),
                 None => io::Error::other(e.to_string()),
             };
-            Error::Socket { path, operation, source }
+            Failure::path(&path, operation, source)
         }
     }
 }

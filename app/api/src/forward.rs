@@ -13,7 +13,7 @@ use hyper::client::conn::http1::handshake;
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 
-use crate::reply::Failure;
+use crate::reply::Rejection;
 use crate::socket::peer_is_trusted;
 
 /// Forwards a request to the lab at this socket.
@@ -35,11 +35,11 @@ pub(crate) async fn forward(State(path): State<Arc<PathBuf>>, mut request: Reque
         Err(e) => {
             connection.abort();
             let words = format!("lab: ended before it answered: {e}");
-            Failure::new(StatusCode::BAD_GATEWAY, words).into_response()
+            Rejection::new(StatusCode::BAD_GATEWAY, words).into_response()
         }
     }
 }
 
 fn not_there() -> Response {
-    Failure::new(StatusCode::SERVICE_UNAVAILABLE, "lab: it is not running").into_response()
+    Rejection::new(StatusCode::SERVICE_UNAVAILABLE, "lab: it is not running").into_response()
 }

@@ -10,7 +10,7 @@ use netloom_node::log::Record;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::reply::Failure;
+use crate::reply::Rejection;
 
 /// A long wait is cut into slices of this length, so that no thread keeps waiting after the caller has gone
 /// or the server has ended.
@@ -26,18 +26,18 @@ pub(crate) struct Lab {
     pub(crate) patience: Duration,
 }
 
-pub(crate) type Answer<T> = Result<Json<T>, Failure>;
+pub(crate) type Answer<T> = Result<Json<T>, Rejection>;
 
 impl Lab {
     /// Runs a call that may block without limit.
     pub(crate) async fn call<T: Send + 'static>(
         &self,
         work: impl FnOnce(&dyn Service) -> netloom_lab::Result<T> + Send + 'static,
-    ) -> Result<T, Failure> {
+    ) -> Result<T, Rejection> {
         let service = Arc::clone(&self.service);
         match tokio::task::spawn_blocking(move || work(&*service)).await {
-            Ok(result) => result.map_err(Failure::from),
-            Err(_) => Err(Failure::panicked()),
+            Ok(result) => result.map_err(Rejection::from),
+            Err(_) => Err(Rejection::panicked()),
         }
     }
 
@@ -45,9 +45,9 @@ impl Lab {
     pub(crate) async fn quick<T: Send + 'static>(
         &self,
         work: impl FnOnce(&dyn Service) -> netloom_lab::Result<T> + Send + 'static,
-    ) -> Result<T, Failure> {
+    ) -> Result<T, Rejection> {
         timeout(self.patience, self.call(work)).await.unwrap_or_else(|_| {
-            Err(Failure::new(
+            Err(Rejection::new(
                 StatusCode::SERVICE_UNAVAILABLE,
                 format!("lab: no answer within {} s", self.patience.as_secs()),
             ))
@@ -60,7 +60,7 @@ impl Lab {
         node: &str,
         after_ns: u64,
         end: Instant,
-    ) -> Result<Vec<Record>, Failure> {
+    ) -> Result<Vec<Record>, Rejection> {
         loop {
             let slice_end = end.min(Instant::now() + WAIT_SLICE);
             let wait = slice_end.saturating_duration_since(Instant::now());

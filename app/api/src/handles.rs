@@ -20,7 +20,7 @@ use rustix::io::Errno;
 use rustix::net::SocketFlags;
 use serde::{Deserialize, Serialize};
 
-use crate::reply::Failure;
+use crate::reply::Rejection;
 use crate::socket::peer_is_trusted;
 
 /// Largest question in bytes.
@@ -185,8 +185,8 @@ impl Handles {
     }
 
     /// A door, or `None` when the init got the program's descriptors.
-    fn answer(&self, ask: &[u8], fds: &[OwnedFd]) -> std::result::Result<Option<Door>, Failure> {
-        let wrong = |why: String| Failure::new(axum::http::StatusCode::BAD_REQUEST, why);
+    fn answer(&self, ask: &[u8], fds: &[OwnedFd]) -> std::result::Result<Option<Door>, Rejection> {
+        let wrong = |why: String| Rejection::new(axum::http::StatusCode::BAD_REQUEST, why);
         if ask.len() > MAX_ASK {
             return Err(wrong(format!("question: larger than {MAX_ASK} bytes")));
         }
@@ -198,8 +198,8 @@ impl Handles {
             None => self.service.core().map(Some),
         };
         match catch_unwind(AssertUnwindSafe(door)) {
-            Ok(door) => door.map_err(Failure::from),
-            Err(_) => Err(Failure::panicked()),
+            Ok(door) => door.map_err(Rejection::from),
+            Err(_) => Err(Rejection::panicked()),
         }
     }
 }
@@ -225,12 +225,12 @@ fn send_door(socket: &OwnedFd, door: &Door) -> netloom_sys::Result<usize> {
     if bytes.len() > MAX_REPLY || fds.len() > scm::MAX_FDS {
         let why = format!("node {:?}: its environment or its groups are too many", door.node);
         let status = axum::http::StatusCode::INTERNAL_SERVER_ERROR;
-        return send_refusal(socket, Failure::new(status, why));
+        return send_refusal(socket, Rejection::new(status, why));
     }
     scm::send(socket, &bytes, &fds)
 }
 
-fn send_refusal(socket: &OwnedFd, failure: Failure) -> netloom_sys::Result<usize> {
+fn send_refusal(socket: &OwnedFd, failure: Rejection) -> netloom_sys::Result<usize> {
     let reply = Reply::Refused { status: failure.status, error: failure.problem.error };
     scm::send(socket, &encode(&reply), &[])
 }

@@ -30,11 +30,11 @@ use utoipa_axum::routes;
 
 use crate::handler::{Answer, WAIT_SLICE};
 use crate::query::wait;
-use crate::reply::{Failure, Problem, Wrong};
+use crate::reply::{Problem, Rejection, Wrong};
 use answers::{Created, SessionStatus, summary};
 
 /// Finds the probe, which may have to be created or may refuse this caller.
-type Find = dyn Fn() -> Result<Arc<Probe>, Failure> + Send + Sync;
+type Find = dyn Fn() -> Result<Arc<Probe>, Rejection> + Send + Sync;
 
 /// State shared by the handlers.
 #[derive(Clone)]
@@ -52,11 +52,11 @@ impl Pnpm {
     /// Runs a call that may block.
     async fn call<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Probe) -> Result<T, Failure> + Send + 'static,
-    ) -> Result<T, Failure> {
+        work: impl FnOnce(&Probe) -> Result<T, Rejection> + Send + 'static,
+    ) -> Result<T, Rejection> {
         let find = Arc::clone(&self.find);
         let run = move || work(&*find()?);
-        tokio::task::spawn_blocking(run).await.unwrap_or_else(|_| Err(Failure::panicked()))
+        tokio::task::spawn_blocking(run).await.unwrap_or_else(|_| Err(Rejection::panicked()))
     }
 }
 
@@ -128,7 +128,7 @@ async fn list(State(pnpm): State<Pnpm>) -> Answer<Vec<Summary>> {
 async fn create(
     State(pnpm): State<Pnpm>,
     bytes: Bytes,
-) -> Result<impl IntoResponse + use<>, Failure> {
+) -> Result<impl IntoResponse + use<>, Rejection> {
     let id = pnpm
         .call(move |probe| {
             let configuration = Configuration::read(&bytes).map_err(wrong_configuration)?;
@@ -140,14 +140,14 @@ async fn create(
     Ok((StatusCode::CREATED, location, Json(Created { id })))
 }
 
-fn wrong_configuration(problems: Vec<netloom_marking::session::Problem>) -> Failure {
+fn wrong_configuration(problems: Vec<netloom_marking::session::Problem>) -> Rejection {
     let field = |p: netloom_marking::session::Problem| Wrong { path: p.path, message: p.message };
-    Failure::wrong("configuration", problems.into_iter().map(field).collect())
+    Rejection::wrong("configuration", problems.into_iter().map(field).collect())
 }
 
 /// A missing interface is an error in the configuration field that names it.
-fn not_created(error: Error, (netifs, marking): &(Vec<String>, Vec<String>)) -> Failure {
-    let Error::NoInterface { netif } = &error else { return Failure::from(error) };
+fn not_created(error: Error, (netifs, marking): &(Vec<String>, Vec<String>)) -> Rejection {
+    let Error::NoInterface { netif } = &error else { return Rejection::from(error) };
     let place = |list: &str, names: &[String]| {
         let at = names.iter().position(|name| name == netif)?;
         Some(format!("{list}[{at}].netif"))
@@ -156,9 +156,9 @@ fn not_created(error: Error, (netifs, marking): &(Vec<String>, Vec<String>)) -> 
     match path {
         Some(path) => {
             let message = format!("there is no interface {netif:?} here");
-            Failure::wrong("configuration", vec![Wrong { path, message }])
+            Rejection::wrong("configuration", vec![Wrong { path, message }])
         }
-        None => Failure::from(error),
+        None => Rejection::from(error),
     }
 }
 
@@ -258,9 +258,9 @@ async fn set_state(
 }
 
 /// `{"state": "start"}`, `{"state": "stop"}`, or the word alone.
-fn order(bytes: &[u8]) -> Result<Order, Failure> {
+fn order(bytes: &[u8]) -> Result<Order, Rejection> {
     let wrong = |path: &str, message: String| {
-        Failure::wrong("state", vec![Wrong { path: path.to_owned(), message }])
+        Rejection::wrong("state", vec![Wrong { path: path.to_owned(), message }])
     };
     let value: Value = serde_json::from_slice(bytes)
         .map_err(|error| wrong("", format!("cannot be read as JSON: {error}")))?;
@@ -279,13 +279,13 @@ fn order(bytes: &[u8]) -> Result<Order, Failure> {
 }
 
 /// An interface that disappeared after the session was prepared is not an invalid request.
-fn not_started(error: Error) -> Failure {
+fn not_started(error: Error) -> Rejection {
     let gone = matches!(error, Error::NoInterface { .. });
-    let failure = Failure::from(error);
+    let failure = Rejection::from(error);
     if gone { failure.with_status(StatusCode::CONFLICT) } else { failure }
 }
 
-fn stop(session: &Session) -> Result<(), Failure> {
+fn stop(session: &Session) -> Result<(), Rejection> {
     let state = match session.state() {
         SessionState::Running => {
             session.stop();
@@ -294,7 +294,7 @@ fn stop(session: &Session) -> Result<(), Failure> {
         SessionState::Prepared => "prepared",
         SessionState::Ended => "ended",
     };
-    Err(Failure::from(Error::Order { operation: "stop", state }))
+    Err(Rejection::from(Error::Order { operation: "stop", state }))
 }
 
 /// Parameters for reading measures.
@@ -410,10 +410,10 @@ struct Asked {
 
 impl Asked {
     /// The selection with parsed numbers.
-    fn wanted(&self, id: SessionId, from: u64) -> Result<Wanted, Failure> {
+    fn wanted(&self, id: SessionId, from: u64) -> Result<Wanted, Rejection> {
         let flow = |text: &String| {
             let none = format!("session {id} has none of this number");
-            plain(text).ok_or_else(|| Failure::unknown("filter", text, &none))
+            plain(text).ok_or_else(|| Rejection::unknown("filter", text, &none))
         };
         let flow = self.flow.as_ref().map(flow).transpose()?;
         Ok(Wanted { netif: self.netif.clone(), flow, from })
@@ -446,14 +446,14 @@ async fn read(pnpm: Pnpm, asked: Asked, query: MeasuresQuery) -> Answer<Measures
     }
 }
 
-fn find(probe: &Probe, id: &str) -> Result<(SessionId, Arc<Session>), Failure> {
+fn find(probe: &Probe, id: &str) -> Result<(SessionId, Arc<Session>), Rejection> {
     let id = number(id)?;
     Ok((id, probe.session(id)?))
 }
 
 /// Parses a session's number; anything else names no session.
-fn number(id: &str) -> Result<SessionId, Failure> {
-    plain(id).ok_or_else(|| Failure::unknown("session", id, "there is none of this number"))
+fn number(id: &str) -> Result<SessionId, Rejection> {
+    plain(id).ok_or_else(|| Rejection::unknown("session", id, "there is none of this number"))
 }
 
 /// Parses a number that consists of digits only.
@@ -502,7 +502,7 @@ mod tests {
         let names = (vec!["a".to_owned(), "b".to_owned()], vec!["c".to_owned()]);
         let told =
             |netif: &str| not_created(Error::NoInterface { netif: netif.to_owned() }, &names);
-        let paths = |failure: &Failure| failure.problem.problems.first().map(|p| p.path.clone());
+        let paths = |failure: &Rejection| failure.problem.problems.first().map(|p| p.path.clone());
         assert_eq!(paths(&told("b")).as_deref(), Some("netifs[1].netif"));
         assert_eq!(paths(&told("c")).as_deref(), Some("marking[0].netif"));
         assert_eq!((told("b").status, told("d").status), (400, 404));

@@ -6,7 +6,7 @@ use netloom_node::ping::Pace;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use crate::reply::Failure;
+use crate::reply::Rejection;
 
 /// Longest time in milliseconds that a request may ask the server to wait.
 pub(crate) const MAX_WAIT_MS: u64 = 60_000;
@@ -34,34 +34,34 @@ pub(crate) struct PingQuery {
 }
 
 impl PingQuery {
-    pub(crate) fn families(&self) -> Result<Vec<u8>, Failure> {
+    pub(crate) fn families(&self) -> Result<Vec<u8>, Rejection> {
         families(self.family.as_deref())
     }
 
-    pub(crate) fn timeout(&self) -> Result<Duration, Failure> {
+    pub(crate) fn timeout(&self) -> Result<Duration, Rejection> {
         timeout(self.timeout_ms)
     }
 }
 
 /// Parses the requested address families.
-fn families(text: Option<&str>) -> Result<Vec<u8>, Failure> {
+fn families(text: Option<&str>) -> Result<Vec<u8>, Rejection> {
     let Some(text) = text else { return Ok(vec![4, 6]) };
     let mut families = Vec::new();
     for part in text.split(',') {
         match part {
             "4" if !families.contains(&4) => families.push(4),
             "6" if !families.contains(&6) => families.push(6),
-            _ => return Err(Failure::parameter("family", "takes 4, 6 or 4,6")),
+            _ => return Err(Rejection::parameter("family", "takes 4, 6 or 4,6")),
         }
     }
     Ok(families)
 }
 
 /// Parses the time to wait for an answer.
-fn timeout(ms: Option<u64>) -> Result<Duration, Failure> {
+fn timeout(ms: Option<u64>) -> Result<Duration, Rejection> {
     match ms.unwrap_or(DEFAULT_PING_MS) {
         ms @ 1..=MAX_WAIT_MS => Ok(Duration::from_millis(ms)),
-        _ => Err(Failure::parameter("timeout_ms", "takes 1 to 60000")),
+        _ => Err(Rejection::parameter("timeout_ms", "takes 1 to 60000")),
     }
 }
 
@@ -87,18 +87,18 @@ pub(crate) struct PairQuery {
 }
 
 impl PairQuery {
-    pub(crate) fn families(&self) -> Result<Vec<u8>, Failure> {
+    pub(crate) fn families(&self) -> Result<Vec<u8>, Rejection> {
         families(self.family.as_deref())
     }
 
-    pub(crate) fn pace(&self) -> Result<Pace, Failure> {
+    pub(crate) fn pace(&self) -> Result<Pace, Rejection> {
         let count = match self.count.unwrap_or(3) {
             count @ 1..=MAX_REQUESTS => count,
-            _ => return Err(Failure::parameter("count", "takes 1 to 1000")),
+            _ => return Err(Rejection::parameter("count", "takes 1 to 1000")),
         };
         let interval = match self.interval_ms.unwrap_or(200) {
             ms @ 0..=MAX_INTERVAL_MS => Duration::from_millis(ms),
-            _ => return Err(Failure::parameter("interval_ms", "takes 0 to 1000")),
+            _ => return Err(Rejection::parameter("interval_ms", "takes 0 to 1000")),
         };
         Ok(Pace { count, interval, timeout: timeout(self.timeout_ms)? })
     }
@@ -117,7 +117,7 @@ pub(crate) struct LogQuery {
 }
 
 impl LogQuery {
-    pub(crate) fn wait(&self) -> Result<Duration, Failure> {
+    pub(crate) fn wait(&self) -> Result<Duration, Rejection> {
         wait(self.wait_ms)
     }
 }
@@ -151,10 +151,10 @@ pub(crate) struct NoteQuery {
 }
 
 impl NoteQuery {
-    pub(crate) fn keep(&self) -> Result<usize, Failure> {
+    pub(crate) fn keep(&self) -> Result<usize, Rejection> {
         match self.keep {
             keep @ 0..=MAX_KEEP => Ok(keep),
-            _ => Err(Failure::parameter("keep", "takes 0 to 1000000")),
+            _ => Err(Rejection::parameter("keep", "takes 0 to 1000000")),
         }
     }
 }
@@ -175,23 +175,23 @@ pub(crate) struct FatesQuery {
 }
 
 impl FatesQuery {
-    pub(crate) fn end(&self) -> Result<usize, Failure> {
+    pub(crate) fn end(&self) -> Result<usize, Rejection> {
         match self.end.unwrap_or(0) {
             end @ 0..=1 => Ok(end),
-            _ => Err(Failure::parameter("end", "takes 0 or 1")),
+            _ => Err(Rejection::parameter("end", "takes 0 or 1")),
         }
     }
 
-    pub(crate) fn wait(&self) -> Result<Duration, Failure> {
+    pub(crate) fn wait(&self) -> Result<Duration, Rejection> {
         wait(self.wait_ms)
     }
 }
 
 /// Parses a time to wait.
-pub(crate) fn wait(ms: Option<u64>) -> Result<Duration, Failure> {
+pub(crate) fn wait(ms: Option<u64>) -> Result<Duration, Rejection> {
     match ms.unwrap_or(0) {
         ms @ 0..=MAX_WAIT_MS => Ok(Duration::from_millis(ms)),
-        _ => Err(Failure::parameter("wait_ms", "takes 0 to 60000")),
+        _ => Err(Rejection::parameter("wait_ms", "takes 0 to 60000")),
     }
 }
 

@@ -43,33 +43,33 @@ pub(crate) struct Subject {
 
 /// A problem and its HTTP status: the error type of handlers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Failure {
+pub(crate) struct Rejection {
     pub(crate) status: u16,
     pub(crate) problem: Problem,
 }
 
-impl Failure {
-    pub(crate) fn new(status: StatusCode, error: impl Into<String>) -> Failure {
+impl Rejection {
+    pub(crate) fn new(status: StatusCode, error: impl Into<String>) -> Rejection {
         let problem = Problem { error: error.into(), object: None, problems: vec![] };
-        Failure { status: status.as_u16(), problem }
+        Rejection { status: status.as_u16(), problem }
     }
 
     /// An invalid query parameter.
-    pub(crate) fn parameter(name: &str, why: &str) -> Failure {
-        Failure::new(StatusCode::BAD_REQUEST, format!("parameter {name:?}: {why}"))
+    pub(crate) fn parameter(name: &str, why: &str) -> Rejection {
+        Rejection::new(StatusCode::BAD_REQUEST, format!("parameter {name:?}: {why}"))
             .about("parameter", name)
     }
 
     /// An invalid body; names the wrong field.
-    pub(crate) fn body(rejection: &JsonRejection) -> Failure {
+    pub(crate) fn body(rejection: &JsonRejection) -> Rejection {
         // The rejection itself only says that it is one.
         let source = std::error::Error::source(rejection);
         let why = source.map_or_else(|| rejection.to_string(), ToString::to_string);
-        Failure::new(StatusCode::BAD_REQUEST, format!("body: {why}"))
+        Rejection::new(StatusCode::BAD_REQUEST, format!("body: {why}"))
     }
 
     /// A body with several errors. The message names the first.
-    pub(crate) fn wrong(object: &str, problems: Vec<Wrong>) -> Failure {
+    pub(crate) fn wrong(object: &str, problems: Vec<Wrong>) -> Rejection {
         let first = match problems.first() {
             None => "cannot be used".to_owned(),
             Some(Wrong { path, message }) if path.is_empty() => message.clone(),
@@ -79,39 +79,40 @@ impl Failure {
             0 | 1 => String::new(),
             count => format!("; {} more", count - 1),
         };
-        let mut failure = Failure::new(StatusCode::BAD_REQUEST, format!("{object}: {first}{more}"));
+        let mut failure =
+            Rejection::new(StatusCode::BAD_REQUEST, format!("{object}: {first}{more}"));
         failure.problem.problems = problems;
         failure
     }
 
     /// A path refers to something that does not exist.
-    pub(crate) fn unknown(kind: &str, name: &str, why: &str) -> Failure {
-        Failure::new(StatusCode::NOT_FOUND, format!("{kind} {name:?}: {why}")).about(kind, name)
+    pub(crate) fn unknown(kind: &str, name: &str, why: &str) -> Rejection {
+        Rejection::new(StatusCode::NOT_FOUND, format!("{kind} {name:?}: {why}")).about(kind, name)
     }
 
     /// Replaces the status.
-    pub(crate) fn with_status(mut self, status: StatusCode) -> Failure {
+    pub(crate) fn with_status(mut self, status: StatusCode) -> Rejection {
         self.status = status.as_u16();
         self
     }
 
     /// The request ended in a panic, which the process survives.
-    pub(crate) fn panicked() -> Failure {
-        Failure::new(
+    pub(crate) fn panicked() -> Rejection {
+        Rejection::new(
             StatusCode::INTERNAL_SERVER_ERROR,
             "lab: a fault in netloom ended this request",
         )
     }
 
-    fn about(mut self, kind: &str, name: &str) -> Failure {
+    fn about(mut self, kind: &str, name: &str) -> Rejection {
         self.problem.object = Some(Subject { kind: kind.to_owned(), name: name.to_owned() });
         self
     }
 }
 
-impl From<Error> for Failure {
-    fn from(error: Error) -> Failure {
-        let failure = |status| Failure::new(status, describe(&error));
+impl From<Error> for Rejection {
+    fn from(error: Error) -> Rejection {
+        let failure = |status| Rejection::new(status, describe(&error));
         match &error {
             Error::NoLab(lab) => failure(StatusCode::NOT_FOUND).about("lab", lab),
             Error::NoNode { node, .. } => failure(StatusCode::NOT_FOUND).about("node", node),
@@ -133,27 +134,17 @@ impl From<Error> for Failure {
 
 /// The missing feature, if the error reports one at any depth.
 fn unsupported(error: &Error) -> Option<&str> {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    if let Error::Unsupported(u) = error {
-        return Some(u.feature);
+    // A transparent variant hides the value itself from the chain of sources.
+    if let Error::Unsupported(unsupported) = error {
+        return Some(unsupported.feature);
     }
-    while let Some(e) = cause {
-        // Transparent variants hide the value itself from the chain of sources.
-        if let Some(netloom_sys::Error::Unsupported(u)) = e.downcast_ref() {
-            return Some(u.feature);
-        }
-        if let Some(u) = e.downcast_ref::<netloom_sys::Unsupported>() {
-            return Some(u.feature);
-        }
-        cause = e.source();
-    }
-    None
+    netloom_sys::Unsupported::behind(error).map(|unsupported| unsupported.feature)
 }
 
-impl From<netloom_measure::Error> for Failure {
-    fn from(error: netloom_measure::Error) -> Failure {
+impl From<netloom_measure::Error> for Rejection {
+    fn from(error: netloom_measure::Error) -> Rejection {
         use netloom_measure::Error as Measure;
-        let failure = |status| Failure::new(status, describe(&error));
+        let failure = |status| Rejection::new(status, describe(&error));
         match &error {
             Measure::NoInterface { netif } | Measure::NoSpot { netif, .. } => {
                 failure(StatusCode::NOT_FOUND).about("interface", netif)
@@ -200,7 +191,7 @@ fn refused(error: &netloom_measure::Error) -> StatusCode {
     };
     match source {
         Ebpf::Unknown { .. } => StatusCode::BAD_REQUEST,
-        Ebpf::Call { source, .. } if source.raw_os_error() == Some(NODEV) => StatusCode::CONFLICT,
+        Ebpf::Failed(failure) if failure.raw_os_error() == Some(NODEV) => StatusCode::CONFLICT,
         _ => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
@@ -208,19 +199,19 @@ fn refused(error: &netloom_measure::Error) -> StatusCode {
 /// The interface has disappeared.
 const NODEV: i32 = rustix::io::Errno::NODEV.raw_os_error();
 
-impl From<QueryRejection> for Failure {
-    fn from(rejection: QueryRejection) -> Failure {
-        Failure::new(StatusCode::BAD_REQUEST, describe(&rejection))
+impl From<QueryRejection> for Rejection {
+    fn from(rejection: QueryRejection) -> Rejection {
+        Rejection::new(StatusCode::BAD_REQUEST, describe(&rejection))
     }
 }
 
-impl From<PathRejection> for Failure {
-    fn from(rejection: PathRejection) -> Failure {
-        Failure::new(StatusCode::BAD_REQUEST, describe(&rejection))
+impl From<PathRejection> for Rejection {
+    fn from(rejection: PathRejection) -> Rejection {
+        Rejection::new(StatusCode::BAD_REQUEST, describe(&rejection))
     }
 }
 
-impl IntoResponse for Failure {
+impl IntoResponse for Rejection {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         (status, Json(self.problem)).into_response()
@@ -230,7 +221,7 @@ impl IntoResponse for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use netloom_sys::Unsupported;
+    use netloom_sys::{Failure, Unsupported};
 
     fn missing() -> Unsupported {
         Unsupported { feature: "limits", reason: "none".into(), needs: "a mount".into() }
@@ -244,16 +235,10 @@ mod tests {
         let no_switch = Error::NoSwitch { lab: "l".into(), switch: "s".into(), hint: "".into() };
         let busy = Error::Busy { object: "node \"a/b\"".into(), reason: "2 processes".into() };
         let invalid = Error::Invalid { object: "node \"a\"".into(), reason: "cpu: no".into() };
-        let deep = Error::Node(netloom_node::Error::System {
-            node: "h1".into(),
-            operation: "limit",
-            source: netloom_sys::Error::Unsupported(missing()),
-        });
-        let io = Error::State {
-            path: "/x".into(),
-            operation: "write",
-            source: std::io::Error::from(std::io::ErrorKind::StorageFull),
-        };
+        let lacking = netloom_sys::Error::Unsupported(missing());
+        let deep = Error::Node(Failure::new("node \"h1\"", "limit", lacking).into());
+        let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
+        let io = Error::Failed(Failure::path("/x", "write", full));
         let cases = [
             (Error::NoLab("l".into()), 404, Some(("lab", "l"))),
             (no_node, 404, Some(("node", "h9"))),
@@ -270,7 +255,7 @@ mod tests {
         ];
         for (error, status, object) in cases {
             let words = describe(&error);
-            let failure = Failure::from(error);
+            let failure = Rejection::from(error);
             assert_eq!(failure.status, status, "{words}");
             let found = failure.problem.object.as_ref();
             assert_eq!(found.map(|o| (o.kind.as_str(), o.name.as_str())), object, "{words}");

@@ -25,6 +25,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use netloom_lab::Service;
 use netloom_measure::Probe;
+use netloom_sys::Failure;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::runtime::{Builder, Runtime};
@@ -35,10 +36,10 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use crate::forward::forward;
 use crate::handler::Lab;
 use crate::pnpm::{self, Pnpm};
-use crate::reply::Failure;
+use crate::reply::Rejection;
 use crate::routes;
 use crate::socket::peer_is_trusted;
-use crate::{Error, Result, Token};
+use crate::{Result, Token};
 
 /// Largest request body in bytes.
 const MAX_BODY: usize = 64 * 1024;
@@ -134,8 +135,8 @@ impl Rest {
     ) -> Result<Rest> {
         let runtime = runtime()?;
         let entered = runtime.enter();
-        let listener = UnixListener::from_std(socket.into())
-            .map_err(Error::socket::<io::Error>(&path, "watch"))?;
+        let listener =
+            UnixListener::from_std(socket.into()).map_err(|e| Failure::path(&path, "watch", e))?;
         drop(entered);
         let lab = Lab { service, stopping: stopping.clone(), patience: limits.call };
         let router = with_bounds(routes::router().split_for_parts().0, lab, limits);
@@ -174,7 +175,7 @@ impl Rest {
         stopping: watch::Receiver<bool>,
         limits: Limits,
     ) -> Result<Rest> {
-        let watched = |source| Error::Process { object: "port", operation: "watch", source };
+        let watched = |e| Failure::new("port", "watch", e);
         listener.set_nonblocking(true).map_err(watched)?;
         let runtime = runtime()?;
         let entered = runtime.enter();
@@ -210,7 +211,7 @@ fn runtime() -> Result<Runtime> {
         .thread_name("netloom-call")
         .max_blocking_threads(MAX_CALLS)
         .build();
-    built.map_err(|source| Error::Process { object: "api", operation: "make runtime", source })
+    built.map_err(|e| Failure::new("api", "make runtime", e).into())
 }
 
 async fn accept(
@@ -294,7 +295,7 @@ async fn authorized(State(token): State<Arc<Token>>, request: Request, next: Nex
         "authorization: missing; send `Authorization: Bearer TOKEN`"
     };
     let headers = [(header::WWW_AUTHENTICATE, CHALLENGE), (header::CONNECTION, "close")];
-    (headers, Failure::new(StatusCode::UNAUTHORIZED, words)).into_response()
+    (headers, Rejection::new(StatusCode::UNAUTHORIZED, words)).into_response()
 }
 
 /// Reads a request's body completely before anything else, and turns a panic into an answer.
@@ -305,21 +306,21 @@ async fn bounded(State(limits): State<Limits>, request: Request, next: Next) -> 
         Ok(Ok(bytes)) => Body::from(bytes),
         Ok(Err(_)) => return too_large(most).into_response(),
         Err(_) => {
-            return Failure::new(StatusCode::REQUEST_TIMEOUT, "body: not whole in time")
+            return Rejection::new(StatusCode::REQUEST_TIMEOUT, "body: not whole in time")
                 .into_response();
         }
     };
     let mut answer = pin!(next.run(Request::from_parts(parts, body)));
     poll_fn(move |cx| {
         catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(cx)))
-            .unwrap_or_else(|_| Poll::Ready(Failure::panicked().into_response()))
+            .unwrap_or_else(|_| Poll::Ready(Rejection::panicked().into_response()))
     })
     .await
 }
 
-fn too_large(most: usize) -> Failure {
+fn too_large(most: usize) -> Rejection {
     let words = format!("body: larger than {most} bytes, or not readable");
-    Failure::new(StatusCode::PAYLOAD_TOO_LARGE, words)
+    Rejection::new(StatusCode::PAYLOAD_TOO_LARGE, words)
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ use crate::document::empty_document;
 use crate::handler::{Answer, Lab};
 use crate::pnpm::{self, Pnpm};
 use crate::query::{LogQuery, PairQuery, PingQuery};
-use crate::reply::{Failure, Problem};
+use crate::reply::{Problem, Rejection};
 
 /// All routes with their documentation.
 pub(crate) fn router() -> OpenApiRouter<Lab> {
@@ -54,7 +54,7 @@ pub(crate) fn router() -> OpenApiRouter<Lab> {
 impl FromRef<Lab> for Pnpm {
     fn from_ref(lab: &Lab) -> Pnpm {
         let service = Arc::clone(&lab.service);
-        Pnpm::new(Arc::new(move || service.probe().map_err(Failure::from)), lab.stopping.clone())
+        Pnpm::new(Arc::new(move || service.probe().map_err(Rejection::from)), lab.stopping.clone())
     }
 }
 
@@ -100,7 +100,7 @@ async fn down(State(lab): State<Lab>) -> Answer<Ended> {
     (status = 200, description = "The plan of the lab", body = Plan),
     (status = "default", description = "Not served", body = Problem),
 ))]
-async fn plan(State(lab): State<Lab>) -> Result<Response, Failure> {
+async fn plan(State(lab): State<Lab>) -> Result<Response, Rejection> {
     let plan = lab.quick(|s| Ok(s.plan())).await?;
     Ok(Json(&*plan).into_response())
 }
@@ -228,16 +228,16 @@ async fn document() -> impl IntoResponse {
 }
 
 /// For unknown paths.
-pub(crate) async fn no_route(uri: Uri) -> Failure {
-    Failure::new(
+pub(crate) async fn no_route(uri: Uri) -> Rejection {
+    Rejection::new(
         StatusCode::NOT_FOUND,
         format!("{:?}: no such route; GET /v1/openapi.json lists them", uri.path()),
     )
 }
 
 /// For methods that a route does not support.
-pub(crate) async fn no_method(uri: Uri) -> Failure {
-    Failure::new(
+pub(crate) async fn no_method(uri: Uri) -> Rejection {
+    Rejection::new(
         StatusCode::METHOD_NOT_ALLOWED,
         format!("{:?}: does not have this method", uri.path()),
     )

@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 
 use netloom_lab::Service;
 use netloom_measure::Probe;
+use netloom_sys::Failure;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::net::SocketType;
 use tokio::sync::watch;
@@ -18,7 +19,7 @@ use tokio::sync::watch;
 use crate::handles::Handles;
 use crate::rest::{Limits, Rest};
 use crate::socket::{self, Bound};
-use crate::{API_SOCKET, Error, HANDLES_SOCKET, Result, Token};
+use crate::{API_SOCKET, HANDLES_SOCKET, Result, Token};
 
 /// A lab or a probe being served. Dropping it stops it.
 #[derive(Debug)]
@@ -40,7 +41,7 @@ pub struct Server {
 pub fn serve(folder: &Path, service: Arc<dyn Service>) -> Result<Server> {
     let (stop_rest, stopping) = watch::channel(false);
     let stop_handles = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-        .map_err(process("stop signal", "make"))?;
+        .map_err(Failure::of("stop signal", "make"))?;
     // From here on, an early return drops the server, which removes what has been created.
     let mut server = Server {
         sockets: vec![],
@@ -87,7 +88,7 @@ pub fn serve_lab(listener: TcpListener, folder: &Path, token: Token) -> Result<S
 fn on_port(make: impl FnOnce(watch::Receiver<bool>) -> Result<Rest>) -> Result<Server> {
     let (stop_rest, stopping) = watch::channel(false);
     let stop_handles = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-        .map_err(process("stop signal", "make"))?;
+        .map_err(Failure::of("stop signal", "make"))?;
     let rest = make(stopping)?;
     let mut server = Server {
         sockets: vec![],
@@ -111,7 +112,7 @@ impl Server {
         let thread = std::thread::Builder::new()
             .name(name.to_owned())
             .spawn(run)
-            .map_err(process(name, "start thread"))?;
+            .map_err(Failure::of(name, "start thread"))?;
         self.threads.push(thread);
         Ok(())
     }
@@ -134,11 +135,4 @@ impl Drop for Server {
             }
         }
     }
-}
-
-fn process<E: Into<std::io::Error>>(
-    object: &'static str,
-    operation: &'static str,
-) -> impl FnOnce(E) -> Error {
-    move |source| Error::Process { object, operation, source: source.into() }
 }

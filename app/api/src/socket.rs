@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use netloom_sys::scm;
+use netloom_sys::{Failure, scm};
 use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -33,14 +33,13 @@ pub(crate) fn listen(path: &Path, kind: SocketType) -> Result<(OwnedFd, Bound)> 
     remove_stale(path, kind)?;
     let socket = open(path, kind, SocketFlags::NONBLOCK)?;
     rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)
-        .map_err(Error::socket(path, "make private"))?;
-    rustix::net::bind(&socket, &address(path)?).map_err(Error::socket(path, "bind"))?;
-    let meta =
-        std::fs::symlink_metadata(path).map_err(Error::socket::<io::Error>(path, "look at"))?;
+        .map_err(|e| Failure::path(path, "make private", e))?;
+    rustix::net::bind(&socket, &address(path)?).map_err(|e| Failure::path(path, "bind", e))?;
+    let meta = std::fs::symlink_metadata(path).map_err(|e| Failure::path(path, "look at", e))?;
     let bound = Bound { path: path.to_owned(), identity: (meta.dev(), meta.ino()) };
     if let Err(e) = rustix::net::listen(&socket, BACKLOG) {
         bound.remove();
-        return Err(Error::socket(path, "listen")(e));
+        return Err(Failure::path(path, "listen", e).into());
     }
     Ok((socket, bound))
 }
@@ -65,7 +64,7 @@ pub(crate) fn connect(path: &Path, kind: SocketType) -> Result<Option<OwnedFd>> 
     match rustix::net::connect(&socket, &address(path)?) {
         Ok(()) => {}
         Err(Errno::NOENT | Errno::CONNREFUSED) => return Ok(None),
-        Err(e) => return Err(Error::socket(path, "connect")(e)),
+        Err(e) => return Err(Failure::path(path, "connect", e).into()),
     }
     let uid = scm::peer_uid(&socket).map_err(Error::system(path, "see who listens"))?;
     if is_trusted(uid) {
@@ -97,27 +96,30 @@ fn is_trusted(uid: u32) -> bool {
 
 fn open(path: &Path, kind: SocketType, flags: SocketFlags) -> Result<OwnedFd> {
     rustix::net::socket_with(AddressFamily::UNIX, kind, flags | SocketFlags::CLOEXEC, None)
-        .map_err(Error::socket(path, "open"))
+        .map_err(|e| Failure::path(path, "open", e).into())
 }
 
 fn address(path: &Path) -> Result<SocketAddrUnix> {
-    SocketAddrUnix::new(path).map_err(Error::socket(path, "use as the path of a socket"))
+    SocketAddrUnix::new(path)
+        .map_err(|e| Failure::path(path, "use as the path of a socket", e).into())
 }
 
 fn remove_stale(path: &Path, kind: SocketType) -> Result<()> {
     let there = match std::fs::symlink_metadata(path) {
         Ok(_) => open(path, kind, SocketFlags::NONBLOCK)?,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(e) => return Err(Error::socket(path, "look at")(e)),
+        Err(e) => return Err(Failure::path(path, "look at", e).into()),
     };
     match rustix::net::connect(&there, &address(path)?) {
         Err(Errno::CONNREFUSED | Errno::NOENT) => {}
         // Somebody listens: with room, with a full backlog, or with another type of socket.
         Ok(()) | Err(Errno::AGAIN | Errno::PROTOTYPE) => return Err(Error::Busy(path.to_owned())),
-        Err(e) => return Err(Error::socket(path, "see whether somebody listens")(e)),
+        Err(e) => return Err(Failure::path(path, "see whether somebody listens", e).into()),
     }
     match std::fs::remove_file(path) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::socket(path, "remove")(e)),
+        Err(e) if e.kind() != io::ErrorKind::NotFound => {
+            Err(Failure::path(path, "remove", e).into())
+        }
         _ => Ok(()),
     }
 }

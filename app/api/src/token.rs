@@ -6,9 +6,9 @@
 
 use std::hint::black_box;
 
-use netloom_sys::random;
+use netloom_sys::{Failure, random};
 
-use crate::{Error, Result};
+use crate::Result;
 
 /// Random bytes in a token; each becomes two characters.
 const RANDOM: usize = 32;
@@ -26,12 +26,7 @@ impl Token {
     /// # Errors
     /// Errors of the kernel.
     pub fn random() -> Result<Token> {
-        let (object, operation) = ("token", "draw at random");
-        let bytes = random::array::<RANDOM>().map_err(|e| Error::Process {
-            object,
-            operation,
-            source: e.into(),
-        })?;
+        let bytes = random::array::<RANDOM>().map_err(Failure::of("token", "draw at random"))?;
         Ok(Token(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
     }
 

@@ -6,7 +6,7 @@
 use netloom_ebpf::feature as ebpf;
 use netloom_netlink::{Batch, BridgeSpec, Change, EndSpec, Socket, VethSpec, charge, nat};
 use netloom_sys::feature::{self, Feature};
-use netloom_sys::{Error as SysError, Unsupported, caps, namespace};
+use netloom_sys::{Failure, Unsupported, caps, namespace};
 
 /// How many of the first features every lab needs.
 pub const VITAL: usize = 4;
@@ -135,7 +135,7 @@ fn probe(
             feature::enter_own_user_namespace()?;
         }
         namespace::new_network()?;
-        attempt().map_err(|e| SysError::call(name, "try", std::io::Error::other(e.to_string())))
+        attempt().map_err(|e| Failure::new(name, "try", e.to_string()).into())
     });
     tried.map(|()| String::new()).map_err(|reason| Unsupported {
         feature: name,

@@ -1,9 +1,10 @@
 //! What went wrong with a lab, with the object and the operation.
 
-use std::io;
-use std::path::PathBuf;
+use std::error::Error as StdError;
+use std::path::Path;
 
 use netloom_model::lookup::LookupError;
+use netloom_sys::{Failure, Unsupported};
 
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -12,44 +13,15 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The edge to the system refused.
-    #[error("{object}: {operation}")]
-    System {
-        /// What it was tried on.
-        object: String,
-        /// What was tried.
-        operation: &'static str,
-        /// The refusal.
-        #[source]
-        source: netloom_sys::Error,
-    },
+    /// The system, the kernel's network or one of the lab's processes refused.
+    #[error(transparent)]
+    Failed(#[from] Failure),
     /// A node or the spawner failed.
     #[error(transparent)]
     Node(#[from] netloom_node::Error),
-    /// Links, addresses or routes were refused.
-    #[error("{object}: {operation}: {source}")]
-    Network {
-        /// What it was tried on.
-        object: String,
-        /// What was tried.
-        operation: &'static str,
-        /// The refusals.
-        source: Box<netloom_netlink::Error>,
-    },
     /// This machine or this user lacks something.
     #[error(transparent)]
-    Unsupported(#[from] netloom_sys::Unsupported),
-    /// A file of the lab's state could not be used.
-    #[error("{path:?}: {operation}")]
-    State {
-        /// The file.
-        path: PathBuf,
-        /// What was tried.
-        operation: &'static str,
-        /// The refusal.
-        #[source]
-        source: io::Error,
-    },
+    Unsupported(#[from] Unsupported),
     /// Somebody took the lab down while it was made.
     #[error("was taken down while it was made")]
     TakenDown,
@@ -113,39 +85,6 @@ pub enum Error {
         /// Why not.
         reason: String,
     },
-    /// A BPF program was refused.
-    #[error("{object}: {operation}")]
-    Program {
-        /// What it was for.
-        object: String,
-        /// What was tried.
-        operation: &'static str,
-        /// The refusal.
-        #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
-    /// A shared-memory switch failed.
-    #[error("{object}: {operation}")]
-    Switch {
-        /// The switch.
-        object: String,
-        /// What was tried.
-        operation: &'static str,
-        /// The failure.
-        #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
-    /// The wires' process failed.
-    #[error("{object}: {operation}")]
-    Wire {
-        /// The link.
-        object: String,
-        /// What was tried.
-        operation: &'static str,
-        /// The failure.
-        #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
     /// The node's init has ended.
     #[error("node {0:?}: its init has ended; `netloom up` of the same file makes it anew")]
     DeadNode(String),
@@ -183,51 +122,46 @@ impl Error {
         }
     }
 
-    /// For `map_err` on calls of the system edge.
-    pub(crate) fn system(
+    /// For `map_err`: a failure of `operation` on `object`. What the machine lacks needs no object.
+    pub(crate) fn of<E: Into<Box<dyn StdError + Send + Sync>>>(
         object: impl Into<String>,
         operation: &'static str,
-    ) -> impl FnOnce(netloom_sys::Error) -> Error {
+    ) -> impl Fn(E) -> Error {
         let object = object.into();
-        move |source| match source {
-            netloom_sys::Error::Unsupported(u) => Error::Unsupported(u),
-            source => Error::System { object, operation, source },
+        move |source| {
+            let source = source.into();
+            match missing(&*source) {
+                Some(unsupported) => Error::Unsupported(unsupported.clone()),
+                None => Failure::new(object.clone(), operation, source).into(),
+            }
         }
     }
 
-    /// For `map_err` on calls of netlink.
-    pub(crate) fn network(
-        object: impl Into<String>,
+    /// For `map_err`: a failure of `operation` on a path.
+    pub(crate) fn at<E: Into<Box<dyn StdError + Send + Sync>>>(
+        path: impl AsRef<Path>,
         operation: &'static str,
-    ) -> impl FnOnce(netloom_netlink::Error) -> Error {
-        let object = object.into();
-        move |source| Error::Network { object, operation, source: Box::new(source) }
+    ) -> impl Fn(E) -> Error {
+        Error::of(format!("{:?}", path.as_ref()), operation)
     }
+}
 
-    /// For `map_err` on files of the state.
-    pub(crate) fn state(
-        path: impl Into<PathBuf>,
-        operation: &'static str,
-    ) -> impl FnOnce(io::Error) -> Error {
-        let path = path.into();
-        move |source| Error::State { path, operation, source }
+/// What the machine or the user lacks, if that is what a crate below says.
+fn missing<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Unsupported> {
+    if let Some(netloom_ebpf::Error::Unsupported(unsupported)) = error.downcast_ref() {
+        return Some(unsupported);
+    }
+    if let Some(netloom_port::Error::Unsupported(unsupported)) = error.downcast_ref() {
+        return Some(unsupported);
+    }
+    match error.downcast_ref() {
+        Some(netloom_sys::Error::Unsupported(unsupported)) => Some(unsupported),
+        _ => None,
     }
 }
 
 impl From<netloom_sys::Error> for Error {
     fn from(source: netloom_sys::Error) -> Error {
-        Error::system("thread", "enter a namespace")(source)
-    }
-}
-
-/// For `map_err` on calls of BPF.
-pub(crate) fn refused(
-    object: &str,
-    operation: &'static str,
-) -> impl FnOnce(netloom_ebpf::Error) -> Error + use<> {
-    let object = object.to_owned();
-    move |source| match source {
-        netloom_ebpf::Error::Unsupported(u) => Error::Unsupported(u),
-        source => Error::Program { object, operation, source: Box::new(source) },
+        Error::of("thread", "enter a namespace")(source)
     }
 }

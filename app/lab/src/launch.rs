@@ -128,10 +128,10 @@ impl Launch {
             None => fresh_state(&folder, plan, hierarchies, user, options),
         };
         let adopt = folder.is_up();
-        let (ours, theirs) = UnixStream::pair().map_err(Error::state("lab process", "connect"))?;
-        let signals = disposition::catch_ending().map_err(Error::system("signals", "catch"))?;
+        let (ours, theirs) = UnixStream::pair().map_err(Error::at("lab process", "connect"))?;
+        let signals = disposition::catch_ending().map_err(Error::of("signals", "catch"))?;
         let forked = process::fork_alone(Namespaces::NONE, None)
-            .map_err(Error::system("lab process", "fork"))?;
+            .map_err(Error::of("lab process", "fork"))?;
         match forked {
             Forked::Child => {
                 drop(ours);
@@ -142,8 +142,7 @@ impl Launch {
             Forked::Parent(pid) => {
                 // The spawner ends with its last client: that must be the lab process.
                 drop((theirs, lock, self.spawner));
-                let lab_process =
-                    process::pidfd(pid).map_err(Error::system("lab process", "watch"))?;
+                let lab_process = process::pidfd(pid).map_err(Error::of("lab process", "watch"))?;
                 let folder = &folder;
                 let making = Making { folder, stream: ours, lab_process, signals, adopted: adopt };
                 making.follow(on_event, changed)
@@ -181,8 +180,8 @@ impl Launch {
         let living = if adopt { teardown::find_inits(folder) } else { vec![] };
         match living.first() {
             Some(init) => {
-                let ns = namespace::user_of(init.pid)
-                    .map_err(Error::system("user namespace", "open"))?;
+                let ns =
+                    namespace::user_of(init.pid).map_err(Error::of("user namespace", "open"))?;
                 self.spawner.join_user_namespace(ns)?;
             }
             None => {
@@ -288,7 +287,7 @@ pub fn check(plan: &Plan, options: &Options) -> Result<()> {
         for file in &node.files {
             if let FileContent::From(path) = &file.content {
                 let opened = netloom_sys::setup::open_regular(path);
-                opened.map_err(Error::state(path, "open"))?;
+                opened.map_err(Error::at(path, "open"))?;
             }
         }
     }
@@ -374,7 +373,7 @@ impl Making<'_> {
             return Err(self.give_up());
         }
         let mut buffer = [0; 4096];
-        let n = self.stream.read(&mut buffer).map_err(Error::state("lab process", "listen to"))?;
+        let n = self.stream.read(&mut buffer).map_err(Error::at("lab process", "listen to"))?;
         text.extend_from_slice(&buffer[..n]);
         Ok(n > 0)
     }

@@ -54,14 +54,10 @@ fn exit_code(error: &anyhow::Error) -> i32 {
         if cause.is::<netloom_sys::Unsupported>() {
             return 3;
         }
-        match cause.downcast_ref::<netloom_lab::Error>() {
-            Some(netloom_lab::Error::Unsupported(_)) => return 3,
-            Some(netloom_lab::Error::System {
-                source: netloom_sys::Error::Unsupported(_), ..
-            }) => return 3,
-            _ => {}
-        }
         // Transparent errors do not list their source as a cause.
+        if let Some(netloom_lab::Error::Unsupported(_)) = cause.downcast_ref() {
+            return 3;
+        }
         match cause.downcast_ref() {
             Some(netloom_measure::Error::Ebpf(netloom_ebpf::Error::Unsupported(_))) => return 3,
             Some(

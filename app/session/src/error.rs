@@ -1,11 +1,13 @@
 //! Failures of a session, with the object and the operation.
 
+use std::borrow::Cow;
 use std::io;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
 use netloom_marking::session::Problem;
 use netloom_model::lookup::LookupError;
+use netloom_sys::Failure;
 
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -83,26 +85,9 @@ pub enum Error {
     /// The kernel could not be asked.
     #[error("{0}")]
     Netlink(#[from] netloom_netlink::Error),
-    /// A node could not be asked.
-    #[error("node {node:?}: {operation}")]
-    Asking {
-        /// The node.
-        node: String,
-        /// The question.
-        operation: String,
-        /// The cause.
-        #[source]
-        source: Box<Error>,
-    },
-    /// An interface could not be looked up.
-    #[error("interface {interface:?}: find")]
-    Finding {
-        /// The interface.
-        interface: String,
-        /// The cause.
-        #[source]
-        source: netloom_netlink::Error,
-    },
+    /// An interface could not be looked up, a switch not be joined, a node not be asked, a recording not be sent.
+    #[error(transparent)]
+    Failed(#[from] Failure),
     /// There is no such interface.
     #[error("interface {interface:?}: there is none of this name here")]
     NoInterface {
@@ -118,15 +103,6 @@ pub enum Error {
         path: PathBuf,
         /// What to do.
         hint: &'static str,
-    },
-    /// A switch could not be joined.
-    #[error("switch {switch:?}: join")]
-    Join {
-        /// The switch.
-        switch: String,
-        /// The cause.
-        #[source]
-        source: netloom_shm::Error,
     },
     /// Something does not serve the purpose.
     #[error("{object}: {reason}")]
@@ -156,15 +132,6 @@ pub enum Error {
     /// Frames could not be sent or received.
     #[error("{0}")]
     Generate(#[from] netloom_generate::Error),
-    /// A recording could not be sent.
-    #[error("{file:?}: play")]
-    Play {
-        /// The recording.
-        file: PathBuf,
-        /// The cause.
-        #[source]
-        source: netloom_generate::Error,
-    },
     /// The descriptor of a namespace could not be copied.
     #[error("copy a descriptor of the other end")]
     Copy(#[source] io::Error),
@@ -201,14 +168,15 @@ impl Error {
     }
 
     /// For `map_err` on questions to a node.
-    pub(crate) fn asking(node: &str, operation: impl Into<String>) -> impl FnOnce(Error) -> Error {
-        let (node, operation) = (node.to_owned(), operation.into());
-        move |source| Error::Asking { node, operation, source: Box::new(source) }
+    pub(crate) fn asking(
+        node: &str,
+        operation: impl Into<Cow<'static, str>>,
+    ) -> impl Fn(Error) -> Failure {
+        Failure::of(format!("node {node:?}"), operation)
     }
 
     /// For `map_err` on joining a switch.
-    pub(crate) fn joining(switch: &str) -> impl FnOnce(netloom_shm::Error) -> Error {
-        let switch = switch.to_owned();
-        move |source| Error::Join { switch, source }
+    pub(crate) fn joining(switch: &str) -> impl Fn(netloom_shm::Error) -> Failure {
+        Failure::of(format!("switch {switch:?}"), "join")
     }
 }

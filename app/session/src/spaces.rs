@@ -11,7 +11,7 @@ use std::sync::Arc;
 use netloom_model::Plan;
 use netloom_model::lookup::target::{self, Mirrored, Place, Point, Target};
 use netloom_netlink::{LinkInfo, Socket};
-use netloom_sys::{namespace, process};
+use netloom_sys::{Failure, namespace, process};
 
 use crate::{Error, Lab, Result};
 
@@ -169,12 +169,12 @@ pub(crate) fn run_in<T: Send>(
 /// An interface in the calling thread's network namespace, called `shown` in errors.
 ///
 /// # Errors
-/// [`Error::NoInterface`], [`Error::Finding`].
+/// [`Error::NoInterface`], [`Error::Failed`].
 pub fn interface(name: &str, shown: &str) -> Result<LinkInfo> {
     let found = Socket::open_to_ask().and_then(|mut socket| socket.link(name));
     let shown = || shown.to_owned();
     found
-        .map_err(|source| Error::Finding { interface: shown(), source })?
+        .map_err(|e| Failure::new(format!("interface {:?}", shown()), "find", e))?
         .ok_or_else(|| Error::NoInterface { interface: shown() })
 }
 

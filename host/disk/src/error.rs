@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use netloom_sys::Failure;
+
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -11,16 +13,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// The kernel refused an operation other than a write.
-    #[error("{path:?}: {operation}")]
-    Path {
-        /// The file.
-        path: PathBuf,
-        /// The operation tried.
-        operation: &'static str,
-        /// The kernel's error.
-        #[source]
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Failed(#[from] Failure),
     /// The object at the path cannot be used as such a file.
     #[error("{path:?}: create: {reason}")]
     Refused {
@@ -81,7 +75,8 @@ impl Error {
     /// The kernel's error number behind it; `None` for a variant that stores no number.
     pub fn raw_os_error(&self) -> Option<i32> {
         match self {
-            Error::Path { source, .. } | Error::Write { source, .. } => source.raw_os_error(),
+            Error::Failed(failure) => failure.raw_os_error(),
+            Error::Write { source, .. } => source.raw_os_error(),
             _ => None,
         }
     }

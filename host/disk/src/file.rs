@@ -14,6 +14,7 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use netloom_sys::Failure;
 use rustix::io::Errno;
 
 use crate::chunk::{Chunk, slices};
@@ -70,7 +71,7 @@ impl File {
     ///
     /// # Errors
     /// [`Error::Refused`] for anything but a regular file, including a symbolic link;
-    /// [`Error::Path`] if the kernel refuses. A slower way of writing is no error: see
+    /// [`Error::Failed`] if the kernel refuses. A slower way of writing is no error: see
     /// [`File::how`].
     pub fn create(path: impl AsRef<Path>, options: &Options) -> Result<File> {
         let path = path.as_ref().to_owned();
@@ -326,11 +327,8 @@ impl File {
         // No write is in flight when this is called.
         self.target.ring = None;
         let path = &self.path;
-        go_buffered(&self.target.fd).map_err(|source| Error::Path {
-            path: path.clone(),
-            operation: "go back to the page cache",
-            source,
-        })
+        go_buffered(&self.target.fd)
+            .map_err(|e| Failure::path(path, "go back to the page cache", e).into())
     }
 
     /// Links the file to its path, if it has no name yet.
@@ -359,7 +357,7 @@ impl File {
     }
 
     fn failed(&self, operation: &'static str, source: Errno) -> Error {
-        Error::Path { path: self.path.clone(), operation, source: source.into() }
+        Failure::path(&self.path, operation, source).into()
     }
 
     fn refused(&self, source: Errno) -> Error {

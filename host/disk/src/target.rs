@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
+use netloom_sys::Failure;
 use rustix::fs::{Access, AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 
@@ -152,9 +153,7 @@ fn nameless(path: &Path, mode: u32) -> Option<OwnedFd> {
 
 /// Opens a regular file, created or emptied.
 fn open(path: &Path, mode: u32) -> Result<OwnedFd> {
-    let failed = |operation| {
-        move |source: Errno| Error::Path { path: path.to_owned(), operation, source: source.into() }
-    };
+    let failed = |operation| move |source: Errno| Failure::path(path, operation, source);
     // Checked before opening, because opening alone has an effect on some devices, and again
     // afterwards, because the path may lead to another file by then.
     if let Ok(found) = rustix::fs::lstat(path) {

@@ -11,6 +11,7 @@ use libbpf_rs::{TC_EGRESS, TC_INGRESS, TcAttachPoint, TcHook, TcHookBuilder};
 use libbpf_sys::{
     bpf_attach_type, bpf_prog_attach_opts, bpf_prog_detach_opts, bpf_prog_query_opts,
 };
+use netloom_sys::Failure;
 
 use crate::program::Program;
 use crate::{Error, Result};
@@ -138,7 +139,7 @@ pub(crate) fn attach(
     }
     match hook {
         Hook::Tcx => prog_attach(program, index(ifindex)?, direction.tcx(), order.tcx_flag())
-            .map_err(|e| Error::call(object(ifindex), "attach program", e)),
+            .map_err(|e| Failure::new(object(ifindex), "attach program", e).into()),
         Hook::Clsact => clsact_attach(program, ifindex, direction, order),
     }
 }
@@ -157,7 +158,7 @@ pub(crate) fn detach(
             let mut filter = filter(program.fd(), index(ifindex)?, direction, order);
             match filter.detach() {
                 Err(e) if e.kind() != libbpf_rs::ErrorKind::NotFound => {
-                    Err(Error::call(object(ifindex), "remove filter", io::Error::other(e)))
+                    Err(Failure::new(object(ifindex), "remove filter", io::Error::other(e)).into())
                 }
                 _ => Ok(()),
             }
@@ -224,7 +225,7 @@ fn tcx_detach(program: &Program, ifindex: u32, direction: Direction) -> Result<(
         unsafe { libbpf_sys::bpf_prog_detach_opts(fd, target, direction.tcx(), &raw const opts) };
     match result(refused) {
         Err(e) if matches!(e.raw_os_error(), Some(libc::ENOENT | libc::ENODEV)) => Ok(()),
-        other => other.map_err(|e| Error::call(object(ifindex), "detach", e)),
+        other => other.map_err(|e| Failure::new(object(ifindex), "detach", e).into()),
     }
 }
 
@@ -269,8 +270,9 @@ fn clsact_attach(
     order: Order,
 ) -> Result<()> {
     crate::load::quiet();
-    let failed =
-        |e: libbpf_rs::Error| Error::call(object(ifindex), "attach filter", io::Error::other(e));
+    let failed = |e: libbpf_rs::Error| {
+        Failure::new(object(ifindex), "attach filter", io::Error::other(e)).into()
+    };
     let mut filter = filter(program.fd(), index(ifindex)?, direction, order);
     // The discipline may exist already, ours or another's; that is no error.
     filter.create().map_err(failed)?;

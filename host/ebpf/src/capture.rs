@@ -148,7 +148,7 @@ impl Tap {
     ///
     /// # Errors
     /// [`Error::Unsupported`] if the kernel or the user lacks something; [`Error::Unknown`] for
-    /// options that capture nothing; [`Error::Call`] names the interface, and what occupies it.
+    /// options that capture nothing; [`Error::Failed`] names the interface, and what occupies it.
     pub fn attach(ifindex: u32, options: &TapOptions) -> Result<Tap> {
         Self::attach_by(Hook::probe(), ifindex, options)
     }

@@ -1,9 +1,6 @@
 //! Refusals by the kernel or libbpf, with the object and the operation.
 
-use std::io;
-use std::path::PathBuf;
-
-use netloom_sys::Unsupported;
+use netloom_sys::{Failure, Unsupported};
 
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -26,39 +23,9 @@ pub enum Error {
         #[source]
         source: libbpf_rs::Error,
     },
-    /// A map could not be read or written.
-    #[error("map {map}: {operation}")]
-    Map {
-        /// The map's name.
-        map: &'static str,
-        /// The operation tried.
-        operation: &'static str,
-        /// The kernel's error.
-        #[source]
-        source: libbpf_rs::Error,
-    },
-    /// A system call on another object failed.
-    #[error("{object}: {operation}")]
-    Call {
-        /// The object.
-        object: String,
-        /// The operation tried.
-        operation: &'static str,
-        /// The kernel's error.
-        #[source]
-        source: io::Error,
-    },
-    /// A group's directory could not be used.
-    #[error("{path:?}: {operation}")]
-    Path {
-        /// The directory.
-        path: PathBuf,
-        /// The operation tried.
-        operation: &'static str,
-        /// The kernel's error.
-        #[source]
-        source: io::Error,
-    },
+    /// The kernel refused.
+    #[error(transparent)]
+    Failed(#[from] Failure),
     /// A part to be created exists already: reopen it instead.
     #[error("{object}: {program} is attached already")]
     Exists {
@@ -83,16 +50,6 @@ pub enum Error {
         /// Why it does not exist.
         reason: &'static str,
     },
-}
-
-impl Error {
-    pub(crate) fn call(
-        object: impl Into<String>,
-        operation: &'static str,
-        source: impl Into<io::Error>,
-    ) -> Self {
-        Error::Call { object: object.into(), operation, source: source.into() }
-    }
 }
 
 fn after_colon(log: &str) -> String {

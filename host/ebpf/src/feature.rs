@@ -3,7 +3,7 @@
 //! Programs are loaded and unloaded; a hook is tried in a network namespace that ends with the
 //! thread that made it. Nothing remains.
 
-use netloom_sys::{Unsupported, mountinfo, namespace};
+use netloom_sys::{Failure, Unsupported, mountinfo, namespace};
 
 use crate::attach::{self, Direction, Hook, Order};
 use crate::capture::{self, Where};
@@ -113,7 +113,7 @@ pub fn measure_supported(clock: crate::measure::Clock) -> Result<Hook, Unsupport
 fn by(feature: &'static str, hook: Hook, needs: &str) -> Result<(), Unsupported> {
     let tried = std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
-            namespace::new_network().map_err(|e| Error::call("probe", "namespace", io(e)))?;
+            namespace::new_network().map_err(|e| Failure::new("probe", "namespace", io(e)))?;
             let program = protect::any_program()?;
             attach::attach(hook, &program, attach::LOOPBACK, Direction::Ingress, Order::First)
         });

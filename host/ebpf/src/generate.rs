@@ -17,7 +17,7 @@
 //!
 //! The opening and sending thread must be in the interface's network namespace, and always the same.
 
-use netloom_sys::{clock, namespace};
+use netloom_sys::{Failure, clock, namespace};
 use std::ffi::c_int;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -104,7 +104,7 @@ impl Pass {
         match attach(&loaded.program(PASS)?, ifindex, libbpf_sys::XDP_FLAGS_DRV_MODE) {
             Ok(link) => Ok(Some(Pass { _link: link })),
             Err(e) if matches!(e.raw_os_error(), Some(libc::EBUSY | libc::EEXIST)) => Ok(None),
-            Err(e) => Err(Error::call(object(ifindex), "attach XDP program", e)),
+            Err(e) => Err(Failure::new(object(ifindex), "attach XDP program", e).into()),
         }
     }
 }
@@ -210,7 +210,8 @@ impl LiveFrames {
         self.tally.refused += sent.refused;
         match answer {
             Err(e) if e.raw_os_error() != Some(libc::EINTR) => {
-                Err(Error::call(object(self.ifindex), "send frames made in the kernel by", e))
+                Err(Failure::new(object(self.ifindex), "send frames made in the kernel by", e)
+                    .into())
             }
             _ => Ok(sent),
         }
@@ -229,7 +230,9 @@ impl LiveFrames {
 
     /// Identifies the sending thread to the trace point.
     fn name_thread(&self, [taken, refused]: [u64; 2]) -> Result<()> {
-        let failed = |e| Error::call("/proc/self/ns/pid", "ask for its number", io::Error::from(e));
+        let failed = |e| {
+            Error::from(Failure::new("/proc/self/ns/pid", "ask for its number", io::Error::from(e)))
+        };
         let namespace = rustix::fs::stat("/proc/self/ns/pid").map_err(failed)?;
         let (major, minor) =
             (rustix::fs::major(namespace.st_dev), rustix::fs::minor(namespace.st_dev));
@@ -317,7 +320,7 @@ fn listen(program: &Program) -> Result<OwnedFd> {
     let fd = program.fd().as_raw_fd();
     // SAFETY: such a program knows its trace point; a null name refers to it.
     let link = unsafe { libbpf_sys::bpf_raw_tracepoint_open(std::ptr::null(), fd) };
-    owned(link).map_err(|e| Error::call("trace point xdp_devmap_xmit", "attach to", e))
+    owned(link).map_err(|e| Failure::new("trace point xdp_devmap_xmit", "attach to", e).into())
 }
 
 fn check(frames: &Frames<'_>) -> Result<()> {

@@ -7,9 +7,10 @@ use std::cell::RefCell;
 use std::sync::Once;
 
 use libbpf_rs::{ErrorKind, MapCore, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel};
+use netloom_sys::Failure;
 
 use crate::error::not_permitted;
-use crate::map::Map;
+use crate::map::{Map, refused};
 use crate::program::Program;
 use crate::{Error, Result};
 
@@ -91,11 +92,7 @@ impl Loaded {
     pub(crate) fn map(&self, name: &'static str) -> Result<Map> {
         let found = self.object.maps().find(|map| map.name() == name);
         let found = found.ok_or(Error::Foreign { program: self.part, map: name })?;
-        let handle = MapHandle::try_from(&found).map_err(|source| Error::Map {
-            map: name,
-            operation: "duplicate",
-            source,
-        })?;
+        let handle = MapHandle::try_from(&found).map_err(refused(name, "duplicate"))?;
         Ok(Map::new(name, handle))
     }
 
@@ -105,7 +102,7 @@ impl Loaded {
         let found = self.object.progs().find(|program| program.name() == name);
         let found = found.ok_or(Error::Foreign { program: name, map: "" })?;
         let fd = found.as_fd().try_clone_to_owned();
-        Ok(Program::new(name, fd.map_err(|e| Error::call(name, "duplicate", e))?))
+        Ok(Program::new(name, fd.map_err(|e| Failure::new(name, "duplicate", e))?))
     }
 }
 

@@ -4,6 +4,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use netloom_sys::Failure;
 
 use crate::{Error, Result};
 
@@ -12,6 +13,14 @@ use crate::{Error, Result};
 pub(crate) struct Map {
     name: &'static str,
     handle: MapHandle,
+}
+
+/// For `map_err` on operations on the map of that name.
+pub(crate) fn refused(
+    name: &'static str,
+    operation: &'static str,
+) -> impl FnOnce(libbpf_rs::Error) -> Error {
+    move |source| Failure::new(format!("map {name}"), operation, source).into()
 }
 
 impl Map {
@@ -30,8 +39,7 @@ impl Map {
     }
 
     fn error(&self, operation: &'static str) -> impl FnOnce(libbpf_rs::Error) -> Error {
-        let map = self.name;
-        move |source| Error::Map { map, operation, source }
+        refused(self.name, operation)
     }
 
     /// The value of a key as words.

@@ -31,6 +31,7 @@ mod trial;
 pub use clock::{Clock, ClockState, Watch};
 use filters::Flows;
 use link::{Attached, LinkHeader, Place};
+use netloom_sys::Failure;
 use programs::Maps;
 pub use trial::{Passed, Segments, Trial};
 
@@ -184,7 +185,7 @@ impl Measure {
     ///
     /// # Errors
     /// [`Error::Unsupported`] if the kernel, the interface or the user lacks something; [`Error::Unknown`]
-    /// for a configuration that measures nothing; [`Error::Call`] names the interface.
+    /// for a configuration that measures nothing; [`Error::Failed`] names the interface.
     pub fn attach(ifindex: u32, direction: Direction, config: &Config) -> Result<Measure> {
         Self::attach_by(Hook::probe(), ifindex, direction, config)
     }
@@ -345,7 +346,7 @@ fn wrong(reason: &'static str) -> Error {
 
 /// Loads the counting and marking programs with this clock, and unloads them.
 pub(crate) fn probe(clock: Clock) -> Result<()> {
-    let wrong = |e| Error::call("measurement", "probe", std::io::Error::other(e));
+    let wrong = |e| Error::from(Failure::new("measurement", "probe", std::io::Error::other(e)));
     let config = Config {
         program: Program::All,
         schedule: Schedule::new(1_000_000_000, 1_000_000_000, 0).map_err(wrong)?,

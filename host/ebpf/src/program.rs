@@ -6,6 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use libbpf_rs::{MapCore, MapHandle};
 use libbpf_sys::bpf_prog_info;
+use netloom_sys::Failure;
 
 use crate::map::Map;
 use crate::{Error, Result};
@@ -57,7 +58,7 @@ impl Program {
                 match io::Error::from_raw_os_error(-fd) {
                     // Unloaded between the query and now.
                     e if e.raw_os_error() == Some(libc::ENOENT) => continue,
-                    e => return Err(Error::call(format!("program {id}"), "open", e)),
+                    e => return Err(Failure::new(format!("program {id}"), "open", e).into()),
                 }
             }
             // SAFETY: the descriptor is new and nobody else owns it.
@@ -85,7 +86,7 @@ impl Program {
         };
         if refused < 0 {
             let error = io::Error::from_raw_os_error(-refused);
-            return Err(Error::call(self.name, "ask about", error));
+            return Err(Failure::new(self.name, "ask about", error).into());
         }
         // SAFETY: the kernel's names end within their 16 bytes; c_char and u8 have the same layout.
         let name = unsafe { CStr::from_ptr(info.name.as_ptr()) };

@@ -18,7 +18,7 @@ use std::path::Path;
 
 use libbpf_rs::OpenObject;
 use libbpf_sys::{BPF_CGROUP_INET_SOCK_CREATE, BPF_CGROUP_INET_SOCK_RELEASE};
-use netloom_sys::Unsupported;
+use netloom_sys::{Failure, Unsupported};
 use rustix::fs::{Mode, OFlags};
 
 use crate::load::{Loaded, Part};
@@ -107,7 +107,7 @@ impl SocketLimits {
             [(RELEASE, BPF_CGROUP_INET_SOCK_RELEASE), (CREATE, BPF_CGROUP_INET_SOCK_CREATE)]
         {
             attach::attach_to_group(&loaded.program(name)?, folder.as_fd(), at)
-                .map_err(|source| path(lab, "attach socket limits", source))?;
+                .map_err(|source| Failure::path(lab, "attach socket limits", source))?;
         }
         Ok(Self { limits, counts })
     }
@@ -189,27 +189,23 @@ fn load(lab: GroupId) -> Result<Loaded> {
 
 fn find(lab: &Path, folder: &OwnedFd) -> Result<Option<Program>> {
     let ids = attach::attached_to_group(folder.as_fd(), BPF_CGROUP_INET_SOCK_CREATE)
-        .map_err(|source| path(lab, "ask for programs", source))?;
+        .map_err(|source| Failure::path(lab, "ask for programs", source))?;
     Program::find(&ids, CREATE)
 }
 
 fn open(dir: &Path) -> Result<(OwnedFd, GroupId)> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let folder =
-        rustix::fs::open(dir, flags, Mode::empty()).map_err(|e| path(dir, "open", e.into()))?;
+        rustix::fs::open(dir, flags, Mode::empty()).map_err(|e| Failure::path(dir, "open", e))?;
     let system =
-        rustix::fs::fstatfs(&folder).map_err(|e| path(dir, "ask for the kind of", e.into()))?;
+        rustix::fs::fstatfs(&folder).map_err(|e| Failure::path(dir, "ask for the kind of", e))?;
     if system.f_type != CGROUP2_MAGIC {
         return Err(no_group(dir).into());
     }
     // The inode number of a group's directory is the group's id.
     let status =
-        rustix::fs::fstat(&folder).map_err(|e| path(dir, "ask for the id of", e.into()))?;
+        rustix::fs::fstat(&folder).map_err(|e| Failure::path(dir, "ask for the id of", e))?;
     Ok((folder, GroupId(status.st_ino)))
-}
-
-fn path(path: &Path, operation: &'static str, source: std::io::Error) -> Error {
-    Error::Path { path: path.to_owned(), operation, source }
 }
 
 fn no_group(dir: &Path) -> Unsupported {
@@ -222,5 +218,5 @@ fn no_group(dir: &Path) -> Unsupported {
 
 /// A number that no earlier count of the same group had.
 fn epoch() -> Result<u64> {
-    netloom_sys::random::number().map_err(|e| Error::call("random number", "get", e))
+    netloom_sys::random::number().map_err(|e| Failure::new("random number", "get", e).into())
 }

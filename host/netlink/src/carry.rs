@@ -83,7 +83,7 @@ impl Socket {
             let mut question = dump_question(RTM_GETROUTE, &header);
             let found = match self.dump(&mut question, "routes", |m| read(m, link)) {
                 // A strict kernel returns ENOENT for a family without such a table yet.
-                Err(Error::Refused(failures)) if failures[0].errno == libc::ENOENT => continue,
+                Err(Error::Refused(refusals)) if refusals[0].errno == libc::ENOENT => continue,
                 found => found?,
             };
             for route in found {

@@ -11,11 +11,11 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
-use netloom_sys::process::is_kernel_thread;
+use netloom_sys::{Failure, process::is_kernel_thread};
 use rustix::mount::{MountFlags, mount};
 
 use crate::decode::{Message, u32_at};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, SOCKET};
 use crate::generic::{self, Family, body, object};
 use crate::link::LinkRef;
 use crate::offload::Offloads;
@@ -36,7 +36,7 @@ const FEATURES: [&str; 2] = ["rx-gro", "rx-udp-gro-forwarding"];
 ///
 /// # Errors
 /// [`Error::Refused`] if there is no such interface, it is down (`ENETDOWN`), or lacks a feature;
-/// [`Error::Path`] if sysfs refuses; [`Error::Unsupported`] before Linux 5.12, before 6.8 if it was
+/// [`Error::Failed`] if sysfs refuses; [`Error::Unsupported`] before Linux 5.12, before 6.8 if it was
 /// enabled already, or if this PID namespace shows no kernel threads (then it is disabled again).
 pub fn enable<'a>(link: impl Into<LinkRef<'a>>) -> Result<Vec<i32>> {
     let link = link.into();
@@ -94,41 +94,31 @@ pub fn threads<'a>(link: impl Into<LinkRef<'a>>) -> Result<Vec<i32>> {
 /// mounts its own in its own mount namespace, and ends.
 ///
 /// # Errors
-/// [`Error::Path`]; [`Error::Unsupported`] before Linux 5.12.
+/// [`Error::Failed`]; [`Error::Unsupported`] before Linux 5.12.
 pub fn set_threaded(name: &str, on: bool) -> Result<()> {
     if name.contains('/') || name.starts_with('.') {
         let object = format!("link {name:?}");
         return Err(generic::refused(object, "charge", libc::EINVAL, "no such name".to_owned()));
     }
     let body = || {
-        let failed = |operation| {
-            move |e: rustix::io::Errno| Error::Path {
-                path: "/sys".into(),
-                operation,
-                source: e.into(),
-            }
-        };
-        netloom_sys::namespace::private_mounts().map_err(|error| Error::Path {
-            path: "/".into(),
-            operation: "make a mount namespace",
-            source: std::io::Error::other(error),
-        })?;
+        netloom_sys::namespace::private_mounts()
+            .map_err(|e| Failure::path("/", "make a mount namespace", e))?;
         let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-        mount("sysfs", "/sys", "sysfs", flags, None).map_err(failed("mount sysfs"))?;
+        mount("sysfs", "/sys", "sysfs", flags, None)
+            .map_err(|e| Failure::path("/sys", "mount sysfs", e))?;
         let path = PathBuf::from(format!("/sys/class/net/{name}/threaded"));
         let text = if on { "1" } else { "0" };
         fs::write(&path, text).map_err(|source| match source.kind() {
             std::io::ErrorKind::NotFound => {
                 Error::Unsupported { feature: "threaded receiving", needs: "Linux 5.12", source }
             }
-            _ => Error::Path { path, operation: "set threaded receiving", source },
+            _ => Failure::path(path, "set threaded receiving", source).into(),
         })
     };
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("netloom-sysfs".to_owned());
         let thread = thread.spawn_scoped(scope, body);
-        let thread =
-            thread.map_err(|source| Error::Socket { operation: "start thread", source })?;
+        let thread = thread.map_err(|e| Failure::new(SOCKET, "start thread", e))?;
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
@@ -154,7 +144,7 @@ fn threads_of(index: u32) -> Result<Vec<i32>> {
     match listed {
         Ok(found) => Ok(found.into_iter().flatten().collect()),
         // The family existed before its queue lists.
-        Err(Error::Refused(failures)) if failures[0].errno == libc::EOPNOTSUPP => {
+        Err(Error::Refused(refusals)) if refusals[0].errno == libc::EOPNOTSUPP => {
             Err(unsupported(std::io::Error::from_raw_os_error(libc::EOPNOTSUPP)))
         }
         Err(error) => Err(error),

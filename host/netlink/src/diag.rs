@@ -11,6 +11,8 @@ use std::fmt;
 use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
 
+use netloom_sys::Failure;
+
 use crate::decode::{Message, array_at, attributes, u8_at, u32_at};
 use crate::encode::Encoder;
 use crate::error::{Error, Result};
@@ -152,7 +154,7 @@ impl Counts {
 /// All TCP, UDP, raw and packet sockets of the calling thread's network namespace.
 ///
 /// # Errors
-/// [`Error::Refused`], [`Error::Socket`], [`Error::Path`]; [`Error::Changing`] if a table changed
+/// [`Error::Refused`], [`Error::Failed`]; [`Error::Changing`] if a table changed
 /// in every attempt.
 pub fn sockets() -> Result<Vec<SocketInfo>> {
     let mut socket = Socket::open_diag()?;
@@ -178,10 +180,10 @@ pub fn sockets() -> Result<Vec<SocketInfo>> {
 /// netlink sockets. A netlink socket is counted a moment longer than it lives.
 ///
 /// # Errors
-/// [`Error::Path`] if the kernel's count cannot be read.
+/// [`Error::Failed`] if the kernel's count cannot be read.
 pub fn in_use() -> Result<u64> {
     let path = "/proc/thread-self/net/sockstat";
-    let fail = |source| Error::Path { path: path.into(), operation: "read", source };
+    let fail = |source| Failure::path(path, "read", source);
     // It is in the first line; this is queried for a thousand nodes at once.
     let mut head = [0; 64];
     let length = std::fs::File::open(path).and_then(|mut f| f.read(&mut head)).map_err(fail)?;
@@ -193,7 +195,7 @@ pub fn in_use() -> Result<u64> {
 /// Whether the kernel does not monitor the requested kind.
 fn unknown(error: &Error) -> bool {
     let missing = [libc::ENOENT, libc::EINVAL, libc::EOPNOTSUPP];
-    error.failures().first().is_some_and(|failure| missing.contains(&failure.errno))
+    error.refusals().first().is_some_and(|failure| missing.contains(&failure.errno))
 }
 
 /// `struct inet_diag_req_v2`: family, protocol, extensions, pad, states, an empty socket id.

@@ -1,11 +1,15 @@
 //! Errors: of the socket itself, refusals by the kernel, malformed answers.
 //!
-//! A [`Failure`] is one refused request with its object; [`Error::Refused`] carries all of them.
+//! A [`Refusal`] is one refused request with its object; [`Error::Refused`] carries all of them.
 
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
+
+use netloom_sys::Failure;
+
+/// The object of failures that concern no request.
+pub(crate) const SOCKET: &str = "netlink socket";
 
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -14,17 +18,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The netlink socket could not be opened, set up, written or read.
-    #[error("netlink socket: {operation}")]
-    Socket {
-        /// The operation tried.
-        operation: &'static str,
-        /// The system's error.
-        source: io::Error,
-    },
     /// The kernel refused these requests; all others of the batch succeeded.
     #[error("{}", join(.0))]
-    Refused(Vec<Failure>),
+    Refused(Vec<Refusal>),
     /// A table kept changing while it was listed.
     #[error("{table}: list: changed during each of {tries} tries")]
     Changing {
@@ -41,16 +37,9 @@ pub enum Error {
         /// The query.
         operation: &'static str,
     },
-    /// A kernel file could not be used.
-    #[error("{path:?}: {operation}")]
-    Path {
-        /// The file.
-        path: PathBuf,
-        /// The operation tried.
-        operation: &'static str,
-        /// The system's error.
-        source: io::Error,
-    },
+    /// The system refused something other than a request, e.g. the socket itself or a file in proc.
+    #[error(transparent)]
+    Failed(#[from] Failure),
     /// The kernel lacks something.
     #[error("{feature}: not supported here: needs {needs}")]
     Unsupported {
@@ -64,11 +53,11 @@ pub enum Error {
 }
 
 impl Error {
-    /// The failures of [`Error::Refused`]; none for other errors.
+    /// The refusals of [`Error::Refused`]; none for other errors.
     #[must_use]
-    pub fn failures(&self) -> &[Failure] {
+    pub fn refusals(&self) -> &[Refusal] {
         match self {
-            Self::Refused(failures) => failures,
+            Self::Refused(refusals) => refusals,
             _ => &[],
         }
     }
@@ -76,7 +65,7 @@ impl Error {
 
 /// One request that the kernel refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct Refusal {
     /// The object as the caller named it, e.g. `link "h1:eth0--r1:eth1"`.
     pub object: Arc<str>,
     /// The operation, e.g. `create`.
@@ -87,7 +76,7 @@ pub struct Failure {
     pub explanation: Option<String>,
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let reason = io::Error::from_raw_os_error(self.errno);
         write!(f, "{}: {}: {reason}", self.object, self.operation)?;
@@ -98,8 +87,8 @@ impl fmt::Display for Failure {
     }
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for Refusal {}
 
-fn join(failures: &[Failure]) -> String {
-    failures.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+fn join(refusals: &[Refusal]) -> String {
+    refusals.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }

@@ -4,7 +4,7 @@
 
 use crate::decode::{Message, attributes, u16_at};
 use crate::encode::Encoder;
-use crate::error::{Error, Failure, Result};
+use crate::error::{Error, Refusal, Result};
 use crate::link::LinkRef;
 use crate::socket::Socket;
 use crate::uapi::REQUEST;
@@ -66,5 +66,5 @@ pub(crate) fn object(link: LinkRef<'_>) -> String {
 /// A refusal detected here, in the form of the kernel's.
 pub(crate) fn refused(object: String, operation: &'static str, errno: i32, why: String) -> Error {
     let explanation = Some(why);
-    Error::Refused(vec![Failure { object: object.into(), operation, errno, explanation }])
+    Error::Refused(vec![Refusal { object: object.into(), operation, errno, explanation }])
 }

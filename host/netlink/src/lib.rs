@@ -32,7 +32,7 @@ mod watch;
 pub use address::{Address, DeleteAddress, Neighbour};
 pub use batch::{Batch, Purpose, Request};
 pub use carry::Carried;
-pub use error::{Error, Failure, Result};
+pub use error::{Error, Refusal, Result};
 pub use link::{BridgeSpec, Change, DeleteLink, EndSpec, LinkRef, MoveLink, VethSpec};
 pub use lookup::{Found, Lookup};
 pub use query::{AddressInfo, Family, LinkInfo, Operational, RouteInfo, Traffic};

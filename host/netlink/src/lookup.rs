@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use crate::address::{family, ip};
 use crate::decode::{Message, attributes, u8_at, u32_at};
 use crate::encode::Encoder;
-use crate::error::{Error, Failure, Result};
+use crate::error::{Error, Refusal, Result};
 use crate::query::read_ip;
 use crate::socket::Socket;
 use crate::uapi::*;
@@ -43,7 +43,7 @@ impl Socket {
     /// The path of packets; `None` if there is no route, or they are not forwarded.
     ///
     /// # Errors
-    /// [`Error::Refused`], [`Error::Socket`] or [`Error::Answer`].
+    /// [`Error::Refused`], [`Error::Failed`] or [`Error::Answer`].
     pub fn route_to(&mut self, lookup: &Lookup) -> Result<Option<Found>> {
         let object = format!("route to {}", lookup.to);
         let absent = [libc::ENETUNREACH, libc::EHOSTUNREACH, libc::EACCES];
@@ -51,7 +51,7 @@ impl Socket {
         match self.ask(&mut question, (&object, "look up"), &absent, read)? {
             Some(Answer::Found(found)) => Ok(Some(found)),
             Some(Answer::None) | None => Ok(None),
-            Some(Answer::Odd(kind)) => Err(Error::Refused(vec![Failure {
+            Some(Answer::Odd(kind)) => Err(Error::Refused(vec![Refusal {
                 object: object.into(),
                 operation: "look up",
                 errno: libc::EOPNOTSUPP,

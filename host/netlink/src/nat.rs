@@ -56,7 +56,7 @@ pub struct NatSpec<'a> {
 /// Installs a lab's table, replacing one of the same name, atomically.
 ///
 /// # Errors
-/// [`Error::Refused`] or [`Error::Socket`]; [`Error::Unsupported`] if the kernel has no nftables.
+/// [`Error::Refused`] or [`Error::Failed`]; [`Error::Unsupported`] if the kernel has no nftables.
 pub fn install(spec: &NatSpec<'_>) -> Result<()> {
     let bridges = if spec.block_other_forwarding { bridges()? } else { Vec::new() };
     let mut batch = begin(spec.table);
@@ -82,7 +82,7 @@ pub fn install(spec: &NatSpec<'_>) -> Result<()> {
 /// Removes a table and its content; succeeds if there is none.
 ///
 /// # Errors
-/// [`Error::Refused`] or [`Error::Socket`].
+/// [`Error::Refused`] or [`Error::Failed`].
 pub fn remove(table: &str) -> Result<()> {
     let mut batch = begin(table);
     batch.push_tolerant(object(table), &command(DELETE_TABLE, 0, "remove", |e| name(e, table)));
@@ -95,7 +95,7 @@ pub fn remove(table: &str) -> Result<()> {
 /// Names of all labs' tables in this namespace; none if the kernel has no nftables.
 ///
 /// # Errors
-/// [`Error::Refused`] or [`Error::Socket`].
+/// [`Error::Refused`] or [`Error::Failed`].
 pub fn list() -> Result<Vec<String>> {
     let mut socket = match open() {
         Err(Error::Unsupported { .. }) => return Ok(Vec::new()),
@@ -104,8 +104,8 @@ pub fn list() -> Result<Vec<String>> {
     let mut question = Vec::new();
     Encoder::message(&mut question, GET_TABLE, REQUEST | DUMP, |e| e.fixed(&header(0)));
     match socket.dump(&mut question, "nat tables", read_table) {
-        Err(Error::Refused(failures))
-            if [libc::EINVAL, libc::EOPNOTSUPP].contains(&failures[0].errno) =>
+        Err(Error::Refused(refusals))
+            if [libc::EINVAL, libc::EOPNOTSUPP].contains(&refusals[0].errno) =>
         {
             Ok(Vec::new())
         }
@@ -197,8 +197,8 @@ fn commit(mut batch: Batch) -> Result<()> {
     let end = Command { subsystem: SUBSYSTEM, ..command(BATCH_END, 0, "commit", |_| ()) };
     batch.push("nat transaction", &end);
     match open()?.run_transaction(&mut batch) {
-        Err(Error::Refused(failures))
-            if failures[0].operation == "begin" && failures[0].errno == libc::EOPNOTSUPP =>
+        Err(Error::Refused(refusals))
+            if refusals[0].operation == "begin" && refusals[0].errno == libc::EOPNOTSUPP =>
         {
             Err(unsupported(libc::EOPNOTSUPP))
         }
@@ -208,9 +208,7 @@ fn commit(mut batch: Batch) -> Result<()> {
 
 fn open() -> Result<Socket> {
     match Socket::open_netfilter() {
-        Err(Error::Socket { source, .. })
-            if source.raw_os_error() == Some(libc::EPROTONOSUPPORT) =>
-        {
+        Err(Error::Failed(failure)) if failure.raw_os_error() == Some(libc::EPROTONOSUPPORT) => {
             Err(unsupported(libc::EPROTONOSUPPORT))
         }
         outcome => outcome,

@@ -48,7 +48,7 @@ impl Offloads {
     /// The names of an interface's active features.
     ///
     /// # Errors
-    /// [`Error::Refused`] with `ENODEV` if there is no such interface; [`Error::Socket`].
+    /// [`Error::Refused`] with `ENODEV` if there is no such interface; [`Error::Failed`].
     pub fn active<'a>(&mut self, link: impl Into<LinkRef<'a>>) -> Result<BTreeSet<String>> {
         let link = link.into();
         let mut question = generic::message(self.0.number, GET, REQUEST, |e| device(e, link));

@@ -9,7 +9,7 @@ use ipnet::IpNet;
 
 use crate::decode::{Message, array_at, attributes, i32_at, string, u8_at, u16_at, u32_at, u64_at};
 use crate::encode::Encoder;
-use crate::error::{Error, Failure, Result};
+use crate::error::{Error, Refusal, Result};
 use crate::link::{LinkRef, addressed, header};
 use crate::socket::Socket;
 use crate::uapi::*;
@@ -161,7 +161,7 @@ impl Socket {
     /// One link by name or index, with counters; `None` if there is no such link.
     ///
     /// # Errors
-    /// [`Error::Refused`], [`Error::Socket`] or [`Error::Answer`].
+    /// [`Error::Refused`], [`Error::Failed`] or [`Error::Answer`].
     pub fn link<'a>(&mut self, link: impl Into<LinkRef<'a>>) -> Result<Option<LinkInfo>> {
         self.ask_link(link.into(), 0)
     }
@@ -173,7 +173,7 @@ impl Socket {
     pub fn index_of(&mut self, name: &str) -> Result<u32> {
         match self.ask_link(LinkRef::Name(name), RTEXT_FILTER_SKIP_STATS)? {
             Some(link) => Ok(link.index),
-            None => Err(Error::Refused(vec![Failure {
+            None => Err(Error::Refused(vec![Refusal {
                 object: format!("link {name:?}").into(),
                 operation: "find",
                 errno: libc::ENODEV,
@@ -185,7 +185,7 @@ impl Socket {
     /// All addresses, both families.
     ///
     /// # Errors
-    /// [`Error::Refused`] or [`Error::Socket`]; [`Error::Changing`] if the table changed in every
+    /// [`Error::Refused`] or [`Error::Failed`]; [`Error::Changing`] if the table changed in every
     /// attempt.
     pub fn addresses(&mut self) -> Result<Vec<AddressInfo>> {
         let mut question = dump_question(RTM_GETADDR, &[0; 8]);
@@ -203,7 +203,7 @@ impl Socket {
         let mut question = dump_question(RTM_GETROUTE, &main);
         // A strict kernel returns ENOENT for a family without such a table yet.
         match self.dump(&mut question, "routes", read_route) {
-            Err(Error::Refused(failures)) if failures[0].errno == libc::ENOENT => Ok(Vec::new()),
+            Err(Error::Refused(refusals)) if refusals[0].errno == libc::ENOENT => Ok(Vec::new()),
             outcome => outcome,
         }
     }

@@ -11,6 +11,7 @@ use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
+use netloom_sys::Failure;
 use rustix::net::netlink::{GENERIC, NETFILTER, SOCK_DIAG, SocketAddrNetlink};
 use rustix::net::{
     AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, sockopt,
@@ -18,7 +19,7 @@ use rustix::net::{
 
 use crate::batch::Batch;
 use crate::decode::{Message, answer, i32_at, messages};
-use crate::error::{Error, Failure, Result};
+use crate::error::{Error, Refusal, Result, SOCKET};
 use crate::uapi::{DUMP_INTERRUPTED, HEADER, NLMSG_DONE, NLMSG_ERROR};
 
 /// Requested buffer size per direction, in bytes.
@@ -50,7 +51,7 @@ impl Socket {
     /// thread goes.
     ///
     /// # Errors
-    /// [`Error::Socket`] if the system refuses the socket or one of its settings.
+    /// [`Error::Failed`] if the system refuses the socket or one of its settings.
     pub fn open() -> Result<Self> {
         let socket = Self::open_with(None, WANTED_BUFFER)?;
         // Without it (before Linux 4.20) dump filters are ignored; answers are filtered here as
@@ -127,23 +128,23 @@ impl Socket {
     /// Sends all requests, in order, and continues past refusals. The batch is empty afterwards.
     ///
     /// # Errors
-    /// [`Error::Refused`] with every refused request; [`Error::Socket`] if sending or receiving
+    /// [`Error::Refused`] with every refused request; [`Error::Failed`] if sending or receiving
     /// itself failed; it is then unknown which of the remaining requests were done.
     pub fn run(&mut self, batch: &mut Batch) -> Result<()> {
-        let mut failures = Vec::new();
-        let outcome = self.run_chunks(batch, &mut failures);
+        let mut refusals = Vec::new();
+        let outcome = self.run_chunks(batch, &mut refusals);
         batch.clear();
         outcome?;
-        if failures.is_empty() { Ok(()) } else { Err(Error::Refused(failures)) }
+        if refusals.is_empty() { Ok(()) } else { Err(Error::Refused(refusals)) }
     }
 
-    fn run_chunks(&mut self, batch: &mut Batch, failures: &mut Vec<Failure>) -> Result<()> {
+    fn run_chunks(&mut self, batch: &mut Batch, refusals: &mut Vec<Refusal>) -> Result<()> {
         let mut first = 0;
         while first < batch.len() {
             let chunk = batch.chunk(first, self.chunk_bytes, self.chunk_count);
             first = chunk.end;
             let answering = chunk.end - 1;
-            self.run_chunk(batch, chunk, answering, failures)?;
+            self.run_chunk(batch, chunk, answering, refusals)?;
         }
         Ok(())
     }
@@ -151,11 +152,11 @@ impl Socket {
     /// Sends all requests as one datagram whose first and last messages are its brackets; the
     /// kernel applies it whole or not at all.
     pub(crate) fn run_transaction(&mut self, batch: &mut Batch) -> Result<()> {
-        let mut failures = Vec::new();
+        let mut refusals = Vec::new();
         // Kernels before 6.10 do not answer the closing bracket.
         let answering = batch.len() - 2;
-        self.run_chunk(batch, 0..batch.len(), answering, &mut failures)?;
-        if failures.is_empty() { Ok(()) } else { Err(Error::Refused(failures)) }
+        self.run_chunk(batch, 0..batch.len(), answering, &mut refusals)?;
+        if refusals.is_empty() { Ok(()) } else { Err(Error::Refused(refusals)) }
     }
 
     fn run_chunk(
@@ -163,7 +164,7 @@ impl Socket {
         batch: &mut Batch,
         chunk: Range<usize>,
         answering: usize,
-        failures: &mut Vec<Failure>,
+        refusals: &mut Vec<Refusal>,
     ) -> Result<()> {
         let count = chunk.len();
         // A refused opening bracket is the only answer.
@@ -176,7 +177,7 @@ impl Socket {
             for message in messages(&self.received[..length]) {
                 let Some(place) = place_of(&message, sequence, count) else { continue };
                 answered |= chunk.start + place == answering || (bracketed && place == 0);
-                failures.extend(refusal(&message, batch, chunk.start + place));
+                refusals.extend(refusal(&message, batch, chunk.start + place));
             }
         }
         Ok(())
@@ -289,7 +290,7 @@ impl Socket {
         .map_err(failed("receive"))?;
         if length > buffer.len() {
             let source = io::Error::from_raw_os_error(libc::EMSGSIZE);
-            return Err(Error::Socket { operation: "receive", source });
+            return Err(Failure::new(SOCKET, "receive", source).into());
         }
         Ok(length)
     }
@@ -328,19 +329,19 @@ fn place_of(message: &Message<'_>, first: u32, count: usize) -> Option<usize> {
     (message.kind == NLMSG_ERROR && place < count).then_some(place)
 }
 
-fn refusal(message: &Message<'_>, batch: &Batch, index: usize) -> Option<Failure> {
+fn refusal(message: &Message<'_>, batch: &Batch, index: usize) -> Option<Refusal> {
     let entry = batch.entry(index);
     // An answer too short to decode is a refusal for an unknown reason.
     let (errno, explanation) = answer(message).unwrap_or((libc::EPROTO, None));
     let explanation = explanation.or_else(|| entry.meaning(errno));
     let failure =
-        Failure { object: entry.object.clone(), operation: entry.operation, errno, explanation };
+        Refusal { object: entry.object.clone(), operation: entry.operation, errno, explanation };
     (errno != 0 && !entry.forgives(errno)).then_some(failure)
 }
 
-fn failure_of(message: &Message<'_>, object: &str, operation: &'static str) -> Option<Failure> {
+fn failure_of(message: &Message<'_>, object: &str, operation: &'static str) -> Option<Refusal> {
     let (errno, explanation) = answer(message)?;
-    let failure = Failure { object: object.into(), operation, errno, explanation };
+    let failure = Refusal { object: object.into(), operation, errno, explanation };
     (errno != 0).then_some(failure)
 }
 
@@ -352,7 +353,7 @@ fn refuse_dump(message: &Message<'_>, table: &'static str) -> Result<()> {
     }
     let explanation =
         if message.kind == NLMSG_ERROR { answer(message).and_then(|(_, text)| text) } else { None };
-    Err(Error::Refused(vec![Failure {
+    Err(Error::Refused(vec![Refusal {
         object: table.into(),
         operation: "list",
         errno,
@@ -374,7 +375,7 @@ fn last_errno() -> rustix::io::Errno {
 }
 
 pub(crate) fn failed(operation: &'static str) -> impl Fn(rustix::io::Errno) -> Error {
-    move |errno| Error::Socket { operation, source: errno.into() }
+    move |errno| Failure::new(SOCKET, operation, errno).into()
 }
 
 #[cfg(test)]

@@ -11,10 +11,12 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
+use netloom_sys::Failure;
+
 use crate::batch::sealed::Encode;
 use crate::batch::{Batch, Purpose, Request};
 use crate::encode::Encoder;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, SOCKET};
 use crate::socket::Socket;
 
 const RTM_NEWNSID: u16 = 88;
@@ -46,7 +48,7 @@ impl AddressWatch {
     /// Opens sockets in the calling thread's network namespace, best an empty one: it assigns the ids.
     ///
     /// # Errors
-    /// [`Error::Socket`] if the system refuses one of their settings.
+    /// [`Error::Failed`] if the system refuses one of their settings.
     pub fn open() -> Result<Self> {
         let listener = Socket::open_to_ask()?;
         let all = libc::NETLINK_LISTEN_ALL_NSID;
@@ -79,7 +81,7 @@ impl AddressWatch {
     /// All changes since the last call; does not wait.
     ///
     /// # Errors
-    /// [`Error::Socket`] if the socket cannot be read.
+    /// [`Error::Failed`] if the socket cannot be read.
     pub fn changed(&mut self) -> Result<Changed> {
         let mut numbers = BTreeSet::new();
         let mut lost = false;
@@ -106,7 +108,7 @@ impl AsFd for AddressWatch {
 }
 
 fn refused(operation: &'static str) -> impl Fn(io::Error) -> Error {
-    move |source| Error::Socket { operation, source }
+    move |source| Failure::new(SOCKET, operation, source).into()
 }
 
 /// Receives one message; the id of its namespace, `None` for the socket's own.

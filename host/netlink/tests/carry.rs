@@ -164,15 +164,15 @@ fn a_name_or_index_that_is_taken_is_told_and_the_link_stays() {
         home.run(|| {
             let go = |link: &MoveLink<'_>| run(|batch| batch.push("link \"eth0\"", link));
             let taken = go(&MoveLink::new(5, away.fd())).unwrap_err();
-            assert_eq!(taken.failures()[0].errno, libc::EEXIST, "{taken}");
+            assert_eq!(taken.refusals()[0].errno, libc::EEXIST, "{taken}");
             assert!(taken.to_string().contains("move to namespace"), "{taken}");
             let renamed = MoveLink { name: Some("eth1"), ..MoveLink::new(5, away.fd()) };
             let taken = go(&MoveLink { index: Some(5), ..renamed }).unwrap_err();
-            assert_eq!(taken.failures()[0].errno, libc::EBUSY, "{taken}");
-            assert!(taken.failures()[0].explanation.is_some(), "{taken}");
+            assert_eq!(taken.refusals()[0].errno, libc::EBUSY, "{taken}");
+            assert!(taken.refusals()[0].explanation.is_some(), "{taken}");
             let taken = go(&MoveLink { name: Some("eth0"), ..renamed }).unwrap_err();
-            assert_eq!(taken.failures()[0].errno, libc::EEXIST, "{taken}");
-            assert!(taken.failures()[0].explanation.is_some(), "{taken}");
+            assert_eq!(taken.refusals()[0].errno, libc::EEXIST, "{taken}");
+            assert!(taken.refusals()[0].explanation.is_some(), "{taken}");
             assert!(go(&MoveLink::new(1, away.fd())).is_err());
             let link = Socket::open().unwrap().link(5).unwrap().unwrap();
             assert_eq!((link.name.as_str(), link.up), ("eth0", true));

@@ -54,11 +54,11 @@ fn features_are_set_by_name() {
             assert!(!active.contains("tx-tcp-segmentation") && active.contains("rx-gro"));
             offloads.set(5, &off.map(|(name, on)| (name, !on))).unwrap();
             let error = offloads.set(5, &[("no-such-thing", true)]).unwrap_err();
-            assert_eq!(error.failures()[0].errno, libc::EOPNOTSUPP, "{error}");
+            assert_eq!(error.refusals()[0].errno, libc::EOPNOTSUPP, "{error}");
             let error = offloads.set("lo", &[("loopback", false)]).unwrap_err().to_string();
             assert!(error.contains("loopback stays on"), "{error}");
             let error = offloads.active("none").unwrap_err();
-            assert_eq!(error.failures()[0].errno, libc::ENODEV);
+            assert_eq!(error.refusals()[0].errno, libc::ENODEV);
         });
     });
 }
@@ -99,9 +99,9 @@ fn a_charged_interface_has_threads_until_it_is_let_go() {
             batch.push("down", &Change::of(5).down());
             Socket::open().unwrap().run(&mut batch).unwrap();
             let error = charge::enable("eth0").unwrap_err();
-            assert_eq!(error.failures()[0].errno, libc::ENETDOWN);
+            assert_eq!(error.refusals()[0].errno, libc::ENETDOWN);
             let error = charge::enable("none").unwrap_err();
-            assert_eq!(error.failures()[0].errno, libc::ENODEV);
+            assert_eq!(error.refusals()[0].errno, libc::ENODEV);
         });
         let mut offloads = left.run(|| Offloads::open().unwrap());
         assert!(offloads.active("eth0").unwrap().contains("tx-tcp-segmentation"));

@@ -131,7 +131,7 @@ fn refusals_name_their_objects_and_the_rest_is_done() {
             batch.push("name", &BridgeSpec::new("nul\0in"));
             batch.push("switch \"s2\"", &BridgeSpec::new("s2"));
             let error = socket.run(&mut batch).unwrap_err();
-            let failures = error.failures();
+            let failures = error.refusals();
             assert_eq!(failures.len(), 3, "{error}");
             assert_eq!(
                 failures[0].to_string().split(": ").take(3).collect::<Vec<_>>(),
@@ -141,7 +141,7 @@ fn refusals_name_their_objects_and_the_rest_is_done() {
             assert_eq!(failures[1].operation, "set up");
             assert_eq!(failures[2].errno, libc::EINVAL);
             assert!(socket.link("s2").unwrap().is_some());
-            assert_eq!(socket.index_of("s3").unwrap_err().failures()[0].errno, libc::ENODEV);
+            assert_eq!(socket.index_of("s3").unwrap_err().refusals()[0].errno, libc::ENODEV);
         });
     });
 }
@@ -220,8 +220,8 @@ fn every_one_of_many_refusals_comes_back() {
                 }
             }
             let error = socket.run(&mut batch).unwrap_err();
-            assert_eq!(error.failures().len(), 30_000);
-            assert!((0..30_000).all(|n| *error.failures()[n].object == *format!("link {n}")));
+            assert_eq!(error.refusals().len(), 30_000);
+            assert!((0..30_000).all(|n| *error.refusals()[n].object == *format!("link {n}")));
         });
     });
 }

@@ -253,7 +253,7 @@ fn tables_are_listed_and_removed() {
             assert_eq!(nat::list().unwrap(), ["netloom-b"]);
             let long = "x".repeat(300);
             let error = nat::install(&NatSpec { table: &long, ..spec(true, &[]) }).unwrap_err();
-            assert_eq!(error.failures()[0].operation, "install", "{error}");
+            assert_eq!(error.refusals()[0].operation, "install", "{error}");
             assert_eq!(nat::list().unwrap(), ["netloom-b"]);
         });
     });

@@ -71,8 +71,8 @@ fn a_namespace_is_added_once() {
         let mut watch = empty.run(|| AddressWatch::open().unwrap());
         watch.add([(3, one.fd())]).unwrap();
         let error = watch.add([(4, one.fd()), (5, two.fd())]).unwrap_err();
-        assert_eq!(error.failures().len(), 1, "{error}");
-        assert_eq!(&*error.failures()[0].object, "network namespace 4");
+        assert_eq!(error.refusals().len(), 1, "{error}");
+        assert_eq!(&*error.refusals()[0].object, "network namespace 4");
         prepare(&two);
         let _ = watch.changed().unwrap();
         give(&two, "10.0.0.1/24");

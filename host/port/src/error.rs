@@ -1,8 +1,6 @@
 //! Errors of ports, with the object and the operation.
 
-use std::io;
-
-use netloom_sys::Unsupported;
+use netloom_sys::{Failure, Unsupported};
 
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -12,16 +10,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// The kernel refused.
-    #[error("{object}: {operation}")]
-    Call {
-        /// The object.
-        object: String,
-        /// The operation tried.
-        operation: &'static str,
-        /// The kernel's error.
-        #[source]
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Failed(#[from] Failure),
     /// A descriptor is not of the stated kind.
     #[error("descriptor: use as {kind}: {reason}")]
     Kind {
@@ -39,18 +29,10 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn call(
-        object: impl Into<String>,
-        operation: &'static str,
-        source: impl Into<io::Error>,
-    ) -> Self {
-        Error::Call { object: object.into(), operation, source: source.into() }
-    }
-
     /// The kernel's error number behind it; `None` if the kernel refused nothing.
     pub fn raw_os_error(&self) -> Option<i32> {
         match self {
-            Error::Call { source, .. } => source.raw_os_error(),
+            Error::Failed(failure) => failure.raw_os_error(),
             Error::Kind { .. } | Error::Switch(_) | Error::Unsupported(_) => None,
         }
     }
@@ -60,11 +42,9 @@ impl Error {
 impl From<netloom_rawsock::Error> for Error {
     fn from(error: netloom_rawsock::Error) -> Self {
         match error {
-            netloom_rawsock::Error::Call { object, operation, source } => {
-                Error::Call { object, operation, source }
-            }
+            netloom_rawsock::Error::Failed(failure) => Error::Failed(failure),
             netloom_rawsock::Error::Unsupported(unsupported) => Error::Unsupported(unsupported),
-            other => Error::call("packet socket", "use", io::Error::other(other)),
+            other => Failure::new("packet socket", "use", other).into(),
         }
     }
 }

@@ -12,6 +12,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use netloom_rawsock::tag::{TAG, put_back, tag_of as tag_of_status};
 use netloom_rawsock::{option, socket};
+use netloom_sys::Failure;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, SocketFlags};
 
@@ -33,7 +34,7 @@ impl PacketPort {
     /// Opens a socket on the interface `index` of the calling thread's network namespace.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] without permission; [`Error::Call`] if the kernel refuses.
+    /// [`Error::Unsupported`] without permission; [`Error::Failed`] if the kernel refuses.
     pub fn open(index: u32) -> Result<PacketPort> {
         Self::open_by(index, true)
     }
@@ -107,7 +108,7 @@ pub(crate) fn send_by_call(fd: &OwnedFd, bytes: &[u8]) -> Result<Sent> {
             Err(Errno::INVAL | Errno::MSGSIZE) => Ok(Sent::Refused),
             Err(Errno::NETDOWN) => Ok(Sent::Down),
             Err(Errno::NXIO | Errno::NODEV) => Ok(Sent::Gone),
-            Err(e) => Err(Error::call("packet socket", "send", e)),
+            Err(e) => Err(Failure::new("packet socket", "send", e).into()),
         };
     }
 }
@@ -131,7 +132,7 @@ pub(crate) fn receive_by_call(fd: &OwnedFd, buffer: &mut [u8]) -> Result<Receive
             Err(Errno::NXIO | Errno::NODEV) => Ok(Received::Gone),
             // A super-frame of a type that virtio-net cannot express: the kernel has dropped it.
             Err(Errno::INVAL) => Ok(Received::Truncated),
-            Err(e) => Err(Error::call("packet socket", "receive", e)),
+            Err(e) => Err(Failure::new("packet socket", "receive", e).into()),
         };
     }
 }

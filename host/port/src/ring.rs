@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use netloom_rawsock::{Peeked, RingSizes, RxRing, State, TxRing, WHOLE_SLOT, rings, socket};
+use netloom_sys::Failure;
 use rustix::net::SocketFlags;
 
 use crate::packet::{RECEIVE_BUFFER, check_family, receive_by_call, send_by_call};
@@ -80,7 +81,7 @@ impl RingPort {
     /// Opens a socket on the interface `index` of the calling thread's network namespace.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] without permission; [`Error::Call`] if the kernel refuses.
+    /// [`Error::Unsupported`] without permission; [`Error::Failed`] if the kernel refuses.
     pub fn open(index: u32, options: RingOptions) -> Result<RingPort> {
         let fd = socket::open(index, SocketFlags::NONBLOCK)?;
         socket::bind(&fd, index, 0)?;
@@ -91,7 +92,7 @@ impl RingPort {
     /// rights and no namespace. Frames received before are lost.
     ///
     /// # Errors
-    /// [`Error::Kind`] if it is no such socket; [`Error::Call`] if the kernel refuses, e.g. EBUSY
+    /// [`Error::Kind`] if it is no such socket; [`Error::Failed`] if the kernel refuses, e.g. EBUSY
     /// if it has rings already.
     pub fn from_fd(fd: OwnedFd, options: RingOptions) -> Result<RingPort> {
         check_family(&fd)?;
@@ -100,7 +101,7 @@ impl RingPort {
             return Err(Error::Kind { kind: "a packet socket", reason });
         };
         rustix::io::ioctl_fionbio(&fd, true)
-            .map_err(|e| Error::call(socket::object(index), "make non-blocking", e))?;
+            .map_err(|e| Failure::new(socket::object(index), "make non-blocking", e))?;
         RingPort::prepare(fd, index, options)
     }
 

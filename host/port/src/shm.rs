@@ -74,9 +74,7 @@ const _: () = assert!(crate::HEADER == netloom_shm::HEADER);
 impl From<netloom_shm::Error> for Error {
     fn from(error: netloom_shm::Error) -> Self {
         match error {
-            netloom_shm::Error::Call { object, operation, source } => {
-                Error::Call { object, operation, source }
-            }
+            netloom_shm::Error::Failed(failure) => Error::Failed(failure),
             other => Error::Switch(Box::new(other)),
         }
     }

@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use netloom_sys::Unsupported;
+use netloom_sys::{Failure, Unsupported};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
@@ -41,16 +41,17 @@ impl Tap {
     /// kernel has.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] without `/dev/net/tun` or permission to use it; [`Error::Call`] if
+    /// [`Error::Unsupported`] without `/dev/net/tun` or permission to use it; [`Error::Failed`] if
     /// the kernel refuses, e.g. EBUSY if the name or the index is taken.
     pub fn create(name: &str, options: TapOptions) -> Result<Tap> {
         let fd = open_device()?;
         if let Some(index) = options.index {
             ioctl_pointer(&fd, libc::TUNSETIFINDEX, &index)
-                .map_err(|e| Error::call(format!("tap {name:?}"), "choose its index", e))?;
+                .map_err(|e| Failure::new(format!("tap {name:?}"), "choose its index", e))?;
         }
         attach(&fd, name, options.napi)?;
-        let failed = |operation| move |e| Error::call(format!("tap {name:?}"), operation, e);
+        let failed =
+            |operation| move |e| Error::from(Failure::new(format!("tap {name:?}"), operation, e));
         ioctl_pointer(&fd, libc::TUNSETVNETHDRSZ, &HEADER_INT)
             .map_err(failed("set its header's size"))?;
         let udp_segments = set_offloads(&fd).map_err(failed("set its offloads"))?;
@@ -77,7 +78,7 @@ impl Tap {
             return Err(Error::Kind { kind: "a tap", reason: "its frames have another header" });
         }
         rustix::io::ioctl_fionbio(&fd, true)
-            .map_err(|e| Error::call("tap", "make it non-blocking", e))?;
+            .map_err(|e| Failure::new("tap", "make it non-blocking", e))?;
         Ok(Tap { fd, udp_segments: false })
     }
 
@@ -108,7 +109,7 @@ impl Port for Tap {
                 // the descriptor; the buffer is valid.
                 Err(Errno::BADFD | Errno::FAULT) => Ok(Received::Gone),
                 Err(Errno::IO | Errno::NETDOWN) => Ok(Received::Down),
-                Err(e) => Err(Error::call("tap", "read", e)),
+                Err(e) => Err(Failure::new("tap", "read", e).into()),
             };
         }
     }
@@ -123,7 +124,7 @@ impl Port for Tap {
                 Err(Errno::INVAL | Errno::MSGSIZE) => Ok(Sent::Refused),
                 Err(Errno::IO | Errno::NETDOWN) => Ok(Sent::Down),
                 Err(Errno::BADFD) => Ok(Sent::Gone),
-                Err(e) => Err(Error::call("tap", "write", e)),
+                Err(e) => Err(Failure::new("tap", "write", e).into()),
             };
         }
     }
@@ -152,7 +153,7 @@ fn open_device() -> Result<OwnedFd> {
         Err(e @ (Errno::ACCESS | Errno::PERM)) => {
             Err(unsupported(e, "needs the right to read and write it (chmod 0666, or root)"))
         }
-        Err(e) => Err(Error::call(DEVICE, "open", e)),
+        Err(e) => Err(Failure::new(DEVICE, "open", e).into()),
     }
 }
 
@@ -170,7 +171,7 @@ fn attach(fd: &OwnedFd, name: &str, napi: bool) -> Result<()> {
             let reason = format!("make tap {name:?}: {e}");
             Err(Error::Unsupported(Unsupported { feature: "taps", reason, needs }))
         }
-        Err(e) => Err(Error::call(format!("tap {name:?}"), "make", e)),
+        Err(e) => Err(Failure::new(format!("tap {name:?}"), "make", e).into()),
     }
 }
 
@@ -190,7 +191,7 @@ fn set_offloads(fd: &OwnedFd) -> io::Result<bool> {
 fn interface_request(name: &str) -> Result<libc::ifreq> {
     let bytes = name.as_bytes();
     if bytes.len() >= libc::IFNAMSIZ || bytes.contains(&0) {
-        return Err(Error::call(format!("tap {name:?}"), "name it", Errno::NAMETOOLONG));
+        return Err(Failure::new(format!("tap {name:?}"), "name it", Errno::NAMETOOLONG).into());
     }
     // SAFETY: all bytes zero is a valid value of each member of ifreq.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };

@@ -13,7 +13,7 @@ use std::os::fd::{BorrowedFd, RawFd};
 use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
 
-use netloom_sys::Unsupported;
+use netloom_sys::{Failure, Unsupported};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
@@ -60,13 +60,14 @@ impl VdePort {
     /// switch shows `description` for the port.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] without the library; [`Error::Call`] if it cannot open the address.
+    /// [`Error::Unsupported`] without the library; [`Error::Failed`] if it cannot open the address.
     pub fn open(address: &str, description: &str) -> Result<VdePort> {
         let library = library()?;
-        let refused = |operation| move |e: io::Error| Error::call(address, operation, e);
+        let refused =
+            |operation| move |e: io::Error| Error::from(Failure::new(address, operation, e));
         let text = |text: &str| CString::new(text).map_err(|_| Errno::INVAL);
-        let name = text(address).map_err(|e| Error::call(address, "open", e))?.into_raw();
-        let about = text(description).map_err(|e| Error::call(address, "describe", e))?.into_raw();
+        let name = text(address).map_err(|e| Failure::new(address, "open", e))?.into_raw();
+        let about = text(description).map_err(|e| Failure::new(address, "describe", e))?.into_raw();
         // SAFETY: both are strings of our own that the library may write to during the call; it
         // takes a null pointer for no options.
         let connection = unsafe { (library.open)(name, about, INTERFACE, ptr::null_mut()) };
@@ -83,7 +84,7 @@ impl VdePort {
         // SAFETY: the connection is open.
         port.control = unsafe { (library.control)(connection.as_ptr()) };
         if port.data < 0 {
-            return Err(Error::call(address, "find the descriptor of", Errno::BADF));
+            return Err(Failure::new(address, "find the descriptor of", Errno::BADF).into());
         }
         port.set_blocking(false)?;
         Ok(port)
@@ -93,9 +94,9 @@ impl VdePort {
     /// library than by polling on a full queue. A newly opened port does not wait.
     ///
     /// # Errors
-    /// [`Error::Call`] if the descriptor cannot be set.
+    /// [`Error::Failed`] if the descriptor cannot be set.
     pub fn set_blocking(&mut self, blocking: bool) -> Result<()> {
-        let failed = |e| Error::call("VDE port", "choose whether it waits", e);
+        let failed = |e| Error::from(Failure::new("VDE port", "choose whether it waits", e));
         let mut flags = rustix::fs::fcntl_getfl(self.as_fd()).map_err(failed)?;
         flags.set(OFlags::NONBLOCK, !blocking);
         rustix::fs::fcntl_setfl(self.as_fd(), flags).map_err(failed)
@@ -128,7 +129,7 @@ impl Port for VdePort {
                     Errno::INTR => continue,
                     Errno::AGAIN => Ok(Received::Empty),
                     error if gone(error) => Ok(Received::Gone),
-                    error => Err(Error::call("VDE port", "receive", error)),
+                    error => Err(Failure::new("VDE port", "receive", error).into()),
                 },
             };
         }
@@ -156,7 +157,7 @@ impl Port for VdePort {
                 Errno::NOBUFS | Errno::NOMEM => Ok(Sent::NoRoom),
                 Errno::MSGSIZE | Errno::INVAL => Ok(Sent::Refused),
                 error if gone(error) => Ok(Sent::Gone),
-                error => Err(Error::call("VDE port", "send", error)),
+                error => Err(Failure::new("VDE port", "send", error).into()),
             };
         }
     }
@@ -256,8 +257,8 @@ mod tests {
     #[test]
     fn an_address_that_is_nothing_is_told() {
         match VdePort::open("vde:///nonexistent/switch", "test") {
-            Err(Error::Call { object, operation, .. }) => {
-                assert_eq!((object.as_str(), operation), ("vde:///nonexistent/switch", "open"));
+            Err(Error::Failed(failure)) => {
+                assert_eq!(failure.to_string(), "vde:///nonexistent/switch: open");
             }
             Err(Error::Unsupported(missing)) => {
                 netloom_kit::skip!("no libvdeplug here: {}", missing.reason);

@@ -6,7 +6,9 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-use crate::{Error, Result, option};
+use netloom_sys::Failure;
+
+use crate::{Result, option};
 
 /// Room for one control message with a timespec, aligned as control messages must be.
 type Control = [u64; 8];
@@ -17,7 +19,7 @@ type Control = [u64; 8];
 /// The kernel's error.
 pub fn note_arrivals(socket: &impl AsFd) -> Result<()> {
     option::set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
-        .map_err(|e| Error::call("socket", "note arrivals", e))
+        .map_err(|e| Failure::new("socket", "note arrivals", e).into())
 }
 
 /// Receives a datagram: its bytes in `buffer`, and its arrival time in nanoseconds of

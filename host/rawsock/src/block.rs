@@ -28,6 +28,7 @@ use crate::{Error, Result, option};
 use contents::Look;
 use filter::Filter;
 use memory::Blocks;
+use netloom_sys::Failure;
 
 /// An Ethernet header and two tags: bytes before a packet of at most the MTU.
 const BEFORE_PACKET: u32 = 14 + 8;
@@ -134,7 +135,7 @@ impl BlockRing {
     /// A group of rings gets all frames once its last ring is open.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] without permission; [`Error::Call`] if the kernel refuses: EINVAL for
+    /// [`Error::Unsupported`] without permission; [`Error::Failed`] if the kernel refuses: EINVAL for
     /// invalid sizes or instructions, ENODEV for no such interface, ENOMEM.
     pub fn open(
         index: u32,
@@ -157,7 +158,8 @@ impl BlockRing {
     }
 
     fn make(index: u32, options: BlockOptions, filter: Filter<'_>) -> Result<BlockRing> {
-        let failed = |operation| move |e: io::Error| Error::call(object(index), operation, e);
+        let failed =
+            |operation| move |e: io::Error| Error::from(Failure::new(object(index), operation, e));
         let fd = socket::open(index, SocketFlags::empty())?;
         filter::reject(&fd).map_err(failed("reject frames before its filter is at"))?;
         let version = i32::try_from(libc::tpacket_versions::TPACKET_V3 as u32).unwrap_or(2);
@@ -197,7 +199,7 @@ impl BlockRing {
     /// # Errors
     /// [`Error::Down`], once each time the interface goes down: the ring continues by itself when
     /// it is up again. [`Error::Gone`], from then on always, if it was deleted or moved away;
-    /// [`Error::Down`] may come before. [`Error::Call`] if the kernel refuses.
+    /// [`Error::Down`] may come before. [`Error::Failed`] if the kernel refuses.
     pub fn block(&mut self, wait: Duration) -> Result<Option<Block<'_>>> {
         if self.refreshed.elapsed() >= REFRESH {
             self.refresh()?;
@@ -213,7 +215,7 @@ impl BlockRing {
         // struct tpacket_stats_v3; reading resets the kernel's counters.
         let [packets, drops, freezes]: [u32; 3] =
             option::get(&self.fd, libc::SOL_PACKET, libc::PACKET_STATISTICS)
-                .map_err(|e| Error::call(object(self.index), "read statistics of", e))?;
+                .map_err(|e| Failure::new(object(self.index), "read statistics of", e))?;
         self.statistics.packets += u64::from(packets);
         self.statistics.drops += u64::from(drops);
         self.statistics.freezes += u64::from(freezes);
@@ -227,7 +229,7 @@ impl BlockRing {
     /// # Errors
     /// The kernel's error.
     pub fn stop(&mut self) -> Result<()> {
-        let failed = |e| Error::call(object(self.index), "stop", e);
+        let failed = |e| Error::from(Failure::new(object(self.index), "stop", e));
         filter::reject(&self.fd).map_err(failed)?;
         match self.options.fanout {
             None => unbind(&self.fd, self.index)?,
@@ -267,7 +269,7 @@ impl BlockRing {
             return Ok(None);
         }
         let told: i32 = option::get(&self.fd, libc::SOL_PACKET, libc::PACKET_FANOUT)
-            .map_err(|e| Error::call(object(self.index), "read the group of", e))?;
+            .map_err(|e| Failure::new(object(self.index), "read the group of", e))?;
         Ok(u16::try_from(told & 0xffff).ok())
     }
 
@@ -333,7 +335,7 @@ impl BlockRing {
 
     /// Waits for a block or an interface event, and records the latter.
     fn poll(&mut self, wait: Duration) -> Result<()> {
-        let failed = |e: Errno| Error::call(object(self.index), "wait for", e);
+        let failed = |e: Errno| Error::from(Failure::new(object(self.index), "wait for", e));
         let timeout = Timespec::try_from(wait).ok();
         let mut set = [PollFd::new(&self.fd, PollFlags::IN)];
         match rustix::event::poll(&mut set, timeout.as_ref()) {

@@ -9,6 +9,8 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
+use netloom_sys::Failure;
+
 use crate::area::{Area, BLOCK, Mapping};
 use crate::socket::object;
 use crate::{Error, Result, RxRing, TxRing, option, socket};
@@ -50,10 +52,11 @@ impl Default for RingSizes {
 /// header (`PACKET_VNET_HDR`) before.
 ///
 /// # Errors
-/// [`Error::Call`] if the kernel refuses: EBUSY if it has rings, ENOMEM.
+/// [`Error::Failed`] if the kernel refuses: EBUSY if it has rings, ENOMEM.
 pub fn rings(fd: &OwnedFd, options: RingSizes) -> Result<(RxRing, Option<TxRing>)> {
     let index = socket::interface(fd)?.unwrap_or(0);
-    let failed = |operation| move |e: std::io::Error| Error::call(object(index), operation, e);
+    let failed =
+        |operation| move |e: std::io::Error| Error::from(Failure::new(object(index), operation, e));
     let version = i32::try_from(libc::tpacket_versions::TPACKET_V2 as u32).unwrap_or(1);
     socket::set(fd, index, libc::PACKET_VERSION, version, "have slots of the second form on")?;
     let header = get_flag(fd, libc::PACKET_VNET_HDR);

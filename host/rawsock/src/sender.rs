@@ -7,11 +7,12 @@
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
+use netloom_sys::Failure;
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
 use crate::socket::{self, object};
-use crate::{Error, Frames, Result};
+use crate::{Frames, Result};
 
 /// The path of frames from the socket to the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +56,7 @@ impl Sender {
     /// Opens a socket on the interface `index` of the calling thread's network namespace.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] without permission; [`Error::Call`] if the kernel refuses.
+    /// [`Error::Unsupported`] without permission; [`Error::Failed`] if the kernel refuses.
     pub fn open(index: u32, path: Path) -> Result<Sender> {
         let fd = socket::open(index, SocketFlags::empty())?;
         if path == Path::Direct {
@@ -69,7 +70,7 @@ impl Sender {
     /// socket's own buffer is full.
     ///
     /// # Errors
-    /// [`Error::Call`] if the interface is down or gone, or does not accept such a frame; the
+    /// [`Error::Failed`] if the interface is down or gone, or does not accept such a frame; the
     /// frames before it have been sent and are in the [`Sender::tally`].
     pub fn send(&mut self, frames: &mut Frames) -> Result<Tally> {
         let mut sent = Tally::default();
@@ -80,7 +81,7 @@ impl Sender {
                 // The first of the remaining frames was lost in the queue.
                 Err(Errno::NOBUFS) => Tally { taken: 0, refused: 1 },
                 Err(Errno::INTR) => continue,
-                Err(errno) => return Err(Error::call(object(self.index), "send", errno)),
+                Err(errno) => return Err(Failure::new(object(self.index), "send", errno).into()),
             };
             self.tally.add(step);
             sent.add(step);

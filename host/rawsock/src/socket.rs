@@ -7,7 +7,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use netloom_sys::Unsupported;
+use netloom_sys::{Failure, Unsupported};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
@@ -21,7 +21,7 @@ pub const ALL: u16 = 0x0003;
 /// intended interface, for errors.
 ///
 /// # Errors
-/// [`Error::Unsupported`] without permission; [`Error::Call`] if the kernel refuses.
+/// [`Error::Unsupported`] without permission; [`Error::Failed`] if the kernel refuses.
 pub fn open(index: u32, flags: SocketFlags) -> Result<OwnedFd> {
     let flags = flags | SocketFlags::CLOEXEC;
     rustix::net::socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)
@@ -39,7 +39,7 @@ fn refused(index: u32, errno: Errno) -> Error {
             "needs CAP_NET_RAW in the network namespace's user namespace"
         }
         Errno::AFNOSUPPORT => "needs a kernel with packet sockets (CONFIG_PACKET)",
-        _ => return Error::call(object(index), "open", errno),
+        _ => return Failure::new(object(index), "open", errno).into(),
     };
     let reason = format!("{}: {errno}", object(index));
     Unsupported { feature: "packet sockets", reason, needs: needs.to_owned() }.into()
@@ -57,7 +57,7 @@ pub fn set(
     operation: &'static str,
 ) -> Result<()> {
     option::set(fd, libc::SOL_PACKET, name, value)
-        .map_err(|e| Error::call(object(index), operation, e))
+        .map_err(|e| Failure::new(object(index), operation, e).into())
 }
 
 /// Binds it to an interface and a protocol ([`ALL`], or 0 for none: it then only sends).
@@ -65,7 +65,7 @@ pub fn set(
 /// # Errors
 /// The kernel's error: ENODEV if there is no such interface.
 pub fn bind(fd: &OwnedFd, index: u32, protocol: u16) -> Result<()> {
-    let failed = |e| Error::call(object(index), "bind to", e);
+    let failed = |e| Error::from(Failure::new(object(index), "bind to", e));
     let mut address = no_address();
     address.sll_family = family().map_err(failed)?;
     address.sll_protocol = protocol.to_be();
@@ -81,7 +81,7 @@ pub fn bind(fd: &OwnedFd, index: u32, protocol: u16) -> Result<()> {
 /// # Errors
 /// The kernel's error, if it is no packet socket.
 pub fn interface(fd: impl AsFd) -> Result<Option<u32>> {
-    let failed = |e| Error::call("packet socket", "ask for its interface", e);
+    let failed = |e| Error::from(Failure::new("packet socket", "ask for its interface", e));
     let mut address = no_address();
     let mut length = length_of::<libc::sockaddr_ll>().map_err(failed)?;
     let at = (&raw mut address).cast();
@@ -125,7 +125,7 @@ pub fn enlarge(fd: &OwnedFd, receive: i32, send: i32) {
 /// # Errors
 /// The kernel's error.
 pub fn promiscuous(fd: impl AsFd, index: u32) -> Result<()> {
-    let failed = |e| Error::call(object(index), "receive what is for others on", e);
+    let failed = |e| Error::from(Failure::new(object(index), "receive what is for others on", e));
     let request = libc::packet_mreq {
         mr_ifindex: i32::try_from(index).map_err(|e| failed(io::Error::other(e)))?,
         mr_type: libc::c_ushort::try_from(libc::PACKET_MR_PROMISC)
@@ -153,7 +153,7 @@ pub struct Statistics {
 pub fn statistics(fd: impl AsFd) -> Result<Statistics> {
     // struct tpacket_stats: packets, including drops, and drops.
     let [frames, lost]: [u32; 2] = option::get(fd, libc::SOL_PACKET, libc::PACKET_STATISTICS)
-        .map_err(|e| Error::call("packet socket", "read statistics", e))?;
+        .map_err(|e| Failure::new("packet socket", "read statistics", e))?;
     Ok(Statistics { frames: frames.into(), lost: lost.into() })
 }
 
@@ -162,7 +162,7 @@ pub fn statistics(fd: impl AsFd) -> Result<Statistics> {
 /// # Errors
 /// The kernel's error: ENODEV if there is no such interface.
 pub fn mtu(fd: impl AsFd, index: u32) -> Result<u32> {
-    let failed = |e| Error::call(object(index), "read the MTU", e);
+    let failed = |e| Error::from(Failure::new(object(index), "read the MTU", e));
     let mut request = named(&fd, index).map_err(failed)?;
     ask(&fd, libc::SIOCGIFMTU, &mut request).map_err(failed)?;
     // SAFETY: SIOCGIFMTU has written the member; any bytes are a valid value.
@@ -187,7 +187,7 @@ const ETH_FLAG_LRO: u32 = 1 << 15;
 /// # Errors
 /// The kernel's error: ENODEV if there is no such interface.
 pub fn merges_irreversibly(fd: impl AsFd, index: u32) -> Result<bool> {
-    let failed = |e| Error::call(object(index), "read features", e);
+    let failed = |e| Error::from(Failure::new(object(index), "read features", e));
     let mut request = named(&fd, index).map_err(failed)?;
     let mut flags = Flags { command: ETHTOOL_GFLAGS, data: 0 };
     request.ifr_ifru.ifru_data = (&raw mut flags).cast();

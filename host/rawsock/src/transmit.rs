@@ -7,11 +7,12 @@
 
 use std::os::fd::BorrowedFd;
 
+use netloom_sys::Failure;
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 
+use crate::Result;
 use crate::area::{Area, DATA};
-use crate::{Error, Result};
 
 /// Status of slots in flight, or refused.
 const OCCUPIED: u32 =
@@ -120,7 +121,7 @@ impl TxRing {
                 }
                 Err(e) => {
                     self.drop_all();
-                    return Err(Error::call("packet socket", "send by its ring", e));
+                    return Err(Failure::new("packet socket", "send by its ring", e).into());
                 }
             };
             return Ok(Kick { state, lost });

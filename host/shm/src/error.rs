@@ -1,7 +1,8 @@
 //! Errors of a switch's memories and of joining it, with object and operation.
 
-use std::io;
 use std::path::PathBuf;
+
+use netloom_sys::Failure;
 
 use crate::reason::Reason;
 
@@ -13,16 +14,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// The kernel refused.
-    #[error("{object}: {operation}")]
-    Call {
-        /// The object.
-        object: String,
-        /// The operation tried.
-        operation: &'static str,
-        /// The kernel's error.
-        #[source]
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Failed(#[from] Failure),
     /// A descriptor from a peer is no valid memory.
     #[error("{object}: map: {reason}")]
     Memory {
@@ -70,19 +63,10 @@ pub enum Error {
 }
 
 impl Error {
-    /// An error of a call on `object`.
-    pub fn call(
-        object: impl Into<String>,
-        operation: &'static str,
-        source: impl Into<io::Error>,
-    ) -> Self {
-        Error::Call { object: object.into(), operation, source: source.into() }
-    }
-
     /// The kernel's error number behind it; `None` if the kernel refused nothing.
     pub fn raw_os_error(&self) -> Option<i32> {
         match self {
-            Error::Call { source, .. } => source.raw_os_error(),
+            Error::Failed(failure) => failure.raw_os_error(),
             _ => None,
         }
     }

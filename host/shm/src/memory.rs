@@ -9,6 +9,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 
+use netloom_sys::Failure;
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
@@ -97,7 +98,8 @@ impl Sealed {
     /// # Errors
     /// The kernel's error: descriptors or memory are exhausted, or it cannot seal (before 5.1).
     pub fn create(name: &'static str, magic: u32, length: usize, declared: u64) -> Result<Sealed> {
-        let failed = |operation| move |source: Errno| Error::call(name, operation, source);
+        let failed =
+            |operation| move |source: Errno| Error::from(Failure::new(name, operation, source));
         assert!(length >= HEAD_PAGE, "every memory has a first page");
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         // Kernels before 6.3 do not know the flag; later ones may require it.
@@ -167,7 +169,7 @@ impl Foreign {
         if !seals.contains(SEALS) {
             return Err(refuse("not sealed"));
         }
-        let call = |source: Errno| Error::call(object, "inspect memory", source);
+        let call = |source: Errno| Error::from(Failure::new(object, "inspect memory", source));
         let system = rustix::fs::fstatfs(fd).map_err(call)?;
         if u64::try_from(system.f_type) != Ok(TMPFS) {
             return Err(refuse("not of ordinary pages"));
@@ -179,7 +181,7 @@ impl Foreign {
             return Err(refuse("of a wrong length"));
         }
         let map = Map::new(fd, length, ProtFlags::READ)
-            .map_err(|source| Error::call(object, "map memory", source))?;
+            .map_err(|source| Failure::new(object, "map memory", source))?;
         let memory = Foreign { map };
         if memory.half(MAGIC_AT).load(Ordering::Relaxed) != magic {
             return Err(refuse("of another kind"));

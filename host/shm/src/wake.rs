@@ -8,12 +8,13 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
+use netloom_sys::Failure;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
 use rustix::thread::futex;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::sync::AtomicU32;
 
 /// The eventfd of one edge, held by its sender and its receiver.
@@ -28,7 +29,7 @@ impl Bell {
     pub fn create() -> Result<Bell> {
         eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map(Bell)
-            .map_err(|source| Error::call("bell", "make an eventfd", source))
+            .map_err(|source| Failure::new("bell", "make an eventfd", source).into())
     }
 
     /// A bell from the switch's descriptor.
@@ -64,7 +65,7 @@ impl Watch {
     pub fn create() -> Result<Watch> {
         epoll::create(CreateFlags::CLOEXEC)
             .map(Watch)
-            .map_err(|source| Error::call("port", "make an epoll", source))
+            .map_err(|source| Failure::new("port", "make an epoll", source).into())
     }
 
     /// Watches a bell: it shows once each time it rings.
@@ -85,7 +86,7 @@ impl Watch {
 
     fn add(&self, fd: BorrowedFd<'_>, key: u64, flags: EventFlags) -> Result<()> {
         epoll::add(&self.0, fd, EventData::new_u64(key), flags)
-            .map_err(|source| Error::call("port", "watch a descriptor", source))
+            .map_err(|source| Failure::new("port", "watch a descriptor", source).into())
     }
 
     /// Stops watching. A descriptor must be removed before it is closed, as others hold it too.
@@ -94,7 +95,7 @@ impl Watch {
     /// It was not watched.
     pub fn remove(&self, fd: BorrowedFd<'_>) -> Result<()> {
         epoll::delete(&self.0, fd)
-            .map_err(|source| Error::call("port", "unwatch a descriptor", source))
+            .map_err(|source| Failure::new("port", "unwatch a descriptor", source).into())
     }
 
     /// Sleeps until something shows or the timeout is over (`None`: for ever; zero: only clears
@@ -109,7 +110,7 @@ impl Watch {
             let mut events = [const { NOTHING }; 64];
             let count = match epoll::wait(&self.0, &mut events, timeout.as_ref()) {
                 Err(Errno::INTR) => return Ok(some),
-                other => other.map_err(|source| Error::call("port", "wait", source))?,
+                other => other.map_err(|source| Failure::new("port", "wait", source))?,
             };
             events.iter().take(count).for_each(|event| each({ event.data }.u64()));
             some |= count > 0;

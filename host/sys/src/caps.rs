@@ -7,7 +7,7 @@
 use rustix::io::Errno;
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
-use crate::{Error, Result};
+use crate::{Error, Failure, Result};
 
 /// Granted to no node: kernel modules, clock, reboot, device nodes, raw I/O, file handles of
 /// foreign file systems, security policy, the kernel log.
@@ -87,7 +87,7 @@ impl Grant {
 
 /// Leaves `programs` to started programs, and `own` to this process.
 fn limit(programs: CapabilitySet, own: CapabilitySet) -> Result<()> {
-    let fail = |operation| move |e: Errno| Error::call("capabilities", operation, e);
+    let fail = |operation| move |e: Errno| Error::from(Failure::new("capabilities", operation, e));
     for one in (0..BITS).map(|bit| CapabilitySet::from_bits_retain(1 << bit)) {
         if programs.contains(one) {
             continue;
@@ -113,7 +113,7 @@ fn limit(programs: CapabilitySet, own: CapabilitySet) -> Result<()> {
 /// # Errors
 /// The kernel's error.
 pub fn drop_all() -> Result<()> {
-    let fail = |operation| move |e: Errno| Error::call("capabilities", operation, e);
+    let fail = |operation| move |e: Errno| Error::from(Failure::new("capabilities", operation, e));
     rustix::thread::set_no_new_privs(true).map_err(fail("forbid new ones"))?;
     let none = CapabilitySet::empty();
     rustix::thread::set_capabilities(

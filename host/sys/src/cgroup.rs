@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Result};
+use crate::{Error, Failure, Result};
 pub use hierarchy::{CONTROLLERS, Hierarchy, SOCKETS, Version};
 use hierarchy::{enable, leave_for_leaf};
 pub use hierarchy::{hierarchies_of_root, hierarchies_of_user};
@@ -290,7 +290,7 @@ fn mkdir(path: &Path) -> Result<()> {
     match fs::create_dir(path) {
         Ok(()) => Ok(()),
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(e) => Err(Error::path(path, "make cgroup", e)),
+        Err(e) => Err(Failure::path(path, "make cgroup", e).into()),
     }
 }
 
@@ -319,7 +319,7 @@ fn rmdir(path: &Path) -> Result<()> {
             let reason = usage::inhabitants(path);
             Err(Error::Refused { path: path.into(), operation: "remove cgroup", reason, source: e })
         }
-        Err(e) => Err(Error::path(path, "remove cgroup", e)),
+        Err(e) => Err(Failure::path(path, "remove cgroup", e).into()),
     }
 }
 

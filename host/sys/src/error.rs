@@ -1,7 +1,11 @@
-//! The kernel's refusals, with the object and the operation.
+//! Errors of this crate, and the feature that a machine lacks.
 
+use std::error::Error as StdError;
 use std::io;
+use std::iter::successors;
 use std::path::PathBuf;
+
+use crate::Failure;
 
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -10,28 +14,9 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// An operation on a path failed.
-    #[error("{path:?}: {operation}")]
-    Path {
-        /// The path.
-        path: PathBuf,
-        /// The operation tried.
-        operation: &'static str,
-        /// The kernel's error.
-        #[source]
-        source: io::Error,
-    },
-    /// A system call on an object without a path failed.
-    #[error("{object}: {operation}")]
-    Call {
-        /// The object.
-        object: String,
-        /// The operation tried.
-        operation: &'static str,
-        /// The kernel's error.
-        #[source]
-        source: io::Error,
-    },
+    /// The kernel refused.
+    #[error(transparent)]
+    Failed(#[from] Failure),
     /// The kernel refused for a known reason.
     #[error("{path:?}: {operation}: {reason}")]
     Refused {
@@ -70,31 +55,25 @@ pub struct Unsupported {
     pub needs: String,
 }
 
+impl Unsupported {
+    /// The missing feature, if that is behind the error at any depth.
+    pub fn behind<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Unsupported> {
+        successors(Some(error), |cause| (**cause).source()).find_map(|cause| {
+            // A transparent variant hides the value itself from the chain of sources.
+            match cause.downcast_ref() {
+                Some(Error::Unsupported(unsupported)) => Some(unsupported),
+                _ => cause.downcast_ref(),
+            }
+        })
+    }
+}
+
 impl Error {
-    /// An error of a call on `object`.
-    pub fn call(
-        object: impl Into<String>,
-        operation: &'static str,
-        source: impl Into<io::Error>,
-    ) -> Self {
-        Error::Call { object: object.into(), operation, source: source.into() }
-    }
-
-    /// An error on a path.
-    pub fn path(
-        path: impl Into<PathBuf>,
-        operation: &'static str,
-        source: impl Into<io::Error>,
-    ) -> Self {
-        Error::Path { path: path.into(), operation, source: source.into() }
-    }
-
     /// The kernel's error number behind it; `None` if the kernel refused nothing.
     pub fn raw_os_error(&self) -> Option<i32> {
         match self {
-            Error::Path { source, .. }
-            | Error::Call { source, .. }
-            | Error::Refused { source, .. } => source.raw_os_error(),
+            Error::Failed(failure) => failure.raw_os_error(),
+            Error::Refused { source, .. } => source.raw_os_error(),
             Error::Unsupported(_) | Error::Content { .. } => None,
         }
     }

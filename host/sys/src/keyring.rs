@@ -6,7 +6,7 @@
 
 use std::io;
 
-use crate::{Error, Result};
+use crate::{Failure, Result};
 
 /// Machines as seccomp(2) names them (linux/audit.h), each with its numbers of `add_key`, `request_key`
 /// and `keyctl`: this program's own, and the compatible one whose programs also run here.
@@ -45,7 +45,7 @@ pub fn forbid() -> Result<()> {
     match done {
         0 => Ok(()),
         _ if error.raw_os_error() == Some(libc::EINVAL) => Ok(()),
-        _ => Err(Error::call("keyrings", "forbid", error)),
+        _ => Err(Failure::new("keyrings", "forbid", error).into()),
     }
 }
 

@@ -12,6 +12,7 @@ pub mod clock;
 mod describe;
 pub mod disposition;
 mod error;
+mod failure;
 pub mod feature;
 pub mod journal;
 pub mod keyring;
@@ -28,6 +29,7 @@ pub mod title;
 
 pub use describe::describe;
 pub use error::{Error, Result, Unsupported};
+pub use failure::Failure;
 
 #[cfg(test)]
 extern crate self as netloom_sys;

@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use crate::{Error, Result};
+use crate::{Failure, Result};
 
 /// One mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub struct Mount {
 /// The mounts of this process.
 pub fn read() -> Result<Vec<Mount>> {
     let path = "/proc/self/mountinfo";
-    let text = std::fs::read(path).map_err(|e| Error::path(path, "read", e))?;
+    let text = std::fs::read(path).map_err(|e| Failure::path(path, "read", e))?;
     Ok(parse(&text))
 }
 

@@ -9,7 +9,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::Pid;
 use rustix::thread::{LinkNameSpaceType, ThreadNameSpaceType, UnshareFlags};
 
-use crate::{Error, Result};
+use crate::{Error, Failure, Result};
 
 /// Opens the network namespace of a process.
 pub fn network_of(pid: Pid) -> Result<OwnedFd> {
@@ -28,19 +28,19 @@ pub fn user_of(pid: Pid) -> Result<OwnedFd> {
 
 fn open(path: &str) -> Result<OwnedFd> {
     rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|e| Error::path(path, "open namespace", e))
+        .map_err(|e| Failure::path(path, "open namespace", e).into())
 }
 
 /// Moves the calling thread into a network namespace. Only for threads that end soon after.
 pub fn enter_network(ns: impl AsFd) -> Result<()> {
     rustix::thread::move_into_link_name_space(ns.as_fd(), Some(LinkNameSpaceType::Network))
-        .map_err(|e| Error::call("network namespace", "enter", e))
+        .map_err(|e| Failure::new("network namespace", "enter", e).into())
 }
 
 /// Moves the calling, single-threaded process into a user namespace.
 pub fn enter_user(ns: impl AsFd) -> Result<()> {
     rustix::thread::move_into_link_name_space(ns.as_fd(), Some(LinkNameSpaceType::User))
-        .map_err(|e| Error::call("user namespace", "enter", e))
+        .map_err(|e| Failure::new("user namespace", "enter", e).into())
 }
 
 /// The PID namespace that `pid` is the init of.
@@ -64,19 +64,19 @@ pub fn enter_node(pidfd: BorrowedFd<'_>, user: bool, root: bool) -> Result<()> {
         kinds |= ThreadNameSpaceType::USER;
     }
     rustix::thread::move_into_thread_name_spaces(pidfd, kinds)
-        .map_err(|e| Error::call("namespaces of the node", "enter", e))
+        .map_err(|e| Failure::new("namespaces of the node", "enter", e).into())
 }
 
 /// Gives the calling process its own mount namespace, with private mounts.
 pub fn private_mounts() -> Result<()> {
     // SAFETY: a new mount namespace shares no descriptor table; no other thread relies on the old one.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }
-        .map_err(|e| Error::call("mount namespace", "unshare", e))?;
+        .map_err(|e| Failure::new("mount namespace", "unshare", e))?;
     rustix::mount::mount_change(
         "/",
         rustix::mount::MountPropagationFlags::PRIVATE | rustix::mount::MountPropagationFlags::REC,
     )
-    .map_err(|e| Error::path("/", "make mounts private", e))
+    .map_err(|e| Failure::path("/", "make mounts private", e).into())
 }
 
 /// Gives the calling process a node's namespaces except PID: network, mount, UTS and IPC.
@@ -85,7 +85,7 @@ pub fn new_but_processes() -> Result<()> {
         UnshareFlags::NEWNET | UnshareFlags::NEWNS | UnshareFlags::NEWUTS | UnshareFlags::NEWIPC;
     // SAFETY: new namespaces share no descriptor table; the callers are single-threaded processes.
     unsafe { rustix::thread::unshare_unsafe(kinds) }
-        .map_err(|e| Error::call("namespaces of a node", "unshare", e))
+        .map_err(|e| Failure::new("namespaces of a node", "unshare", e).into())
 }
 
 /// A substitute for the directory `dir` from which no path leads up: the root of a detached mount
@@ -98,27 +98,27 @@ pub fn without_parents(dir: BorrowedFd<'_>) -> Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_EMPTY_PATH;
-    open_tree(dir, "", flags).map_err(|e| Error::call("directory", "detach", e))
+    open_tree(dir, "", flags).map_err(|e| Failure::new("directory", "detach", e).into())
 }
 
 /// Gives the calling thread its own network namespace.
 pub fn new_network() -> Result<()> {
     // SAFETY: a new network namespace shares no descriptor table.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }
-        .map_err(|e| Error::call("network namespace", "unshare", e))
+        .map_err(|e| Failure::new("network namespace", "unshare", e).into())
 }
 
 /// Gives the calling, single-threaded process its own user namespace, without maps yet.
 pub fn new_user() -> Result<()> {
     // SAFETY: a new user namespace shares no descriptor table.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWUSER) }
-        .map_err(|e| Error::call("user namespace", "unshare", e))
+        .map_err(|e| Failure::new("user namespace", "unshare", e).into())
 }
 
 /// Maps user `uid` and group `gid` of the outer namespace to root in this process's.
 pub fn map_self_to_root(uid: u32, gid: u32) -> Result<()> {
     let write = |path: &str, text: &str| {
-        std::fs::write(path, text).map_err(|e| Error::path(path, "write", e))
+        std::fs::write(path, text).map_err(|e| Failure::path(path, "write", e).into())
     };
     write("/proc/self/setgroups", "deny")?;
     write("/proc/self/uid_map", &format!("0 {uid} 1"))?;
@@ -142,7 +142,7 @@ where
                 enter_network(ns).map_err(E::from)?;
                 f()
             })
-            .map_err(|e| E::from(Error::call(format!("thread {name:?}"), "start", e)))?;
+            .map_err(|e| E::from(Failure::new(format!("thread {name:?}"), "start", e).into()))?;
         match thread.join() {
             Ok(result) => result,
             Err(panic) => std::panic::resume_unwind(panic),

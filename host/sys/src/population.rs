@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 
 use rustix::process::Pid;
 
-use crate::{Error, Result};
+use crate::{Failure, Result};
 
 /// A process at the time of the search.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct Process {
 pub fn of_init(init: Pid) -> Result<Vec<Process>> {
     let own = init.as_raw_nonzero().get();
     let path = format!("/proc/{own}/ns/pid");
-    let wanted = fs::metadata(&path).map_err(|e| Error::path(&path, "look at", e))?;
+    let wanted = fs::metadata(&path).map_err(|e| Failure::path(&path, "look at", e))?;
     let wanted = (wanted.dev(), wanted.ino());
     let mut found: Vec<Process> = pids()?
         .filter(|pid| *pid != own)
@@ -49,7 +49,7 @@ pub fn described(pids: &[i32]) -> Vec<Process> {
 }
 
 fn pids() -> Result<impl Iterator<Item = i32>> {
-    let entries = fs::read_dir("/proc").map_err(|e| Error::path("/proc", "list", e))?;
+    let entries = fs::read_dir("/proc").map_err(|e| Failure::path("/proc", "list", e))?;
     Ok(entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok()))
 }
 

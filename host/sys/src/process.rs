@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, Signal};
 
-use crate::{Error, Result};
+use crate::{Error, Failure, Result};
 
 /// The new namespaces of a forked child.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,7 +97,7 @@ unsafe fn clone(mut args: CloneArgs, cgroup: Option<BorrowedFd<'_>>) -> Result<F
             let pid = Pid::from_raw(pid as i32);
             Ok(pid.map_or(Forked::Child, Forked::Parent))
         }
-        _ => Err(Error::call("child process", "clone", io::Error::last_os_error())),
+        _ => Err(Failure::new("child process", "clone", io::Error::last_os_error()).into()),
     }
 }
 
@@ -141,7 +141,7 @@ impl Birth {
             return Ok(child);
         }
         let words = String::from_utf8_lossy(&text[..n]).into_owned();
-        Err(Error::call("new process", "make ready", io::Error::other(words)))
+        Err(Failure::new("new process", "make ready", io::Error::other(words)).into())
     }
 }
 
@@ -169,7 +169,7 @@ pub fn fork_prepared<T>(prepare: impl FnOnce(&OwnedFd) -> Result<Ready<T>>) -> R
         rustix::net::SocketFlags::CLOEXEC,
         None,
     )
-    .map_err(|e| Error::call("new process", "make a socket for", e))?;
+    .map_err(|e| Failure::new("new process", "make a socket for", e))?;
     match fork_alone(Namespaces::NONE, None)? {
         Forked::Parent(stage) => Ok(Prepared::Parent(Birth { maker: ours, stage })),
         Forked::Child => {
@@ -196,7 +196,7 @@ fn go_between<T>(maker: &OwnedFd, prepare: impl FnOnce(&OwnedFd) -> Result<Ready
     let mut namespaces = Namespaces::NONE;
     if let Some(outer) = inside {
         move_into_link_name_space(outer.as_fd(), Some(LinkNameSpaceType::ProcessID))
-            .map_err(|e| Error::call("PID namespace", "enter", e))?;
+            .map_err(|e| Failure::new("PID namespace", "enter", e))?;
         drop(outer);
         become_sibling(Namespaces::NONE, None)?;
         namespaces = Namespaces(libc::CLONE_NEWPID as u64);
@@ -234,7 +234,8 @@ fn become_sibling(namespaces: Namespaces, cgroup: Option<BorrowedFd<'_>>) -> Res
 /// The kernel's error.
 pub fn hide() -> Result<()> {
     let not = rustix::process::DumpableBehavior::NotDumpable;
-    rustix::process::set_dumpable_behavior(not).map_err(|e| Error::call("process", "hide", e))
+    rustix::process::set_dumpable_behavior(not)
+        .map_err(|e| Failure::new("process", "hide", e).into())
 }
 
 /// Reverts [`hide`]: processes of this user that may trace its other processes with these capabilities may
@@ -244,7 +245,8 @@ pub fn hide() -> Result<()> {
 /// The kernel's error.
 pub fn show() -> Result<()> {
     let normal = rustix::process::DumpableBehavior::Dumpable;
-    rustix::process::set_dumpable_behavior(normal).map_err(|e| Error::call("process", "show", e))
+    rustix::process::set_dumpable_behavior(normal)
+        .map_err(|e| Failure::new("process", "show", e).into())
 }
 
 /// Waits for the child behind a pidfd to end and returns how it did.
@@ -261,7 +263,7 @@ pub fn collect(child: BorrowedFd<'_>) -> Result<Exit> {
                 return Ok(code.or(signal).unwrap_or(Exit::Code(1)));
             }
             Ok(None) | Err(rustix::io::Errno::INTR) => {}
-            Err(e) => return Err(Error::call("child", "wait", e)),
+            Err(e) => return Err(Failure::new("child", "wait", e).into()),
         }
     }
 }
@@ -272,22 +274,23 @@ pub fn collect(child: BorrowedFd<'_>) -> Result<Exit> {
 /// It has ended and is reaped, or /proc belongs to another PID namespace.
 pub fn pid_of(pidfd: BorrowedFd<'_>) -> Result<Pid> {
     let path = format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd());
-    let text = std::fs::read_to_string(&path).map_err(|e| Error::path(&path, "read", e))?;
+    let text = std::fs::read_to_string(&path).map_err(|e| Failure::path(&path, "read", e))?;
     let number = text.lines().find_map(|l| l.strip_prefix("Pid:")?.trim().parse().ok());
     number.and_then(Pid::from_raw).ok_or(Error::Content { path: path.into(), found: text })
 }
 
 /// A descriptor for the process `pid`.
 pub fn pidfd(pid: Pid) -> Result<OwnedFd> {
-    rustix::process::pidfd_open(pid, PidfdFlags::empty())
-        .map_err(|e| Error::call(format!("process {}", pid.as_raw_nonzero()), "open a pidfd", e))
+    rustix::process::pidfd_open(pid, PidfdFlags::empty()).map_err(|e| {
+        Failure::new(format!("process {}", pid.as_raw_nonzero()), "open a pidfd", e).into()
+    })
 }
 
 /// Sends a signal to the process behind a pidfd; succeeds if it has ended.
 pub fn signal(pidfd: impl AsFd, signal: Signal) -> Result<()> {
     match rustix::process::pidfd_send_signal(pidfd, signal) {
         Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
-        Err(e) => Err(Error::call("process", "send a signal", e)),
+        Err(e) => Err(Failure::new("process", "send a signal", e).into()),
     }
 }
 
@@ -324,7 +327,7 @@ pub fn reap() -> Result<Option<(Pid, Exit)>> {
             }
             Ok(None) | Err(rustix::io::Errno::CHILD) => return Ok(None),
             Err(rustix::io::Errno::INTR) => {}
-            Err(e) => return Err(Error::call("children", "wait", e)),
+            Err(e) => return Err(Failure::new("children", "wait", e).into()),
         }
     }
 }
@@ -344,7 +347,7 @@ pub fn wait_or_stop(pid: Pid) -> Result<Option<Exit>> {
                 }
             }
             Ok(None) | Err(rustix::io::Errno::INTR) => {}
-            Err(e) => return Err(Error::call("child", "wait", e)),
+            Err(e) => return Err(Failure::new("child", "wait", e).into()),
         }
     }
 }
@@ -409,7 +412,9 @@ const SHORT_SLICE: u64 = 100_000;
 /// runs sooner after a wake-up (since Linux 6.12; no effect before). For threads that must be on
 /// time. Another scheduling policy is left unchanged.
 pub fn prefer_short_slices() -> Result<()> {
-    let fail = |operation| move || Error::call("thread", operation, io::Error::last_os_error());
+    let fail = |operation| {
+        move || Error::from(Failure::new("thread", operation, io::Error::last_os_error()))
+    };
     #[allow(clippy::cast_possible_truncation, reason = "48 bytes")]
     let size = std::mem::size_of::<SchedulingAttributes>() as u32;
     let mut attributes = SchedulingAttributes { size, ..SchedulingAttributes::default() };
@@ -433,7 +438,7 @@ pub fn prefer_short_slices() -> Result<()> {
 /// Requests SIGKILL when the parent ends; `false` withdraws the request.
 pub fn die_with_parent(on: bool) -> Result<()> {
     rustix::process::set_parent_process_death_signal(on.then_some(Signal::KILL))
-        .map_err(|e| Error::call("parent-death signal", "set", e))
+        .map_err(|e| Failure::new("parent-death signal", "set", e).into())
 }
 
 /// Closes every descriptor above the standard three except `keep`.
@@ -498,7 +503,7 @@ pub fn signalfd(signals: &[i32]) -> Result<OwnedFd> {
     // SAFETY: the set is initialised and only read.
     let fd = unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
     if fd < 0 {
-        return Err(Error::call("signalfd", "create", io::Error::last_os_error()));
+        return Err(Failure::new("signalfd", "create", io::Error::last_os_error()).into());
     }
     // SAFETY: the kernel has just given us this descriptor and nobody else knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
@@ -579,7 +584,7 @@ pub fn exit_now(code: i32) -> ! {
 /// EINVAL if there is more than one thread; else as [`fork`].
 pub fn fork_alone(namespaces: Namespaces, cgroup: Option<BorrowedFd<'_>>) -> Result<Forked> {
     if let Err(source) = has_one_thread() {
-        return Err(Error::call("process with several threads", "fork", source));
+        return Err(Failure::new("process with several threads", "fork", source).into());
     }
     // SAFETY: the kernel has just confirmed a single thread, and only it could start another.
     unsafe { fork(namespaces, cgroup) }

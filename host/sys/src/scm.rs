@@ -12,7 +12,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags,
 };
 
-use crate::{Error, Result};
+use crate::{Failure, Result};
 
 /// Most descriptors in one message.
 pub const MAX_FDS: usize = 16;
@@ -25,11 +25,12 @@ pub fn send(socket: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Result<u
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
-        return Err(Error::call(
+        return Err(Failure::new(
             "socket",
             "send so many descriptors",
             std::io::Error::from(std::io::ErrorKind::InvalidInput),
-        ));
+        )
+        .into());
     }
     loop {
         match rustix::net::sendmsg(
@@ -40,7 +41,7 @@ pub fn send(socket: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Result<u
         ) {
             Ok(n) => return Ok(n),
             Err(rustix::io::Errno::INTR) => {}
-            Err(e) => return Err(Error::call("socket", "send", e)),
+            Err(e) => return Err(Failure::new("socket", "send", e).into()),
         }
     }
 }
@@ -58,7 +59,7 @@ pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> Result<(usize, Vec<Owned
         ) {
             Ok(r) => break r.bytes,
             Err(rustix::io::Errno::INTR) => {}
-            Err(e) => return Err(Error::call("socket", "receive", e)),
+            Err(e) => return Err(Failure::new("socket", "receive", e).into()),
         }
     };
     let mut fds = Vec::new();
@@ -100,5 +101,5 @@ fn peer(socket: impl AsFd) -> Result<libc::ucred> {
         return Ok(cred);
     }
     let source = std::io::Error::last_os_error();
-    Err(Error::call("socket", "read the peer's credentials", source))
+    Err(Failure::new("socket", "read the peer's credentials", source).into())
 }

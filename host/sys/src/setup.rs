@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::Mode;
 use rustix::mount::{MountFlags, UnmountFlags};
 
-use crate::{Error, Result};
+use crate::{Error, Failure, Result};
 
 /// Ownership and permissions of a file or directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,9 +106,9 @@ pub struct Real;
 impl Setup for Real {
     fn mount(&self, fstype: &str, target: &Path, flags: MountFlags, data: &str) -> Result<()> {
         let text = CString::new(data)
-            .map_err(|e| Error::path(target, "mount", std::io::Error::from(e)))?;
+            .map_err(|e| Failure::path(target, "mount", std::io::Error::from(e)))?;
         rustix::mount::mount(fstype, target, fstype, flags, Some(text.as_c_str()))
-            .map_err(|e| Error::path(target, mount_operation(fstype), e))
+            .map_err(|e| Failure::path(target, mount_operation(fstype), e).into())
     }
 
     fn bind(&self, source: &Path, target: &Path, deep: bool) -> Result<()> {
@@ -117,27 +117,27 @@ impl Setup for Real {
         } else {
             rustix::mount::mount_bind(source, target)
         };
-        done.map_err(|e| Error::path(source, "bind", e))
+        done.map_err(|e| Failure::path(source, "bind", e).into())
     }
 
     fn read_only(&self, target: &Path) -> Result<()> {
         let flags = MountFlags::BIND | MountFlags::RDONLY | locked_flags(target);
         rustix::mount::mount_remount(target, flags, "")
-            .map_err(|e| Error::path(target, "remount read-only", e))
+            .map_err(|e| Failure::path(target, "remount read-only", e).into())
     }
 
     fn read_write(&self, target: &Path) -> Result<()> {
         let flags = MountFlags::BIND | locked_flags(target);
         rustix::mount::mount_remount(target, flags, "")
-            .map_err(|e| Error::path(target, "remount writable", e))
+            .map_err(|e| Failure::path(target, "remount writable", e).into())
     }
 
     fn mkdir(&self, path: &Path, mode: u32) -> Result<()> {
         match rustix::fs::mkdir(path, Mode::from_raw_mode(mode)) {
             Ok(()) => rustix::fs::chmod(path, Mode::from_raw_mode(mode))
-                .map_err(|e| Error::path(path, "set permissions of directory", e)),
+                .map_err(|e| Failure::path(path, "set permissions of directory", e).into()),
             Err(rustix::io::Errno::EXIST) => Ok(()),
-            Err(e) => Err(Error::path(path, "make directory", e)),
+            Err(e) => Err(Failure::path(path, "make directory", e).into()),
         }
     }
 
@@ -145,16 +145,16 @@ impl Setup for Real {
         let (uid, gid) =
             (rustix::fs::Uid::from_raw(access.uid), rustix::fs::Gid::from_raw(access.gid));
         rustix::fs::chown(path, Some(uid), Some(gid))
-            .map_err(|e| Error::path(path, "change the owner of", e))?;
+            .map_err(|e| Failure::path(path, "change the owner of", e))?;
         // A change of owner clears a file's set-id bits.
         rustix::fs::chmod(path, Mode::from_raw_mode(access.mode))
-            .map_err(|e| Error::path(path, "set permissions of", e))
+            .map_err(|e| Failure::path(path, "set permissions of", e).into())
     }
 
     fn write(&self, path: &Path, content: &[u8], mode: u32) -> Result<()> {
-        std::fs::write(path, content).map_err(|e| Error::path(path, "write", e))?;
+        std::fs::write(path, content).map_err(|e| Failure::path(path, "write", e))?;
         rustix::fs::chmod(path, Mode::from_raw_mode(mode))
-            .map_err(|e| Error::path(path, "set permissions of file", e))
+            .map_err(|e| Failure::path(path, "set permissions of file", e).into())
     }
 
     fn copy(&self, from: &Path, to: &Path, mode: u32) -> Result<()> {
@@ -162,17 +162,18 @@ impl Setup for Real {
             let mut target = std::fs::File::create(to)?;
             std::io::copy(&mut source, &mut target)
         });
-        copied.map_err(|e| Error::path(from, "copy", e))?;
+        copied.map_err(|e| Failure::path(from, "copy", e))?;
         rustix::fs::chmod(to, Mode::from_raw_mode(mode))
-            .map_err(|e| Error::path(to, "set permissions of file", e))
+            .map_err(|e| Failure::path(to, "set permissions of file", e).into())
     }
 
     fn symlink(&self, points_to: &str, path: &Path) -> Result<()> {
-        rustix::fs::symlink(points_to, path).map_err(|e| Error::path(path, "make symbolic link", e))
+        rustix::fs::symlink(points_to, path)
+            .map_err(|e| Failure::path(path, "make symbolic link", e).into())
     }
 
     fn device(&self, path: &Path, major: u32, minor: u32, mode: u32) -> Result<()> {
-        let fail = |e| Error::path(path, "make device", e);
+        let fail = |e| Error::from(Failure::path(path, "make device", e));
         rustix::fs::mknodat(
             rustix::fs::CWD,
             path,
@@ -185,7 +186,8 @@ impl Setup for Real {
     }
 
     fn change_root(&self, root: &Path) -> Result<()> {
-        let fail = |operation| move |e: rustix::io::Errno| Error::path(root, operation, e);
+        let fail =
+            |operation| move |e: rustix::io::Errno| Error::from(Failure::path(root, operation, e));
         rustix::process::chdir(root).map_err(fail("enter"))?;
         // The old root is stacked on the new one at "." and unmounted there.
         rustix::process::pivot_root(".", ".").map_err(fail("pivot to"))?;
@@ -197,7 +199,7 @@ impl Setup for Real {
         // The kernel keeps 64 bytes; a longer name is cut to its first label.
         let short = if name.len() > 64 { name.split('.').next().unwrap_or(name) } else { name };
         let cut = &short.as_bytes()[..short.len().min(64)];
-        rustix::system::sethostname(cut).map_err(|e| Error::call("host name", "set", e))
+        rustix::system::sethostname(cut).map_err(|e| Failure::new("host name", "set", e).into())
     }
 }
 
@@ -252,7 +254,9 @@ impl Recorder {
 impl Setup for Recorder {
     fn mount(&self, fstype: &str, target: &Path, _: MountFlags, data: &str) -> Result<()> {
         if self.refuse.iter().any(|r| r == target) {
-            return Err(Error::path(target, mount_operation(fstype), rustix::io::Errno::INVAL));
+            return Err(
+                Failure::path(target, mount_operation(fstype), rustix::io::Errno::INVAL).into()
+            );
         }
         self.note(format!("mount {fstype} {} {data}", target.display()).trim_end().to_owned())
     }

@@ -1,6 +1,6 @@
 //! Errors of a capture: the part, the operation, the reason.
 
-use std::io;
+use netloom_sys::Failure;
 
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -22,16 +22,8 @@ pub enum Error {
         what: &'static str,
     },
     /// A system call failed.
-    #[error("{object}: {operation}")]
-    Call {
-        /// The object.
-        object: String,
-        /// The operation tried.
-        operation: &'static str,
-        /// The kernel's error.
-        #[source]
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Failed(#[from] Failure),
     /// An engine returned bytes that are no packet blocks.
     #[error("interface {index}: what its ring holds is not made of packet blocks")]
     Blocks {
@@ -61,15 +53,4 @@ pub enum Error {
     /// libpcap.
     #[error(transparent)]
     Libpcap(#[from] netloom_libpcap::Error),
-}
-
-impl Error {
-    /// An error of a call on `object`.
-    pub(crate) fn call(
-        object: impl Into<String>,
-        operation: &'static str,
-        source: impl Into<io::Error>,
-    ) -> Self {
-        Error::Call { object: object.into(), operation, source: source.into() }
-    }
 }

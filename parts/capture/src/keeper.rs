@@ -6,7 +6,7 @@
 //! line may cover less than a second; the last two columns add up to the ledger. A failure to write
 //! a line does not end a capture.
 
-use netloom_sys::clock;
+use netloom_sys::{Failure, clock};
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::OwnedFd;
@@ -18,9 +18,9 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 
+use crate::Result;
 use crate::ledger::Ledger;
 use crate::shared::{End, Shared};
-use crate::{Error, Result};
 
 /// Interval of checks.
 const LOOK: Duration = Duration::from_millis(100);
@@ -151,10 +151,10 @@ impl StatisticsFile {
         let object = || path.display().to_string();
         let mut how = File::options();
         let file = how.write(true).create(true).truncate(false).mode(0o600).open(&path);
-        let file = file.map_err(|e| Error::call(object(), "create", e))?;
+        let file = file.map_err(|e| Failure::new(object(), "create", e))?;
         netloom_disk::lock(&file, &path)?;
         if file.metadata().is_ok_and(|found| found.is_file()) {
-            file.set_len(0).map_err(|e| Error::call(object(), "empty", e))?;
+            file.set_len(0).map_err(|e| Failure::new(object(), "empty", e))?;
         }
         Ok(StatisticsFile { file, since: Instant::now(), before: Ledger::default() })
     }

@@ -8,7 +8,7 @@
 //! Invariant: capture threads never wait for the writer. The writer merges chunks of several
 //! interfaces.
 
-use netloom_sys::clock;
+use netloom_sys::{Failure, clock};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -360,7 +360,7 @@ fn thread<T: Send + 'static>(
     run: impl FnOnce() -> T + Send + 'static,
 ) -> Result<JoinHandle<T>> {
     let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(run);
-    spawned.map_err(|e| Error::call(format!("thread {name:?}"), "start", e))
+    spawned.map_err(|e| Failure::new(format!("thread {name:?}"), "start", e).into())
 }
 
 /// A thread's result; `None` if it has panicked, which is reported.

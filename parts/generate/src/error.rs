@@ -1,6 +1,6 @@
 //! Failures of sending and receiving frames.
 
-use std::io;
+use netloom_sys::Failure;
 
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -27,20 +27,9 @@ pub enum Error {
     /// A capture file is malformed.
     #[error(transparent)]
     Pcap(#[from] netloom_pcap::Error),
-    /// A capture file could not be opened.
-    #[error("capture file: open")]
-    Open(#[source] io::Error),
-    /// A thread could not be started or could not enter a namespace.
-    #[error("{object}: {operation}")]
-    Call {
-        /// The object of the operation.
-        object: String,
-        /// The operation.
-        operation: &'static str,
-        /// The cause.
-        #[source]
-        source: io::Error,
-    },
+    /// A capture file could not be opened, a thread not be started, or a namespace not be entered.
+    #[error(transparent)]
+    Failed(#[from] Failure),
     /// A frame exceeds the interface's limit.
     #[error("interface {index}: send frames of {length} bytes: it takes at most {most}")]
     TooLong {
@@ -81,14 +70,4 @@ pub enum Error {
         /// The object that disappeared.
         object: String,
     },
-}
-
-impl Error {
-    pub(crate) fn call(
-        object: impl Into<String>,
-        operation: &'static str,
-        source: impl Into<io::Error>,
-    ) -> Error {
-        Error::Call { object: object.into(), operation, source: source.into() }
-    }
 }

@@ -6,9 +6,9 @@
 use std::os::fd::{AsFd, OwnedFd};
 
 use netloom_ebpf::generate::Pass;
-use netloom_sys::namespace;
+use netloom_sys::{Failure, namespace};
 
-use crate::{Error, Result};
+use crate::Result;
 
 /// Location of the peer.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub(crate) fn reach(index: u32, far: Option<&FarEnd>) -> Result<Reached> {
     let mut socket = netloom_netlink::Socket::open_to_ask()?;
     let Some(link) = socket.link(index)? else {
         let gone = std::io::Error::from(rustix::io::Errno::NODEV);
-        return Err(Error::call(format!("interface {index}"), "look at", gone));
+        return Err(Failure::new(format!("interface {index}"), "look at", gone).into());
     };
     match (link.peer, link.peer_netns) {
         (None, _) => Ok(Reached::None),
@@ -50,16 +50,14 @@ pub(crate) fn reach(index: u32, far: Option<&FarEnd>) -> Result<Reached> {
 /// Attaches on a short-lived thread that enters the namespace.
 fn there(far: &FarEnd) -> Result<Option<Pass>> {
     let work = || {
-        namespace::enter_network(far.netns.as_fd()).map_err(|e| {
-            let source = std::io::Error::other(e);
-            Error::call("namespace of the other end", "enter", source)
-        })?;
+        namespace::enter_network(far.netns.as_fd())
+            .map_err(Failure::of("namespace of the other end", "enter"))?;
         Ok(Pass::attach(far.index)?)
     };
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("netloom-far".to_owned());
         let started = thread.spawn_scoped(scope, work);
-        let started = started.map_err(|e| Error::call("thread", "start", e))?;
+        let started = started.map_err(|e| Failure::new("thread", "start", e))?;
         started.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
+use netloom_sys::Failure;
 use netloom_traffic::{FCS, Rate, Replay, Speed, Tempo};
 
 use crate::clock::Clock;
@@ -143,7 +144,7 @@ impl Replayer {
             let reader = std::thread::Builder::new().name("netloom-read".to_owned());
             reader
                 .spawn_scoped(scope, move || read(open, rounds, by_time, &to, stop))
-                .map_err(|e| Error::call("thread", "start", e))?;
+                .map_err(|e| Failure::new("thread", "start", e))?;
             // After the reader has started, which should not have priority.
             let eager = playing.paced.then(Priority::new);
             playing.preferred = eager.as_ref().is_some_and(Priority::is_raised);

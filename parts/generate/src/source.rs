@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::SyncSender;
 
 use netloom_pcap::read::{Item, Packet, Reader};
+use netloom_sys::Failure;
 
+use crate::Result;
 use crate::order::Order;
 use crate::report::Skipped;
-use crate::{Error, Result};
 
 /// Bytes of a batch.
 const BATCH: usize = 1 << 18;
@@ -124,7 +125,10 @@ pub(crate) fn read<R: Read>(
 ) {
     let mut round = 0;
     while (rounds == 0 || round < rounds) && !stop.load(Ordering::Relaxed) {
-        match open().map_err(Error::Open).and_then(|file| once(file, by_time, to)) {
+        match open()
+            .map_err(|e| Failure::new("capture file", "open", e).into())
+            .and_then(|file| once(file, by_time, to))
+        {
             Ok(true) => round += 1,
             Ok(false) => return,
             Err(e) => {

@@ -8,8 +8,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
+use netloom_sys::Failure;
+
+use crate::Result;
 use crate::lock::lock;
-use crate::{Error, Result};
 
 /// The work's result, or a panic's payload.
 pub(crate) type Outcome<T> = std::result::Result<T, Box<dyn Any + Send>>;
@@ -53,8 +55,7 @@ impl<T: Send + 'static> Background<T> {
             }
         };
         let thread = thread::Builder::new().name("netloom-attach".to_owned()).spawn(body);
-        let object = "thread \"netloom-attach\"".to_owned();
-        let failed = |source| Error::Call { object, operation: "start", source };
+        let failed = Failure::of("thread \"netloom-attach\"", "start");
         Ok(Background { slot, thread: Some(thread.map_err(failed)?) })
     }
 }

@@ -1,6 +1,6 @@
 //! Failures of a measurement.
 
-use std::io;
+use netloom_sys::Failure;
 
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -104,16 +104,8 @@ pub enum Error {
         reason: String,
     },
     /// A thread could not be started.
-    #[error("{object}: {operation}")]
-    Call {
-        /// The object of the operation.
-        object: String,
-        /// The operation.
-        operation: &'static str,
-        /// The cause.
-        #[source]
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Failed(#[from] Failure),
 }
 
 fn or(remedy: &str) -> String {

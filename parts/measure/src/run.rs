@@ -10,12 +10,12 @@ use std::sync::Arc;
 use std::thread;
 
 use netloom_marking::Schedule;
-use netloom_sys::describe;
+use netloom_sys::{Failure, describe};
 
+use crate::Result;
 use crate::lock::lock;
 use crate::shared::{Shared, Waited};
 use crate::{Closed, Told};
-use crate::{Error, Result};
 
 /// Lag in blocks above which reading skips to blocks that are still readable: a clock was stepped ahead, or
 /// the machine stood still.
@@ -34,8 +34,7 @@ pub(crate) fn spawn(shared: Arc<Shared>) -> Result<()> {
         shared.set_ended();
     };
     let thread = thread::Builder::new().name("netloom-measure".to_owned()).spawn(body);
-    let object = "thread \"netloom-measure\"".to_owned();
-    thread.map(drop).map_err(|source| Error::Call { object, operation: "start", source })
+    thread.map(drop).map_err(|e| Failure::new("thread \"netloom-measure\"", "start", e).into())
 }
 
 fn said(panic: &(dyn Any + Send)) -> &str {

@@ -15,7 +15,7 @@ use std::io::{self, Seek, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use netloom_sys::process::{self, Exit};
-use netloom_sys::{disposition, scm};
+use netloom_sys::{Failure, disposition, scm};
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::MemfdFlags;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use self::screen::Screen;
 use crate::entry::{Door, Task, check_root, node_environment};
+use crate::error::failed;
 use crate::{Error, Result};
 
 /// Signals forwarded from the caller to the program. Key signals come from the node's own terminal instead.
@@ -90,13 +91,12 @@ impl Call {
     /// The task would show the caller's files to the node, or the kernel refuses.
     pub fn prepare(door: &Door, task: &Task) -> Result<Call> {
         check_root(door, task)?;
-        let fail = |operation| Error::system(&door.node, operation);
+        let fail = |operation| failed(&door.node, operation);
         let terminal = terminal_size();
         let keys_are_screens = terminal.is_some();
         let ignored = PASSED_ON.iter().map(|s| s.as_raw()).filter(|s| disposition::is_ignored(*s));
-        let order = order(door, task, terminal, ignored.collect()).map_err(|e| {
-            fail("write its command")(netloom_sys::Error::call("command", "write", e))
-        })?;
+        let order = order(door, task, terminal, ignored.collect())
+            .map_err(|e| fail("write its command")(Failure::new("command", "write", e).into()))?;
         let mut caught: Vec<i32> = PASSED_ON.iter().map(|s| s.as_raw()).collect();
         if keys_are_screens {
             caught.push(Signal::WINCH.as_raw());
@@ -167,7 +167,7 @@ fn terminal_size() -> Option<(u16, u16)> {
 
 fn socket() -> netloom_sys::Result<(OwnedFd, OwnedFd)> {
     rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
-        .map_err(|e| netloom_sys::Error::call("socket pair", "make", e))
+        .map_err(|e| Failure::new("socket pair", "make", e).into())
 }
 
 /// Writes the order to an unnamed file. The node's environment overrides the caller's.

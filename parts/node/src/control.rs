@@ -9,13 +9,14 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
-use netloom_sys::process::wait_readable;
 use netloom_sys::scm;
+use netloom_sys::{Failure, process::wait_readable};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 
+use crate::error::failed;
 use crate::{Error, Result};
 
 /// Largest message in bytes.
@@ -117,24 +118,20 @@ impl Connection {
         path: &Path,
         patience: Option<Duration>,
     ) -> Result<Option<Connection>> {
-        let fail = |e: rustix::io::Errno| Error::Control {
-            node: node.to_owned(),
-            operation: "connect",
-            source: e.into(),
-        };
+        let fail = Failure::of(talk(node), "connect");
         let socket = rustix::net::socket_with(
             AddressFamily::UNIX,
             SocketType::SEQPACKET,
             SocketFlags::CLOEXEC,
             None,
         )
-        .map_err(fail)?;
-        set_socket_timeout(&socket, Timeout::Send, patience).map_err(fail)?;
-        let address = SocketAddrUnix::new(path).map_err(fail)?;
+        .map_err(&fail)?;
+        set_socket_timeout(&socket, Timeout::Send, patience).map_err(&fail)?;
+        let address = SocketAddrUnix::new(path).map_err(&fail)?;
         match rustix::net::connect(&socket, &address) {
             Ok(()) => Ok(Some(Connection { socket, node: node.to_owned() })),
             Err(rustix::io::Errno::NOENT | rustix::io::Errno::CONNREFUSED) => Ok(None),
-            Err(e) => Err(fail(e)),
+            Err(e) => Err(fail(e).into()),
         }
     }
 
@@ -171,9 +168,7 @@ impl Connection {
     /// [`Connection::send`] with descriptors attached.
     pub fn send_with(&self, request: &Request, fds: &[BorrowedFd<'_>]) -> Result<()> {
         let bytes = serde_json::to_vec(request).map_err(|e| self.fail("ask", e.into()))?;
-        scm::send(&self.socket, &bytes, fds)
-            .map(drop)
-            .map_err(Error::system(&self.node, "ask its init"))
+        scm::send(&self.socket, &bytes, fds).map(drop).map_err(failed(&self.node, "ask its init"))
     }
 
     /// Waits for an answer. `Ok(None)` when the init ended.
@@ -182,7 +177,7 @@ impl Connection {
         let n = match scm::receive(&self.socket, &mut buffer) {
             Ok((n, _)) => n,
             Err(e) if e.raw_os_error() == Some(rustix::io::Errno::CONNRESET.raw_os_error()) => 0,
-            Err(e) => return Err(Error::system(&self.node, "hear from its init")(e)),
+            Err(e) => return Err(failed(&self.node, "hear from its init")(e)),
         };
         if n == 0 {
             return Ok(None);
@@ -193,8 +188,13 @@ impl Connection {
     }
 
     fn fail(&self, operation: &'static str, source: io::Error) -> Error {
-        Error::Control { node: self.node.clone(), operation, source }
+        Failure::new(talk(&self.node), operation, source).into()
     }
+}
+
+/// The exchange with a node's init, in errors.
+fn talk(node: &str) -> String {
+    format!("node {node:?}: init")
 }
 
 impl std::os::fd::AsFd for Connection {

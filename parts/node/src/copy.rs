@@ -17,7 +17,7 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use netloom_sys::process;
+use netloom_sys::{Failure, process};
 use rustix::fs::{Mode, OFlags};
 
 use crate::{Error, Result};
@@ -43,14 +43,14 @@ pub struct Summary {
 /// # Errors
 /// The init has ended, or belongs to another user.
 pub fn open_root(node: &str, init: BorrowedFd<'_>) -> Result<OwnedFd> {
-    let fail = |operation, source| Error::Control { node: node.to_owned(), operation, source };
+    let fail = |operation, source| Failure::new(format!("node {node:?}: init"), operation, source);
     let pid = pid_of(init).map_err(|e| fail("find its process", e))?;
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = rustix::fs::open(format!("/proc/{pid}/root"), flags, Mode::empty())
         .map_err(|e| fail("open its root directory", e.into()))?;
     // Still alive now, so the pid was not reused when the path was opened.
     if process::has_ended(init) {
-        return Err(fail("open its root directory", io::Error::other("it has ended")));
+        return Err(fail("open its root directory", io::Error::other("it has ended")).into());
     }
     Ok(root)
 }
@@ -69,7 +69,7 @@ fn pid_of(pidfd: BorrowedFd<'_>) -> io::Result<u32> {
 /// must exist. A source that ends in `.` means the content of the directory.
 ///
 /// # Errors
-/// [`Error::Copy`] with the failing path, starting as given. Entries already copied into an existing
+/// [`Error::Failed`] with the failing path, starting as given. Entries already copied into an existing
 /// directory stay; no half-copied entry does. Without openat2 (Linux 5.6) nothing is copied.
 pub fn into_node(root: BorrowedFd<'_>, source: &Path, destination: &str) -> Result<Summary> {
     let from = Given::new(Side::Host, source.as_os_str());
@@ -89,6 +89,6 @@ pub fn out_of_node(root: BorrowedFd<'_>, source: &str, destination: &Path) -> Re
 
 /// For `map_err` on system calls.
 fn fail<E: Into<io::Error>>(path: &str, operation: &'static str) -> impl FnOnce(E) -> Error {
-    let path = path.to_owned();
-    move |source| Error::Copy { path, operation, source: source.into() }
+    let failed = Failure::of(path, operation);
+    move |source| failed(source.into()).into()
 }

@@ -11,13 +11,14 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
 
-use netloom_sys::caps::Grant;
 use netloom_sys::cgroup::Join;
 use netloom_sys::process::{self, Exit, Forked, Namespaces, Prepared, Ready};
 use netloom_sys::terminal::Foreground;
+use netloom_sys::{Failure, caps::Grant};
 use netloom_sys::{disposition, keyring, namespace};
 use rustix::process::{Pid, Signal};
 
+use crate::error::failed;
 use crate::{Error, Result};
 
 /// Everything needed to enter a node, as the lab process hands it out.
@@ -116,16 +117,16 @@ pub fn run(door: &Door, task: &Task) -> Result<Exit> {
     door.check_entry()?;
     let directory = std::env::current_dir().ok();
     let passed: Vec<i32> = PASSED_ON.iter().map(|s| s.as_raw()).collect();
-    let signals = process::catch(&passed).map_err(Error::system(&door.node, "catch signals"))?;
+    let signals = process::catch(&passed).map_err(failed(&door.node, "catch signals"))?;
     let ignored = Ignored::now();
     let stdin = io::stdin();
     let front = if task.own_group { Foreground::remember(&stdin) } else { None };
     // Nobody writes to this pipe; its end closes when this process ends.
     let (caller, held) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
-        .map_err(|e| netloom_sys::Error::call("pipe", "make", e))
-        .map_err(Error::system(&door.node, "enter"))?;
+        .map_err(Failure::of("pipe", "make"))
+        .map_err(failed(&door.node, "enter"))?;
     let forked = process::fork_prepared(|maker| prepare(door, task, (maker, &caller)))
-        .map_err(Error::system(&door.node, "fork"))?;
+        .map_err(failed(&door.node, "fork"))?;
     match forked {
         Prepared::Child(()) => {
             let program = Program { door, task, directory, front: front.as_ref(), ignored };
@@ -136,7 +137,7 @@ pub fn run(door: &Door, task: &Task) -> Result<Exit> {
             let deputy = birth.finish();
             // It has ended, or ends when its pipe closes.
             let _ = process::wait_or_stop(stage);
-            let deputy = deputy.map_err(Error::system(&door.node, "enter"))?;
+            let deputy = deputy.map_err(failed(&door.node, "enter"))?;
             let exit = parent_wait(&door.node, &deputy, &signals);
             drop(held);
             exit
@@ -171,7 +172,7 @@ fn prepare(
 fn group_alone(dir: BorrowedFd<'_>) -> netloom_sys::Result<OwnedFd> {
     namespace::without_parents(dir)
         .or_else(|_| dir.try_clone_to_owned())
-        .map_err(|e| netloom_sys::Error::call("cgroup", "copy", e))
+        .map_err(|e| Failure::new("cgroup", "copy", e).into())
 }
 
 /// The caller's deputy in the node: starts the program, forwards signals, and ends everything the program has
@@ -335,11 +336,11 @@ fn parent_wait(node: &str, deputy: &OwnedFd, signals: &OwnedFd) -> Result<Exit> 
         let _ = rustix::event::poll(&mut fds, None);
         while let Some(number) = process::next_signal(signals) {
             if let Some(signal) = Signal::from_named_raw(number) {
-                process::signal(deputy, signal).map_err(Error::system(node, "pass a signal on"))?;
+                process::signal(deputy, signal).map_err(failed(node, "pass a signal on"))?;
             }
         }
         if process::has_ended(deputy.as_fd()) {
-            return process::collect(deputy.as_fd()).map_err(Error::system(node, "wait for"));
+            return process::collect(deputy.as_fd()).map_err(failed(node, "wait for"));
         }
     }
 }

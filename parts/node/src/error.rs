@@ -1,6 +1,9 @@
 //! Failures of a node, with the node's name and the operation.
 
+use std::error::Error as StdError;
 use std::io;
+
+use netloom_sys::Failure;
 
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -9,17 +12,9 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A call of the system layer failed.
-    #[error("node {node:?}: {operation}")]
-    System {
-        /// The node.
-        node: String,
-        /// The operation.
-        operation: &'static str,
-        /// The cause.
-        #[source]
-        source: netloom_sys::Error,
-    },
+    /// The system refused, or the exchange with an init or the spawner failed.
+    #[error(transparent)]
+    Failed(#[from] Failure),
     /// A node's init reported a failure.
     #[error("node {node:?}: {report}")]
     Init {
@@ -27,26 +22,6 @@ pub enum Error {
         node: String,
         /// The init's words.
         report: String,
-    },
-    /// The exchange with a node's init failed.
-    #[error("node {node:?}: init: {operation}")]
-    Control {
-        /// The node.
-        node: String,
-        /// The operation.
-        operation: &'static str,
-        /// The failure.
-        #[source]
-        source: io::Error,
-    },
-    /// The spawner is gone or sent an invalid answer.
-    #[error("spawner: {operation}")]
-    Spawner {
-        /// The operation.
-        operation: &'static str,
-        /// The failure.
-        #[source]
-        source: io::Error,
     },
     /// The spawner could not carry out a request.
     #[error("spawner: {report}")]
@@ -72,17 +47,6 @@ pub enum Error {
         /// The node.
         node: String,
     },
-    /// A file could not be copied into or out of a node.
-    #[error("{path}: {operation}")]
-    Copy {
-        /// The path, as the user gave it.
-        path: String,
-        /// The operation.
-        operation: &'static str,
-        /// The cause.
-        #[source]
-        source: io::Error,
-    },
     /// A program could not be started in a node.
     #[error("{program}: {source}")]
     Program {
@@ -93,13 +57,11 @@ pub enum Error {
     },
 }
 
-impl Error {
-    /// For `map_err` on calls of the system layer.
-    pub(crate) fn system(
-        node: &str,
-        operation: &'static str,
-    ) -> impl FnOnce(netloom_sys::Error) -> Error {
-        let node = node.to_owned();
-        move |source| Error::System { node, operation, source }
-    }
+/// For `map_err`: a failure of `operation` on a node.
+pub(crate) fn failed<E: Into<Box<dyn StdError + Send + Sync>>>(
+    node: &str,
+    operation: &'static str,
+) -> impl Fn(E) -> Error {
+    let failed = Failure::of(format!("node {node:?}"), operation);
+    move |source| failed(source).into()
 }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use netloom_model::lab::{FileContent, FileSpec};
 use netloom_sys::setup::{Access, Setup, is_unmapped};
-use netloom_sys::{Error, Result};
+use netloom_sys::{Error, Failure, Result};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 
 /// Destination of a node's files.
@@ -145,7 +145,7 @@ impl<S: Setup> Files<'_, S> {
 }
 
 fn refused(file: &FileSpec, operation: &'static str, why: String) -> Error {
-    Error::call(format!("file {:?}", file.path), operation, io::Error::other(why))
+    Failure::new(format!("file {:?}", file.path), operation, io::Error::other(why)).into()
 }
 
 /// The third field of the passwd(5) or group(5) line whose first field is `name`.

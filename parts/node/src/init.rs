@@ -11,6 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use netloom_model::lab::Ready;
+use netloom_sys::Failure;
 use netloom_sys::caps::Grant;
 use netloom_sys::process::Ready as ReadyToFork;
 use netloom_sys::setup::{Real, Setup};
@@ -104,7 +105,7 @@ pub(crate) fn make_ready(
     let group = spec.v2_cgroup.as_deref().map(cgroup::open_dir).transpose()?;
     let group = group.map(|dir| namespace::without_parents(dir.as_fd())).transpose()?;
     let inside = outer.try_clone_to_owned();
-    let inside = inside.map_err(|e| netloom_sys::Error::path("PID namespace", "copy", e))?;
+    let inside = inside.map_err(|e| Failure::path("PID namespace", "copy", e))?;
     let groups = cgroup::open_v1(&spec.tasks)?;
     let outside = Outside { groups, ..Outside::set_up(spec, inherited)? };
     Grant::Privileged.limit()?;
@@ -496,7 +497,7 @@ fn libc_sigterm() -> i32 {
 /// The control socket, bound in the current directory.
 fn bind(index: usize) -> netloom_sys::Result<OwnedFd> {
     let name = socket_name(index);
-    let fail = |e: rustix::io::Errno| netloom_sys::Error::path(&name, "make control socket", e);
+    let fail = |e: rustix::io::Errno| Failure::path(&name, "make control socket", e);
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
         .map_err(fail)?;
@@ -519,7 +520,7 @@ fn open_log(spec: &NodeSpec) -> netloom_sys::Result<Option<[File; 2]>> {
     let open = |name: &String| {
         rustix::fs::open(name, flags, Mode::from_raw_mode(0o600))
             .map(File::from)
-            .map_err(|e| netloom_sys::Error::path(name, "open log", e))
+            .map_err(|e| Failure::path(name, "open log", e))
     };
     let [a, b] = log_names(spec.index);
     Ok(Some([open(&a)?, open(&b)?]))

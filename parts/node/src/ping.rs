@@ -15,10 +15,11 @@ use std::net::IpAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use netloom_sys::namespace;
+use netloom_sys::{Failure, namespace};
 use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, ipproto};
 
-use crate::{Error, Result};
+use crate::Result;
+use crate::error::failed;
 pub use pair::{Pace, one_pair};
 use rounds::{End, Rounds};
 
@@ -101,7 +102,7 @@ fn open_sockets(nodes: &[Prober<'_>], version: Version) -> Result<Vec<Option<Own
         namespace::enter_network(node.netns)
             .and_then(|()| open_socket(version))
             .map(Some)
-            .map_err(Error::system(node.name, "prepare to ping"))
+            .map_err(failed(node.name, "prepare to ping"))
     };
     let result = std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("ping-sockets".into());
@@ -113,8 +114,8 @@ fn open_sockets(nodes: &[Prober<'_>], version: Version) -> Result<Vec<Option<Own
         Ok(Err(panic)) => std::panic::resume_unwind(panic),
         Err(e) => {
             let name = nodes.first().map_or("", |node| node.name);
-            let refused = netloom_sys::Error::call("thread \"ping-sockets\"", "start", e);
-            Err(Error::system(name, "prepare to ping")(refused))
+            let refused = Failure::new("thread \"ping-sockets\"", "start", e);
+            Err(failed(name, "prepare to ping")(refused))
         }
     }
 }
@@ -126,5 +127,5 @@ fn open_socket(version: Version) -> netloom_sys::Result<OwnedFd> {
     };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     rustix::net::socket_with(family, SocketType::RAW, flags, Some(protocol))
-        .map_err(|e| netloom_sys::Error::call("ICMP socket", "open", e))
+        .map_err(|e| Failure::new("ICMP socket", "open", e).into())
 }

@@ -8,13 +8,14 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use netloom_sys::process::{self, Birth, Forked, Namespaces, Prepared};
-use netloom_sys::setup::Real;
+use netloom_sys::{Failure, setup::Real};
 use netloom_sys::{cgroup, disposition, feature, keyring, mountinfo, namespace, scm, title};
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 
+use crate::error::failed;
 use crate::init::{self, Inherited};
 use crate::root::Shared;
 use crate::spec::{NodeSpec, Prepare};
@@ -60,11 +61,11 @@ impl Spawner {
     /// The process has more than one thread, or the kernel refuses.
     pub fn start() -> Result<Spawner> {
         let (ours, theirs) = Self::socket()?;
-        let forked = process::fork_alone(Namespaces::NONE, None)
-            .map_err(Error::system("spawner", "fork"))?;
+        let forked =
+            process::fork_alone(Namespaces::NONE, None).map_err(failed("spawner", "fork"))?;
         match forked {
             Forked::Parent(pid) => {
-                let pidfd = process::pidfd(pid).map_err(Error::system("spawner", "watch"))?;
+                let pidfd = process::pidfd(pid).map_err(failed("spawner", "watch"))?;
                 Ok(Spawner { socket: ours, pid, pidfd })
             }
             Forked::Child => {
@@ -84,7 +85,7 @@ impl Spawner {
 
     /// The client for a spawner process that holds the peer of `socket`.
     pub fn of(socket: OwnedFd, pid: Pid) -> Result<Spawner> {
-        let pidfd = process::pidfd(pid).map_err(Error::system("spawner", "watch"))?;
+        let pidfd = process::pidfd(pid).map_err(failed("spawner", "watch"))?;
         Ok(Spawner { socket, pid, pidfd })
     }
 
@@ -164,7 +165,7 @@ impl Spawner {
 }
 
 fn lost(operation: &'static str, source: io::Error) -> Error {
-    Error::Spawner { operation, source }
+    Failure::new("spawner", operation, source).into()
 }
 
 fn send<T: Serialize>(socket: &OwnedFd, message: &T, fds: &[BorrowedFd<'_>]) -> io::Result<()> {

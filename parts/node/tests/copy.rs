@@ -72,7 +72,7 @@ fn read(path: PathBuf) -> String {
 /// The failure with its cause, as it is printed.
 fn why(result: Result<Summary>) -> String {
     let error = result.expect_err("the copy is refused");
-    assert!(matches!(error, Error::Copy { .. }), "{error:?}");
+    assert!(matches!(error, Error::Failed(_)), "{error:?}");
     let cause = std::error::Error::source(&error).unwrap().to_string();
     format!("{error}: {cause}")
 }

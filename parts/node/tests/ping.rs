@@ -24,7 +24,7 @@ fn new_space() -> Result<OwnedFd, netloom_sys::Error> {
         namespace::new_network()?;
         for name in ["all", "default"] {
             let path = format!("/proc/sys/net/ipv6/conf/{name}/accept_dad");
-            std::fs::write(&path, "0").map_err(|e| netloom_sys::Error::path(path, "write", e))?;
+            std::fs::write(&path, "0").map_err(|e| netloom_sys::Failure::path(path, "write", e))?;
         }
         namespace::current_network()
     };

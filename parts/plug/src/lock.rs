@@ -4,14 +4,14 @@
 //! the process ends, for whatever reason. Invariant: the process closes no other descriptor of the file,
 //! because that would release the lock too.
 
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
+use netloom_sys::Failure;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::process::{Flock, FlockType, Pid, fcntl_getlk};
 
-use crate::{Error, Result};
+use crate::Result;
 
 /// A lock that this process holds until it ends or drops it.
 #[derive(Debug)]
@@ -21,9 +21,9 @@ impl Lock {
     /// Locks a whole file, which is created if missing.
     ///
     /// # Errors
-    /// [`Error::Lock`]: EAGAIN or EACCES when another process holds the lock.
+    /// [`Error::Failed`]: EAGAIN or EACCES when another process holds the lock.
     pub fn take(path: &Path) -> Result<Lock> {
-        let failed = |e| Error::Lock { path: path.to_owned(), source: io::Error::from(e) };
+        let failed = |e: rustix::io::Errno| Failure::path(path, "lock", e);
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let file = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
         let wanted = FlockOperation::NonBlockingLockExclusive;

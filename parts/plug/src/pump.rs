@@ -8,7 +8,7 @@ use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use netloom_port::{Port, Received};
-use netloom_sys::process::timespec;
+use netloom_sys::{Failure, process::timespec};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
@@ -17,7 +17,7 @@ use crate::counters::{Counters, Reading};
 use crate::inward::Inward;
 use crate::outward::Outward;
 use crate::spin::Spin;
-use crate::{Error, Member, Result};
+use crate::{Member, Result};
 
 /// Retry interval where nothing signals room.
 const RETRY: Duration = Duration::from_micros(50);
@@ -157,7 +157,7 @@ impl Pump {
         }
         match rustix::event::poll(&mut fds, Some(&timespec(timeout))) {
             Ok(_) | Err(Errno::INTR) => {}
-            Err(e) => return Err(Error::looping("wait", e)),
+            Err(e) => return Err(Failure::new("plug", "wait", e).into()),
         }
         let stopped = !fds[0].revents().is_empty();
         let troubled = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;

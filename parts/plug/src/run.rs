@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use netloom_port::{PacketPort, Port, RingOptions, RingPort, Tap};
 use netloom_shm::{JoinOptions, SwitchPort};
-use netloom_sys::{caps, process};
+use netloom_sys::{Failure, caps, process};
 use rustix::process::Signal;
 
 use crate::{End, Error, Lock, Pump, Result};
@@ -75,10 +75,10 @@ impl Options {
 pub fn serve(port: OwnedFd, lock: Lock, options: &Options) -> Result<End> {
     process::set_name(NAME);
     let signals =
-        process::catch(&[Signal::TERM.as_raw()]).map_err(Error::system("catch signals"))?;
+        process::catch(&[Signal::TERM.as_raw()]).map_err(Failure::of("plug", "catch signals"))?;
     let port = open(options, port)?;
     let member = SwitchPort::join(&options.join).map_err(|e| Error::switch("join", e))?;
-    caps::drop_all().map_err(Error::system("drop capabilities"))?;
+    caps::drop_all().map_err(Failure::of("plug", "drop capabilities"))?;
     let home = identity(&options.folder);
     let mut stays = || identity(&options.folder) == home;
     let end = Pump::new(port, Box::new(member)).run(signals.as_fd(), &mut stays);

@@ -14,8 +14,10 @@ use rustix::io::Errno;
 
 pub mod requests;
 
+use crate::error::SWITCH;
 use crate::rules::{Mirror, Vlan};
 use crate::{Error, Result};
+use netloom_sys::Failure;
 use requests::{Answer, MacTable, PortChange, PortKey, Request, Shown};
 
 /// Longest request in bytes.
@@ -39,14 +41,14 @@ impl Connection {
     /// The switch whose socket is at `path`. `Ok(None)` when nobody listens.
     ///
     /// # Errors
-    /// [`Error::Shared`]: the system refuses.
+    /// [`Error::Failed`]: the system refuses.
     pub fn open(path: &Path) -> Result<Option<Connection>> {
-        let shared = Error::shared("connect");
+        let shared = Failure::of(SWITCH, "connect");
         let gone = [Errno::NOENT, Errno::CONNREFUSED].map(|e| Some(e.raw_os_error()));
         let channel = match Channel::connect(path, PATIENCE) {
             Ok(channel) => channel,
             Err(e) if gone.contains(&e.raw_os_error()) => return Ok(None),
-            Err(e) => return Err(shared(e)),
+            Err(e) => return Err(shared(e).into()),
         };
         let peer = channel.peer().map_err(shared)?;
         Ok(Some(Connection { path: path.to_owned(), peer, patience: PATIENCE }))
@@ -67,7 +69,7 @@ impl Connection {
     /// Sends a request and waits for the answer.
     ///
     /// # Errors
-    /// [`Error::Refused`]: the switch did not do it. [`Error::Shared`]: the switch could not be reached or
+    /// [`Error::Refused`]: the switch did not do it. [`Error::Failed`]: the switch could not be reached or
     /// did not answer.
     pub fn ask(&self, request: &Request) -> Result<Answer> {
         let wrong = |e: serde_json::Error| Error::Message(e.to_string());
@@ -76,8 +78,8 @@ impl Connection {
             let text = format!("a request of {} bytes; at most {MOST_REQUEST}", body.len());
             return Err(Error::Message(text));
         }
-        let answer =
-            protocol::request(&self.path, &body, self.patience).map_err(Error::shared("ask"))?;
+        let answer = protocol::request(&self.path, &body, self.patience)
+            .map_err(Failure::of(SWITCH, "ask"))?;
         if answer.failed {
             return Err(Error::Refused(serde_json::from_slice(&answer.body).map_err(wrong)?));
         }

@@ -1,7 +1,11 @@
 //! Failures of a switch, with the object and the operation.
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+
+use netloom_sys::Failure;
+
+/// The object of failures that concern the whole switch.
+pub(crate) const SWITCH: &str = "switch";
 
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -10,44 +14,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A call of the system layer failed.
-    #[error("switch: {operation}")]
-    System {
-        /// The operation.
-        operation: &'static str,
-        /// The cause.
-        #[source]
-        source: netloom_sys::Error,
-    },
-    /// The process could not be set up.
-    #[error("switch: {operation}")]
-    Setup {
-        /// The operation.
-        operation: &'static str,
-        /// The failure.
-        #[source]
-        source: io::Error,
-    },
-    /// Memory shared with ports, or the protocol with them, failed.
-    #[error("switch: {operation}")]
-    Shared {
-        /// The operation.
-        operation: &'static str,
-        /// The failure.
-        #[source]
-        source: netloom_shm::Error,
-    },
-    /// The state file could not be read or written.
-    #[error("switch: state file {}: {operation}", path.display())]
-    State {
-        /// The file.
-        path: PathBuf,
-        /// The operation.
-        operation: &'static str,
-        /// The failure.
-        #[source]
-        source: io::Error,
-    },
+    /// The system refused, or the memory shared with ports or its protocol failed.
+    #[error(transparent)]
+    Failed(#[from] Failure),
     /// The state file is malformed or contradictory.
     #[error("switch: state file {}: {reason}", path.display())]
     BrokenState {
@@ -65,18 +34,6 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn setup(operation: &'static str, source: impl Into<io::Error>) -> Self {
-        Error::Setup { operation, source: source.into() }
-    }
-
-    pub(crate) fn shared(operation: &'static str) -> impl Fn(netloom_shm::Error) -> Self {
-        move |source| Error::Shared { operation, source }
-    }
-
-    pub(crate) fn state(path: &Path, op: &'static str, source: impl Into<io::Error>) -> Self {
-        Error::State { path: path.to_owned(), operation: op, source: source.into() }
-    }
-
     pub(crate) fn refused(reason: impl Into<String>) -> Self {
         Error::Refused(reason.into())
     }

@@ -6,9 +6,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use netloom_shm::protocol::{Channel, Listener};
+use netloom_sys::Failure;
 use rustix::io::Errno;
 
-use crate::{Error, Result};
+use crate::Result;
+use crate::error::SWITCH;
 
 /// Options of a switch.
 #[derive(Clone, Debug)]
@@ -42,22 +44,23 @@ impl Default for Options {
 /// Creates a switch's socket at `path`, replacing one on which nobody listens any more.
 ///
 /// # Errors
-/// [`Error::Shared`] when it cannot be created, with EADDRINUSE when a switch listens there; [`Error::Setup`]
-/// when its mode cannot be set.
+/// [`Error::Failed`] when it cannot be created, with EADDRINUSE when a switch listens there, or when its mode
+/// cannot be set.
 pub fn listen(path: &Path, mode: u32) -> Result<OwnedFd> {
     let in_use = Some(Errno::ADDRINUSE.raw_os_error());
     let listener = match Listener::bind(path) {
         Err(e) if e.raw_os_error() == in_use && is_dead(path) => {
-            std::fs::remove_file(path).map_err(|e| Error::setup("remove the old socket", e))?;
+            std::fs::remove_file(path)
+                .map_err(|e| Failure::new(SWITCH, "remove the old socket", e))?;
             Listener::bind(path)
         }
         other => other,
     };
-    let listener = listener.map_err(Error::shared("make the socket"))?;
+    let listener = listener.map_err(Failure::of(SWITCH, "make the socket"))?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode & 0o777))
-        .map_err(|e| Error::setup("set the socket's mode", e))?;
+        .map_err(|e| Failure::new(SWITCH, "set the socket's mode", e))?;
     let fd = listener.as_fd().try_clone_to_owned();
-    fd.map_err(|e| Error::setup("copy a descriptor", e))
+    fd.map_err(|e| Failure::new(SWITCH, "copy a descriptor", e).into())
 }
 
 fn is_dead(path: &Path) -> bool {

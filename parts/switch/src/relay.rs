@@ -22,13 +22,15 @@ use netloom_shm::layout::{HEADER, LONGEST_FRAME, PORTS};
 use netloom_shm::page::Page;
 use netloom_shm::protocol::MIRRORED;
 use netloom_shm::ring::{Pushed, Taken};
+use netloom_sys::Failure;
 
+use crate::Result;
+use crate::error::SWITCH;
 use crate::options::Options;
 use crate::port::{Held, Open, Port};
 use crate::publish;
 use crate::rules::Rules;
 use crate::system::random;
-use crate::{Error, Result};
 
 /// Bytes of frames taken from one uplink per turn. A frame that exceeds the turn is charged to the next one.
 const TURN: i64 = 32 * 1024;
@@ -98,7 +100,7 @@ struct Frame<'a> {
 impl Hub {
     pub(crate) fn new(rules: &Rules, options: &Options) -> Result<Hub> {
         let seed = u64::from_ne_bytes(random()?);
-        let shared = Error::shared("make memory");
+        let shared = Failure::of(SWITCH, "make memory");
         let mut hub = Hub {
             ports: (0..PORTS).map(|_| None).collect(),
             here: Vec::new(),

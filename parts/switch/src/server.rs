@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use netloom_shm::protocol::{Channel, Message, Reason, Refused};
-use netloom_sys::process;
+use netloom_sys::{Failure, process};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
@@ -19,6 +19,7 @@ use rustix::process::{Resource, Rlimit, Signal};
 use crate::access::Gate;
 use crate::client::{Client, Gone, Role};
 use crate::edges::Edges;
+use crate::error::SWITCH;
 use crate::heard::{Heard, read};
 use crate::options::Options;
 use crate::relay::Hub;
@@ -49,7 +50,7 @@ pub const NAME: &str = "netloom-switch";
 pub fn serve(listener: OwnedFd, socket: &Path, state: &Path, options: &Options) -> Result<()> {
     process::set_name(NAME);
     let signals = process::catch(&[Signal::TERM.as_raw()])
-        .map_err(|e| Error::System { operation: "catch signals", source: e })?;
+        .map_err(|e| Failure::new(SWITCH, "catch signals", e))?;
     let mut server = Server::new(listener, signals, state, options)?;
     let bound = identity(socket);
     let ended = server.run();
@@ -131,7 +132,7 @@ pub(crate) struct Server {
 
 impl Server {
     fn new(listener: OwnedFd, signals: OwnedFd, state: &Path, options: &Options) -> Result<Server> {
-        let setup = |operation| move |e: Errno| Error::setup(operation, e);
+        let setup = |operation| move |e: Errno| Error::from(Failure::new(SWITCH, operation, e));
         let file = StateFile::new(state);
         let state = file.read()?;
         // Write at once: a switch that cannot write must find out before it has ports.
@@ -204,7 +205,7 @@ impl Server {
         match epoll::wait(&self.epoll, &mut events, timeout.as_ref()) {
             Ok(count) => Ok(events.iter().take(count).map(|e| Key::of({ e.data }.u64())).collect()),
             Err(Errno::INTR) => Ok(Vec::new()),
-            Err(e) => Err(Error::setup("wait", e)),
+            Err(e) => Err(Failure::new(SWITCH, "wait", e).into()),
         }
     }
 

@@ -10,6 +10,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use netloom_shm::protocol::Token;
+use netloom_sys::Failure;
 use serde::{Deserialize, Serialize};
 
 use crate::rules::{Rules, check_name, check_number};
@@ -100,10 +101,10 @@ impl StateFile {
     /// Its content; a new state when there is no such file.
     ///
     /// # Errors
-    /// [`Error::State`], or [`Error::BrokenState`] when it is malformed or contradictory.
+    /// [`Error::Failed`], or [`Error::BrokenState`] when it is malformed or contradictory.
     pub(crate) fn read(&self) -> Result<State> {
         let broken = |reason: String| Error::BrokenState { path: self.path.clone(), reason };
-        let failed = |e: std::io::Error| Error::state(&self.path, "read", e);
+        let failed = |e: std::io::Error| Error::from(Failure::new(self.object(), "read", e));
         match std::fs::metadata(&self.path) {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(State::default()),
             Err(e) => return Err(failed(e)),
@@ -122,15 +123,20 @@ impl StateFile {
     /// Replaces the file.
     ///
     /// # Errors
-    /// [`Error::State`]; the old content is then intact.
+    /// [`Error::Failed`]; the old content is then intact.
     pub(crate) fn write(&self, state: &State) -> Result<()> {
-        let failed = |e: std::io::Error| Error::state(&self.path, "write", e);
+        let failed = |e: std::io::Error| Error::from(Failure::new(self.object(), "write", e));
         let bytes = serde_json::to_vec(state).map_err(|e| failed(e.into()))?;
         let mut options = std::fs::OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o600);
         let mut file = options.open(&self.beside).map_err(failed)?;
         file.write_all(&bytes).map_err(failed)?;
         std::fs::rename(&self.beside, &self.path).map_err(failed)
+    }
+
+    /// The file in errors.
+    fn object(&self) -> String {
+        format!("switch: state file {}", self.path.display())
     }
 }
 

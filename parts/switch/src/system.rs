@@ -2,7 +2,10 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::{Error, Result};
+use netloom_sys::Failure;
+
+use crate::Result;
+use crate::error::SWITCH;
 
 /// Seconds since 1970.
 pub(crate) fn now() -> u64 {
@@ -11,5 +14,5 @@ pub(crate) fn now() -> u64 {
 
 /// Unpredictable random bytes.
 pub(crate) fn random<const N: usize>() -> Result<[u8; N]> {
-    netloom_sys::random::array().map_err(|e| Error::setup("get random bytes", e))
+    netloom_sys::random::array().map_err(|e| Failure::new(SWITCH, "get random bytes", e).into())
 }

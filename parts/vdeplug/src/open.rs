@@ -103,6 +103,8 @@ pub(crate) fn number(error: &Error) -> Errno {
 
 #[cfg(test)]
 mod tests {
+    use netloom_sys::Failure;
+
     use super::*;
 
     #[test]
@@ -144,9 +146,12 @@ mod tests {
         assert_eq!(refused(Reason::Denied), Errno::PERM);
         assert_eq!(refused(Reason::Version), Errno::PROTO);
         assert_eq!(
-            number(&Error::call("switch", "connect", Errno::CONNREFUSED)),
+            number(&Failure::new("switch", "connect", Errno::CONNREFUSED).into()),
             Errno::CONNREFUSED
         );
-        assert_eq!(number(&Error::call("switch", "connect", Errno::PROTONOSUPPORT)), Errno::PROTO);
+        assert_eq!(
+            number(&Failure::new("switch", "connect", Errno::PROTONOSUPPORT).into()),
+            Errno::PROTO
+        );
     }
 }

@@ -13,12 +13,13 @@ use std::time::Duration;
 
 use netloom_impair::{Impairments, Ledger};
 use netloom_port::Kind;
-use netloom_sys::process::wait_readable;
 use netloom_sys::scm;
+use netloom_sys::{Failure, process::wait_readable};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::error::{CONTROL, WIRES};
 pub use crate::fates::Record;
 pub use crate::lateness::Lateness;
 use crate::{Error, Result};
@@ -201,9 +202,9 @@ impl Connection {
     /// Connects to the socket at `path`. `Ok(None)` if nobody listens.
     ///
     /// # Errors
-    /// [`Error::Control`] if the system refuses, [`Error::Stranger`] if another user listens.
+    /// [`Error::Failed`] if the system refuses, [`Error::Stranger`] if another user listens.
     pub fn open(path: &Path) -> Result<Option<Connection>> {
-        let fail = |e: rustix::io::Errno| Error::control("connect", e);
+        let fail = |e: rustix::io::Errno| Error::from(Failure::new(CONTROL, "connect", e));
         let flags = SocketFlags::CLOEXEC;
         let socket =
             rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
@@ -226,7 +227,7 @@ impl Connection {
     /// Sends a request and waits for the answer; [`Answer::Failed`] becomes [`Error::Refused`].
     ///
     /// # Errors
-    /// [`Error::Ended`] if the process ended instead; [`Error::Control`] for other failures.
+    /// [`Error::Ended`] if the process ended instead; [`Error::Failed`] for other failures.
     pub fn ask(&self, request: &Request, ports: &[BorrowedFd<'_>]) -> Result<Answer> {
         self.send(request, ports)?;
         self.answer()
@@ -245,7 +246,7 @@ impl Connection {
     /// Sends a request without waiting for its answer.
     ///
     /// # Errors
-    /// [`Error::Control`] if the system refuses.
+    /// [`Error::Failed`] if the system refuses.
     pub fn send(&self, request: &Request, ports: &[BorrowedFd<'_>]) -> Result<()> {
         send_value(&self.socket, request, ports)
     }
@@ -320,13 +321,14 @@ impl AsFd for Connection {
 }
 
 fn unexpected() -> Error {
-    Error::control("understand the answer", io::Error::from(io::ErrorKind::InvalidData))
+    Failure::new(CONTROL, "understand the answer", io::Error::from(io::ErrorKind::InvalidData))
+        .into()
 }
 
 /// Refuses a peer that runs as another user.
 pub(crate) fn check_peer(socket: &OwnedFd) -> Result<()> {
-    let peer = scm::peer_uid(socket)
-        .map_err(|e| Error::System { operation: "ask who is at the other end", source: e })?;
+    let peer =
+        scm::peer_uid(socket).map_err(|e| Failure::new(WIRES, "ask who is at the other end", e))?;
     let own = rustix::process::geteuid().as_raw();
     if peer == own { Ok(()) } else { Err(Error::Stranger(peer)) }
 }
@@ -337,17 +339,20 @@ pub(crate) fn send_value<T: Serialize>(
     value: &T,
     fds: &[BorrowedFd<'_>],
 ) -> Result<()> {
-    let fail = |e: serde_json::Error| Error::control("write a message", io::Error::from(e));
-    let failed = |e| Error::System { operation: "send a message", source: e };
+    let fail = |e: serde_json::Error| {
+        Error::from(Failure::new(CONTROL, "write a message", io::Error::from(e)))
+    };
+    let failed = |e| Error::from(Failure::new(WIRES, "send a message", e));
     let short = serde_json::to_vec(&Envelope::Short(value)).map_err(fail)?;
     if short.len() <= MOST_INLINE {
         return scm::send(socket, &short, fds).map(drop).map_err(failed);
     }
     let body = serde_json::to_vec(value).map_err(fail)?;
     let file = rustix::fs::memfd_create("netloom message", rustix::fs::MemfdFlags::CLOEXEC)
-        .map_err(|e| Error::control("make room for a message", e))?;
+        .map_err(|e| Failure::new(CONTROL, "make room for a message", e))?;
     let mut file = std::fs::File::from(file);
-    io::Write::write_all(&mut file, &body).map_err(|e| Error::control("write a message", e))?;
+    io::Write::write_all(&mut file, &body)
+        .map_err(|e| Failure::new(CONTROL, "write a message", e))?;
     let long = serde_json::to_vec(&Envelope::<()>::Long(body.len())).map_err(fail)?;
     let mut all = fds.to_vec();
     all.push(file.as_fd());
@@ -365,7 +370,7 @@ pub(crate) fn receive_value<T: DeserializeOwned>(
         Err(e) if e.raw_os_error() == Some(rustix::io::Errno::CONNRESET.raw_os_error()) => {
             return Ok(None);
         }
-        Err(e) => return Err(Error::System { operation: "receive a message", source: e }),
+        Err(e) => return Err(Failure::new(WIRES, "receive a message", e).into()),
     };
     if length == 0 {
         return Ok(None);

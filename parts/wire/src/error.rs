@@ -1,6 +1,12 @@
 //! Errors of the wire process, with the operation.
 
-use std::io;
+use netloom_sys::Failure;
+
+/// The object of failures that concern the whole process.
+pub(crate) const WIRES: &str = "wires";
+
+/// The object of failures of communication with the process.
+pub(crate) const CONTROL: &str = "wires: control socket";
 
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -9,33 +15,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The system interface refused.
-    #[error("wires: {operation}")]
-    System {
-        /// The operation tried.
-        operation: &'static str,
-        /// The system's error.
-        #[source]
-        source: netloom_sys::Error,
-    },
-    /// Communication over the control socket failed.
-    #[error("wires: control socket: {operation}")]
-    Control {
-        /// The operation tried.
-        operation: &'static str,
-        /// The failure.
-        #[source]
-        source: io::Error,
-    },
-    /// The event loop of the process or of a worker could not be set up.
-    #[error("wires: {operation}")]
-    Loop {
-        /// The operation tried.
-        operation: &'static str,
-        /// The failure.
-        #[source]
-        source: io::Error,
-    },
+    /// The system refused, or communication over the control socket failed.
+    #[error(transparent)]
+    Failed(#[from] Failure),
     /// An invalid message.
     #[error("wires: message: {0}")]
     Message(String),
@@ -51,14 +33,4 @@ pub enum Error {
     /// A port could not be used.
     #[error("wires: port")]
     Port(#[from] netloom_port::Error),
-}
-
-impl Error {
-    pub(crate) fn control(operation: &'static str, source: impl Into<io::Error>) -> Self {
-        Error::Control { operation, source: source.into() }
-    }
-
-    pub(crate) fn setup(operation: &'static str, source: impl Into<io::Error>) -> Self {
-        Error::Loop { operation, source: source.into() }
-    }
 }

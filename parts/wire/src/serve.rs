@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
-use netloom_sys::process;
+use netloom_sys::{Failure, process};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
 use rustix::net::SocketFlags;
 use rustix::process::Signal;
@@ -20,6 +20,7 @@ use crate::carrier::Carrier;
 use crate::control::{
     self, Answer, DirectionSpec, DirectionState, Fates, MOST_RECORDS, PortKind, Request, WireState,
 };
+use crate::error::WIRES;
 use crate::worker::{Worker, unwake, wake};
 use crate::{Error, Result};
 
@@ -46,7 +47,7 @@ const MOST_CLIENTS: usize = 32;
 pub fn serve(listener: OwnedFd, folder: &Path) -> Result<()> {
     process::set_name(NAME);
     let signals = process::catch(&[Signal::TERM.as_raw()])
-        .map_err(|e| Error::System { operation: "catch signals", source: e })?;
+        .map_err(|e| Failure::new(WIRES, "catch signals", e))?;
     Server::new(listener, signals, folder)?.run()
 }
 
@@ -98,11 +99,11 @@ impl Server {
         let count = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_WORKERS);
         let workers = (0..count).map(Worker::start).collect::<Result<Vec<_>>>()?;
         let ended = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-            .map_err(|e| Error::setup("make an eventfd", e))?;
+            .map_err(|e| Failure::new(WIRES, "make an eventfd", e))?;
         let (end, ends) = mpsc::channel();
         // A client that leaves before it is accepted must not block us.
         rustix::io::ioctl_fionbio(&listener, true)
-            .map_err(|e| Error::setup("make the socket non-blocking", e))?;
+            .map_err(|e| Failure::new(WIRES, "make the socket non-blocking", e))?;
         Ok(Server {
             listener,
             signals,
@@ -159,7 +160,7 @@ impl Server {
         match rustix::event::poll(&mut fds, Some(&process::timespec(LOOK))) {
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => return Ok(vec![Who::End]),
-            Err(e) => return Err(Error::setup("wait", e)),
+            Err(e) => return Err(Failure::new(WIRES, "wait", e).into()),
         }
         let ready = who.into_iter().zip(&fds).filter(|(_, fd)| !fd.revents().is_empty());
         Ok(ready.map(|(who, _)| who).collect())
@@ -187,7 +188,7 @@ impl Server {
         let answer = match control::receive_value(&client.socket) {
             Ok(Some((request, fds))) => self.obey(number, request, fds),
             Err(Error::Message(reason)) => Err(Error::Message(reason)),
-            Err(Error::System { source, .. }) if source.raw_os_error() == again => return,
+            Err(Error::Failed(failure)) if failure.raw_os_error() == again => return,
             Ok(None) | Err(_) => return self.clients.retain(|c| c.number != number),
         };
         match answer {
@@ -258,7 +259,7 @@ impl Server {
         let open = |place: usize| -> Result<_> {
             let no_port = || Error::Refused(format!("wire {wire}: no port {place}"));
             let (kind, fd) = ports.get(place).zip(fds.get(place)).ok_or_else(no_port)?;
-            let fd = fd.try_clone().map_err(|e| Error::setup("copy a descriptor", e))?;
+            let fd = fd.try_clone().map_err(|e| Failure::new(WIRES, "copy a descriptor", e))?;
             Ok(netloom_port::from_fd((*kind).into(), fd)?)
         };
         let mut carriers = [None, None];

@@ -18,8 +18,9 @@ use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, 
 
 use crate::carrier::{Carrier, Tools};
 use crate::control::DirectionState;
+use crate::error::WIRES;
 use crate::{Error, Result};
-use netloom_sys::clock;
+use netloom_sys::{Failure, clock};
 
 /// Longest time to a departure, in ns, that is polled for instead of slept.
 const SPIN: u64 = 20_000;
@@ -64,14 +65,14 @@ impl Worker {
     /// Starts a worker named `wire-NUMBER`.
     pub(crate) fn start(number: usize) -> Result<Worker> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-            .map_err(|e| Error::setup("make an eventfd", e))?;
+            .map_err(|e| Failure::new(WIRES, "make an eventfd", e))?;
         let wake = Arc::new(wake);
         let (commands, received) = mpsc::channel();
         let mut state = Loop::new(wake.clone(), received)?;
         let thread = std::thread::Builder::new()
             .name(format!("wire-{number}"))
             .spawn(move || state.run())
-            .map_err(|e| Error::setup("start a thread", e))?;
+            .map_err(|e| Failure::new(WIRES, "start a thread", e))?;
         Ok(Worker { commands, wake, thread: Some(thread), load: 0 })
     }
 
@@ -162,15 +163,15 @@ struct Loop {
 impl Loop {
     fn new(wake: Arc<OwnedFd>, commands: Receiver<Command>) -> Result<Loop> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
-            .map_err(|e| Error::setup("make an epoll", e))?;
+            .map_err(|e| Failure::new(WIRES, "make an epoll", e))?;
         let timer = rustix::time::timerfd_create(
             TimerfdClockId::Monotonic,
             TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK,
         )
-        .map_err(|e| Error::setup("make a timer", e))?;
+        .map_err(|e| Failure::new(WIRES, "make a timer", e))?;
         let watch = |fd: &OwnedFd, data, flags| {
             epoll::add(&epoll, fd, epoll::EventData::new_u64(data), flags)
-                .map_err(|e| Error::setup("watch a descriptor", e))
+                .map_err(Failure::of(WIRES, "watch a descriptor"))
         };
         watch(&wake, WAKE, epoll::EventFlags::IN)?;
         // Edge-triggered, so it need not be read.

@@ -117,12 +117,12 @@ fn what_fails_to_start_leaves_nothing() {
     std::fs::create_dir(folder.path().join("handles.sock")).unwrap();
     let serve = |path: &std::path::Path| serve(path, Arc::new(Fake::new(path))).unwrap_err();
     let error = serve(folder.path());
-    assert!(matches!(error, Error::Socket { .. } | Error::Busy(_)), "{error}");
+    assert!(matches!(error, Error::Failed(_) | Error::Busy(_)), "{error}");
     assert!(!folder.path().join("api.sock").exists());
     let long = folder.path().join("x".repeat(100));
     std::fs::create_dir(&long).unwrap();
     assert!(serve(&long).to_string().contains("use as the path of a socket"));
-    assert!(matches!(serve(&folder.path().join("none")), Error::Socket { .. }));
+    assert!(matches!(serve(&folder.path().join("none")), Error::Failed(_)));
     assert_eq!(std::fs::read_dir(&long).unwrap().count(), 0);
 }
 

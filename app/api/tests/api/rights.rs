@@ -69,8 +69,8 @@ fn without_the_file_s_rights_another_user_does_not_even_connect() {
     let folder = served.path();
     std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).unwrap();
     let error = as_nobody(|| Client::connect(folder).unwrap_err());
-    let Error::Socket { source, .. } = &error else { panic!("{error}") };
-    assert_eq!(source.kind(), std::io::ErrorKind::PermissionDenied);
+    let Error::Failed(failure) = &error else { panic!("{error}") };
+    assert_eq!(failure.raw_os_error(), Some(rustix::io::Errno::ACCESS.raw_os_error()));
 }
 
 #[test]

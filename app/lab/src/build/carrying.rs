@@ -25,7 +25,7 @@ pub(crate) fn planned_link(state: &State, node: NodeId, index: u32) -> Option<us
 
 /// The interface of this name in a namespace.
 pub(crate) fn find(space: BorrowedFd<'_>, object: &str, name: &str) -> Result<Option<LinkInfo>> {
-    inside(space, object, |socket| socket.link(name).map_err(Error::network(object, "look up")))
+    inside(space, object, |socket| socket.link(name).map_err(Error::of(object, "look up")))
 }
 
 /// Moves it, and gives its index there.
@@ -53,7 +53,7 @@ pub(crate) fn move_one(
 /// What a move would take from it.
 pub(crate) fn pack(space: BorrowedFd<'_>, object: &str, found: &LinkInfo) -> Result<Carried> {
     inside(space, object, |socket| {
-        socket.carried(found.index).map_err(Error::network(object, "read what it carries"))
+        socket.carried(found.index).map_err(Error::of(object, "read what it carries"))
     })
 }
 
@@ -66,8 +66,8 @@ pub(crate) fn unpack(
     up: bool,
 ) -> Result<()> {
     on_a_thread(|| {
-        namespace::enter_network(space).map_err(Error::system(object, "enter its new place"))?;
-        let mut socket = Socket::open().map_err(Error::network(object, "open a netlink socket"))?;
+        namespace::enter_network(space).map_err(Error::of(object, "enter its new place"))?;
+        let mut socket = Socket::open().map_err(Error::of(object, "open a netlink socket"))?;
         let mut batch = Batch::new();
         if up {
             batch.push(object, &Change::of(index).up());
@@ -84,7 +84,7 @@ pub(crate) fn found_moved(here: &OwnedFd, object: &str, m: &Moved) -> Result<Opt
         return Ok(Some(found));
     }
     inside(here.as_fd(), object, |socket| {
-        let links = socket.links().map_err(Error::network(object, "look for it"))?;
+        let links = socket.links().map_err(Error::of(object, "look for it"))?;
         Ok(links.into_iter().find(|l| m.mac != [0; 6] && l.mac == Some(m.mac)))
     })
 }
@@ -150,7 +150,7 @@ pub(crate) fn settle(plan: &Plan, node: NodeId, index: u32, space: OwnedFd) -> R
     let Some(interface) = plan.nodes[slot].interfaces.iter().find(|i| i.index == index) else {
         return Ok(());
     };
-    let core = space.try_clone().map_err(Error::state("network namespace", "copy"))?;
+    let core = space.try_clone().map_err(Error::at("network namespace", "copy"))?;
     let mut nodes: Vec<Option<OwnedFd>> = plan.nodes.iter().map(|_| None).collect();
     nodes[slot.get()] = Some(space);
     let spaces = Spaces { nodes, core, forms: Forms::default() };
@@ -158,8 +158,8 @@ pub(crate) fn settle(plan: &Plan, node: NodeId, index: u32, space: OwnedFd) -> R
 }
 
 fn return_to_host(object: &str, here: Option<&OwnedFd>, m: &Moved) -> Result<()> {
-    let host = namespace::current_network()
-        .map_err(Error::system("host", "open its network namespace"))?;
+    let host =
+        namespace::current_network().map_err(Error::of("host", "open its network namespace"))?;
     let found = match here {
         Some(here) => find(here.as_fd(), object, &m.name)?,
         None => None,
@@ -170,7 +170,7 @@ fn return_to_host(object: &str, here: Option<&OwnedFd>, m: &Moved) -> Result<()>
     }
     // Its node was killed: the kernel has put it into the host, maybe under another name.
     inside(host.as_fd(), object, |socket| {
-        let links = socket.links().map_err(Error::network(object, "look for it on the host"))?;
+        let links = socket.links().map_err(Error::of(object, "look for it on the host"))?;
         let stranded = links.iter().find(|l| l.mac == Some(m.mac) && l.name != m.old_name);
         let free = !links.iter().any(|l| l.name == m.old_name);
         let Some(stranded) = stranded.filter(|_| free && m.mac != [0; 6]) else { return Ok(()) };

@@ -44,7 +44,7 @@ pub(crate) fn configure(
             let node = &plan.nodes[index];
             let object = format!("node {:?}", node.name);
             namespace::enter_network(spaces.node(index)?)
-                .map_err(Error::system(&object, "configure"))?;
+                .map_err(Error::of(&object, "configure"))?;
             let mut socket = open(&object)?;
             batch.clear();
             push_node(&mut batch, node, scope, links);
@@ -73,7 +73,7 @@ pub(crate) fn is_late(path: &str) -> bool {
 fn set_late_sysctls(node: &PlannedNode, object: &str) -> Result<()> {
     for (path, value) in node.sysctls.iter().filter(|(path, _)| is_late(path)) {
         let of = || format!("{object}: {}", sysctl::full(path));
-        sysctl::set(path, value).map_err(|e| Error::state(of(), "set sysctl")(e))?;
+        sysctl::set(path, value).map_err(|e| Error::at(of(), "set sysctl")(e))?;
     }
     Ok(())
 }

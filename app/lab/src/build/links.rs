@@ -198,10 +198,10 @@ pub(crate) fn remove_links(
 /// Removes an interface, where `mac` is given only if it has that; one that is gone is no failure. The
 /// calling thread stays in the namespace.
 fn remove(ns: BorrowedFd<'_>, index: u32, mac: Option<[u8; 6]>, object: &str) -> Result<()> {
-    namespace::enter_network(ns).map_err(Error::system(object, "remove"))?;
+    namespace::enter_network(ns).map_err(Error::of(object, "remove"))?;
     let mut socket = open(object)?;
     if mac.is_some() {
-        let links = socket.links().map_err(Error::network(object, "list interfaces"))?;
+        let links = socket.links().map_err(Error::of(object, "list interfaces"))?;
         if !links.iter().any(|l| l.index == index && l.mac == mac) {
             return Ok(());
         }

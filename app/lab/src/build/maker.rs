@@ -228,7 +228,7 @@ impl Maker<'_> {
             return Ok(self.spawner.begin_create(specs, None)?);
         };
         let outer = inits.get(&self.id(parent)).ok_or_else(|| ended(&self.name(parent)))?;
-        let space = namespace::processes_of(outer.pid).map_err(Error::system(
+        let space = namespace::processes_of(outer.pid).map_err(Error::of(
             format!("node {:?}", self.name(parent)),
             "open its PID namespace",
         ))?;
@@ -292,7 +292,7 @@ impl Maker<'_> {
                 Some(weight) => groups.weigh(node.id.get(), Some(weight)),
                 None => Ok(()),
             })
-            .map_err(Error::system(format!("node {:?}", node.name), "make its cgroups"))?;
+            .map_err(Error::of(format!("node {:?}", node.name), "make its cgroups"))?;
         let scope = node.children.is_some().then(|| self.folder.scope(node.id));
         if let Some(scope) = &scope {
             crate::store::state::make_private_dir(scope, true)?;

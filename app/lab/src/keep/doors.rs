@@ -62,7 +62,7 @@ fn open(ground: &Ground<'_>, links: &[usize]) -> Result<()> {
     let (changes, ledger) = (folder.read_host_changes()?, Ledger::open()?);
     let mut doors = Opening { folder, plan, spaces, changes, ledger };
     on_a_thread(|| {
-        let mut socket = Socket::open().map_err(Error::network("host", "open a netlink socket"))?;
+        let mut socket = Socket::open().map_err(Error::of("host", "open a netlink socket"))?;
         for &index in links {
             for side in [0, 1] {
                 let form = spaces.forms.get(plan, &plan.links[index]);
@@ -115,7 +115,7 @@ impl Opening<'_> {
 
     /// An interface of the host's that a door asks for.
     fn card(&self, socket: &mut Socket, iface: &str, object: &str) -> Result<LinkInfo> {
-        let found = socket.link(iface).map_err(Error::network(object, "look up"))?;
+        let found = socket.link(iface).map_err(Error::of(object, "look up"))?;
         found.ok_or_else(|| self.refused(&format!("{object}: no such interface on the host")))
     }
 
@@ -142,7 +142,7 @@ impl Opening<'_> {
     ) -> Result<()> {
         let object = format!("host interface {iface:?}");
         let found = self.card(socket, iface, &object)?;
-        let addresses = socket.addresses().map_err(Error::network(&object, "read addresses"))?;
+        let addresses = socket.addresses().map_err(Error::of(&object, "read addresses"))?;
         let own = addresses.iter().any(|a| a.link == found.index && !is_link_local(a.address));
         if own {
             return Err(self.refused(&format!(
@@ -159,7 +159,7 @@ impl Opening<'_> {
         let mut batch = Batch::new();
         batch.push(object.as_str(), &BridgeSpec::new(&bridge));
         run(socket, &mut batch, &object, "make its bridge")?;
-        let index = socket.index_of(&bridge).map_err(Error::network(&object, "find its bridge"))?;
+        let index = socket.index_of(&bridge).map_err(Error::of(&object, "find its bridge"))?;
         batch.clear();
         batch.push(object.as_str(), &Change::of(index).up());
         batch.push(object.as_str(), &Change::of(found.index).enslave(index).up());
@@ -204,7 +204,7 @@ impl Opening<'_> {
         let mut batch = Batch::new();
         self.push_veth(&mut batch, link, side, &outer, None)?;
         run(socket, &mut batch, &object, "make the host's end")?;
-        let index = socket.index_of(&outer).map_err(Error::network(&object, "find its end"))?;
+        let index = socket.index_of(&outer).map_err(Error::of(&object, "find its end"))?;
         batch.clear();
         for address in addresses {
             batch.push(object.as_str(), &Address::new(index, *address));
@@ -227,13 +227,13 @@ impl Opening<'_> {
             block_other_forwarding: !forwarded,
             siblings: &format!("{MARK}i"),
         })
-        .map_err(Error::network(&object, "install NAT"))
+        .map_err(Error::of(&object, "install NAT"))
     }
 
     /// Lets packets pass between the lab and the host's uplinks, in both families the lab has.
     fn forward(&mut self, socket: &mut Socket, outer: &str, ipv6: bool) -> Result<()> {
-        let links = socket.links().map_err(Error::network("host", "list links"))?;
-        let uplinks = socket.uplinks().map_err(Error::network("host", "find uplinks"))?;
+        let links = socket.links().map_err(Error::of("host", "list links"))?;
+        let uplinks = socket.uplinks().map_err(Error::of("host", "find uplinks"))?;
         let is_up = |i: u32| uplinks.contains(&i);
         let any = uplinks.is_empty();
         for link in links.iter().filter(|l| l.index != 1 && l.name != outer) {
@@ -278,7 +278,7 @@ impl Opening<'_> {
 
     /// A lab whose addresses are also the host's would cut it off from its own network.
     fn check_overlap(&self, socket: &mut Socket, prefixes: &[IpNet]) -> Result<()> {
-        let addresses = socket.addresses().map_err(Error::network("host", "read addresses"))?;
+        let addresses = socket.addresses().map_err(Error::of("host", "read addresses"))?;
         let clash = addresses.iter().find_map(|a| {
             let p = prefixes.iter().find(|p| p.contains(&a.address.addr()))?;
             Some((a.address, *p))
@@ -321,7 +321,7 @@ fn close(folder: &Folder, changes: &[HostChange]) -> Vec<Error> {
     let is_nat = |change: &&HostChange| matches!(change, HostChange::Nat(_));
     let work = || -> Result<Vec<Error>> {
         let mut failures = Vec::new();
-        let mut socket = Socket::open().map_err(Error::network("host", "open a netlink socket"))?;
+        let mut socket = Socket::open().map_err(Error::of("host", "open a netlink socket"))?;
         let first = changes.iter().rev().filter(|change| !is_nat(change));
         for change in first.chain(changes.iter().rev().filter(is_nat)) {
             if let Err(e) = undo(&mut socket, folder, change) {
@@ -356,7 +356,7 @@ fn undo(socket: &mut Socket, folder: &Folder, change: &HostChange) -> Result<()>
             run(socket, &mut batch, &object, "set down")
         }
         HostChange::Nat(table) => {
-            nat::remove(table).map_err(Error::network(format!("NAT table {table:?}"), "remove"))
+            nat::remove(table).map_err(Error::of(format!("NAT table {table:?}"), "remove"))
         }
         HostChange::Sysctl { path, old } => Ledger::open()?.release(path, old, &folder.path()),
     }

@@ -24,7 +24,6 @@ use netloom_model::plan::{Interface, PlannedEnd, PlannedLink, PlannedNode};
 use netloom_netlink::charge;
 
 use crate::build::keeper::{Context, Fresh, Gone, Keeper};
-use crate::error::refused;
 use crate::stage::absent::is_absent;
 use crate::stage::attach::{self, AttachPoint};
 use crate::store::state::State;
@@ -75,7 +74,7 @@ impl Guards {
         }
         let Some(limits) = inner.socket_limits(state, &object)? else { return Ok(()) };
         let set = limits.set(&dir, node.limits.sockets);
-        set.map(drop).map_err(refused(&object, "limit its sockets"))
+        set.map(drop).map_err(Error::of(&object, "limit its sockets"))
     }
 
     /// What counts for a node's socket limit; `None` where it has none.
@@ -216,10 +215,13 @@ impl Inner {
     fn socket_limits(&mut self, state: &State, object: &str) -> Result<Option<&SocketLimits>> {
         let Some(lab) = state.groups.lab_sockets_dir() else { return Ok(None) };
         if self.sockets.is_none() {
-            let found = SocketLimits::reopen(&lab).map_err(refused(object, "find its programs"))?;
+            let found =
+                SocketLimits::reopen(&lab).map_err(Error::of(object, "find its programs"))?;
             self.sockets = Some(match found {
                 Some(found) => found,
-                None => SocketLimits::create(&lab).map_err(refused(object, "load its programs"))?,
+                None => {
+                    SocketLimits::create(&lab).map_err(Error::of(object, "load its programs"))?
+                }
             });
         }
         Ok(self.sockets.as_ref())
@@ -239,12 +241,12 @@ impl Inner {
                 let shield = match known {
                     Some(shield) => shield,
                     None => {
-                        new_shield(point.space).map_err(refused(&object, "load its programs"))?
+                        new_shield(point.space).map_err(Error::of(&object, "load its programs"))?
                     }
                 };
                 shield
                     .protect(point.index, point.direction, number(node), &budget(with))
-                    .map_err(refused(&object, "protect"))?;
+                    .map_err(Error::of(&object, "protect"))?;
                 Ok(shield)
             })?;
             if let Some(shield) = shield {
@@ -261,7 +263,7 @@ impl Inner {
             if let Some(shield) = self.shields.get(&point.space) {
                 shield
                     .change(number(node), &budget(to))
-                    .map_err(refused(&object, "change its protection"))?;
+                    .map_err(Error::of(&object, "change its protection"))?;
             }
         }
         Ok(())
@@ -276,7 +278,7 @@ impl Inner {
                 shield
                     .unprotect(point.index)
                     .map(drop)
-                    .map_err(refused(&object, "take its protection away"))
+                    .map_err(Error::of(&object, "take its protection away"))
             })?;
         }
         Ok(())
@@ -288,7 +290,7 @@ impl Inner {
         }
         let found = attach::run_in_living(context.inits, point.space, "protection", || {
             Shield::reopen(point.index, point.direction)
-                .map_err(refused("protection", "find its programs"))
+                .map_err(Error::of("protection", "find its programs"))
         })?;
         if let Some(shield) = found.flatten() {
             self.shields.insert(point.space, shield);
@@ -308,7 +310,7 @@ impl Inner {
                     Ok(made) => threads.extend(made),
                     // Such a kernel receives in the sender's time: the account says so.
                     Err(netloom_netlink::Error::Unsupported { .. }) => return Ok(None),
-                    Err(e) => return Err(Error::network(&object, "charge its receiving")(e)),
+                    Err(e) => return Err(Error::of(&object, "charge its receiving")(e)),
                 }
             }
             Ok(Some(threads))
@@ -319,7 +321,7 @@ impl Inner {
                 .state
                 .groups
                 .move_thread(*tid, node.id.get())
-                .map_err(Error::system(&object, "charge its receiving"))?;
+                .map_err(Error::of(&object, "charge its receiving"))?;
         }
         self.threads.insert(node.id, threads);
         Ok(())
@@ -332,7 +334,7 @@ impl Inner {
         self.threads.remove(&node.id);
         attach::run_in_living(context.inits, node.id, &object, || {
             for name in names {
-                charge::disable(name).map_err(Error::network(&object, "stop charging"))?;
+                charge::disable(name).map_err(Error::of(&object, "stop charging"))?;
             }
             Ok(())
         })

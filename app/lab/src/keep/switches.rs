@@ -124,7 +124,7 @@ impl Switches {
     pub(crate) fn ask(&self, folder: &Folder, switch: &str, request: &Request) -> Result<Answer> {
         let object = format!("switch {switch:?}");
         let socket = process::socket(folder, switch);
-        let open = Connection::open(&socket).map_err(asked(&object, "connect"))?;
+        let open = Connection::open(&socket).map_err(Error::of(&object, "connect"))?;
         let none = || Error::Busy {
             object: object.clone(),
             reason: "its process is not there at the moment".into(),
@@ -133,7 +133,7 @@ impl Switches {
             netloom_switch::Error::Refused(reason) => {
                 Error::Busy { object: object.clone(), reason }
             }
-            other => asked(&object, "ask")(other),
+            other => Error::of(&object, "ask")(other),
         })
     }
 
@@ -383,14 +383,6 @@ fn remove_files(folder: &Folder, switch: &str) {
         let _ = std::fs::remove_file(path);
     }
     let _ = socket.parent().map(std::fs::remove_dir);
-}
-
-pub(crate) fn asked(
-    object: &str,
-    operation: &'static str,
-) -> impl FnOnce(netloom_switch::Error) -> Error + use<> {
-    let object = object.to_owned();
-    move |source| Error::Switch { object, operation, source: Box::new(source) }
 }
 
 #[cfg(test)]

@@ -31,11 +31,9 @@ use netloom_wire::control::{
     Connection, DirectionSpec, DirectionState, PortKind, Request, WireState,
 };
 
-pub(crate) use self::ports::port_failed;
 use self::ports::{inner_ports, make_tap};
 use self::process::{Process, end_process};
 use crate::build::keeper::{Context, Fresh, Gone, Keeper};
-use crate::error::refused;
 use crate::stage::attach::{self, AttachPoint};
 use crate::stage::role::{self, FIRST_PAUSE, STEADY};
 use crate::store::state::{Folder, State};
@@ -89,7 +87,7 @@ impl Wires {
             };
             let object = format!("link {:?}", link.name);
             attach::run_in(context.inits, point.space, &object, || {
-                splice.leave(point.index).map_err(refused(&object, "leave its interface"))
+                splice.leave(point.index).map_err(Error::of(&object, "leave its interface"))
             })?;
         }
         Ok(())
@@ -131,7 +129,7 @@ impl Wires {
         let known = inner.placed.contains_key(&(link.id, from));
         match inner.process.as_ref().filter(|p| known && p.lives()) {
             Some(process) => question(&process.connection, link.wire_number(from))
-                .map_err(failed(&object, "ask")),
+                .map_err(Error::of(&object, "ask")),
             None => Err(Error::Invalid {
                 object,
                 reason: "nothing is impaired in that direction, so there is no wire to ask".into(),
@@ -251,7 +249,7 @@ impl Inner {
             }
             // It was ending when it was found.
             Err(_) if process.ends_soon() => Ok(BTreeMap::new()),
-            Err(e) => Err(failed("wires", "list")(e)),
+            Err(e) => Err(Error::of("wires", "list")(e)),
         }
     }
 
@@ -288,8 +286,8 @@ impl Inner {
         for (space, keys) in by_space {
             let read = attach::run_in(context.inits, space, "wires", || {
                 let mut socket =
-                    Socket::open().map_err(Error::network("wires", "open a netlink socket"))?;
-                socket.links().map_err(Error::network("wires", "read their taps"))
+                    Socket::open().map_err(Error::of("wires", "open a netlink socket"))?;
+                socket.links().map_err(Error::of("wires", "read their taps"))
             });
             let Ok(links) = read else { continue };
             for (id, from) in keys {
@@ -313,7 +311,7 @@ impl Inner {
             direction: 0,
             impairments: wanted.clone(),
         };
-        process.connection.order(&request, &[]).map_err(failed(&object, "change its wire"))
+        process.connection.order(&request, &[]).map_err(Error::of(&object, "change its wire"))
     }
 
     fn put_in(&mut self, context: &Context<'_>, link: &PlannedLink, from: usize) -> Result<()> {
@@ -389,7 +387,7 @@ impl Inner {
             directions: [Some(spec), None],
         };
         if let Some(process) = &self.process {
-            process.connection.order(&add, &fds).map_err(failed(&object, "add its wire"))?;
+            process.connection.order(&add, &fds).map_err(Error::of(&object, "add its wire"))?;
         }
         match point {
             Some(point) => self.splice_in(context, link, from, point, &object),
@@ -416,21 +414,21 @@ impl Inner {
                     } else {
                         Splice::create_small()
                     };
-                    made.map_err(refused(object, "load its programs"))?
+                    made.map_err(Error::of(object, "load its programs"))?
                 }
             };
             if let Err(netloom_ebpf::Error::Exists { .. }) =
                 splice.attach_tap(tap, point.index, point.direction)
             {
                 // It came with the programs of a namespace that is no more.
-                Splice::strip(point.index).map_err(refused(object, "take old programs off"))?;
+                Splice::strip(point.index).map_err(Error::of(object, "take old programs off"))?;
             }
             splice
                 .attach_tap(tap, point.index, point.direction)
-                .map_err(refused(object, "attach to its tap"))?;
+                .map_err(Error::of(object, "attach to its tap"))?;
             splice
                 .insert(point.index, point.direction, tap)
-                .map_err(refused(object, "lead frames to its wire"))?;
+                .map_err(Error::of(object, "lead frames to its wire"))?;
             Ok(splice)
         })?;
         self.splices.insert(point.space, splice);
@@ -443,7 +441,7 @@ impl Inner {
         }
         // Links of a node that has ended are made anew, with their wires.
         let found = attach::run_in_living(context.inits, point.space, "wires", || {
-            Splice::reopen(point.index).map_err(refused("wires", "find programs"))
+            Splice::reopen(point.index).map_err(Error::of("wires", "find programs"))
         })?;
         if let Some(splice) = found.flatten() {
             self.splices.insert(point.space, splice);
@@ -466,7 +464,7 @@ impl Inner {
                 Some(splice) => splice
                     .remove(point.index, point.direction)
                     .map(drop)
-                    .map_err(refused(&object, "lead frames past its wire")),
+                    .map_err(Error::of(&object, "lead frames past its wire")),
                 None => Ok(()),
             })?;
         }
@@ -476,7 +474,7 @@ impl Inner {
                 .connection
                 .remove(link.wire_number(from), drain)
                 .map(drop)
-                .map_err(failed(&object, "remove its wire")),
+                .map_err(Error::of(&object, "remove its wire")),
             None => Ok(()),
         }
     }
@@ -514,14 +512,6 @@ impl Inner {
         }
         Ok(())
     }
-}
-
-fn failed(
-    object: &str,
-    operation: &'static str,
-) -> impl FnOnce(netloom_wire::Error) -> Error + use<> {
-    let object = object.to_owned();
-    move |source| Error::Wire { object, operation, source: Box::new(source) }
 }
 
 fn unsupported(object: &str) -> Unsupported {

@@ -70,14 +70,14 @@ impl Birth {
         redirect_output(&folder)?;
         let open_files = raise_open_files();
         let signals = process::catch(&[Signal::TERM.as_raw(), Signal::INT.as_raw()])
-            .map_err(Error::system("signals", "catch"))?;
+            .map_err(Error::of("signals", "catch"))?;
         process::set_ignored(Signal::PIPE.as_raw(), true);
         let pipe = || {
             rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
-                .map_err(|e| Error::state("pipe", "make")(e.into()))
+                .map_err(Error::at("pipe", "make"))
         };
         let (end, ended) = pipe()?;
-        let telling = Telling(maker.try_clone().map_err(Error::state("maker", "tell"))?);
+        let telling = Telling(maker.try_clone().map_err(Error::at("maker", "tell"))?);
         let made = (|| {
             if !adopt {
                 folder.write_state(&state)?;
@@ -85,10 +85,10 @@ impl Birth {
             folder.write_pid(rustix::process::getpid().as_raw_nonzero().get())?;
             if state.user {
                 let ns = namespace::user_of(spawner.pid())
-                    .map_err(Error::system("user namespace", "open"))?;
-                namespace::enter_user(ns).map_err(Error::system("lab process", "join"))?;
+                    .map_err(Error::of("user namespace", "open"))?;
+                namespace::enter_user(ns).map_err(Error::of("lab process", "join"))?;
             }
-            state.groups.create().map_err(Error::system("cgroups", "make"))?;
+            state.groups.create().map_err(Error::of("cgroups", "make"))?;
             let (reports, status) = pipe()?;
             spawner.prepare(prepare(&folder, &state, open_files), &status, &lock)?;
             Ok::<_, Error>(reports)
@@ -107,7 +107,7 @@ impl Birth {
             }
         };
         let (woken, wake) = pipe()?;
-        let kept_lock = lock.try_clone().map_err(Error::state("lock", "copy"))?;
+        let kept_lock = lock.try_clone().map_err(Error::at("lock", "copy"))?;
         let running = Arc::new_cyclic(|me| {
             let kept = Kept::new(serve, me.clone(), Arc::new(Places(me.clone())), &spawner, wake);
             let again = Again { lock: kept_lock, open_files };
@@ -253,9 +253,9 @@ fn redirect_output(folder: &Folder) -> Result<()> {
     let path = folder.path().join("lab.log");
     let mut options = std::fs::File::options();
     let log = options.create(true).append(true).mode(0o600).open(&path);
-    let log = log.map_err(Error::state(&path, "open"))?;
-    let null = std::fs::File::open("/dev/null").map_err(Error::state("/dev/null", "open"))?;
-    let fail = |e: rustix::io::Errno| Error::state(&path, "write output to")(e.into());
+    let log = log.map_err(Error::at(&path, "open"))?;
+    let null = std::fs::File::open("/dev/null").map_err(Error::at("/dev/null", "open"))?;
+    let fail = |e: rustix::io::Errno| Error::at(&path, "write output to")(e);
     rustix::stdio::dup2_stdin(&null).map_err(fail)?;
     rustix::stdio::dup2_stdout(&log).map_err(fail)?;
     rustix::stdio::dup2_stderr(&log).map_err(fail)

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use netloom_sys::{caps, describe, feature, namespace, process};
+use netloom_sys::{Failure, caps, describe, feature, namespace, process};
 use rustix::process::{Pid, Signal};
 
 use crate::run::teardown;
@@ -141,17 +141,17 @@ fn kill(pid: i32, object: &'static str) -> Result<()> {
     let Some(pidfd) = Pid::from_raw(pid).and_then(|p| process::pidfd(p).ok()) else {
         return Ok(());
     };
-    process::signal(&pidfd, Signal::KILL).map_err(Error::system(object, "kill"))?;
+    process::signal(&pidfd, Signal::KILL).map_err(Error::of(object, "kill"))?;
     if process::wait_end(&pidfd, KILL_TIMEOUT) {
         return Ok(());
     }
     let late = std::io::Error::from(std::io::ErrorKind::TimedOut);
-    Err(Error::state(format!("process {pid}"), "wait for its end")(late))
+    Err(Error::at(format!("process {pid}"), "wait for its end")(late))
 }
 
 fn signal(pid: i32, signal: Signal) -> Result<()> {
     match Pid::from_raw(pid).and_then(|p| process::pidfd(p).ok()) {
-        Some(pidfd) => process::signal(pidfd, signal).map_err(Error::system("lab process", "end")),
+        Some(pidfd) => process::signal(pidfd, signal).map_err(Error::of("lab process", "end")),
         None => Ok(()),
     }
 }
@@ -178,16 +178,13 @@ pub(crate) fn empty_in_child(
         match result.and_then(|()| teardown::empty(folder, state, inits)) {
             // Nothing of the lab's is left; what somebody keeps is in nobody's way.
             Ok(()) | Err(Error::Visited { .. }) => Ok(()),
-            Err(e) => {
-                let why = std::io::Error::other(describe(&e));
-                Err(netloom_sys::Error::call("remains", "remove", why))
-            }
+            Err(e) => Err(Failure::new("remains", "remove", describe(&e)).into()),
         }
     });
     tried.map_err(|reason| Error::Conflict { lab: folder.name().to_owned(), reason })
 }
 
 fn join_user_namespace(init: &Init) -> Result<()> {
-    let ns = namespace::user_of(init.pid).map_err(Error::system("user namespace", "open"))?;
-    namespace::enter_user(ns.as_fd()).map_err(Error::system("user namespace of the lab", "join"))
+    let ns = namespace::user_of(init.pid).map_err(Error::of("user namespace", "open"))?;
+    namespace::enter_user(ns.as_fd()).map_err(Error::of("user namespace of the lab", "join"))
 }

@@ -118,24 +118,24 @@ fn place(state: &State, node: Slot, interface: usize) -> AttachPoint {
 }
 
 fn open(object: &str) -> Result<Socket> {
-    Socket::open().map_err(Error::network(object, "open a netlink socket"))
+    Socket::open().map_err(Error::of(object, "open a netlink socket"))
 }
 
 /// Sets an interface of the calling thread's namespace down, which keeps its addresses; what else it loses by
 /// that. `None` when it is down already.
 fn set_node_down(object: &str, index: u32) -> Result<Option<Carried>> {
     let mut socket = open(object)?;
-    let links = socket.links().map_err(Error::network(object, "look up"))?;
+    let links = socket.links().map_err(Error::of(object, "look up"))?;
     let Some(found) = links.iter().find(|l| l.index == index).filter(|l| l.up) else {
         return Ok(None);
     };
     // The kernel would take IPv6 addresses.
     let keep = format!("/proc/sys/net/ipv6/conf/{}/keep_addr_on_down", found.name);
     if std::path::Path::new(&keep).exists() {
-        std::fs::write(&keep, "1").map_err(Error::state(&keep, "set sysctl"))?;
+        std::fs::write(&keep, "1").map_err(Error::at(&keep, "set sysctl"))?;
     }
     settle_addresses(index);
-    let carried = socket.carried(index).map_err(Error::network(object, "read what it carries"))?;
+    let carried = socket.carried(index).map_err(Error::of(object, "read what it carries"))?;
     let mut batch = Batch::new();
     batch.push(object, &Change::of(index).down());
     spaces::run(&mut socket, &mut batch, object, "set down")?;

@@ -77,10 +77,10 @@ fn give_settings(space: &OwnedFd, new: &PlannedNode, old: Option<&PlannedNode>) 
     }
     let object = format!("node {:?}", new.name);
     on_a_thread(|| {
-        namespace::enter_network(space.as_fd()).map_err(Error::system(&object, "enter"))?;
+        namespace::enter_network(space.as_fd()).map_err(Error::of(&object, "enter"))?;
         for (path, value) in &fresh {
             let of = || format!("{object}: {}", sysctl::full(path));
-            sysctl::set(path, value).map_err(|e| Error::state(of(), "set sysctl")(e))?;
+            sysctl::set(path, value).map_err(|e| Error::at(of(), "set sysctl")(e))?;
         }
         Ok(())
     })

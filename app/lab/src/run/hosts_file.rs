@@ -94,8 +94,8 @@ struct Follower {
 impl Follower {
     fn new() -> Result<Follower> {
         let object = "the nodes' addresses";
-        namespace::new_network().map_err(Error::system(object, "watch"))?;
-        let watch = AddressWatch::open().map_err(Error::network(object, "watch"))?;
+        namespace::new_network().map_err(Error::of(object, "watch"))?;
+        let watch = AddressWatch::open().map_err(Error::of(object, "watch"))?;
         let (heard, held) = (BTreeMap::new(), BTreeMap::new());
         Ok(Follower { watch, heard, next: 1, held, written: String::new() })
     }
@@ -149,10 +149,10 @@ impl Follower {
             self.next += 1;
         }
         let added = self.watch.add(spaces.iter().map(|(number, space)| (*number, space.as_fd())));
-        added.map_err(Error::network("the nodes' addresses", "watch"))?;
+        added.map_err(Error::of("the nodes' addresses", "watch"))?;
         let mut changed: BTreeSet<NodeId> = fresh.into_iter().map(|(id, _)| id).collect();
         let heard = self.watch.changed();
-        match heard.map_err(Error::network("the nodes' addresses", "watch"))? {
+        match heard.map_err(Error::of("the nodes' addresses", "watch"))? {
             Changed::Anywhere => changed.extend(self.heard.keys()),
             Changed::In(numbers) => {
                 let of = self.heard.iter().filter(|(_, (_, number))| numbers.contains(number));

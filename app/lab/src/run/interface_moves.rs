@@ -91,7 +91,7 @@ impl Running {
         }
         unpack(there, &object, index, &luggage, found.up)?;
         if let Some((node, index)) = planned.filter(|_| !request.carry) {
-            let space = spaces[1].try_clone().map_err(Error::state("network namespace", "copy"))?;
+            let space = spaces[1].try_clone().map_err(Error::at("network namespace", "copy"))?;
             settle(&without_absent(&self.state()), node, index, space)?;
         }
         if let Some(link) = link {
@@ -164,7 +164,7 @@ impl Running {
     fn space(&self, work: &Work, place: &Holder) -> Result<OwnedFd> {
         match place {
             Holder::Host => namespace::current_network()
-                .map_err(Error::system("host", "open its network namespace")),
+                .map_err(Error::of("host", "open its network namespace")),
             Holder::Node(slot) => {
                 let state = self.state();
                 let node = &state.plan.nodes[*slot];
@@ -236,7 +236,7 @@ impl Room {
         object: &str,
     ) -> Result<Room> {
         let there = inside(space, object, |socket| {
-            socket.links().map_err(Error::network(object, "list interfaces"))
+            socket.links().map_err(Error::of(object, "list interfaces"))
         })?;
         let kept = match to {
             Holder::Host => vec![],

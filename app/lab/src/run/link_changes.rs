@@ -121,7 +121,7 @@ impl Running {
         let space = self.living(work, &plan.nodes[node])?.network(name)?;
         let object = format!("node {name:?}");
         let there = spaces::inside(space.as_fd(), &object, |socket| {
-            let all = socket.links().map_err(Error::network(&object, "list its interfaces"))?;
+            let all = socket.links().map_err(Error::of(&object, "list its interfaces"))?;
             Ok(all.into_iter().map(|link| (link.name, link.index)).collect())
         })?;
         Ok(NewEnd::Node { node, iface, there })
@@ -295,8 +295,7 @@ fn delete_ends(inits: &Inits, state: &State, link: &PlannedLink) -> Result<()> {
             Seat::Plug | Seat::Host => continue,
         };
         attach::run_in_living(inits, space, &object, || {
-            let mut socket =
-                Socket::open().map_err(Error::network(&object, "open a netlink socket"))?;
+            let mut socket = Socket::open().map_err(Error::of(&object, "open a netlink socket"))?;
             let mut batch = Batch::new();
             batch.push_tolerant(object.as_str(), &DeleteLink::new(index));
             spaces::run(&mut socket, &mut batch, &object, "remove")

@@ -155,7 +155,7 @@ impl Running {
         // Children's groups lie in their parents': the deepest go first.
         for id in ids.iter().rev() {
             let removed = state.groups.remove_node(id.get());
-            failures.extend(removed.err().map(Error::system("cgroups", "remove")));
+            failures.extend(removed.err().map(Error::of("cgroups", "remove")));
             failures.extend(self.folder.remove_node_files(*id).err());
         }
         let kept = self.change(work, |state| {
@@ -257,10 +257,10 @@ impl Running {
         let mut notes = self.enlarge_groups(work, old, new)?;
         let state = self.state();
         let set = state.groups.apply(new.id.get(), &limits(&old.limits), &limits(&new.limits));
-        notes.extend(set.map_err(Error::system(&object, "set its limits"))?);
+        notes.extend(set.map_err(Error::of(&object, "set its limits"))?);
         if new.limits.weight != old.limits.weight {
             let weighed = state.groups.weigh(new.id.get(), new.limits.weight);
-            weighed.map_err(Error::system(&object, "set its weight"))?;
+            weighed.map_err(Error::of(&object, "set its weight"))?;
         }
         self.kept.keepers.guards.limit_sockets(&state, new)?;
         let counts = self.kept.keepers.guards.sockets(&state, new);
@@ -297,12 +297,12 @@ impl Running {
         state
             .groups
             .create_node(new.id.get(), &limits(&old.limits))
-            .map_err(Error::system(&object, "make a group for it"))?;
+            .map_err(Error::of(&object, "make a group for it"))?;
         let pids = occupants::pids(init, &state.groups, new.id);
         state
             .groups
             .move_in(new.id.get(), &pids)
-            .map_err(Error::system(&object, "move its processes into a group"))?;
+            .map_err(Error::of(&object, "move its processes into a group"))?;
         Ok(match open {
             0 => vec![],
             1 => vec!["a socket that was open before does not count for the limit".into()],

@@ -22,8 +22,8 @@ impl Running {
             return Ok(());
         }
         let spawner = start()?;
-        let (reports, status) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)
-            .map_err(|e| Error::state("pipe", "make")(e.into()))?;
+        let (reports, status) =
+            rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(Error::at("pipe", "make"))?;
         let prepare = prepare(&self.folder, &self.state(), work.again.open_files);
         spawner.prepare(prepare, &status, &work.again.lock)?;
         self.kept.resolving.follow_spawner(spawner.pid());
@@ -40,7 +40,7 @@ fn start() -> Result<Spawner> {
         .arg(crate::stage::role::Role::Spawner.verb())
         .stdin(Stdio::from(theirs))
         .spawn()
-        .map_err(Error::state("/proc/self/exe", "start a spawner"))?;
+        .map_err(Error::at("/proc/self/exe", "start a spawner"))?;
     // Not waited for yet, so the number is its own.
     let spawner = Spawner::of(ours, Pid::from_child(&started));
     crate::stage::role::reap_later(started);

@@ -48,8 +48,7 @@ pub(crate) fn make_folder(running: &Running, node: NodeId) -> Result<std::path::
     // What lies there may be of the node's making: a link of its own is not followed.
     let flags =
         OFlags::CREATE | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    rustix::fs::open(&mark, flags, Mode::RUSR | Mode::WUSR)
-        .map_err(|e| Error::state(&mark, "write")(e.into()))?;
+    rustix::fs::open(&mark, flags, Mode::RUSR | Mode::WUSR).map_err(Error::at(&mark, "write"))?;
     Ok(path)
 }
 
@@ -332,7 +331,7 @@ impl Service for Scoped {
         door.by_init = !self.is_privileged();
         door.groups
             .without_directory()
-            .map_err(Error::system(format!("node {node:?}"), "open its cgroups"))?;
+            .map_err(Error::of(format!("node {node:?}"), "open its cgroups"))?;
         node.clone_into(&mut door.node);
         Ok(door)
     }

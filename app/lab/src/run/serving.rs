@@ -106,11 +106,11 @@ impl Service for Running {
     fn door(&self, node: &str) -> Result<Door> {
         self.with_init(node, |state, planned, found| {
             let object = format!("node {node:?}");
-            let init = found.pidfd.try_clone().map_err(Error::state(&object, "copy its pidfd"))?;
+            let init = found.pidfd.try_clone().map_err(Error::at(&object, "copy its pidfd"))?;
             let groups = state
                 .groups
                 .join_handles(planned.id.get())
-                .map_err(Error::system(&object, "open its cgroups"))?;
+                .map_err(Error::of(&object, "open its cgroups"))?;
             let mut spec = NodeSpec::core(planned.id.get(), node);
             spec.env.clone_from(&planned.env);
             let env = init::environment(&state.plan.lab, &spec);
@@ -143,7 +143,7 @@ impl Service for Running {
         let found = work.inits.get(&NodeId::CORE).filter(|i| i.lives());
         let object = "core namespace";
         let init = found.ok_or_else(|| Error::DeadNode(object.to_owned()))?;
-        let init = init.pidfd.try_clone().map_err(Error::state(object, "copy its pidfd"))?;
+        let init = init.pidfd.try_clone().map_err(Error::at(object, "copy its pidfd"))?;
         let groups = Join { tasks: vec![], v2: None };
         Ok(Door {
             node: lab,

@@ -153,11 +153,10 @@ fn visit(sources: &Sources<'_>, slot: Slot) -> Result<Visit> {
     let object = || format!("node {:?}", sources.state.plan.nodes[slot].name);
     // An init that ends meanwhile has no interfaces.
     let Ok(ns) = namespace::network_of(pid) else { return Ok(Visit::default()) };
-    namespace::enter_network(ns.as_fd()).map_err(Error::system(object(), "look into"))?;
-    let mut socket =
-        Socket::open_to_ask().map_err(Error::network(object(), "open a netlink socket"))?;
-    let links = socket.links().map_err(Error::network(object(), "read its interfaces"))?;
-    let addresses = socket.addresses().map_err(Error::network(object(), "read its addresses"))?;
+    namespace::enter_network(ns.as_fd()).map_err(Error::of(object(), "look into"))?;
+    let mut socket = Socket::open_to_ask().map_err(Error::of(object(), "open a netlink socket"))?;
+    let links = socket.links().map_err(Error::of(object(), "read its interfaces"))?;
+    let addresses = socket.addresses().map_err(Error::of(object(), "read its addresses"))?;
     // The one that asks is not the node's.
     drop(socket);
     Ok(Visit { links, addresses, sockets: diag::in_use().ok() })

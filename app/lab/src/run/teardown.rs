@@ -114,7 +114,7 @@ fn remove_groups(groups: &Groups) -> Result<()> {
         if unfinished.is_empty() || Instant::now() >= until {
             // Who was in them may have ended meanwhile.
             let object = "cgroups";
-            return groups.remove().map_err(|_| Error::system(object, "remove")(refused));
+            return groups.remove().map_err(|_| Error::of(object, "remove")(refused));
         }
         for pid in unfinished {
             end_process(pid, until)?;
@@ -228,13 +228,13 @@ pub(crate) fn end_inits(inits: Vec<Init>, meanwhile: impl FnOnce() -> bool) -> R
 fn kill(inits: &[Init], until: Instant) -> Result<()> {
     for init in inits {
         process::signal(&init.pidfd, Signal::KILL)
-            .map_err(Error::system(format!("init {}", init.pid.as_raw_nonzero()), "kill"))?;
+            .map_err(Error::of(format!("init {}", init.pid.as_raw_nonzero()), "kill"))?;
     }
     for init in inits {
         if !process::wait_end(&init.pidfd, until.saturating_duration_since(Instant::now())) {
             let late = std::io::Error::from(std::io::ErrorKind::TimedOut);
             let object = format!("process {}", init.pid.as_raw_nonzero());
-            return Err(Error::state(object, "wait for its end")(late));
+            return Err(Error::at(object, "wait for its end")(late));
         }
     }
     Ok(())

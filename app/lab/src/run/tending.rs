@@ -129,8 +129,8 @@ impl Running {
         let Some(init) = inits.get(&node).filter(|i| i.lives()) else { return Ok(()) };
         let object = || format!("init {}", init.pid.as_raw_nonzero());
         let space = namespace::network_of(init.pid)
-            .map_err(Error::system(object(), "open its network namespace"))?;
-        let copied = init.pidfd.try_clone().map_err(Error::state(object(), "copy its pidfd"))?;
+            .map_err(Error::of(object(), "open its network namespace"))?;
+        let copied = init.pidfd.try_clone().map_err(Error::at(object(), "copy its pidfd"))?;
         self.kept.guests().insert(node, Guest { space, init: copied });
         self.kept.wake();
         Ok(())

@@ -40,11 +40,10 @@ pub(crate) fn planned(node: &PlannedNode) -> Vec<Held> {
 /// What a node has, read in its network namespace, which the calling thread enters; it ends afterwards.
 pub(crate) fn read(node: &PlannedNode, space: BorrowedFd<'_>) -> Result<Vec<Held>> {
     let object = || format!("node {:?}", node.name);
-    namespace::enter_network(space).map_err(Error::system(object(), "look into"))?;
-    let mut socket =
-        Socket::open_to_ask().map_err(Error::network(object(), "open a netlink socket"))?;
-    let links = socket.links().map_err(Error::network(object(), "read its interfaces"))?;
-    let found = socket.addresses().map_err(Error::network(object(), "read its addresses"))?;
+    namespace::enter_network(space).map_err(Error::of(object(), "look into"))?;
+    let mut socket = Socket::open_to_ask().map_err(Error::of(object(), "open a netlink socket"))?;
+    let links = socket.links().map_err(Error::of(object(), "read its interfaces"))?;
+    let found = socket.addresses().map_err(Error::of(object(), "read its addresses"))?;
     Ok(ordered(node, &links, &found))
 }
 

@@ -25,7 +25,7 @@ pub(crate) fn hierarchies(
     ignore_limits: bool,
 ) -> Result<Vec<cgroup::Hierarchy>> {
     let found = if user { cgroup::hierarchies_of_user() } else { cgroup::hierarchies_of_root() };
-    let found = found.map_err(Error::system("cgroups", "look for"))?;
+    let found = found.map_err(Error::of("cgroups", "look for"))?;
     let has = |c: &str| found.iter().any(|h| h.controllers.iter().any(|have| have == c));
     for node in plan.nodes.iter().filter(|_| !ignore_limits) {
         check_has(&has, node, user)?;

@@ -103,7 +103,7 @@ pub(crate) fn run_in_living<T: Send>(
 ) -> Result<Option<T>> {
     let Some(ns) = open(inits, space)? else { return Ok(None) };
     on_a_thread(|| {
-        namespace::enter_network(ns).map_err(Error::system(object, "enter a namespace"))?;
+        namespace::enter_network(ns).map_err(Error::of(object, "enter a namespace"))?;
         f()
     })
     .map(Some)

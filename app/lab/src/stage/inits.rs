@@ -56,7 +56,7 @@ impl Init {
     pub(crate) fn network(&self, node: &str) -> Result<OwnedFd> {
         let object = format!("node {node:?}");
         let ns = namespace::network_of(self.pid)
-            .map_err(Error::system(object, "open its network namespace"));
+            .map_err(Error::of(object, "open its network namespace"));
         // Opened before it was seen to live: so it was its own.
         if self.lives() { ns } else { Err(Error::DeadNode(node.to_owned())) }
     }

@@ -26,11 +26,11 @@ pub(crate) struct Inhabitants {
 pub(crate) fn of(node: &str, init: &Init) -> Result<Inhabitants> {
     let object = format!("node {node:?}");
     let processes =
-        population::of_init(init.pid).map_err(Error::system(&object, "list its processes"))?;
+        population::of_init(init.pid).map_err(Error::of(&object, "list its processes"))?;
     let space = init.network(node)?;
     let sockets = on_a_thread(|| {
-        namespace::enter_network(space).map_err(Error::system(&object, "look into"))?;
-        diag::sockets().map_err(Error::network(&object, "list its sockets"))
+        namespace::enter_network(space).map_err(Error::of(&object, "look into"))?;
+        diag::sockets().map_err(Error::of(&object, "list its sockets"))
     })?;
     Ok(Inhabitants { processes, sockets })
 }
@@ -39,8 +39,8 @@ pub(crate) fn of(node: &str, init: &Init) -> Result<Inhabitants> {
 pub(crate) fn sockets_open(node: &str, init: &Init) -> Result<u64> {
     let space = init.network(node)?;
     on_a_thread(|| {
-        namespace::enter_network(space).map_err(Error::system(node, "look into"))?;
-        diag::in_use().map_err(Error::network(node, "count its sockets"))
+        namespace::enter_network(space).map_err(Error::of(node, "look into"))?;
+        diag::in_use().map_err(Error::of(node, "count its sockets"))
     })
 }
 

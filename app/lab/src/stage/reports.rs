@@ -43,7 +43,7 @@ impl<'a> Reports<'a> {
         }
         let mut buffer = [0u8; 64 << 10];
         let n = rustix::io::read(self.pipe, &mut buffer)
-            .map_err(|e| Error::state("reports of inits", "read")(e.into()))?;
+            .map_err(Error::at("reports of inits", "read"))?;
         self.partial.extend_from_slice(&buffer[..n]);
         while let Some(end) = self.partial.iter().position(|b| *b == b'\n') {
             let line: Vec<u8> = self.partial.drain(..=end).collect();

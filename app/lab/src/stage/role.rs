@@ -111,7 +111,7 @@ pub(crate) fn start<T>(
     operation: &'static str,
     mut find: impl FnMut() -> Result<Option<T>>,
 ) -> Result<T> {
-    let started = |e| Error::state("/proc/self/exe", operation)(e);
+    let started = |e| Error::at("/proc/self/exe", operation)(e);
     let own = rustix::process::getpid().as_raw_nonzero().to_string();
     let mut child = Command::new("/proc/self/exe")
         .arg(role.verb())

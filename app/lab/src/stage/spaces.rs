@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use netloom_model::plan::Slot;
 use netloom_model::plan::form::Forms;
 use netloom_netlink::{Batch, Socket};
-use netloom_sys::namespace;
+use netloom_sys::{Failure, namespace};
 
 use crate::{Error, Result};
 
@@ -25,9 +25,11 @@ impl Spaces {
         let found = self.nodes.get(slot.get()).and_then(Option::as_ref);
         found.map(AsFd::as_fd).ok_or_else(|| {
             let gone = std::io::Error::from(std::io::ErrorKind::NotFound);
-            Error::system(format!("node {slot}"), "find its network namespace")(
-                netloom_sys::Error::call("network namespace", "open", gone),
-            )
+            Error::of(format!("node {slot}"), "find its network namespace")(Failure::new(
+                "network namespace",
+                "open",
+                gone,
+            ))
         })
     }
 }
@@ -45,7 +47,7 @@ pub(crate) fn inside<T: Send>(
 }
 
 pub(crate) fn open(object: &str) -> Result<Socket> {
-    Socket::open().map_err(Error::network(object, "open a netlink socket"))
+    Socket::open().map_err(Error::of(object, "open a netlink socket"))
 }
 
 /// Runs a batch; `object` and `operation` say what for.
@@ -55,7 +57,7 @@ pub(crate) fn run(
     object: &str,
     operation: &'static str,
 ) -> Result<()> {
-    socket.run(batch).map_err(Error::network(object, operation))
+    socket.run(batch).map_err(Error::of(object, operation))
 }
 
 /// Runs `f` on a thread that may change its namespace and ends.
@@ -63,7 +65,7 @@ pub(crate) fn on_a_thread<T: Send>(f: impl FnOnce() -> Result<T> + Send) -> Resu
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("netloom-net".into()).spawn_scoped(scope, f);
         match thread {
-            Err(e) => Err(Error::state("thread", "start")(e)),
+            Err(e) => Err(Error::at("thread", "start")(e)),
             Ok(thread) => match thread.join() {
                 Ok(result) => result,
                 Err(panic) => std::panic::resume_unwind(panic),

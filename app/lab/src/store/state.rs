@@ -236,7 +236,7 @@ impl Folder {
         match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(lock)),
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
-            Err(e) => Err(Error::state(self.lock_path(), "lock")(e.into())),
+            Err(e) => Err(Error::at(self.lock_path(), "lock")(e)),
         }
     }
 
@@ -256,7 +256,7 @@ impl Folder {
         let path = self.lock_path();
         let mut options = File::options();
         options.write(true).create(true).truncate(false).mode(0o600);
-        let file = options.open(&path).map_err(Error::state(&path, "open"))?;
+        let file = options.open(&path).map_err(Error::at(&path, "open"))?;
         Ok(OwnedFd::from(file))
     }
 
@@ -276,7 +276,7 @@ impl Folder {
         let made = self.path().join(MADE_STATE);
         match fs::hard_link(self.path().join("state.json"), &made) {
             Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
-                Err(Error::state(&made, "keep what was made")(e))
+                Err(Error::at(&made, "keep what was made")(e))
             }
             _ => Ok(()),
         }
@@ -304,14 +304,14 @@ impl Folder {
         for name in files {
             match fs::remove_file(sockets.join(&name)) {
                 Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                    return Err(Error::state(sockets.join(name), "remove")(e));
+                    return Err(Error::at(sockets.join(name), "remove")(e));
                 }
                 _ => {}
             }
         }
         match fs::remove_dir_all(self.scope(node)) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                Err(Error::state(self.scope(node), "remove")(e))
+                Err(Error::at(self.scope(node), "remove")(e))
             }
             _ => Ok(()),
         }
@@ -362,7 +362,7 @@ impl Folder {
     /// Removes all that is in the folder but the lock.
     pub fn empty(&self) -> Result<()> {
         let path = self.path();
-        for entry in fs::read_dir(&path).map_err(Error::state(&path, "list"))?.flatten() {
+        for entry in fs::read_dir(&path).map_err(Error::at(&path, "list"))?.flatten() {
             if entry.file_name() == "lock" {
                 continue;
             }
@@ -374,7 +374,7 @@ impl Folder {
             };
             match gone {
                 Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                    return Err(Error::state(entry.path(), "remove")(e));
+                    return Err(Error::at(entry.path(), "remove")(e));
                 }
                 _ => {}
             }
@@ -386,7 +386,7 @@ impl Folder {
     pub fn remove(&self) -> Result<()> {
         self.empty()?;
         let path = self.path();
-        fs::remove_dir_all(&path).map_err(Error::state(&path, "remove"))?;
+        fs::remove_dir_all(&path).map_err(Error::at(&path, "remove"))?;
         remove_common_dir(&self.runtime);
         Ok(())
     }
@@ -399,11 +399,11 @@ fn make_common_dir(path: &Path) -> Result<()> {
             .mode(0o700)
             .recursive(true)
             .create(parent)
-            .map_err(Error::state(parent, "make folder"))?;
+            .map_err(Error::at(parent, "make folder"))?;
         // Somebody else may be making it, who marks it then.
         if fs::DirBuilder::new().mode(0o700).create(path).is_ok() {
             let mark = path.join(MADE_MARK);
-            File::create(&mark).map_err(Error::state(&mark, "write"))?;
+            File::create(&mark).map_err(Error::at(&mark, "write"))?;
         }
     }
     make_private_dir(path, true)
@@ -429,10 +429,10 @@ pub(crate) fn make_shared_dir(socket: &Path) -> Result<()> {
     let Some(folder) = socket.parent() else { return Ok(()) };
     make_private_dir(folder, true)?;
     for path in [Some(folder), folder.parent()].into_iter().flatten() {
-        let found = fs::metadata(path).map_err(Error::state(path, "look at"))?;
+        let found = fs::metadata(path).map_err(Error::at(path, "look at"))?;
         let mode = found.mode() & 0o777 | 0o011;
         fs::set_permissions(path, fs::Permissions::from_mode(mode))
-            .map_err(Error::state(path, "let others pass"))?;
+            .map_err(Error::at(path, "let others pass"))?;
     }
     Ok(())
 }
@@ -444,17 +444,17 @@ pub(crate) fn make_private_dir(path: &Path, deep: bool) -> Result<()> {
     match builder.create(path) {
         Ok(()) => {}
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
-        Err(e) => return Err(Error::state(path, "make folder")(e)),
+        Err(e) => return Err(Error::at(path, "make folder")(e)),
     }
-    let found = fs::symlink_metadata(path).map_err(Error::state(path, "look at"))?;
+    let found = fs::symlink_metadata(path).map_err(Error::at(path, "look at"))?;
     let own = rustix::process::geteuid().as_raw();
     if !found.is_dir() || found.uid() != own {
         let e = io::Error::other("not a folder of this user's");
-        return Err(Error::state(path, "use as folder of labs")(e));
+        return Err(Error::at(path, "use as folder of labs")(e));
     }
     if found.mode() & 0o022 != 0 {
         let e = io::Error::other("others may write there");
-        return Err(Error::state(path, "use as folder of labs")(e));
+        return Err(Error::at(path, "use as folder of labs")(e));
     }
     Ok(())
 }

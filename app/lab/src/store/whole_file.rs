@@ -20,12 +20,12 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut options = File::options();
     options.write(true).create(true).truncate(true).mode(0o600);
     let written = options.open(&beside).and_then(|mut f| f.write_all(bytes));
-    written.and_then(|()| fs::rename(&beside, path)).map_err(Error::state(path, "write"))
+    written.and_then(|()| fs::rename(&beside, path)).map_err(Error::at(path, "write"))
 }
 
 /// The same with a value as JSON.
 pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
-    let text = serde_json::to_vec(value).map_err(|e| Error::state(path, "encode")(e.into()))?;
+    let text = serde_json::to_vec(value).map_err(Error::at(path, "encode"))?;
     write(path, &text)
 }
 
@@ -34,7 +34,7 @@ pub(crate) fn read_json<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<Optio
     let text = match fs::read(path) {
         Ok(text) => text,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(Error::state(path, "read")(e)),
+        Err(e) => return Err(Error::at(path, "read")(e)),
     };
-    serde_json::from_slice(&text).map(Some).map_err(|e| Error::state(path, "read")(e.into()))
+    serde_json::from_slice(&text).map(Some).map_err(Error::at(path, "read"))
 }

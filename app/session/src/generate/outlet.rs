@@ -15,6 +15,7 @@ use netloom_model::lookup::target::{Place, Point};
 use netloom_model::plan::PlannedEnd;
 use netloom_netlink::LinkInfo;
 use netloom_shm::JoinOptions;
+use netloom_sys::Failure;
 use netloom_traffic::Addresses;
 
 use super::way::{Destination, Way};
@@ -139,7 +140,7 @@ impl Outlet {
         self.run(|target, _| {
             let mut replayer = Replayer::open(target, engine, options)?;
             let played = replayer.run(|| File::open(file), stop);
-            played.map_err(|source| Error::Play { file: file.to_owned(), source })
+            played.map_err(|e| Failure::path(file, "play", e).into())
         })
     }
 

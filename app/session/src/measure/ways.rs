@@ -220,7 +220,7 @@ fn next(spaces: &mut Spaces, question: &Question<'_>) -> Result<Option<Next>> {
         let gone = || Error::unfit(format!("link {link}"), "it is gone");
         Ok(Some(Next { interface: left.ok_or_else(gone)?.name, via, source }))
     });
-    asked.map_err(Error::asking(question.node, operation))
+    Ok(asked.map_err(Error::asking(question.node, operation))?)
 }
 
 /// Directions of links that have a wire now.

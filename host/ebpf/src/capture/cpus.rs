@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use crate::{Error, Result};
+use netloom_sys::Failure;
+
+use crate::Result;
 
 const ONLINE: &str = "/sys/devices/system/cpu/online";
 
@@ -18,7 +20,7 @@ pub(super) struct Cpus {
 /// Asks the kernel. If it does not list online CPUs, all possible ones count as online.
 pub(super) fn online() -> Result<Cpus> {
     let possible = libbpf_rs::num_possible_cpus().map_err(std::io::Error::other);
-    let possible = possible.map_err(|e| Error::call("CPUs", "count", e))?;
+    let possible = possible.map_err(|e| Failure::new("CPUs", "count", e))?;
     let possible = u32::try_from(possible).unwrap_or(u32::MAX);
     let online = fs::read_to_string(ONLINE).ok().and_then(|text| list(&text));
     let mut online = online.unwrap_or_else(|| (0..possible).collect());

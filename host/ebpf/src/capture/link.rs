@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use libbpf_rs::{TC_EGRESS, TC_INGRESS, TcHook, TcHookBuilder};
 use libbpf_sys::{bpf_attach_type, bpf_link_create_opts, bpf_link_info};
-use netloom_sys::namespace;
+use netloom_sys::{Failure, namespace};
 
 use crate::attach::Hook;
 use crate::presence::Presence;
@@ -64,7 +64,7 @@ pub(super) fn xdp(program: BorrowedFd<'_>, ifindex: u32) -> Result<Attached> {
         {
             let _ = write!(object, ", which runs XDP program {there} already");
         }
-        Error::call(object, "attach capture by XDP", e)
+        Failure::new(object, "attach capture by XDP", e).into()
     })
 }
 
@@ -94,7 +94,7 @@ pub(super) fn tc(
     match hook {
         Hook::Tcx => create(program, number(ifindex)?, at, order)
             .map(Attached::Link)
-            .map_err(|e| Error::call(object(ifindex), "attach capture by tcx", e)),
+            .map_err(|e| Failure::new(object(ifindex), "attach capture by tcx", e).into()),
         Hook::Clsact => Filter::attach(program, ifindex, direction).map(Attached::Filter),
     }
 }
@@ -146,7 +146,7 @@ fn linked(link: BorrowedFd<'_>) -> bool {
 impl Filter {
     fn attach(program: BorrowedFd<'_>, ifindex: u32, direction: Direction) -> Result<Self> {
         crate::load::quiet();
-        let failed = |e| Error::call(object(ifindex), "attach capture by clsact", e);
+        let failed = |e| Error::from(Failure::new(object(ifindex), "attach capture by clsact", e));
         let mut made = Self {
             namespace: File::open("/proc/thread-self/ns/net").map_err(failed)?,
             presence: Presence::of(ifindex).map_err(failed)?,

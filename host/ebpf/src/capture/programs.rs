@@ -10,14 +10,14 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, OpenObject};
 use libbpf_sys::{bpf_map_create_opts, bpf_prog_load_opts, bpf_prog_type};
 use netloom_filter::Program as Filter;
 use netloom_filter::ebpf::{Flavour, Insn, translate_with};
-use netloom_sys::Unsupported;
+use netloom_sys::{Failure, Unsupported};
 
 use super::clock::Clock;
 use super::cpus::Cpus;
 use super::ring::Shape;
 use super::{TapOptions, Where};
 use crate::load::{Part, set_entries};
-use crate::map::Map;
+use crate::map::{self, Map};
 use crate::program::Program;
 use crate::{Direction, Error, Result};
 
@@ -25,6 +25,8 @@ const PART: Part =
     Part { name: "capture", object: include_bytes!(concat!(env!("OUT_DIR"), "/capture.bpf.o")) };
 const CPUS: &str = "nl_tap_cpus";
 const RING: &str = "nl_tap_ring";
+/// The table of the filters' tail calls.
+const NEXT: &str = "nl_tap_next";
 /// Verdicts: continue, and end here.
 const XDP: [i32; 2] = [2, 1];
 const TC: [i32; 2] = [-1, 2];
@@ -196,27 +198,22 @@ fn set_options(open: &mut OpenObject, words: &[u32; 10]) -> libbpf_rs::Result<()
 }
 
 fn duplicate(program: BorrowedFd<'_>) -> Result<OwnedFd> {
-    program.try_clone_to_owned().map_err(|e| Error::call("capture program", "duplicate", e))
+    program.try_clone_to_owned().map_err(|e| Failure::new("capture program", "duplicate", e).into())
 }
 
 /// A tail-call table with the refuser in its slot.
 pub(super) fn table(refuser: &Program) -> Result<MapHandle> {
     let opts =
         bpf_map_create_opts { sz: size_of::<bpf_map_create_opts>() as u64, ..Default::default() };
-    let table = MapHandle::create(MapType::ProgArray, Some("nl_tap_next"), 4, 4, 3, &opts);
-    let table =
-        table.map_err(|source| Error::Map { map: "nl_tap_next", operation: "create", source })?;
+    let table = MapHandle::create(MapType::ProgArray, Some(NEXT), 4, 4, 3, &opts);
+    let table = table.map_err(map::refused(NEXT, "create"))?;
     put(&table, REFUSED, refuser)?;
     Ok(table)
 }
 
 pub(super) fn put(table: &MapHandle, slot: u32, program: &Program) -> Result<()> {
     let fd = program.fd().as_raw_fd().to_ne_bytes();
-    table.update(&slot.to_ne_bytes(), &fd, MapFlags::ANY).map_err(|source| Error::Map {
-        map: "nl_tap_next",
-        operation: "add program",
-        source,
-    })
+    table.update(&slot.to_ne_bytes(), &fd, MapFlags::ANY).map_err(map::refused(NEXT, "add program"))
 }
 
 /// A filter that continues at a slot of the table, or at the refuser.
@@ -268,7 +265,7 @@ impl Entry {
     ) -> Result<OwnedFd> {
         let [yes, no] = [slot, REFUSED].map(|to| go_on(table, to, self.otherwise));
         let insns = translate_with(filter, self.flavour, &yes, &no)
-            .map_err(|e| Error::call("filter", "translate", std::io::Error::other(e)))?;
+            .map_err(|e| Failure::new("filter", "translate", std::io::Error::other(e)))?;
         let raw: Vec<u64> = insns.iter().map(|insn| insn.raw()).collect();
         let mut opts = bpf_prog_load_opts {
             sz: size_of::<bpf_prog_load_opts>() as u64,
@@ -304,7 +301,7 @@ fn refused(error: std::io::Error) -> Error {
             reason: "the kernel's verifier does not take so long a filter".to_owned(),
             needs: "a shorter filter".to_owned(),
         }),
-        _ => Error::call("filter", "load", error),
+        _ => Failure::new("filter", "load", error).into(),
     }
 }
 

@@ -9,6 +9,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use netloom_sys::Failure;
 use rustix::mm::{MapFlags, ProtFlags};
 
 use super::TapCounts;
@@ -88,8 +89,9 @@ impl Mapping {
         let null = std::ptr::null_mut();
         // SAFETY: the kernel chooses an unused address.
         let at = unsafe { rustix::mm::mmap(null, length, access, MapFlags::SHARED, map, 0) };
-        let at = at.map_err(|e| Error::call(format!("map {name}"), "mmap", e))?;
-        let none = || Error::call(format!("map {name}"), "mmap", rustix::io::Errno::NOMEM);
+        let at = at.map_err(|e| Failure::new(format!("map {name}"), "mmap", e))?;
+        let none =
+            || Error::from(Failure::new(format!("map {name}"), "mmap", rustix::io::Errno::NOMEM));
         Ok(Self { at: NonNull::new(at.cast()).ok_or_else(none)?, length })
     }
 

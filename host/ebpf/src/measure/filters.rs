@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use netloom_marking::session::{NamedFilter, flow_ids};
 use netloom_marking::tables::Bytes;
 use netloom_marking::{Filter, Precedence, Tables};
+use netloom_sys::Failure;
 
 use super::programs::Maps;
 use crate::{Error, Result};
@@ -69,7 +70,7 @@ impl Flows {
     ) -> Result<()> {
         let plain: Vec<Filter> = filters.iter().map(|named| named.filter).collect();
         let tables = Tables::new(&plain, precedence)
-            .map_err(|e| Error::call(object(), "put into tables", std::io::Error::other(e)))?;
+            .map_err(|e| Failure::new(object(), "put into tables", std::io::Error::other(e)))?;
         let (flows, mut free) = self.assign(filters, now)?;
         let of: HashMap<u32, u32> = flows.iter().map(|flow| (flow.id, flow.slot)).collect();
         let slot = |named: &NamedFilter| of.get(&named.id).copied().unwrap_or(ASIDE);

@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use libbpf_sys::{bpf_link_create_opts, bpf_link_info};
-use netloom_sys::{Unsupported, namespace};
+use netloom_sys::{Failure, Unsupported, namespace};
 
 use crate::attach::{self, Hook, Order};
 use crate::presence::Presence;
@@ -63,7 +63,7 @@ fn object(ifindex: u32) -> String {
 }
 
 fn failed(ifindex: u32, operation: &'static str) -> impl FnOnce(io::Error) -> Error {
-    move |e| Error::call(object(ifindex), operation, e)
+    move |e| Error::from(Failure::new(object(ifindex), operation, e))
 }
 
 /// The first header of an interface's frames.

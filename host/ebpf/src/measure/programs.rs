@@ -3,11 +3,12 @@
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapInfo, OpenObject};
 use netloom_marking::session::Program as Kind;
 use netloom_marking::{Colour, HashFunction, Mark, Marks, Profile};
+use netloom_sys::Failure;
 
 use super::link::{LinkHeader, Place};
 use super::{Clock, Config, Counts, MOST_SAMPLE_BYTES, Marking};
 use crate::load::{Loaded, Part, set_entries};
-use crate::map::Map;
+use crate::map::{Map, refused};
 use crate::program::Program;
 use crate::{Direction, Error, Result};
 
@@ -78,7 +79,7 @@ fn value(most: u32) -> usize {
 /// Loads the program of a place.
 pub(super) fn load(place: Place, config: &Config, header: LinkHeader) -> Result<(Program, Maps)> {
     let possible = libbpf_rs::num_possible_cpus().map_err(std::io::Error::other);
-    let possible = possible.map_err(|e| Error::call("CPUs", "count", e))?;
+    let possible = possible.map_err(|e| Failure::new("CPUs", "count", e))?;
     let possible = u32::try_from(possible).unwrap_or(u32::MAX);
     let room = Room::of(config, possible)?;
     let (part, name) = match place {
@@ -229,17 +230,13 @@ fn maps(loaded: &Loaded, possible: u32, most: u32) -> Result<Maps> {
 
 fn handle(loaded: &Loaded, name: &'static str) -> Result<MapHandle> {
     let map = loaded.map(name)?;
-    let info = MapInfo::new(map.fd()).map_err(failed(name, "ask about"))?;
-    MapHandle::from_map_id(info.info.id).map_err(failed(name, "duplicate"))
-}
-
-fn failed(map: &'static str, operation: &'static str) -> impl FnOnce(libbpf_rs::Error) -> Error {
-    move |source| Error::Map { map, operation, source }
+    let info = MapInfo::new(map.fd()).map_err(refused(name, "ask about"))?;
+    MapHandle::from_map_id(info.info.id).map_err(refused(name, "duplicate"))
 }
 
 fn percpu(handle: &MapHandle, name: &'static str, index: u32) -> Result<Vec<Vec<u64>>> {
     let found = handle.lookup_percpu(&index.to_ne_bytes(), MapFlags::ANY);
-    let found = found.map_err(failed(name, "look up"))?.unwrap_or_default();
+    let found = found.map_err(refused(name, "look up"))?.unwrap_or_default();
     Ok(found.iter().map(|bytes| words(bytes)).collect())
 }
 
@@ -257,7 +254,7 @@ impl Maps {
     /// A table of samples (`struct nl_me_table`).
     pub(super) fn table(&self, index: u32) -> Result<Vec<u8>> {
         let found = self.samples.lookup(&index.to_ne_bytes(), MapFlags::ANY);
-        Ok(found.map_err(failed(SAMPLES, "look up"))?.unwrap_or_default())
+        Ok(found.map_err(refused(SAMPLES, "look up"))?.unwrap_or_default())
     }
 
     /// Clears a slot's counters; `flows` is the number of slots.
@@ -266,7 +263,7 @@ impl Maps {
         for index in (slot * BANKS..).take(4) {
             self.counts
                 .update_percpu(&index.to_ne_bytes(), &none, MapFlags::ANY)
-                .map_err(failed(COUNTS, "clear"))?;
+                .map_err(refused(COUNTS, "clear"))?;
         }
         self.twice.put(&slot.to_ne_bytes(), &[0])?;
         if !sampled {
@@ -277,7 +274,7 @@ impl Maps {
             for index in ((cpu * flows + slot) * BANKS..).take(4) {
                 self.samples
                     .update(&index.to_ne_bytes(), &empty, MapFlags::ANY)
-                    .map_err(failed(SAMPLES, "clear"))?;
+                    .map_err(refused(SAMPLES, "clear"))?;
             }
         }
         Ok(())

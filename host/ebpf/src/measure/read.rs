@@ -2,6 +2,7 @@
 
 use netloom_marking::session::Program;
 use netloom_marking::{BANKS, Counters, Record, Sample, Samples, Selection, Tally, Threshold};
+use netloom_sys::Failure;
 
 use super::clock::Watch;
 use super::filters::Flow;
@@ -139,7 +140,7 @@ fn together(start: Selection, parts: Vec<Part>, npkts: Option<u32>) -> Result<Sa
 }
 
 fn wrong(error: netloom_marking::Error) -> Error {
-    Error::call("samples", "put together", std::io::Error::other(error))
+    Failure::new("samples", "put together", std::io::Error::other(error)).into()
 }
 
 /// The threshold with this value: the one reached by three samples at this very distance with room

@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 
 use libbpf_sys::bpf_test_run_opts;
+use netloom_sys::Failure;
 
 use super::link::{LinkHeader, Place};
 use super::{Config, Measure};
@@ -94,7 +95,7 @@ impl Trial {
     /// XDP has neither segments nor frame times.
     ///
     /// # Errors
-    /// [`Error::Call`] if the kernel refuses: the first header is incomplete, or there are more
+    /// [`Error::Failed`] if the kernel refuses: the first header is incomplete, or there are more
     /// than 65,535 segments.
     pub fn run(
         &self,
@@ -113,7 +114,7 @@ impl Trial {
     }
 
     fn call(&self, frame: &[u8], context: &mut [u64], repeat: u32) -> Result<Passed> {
-        let failed = |e| Error::call("frame", "run the program over it", e);
+        let failed = |e| Error::from(Failure::new("frame", "run the program over it", e));
         let mut bytes = vec![0; frame.len()];
         let size = |bytes: usize| u32::try_from(bytes).map_err(|e| failed(io::Error::other(e)));
         let length = size(frame.len())?;

@@ -5,6 +5,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use netloom_sys::Failure;
+
 use super::{AF_INET6, Protocol, SocketInfo, State, packet, peers};
 use crate::error::{Error, Result};
 
@@ -14,7 +16,7 @@ pub(super) fn read(protocol: Protocol, family: u8) -> Result<Vec<SocketInfo>> {
     match text(&format!("/proc/thread-self/net/{}{six}", protocol.name())) {
         Ok(text) if protocol == Protocol::Packet => Ok(parse_packet(&text)),
         Ok(text) => Ok(parse_inet(protocol, &text)),
-        Err(Error::Path { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+        Err(Error::Failed(failure)) if failure.raw_os_error() == Some(libc::ENOENT) => {
             Ok(Vec::new())
         }
         Err(error) => Err(error),
@@ -22,11 +24,7 @@ pub(super) fn read(protocol: Protocol, family: u8) -> Result<Vec<SocketInfo>> {
 }
 
 pub(super) fn text(path: &str) -> Result<String> {
-    std::fs::read_to_string(path).map_err(|source| Error::Path {
-        path: path.into(),
-        operation: "read",
-        source,
-    })
+    std::fs::read_to_string(path).map_err(|e| Failure::path(path, "read", e).into())
 }
 
 /// `sl local remote st tx:rx tr:when retrnsmt uid timeout inode …`, below a header line.

@@ -16,7 +16,7 @@ fn no_refusal_is_lost_with_small_buffers() {
         batch.push(number.to_string(), &DeleteLink::new(NOBODY));
     }
     let error = socket.run(&mut batch).unwrap_err();
-    let objects: Vec<_> = error.failures().iter().map(|failure| &*failure.object).collect();
+    let objects: Vec<_> = error.refusals().iter().map(|failure| &*failure.object).collect();
     assert_eq!(objects, (0..2_000).map(|number| number.to_string()).collect::<Vec<_>>());
 }
 
@@ -28,7 +28,7 @@ fn sequence_numbers_may_wrap() {
     for number in 0..8 {
         batch.push(number.to_string(), &DeleteLink::new(NOBODY));
     }
-    assert_eq!(socket.run(&mut batch).unwrap_err().failures().len(), 8);
+    assert_eq!(socket.run(&mut batch).unwrap_err().refusals().len(), 8);
     assert_eq!(socket.sequence, 4);
 }
 

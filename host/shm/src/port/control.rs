@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use netloom_sys::Failure;
 use rustix::event::epoll;
 use rustix::time::{
     ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec,
@@ -67,7 +68,7 @@ pub(super) struct Control {
 
 impl Control {
     pub(super) fn new(channel: Channel) -> Result<Control> {
-        let failed = |operation| move |e| Error::call("port", operation, e);
+        let failed = |operation| move |e| Error::from(Failure::new("port", operation, e));
         let hangup = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed("make an epoll"))?;
         let data = epoll::EventData::new_u64(CONTROL);
         epoll::add(&hangup, &channel, data, epoll::EventFlags::RDHUP)
@@ -144,7 +145,7 @@ impl Control {
         let value = Itimerspec { it_interval: time, it_value: time };
         rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &value)
             .map(drop)
-            .map_err(|e| Error::call("port", "set a timer", e))
+            .map_err(|e| Failure::new("port", "set a timer", e).into())
     }
 }
 

@@ -32,7 +32,7 @@ impl SwitchPort {
     /// frames.
     ///
     /// # Errors
-    /// [`Error::Name`] for an invalid name or number; [`Error::Call`] if there is no such switch
+    /// [`Error::Name`] for an invalid name or number; [`Error::Failed`] if there is no such switch
     /// (ENOENT, ECONNREFUSED) or no permission (EACCES); [`Error::Refused`] and [`Error::Silent`]
     /// by the switch's answer or lack of it.
     pub fn join(options: &JoinOptions) -> Result<SwitchPort> {

@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use netloom_bridge::{Destination, LONGEST_FRAME, Mac, SHORTEST_FRAME, classify, decide};
-use netloom_sys::random;
+use netloom_sys::{Failure, random};
 
 use super::frames::Frames;
 use super::{Sent, SwitchPort};
@@ -454,5 +454,5 @@ pub(super) fn seed() -> Result<u64> {
 }
 
 fn no_chance(source: rustix::io::Errno) -> Error {
-    Error::call("port", "ask for random bytes", source)
+    Failure::new("port", "ask for random bytes", source).into()
 }

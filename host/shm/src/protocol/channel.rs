@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use netloom_sys::Failure;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -77,9 +78,10 @@ impl Channel {
     /// Connects to a switch's socket; if its backlog is full, waits at most `patience`.
     ///
     /// # Errors
-    /// [`Error::Call`]: ENOENT or ECONNREFUSED if there is no switch, EACCES without permission.
+    /// [`Error::Failed`]: ENOENT or ECONNREFUSED if there is no switch, EACCES without permission.
     pub fn connect(path: &Path, patience: Duration) -> Result<Channel> {
-        let failed = |operation| move |e: Errno| Error::call(object(path), operation, e);
+        let failed =
+            |operation| move |e: Errno| Error::from(Failure::new(object(path), operation, e));
         let fd = socket(SocketFlags::CLOEXEC).map_err(failed("open"))?;
         if patience.is_zero() {
             rustix::io::ioctl_fionbio(&fd, true).map_err(failed("make non-blocking"))?;
@@ -96,10 +98,10 @@ impl Channel {
     /// socketpair(2).
     ///
     /// # Errors
-    /// [`Error::Call`] if it is no socket.
+    /// [`Error::Failed`] if it is no socket.
     pub fn from_fd(fd: OwnedFd) -> Result<Channel> {
         rustix::io::ioctl_fionbio(&fd, true)
-            .map_err(|e| Error::call(OBJECT, "make non-blocking", e))?;
+            .map_err(|e| Failure::new(OBJECT, "make non-blocking", e))?;
         let received = vec![0; MOST_MESSAGE + 1].into_boxed_slice();
         Ok(Channel { fd, received, encoded: Vec::new() })
     }
@@ -107,7 +109,7 @@ impl Channel {
     /// Two connected ends.
     ///
     /// # Errors
-    /// [`Error::Call`] if the kernel refuses.
+    /// [`Error::Failed`] if the kernel refuses.
     pub fn pair() -> Result<(Channel, Channel)> {
         let (a, b) = rustix::net::socketpair(
             AddressFamily::UNIX,
@@ -115,18 +117,18 @@ impl Channel {
             SocketFlags::CLOEXEC,
             None,
         )
-        .map_err(|e| Error::call(OBJECT, "make a pair", e))?;
+        .map_err(|e| Failure::new(OBJECT, "make a pair", e))?;
         Ok((Channel::from_fd(a)?, Channel::from_fd(b)?))
     }
 
     /// The process at the other end.
     ///
     /// # Errors
-    /// [`Error::Call`] if the kernel refuses.
+    /// [`Error::Failed`] if the kernel refuses.
     pub fn peer(&self) -> Result<Peer> {
         let mut found = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
         let mut length = libc::socklen_t::try_from(size_of::<libc::ucred>())
-            .map_err(|e| Error::call(OBJECT, "ask who is there", io::Error::other(e)))?;
+            .map_err(|e| Failure::new(OBJECT, "ask who is there", io::Error::other(e)))?;
         // SAFETY: found is a live ucred, for which any bytes are valid, and length is its size.
         let ret = unsafe {
             libc::getsockopt(
@@ -138,7 +140,7 @@ impl Channel {
             )
         };
         if ret != 0 {
-            return Err(Error::call(OBJECT, "ask who is there", io::Error::last_os_error()));
+            return Err(Failure::new(OBJECT, "ask who is there", io::Error::last_os_error()).into());
         }
         Ok(Peer { pid: found.pid, uid: found.uid, gid: found.gid })
     }
@@ -147,7 +149,7 @@ impl Channel {
     ///
     /// # Errors
     /// [`Error::Message`] if it exceeds a limit or has the wrong number of descriptors;
-    /// [`Error::Call`] if the kernel refuses otherwise.
+    /// [`Error::Failed`] if the kernel refuses otherwise.
     pub fn send(&mut self, message: &Message<'_>, with: &[BorrowedFd<'_>]) -> Result<Posted> {
         message.encode(&mut self.encoded)?;
         if with.len() != message.descriptors() {
@@ -177,7 +179,7 @@ impl Channel {
     ///
     /// # Errors
     /// [`Error::Message`] if the bytes are no valid message, or it has the wrong number of descriptors:
-    /// that message is lost, its descriptors are closed. [`Error::Call`] if the kernel refuses.
+    /// that message is lost, its descriptors are closed. [`Error::Failed`] if the kernel refuses.
     pub fn receive(&mut self) -> Result<Incoming<'_>> {
         let Some((length, descriptors, cut)) = receive(&self.fd, &mut self.received)? else {
             return Ok(Incoming::Nothing);
@@ -199,7 +201,7 @@ impl Channel {
     /// Waits until a message may be present or the peer is gone; returns whether that came within the time.
     ///
     /// # Errors
-    /// [`Error::Call`] if the kernel refuses.
+    /// [`Error::Failed`] if the kernel refuses.
     pub fn wait(&self, timeout: Duration) -> Result<bool> {
         wait(&self.fd, PollFlags::IN, timeout)
     }
@@ -222,9 +224,10 @@ impl Listener {
     /// Creates the socket file. An existing one is not removed, and dropping this does not remove it.
     ///
     /// # Errors
-    /// [`Error::Call`]: EADDRINUSE if the file exists, of a live or a dead switch.
+    /// [`Error::Failed`]: EADDRINUSE if the file exists, of a live or a dead switch.
     pub fn bind(path: &Path) -> Result<Listener> {
-        let failed = |operation| move |e: Errno| Error::call(object(path), operation, e);
+        let failed =
+            |operation| move |e: Errno| Error::from(Failure::new(object(path), operation, e));
         let fd = socket(SocketFlags::CLOEXEC | SocketFlags::NONBLOCK).map_err(failed("open"))?;
         let (address, _held) = address(path).map_err(failed("find"))?;
         rustix::net::bind(&fd, &address).map_err(failed("make"))?;
@@ -235,13 +238,13 @@ impl Listener {
     /// The next connection.
     ///
     /// # Errors
-    /// [`Error::Call`], e.g. EMFILE.
+    /// [`Error::Failed`], e.g. EMFILE.
     pub fn accept(&self) -> Result<Option<Channel>> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         match rustix::net::accept_with(&self.fd, flags) {
             Ok(fd) => Channel::from_fd(fd).map(Some),
             Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => Ok(None),
-            Err(e) => Err(Error::call(object(&self.path), "accept", e)),
+            Err(e) => Err(Failure::new(object(&self.path), "accept", e).into()),
         }
     }
 }
@@ -291,7 +294,7 @@ fn send(fd: &OwnedFd, bytes: &[u8], with: &[BorrowedFd<'_>]) -> Result<Posted> {
                 Ok(Posted::Full)
             }
             Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => Ok(Posted::Closed),
-            Err(e) => Err(Error::call(OBJECT, "send", e)),
+            Err(e) => Err(Failure::new(OBJECT, "send", e).into()),
         };
     }
 }
@@ -310,7 +313,7 @@ fn receive(fd: &OwnedFd, buffer: &mut [u8]) -> Result<Option<Read>> {
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => return Ok(None),
             Err(Errno::CONNRESET | Errno::NOTCONN) => return Ok(Some((0, Vec::new(), false))),
-            Err(e) => return Err(Error::call(OBJECT, "receive", e)),
+            Err(e) => return Err(Failure::new(OBJECT, "receive", e).into()),
         }
     };
     let mut descriptors = Vec::new();
@@ -326,11 +329,11 @@ fn receive(fd: &OwnedFd, buffer: &mut [u8]) -> Result<Option<Read>> {
 /// Whether one of `events` (or a hang-up) came within the time.
 fn wait(fd: &OwnedFd, events: PollFlags, timeout: Duration) -> Result<bool> {
     let timeout = Timespec::try_from(timeout)
-        .map_err(|e| Error::call(OBJECT, "wait", io::Error::other(e)))?;
+        .map_err(|e| Failure::new(OBJECT, "wait", io::Error::other(e)))?;
     let mut polled = [PollFd::new(fd, events)];
     match rustix::event::poll(&mut polled, Some(&timeout)) {
         Ok(found) => Ok(found > 0),
         Err(Errno::INTR) => Ok(false),
-        Err(e) => Err(Error::call(OBJECT, "wait", e)),
+        Err(e) => Err(Failure::new(OBJECT, "wait", e).into()),
     }
 }

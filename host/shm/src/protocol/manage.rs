@@ -57,7 +57,7 @@ pub struct Answer {
 /// Sends a request to the switch at `path` and waits for its answer, together at most `timeout`.
 ///
 /// # Errors
-/// [`Error::Call`] if the switch cannot be reached, [`Error::Silent`] if it does not answer,
+/// [`Error::Failed`] if the switch cannot be reached, [`Error::Silent`] if it does not answer,
 /// [`Error::Message`] if its answer is invalid.
 pub fn request(path: &Path, body: &[u8], timeout: Duration) -> Result<Answer> {
     let silent = |reason| Error::Silent { switch: path.to_owned(), operation: "ask", reason };

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::mkdir;
 use crate::mountinfo::{self, Mount};
-use crate::{Error, Result};
+use crate::{Failure, Result};
 
 /// The controllers that limit and account nodes.
 pub const CONTROLLERS: [&str; 4] = ["cpu", "cpuacct", "memory", "pids"];
@@ -63,7 +63,7 @@ pub fn hierarchies_of_root() -> Result<Vec<Hierarchy>> {
 /// create groups and enable controllers. Empty if there is none.
 pub fn hierarchies_of_user() -> Result<Vec<Hierarchy>> {
     let own = fs::read_to_string("/proc/self/cgroup")
-        .map_err(|e| Error::path("/proc/self/cgroup", "read", e))?;
+        .map_err(|e| Failure::path("/proc/self/cgroup", "read", e))?;
     let Some(path) = own.lines().find_map(|l| l.strip_prefix("0::")) else { return Ok(vec![]) };
     let Some(mount) = mountinfo::read()?.into_iter().find(|m| m.fstype == "cgroup2") else {
         return Ok(vec![]);
@@ -130,7 +130,7 @@ pub(super) fn leave_for_leaf(h: &Hierarchy) -> Result<()> {
 /// Moves every process of a group into another, which is created only if there is one to move.
 pub(super) fn move_all(from: &Path, to: impl Fn() -> Result<PathBuf>) -> Result<()> {
     let here = from.join("cgroup.procs");
-    let pids = fs::read_to_string(&here).map_err(|e| Error::path(&here, "read", e))?;
+    let pids = fs::read_to_string(&here).map_err(|e| Failure::path(&here, "read", e))?;
     if pids.trim().is_empty() {
         return Ok(());
     }
@@ -143,7 +143,7 @@ pub(super) fn enrol(file: &Path, pid: &str) -> Result<bool> {
     match fs::write(file, pid) {
         Ok(()) => Ok(true),
         Err(e) if e.raw_os_error() == Some(libc::ESRCH) => Ok(false),
-        Err(e) => Err(Error::path(file, "move processes to", e)),
+        Err(e) => Err(Failure::path(file, "move processes to", e).into()),
     }
 }
 
@@ -153,5 +153,5 @@ pub(super) fn enable(dir: &Path, controllers: &str) -> Result<()> {
         return Ok(());
     }
     let path = dir.join("cgroup.subtree_control");
-    fs::write(&path, controllers).map_err(|e| Error::path(path, "hand out controllers", e))
+    fs::write(&path, controllers).map_err(|e| Failure::path(path, "hand out controllers", e).into())
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use super::usage::number;
 use super::{Groups, Hierarchy, Version};
-use crate::{Error, Result, Unsupported};
+use crate::{Error, Failure, Result, Unsupported};
 
 /// The kernel's default period, in microseconds: a thousandth of a CPU is 100 us of it.
 const PERIOD: u64 = 100_000;
@@ -60,7 +60,7 @@ impl Groups {
     /// default of all.
     ///
     /// # Errors
-    /// [`Error::Path`]; [`Error::Unsupported`] if a weight is given and there is no controller for it.
+    /// [`Error::Failed`]; [`Error::Unsupported`] if a weight is given and there is no controller for it.
     pub fn weigh(&self, node: usize, weight: Option<u32>) -> Result<()> {
         let Some(h) = self.of(node).find(|h| h.has("cpu")) else {
             return weight.map_or(Ok(()), |_| Err(self.cannot_limit("cpu")));
@@ -128,7 +128,7 @@ impl Groups {
                 let reason = self.quota_in_the_way(h, node, quota);
                 Err(Error::Refused { path, operation: "set limit", reason, source })
             }
-            (outcome, _) => outcome.map_err(|e| Error::path(path, "set limit", e)),
+            (outcome, _) => outcome.map_err(|e| Failure::path(path, "set limit", e).into()),
         }
     }
 
@@ -186,7 +186,7 @@ fn shrink(dir: &Path, file: &str, text: &str) -> Result<()> {
             let reason = stays_in_use(used.unwrap_or(0));
             Err(Error::Refused { path, operation: "set limit", reason, source })
         }
-        outcome => outcome.map_err(|e| Error::path(path, "set limit", e)),
+        outcome => outcome.map_err(|e| Failure::path(path, "set limit", e).into()),
     }
 }
 
@@ -222,5 +222,5 @@ fn limit_processes(dir: &Path, limit: Option<u32>) -> Result<Option<String>> {
 }
 
 fn write(path: &Path, operation: &'static str, text: &str) -> Result<()> {
-    fs::write(path, text).map_err(|e| Error::path(path, operation, e))
+    fs::write(path, text).map_err(|e| Failure::path(path, operation, e).into())
 }

@@ -16,7 +16,7 @@ use super::hierarchy::{enable, enrol, move_all};
 use super::usage::members;
 use super::{Groups, Hierarchy, OWN, Version, mkdir};
 use crate::process::is_kernel_thread;
-use crate::{Error, Result};
+use crate::{Failure, Result};
 
 /// Passes that look for processes forked meanwhile.
 const PASSES: usize = 64;
@@ -41,7 +41,7 @@ impl Groups {
     pub fn join_handles(&self, node: usize) -> Result<Join> {
         let open = |path: &Path, flags| {
             rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty())
-                .map_err(|e| Error::path(path, "open", e))
+                .map_err(|e| Failure::path(path, "open", e).into())
         };
         let tasks = self.tasks_files(node);
         let tasks = tasks.iter().map(|p| open(p, OFlags::WRONLY)).collect::<Result<Vec<_>>>()?;
@@ -89,7 +89,9 @@ impl Groups {
     pub fn move_thread(&self, tid: i32, node: usize) -> Result<()> {
         if !is_kernel_thread(tid) {
             let gone = std::io::Error::from_raw_os_error(libc::ESRCH);
-            return Err(Error::call(format!("kernel thread {tid}"), "move to a group", gone));
+            return Err(
+                Failure::new(format!("kernel thread {tid}"), "move to a group", gone).into()
+            );
         }
         let seats = self.accounting().filter_map(|h| Some((h, self.seat(h, node)?)));
         for (h, seat) in seats {
@@ -157,7 +159,7 @@ fn put_thread(h: &Hierarchy, dir: &Path, tid: i32) -> Result<()> {
             Err(e) if e.raw_os_error() == Some(libc::EINVAL) && Instant::now() < end => {
                 std::thread::sleep(Duration::from_millis(1));
             }
-            outcome => return outcome.map_err(|e| Error::path(file, "move thread to", e)),
+            outcome => return outcome.map_err(|e| Failure::path(file, "move thread to", e).into()),
         }
     }
 }
@@ -182,7 +184,7 @@ impl Join {
             let name = "cgroup.procs";
             let file =
                 rustix::fs::openat(dir, name, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())
-                    .map_err(|e| Error::path(name, "open", e))?;
+                    .map_err(|e| Failure::path(name, "open", e))?;
             self.tasks.push(file);
         }
         self.v2 = None;
@@ -192,7 +194,7 @@ impl Join {
     /// Moves the calling, single-threaded process into the groups listed in `tasks`.
     pub fn enter_files(&self) -> Result<()> {
         for fd in &self.tasks {
-            rustix::io::write(fd, b"0").map_err(|e| Error::call("cgroup", "join", e))?;
+            rustix::io::write(fd, b"0").map_err(|e| Failure::new("cgroup", "join", e))?;
         }
         Ok(())
     }
@@ -201,14 +203,14 @@ impl Join {
 /// Opens the directory of a version 2 group, for a process that is cloned into it.
 pub fn open_dir(path: &Path) -> Result<OwnedFd> {
     rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|e| Error::path(path, "open cgroup", e))
+        .map_err(|e| Failure::path(path, "open cgroup", e).into())
 }
 
 /// Opens these `tasks` files for a process that joins their groups later.
 pub fn open_v1(tasks: &[PathBuf]) -> Result<Join> {
     let open = |path: &PathBuf| {
         rustix::fs::open(path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())
-            .map_err(|e| Error::path(path, "open cgroup", e))
+            .map_err(|e| Failure::path(path, "open cgroup", e).into())
     };
     Ok(Join { tasks: tasks.iter().map(open).collect::<Result<_>>()?, v2: None })
 }

@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use netloom_libpcap::{Breaker, Error, Live, LiveOptions, Taken};
+use netloom_sys::Failure;
 
 use super::{Counts, Engine, Round};
 use crate::{Filler, Frame, Result};
@@ -45,8 +46,7 @@ impl Waking {
             }
         };
         let thread = std::thread::Builder::new().name("capture-wake".to_owned()).spawn(wake);
-        let thread =
-            thread.map_err(|e| crate::Error::call("thread \"capture-wake\"", "start", e))?;
+        let thread = thread.map_err(|e| Failure::new("thread \"capture-wake\"", "start", e))?;
         Ok(Waking { end: Some(end), thread: Some(thread) })
     }
 }

@@ -4,7 +4,7 @@
 //! here. The switch counts copies for which this port's rings had no room as the senders' losses;
 //! they are not seen here.
 
-use netloom_sys::clock;
+use netloom_sys::{Failure, clock};
 use std::time::Duration;
 
 use netloom_filter::Program;
@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
 use super::{Counts, Engine, Round};
-use crate::{Error, Filler, Frame, Result};
+use crate::{Filler, Frame, Result};
 
 /// Most frames of a round.
 const MOST: usize = 4096;
@@ -76,7 +76,7 @@ impl Switch {
         let timeout = Timespec::try_from(most).ok();
         match rustix::event::poll(&mut set, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
-            Err(e) => Err(Error::call("switch port", "wait for", e)),
+            Err(e) => Err(Failure::new("switch port", "wait for", e).into()),
         }
     }
 }

@@ -7,7 +7,7 @@
 //! next exists. A file to be removed has lost its name when the next one begins; its space is freed
 //! meanwhile, since some file systems take long for that.
 
-use netloom_sys::clock;
+use netloom_sys::{Failure, clock};
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -138,7 +138,7 @@ impl Files {
             Err(Refused::Full | Refused::ReaderGone) => {
                 let path = files.options.path.display().to_string();
                 let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
-                return Err(Error::call(path, "begin", full));
+                return Err(Failure::new(path, "begin", full).into());
             }
             Ok(()) => {}
         }

@@ -8,6 +8,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use netloom_sys::Failure;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::FileType;
 use rustix::io::Errno;
@@ -38,7 +39,7 @@ pub(crate) struct Pipe {
 impl Pipe {
     /// A pipe that begins with the head of a file.
     pub(crate) fn new(fd: OwnedFd, encoder: Encoder, shared: Arc<Shared>) -> Result<Pipe, Error> {
-        let stat = rustix::fs::fstat(&fd).map_err(|e| Error::call("output", "look at", e))?;
+        let stat = rustix::fs::fstat(&fd).map_err(|e| Failure::new("output", "look at", e))?;
         let file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
         Ok(Pipe { fd, file, encoder, shared, bytes: 0 })
     }
@@ -89,7 +90,7 @@ impl Output for Pipe {
 
 /// Writes all bytes; returns their number.
 fn put(fd: &OwnedFd, file: bool, shared: &Shared, bytes: &[u8]) -> Result<u64, Refused> {
-    let failed = |e: Errno| Refused::from(Error::call("output", "write", e));
+    let failed = |e: Errno| Refused::from(Failure::new("output", "write", e));
     let part = if file { usize::MAX } else { PART };
     let mut rest = bytes;
     while !rest.is_empty() {
@@ -112,11 +113,11 @@ fn wait(fd: &OwnedFd, shared: &Shared) -> Result<(), Refused> {
         match rustix::event::poll(&mut set, timeout.as_ref()) {
             Ok(0) | Err(Errno::INTR) => {}
             Ok(_) => return Ok(()),
-            Err(e) => return Err(Error::call("output", "wait for", e).into()),
+            Err(e) => return Err(Failure::new("output", "wait for", e).into()),
         }
         if shared.ending_since().is_some_and(|since| since.elapsed() >= PATIENCE) {
             let late = io::Error::from(io::ErrorKind::TimedOut);
-            return Err(Error::call("output", "wait for its reader", late).into());
+            return Err(Failure::new("output", "wait for its reader", late).into());
         }
     }
 }

@@ -10,9 +10,9 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
 
-use netloom_sys::caps::Grant;
 use netloom_sys::process::{self, Forked, Namespaces};
 use netloom_sys::{Error, Result, scm};
+use netloom_sys::{Failure, caps::Grant};
 use rustix::process::{Pid, Signal};
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{Winsize, isatty, tcsetwinsize};
@@ -69,7 +69,7 @@ impl Deputy {
             (rustix::stdio::dup2_stdout(&streams[1]), "standard output"),
             (rustix::stdio::dup2_stderr(&streams[2]), "standard error"),
         ] {
-            result.map_err(|e| Error::call(what, "take", e))?;
+            result.map_err(|e| Failure::new(what, "take", e))?;
         }
         drop(streams);
         // Orphans of the program become children of this process, which can then find them.
@@ -82,7 +82,9 @@ impl Deputy {
 
     /// Replaces those standard streams that are the caller's terminal by a terminal of the node.
     fn terminal(&self, (rows, columns): (u16, u16), streams: [OwnedFd; 3]) -> Result<[OwnedFd; 3]> {
-        let fail = |operation| move |e: rustix::io::Errno| Error::call("terminal", operation, e);
+        let fail = |operation| {
+            move |e: rustix::io::Errno| Error::from(Failure::new("terminal", operation, e))
+        };
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
         let outer = openpt(flags).map_err(fail("make"))?;
         grantpt(&outer).and_then(|()| unlockpt(&outer)).map_err(fail("unlock"))?;
@@ -93,7 +95,7 @@ impl Deputy {
         scm::send(&self.caller, &event, &[outer.as_fd()])?;
         let [input, output, errors] =
             streams.map(|stream| if isatty(&stream) { inner.try_clone() } else { Ok(stream) });
-        let copied = |e: io::Error| Error::call("terminal", "copy", e);
+        let copied = |e: io::Error| Error::from(Failure::new("terminal", "copy", e));
         Ok([input.map_err(copied)?, output.map_err(copied)?, errors.map_err(copied)?])
     }
 
@@ -171,5 +173,5 @@ fn read(order: File) -> Result<Order> {
     let mut text = Vec::new();
     let read = order.take(MAX_ORDER).read_to_end(&mut text);
     let found = read.and_then(|_| Ok(serde_json::from_slice::<Order>(&text)?));
-    found.map_err(|e| Error::call("command", "read", e))
+    found.map_err(|e| Failure::new("command", "read", e).into())
 }

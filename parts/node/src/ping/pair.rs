@@ -4,13 +4,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use netloom_sys::process;
+use netloom_sys::{Failure, process};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recvfrom, sendto};
 
 use super::packet::{self, Mark, Probe};
 use super::{Prober, Version, open_sockets};
-use crate::{Error, Result};
+use crate::Result;
+use crate::error::failed;
 
 /// Count and timing of echo requests.
 #[derive(Clone, Copy, Debug)]
@@ -37,9 +38,8 @@ pub fn one_pair(
     let sockets = open_sockets(std::slice::from_ref(from), version)?;
     let mut times = vec![None; usize::try_from(pace.count).unwrap_or(0)];
     let Some(socket) = sockets.into_iter().flatten().next() else { return Ok(times) };
-    let refused = |object, operation| {
-        move |e| Error::system(from.name, "ping")(netloom_sys::Error::call(object, operation, e))
-    };
+    let refused =
+        |object, operation| move |e| failed(from.name, "ping")(Failure::new(object, operation, e));
     let mark = Mark::random().map_err(refused("random bytes", "get"))?;
     let run = Run { socket, to, version, mark, start: Instant::now(), pace };
     run.all(&mut times).map_err(refused("ICMP socket", "send to"))?;

@@ -10,13 +10,15 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use netloom_sys::Failure;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recvfrom, sendto};
 
 use super::packet::{self, Mark, Probe};
 use super::{ATTEMPTS, Version, WINDOW};
-use crate::{Error, Result};
+use crate::Result;
+use crate::error::failed;
 
 /// How long an unanswered request keeps its place in the window, in microseconds.
 const SETTLE: u64 = 4_000;
@@ -81,8 +83,8 @@ impl<'a> Rounds<'a> {
         timeout: Duration,
     ) -> Result<Rounds<'a>> {
         let refused = |e: Errno, name: &str| {
-            let e = netloom_sys::Error::call("epoll", "watch ICMP socket", e);
-            Error::system(name, "prepare to ping")(e)
+            let e = Failure::new("epoll", "watch ICMP socket", e);
+            failed(name, "prepare to ping")(e)
         };
         let first = ends.first().map_or("", |end| end.name);
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|e| refused(e, first))?;
@@ -92,11 +94,7 @@ impl<'a> Rounds<'a> {
                 .map_err(|e| refused(e, end.name))?;
         }
         let mark = Mark::random().map_err(|e| {
-            Error::system(first, "prepare to ping")(netloom_sys::Error::call(
-                "random bytes",
-                "get",
-                e,
-            ))
+            failed(first, "prepare to ping")(Failure::new("random bytes", "get", e))
         })?;
         let micros = u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX);
         let interval = (micros / u64::from(ATTEMPTS)).max(1);
@@ -129,8 +127,8 @@ impl<'a> Rounds<'a> {
             match epoll::wait(&self.epoll, buffer, Some(&wait)) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(e) => {
-                    let e = netloom_sys::Error::call("epoll", "wait for echo replies", e);
-                    return Err(Error::system(self.ends[0].name, "ping")(e));
+                    let e = Failure::new("epoll", "wait for echo replies", e);
+                    return Err(failed(self.ends[0].name, "ping")(e));
                 }
             }
             for event in &events {

@@ -45,7 +45,7 @@ impl Ledger {
     /// That of the network namespace of the calling process.
     pub(super) fn open() -> Result<Ledger> {
         let space = "/proc/self/ns/net";
-        let inode = fs::metadata(space).map_err(Error::state(space, "look at"))?.ino();
+        let inode = fs::metadata(space).map_err(Error::at(space, "look at"))?.ino();
         Ok(Ledger::at(Path::new(HOME), Path::new("/proc/sys"), inode))
     }
 
@@ -113,17 +113,16 @@ impl Ledger {
     }
 
     fn lock(&self) -> Result<rustix::fd::OwnedFd> {
-        let failed = |operation| Error::state(&self.home, operation);
         loop {
             let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.home);
-            made.map_err(failed("make"))?;
+            made.map_err(Error::at(&self.home, "make"))?;
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
             let lock = match rustix::fs::open(&self.home, flags, Mode::empty()) {
                 Err(rustix::io::Errno::NOENT) => continue,
-                opened => opened.map_err(|e| failed("open")(e.into()))?,
+                opened => opened.map_err(Error::at(&self.home, "open"))?,
             };
             rustix::fs::flock(&lock, FlockOperation::LockExclusive)
-                .map_err(|e| failed("lock")(e.into()))?;
+                .map_err(Error::at(&self.home, "lock"))?;
             let (held, there) = (rustix::fs::fstat(&lock), rustix::fs::stat(&self.home));
             if let (Ok(held), Ok(there)) = (held, there)
                 && (held.st_ino, held.st_dev) == (there.st_ino, there.st_dev)
@@ -140,7 +139,7 @@ impl Ledger {
         }
         match fs::remove_file(&self.file) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                Err(Error::state(&self.file, "remove")(e))
+                Err(Error::at(&self.file, "remove")(e))
             }
             _ => Ok(()),
         }
@@ -160,7 +159,7 @@ impl Ledger {
         match fs::write(&full, value) {
             // It went with its interface.
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
-            outcome => outcome.map_err(Error::state(full, "set sysctl")),
+            outcome => outcome.map_err(Error::at(full, "set sysctl")),
         }
     }
 }

@@ -11,7 +11,6 @@ use netloom_port::{PacketPort, Tap, TapOptions};
 use netloom_sys::namespace;
 
 use crate::build::keeper::{Context, Ground};
-use crate::keep::wires;
 use crate::stage::attach;
 use crate::stage::spaces::on_a_thread;
 use crate::store::moved::Home;
@@ -35,14 +34,13 @@ pub(super) fn make_taps(ground: &Ground<'_>) -> Result<()> {
             let object = format!("link {:?}", link.name);
             let planned = &plan.nodes[node].interfaces[interface];
             namespace::enter_network(ground.spaces.node(node)?)
-                .map_err(Error::system(&object, "make its tap"))?;
+                .map_err(Error::of(&object, "make its tap"))?;
             open_tap(&planned.name, planned.index, &object)?;
             let mut batch = Batch::new();
             let change = Change::of(planned.index).mac(planned.mac).mtu(planned.mtu).queue(QUEUE);
             batch.push(object.as_str(), &change);
-            let mut socket =
-                Socket::open().map_err(Error::network(&object, "open a netlink socket"))?;
-            socket.run(&mut batch).map_err(Error::network(&object, "set up its tap"))?;
+            let mut socket = Socket::open().map_err(Error::of(&object, "open a netlink socket"))?;
+            socket.run(&mut batch).map_err(Error::of(&object, "set up its tap"))?;
         }
         Ok(())
     })
@@ -51,7 +49,7 @@ pub(super) fn make_taps(ground: &Ground<'_>) -> Result<()> {
 /// Makes a tap that stays, or opens the one that is there.
 fn open_tap(name: &str, index: u32, object: &str) -> Result<OwnedFd> {
     let options = TapOptions { index: Some(index), persistent: true, ..TapOptions::default() };
-    let tap = Tap::create(name, options).map_err(wires::port_failed(object, "open its tap"))?;
+    let tap = Tap::create(name, options).map_err(Error::of(object, "open its tap"))?;
     Ok(tap.into_fd())
 }
 
@@ -81,15 +79,15 @@ pub(super) fn open_interface(
     let fd = attach::run_in(context.inits, NodeId::CORE, &object, || {
         // Wires and protection stand at the port's egress.
         let port = PacketPort::open_behind_egress(link.port_index(side));
-        Ok(port.map_err(wires::port_failed(&object, "open its port"))?.into_fd())
+        Ok(port.map_err(Error::of(&object, "open its port"))?.into_fd())
     })?;
     Ok(("packet", fd))
 }
 
 /// A socket on an interface of the host's.
 fn open_card(iface: &str, object: &str) -> Result<(&'static str, OwnedFd)> {
-    let mut socket = Socket::open().map_err(Error::network(object, "open a netlink socket"))?;
-    let index = socket.index_of(iface).map_err(Error::network(object, "find the interface"))?;
+    let mut socket = Socket::open().map_err(Error::of(object, "open a netlink socket"))?;
+    let index = socket.index_of(iface).map_err(Error::of(object, "find the interface"))?;
     let port = PacketPort::open(index);
-    Ok(("ring", port.map_err(wires::port_failed(object, "open the interface"))?.into_fd()))
+    Ok(("ring", port.map_err(Error::of(object, "open the interface"))?.into_fd()))
 }

@@ -11,10 +11,9 @@ use std::path::{Path, PathBuf};
 use netloom_switch::control::Connection;
 use rustix::process::Pid;
 
-use super::asked;
-use crate::Result;
 use crate::stage::role::{self, Process, Role};
 use crate::store::state::Folder;
+use crate::{Error, Result};
 
 /// Where a switch of a lab listens.
 pub(super) fn socket(folder: &Folder, switch: &str) -> PathBuf {
@@ -25,7 +24,7 @@ pub(super) fn socket(folder: &Folder, switch: &str) -> PathBuf {
 pub(super) fn find_switch(socket: &Path) -> Result<Option<Process>> {
     let listens = || -> Result<Option<Pid>> {
         let object = socket.display().to_string();
-        let found = Connection::open(socket).map_err(asked(&object, "connect"))?;
+        let found = Connection::open(socket).map_err(Error::of(&object, "connect"))?;
         Ok(found.and_then(|c| Pid::from_raw(c.process().pid)))
     };
     known(listens)

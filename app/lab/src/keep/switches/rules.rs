@@ -8,7 +8,7 @@ use netloom_switch::control::requests::{PortChange, PortKey, Request};
 use netloom_switch::rules::{Direction, MOST_PORTS, Mirror, Source, Vlan};
 use serde::{Deserialize, Serialize};
 
-use super::{asked, process, shortened};
+use super::{process, shortened};
 use crate::store::state::Folder;
 use crate::{Error, Result};
 
@@ -35,8 +35,7 @@ pub(super) fn options_text(switch: &str, options: &ShmSwitch) -> Result<String> 
         arena: options.arena,
         ageing: options.ageing,
     };
-    serde_json::to_string(&options)
-        .map_err(|e| Error::state(object, "encode its options")(e.into()))
+    serde_json::to_string(&options).map_err(Error::at(object, "encode its options"))
 }
 
 /// The number of a user or group that is given by name or number.
@@ -44,7 +43,7 @@ fn number_in(file: &str, what: &str, name: &str, object: &str) -> Result<u32> {
     if let Ok(number) = name.parse() {
         return Ok(number);
     }
-    let text = std::fs::read_to_string(file).map_err(Error::state(file, "read"))?;
+    let text = std::fs::read_to_string(file).map_err(Error::at(file, "read"))?;
     let fields = |line: &str| -> Option<u32> {
         let mut fields = line.split(':');
         (fields.next()? == name).then(|| fields.nth(1)?.parse().ok())?
@@ -78,10 +77,10 @@ fn numbers(options: &ShmSwitch) -> BTreeMap<&str, u16> {
 pub(super) fn set_rules(folder: &Folder, switch: &str, options: &ShmSwitch) -> Result<()> {
     let object = format!("switch {switch:?}");
     let socket = process::socket(folder, switch);
-    let connection = Connection::open(&socket).map_err(asked(&object, "connect"))?;
+    let connection = Connection::open(&socket).map_err(Error::of(&object, "connect"))?;
     let Some(connection) = connection else { return Ok(()) };
     for request in requests(options, &object)? {
-        connection.ask(&request).map_err(asked(&object, "set its rules"))?;
+        connection.ask(&request).map_err(Error::of(&object, "set its rules"))?;
     }
     Ok(())
 }

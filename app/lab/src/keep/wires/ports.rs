@@ -27,16 +27,16 @@ pub(super) fn make_tap(
     let (name, index) = (link.hidden_name(from), link.hidden_index(from));
     attach::run_in(context.inits, point.space, object, || {
         let options = TapOptions { index: Some(index), ..TapOptions::default() };
-        let tap = Tap::create(&name, options).map_err(port_failed(object, "make its tap"))?;
+        let tap = Tap::create(&name, options).map_err(Error::of(object, "make its tap"))?;
         // Nothing of the node's own may be sent over it.
         let quiet = format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6");
         if std::path::Path::new(&quiet).exists() {
-            std::fs::write(&quiet, "1").map_err(Error::state(&quiet, "set sysctl"))?;
+            std::fs::write(&quiet, "1").map_err(Error::at(&quiet, "set sysctl"))?;
         }
         let mut batch = Batch::new();
         batch.push(object, &Change::of(index).mtu(TAP_MTU).up());
-        let mut socket = Socket::open().map_err(Error::network(object, "open a netlink socket"))?;
-        socket.run(&mut batch).map_err(Error::network(object, "raise its tap"))?;
+        let mut socket = Socket::open().map_err(Error::of(object, "open a netlink socket"))?;
+        socket.run(&mut batch).map_err(Error::of(object, "raise its tap"))?;
         Ok(tap.into_fd())
     })
 }
@@ -52,20 +52,9 @@ pub(super) fn inner_ports(
     attach::run_in(context.inits, NodeId::CORE, object, || {
         let open = |side: usize| -> Result<_> {
             let port = PacketPort::open(link.hidden_index(side));
-            let port = port.map_err(port_failed(object, "open its inner end"))?;
+            let port = port.map_err(Error::of(object, "open its inner end"))?;
             Ok((PortKind::Packet, port.into_fd()))
         };
         Ok(vec![open(from)?, open(1 - from)?])
     })
-}
-
-pub(crate) fn port_failed(
-    object: &str,
-    operation: &'static str,
-) -> impl FnOnce(netloom_port::Error) -> Error + use<> {
-    let object = object.to_owned();
-    move |source| match source {
-        netloom_port::Error::Unsupported(u) => Error::Unsupported(u),
-        source => Error::Wire { object, operation, source: Box::new(source) },
-    }
 }

@@ -7,10 +7,9 @@ use std::time::Duration;
 use netloom_sys::process;
 use netloom_wire::control::Connection;
 
-use super::failed;
-use crate::Result;
 use crate::stage::role::{self, Role};
 use crate::store::state::Folder;
+use crate::{Error, Result};
 
 /// How long one whose sockets are closed may take to end.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
@@ -24,7 +23,8 @@ pub(super) struct Process {
 impl Process {
     /// The process of a lab, if it lives.
     pub(super) fn find(folder: &Folder) -> Result<Option<Process>> {
-        let open = || Connection::open(&folder.wire_socket()).map_err(failed("wires", "connect"));
+        let open =
+            || Connection::open(&folder.wire_socket()).map_err(Error::of("wires", "connect"));
         let Some(connection) = open()? else { return Ok(None) };
         let known = role::Process::known(connection.process(), open)?;
         Ok(known.map(|(own, connection)| Process { own, connection }))
