@@ -76,10 +76,13 @@ impl Asked {
     /// The door, if the question asked for one.
     pub(crate) fn door(self) -> Result<Door> {
         match self.read()? {
-            (Reply::Door { node, user, env, tasks, v2, nested, privileged, by_init }, fds) => {
+            (
+                Reply::Door { node, user, own_user, env, tasks, v2, nested, privileged, by_init },
+                fds,
+            ) => {
                 let (init, groups) = sort(fds, tasks, v2)
                     .ok_or_else(|| self.wrong("the descriptors are not those it tells of"))?;
-                Ok(Door { node, init, groups, user, env, nested, privileged, by_init })
+                Ok(Door { node, init, groups, user, own_user, env, nested, privileged, by_init })
             }
             _ => Err(self.wrong("it is none for this question")),
         }

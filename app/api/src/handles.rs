@@ -58,8 +58,11 @@ pub(crate) enum Reply {
     Door {
         /// The node's name.
         node: String,
-        /// The node lives in a user namespace of its own.
+        /// See [`Door`].
         user: bool,
+        /// See [`Door`].
+        #[serde(default)]
+        own_user: bool,
         /// Environment of its programs.
         env: Vec<(String, String)>,
         /// Number of `tasks` files.
@@ -214,6 +217,7 @@ fn send_door(socket: &OwnedFd, door: &Door) -> netloom_sys::Result<usize> {
     let reply = Reply::Door {
         node: door.node.clone(),
         user: door.user,
+        own_user: door.own_user,
         env: door.env.clone(),
         tasks: groups.tasks.len(),
         v2: groups.v2.is_some(),

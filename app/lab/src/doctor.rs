@@ -39,6 +39,15 @@ pub fn features() -> Vec<Feature> {
             state: probe("bridge", "load it with: sudo modprobe bridge", try_bridge),
         },
         Feature {
+            name: "user namespaces of nodes",
+            purpose: "capabilities of ordinary nodes end at the node",
+            state: if root {
+                feature::own_user_namespaces().map(|()| String::new())
+            } else {
+                Ok("by that of the lab".to_owned())
+            },
+        },
+        Feature {
             name: "limits",
             purpose: "limits: cpu, memory, processes",
             state: feature::limits(),

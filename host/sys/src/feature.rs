@@ -5,9 +5,10 @@
 
 use std::path::Path;
 
+use crate::own_user::Helper;
 use crate::process::{self, Exit, Forked, Namespaces};
 use crate::setup::{Real, Setup};
-use crate::{Unsupported, caps, cgroup, describe, namespace};
+use crate::{Failure, Unsupported, caps, cgroup, describe, namespace};
 
 /// A probed feature.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +54,30 @@ pub fn enter_own_user_namespace() -> crate::Result<()> {
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     namespace::new_user()?;
     namespace::map_self_to_root(uid, gid)
+}
+
+/// Whether nodes of root's labs get user namespaces of their own.
+///
+/// # Errors
+/// The refusal, and what would allow it.
+pub fn own_user_namespaces() -> Result<(), Unsupported> {
+    let tried = in_child(|| match Helper::start(None)?.enter_network()?.finish()? {
+        Some(user) => namespace::enter_user(user),
+        None => namespace::new_user().and_then(|()| {
+            let now = "it is allowed by now";
+            Err(Failure::new("user namespace", "make with a network", now).into())
+        }),
+    });
+    tried.map_err(|reason| Unsupported {
+        feature: "user namespaces of nodes",
+        reason,
+        needs: match std::fs::read_to_string("/proc/sys/user/max_user_namespaces") {
+            Ok(most) if most.trim() == "0" => {
+                "allow it with: sudo sysctl -w user.max_user_namespaces=10000".into()
+            }
+            _ => "run on a kernel with user namespaces, outside containers that forbid them".into(),
+        },
+    })
 }
 
 fn user_namespace_remedy() -> String {

@@ -18,6 +18,7 @@ pub mod journal;
 pub mod keyring;
 pub mod mountinfo;
 pub mod namespace;
+pub mod own_user;
 pub mod population;
 pub mod process;
 pub mod random;

@@ -26,6 +26,13 @@ pub fn user_of(pid: Pid) -> Result<OwnedFd> {
     open(&format!("/proc/{}/ns/user", pid.as_raw_nonzero()))
 }
 
+/// Whether a process is in another user namespace than the caller. One that cannot be looked at is not.
+pub fn has_other_user(pid: Pid) -> bool {
+    let number = |process: &str| rustix::fs::stat(format!("/proc/{process}/ns/user")).ok();
+    let (own, its) = (number("self"), number(&pid.as_raw_nonzero().to_string()));
+    own.zip(its).is_some_and(|(own, its)| own.st_ino != its.st_ino)
+}
+
 fn open(path: &str) -> Result<OwnedFd> {
     rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
         .map_err(|e| Failure::path(path, "open namespace", e).into())
@@ -79,10 +86,12 @@ pub fn private_mounts() -> Result<()> {
     .map_err(|e| Failure::path("/", "make mounts private", e).into())
 }
 
-/// Gives the calling process a node's namespaces except PID: network, mount, UTS and IPC.
-pub fn new_but_processes() -> Result<()> {
-    let kinds =
-        UnshareFlags::NEWNET | UnshareFlags::NEWNS | UnshareFlags::NEWUTS | UnshareFlags::NEWIPC;
+/// Gives the calling process a node's namespaces except PID: mount, UTS, IPC and, if `network`, network.
+pub fn new_but_processes(network: bool) -> Result<()> {
+    let mut kinds = UnshareFlags::NEWNS | UnshareFlags::NEWUTS | UnshareFlags::NEWIPC;
+    if network {
+        kinds |= UnshareFlags::NEWNET;
+    }
     // SAFETY: new namespaces share no descriptor table; the callers are single-threaded processes.
     unsafe { rustix::thread::unshare_unsafe(kinds) }
         .map_err(|e| Failure::new("namespaces of a node", "unshare", e).into())

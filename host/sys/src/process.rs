@@ -25,6 +25,9 @@ impl Namespaces {
             | libc::CLONE_NEWUTS
             | libc::CLONE_NEWIPC) as u64,
     );
+    /// A node's without its network, which it gets otherwise.
+    pub const NODE_BUT_NETWORK: Namespaces =
+        Namespaces(Namespaces::NODE.0 & !(libc::CLONE_NEWNET as u64));
     /// None: a plain fork.
     pub const NONE: Namespaces = Namespaces(0);
 }

@@ -32,6 +32,9 @@ pub struct Door {
     pub groups: Join,
     /// The node lives in a user namespace that does not contain the caller.
     pub user: bool,
+    /// The node has a user namespace of its own below the caller's: programs enter it unless they keep the
+    /// caller's files.
+    pub own_user: bool,
     /// Environment of the node's programs.
     pub env: Vec<(String, String)>,
     /// The node may contain nodes, or is inside another one.
@@ -154,7 +157,8 @@ fn prepare(
 ) -> netloom_sys::Result<Ready<()>> {
     let group = door.groups.v2.as_ref().map(AsFd::as_fd);
     let group = group.map(group_alone).transpose()?;
-    namespace::enter_node(door.init.as_fd(), door.user, !task.keep_root)?;
+    let user = door.user || (door.own_user && !task.keep_root);
+    namespace::enter_node(door.init.as_fd(), user, !task.keep_root)?;
     if door.privileged {
         keyring::leave_session();
     } else if !task.keep_root {

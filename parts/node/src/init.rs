@@ -1,8 +1,8 @@
 //! Process 1 of a node.
 //!
 //! Forked from the spawner and never exec'd, so it shares the spawner's pages. It joins the node's cgroups,
-//! builds the node's file system, sets sysctls, closes inherited descriptors, drops dangerous capabilities
-//! and reports. Then it waits: it reaps children, runs the node's programs, writes their log and answers on
+//! builds the node's file system, sets sysctls, enters the node's user namespace if it has one, closes inherited
+//! descriptors, drops dangerous capabilities and reports. Then it waits: it reaps children, runs the node's programs, writes their log and answers on
 //! its control socket. When it ends, the kernel ends the node. Until it has reported, it dies with its
 //! spawner; afterwards its socket identifies it.
 
@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use netloom_model::lab::Ready;
 use netloom_sys::Failure;
 use netloom_sys::caps::Grant;
+use netloom_sys::own_user::{Helper, Taken};
 use netloom_sys::process::Ready as ReadyToFork;
 use netloom_sys::setup::{Real, Setup};
 use netloom_sys::{cgroup, keyring, namespace, process, scm, sysctl, title};
@@ -56,12 +57,13 @@ pub(crate) struct Inherited {
     pub(crate) lock: OwnedFd,
 }
 
-/// Becomes the init of `spec`. The current directory is the folder of control sockets.
-pub(crate) fn become_init(spec: NodeSpec, inherited: &Inherited) -> ! {
+/// Becomes the init of `spec`. The current directory is the folder of control sockets. `helper` makes the node's
+/// network, if that is not there yet.
+pub(crate) fn become_init(spec: NodeSpec, helper: Option<Helper>, inherited: &Inherited) -> ! {
     let index = spec.index;
     // Join first, so that the cgroups account for everything created from here on.
     let joined = cgroup::open_v1(&spec.tasks).and_then(|groups| groups.enter_files());
-    match joined.and_then(|()| Outside::set_up(spec, inherited)) {
+    match joined.and_then(|()| Outside::set_up(spec, helper, inherited)) {
         Ok(outside) => go_on(outside, inherited),
         Err(e) => fail(index, inherited, &words(e)),
     }
@@ -98,19 +100,21 @@ fn words(e: netloom_sys::Error) -> String {
 /// namespace. It keeps only files and sockets from which no path leads outside.
 pub(crate) fn make_ready(
     spec: NodeSpec,
+    helper: Option<Helper>,
     inherited: &Inherited,
     (outer, maker): (BorrowedFd<'_>, &OwnedFd),
 ) -> netloom_sys::Result<ReadyToFork<Outside>> {
-    namespace::new_but_processes()?;
+    namespace::new_but_processes(helper.is_none())?;
     let group = spec.v2_cgroup.as_deref().map(cgroup::open_dir).transpose()?;
     let group = group.map(|dir| namespace::without_parents(dir.as_fd())).transpose()?;
     let inside = outer.try_clone_to_owned();
     let inside = inside.map_err(|e| Failure::path("PID namespace", "copy", e))?;
     let groups = cgroup::open_v1(&spec.tasks)?;
-    let outside = Outside { groups, ..Outside::set_up(spec, inherited)? };
+    let outside = Outside { groups, ..Outside::set_up(spec, helper, inherited)? };
     Grant::Privileged.limit()?;
     let kept = [maker, &inside, &inherited.status, &inherited.lock, &outside.listener];
-    let kept = kept.into_iter().chain([&outside.signals]).chain(&group).map(AsFd::as_fd);
+    let kept = kept.into_iter().chain([&outside.signals]).chain(&group).chain(&outside.user);
+    let kept = kept.map(AsFd::as_fd);
     let files = outside.groups.tasks.iter().map(AsFd::as_fd);
     let logs = outside.log.iter().flatten().map(AsFd::as_fd);
     let kept: Vec<BorrowedFd<'_>> = kept.chain(files).chain(logs).collect();
@@ -127,10 +131,16 @@ pub(crate) struct Outside {
     log: Option<[File; 2]>,
     /// Cgroups still to join.
     groups: cgroup::Join,
+    /// The node's own user namespace, still to enter.
+    user: Option<OwnedFd>,
 }
 
 impl Outside {
-    fn set_up(spec: NodeSpec, inherited: &Inherited) -> netloom_sys::Result<Outside> {
+    fn set_up(
+        spec: NodeSpec,
+        helper: Option<Helper>,
+        inherited: &Inherited,
+    ) -> netloom_sys::Result<Outside> {
         process::die_with_parent(true)?;
         if process::has_ended(inherited.spawner.as_fd()) {
             process::exit_now(1);
@@ -144,6 +154,8 @@ impl Outside {
         title::set_with_only(&title, &[SHOWN]);
         process::set_ignored(libc_sigchld(), false);
         let signals = process::signalfd(&[libc_sigchld(), libc_sigterm()])?;
+        // What is made from here on belongs to the node's network: sockets, the view of /sys.
+        let network = helper.map(Helper::enter_network).transpose()?;
         let listener = bind(spec.index)?;
         let log = open_log(&spec)?;
         Real.hostname(&spec.host_name)?;
@@ -151,11 +163,12 @@ impl Outside {
             Kind::Node => inherited.shared.enter(&Real, &spec)?,
             Kind::Core => inherited.shared.enter_bare(&Real, &spec)?,
         }
-        Ok(Outside { spec, listener, signals, log, groups: cgroup::Join::default() })
+        let user = network.map(Taken::finish).transpose()?.flatten();
+        Ok(Outside { spec, listener, signals, log, groups: cgroup::Join::default(), user })
     }
 
     fn set_up_inside(self, inherited: &Inherited) -> Result<Init, String> {
-        let Outside { spec, listener, signals, log, groups } = self;
+        let Outside { spec, listener, signals, log, groups, user } = self;
         groups.enter_files().map_err(words)?;
         drop(groups);
         rustix::net::listen(&listener, 16).map_err(|e| format!("control socket: {e}"))?;
@@ -163,7 +176,11 @@ impl Outside {
             inherited.shared.finish(&Real, spec.privileged).map_err(words)?;
         }
         for (path, value) in &spec.sysctls {
-            set_sysctl(path, value, spec.kind)?;
+            set_sysctl(path, value, spec.kind, user.is_some())?;
+        }
+        // Mounts and settings of the host's are made; entering also gives all capabilities anew.
+        if let Some(user) = user {
+            namespace::enter_user(user).map_err(words)?;
         }
         if !spec.privileged {
             keyring::forbid().map_err(words)?;
@@ -526,12 +543,19 @@ fn open_log(spec: &NodeSpec) -> netloom_sys::Result<Option<[File; 2]>> {
     Ok(Some([open(&a)?, open(&b)?]))
 }
 
-/// Sets a sysctl. Errors fail a node; the core skips settings that this kernel lacks.
-fn set_sysctl(path: &str, value: &str, kind: Kind) -> Result<(), String> {
-    match sysctl::set(path, value) {
-        Err(e) if kind == Kind::Core && e.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        set => set.map_err(|e| format!("sysctl {}={value}: {e}", path.replace('/', "."))),
+/// Sets a sysctl. Errors fail a node; the core skips settings that this kernel lacks. The kernel hides some where
+/// a user namespace of the node's own owns the network.
+fn set_sysctl(path: &str, value: &str, kind: Kind, own_user: bool) -> Result<(), String> {
+    let Err(e) = sysctl::set(path, value) else { return Ok(()) };
+    let is_missing = e.kind() == std::io::ErrorKind::NotFound;
+    if is_missing && kind == Kind::Core {
+        return Ok(());
     }
+    let hint = match is_missing && own_user {
+        true => "; some settings exist only in nodes with `privileged: true`",
+        false => "",
+    };
+    Err(format!("sysctl {}={value}: {e}{hint}", path.replace('/', ".")))
 }
 
 fn restore_open_files(limits: (Option<u64>, Option<u64>)) {

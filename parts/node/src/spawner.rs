@@ -7,6 +7,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use netloom_sys::own_user::Helper;
 use netloom_sys::process::{self, Birth, Forked, Namespaces, Prepared};
 use netloom_sys::{Failure, setup::Real};
 use netloom_sys::{cgroup, disposition, feature, keyring, mountinfo, namespace, scm, title};
@@ -18,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::failed;
 use crate::init::{self, Inherited};
 use crate::root::Shared;
-use crate::spec::{NodeSpec, Prepare};
+use crate::spec::{Kind, NodeSpec, Prepare};
 use crate::{Error, Result};
 
 /// Its name in the process list.
@@ -35,7 +36,8 @@ enum Ask {
     JoinUser,
     /// Make the part that nodes share; the status pipe and the lab's lock are attached.
     Prepare(Box<Prepare>),
-    /// Clone these inits; for children, inside the PID namespace whose descriptor is attached.
+    /// Clone these inits; for children, inside the PID namespace whose descriptor is attached, with networks of
+    /// the user namespace whose descriptor follows, if one does.
     Create(Vec<NodeSpec>),
 }
 
@@ -45,6 +47,15 @@ enum Reply {
     /// The inits' pids, in request order.
     Created(Vec<i32>),
     Refused(String),
+}
+
+/// Where children are created: namespaces of their surrounding node.
+#[derive(Clone, Copy, Debug)]
+pub struct Surrounding<'a> {
+    /// Its PID namespace.
+    pub processes: BorrowedFd<'a>,
+    /// Its own user namespace, if it has one.
+    pub user: Option<BorrowedFd<'a>>,
 }
 
 /// The client. Dropping it ends the spawner, and with it every init that has not reported.
@@ -127,10 +138,14 @@ impl Spawner {
         self.ask(&Ask::Prepare(Box::new(prepare)), &[status.as_fd(), lock.as_fd()]).map(drop)
     }
 
-    /// Requests these inits without waiting for the answer. For children, `inside` is the PID namespace of
-    /// their surrounding node.
-    pub fn begin_create(&self, specs: Vec<NodeSpec>, inside: Option<BorrowedFd<'_>>) -> Result<()> {
-        let fds: Vec<BorrowedFd<'_>> = inside.into_iter().collect();
+    /// Requests these inits without waiting for the answer; children `inside` their surrounding node.
+    pub fn begin_create(
+        &self,
+        specs: Vec<NodeSpec>,
+        inside: Option<Surrounding<'_>>,
+    ) -> Result<()> {
+        let fds = inside.into_iter().flat_map(|i| std::iter::once(i.processes).chain(i.user));
+        let fds: Vec<BorrowedFd<'_>> = fds.collect();
         self.send(&Ask::Create(specs), &fds)
     }
 
@@ -259,7 +274,12 @@ impl Life {
                 title::set(&format!("{NAME}: {}", prepare.lab));
                 self.inherited = Some(share(*prepare, status, lock)?);
             }
-            Ask::Create(specs) => return self.create(specs, fds.first().map(AsFd::as_fd)),
+            Ask::Create(specs) => {
+                let mut fds = fds.iter().map(AsFd::as_fd);
+                let inside =
+                    fds.next().map(|processes| Surrounding { processes, user: fds.next() });
+                return self.create(specs, inside);
+            }
         }
         Ok(Reply::Done)
     }
@@ -267,7 +287,7 @@ impl Life {
     fn create(
         &self,
         specs: Vec<NodeSpec>,
-        inside: Option<BorrowedFd<'_>>,
+        inside: Option<Surrounding<'_>>,
     ) -> std::result::Result<Reply, String> {
         let inherited = self.inherited.as_ref().ok_or("asked for nodes before prepare")?;
         // Start all before waiting for the first.
@@ -319,18 +339,22 @@ enum Born {
 fn clone_init(
     spec: NodeSpec,
     inherited: &Inherited,
-    inside: Option<BorrowedFd<'_>>,
+    inside: Option<Surrounding<'_>>,
 ) -> netloom_sys::Result<Born> {
-    if let Some(outer) = inside {
-        let prepare = |maker: &OwnedFd| init::make_ready(spec, inherited, (outer, maker));
+    let is_bounded = spec.kind == Kind::Node && !spec.privileged && !inherited.prepare.user;
+    let user = inside.and_then(|i| i.user);
+    let helper = is_bounded.then(|| Helper::start(user)).transpose()?;
+    if let Some(Surrounding { processes: outer, .. }) = inside {
+        let prepare = |maker: &OwnedFd| init::make_ready(spec, helper, inherited, (outer, maker));
         return match process::fork_prepared(prepare)? {
             Prepared::Parent(birth) => Ok(Born::Inside(birth)),
             Prepared::Child(outside) => init::go_on(outside, inherited),
         };
     }
     let group = spec.v2_cgroup.as_deref().map(cgroup::open_dir).transpose()?;
-    match process::fork_alone(Namespaces::NODE, group.as_ref().map(AsFd::as_fd))? {
+    let kinds = if is_bounded { Namespaces::NODE_BUT_NETWORK } else { Namespaces::NODE };
+    match process::fork_alone(kinds, group.as_ref().map(AsFd::as_fd))? {
         Forked::Parent(pid) => Ok(Born::Here(pid)),
-        Forked::Child => init::become_init(spec, inherited),
+        Forked::Child => init::become_init(spec, helper, inherited),
     }
 }

@@ -35,6 +35,7 @@ mod limits_live;
 mod links;
 mod logs;
 mod measure;
+mod own_user;
 mod parts;
 mod pnpm;
 mod processes;

@@ -1,7 +1,9 @@
 //! What programs of an ordinary node try in vain against the machine and against other nodes, and what those of
 //! a privileged node may.
 
-use netloom_tests_e2e::{Machine, is_root, machine, program, skip};
+use std::time::Duration;
+
+use netloom_tests_e2e::{Machine, Run, is_root, machine, program, root_only, skip};
 
 /// Tries each attack and prints the names of those that succeed, one a line; then `end`. What is refused, or does
 /// not exist here, is no success. The argument is a path that only the host has.
@@ -192,6 +194,42 @@ def in_user_namespace(kind):
         assert os.wait()[1] == 0, 'refused'
     return attack
 
+def forces_buffers():
+    # Beyond what the machine allows for a socket (socket(7), SO_RCVBUFFORCE).
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.setsockopt(socket.SOL_SOCKET, 33, 1 << 28)
+
+def speaks_to_the_audit():
+    # A message of a user's (audit(7)) for the machine's log, to be acknowledged.
+    text = b'op=attack'
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 9) as s:
+        s.settimeout(10)
+        s.sendto(struct.pack('=IHHII', 16 + len(text), 1005, 5, 1, 0) + text, (0, 0))
+        answer = s.recv(4096)
+    assert struct.unpack_from('=i', answer, 16)[0] == 0, 'refused'
+
+def uncovers():
+    # In mounts of one's own, what covers the machine's files.
+    if os.fork() == 0:
+        try:
+            call('unshare', 0x00020000)
+        except BaseException:
+            os._exit(1)
+        for path in (b'/proc/sys', b'/proc/sysrq-trigger', b'/proc/keys', b'/proc/kcore', b'/sys'):
+            try:
+                call('umount2', path, 2)
+                os._exit(0)
+            except BaseException:
+                pass
+        for kind in (b'proc', b'sysfs'):
+            try:
+                call('mount', b'none', b'/mnt', kind, 0, None)
+                os._exit(0)
+            except BaseException:
+                pass
+        os._exit(1)
+    assert os.wait()[1] == 0, 'refused'
+
 def finds_keys():
     # The user's keyring, and the session's: which number they have.
     for special in (-4, -3):
@@ -236,6 +274,9 @@ ATTACKS = {
     'write /proc': writes_proc,
     'proc in a user namespace': in_user_namespace(b'proc'),
     'sysfs in a user namespace': in_user_namespace(b'sysfs'),
+    'uncover': uncovers,
+    'force buffers': forces_buffers,
+    'audit': speaks_to_the_audit,
     'keys': finds_keys,
     'list keys': reads('/proc/keys'),
     'timers': reads('/proc/timer_list'),
@@ -247,7 +288,7 @@ ATTACKS = {
     'perf': watches_the_machine,
     'mknod': makes_device,
     'handle': opens_by_handle,
-    'clock': lambda: call('settimeofday', ctypes.create_string_buffer(16), None),
+    'clock': lambda: call('settimeofday', None, ctypes.create_string_buffer(8)),
     'module': lambda: call('finit_module', os.open('/dev/null', os.O_RDONLY), b'', 0),
     'reboot': lambda: call('reboot', 0xfee1dead - (1 << 32), 672274793, 0, None),
     'swap': lambda: call('swapon', b'/tmp/none', 0),
@@ -277,6 +318,79 @@ fn succeed(machine: &Machine, node: &str, attacks: &[&str]) -> Vec<String> {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     assert_eq!(lines.pop().as_deref(), Some("end"), "it did not come to its end");
     lines
+}
+
+/// What a node's programs must not do even with every capability of their user namespace.
+const BEYOND: [&str; 40] = [
+    "mount tmpfs",
+    "mount proc",
+    "mount sysfs",
+    "mount cgroup",
+    "mount debugfs",
+    "mount tracefs",
+    "mount bpf",
+    "mount securityfs",
+    "mount devtmpfs",
+    "bind",
+    "fsopen",
+    "open_tree",
+    "unmount /proc",
+    "unmount /proc/sys",
+    "unmount /sys",
+    "unmount /run",
+    "unmount labs",
+    "see labs",
+    "pivot_root",
+    "enter mounts",
+    "core_pattern",
+    "modprobe",
+    "sysrq",
+    "write /sys",
+    "write /proc",
+    "uncover",
+    "force buffers",
+    "audit",
+    "load kprobe",
+    "load tracepoint",
+    "load classifier",
+    "perf",
+    "mknod",
+    "handle",
+    "clock",
+    "module",
+    "reboot",
+    "swap",
+    "limits",
+    "nice",
+];
+
+#[test]
+fn every_capability_of_its_user_namespace_ends_at_the_node() {
+    root_only!("an ordinary user's lab has a user namespace for all nodes");
+    for peer in ["python3", "nsenter"] {
+        if program(peer).is_none() {
+            skip!("peer:{peer}: not installed");
+        }
+    }
+    let machine = machine!();
+    machine.up(LAB);
+    let lab = machine.scratch().runtime_dir().join("attacked/lab.pid");
+    for node in ["plain", "p", "p/c"] {
+        let init = machine.init(node).to_string();
+        // What follows would be done as root of the machine otherwise.
+        let user = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/user")).expect("one");
+        assert_ne!(user(&init), user("self"), "{node} has none of its own");
+        // All of the node's namespaces, and all capabilities that the user namespace gives.
+        let enter = "--user --mount --net --pid --uts --ipc --preserve-credentials";
+        let head = ["--target", &init].into_iter().chain(enter.split(' '));
+        let tail = ["python3", "-c", ATTACKS, lab.to_str().expect("a path")];
+        let run = Run::new("nsenter").args(head.chain(tail).chain(BEYOND));
+        assert_eq!(run.bound(Duration::from_secs(120)).ok(), "end\n", "in {node}");
+        let head = ["--target", &init].into_iter().chain(enter.split(' '));
+        let own = ["ip", "link", "add", "owned", "type", "bridge"];
+        Run::new("nsenter").args(head.chain(own)).finish().code(0);
+    }
+    machine.down();
 }
 
 /// What the kernel lets everybody do, or everybody in a user namespace of its own: an ordinary user's lab bounds it no
@@ -339,7 +453,7 @@ for words in ('link add br0 type bridge', 'link add v0 type veth peer name v1', 
 with open('/proc/sys/net/ipv4/ip_forward', 'w') as file: file.write('1')
 os.chroot('/')
 if sys.argv[1] == 'True':
-    with open('/sys/class/net/eth0/tx_queue_len', 'w') as file: file.write('2000')
+    with open('/sys/class/net/eth0/mtu', 'w') as file: file.write('1300')
     with open('/sys/devices/virtual/net/br0/bridge/stp_state', 'w') as file: file.write('1')
     with open('/tmp/mine', 'w'): pass
     os.chown('/tmp/mine', 65534, 65534)

@@ -239,6 +239,7 @@ impl Service for Fake {
             init: netloom_sys::process::pidfd(rustix::process::getpid())?,
             groups: Join { tasks, v2: Some(File::open(&self.folder).unwrap().into()) },
             user: true,
+            own_user: true,
             env: vec![("PATH".into(), "/bin".into()), ("X".into(), "1 \"2\"\n".into())],
             nested: true,
             privileged: false,

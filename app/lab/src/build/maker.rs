@@ -14,7 +14,7 @@ use netloom_model::lab::{FileContent, Limits};
 use netloom_model::plan::NodeId;
 use netloom_model::plan::Slot;
 use netloom_model::plan::{PlannedEnd, PlannedLink, PlannedNode};
-use netloom_node::spawner::Spawner;
+use netloom_node::spawner::{Spawner, Surrounding};
 use netloom_node::spec::{Kind, NodeSpec};
 use netloom_sys::{cgroup, namespace, process};
 
@@ -202,8 +202,8 @@ impl Maker<'_> {
         Ok(())
     }
 
-    /// Waits until the node that these are to live in is set up, where that is a child itself: nobody may look
-    /// at its init before.
+    /// Waits until the node that these are to live in is set up: nobody may look at a child's init before, and
+    /// a node's init enters its user namespace last.
     fn await_parent(
         &self,
         batch: &Batch,
@@ -211,8 +211,9 @@ impl Maker<'_> {
         inits: &Inits,
         reports: &mut Reports<'_>,
     ) -> Result<()> {
-        let deep = |slot: &Slot| self.depth(*slot) > 0 && missing.contains(slot);
-        let Some(parent) = batch.parent.filter(deep) else { return Ok(()) };
+        let unready =
+            |slot: &Slot| missing.contains(slot) && (self.depth(*slot) > 0 || !self.state.user);
+        let Some(parent) = batch.parent.filter(unready) else { return Ok(()) };
         let asked_at = Instant::now();
         while !reports.from.contains(&self.id(parent)) {
             if !reports.wait(REPORT_LOOK, |index, text| self.report(index, text))? {
@@ -228,14 +229,18 @@ impl Maker<'_> {
             return Ok(self.spawner.begin_create(specs, None)?);
         };
         let outer = inits.get(&self.id(parent)).ok_or_else(|| ended(&self.name(parent)))?;
-        let space = namespace::processes_of(outer.pid).map_err(Error::of(
-            format!("node {:?}", self.name(parent)),
-            "open its PID namespace",
-        ))?;
+        let object = format!("node {:?}", self.name(parent));
+        let space = namespace::processes_of(outer.pid)
+            .map_err(Error::of(&object, "open its PID namespace"))?;
+        let user = namespace::has_other_user(outer.pid)
+            .then(|| namespace::user_of(outer.pid))
+            .transpose()
+            .map_err(Error::of(&object, "open its user namespace"))?;
         if !outer.lives() {
             return Err(ended(&self.name(parent)).into());
         }
-        Ok(self.spawner.begin_create(specs, Some(space.as_fd()))?)
+        let inside = Surrounding { processes: space.as_fd(), user: user.as_ref().map(AsFd::as_fd) };
+        Ok(self.spawner.begin_create(specs, Some(inside))?)
     }
 
     fn specs(&self, batch: &Batch) -> Result<Vec<NodeSpec>> {

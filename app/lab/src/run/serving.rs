@@ -17,6 +17,7 @@ use netloom_node::ping::Pace;
 use netloom_node::spec::{NodeSpec, log_names, socket_name};
 use netloom_switch::control::requests::{Answer, Request};
 use netloom_sys::cgroup::Join;
+use netloom_sys::namespace;
 
 use crate::run::running::{Made, Phase, Running};
 use crate::run::status::{self, Sources};
@@ -119,6 +120,7 @@ impl Service for Running {
                 init,
                 groups,
                 user: state.user,
+                own_user: namespace::has_other_user(found.pid),
                 env,
                 nested: planned.children.is_some() || planned.parent.is_some(),
                 privileged: planned.privileged,
@@ -150,6 +152,7 @@ impl Service for Running {
             init,
             groups,
             user,
+            own_user: false,
             env: vec![],
             nested: false,
             privileged: true,
