@@ -23,6 +23,24 @@ pub fn set(path: &str, value: &str) -> io::Result<()> {
     }
 }
 
+/// The same for a node's setting. The error of a missing one tells an ordinary node's what may help: kernels
+/// hide some where a user namespace other than the host's owns the network.
+///
+/// # Errors
+/// The kernel's error.
+pub fn set_in_node(path: &str, value: &str, privileged: bool) -> io::Result<()> {
+    set(path, value).map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound if !privileged => {
+            io::Error::new(io::ErrorKind::NotFound, format!("{e}; {HIDDEN}"))
+        }
+        _ => e,
+    })
+}
+
+/// What to do about a setting that the kernel does not show.
+const HIDDEN: &str =
+    "if this kernel has it, then only in nodes with `privileged: true` in labs of root";
+
 /// The full path of a setting, for messages.
 pub fn full(path: &str) -> String {
     format!("/proc/sys/{}", path.strip_prefix('-').unwrap_or(path))
@@ -42,6 +60,15 @@ mod tests {
         assert_eq!(set("kernel/no-such", "1").unwrap_err().kind(), io::ErrorKind::NotFound);
         set("-kernel/no-such", "1").unwrap();
         assert_eq!(full("-kernel/no-such"), "/proc/sys/kernel/no-such");
+    }
+
+    #[test]
+    fn a_node_that_lacks_a_setting_is_told_of_privileged() {
+        let of = |privileged| set_in_node("kernel/no-such", "1", privileged).unwrap_err();
+        assert_eq!(of(false).kind(), io::ErrorKind::NotFound);
+        assert!(of(false).to_string().contains("`privileged: true`"), "{}", of(false));
+        assert!(!of(true).to_string().contains("privileged"), "{}", of(true));
+        set_in_node("-kernel/no-such", "1", false).unwrap();
     }
 
     #[test]

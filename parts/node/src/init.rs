@@ -2,9 +2,9 @@
 //!
 //! Forked from the spawner and never exec'd, so it shares the spawner's pages. It joins the node's cgroups,
 //! builds the node's file system, sets sysctls, enters the node's user namespace if it has one, closes inherited
-//! descriptors, drops dangerous capabilities and reports. Then it waits: it reaps children, runs the node's programs, writes their log and answers on
-//! its control socket. When it ends, the kernel ends the node. Until it has reported, it dies with its
-//! spawner; afterwards its socket identifies it.
+//! descriptors, drops dangerous capabilities and reports. Then it waits: it reaps children, runs the node's
+//! programs, writes their log and answers on its control socket. When it ends, the kernel ends the node. Until it
+//! has reported, it dies with its spawner; afterwards its socket identifies it.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -176,7 +176,7 @@ impl Outside {
             inherited.shared.finish(&Real, spec.privileged).map_err(words)?;
         }
         for (path, value) in &spec.sysctls {
-            set_sysctl(path, value, spec.kind, user.is_some())?;
+            set_sysctl(path, value, &spec)?;
         }
         // Mounts and settings of the host's are made; entering also gives all capabilities anew.
         if let Some(user) = user {
@@ -543,19 +543,13 @@ fn open_log(spec: &NodeSpec) -> netloom_sys::Result<Option<[File; 2]>> {
     Ok(Some([open(&a)?, open(&b)?]))
 }
 
-/// Sets a sysctl. Errors fail a node; the core skips settings that this kernel lacks. The kernel hides some where
-/// a user namespace of the node's own owns the network.
-fn set_sysctl(path: &str, value: &str, kind: Kind, own_user: bool) -> Result<(), String> {
-    let Err(e) = sysctl::set(path, value) else { return Ok(()) };
-    let is_missing = e.kind() == std::io::ErrorKind::NotFound;
-    if is_missing && kind == Kind::Core {
+/// Sets a sysctl. Errors fail a node; the core skips settings that this kernel lacks.
+fn set_sysctl(path: &str, value: &str, spec: &NodeSpec) -> Result<(), String> {
+    let Err(e) = sysctl::set_in_node(path, value, spec.privileged) else { return Ok(()) };
+    if spec.kind == Kind::Core && e.kind() == std::io::ErrorKind::NotFound {
         return Ok(());
     }
-    let hint = match is_missing && own_user {
-        true => "; some settings exist only in nodes with `privileged: true`",
-        false => "",
-    };
-    Err(format!("sysctl {}={value}: {e}{hint}", path.replace('/', ".")))
+    Err(format!("sysctl {}={value}: {e}", path.replace('/', ".")))
 }
 
 fn restore_open_files(limits: (Option<u64>, Option<u64>)) {

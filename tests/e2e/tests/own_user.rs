@@ -74,6 +74,64 @@ fn an_ordinary_node_has_a_user_namespace_of_its_own() {
     machine.down();
 }
 
+/// Settings of several kinds: of the network, of all interfaces, of one, and those that the kernel checks
+/// against users and groups or against loaded modules.
+const SETTINGS: [(&str, &str); 9] = [
+    ("net.ipv4.tcp_ecn", "1"),
+    ("net.ipv4.ping_group_range", "0\t100"),
+    ("net.ipv4.ip_local_port_range", "20000\t30000"),
+    ("net.ipv4.tcp_congestion_control", "reno"),
+    ("net.ipv4.conf.all.arp_ignore", "2"),
+    ("net.ipv4.neigh.eth0.ucast_solicit", "5"),
+    ("net.ipv6.neigh.eth0.retrans_time_ms", "700"),
+    ("net.ipv6.conf.eth0.hop_limit", "9"),
+    ("net.unix.max_dgram_qlen", "77"),
+];
+
+#[test]
+fn an_ordinary_node_gets_the_settings_that_a_privileged_one_gets() {
+    root_only!("an ordinary user's lab has one user namespace for all nodes");
+    let machine = machine!();
+    let list: Vec<String> =
+        SETTINGS.iter().map(|(key, value)| format!("{key}: \"{value}\"")).collect();
+    let settings = list.join(", ");
+    machine.up(&format!(
+        "name: set\nnodes:\n  a: {{sysctls: &set {{{settings}}}}}\n  b: {{privileged: true, sysctls: *set}}\n\
+         links: [[a, b]]\n"
+    ));
+    for node in ["a", "b"] {
+        for (key, value) in SETTINGS {
+            let path = format!("/proc/sys/{}", key.replace('.', "/"));
+            assert_eq!(machine.exec(node, &["cat", &path]).ok().trim(), value, "{node} {key}");
+        }
+    }
+    machine.down();
+}
+
+#[test]
+fn a_setting_that_the_kernel_hides_is_named_with_what_helps() {
+    root_only!("in an ordinary user's lab no node has it");
+    let machine = machine!();
+    if !told(machine.netloom(["doctor", "--json"])) {
+        skip!("no-userns: this kernel refuses user namespaces to root");
+    }
+    let key = "net.core.xfrm_larval_drop";
+    let path = format!("/proc/sys/{}", key.replace('.', "/"));
+    let lab = |privileged: bool| {
+        let node = format!("{{privileged: {privileged}, sysctls: {{{key}: 0}}}}");
+        format!("name: hidden\nnodes: {{x: {node}}}\n")
+    };
+    let file = machine.file(&lab(false));
+    let refused = machine.netloom(["up", Path::to_str(&file).expect("a path")]).finish().code(1);
+    refused.says("node \"x\"").says(key).says("`privileged: true`");
+    // A kernel without IPsec has it nowhere.
+    if Path::new(&path).exists() {
+        machine.up(&lab(true));
+        assert_eq!(machine.exec("x", &["cat", &path]).ok(), "0\n");
+        machine.down();
+    }
+}
+
 /// Runs a program whose processes may not make user namespaces (seccomp(2)).
 const FORBID: &str = r"
 import ctypes, os, struct, sys

@@ -73,7 +73,8 @@ pub(crate) fn is_late(path: &str) -> bool {
 fn set_late_sysctls(node: &PlannedNode, object: &str) -> Result<()> {
     for (path, value) in node.sysctls.iter().filter(|(path, _)| is_late(path)) {
         let of = || format!("{object}: {}", sysctl::full(path));
-        sysctl::set(path, value).map_err(|e| Error::at(of(), "set sysctl")(e))?;
+        sysctl::set_in_node(path, value, node.privileged)
+            .map_err(|e| Error::at(of(), "set sysctl")(e))?;
     }
     Ok(())
 }

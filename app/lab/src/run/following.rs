@@ -80,7 +80,8 @@ fn give_settings(space: &OwnedFd, new: &PlannedNode, old: Option<&PlannedNode>) 
         namespace::enter_network(space.as_fd()).map_err(Error::of(&object, "enter"))?;
         for (path, value) in &fresh {
             let of = || format!("{object}: {}", sysctl::full(path));
-            sysctl::set(path, value).map_err(|e| Error::at(of(), "set sysctl")(e))?;
+            sysctl::set_in_node(path, value, new.privileged)
+                .map_err(|e| Error::at(of(), "set sysctl")(e))?;
         }
         Ok(())
     })
