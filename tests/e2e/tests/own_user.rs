@@ -79,7 +79,7 @@ fn an_ordinary_node_has_a_user_namespace_of_its_own() {
 const SETTINGS: [(&str, &str); 9] = [
     ("net.ipv4.tcp_ecn", "1"),
     ("net.ipv4.ping_group_range", "0\t100"),
-    ("net.ipv4.ip_local_port_range", "20000\t30000"),
+    ("net.ipv4.ip_local_port_range", "20000\t30001"),
     ("net.ipv4.tcp_congestion_control", "reno"),
     ("net.ipv4.conf.all.arp_ignore", "2"),
     ("net.ipv4.neigh.eth0.ucast_solicit", "5"),
