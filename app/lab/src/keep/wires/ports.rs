@@ -16,6 +16,10 @@ use crate::{Error, Result};
 /// A tap takes super-frames whatever the MTU of the link: the most that the kernel lets it have.
 const TAP_MTU: u32 = 65_521;
 
+/// Frames that a tap holds until the wires' process takes them. The kernel's 500 are 25 ms at 20,000 frames a second: a
+/// busy machine lets a process wait for longer, and what a full tap drops is in no ledger.
+const TAP_QUEUE: u32 = 10_000;
+
 /// Makes the hidden tap of a direction, in the calling lab's namespace of the point.
 pub(super) fn make_tap(
     context: &Context<'_>,
@@ -34,7 +38,7 @@ pub(super) fn make_tap(
             std::fs::write(&quiet, "1").map_err(Error::at(&quiet, "set sysctl"))?;
         }
         let mut batch = Batch::new();
-        batch.push(object, &Change::of(index).mtu(TAP_MTU).up());
+        batch.push(object, &Change::of(index).mtu(TAP_MTU).queue(TAP_QUEUE).up());
         let mut socket = Socket::open().map_err(Error::of(object, "open a netlink socket"))?;
         socket.run(&mut batch).map_err(Error::of(object, "raise its tap"))?;
         Ok(tap.into_fd())
