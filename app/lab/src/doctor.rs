@@ -1,12 +1,19 @@
 //! What netloom needs of a machine, probed one by one.
 //!
-//! The first [`VITAL`] features are needed by every lab. Probes run in child processes, in
-//! namespaces of their own, and leave nothing. The process that asks must have one thread.
+//! The first [`VITAL`] features are needed by every lab. For each of the others the list says what works without it.
+//! Probes run in child processes, in namespaces of their own, and leave nothing. The process that asks must have one
+//! thread.
+
+mod asking;
+mod surroundings;
+mod traffic;
 
 use netloom_ebpf::feature as ebpf;
 use netloom_netlink::{Batch, BridgeSpec, Change, EndSpec, Socket, VethSpec, charge, nat};
 use netloom_sys::feature::{self, Feature};
-use netloom_sys::{Failure, Unsupported, caps, namespace};
+use netloom_sys::{Unsupported, caps};
+
+use asking::{as_root, by, needs_root, probe};
 
 /// How many of the first features every lab needs.
 pub const VITAL: usize = 4;
@@ -14,6 +21,14 @@ pub const VITAL: usize = 4;
 /// All features with what was found.
 pub fn features() -> Vec<Feature> {
     let root = caps::is_privileged();
+    let mut all = of_labs(root);
+    all.extend(traffic::features(root));
+    all.extend(surroundings::features(root));
+    all
+}
+
+/// Features that labs use.
+fn of_labs(root: bool) -> Vec<Feature> {
     let found = |state: Result<(), Unsupported>, detail: &str| state.map(|()| detail.to_owned());
     let spaces_name = if root { "namespaces" } else { "user namespaces" };
     let spaces_detail = if root { "as root" } else { "as an ordinary user" };
@@ -21,26 +36,31 @@ pub fn features() -> Vec<Feature> {
         Feature {
             name: spaces_name,
             purpose: "nodes",
+            instead: "",
             state: found(feature::namespaces(), spaces_detail),
         },
         Feature {
             name: "overlay file system",
             purpose: "the host's files in nodes, private",
+            instead: "",
             state: found(feature::overlay(), ""),
         },
         Feature {
             name: "veth",
             purpose: "links",
+            instead: "",
             state: probe("veth", "load it with: sudo modprobe veth", try_veth),
         },
         Feature {
             name: "bridge",
             purpose: "switches of kind `kernel`",
+            instead: "",
             state: probe("bridge", "load it with: sudo modprobe bridge", try_bridge),
         },
         Feature {
             name: "user namespaces of nodes",
             purpose: "capabilities of ordinary nodes end at the node",
+            instead: "nodes live in the host's user namespace",
             state: if root {
                 feature::own_user_namespaces().map(|()| String::new())
             } else {
@@ -50,11 +70,13 @@ pub fn features() -> Vec<Feature> {
         Feature {
             name: "limits",
             purpose: "limits: cpu, memory, processes",
+            instead: "labs run without these limits, and `status` shows no use",
             state: feature::limits(),
         },
         Feature {
             name: "NAT",
             purpose: "link ends `internet`",
+            instead: "a door to an interface of the host (`host:IFACE`) that leads outside, as root",
             state: if root {
                 probe("NAT", "load it with: sudo modprobe nf_tables nft_masq", try_nat)
             } else {
@@ -64,6 +86,7 @@ pub fn features() -> Vec<Feature> {
         Feature {
             name: "socket limits",
             purpose: "limits: sockets",
+            instead: "a limit of processes, each of which has its own limit of open files",
             state: as_root(root, "socket limits", || {
                 ebpf::sockets_supported().map(|()| String::new())
             }),
@@ -71,11 +94,13 @@ pub fn features() -> Vec<Feature> {
         Feature {
             name: "flood protection",
             purpose: "protect",
+            instead: "a rate on the links of whoever floods (`rate: 100Mb/s`)",
             state: as_root(root, "flood protection", || ebpf::protect_supported().map(by)),
         },
         Feature {
             name: "receive charging",
             purpose: "receiving counts as the node's CPU time",
+            instead: "receiving counts as the sender's CPU time, or as nobody's",
             state: if root {
                 probe("receive charging", "Linux 6.8 or later", try_charge)
             } else {
@@ -85,6 +110,7 @@ pub fn features() -> Vec<Feature> {
         Feature {
             name: "wires in running links",
             purpose: "impairments that are not in the lab file",
+            instead: "impairments in the lab file",
             state: as_root(root, "wires in running links", || {
                 let hook = ebpf::wire_supported()?;
                 taps().map(|()| by(hook))
@@ -93,33 +119,10 @@ pub fn features() -> Vec<Feature> {
         Feature {
             name: "doors to the host",
             purpose: "link ends `host:IFACE` and `internet`",
+            instead: "labs without doors; programs of the host join a switch of kind `shm`",
             state: if root { Ok(String::new()) } else { Err(crate::stage::host::unsupported()) },
         },
     ]
-}
-
-fn by(hook: netloom_ebpf::Hook) -> String {
-    match hook {
-        netloom_ebpf::Hook::Tcx => "by tcx".into(),
-        netloom_ebpf::Hook::Clsact => "by clsact".into(),
-    }
-}
-
-/// Probes what only root can have.
-fn as_root(
-    root: bool,
-    feature: &'static str,
-    probe: impl FnOnce() -> Result<String, Unsupported>,
-) -> Result<String, Unsupported> {
-    if root { probe() } else { Err(needs_root(feature)) }
-}
-
-fn needs_root(feature: &'static str) -> Unsupported {
-    Unsupported {
-        feature,
-        reason: "only root may load BPF programs and set up interfaces of the kernel's".into(),
-        needs: "run it as root: sudo netloom up …".into(),
-    }
 }
 
 /// Whether taps can be made.
@@ -129,27 +132,6 @@ fn taps() -> Result<(), Unsupported> {
         feature: "taps",
         reason: format!("/dev/net/tun: {e}"),
         needs: "load it with: sudo modprobe tun".into(),
-    })
-}
-
-/// Tries something in a network namespace of its own.
-fn probe(
-    name: &'static str,
-    needs: &str,
-    attempt: fn() -> Result<(), netloom_netlink::Error>,
-) -> Result<String, Unsupported> {
-    let privileged = caps::is_privileged();
-    let tried = feature::in_child(move || {
-        if !privileged {
-            feature::enter_own_user_namespace()?;
-        }
-        namespace::new_network()?;
-        attempt().map_err(|e| Failure::new(name, "try", e.to_string()).into())
-    });
-    tried.map(|()| String::new()).map_err(|reason| Unsupported {
-        feature: name,
-        reason,
-        needs: needs.to_owned(),
     })
 }
 

@@ -23,6 +23,7 @@ pub use error::{Error, Result};
 pub use file::File;
 pub use lock::{check_free, lock};
 pub use pool::{Buffer, Pool};
+pub use ring::io_uring_supported;
 pub use target::{Direct, How, Options};
 
 /// Chunks must be a multiple of this to be written past the page cache, and [`Buffer`]s are aligned

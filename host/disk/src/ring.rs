@@ -36,6 +36,14 @@ unsafe impl Send for Flight {}
 // SAFETY: a shared reference to it gives access to nothing.
 unsafe impl Sync for Flight {}
 
+/// Whether this process may write by io_uring; without it files are written by pwrite.
+///
+/// # Errors
+/// The kernel's refusal.
+pub fn io_uring_supported() -> io::Result<()> {
+    Ring::open().map(drop)
+}
+
 impl Ring {
     pub(crate) fn open() -> io::Result<Ring> {
         Ok(Ring { uring: IoUring::builder().dontfork().build(2)?, flight: None })

@@ -17,6 +17,8 @@ pub struct Feature {
     pub name: &'static str,
     /// What netloom uses it for.
     pub purpose: &'static str,
+    /// What works without it; empty if nothing does, or nothing is lost.
+    pub instead: &'static str,
     /// What was found, or why it is missing and what would provide it.
     pub state: Result<String, Unsupported>,
 }

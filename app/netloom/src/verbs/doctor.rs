@@ -14,6 +14,8 @@ struct Finding {
     available: bool,
     detail: String,
     needs: Option<String>,
+    /// What works without it.
+    instead: Option<&'static str>,
 }
 
 /// `netloom doctor`
@@ -27,6 +29,7 @@ pub(crate) fn doctor(args: &Json) -> Result<i32> {
                 available: true,
                 detail,
                 needs: None,
+                instead: None,
             },
             Err(u) => Finding {
                 feature: f.name,
@@ -34,6 +37,7 @@ pub(crate) fn doctor(args: &Json) -> Result<i32> {
                 available: false,
                 detail: u.reason,
                 needs: Some(u.needs),
+                instead: Some(f.instead).filter(|instead| !instead.is_empty()),
             },
         })
         .collect();
@@ -58,6 +62,9 @@ fn text(findings: &[Finding]) -> String {
         }
         if let Some(needs) = &f.needs {
             text.push_str(&format!("      {needs}\n"));
+        }
+        if let Some(instead) = f.instead {
+            text.push_str(&format!("      instead: {instead}\n"));
         }
     }
     text
