@@ -3,7 +3,7 @@
 //! What to send: [`Sizes`], [`Rate`], [`Flows`], and the frames themselves ([`Addresses`], [`Frame`]), each
 //! with a [`Stamp`] of its number and its departure. When to send: [`Schedule`] for generated frames,
 //! [`Replay`] for those of a file. The result: a [`Receiver`] counts lost, duplicated and
-//! reordered frames and keeps a [`Histogram`] of latencies.
+//! reordered frames and keeps a [`Histogram`] of latencies; a [`Notice`] tells it how many there were.
 //!
 //! Frames are measured in two ways. A *size* is that of RFC 2544: from the Ethernet header through the
 //! frame check sequence, which has 4 bytes; the minimum is 64. A *length* is what an interface gets:
@@ -15,6 +15,7 @@ mod error;
 mod flows;
 mod frame;
 mod histogram;
+mod notice;
 mod rate;
 mod receiver;
 mod replay;
@@ -27,6 +28,7 @@ pub use error::{Error, Result};
 pub use flows::{Flow, Flows, MOST_FLOWS, PORTS};
 pub use frame::{Addresses, Frame};
 pub use histogram::Histogram;
+pub use notice::{NOTICE, Notice, SentFrames};
 pub use rate::Rate;
 pub use receiver::{Loss, Receiver, Start, Stream, Verdict};
 pub use replay::{Replay, Speed, Tempo};

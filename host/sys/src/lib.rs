@@ -22,6 +22,7 @@ pub mod own_user;
 pub mod population;
 pub mod process;
 pub mod random;
+pub mod realtime;
 pub mod scm;
 pub mod setup;
 pub mod sysctl;

@@ -1,13 +1,14 @@
 //! Waits until an exact time, and records the error.
 //!
 //! Times are CLOCK_MONOTONIC in nanoseconds. The wait sleeps until the last half millisecond, then polls the
-//! clock. Stamps are Unix time: the offset between the clocks is refreshed ten times a second.
+//! clock. A sender that other work interrupts again and again [insists](crate::insist). Stamps are Unix time: the offset between the clocks is refreshed ten times a second.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netloom_sys::clock;
 use netloom_traffic::Histogram;
 
+use crate::insist::{Insist, LONG};
 use crate::pace::TOLERANCE;
 
 /// Part of the wait spent polling: longer than a sleep may overrun.
@@ -22,6 +23,8 @@ const HOLDS: u64 = 100_000_000;
 pub(crate) struct Clock {
     offset: u64,
     looked: u64,
+    /// Whether the sender had to insist on its CPU.
+    pub(crate) insist: Insist,
     /// Lateness of each departure in nanoseconds.
     pub(crate) errors: Histogram,
     /// Number and total length of gaps above [`TOLERANCE`] between two clock reads. The thread only polls
@@ -36,6 +39,7 @@ impl Clock {
         let mut clock = Clock {
             offset: 0,
             looked: 0,
+            insist: Insist::new(),
             errors: Histogram::default(),
             interruptions: (0, 0),
             late: (0, 0),
@@ -79,6 +83,15 @@ impl Clock {
                 interrupted = true;
                 self.interruptions.0 += 1;
                 self.interruptions.1 += apart;
+                if apart > LONG {
+                    self.insist.interrupted(now);
+                }
+            }
+            if let Some(rest) = self.insist.rest(now) {
+                sleep(rest);
+                self.insist.rested(Clock::now());
+                before = None;
+                continue;
             }
             if now >= due {
                 self.errors.add(now - due);

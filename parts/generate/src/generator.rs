@@ -1,6 +1,6 @@
 //! Sends synthetic frames: how many, how fast, by which engine.
 //!
-//! The schedule fixes the time of each frame; after an interruption the sender returns to it without a burst.
+//! The schedule fixes the time of each frame; after an interruption the sender returns to it with short gaps.
 //! A frame is stamped with the time at which it is handed over.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -151,7 +151,7 @@ impl Generator {
             elapsed_ns,
             packets_per_second: a_second(frames_sent, elapsed_ns),
             bits_per_second: a_second(bytes.saturating_mul(8), elapsed_ns),
-            pacing: Pacing::of(&clock, Some(&pace.behind)).map(|pacing| Pacing {
+            pacing: Pacing::of(&clock, Some(&pace.schedule)).map(|pacing| Pacing {
                 preferred: eager.is_some_and(|eager| eager.is_raised()),
                 ..pacing
             }),

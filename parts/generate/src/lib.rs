@@ -2,7 +2,7 @@
 //!
 //! A [`Generator`] sends stamped frames and a [`Replayer`] the frames of a capture file, each at its due
 //! time; both report the timing error. A [`Receive`] measures stamped frames at another interface: loss,
-//! duplicates, reordering, latency. An [`Engine`] determines how frames are sent.
+//! duplicates, reordering, latency; [`Announced`] and [`Senders`] are how it learns what was sent. An [`Engine`] determines how frames are sent.
 //!
 //! Interfaces are indexes in the calling thread's network namespace, both at open and during a run. A run
 //! uses only the calling thread (a replay reads its file on one more) and keeps a CPU busy while it waits for
@@ -14,6 +14,7 @@ mod clock;
 mod error;
 mod far;
 mod generator;
+mod insist;
 mod live;
 mod order;
 mod outlet;
@@ -24,6 +25,7 @@ mod replay;
 mod report;
 mod source;
 mod spec;
+mod told;
 
 pub use error::{Error, Result};
 pub use far::FarEnd;
@@ -35,6 +37,7 @@ pub use report::{
     Latency, Pacing, ReceiveReport, ReplayReport, SendReport, Skipped, StreamReport, UsedEngine,
 };
 pub use spec::Spec;
+pub use told::{Announced, Senders};
 
 #[cfg(test)]
 extern crate self as netloom_generate;

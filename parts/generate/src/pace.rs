@@ -2,16 +2,17 @@
 //!
 //! An interrupted sender could send everything due at once. But nobody asked for such a burst, and queues
 //! behind it would drop frames through the sender's fault. So the plan shifts by the lost time, and gaps
-//! shrink by a twentieth until it is recovered: the rate holds over time, the gaps hold at any moment. Both
-//! are reported: each frame's distance from the plan and from the schedule. Invariant: a frame is never
-//! planned before it is due, nor closer to its predecessor than 19/20 of their gap.
+//! shrink to a tenth until it is recovered, which takes a ninth of the interruption: the error against the
+//! schedule is little more than the interruption itself. Both are reported: each frame's distance from the
+//! schedule and from the plan. Invariant: a frame is never planned before it is due, nor closer to its
+//! predecessor than a tenth of their gap.
 
 use netloom_traffic::Histogram;
 
 /// A delay above this, in nanoseconds, is an interruption and shifts the plan.
 pub(crate) const TOLERANCE: u64 = 1000;
-/// Divisor of a gap: this fraction of each gap goes into recovering lost time.
-const PART: u64 = 20;
+/// Divisor of a gap: this fraction of it stays while lost time is recovered.
+const KEPT: u64 = 10;
 
 /// The plan.
 #[derive(Debug, Default)]
@@ -20,8 +21,8 @@ pub(crate) struct Pace {
     due: u64,
     /// How far the plan lags the schedule.
     moved: u64,
-    /// Lag of each departure behind the schedule.
-    pub(crate) behind: Histogram,
+    /// Lateness of each departure against the schedule.
+    pub(crate) schedule: Histogram,
 }
 
 impl Pace {
@@ -30,14 +31,14 @@ impl Pace {
     pub(crate) fn plan(&mut self, due: u64) -> u64 {
         let gap = due.saturating_sub(self.due);
         self.due = due;
-        self.moved -= self.moved.min(gap / PART);
+        self.moved -= self.moved.min(gap - gap / KEPT);
         due.saturating_add(self.moved)
     }
 
     /// Records how late the last planned frame departed.
     #[inline]
     pub(crate) fn went(&mut self, late: u64) {
-        self.behind.add(self.moved.saturating_add(late));
+        self.schedule.add(self.moved.saturating_add(late));
         if late > TOLERANCE {
             self.moved = self.moved.saturating_add(late);
         }
@@ -64,11 +65,11 @@ mod tests {
                 plan
             })
             .collect();
-        assert_eq!(plans[0], 2 * GAP + 4 * GAP - GAP / 20);
-        assert!(plans.windows(2).all(|pair| pair[1] - pair[0] >= GAP - GAP / 20));
-        // 80 gaps later the lag is fully recovered.
-        assert!(plans[78] > 80 * GAP && plans[79] == 81 * GAP && plans[88] == 90 * GAP);
-        assert_eq!(pace.behind.most(), 4 * GAP);
+        assert_eq!(plans[0], 5 * GAP + GAP / 10);
+        assert!(plans.windows(2).all(|pair| pair[1] - pair[0] >= GAP / 10));
+        // Five gaps after it the lag is fully recovered.
+        assert!(plans[3] > 5 * GAP && plans[4] == 6 * GAP && plans[88] == 90 * GAP);
+        assert_eq!(pace.schedule.most(), 4 * GAP);
     }
 
     #[test]
@@ -92,7 +93,7 @@ mod tests {
                 prop_assert!(plan >= due);
                 if let Some(went) = went {
                     // A delay within the tolerance shifts nothing.
-                    prop_assert!(plan + TOLERANCE >= went + gap - gap / PART);
+                    prop_assert!(plan + TOLERANCE >= went + gap / KEPT);
                 }
                 pace.went(late);
                 went = Some(plan + late);

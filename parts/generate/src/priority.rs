@@ -2,8 +2,8 @@
 //!
 //! By niceness, not by a real-time policy: a sender never sleeps between frames, and the kernel stops a
 //! real-time thread that never sleeps for 5 % of each second at a stretch (`sched_rt_runtime_us`). That costs
-//! more frames than anything else. Other processes on the CPU keep their small share, so none starves. The
-//! old niceness is restored.
+//! more frames than anything else. Other processes on the CPU keep their small share, so none starves; where they
+//! use it, the sender [insists](crate::insist). The old niceness is restored.
 
 use rustix::process::{getpriority_process, setpriority_process};
 

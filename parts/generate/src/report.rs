@@ -1,6 +1,6 @@
 //! Results of a run, for people and programs. Names contain the units; bytes include the check sequence.
 
-use netloom_traffic::{Histogram, Stream};
+use netloom_traffic::{Histogram, SentFrames, Stream};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Clock;
@@ -20,24 +20,33 @@ pub enum UsedEngine {
 /// Timing error of departures, in nanoseconds. A departure is the moment, on CLOCK_MONOTONIC, before the call
 /// that hands frames to the interface; none is early.
 ///
-/// With a rate, the first figures are relative to the plan and `behind` to the schedule. An interrupted
-/// sender has one late frame and then continues with the requested gaps instead of a burst, each gap shorter
-/// by a twentieth until the lost time is recovered. In a replay, and for live frames, the plan is the
-/// schedule.
+/// `schedule` is the error against the schedule of the rate, as a sender without any interruption keeps it. `plan` is
+/// the error against the sender's own plan, which an interruption shifts: after one, gaps are a tenth of the rate's
+/// until the lost time is recovered. In a replay, and for live frames, the plan is the schedule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Pacing {
     /// Measured calls: one per frame, except for live frames, where a call sends many.
     pub departures: u64,
-    /// Median lateness.
-    pub p50_ns: u64,
+    /// Median lateness against the schedule.
+    pub schedule_p50_ns: u64,
     /// 99th percentile.
-    pub p99_ns: u64,
+    pub schedule_p99_ns: u64,
+    /// 99.9th percentile.
+    pub schedule_p999_ns: u64,
     /// Maximum.
-    pub max_ns: u64,
+    pub schedule_max_ns: u64,
     /// The mean.
-    pub mean_ns: u64,
-    /// Departures more than a microsecond late.
+    pub schedule_mean_ns: u64,
+    /// Median lateness against the plan.
+    pub plan_p50_ns: u64,
+    /// 99th percentile.
+    pub plan_p99_ns: u64,
+    /// 99.9th percentile.
+    pub plan_p999_ns: u64,
+    /// Maximum.
+    pub plan_max_ns: u64,
+    /// Departures more than a microsecond later than planned.
     pub late: u64,
     /// Late departures caused by an interruption of the waiting sender; for the others, sending the frames
     /// before took too long.
@@ -47,39 +56,38 @@ pub struct Pacing {
     pub interruptions: u64,
     /// Total time of these interruptions.
     pub interrupted_ns: u64,
-    /// Median lag behind the schedule.
-    pub behind_p50_ns: u64,
-    /// 99th percentile.
-    pub behind_p99_ns: u64,
-    /// Maximum.
-    pub behind_max_ns: u64,
     /// Longest span of the schedule that one call covered: its last frame may have left this much too early.
     /// 0 if each frame has its own call.
     pub call_ns: u64,
     /// Whether the sending thread had raised priority, which needs permission.
     pub preferred: bool,
+    /// Whether it had to take real-time priority, because other work took its CPU, and slept a tenth of the time.
+    pub real_time: bool,
 }
 
 impl Pacing {
-    /// `None` when nothing was paced. `behind`: lag behind the schedule where that differs from the plan.
-    pub(crate) fn of(clock: &Clock, behind: Option<&Histogram>) -> Option<Pacing> {
-        let errors = &clock.errors;
-        let behind = behind.unwrap_or(errors);
-        (errors.count() > 0).then(|| Pacing {
-            departures: errors.count(),
-            p50_ns: errors.percentile(500_000),
-            p99_ns: errors.percentile(990_000),
-            max_ns: errors.most(),
-            mean_ns: errors.mean(),
+    /// `None` when nothing was paced. `schedule`: errors against the schedule where that differs from the plan.
+    pub(crate) fn of(clock: &Clock, schedule: Option<&Histogram>) -> Option<Pacing> {
+        let plan = &clock.errors;
+        let schedule = schedule.unwrap_or(plan);
+        (plan.count() > 0).then(|| Pacing {
+            departures: plan.count(),
+            schedule_p50_ns: schedule.percentile(500_000),
+            schedule_p99_ns: schedule.percentile(990_000),
+            schedule_p999_ns: schedule.percentile(999_000),
+            schedule_max_ns: schedule.most(),
+            schedule_mean_ns: schedule.mean(),
+            plan_p50_ns: plan.percentile(500_000),
+            plan_p99_ns: plan.percentile(990_000),
+            plan_p999_ns: plan.percentile(999_000),
+            plan_max_ns: plan.most(),
             late: clock.late.0,
             late_interrupted: clock.late.1,
             interruptions: clock.interruptions.0,
             interrupted_ns: clock.interruptions.1,
-            behind_p50_ns: behind.percentile(500_000),
-            behind_p99_ns: behind.percentile(990_000),
-            behind_max_ns: behind.most(),
             call_ns: 0,
             preferred: false,
+            real_time: clock.insist.is_real(),
         })
     }
 }
@@ -188,11 +196,18 @@ pub struct ReceiveReport {
 pub struct StreamReport {
     /// Its number.
     pub stream: u16,
+    /// Frames that have a number, as told by the sender; null if that is not known.
+    #[serde(default)]
+    pub frames_offered: Option<u64>,
+    /// Of these, frames that the sender's own interface did not take.
+    #[serde(default)]
+    pub frames_refused: Option<u64>,
     /// Frames received for the first time.
     pub frames_received: u64,
     /// Bytes of these frames.
     pub bytes_received: u64,
-    /// Frames that did not arrive.
+    /// Frames that did not arrive, refused ones included. If it is not known how many there were, those after the last
+    /// one received are missing here.
     pub frames_lost: u64,
     /// Duplicates.
     pub frames_duplicated: u64,
@@ -229,12 +244,14 @@ pub struct Latency {
 
 impl StreamReport {
     /// Result for a stream without any arrival.
-    pub(crate) fn nothing(number: u16, sent: u64) -> StreamReport {
+    pub(crate) fn nothing(number: u16, sent: SentFrames) -> StreamReport {
         StreamReport {
             stream: number,
+            frames_offered: Some(sent.offered),
+            frames_refused: Some(sent.refused),
             frames_received: 0,
             bytes_received: 0,
-            frames_lost: sent,
+            frames_lost: sent.offered,
             frames_duplicated: 0,
             frames_reordered: 0,
             reordered_farthest_frames: 0,
@@ -244,13 +261,15 @@ impl StreamReport {
         }
     }
 
-    pub(crate) fn of(number: u16, stream: &Stream, sent: Option<u64>) -> StreamReport {
+    pub(crate) fn of(number: u16, stream: &Stream, sent: Option<SentFrames>) -> StreamReport {
         let times = &stream.latency_ns;
         StreamReport {
             stream: number,
+            frames_offered: sent.map(|sent| sent.offered),
+            frames_refused: sent.map(|sent| sent.refused),
             frames_received: stream.received,
             bytes_received: stream.bytes,
-            frames_lost: stream.loss(sent).lost,
+            frames_lost: stream.loss(sent.map(|sent| sent.offered)).lost,
             frames_duplicated: stream.duplicates,
             frames_reordered: stream.reordered,
             reordered_farthest_frames: stream.farthest,

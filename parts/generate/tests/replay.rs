@@ -97,7 +97,7 @@ fn gaps_are_kept_at_the_speed_asked_for() {
             assert_eq!(only(&found).frames_duplicated, 4 * (rounds - 1));
             // No frame was early, so the last came at least that long after the first, less what the
             // first was late by.
-            let late = report.pacing.unwrap().max_ns;
+            let late = report.pacing.unwrap().schedule_max_ns;
             assert!(found.span_ns + late + MS >= least, "{found:?}");
         }
     });

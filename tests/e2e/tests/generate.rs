@@ -102,8 +102,44 @@ fn as_fast_as_it_goes_what_arrives_is_in_order_and_counted() {
     let report = report(hears);
     let keys = ["frames_received", "frames_lost", "frames_duplicated"];
     let [received, lost, twice] = keys.map(|key| number(&report["streams"][0][key]));
-    assert_eq!(twice, 0, "{report}");
-    assert!(received > 0 && received + lost <= sent, "{report}");
+    assert_eq!(report["streams"][0]["frames_offered"], sent, "{report}");
+    assert_eq!((received + lost, twice), (sent, 0), "{report}");
+    machine.down();
+}
+
+#[test]
+fn what_is_lost_at_the_end_is_counted() {
+    let machine = machine!();
+    machine.up(LAB);
+    // It takes frames of up to 622 bytes: half of the sizes, which are sent in ascending order.
+    machine.exec("c", &["ip", "link", "set", "eth0", "mtu", "600"]).finish().code(0);
+    let hears = receiver(&machine, "c:eth0", None);
+    assert_eq!(sent(&machine, "a:eth1 --to c -c 1000 --rate 20kpps --size 123-1122"), 1000);
+    let half = report(hears);
+    assert_eq!(figures(&half), [500, 500, 0, 0], "{half}");
+    assert_eq!(half["streams"][0]["frames_offered"], 1000, "{half}");
+    // A receiver to which nothing comes ends, too, and knows how much it was.
+    let hears = receiver(&machine, "c:eth0", None);
+    assert_eq!(sent(&machine, "a:eth1 --to c -c 300 --rate 20kpps --size 1000 --stream 7"), 300);
+    let all = report(hears);
+    assert_eq!(figures(&all), [0, 300, 0, 0], "{all}");
+    assert_eq!(
+        (number(&all["streams"][0]["stream"]), all["streams"].as_array().map(Vec::len)),
+        (7, Some(1))
+    );
+    machine.down();
+}
+
+#[test]
+fn what_is_sent_to_another_is_not_missed() {
+    let machine = machine!();
+    machine.up(LAB);
+    let hears = receiver(&machine, "b:eth0", None);
+    // The same stream, to somewhere else.
+    assert_eq!(sent(&machine, "a:eth1 --to c -c 500 --rate 20kpps"), 500);
+    assert_eq!(sent(&machine, "a:eth0 --to b -c 100 --rate 20kpps"), 100);
+    let report = report(hears);
+    assert_eq!(figures(&report), [100, 0, 0, 0], "{report}");
     machine.down();
 }
 
@@ -136,8 +172,8 @@ fn what_a_wire_loses_is_what_is_missing() {
     let own = own.unwrap_or_else(|| panic!("{offered} frames offered: {report}"));
     assert!((carried - own..=carried).contains(&received), "{carried} of {offered}: {report}");
     assert!((300..700).contains(&lost), "{lost} of 5000 lost at 10 %");
-    // Of those behind the last that came nobody can know.
-    assert!(missing <= lost && lost - missing < 50, "{missing} of {lost}");
+    assert_eq!(missing, 5000 - received, "{report}");
+    assert!(missing <= lost && lost - missing <= own, "{missing} of {lost}, {own} of others");
     assert_eq!([twice, reordered], [0, 0]);
     machine.down();
 }

@@ -13,10 +13,10 @@ use crate::inside::inside;
 /// A receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum End {
-    /// Drops frames at XDP.
-    Drop,
     /// Processes them up to the finding that they are for another station.
     Node,
+    /// Drops frames at XDP.
+    Drop,
 }
 
 impl End {

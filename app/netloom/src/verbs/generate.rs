@@ -66,7 +66,16 @@ fn receive(to: Outlet, args: &Generate, stop: &AtomicBool) -> Result<i32> {
         ..ReceiveOptions::default()
     };
     // Scripts wait for this line before they start the sender.
-    let report = to.receive(options, || eprintln!("{}: receiving", args.target), stop)?;
+    let ready = |untold: Option<netloom_session::Error>| {
+        if let Some(why) = untold {
+            eprintln!(
+                "note: frames lost at the end will not be noticed: {:#}",
+                anyhow::Error::from(why)
+            );
+        }
+        eprintln!("{}: receiving", args.target);
+    };
+    let report = to.receive(options, ready, stop)?;
     if args.json { print_json(&report) } else { print(&show::received(&report)) }?;
     Ok(0)
 }

@@ -1,26 +1,31 @@
 //! The sending or receiving end: an interface in its namespace, or a port of a switch.
 
 use std::fs::File;
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use netloom_generate::{
-    Engine, FarEnd, Generator, Receive, ReceiveOptions, ReceiveReport, ReplayOptions, ReplayReport,
-    Replayer, SendReport, Spec, SwitchPort, Target,
+    Announced, Engine, FarEnd, Generator, Receive, ReceiveOptions, ReceiveReport, ReplayOptions,
+    ReplayReport, Replayer, SendReport, Senders, Spec, SwitchPort, Target,
 };
+use netloom_lab::{Folder, runtime_dir};
 use netloom_model::Plan;
 use netloom_model::lookup::target::{Place, Point};
 use netloom_model::plan::PlannedEnd;
-use netloom_netlink::LinkInfo;
+use netloom_netlink::{LinkInfo, Socket};
 use netloom_shm::JoinOptions;
 use netloom_sys::Failure;
-use netloom_traffic::Addresses;
+use netloom_traffic::{Addresses, SentFrames};
 
 use super::way::{Destination, Way};
 use crate::spaces::{interface, run_in};
 use crate::{Error, Lab, Result, Spaces, switch};
+
+/// The folder of receivers' sockets.
+const RECEIVERS: &str = "receivers";
 
 /// A resolved target.
 pub struct Outlet {
@@ -88,7 +93,17 @@ impl Outlet {
         self.spaces.enter()
     }
 
-    /// Sends frames on this way, as `spec` says for their addresses, until they are sent or `stop` is set.
+    /// The folder in which senders find receivers: the lab's own, or one that all others of this user share.
+    fn meeting_place(&self) -> PathBuf {
+        let runtime = runtime_dir();
+        match self.spaces.plan() {
+            Some(plan) => Folder::new(&runtime, &plan.lab).path().join(RECEIVERS),
+            None => runtime.join(format!(".{RECEIVERS}")),
+        }
+    }
+
+    /// Sends frames on this way, as `spec` says for their addresses, until they are sent or `stop` is set. Receivers in
+    /// the same lab are told.
     ///
     /// # Errors
     /// [`Error::NoSource`], [`Error::Generate`]; an interface that is not there any more.
@@ -99,28 +114,43 @@ impl Outlet {
         spec: impl FnOnce(Addresses) -> Spec + Send,
         stop: &AtomicBool,
     ) -> Result<SendReport> {
+        let folder = self.meeting_place();
         self.run(|target, link| {
             let spec = spec(way.addresses(link)?);
-            Ok(Generator::open(target, engine, spec)?.run(stop)?)
+            let (stream, to) = (spec.stream, spec.addresses.target);
+            let mut generator = Generator::open(target, engine, spec)?;
+            let announced = Announced::begin(&folder, stream, to);
+            let report = generator.run(stop)?;
+            let offered = report.frames_sent + report.frames_refused;
+            announced.end(SentFrames { offered, refused: report.frames_refused });
+            Ok(report)
         })
     }
 
     /// Receives stamped frames until the options say that it is enough, or `stop` is set; calls `ready` when
-    /// frames are received from then on.
+    /// frames are received from then on: with the reason if senders cannot tell what they send.
     ///
     /// # Errors
     /// [`Error::Request`] for a switch, [`Error::Generate`]; an interface that is not there any more.
     pub fn receive(
         self,
         options: ReceiveOptions,
-        ready: impl FnOnce() + Send,
+        ready: impl FnOnce(Option<Error>) + Send,
         stop: &AtomicBool,
     ) -> Result<ReceiveReport> {
+        let folder = self.meeting_place();
         self.run(|_, link| {
             let nowhere = "a switch is received from at a node's interface";
             let link = link.ok_or_else(|| Error::Request(nowhere.to_owned()))?;
             let mut receive = Receive::open(link.index, options)?;
-            ready();
+            let untold = match Senders::listen(&folder) {
+                Ok(senders) => {
+                    receive.heed(senders, own_addresses());
+                    None
+                }
+                Err(e) => Some(e.into()),
+            };
+            ready(untold);
             receive.run(stop)?;
             Ok(receive.report(&[]))
         })
@@ -167,6 +197,12 @@ impl Outlet {
             f(Target::Interface { index: link.index, far }, Some(&link))
         })
     }
+}
+
+/// The addresses of the calling thread's network namespace, none if they cannot be read.
+fn own_addresses() -> Vec<IpAddr> {
+    let found = Socket::open_to_ask().and_then(|mut socket| socket.addresses());
+    found.unwrap_or_default().iter().map(|own| own.address.addr()).collect()
 }
 
 /// Joins a switch to send to it; `lab` is the lab's name if the caller gave one.

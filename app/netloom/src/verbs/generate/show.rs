@@ -69,10 +69,12 @@ pub(super) fn long(time: std::time::Duration) -> String {
 
 /// Result of receiving.
 pub(super) fn received(report: &ReceiveReport) -> String {
-    let head = ["STREAM", "RECEIVED", "LOST", "TWICE", "REORDERED", "P50 us", "P99 us", "MAX us"];
+    let head =
+        ["STREAM", "SENT", "RECEIVED", "LOST", "TWICE", "REORDERED", "P50 us", "P99 us", "MAX us"];
     let rows = report.streams.iter().map(|s| {
         vec![
             s.stream.to_string(),
+            s.frames_offered.map_or("?".to_owned(), |sent| sent.to_string()),
             s.frames_received.to_string(),
             s.frames_lost.to_string(),
             s.frames_duplicated.to_string(),
@@ -83,6 +85,20 @@ pub(super) fn received(report: &ReceiveReport) -> String {
         ]
     });
     let mut text = table(&head, rows.collect());
+    for (stream, refused) in
+        report.streams.iter().filter_map(|s| Some((s.stream, s.frames_refused?)))
+    {
+        if refused > 0 {
+            text.push_str(&format!(
+                "stream {stream}: {refused} of the lost frames were refused by the sender's interface\n"
+            ));
+        }
+    }
+    if report.streams.iter().any(|s| s.frames_offered.is_none()) {
+        text.push_str(
+            "a sender did not tell how many it sent: frames lost at the end are not counted\n",
+        );
+    }
     if report.frames_dropped_here > 0 {
         text.push_str(&format!(
             "{} frames were lost here, by this receiver\n",
@@ -92,25 +108,33 @@ pub(super) fn received(report: &ReceiveReport) -> String {
     text
 }
 
+/// Errors against the schedule, and against the plan where that differs.
 fn late(pacing: &Pacing) -> String {
-    let mut text = format!(
-        "{} us in the median, {} us for 1 in 100, {} us at most",
-        us(pacing.p50_ns),
-        us(pacing.p99_ns),
-        us(pacing.max_ns)
-    );
-    let behind = [pacing.behind_p99_ns, pacing.behind_max_ns];
-    if behind != [pacing.p99_ns, pacing.max_ns] {
-        let [p99, most] = behind.map(us);
-        text += &format!("; behind the schedule by {p99} us for 1 in 100, {most} us at most");
+    let errors = |[p50, p99, p999, most]: [u64; 4]| {
+        let [p50, p99, p999, most] = [p50, p99, p999, most].map(us);
+        format!("p50 {p50}, p99 {p99}, p99.9 {p999}, worst {most} us")
+    };
+    let schedule = [
+        pacing.schedule_p50_ns,
+        pacing.schedule_p99_ns,
+        pacing.schedule_p999_ns,
+        pacing.schedule_max_ns,
+    ];
+    let plan = [pacing.plan_p50_ns, pacing.plan_p99_ns, pacing.plan_p999_ns, pacing.plan_max_ns];
+    let mut text = errors(schedule);
+    if plan != schedule {
+        text += &format!("; against the plan {}", errors(plan));
     }
     if pacing.call_ns > 0 {
         text += &format!("; in bursts of up to {} us", us(pacing.call_ns));
     } else if pacing.late > 0 {
         text += &format!(
-            "; {} frames by more than 1 us, {} of them interrupted",
+            "; {} frames later than planned by more than 1 us, {} of them interrupted",
             pacing.late, pacing.late_interrupted
         );
+    }
+    if pacing.real_time {
+        text += "; in real time, because other work took the CPU";
     }
     text
 }
