@@ -5,6 +5,7 @@ use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use netloom_lab::Error;
+use netloom_model::lookup::LookupError;
 use netloom_sys::describe;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -115,13 +116,19 @@ impl From<Error> for Rejection {
         let failure = |status| Rejection::new(status, describe(&error));
         match &error {
             Error::NoLab(lab) => failure(StatusCode::NOT_FOUND).about("lab", lab),
-            Error::NoNode { node, .. } => failure(StatusCode::NOT_FOUND).about("node", node),
-            Error::NoLink { link, .. } => failure(StatusCode::NOT_FOUND).about("link", link),
-            Error::NoSwitch { switch, .. } => {
+            Error::Lookup(LookupError::NoNode { node, .. }) => {
+                failure(StatusCode::NOT_FOUND).about("node", node)
+            }
+            Error::Lookup(LookupError::NoLink { link, .. }) => {
+                failure(StatusCode::NOT_FOUND).about("link", link)
+            }
+            Error::Lookup(LookupError::NoSwitch { switch, .. }) => {
                 failure(StatusCode::NOT_FOUND).about("switch", switch)
             }
             Error::Busy { .. } | Error::Visited { .. } => failure(StatusCode::CONFLICT),
-            Error::Invalid { .. } => failure(StatusCode::BAD_REQUEST),
+            Error::Invalid { .. } | Error::Lookup(LookupError::Invalid { .. }) => {
+                failure(StatusCode::BAD_REQUEST)
+            }
             Error::DeadNode(node) => failure(StatusCode::CONFLICT).about("node", node),
             Error::Conflict { lab, .. } => failure(StatusCode::CONFLICT).about("lab", lab),
             _ => match unsupported(&error) {
@@ -229,10 +236,14 @@ mod tests {
 
     #[test]
     fn every_kind_of_error_has_its_status_and_object() {
-        let no_node = Error::NoNode { lab: "l".into(), node: "h9".into(), hint: "; hm".into() };
+        let no_node =
+            LookupError::NoNode { lab: "l".into(), node: "h9".into(), hint: "; hm".into() };
         let conflict = Error::Conflict { lab: "l".into(), reason: "busy".into() };
-        let no_link = Error::NoLink { lab: "l".into(), link: "a:b".into(), hint: "; hm".into() };
-        let no_switch = Error::NoSwitch { lab: "l".into(), switch: "s".into(), hint: "".into() };
+        let no_link =
+            LookupError::NoLink { lab: "l".into(), link: "a:b".into(), hint: "; hm".into() };
+        let no_switch =
+            LookupError::NoSwitch { lab: "l".into(), switch: "s".into(), hint: "".into() };
+        let no_use = LookupError::Invalid { object: "link \"a:b\"".into(), reason: "no".into() };
         let busy = Error::Busy { object: "node \"a/b\"".into(), reason: "2 processes".into() };
         let invalid = Error::Invalid { object: "node \"a\"".into(), reason: "cpu: no".into() };
         let lacking = netloom_sys::Error::Unsupported(missing());
@@ -241,9 +252,10 @@ mod tests {
         let io = Error::Failed(Failure::path("/x", "write", full));
         let cases = [
             (Error::NoLab("l".into()), 404, Some(("lab", "l"))),
-            (no_node, 404, Some(("node", "h9"))),
-            (no_link, 404, Some(("link", "a:b"))),
-            (no_switch, 404, Some(("switch", "s"))),
+            (no_node.into(), 404, Some(("node", "h9"))),
+            (no_link.into(), 404, Some(("link", "a:b"))),
+            (no_switch.into(), 404, Some(("switch", "s"))),
+            (no_use.into(), 400, None),
             (busy, 409, None),
             (invalid, 400, None),
             (Error::DeadNode("h1".into()), 409, Some(("node", "h1"))),

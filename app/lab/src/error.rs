@@ -28,36 +28,9 @@ pub enum Error {
     /// There is no such lab.
     #[error("lab {0:?}: not running")]
     NoLab(String),
-    /// There is no such node.
-    #[error("node {node:?}: not in lab {lab:?}{hint}")]
-    NoNode {
-        /// The lab.
-        lab: String,
-        /// The name asked for.
-        node: String,
-        /// `; did you mean …`, or nothing.
-        hint: String,
-    },
-    /// There is no such link.
-    #[error("link {link:?}: not in lab {lab:?}{hint}")]
-    NoLink {
-        /// The lab.
-        lab: String,
-        /// The name asked for.
-        link: String,
-        /// `; …`, or nothing.
-        hint: String,
-    },
-    /// There is no such switch.
-    #[error("switch {switch:?}: not in lab {lab:?}{hint}")]
-    NoSwitch {
-        /// The lab.
-        lab: String,
-        /// The name asked for.
-        switch: String,
-        /// `; …`, or nothing.
-        hint: String,
-    },
+    /// A name was not found in the lab.
+    #[error(transparent)]
+    Lookup(#[from] LookupError),
     /// Something still lives in what is to go.
     #[error("{object}: {reason}")]
     Busy {
@@ -99,17 +72,6 @@ pub enum Error {
     /// Several failures; teardown goes on past each.
     #[error("{}", .0.iter().map(|e| netloom_sys::describe(e)).collect::<Vec<_>>().join("\n"))]
     Several(Vec<Error>),
-}
-
-impl From<LookupError> for Error {
-    fn from(error: LookupError) -> Error {
-        match error {
-            LookupError::NoNode { lab, node, hint } => Error::NoNode { lab, node, hint },
-            LookupError::NoLink { lab, link, hint } => Error::NoLink { lab, link, hint },
-            LookupError::NoSwitch { lab, switch, hint } => Error::NoSwitch { lab, switch, hint },
-            LookupError::Invalid { object, reason } => Error::Invalid { object, reason },
-        }
-    }
 }
 
 impl Error {

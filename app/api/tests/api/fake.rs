@@ -15,6 +15,7 @@ use netloom_lab::view::{
 use netloom_lab::{Error, Result, Service};
 use netloom_measure::{Interfaces, Probe};
 use netloom_model::Plan;
+use netloom_model::lookup::LookupError;
 use netloom_node::entry::Door;
 use netloom_node::log::Record;
 use netloom_node::ping::Pace;
@@ -129,11 +130,12 @@ impl Fake {
         match switch {
             "s 1" => Ok(()),
             "fault" => panic!("as the test wants"),
-            _ => Err(Error::NoSwitch {
+            _ => Err(LookupError::NoSwitch {
                 lab: "fake".into(),
                 switch: switch.into(),
                 hint: String::new(),
-            }),
+            }
+            .into()),
         }
     }
 
@@ -141,11 +143,12 @@ impl Fake {
         match link {
             "t/a:eth0--s 1" | "t/a:eth0" => Ok(()),
             "fault" => panic!("as the test wants"),
-            _ => Err(Error::NoLink {
+            _ => Err(LookupError::NoLink {
                 lab: "fake".into(),
                 link: link.into(),
                 hint: "; `netloom link list` shows them".into(),
-            }),
+            }
+            .into()),
         }
     }
 
@@ -160,11 +163,12 @@ impl Fake {
             "h1" | "r 1/x" => Ok(()),
             "dead" => Err(Error::DeadNode(node.into())),
             "fault" => panic!("as the test wants"),
-            _ => Err(Error::NoNode {
+            _ => Err(LookupError::NoNode {
                 lab: "fake".into(),
                 node: node.into(),
                 hint: "; did you mean \"h1\"".into(),
-            }),
+            }
+            .into()),
         }
     }
 }

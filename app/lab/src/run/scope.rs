@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use netloom_measure::Probe;
 use netloom_model::Plan;
+use netloom_model::lookup::LookupError;
 use netloom_model::plan::{NodeId, PlannedEnd};
 use netloom_node::entry::Door;
 use netloom_node::log::Record;
@@ -55,6 +56,21 @@ pub(crate) fn make_folder(running: &Running, node: NodeId) -> Result<std::path::
 /// What a node is called inside itself: without the names of those it lives in.
 fn short(name: &str) -> String {
     name.rsplit('/').next().unwrap_or(name).to_owned()
+}
+
+/// A failed lookup in the words of this view. Hints are dropped: they would tell names from outside.
+fn without_outside(error: LookupError, lab: String, local: impl Fn(&str) -> String) -> LookupError {
+    let hint = String::new();
+    match error {
+        LookupError::NoNode { node, .. } => LookupError::NoNode { lab, node: local(&node), hint },
+        LookupError::NoLink { link, .. } => LookupError::NoLink { lab, link: local(&link), hint },
+        LookupError::NoSwitch { switch, .. } => {
+            LookupError::NoSwitch { lab, switch: local(&switch), hint }
+        }
+        LookupError::Invalid { object, reason } => {
+            LookupError::Invalid { object: local(&object), reason: local(&reason) }
+        }
+    }
 }
 
 /// A text of the lab's in the words of this view: names that begin with `prefix` go without it.
@@ -159,13 +175,7 @@ impl Scoped {
         let local = |name: &str| strip(name, &prefix);
         let short = short(&own);
         match error {
-            // Hints would tell names from outside.
-            Error::NoNode { node, .. } => {
-                Error::NoNode { lab: short, node: local(&node), hint: String::new() }
-            }
-            Error::NoLink { link, .. } => {
-                Error::NoLink { lab: short, link: local(&link), hint: String::new() }
-            }
+            Error::Lookup(error) => without_outside(error, short, local).into(),
             Error::DeadNode(node) => Error::DeadNode(local(&node)),
             Error::Conflict { reason, .. } => {
                 Error::Conflict { lab: short, reason: local(&reason) }
@@ -195,8 +205,13 @@ impl Scoped {
     fn link_here(&self, link: &str) -> Result<String> {
         let own = self.own_name()?;
         let state = self.running.state();
-        let none =
-            || Error::NoLink { lab: short(&own), link: link.to_owned(), hint: String::new() };
+        let none = || {
+            Error::from(LookupError::NoLink {
+                lab: short(&own),
+                link: link.to_owned(),
+                hint: String::new(),
+            })
+        };
         let slot = state.plan.slot_of(self.root).ok_or_else(none)?;
         let inside = state.plan.subtree(slot);
         let (found, end) = netloom_model::lookup::find_link(&inside, link)?;
@@ -265,8 +280,13 @@ impl Service for Scoped {
         let (full, prefix) = (format!("{own}/{node}"), format!("{own}/"));
         let found = self.running.node(&full).map_err(|e| self.seen(e))?;
         let shown = links_below(&self.running.state().plan, &prefix);
-        let none =
-            || Error::NoNode { lab: short(&own), node: node.to_owned(), hint: String::new() };
+        let none = || {
+            Error::from(LookupError::NoNode {
+                lab: short(&own),
+                node: node.to_owned(),
+                hint: String::new(),
+            })
+        };
         local_node(found, &prefix, &shown).ok_or_else(none)
     }
 
@@ -437,7 +457,9 @@ impl Service for Scoped {
 
 #[cfg(test)]
 mod tests {
-    use super::strip;
+    use netloom_model::lookup::LookupError;
+
+    use super::{strip, without_outside};
 
     #[test]
     fn names_go_without_the_nodes_own() {
@@ -452,5 +474,21 @@ mod tests {
         ] {
             assert_eq!(strip(text, "t/"), seen, "{text}");
         }
+    }
+
+    #[test]
+    fn failed_lookups_tell_no_name_from_outside() {
+        let hint = || "; did you mean \"out\"".to_owned();
+        let of = |error| without_outside(error, "t".into(), |text| strip(text, "l/t/")).to_string();
+        let lab = || "l".to_owned();
+        let node = LookupError::NoNode { lab: lab(), node: "l/t/a".into(), hint: hint() };
+        assert_eq!(of(node), r#"node "a": not in lab "t""#);
+        let link = LookupError::NoLink { lab: lab(), link: "l/t/a:eth0".into(), hint: hint() };
+        assert_eq!(of(link), r#"link "a:eth0": not in lab "t""#);
+        let switch = LookupError::NoSwitch { lab: lab(), switch: "l/t/s".into(), hint: hint() };
+        assert_eq!(of(switch), r#"switch "s": not in lab "t""#);
+        let object = "node \"l/t/a\"".into();
+        let invalid = LookupError::Invalid { object, reason: "l/t/b has links".into() };
+        assert_eq!(of(invalid), r#"node "a": b has links"#);
     }
 }

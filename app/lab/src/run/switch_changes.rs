@@ -1,5 +1,6 @@
 //! Switches of a running lab: made, removed, asked.
 
+use netloom_model::lookup::LookupError;
 use netloom_model::{node_name_problem, switch_kind};
 use netloom_switch::control::requests::{Answer, Presence, Request};
 
@@ -96,7 +97,7 @@ impl Running {
     fn shm_switch(&self, switch: &str) -> Result<usize> {
         let state = self.state();
         let found = state.plan.switches.iter().position(|s| s.name == switch);
-        let none = || Error::NoSwitch {
+        let none = || LookupError::NoSwitch {
             lab: state.plan.lab.clone(),
             switch: switch.to_owned(),
             hint: String::new(),
