@@ -88,30 +88,32 @@ pub(super) fn limit(
         "weight" => limits.weight = number(MAX_WEIGHT),
         "sockets" => limits.sockets = number(MAX_SOCKETS),
         "memory" => limits.memory = value.and_then(|v| memory(v, path, report)),
-        _ => limits.cpu_milli = value.and_then(|v| cpu(v, path, report)),
+        _ => {
+            limits.cpu_milli = value.and_then(|v| {
+                bounded(read::cpu_milli, (LEAST_CPU, "1% of a CPU"), (v, path), report)
+            })
+        }
     }
 }
 
-fn cpu(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<u32> {
-    let milli = read::cpu_milli(value, path, report);
-    if milli.is_some_and(|milli| milli < LEAST_CPU) {
-        at_least("1% of a CPU", value, path, report);
+/// Reads a CPU share, a size or a rate; one below `least`, which is `words` to a reader, is an error.
+fn bounded<T: PartialOrd>(
+    read: impl FnOnce(&Yaml, &Path<'_>, &mut Report) -> Option<T>,
+    (least, words): (T, &str),
+    (value, path): (&Yaml, &Path<'_>),
+    report: &mut Report,
+) -> Option<T> {
+    let found = read(value, path, report);
+    if found.as_ref().is_some_and(|found| *found < least) {
+        let text = value.describe();
+        report.error(value.place, format!("{path}: at least {words} is needed, found {text}"));
     }
-    milli
+    found
 }
 
 /// A size of at least a usable minimum.
 fn memory(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<u64> {
-    let bytes = read::bytes(value, path, report);
-    if bytes.is_some_and(|bytes| bytes < LEAST_MEMORY) {
-        at_least("1MiB", value, path, report);
-    }
-    bytes
-}
-
-fn at_least(least: &str, value: &Yaml, path: &Path<'_>, report: &mut Report) {
-    let found = value.describe();
-    report.error(value.place, format!("{path}: at least {least} is needed, found {found}"));
+    bounded(read::bytes, (LEAST_MEMORY, "1MiB"), (value, path), report)
 }
 
 fn protect(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Protect {
@@ -134,23 +136,14 @@ pub(super) fn budget(
     report: &mut Report,
 ) {
     match key {
-        "packets" => protect.packets = value.and_then(|v| packets(v, path, report)),
-        _ => protect.bytes = value.and_then(|v| bytes(v, path, report)),
+        "packets" => {
+            let least = (1, "one packet per second");
+            protect.packets =
+                value.and_then(|v| bounded(read::packet_rate, least, (v, path), report));
+        }
+        _ => {
+            let least = (LEAST_BYTES, "10kB/s");
+            protect.bytes = value.and_then(|v| bounded(read::byte_rate, least, (v, path), report));
+        }
     }
-}
-
-fn packets(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<u64> {
-    let rate = read::packet_rate(value, path, report);
-    if rate == Some(0) {
-        at_least("one packet per second", value, path, report);
-    }
-    rate
-}
-
-fn bytes(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<u64> {
-    let rate = read::byte_rate(value, path, report);
-    if rate.is_some_and(|bytes| bytes < LEAST_BYTES) {
-        at_least("10kB/s", value, path, report);
-    }
-    rate
 }
