@@ -23,8 +23,8 @@ use netloom_impair::{Count, Impairments, seed_for};
 use netloom_model::Plan;
 use netloom_model::plan::PlannedLink;
 use netloom_model::plan::WIRE_AT_DOOR;
-use netloom_model::plan::form::{LinkForm, can_have_wire, hidden_index};
-use netloom_model::plan::{LinkId, LinkSide, NodeId};
+use netloom_model::plan::form::{LinkForm, can_have_wire, hidden_index, side_of};
+use netloom_model::plan::{LinkSide, NodeId};
 use netloom_netlink::Socket;
 use netloom_sys::Unsupported;
 use netloom_wire::control::{
@@ -104,9 +104,7 @@ impl Wires {
         }
         let process = inner.process.as_ref().filter(|p| p.lives())?;
         let all = process.connection.list(None).ok()?;
-        let one = |(number, [state, _]): (usize, WireState)| {
-            Some(((LinkId::new(number / 2), number % 2), state?))
-        };
+        let one = |(number, [state, _]): (usize, WireState)| Some((side_of(number), state?));
         let mut states: BTreeMap<_, _> = all.into_iter().filter_map(one).collect();
         inner.count_overruns(context, &mut states);
         Some(states)
@@ -320,7 +318,7 @@ impl Inner {
             None
         } else if !can_have_wire(&context.state.plan, link) {
             return Err(Error::Invalid { object, reason: WIRE_AT_DOOR.into() });
-        } else if link.ends.iter().any(|e| context.state.plan.shm_switch_at(e).is_some()) {
+        } else if context.state.plan.has_shm_end(link) {
             let reason =
                 "it ends in a shared-memory switch, so that a wire must be there from the start: \
                           declare an impairment of it in the lab file, such as delay: 1ms"

@@ -67,7 +67,7 @@ pub enum Seat {
 impl LinkForm {
     /// The form of a link of a plan on a machine with these possibilities.
     pub fn of(plan: &Plan, link: &PlannedLink, allowed: Allowed) -> LinkForm {
-        let shm = link.ends.iter().any(|end| plan.shm_switch_at(end).is_some());
+        let shm = plan.has_shm_end(link);
         let form = LinkForm::plain(plan, link);
         if form != LinkForm::Pair {
             return form;
@@ -85,7 +85,7 @@ impl LinkForm {
 
     /// The form by the plan alone, for a link without a stored one.
     fn plain(plan: &Plan, link: &PlannedLink) -> LinkForm {
-        let shm = link.ends.iter().any(|end| plan.shm_switch_at(end).is_some());
+        let shm = plan.has_shm_end(link);
         let door = link.ends.iter().find_map(|end| match end {
             PlannedEnd::Host { .. } if shm => Some(LinkForm::Card),
             PlannedEnd::Host { .. } => Some(LinkForm::Bridged),
@@ -128,7 +128,7 @@ pub(super) fn check(plan: &Plan) -> Result<(), PlanError> {
 /// Whether a link can ever have a wire: not between a shared-memory switch and the host, where neither end is
 /// an interface at which the lab may attach programs.
 pub fn can_have_wire(plan: &Plan, link: &PlannedLink) -> bool {
-    let shm = link.ends.iter().any(|end| plan.shm_switch_at(end).is_some());
+    let shm = plan.has_shm_end(link);
     !(shm && LinkForm::plain(plan, link).is_door())
 }
 
@@ -179,9 +179,19 @@ impl FromIterator<(LinkId, LinkForm)> for Forms {
     }
 }
 
+/// The number of an end of a link among all ends of a lab.
+pub fn number_of((link, side): LinkSide) -> usize {
+    link.get() * 2 + side
+}
+
+/// The end of a link with that number: the inverse of [`number_of`].
+pub fn side_of(number: usize) -> LinkSide {
+    (LinkId::new(number / 2), number % 2)
+}
+
 /// Index of the hidden interface of an end or a direction of a link.
-pub fn hidden_index((link, side): LinkSide) -> u32 {
-    FIRST_HIDDEN + u32::try_from(link.get() * 2 + side).unwrap_or(0)
+pub fn hidden_index(side: LinkSide) -> u32 {
+    FIRST_HIDDEN + u32::try_from(number_of(side)).unwrap_or(0)
 }
 
 impl PlannedLink {
@@ -192,12 +202,12 @@ impl PlannedLink {
 
     /// The number of a direction's wire; `from` is the end that sends.
     pub fn wire_number(&self, from: usize) -> usize {
-        self.id.get() * 2 + from
+        number_of((self.id, from))
     }
 
     /// Index in the core namespace of the port at an end.
     pub fn port_index(&self, side: usize) -> u32 {
-        FIRST_PORT + u32::try_from(self.id.get() * 2 + side).unwrap_or(0)
+        FIRST_PORT + u32::try_from(number_of((self.id, side))).unwrap_or(0)
     }
 
     /// Index of the hidden interface of an end or a direction.
@@ -230,9 +240,15 @@ impl Plan {
         }
     }
 
+    /// Whether an end of a link is at a shared-memory switch.
+    pub fn has_shm_end(&self, link: &PlannedLink) -> bool {
+        link.ends.iter().any(|end| self.shm_switch_at(end).is_some())
+    }
+
     /// The link and the end of a port in the core namespace, by its index there.
     pub fn port_of(&self, index: u32) -> Option<(&PlannedLink, usize)> {
         let number = usize::try_from(index.checked_sub(FIRST_PORT)?).ok()?;
-        self.links.iter().find(|l| l.id == LinkId::new(number / 2)).map(|l| (l, number % 2))
+        let (id, side) = side_of(number);
+        self.links.iter().find(|l| l.id == id).map(|l| (l, side))
     }
 }
