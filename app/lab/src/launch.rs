@@ -18,7 +18,6 @@ use std::time::{Duration, Instant};
 
 use netloom_model::Plan;
 use netloom_model::lab::FileContent;
-use netloom_model::plan::NodeId;
 use netloom_model::plan::form::Forms;
 use netloom_node::spawner::Spawner;
 use netloom_sys::cgroup::{self, Groups};
@@ -26,7 +25,7 @@ use netloom_sys::process::{self, Forked, Namespaces};
 use netloom_sys::{Unsupported, caps, disposition, feature, namespace};
 use rustix::process::Signal;
 
-use crate::build::maker::absolute_paths;
+use crate::build::maker::{absolute_paths, add_group};
 use crate::events::{Event, Serve};
 use crate::launch::comparing::Asked;
 use crate::launch::lab_main::Birth;
@@ -243,14 +242,7 @@ fn fresh_state(
 ) -> State {
     let mut groups = Groups::new(hierarchies, &folder.id(), BTreeSet::new());
     for node in &plan.nodes {
-        let parent = node.parent.map(|p| plan.nodes[p].id);
-        let limits = &node.limits;
-        groups.add(
-            node.id.get(),
-            parent.map(NodeId::get),
-            limits.memory.is_some(),
-            limits.sockets.is_some(),
-        );
+        add_group(&mut groups, &plan, node);
     }
     State {
         forms: Forms::of(&plan, allowed(user)),

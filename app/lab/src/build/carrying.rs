@@ -153,7 +153,7 @@ pub(crate) fn settle(plan: &Plan, node: NodeId, index: u32, space: OwnedFd) -> R
     let core = space.try_clone().map_err(Error::at("network namespace", "copy"))?;
     let mut nodes: Vec<Option<OwnedFd>> = plan.nodes.iter().map(|_| None).collect();
     nodes[slot.get()] = Some(space);
-    let spaces = Spaces { nodes, core, forms: Forms::default() };
+    let spaces = Spaces { nodes, core, forms: &Forms::default() };
     configure::configure(plan, &spaces, &[(slot, Scope::Links)], &[interface.link])
 }
 

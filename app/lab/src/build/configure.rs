@@ -32,7 +32,7 @@ pub(crate) enum Scope {
 /// With [`Scope::Links`] only interfaces that are ends of `links` are touched.
 pub(crate) fn configure(
     plan: &Plan,
-    spaces: &Spaces,
+    spaces: &Spaces<'_>,
     work: &[(Slot, Scope)],
     links: &[usize],
 ) -> Result<()> {

@@ -31,7 +31,7 @@ pub(crate) struct Context<'a> {
 pub(crate) struct Ground<'a> {
     pub(crate) folder: &'a Folder,
     pub(crate) state: &'a State,
-    pub(crate) spaces: &'a Spaces,
+    pub(crate) spaces: &'a Spaces<'a>,
     /// The links, by places in the plan.
     pub(crate) links: &'a [usize],
 }

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use netloom_model::Plan;
 use netloom_model::kinds::NodeKind;
 use netloom_model::lab::{FileContent, Limits};
 use netloom_model::plan::NodeId;
@@ -333,7 +334,7 @@ impl Maker<'_> {
     }
 
     /// Opens the network namespaces of new nodes, of nodes at the ends of these links, and the core's.
-    fn open_spaces(&self, inits: &Inits, missing: &[Slot], links: &[usize]) -> Result<Spaces> {
+    fn open_spaces(&self, inits: &Inits, missing: &[Slot], links: &[usize]) -> Result<Spaces<'_>> {
         let ends = links.iter().flat_map(|i| &self.state.plan.links[*i].ends);
         let mut wanted: BTreeSet<Slot> = missing.iter().copied().collect();
         wanted.extend(ends.filter_map(|e| match e {
@@ -346,15 +347,15 @@ impl Maker<'_> {
         };
         let node = |slot: Slot| wanted.contains(&slot).then(|| open(slot)).transpose();
         let nodes = self.state.plan.slots().map(node).collect::<Result<Vec<_>>>()?;
-        Ok(Spaces { nodes, core: open(self.core_slot())?, forms: self.state.forms.clone() })
+        Ok(Spaces { nodes, core: open(self.core_slot())?, forms: &self.state.forms })
     }
 
-    fn ground<'b>(&'b self, spaces: &'b Spaces, links: &'b [usize]) -> Ground<'b> {
+    fn ground<'b>(&'b self, spaces: &'b Spaces<'_>, links: &'b [usize]) -> Ground<'b> {
         Ground { folder: self.folder, state: self.state, spaces, links }
     }
 
     /// Removes what a dead init's links left behind, so that they can be made anew.
-    fn clear_way(&self, spaces: &Spaces, links: &[usize]) -> Result<()> {
+    fn clear_way(&self, spaces: &Spaces<'_>, links: &[usize]) -> Result<()> {
         let ground = self.ground(spaces, links);
         for keeper in self.keepers {
             keeper.clear(&ground)?;
@@ -363,7 +364,7 @@ impl Maker<'_> {
         links::remove_links(&self.state.plan, spaces, links, lost)
     }
 
-    fn make_network(&self, spaces: &Spaces, missing: &[Slot], links: &[usize]) -> Result<()> {
+    fn make_network(&self, spaces: &Spaces<'_>, missing: &[Slot], links: &[usize]) -> Result<()> {
         let plan = &self.state.plan;
         if missing.contains(&self.core_slot()) && !plan.switches.is_empty() {
             links::make_switches(plan, spaces.core.as_fd())?;
@@ -412,6 +413,13 @@ fn ended(node: &str) -> netloom_node::Error {
 /// Sysctls to set before there are interfaces, which copy them; the rest is set when they are there.
 fn before_interfaces(node: &PlannedNode) -> Vec<(String, String)> {
     node.sysctls.iter().filter(|(path, _)| !configure::is_late(path)).cloned().collect()
+}
+
+/// Records the groups that a node needs; the node around it is in the plan.
+pub(crate) fn add_group(groups: &mut cgroup::Groups, plan: &Plan, node: &PlannedNode) {
+    let parent = node.parent.map(|parent| plan.nodes[parent].id.get());
+    let (memory, sockets) = (node.limits.memory.is_some(), node.limits.sockets.is_some());
+    groups.add(node.id.get(), parent, memory, sockets);
 }
 
 /// Limits as the edge to the system takes them.

@@ -87,7 +87,7 @@ fn open(ground: &Ground<'_>, links: &[usize]) -> Result<()> {
 struct Opening<'a> {
     folder: &'a Folder,
     plan: &'a Plan,
-    spaces: &'a Spaces,
+    spaces: &'a Spaces<'a>,
     changes: Vec<HostChange>,
     ledger: Ledger,
 }

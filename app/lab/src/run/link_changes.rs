@@ -159,7 +159,12 @@ impl Running {
     }
 
     /// Namespaces of the nodes at the ends of these links, and the core's.
-    pub(crate) fn spaces_of(&self, work: &Work, state: &State, links: &[usize]) -> Result<Spaces> {
+    pub(crate) fn spaces_of<'s>(
+        &self,
+        work: &Work,
+        state: &'s State,
+        links: &[usize],
+    ) -> Result<Spaces<'s>> {
         let plan = &state.plan;
         let mut nodes: Vec<_> = plan.nodes.iter().map(|_| None).collect();
         for node in links.iter().flat_map(|link| nodes_of(&plan.links[*link])) {
@@ -168,7 +173,7 @@ impl Running {
         }
         let core = work.inits.get(&NodeId::CORE).filter(|init| init.lives());
         let core = core.ok_or_else(|| Error::DeadNode("(core)".into()))?.network("(core)")?;
-        Ok(Spaces { nodes, core, forms: state.forms.clone() })
+        Ok(Spaces { nodes, core, forms: &state.forms })
     }
 
     /// See [`Service::delete_link`](crate::Service::delete_link).

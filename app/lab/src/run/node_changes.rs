@@ -13,7 +13,7 @@ use netloom_model::plan::Slot;
 use netloom_model::setting::{self, Settings};
 use netloom_model::{Plan, node_name_problem, set_node};
 
-use crate::build::maker::limits;
+use crate::build::maker::{add_group, limits};
 use crate::run::running::{Running, Work};
 use crate::run::teardown;
 use crate::stage::{allowed, occupants};
@@ -28,14 +28,7 @@ impl Running {
         let node = self.fresh(request)?;
         let (name, id) = (node.name.clone(), node.id);
         self.change(&mut work, |state| {
-            let parent = node.parent.map(|p| state.plan.nodes[p].id);
-            let limits = &node.limits;
-            state.groups.add(
-                id.get(),
-                parent.map(NodeId::get),
-                limits.memory.is_some(),
-                limits.sockets.is_some(),
-            );
+            add_group(&mut state.groups, &state.plan, &node);
             state.plan.add_node(node);
             Ok(())
         })?;
@@ -287,8 +280,7 @@ impl Running {
             return Ok(vec![]);
         }
         self.change(work, |state| {
-            let parent = new.parent.map(|p| state.plan.nodes[p].id);
-            state.groups.add(new.id.get(), parent.map(NodeId::get), memory, sockets);
+            add_group(&mut state.groups, &state.plan, new);
             Ok(())
         })?;
         let state = self.state();

@@ -13,14 +13,14 @@ use crate::{Error, Result};
 pub(crate) const LOOPBACK: u32 = 1;
 
 /// Network namespaces of a lab: one a node in the order of the plan, and the core's.
-pub(crate) struct Spaces {
+pub(crate) struct Spaces<'a> {
     pub(crate) nodes: Vec<Option<OwnedFd>>,
     pub(crate) core: OwnedFd,
     /// How links are made.
-    pub(crate) forms: Forms,
+    pub(crate) forms: &'a Forms,
 }
 
-impl Spaces {
+impl Spaces<'_> {
     pub(crate) fn node(&self, slot: Slot) -> Result<BorrowedFd<'_>> {
         let found = self.nodes.get(slot.get()).and_then(Option::as_ref);
         found.map(AsFd::as_fd).ok_or_else(|| {
