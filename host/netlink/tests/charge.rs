@@ -33,12 +33,7 @@ fn joined(left: &NetNs, right: &NetNs) {
             Socket::open().unwrap().run(&mut batch).unwrap();
         });
     }
-    left.run(|| {
-        let mut socket = Socket::open().unwrap();
-        netloom_kit::wait_until("carrier", Duration::from_secs(30), || {
-            socket.link(5).unwrap().unwrap().carries().then_some(())
-        });
-    });
+    left.run(|| netloom_kit::wait_for_carrier(5));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use netloom_kit::{isolated, skip, wait_until};
+use netloom_kit::{isolated, skip, wait_for_carrier, wait_until};
 use netloom_netlink::{Address, Batch, Change, DeleteLink, EndSpec, Neighbour, Socket, VethSpec};
 use netloom_port::{
     Error, HEADER, Kind, MOST_FRAME, PacketPort, Port, Received, Sent, Tap, TapOptions, from_fd,
@@ -31,15 +31,7 @@ fn veth() {
     configure("a", &VethSpec::new(a, b));
     configure("a", &Change::of(10).up());
     configure("b", &Change::of(11).up());
-    carries(10);
-}
-
-/// Waits until what is sent by the interface goes out.
-fn carries(index: u32) {
-    let mut socket = Socket::open().unwrap();
-    wait_until("carrier", Duration::from_secs(30), || {
-        socket.link(index).unwrap().unwrap().carries().then_some(())
-    });
+    wait_for_carrier(10);
 }
 
 /// A tap with index 10, up; `None` where they cannot be had.

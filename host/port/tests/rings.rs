@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use netloom_kit::{isolated, wait_until};
+use netloom_kit::{isolated, wait_for_carrier, wait_until};
 use netloom_netlink::{Batch, Change, DeleteLink, EndSpec, Socket, VethSpec};
 use netloom_port::{
     Error, Flushed, HEADER, Lent, MOST_FRAME, PacketPort, Port, Received, RingOptions, RingPort,
@@ -26,15 +26,7 @@ fn veth() {
     configure("a", &VethSpec::new(a, b));
     configure("a", &Change::of(10).up());
     configure("b", &Change::of(11).up());
-    carries(10);
-}
-
-/// Waits until what is sent by the interface goes out.
-fn carries(index: u32) {
-    let mut socket = Socket::open().unwrap();
-    wait_until("carrier", Duration::from_secs(30), || {
-        socket.link(index).unwrap().unwrap().carries().then_some(())
-    });
+    wait_for_carrier(10);
 }
 
 fn options_with_header() -> RingOptions {

@@ -4,13 +4,13 @@ use super::pair;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use netloom_kit::isolated;
+use netloom_kit::{isolated, wait_for_carrier};
 use netloom_netlink::Change;
 use netloom_rawsock::block::{Statistics, Status};
 use netloom_rawsock::{
     BlockFrame, BlockOptions, BlockRing, Error, Fanout, FanoutMode, Frames, Path, RawInsn, Sender,
 };
-use pair::{A, B, carrier, change, delete, frame, pair};
+use pair::{A, B, change, delete, frame, pair};
 
 const SMALL: BlockOptions = BlockOptions {
     block_bytes: 64 << 10,
@@ -316,7 +316,7 @@ fn a_ring_outlives_an_interface_that_is_down() {
             assert!(ring.block(Duration::from_millis(120)).unwrap().is_none(), "told once");
             assert!(ring.interface_alive().unwrap());
             change(&Change::of(B).up());
-            carrier(A);
+            wait_for_carrier(A);
             send(A, Path::Direct, &numbered(3));
             assert_eq!(ring.block(LONG).unwrap().unwrap().count(), 3);
         }
@@ -332,7 +332,7 @@ fn an_interface_may_be_down_when_a_ring_is_opened() {
         let mut ring = BlockRing::open(B, SMALL, None).unwrap();
         assert!(matches!(ring.block(LONG).unwrap_err(), Error::Down { index: B }));
         change(&Change::of(B).up());
-        carrier(A);
+        wait_for_carrier(A);
         send(A, Path::Direct, &numbered(3));
         assert_eq!(all(&mut ring).0.len(), 3);
     });

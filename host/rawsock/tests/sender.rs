@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use netloom_kit::{isolated, wait_until};
+use netloom_kit::{isolated, wait_for_carrier, wait_until};
 use netloom_netlink::{Batch, Change, EndSpec, Socket, VethSpec};
 use netloom_rawsock::{Error, Frames, Path, Sender};
 
@@ -17,11 +17,8 @@ fn pair() {
     batch.push("pair", &VethSpec::new(end("a", A), end("b", B)));
     batch.push("a", &Change::of(A).up());
     batch.push("b", &Change::of(B).up());
-    let mut socket = Socket::open().unwrap();
-    socket.run(&mut batch).unwrap();
-    wait_until("carrier", Duration::from_secs(30), || {
-        socket.link(A).unwrap().unwrap().carries().then_some(())
-    });
+    Socket::open().unwrap().run(&mut batch).unwrap();
+    wait_for_carrier(A);
 }
 
 /// Frames and bytes that an interface has received.

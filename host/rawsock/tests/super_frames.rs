@@ -10,11 +10,11 @@ use std::os::fd::AsFd;
 use std::thread;
 use std::time::Duration;
 
-use netloom_kit::isolated;
+use netloom_kit::{isolated, wait_for_carrier};
 use netloom_netlink::{Address, Batch, Change, EndSpec, Socket, VethSpec};
 use netloom_rawsock::block::Status;
 use netloom_rawsock::{BlockOptions, BlockRing, option};
-use pair::{A, B, carrier, change};
+use pair::{A, B, change};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
 const SENT: usize = 4 << 20;
@@ -52,7 +52,7 @@ fn connected(other: &File, most: Option<i32>) -> (TcpStream, TcpStream) {
     };
     raise(A, "10.0.0.1/24");
     inside(other, || raise(B, "10.0.0.2/24"));
-    carrier(A);
+    wait_for_carrier(A);
     let listener = inside(other, || TcpListener::bind("10.0.0.2:7").unwrap());
     if let Some(most) = most {
         option::set(&listener, libc::IPPROTO_TCP, libc::TCP_MAXSEG, most).unwrap();

@@ -12,7 +12,7 @@ use netloom_capture::{
 };
 use netloom_ebpf::capture::{TapOptions, Where};
 use netloom_filter::{Insn, Program};
-use netloom_kit::{isolated, program, root_only, skip, wait_until};
+use netloom_kit::{isolated, program, root_only, skip, wait_for_carrier, wait_until};
 use netloom_libpcap::LiveOptions;
 use netloom_netlink::{Batch, Change, DeleteLink, EndSpec, Socket, VethSpec};
 use netloom_pcap::ng;
@@ -29,11 +29,8 @@ fn pair(indexes: [u32; 2]) {
     let mut batch = Batch::new();
     batch.push("pair", &VethSpec::new(end("a", indexes[0]), end("b", indexes[1])));
     indexes.iter().for_each(|index| batch.push("up", &Change::of(*index).up()));
-    let mut socket = Socket::open().unwrap();
-    socket.run(&mut batch).unwrap();
-    wait_until("carrier", BOUND, || {
-        socket.link(indexes[0]).unwrap().unwrap().carries().then_some(())
-    });
+    Socket::open().unwrap().run(&mut batch).unwrap();
+    wait_for_carrier(indexes[0]);
 }
 
 /// The n-th frame: to all, of IEEE 802's number for local experiments, of many lengths.

@@ -228,7 +228,7 @@ fn another_end_elsewhere_is_reached_or_named() {
                 Socket::open().unwrap().run(&mut batch).unwrap();
             });
         });
-        world::carrier(A);
+        netloom_kit::wait_for_carrier(A);
         let stop = AtomicBool::new(false);
         let open = |far, engine| {
             let target = Target::Interface { index: A, far };

@@ -8,6 +8,7 @@
 
 mod again;
 mod binary;
+mod carrier;
 mod isolate;
 mod leftovers;
 mod processes;
@@ -20,6 +21,7 @@ mod wait;
 
 pub use again::{again, again_by_name};
 pub use binary::{Binary, workspace_root};
+pub use carrier::wait_for_carrier;
 pub use isolate::{run_isolated, userns_allowed};
 pub use leftovers::{Snapshot, assert_same};
 pub use processes::{Process, processes};

@@ -4,10 +4,9 @@ use std::fs::File;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::thread;
-use std::time::Duration;
 
 use ipnet::{IpNet, Ipv4Net};
-use netloom_kit::wait_until;
+use netloom_kit::wait_for_carrier;
 use netloom_netlink::{Address, Batch, BridgeSpec, Change, EndSpec, Socket, VethSpec};
 use netloom_sys::namespace;
 
@@ -90,12 +89,7 @@ pub(crate) fn mac(index: u32) -> [u8; 6] {
 impl End<'_> {
     /// Until what is sent goes out.
     fn wait(self) {
-        self.space.run(|| {
-            let mut socket = Socket::open().unwrap();
-            wait_until("carrier", Duration::from_secs(30), || {
-                socket.link(self.index).unwrap().unwrap().carries().then_some(())
-            });
-        });
+        self.space.run(|| wait_for_carrier(self.index));
     }
 }
 

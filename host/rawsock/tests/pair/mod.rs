@@ -2,9 +2,7 @@
 
 #![allow(dead_code, reason = "each test binary uses a part")]
 
-use std::time::Duration;
-
-use netloom_kit::wait_until;
+use netloom_kit::wait_for_carrier;
 use netloom_netlink::{Batch, Change, DeleteLink, EndSpec, Request, Socket, VethSpec};
 
 pub(crate) const A: u32 = 77;
@@ -17,7 +15,7 @@ pub(crate) fn pair() {
     change(&VethSpec::new(end("a", A), end("b", B)));
     change(&Change::of(A).up());
     change(&Change::of(B).up());
-    carrier(A);
+    wait_for_carrier(A);
 }
 
 pub(crate) fn change(request: &impl Request) {
@@ -28,13 +26,6 @@ pub(crate) fn change(request: &impl Request) {
 
 pub(crate) fn delete() {
     change(&DeleteLink::new(A));
-}
-
-pub(crate) fn carrier(index: u32) {
-    let mut socket = Socket::open().unwrap();
-    wait_until("carrier", Duration::from_secs(30), || {
-        socket.link(index).unwrap().unwrap().carries().then_some(())
-    });
 }
 
 /// A frame of IEEE 802's number for local experiments, so that no protocol answers, with a number in it.

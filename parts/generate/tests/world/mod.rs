@@ -9,7 +9,7 @@ use netloom_generate::{
     Engine, Generator, Receive, ReceiveOptions, ReceiveReport, SendReport, Spec, StreamReport,
     Target,
 };
-use netloom_kit::wait_until;
+use netloom_kit::wait_for_carrier;
 use netloom_netlink::{Batch, BridgeSpec, Change, EndSpec, Socket, VethSpec};
 use netloom_traffic::{Addresses, Rate};
 
@@ -36,12 +36,6 @@ fn end(name: &str, index: u32, mtu: Option<u32>) -> EndSpec<'_> {
     EndSpec { index: Some(index), mac: Some(mac), mtu, ..EndSpec::new(name) }
 }
 
-/// Waits until what is sent by the interface goes out.
-pub fn carrier(index: u32) {
-    let mut socket = Socket::open().unwrap();
-    wait_until("carrier", BOUND, || socket.link(index).unwrap().unwrap().carries().then_some(()));
-}
-
 /// A pair, A and B, both up.
 pub fn pair() {
     quiet();
@@ -50,7 +44,7 @@ pub fn pair() {
         batch.push("a", &Change::of(A).up());
         batch.push("b", &Change::of(B).up());
     });
-    carrier(A);
+    wait_for_carrier(A);
 }
 
 /// A and B with a bridge between them, whose second leg takes packets of at most `mtu` bytes.
@@ -70,7 +64,7 @@ pub fn narrow(mtu: u32) {
         }
     });
     for index in [A, B, 90] {
-        carrier(index);
+        wait_for_carrier(index);
     }
 }
 

@@ -9,7 +9,6 @@ use ipnet::IpNet;
 use netloom_netlink::{Address, Batch, BridgeSpec, Change, EndSpec, Neighbour, Socket, VethSpec};
 use netloom_sys::namespace;
 
-use super::BOUND;
 
 /// The sender's interface.
 pub(crate) const A: u32 = 2;
@@ -126,7 +125,7 @@ impl Line {
                 batch.push("port", &Change::of(index).enslave(BRIDGE));
             }
         });
-        line.middle.run(|| carries(BRIDGE));
+        line.middle.run(|| netloom_kit::wait_for_carrier(BRIDGE));
         line
     }
 }
@@ -147,14 +146,6 @@ fn pair(spaces: [&NetNs; 2], indices: [u32; 2]) {
         });
     }
     for (space, index) in spaces.into_iter().zip(indices) {
-        space.run(|| carries(index));
+        space.run(|| netloom_kit::wait_for_carrier(index));
     }
-}
-
-/// Waits until what is sent by an interface of this namespace goes out.
-fn carries(index: u32) {
-    let mut socket = Socket::open().unwrap();
-    netloom_kit::wait_until("carrier", BOUND, || {
-        socket.link(index).unwrap().unwrap().carries().then_some(())
-    });
 }

@@ -91,12 +91,7 @@ impl Pair {
             batch.push("link", &VethSpec { a_up: true, ..VethSpec::new(a, b) });
         });
         self.far.change(|batch| batch.push("up", &Change::of(far).up()));
-        self.near.run(|| {
-            let mut socket = Socket::open().unwrap();
-            netloom_kit::wait_until("carrier", BOUND, || {
-                socket.link(near).unwrap().unwrap().carries().then_some(())
-            });
-        });
+        self.near.run(|| netloom_kit::wait_for_carrier(near));
         for (space, index, last) in [(&self.near, near, 1), (&self.far, far, 2)] {
             let net = Ipv4Net::new(Ipv4Addr::new(10, 7, 0, last), 24).unwrap();
             let address = Address::new(index, IpNet::V4(net));

@@ -260,7 +260,7 @@ impl Site {
             change("veth", &VethSpec { a_up: true, ..VethSpec::new(a, b) });
         });
         self.node.run(|| raise(number));
-        self.core.run(|| carries(100));
+        self.core.run(|| netloom_kit::wait_for_carrier(100));
     }
 
     /// A port at the other end.
@@ -281,7 +281,7 @@ pub fn direct() -> [Net; 2] {
     for (number, node) in nodes.iter().enumerate() {
         node.run(|| raise(number));
     }
-    nodes[0].run(|| carries(10));
+    nodes[0].run(|| netloom_kit::wait_for_carrier(10));
     nodes
 }
 
@@ -309,15 +309,6 @@ pub fn change(object: &str, request: &impl netloom_netlink::Request) {
 }
 
 /// Gives the interface with index 10 its address and a name for the other node's.
-/// Waits until what is sent by the interface goes out.
-fn carries(index: u32) {
-    let mut socket = Socket::open().expect("netlink");
-    netloom_kit::wait_until("carrier", Duration::from_secs(30), || {
-        let link = socket.link(index).expect("link").expect("the interface");
-        link.carries().then_some(())
-    });
-}
-
 fn raise(node: usize) {
     let off = std::fs::write("/proc/sys/net/ipv6/conf/eth0/disable_ipv6", "1");
     assert!(off.is_ok() || !Path::new("/proc/sys/net/ipv6").exists(), "{off:?}");

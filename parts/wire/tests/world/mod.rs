@@ -111,7 +111,7 @@ impl World {
                 PacketPort::open(index).expect("packet socket").into_fd()
             });
             node.run(|| raise(usize::try_from(i).expect("small")));
-            core.run(|| carries(index));
+            core.run(|| netloom_kit::wait_for_carrier(index));
             fd
         });
         World { nodes, ports, kind: PortKind::Packet, core: Some(core) }
@@ -137,15 +137,6 @@ impl World {
 }
 
 /// Gives the interface with index 10 its address and a name for the other node's.
-/// Waits until what is sent by the interface goes out.
-fn carries(index: u32) {
-    let mut socket = Socket::open().expect("netlink");
-    netloom_kit::wait_until("carrier", Duration::from_secs(30), || {
-        let link = socket.link(index).expect("link").expect("the interface");
-        link.carries().then_some(())
-    });
-}
-
 fn raise(node: usize) {
     let mut batch = Batch::new();
     let quiet = std::fs::write("/proc/sys/net/ipv6/conf/eth0/disable_ipv6", "1");
