@@ -3,10 +3,10 @@
 //! Counters are totals since the object was made. What the machine cannot tell is `null`.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 /// A running lab in one line.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct LabSummary {
     /// Its name.
     pub name: String,
@@ -23,7 +23,8 @@ pub struct LabSummary {
 }
 
 /// Where a lab stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum LabState {
     /// Being made.
@@ -42,7 +43,8 @@ pub enum LabState {
 }
 
 /// All about a running lab.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct LabStatus {
     /// Its name.
     pub name: String,
@@ -67,7 +69,8 @@ pub struct LabStatus {
 }
 
 /// Where a node stands.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum NodeState {
     /// It is being made, or waits to be ready.
@@ -84,7 +87,8 @@ pub enum NodeState {
 }
 
 /// All about a node.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct NodeStatus {
     /// Its name.
     pub name: String,
@@ -145,7 +149,8 @@ pub struct NodeStatus {
 }
 
 /// A node's limits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct LimitsView {
     /// Thousandths of a CPU.
     pub cpu_milli: Option<u32>,
@@ -160,7 +165,8 @@ pub struct LimitsView {
 }
 
 /// Nodes inside a node.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ChildrenView {
     /// How many there are, at any depth.
     pub count: usize,
@@ -169,7 +175,8 @@ pub struct ChildrenView {
 }
 
 /// Flood protection of a node: budget, and totals since it was set.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ProtectView {
     /// Frames a second.
     pub packets: Option<u64>,
@@ -188,7 +195,8 @@ pub struct ProtectView {
 }
 
 /// What one sender sent to a protected node.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct SenderView {
     /// `NODE:IFACE`, or another end of a link.
     pub sender: String,
@@ -201,7 +209,8 @@ pub struct SenderView {
 }
 
 /// Frames lost, by cause.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct DropView {
     /// `protect`, `rx`, `tx`.
     pub cause: String,
@@ -210,7 +219,8 @@ pub struct DropView {
 }
 
 /// How a program is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ProgramView {
     /// Its argument list.
     pub command: Vec<String>,
@@ -229,7 +239,8 @@ pub struct ProgramView {
 }
 
 /// An interface of a node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct InterfaceStatus {
     /// Its name in the node.
     pub name: String,
@@ -249,7 +260,8 @@ pub struct InterfaceStatus {
 }
 
 /// Totals of an interface.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Traffic {
     /// Bytes received.
     pub rx_bytes: u64,
@@ -266,7 +278,8 @@ pub struct Traffic {
 }
 
 /// A switch.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct SwitchStatus {
     /// Its name.
     pub name: String,
@@ -279,7 +292,8 @@ pub struct SwitchStatus {
 }
 
 /// A link.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct LinkStatus {
     /// Its name.
     pub name: String,
@@ -296,7 +310,8 @@ pub struct LinkStatus {
 }
 
 /// A wire in a link.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct WireView {
     /// `running`, or why it does not; the link carries nothing then.
     pub state: String,
@@ -307,7 +322,8 @@ pub struct WireView {
 }
 
 /// One direction of a wire: what it does, and totals since it was put in.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct DirectionView {
     /// The end that sends, as in the link's `ends`.
     pub from: String,
@@ -338,7 +354,8 @@ pub struct DirectionView {
 }
 
 /// A node to make in a running lab.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NewNode {
     /// Its name; `PARENT/NAME` makes it a child.
@@ -352,7 +369,8 @@ pub struct NewNode {
 }
 
 /// A link to make in a running lab.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NewLink {
     /// One end: `NODE`, `NODE:IFACE` or `SWITCH`.
@@ -371,7 +389,8 @@ pub struct NewLink {
 }
 
 /// A switch to make in a running lab.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NewSwitch {
     /// Its name.
@@ -383,7 +402,8 @@ pub struct NewSwitch {
 }
 
 /// A change of a node's settings.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NodeSettings {
     /// By key and value: `cpu`, `weight`, `memory`, `processes`, `sockets`, `packets`, `bytes`,
@@ -392,7 +412,8 @@ pub struct NodeSettings {
 }
 
 /// An interface to move from one node to another.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct MoveInterface {
     /// `NODE:IFACE`, or `host:IFACE`.
@@ -408,7 +429,8 @@ pub struct MoveInterface {
 }
 
 /// A change of a link.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct LinkSettings {
     /// The end whose sending is meant: 0 or 1; both where nothing is said.
@@ -426,7 +448,8 @@ pub struct LinkSettings {
 }
 
 /// What a change did.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Changed {
     /// The object: a node's or an interface's name now.
     pub name: String,
@@ -435,7 +458,8 @@ pub struct Changed {
 }
 
 /// Fates of single packets in one direction of a wire.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Fates {
     /// In order.
     pub fates: Vec<FateView>,
@@ -444,7 +468,8 @@ pub struct Fates {
 }
 
 /// The fate of a packet.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct FateView {
     /// Counts packets of the direction.
     pub sequence: u64,
@@ -467,7 +492,8 @@ pub struct FateView {
 }
 
 /// Who reaches whom.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Reachability {
     /// The nodes, in the order of rows and columns.
     pub nodes: Vec<String>,
@@ -476,7 +502,8 @@ pub struct Reachability {
 }
 
 /// Reachability in one address family.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Family {
     /// 4 or 6.
     pub version: u8,
@@ -490,7 +517,8 @@ pub struct Family {
 }
 
 /// Answers of one node to another's echo requests.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct PairReachability {
     /// The node that asked.
     pub from: String,
@@ -501,7 +529,8 @@ pub struct PairReachability {
 }
 
 /// Answers in one address family.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct PairFamily {
     /// 4 or 6.
     pub version: u8,
@@ -512,7 +541,8 @@ pub struct PairFamily {
 }
 
 /// What making the lab whole again did.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Repaired {
     /// Nodes that were made anew.
     pub nodes: Vec<String>,

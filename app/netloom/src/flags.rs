@@ -173,7 +173,7 @@ pub(crate) enum PortKind {
 /// `up` and `run`.
 #[derive(Debug, Args)]
 pub(crate) struct Up {
-    /// The lab file.
+    /// The lab file; `-` is standard input.
     pub(crate) file: PathBuf,
     /// Name of the lab, instead of the file's; -l does the same.
     #[arg(long)]

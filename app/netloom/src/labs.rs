@@ -79,17 +79,20 @@ fn name_of(asked: &str) -> Result<String> {
     Ok(asked.to_owned())
 }
 
+/// The name of the named lab, given by name or by file; `None` if none is named.
+pub(crate) fn name(asked: Option<&str>) -> Result<Option<String>> {
+    let runs = |asked: &&str| {
+        netloom_model::lab_name_problem(asked).is_none()
+            && Folder::new(&runtime_dir(), asked).exists()
+    };
+    // A lab may have the name of a file.
+    asked.map(|asked| if runs(&asked) { Ok(asked.to_owned()) } else { name_of(asked) }).transpose()
+}
+
 /// The folder of the named lab, given by name or by file, or of the only one.
 pub(crate) fn chosen(name: Option<&str>) -> Result<Folder> {
     let runtime = runtime_dir();
-    if let Some(asked) = name {
-        // A lab may have the name of a file.
-        let is_name = netloom_model::lab_name_problem(asked).is_none();
-        let folder = Folder::new(&runtime, asked);
-        if is_name && folder.exists() {
-            return Ok(folder);
-        }
-        let name = name_of(asked)?;
+    if let Some(name) = self::name(name)? {
         if let Some(problem) = netloom_model::lab_name_problem(&name) {
             return Err(Usage(problem).into());
         }

@@ -1,17 +1,24 @@
-//! Reads lab files: size limits first, then text, then the model.
+//! Reads lab files, or standard input for `-`: size limits first, then text, then the model.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use anyhow::Result;
 use netloom_model::{Lab, MAX_BYTES, Plan};
 
+/// The path that stands for standard input.
+const STDIN: &str = "-";
+
+/// Standard input in messages.
+const STDIN_SHOWN: &str = "(standard input)";
+
 /// A lab file that cannot be read.
 #[derive(Debug, thiserror::Error)]
-#[error("{path:?}: {operation}: {source}")]
+#[error("{shown}: {operation}: {source}")]
 pub(crate) struct Unreadable {
-    path: PathBuf,
+    shown: String,
     operation: &'static str,
     source: io::Error,
 }
@@ -22,9 +29,8 @@ pub(crate) struct Unreadable {
 /// [`Unreadable`], or [`netloom_config::Diagnostics`] with all errors in it.
 pub(crate) fn lab(path: &Path, name: Option<&str>) -> Result<Lab> {
     let text = read(path)?;
-    let shown = path.to_string_lossy();
     let stem = stem(path);
-    let mut lab = netloom_model::parse(&shown, &text, name.unwrap_or(&stem))?;
+    let mut lab = netloom_model::parse(&shown(path), &text, name.unwrap_or(&stem))?;
     if let Some(name) = name {
         if let Some(problem) = netloom_model::lab_name_problem(name) {
             return Err(crate::Usage(problem).into());
@@ -40,7 +46,7 @@ pub(crate) fn lab(path: &Path, name: Option<&str>) -> Result<Lab> {
 /// As [`lab`].
 pub(crate) fn lab_name(path: &Path) -> Result<String> {
     let text = read(path)?;
-    Ok(netloom_model::lab_name(&path.to_string_lossy(), &text, &stem(path))?)
+    Ok(netloom_model::lab_name(&shown(path), &text, &stem(path))?)
 }
 
 /// A file's name without its extension: the default name of its lab.
@@ -52,7 +58,7 @@ fn stem(path: &Path) -> String {
 pub(crate) fn plan(path: &Path, name: Option<&str>) -> Result<Plan> {
     let lab = lab(path, name)?;
     netloom_model::plan::plan(&lab)
-        .map_err(|e| crate::Usage(format!("{}: error: {e}", path.display())).into())
+        .map_err(|e| crate::Usage(format!("{}: error: {e}", shown(path))).into())
 }
 
 /// The plan of an empty lab.
@@ -63,7 +69,11 @@ pub(crate) fn empty_plan(name: &str) -> Result<Plan> {
 
 /// The content of a file, up to the maximum size of a lab file.
 fn read(path: &Path) -> Result<Vec<u8>> {
-    let fail = |operation| move |source| Unreadable { path: path.to_owned(), operation, source };
+    if path == Path::new(STDIN) {
+        return read_stdin();
+    }
+    let quoted = || format!("{path:?}");
+    let fail = |operation| move |source| Unreadable { shown: quoted(), operation, source };
     let file = File::open(path).map_err(fail("open"))?;
     let meta = file.metadata().map_err(fail("look at"))?;
     if meta.is_dir() {
@@ -77,7 +87,40 @@ fn read(path: &Path) -> Result<Vec<u8>> {
     Ok(text)
 }
 
-/// The folder that a file's relative paths start from.
+/// The content of standard input, which is read once: a verb that starts over gets the same text.
+fn read_stdin() -> Result<Vec<u8>> {
+    static TEXT: OnceLock<Vec<u8>> = OnceLock::new();
+    if let Some(text) = TEXT.get() {
+        return Ok(text.clone());
+    }
+    let mut text = Vec::new();
+    io::stdin().lock().take(MAX_BYTES + 1).read_to_end(&mut text).map_err(|source| Unreadable {
+        shown: STDIN_SHOWN.to_owned(),
+        operation: "read",
+        source,
+    })?;
+    if let Some(too_large) = netloom_model::too_large(STDIN_SHOWN, text.len() as u64) {
+        return Err(too_large.into());
+    }
+    Ok(TEXT.get_or_init(|| text).clone())
+}
+
+/// A lab file as messages name it.
+fn shown(path: &Path) -> String {
+    if path == Path::new(STDIN) {
+        STDIN_SHOWN.to_owned()
+    } else {
+        path.to_string_lossy().into_owned()
+    }
+}
+
+/// The absolute path of a lab file; `None` for standard input.
+pub(crate) fn full(path: &Path) -> Option<PathBuf> {
+    (path != Path::new(STDIN))
+        .then(|| std::path::absolute(path).unwrap_or_else(|_| path.to_owned()))
+}
+
+/// The folder that a file's relative paths start from; for standard input the current one.
 pub(crate) fn base(path: &Path) -> PathBuf {
     let full = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     full.parent().map_or_else(|| PathBuf::from("/"), Path::to_owned)

@@ -164,23 +164,14 @@ fn section_of<'t>(guide: &'t str, object: &str) -> &'t str {
 #[test]
 fn links_to_documents_and_examples_lead_somewhere() {
     let mut dead = vec![];
-    for document in [
-        "README.md",
-        "docs/ARCHITECTURE.md",
-        "docs/guide/README.md",
-        "docs/guide/capture.md",
-        "docs/guide/examples.md",
-        "docs/guide/generate.md",
-        "docs/guide/labs.md",
-        "docs/guide/measure.md",
-        "docs/guide/nodes.md",
-        "docs/guide/serve.md",
-        "docs/guide/switch.md",
-        "docs/guide/vde.md",
-        "docs/guide/wires.md",
-    ] {
-        let text = read(document);
-        let folder = Path::new(document).parent().expect("a document lies in a folder");
+    let guide = std::fs::read_dir(workspace_root().join("docs/guide")).expect("the guide");
+    let pages =
+        guide.map(|entry| entry.expect("an entry").file_name().into_string().expect("a name"));
+    let pages = pages.filter(|name| name.ends_with(".md")).map(|name| format!("docs/guide/{name}"));
+    let others = ["README.md", "CONTRIBUTING.md", "SPECIFICATION.md", "docs/ARCHITECTURE.md"];
+    for document in others.map(str::to_owned).into_iter().chain(pages) {
+        let text = read(&document);
+        let folder = Path::new(&document).parent().expect("a document lies in a folder");
         let targets = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
         for target in targets.filter(|target| !target.is_empty() && !target.contains("://")) {
             let path = plain(&folder.join(target));

@@ -117,3 +117,36 @@ fn the_folder_of_labs_goes_only_if_netloom_made_it() {
     }
     machine.untouched();
 }
+
+#[test]
+fn a_switch_is_found_in_the_lab_that_a_file_names() {
+    let machine = machine!();
+    let text = "name: inner\nnodes: {a: {}}\nswitches: {s: {kind: shm}}\nlinks: [[a, s]]\n";
+    let file = machine.file(text);
+    let file = file.to_str().unwrap();
+    machine.netloom(["up", file]).finish().code(0);
+    machine.netloom(["up", "--name", "other", file]).finish().code(0);
+    machine.netloom(["-l", file, "capture", "switch:s", "-q", "-d", "1ms"]).finish().code(0);
+    let send = ["-l", file, "generate", "switch:s", "--size", "100", "-n", "1"];
+    machine.netloom(send).finish().code(0);
+    let done = machine.netloom(["-l", file, "plug", "none", "nl-none"]).finish().code(1);
+    done.says("switch \"none\"").says("inner");
+    machine.down();
+}
+
+#[test]
+fn a_lab_comes_up_from_standard_input() {
+    let machine = machine!();
+    let up = |text: &str, args: &[&str]| {
+        machine.netloom(["up", "-"].iter().chain(args)).input(text).finish()
+    };
+    up(&pair(""), &[]).code(0).says("lab pair: 2 nodes");
+    // A lab that runs already is looked at twice; the text is read once.
+    up(&pair(""), &[]).code(0).says("lab pair: runs already");
+    machine.netloom(["ping", "--all"]).finish().code(0);
+    up("nodes: {a: {}}\n", &[]).code(2).says("(standard input):1:1").says("name: my-lab");
+    up("nodes: {a: {}}\n", &["--name", "named"]).code(0).says("lab named: 1 node");
+    up("name: x\nnodes: {a: {colour: red}}\n", &[]).code(2).says("(standard input):2:");
+    machine.netloom(["check", "-"]).input(pair("")).finish().code(0);
+    machine.down();
+}

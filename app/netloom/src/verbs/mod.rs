@@ -32,7 +32,7 @@ use anyhow::{Context, Result};
 use netloom_sys::disposition;
 
 use crate::flags::{Cli, Verb};
-use crate::labs::Wish;
+use crate::labs::{self, Wish};
 
 /// Runs the command line.
 pub(crate) fn run(cli: Cli) -> Result<i32> {
@@ -53,10 +53,10 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
         Verb::Node(verb) => node::node(lab, verb),
         Verb::Link(verb) => link::link(lab, &verb),
         Verb::Switch(verb) => switch::switch(lab, verb),
-        Verb::Plug(args) => plug::plug(lab, &args),
-        Verb::Capture(args) => capture::capture(lab, &args),
-        Verb::Generate(args) => generate::generate(lab, &args),
-        Verb::Replay(args) => generate::replay(lab, &args),
+        Verb::Plug(args) => plug::plug(labs::name(lab)?.as_deref(), &args),
+        Verb::Capture(args) => capture::capture(labs::name(lab)?.as_deref(), &args),
+        Verb::Generate(args) => generate::generate(labs::name(lab)?.as_deref(), &args),
+        Verb::Replay(args) => generate::replay(labs::name(lab)?.as_deref(), &args),
         Verb::Measure(args) => measure::measure(lab, &args),
         Verb::Serve(args) => serve::serve(&wish, &args),
         Verb::Exec(args) => enter::exec(lab, args),

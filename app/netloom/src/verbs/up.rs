@@ -150,7 +150,7 @@ fn options(args: &Up, foreground: bool) -> Options {
     Options {
         runtime: runtime_dir(),
         base: source::base(&args.file),
-        file: Some(std::path::absolute(&args.file).unwrap_or_else(|_| args.file.clone())),
+        file: source::full(&args.file),
         foreground,
         ignore_limits: args.ignore_limits,
         keep: args.keep,
