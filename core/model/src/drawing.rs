@@ -87,7 +87,7 @@ impl Picture {
                 }
             }
             PlannedEnd::Port { switch, .. } => EdgeEnd {
-                vertex: plan.nodes.len() + switch,
+                vertex: plan.nodes.len() + switch.get(),
                 interface: String::new(),
                 addresses: vec![],
             },

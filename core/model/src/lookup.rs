@@ -4,7 +4,7 @@
 pub mod path;
 pub mod target;
 
-use crate::plan::{Plan, PlannedEnd, PlannedLink, Slot};
+use crate::plan::{LinkSlot, Plan, PlannedEnd, PlannedLink, Slot};
 
 /// Why a lookup fails.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -84,7 +84,7 @@ fn hint(plan: &Plan, asked: &str) -> String {
 ///
 /// # Errors
 /// [`LookupError::NoLink`]; [`LookupError::Invalid`] if there are several links between the two.
-pub fn find_link(plan: &Plan, asked: &str) -> Result<(usize, Option<usize>)> {
+pub fn find_link(plan: &Plan, asked: &str) -> Result<(LinkSlot, Option<usize>)> {
     let name = asked.strip_prefix("link:").unwrap_or(asked);
     // A node may be called `link`.
     if let Some(found) = named(plan, asked).or_else(|| named(plan, name)) {
@@ -109,7 +109,7 @@ pub fn find_link(plan: &Plan, asked: &str) -> Result<(usize, Option<usize>)> {
 }
 
 /// The link of this name, or with this end.
-fn named(plan: &Plan, name: &str) -> Option<(usize, Option<usize>)> {
+fn named(plan: &Plan, name: &str) -> Option<(LinkSlot, Option<usize>)> {
     if let Some(found) = plan.link(name) {
         return Some((found, None));
     }
@@ -117,12 +117,11 @@ fn named(plan: &Plan, name: &str) -> Option<(usize, Option<usize>)> {
         matches!(end, PlannedEnd::Node { .. } | PlannedEnd::Host { .. })
             && plan.end_text(end) == name
     };
-    let links = plan.links.iter().enumerate();
-    links.into_iter().find_map(|(at, link)| Some((at, Some(link.ends.iter().position(is)?))))
+    plan.link_slots().find_map(|at| Some((at, Some(plan.links[at].ends.iter().position(is)?))))
 }
 
 /// Positions of the links between two ends that are written as one word.
-fn between(plan: &Plan, words: &str) -> Vec<usize> {
+fn between(plan: &Plan, words: &str) -> Vec<LinkSlot> {
     let is = |end: &PlannedEnd, word: &str| match end {
         PlannedEnd::Node { node, .. } => {
             plan.nodes[*node].name == word || plan.end_text(end) == word
@@ -133,8 +132,8 @@ fn between(plan: &Plan, words: &str) -> Vec<usize> {
         let [first, second] = &link.ends;
         (is(first, a) && is(second, b)) || (is(first, b) && is(second, a))
     };
-    let all = |a: &str, b: &str| -> Vec<usize> {
-        (0..plan.links.len()).filter(|at| joins(&plan.links[*at], a.trim(), b.trim())).collect()
+    let all = |a: &str, b: &str| -> Vec<LinkSlot> {
+        plan.link_slots().filter(|at| joins(&plan.links[*at], a.trim(), b.trim())).collect()
     };
     if let Some((a, b)) = words.split_once([',', ' ']) {
         return all(a, b);
@@ -173,7 +172,8 @@ mod tests {
             ("link:eth0,b", (0, None)),
             ("link:eth1 s", (1, None)),
         ] {
-            assert_eq!(find_link(&plan, asked), Ok(found), "{asked}");
+            let (slot, end) = found;
+            assert_eq!(find_link(&plan, asked), Ok((LinkSlot::new(slot), end)), "{asked}");
         }
         for asked in ["s", "link", "internet", "lan", ""] {
             assert!(find_link(&plan, asked).is_err(), "{asked}");

@@ -38,7 +38,7 @@ mod tests;
 pub(crate) use build::charges_by_default;
 pub use error::{PlanError, WIRE_AT_DOOR};
 pub use hosts::HostAddress;
-pub use ids::{LinkId, LinkSide, NodeId, Slot};
+pub use ids::{LinkId, LinkSide, LinkSlot, NodeId, Slot, SwitchSlot};
 pub use linking::{NewEnd, NewLink};
 pub(crate) use ports::ends_of_switches;
 pub use scheme::Scheme;
@@ -69,9 +69,6 @@ const FIRST_INDEX: u32 = 2;
 
 /// Ethernet's MTU.
 const DEFAULT_MTU: u32 = 1500;
-
-/// Replaces a link's index: a link that is not shown, see [`Plan::subtree`].
-pub const NOT_SHOWN: usize = usize::MAX;
 
 /// Every object of a lab.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -166,7 +163,7 @@ pub struct Interface {
     /// The link it is an end of: index into the plan's links; `null` in JSON for one that is not shown.
     #[serde(with = "shown")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<usize>))]
-    pub link: usize,
+    pub link: LinkSlot,
     /// Its MAC: locally administered, from lab, node and interface name.
     pub mac: [u8; 6],
     /// MTU in bytes.
@@ -176,18 +173,18 @@ pub struct Interface {
     pub addresses: Vec<IpNet>,
 }
 
-/// The index of a link, or `null` for [`NOT_SHOWN`].
+/// The place of a link, or `null` for [`LinkSlot::NOT_SHOWN`].
 mod shown {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    use super::NOT_SHOWN;
+    use super::LinkSlot;
 
-    pub(super) fn serialize<S: Serializer>(link: &usize, to: S) -> Result<S::Ok, S::Error> {
-        (*link != NOT_SHOWN).then_some(*link).serialize(to)
+    pub(super) fn serialize<S: Serializer>(link: &LinkSlot, to: S) -> Result<S::Ok, S::Error> {
+        (*link != LinkSlot::NOT_SHOWN).then_some(*link).serialize(to)
     }
 
-    pub(super) fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<usize, D::Error> {
-        Option::deserialize(from).map(|link| link.unwrap_or(NOT_SHOWN))
+    pub(super) fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<LinkSlot, D::Error> {
+        Option::deserialize(from).map(|link| link.unwrap_or(LinkSlot::NOT_SHOWN))
     }
 }
 
@@ -283,8 +280,9 @@ pub enum PlannedEnd {
     },
     /// A port of a bridge in the core namespace.
     Port {
-        /// Index into the plan's switches.
-        switch: usize,
+        /// The switch.
+        #[cfg_attr(feature = "schema", schema(value_type = usize))]
+        switch: SwitchSlot,
         /// The port's interface name in the core namespace: unique there, at most 15 bytes.
         name: String,
         /// Its locally administered MAC.
@@ -354,16 +352,50 @@ impl Plan {
                 format!("{}:{}", names.0, names.1)
             }
             PlannedEnd::Port { switch, .. } => {
-                self.switches.get(*switch).map_or_else(String::new, |s| s.name.clone())
+                self.switch_at(*switch).map_or_else(String::new, |s| s.name.clone())
             }
             PlannedEnd::Host { iface } => format!("host:{iface}"),
             PlannedEnd::Internet { .. } => "internet".to_owned(),
         }
     }
 
-    /// The index of a link by name.
-    pub fn link(&self, name: &str) -> Option<usize> {
-        self.links.iter().position(|l| l.name == name)
+    /// The place of a link by name.
+    pub fn link(&self, name: &str) -> Option<LinkSlot> {
+        self.links.iter().position(|l| l.name == name).map(LinkSlot::new)
+    }
+
+    /// The place of a link by its id.
+    pub fn link_slot_of(&self, id: LinkId) -> Option<LinkSlot> {
+        self.links.iter().position(|l| l.id == id).map(LinkSlot::new)
+    }
+
+    /// The link at a place.
+    pub fn link_at(&self, slot: LinkSlot) -> Option<&PlannedLink> {
+        self.links.get(slot.get())
+    }
+
+    /// All places of links, in order.
+    pub fn link_slots(
+        &self,
+    ) -> impl DoubleEndedIterator<Item = LinkSlot> + ExactSizeIterator + use<> {
+        (0..self.links.len()).map(LinkSlot::new)
+    }
+
+    /// The place of a switch by name.
+    pub fn switch(&self, name: &str) -> Option<SwitchSlot> {
+        self.switches.iter().position(|s| s.name == name).map(SwitchSlot::new)
+    }
+
+    /// All places of switches, in order.
+    pub fn switch_slots(
+        &self,
+    ) -> impl DoubleEndedIterator<Item = SwitchSlot> + ExactSizeIterator + use<> {
+        (0..self.switches.len()).map(SwitchSlot::new)
+    }
+
+    /// The switch at a place.
+    pub fn switch_at(&self, slot: SwitchSlot) -> Option<&PlannedSwitch> {
+        self.switches.get(slot.get())
     }
 }
 

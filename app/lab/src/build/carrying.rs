@@ -3,8 +3,8 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use netloom_model::Plan;
-use netloom_model::plan::NodeId;
 use netloom_model::plan::form::Forms;
+use netloom_model::plan::{LinkSlot, NodeId};
 use netloom_netlink::{Batch, Carried, Change, LinkInfo, MoveLink, Socket};
 use netloom_sys::namespace;
 
@@ -18,7 +18,7 @@ use crate::store::state::State;
 use crate::{Error, Result};
 
 /// The link that an interface is an end of by the plan: its place there.
-pub(crate) fn planned_link(state: &State, node: NodeId, index: u32) -> Option<usize> {
+pub(crate) fn planned_link(state: &State, node: NodeId, index: u32) -> Option<LinkSlot> {
     let home = state.plan.nodes.iter().find(|n| n.id == node)?;
     home.interfaces.iter().find(|i| i.index == index).map(|i| i.link)
 }

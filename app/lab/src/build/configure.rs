@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use netloom_model::Plan;
 use netloom_model::plan::Slot;
-use netloom_model::plan::{self as planned, PlannedEnd, PlannedNode, is_of_an_interface};
+use netloom_model::plan::{self as planned, LinkSlot, PlannedEnd, PlannedNode, is_of_an_interface};
 use netloom_netlink::{Address, Batch, Change, DeleteRoute, Multipath, Neighbour, Route};
 use netloom_sys::{namespace, sysctl};
 
@@ -34,7 +34,7 @@ pub(crate) fn configure(
     plan: &Plan,
     spaces: &Spaces<'_>,
     work: &[(Slot, Scope)],
-    links: &[usize],
+    links: &[LinkSlot],
 ) -> Result<()> {
     let interfaces: usize = plan.nodes.iter().map(|n| n.interfaces.len()).sum();
     let fixed_neighbours = interfaces > LEARNT_NEIGHBOURS;
@@ -84,7 +84,7 @@ pub(crate) fn give_neighbours(
     plan: &Plan,
     space: BorrowedFd<'_>,
     node: Slot,
-    links: &[usize],
+    links: &[LinkSlot],
 ) -> Result<()> {
     let interfaces: usize = plan.nodes.iter().map(|n| n.interfaces.len()).sum();
     if interfaces <= LEARNT_NEIGHBOURS {
@@ -103,7 +103,7 @@ pub(crate) fn give_neighbours(
 }
 
 /// The neighbours of a node across its node-node links, as permanent entries.
-fn push_neighbours(batch: &mut Batch, plan: &Plan, node: Slot, scope: Scope, links: &[usize]) {
+fn push_neighbours(batch: &mut Batch, plan: &Plan, node: Slot, scope: Scope, links: &[LinkSlot]) {
     for (i, interface) in plan.nodes[node].interfaces.iter().enumerate() {
         if scope == Scope::Links && !links.contains(&interface.link) {
             continue;
@@ -124,7 +124,7 @@ fn push_neighbours(batch: &mut Batch, plan: &Plan, node: Slot, scope: Scope, lin
     }
 }
 
-fn push_node(batch: &mut Batch, node: &PlannedNode, scope: Scope, links: &[usize]) {
+fn push_node(batch: &mut Batch, node: &PlannedNode, scope: Scope, links: &[LinkSlot]) {
     let name: Arc<str> = format!("node {:?}", node.name).into();
     if scope == Scope::All {
         batch.push(Arc::clone(&name), &Change::of(LOOPBACK).up());

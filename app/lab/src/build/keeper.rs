@@ -8,10 +8,10 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use netloom_model::Plan;
-use netloom_model::plan::NodeId;
 use netloom_model::plan::PlannedLink;
 use netloom_model::plan::Slot;
 use netloom_model::plan::form::LinkForm;
+use netloom_model::plan::{LinkSlot, NodeId};
 
 use crate::Result;
 use crate::stage::inits::Inits;
@@ -33,14 +33,14 @@ pub(crate) struct Ground<'a> {
     pub(crate) state: &'a State,
     pub(crate) spaces: &'a Spaces<'a>,
     /// The links, by places in the plan.
-    pub(crate) links: &'a [usize],
+    pub(crate) links: &'a [LinkSlot],
 }
 
 impl Ground<'_> {
     /// The links whose form is so.
-    pub(crate) fn links(&self, is_so: impl Fn(LinkForm) -> bool) -> Vec<usize> {
+    pub(crate) fn links(&self, is_so: impl Fn(LinkForm) -> bool) -> Vec<LinkSlot> {
         let plan = &self.state.plan;
-        let form = |at: &usize| self.state.form(&plan.links[*at]);
+        let form = |at: &LinkSlot| self.state.form(&plan.links[*at]);
         self.links.iter().copied().filter(|at| is_so(form(at))).collect()
     }
 }
@@ -49,7 +49,7 @@ impl Ground<'_> {
 #[derive(Clone, Copy)]
 pub(crate) struct Fresh<'a> {
     pub(crate) slots: &'a [Slot],
-    pub(crate) links: &'a [usize],
+    pub(crate) links: &'a [LinkSlot],
 }
 
 impl Fresh<'_> {

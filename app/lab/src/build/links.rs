@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use netloom_model::Plan;
 use netloom_model::plan::form::{LinkForm, Seat};
-use netloom_model::plan::{PlannedEnd, PlannedLink};
+use netloom_model::plan::{LinkSlot, PlannedEnd, PlannedLink, SwitchSlot};
 use netloom_netlink::{Batch, BridgeSpec, Change, DeleteLink, EndSpec, VethSpec};
 use netloom_sys::namespace;
 
@@ -37,7 +37,7 @@ pub(crate) fn make_switches(plan: &Plan, core: BorrowedFd<'_>) -> Result<()> {
 
 /// Makes these links (indexes into the plan), each end in its final namespace. Doors are made by
 /// their own module: of a link with a door this makes nothing.
-pub(crate) fn make_links(plan: &Plan, spaces: &Spaces<'_>, links: &[usize]) -> Result<()> {
+pub(crate) fn make_links(plan: &Plan, spaces: &Spaces<'_>, links: &[LinkSlot]) -> Result<()> {
     let work = || -> Result<()> {
         namespace::new_network()?;
         let mut socket = open("links")?;
@@ -50,7 +50,7 @@ pub(crate) fn make_links(plan: &Plan, spaces: &Spaces<'_>, links: &[usize]) -> R
     on_a_thread(work)
 }
 
-fn push_link(batch: &mut Batch, plan: &Plan, spaces: &Spaces<'_>, index: usize) -> Result<()> {
+fn push_link(batch: &mut Batch, plan: &Plan, spaces: &Spaces<'_>, index: LinkSlot) -> Result<()> {
     let link = &plan.links[index];
     match spaces.forms.get(plan, link) {
         LinkForm::Pair => push_pair(batch, plan, spaces, index),
@@ -59,7 +59,7 @@ fn push_link(batch: &mut Batch, plan: &Plan, spaces: &Spaces<'_>, index: usize) 
     }
 }
 
-fn push_pair(batch: &mut Batch, plan: &Plan, spaces: &Spaces<'_>, index: usize) -> Result<()> {
+fn push_pair(batch: &mut Batch, plan: &Plan, spaces: &Spaces<'_>, index: LinkSlot) -> Result<()> {
     let link = &plan.links[index];
     // A port goes first: only the first end can be given its bridge at once.
     let swap = !matches!(link.ends[0], PlannedEnd::Port { .. });
@@ -76,7 +76,7 @@ fn push_pair(batch: &mut Batch, plan: &Plan, spaces: &Spaces<'_>, index: usize) 
 
 /// A link with a wire built in: a pair for each end, whose other ends the wires' process reads and
 /// writes in the core namespace.
-fn push_wired(batch: &mut Batch, plan: &Plan, spaces: &Spaces<'_>, index: usize) -> Result<()> {
+fn push_wired(batch: &mut Batch, plan: &Plan, spaces: &Spaces<'_>, index: LinkSlot) -> Result<()> {
     let link = &plan.links[index];
     for side in [0, 1] {
         let name = link.hidden_name(side);
@@ -94,15 +94,15 @@ fn push_wired(batch: &mut Batch, plan: &Plan, spaces: &Spaces<'_>, index: usize)
 }
 
 /// Index of a switch's bridge; one that is not in the kernel has none.
-fn bridge(plan: &Plan, switch: usize) -> Option<u32> {
-    plan.switches.get(switch).filter(|s| s.kind.is_in_kernel()).map(|s| s.index)
+fn bridge(plan: &Plan, switch: SwitchSlot) -> Option<u32> {
+    plan.switch_at(switch).filter(|s| s.kind.is_in_kernel()).map(|s| s.index)
 }
 
 /// One end of a link as netlink wants it.
 pub(crate) fn end<'a>(
     plan: &'a Plan,
     spaces: &'a Spaces<'a>,
-    link: usize,
+    link: LinkSlot,
     side: usize,
 ) -> Result<EndSpec<'a>> {
     let mtu = Some(plan.links[link].mtu);
@@ -132,7 +132,7 @@ pub(crate) fn end<'a>(
 
 /// Attaches those ports of these links that could not be attached when they were made, and raises
 /// all of them.
-pub(crate) fn raise_ports(plan: &Plan, spaces: &Spaces<'_>, links: &[usize]) -> Result<()> {
+pub(crate) fn raise_ports(plan: &Plan, spaces: &Spaces<'_>, links: &[LinkSlot]) -> Result<()> {
     let mut batch = Batch::new();
     for &index in links {
         let link = &plan.links[index];
@@ -164,7 +164,7 @@ pub(crate) fn raise_ports(plan: &Plan, spaces: &Spaces<'_>, links: &[usize]) -> 
 pub(crate) fn remove_links(
     plan: &Plan,
     spaces: &Spaces<'_>,
-    links: &[usize],
+    links: &[LinkSlot],
     lost: impl Fn(&PlannedLink) -> bool + Sync,
 ) -> Result<()> {
     on_a_thread(|| {

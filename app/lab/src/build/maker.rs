@@ -14,7 +14,7 @@ use netloom_model::kinds::NodeKind;
 use netloom_model::lab::{FileContent, Limits};
 use netloom_model::plan::NodeId;
 use netloom_model::plan::Slot;
-use netloom_model::plan::{PlannedEnd, PlannedLink, PlannedNode};
+use netloom_model::plan::{LinkSlot, PlannedEnd, PlannedLink, PlannedNode};
 use netloom_node::spawner::{Spawner, Surrounding};
 use netloom_node::spec::{Kind, NodeSpec};
 use netloom_sys::{cgroup, namespace, process};
@@ -53,7 +53,7 @@ pub(crate) struct Maker<'a> {
 }
 
 /// See [`Maker::before_programs`].
-type Fitting<'a> = dyn Fn(&Inits, &[Slot], &[usize]) -> Result<()> + Sync + 'a;
+type Fitting<'a> = dyn Fn(&Inits, &[Slot], &[LinkSlot]) -> Result<()> + Sync + 'a;
 
 /// Inits that the spawner is asked for at once.
 struct Batch {
@@ -67,7 +67,7 @@ pub(crate) struct Missing {
     /// Slots without a living init.
     slots: Vec<Slot>,
     /// Places of the links to make.
-    pub(crate) links: Vec<usize>,
+    pub(crate) links: Vec<LinkSlot>,
 }
 
 impl Missing {
@@ -89,7 +89,7 @@ impl Missing {
 
 /// The links to make when these inits are new: those with an end there, and all doors when one is among
 /// them or was lost, because the host's side is undone and made as a whole.
-fn links_of(state: &State, missing: &[Slot]) -> Vec<usize> {
+fn links_of(state: &State, missing: &[Slot]) -> Vec<LinkSlot> {
     let plan = &state.plan;
     let missing: BTreeSet<Slot> = missing.iter().copied().collect();
     let core = missing.contains(&plan.core_slot());
@@ -98,15 +98,15 @@ fn links_of(state: &State, missing: &[Slot]) -> Vec<usize> {
         PlannedEnd::Port { .. } => core,
         PlannedEnd::Host { .. } | PlannedEnd::Internet { .. } => false,
     };
-    let hit = |i: &usize| {
+    let hit = |i: &LinkSlot| {
         let link = &plan.links[*i];
         let is_lost = state.lost.contains_key(&link.id);
         // The others are made one by one when all nodes are there, see `Running::make_lost`.
         if is_lost { state.form(link).is_door() } else { link.ends.iter().any(touched) }
     };
-    let is_door = |i: &usize| state.form(&plan.links[*i]).is_door();
-    let doors = (0..plan.links.len()).filter(is_door).any(|i| hit(&i));
-    (0..plan.links.len()).filter(|i| hit(i) || (doors && is_door(i))).collect()
+    let is_door = |i: &LinkSlot| state.form(&plan.links[*i]).is_door();
+    let doors = plan.link_slots().filter(is_door).any(|i| hit(&i));
+    plan.link_slots().filter(|i| hit(i) || (doors && is_door(i))).collect()
 }
 
 impl Maker<'_> {
@@ -334,7 +334,12 @@ impl Maker<'_> {
     }
 
     /// Opens the network namespaces of new nodes, of nodes at the ends of these links, and the core's.
-    fn open_spaces(&self, inits: &Inits, missing: &[Slot], links: &[usize]) -> Result<Spaces<'_>> {
+    fn open_spaces(
+        &self,
+        inits: &Inits,
+        missing: &[Slot],
+        links: &[LinkSlot],
+    ) -> Result<Spaces<'_>> {
         let ends = links.iter().flat_map(|i| &self.state.plan.links[*i].ends);
         let mut wanted: BTreeSet<Slot> = missing.iter().copied().collect();
         wanted.extend(ends.filter_map(|e| match e {
@@ -350,12 +355,12 @@ impl Maker<'_> {
         Ok(Spaces { nodes, core: open(self.core_slot())?, forms: &self.state.forms })
     }
 
-    fn ground<'b>(&'b self, spaces: &'b Spaces<'_>, links: &'b [usize]) -> Ground<'b> {
+    fn ground<'b>(&'b self, spaces: &'b Spaces<'_>, links: &'b [LinkSlot]) -> Ground<'b> {
         Ground { folder: self.folder, state: self.state, spaces, links }
     }
 
     /// Removes what a dead init's links left behind, so that they can be made anew.
-    fn clear_way(&self, spaces: &Spaces<'_>, links: &[usize]) -> Result<()> {
+    fn clear_way(&self, spaces: &Spaces<'_>, links: &[LinkSlot]) -> Result<()> {
         let ground = self.ground(spaces, links);
         for keeper in self.keepers {
             keeper.clear(&ground)?;
@@ -364,7 +369,12 @@ impl Maker<'_> {
         links::remove_links(&self.state.plan, spaces, links, lost)
     }
 
-    fn make_network(&self, spaces: &Spaces<'_>, missing: &[Slot], links: &[usize]) -> Result<()> {
+    fn make_network(
+        &self,
+        spaces: &Spaces<'_>,
+        missing: &[Slot],
+        links: &[LinkSlot],
+    ) -> Result<()> {
         let plan = &self.state.plan;
         if missing.contains(&self.core_slot()) && !plan.switches.is_empty() {
             links::make_switches(plan, spaces.core.as_fd())?;
@@ -388,7 +398,7 @@ impl Maker<'_> {
     }
 
     /// New nodes whole, and living ones that got a link anew.
-    fn to_configure(&self, missing: &[Slot], links: &[usize]) -> Vec<(Slot, Scope)> {
+    fn to_configure(&self, missing: &[Slot], links: &[LinkSlot]) -> Vec<(Slot, Scope)> {
         let new: BTreeSet<Slot> = missing.iter().copied().collect();
         let ends = links.iter().flat_map(|i| &self.state.plan.links[*i].ends);
         let living: BTreeSet<Slot> = ends

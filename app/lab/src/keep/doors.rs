@@ -12,8 +12,8 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use ledger::Ledger;
 use netloom_model::Plan;
-use netloom_model::plan::PlannedEnd;
 use netloom_model::plan::form::LinkForm;
+use netloom_model::plan::{LinkSlot, PlannedEnd};
 use netloom_netlink::{
     Address, Batch, BridgeSpec, Change, DeleteLink, EndSpec, LinkInfo, Route, Socket, VethSpec, nat,
 };
@@ -57,7 +57,7 @@ impl Keeper for Doors {
 }
 
 /// Opens the doors of these links. The ends inside the lab are raised by whoever configures them.
-fn open(ground: &Ground<'_>, links: &[usize]) -> Result<()> {
+fn open(ground: &Ground<'_>, links: &[LinkSlot]) -> Result<()> {
     let (folder, spaces, plan) = (ground.folder, ground.spaces, &ground.state.plan);
     let (changes, ledger) = (folder.read_host_changes()?, Ledger::open()?);
     let mut doors = Opening { folder, plan, spaces, changes, ledger };
@@ -136,7 +136,7 @@ impl Opening<'_> {
     fn bridge_in(
         &mut self,
         socket: &mut Socket,
-        link: usize,
+        link: LinkSlot,
         side: usize,
         iface: &str,
     ) -> Result<()> {
@@ -172,7 +172,7 @@ impl Opening<'_> {
     fn push_veth(
         &mut self,
         batch: &mut Batch,
-        link: usize,
+        link: LinkSlot,
         side: usize,
         outer: &str,
         master: Option<u32>,
@@ -180,7 +180,7 @@ impl Opening<'_> {
         self.note(HostChange::Link(outer.to_owned()))?;
         // The kernel heeds the inner end's index only if the outer one has one too.
         let index =
-            Some(FIRST_INDEX + self.part() * 4096 + u32::try_from(link % 4096).unwrap_or(0));
+            Some(FIRST_INDEX + self.part() * 4096 + u32::try_from(link.get() % 4096).unwrap_or(0));
         let mtu = Some(self.plan.links[link].mtu);
         let host = EndSpec { mtu, index, ..EndSpec::new(outer) };
         let mut spec = VethSpec::new(host, end(self.plan, self.spaces, link, 1 - side)?);
@@ -193,7 +193,7 @@ impl Opening<'_> {
     fn nat(
         &mut self,
         socket: &mut Socket,
-        link: usize,
+        link: LinkSlot,
         side: usize,
         addresses: &[IpNet],
     ) -> Result<()> {
@@ -216,8 +216,12 @@ impl Opening<'_> {
         let forwarded = self.host_forwarded()?;
         let ipv6 = prefixes.iter().any(|p| p.addr().is_ipv6());
         self.forward(socket, &outer, ipv6)?;
-        let table =
-            format!("{}{:08x}-{link:x}", nat::TABLE_PREFIX, self.folder.hash() & 0xffff_ffff);
+        let table = format!(
+            "{}{:08x}-{:x}",
+            nat::TABLE_PREFIX,
+            self.folder.hash() & 0xffff_ffff,
+            link.get()
+        );
         self.note(HostChange::Nat(table.clone()))?;
         nat::install(&nat::NatSpec {
             table: &table,

@@ -372,7 +372,7 @@ fn budget(of: &Protect) -> Budget {
 fn names_here<'a>(state: &State, node: &'a PlannedNode) -> Vec<&'a str> {
     // A tap's frames are received in the time of its plug, which has no queue for threads.
     let queues = |i: &&Interface| {
-        !state.plan.links.get(i.link).is_some_and(|link| state.form(link) == LinkForm::Tap)
+        !state.plan.link_at(i.link).is_some_and(|link| state.form(link) == LinkForm::Tap)
     };
     let here = node.interfaces.iter().filter(|i| !is_absent(state, node, i)).filter(queues);
     here.map(|i| i.name.as_str()).collect()

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use netloom_digest::fnv1a;
 use netloom_model::Plan;
 use netloom_model::kinds::shm::ShmSwitch;
-use netloom_model::plan::{LinkId, LinkSide};
+use netloom_model::plan::{LinkId, LinkSide, LinkSlot, SwitchSlot};
 use netloom_model::plan::{PlannedEnd, PlannedLink};
 use netloom_shm::protocol::MOST_NAME;
 use netloom_switch::control::Connection;
@@ -61,11 +61,11 @@ impl Switches {
     }
 
     /// Starts what is missing of the switches, and the plugs of these links (places in the plan) anew.
-    pub(crate) fn fit_links(&self, context: &Context<'_>, links: &[usize]) -> Result<()> {
+    pub(crate) fn fit_links(&self, context: &Context<'_>, links: &[LinkSlot]) -> Result<()> {
         let mut inner = self.inner();
         inner.start_switches(context)?;
-        let down = |at: &usize| context.state.down.contains(&context.state.plan.links[*at].id);
-        let links: Vec<usize> = links.iter().copied().filter(|at| !down(at)).collect();
+        let down = |at: &LinkSlot| context.state.down.contains(&context.state.plan.links[*at].id);
+        let links: Vec<LinkSlot> = links.iter().copied().filter(|at| !down(at)).collect();
         for index in &links {
             let link = &context.state.plan.links[*index];
             for side in [0, 1] {
@@ -79,9 +79,9 @@ impl Switches {
 
     /// Waits until the ports of these links are on their switches. One that ends meanwhile is no reason to
     /// fail: it is started again.
-    fn await_ports(&self, context: &Context<'_>, links: &[usize]) -> Result<()> {
+    fn await_ports(&self, context: &Context<'_>, links: &[LinkSlot]) -> Result<()> {
         let plan = &context.state.plan;
-        let mut wanted: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
+        let mut wanted: BTreeMap<SwitchSlot, BTreeSet<String>> = BTreeMap::new();
         for link in links.iter().map(|l| &plan.links[*l]) {
             for side in 0..2 {
                 let Some(switch) = plan.shm_switch_at(&link.ends[side]) else { continue };

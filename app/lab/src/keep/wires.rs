@@ -24,7 +24,7 @@ use netloom_model::Plan;
 use netloom_model::plan::PlannedLink;
 use netloom_model::plan::WIRE_AT_DOOR;
 use netloom_model::plan::form::{LinkForm, can_have_wire, hidden_index, side_of};
-use netloom_model::plan::{LinkSide, NodeId};
+use netloom_model::plan::{LinkSide, LinkSlot, NodeId};
 use netloom_netlink::Socket;
 use netloom_sys::Unsupported;
 use netloom_wire::control::{
@@ -63,7 +63,7 @@ impl Wires {
     }
 
     /// Puts in, changes or takes out what these links (places in the plan) need.
-    pub(crate) fn fit_links(&self, context: &Context<'_>, links: &[usize]) -> Result<()> {
+    pub(crate) fn fit_links(&self, context: &Context<'_>, links: &[LinkSlot]) -> Result<()> {
         let mut inner = self.inner();
         for index in links {
             let link = &context.state.plan.links[*index];

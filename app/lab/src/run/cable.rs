@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use netloom_model::plan::PlannedLink;
 use netloom_model::plan::Slot;
-use netloom_model::plan::{LinkId, NodeId};
+use netloom_model::plan::{LinkId, LinkSlot, NodeId};
 use netloom_netlink::{Address, Batch, Carried, Change, Socket};
 
 use crate::build::configure;
@@ -31,7 +31,7 @@ const SETTLING: Duration = Duration::from_secs(2);
 
 impl Running {
     /// Takes a link, by its place, down or up.
-    pub(crate) fn set_up(&self, work: &mut Work, at: usize, up: bool) -> Result<()> {
+    pub(crate) fn set_up(&self, work: &mut Work, at: LinkSlot, up: bool) -> Result<()> {
         let id = self.state().plan.links[at].id;
         let was_down = self.state().down.contains(&id);
         self.note_down(work, id, !up)?;
@@ -54,14 +54,14 @@ impl Running {
     }
 
     /// Cuts these links again that are down and were made anew.
-    pub(crate) fn cut_again(&self, inits: &Inits, links: &[usize]) -> Result<()> {
+    pub(crate) fn cut_again(&self, inits: &Inits, links: &[LinkSlot]) -> Result<()> {
         let state = self.state();
         let down =
-            |at: &&usize| state.plan.links.get(**at).is_some_and(|l| state.down.contains(&l.id));
+            |at: &&LinkSlot| state.plan.link_at(**at).is_some_and(|l| state.down.contains(&l.id));
         links.iter().filter(down).try_for_each(|at| self.cut(inits, *at))
     }
 
-    fn cut(&self, inits: &Inits, at: usize) -> Result<()> {
+    fn cut(&self, inits: &Inits, at: LinkSlot) -> Result<()> {
         let state = self.state();
         let link = &state.plan.links[at];
         Keeper::forget(&self.kept.keepers.switches, &state, Gone { nodes: &[], links: &[link] });
@@ -82,7 +82,7 @@ impl Running {
         }
     }
 
-    fn join(&self, inits: &Inits, at: usize) -> Result<()> {
+    fn join(&self, inits: &Inits, at: LinkSlot) -> Result<()> {
         let state = self.state();
         let link = &state.plan.links[at];
         match cut_of(&state, link) {

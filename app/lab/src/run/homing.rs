@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
 
-use netloom_model::plan::{LinkId, NodeId};
+use netloom_model::plan::{LinkId, LinkSlot, NodeId};
 use netloom_netlink::{Batch, DeleteLink};
 use netloom_sys::{describe, namespace};
 
@@ -52,7 +52,7 @@ impl Running {
             _ => None,
         });
         let homes: Vec<(NodeId, u32)> = homes.collect();
-        let links: Vec<usize> =
+        let links: Vec<LinkSlot> =
             homes.iter().filter_map(|(node, index)| planned_link(&state, *node, *index)).collect();
         for link in &links {
             // Where its holder was killed there is nobody to take it from.
@@ -64,7 +64,7 @@ impl Running {
         let failed = return_all(&state, &work.inits, &self.kept_spaces(), &moved);
         let mut failures = self.note_returned(work, &moved, failed, nodes)?;
         let state = self.state();
-        let lost = |link: &usize| state.lost.contains_key(&state.plan.links[*link].id);
+        let lost = |link: &LinkSlot| state.lost.contains_key(&state.plan.links[*link].id);
         for link in links.iter().filter(|link| !lost(link)) {
             failures.extend(self.put_wire_in(work, *link).err());
             failures.extend(self.cut_again(&work.inits, &[*link]).err());
@@ -158,7 +158,7 @@ impl Running {
 
     /// Forgets where interfaces of these links (places in the plan) were moved, which are about to be made
     /// anew at home; what is left of them elsewhere is removed.
-    pub(crate) fn recall(&self, work: &mut Work, links: &[usize]) -> Result<()> {
+    pub(crate) fn recall(&self, work: &mut Work, links: &[LinkSlot]) -> Result<()> {
         let state = self.state();
         let of_these = |m: &&Moved| match m.home {
             Home::Node { node, index } => {
@@ -192,7 +192,7 @@ impl Running {
         for id in lost {
             let mut state = State::clone(&self.state());
             state.lost.remove(&id);
-            let Some(at) = state.plan.links.iter().position(|link| link.id == id) else { continue };
+            let Some(at) = state.plan.link_slot_of(id) else { continue };
             match self.lay_again(work, &state, at) {
                 Ok(()) => self.found_again(work, &[at])?,
                 Err(e) => {
@@ -208,7 +208,7 @@ impl Running {
     }
 
     /// Notes that links (places in the plan) have been made anew that were lost.
-    pub(crate) fn found_again(&self, work: &mut Work, links: &[usize]) -> Result<()> {
+    pub(crate) fn found_again(&self, work: &mut Work, links: &[LinkSlot]) -> Result<()> {
         let state = self.state();
         let made: BTreeSet<LinkId> = links.iter().map(|at| state.plan.links[*at].id).collect();
         if !state.lost.keys().any(|id| made.contains(id)) {

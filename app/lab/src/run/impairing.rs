@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use netloom_impair::{Cause, Fate, Impairments};
 use netloom_model::impairment::{self, text};
 use netloom_model::lookup::find_link;
-use netloom_model::plan::LinkSide;
 use netloom_model::plan::PlannedLink;
 use netloom_model::plan::form::LinkForm;
+use netloom_model::plan::{LinkSide, LinkSlot};
 use netloom_wire::control::{DirectionState, Record, Request};
 
 use crate::run::running::{Running, Work};
@@ -60,7 +60,12 @@ impl Running {
     }
 
     /// Makes these impairments hold; as it was where that is refused.
-    fn put_impairments(&self, work: &mut Work, at: usize, wanted: [Impairments; 2]) -> Result<()> {
+    fn put_impairments(
+        &self,
+        work: &mut Work,
+        at: LinkSlot,
+        wanted: [Impairments; 2],
+    ) -> Result<()> {
         let old = self.state().plan.links[at].impairments.clone();
         let put = |wanted: [Impairments; 2]| {
             move |state: &mut State| {

@@ -9,9 +9,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use netloom_model::Plan;
 use netloom_model::lookup::slot;
-use netloom_model::plan::NodeId;
 use netloom_model::plan::Slot;
 use netloom_model::plan::form::HIDDEN;
+use netloom_model::plan::{LinkSlot, NodeId};
 use netloom_netlink::{Carried, LinkInfo};
 use netloom_sys::namespace;
 
@@ -156,7 +156,7 @@ impl Running {
     }
 
     /// The link that an interface of a node is an end of, by place in the plan.
-    fn link_of(&self, state: &State, from: &Holder, found: &LinkInfo) -> Option<usize> {
+    fn link_of(&self, state: &State, from: &Holder, found: &LinkInfo) -> Option<LinkSlot> {
         let (node, index) = origin(state, from, found)?;
         planned_link(state, node, index)
     }

@@ -10,7 +10,7 @@ use netloom_impair::Impairments;
 use netloom_model::lookup::{find_link, slot};
 use netloom_model::plan::Slot;
 use netloom_model::plan::form::{LinkForm, Seat};
-use netloom_model::plan::{self, NewEnd, Plan, PlannedEnd, PlannedLink};
+use netloom_model::plan::{self, LinkSlot, NewEnd, Plan, PlannedEnd, PlannedLink};
 use netloom_model::plan::{LinkId, NodeId};
 use netloom_model::{impairment, link_addresses, link_mtu};
 use netloom_netlink::{Batch, DeleteLink, Socket};
@@ -108,7 +108,7 @@ impl Running {
             let reason = "doors are made with their lab: write it into the lab file".to_owned();
             return Err(Error::Invalid { object: format!("end {text:?}"), reason });
         }
-        if let Some(switch) = plan.switches.iter().position(|s| s.name == name) {
+        if let Some(switch) = plan.switch(name) {
             return match iface {
                 None => Ok(NewEnd::Switch(switch)),
                 Some(_) => Err(Error::Invalid {
@@ -128,20 +128,20 @@ impl Running {
     }
 
     /// Makes a link that is in the state, and what follows from it.
-    fn lay(&self, work: &mut Work, old: &Plan, at: usize) -> Result<()> {
+    fn lay(&self, work: &mut Work, old: &Plan, at: LinkSlot) -> Result<()> {
         self.lay_one(work, &self.state(), at)?;
         self.follow_plan(work, old)
     }
 
     /// Makes a link as a state has it, where nothing of it is left; what may be left of it is removed.
-    pub(crate) fn lay_again(&self, work: &Work, state: &State, at: usize) -> Result<()> {
+    pub(crate) fn lay_again(&self, work: &Work, state: &State, at: LinkSlot) -> Result<()> {
         let spaces = self.spaces_of(work, state, &[at])?;
         links::remove_links(&state.plan, &spaces, &[at], |_| true)?;
         drop(spaces);
         self.lay_one(work, state, at)
     }
 
-    fn lay_one(&self, work: &Work, state: &State, at: usize) -> Result<()> {
+    fn lay_one(&self, work: &Work, state: &State, at: LinkSlot) -> Result<()> {
         // What leaves by interfaces that are elsewhere has no place here.
         let plan = without_absent(state);
         let spaces = self.spaces_of(work, state, &[at])?;
@@ -163,7 +163,7 @@ impl Running {
         &self,
         work: &Work,
         state: &'s State,
-        links: &[usize],
+        links: &[LinkSlot],
     ) -> Result<Spaces<'s>> {
         let plan = &state.plan;
         let mut nodes: Vec<_> = plan.nodes.iter().map(|_| None).collect();
@@ -213,7 +213,7 @@ impl Running {
             Ok(())
         })?;
         let state = self.state();
-        let Some(at) = state.plan.links.iter().position(|link| link.id == id) else {
+        let Some(at) = state.plan.link_slot_of(id) else {
             return self.forget_link(work, id);
         };
         let link = &state.plan.links[at];

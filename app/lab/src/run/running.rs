@@ -13,9 +13,9 @@ use std::time::Duration;
 use netloom_measure::Interfaces;
 use netloom_model::Plan;
 use netloom_model::lookup::slot;
-use netloom_model::plan::NodeId;
 use netloom_model::plan::PlannedNode;
 use netloom_model::plan::Slot;
+use netloom_model::plan::{LinkSlot, NodeId};
 use netloom_node::spawner::Spawner;
 use netloom_sys::process;
 use rustix::process::Pid;
@@ -305,8 +305,9 @@ impl Running {
             return Err(Error::NoLab(self.folder.name().to_owned()));
         };
         forget_reports(reports);
-        let before_programs =
-            |inits: &Inits, slots: &[Slot], links: &[usize]| self.fit(&state, inits, slots, links);
+        let before_programs = |inits: &Inits, slots: &[Slot], links: &[LinkSlot]| {
+            self.fit(&state, inits, slots, links)
+        };
         let maker = Maker {
             folder: &self.folder,
             state: &state,

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
 
 use netloom_model::Plan;
-use netloom_model::plan::{Interface, LinkSide, PlannedEnd, PlannedLink, PlannedNode, Slot};
+use netloom_model::plan::{
+    Interface, LinkSide, LinkSlot, PlannedEnd, PlannedLink, PlannedNode, Slot, SwitchSlot,
+};
 use netloom_netlink::{AddressInfo, LinkInfo, Socket, diag};
 use netloom_node::control::{Answer, Connection, NodeReport, ProgramState, Request};
 use netloom_node::spec::socket_name;
@@ -70,7 +72,7 @@ pub(crate) fn read(sources: &Sources<'_>, whole: bool) -> Result<LabStatus> {
         read_ns: now_ns(),
         user: state.user,
         nodes,
-        switches: (0..plan.switches.len()).map(|i| switch(plan, i)).collect(),
+        switches: plan.switch_slots().map(|slot| switch(plan, slot)).collect(),
         links,
     })
 }
@@ -81,7 +83,7 @@ pub(crate) fn read_node(sources: &Sources<'_>, slot: Slot) -> Result<NodeStatus>
 }
 
 /// Reads one link, by its place in the plan: visits the nodes where its interfaces belong or are.
-pub(crate) fn read_link(sources: &Sources<'_>, at: usize) -> Result<LinkStatus> {
+pub(crate) fn read_link(sources: &Sources<'_>, at: LinkSlot) -> Result<LinkStatus> {
     let state = sources.state;
     let planned = &state.plan.links[at];
     let mut found = BTreeMap::new();
@@ -366,10 +368,10 @@ fn mac_text(mac: [u8; 6]) -> String {
     mac.map(|b| format!("{b:02x}")).join(":")
 }
 
-fn switch(plan: &Plan, index: usize) -> SwitchStatus {
-    let switch = &plan.switches[index];
+fn switch(plan: &Plan, slot: SwitchSlot) -> SwitchStatus {
+    let switch = &plan.switches[slot];
     let ends_here =
-        |e: &PlannedEnd| matches!(e, PlannedEnd::Port { switch, .. } if *switch == index);
+        |e: &PlannedEnd| matches!(e, PlannedEnd::Port { switch, .. } if *switch == slot);
     let links = plan.links.iter().filter(|l| l.ends.iter().any(ends_here));
     SwitchStatus {
         name: switch.name.clone(),

@@ -1,6 +1,7 @@
 //! Switches of a running lab: made, removed, asked.
 
 use netloom_model::lookup::LookupError;
+use netloom_model::plan::SwitchSlot;
 use netloom_model::{node_name_problem, switch_kind};
 use netloom_switch::control::requests::{Answer, Presence, Request};
 
@@ -26,15 +27,16 @@ impl Running {
             return Err(Error::Busy { object: object.clone(), reason });
         }
         let kind = switch_kind(&request.name, &request.settings).map_err(invalid)?;
+        let mut added = None;
         self.change(&mut work, |state| {
-            state.plan.add_switch(&request.name, kind);
+            added = Some(state.plan.add_switch(&request.name, kind));
             Ok(())
         })?;
         let state = self.state();
         if let Err(e) = self.kept.keepers.switches.add(&self.context(&state, &work.inits)) {
             self.kept.keepers.switches.remove(&self.folder, &request.name);
             self.change(&mut work, |state| {
-                state.plan.remove_switch(state.plan.switches.len() - 1);
+                added.into_iter().for_each(|slot| state.plan.remove_switch(slot));
                 Ok(())
             })?;
             return Err(e);
@@ -48,12 +50,12 @@ impl Running {
     pub(crate) fn remove_switch(&self, switch: &str, force: bool) -> Result<Changed> {
         let mut work = self.work();
         let state = self.state();
-        let index = self.shm_switch(switch)?;
+        let slot = self.shm_switch(switch)?;
         let object = format!("switch {switch:?}");
         let busy = |reason: String| Error::Busy { object: object.clone(), reason };
         let ends =
             crate::keep::switches::ends(&state.plan).map(|(link, side)| (link, &link.ends[side]));
-        let here = ends.filter(|(_, end)| state.plan.shm_switch_at(end) == Some(index));
+        let here = ends.filter(|(_, end)| state.plan.shm_switch_at(end) == Some(slot));
         let links: Vec<&str> = here.map(|(link, _)| link.name.as_str()).collect();
         if !links.is_empty() {
             return Err(busy(format!("links of the lab end in it: {}", links.join(", "))));
@@ -65,7 +67,7 @@ impl Running {
         }
         self.kept.keepers.switches.remove(&self.folder, switch);
         self.change(&mut work, |state| {
-            state.plan.remove_switch(index);
+            state.plan.remove_switch(slot);
             Ok(())
         })?;
         Ok(Changed { name: switch.to_owned(), notes: vec![] })
@@ -94,20 +96,19 @@ impl Running {
     }
 
     /// The place of a shared-memory switch in the plan.
-    fn shm_switch(&self, switch: &str) -> Result<usize> {
+    fn shm_switch(&self, switch: &str) -> Result<SwitchSlot> {
         let state = self.state();
-        let found = state.plan.switches.iter().position(|s| s.name == switch);
         let none = || LookupError::NoSwitch {
             lab: state.plan.lab.clone(),
             switch: switch.to_owned(),
             hint: String::new(),
         };
-        let index = found.ok_or_else(none)?;
-        if state.plan.switches[index].kind.as_shm().is_none() {
+        let slot = state.plan.switch(switch).ok_or_else(none)?;
+        if state.plan.switches[slot].kind.as_shm().is_none() {
             let reason = "it is a bridge of the kernel; only switches of kind shm can be asked";
             let object = format!("switch {switch:?}");
             return Err(Error::Invalid { object, reason: reason.into() });
         }
-        Ok(index)
+        Ok(slot)
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 use netloom_model::plan::Slot;
-use netloom_model::plan::{LinkSide, NodeId};
+use netloom_model::plan::{LinkSide, LinkSlot, NodeId};
 use netloom_model::plan::{PlannedEnd, PlannedLink, PlannedNode};
 use netloom_sys::namespace;
 
@@ -35,7 +35,7 @@ impl Running {
         state: &State,
         inits: &Inits,
         slots: &[Slot],
-        links: &[usize],
+        links: &[LinkSlot],
     ) -> Result<()> {
         let fresh = Fresh { slots, links };
         self.kept.resolving.follow(inits, fresh.ids(state));
@@ -192,7 +192,7 @@ impl Running {
     }
 
     /// Takes the wires out of a link whose interface goes elsewhere.
-    pub(crate) fn take_wire_out(&self, work: &Work, link: usize) -> Result<()> {
+    pub(crate) fn take_wire_out(&self, work: &Work, link: LinkSlot) -> Result<()> {
         let state = self.state();
         let context = self.context(&state, &work.inits);
         self.kept.keepers.wires.take_out(&context, &state.plan.links[link])
@@ -213,7 +213,7 @@ impl Running {
     }
 
     /// Puts them in where it is now.
-    pub(crate) fn put_wire_in(&self, work: &Work, link: usize) -> Result<()> {
+    pub(crate) fn put_wire_in(&self, work: &Work, link: LinkSlot) -> Result<()> {
         let state = self.state();
         self.kept.keepers.wires.fit_links(&self.context(&state, &work.inits), &[link])
     }

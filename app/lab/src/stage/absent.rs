@@ -17,7 +17,7 @@ pub(crate) fn is_away(state: &State, node: Slot, interface: usize) -> bool {
 
 /// Whether an interface of a node is not where the plan put it.
 pub(crate) fn is_absent(state: &State, node: &PlannedNode, interface: &Interface) -> bool {
-    let link = state.plan.links.get(interface.link);
+    let link = state.plan.link_at(interface.link);
     let home = Home::Node { node: node.id, index: interface.index };
     link.is_some_and(|link| state.lost.contains_key(&link.id))
         || state.moved.iter().any(|moved| moved.home == home)
@@ -74,7 +74,7 @@ pub(crate) fn cut_of(state: &State, link: &PlannedLink) -> Cut {
 /// Whether an interface of a node, by places, is set down because its link is.
 pub(crate) fn is_cut_here(state: &State, node: Slot, interface: usize) -> bool {
     let at = state.plan.nodes[node].interfaces.get(interface).map(|i| i.link);
-    let link = at.and_then(|at| state.plan.links.get(at));
+    let link = at.and_then(|at| state.plan.link_at(at));
     let down = link.filter(|link| state.down.contains(&link.id));
     down.is_some_and(
         |link| matches!(cut_of(state, link), Cut::Node(n, i) if (n, i) == (node, interface)),

@@ -13,7 +13,7 @@ use std::net::IpAddr;
 
 use crate::Plan;
 use crate::kinds::CapturedAt;
-use crate::plan::{NOT_SHOWN, PlannedEnd, PlannedNode, Slot};
+use crate::plan::{LinkSlot, PlannedEnd, PlannedNode, Slot, SwitchSlot};
 
 use crate::lookup::slot;
 use crate::lookup::target::Place;
@@ -113,7 +113,7 @@ pub struct Finder<'a> {
 }
 
 /// A link, and the end from which it is crossed.
-type Crossing = (usize, usize);
+type Crossing = (LinkSlot, usize);
 
 impl<'a> Finder<'a> {
     /// For this plan, with wires in these directions: names of links and their sending ends.
@@ -212,18 +212,17 @@ impl<'a> Finder<'a> {
         from: (Slot, usize),
         to: &[(Slot, usize)],
     ) -> Option<(Vec<Crossing>, (Slot, usize))> {
-        let links = &self.plan.links;
         let link = self.plan.nodes[from.0].interfaces[from.1].link;
-        let link = (link != NOT_SHOWN).then_some(link)?;
+        let link = (link != LinkSlot::NOT_SHOWN).then_some(link)?;
         let own = |end: &PlannedEnd| match end {
             PlannedEnd::Node { node, interface } => (*node, *interface) == from,
             _ => false,
         };
-        let start = (link, links.get(link)?.ends.iter().position(own)?);
+        let start = (link, self.plan.link_at(link)?.ends.iter().position(own)?);
         let mut before: BTreeMap<Crossing, Option<Crossing>> = BTreeMap::from([(start, None)]);
         let mut next = VecDeque::from([start]);
         while let Some((link, end)) = next.pop_front() {
-            match &links[link].ends[1 - end] {
+            match &self.plan.links[link].ends[1 - end] {
                 PlannedEnd::Node { node, interface } if to.contains(&(*node, *interface)) => {
                     let back = |at: &Crossing| before.get(at).copied().flatten();
                     let mut path: Vec<Crossing> =
@@ -246,11 +245,10 @@ impl<'a> Finder<'a> {
     }
 
     /// Links with an end at a switch, and which end that is.
-    fn ports(&self, at: usize) -> impl Iterator<Item = Crossing> {
-        let ends =
-            self.plan.links.iter().enumerate().flat_map(|(n, l)| (0..2).map(move |e| (n, l, e)));
-        ends.filter_map(move |(number, link, end)| match &link.ends[end] {
-            PlannedEnd::Port { switch, .. } if *switch == at => Some((number, end)),
+    fn ports(&self, at: SwitchSlot) -> impl Iterator<Item = Crossing> {
+        let ends = self.plan.link_slots().flat_map(|link| [(link, 0), (link, 1)]);
+        ends.filter_map(move |(link, end)| match &self.plan.links[link].ends[end] {
+            PlannedEnd::Port { switch, .. } if *switch == at => Some((link, end)),
             _ => None,
         })
     }

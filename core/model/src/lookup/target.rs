@@ -7,7 +7,7 @@
 
 use crate::Plan;
 use crate::kinds::CapturedAt;
-use crate::plan::{NOT_SHOWN, PlannedEnd, PlannedLink, PlannedNode};
+use crate::plan::{LinkSlot, PlannedEnd, PlannedLink, PlannedNode};
 
 use crate::lookup::{self, LookupError, Result};
 
@@ -90,7 +90,7 @@ pub fn resolve(plan: &Plan, text: &str) -> Result<Target> {
         Some((name, interface)) => (name, Some(interface)),
         None => (text, None),
     };
-    let is_switch = |name: &str| plan.switches.iter().any(|s| s.name == name);
+    let is_switch = |name: &str| plan.switch(name).is_some();
     if plan.node(name).is_none() {
         // The port of a switch reads like a child of a node.
         let (switch, port) = match text.split_once('/') {
@@ -143,8 +143,8 @@ pub fn interface(plan: &Plan, name: &str) -> Option<Point> {
     found.into_iter().find(|point| point.place != Place::Host && point.name == name)
 }
 
-fn at_node(plan: &Plan, node: &PlannedNode, interface: &str, link: usize) -> Point {
-    let shown = (link != NOT_SHOWN).then(|| plan.links.get(link)).flatten();
+fn at_node(plan: &Plan, node: &PlannedNode, interface: &str, link: LinkSlot) -> Point {
+    let shown = plan.link_at(link);
     Point {
         place: Place::Node(node.name.clone()),
         interface: interface.to_owned(),
@@ -169,7 +169,8 @@ fn of_link(plan: &Plan, link: &PlannedLink) -> Option<Point> {
     let at = |end: &PlannedEnd| match end {
         PlannedEnd::Node { node, interface } => {
             let node = &plan.nodes[*node];
-            let mut point = at_node(plan, node, &node.interfaces[*interface].name, NOT_SHOWN);
+            let mut point =
+                at_node(plan, node, &node.interfaces[*interface].name, LinkSlot::NOT_SHOWN);
             point.link = Some(link.name.clone());
             Some(point)
         }
@@ -198,18 +199,17 @@ fn at_port(plan: &Plan, link: &PlannedLink, end: usize, only_in: bool) -> Option
 }
 
 fn switch(plan: &Plan, name: &str, port: Option<&str>) -> Result<Target> {
-    let index = plan.switches.iter().position(|s| s.name == name);
-    let index = index.ok_or_else(|| LookupError::NoSwitch {
+    let slot = plan.switch(name).ok_or_else(|| LookupError::NoSwitch {
         lab: plan.lab.clone(),
         switch: name.to_owned(),
         hint: String::new(),
     })?;
-    if plan.switches[index].kind.captured_at() == CapturedAt::Mirror {
+    if plan.switches[slot].kind.captured_at() == CapturedAt::Mirror {
         let ports = port.map(str::to_owned).into_iter().collect();
         return Ok(Target::Mirror(Mirrored { switch: name.to_owned(), ports }));
     }
     let of_switch =
-        |end: &PlannedEnd| matches!(end, PlannedEnd::Port { switch, .. } if *switch == index);
+        |end: &PlannedEnd| matches!(end, PlannedEnd::Port { switch, .. } if *switch == slot);
     let ends = plan.links.iter().flat_map(|l| (0..2).map(move |end| (l, end)));
     let ends = ends.filter(|(l, end)| of_switch(&l.ends[*end]));
     let all: Vec<Point> =

@@ -12,8 +12,8 @@ use super::mac::Macs;
 use super::names::{Names, names};
 use super::segment::{EndRef, Topology, topology};
 use super::{
-    DEFAULT_MTU, FIRST_INDEX, Interface, LinkId, NodeId, Plan, PlannedEnd, PlannedLink,
-    PlannedNode, PlannedSwitch, Route, Scheme, Slot, hosts, route, sysctl,
+    DEFAULT_MTU, FIRST_INDEX, Interface, LinkId, LinkSlot, NodeId, Plan, PlannedEnd, PlannedLink,
+    PlannedNode, PlannedSwitch, Route, Scheme, Slot, SwitchSlot, hosts, route, sysctl,
 };
 use crate::lab::{End, Lab, Limits, Link, Protect};
 
@@ -205,14 +205,15 @@ impl Builder<'_> {
                 let mac = macs.take("node", &planned.name, &name);
                 let addresses = self.addresses(place);
                 let number = FIRST_INDEX + u32::try_from(planned.interfaces.len()).unwrap_or(0);
-                let interface = Interface { name, index: number, link: index, mac, mtu, addresses };
+                let link = LinkSlot::new(index);
+                let interface = Interface { name, index: number, link, mac, mtu, addresses };
                 planned.interfaces.push(interface);
                 PlannedEnd::Node { node: Slot::new(*node), interface: planned.interfaces.len() - 1 }
             }
             End::Switch { switch } => {
                 let name = self.names.ports[index][side].clone().unwrap_or_default();
                 let mac = macs.take("port", &self.lab.switches[*switch].name, &name);
-                PlannedEnd::Port { switch: *switch, name, mac }
+                PlannedEnd::Port { switch: SwitchSlot::new(*switch), name, mac }
             }
             End::Host { iface } => PlannedEnd::Host { iface: iface.clone() },
             End::Internet => PlannedEnd::Internet { addresses: self.addresses(place) },

@@ -32,7 +32,10 @@ impl<'a> Neighbours<'a> {
         let mut there: HashMap<(usize, usize), Vec<usize>> = HashMap::new();
         for (node, of) in nodes.iter().enumerate() {
             for (index, interface) in of.interfaces.iter().enumerate() {
-                there.entry((node, topology.of_link[interface.link])).or_default().push(index);
+                there
+                    .entry((node, topology.of_link[interface.link.get()]))
+                    .or_default()
+                    .push(index);
             }
         }
         Neighbours { nodes, topology, by_name, there }
@@ -129,7 +132,7 @@ impl<'a> Neighbours<'a> {
             if device.is_some_and(|device| device != index) {
                 continue;
             }
-            let theirs = self.there.get(&(hop, self.topology.of_link[own.link]));
+            let theirs = self.there.get(&(hop, self.topology.of_link[own.link.get()]));
             let theirs = theirs.into_iter().flatten().map(|i| &self.nodes[hop].interfaces[*i]);
             let theirs = theirs.flat_map(|i| &i.addresses).map(IpNet::addr);
             let mut theirs = theirs.filter(|a| Family::of(*a) == family);

@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 
 use super::hosts;
 use super::{
-    DEFAULT_MTU, NOT_SHOWN, NextHop, Plan, PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch,
-    Route, Slot, sysctl,
+    DEFAULT_MTU, LinkSlot, NextHop, Plan, PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch,
+    Route, Slot, SwitchSlot, sysctl,
 };
 use crate::bounds::{MAX_DEPTH, MAX_NODES};
 use crate::kinds::SwitchKind;
@@ -47,8 +47,8 @@ impl PlannedNode {
 }
 
 impl Plan {
-    /// Adds a switch without ports that is not in the kernel. Its name must be free.
-    pub fn add_switch(&mut self, name: &str, kind: SwitchKind) {
+    /// Adds a switch without ports that is not in the kernel; returns its place. Its name must be free.
+    pub fn add_switch(&mut self, name: &str, kind: SwitchKind) -> SwitchSlot {
         let switch = PlannedSwitch {
             name: name.to_owned(),
             // It has no interface in the core namespace.
@@ -59,19 +59,20 @@ impl Plan {
             kind,
         };
         self.switches.push(switch);
+        SwitchSlot::new(self.switches.len() - 1)
     }
 
     /// Removes a switch in which no link ends.
-    pub fn remove_switch(&mut self, index: usize) {
-        if index >= self.switches.len() {
+    pub fn remove_switch(&mut self, slot: SwitchSlot) {
+        if self.switch_at(slot).is_none() {
             return;
         }
-        self.switches.remove(index);
+        self.switches.remove(slot.get());
         for end in self.links.iter_mut().flat_map(|l| &mut l.ends) {
             if let PlannedEnd::Port { switch, .. } = end
-                && *switch > index
+                && *switch > slot
             {
-                *switch -= 1;
+                *switch = SwitchSlot::new(switch.get() - 1);
             }
         }
     }
@@ -116,7 +117,7 @@ impl Plan {
         links.retain(&mut self.links);
         for end in self.links.iter_mut().flat_map(|link| &mut link.ends) {
             if let PlannedEnd::Node { node, interface } = end {
-                *interface = interfaces[node.get()].of(*interface).unwrap_or(NOT_SHOWN);
+                *interface = interfaces[node.get()].of(*interface).unwrap_or(usize::MAX);
             }
         }
     }
@@ -125,11 +126,11 @@ impl Plan {
     /// renumbering of its interfaces.
     fn drop_interfaces(&mut self, links: &Renumbered) -> Vec<Renumbered> {
         let drop = |node: &mut PlannedNode| {
-            let stays = |link: usize| link == NOT_SHOWN || links.of(link).is_some();
+            let stays = |link: LinkSlot| link == LinkSlot::NOT_SHOWN || links.link(link).is_some();
             let kept = Renumbered::new(node.interfaces.iter().map(|i| stays(i.link)));
             kept.retain(&mut node.interfaces);
             for interface in &mut node.interfaces {
-                interface.link = links.of(interface.link).unwrap_or(NOT_SHOWN);
+                interface.link = links.link(interface.link).unwrap_or(LinkSlot::NOT_SHOWN);
             }
             node.routes.retain_mut(|route| renumber(route, &kept));
             kept
@@ -231,6 +232,11 @@ impl Renumbered {
     /// The new slot of a node.
     pub(super) fn slot(&self, old: Slot) -> Option<Slot> {
         self.of(old.get()).map(Slot::new)
+    }
+
+    /// The new place of a link.
+    pub(super) fn link(&self, old: LinkSlot) -> Option<LinkSlot> {
+        self.of(old.get()).map(LinkSlot::new)
     }
 
     /// Keeps the items that stay.

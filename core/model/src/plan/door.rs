@@ -5,15 +5,14 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use super::family::Family;
-use super::{Interface, Plan, PlannedEnd, PlannedNode};
+use super::{Interface, LinkSlot, Plan, PlannedEnd, PlannedNode};
 
 impl Plan {
     /// The routes that the host's side of an `internet` door needs to answer nodes behind routers:
-    /// prefix and next hop. `link` is the door's index in [`Plan::links`]; empty for any
-    /// other link. The next hop is the first router on the door's segment, which has a route to
+    /// prefix and next hop. Empty for a link that is no such door. The next hop is the first router on the door's segment, which has a route to
     /// everything that can reach the door.
-    pub fn door_routes(&self, link: usize) -> Vec<(IpNet, IpAddr)> {
-        let ends = self.links.get(link).map(|l| l.ends.iter()).into_iter().flatten();
+    pub fn door_routes(&self, link: LinkSlot) -> Vec<(IpNet, IpAddr)> {
+        let ends = self.link_at(link).map(|l| l.ends.iter()).into_iter().flatten();
         let addresses = ends.filter_map(|end| match end {
             PlannedEnd::Internet { addresses } => Some(addresses),
             _ => None,
@@ -21,11 +20,11 @@ impl Plan {
         addresses.flatten().flat_map(|door| self.routes_behind(link, door)).collect()
     }
 
-    fn routes_behind(&self, link: usize, door: &IpNet) -> Vec<(IpNet, IpAddr)> {
+    fn routes_behind(&self, link: LinkSlot, door: &IpNet) -> Vec<(IpNet, IpAddr)> {
         let near = self.links_of_segment(link);
         let routers = self.nodes.iter().filter(|n| n.forwarding);
         let gateway = routers.into_iter().find_map(|router| {
-            let near = router.interfaces.iter().filter(|i| near.get(i.link) == Some(&true));
+            let near = router.interfaces.iter().filter(|i| near.get(i.link.get()) == Some(&true));
             let addresses = near.flat_map(|i: &Interface| &i.addresses);
             let mut near = addresses.filter(|a| a.trunc() == door.trunc());
             near.next().map(|address| (router, address.addr()))
@@ -35,16 +34,16 @@ impl Plan {
     }
 
     /// By link: whether it is on the same segment as this one.
-    fn links_of_segment(&self, link: usize) -> Vec<bool> {
+    fn links_of_segment(&self, link: LinkSlot) -> Vec<bool> {
         let mut near = vec![false; self.links.len()];
         let mut switches = vec![false; self.switches.len()];
-        near[link] = true;
+        near[link.get()] = true;
         let mut grows = true;
         while grows {
             grows = false;
             for (index, link) in self.links.iter().enumerate() {
                 let ports = link.ends.iter().filter_map(|end| match end {
-                    PlannedEnd::Port { switch, .. } => Some(*switch),
+                    PlannedEnd::Port { switch, .. } => Some(switch.get()),
                     _ => None,
                 });
                 let joined = near[index] || ports.clone().any(|switch| switches[switch]);

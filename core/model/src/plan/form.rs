@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{LinkId, LinkSide, Plan, PlanError, PlannedEnd, PlannedLink, Slot};
+use super::{LinkId, LinkSide, Plan, PlanError, PlannedEnd, PlannedLink, Slot, SwitchSlot};
 
 /// Index of the first port in the core namespace; bridges come before.
 pub const FIRST_PORT: u32 = 100_000;
@@ -230,11 +230,11 @@ impl PlannedLink {
 }
 
 impl Plan {
-    /// The shared-memory switch at an end of a link: its position.
-    pub fn shm_switch_at(&self, end: &PlannedEnd) -> Option<usize> {
+    /// The shared-memory switch at an end of a link.
+    pub fn shm_switch_at(&self, end: &PlannedEnd) -> Option<SwitchSlot> {
         match end {
             PlannedEnd::Port { switch, .. } => {
-                self.switches.get(*switch)?.kind.as_shm().map(|_| *switch)
+                self.switch_at(*switch)?.kind.as_shm().map(|_| *switch)
             }
             _ => None,
         }

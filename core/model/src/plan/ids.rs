@@ -1,12 +1,12 @@
-//! Identities of a plan's nodes and links, which are never reused; and positions of nodes in its list, which
-//! shift when nodes before them are removed.
+//! Identities of a plan's nodes and links, which are never reused; and positions in its lists of nodes, links
+//! and switches, which shift when something before them is removed.
 
 use std::fmt;
 use std::ops::{Index, IndexMut};
 
 use serde::{Deserialize, Serialize};
 
-use super::PlannedNode;
+use super::{PlannedLink, PlannedNode, PlannedSwitch};
 
 macro_rules! identity {
     ($(#[$doc:meta])* $name:ident) => {
@@ -53,19 +53,42 @@ impl Slot {
     pub const NOT_SHOWN: Slot = Slot(usize::MAX);
 }
 
-impl Index<Slot> for Vec<PlannedNode> {
-    type Output = PlannedNode;
-
-    fn index(&self, slot: Slot) -> &PlannedNode {
-        &self[slot.0]
-    }
+identity! {
+    /// The place of a link in the plan's links: an index.
+    LinkSlot
 }
 
-impl IndexMut<Slot> for Vec<PlannedNode> {
-    fn index_mut(&mut self, slot: Slot) -> &mut PlannedNode {
-        &mut self[slot.0]
-    }
+impl LinkSlot {
+    /// In the place of a link that is not shown, see [`Plan::subtree`](super::Plan::subtree).
+    pub const NOT_SHOWN: LinkSlot = LinkSlot(usize::MAX);
 }
+
+identity! {
+    /// The place of a switch in the plan's switches: an index.
+    SwitchSlot
+}
+
+macro_rules! place {
+    ($slot:ident of $item:ident) => {
+        impl Index<$slot> for Vec<$item> {
+            type Output = $item;
+
+            fn index(&self, slot: $slot) -> &$item {
+                &self[slot.0]
+            }
+        }
+
+        impl IndexMut<$slot> for Vec<$item> {
+            fn index_mut(&mut self, slot: $slot) -> &mut $item {
+                &mut self[slot.0]
+            }
+        }
+    };
+}
+
+place!(Slot of PlannedNode);
+place!(LinkSlot of PlannedLink);
+place!(SwitchSlot of PlannedSwitch);
 
 identity! {
     /// Identifies a link on the machine for its lifetime.

@@ -19,8 +19,8 @@ use super::names::{self, names};
 use super::pool::Block;
 use super::segment::{Topology, topology};
 use super::{
-    DEFAULT_MTU, FIRST_INDEX, Interface, LinkId, NOT_SHOWN, NodeId, Plan, PlannedEnd, PlannedLink,
-    PlannedNode, Route, Scheme, Slot, hosts, route, sysctl,
+    DEFAULT_MTU, FIRST_INDEX, Interface, LinkId, LinkSlot, NodeId, Plan, PlannedEnd, PlannedLink,
+    PlannedNode, Route, Scheme, Slot, SwitchSlot, hosts, route, sysctl,
 };
 use crate::bounds::{MAX_LINKS, mtu_problem};
 use crate::lab::{End, Lab, Link, Node, Switch};
@@ -54,8 +54,8 @@ pub enum NewEnd {
         /// Names and indexes of the interfaces in the node, whoever made them.
         there: Vec<(String, u32)>,
     },
-    /// A switch's: index into [`Plan::switches`].
-    Switch(usize),
+    /// A switch's.
+    Switch(SwitchSlot),
 }
 
 /// A lab brought up by a version that stored no scheme.
@@ -63,25 +63,25 @@ const NO_SCHEME: &str = "the lab was brought up by an earlier version of netloom
                          cannot be changed; bring it up anew";
 
 impl Plan {
-    /// Adds a link after all others and returns its index. Recomputes the routes of the whole network.
+    /// Adds a link after all others and returns its place. Recomputes the routes of the whole network.
     ///
     /// # Errors
     /// Why it is impossible; the plan is then unchanged.
-    pub fn add_link(&mut self, new: NewLink) -> Result<usize, String> {
+    pub fn add_link(&mut self, new: NewLink) -> Result<LinkSlot, String> {
         let mut plan = self.clone();
         let bare = new.bare;
-        let index = plan.push_link(new)?;
-        plan.decide_again(Some((index, bare)))?;
+        let slot = plan.push_link(new)?;
+        plan.decide_again(Some((slot, bare)))?;
         *self = plan;
-        Ok(index)
+        Ok(slot)
     }
 
     /// Removes a link of nodes and switches with its interfaces. Recomputes the routes without it.
     ///
     /// # Errors
     /// Why it is impossible; the plan is then unchanged.
-    pub fn remove_link(&mut self, link: usize) -> Result<(), String> {
-        let Some(found) = self.links.get(link) else { return Err("no such link".into()) };
+    pub fn remove_link(&mut self, link: LinkSlot) -> Result<(), String> {
+        let Some(found) = self.link_at(link) else { return Err("no such link".into()) };
         let ports = found.ends.iter().filter(|e| matches!(e, PlannedEnd::Port { .. })).count();
         let inner = |end| matches!(end, &PlannedEnd::Node { .. } | &PlannedEnd::Port { .. });
         if !found.ends.iter().all(inner) {
@@ -93,7 +93,7 @@ impl Plan {
                 .into());
         }
         let mut plan = self.clone();
-        let links = Renumbered::new((0..plan.links.len()).map(|index| index != link));
+        let links = Renumbered::new(plan.link_slots().map(|slot| slot != link));
         plan.drop_links(&links);
         plan.decide_again(None)?;
         *self = plan;
@@ -101,7 +101,7 @@ impl Plan {
     }
 
     /// Inserts the link with names, indexes and hardware addresses, but only the addresses given by hand.
-    fn push_link(&mut self, new: NewLink) -> Result<usize, String> {
+    fn push_link(&mut self, new: NewLink) -> Result<LinkSlot, String> {
         let scheme = self.scheme.as_ref().ok_or(NO_SCHEME)?;
         let id = scheme.next_link;
         let by_hand = new.addresses.iter().flatten().any(|of| matches!(of, IpNet::V6(_)));
@@ -113,10 +113,10 @@ impl Plan {
             return Err(format!("a lab has {MAX_LINKS} links at most"));
         }
         self.check_ends(&new)?;
-        let index = self.links.len();
+        let slot = LinkSlot::new(self.links.len());
         let mtu = new.mtu.unwrap_or_else(|| self.mtu_of(&new.ends));
         let ends: Vec<PlannedEnd> =
-            (0..2).map(|side| self.end(&new, side, index, id, mtu)).collect();
+            (0..2).map(|side| self.end(&new, side, slot, id, mtu)).collect();
         let [first, second] = ends.try_into().map_err(|_| "it has two ends")?;
         let name = match new.name {
             Some(name) => name,
@@ -127,7 +127,7 @@ impl Plan {
         if let Some(scheme) = &mut self.scheme {
             scheme.next_link = id.next();
         }
-        Ok(index)
+        Ok(slot)
     }
 
     fn check_ends(&self, new: &NewLink) -> Result<(), String> {
@@ -166,14 +166,21 @@ impl Plan {
 
     fn mtu_of(&self, ends: &[NewEnd; 2]) -> u32 {
         let of = |end: &NewEnd| match end {
-            NewEnd::Switch(switch) => self.switches.get(*switch).map(|s| s.mtu),
+            NewEnd::Switch(switch) => self.switch_at(*switch).map(|s| s.mtu),
             NewEnd::Node { .. } => None,
         };
         ends.iter().find_map(of).unwrap_or(DEFAULT_MTU)
     }
 
     /// Plans one end, and adds the interface to its node.
-    fn end(&mut self, new: &NewLink, side: usize, link: usize, id: LinkId, mtu: u32) -> PlannedEnd {
+    fn end(
+        &mut self,
+        new: &NewLink,
+        side: usize,
+        link: LinkSlot,
+        id: LinkId,
+        mtu: u32,
+    ) -> PlannedEnd {
         let lab = self.lab.clone();
         let mut macs = Macs::with_taken(&lab, self.macs());
         match &new.ends[side] {
@@ -254,11 +261,11 @@ impl Plan {
 
     /// Decides missing addresses, and all computed routes, for the current network. `fresh` is a
     /// link without addresses yet, and which of its ends shall have none.
-    fn decide_again(&mut self, fresh: Option<(usize, [bool; 2])>) -> Result<(), String> {
+    fn decide_again(&mut self, fresh: Option<(LinkSlot, [bool; 2])>) -> Result<(), String> {
         let Some(scheme) = self.scheme.clone() else { return Err(NO_SCHEME.into()) };
         let mut lab = self.as_lab(&scheme);
-        if let Some((index, bare)) = fresh {
-            lab.links[index].bare = bare;
+        if let Some((slot, bare)) = fresh {
+            lab.links[slot.get()].bare = bare;
         }
         let (names, topology) = (names(&lab), topology(&lab));
         let told = |e: PlanError| e.to_string();
@@ -287,7 +294,7 @@ impl Plan {
         let mine = scheme.blocks.iter().filter(|(_, prefix)| Family::of_net(prefix) == family);
         let block = |(id, prefix): &(NodeId, IpNet)| {
             let owner = self.slot_of(*id)?;
-            let links = self.nodes[owner].interfaces.iter().filter_map(|i| self.links.get(i.link));
+            let links = self.nodes[owner].interfaces.iter().filter_map(|i| self.link_at(i.link));
             let used = links.into_iter().any(|link| self.lies_in(link, prefix));
             used.then_some(Block { owner: owner.get(), prefix: *prefix })
         };
@@ -346,7 +353,7 @@ impl Plan {
             PlannedEnd::Node { node, .. } => {
                 End::Node { node: node.get(), iface: interface(end).map(|i| i.name.clone()) }
             }
-            PlannedEnd::Port { switch, .. } => End::Switch { switch: *switch },
+            PlannedEnd::Port { switch, .. } => End::Switch { switch: switch.get() },
             PlannedEnd::Host { iface } => End::Host { iface: iface.clone() },
             PlannedEnd::Internet { .. } => End::Internet,
         };
@@ -418,5 +425,5 @@ fn free_interface(node: &PlannedNode, there: &[(String, u32)]) -> String {
         node.interfaces.iter().any(|i| i.name == *name) || there.iter().any(|(n, _)| n == name)
     };
     let mut all = (0..).map(|n: u32| format!("eth{n}"));
-    all.find(|name| !taken(name)).unwrap_or_else(|| format!("eth{NOT_SHOWN}"))
+    all.find(|name| !taken(name)).unwrap_or_else(|| format!("eth{}", usize::MAX))
 }

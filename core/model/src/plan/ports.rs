@@ -7,7 +7,7 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 
 use super::names::{Names, end_name, names};
-use super::{PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch, Slot};
+use super::{PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch, Slot, SwitchSlot};
 use crate::kinds::PortEnd;
 use crate::lab::{End, Lab};
 
@@ -53,7 +53,7 @@ pub(super) fn fill_in_addresses(
         // Few switches ask, but those ask once per port: so links are traversed once per switch.
         let known: OnceCell<HashMap<String, [u8; 6]>> = OnceCell::new();
         let all = || {
-            let ends = links.iter().filter_map(|link| node_on(link, index));
+            let ends = links.iter().filter_map(|link| node_on(link, SwitchSlot::new(index)));
             let named = ends.filter_map(|(node, at)| {
                 let interface = nodes[node.get()].interfaces.get(at)?;
                 Some((format!("{}:{}", nodes[node.get()].name, interface.name), interface.mac))
@@ -65,7 +65,7 @@ pub(super) fn fill_in_addresses(
 }
 
 /// The node and interface at the other end of a link on this switch.
-fn node_on(link: &PlannedLink, switch: usize) -> Option<(Slot, usize)> {
+fn node_on(link: &PlannedLink, switch: SwitchSlot) -> Option<(Slot, usize)> {
     match &link.ends {
         [PlannedEnd::Node { node, interface }, PlannedEnd::Port { switch: of, .. }]
         | [PlannedEnd::Port { switch: of, .. }, PlannedEnd::Node { node, interface }]

@@ -3,12 +3,12 @@
 use super::build::digest_of;
 use super::change::Renumbered;
 use super::hosts;
-use super::{NOT_SHOWN, Plan, PlannedEnd, PlannedLink, PlannedNode, Slot};
+use super::{LinkSlot, Plan, PlannedEnd, PlannedLink, PlannedNode, Slot};
 
 impl Plan {
     /// The descendants of a node, with names without its own, and the links with
     /// both ends in them. An interface of another link keeps its name and addresses, and its link is
-    /// [`NOT_SHOWN`]. No switches and doors. Ids are those of the whole plan. Empty without such
+    /// [`LinkSlot::NOT_SHOWN`]. No switches and doors. Ids are those of the whole plan. Empty without such
     /// a node.
     pub fn subtree(&self, node: Slot) -> Plan {
         let Some(root) = self.node_at(node) else { return Plan::default() };
@@ -80,7 +80,7 @@ fn local_node(
     local.name = node.name.strip_prefix(prefix).unwrap_or(&node.name).to_owned();
     local.parent = node.parent.and_then(|parent| nodes.slot(parent));
     for interface in &mut local.interfaces {
-        interface.link = links.of(interface.link).unwrap_or(NOT_SHOWN);
+        interface.link = links.link(interface.link).unwrap_or(LinkSlot::NOT_SHOWN);
     }
     local
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use proptest::prelude::*;
 
 use super::build_lab::{LabBuilder, two_sites};
-use crate::plan::{NOT_SHOWN, NodeId, Plan, PlannedEnd, PlannedNode, Slot, plan};
+use crate::plan::{LinkSlot, NodeId, Plan, PlannedEnd, PlannedNode, Slot, plan};
 
 /// Tenants `t0` and `t1` with children, grandchildren, links inside and out of them.
 fn tenants() -> LabBuilder {
@@ -39,7 +39,7 @@ fn check(plan: &Plan) {
         assert_eq!(parent, node.name.rsplit_once('/').map(|(p, _)| p), "{}", node.name);
         for (i, interface) in node.interfaces.iter().enumerate() {
             let this = PlannedEnd::Node { node: slot, interface: i };
-            let shown = interface.link != NOT_SHOWN;
+            let shown = interface.link != LinkSlot::NOT_SHOWN;
             assert!(!shown || plan.links[interface.link].ends.contains(&this), "{}", node.name);
             for address in &interface.addresses {
                 let line = format!("{}\t", address.addr());
@@ -52,9 +52,9 @@ fn check(plan: &Plan) {
         for end in &link.ends {
             match end {
                 PlannedEnd::Node { node, interface } => {
-                    assert_eq!(plan.nodes[*node].interfaces[*interface].link, index);
+                    assert_eq!(plan.nodes[*node].interfaces[*interface].link.get(), index);
                 }
-                PlannedEnd::Port { switch, .. } => assert!(*switch < plan.switches.len()),
+                PlannedEnd::Port { switch, .. } => assert!(plan.switch_at(*switch).is_some()),
                 _ => {}
             }
         }
@@ -153,7 +153,7 @@ fn from_inside_only_what_lies_inside_is_seen() {
     assert_eq!(names, ["a", "a/x", "b"]);
     let links: Vec<&str> = inside.links.iter().map(|l| l.name.as_str()).collect();
     assert_eq!(links, ["a:eth1--b:eth0", "a:eth2--b:eth1#2", "a/x:up--b:eth2"]);
-    assert_eq!(inside.nodes[0].interfaces[0].link, NOT_SHOWN);
+    assert_eq!(inside.nodes[0].interfaces[0].link, LinkSlot::NOT_SHOWN);
     assert_eq!(inside.nodes[0].interfaces[0].name, "eth0");
     assert_eq!((inside.lab.as_str(), inside.switches.len()), ("t1", 0));
     let x = inside.nodes[1].ipv4().unwrap();
@@ -161,7 +161,7 @@ fn from_inside_only_what_lies_inside_is_seen() {
     let json = serde_json::to_string(&inside).unwrap();
     assert!(!json.contains("t1/") && !json.contains("t0") && json.contains("\"link\":null"));
     assert_eq!(serde_json::from_str::<Plan>(&json).unwrap(), inside);
-    assert!(inside.door_routes(0).is_empty());
+    assert!(inside.door_routes(LinkSlot::new(0)).is_empty());
     assert_eq!(whole.subtree(Slot::new(99)), Plan::default());
     assert_eq!(whole.subtree(whole.node("r").unwrap()).nodes, []);
 }

@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use super::build_lab::{LabBuilder, two_sites};
 use super::simulator::{Place, Simulator};
 use crate::lab::{RouteSpec, Via};
-use crate::plan::{Plan, PlanError, PlannedEnd, Route, plan};
+use crate::plan::{LinkSlot, Plan, PlanError, PlannedEnd, Route, plan};
 
 fn net(text: &str) -> IpNet {
     text.parse().unwrap()
@@ -43,7 +43,7 @@ fn links_are_named_by_their_ends() {
     let expected =
         ["h1:eth0--s1", "h2:eth0--s1", "s1--r1:eth0", "r1:eth1--r2:eth0", "r2:eth1--web:eth0"];
     assert_eq!(links(&plan), expected);
-    assert_eq!(plan.link("r1:eth1--r2:eth0"), Some(3));
+    assert_eq!(plan.link("r1:eth1--r2:eth0"), Some(LinkSlot::new(3)));
     assert_eq!(plan.switches[0].bridge, "s1");
     assert_eq!(port(&plan.links[0].ends[1]), "h1-eth0");
 }
@@ -256,9 +256,12 @@ fn hosts_prefer_the_door_and_keep_the_way_to_routers() {
     assert_eq!((h[0].to, h[0].via), (net("0.0.0.0/0"), Some(door[0].addr())));
     assert_eq!(h[1].to, net("10.0.0.0/8"));
     assert!(plan.nodes.iter().all(|n| n.internet));
-    let door_routes = plan.door_routes(3);
+    let door_routes = plan.door_routes(LinkSlot::new(3));
     assert!(door_routes.iter().any(|(to, _)| to.contains(&first(&plan, "far")[0])));
-    assert!(plan.door_routes(4).is_empty() && plan.door_routes(99).is_empty());
+    assert!(
+        plan.door_routes(LinkSlot::new(4)).is_empty()
+            && plan.door_routes(LinkSlot::new(99)).is_empty()
+    );
     Simulator::new(&plan).check_all();
 }
 

@@ -6,7 +6,7 @@ use super::build_lab::{LabBuilder, two_sites};
 use super::property::{add_link, any_lab, joins_switches};
 use super::simulator::Simulator;
 use crate::lab::{End, Lab};
-use crate::plan::{NewEnd, NewLink, Plan, PlannedNode, Slot, plan};
+use crate::plan::{LinkSlot, NewEnd, NewLink, Plan, PlannedNode, Slot, SwitchSlot, plan};
 
 /// The same link for a running lab; `None` for those that only a file can have.
 fn as_new(lab: &Lab) -> Option<NewLink> {
@@ -15,7 +15,7 @@ fn as_new(lab: &Lab) -> Option<NewLink> {
         End::Node { node, iface } => {
             Some(NewEnd::Node { node: Slot::new(*node), iface: iface.clone(), there: vec![] })
         }
-        End::Switch { switch } => Some(NewEnd::Switch(*switch)),
+        End::Switch { switch } => Some(NewEnd::Switch(SwitchSlot::new(*switch))),
         End::Host { .. } | End::Internet => None,
     };
     Some(NewLink {
@@ -37,7 +37,7 @@ fn joins_itself(lab: &Lab) -> bool {
 fn between(plan: &Plan, a: &str, b: &str) -> NewLink {
     let end = |name: &str| match plan.node(name) {
         Some(node) => NewEnd::Node { node, iface: None, there: vec![] },
-        None => NewEnd::Switch(plan.switches.iter().position(|s| s.name == name).unwrap()),
+        None => NewEnd::Switch(plan.switch(name).unwrap()),
     };
     NewLink {
         name: None,
@@ -99,14 +99,14 @@ fn what_cannot_be_linked_is_refused_and_changes_nothing() {
     refused(&|new| new.name = Some("a:eth0--b:eth0".into()), "already");
     refused(&|new| new.name = Some("a b".into()), "a b");
     refused(&|new| new.ends[1] = new.ends[0].clone(), "to itself");
-    refused(&|new| new.ends = [NewEnd::Switch(0), NewEnd::Switch(1)], "two switches");
+    refused(&|new| new.ends = [0, 1].map(|at| NewEnd::Switch(SwitchSlot::new(at))), "two switches");
     refused(&|new| new.ends[0] = node("eth0", vec![]), "\"eth0\" already");
     refused(&|new| new.ends[0] = node("x", vec![("x".into(), 9)]), "\"x\" already");
     refused(&|new| new.ends[0] = node("a/b", vec![]), "a/b");
     let taken = plan_address(&before, "a");
     refused(&|new| new.addresses[0] = vec![taken], "a:eth0");
     for (link, words) in [(1, "two switches"), (3, "a door"), (9, "no such link")] {
-        let error = plan.remove_link(link).unwrap_err();
+        let error = plan.remove_link(LinkSlot::new(link)).unwrap_err();
         assert!(error.contains(words), "{error}");
         assert_eq!(plan, before);
     }
@@ -152,7 +152,7 @@ proptest! {
         prop_assert_eq!(content(live.clone()), content(plan(&more.lab).unwrap()));
         // After removing it everything is as before, except the scheme.
         let last = live.links.len() - 1;
-        live.remove_link(last).unwrap();
+        live.remove_link(LinkSlot::new(last)).unwrap();
         live.scheme = before.scheme.clone();
         prop_assert_eq!(content(live), content(before));
     }

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use crate::plan::{Plan, PlannedEnd};
+use crate::plan::{LinkSlot, Plan, PlannedEnd, SwitchSlot};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Place {
@@ -83,14 +83,14 @@ impl<'a> Simulator<'a> {
         for (index, node) in self.plan.nodes.iter().enumerate() {
             let table = self.tables.entry(Place::Node(index)).or_default();
             table.extend(node.routes.iter().map(|route| {
-                let segment = |interface: usize| segments[node.interfaces[interface].link];
+                let segment = |interface: usize| segments[node.interfaces[interface].link.get()];
                 let first = [(route.via, segment(route.interface))].into_iter();
                 let also = route.also.iter().map(|hop| (Some(hop.via), segment(hop.interface)));
                 Entry { to: route.to, hops: first.chain(also).collect() }
             }));
         }
         for (link, segment) in segments.into_iter().enumerate() {
-            let back = self.plan.door_routes(link).into_iter();
+            let back = self.plan.door_routes(LinkSlot::new(link)).into_iter();
             let back = back.map(|(to, via)| Entry { to, hops: vec![(Some(via), segment)] });
             if let Some(table) = self.tables.get_mut(&Place::Door(link)) {
                 table.extend(back);
@@ -229,7 +229,7 @@ fn ports(plan: &Plan) -> Vec<Port> {
 /// By link its segment, as the smallest link of it.
 pub(super) fn segments(plan: &Plan) -> Vec<usize> {
     let mut segments: Vec<usize> = (0..plan.links.len()).collect();
-    let mut of_switch: HashMap<usize, usize> = HashMap::new();
+    let mut of_switch: HashMap<SwitchSlot, usize> = HashMap::new();
     let mut changed = true;
     while changed {
         changed = false;
