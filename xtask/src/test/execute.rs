@@ -12,9 +12,10 @@ use super::kill::KillRun;
 use super::outcome::{self, Verdict};
 use super::plan::{Job, Selection};
 use super::stage::Stage;
+use super::user::User;
 use crate::workspace;
 
-/// A process that takes longer hangs: it is killed and its unfinished tests have failed. Repeated attacks and
+/// A process that takes longer hangs: it is killed, its labs are taken down, and its unfinished tests have failed. Repeated attacks and
 /// many kills may take proportionally longer.
 const BOUND: Duration = Duration::from_secs(30 * 60);
 
@@ -58,14 +59,18 @@ pub(super) fn run(
     let log = stage.skip_log(job.user, worker);
     let _ = fs::remove_file(&log);
     extra.push(("NETLOOM_SKIP_LOG", log.to_string_lossy().into_owned()));
-    let mut tests = stage.command(&job.built.file, job.user, &extra)?;
+    let mut tests = stage.command(&job.built.file, job.user, worker, &extra)?;
     tests.args(["--exact", "--test-threads=1"]).args(names);
     if selection.kill.is_some() || selection.attack.is_some() {
         tests.arg("--show-output");
     }
     let longer = selection.attack.map_or(1, Attack::rounds);
     let bound = BOUND * longer.max(selection.kill.map_or(1, KillRun::parts));
-    let (status, text) = captured(&mut tests, stage, worker, bound)?;
+    let (status, text, killed) = captured(&mut tests, stage, worker, bound)?;
+    if killed && job.user != User::Caller {
+        println!("{}: killed after {} s", job.title(), bound.as_secs());
+        stage.take_down(job.user, worker)?;
+    }
     let skips = read_skips(&log);
     let outcome = count(&job.title(), names, &text, &skips, status);
     if !outcome.failed.is_empty() || selection.kill.is_some() {
@@ -122,29 +127,30 @@ fn count(
     outcome
 }
 
-/// Standard output, then standard error; through files, so that no surviving process can block this one.
+/// Standard output, then standard error, and whether it had to be killed; through files, so that no surviving
+/// process can block this one.
 fn captured(
     command: &mut Command,
     stage: &Stage,
     worker: usize,
     bound: Duration,
-) -> Result<(ExitStatus, String)> {
+) -> Result<(ExitStatus, String, bool)> {
     let out = stage.path().join(format!("out-{worker}"));
     let err = stage.path().join(format!("err-{worker}"));
     command.stdout(File::create(&out)?).stderr(File::create(&err)?);
     let mut child = command.spawn().with_context(|| format!("start {command:?}"))?;
-    let end = Instant::now() + bound;
+    let (end, mut killed) = (Instant::now() + bound, false);
     let status = loop {
         if let Some(status) = child.try_wait()? {
             break status;
         }
-        if Instant::now() > end {
+        if Instant::now() > end && !std::mem::replace(&mut killed, true) {
             child.kill().context("kill a test that hangs")?;
         }
         std::thread::sleep(Duration::from_millis(5));
     };
     let text = |path: &Path| fs::read(path).map(|b| String::from_utf8_lossy(&b).into_owned());
-    Ok((status, format!("{}\n{}", text(&out)?, text(&err)?)))
+    Ok((status, format!("{}\n{}", text(&out)?, text(&err)?), killed))
 }
 
 fn read_skips(log: &Path) -> Vec<(String, String)> {

@@ -38,8 +38,10 @@ impl Stage {
         for name in DATA {
             copy_tree(&workspace::root().join(name), &stage.path().join("root").join(name))?;
         }
-        stage.private_folder(User::Ordinary)?;
-        stage.private_folder(User::Root)?;
+        for user in [User::Ordinary, User::Root] {
+            stage.private_folder(user, &stage.home(user))?;
+            stage.private_folder(user, &stage.home(user).join("run"))?;
+        }
         Ok(stage)
     }
 
@@ -61,16 +63,20 @@ impl Stage {
         self.rights
     }
 
-    /// A command that runs a test executable as this user.
+    /// A command that runs a test executable as this user, with the temporary folder of this worker.
     pub(super) fn command(
         &self,
         file: &Path,
         user: User,
+        worker: usize,
         extra: &[(&str, String)],
     ) -> Result<Command> {
+        if user != User::Caller {
+            self.private_folder(user, &self.scratch(user, worker))?;
+        }
         let drops = user == User::Ordinary && self.rights == Rights::Root;
         let file = if user == User::Caller { file.to_owned() } else { self.staged(file)? };
-        let variables = self.variables(user, extra);
+        let variables = self.variables(user, worker, extra);
         let mut command = match user {
             User::Root if self.rights == Rights::Sudo => {
                 let mut sudo = Command::new("sudo");
@@ -99,11 +105,36 @@ impl Stage {
         self.home(user).join(format!("skips-{worker}"))
     }
 
+    /// Takes down the labs that tests of a worker have left, when their process was killed, with their folders.
+    pub(super) fn take_down(&self, user: User, worker: usize) -> Result<()> {
+        for folder in left(&self.scratch(user, worker))? {
+            let runtime = folder.join("run").to_string_lossy().into_owned();
+            let binary = self.path().join("netloom");
+            let mut down =
+                self.command(&binary, user, worker, &[("NETLOOM_RUNTIME_DIR", runtime)])?;
+            let status = down.args(["down", "--all"]).status().context("start netloom down")?;
+            println!("took down what is left in {} ({status})", folder.display());
+            // What only root may remove goes with the stage.
+            let _ = fs::remove_dir_all(&folder);
+        }
+        Ok(())
+    }
+
+    /// Where the tests of a worker put their folders. A short name: sockets lie below it.
+    fn scratch(&self, user: User, worker: usize) -> PathBuf {
+        self.home(user).join(worker.to_string())
+    }
+
     fn home(&self, user: User) -> PathBuf {
         self.path().join(if user == User::Root { "r" } else { "u" })
     }
 
-    fn variables(&self, user: User, extra: &[(&str, String)]) -> Vec<(String, String)> {
+    fn variables(
+        &self,
+        user: User,
+        worker: usize,
+        extra: &[(&str, String)],
+    ) -> Vec<(String, String)> {
         let shown = |path: PathBuf| path.to_string_lossy().into_owned();
         let mut all = vec![
             ("NETLOOM_BIN".to_owned(), shown(self.path().join("netloom"))),
@@ -113,7 +144,7 @@ impl Stage {
         ];
         if user != User::Caller {
             all.push(("NETLOOM_RUNTIME_DIR".to_owned(), shown(self.home(user).join("run"))));
-            all.push(("TMPDIR".to_owned(), shown(self.home(user))));
+            all.push(("TMPDIR".to_owned(), shown(self.scratch(user, worker))));
         }
         all.extend(extra.iter().map(|(key, value)| ((*key).to_owned(), value.clone())));
         all
@@ -131,18 +162,26 @@ impl Stage {
         Ok(copy)
     }
 
-    fn private_folder(&self, user: User) -> Result<()> {
-        let home = self.home(user);
-        let run = home.join("run");
-        fs::create_dir_all(&run).context("make runtime directory")?;
-        for dir in [&run, &home] {
-            fs::set_permissions(dir, Permissions::from_mode(0o700))?;
-            if user == User::Ordinary && self.rights == Rights::Root {
-                std::os::unix::fs::chown(dir, Some(ORDINARY), Some(ORDINARY))?;
-            }
+    fn private_folder(&self, user: User, folder: &Path) -> Result<()> {
+        fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
+        fs::set_permissions(folder, Permissions::from_mode(0o700))?;
+        if user == User::Ordinary && self.rights == Rights::Root {
+            std::os::unix::fs::chown(folder, Some(ORDINARY), Some(ORDINARY))?;
         }
         Ok(())
     }
+}
+
+/// The folders of tests (`netloom_kit::Scratch`) that are left in a temporary folder.
+fn left(scratch: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = vec![];
+    for entry in fs::read_dir(scratch).with_context(|| format!("list {}", scratch.display()))? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with("netloom-test-") {
+            found.push(entry.path());
+        }
+    }
+    Ok(found)
 }
 
 fn find_rights() -> Rights {
@@ -187,4 +226,21 @@ fn copy_tree(from: &Path, to: &Path) -> Result<()> {
         fs::copy(from, to).with_context(|| format!("copy {}", from.display()))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_that_a_killed_test_has_left_are_found() {
+        let scratch = tempfile::tempdir().unwrap();
+        for name in ["netloom-test-a", "other", "netloom-test-b"] {
+            fs::create_dir(scratch.path().join(name)).unwrap();
+        }
+        let mut found = left(scratch.path()).unwrap();
+        found.sort();
+        assert_eq!(found, ["netloom-test-a", "netloom-test-b"].map(|n| scratch.path().join(n)));
+        assert!(left(&scratch.path().join("none")).is_err());
+    }
 }

@@ -9,7 +9,6 @@ use ipnet::IpNet;
 use netloom_netlink::{Address, Batch, BridgeSpec, Change, EndSpec, Neighbour, Socket, VethSpec};
 use netloom_sys::namespace;
 
-
 /// The sender's interface.
 pub(crate) const A: u32 = 2;
 /// The middle's on the sender's side.
