@@ -2,20 +2,15 @@
 //!
 //! Calls block. They run on a runtime inside the calling thread and start no thread, so that the caller may
 //! fork afterwards. Each call uses its own connection, so it notices a lab that ended or restarted since the
-//! last call. A call ends by its timeout or with the lab process.
+//! last call. A call ends by its timeout or with the lab process. The exchange itself is in `exchange`.
 
-use std::convert::Infallible;
+mod exchange;
+
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::os::unix::net::UnixStream as StdStream;
 use std::path::{Path, PathBuf};
-use std::pin::pin;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use axum::body::Bytes;
-use axum::http::{Method, Request, StatusCode, header};
-use http_body_util::{BodyExt, Full};
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
+use axum::http::Method;
 use netloom_lab::view::{
     Changed, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewLink, NewNode,
     NewSwitch, NodeSettings, NodeStatus, PairReachability, Reachability, Repaired,
@@ -26,19 +21,14 @@ use netloom_node::log::Record;
 use netloom_node::ping::Pace;
 use netloom_switch::control::requests;
 use netloom_sys::{Failure, process, scm};
-use rustix::net::SocketType;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use tokio::net::UnixStream;
 use tokio::runtime::{Builder, Runtime};
-use tokio::time::{sleep, timeout};
 
+use self::exchange::Call;
 use crate::change::Noting;
 use crate::door::Asked;
 use crate::handles::Ask;
-use crate::reply::Problem;
 use crate::routes::Ended;
-use crate::{API_SOCKET, Error, Result, door, socket};
+use crate::{API_SOCKET, Result, door};
 
 /// Timeout of quick calls.
 const QUICK: Duration = Duration::from_secs(60);
@@ -66,38 +56,11 @@ pub struct Client {
     tell: Option<fn(Option<i32>)>,
 }
 
-/// The variable parts of a request.
-struct Call {
-    method: Method,
-    uri: String,
-    patience: Duration,
-    body: Bytes,
-}
-
-impl Call {
-    fn new(method: Method, uri: impl Into<String>, patience: Duration) -> Call {
-        Call { method, uri: uri.into(), patience, body: Bytes::new() }
-    }
-
-    fn with(mut self, value: &impl Serialize) -> Call {
-        // Serialising plain data to memory cannot fail; the server refuses an empty body.
-        self.body = serde_json::to_vec(value).unwrap_or_default().into();
-        self
-    }
-
-    fn words(&self) -> String {
-        format!("{} {}", self.method, self.uri)
-    }
-}
-
-/// An answer: its status and its whole body.
-type Answer = (StatusCode, Bytes);
-
 impl Client {
     /// A client of the lab whose state is in `folder`, after checking that it listens.
     ///
     /// # Errors
-    /// [`Error::NotRunning`] when nobody listens there, [`Error::Stranger`] when another user does.
+    /// [`crate::Error::NotRunning`] when nobody listens there, [`crate::Error::Stranger`] when another user does.
     pub fn connect(folder: &Path) -> Result<Client> {
         let path = folder.join(API_SOCKET);
         drop(Self::open(folder, &path)?);
@@ -110,7 +73,7 @@ impl Client {
 
     /// Makes the client check during calls whether the lab process answers at all. After about a second of
     /// silence it calls `tell` with the process's pid, if visible; later the call ends with
-    /// [`Error::Silent`].
+    /// [`crate::Error::Silent`].
     pub fn telling(mut self, tell: fn(Option<i32>)) -> Client {
         self.tell = Some(tell);
         self
@@ -126,7 +89,7 @@ impl Client {
     /// has just ended.
     ///
     /// # Errors
-    /// [`Error::NotRunning`] when nobody listens.
+    /// [`crate::Error::NotRunning`] when nobody listens.
     pub fn process(&self) -> Result<Option<OwnedFd>> {
         let socket = Self::open(&self.folder, &self.socket)?;
         Ok(scm::peer_pid(&socket).and_then(|pid| process::pidfd(pid).ok()))
@@ -145,7 +108,7 @@ impl Client {
     /// State of a node.
     ///
     /// # Errors
-    /// [`Error::Refused`] with status 404 when there is no such node.
+    /// [`crate::Error::Refused`] with status 404 when there is no such node.
     pub fn node(&self, node: &str) -> Result<NodeStatus> {
         let uri = format!("/v1/nodes/{}", encoded(node));
         self.json(&Call::new(Method::GET, uri, QUICK))
@@ -177,7 +140,7 @@ impl Client {
     /// address: 1 to 1000 requests, up to a second apart, with up to 60 s for each answer.
     ///
     /// # Errors
-    /// [`Error::Refused`] with status 404 when there is no such node, 409 when its init has ended.
+    /// [`crate::Error::Refused`] with status 404 when there is no such node, 409 when its init has ended.
     pub fn ping_pair(
         &self,
         from: &str,
@@ -213,7 +176,7 @@ impl Client {
     /// Makes a node; returns when it is ready.
     ///
     /// # Errors
-    /// [`Error::Refused`] with status 400 for an invalid name or setting, 404 when there is no such parent,
+    /// [`crate::Error::Refused`] with status 400 for an invalid name or setting, 404 when there is no such parent,
     /// 409 when the name is taken or the parent may not have more nodes.
     pub fn create_node(&self, request: &NewNode) -> Result<Changed> {
         self.json(&Call::new(Method::POST, "/v1/nodes", WHOLE).with(request))
@@ -222,7 +185,7 @@ impl Client {
     /// Removes a node with all nodes in it.
     ///
     /// # Errors
-    /// [`Error::Refused`] with status 404 when there is no such node, 409 when processes or sockets live
+    /// [`crate::Error::Refused`] with status 404 when there is no such node, 409 when processes or sockets live
     /// there and `force` is not set.
     pub fn delete_node(&self, node: &str, force: bool) -> Result<Changed> {
         let uri = format!("/v1/nodes/{}?force={force}", encoded(node));
@@ -232,7 +195,7 @@ impl Client {
     /// Changes limits, protection or root of a node.
     ///
     /// # Errors
-    /// [`Error::Refused`] with status 400 for an invalid setting, 404 when there is no such node.
+    /// [`crate::Error::Refused`] with status 400 for an invalid setting, 404 when there is no such node.
     pub fn set_node(&self, node: &str, change: &NodeSettings) -> Result<Changed> {
         let uri = format!("/v1/nodes/{}", encoded(node));
         self.json(&Call::new(Method::PATCH, uri, WHOLE).with(change))
@@ -241,7 +204,7 @@ impl Client {
     /// Moves an interface to another node.
     ///
     /// # Errors
-    /// [`Error::Refused`] with status 404 when there is no such node or interface.
+    /// [`crate::Error::Refused`] with status 404 when there is no such node or interface.
     pub fn move_interface(&self, request: &MoveInterface) -> Result<Changed> {
         self.json(&Call::new(Method::POST, "/v1/interfaces/move", WHOLE).with(request))
     }
@@ -249,7 +212,7 @@ impl Client {
     /// State of a link, given by its name or an end of it, `NODE:IFACE`.
     ///
     /// # Errors
-    /// [`Error::Refused`] with status 404 when there is none.
+    /// [`crate::Error::Refused`] with status 404 when there is none.
     pub fn link(&self, link: &str) -> Result<LinkStatus> {
         self.json(&Call::new(Method::GET, format!("/v1/links/{}", encoded(link)), QUICK))
     }
@@ -257,7 +220,7 @@ impl Client {
     /// Makes a link; returns when it carries frames.
     ///
     /// # Errors
-    /// [`Error::Refused`] with status 400 for an unusable end or setting, 404 when there is no such node.
+    /// [`crate::Error::Refused`] with status 400 for an unusable end or setting, 404 when there is no such node.
     pub fn create_link(&self, request: &NewLink) -> Result<Changed> {
         self.json(&Call::new(Method::POST, "/v1/links", WHOLE).with(request))
     }
@@ -265,7 +228,7 @@ impl Client {
     /// Removes a link.
     ///
     /// # Errors
-    /// [`Error::Refused`] with status 404 when there is no such link, 400 when it cannot be removed.
+    /// [`crate::Error::Refused`] with status 404 when there is no such link, 400 when it cannot be removed.
     pub fn delete_link(&self, link: &str) -> Result<Changed> {
         self.json(&Call::new(Method::DELETE, format!("/v1/links/{}", encoded(link)), WHOLE))
     }
@@ -273,7 +236,7 @@ impl Client {
     /// Changes a link's impairments; the link is given by its name or the sending end.
     ///
     /// # Errors
-    /// [`Error::Refused`] with status 400 for an invalid setting, 404 when there is no such link.
+    /// [`crate::Error::Refused`] with status 400 for an invalid setting, 404 when there is no such link.
     pub fn set_link(&self, link: &str, change: &LinkSettings) -> Result<LinkStatus> {
         let uri = format!("/v1/links/{}", encoded(link));
         self.json(&Call::new(Method::PATCH, uri, WHOLE).with(change))
@@ -283,7 +246,7 @@ impl Client {
     /// per direction; `None` or 0 stops it.
     ///
     /// # Errors
-    /// [`Error::Refused`] with status 404 when there is no such link.
+    /// [`crate::Error::Refused`] with status 404 when there is no such link.
     pub fn note_fates(&self, link: &str, keep: Option<usize>) -> Result<()> {
         let uri = format!("/v1/links/{}/fates?keep={}", encoded(link), keep.unwrap_or(0));
         self.json(&Call::new(Method::PUT, uri, WHOLE)).map(|_: Noting| ())
@@ -293,7 +256,7 @@ impl Client {
     /// 4096. Waits up to `wait` (at most 60 s) for some; empty when there were none.
     ///
     /// # Errors
-    /// [`Error::Refused`] with status 404 when there is no such link.
+    /// [`crate::Error::Refused`] with status 404 when there is no such link.
     pub fn fates(
         &self,
         link: &str,
@@ -310,7 +273,7 @@ impl Client {
     /// Makes a switch; returns when ports may join.
     ///
     /// # Errors
-    /// [`Error::Refused`] with status 400 for an invalid name or setting, 409 when the name is taken.
+    /// [`crate::Error::Refused`] with status 400 for an invalid name or setting, 409 when the name is taken.
     pub fn create_switch(&self, request: &NewSwitch) -> Result<Changed> {
         self.json(&Call::new(Method::POST, "/v1/switches", WHOLE).with(request))
     }
@@ -318,7 +281,7 @@ impl Client {
     /// Removes a switch.
     ///
     /// # Errors
-    /// [`Error::Refused`] with status 404 when there is no such switch, 409 when it has ports and `force` is
+    /// [`crate::Error::Refused`] with status 404 when there is no such switch, 409 when it has ports and `force` is
     /// not set.
     pub fn delete_switch(&self, switch: &str, force: bool) -> Result<Changed> {
         let uri = format!("/v1/switches/{}?force={force}", encoded(switch));
@@ -328,7 +291,7 @@ impl Client {
     /// Sends a request to a shared-memory switch.
     ///
     /// # Errors
-    /// [`Error::Refused`] with status 404 when there is no such switch, 400 when it refuses, 409 when its
+    /// [`crate::Error::Refused`] with status 404 when there is no such switch, 400 when it refuses, 409 when its
     /// process is not running at the moment.
     pub fn ask_switch(
         &self,
@@ -342,7 +305,7 @@ impl Client {
     /// The door to a node: everything needed to enter it.
     ///
     /// # Errors
-    /// [`Error::Refused`] with status 404 when there is no such node, 409 when its init has ended.
+    /// [`crate::Error::Refused`] with status 404 when there is no such node, 409 when its init has ended.
     pub fn door(&self, node: &str) -> Result<Door> {
         let question = Ask { node: Some(node.to_owned()), run: false };
         self.ask(&question, &[])?.door()
@@ -361,7 +324,7 @@ impl Client {
     /// The door to the core namespace, which contains the ports of switches.
     ///
     /// # Errors
-    /// [`Error::Refused`] with status 409 from inside a node.
+    /// [`crate::Error::Refused`] with status 409 from inside a node.
     pub fn core(&self) -> Result<Door> {
         self.ask(&Ask { node: None, run: false }, &[])?.door()
     }
@@ -378,111 +341,6 @@ impl Client {
             })?;
         }
         Ok(asked)
-    }
-
-    fn json<T: DeserializeOwned>(&self, call: &Call) -> Result<T> {
-        let (status, body) = self.request(call)?;
-        if status.is_success() {
-            return serde_json::from_slice(&body).map_err(|e| self.answer(call, e.to_string()));
-        }
-        match serde_json::from_slice::<Problem>(&body) {
-            Ok(problem) => Err(Error::Refused { status: status.as_u16(), error: problem.error }),
-            Err(_) => Err(self.answer(call, format!("HTTP status {status}"))),
-        }
-    }
-
-    fn request(&self, call: &Call) -> Result<Answer> {
-        let socket = Self::open(&self.folder, &self.socket)?;
-        self.runtime.block_on(async {
-            let exchange = async {
-                tokio::select! {
-                    answer = self.exchange(socket, call) => answer,
-                    silent = self.watch() => Err(silent),
-                }
-            };
-            if !self.bounded {
-                return exchange.await;
-            }
-            timeout(call.patience, exchange).await.unwrap_or_else(|_| {
-                Err(Error::Late {
-                    path: self.socket.clone(),
-                    request: call.words(),
-                    seconds: call.patience.as_secs(),
-                })
-            })
-        })
-    }
-
-    /// Returns once the lab process has answered nothing for too long.
-    async fn watch(&self) -> Error {
-        let Some(tell) = self.tell else { return std::future::pending().await };
-        // Any answer will do: the path does not exist.
-        let probe = Call::new(Method::GET, "/v1/answers", QUICK);
-        loop {
-            sleep(LOOK).await;
-            let Ok(socket) = Self::open(&self.folder, &self.socket) else { continue };
-            let pid = scm::peer_pid(&socket);
-            let asked = Instant::now();
-            let mut answer = pin!(self.exchange(socket, &probe));
-            let mut told = false;
-            while timeout(LOOK, answer.as_mut()).await.is_err() {
-                let pid = pid.map(|pid| pid.as_raw_nonzero().get());
-                if !std::mem::replace(&mut told, true) {
-                    tell(pid);
-                }
-                let patience = if pid.is_some_and(process::is_stopped) { STOPPED } else { SILENT };
-                if asked.elapsed() >= patience {
-                    return Error::Silent { pid, seconds: asked.elapsed().as_secs() };
-                }
-            }
-        }
-    }
-
-    /// One request on its own connection.
-    async fn exchange(&self, socket: OwnedFd, call: &Call) -> Result<Answer> {
-        let stream = StdStream::from(socket);
-        let stream = stream.set_nonblocking(true).and_then(|()| UnixStream::from_std(stream));
-        let stream = stream.map_err(|e| Failure::path(&self.socket, "watch", e))?;
-        let request = Request::builder()
-            .method(&call.method)
-            .uri(&call.uri)
-            .header(header::HOST, "netloom")
-            .header(header::CONTENT_TYPE, "application/json")
-            .body(Full::new(call.body.clone()))
-            .map_err(|e| self.answer(call, e.to_string()))?;
-        let (mut sender, connection) =
-            http1::handshake(TokioIo::new(stream)).await.map_err(|e| self.broken(call, &e))?;
-        let answer = async {
-            let (head, body) = sender.send_request(request).await?.into_parts();
-            Ok((head.status, body.collect().await?.to_bytes()))
-        };
-        // The connection advances only while polled; the answer's error reports its end.
-        let moved = async {
-            let _ = connection.await;
-            std::future::pending::<Infallible>().await
-        };
-        tokio::select! {
-            answer = answer => answer.map_err(|e| self.broken(call, &e)),
-            never = moved => match never {},
-        }
-    }
-
-    fn open(folder: &Path, path: &Path) -> Result<OwnedFd> {
-        socket::connect(path, SocketType::STREAM)?
-            .ok_or_else(|| Error::NotRunning(folder.to_owned()))
-    }
-
-    fn broken(&self, call: &Call, error: &hyper::Error) -> Error {
-        // Invalid HTTP comes from something other than netloom; any other error is a connection that ended.
-        if error.is_parse() { self.answer(call, error.to_string()) } else { self.closed(call) }
-    }
-
-    fn closed(&self, call: &Call) -> Error {
-        Error::Closed { path: self.socket.clone(), request: call.words() }
-    }
-
-    fn answer(&self, call: &Call, what: String) -> Error {
-        Error::Answer { path: self.socket.clone(), request: call.words(), what }
     }
 }
 

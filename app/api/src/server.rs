@@ -36,7 +36,7 @@ pub struct Server {
 /// They inherit the signal mask of the calling thread.
 ///
 /// # Errors
-/// [`Error::Busy`] when another process serves the folder; errors of the system, as for a path of more than
+/// [`crate::Error::Busy`] when another process serves the folder; errors of the system, as for a path of more than
 /// 107 bytes. Nothing is left behind then.
 pub fn serve(folder: &Path, service: Arc<dyn Service>) -> Result<Server> {
     let (stop_rest, stopping) = watch::channel(false);

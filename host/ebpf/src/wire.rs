@@ -54,7 +54,7 @@ impl Splice {
     /// Loads the programs, with room for a lab's core: 16,384 wires.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if the kernel or the user lacks something.
+    /// [`crate::Error::Unsupported`] if the kernel or the user lacks something.
     pub fn create() -> Result<Self> {
         Self::create_by(Hook::probe())
     }
@@ -109,7 +109,7 @@ impl Splice {
     /// a tap used so far.
     ///
     /// # Errors
-    /// There is no such interface, or another splice is attached to it ([`Error::Exists`]).
+    /// There is no such interface, or another splice is attached to it ([`crate::Error::Exists`]).
     pub fn insert(&self, ifindex: u32, direction: Direction, tap: u32) -> Result<()> {
         // The program before the way, so that no frame is diverted before its way back is known.
         attach::attach(self.hook, self.at(direction), ifindex, direction, Order::Last)?;
@@ -122,7 +122,7 @@ impl Splice {
     /// arrived there, with [`Direction::Egress`] out of it. Call it again for a recreated tap.
     ///
     /// # Errors
-    /// There is no such tap, or another splice is attached to it ([`Error::Exists`]).
+    /// There is no such tap, or another splice is attached to it ([`crate::Error::Exists`]).
     pub fn attach_tap(&self, tap: u32, ifindex: u32, direction: Direction) -> Result<()> {
         // Frames that come back need the program that removes their mark.
         attach::attach(self.hook, self.at(direction), ifindex, direction, Order::Last)?;

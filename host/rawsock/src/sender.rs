@@ -56,7 +56,7 @@ impl Sender {
     /// Opens a socket on the interface `index` of the calling thread's network namespace.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] without permission; [`Error::Failed`] if the kernel refuses.
+    /// [`crate::Error::Unsupported`] without permission; [`crate::Error::Failed`] if the kernel refuses.
     pub fn open(index: u32, path: Path) -> Result<Sender> {
         let fd = socket::open(index, SocketFlags::empty())?;
         if path == Path::Direct {
@@ -70,7 +70,7 @@ impl Sender {
     /// socket's own buffer is full.
     ///
     /// # Errors
-    /// [`Error::Failed`] if the interface is down or gone, or does not accept such a frame; the
+    /// [`crate::Error::Failed`] if the interface is down or gone, or does not accept such a frame; the
     /// frames before it have been sent and are in the [`Sender::tally`].
     pub fn send(&mut self, frames: &mut Frames) -> Result<Tally> {
         let mut sent = Tally::default();

@@ -21,7 +21,7 @@ impl Lock {
     /// Locks a whole file, which is created if missing.
     ///
     /// # Errors
-    /// [`Error::Failed`]: EAGAIN or EACCES when another process holds the lock.
+    /// [`crate::Error::Failed`]: EAGAIN or EACCES when another process holds the lock.
     pub fn take(path: &Path) -> Result<Lock> {
         let failed = |e: rustix::io::Errno| Failure::path(path, "lock", e);
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;

@@ -44,7 +44,7 @@ impl Default for Options {
 /// Creates a switch's socket at `path`, replacing one on which nobody listens any more.
 ///
 /// # Errors
-/// [`Error::Failed`] when it cannot be created, with EADDRINUSE when a switch listens there, or when its mode
+/// [`crate::Error::Failed`] when it cannot be created, with EADDRINUSE when a switch listens there, or when its mode
 /// cannot be set.
 pub fn listen(path: &Path, mode: u32) -> Result<OwnedFd> {
     let in_use = Some(Errno::ADDRINUSE.raw_os_error());

@@ -1,0 +1,258 @@
+//! Forks into namespaces, and by go-betweens into a PID namespace that must not reach the caller.
+//!
+//! [`fork`] is `fork(2)` with namespaces and a version 2 cgroup: the child continues with a copy of
+//! the caller's memory. The process must have only one thread, which the caller guarantees; so it
+//! is `unsafe`. See clone(2), pid_namespaces(7).
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::process::Pid;
+
+use super::{die_with_parent, exit_now, hide, pidfd, wait_readable};
+use crate::{Failure, Result};
+
+/// The new namespaces of a forked child.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Namespaces(u64);
+
+impl Namespaces {
+    /// A node's: network, mount, PID, UTS and IPC.
+    pub const NODE: Namespaces = Namespaces(
+        (libc::CLONE_NEWNET
+            | libc::CLONE_NEWNS
+            | libc::CLONE_NEWPID
+            | libc::CLONE_NEWUTS
+            | libc::CLONE_NEWIPC) as u64,
+    );
+    /// A node's without its network, which it gets otherwise.
+    pub const NODE_BUT_NETWORK: Namespaces =
+        Namespaces(Namespaces::NODE.0 & !(libc::CLONE_NEWNET as u64));
+    /// None: a plain fork.
+    pub const NONE: Namespaces = Namespaces(0);
+}
+
+/// The process in which a fork returned.
+#[derive(Debug)]
+pub enum Forked {
+    /// The parent, with the child's id in the parent's PID namespace.
+    Parent(Pid),
+    /// The child.
+    Child,
+}
+
+/// `struct clone_args` of clone3(2), first published size with `cgroup` (88 bytes).
+#[repr(C)]
+#[derive(Default)]
+struct CloneArgs {
+    flags: u64,
+    pidfd: u64,
+    child_tid: u64,
+    parent_tid: u64,
+    exit_signal: u64,
+    stack: u64,
+    stack_size: u64,
+    tls: u64,
+    set_tid: u64,
+    set_tid_size: u64,
+    cgroup: u64,
+}
+
+/// `CLONE_INTO_CGROUP` of linux/sched.h.
+const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+
+/// Forks into new `namespaces` and, if given, into the v2 cgroup whose directory is `cgroup`.
+///
+/// # Safety
+/// The calling process must have exactly one thread: locks held by other threads would stay locked
+/// in the child for ever.
+///
+/// # Errors
+/// The kernel's error, e.g. EPERM without privilege or ENOSPC at a limit on namespaces.
+pub unsafe fn fork(namespaces: Namespaces, cgroup: Option<BorrowedFd<'_>>) -> Result<Forked> {
+    #[allow(clippy::cast_sign_loss, reason = "SIGCHLD is a small positive constant")]
+    let exit_signal = libc::SIGCHLD as u64;
+    let args = CloneArgs { flags: namespaces.0, exit_signal, ..CloneArgs::default() };
+    // SAFETY: the conditions of this function.
+    unsafe { clone(args, cgroup) }
+}
+
+/// clone3(2) without a separate stack.
+///
+/// # Safety
+/// As [`fork`]; a descriptor that `args.pidfd` points to must live until this returns.
+unsafe fn clone(mut args: CloneArgs, cgroup: Option<BorrowedFd<'_>>) -> Result<Forked> {
+    if let Some(dir) = cgroup {
+        args.flags |= CLONE_INTO_CGROUP;
+        #[allow(clippy::cast_sign_loss, reason = "an open descriptor is never negative")]
+        let fd = dir.as_raw_fd() as u64;
+        args.cgroup = fd;
+    }
+    // SAFETY: args is a valid clone_args of the given size and outlives the call; no stack is given
+    // and CLONE_VM is not set, so the child runs on its own copy of this stack, as after fork(2).
+    // The caller guarantees a single thread.
+    let ret =
+        unsafe { libc::syscall(libc::SYS_clone3, &raw mut args, std::mem::size_of::<CloneArgs>()) };
+    match ret {
+        0 => Ok(Forked::Child),
+        pid if pid > 0 => {
+            #[allow(clippy::cast_possible_truncation, reason = "a pid fits in i32")]
+            let pid = Pid::from_raw(pid as i32);
+            Ok(pid.map_or(Forked::Child, Forked::Parent))
+        }
+        _ => Err(Failure::new("child process", "clone", io::Error::last_os_error()).into()),
+    }
+}
+
+/// What `prepare` hands to the child of [`fork_prepared`].
+pub struct Ready<T> {
+    /// The child's value.
+    pub value: T,
+    /// The PID namespace that contains the child's new one; `None`: the child is in that of this process's
+    /// children.
+    pub inside: Option<OwnedFd>,
+    /// The v2 cgroup in which the child starts.
+    pub group: Option<OwnedFd>,
+    /// Whether the child ends with the caller, as by [`die_with_parent`].
+    pub mortal: bool,
+}
+
+/// The process in which [`fork_prepared`] returned.
+pub enum Prepared<T> {
+    /// The caller.
+    Parent(Birth),
+    /// The child.
+    Child(T),
+}
+
+/// A child being created.
+pub struct Birth {
+    maker: OwnedFd,
+    /// The first go-between, a child of the caller that ends at once.
+    pub stage: Pid,
+}
+
+impl Birth {
+    /// Waits until the child exists; returns its pidfd.
+    ///
+    /// # Errors
+    /// The error that a go-between met.
+    pub fn finish(self) -> Result<OwnedFd> {
+        let mut text = [0; 4096];
+        let (n, mut fds) = crate::scm::receive(&self.maker, &mut text)?;
+        if let Some(child) = fds.pop() {
+            return Ok(child);
+        }
+        let words = String::from_utf8_lossy(&text[..n]).into_owned();
+        Err(Failure::new("new process", "make ready", io::Error::other(words)).into())
+    }
+}
+
+/// Forks a child into a PID namespace whose processes can see it but must not reach the caller's
+/// resources. The caller is its parent, from its own PID namespace.
+///
+/// Such processes see the child's root, directory and descriptors in `/proc` from its first moment.
+/// So a go-between, invisible to them, does everything that needs the caller's view in `prepare`:
+/// it enters namespaces, changes its root, gives up capabilities, and closes descriptors except the
+/// child's and the socket it is given. The child is its sibling (clone(2), `CLONE_PARENT`) and
+/// inherits all of this. Tracing or inspecting any of them takes `CAP_SYS_PTRACE` over the user
+/// namespace in which the caller's program was started (prctl(2), `PR_SET_DUMPABLE`), until the
+/// child calls [`show`] or executes another program.
+///
+/// A process can create a PID namespace only inside its own, and one that has entered another for its
+/// children may not be allowed back. So [`Ready::inside`] needs one more go-between: it starts in that
+/// namespace and creates the child. A caller whose children the kernel reaps need not wait for go-betweens.
+///
+/// # Errors
+/// The first go-between cannot be forked.
+pub fn fork_prepared<T>(prepare: impl FnOnce(&OwnedFd) -> Result<Ready<T>>) -> Result<Prepared<T>> {
+    let (ours, theirs) = rustix::net::socketpair(
+        rustix::net::AddressFamily::UNIX,
+        rustix::net::SocketType::SEQPACKET,
+        rustix::net::SocketFlags::CLOEXEC,
+        None,
+    )
+    .map_err(|e| Failure::new("new process", "make a socket for", e))?;
+    match fork_alone(Namespaces::NONE, None)? {
+        Forked::Parent(stage) => Ok(Prepared::Parent(Birth { maker: ours, stage })),
+        Forked::Child => {
+            drop(ours);
+            match go_between(&theirs, prepare) {
+                Ok(value) => Ok(Prepared::Child(value)),
+                Err(e) => {
+                    let words = crate::describe(&e);
+                    let cut = &words.as_bytes()[..words.len().min(4000)];
+                    // A caller that is gone needs no answer.
+                    let _ = crate::scm::send(&theirs, cut, &[]);
+                    exit_now(1)
+                }
+            }
+        }
+    }
+}
+
+/// The work of the go-betweens; returns only in the child.
+fn go_between<T>(maker: &OwnedFd, prepare: impl FnOnce(&OwnedFd) -> Result<Ready<T>>) -> Result<T> {
+    use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+    hide()?;
+    let Ready { value, inside, group, mortal } = prepare(maker)?;
+    let mut namespaces = Namespaces::NONE;
+    if let Some(outer) = inside {
+        move_into_link_name_space(outer.as_fd(), Some(LinkNameSpaceType::ProcessID))
+            .map_err(|e| Failure::new("PID namespace", "enter", e))?;
+        drop(outer);
+        become_sibling(Namespaces::NONE, None)?;
+        namespaces = Namespaces(libc::CLONE_NEWPID as u64);
+    }
+    become_sibling(namespaces, group.as_ref().map(AsFd::as_fd))?;
+    drop(group);
+    die_with_parent(mortal)?;
+    // Only the caller has the other end, and keeps it until it has the answer; readable now means that it is
+    // gone.
+    if wait_readable(maker, Duration::ZERO) {
+        exit_now(1);
+    }
+    let own = pidfd(rustix::process::getpid())?;
+    // If the caller has just ended, this process ends with it.
+    let _ = crate::scm::send(maker, b"ok", &[own.as_fd()]);
+    Ok(value)
+}
+
+/// Continues in a new child of this process's parent; the process itself ends.
+fn become_sibling(namespaces: Namespaces, cgroup: Option<BorrowedFd<'_>>) -> Result<()> {
+    #[allow(clippy::cast_sign_loss, reason = "flags are bits")]
+    let flags = namespaces.0 | libc::CLONE_PARENT as u64;
+    let args = CloneArgs { flags, ..CloneArgs::default() };
+    // SAFETY: this is a process just forked, with one thread.
+    if let Forked::Parent(_) = unsafe { clone(args, cgroup) }? {
+        exit_now(0);
+    }
+    Ok(())
+}
+
+/// [`fork`] for callers without `unsafe`: asks the kernel whether the process has one thread.
+///
+/// # Errors
+/// EINVAL if there is more than one thread; else as [`fork`].
+pub fn fork_alone(namespaces: Namespaces, cgroup: Option<BorrowedFd<'_>>) -> Result<Forked> {
+    if let Err(source) = has_one_thread() {
+        return Err(Failure::new("process with several threads", "fork", source).into());
+    }
+    // SAFETY: the kernel has just confirmed a single thread, and only it could start another.
+    unsafe { fork(namespaces, cgroup) }
+}
+
+/// Checks with the kernel that this process has only one thread.
+///
+/// # Errors
+/// EINVAL if there are more.
+pub(crate) fn has_one_thread() -> io::Result<()> {
+    // SAFETY: with CLONE_THREAD alone unshare(2) changes nothing; it fails with EINVAL if the
+    // process has several threads.
+    if unsafe { libc::unshare(libc::CLONE_THREAD) } == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}

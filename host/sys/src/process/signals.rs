@@ -1,0 +1,89 @@
+//! Signals of this process: masks, dispositions, and a descriptor that reports them. See signalfd(2).
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use crate::{Failure, Result};
+
+/// Blocks every signal for this thread; programs started later must unblock them.
+pub fn block_signals() {
+    set_mask(libc::SIG_BLOCK);
+}
+
+/// Unblocks every signal for this thread.
+pub fn unblock_signals() {
+    set_mask(libc::SIG_UNBLOCK);
+}
+
+/// Runs `f` with no signal blocked, for starting a program: it inherits the mask.
+pub fn with_open_mask<T>(f: impl FnOnce() -> T) -> T {
+    let mut old = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    let mut none = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: sigemptyset initialises the set it is given.
+    unsafe { libc::sigemptyset(none.as_mut_ptr()) };
+    // SAFETY: none was initialised above; old is written by the kernel.
+    unsafe { libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), old.as_mut_ptr()) };
+    let result = f();
+    // SAFETY: old was written by the call above, which cannot fail with these arguments.
+    unsafe { libc::sigprocmask(libc::SIG_SETMASK, old.as_ptr(), std::ptr::null_mut()) };
+    result
+}
+
+fn set_mask(how: i32) {
+    let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: sigfillset initialises the set it is given.
+    unsafe { libc::sigfillset(set.as_mut_ptr()) };
+    // SAFETY: the set was initialised above; no old mask is asked for.
+    unsafe { libc::sigprocmask(how, set.as_ptr(), std::ptr::null_mut()) };
+}
+
+/// A descriptor that becomes readable when one of `signals` is pending. They must be blocked.
+pub fn signalfd(signals: &[i32]) -> Result<OwnedFd> {
+    use std::os::fd::FromRawFd;
+    let set = signal_set(signals);
+    // SAFETY: the set is initialised and only read.
+    let fd = unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
+    if fd < 0 {
+        return Err(Failure::new("signalfd", "create", io::Error::last_os_error()).into());
+    }
+    // SAFETY: the kernel has just given us this descriptor and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn signal_set(signals: &[i32]) -> libc::sigset_t {
+    let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: sigemptyset initialises the set it is given.
+    unsafe { libc::sigemptyset(set.as_mut_ptr()) };
+    for signal in signals {
+        // SAFETY: the set was initialised above; a wrong number is refused with EINVAL.
+        unsafe { libc::sigaddset(set.as_mut_ptr(), *signal) };
+    }
+    // SAFETY: the set was initialised above.
+    unsafe { set.assume_init() }
+}
+
+/// Sets this process's disposition of a signal: ignored, or the default.
+pub fn set_ignored(signal: i32, ignore: bool) {
+    // SAFETY: SIG_IGN and SIG_DFL install no code of ours.
+    unsafe { libc::signal(signal, if ignore { libc::SIG_IGN } else { libc::SIG_DFL }) };
+}
+
+/// The number of the next pending signal of a [`signalfd`], without waiting.
+pub fn next_signal(fd: impl AsFd) -> Option<i32> {
+    let mut info = [0u8; 128];
+    match rustix::io::read(fd, &mut info) {
+        Ok(n) if n == info.len() => {
+            let number = u32::from_ne_bytes([info[0], info[1], info[2], info[3]]);
+            i32::try_from(number).ok()
+        }
+        _ => None,
+    }
+}
+
+/// Blocks `signals`, so that they no longer act, and returns a [`signalfd`] that reports them.
+pub fn catch(signals: &[i32]) -> Result<OwnedFd> {
+    let set = signal_set(signals);
+    // SAFETY: the set is initialised and only read; no old mask is asked for.
+    unsafe { libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
+    signalfd(signals)
+}
