@@ -1,10 +1,12 @@
 //! The crash tests: kill -9 at a random moment of `up`, or while a lab is used, then `down`, then nothing may be left.
 //!
 //! Victims in turn: of `up` the `up` process itself, the lab process, the spawner, an init, the wires' process, a switch in
-//! shared memory, a plug; of a lab in use also captures, generators and measurements. `NETLOOM_KILL_SEED`, `_COUNT` and `_FIRST`
-//! choose seed, number and first iteration; every iteration depends on seed and number only,
-//! so that one can be run again alone: `cargo xtask test kill --seed S --first I --n 1`.
+//! shared memory, a plug; of a lab in use also captures, generators and measurements. Each is hit at a random moment of its
+//! own life while the verb works, so that all are hit alike. `NETLOOM_KILL_SEED`, `_COUNT` and `_FIRST` choose seed, number
+//! and first iteration; victim and moment, as a part of that life, depend on seed and number only, so that one iteration can
+//! be run again alone: `cargo xtask test kill --seed S --first I --n 1`.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Child;
@@ -26,12 +28,10 @@ const PARTS: [&str; 6] = ["lab", "spawn", "init", "wire", "switch", "plug"];
 fn killed_at_any_moment_nothing_stays() {
     let machine = machine!();
     machine.file(&lab_file());
-    let usual = usual_duration(&machine);
-    println!("a usual up takes {usual:?}");
+    let usual = Usual::measure(&machine);
     let victims: Vec<&str> = ["up"].into_iter().chain(PARTS).collect();
     each_round(12, |iteration, random| {
-        let delay = usual.mul_f64(random.fraction());
-        one(&machine, of_turn(&victims, iteration), delay, random)
+        one(&machine, Verb::Up, of_turn(&victims, iteration), &usual, random)
     });
     machine.untouched();
 }
@@ -82,14 +82,11 @@ fn killed_while_doors_open_and_close_the_host_is_as_it_was() {
         let machine = Machine::new();
         machine.file(DOORS);
         let before = (Snapshot::whole(&machine.scratch().runtime_dir()), settings());
-        let usual = usual_duration(&machine);
-        let victims = ["up", "lab", "spawn", "init"];
+        let usual = Usual::measure(&machine);
         each_round(8, |iteration, random| {
-            let delay = usual.mul_f64(random.fraction());
-            let hit = match (iteration / 4) % 2 {
-                0 => one(&machine, of_turn(&victims, iteration), delay, random),
-                _ => one_going(&machine, of_turn(&victims, iteration), delay, random),
-            };
+            let verb = if (iteration / 4) % 2 == 0 { Verb::Up } else { Verb::Down };
+            let victims = [verb.name(), "lab", "spawn", "init"];
+            let hit = one(&machine, verb, of_turn(&victims, iteration), &usual, random);
             // Other labs of this machine have groups in the same tree.
             let stayed = before.0.lines_that_stay(|line| !line.contains(" cgroup "));
             assert_eq!(stayed, "", "after {hit}");
@@ -109,7 +106,7 @@ fn each_round(usual: u32, mut attempt: impl FnMut(u64, &mut SplitMix64) -> Strin
     let first = number("NETLOOM_KILL_FIRST", 0);
     let count = number("NETLOOM_KILL_COUNT", rounds(usual).into());
     println!("seed {seed}, iterations {first}..{}", first + count);
-    let mut hits = std::collections::BTreeMap::<String, u64>::new();
+    let mut hits = BTreeMap::<String, u64>::new();
     for iteration in first..first + count {
         let mut random = SplitMix64::new(mix(seed).wrapping_add(iteration));
         let attempt = || attempt(iteration, &mut random);
@@ -154,53 +151,106 @@ fn lab_file() -> String {
     text
 }
 
-fn usual_duration(machine: &Machine) -> Duration {
-    let mut took: Vec<Duration> = (0..3)
-        .map(|_| {
-            let took = machine.netloom(["up", "lab.yaml"]).finish().code(0).took;
-            machine.netloom(["down", LAB]).finish().code(0);
-            took
-        })
-        .collect();
-    took.sort();
-    netloom_tests_e2e::assert_same(machine.before());
-    took[1]
+/// What works when something is killed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verb {
+    Up,
+    Down,
 }
 
-/// One kill of a victim while `up` works; tells who was hit.
-fn one(machine: &Machine, victim: &str, delay: Duration, random: &mut SplitMix64) -> String {
-    let start = Instant::now();
-    let mut up = machine.netloom(["up", "lab.yaml"]).spawn();
+impl Verb {
+    fn name(self) -> &'static str {
+        match self {
+            Verb::Up => "up",
+            Verb::Down => "down",
+        }
+    }
+
+    fn start(self, machine: &Machine) -> Child {
+        match self {
+            Verb::Up => machine.netloom(["up", "lab.yaml"]).spawn(),
+            Verb::Down => machine.netloom(["down", LAB]).spawn(),
+        }
+    }
+}
+
+/// How long things take here without a kill.
+struct Usual {
+    up: Duration,
+    down: Duration,
+    /// How long the last process of each part lives while `down` works.
+    going: BTreeMap<&'static str, Duration>,
+}
+
+impl Usual {
+    fn measure(machine: &Machine) -> Usual {
+        let mut usual = Usual { up: Duration::MAX, down: Duration::MAX, going: BTreeMap::new() };
+        for _ in 0..3 {
+            let up = machine.netloom(["up", "lab.yaml"]).finish().code(0).took;
+            usual.up = usual.up.min(up);
+            let begin = Instant::now();
+            let mut down = Verb::Down.start(machine);
+            let mut seen = BTreeMap::new();
+            while down.try_wait().expect("wait for `down`").is_none() {
+                let now = begin.elapsed();
+                let parts = PARTS.into_iter().filter(|part| !living(machine, part).is_empty());
+                seen.extend(parts.map(|part| (part, now)));
+            }
+            usual.down = usual.down.min(begin.elapsed());
+            for (part, last) in seen {
+                let least = usual.going.entry(part).or_insert(last);
+                *least = last.min(*least);
+            }
+        }
+        netloom_tests_e2e::assert_same(machine.before());
+        println!("a usual up takes {:?}, a usual down {:?}", usual.up, usual.down);
+        usual
+    }
+
+    /// How long a victim lives, from now on, while the verb works.
+    fn life(&self, verb: Verb, victim: &str, begin: Instant) -> Duration {
+        match verb {
+            Verb::Up => self.up.saturating_sub(begin.elapsed()),
+            Verb::Down => self.going.get(victim).copied().unwrap_or(self.down),
+        }
+    }
+}
+
+/// One kill of a victim, or of the verb itself, at a random moment while the verb works; tells who was hit.
+fn one(
+    machine: &Machine,
+    verb: Verb,
+    victim: &str,
+    usual: &Usual,
+    random: &mut SplitMix64,
+) -> String {
+    if verb == Verb::Down {
+        machine.netloom(["up", "lab.yaml"]).finish().code(0);
+    }
+    let begin = Instant::now();
+    let mut working = verb.start(machine);
+    let itself = victim == verb.name();
+    if verb == Verb::Up && !itself {
+        // It lives on when `up` is done.
+        let found = || (!living(machine, victim).is_empty()).then_some(());
+        wait_until(&format!("a process netloom-{victim}"), SOON, found);
+    }
     // The moment of the kill is the experiment, not a wait for readiness.
-    std::thread::sleep(delay.saturating_sub(start.elapsed()));
-    let hit = strike(machine, victim, random);
-    if hit.is_none() {
-        // It may be done already: then the lab is simply up.
-        let _ = up.kill();
-    }
-    wait_until("`up` ends after the kill", SOON, || up.try_wait().unwrap());
-    let hit = if hit.is_some() { victim } else { "up" };
-    take_down(machine, &format!("{hit} after {delay:?}"));
+    std::thread::sleep(usual.life(verb, victim, begin).mul_f64(random.fraction()));
+    let after = begin.elapsed();
+    let hit = if !itself && strike(machine, victim, random).is_some() {
+        victim
+    } else if working.try_wait().expect("wait for the verb").is_none() {
+        let _ = working.kill();
+        verb.name()
+    } else {
+        "nobody"
+    };
+    wait_until("the verb ends after the kill", SOON, || working.try_wait().unwrap());
+    let during = if verb == Verb::Down { " while the lab goes" } else { "" };
+    take_down(machine, &format!("{hit} after {after:?}{during}"));
     netloom_tests_e2e::assert_same(machine.before());
-    hit.to_owned()
-}
-
-/// One kill of a victim, or of `down` itself, while `down` works; tells who was hit.
-fn one_going(machine: &Machine, victim: &str, delay: Duration, random: &mut SplitMix64) -> String {
-    machine.netloom(["up", "lab.yaml"]).finish().code(0);
-    let mut down = machine.netloom(["down", LAB]).spawn();
-    // The moment is the experiment.
-    std::thread::sleep(delay);
-    let hit = strike(machine, victim, random);
-    if hit.is_none() {
-        // It may be done already.
-        let _ = down.kill();
-    }
-    wait_until("`down` ends after the kill", SOON, || down.try_wait().unwrap());
-    let hit = if hit.is_some() { victim } else { "down" };
-    take_down(machine, &format!("{hit}, {delay:?} after the lab began to go"));
-    netloom_tests_e2e::assert_same(machine.before());
-    format!("{hit} while the lab goes")
+    format!("{hit}{during}")
 }
 
 /// What uses a lab beside its nodes.
@@ -280,15 +330,17 @@ fn take_down(machine: &Machine, after: &str) {
 /// How long what takes moments may take.
 const SOON: Duration = Duration::from_secs(60);
 
-/// Kills one of the lab's processes of this kind, if there is any; tells which.
-fn strike(machine: &Machine, victim: &str, random: &mut SplitMix64) -> Option<i32> {
+/// The lab's processes of a part.
+fn living(machine: &Machine, part: &str) -> Vec<i32> {
     let dir = machine.scratch().runtime_dir();
-    let ours = |process: &Process| {
-        let shown = process.is_of(&dir);
-        process.comm == format!("netloom-{victim}") && shown && !process.zombie
-    };
-    let candidates: Vec<i32> =
-        processes().into_values().filter(ours).map(|process| process.pid).collect();
+    let name = format!("netloom-{part}");
+    let ours = |process: &Process| process.comm == name && process.is_of(&dir) && !process.zombie;
+    processes().into_values().filter(ours).map(|process| process.pid).collect()
+}
+
+/// Kills one of the lab's processes of this part, if there is any; tells which.
+fn strike(machine: &Machine, victim: &str, random: &mut SplitMix64) -> Option<i32> {
+    let candidates = living(machine, victim);
     if candidates.is_empty() {
         return None;
     }
