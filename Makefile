@@ -23,7 +23,7 @@ help:
 	@echo 'make peers     install programs that tests and benches run beside netloom'
 	@echo 'make install   binary, plug-in, man pages and completions below PREFIX=$(PREFIX) (and DESTDIR)'
 	@echo 'make dist      a tarball of the same in dist/'
-	@echo 'make check     formatting, lints, layers of the workspace'
+	@echo 'make check     formatting, lints, documentation, layers of the workspace'
 	@echo 'make fuzz      attacks and kills for some 30 minutes, properties, every fuzz target for SECONDS_EACH=$(SECONDS_EACH)'
 	@echo 'make clean     remove what was built'
 	@echo 'demo and test install what is missing on Debian, Ubuntu and dnf systems, and say so.'
@@ -56,6 +56,7 @@ dist: setup
 check: setup
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- --deny warnings
+	RUSTDOCFLAGS='--deny warnings' cargo doc --workspace --no-deps
 	cargo xtask check
 	cargo xtask codegen --check
 
